@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+# What every target of the project shares: language level, warnings, sanitizers, output folders.
+include(GNUInstallDirs)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+find_package(Threads REQUIRED)
+
+if(MSSTREAM_CUDA)
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 90)
+  endif()
+  enable_language(CUDA)
+  find_package(CUDAToolkit REQUIRED)
+endif()
+
+add_library(msstream_build_options INTERFACE)
+target_compile_options(msstream_build_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wpedantic>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${MSSTREAM_WERROR}>>:-Werror>
+  # CMake before 3.26 does not know CUDA C++20 and passes no flag for it.
+  $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 -Xcompiler=-Wall,-Wextra --expt-relaxed-constexpr>)
+if(MSSTREAM_SANITIZE)
+  target_compile_options(msstream_build_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${MSSTREAM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
+  target_link_options(msstream_build_options INTERFACE -fsanitize=${MSSTREAM_SANITIZE})
+endif()

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <string>
+
+#include <msstream/base/error.hpp>
+
+namespace msstream {
+
+/// Extents of a dense row-major array, up to four dimensions; `{}` is a scalar with one element.
+class Shape {
+ public:
+  static constexpr std::size_t kMaxRank = 4;
+
+  Shape() = default;
+  Shape(std::initializer_list<std::int64_t> extents) {
+    require(extents.size() <= kMaxRank, "shape: rank ", extents.size(), " is above the maximum of ", kMaxRank);
+    for (auto const extent : extents) {
+      require(extent >= 0, "shape: extent ", extent, " of dimension ", rank_, " is negative");
+      bool const fits =
+          extent == 0 || count_ <= std::numeric_limits<std::int64_t>::max() / extent;
+      require(fits, "shape: the number of elements does not fit in 63 bits");
+      extents_[rank_++] = extent;
+      count_ *= extent;
+    }
+  }
+
+  [[nodiscard]] std::size_t rank() const noexcept { return rank_; }
+  [[nodiscard]] std::int64_t count() const noexcept { return count_; }
+
+  /// Throws std::invalid_argument when `dimension` is not below the rank.
+  [[nodiscard]] std::int64_t operator[](std::size_t dimension) const {
+    require(dimension < rank_, "shape ", describe(), " has no dimension ", dimension);
+    return extents_[dimension];
+  }
+
+  /// `[2, 3]`, or `[]` for a scalar.
+  [[nodiscard]] std::string describe() const {
+    std::string out = "[";
+    for (std::size_t i = 0; i < rank_; ++i) {
+      out += text(i == 0 ? "" : ", ", extents_[i]);
+    }
+    return out + "]";
+  }
+
+  friend bool operator==(Shape const&, Shape const&) = default;
+
+ private:
+  std::array<std::int64_t, kMaxRank> extents_{};
+  std::size_t rank_ = 0;
+  std::int64_t count_ = 1;
+};
+
+}  // namespace msstream

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <charconv>
+#include <concepts>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace msstream {
+
+namespace detail {
+
+inline void append_text(std::string& out, std::string_view piece) { out.append(piece); }
+inline void append_text(std::string& out, char piece) { out.push_back(piece); }
+inline void append_text(std::string& out, bool piece) { out.append(piece ? "true" : "false"); }
+
+template <class Number>
+  requires std::is_arithmetic_v<Number>
+void append_text(std::string& out, Number number) {
+  char digits[64];
+  auto const result = std::to_chars(digits, digits + sizeof digits, number);
+  out.append(digits, result.ptr);
+}
+
+template <class T>
+concept SelfDescribing = requires(T const& value) {
+  { value.describe() } -> std::convertible_to<std::string>;
+};
+
+template <SelfDescribing T>
+void append_text(std::string& out, T const& value) {
+  out.append(value.describe());
+}
+
+}  // namespace detail
+
+/// The pieces written one after the other: strings, characters, numbers, and anything with `describe()`.
+template <class... Pieces>
+[[nodiscard]] std::string text(Pieces const&... pieces) {
+  std::string out;
+  (detail::append_text(out, pieces), ...);
+  return out;
+}
+
+}  // namespace msstream

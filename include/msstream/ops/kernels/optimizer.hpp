@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include <msstream/base/dtype.hpp>
+#include <msstream/runtime/stream_ref.hpp>
+
+namespace msstream::ops {
+
+/// Which update rule; the state tensors a parameter needs are 0, 1 and 2.
+enum class OptimizerKind : std::uint8_t { sgd, adagrad, adam };
+
+/// sgd:     w -= lr * g.
+/// adagrad: a += g²; w -= lr * g / (sqrt(a) + epsilon)            (Duchi et al. 2011; state0 = a).
+/// adam:    m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g²;
+///          w -= lr * c1 * m / (sqrt(v * c2) + epsilon), c1 = 1 / (1 - b1^t), c2 = 1 / (1 - b2^t)
+///          (Kingma & Ba 2015, algorithm 1; state0 = m, state1 = v). For rows: only rows with a gradient move, state too.
+struct OptimizerRule {
+  OptimizerKind kind;
+  float learning_rate;
+  float beta1 = 0.9F;
+  float beta2 = 0.999F;
+  float epsilon = 1e-8F;
+};
+
+namespace kernels {
+
+/// The step counter and Adam's corrections, on the device, so that a captured step replays right.
+struct StepState {
+  std::int64_t step;  ///< t: 0 before the first step
+  float correction1;  ///< c1
+  float correction2;  ///< c2
+  std::int64_t reserved;
+};
+/// state->step += 1 and the corrections follow, computed in double.
+void advance_step(HostStream stream, OptimizerRule const& rule, StepState* state);
+void advance_step(CudaStream stream, OptimizerRule const& rule, StepState* state);
+
+struct DenseUpdate {
+  float* weight;
+  float const* gradient;
+  float* state0;  ///< or null where the rule has none
+  float* state1;
+  std::int64_t count;
+};
+/// Any number of tensors; one launch for up to 48.
+void update_dense(
+    HostStream stream, OptimizerRule const& rule, StepState const* step, std::span<DenseUpdate const> updates);
+void update_dense(
+    CudaStream stream, OptimizerRule const& rule, StepState const* step, std::span<DenseUpdate const> updates);
+
+struct RowUpdate {
+  void* table;  ///< [rows, width] of `dtype`; read, moved in float, rounded to nearest even back
+  DType dtype;
+  std::int64_t width;
+  std::int64_t const* row_ids;    ///< distinct, in range
+  std::int64_t const* row_count;  ///< device scalar ≤ capacity
+  std::int64_t capacity;
+  float const* gradients;         ///< [capacity, width]
+  float* state0;                  ///< [rows, width] float32, or null
+  float* state1;
+};
+void update_rows(HostStream stream, OptimizerRule const& rule, StepState const* step, RowUpdate const& update);
+void update_rows(CudaStream stream, OptimizerRule const& rule, StepState const* step, RowUpdate const& update);
+
+}  // namespace kernels
+}  // namespace msstream::ops

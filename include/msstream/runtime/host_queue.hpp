@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include <msstream/base/closure.hpp>
+
+namespace msstream {
+
+/// How far a HostQueue has come; outlives the queue, so that an event can still be asked after its stream is gone.
+///
+/// States: `completed` only grows. Ownership: shared by the queue and by every event recorded on it.
+/// Memory ordering: what the closures up to n wrote is visible to whoever sees completed() >= n.
+class HostProgress {
+ public:
+  [[nodiscard]] std::uint64_t completed() const noexcept {
+    return completed_.load(std::memory_order_acquire);
+  }
+  /// Blocks the calling thread until closure number `number` has run.
+  void wait(std::uint64_t number);
+  /// Rethrows the first exception that a closure of the queue threw; it stays, as a failed device does.
+  void rethrow_failure();
+
+ private:
+  friend class HostQueue;
+  void complete(std::uint64_t number);
+  void fail(std::exception_ptr failure) noexcept;
+
+  std::atomic<std::uint64_t> completed_{0};
+  std::atomic<int> waiters_{0};
+  std::atomic<bool> failed_{false};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::exception_ptr failure_;
+};
+
+/// One worker thread that runs closures in the order in which they were enqueued: a stream of the host runtime.
+///
+/// Closures are numbered 1, 2, 3 … Any thread may enqueue. The destructor runs what is queued, then joins.
+/// A closure that throws counts as run; the exception is kept in the progress and the queue goes on.
+class HostQueue {
+ public:
+  HostQueue();
+  ~HostQueue();
+  HostQueue(HostQueue const&) = delete;
+  HostQueue& operator=(HostQueue const&) = delete;
+
+  void enqueue(Closure closure);
+  /// The number of the newest closure enqueued so far.
+  [[nodiscard]] std::uint64_t enqueued() const noexcept {
+    return enqueued_.load(std::memory_order_acquire);
+  }
+  [[nodiscard]] std::shared_ptr<HostProgress> const& progress() const noexcept { return progress_; }
+
+ private:
+  void work();
+
+  std::shared_ptr<HostProgress> progress_ = std::make_shared<HostProgress>();
+  std::atomic<std::uint64_t> enqueued_{0};
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<Closure> queue_;
+  bool idle_ = false;
+  bool stopping_ = false;
+  std::thread worker_;
+};
+
+}  // namespace msstream

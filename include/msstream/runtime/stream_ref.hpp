@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include <msstream/runtime/host_queue.hpp>
+
+struct CUstream_st;
+struct cublasLtContext;
+
+namespace msstream {
+
+/// What the closure given to issue() receives on the host runtime: `run` puts work on the stream.
+class HostStream {
+ public:
+  explicit HostStream(HostQueue& queue) : queue_(&queue) {}
+
+  /// Runs `function()` on the stream's worker, after everything that the stream got before. Does not block.
+  template <class F>
+  void run(F&& function) const {
+    queue_->enqueue(Closure(std::forward<F>(function)));
+  }
+
+  [[nodiscard]] HostQueue& queue() const noexcept { return *queue_; }
+
+ private:
+  HostQueue* queue_;
+};
+
+/// The library handles of one stream group: never shared between streams, so that two streams never share a workspace.
+struct CudaLibraries {
+  cublasLtContext* blas;
+  void* workspace;
+  std::size_t workspace_bytes;
+};
+
+/// What the closure given to issue() receives on the CUDA runtime; use it wherever a `cudaStream_t` is expected.
+struct CudaStream {
+  CUstream_st* handle;
+  CudaLibraries* libraries;
+
+  operator CUstream_st*() const noexcept { return handle; }  // NOLINT(google-explicit-constructor)
+};
+
+}  // namespace msstream

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/runtime/host_queue.hpp>
+
+#include <utility>
+
+namespace msstream {
+
+void HostProgress::wait(std::uint64_t number) {
+  if (completed() >= number) {
+    return;
+  }
+  std::unique_lock lock(mutex_);
+  waiters_.fetch_add(1);
+  changed_.wait(lock, [&] { return completed_.load() >= number; });
+  waiters_.fetch_sub(1);
+}
+
+void HostProgress::complete(std::uint64_t number) {
+  completed_.store(number);
+  if (waiters_.load() > 0) {
+    std::lock_guard const lock(mutex_);
+    changed_.notify_all();
+  }
+}
+
+void HostProgress::fail(std::exception_ptr failure) noexcept {
+  std::lock_guard const lock(mutex_);
+  if (!failure_) {
+    failure_ = std::move(failure);
+    failed_.store(true);
+  }
+}
+
+void HostProgress::rethrow_failure() {
+  if (failed_.load()) {
+    std::lock_guard const lock(mutex_);
+    std::rethrow_exception(failure_);
+  }
+}
+
+HostQueue::HostQueue() : worker_([this] { work(); }) {}
+
+HostQueue::~HostQueue() {
+  {
+    std::lock_guard const lock(mutex_);
+    stopping_ = true;
+  }
+  arrived_.notify_one();
+  worker_.join();
+}
+
+void HostQueue::enqueue(Closure closure) {
+  bool wake = false;
+  {
+    std::lock_guard const lock(mutex_);
+    queue_.push_back(std::move(closure));
+    enqueued_.fetch_add(1, std::memory_order_release);
+    wake = std::exchange(idle_, false);
+  }
+  if (wake) {
+    arrived_.notify_one();
+  }
+}
+
+void HostQueue::work() {
+  std::deque<Closure> batch;
+  std::uint64_t number = 0;
+  std::unique_lock lock(mutex_);
+  while (true) {
+    while (queue_.empty()) {
+      if (stopping_) {
+        return;
+      }
+      idle_ = true;
+      arrived_.wait(lock, [this] { return !queue_.empty() || stopping_; });
+      idle_ = false;
+    }
+    batch.swap(queue_);
+    lock.unlock();
+    for (auto& closure : batch) {
+      try {
+        closure();
+      } catch (...) {
+        progress_->fail(std::current_exception());
+      }
+      progress_->complete(++number);
+    }
+    batch.clear();
+    lock.lock();
+  }
+}
+
+}  // namespace msstream

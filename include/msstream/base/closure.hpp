@@ -12,7 +12,8 @@ namespace msstream {
 class Closure {
  public:
   template <class F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, Closure> && std::is_invocable_v<std::decay_t<F>&>)
+    requires(!std::is_same_v<std::remove_cvref_t<F>, Closure> &&
+             std::is_invocable_v<std::decay_t<F>&>)
   Closure(F&& function) {  // NOLINT(google-explicit-constructor): a lambda is a closure
     using Stored = std::decay_t<F>;
     if constexpr (fits_inline<Stored>) {
@@ -53,9 +54,9 @@ class Closure {
   };
 
   template <class F>
-  static constexpr bool fits_inline = sizeof(F) <= kInlineBytes &&
-                                      alignof(F) <= alignof(std::max_align_t) &&
-                                      std::is_nothrow_move_constructible_v<F>;
+  static constexpr bool fits_inline =
+      sizeof(F) <= kInlineBytes &&
+      alignof(F) <= alignof(std::max_align_t) && std::is_nothrow_move_constructible_v<F>;
 
   template <class F>
   static constexpr Operations inline_operations{

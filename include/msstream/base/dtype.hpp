@@ -26,10 +26,10 @@ inline constexpr bool is_dtype = false;
 template <class T>
 inline constexpr DType dtype_of = DType::uint8;
 
-#define MSSTREAM_DTYPE(type, name)  \
-  template <>                       \
+#define MSSTREAM_DTYPE(type, name)             \
+  template <>                                  \
   inline constexpr bool is_dtype<type> = true; \
-  template <>                       \
+  template <>                                  \
   inline constexpr DType dtype_of<type> = DType::name;
 MSSTREAM_DTYPE(float, float32)
 MSSTREAM_DTYPE(float16, float16)
@@ -77,7 +77,9 @@ concept Element = is_dtype<T>;
   return "unknown";
 }
 
-[[nodiscard]] constexpr float to_float(float value) { return value; }
+[[nodiscard]] constexpr float to_float(float value) {
+  return value;
+}
 
 [[nodiscard]] constexpr float to_float(bfloat16 value) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16U);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/text.hpp>
+
 #include <cstddef>
 #include <source_location>
 #include <stdexcept>
 #include <string>
 
-#include <msstream/base/text.hpp>
-
 namespace msstream {
 
-/// A call into a runtime (CUDA or one of its libraries) failed: carries the code, the call and the place.
+/// A call into a runtime (CUDA or one of its libraries) failed: carries the code, the call and the
+/// place.
 class RuntimeError : public std::runtime_error {
  public:
   RuntimeError(std::string const& library,
@@ -47,7 +48,8 @@ class CudaError : public RuntimeError {
       : RuntimeError("CUDA", code, meaning, call, where) {}
 };
 
-/// An allocation did not fit; the message says what was asked and who holds what. Nothing was changed.
+/// An allocation did not fit; the message says what was asked and who holds what. Nothing was
+/// changed.
 class OutOfMemory : public std::runtime_error {
  public:
   OutOfMemory(std::size_t requested_bytes, std::string const& message)

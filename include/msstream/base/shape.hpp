@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/error.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
 #include <string>
-
-#include <msstream/base/error.hpp>
 
 namespace msstream {
 
@@ -19,11 +19,14 @@ class Shape {
 
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> extents) {
-    require(extents.size() <= kMaxRank, "shape: rank ", extents.size(), " is above the maximum of ", kMaxRank);
+    require(extents.size() <= kMaxRank,
+            "shape: rank ",
+            extents.size(),
+            " is above the maximum of ",
+            kMaxRank);
     for (auto const extent : extents) {
       require(extent >= 0, "shape: extent ", extent, " of dimension ", rank_, " is negative");
-      bool const fits =
-          extent == 0 || count_ <= std::numeric_limits<std::int64_t>::max() / extent;
+      bool const fits = extent == 0 || count_ <= std::numeric_limits<std::int64_t>::max() / extent;
       require(fits, "shape: the number of elements does not fit in 63 bits");
       extents_[rank_++] = extent;
       count_ *= extent;

@@ -11,12 +11,21 @@ namespace msstream {
 
 namespace detail {
 
-inline void append_text(std::string& out, std::string_view piece) { out.append(piece); }
-inline void append_text(std::string& out, char piece) { out.push_back(piece); }
-inline void append_text(std::string& out, bool piece) { out.append(piece ? "true" : "false"); }
+inline void append_text(std::string& out, std::string_view piece) {
+  out.append(piece);
+}
+inline void append_text(std::string& out, char piece) {
+  out.push_back(piece);
+}
+
+template <std::same_as<bool> Flag>
+void append_text(std::string& out, Flag piece) {
+  out.append(piece ? "true" : "false");
+}
 
 template <class Number>
-  requires std::is_arithmetic_v<Number>
+  requires(std::is_arithmetic_v<Number> && !std::same_as<Number, bool> &&
+           !std::same_as<Number, char>)
 void append_text(std::string& out, Number number) {
   char digits[64];
   auto const result = std::to_chars(digits, digits + sizeof digits, number);
@@ -35,7 +44,8 @@ void append_text(std::string& out, T const& value) {
 
 }  // namespace detail
 
-/// The pieces written one after the other: strings, characters, numbers, and anything with `describe()`.
+/// The pieces written one after the other: strings, characters, numbers, and anything with
+/// `describe()`.
 template <class... Pieces>
 [[nodiscard]] std::string text(Pieces const&... pieces) {
   std::string out;

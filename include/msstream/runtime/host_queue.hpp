@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/closure.hpp>
+
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -10,14 +12,14 @@
 #include <mutex>
 #include <thread>
 
-#include <msstream/base/closure.hpp>
-
 namespace msstream {
 
-/// How far a HostQueue has come; outlives the queue, so that an event can still be asked after its stream is gone.
+/// How far a HostQueue has come; outlives the queue, so that an event can still be asked after its
+/// stream is gone.
 ///
-/// States: `completed` only grows. Ownership: shared by the queue and by every event recorded on it.
-/// Memory ordering: what the closures up to n wrote is visible to whoever sees completed() >= n.
+/// States: `completed` only grows. Ownership: shared by the queue and by every event recorded on
+/// it. Memory ordering: what the closures up to n wrote is visible to whoever sees completed() >=
+/// n.
 class HostProgress {
  public:
   [[nodiscard]] std::uint64_t completed() const noexcept {
@@ -25,7 +27,8 @@ class HostProgress {
   }
   /// Blocks the calling thread until closure number `number` has run.
   void wait(std::uint64_t number);
-  /// Rethrows the first exception that a closure of the queue threw; it stays, as a failed device does.
+  /// Rethrows the first exception that a closure of the queue threw; it stays, as a failed device
+  /// does.
   void rethrow_failure();
 
  private:
@@ -41,10 +44,12 @@ class HostProgress {
   std::exception_ptr failure_;
 };
 
-/// One worker thread that runs closures in the order in which they were enqueued: a stream of the host runtime.
+/// One worker thread that runs closures in the order in which they were enqueued: a stream of the
+/// host runtime.
 ///
-/// Closures are numbered 1, 2, 3 … Any thread may enqueue. The destructor runs what is queued, then joins.
-/// A closure that throws counts as run; the exception is kept in the progress and the queue goes on.
+/// Closures are numbered 1, 2, 3 … Any thread may enqueue. The destructor runs what is queued, then
+/// joins. A closure that throws counts as run; the exception is kept in the progress and the queue
+/// goes on.
 class HostQueue {
  public:
   HostQueue();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/runtime/host_queue.hpp>
+
 #include <cstddef>
 #include <utility>
-
-#include <msstream/runtime/host_queue.hpp>
 
 struct CUstream_st;
 struct cublasLtContext;
@@ -16,7 +16,8 @@ class HostStream {
  public:
   explicit HostStream(HostQueue& queue) : queue_(&queue) {}
 
-  /// Runs `function()` on the stream's worker, after everything that the stream got before. Does not block.
+  /// Runs `function()` on the stream's worker, after everything that the stream got before. Does
+  /// not block.
   template <class F>
   void run(F&& function) const {
     queue_->enqueue(Closure(std::forward<F>(function)));
@@ -28,14 +29,16 @@ class HostStream {
   HostQueue* queue_;
 };
 
-/// The library handles of one stream group: never shared between streams, so that two streams never share a workspace.
+/// The library handles of one stream group: never shared between streams, so that two streams never
+/// share a workspace.
 struct CudaLibraries {
   cublasLtContext* blas;
   void* workspace;
   std::size_t workspace_bytes;
 };
 
-/// What the closure given to issue() receives on the CUDA runtime; use it wherever a `cudaStream_t` is expected.
+/// What the closure given to issue() receives on the CUDA runtime; use it wherever a `cudaStream_t`
+/// is expected.
 struct CudaStream {
   CUstream_st* handle;
   CudaLibraries* libraries;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-
 #include <msstream/runtime/stream_ref.hpp>
+
+#include <cstdint>
 
 namespace msstream::ops {
 

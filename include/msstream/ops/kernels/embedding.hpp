@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 #include <msstream/base/dtype.hpp>
 #include <msstream/ops/kernels/id_policy.hpp>
 #include <msstream/runtime/stream_ref.hpp>
+
+#include <cstddef>
+#include <cstdint>
 
 namespace msstream::ops {
 
@@ -16,17 +16,20 @@ enum class Pooling : std::uint8_t { sum, mean };
 namespace kernels {
 
 /// Which ids belong to which bag. Fixed hotness: bag b has ids [b * hotness, (b + 1) * hotness).
-/// Jagged (`offsets` not null, device, [bags + 1], ascending): bag b has ids [offsets[b], offsets[b + 1]).
-/// `bags` and `capacity` are what the launch is for; with `bag_count` only the first *bag_count bags exist.
+/// Jagged (`offsets` not null, device, [bags + 1], ascending): bag b has ids [offsets[b], offsets[b
+/// + 1]). `bags` and `capacity` are what the launch is for; with `bag_count` only the first
+/// *bag_count bags exist.
 struct BagLayout {
   std::int64_t bags;
-  std::int64_t capacity;         ///< of ids: bags * hotness, or the capacity of the jagged values
-  std::int64_t hotness;          ///< unused when offsets is set
-  std::int64_t const* offsets;   ///< or null
-  std::int64_t const* bag_count; ///< device scalar ≤ bags, or null; output rows beyond it are set to 0
+  std::int64_t capacity;        ///< of ids: bags * hotness, or the capacity of the jagged values
+  std::int64_t hotness;         ///< unused when offsets is set
+  std::int64_t const* offsets;  ///< or null
+  std::int64_t const*
+      bag_count;  ///< device scalar ≤ bags, or null; output rows beyond it are set to 0
 };
 
-/// output[b, :] = pooling over the valid ids of bag b of table[id, :], accumulated in float, in the order of the ids.
+/// output[b, :] = pooling over the valid ids of bag b of table[id, :], accumulated in float, in the
+/// order of the ids.
 struct LookupArgs {
   void const* table;  ///< [rows, width] of `table_dtype`: float32, float16 or bfloat16
   DType table_dtype;
@@ -41,8 +44,9 @@ struct LookupArgs {
 void embedding_lookup(HostStream stream, LookupArgs const& args);
 void embedding_lookup(CudaStream stream, LookupArgs const& args);
 
-/// Groups equal ids: unique_ids ascending, and for the u-th unique id the places [starts[u], starts[u + 1]) of
-/// `positions`, which index `ids`, in ascending order. Ids outside [0, rows) are left out. Deterministic.
+/// Groups equal ids: unique_ids ascending, and for the u-th unique id the places [starts[u],
+/// starts[u + 1]) of `positions`, which index `ids`, in ascending order. Ids outside [0, rows) are
+/// left out. Deterministic.
 struct DeduplicateArgs {
   std::int64_t const* ids;
   BagLayout bags;  ///< tells which ids exist: hotness * bag_count of them, or offsets[bag_count]
@@ -51,15 +55,16 @@ struct DeduplicateArgs {
   std::int64_t* starts;        ///< [capacity + 1]
   std::int64_t* positions;     ///< [capacity]
   std::int64_t* unique_count;  ///< device scalar, written
-  void* workspace;             ///< deduplicate_workspace_bytes(stream, capacity) bytes, 256-byte aligned
+  void* workspace;  ///< deduplicate_workspace_bytes(stream, capacity) bytes, 256-byte aligned
 };
 std::size_t deduplicate_workspace_bytes(HostStream stream, std::int64_t capacity);
 std::size_t deduplicate_workspace_bytes(CudaStream stream, std::int64_t capacity);
 void deduplicate(HostStream stream, DeduplicateArgs const& args);
 void deduplicate(CudaStream stream, DeduplicateArgs const& args);
 
-/// row_gradients[u, :] = sum over the places p of unique id u, in order, of scale(bag(p)) * output_gradient[bag(p), :],
-/// scale being 1, or 1 / (valid ids of the bag) for a mean. For u < *unique_count; the rest is not touched.
+/// row_gradients[u, :] = sum over the places p of unique id u, in order, of scale(bag(p)) *
+/// output_gradient[bag(p), :], scale being 1, or 1 / (valid ids of the bag) for a mean. For u <
+/// *unique_count; the rest is not touched.
 struct RowGradientArgs {
   std::int64_t const* ids;  ///< needed for a mean: invalid ids do not count
   BagLayout bags;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-
 #include <msstream/runtime/stream_ref.hpp>
+
+#include <cstdint>
 
 namespace msstream::ops::kernels {
 
-/// buckets[i] = mix(keys[i] + salt) mod bucket_count for i < count; a finaliser of 64-bit MurmurHash3 mixes.
+/// buckets[i] = mix(keys[i] + salt) mod bucket_count for i < count; a finaliser of 64-bit
+/// MurmurHash3 mixes.
 struct HashArgs {
   std::int64_t const* keys;
   std::int64_t* buckets;

@@ -16,13 +16,14 @@ namespace kernels {
 
 /// Written by kernels and read by the host: pinned, device-visible memory. One a device.
 struct IdTrap {
-  std::uint32_t set;       ///< 0, or 1 once a trapping lookup has met a bad id
-  std::uint32_t operation; ///< index of the operation's name
-  std::int64_t id;         ///< the first bad id seen
-  std::int64_t rows;       ///< what it should have been below
+  std::uint32_t set;        ///< 0, or 1 once a trapping lookup has met a bad id
+  std::uint32_t operation;  ///< index of the operation's name
+  std::int64_t id;          ///< the first bad id seen
+  std::int64_t rows;        ///< what it should have been below
 };
 
-/// Where a lookup reports ids outside [0, rows). Both pointers may be null: then nothing is reported.
+/// Where a lookup reports ids outside [0, rows). Both pointers may be null: then nothing is
+/// reported.
 struct IdReport {
   std::uint64_t* count = nullptr;  ///< device memory; incremented by the number of bad ids
   IdTrap* trap = nullptr;          ///< pinned memory; the first bad id is written if `set` was 0

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-#include <span>
-
 #include <msstream/base/dtype.hpp>
 #include <msstream/runtime/stream_ref.hpp>
+
+#include <cstdint>
+#include <span>
 
 namespace msstream::ops {
 
@@ -16,7 +16,8 @@ enum class OptimizerKind : std::uint8_t { sgd, adagrad, adam };
 /// adagrad: a += g²; w -= lr * g / (sqrt(a) + epsilon)            (Duchi et al. 2011; state0 = a).
 /// adam:    m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g²;
 ///          w -= lr * c1 * m / (sqrt(v * c2) + epsilon), c1 = 1 / (1 - b1^t), c2 = 1 / (1 - b2^t)
-///          (Kingma & Ba 2015, algorithm 1; state0 = m, state1 = v). For rows: only rows with a gradient move, state too.
+///          (Kingma & Ba 2015, algorithm 1; state0 = m, state1 = v). For rows: only rows with a
+///          gradient move, state too.
 struct OptimizerRule {
   OptimizerKind kind;
   float learning_rate;
@@ -46,10 +47,14 @@ struct DenseUpdate {
   std::int64_t count;
 };
 /// Any number of tensors; one launch for up to 48.
-void update_dense(
-    HostStream stream, OptimizerRule const& rule, StepState const* step, std::span<DenseUpdate const> updates);
-void update_dense(
-    CudaStream stream, OptimizerRule const& rule, StepState const* step, std::span<DenseUpdate const> updates);
+void update_dense(HostStream stream,
+                  OptimizerRule const& rule,
+                  StepState const* step,
+                  std::span<DenseUpdate const> updates);
+void update_dense(CudaStream stream,
+                  OptimizerRule const& rule,
+                  StepState const* step,
+                  std::span<DenseUpdate const> updates);
 
 struct RowUpdate {
   void* table;  ///< [rows, width] of `dtype`; read, moved in float, rounded to nearest even back
@@ -58,12 +63,18 @@ struct RowUpdate {
   std::int64_t const* row_ids;    ///< distinct, in range
   std::int64_t const* row_count;  ///< device scalar ≤ capacity
   std::int64_t capacity;
-  float const* gradients;         ///< [capacity, width]
-  float* state0;                  ///< [rows, width] float32, or null
+  float const* gradients;  ///< [capacity, width]
+  float* state0;           ///< [rows, width] float32, or null
   float* state1;
 };
-void update_rows(HostStream stream, OptimizerRule const& rule, StepState const* step, RowUpdate const& update);
-void update_rows(CudaStream stream, OptimizerRule const& rule, StepState const* step, RowUpdate const& update);
+void update_rows(HostStream stream,
+                 OptimizerRule const& rule,
+                 StepState const* step,
+                 RowUpdate const& update);
+void update_rows(CudaStream stream,
+                 OptimizerRule const& rule,
+                 StepState const* step,
+                 RowUpdate const& update);
 
 }  // namespace kernels
 }  // namespace msstream::ops

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-
 #include <msstream/ops/kernels/embedding.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
+#include <cstdint>
+
 namespace msstream::ops::kernels {
 
-/// output[s, :] = sum or mean of values[offsets[s] : offsets[s + 1], :]; 0 for an empty segment. Balanced over segments
-/// of any length: one long segment must not run on one warp. Deterministic.
+/// output[s, :] = sum or mean of values[offsets[s] : offsets[s + 1], :]; 0 for an empty segment.
+/// Balanced over segments of any length: one long segment must not run on one warp. Deterministic.
 struct SegmentArgs {
-  float const* values;          ///< [capacity, width]
+  float const* values;  ///< [capacity, width]
   std::int64_t capacity;
   std::int64_t width;
   std::int64_t const* offsets;  ///< device, [segments + 1], ascending, the last ≤ capacity
   std::int64_t segments;
   Pooling pooling;
-  float* output;                ///< [segments, width]
+  float* output;  ///< [segments, width]
 };
 void segment_reduce(HostStream stream, SegmentArgs const& args);
 void segment_reduce(CudaStream stream, SegmentArgs const& args);
 
-/// value_gradients[i, :] = scale(s) * output_gradient[s, :] for the segment s that holds i; 0 for places in no segment.
+/// value_gradients[i, :] = scale(s) * output_gradient[s, :] for the segment s that holds i; 0 for
+/// places in no segment.
 struct SegmentGradientArgs {
   float const* output_gradient;  ///< [segments, width]
   std::int64_t const* offsets;
@@ -30,19 +31,19 @@ struct SegmentGradientArgs {
   std::int64_t capacity;
   std::int64_t width;
   Pooling pooling;
-  float* value_gradients;        ///< [capacity, width]
+  float* value_gradients;  ///< [capacity, width]
 };
 void segment_reduce_gradient(HostStream stream, SegmentGradientArgs const& args);
 void segment_reduce_gradient(CudaStream stream, SegmentGradientArgs const& args);
 
-/// offsets[s] = number of ids < s, for ascending segment ids: what the two operations above take. Ids < 0 come before
-/// every segment and ids ≥ segments after the last one: both are left out.
+/// offsets[s] = number of ids < s, for ascending segment ids: what the two operations above take.
+/// Ids < 0 come before every segment and ids ≥ segments after the last one: both are left out.
 struct SegmentOffsetsArgs {
   std::int64_t const* segment_ids;  ///< [capacity], ascending
   std::int64_t capacity;
-  std::int64_t const* count;        ///< device scalar ≤ capacity, or null
+  std::int64_t const* count;  ///< device scalar ≤ capacity, or null
   std::int64_t segments;
-  std::int64_t* offsets;            ///< [segments + 1], written
+  std::int64_t* offsets;  ///< [segments + 1], written
 };
 void segment_offsets(HostStream stream, SegmentOffsetsArgs const& args);
 void segment_offsets(CudaStream stream, SegmentOffsetsArgs const& args);

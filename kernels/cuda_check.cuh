@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/error.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <limits>
+#include <source_location>
+
+namespace msstream::ops::kernels {
+
+/// Throws CudaError, naming `call` and its place, unless `code` is cudaSuccess.
+inline void check_cuda(cudaError_t code,
+                       char const* call,
+                       std::source_location where = std::source_location::current()) {
+  if (code != cudaSuccess) {
+    throw CudaError(static_cast<int>(code), cudaGetErrorString(code), call, where);
+  }
+}
+
+/// To be called right after a launch: throws CudaError if the kernel could not be launched. Neither
+/// synchronises nor disturbs a capture.
+inline void check_launch(char const* kernel_name,
+                         std::source_location where = std::source_location::current()) {
+  check_cuda(cudaGetLastError(), kernel_name, where);
+}
+
+template <class Integer>
+__host__ __device__ constexpr Integer ceil_div(Integer dividend, Integer divisor) {
+  return (dividend + divisor - 1) / divisor;
+}
+
+/// Blocks so that every one of `items` has a place, `items_per_block` a block. Throws
+/// std::invalid_argument when the x dimension of a grid cannot hold them.
+inline unsigned grid_for(std::int64_t items, std::int64_t items_per_block) {
+  auto const blocks = ceil_div(items, items_per_block);
+  require(blocks <= std::numeric_limits<std::int32_t>::max(),
+          "a launch of ",
+          blocks,
+          " blocks is more than a grid holds");
+  return static_cast<unsigned>(blocks);
+}
+
+/// The first element of this thread's grid-stride loop; the step is grid_stride().
+__device__ inline std::int64_t grid_thread() {
+  return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ inline std::int64_t grid_stride() {
+  return static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+}
+
+}  // namespace msstream::ops::kernels

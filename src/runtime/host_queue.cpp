@@ -41,25 +41,31 @@ void HostProgress::rethrow_failure() {
 HostQueue::HostQueue() : worker_([this] { work(); }) {}
 
 HostQueue::~HostQueue() {
+  finish();
+  worker_.join();
+}
+
+void HostQueue::finish() noexcept {
   {
     std::lock_guard const lock(mutex_);
     stopping_ = true;
   }
   arrived_.notify_one();
-  worker_.join();
 }
 
-void HostQueue::enqueue(Closure closure) {
+std::uint64_t HostQueue::enqueue(Closure closure) {
   bool wake = false;
+  std::uint64_t number = 0;
   {
     std::lock_guard const lock(mutex_);
     queue_.push_back(std::move(closure));
-    enqueued_.fetch_add(1, std::memory_order_release);
+    number = enqueued_.fetch_add(1, std::memory_order_release) + 1;
     wake = std::exchange(idle_, false);
   }
   if (wake) {
     arrived_.notify_one();
   }
+  return number;
 }
 
 void HostQueue::work() {
@@ -69,6 +75,7 @@ void HostQueue::work() {
   while (true) {
     while (queue_.empty()) {
       if (stopping_) {
+        finished_.store(true);
         return;
       }
       idle_ = true;

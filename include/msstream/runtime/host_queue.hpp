@@ -57,7 +57,11 @@ class HostQueue {
   HostQueue(HostQueue const&) = delete;
   HostQueue& operator=(HostQueue const&) = delete;
 
-  void enqueue(Closure closure);
+  /// Returns the closure's number.
+  std::uint64_t enqueue(Closure closure);
+  void finish() noexcept;
+  /// Whether the worker has ended, so that the destructor does not block.
+  [[nodiscard]] bool finished() const noexcept { return finished_.load(); }
   /// The number of the newest closure enqueued so far.
   [[nodiscard]] std::uint64_t enqueued() const noexcept {
     return enqueued_.load(std::memory_order_acquire);
@@ -74,6 +78,7 @@ class HostQueue {
   std::deque<Closure> queue_;
   bool idle_ = false;
   bool stopping_ = false;
+  std::atomic<bool> finished_{false};
   std::thread worker_;
 };
 

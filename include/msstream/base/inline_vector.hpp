@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace msstream {
+
+/// A growing list of trivial values that stays on the stack, or in its owner, up to `Inline`
+/// elements.
+template <class T, std::size_t Inline>
+  requires std::is_trivially_copyable_v<T>
+class InlineVector {
+ public:
+  void push_back(T const& value) {
+    if (size_ < Inline) {
+      inline_[size_] = value;
+    } else {
+      if (size_ == Inline) {
+        spilled_.assign(inline_.begin(), inline_.end());
+      }
+      spilled_.push_back(value);
+    }
+    ++size_;
+  }
+  void clear() noexcept { resize_down(0); }
+  /// Keeps the first `count` elements.
+  void resize_down(std::size_t count) noexcept {
+    if (size_ > Inline) {
+      if (count <= Inline) {
+        for (std::size_t i = 0; i < count; ++i) {
+          inline_[i] = spilled_[i];
+        }
+        spilled_.clear();
+      } else {
+        spilled_.resize(count);
+      }
+    }
+    size_ = count;
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] T* begin() noexcept { return size_ > Inline ? spilled_.data() : inline_.data(); }
+  [[nodiscard]] T* end() noexcept { return begin() + size_; }
+  [[nodiscard]] T const* begin() const noexcept {
+    return size_ > Inline ? spilled_.data() : inline_.data();
+  }
+  [[nodiscard]] T const* end() const noexcept { return begin() + size_; }
+  [[nodiscard]] T& operator[](std::size_t i) noexcept { return begin()[i]; }
+  [[nodiscard]] T const& operator[](std::size_t i) const noexcept { return begin()[i]; }
+  [[nodiscard]] std::span<T const> view() const noexcept { return {begin(), size_}; }
+
+ private:
+  std::size_t size_ = 0;
+  std::array<T, Inline> inline_;
+  std::vector<T> spilled_;
+};
+
+}  // namespace msstream

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <thread>
+
+namespace msstream {
+
+/// A one-byte lock for critical sections of a few instructions; after a short spin it yields its
+/// time slice.
+///
+/// States: free, held. Ownership: the thread that locked it. Memory ordering: unlock releases, lock
+/// acquires.
+class SpinLock {
+ public:
+  void lock() noexcept {
+    for (int attempts = 0; !try_lock(); ++attempts) {
+      if (attempts >= kSpins) {
+        std::this_thread::yield();
+      }
+    }
+  }
+  [[nodiscard]] bool try_lock() noexcept {
+    return !held_.load(std::memory_order_relaxed) &&
+           !held_.exchange(true, std::memory_order_acquire);
+  }
+  void unlock() noexcept { held_.store(false, std::memory_order_release); }
+
+ private:
+  static constexpr int kSpins = 64;
+  std::atomic<bool> held_{false};
+};
+
+}  // namespace msstream

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#if MSSTREAM_CUDA
+
+#include <msstream/base/closure.hpp>
+#include <msstream/runtime/runtime.hpp>
+#include <msstream/runtime/stream_ref.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+struct CUevent_st;
+
+namespace msstream {
+
+/// Which GPU the CUDA runtime uses.
+struct CudaOptions {
+  int ordinal = 0;
+};
+
+/// The backend over the CUDA runtime API: non-blocking streams, no implicit synchronisation.
+/// Includes no CUDA header.
+///
+/// Calls make the device current on the calling thread when that thread last used another one
+/// through msstream; a thread that calls cudaSetDevice itself must set it back before it issues.
+class Cuda {
+ public:
+  using Options = CudaOptions;
+  using native_stream = CUstream_st*;
+  using native_event = CUevent_st*;
+  using native_libraries = CudaLibraries*;
+  using stream_ref = CudaStream;
+
+  static constexpr std::string_view name = "cuda";
+
+  /// How many GPUs the process sees; 0 without a driver.
+  static int device_count() noexcept;
+
+  /// Throws CudaError when there is no such device.
+  explicit Cuda(Options options = {});
+  Cuda(Cuda const&) = delete;
+  Cuda& operator=(Cuda const&) = delete;
+
+  native_stream create_stream(StreamPriority priority);
+  void destroy_stream(native_stream stream) noexcept;
+  void synchronize_stream(native_stream stream);
+
+  native_event create_event(EventTiming timing);
+  void destroy_event(native_event event) noexcept;
+  void record(native_event event, native_stream stream);
+  void wait(native_stream stream, native_event event);
+  bool query(native_event event);
+  void synchronize(native_event event);
+  double elapsed_ns(native_event begin, native_event end);
+
+  void* allocate_device(std::size_t bytes);
+  void free_device(void* memory, std::size_t bytes) noexcept;
+  void* allocate_pinned(std::size_t bytes);
+  void free_pinned(void* memory, std::size_t bytes) noexcept;
+  [[nodiscard]] MemoryInfo memory_info() const;
+
+  void copy(void* to, void const* from, std::size_t bytes, CopyKind kind, native_stream stream);
+  void fill(void* memory, std::uint8_t value, std::size_t bytes, native_stream stream);
+  void call_host(native_stream stream, Closure closure);
+
+  native_libraries create_libraries(std::size_t workspace_bytes);
+  void destroy_libraries(native_libraries libraries) noexcept;
+  [[nodiscard]] stream_ref ref(native_stream stream, native_libraries libraries) const {
+    return {stream, libraries};
+  }
+  void make_current() const;
+
+ private:
+  int ordinal_;
+};
+
+static_assert(Runtime<Cuda>);
+
+}  // namespace msstream
+
+#endif

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/closure.hpp>
+#include <msstream/runtime/runtime.hpp>
+#include <msstream/runtime/stream_ref.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+namespace msstream {
+
+/// How the host runtime sizes its "device".
+struct HostOptions {
+  std::size_t memory_bytes = 0;  ///< 0: the machine's physical memory
+};
+
+/// The backend for machines without a GPU: one worker thread a stream, memory from the heap.
+///
+/// Priorities have no effect. An event's time is taken by the stream's worker.
+class Host {
+ public:
+  struct Event;
+
+  using Options = HostOptions;
+  using native_stream = HostQueue*;
+  using native_event = Event*;
+  using native_libraries = std::nullptr_t;
+  using stream_ref = HostStream;
+
+  static constexpr std::string_view name = "host";
+
+  explicit Host(Options options = {});
+  ~Host();
+  Host(Host const&) = delete;
+  Host& operator=(Host const&) = delete;
+
+  native_stream create_stream(StreamPriority priority);
+  /// The stream's worker finishes what it has; it is joined when the runtime ends.
+  void destroy_stream(native_stream stream) noexcept;
+  void synchronize_stream(native_stream stream);
+
+  native_event create_event(EventTiming timing);
+  void destroy_event(native_event event) noexcept;
+  void record(native_event event, native_stream stream);
+  void wait(native_stream stream, native_event event);
+  bool query(native_event event);
+  void synchronize(native_event event);
+  double elapsed_ns(native_event begin, native_event end);
+
+  void* allocate_device(std::size_t bytes);
+  void free_device(void* memory, std::size_t bytes) noexcept;
+  void* allocate_pinned(std::size_t bytes);
+  void free_pinned(void* memory, std::size_t bytes) noexcept;
+  [[nodiscard]] MemoryInfo memory_info() const;
+
+  void copy(void* to, void const* from, std::size_t bytes, CopyKind kind, native_stream stream);
+  void fill(void* memory, std::uint8_t value, std::size_t bytes, native_stream stream);
+  void call_host(native_stream stream, Closure closure);
+
+  native_libraries create_libraries(std::size_t) { return nullptr; }
+  void destroy_libraries(native_libraries) noexcept {}
+  [[nodiscard]] stream_ref ref(native_stream stream, native_libraries) const {
+    return HostStream(*stream);
+  }
+  /// Makes this device the calling thread's current one: nothing to do here.
+  void make_current() const noexcept {}
+
+ private:
+  std::size_t memory_bytes_;
+  std::atomic<std::size_t> allocated_bytes_{0};
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<HostQueue>> live_;
+  std::vector<std::unique_ptr<HostQueue>> retired_;
+};
+
+}  // namespace msstream

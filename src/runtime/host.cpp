@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/error.hpp>
+#include <msstream/runtime/host.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+namespace msstream {
+
+static_assert(Runtime<Host>);
+
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+
+std::size_t physical_memory_bytes() {
+  long const pages = sysconf(_SC_PHYS_PAGES);
+  long const page_bytes = sysconf(_SC_PAGE_SIZE);
+  return static_cast<std::size_t>(pages) * static_cast<std::size_t>(page_bytes);
+}
+
+void* aligned_memory(std::size_t bytes) {
+  void* const memory =
+      std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  if (memory == nullptr) {
+    throw OutOfMemory(bytes, text("host runtime: the machine has no ", bytes, " bytes to give"));
+  }
+  return memory;
+}
+
+}  // namespace
+
+/// What the event stands for: a place in a queue. Recording replaces it; waiting copies it.
+struct Host::Event {
+  struct Point {
+    std::shared_ptr<HostProgress> progress;
+    std::uint64_t number = 0;
+    std::shared_ptr<std::chrono::steady_clock::time_point> time;
+  };
+
+  explicit Event(EventTiming with_timing) : timing(with_timing) {}
+  [[nodiscard]] Point point() {
+    std::lock_guard const lock(mutex);
+    return current;
+  }
+
+  EventTiming const timing;
+  std::mutex mutex;
+  Point current;
+};
+
+Host::Host(Options options)
+    : memory_bytes_(options.memory_bytes != 0 ? options.memory_bytes : physical_memory_bytes()) {}
+
+Host::~Host() = default;
+
+Host::native_stream Host::create_stream(StreamPriority) {
+  auto queue = std::make_unique<HostQueue>();
+  std::lock_guard const lock(mutex_);
+  std::erase_if(retired_, [](auto const& old) { return old->finished(); });
+  return live_.emplace_back(std::move(queue)).get();
+}
+
+void Host::destroy_stream(native_stream stream) noexcept {
+  stream->finish();
+  std::lock_guard const lock(mutex_);
+  auto const found = std::find_if(
+      live_.begin(), live_.end(), [&](auto const& queue) { return queue.get() == stream; });
+  retired_.push_back(std::move(*found));
+  live_.erase(found);
+}
+
+void Host::synchronize_stream(native_stream stream) {
+  stream->progress()->wait(stream->enqueued());
+  stream->progress()->rethrow_failure();
+}
+
+Host::native_event Host::create_event(EventTiming timing) {
+  return new Event(timing);
+}
+
+void Host::destroy_event(native_event event) noexcept {
+  delete event;
+}
+
+void Host::record(native_event event, native_stream stream) {
+  Event::Point point{stream->progress(), 0, nullptr};
+  if (event->timing == EventTiming::timed) {
+    point.time = std::make_shared<std::chrono::steady_clock::time_point>();
+    point.number =
+        stream->enqueue([time = point.time] { *time = std::chrono::steady_clock::now(); });
+  } else {
+    point.number = stream->enqueued();
+  }
+  std::lock_guard const lock(event->mutex);
+  event->current = std::move(point);
+}
+
+void Host::wait(native_stream stream, native_event event) {
+  auto point = event->point();
+  if (point.progress == nullptr || point.progress == stream->progress() ||
+      point.progress->completed() >= point.number) {
+    return;
+  }
+  stream->enqueue(
+      [progress = std::move(point.progress), number = point.number] { progress->wait(number); });
+}
+
+bool Host::query(native_event event) {
+  auto const point = event->point();
+  if (point.progress == nullptr) {
+    return true;
+  }
+  point.progress->rethrow_failure();
+  return point.progress->completed() >= point.number;
+}
+
+void Host::synchronize(native_event event) {
+  auto const point = event->point();
+  if (point.progress != nullptr) {
+    point.progress->wait(point.number);
+    point.progress->rethrow_failure();
+  }
+}
+
+double Host::elapsed_ns(native_event begin, native_event end) {
+  auto const from = begin->point();
+  auto const to = end->point();
+  require(from.time != nullptr && to.time != nullptr,
+          "elapsed_ns: both events must be timed and recorded");
+  from.progress->wait(from.number);
+  to.progress->wait(to.number);
+  return std::chrono::duration<double, std::nano>(*to.time - *from.time).count();
+}
+
+void* Host::allocate_device(std::size_t bytes) {
+  auto const before = allocated_bytes_.fetch_add(bytes);
+  if (bytes > memory_bytes_ || before > memory_bytes_ - bytes) {
+    allocated_bytes_.fetch_sub(bytes);
+    throw OutOfMemory(
+        bytes,
+        text("host runtime: ", bytes, " bytes asked, ", before, " of ", memory_bytes_, " in use"));
+  }
+  try {
+    return aligned_memory(bytes);
+  } catch (...) {
+    allocated_bytes_.fetch_sub(bytes);
+    throw;
+  }
+}
+
+void Host::free_device(void* memory, std::size_t bytes) noexcept {
+  std::free(memory);
+  allocated_bytes_.fetch_sub(bytes);
+}
+
+void* Host::allocate_pinned(std::size_t bytes) {
+  return aligned_memory(bytes);
+}
+
+void Host::free_pinned(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+
+MemoryInfo Host::memory_info() const {
+  return {memory_bytes_ - std::min(memory_bytes_, allocated_bytes_.load()), memory_bytes_};
+}
+
+void Host::copy(void* to, void const* from, std::size_t bytes, CopyKind, native_stream stream) {
+  stream->enqueue([=] { std::memcpy(to, from, bytes); });
+}
+
+void Host::fill(void* memory, std::uint8_t value, std::size_t bytes, native_stream stream) {
+  stream->enqueue([=] { std::memset(memory, value, bytes); });
+}
+
+void Host::call_host(native_stream stream, Closure closure) {
+  stream->enqueue(std::move(closure));
+}
+
+}  // namespace msstream

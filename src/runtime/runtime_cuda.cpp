@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/error.hpp>
+#include <msstream/runtime/cuda.hpp>
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <source_location>
+#include <utility>
+
+namespace msstream {
+
+namespace {
+
+void check(cudaError_t code,
+           char const* call,
+           std::source_location where = std::source_location::current()) {
+  if (code != cudaSuccess) [[unlikely]] {
+    cudaGetLastError();
+    throw CudaError(code, cudaGetErrorString(code), call, where);
+  }
+}
+
+thread_local int current_ordinal = -1;
+
+constexpr cudaMemcpyKind direction_of(CopyKind kind) {
+  switch (kind) {
+    case CopyKind::h2d:
+      return cudaMemcpyHostToDevice;
+    case CopyKind::d2h:
+      return cudaMemcpyDeviceToHost;
+    case CopyKind::d2d:
+      break;
+  }
+  return cudaMemcpyDeviceToDevice;
+}
+
+void CUDART_CB run_and_delete(void* closure) {
+  std::unique_ptr<Closure> const owned(static_cast<Closure*>(closure));
+  (*owned)();
+}
+
+}  // namespace
+
+int Cuda::device_count() noexcept {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+    cudaGetLastError();
+    return 0;
+  }
+  return count;
+}
+
+Cuda::Cuda(Options options) : ordinal_(options.ordinal) {
+  int const count = device_count();
+  if (ordinal_ < 0 || ordinal_ >= count) {
+    throw CudaError(
+        cudaErrorInvalidDevice,
+        text("device ", ordinal_, " asked, ", count, " visible; Device<Host> needs none"),
+        "Cuda::Cuda");
+  }
+  make_current();
+}
+
+void Cuda::make_current() const {
+  if (current_ordinal != ordinal_) [[unlikely]] {
+    check(cudaSetDevice(ordinal_), "cudaSetDevice");
+    current_ordinal = ordinal_;
+  }
+}
+
+Cuda::native_stream Cuda::create_stream(StreamPriority priority) {
+  make_current();
+  int least = 0;
+  int greatest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+  int const level = priority == StreamPriority::high  ? greatest
+                    : priority == StreamPriority::low ? least
+                                                      : (least + greatest) / 2;
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, level),
+        "cudaStreamCreateWithPriority");
+  return stream;
+}
+
+void Cuda::destroy_stream(native_stream stream) noexcept {
+  cudaStreamDestroy(stream);
+}
+
+void Cuda::synchronize_stream(native_stream stream) {
+  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+}
+
+Cuda::native_event Cuda::create_event(EventTiming timing) {
+  make_current();
+  cudaEvent_t event = nullptr;
+  unsigned const flags = timing == EventTiming::timed ? cudaEventDefault : cudaEventDisableTiming;
+  check(cudaEventCreateWithFlags(&event, flags), "cudaEventCreateWithFlags");
+  return event;
+}
+
+void Cuda::destroy_event(native_event event) noexcept {
+  cudaEventDestroy(event);
+}
+
+void Cuda::record(native_event event, native_stream stream) {
+  check(cudaEventRecord(event, stream), "cudaEventRecord");
+}
+
+void Cuda::wait(native_stream stream, native_event event) {
+  check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
+}
+
+bool Cuda::query(native_event event) {
+  cudaError_t const code = cudaEventQuery(event);
+  if (code == cudaErrorNotReady) {
+    return false;
+  }
+  check(code, "cudaEventQuery");
+  return true;
+}
+
+void Cuda::synchronize(native_event event) {
+  check(cudaEventSynchronize(event), "cudaEventSynchronize");
+}
+
+double Cuda::elapsed_ns(native_event begin, native_event end) {
+  check(cudaEventSynchronize(end), "cudaEventSynchronize");
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
+  return static_cast<double>(milliseconds) * 1e6;
+}
+
+void* Cuda::allocate_device(std::size_t bytes) {
+  make_current();
+  void* memory = nullptr;
+  cudaError_t const code = cudaMalloc(&memory, bytes);
+  if (code == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    auto const info = memory_info();
+    throw OutOfMemory(bytes,
+                      text("cuda runtime: ",
+                           bytes,
+                           " bytes asked, the device has ",
+                           info.free_bytes,
+                           " of ",
+                           info.total_bytes,
+                           " free"));
+  }
+  check(code, "cudaMalloc");
+  return memory;
+}
+
+void Cuda::free_device(void* memory, std::size_t) noexcept {
+  cudaFree(memory);
+}
+
+void* Cuda::allocate_pinned(std::size_t bytes) {
+  make_current();
+  void* memory = nullptr;
+  cudaError_t const code = cudaHostAlloc(&memory, bytes, cudaHostAllocPortable);
+  if (code == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    throw OutOfMemory(bytes, text("cuda runtime: no ", bytes, " bytes of pinned memory to be had"));
+  }
+  check(code, "cudaHostAlloc");
+  return memory;
+}
+
+void Cuda::free_pinned(void* memory, std::size_t) noexcept {
+  cudaFreeHost(memory);
+}
+
+MemoryInfo Cuda::memory_info() const {
+  make_current();
+  MemoryInfo info{};
+  check(cudaMemGetInfo(&info.free_bytes, &info.total_bytes), "cudaMemGetInfo");
+  return info;
+}
+
+void Cuda::copy(
+    void* to, void const* from, std::size_t bytes, CopyKind kind, native_stream stream) {
+  check(cudaMemcpyAsync(to, from, bytes, direction_of(kind), stream), "cudaMemcpyAsync");
+}
+
+void Cuda::fill(void* memory, std::uint8_t value, std::size_t bytes, native_stream stream) {
+  check(cudaMemsetAsync(memory, value, bytes, stream), "cudaMemsetAsync");
+}
+
+void Cuda::call_host(native_stream stream, Closure closure) {
+  auto owned = std::make_unique<Closure>(std::move(closure));
+  check(cudaLaunchHostFunc(stream, run_and_delete, owned.get()), "cudaLaunchHostFunc");
+  owned.release();
+}
+
+Cuda::native_libraries Cuda::create_libraries(std::size_t workspace_bytes) {
+  make_current();
+  auto libraries = std::make_unique<CudaLibraries>();
+  cublasLtHandle_t blas = nullptr;
+  cublasStatus_t const status = cublasLtCreate(&blas);
+  if (status != CUBLAS_STATUS_SUCCESS) {
+    throw RuntimeError("cuBLASLt", status, cublasLtGetStatusString(status), "cublasLtCreate");
+  }
+  libraries->blas = blas;
+  libraries->workspace_bytes = workspace_bytes;
+  try {
+    libraries->workspace = allocate_device(workspace_bytes);
+  } catch (...) {
+    cublasLtDestroy(blas);
+    throw;
+  }
+  return libraries.release();
+}
+
+void Cuda::destroy_libraries(native_libraries libraries) noexcept {
+  cublasLtDestroy(libraries->blas);
+  free_device(libraries->workspace, libraries->workspace_bytes);
+  delete libraries;
+}
+
+}  // namespace msstream

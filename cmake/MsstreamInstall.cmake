@@ -1,1 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
+# `cmake --install`: headers, the static library, and the package that find_package(msstream) finds.
+include(CMakePackageConfigHelpers)
+
+set(msstream_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/msstream)
+install(TARGETS msstream EXPORT msstream-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/msstream
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
+install(EXPORT msstream-targets NAMESPACE msstream:: DESTINATION ${msstream_package_dir})
+
+configure_package_config_file(
+  ${CMAKE_CURRENT_LIST_DIR}/msstream-config.cmake.in ${PROJECT_BINARY_DIR}/msstream-config.cmake
+  INSTALL_DESTINATION ${msstream_package_dir} NO_SET_AND_CHECK_MACRO)
+# Before 1.0 a minor version may change the interface.
+write_basic_package_version_file(
+  ${PROJECT_BINARY_DIR}/msstream-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/msstream-config.cmake ${PROJECT_BINARY_DIR}/msstream-config-version.cmake
+        DESTINATION ${msstream_package_dir})

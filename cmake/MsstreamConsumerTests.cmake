@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+# Tests that a user's project gets msstream by find_package and by add_subdirectory: each one is
+# configured, built and run from nothing.
+function(msstream_consumer_test name)
+  add_test(NAME ${name} COMMAND ${CMAKE_CTEST_COMMAND}
+    --build-and-test ${CMAKE_CURRENT_SOURCE_DIR}/${name} ${CMAKE_CURRENT_BINARY_DIR}/${name}
+    --build-generator ${CMAKE_GENERATOR} --build-makeprogram ${CMAKE_MAKE_PROGRAM}
+    --build-options -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} ${ARGN}
+    --test-command consumer)
+  set_tests_properties(${name} PROPERTIES TIMEOUT 900)
+endfunction()
+
+set(prefix ${CMAKE_CURRENT_BINARY_DIR}/consumer_prefix)
+add_test(NAME consumer_prefix.clean COMMAND ${CMAKE_COMMAND} -E rm -rf ${prefix})
+add_test(NAME consumer_prefix.install COMMAND ${CMAKE_COMMAND} --install ${PROJECT_BINARY_DIR} --prefix ${prefix})
+msstream_consumer_test(consumer_install -DCMAKE_PREFIX_PATH=${prefix} -DEXPECTED_CUDA=${MSSTREAM_CUDA})
+set_tests_properties(consumer_prefix.clean PROPERTIES FIXTURES_SETUP msstream_clean)
+set_tests_properties(consumer_prefix.install PROPERTIES FIXTURES_REQUIRED msstream_clean FIXTURES_SETUP msstream_installed)
+set_tests_properties(consumer_install PROPERTIES FIXTURES_REQUIRED msstream_installed)
+
+msstream_consumer_test(consumer_subdirectory -DMSSTREAM_SOURCE=${PROJECT_SOURCE_DIR})

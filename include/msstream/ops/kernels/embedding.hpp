@@ -29,7 +29,8 @@ struct BagLayout {
 };
 
 /// output[b, :] = pooling over the valid ids of bag b of table[id, :], accumulated in float, in the
-/// order of the ids.
+/// order of the ids: both twins give the same bits. A mean is the sum divided by the number of
+/// valid ids.
 struct LookupArgs {
   void const* table;  ///< [rows, width] of `table_dtype`: float32, float16 or bfloat16
   DType table_dtype;
@@ -46,7 +47,8 @@ void embedding_lookup(CudaStream stream, LookupArgs const& args);
 
 /// Groups equal ids: unique_ids ascending, and for the u-th unique id the places [starts[u],
 /// starts[u + 1]) of `positions`, which index `ids`, in ascending order. Ids outside [0, rows) are
-/// left out. Deterministic.
+/// left out. Deterministic. `capacity` is below 2^31. What lies beyond the unique ids and beyond
+/// the positions of valid ids is not touched.
 struct DeduplicateArgs {
   std::int64_t const* ids;
   BagLayout bags;  ///< tells which ids exist: hotness * bag_count of them, or offsets[bag_count]
@@ -57,14 +59,16 @@ struct DeduplicateArgs {
   std::int64_t* unique_count;  ///< device scalar, written
   void* workspace;  ///< deduplicate_workspace_bytes(stream, capacity) bytes, 256-byte aligned
 };
+/// Asks no device. 0 where the CUDA twin needs one launch and no workspace.
 std::size_t deduplicate_workspace_bytes(HostStream stream, std::int64_t capacity);
 std::size_t deduplicate_workspace_bytes(CudaStream stream, std::int64_t capacity);
 void deduplicate(HostStream stream, DeduplicateArgs const& args);
 void deduplicate(CudaStream stream, DeduplicateArgs const& args);
 
-/// row_gradients[u, :] = sum over the places p of unique id u, in order, of scale(bag(p)) *
+/// row_gradients[u, :] = sum over the places p of unique id u of scale(bag(p)) *
 /// output_gradient[bag(p), :], scale being 1, or 1 / (valid ids of the bag) for a mean. For u <
-/// *unique_count; the rest is not touched.
+/// *unique_count; the rest is not touched. Deterministic: the order of the additions depends on the
+/// arguments alone, ascending on the host, a fixed tree on CUDA, where no hot row runs on one warp.
 struct RowGradientArgs {
   std::int64_t const* ids;  ///< needed for a mean: invalid ids do not count
   BagLayout bags;
@@ -76,7 +80,15 @@ struct RowGradientArgs {
   float const* output_gradient;  ///< [bags, width]
   std::int64_t width;
   float* row_gradients;  ///< [capacity, width]
+  void* workspace;  ///< row_gradient_workspace_bytes(stream, capacity, width), 256-byte aligned
 };
+/// Asks no device. 0 on the host, and where the CUDA twin needs one launch and no workspace.
+std::size_t row_gradient_workspace_bytes(HostStream stream,
+                                         std::int64_t capacity,
+                                         std::int64_t width);
+std::size_t row_gradient_workspace_bytes(CudaStream stream,
+                                         std::int64_t capacity,
+                                         std::int64_t width);
 void embedding_row_gradients(HostStream stream, RowGradientArgs const& args);
 void embedding_row_gradients(CudaStream stream, RowGradientArgs const& args);
 

@@ -15,8 +15,12 @@ enum class OutOfRange : std::uint8_t {
 namespace kernels {
 
 /// Written by kernels and read by the host: pinned, device-visible memory. One a device.
+///
+/// States of `set`: 0, nothing caught; 2, claimed by the one thread that writes the other fields;
+/// 1, caught, the fields may be read (after an acquire load). The host sets it back to 0 when no
+/// lookup is running.
 struct IdTrap {
-  std::uint32_t set;        ///< 0, or 1 once a trapping lookup has met a bad id
+  std::uint32_t set;        ///< 0, 2 or 1 in this order; only 1 is for the host to act on
   std::uint32_t operation;  ///< index of the operation's name
   std::int64_t id;          ///< the first bad id seen
   std::int64_t rows;        ///< what it should have been below

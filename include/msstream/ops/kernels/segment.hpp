@@ -9,7 +9,9 @@
 namespace msstream::ops::kernels {
 
 /// output[s, :] = sum or mean of values[offsets[s] : offsets[s + 1], :]; 0 for an empty segment.
-/// Balanced over segments of any length: one long segment must not run on one warp. Deterministic.
+/// Balanced over segments of any length, and over many empty ones: the work is cut into equal parts
+/// that depend on the sizes alone, so that the same arguments give the same bits. On the host the
+/// additions are in ascending order.
 struct SegmentArgs {
   float const* values;  ///< [capacity, width]
   std::int64_t capacity;
@@ -17,8 +19,18 @@ struct SegmentArgs {
   std::int64_t const* offsets;  ///< device, [segments + 1], ascending, the last ≤ capacity
   std::int64_t segments;
   Pooling pooling;
-  float* output;  ///< [segments, width]
+  float* output;    ///< [segments, width]
+  void* workspace;  ///< segment_reduce_workspace_bytes(…) bytes, 256-byte aligned
 };
+/// Asks no device. 0 on the host, and where the CUDA twin needs one launch and no workspace.
+std::size_t segment_reduce_workspace_bytes(HostStream stream,
+                                           std::int64_t capacity,
+                                           std::int64_t segments,
+                                           std::int64_t width);
+std::size_t segment_reduce_workspace_bytes(CudaStream stream,
+                                           std::int64_t capacity,
+                                           std::int64_t segments,
+                                           std::int64_t width);
 void segment_reduce(HostStream stream, SegmentArgs const& args);
 void segment_reduce(CudaStream stream, SegmentArgs const& args);
 

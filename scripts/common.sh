@@ -47,7 +47,8 @@ choose_preset() {
   say "$runtime runtime: $why"
 }
 
-# Installs those of the named Debian packages that are missing; where it may not, says how.
+# Installs those of the named Debian packages that are missing. Where it may not, it fails, and
+# `advice` is the command that does.
 install_missing() {
   local missing=() package sudo=()
   for package in "$@"; do
@@ -55,6 +56,7 @@ install_missing() {
       missing+=("$package")
   done
   [ "${#missing[@]}" != 0 ] || return 0
+  advice="sudo apt-get install --no-install-recommends ${missing[*]}"
   [ "$(id -u)" = 0 ] || sudo=(sudo -n)
   if command -v apt-get >/dev/null && "${sudo[@]}" true 2>/dev/null; then
     say "installing ${missing[*]}"
@@ -63,7 +65,6 @@ install_missing() {
     quietly "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
       apt-get install -y --no-install-recommends "${missing[@]}" && return
   fi
-  say "this installs what is missing: sudo apt-get install --no-install-recommends ${missing[*]}"
   return 1
 }
 
@@ -79,7 +80,10 @@ configure() {
   command=(cmake -S "$root" --preset "$preset" "$@")
   log=$(mktemp)
   if ! "${command[@]}" >"$log" 2>&1; then
-    install_missing "${packages[@]}" || die "configuring failed: $(cat "$log")"
+    if ! install_missing "${packages[@]}"; then
+      cat "$log" >&2
+      die "install what is missing, then run this again: $advice"
+    fi
     quietly "${command[@]}" --fresh
   fi
   rm -f "$log"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A user's first program, built by both consumer tests: it runs work on a stream of the host runtime.
+// A first program that uses msstream, built by both consumer tests: work on a host stream.
 #include <msstream/base/shape.hpp>
 #include <msstream/runtime/host_queue.hpp>
 

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the staircase of rooms: scripts/check_layers.py [repository root].
+
+A room includes itself and rooms on lower steps; no includes in a circle; CUDA is named in
+runtime/, in kernels/ and in files that only nvcc or a CUDA build compiles (*.cuh, *_cuda.cpp);
+every source opens with its licence and every header has #pragma once.
+"""
+import re
+import sys
+from pathlib import Path
+
+STEPS = {"base": 0, "order": 1, "trace": 1, "runtime": 2, "stream": 3, "memory": 4, "tensor": 5,
+         "ops": 6, "comm": 6, "step": 7, "serve": 8}
+UMBRELLA = "include/msstream/msstream.hpp"
+LICENCE = "// SPDX-License-Identifier: Apache-2.0"
+SUFFIXES = {".hpp", ".cuh", ".cpp", ".cu"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+CUDA_HEADER = re.compile(
+    r"(cuda|cub|thrust|cooperative_groups|nv|nvtx3)/"
+    r"|(cuda|cublas|cupti|curand|cusparse|cooperative_groups|nccl|nvtx|nvml|nvrtc|driver_types|vector_types)\w*\.h")
+
+
+def room_of(path):
+    """The room of a file, given relative to the root; None where the staircase does not apply."""
+    parts = Path(path).parts
+    if path == UMBRELLA:
+        return None
+    if parts[0] == "kernels":
+        return "ops"
+    if parts[:2] == ("include", "msstream"):
+        return parts[2]
+    if parts[0] == "src" and len(parts) > 2:
+        return parts[1]
+    return None
+
+
+def may_name_cuda(path):
+    return room_of(path) == "runtime" or path.startswith("kernels/") or path.endswith((".cuh", "_cuda.cpp"))
+
+
+def project_file(root, source, opening, name):
+    """The file that an include means, relative to the root; None for a header of someone else."""
+    if name.startswith("msstream/"):
+        return "include/" + name
+    if opening == '"':
+        for folder in (Path(source).parent, Path("kernels"), Path("src")):
+            if (root / folder / name).is_file():
+                return (folder / name).as_posix()
+    return None
+
+
+def file_violations(root, path, text):
+    if text.partition("\n")[0] != LICENCE:
+        yield f"{path}:1: the first line is not '{LICENCE}'"
+    if path.endswith((".hpp", ".cuh")) and "\n#pragma once\n" not in text:
+        yield f"{path}:1: no #pragma once"
+    room = room_of(path)
+    if room is not None and room not in STEPS:
+        yield f"{path}:1: '{room}' is not a room of the staircase"
+        return
+    for match in INCLUDE.finditer(text):
+        opening, name = match.groups()
+        place = f"{path}:{text.count(chr(10), 0, match.start(2)) + 1}"
+        target = project_file(root, path, opening, name)
+        if target is None:
+            if CUDA_HEADER.match(name) and not may_name_cuda(path):
+                yield f"{place}: names the CUDA header {name} outside runtime/ and kernels/"
+            if opening == '"':
+                yield f"{place}: there is no {name} beside it, in src/ or in kernels/"
+        elif not (root / target).is_file():
+            yield f"{place}: there is no {target}"
+        elif path != UMBRELLA:
+            theirs = room_of(target)
+            if theirs is None:
+                yield f"{place}: only users include {target}"
+            elif theirs != room and STEPS.get(theirs, 99) >= STEPS[room]:
+                yield f"{place}: {room}/ (step {STEPS[room]}) may not include {theirs}/ (step {STEPS.get(theirs)})"
+
+
+def circles(graph):
+    """Each circle of includes once, as the files along it."""
+    done, trail = set(), []
+
+    def visit(path):
+        if path in trail:
+            yield trail[trail.index(path):] + [path]
+        elif path not in done:
+            trail.append(path)
+            for target in graph.get(path, ()):
+                yield from visit(target)
+            trail.pop()
+            done.add(path)
+
+    for path in sorted(graph):
+        yield from visit(path)
+
+
+def violations(root):
+    root = Path(root)
+    texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
+             for top in ("include", "src", "kernels")
+             for path in sorted((root / top).rglob("*")) if path.suffix in SUFFIXES}
+    found = [problem for path, text in texts.items() for problem in file_violations(root, path, text)]
+    graph = {path: [target for opening, name in INCLUDE.findall(text)
+                    if (target := project_file(root, path, opening, name)) in texts]
+             for path, text in texts.items()}
+    found += ["includes in a circle: " + " -> ".join(circle) for circle in circles(graph)]
+    if not texts:
+        found.append(f"{root}: no sources found")
+    return found
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
+    found = violations(root)
+    print("\n".join(found) if found else "layers: every room includes only what it may")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

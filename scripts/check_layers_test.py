@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Plants each violation in a small tree and sees that check_layers.py reports it, and only it."""
+import tempfile
+import unittest
+from pathlib import Path
+
+import check_layers
+
+HEAD = check_layers.LICENCE + "\n"
+HEADER = HEAD + "#pragma once\n"
+SOUND = {
+    "include/msstream/base/error.hpp": HEADER + "#include <string>\n",
+    "include/msstream/base/shape.hpp": HEADER + "#include <msstream/base/error.hpp>\n",
+    "include/msstream/runtime/cuda.hpp": HEADER + "#include <msstream/base/shape.hpp>\n#include <cuda_runtime_api.h>\n",
+    "include/msstream/ops/dense.hpp": HEADER + "#include <msstream/runtime/cuda.hpp>\n",
+    "include/msstream/msstream.hpp": HEADER + "#include <msstream/ops/dense.hpp>\n",
+    "src/ops/dense.cpp": HEAD + '#include <msstream/ops/dense.hpp>\n#include "dense_detail.hpp"\n',
+    "src/ops/dense_detail.hpp": HEADER,
+    "src/ops/dense_cuda.cpp": HEAD + "#include <cublasLt.h>\n",
+    "kernels/dense.cuh": HEADER + "#include <msstream/ops/dense.hpp>\n#include <cub/cub.cuh>\n",
+    "kernels/dense.cu": HEAD + '#include "dense.cuh"\n',
+}
+
+
+def check(changes):
+    with tempfile.TemporaryDirectory() as folder:
+        for path, text in {**SOUND, **changes}.items():
+            file = Path(folder, path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        return check_layers.violations(folder)
+
+
+class LayersTest(unittest.TestCase):
+    def assert_reports(self, changes, *expected):
+        found = check(changes)
+        self.assertEqual(len(found), len(expected), found)
+        for problem, part in zip(found, expected):
+            self.assertIn(part, problem)
+
+    def test_a_sound_tree_has_no_violations(self):
+        self.assert_reports({})
+
+    def test_a_room_may_not_include_a_higher_one(self):
+        self.assert_reports({"include/msstream/stream/event.hpp": HEADER + "#include <msstream/ops/dense.hpp>\n"},
+                            "event.hpp:3: stream/ (step 3) may not include ops/ (step 6)")
+
+    def test_rooms_on_one_step_may_not_include_each_other(self):
+        self.assert_reports({"include/msstream/comm/communicator.hpp": HEADER + "#include <msstream/ops/dense.hpp>\n"},
+                            "comm/ (step 6) may not include ops/ (step 6)")
+
+    def test_bodies_and_kernels_obey_the_staircase(self):
+        step = {"include/msstream/step/tape.hpp": HEADER}
+        self.assert_reports({**step, "src/ops/dense.cpp": HEAD + "#include <msstream/step/tape.hpp>\n"},
+                            "src/ops/dense.cpp:2: ops/ (step 6) may not include step/")
+        self.assert_reports({**step, "kernels/dense.cu": HEAD + "#include <msstream/step/tape.hpp>\n"},
+                            "kernels/dense.cu:2: ops/ (step 6) may not include step/")
+        self.assert_reports({"src/base/error.cpp": HEAD + '#include "dense.cuh"\n'},
+                            "src/base/error.cpp:2: base/ (step 0) may not include ops/")
+
+    def test_the_umbrella_is_for_users(self):
+        self.assert_reports({"src/ops/dense.cpp": HEAD + "#include <msstream/msstream.hpp>\n"},
+                            "only users include include/msstream/msstream.hpp")
+
+    def test_includes_in_a_circle_are_reported_once(self):
+        self.assert_reports({"include/msstream/base/error.hpp": HEADER + "#include <msstream/base/text.hpp>\n",
+                             "include/msstream/base/text.hpp": HEADER + "#include <msstream/base/shape.hpp>\n"},
+                            "includes in a circle: ")
+
+    def test_cuda_is_named_in_few_places(self):
+        for header in ("cuda_runtime.h", "cuda.h", "cub/cub.cuh", "cublasLt.h", "nvtx3/nvToolsExt.h", "nccl.h",
+                       "thrust/sort.h", "cooperative_groups.h", "cuda/std/span.hpp"):
+            with self.subTest(header):
+                self.assert_reports({"src/ops/dense.cpp": HEAD + f"#include <{header}>\n"},
+                                    f"names the CUDA header {header}")
+        self.assert_reports({"src/ops/dense.cpp": HEAD + "#include <custom.hpp>\n#include <numeric>\n#include <nvme>\n"})
+
+    def test_every_file_has_a_licence_and_every_header_a_guard(self):
+        self.assert_reports({"src/ops/dense.cpp": "int dense;\n"}, "src/ops/dense.cpp:1: the first line is not")
+        self.assert_reports({"kernels/dense.cuh": HEAD}, "kernels/dense.cuh:1: no #pragma once")
+
+    def test_an_include_must_exist(self):
+        self.assert_reports({"src/ops/dense.cpp": HEAD + '#include <msstream/ops/sparse.hpp>\n#include "gone.hpp"\n'},
+                            "there is no include/msstream/ops/sparse.hpp", "there is no gone.hpp")
+
+    def test_a_new_room_needs_a_step(self):
+        self.assert_reports({"include/msstream/attic/box.hpp": HEADER}, "'attic' is not a room")
+
+    def test_an_empty_tree_is_not_a_success(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(len(check_layers.violations(folder)), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Lints with clang-tidy 14: the bodies, the CPU kernels, the examples, and every public header.
+# It cannot parse the device code of CUDA 13, so of the CUDA part it sees the host files alone.
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+cd "$root"
+
+preset=host
+[ -f build/host/compile_commands.json ] ||
+  configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
+all_headers=build/host/all_headers.cpp
+find include -name '*.hpp' | sort | sed 's|^include/\(.*\)|#include <\1>|' >"$all_headers"
+
+tidy=$(command -v clang-tidy-14 || command -v clang-tidy)
+lint=("$tidy" --quiet --extra-arg-before=-include "--extra-arg-before=$root/scripts/source_location_for_tidy.hpp")
+mapfile -t host_files < <(git ls-files 'src/*.cpp' 'kernels/*_host.cpp' 'examples/*.cpp' | grep -v '_cuda\.cpp$')
+other_files=("$all_headers")
+other_flags=(-std=c++20 -Iinclude -Ikernels)
+cuda_include=${CUDA_HOME:-/usr/local/cuda}/include
+if [ -d "$cuda_include" ]; then
+  mapfile -t -O 1 other_files < <(git ls-files 'src/*_cuda.cpp')
+  other_flags+=(-DMSSTREAM_CUDA=1 -isystem "$cuda_include")
+else
+  other_flags+=(-DMSSTREAM_CUDA=0)
+fi
+
+# One queue, the slow ones first; each line holds the arguments of one call.
+{
+  printf "%s -- ${other_flags[*]}\n" "${other_files[@]}"
+  printf '%s -p build/host\n' "${host_files[@]}"
+} | xargs -P "$(nproc)" -L 1 "${lint[@]}" 2> >(grep -vE 'warnings? (and .*)?generated' >&2)
+echo "tidy: no complaint about ${#host_files[@]} host files, ${#other_files[@]} others"

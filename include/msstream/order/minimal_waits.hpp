@@ -11,33 +11,34 @@
 namespace msstream::order {
 
 /// Orders `needed` so that waiting front to back, and skipping what the waits so far already cover,
-/// issues the fewest waits: a position that another one's clock covers comes after it.
+/// issues the fewest waits: a position that another one's clock covers moves behind it.
 ///
 /// `brought[i]` is the clock that waiting for needed[i] brings. Two late events may cover each
-/// other's positions; then one of the two stays in front. Returns how many positions stand in
-/// front, that is, are covered by no other.
-inline std::size_t put_uncovered_first(std::span<Position> needed,
-                                       std::span<VectorClock const> brought) {
-  InlineVector<Position, 16> front;
-  InlineVector<Position, 16> back;
-  InlineVector<bool, 16> dropped;
+/// other's positions; then one of the two stays in front.
+inline void put_uncovered_first(std::span<Position> needed, std::span<VectorClock const> brought) {
+  InlineVector<Position, 16> covered;
+  InlineVector<std::size_t, 16> uncovered;
   for (std::size_t i = 0; i < needed.size(); ++i) {
-    dropped.push_back(false);
-  }
-  for (std::size_t i = 0; i < needed.size(); ++i) {
-    for (std::size_t j = 0; j < needed.size() && !dropped[i]; ++j) {
-      dropped[i] = i != j && !dropped[j] && brought[j].covers(needed[i]);
+    bool is_covered = false;
+    for (std::size_t const kept : uncovered) {
+      is_covered = is_covered || brought[kept].covers(needed[i]);
     }
-    (dropped[i] ? back : front).push_back(needed[i]);
+    for (std::size_t later = i + 1; later < needed.size() && !is_covered; ++later) {
+      is_covered = brought[later].covers(needed[i]);
+    }
+    if (is_covered) {
+      covered.push_back(needed[i]);
+    } else {
+      uncovered.push_back(i);
+    }
   }
   std::size_t place = 0;
-  for (auto const& position : front) {
+  for (std::size_t const kept : uncovered) {
+    needed[place++] = needed[kept];
+  }
+  for (auto const& position : covered) {
     needed[place++] = position;
   }
-  for (auto const& position : back) {
-    needed[place++] = position;
-  }
-  return front.size();
 }
 
 }  // namespace msstream::order

@@ -29,7 +29,7 @@ class Host {
   using Options = HostOptions;
   using native_stream = HostQueue*;
   using native_event = Event*;
-  using native_libraries = std::nullptr_t;
+  using native_libraries = void*;  ///< always null: Eigen needs no handle
   using stream_ref = HostStream;
 
   static constexpr std::string_view name = "host";

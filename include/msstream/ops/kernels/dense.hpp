@@ -25,7 +25,7 @@ struct DenseArgs {
 void dense(HostStream stream, DenseArgs const& args);
 void dense(CudaStream stream, DenseArgs const& args);
 
-/// masked = output_gradient where output > 0, else 0.
+/// masked = output_gradient where output > 0, else 0; may be in place.
 struct ReluGradientArgs {
   float const* output;
   float const* output_gradient;
@@ -47,7 +47,8 @@ struct DenseInputGradientArgs {
 void dense_input_gradient(HostStream stream, DenseInputGradientArgs const& args);
 void dense_input_gradient(CudaStream stream, DenseInputGradientArgs const& args);
 
-/// weight_gradient = inputᵀ · output_gradient; bias_gradient = column sums of output_gradient.
+/// weight_gradient = inputᵀ · output_gradient; bias_gradient = column sums of output_gradient; both
+/// are 0 for an empty batch.
 struct DenseWeightGradientArgs {
   float const* input;            ///< [batch, inputs]
   float const* output_gradient;  ///< [batch, outputs], before the activation

@@ -3,6 +3,7 @@
 
 #include <msstream/runtime/stream_ref.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -34,8 +35,10 @@ void split_columns(CudaStream stream,
                    std::span<ColumnBlock const> blocks,
                    std::int64_t rows);
 
+/// How many of add()'s inputs one launch reads; more take several, with the sum so far in `output`.
+inline constexpr std::size_t kAddInputsPerLaunch = 64;
 /// output[i] = inputs[0][i] + inputs[1][i] + …, added in this order; output may be one of the
-/// inputs. At least one input.
+/// first 64 inputs. Throws std::invalid_argument if it is a later one, or without any input.
 void add(HostStream stream,
          std::span<float const* const> inputs,
          float* output,
@@ -64,8 +67,9 @@ void sigmoid_gradient(CudaStream stream,
                       float* input_gradient,
                       std::int64_t count);
 
-/// output[0] = factor * (sum of input), deterministic: float partial sums in a fixed tree, the same
-/// for every run. workspace: reduce_workspace_bytes(stream, count) bytes.
+/// output[0] = factor * (sum of input), by float partial sums in a fixed tree: the same bits in
+/// every run and in both twins. workspace: reduce_workspace_bytes(stream, count) bytes, 0 for up to
+/// 65536 elements.
 std::size_t reduce_workspace_bytes(HostStream stream, std::int64_t count);
 std::size_t reduce_workspace_bytes(CudaStream stream, std::int64_t count);
 void reduce_sum(HostStream stream,

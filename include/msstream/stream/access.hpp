@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/inline_vector.hpp>
+#include <msstream/base/spin_lock.hpp>
+#include <msstream/order/access_log.hpp>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace msstream {
+
+/// The access log of one piece of memory, with the lock that guards it.
+struct AccessRecord {
+  SpinLock lock;
+  order::AccessLog log;
+};
+
+enum class AccessMode : std::uint8_t { read, write };
+
+/// One operation's declared use of one piece of memory; a write may read as well.
+struct Access {
+  AccessRecord* record;
+  AccessMode mode;
+};
+
+/// What one operation uses, each record once, in the order of addresses: the order in which records
+/// are locked, so that two operations that share two pieces of memory cannot deadlock nor each come
+/// before the other.
+class AccessSet {
+ public:
+  void add(AccessRecord& record, AccessMode mode) { accesses_.push_back({&record, mode}); }
+
+  void normalise() {
+    std::sort(accesses_.begin(), accesses_.end(), [](Access const& a, Access const& b) {
+      return a.record != b.record ? a.record < b.record : a.mode > b.mode;
+    });
+    auto* const last =
+        std::unique(accesses_.begin(), accesses_.end(), [](Access const& a, Access const& b) {
+          return a.record == b.record;
+        });
+    accesses_.resize_down(static_cast<std::size_t>(last - accesses_.begin()));
+  }
+
+  [[nodiscard]] Access const* begin() const noexcept { return accesses_.begin(); }
+  [[nodiscard]] Access const* end() const noexcept { return accesses_.end(); }
+
+ private:
+  InlineVector<Access, 8> accesses_;
+};
+
+}  // namespace msstream

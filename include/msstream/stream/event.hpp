@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/stream/stream_context.hpp>
+
+#include <memory>
+#include <utility>
+
+namespace msstream {
+
+/// Stands for all work that a stream had when Stream::record() made it; never for later work.
+/// Copies share it.
+template <Runtime R>
+class Event {
+ public:
+  Event(std::shared_ptr<StreamContext<R>> context, std::shared_ptr<RecordedEvent<R>> recorded)
+      : context_(std::move(context)), recorded_(std::move(recorded)) {}
+
+  /// Whether the work is complete. Does not block. Rethrows a failure of the work.
+  [[nodiscard]] bool query() const {
+    if (!context_->runtime->query(recorded_->native)) {
+      return false;
+    }
+    context_->tracker->note_complete(*recorded_);
+    return true;
+  }
+  /// Blocks the host until the work is complete. Rethrows a failure of the work.
+  void synchronize() const {
+    context_->runtime->synchronize(recorded_->native);
+    context_->tracker->note_complete(*recorded_);
+  }
+  [[nodiscard]] order::Position position() const noexcept { return recorded_->position; }
+  [[nodiscard]] typename R::native_event native() const noexcept { return recorded_->native; }
+
+ private:
+  std::shared_ptr<StreamContext<R>> context_;
+  std::shared_ptr<RecordedEvent<R>> recorded_;
+};
+
+}  // namespace msstream

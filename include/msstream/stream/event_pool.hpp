@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/spin_lock.hpp>
+#include <msstream/runtime/runtime.hpp>
+
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace msstream {
+
+/// Untimed events of one runtime, created when none is free and kept for reuse. Thread-safe.
+template <Runtime R>
+class EventPool {
+ public:
+  explicit EventPool(std::shared_ptr<R> runtime) : runtime_(std::move(runtime)) {}
+  EventPool(EventPool const&) = delete;
+  EventPool& operator=(EventPool const&) = delete;
+  ~EventPool() {
+    for (auto event : free_) {
+      runtime_->destroy_event(event);
+    }
+  }
+
+  [[nodiscard]] typename R::native_event acquire() {
+    {
+      std::lock_guard const guard(lock_);
+      if (!free_.empty()) {
+        auto const event = free_.back();
+        free_.pop_back();
+        return event;
+      }
+    }
+    return runtime_->create_event(EventTiming::untimed);
+  }
+  void release(typename R::native_event event) noexcept {
+    std::lock_guard const guard(lock_);
+    free_.push_back(event);
+  }
+  [[nodiscard]] R& runtime() const noexcept { return *runtime_; }
+
+ private:
+  std::shared_ptr<R> runtime_;
+  SpinLock lock_;
+  std::vector<typename R::native_event> free_;
+};
+
+}  // namespace msstream

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/closure.hpp>
+#include <msstream/order/position_set.hpp>
+#include <msstream/stream/dependency_tracker.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace msstream {
+
+/// The first exception that work on a launch thread threw, until the caller takes it.
+class LaunchFailure {
+ public:
+  void keep(std::exception_ptr failure) noexcept {
+    std::lock_guard const guard(mutex_);
+    if (!failure_) {
+      failure_ = std::move(failure);
+      present_.store(true, std::memory_order_release);
+    }
+  }
+  /// Throws it and forgets it; costs a load when there is none.
+  void rethrow() {
+    if (present_.load(std::memory_order_acquire)) [[unlikely]] {
+      std::lock_guard const guard(mutex_);
+      present_.store(false, std::memory_order_relaxed);
+      std::rethrow_exception(std::exchange(failure_, nullptr));
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::atomic<bool> present_{false};
+  std::exception_ptr failure_;
+};
+
+/// An operation whose number is reserved and whose launch is left to a launch thread.
+template <Runtime R>
+struct LaunchTask {
+  StreamSlot<R>* slot;
+  std::uint64_t number;
+  order::PositionSet needed;
+  Closure work;
+  std::shared_ptr<LaunchFailure> failure;
+};
+
+/// Threads that launch operations: each stream's in the order of their numbers, different streams'
+/// beside each other.
+///
+/// A task whose predecessors are not launched yet never holds a thread: its stream goes back to the
+/// end of the line, so any number of threads, also one, makes progress. Idle threads sleep. The
+/// destructor launches what is queued.
+template <Runtime R>
+class LaunchPool {
+ public:
+  LaunchPool(std::shared_ptr<DependencyTracker<R>> tracker, int threads)
+      : tracker_(std::move(tracker)) {
+    for (int i = 0; i < threads; ++i) {
+      threads_.emplace_back([this] { work(); });
+    }
+  }
+  ~LaunchPool() {
+    {
+      std::lock_guard const guard(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    for (auto& thread : threads_) {
+      thread.join();
+    }
+  }
+  LaunchPool(LaunchPool const&) = delete;
+  LaunchPool& operator=(LaunchPool const&) = delete;
+
+  void push(LaunchTask<R> task) {
+    {
+      std::lock_guard const guard(mutex_);
+      Line& line = lines_[task.slot->index];
+      line.tasks.push_back(std::move(task));
+      if (line.queued) {
+        return;
+      }
+      line.queued = true;
+      ready_.push_back(&line);
+    }
+    changed_.notify_one();
+  }
+
+ private:
+  /// The tasks of one stream; `queued` while it is in ready_ or a thread has taken it from there.
+  struct Line {
+    std::deque<LaunchTask<R>> tasks;
+    bool queued = false;
+  };
+
+  static constexpr std::chrono::microseconds kRetryAfter{50};
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    std::size_t blocked_in_a_row = 0;
+    while (true) {
+      changed_.wait(lock, [this] { return !ready_.empty() || stopping_; });
+      if (ready_.empty()) {
+        return;
+      }
+      if (blocked_in_a_row >= ready_.size()) {
+        // Every line waits for a launch by another thread, which is about to happen.
+        changed_.wait_for(lock, kRetryAfter);
+        blocked_in_a_row = 0;
+        continue;
+      }
+      Line& line = *ready_.front();
+      ready_.pop_front();
+      if (!tracker_->launchable(line.tasks.front().needed)) {
+        ++blocked_in_a_row;
+        ready_.push_back(&line);
+        continue;
+      }
+      blocked_in_a_row = 0;
+      LaunchTask<R> task = std::move(line.tasks.front());
+      line.tasks.pop_front();
+      lock.unlock();
+      launch(task);
+      lock.lock();
+      if (line.tasks.empty()) {
+        line.queued = false;
+      } else {
+        ready_.push_back(&line);
+      }
+    }
+  }
+
+  void launch(LaunchTask<R>& task) noexcept {
+    try {
+      tracker_->launch(*task.slot, task.number, task.needed, task.work);
+    } catch (...) {
+      task.failure->keep(std::current_exception());
+    }
+  }
+
+  std::shared_ptr<DependencyTracker<R>> tracker_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::unordered_map<order::StreamIndex, Line> lines_;
+  std::deque<Line*> ready_;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace msstream

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/stream/event.hpp>
+#include <msstream/stream/stream_context.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace msstream {
+
+/// Owns a stream of the runtime and its place in the tracker. Thread-safe. Destroying it with work
+/// in flight does not block: the work still runs, and what depends on it still waits for it.
+template <Runtime R>
+class Stream {
+ public:
+  explicit Stream(std::shared_ptr<StreamContext<R>> context,
+                  StreamPriority priority = StreamPriority::normal)
+      : context_(std::move(context)),
+        native_(context_->runtime->create_stream(priority)),
+        slot_(&context_->tracker->attach(native_, context_->events)) {}
+  ~Stream() {
+    context_->tracker->detach(*slot_);
+    context_->runtime->destroy_stream(native_);
+  }
+  Stream(Stream const&) = delete;
+  Stream& operator=(Stream const&) = delete;
+
+  /// An event for all work issued so far, also work that was put on native() directly.
+  [[nodiscard]] Event<R> record() {
+    return Event<R>(context_, context_->tracker->event_at(mark()));
+  }
+  /// The next work waits for what the event stands for, unless it is known to precede already. Does
+  /// not block the host.
+  void wait(Event<R> const& event) {
+    order::PositionSet needed;
+    needed.add(event.position());
+    context_->tracker->while_idle(*slot_, [&] { context_->tracker->order_after(*slot_, needed); });
+  }
+  /// Blocks the host until all work issued so far is complete. Rethrows a failure of the work.
+  void synchronize() { record().synchronize(); }
+
+  /// A new position that stands for all work put on the stream so far.
+  order::Position mark() {
+    order::Position position{slot_->index, 0};
+    context_->tracker->while_idle(*slot_, [&] {
+      order::PositionSet none;
+      AccessSet nothing;
+      position.number = context_->tracker->reserve(*slot_, nothing, none);
+      context_->tracker->launch(*slot_, position.number, none, [] {});
+    });
+    return position;
+  }
+
+  [[nodiscard]] typename R::native_stream native() const noexcept { return native_; }
+  [[nodiscard]] StreamSlot<R>& slot() const noexcept { return *slot_; }
+  [[nodiscard]] std::shared_ptr<StreamContext<R>> const& context() const noexcept {
+    return context_;
+  }
+
+ private:
+  std::shared_ptr<StreamContext<R>> context_;
+  typename R::native_stream native_;
+  StreamSlot<R>* slot_;
+};
+
+}  // namespace msstream

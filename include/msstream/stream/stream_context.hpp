@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/runtime/runtime.hpp>
+#include <msstream/stream/dependency_tracker.hpp>
+#include <msstream/stream/event_pool.hpp>
+#include <msstream/stream/span_recorder.hpp>
+
+#include <memory>
+#include <utility>
+
+namespace msstream {
+
+/// What all streams of one device share: the runtime, its events, the tracker (which devices may
+/// share) and the spans. Everything that needs a part of it owns the whole, so no part can go too
+/// early.
+template <Runtime R>
+struct StreamContext {
+  StreamContext(typename R::Options const& runtime_options,
+                std::shared_ptr<DependencyTracker<R>> shared_tracker)
+      : runtime(std::make_shared<R>(runtime_options)),
+        events(std::make_shared<EventPool<R>>(runtime)),
+        tracker(std::move(shared_tracker)),
+        spans(runtime) {}
+
+  std::shared_ptr<R> runtime;
+  std::shared_ptr<EventPool<R>> events;
+  std::shared_ptr<DependencyTracker<R>> tracker;
+  SpanRecorder<R> spans;
+};
+
+}  // namespace msstream

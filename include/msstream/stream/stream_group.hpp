@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/stream/launch_pool.hpp>
+#include <msstream/stream/stream.hpp>
+#include <msstream/stream/stream_context.hpp>
+#include <msstream/trace/name_scope.hpp>
+#include <msstream/trace/range.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace msstream {
+
+/// Which of a group's streams.
+enum class StreamKind : std::uint8_t { compute, h2d, d2h };
+
+struct StreamGroupOptions {
+  bool merge_streams = false;  ///< one stream for compute and copies
+  StreamPriority priority = StreamPriority::normal;
+  std::size_t workspace_bytes = std::size_t{4} << 20U;  ///< of the group's library handles
+};
+
+/// A compute, an h2d and a d2h stream (or one for all), with what streams must not share: library
+/// handles, a workspace, the failures of its launch threads. Thread-safe.
+template <Runtime R>
+class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
+ public:
+  /// `launcher` null: operations are launched by the thread that issues them.
+  StreamGroup(std::shared_ptr<StreamContext<R>> context,
+              int index,
+              StreamGroupOptions const& options = {},
+              std::shared_ptr<LaunchPool<R>> launcher = nullptr)
+      : context_(std::move(context)),
+        index_(index),
+        name_(text("group ", index)),
+        libraries_(context_->runtime->create_libraries(options.workspace_bytes),
+                   {context_->runtime}),
+        launcher_(std::move(launcher)),
+        compute_(context_, options.priority) {
+    if (!options.merge_streams) {
+      h2d_ = std::make_unique<Stream<R>>(context_, options.priority);
+      d2h_ = std::make_unique<Stream<R>>(context_, options.priority);
+    }
+    trace::name_category(category(), name_.c_str());
+  }
+  StreamGroup(StreamGroup const&) = delete;
+  StreamGroup& operator=(StreamGroup const&) = delete;
+  ~StreamGroup() {
+    // The streams wait for their launches; the workspace may be freed only once the work that uses
+    // it is done.
+    try {
+      compute_.synchronize();
+    } catch (...) {  // NOLINT(bugprone-empty-catch): failed work is over, and a destructor reports
+                     // nothing
+    }
+  }
+
+  [[nodiscard]] Stream<R>& stream(StreamKind kind) noexcept {
+    switch (kind) {
+      case StreamKind::h2d:
+        return h2d_ ? *h2d_ : compute_;
+      case StreamKind::d2h:
+        return d2h_ ? *d2h_ : compute_;
+      case StreamKind::compute:
+        break;
+    }
+    return compute_;
+  }
+  [[nodiscard]] Stream<R>& compute() noexcept { return compute_; }
+  [[nodiscard]] Stream<R>& h2d() noexcept { return stream(StreamKind::h2d); }
+  [[nodiscard]] Stream<R>& d2h() noexcept { return stream(StreamKind::d2h); }
+  [[nodiscard]] bool merged() const noexcept { return h2d_ == nullptr; }
+  [[nodiscard]] int index() const noexcept { return index_; }
+  [[nodiscard]] std::string const& name() const noexcept { return name_; }
+  [[nodiscard]] std::shared_ptr<StreamContext<R>> const& context() const noexcept {
+    return context_;
+  }
+
+  /// Orders and launches one operation: reserves its number, then waits for its hazards and calls
+  /// `work(stream_ref)`, on this thread or on a launch thread. Rethrows what an earlier operation
+  /// threw on a launch thread. `name` must outlive the launch. Returns the operation's position.
+  template <class Work>
+  order::Position submit(char const* name, StreamKind kind, AccessSet& accesses, Work&& work) {
+    failure_->rethrow();
+    Stream<R>& target = stream(kind);
+    auto& slot = target.slot();
+    if (launching_ == &slot) {
+      throw std::logic_error(
+          text("operation '", name, "' issued from inside an operation on the same stream"));
+    }
+    bool const owns_libraries = &target == &compute_;
+    auto const ref = context_->runtime->ref(target.native(),
+                                            owns_libraries ? libraries_.get() : native_libraries{});
+    std::lock_guard const guard(slot.issuing);
+    order::PositionSet needed;
+    auto const number = context_->tracker->reserve(slot, accesses, needed);
+    if (launcher_ == nullptr) {
+      context_->tracker->launch(slot, number, needed, [&] { run(name, kind, target, ref, work); });
+    } else {
+      push(slot,
+           number,
+           needed,
+           [this, name, kind, &target, ref, work = std::forward<Work>(work)]() mutable {
+             run(name, kind, target, ref, work);
+           });
+    }
+    return {slot.index, number};
+  }
+
+  /// Blocks the host until all work issued to the group so far is complete; rethrows its failures.
+  void synchronize() {
+    compute_.synchronize();
+    if (!merged()) {
+      h2d_->synchronize();
+      d2h_->synchronize();
+    }
+    failure_->rethrow();
+  }
+
+ private:
+  using native_libraries = typename R::native_libraries;
+
+  struct DestroyLibraries {
+    using pointer = native_libraries;
+    std::shared_ptr<R> runtime;
+    void operator()(native_libraries libraries) const noexcept {
+      runtime->destroy_libraries(libraries);
+    }
+  };
+
+  [[nodiscard]] std::uint32_t category() const noexcept {
+    return static_cast<std::uint32_t>(index_) + 1;
+  }
+
+  template <class Work>
+  void run(char const* name,
+           StreamKind kind,
+           Stream<R>& target,
+           typename R::stream_ref ref,
+           Work& work) {
+    struct Launching {
+      StreamSlot<R>* outer;
+      explicit Launching(StreamSlot<R>* slot) : outer(std::exchange(launching_, slot)) {}
+      ~Launching() { launching_ = outer; }
+    } const launching(&target.slot());
+    context_->runtime->make_current();
+    trace::Range const range(name, category());
+    if (context_->spans.recording()) [[unlikely]] {
+      constexpr char const* suffixes[] = {" compute", " h2d", " d2h"};
+      auto lane = name_ + (merged() ? "" : suffixes[static_cast<int>(kind)]);
+      context_->spans.record(
+          NameScope::qualify(name), std::move(lane), target.native(), [&] { work(ref); });
+    } else {
+      work(ref);
+    }
+  }
+
+  template <class Work>
+  void push(StreamSlot<R>& slot,
+            std::uint64_t number,
+            order::PositionSet const& needed,
+            Work&& work) {
+    try {
+      launcher_->push({&slot, number, needed, Closure(std::forward<Work>(work)), failure_});
+    } catch (...) {
+      context_->tracker->abandon(slot, number);
+      throw;
+    }
+  }
+
+  static inline thread_local StreamSlot<R>* launching_ = nullptr;
+
+  std::shared_ptr<StreamContext<R>> context_;
+  int index_;
+  std::string name_;
+  std::unique_ptr<native_libraries, DestroyLibraries> libraries_;
+  std::shared_ptr<LaunchFailure> failure_ = std::make_shared<LaunchFailure>();
+  std::shared_ptr<LaunchPool<R>> launcher_;
+  Stream<R> compute_;
+  std::unique_ptr<Stream<R>> h2d_;
+  std::unique_ptr<Stream<R>> d2h_;
+};
+
+}  // namespace msstream

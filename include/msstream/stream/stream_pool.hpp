@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/env.hpp>
+#include <msstream/stream/stream_group.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace msstream {
+
+/// Who launches operations. none: the thread that issues them; shared: a few threads for all
+/// groups; private: one a group.
+enum class LaunchThreads : std::uint8_t { none, shared, per_group };
+
+/// How acquire() chooses. least_loaded: fewest leases out, then least work outstanding; sticky: the
+/// group that the calling thread had before, the first time the least loaded.
+enum class LeasePolicy : std::uint8_t { least_loaded, round_robin, sticky };
+
+struct StreamPoolOptions {
+  int groups = static_cast<int>(env::integer("MSSTREAM_STREAM_GROUPS", 1, 1, 256));
+  bool merge_streams = env::flag("MSSTREAM_MERGE_STREAMS", false);
+  StreamPriority priority = StreamPriority::normal;
+  LaunchThreads launch_threads = env::choice("MSSTREAM_LAUNCH_THREADS",
+                                             LaunchThreads::none,
+                                             {{"none", LaunchThreads::none},
+                                              {"shared", LaunchThreads::shared},
+                                              {"private", LaunchThreads::per_group}});
+  /// Threads of LaunchThreads::shared; 0 chooses min(groups, 4).
+  int launch_thread_count =
+      static_cast<int>(env::integer("MSSTREAM_LAUNCH_THREAD_COUNT", 0, 0, 64));
+  LeasePolicy policy = LeasePolicy::least_loaded;
+};
+
+template <Runtime R>
+class StreamPool;
+
+/// A claim on a group, given back when the guard goes.
+template <Runtime R>
+class StreamLease {
+ public:
+  StreamLease(StreamLease const&) = delete;
+  StreamLease& operator=(StreamLease const&) = delete;
+  ~StreamLease() { leases_.fetch_sub(1, std::memory_order_relaxed); }
+
+  [[nodiscard]] StreamGroup<R>& group() const noexcept { return *group_; }
+  [[nodiscard]] StreamGroup<R>& operator*() const noexcept { return *group_; }
+  [[nodiscard]] StreamGroup<R>* operator->() const noexcept { return group_.get(); }
+
+ private:
+  friend class StreamPool<R>;
+  StreamLease(std::shared_ptr<StreamGroup<R>> group, std::shared_ptr<std::atomic<int>> leases)
+      : group_(std::move(group)), shared_leases_(std::move(leases)), leases_(*shared_leases_) {}
+
+  std::shared_ptr<StreamGroup<R>> group_;
+  std::shared_ptr<std::atomic<int>> shared_leases_;
+  std::atomic<int>& leases_;
+};
+
+/// N stream groups of one device. Thread-safe, without a lock; acquire() looks at each group once.
+template <Runtime R>
+class StreamPool {
+ public:
+  explicit StreamPool(std::shared_ptr<StreamContext<R>> const& context,
+                      StreamPoolOptions const& options = {})
+      : options_(options) {
+    require(options.groups >= 1 && options.groups <= 256,
+            "StreamPool: ",
+            options.groups,
+            " groups; expected 1 to 256");
+    require(options.launch_thread_count == 0 || options.launch_threads == LaunchThreads::shared,
+            "StreamPool: launch_thread_count is for launch_threads = shared; private means one "
+            "thread a group");
+    std::shared_ptr<LaunchPool<R>> launcher;
+    if (options.launch_threads == LaunchThreads::shared) {
+      int const threads = options.launch_thread_count != 0 ? options.launch_thread_count
+                                                           : std::min(options.groups, 4);
+      launcher = std::make_shared<LaunchPool<R>>(context->tracker, threads);
+    }
+    for (int i = 0; i < options.groups; ++i) {
+      if (options.launch_threads == LaunchThreads::per_group) {
+        launcher = std::make_shared<LaunchPool<R>>(context->tracker, 1);
+      }
+      StreamGroupOptions group_options{.merge_streams = options.merge_streams,
+                                       .priority = options.priority};
+      groups_.push_back(std::make_shared<StreamGroup<R>>(context, i, group_options, launcher));
+      leases_.push_back(std::make_shared<std::atomic<int>>(0));
+    }
+  }
+  /// A pool of the groups of a Device.
+  template <class D>
+    requires requires(D const& device) {
+      { device.context() } -> std::convertible_to<std::shared_ptr<StreamContext<R>>>;
+    }
+  explicit StreamPool(D const& device, StreamPoolOptions const& options = {})
+      : StreamPool(device.context(), options) {}
+
+  [[nodiscard]] int groups() const noexcept { return static_cast<int>(groups_.size()); }
+  /// Throws std::out_of_range when there is no such group.
+  [[nodiscard]] StreamGroup<R>& operator[](int index) const {
+    if (index < 0 || index >= groups()) {
+      throw std::out_of_range(text("StreamPool: group ", index, " asked of a pool of ", groups()));
+    }
+    return *groups_[static_cast<std::size_t>(index)];
+  }
+  [[nodiscard]] StreamPoolOptions const& options() const noexcept { return options_; }
+
+  /// Claims a group by the pool's policy.
+  [[nodiscard]] StreamLease<R> acquire() { return acquire(options_.policy); }
+  [[nodiscard]] StreamLease<R> acquire(LeasePolicy policy) {
+    switch (policy) {
+      case LeasePolicy::round_robin:
+        return claim(next_.fetch_add(1, std::memory_order_relaxed) % groups_.size());
+      case LeasePolicy::sticky: {
+        auto& mine = sticky_choice();
+        if (mine.pool != identity_) {
+          mine = {identity_, claim_least_loaded()};
+          return lease(mine.index);
+        }
+        return claim(mine.index);
+      }
+      case LeasePolicy::least_loaded:
+        break;
+    }
+    return lease(claim_least_loaded());
+  }
+  /// Leases that are out on a group.
+  [[nodiscard]] int leases(int index) const {
+    return leases_.at(static_cast<std::size_t>(index))->load();
+  }
+
+  /// Blocks the host until all work issued to the pool so far is complete; rethrows its failures.
+  void synchronize() {
+    for (auto const& group : groups_) {
+      group->synchronize();
+    }
+  }
+
+ private:
+  struct StickyChoice {
+    std::uint64_t pool = 0;
+    std::size_t index = 0;
+  };
+  static StickyChoice& sticky_choice() {
+    static thread_local StickyChoice choice;
+    return choice;
+  }
+
+  StreamLease<R> lease(std::size_t index) { return StreamLease<R>(groups_[index], leases_[index]); }
+  StreamLease<R> claim(std::size_t index) {
+    leases_[index]->fetch_add(1, std::memory_order_relaxed);
+    return lease(index);
+  }
+
+  [[nodiscard]] std::uint64_t outstanding(std::size_t index) const {
+    auto& compute = groups_[index]->compute();
+    return compute.context()->tracker->outstanding(compute.slot());
+  }
+
+  /// Counts the claim before it returns, so that two threads do not both take the last idle group.
+  std::size_t claim_least_loaded() {
+    while (true) {
+      std::size_t best = 0;
+      std::tuple<int, std::uint64_t> least{leases_[0]->load(), outstanding(0)};
+      for (std::size_t i = 1; i < groups_.size(); ++i) {
+        int const out = leases_[i]->load();
+        if (out > std::get<0>(least)) {
+          continue;
+        }
+        std::tuple<int, std::uint64_t> const load{out, outstanding(i)};
+        if (load < least) {
+          best = i;
+          least = load;
+        }
+      }
+      int expected = std::get<0>(least);
+      if (leases_[best]->compare_exchange_strong(expected, expected + 1)) {
+        return best;
+      }
+    }
+  }
+
+  StreamPoolOptions options_;
+  std::vector<std::shared_ptr<StreamGroup<R>>> groups_;
+  std::vector<std::shared_ptr<std::atomic<int>>> leases_;
+  std::atomic<std::size_t> next_{0};
+  static inline std::atomic<std::uint64_t> last_identity_{0};
+  std::uint64_t identity_ = ++last_identity_;
+};
+
+template <class D>
+StreamPool(D const&, StreamPoolOptions = {}) -> StreamPool<typename D::runtime_type>;
+
+}  // namespace msstream

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/stream/stream_group.hpp>
+
+#include <memory>
+
+namespace msstream {
+
+struct StreamScopeOptions {
+  bool include_grad = false;  ///< the backward of what is issued inside runs on the same group
+};
+
+/// While the guard lives, what the calling thread issues goes to `group`. Scopes nest; the
+/// innermost one counts, among those on the device of the operation's tensors.
+template <Runtime R>
+class StreamScope {
+ public:
+  explicit StreamScope(StreamGroup<R>& group, StreamScopeOptions const& options = {})
+      : group_(group.shared_from_this()),
+        options_(options),
+        outer_(innermost_),
+        range_(group.name().c_str()) {
+    innermost_ = this;
+  }
+  ~StreamScope() { innermost_ = outer_; }
+  StreamScope(StreamScope const&) = delete;
+  StreamScope& operator=(StreamScope const&) = delete;
+
+  /// The calling thread's innermost scope on a device; null outside all.
+  [[nodiscard]] static StreamScope const* current(StreamContext<R> const& context) noexcept {
+    StreamScope const* scope = innermost_;
+    while (scope != nullptr && scope->group_->context().get() != &context) {
+      scope = scope->outer_;
+    }
+    return scope;
+  }
+  [[nodiscard]] std::shared_ptr<StreamGroup<R>> const& group() const noexcept { return group_; }
+  [[nodiscard]] bool includes_grad() const noexcept { return options_.include_grad; }
+
+ private:
+  static inline thread_local StreamScope const* innermost_ = nullptr;
+
+  std::shared_ptr<StreamGroup<R>> group_;
+  StreamScopeOptions options_;
+  StreamScope const* outer_;
+  trace::Range range_;
+};
+
+}  // namespace msstream

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/spin_lock.hpp>
+#include <msstream/order/position.hpp>
+#include <msstream/order/vector_clock.hpp>
+#include <msstream/stream/recorded_event.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace msstream {
+
+/// How many waits an ordering took. needed: on other streams, by the hazards; issued: asked of the
+/// runtime; elided: known to hold already. needed = issued + elided.
+struct WaitCounts {
+  std::uint64_t needed = 0;
+  std::uint64_t issued = 0;
+  std::uint64_t elided = 0;
+
+  WaitCounts& operator+=(WaitCounts const& other) {
+    needed += other.needed;
+    issued += other.issued;
+    elided += other.elided;
+    return *this;
+  }
+};
+
+/// What the tracker knows of one stream.
+///
+/// Numbers: reserved ≥ launched ≥ completed, each only grows. An operation's number is reserved
+/// when its accesses are noted, launched once its work has been given to the runtime (or has failed
+/// to be), completed when the host knows it is. Locking: `issuing` is held from reserving a number
+/// until the operation is launched or queued for launching, so that numbers and launches have one
+/// order; a thread that holds it waits only for operations reserved earlier. `lock` guards clock,
+/// events and native for a few instructions and at most one record or wait; no two are held at
+/// once. Memory ordering: launched and completed are stored with release and loaded with acquire.
+template <Runtime R>
+struct StreamSlot {
+  explicit StreamSlot(order::StreamIndex place) : index(place) {}
+
+  order::StreamIndex const index;
+  std::mutex issuing;
+  std::atomic<std::uint64_t> reserved{0};
+  std::atomic<std::uint64_t> launched{0};
+  std::atomic<std::uint64_t> completed{0};
+
+  SpinLock lock;
+  order::VectorClock clock;
+  RecentEvents<R> recent;
+  typename R::native_stream native{};
+  std::shared_ptr<EventPool<R>> events;
+
+  /// Used by the launching thread alone.
+  std::vector<order::VectorClock> scratch;
+  /// For explained waits: reasons[w] is the event whose wait last raised the clock's component w.
+  std::vector<order::Position> reasons;
+
+  std::atomic<std::uint64_t> waits_needed{0};
+  std::atomic<std::uint64_t> waits_issued{0};
+  std::atomic<std::uint64_t> waits_elided{0};
+};
+
+}  // namespace msstream

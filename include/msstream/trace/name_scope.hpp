@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/trace/range.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace msstream {
+
+/// Adds a segment to the names of the operations that the calling thread issues while the guard
+/// lives: with `NameScope a("attention"), b("user_item");` the operation "score" is
+/// "attention/user_item/score". Also an NVTX range.
+class NameScope {
+ public:
+  explicit NameScope(std::string_view segment)
+      : path_(current().empty() ? std::string(segment)
+                                : std::string(current()) + "/" + std::string(segment)),
+        outer_(current_),
+        range_(path_.c_str()) {
+    current_ = this;
+  }
+  ~NameScope() { current_ = outer_; }
+  NameScope(NameScope const&) = delete;
+  NameScope& operator=(NameScope const&) = delete;
+
+  /// The path of the calling thread's innermost scope; empty outside all.
+  [[nodiscard]] static std::string_view current() noexcept {
+    return current_ == nullptr ? std::string_view{} : std::string_view(current_->path_);
+  }
+  /// `name` with the current path before it.
+  [[nodiscard]] static std::string qualify(std::string_view name) {
+    auto const path = current();
+    return path.empty() ? std::string(name) : std::string(path) + "/" + std::string(name);
+  }
+
+ private:
+  static inline thread_local NameScope const* current_ = nullptr;
+
+  std::string path_;
+  NameScope const* outer_;
+  trace::Range range_;
+};
+
+}  // namespace msstream

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace msstream::trace {
+
+/// One operation on one stream, in nanoseconds of device time since the recording began.
+struct Span {
+  std::string name;
+  std::string lane;  ///< the stream, such as "group 0 h2d"
+  double begin_ns;
+  double end_ns;
+};
+
+/// Spans to look at.
+class Timeline {
+ public:
+  explicit Timeline(std::vector<Span> spans) : spans_(std::move(spans)) {}
+
+  [[nodiscard]] std::vector<Span> const& spans() const noexcept { return spans_; }
+  /// The end of the last span.
+  [[nodiscard]] double length_ns() const noexcept;
+  /// For how long at least `count` spans of different lanes ran at once.
+  [[nodiscard]] double overlapped_ns(std::size_t count = 2) const;
+  /// A picture in text, a line a lane, `columns` characters wide; every span is drawn with the
+  /// first letter of its name.
+  [[nodiscard]] std::string draw(std::size_t columns = 72) const;
+  /// Trace Event JSON, which Perfetto and chrome://tracing open.
+  [[nodiscard]] std::string trace_json() const;
+
+ private:
+  std::vector<Span> spans_;
+};
+
+}  // namespace msstream::trace

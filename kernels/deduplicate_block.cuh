@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "bag_layout.hpp"
+
+#include <msstream/ops/kernels/embedding.hpp>
+
+#include <cub/block/block_radix_sort.cuh>
+#include <cub/block/block_scan.cuh>
+
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+/// The key by which a place is sorted: its id, or `rows` for places that hold no id of the table,
+/// so that they come last.
+template <class Key>
+__device__ Key sort_key(DeduplicateArgs const& args, PlaceRange const& places, std::int64_t place) {
+  bool const exists = place >= places.begin && place < places.end;
+  auto const id = exists ? args.ids[place] : args.rows;
+  return static_cast<Key>(is_in_range(id, args.rows) ? id : args.rows);
+}
+
+/// One block does it all: small batches are bound by launches, not by work. Thread t sorts the
+/// places [t * Items, (t + 1) * Items); a radix sort keeps the order of equal keys.
+template <class Key, int Threads, int Items>
+__global__ void __launch_bounds__(Threads)
+    deduplicate_block_kernel(DeduplicateArgs args, int key_bits) {
+  using Sort = cub::BlockRadixSort<Key, Threads, Items, unsigned>;
+  using Scan = cub::BlockScan<unsigned, Threads>;
+  __shared__ union {
+    typename Sort::TempStorage sort;
+    typename Scan::TempStorage scan;
+  } shared;
+  __shared__ Key last_keys[Threads];
+
+  auto const places = existing_places(args.bags);
+  auto const rows = static_cast<Key>(args.rows);
+  unsigned const thread = threadIdx.x;
+  unsigned const first = thread * Items;
+  Key keys[Items];
+  unsigned positions[Items];
+#pragma unroll
+  for (int k = 0; k < Items; ++k) {
+    positions[k] = first + k;
+    keys[k] = sort_key<Key>(args, places, positions[k]);
+  }
+  Sort(shared.sort).Sort(keys, positions, 0, key_bits);
+  last_keys[thread] = keys[Items - 1];
+  __syncthreads();
+
+  // Valid keys lie before all others, so rank k is also the place of the k-th position.
+  Key previous = thread > 0 ? last_keys[thread - 1] : rows;
+  bool is_first[Items];
+  unsigned firsts = 0;
+#pragma unroll
+  for (int k = 0; k < Items; ++k) {
+    is_first[k] = keys[k] != rows && keys[k] != previous;
+    firsts += is_first[k] ? 1 : 0;
+    previous = keys[k];
+  }
+  unsigned unique = 0;
+  unsigned uniques = 0;
+  Scan(shared.scan).ExclusiveSum(firsts, unique, uniques);
+
+  previous = thread > 0 ? last_keys[thread - 1] : Key{0};
+  bool previous_is_valid = thread == 0 || previous != rows;
+#pragma unroll
+  for (int k = 0; k < Items; ++k) {
+    unsigned const rank = first + k;
+    bool const is_valid = keys[k] != rows;
+    if (is_first[k]) {
+      args.unique_ids[unique] = static_cast<std::int64_t>(keys[k]);
+      args.starts[unique] = rank;
+      ++unique;
+    }
+    if (is_valid) {
+      args.positions[rank] = positions[k];
+    } else if (previous_is_valid) {
+      args.starts[uniques] = rank;
+    }
+    previous_is_valid = is_valid;
+  }
+  if (thread == Threads - 1 && previous_is_valid) {
+    args.starts[uniques] = Threads * Items;
+  }
+  if (thread == 0) {
+    *args.unique_count = uniques;
+  }
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bag_layout.hpp"
+
+#include <msstream/base/error.hpp>
+#include <msstream/ops/kernels/embedding.hpp>
+
+#include <array>
+#include <bit>
+#include <limits>
+#include <utility>
+
+namespace msstream::ops::kernels {
+namespace {
+
+template <class Word>
+struct Entry {
+  Word id;
+  Word position;
+};
+
+constexpr unsigned kDigitBits = 8;
+constexpr std::size_t kDigits = std::size_t{1} << kDigitBits;
+
+template <class Word>
+std::size_t digit(Word id, unsigned shift) {
+  return static_cast<std::size_t>(id >> shift) & (kDigits - 1);
+}
+
+/// Sorts by the lower `bits` of the ids and keeps the order of equal ones; returns where the result
+/// lies, one of the two arrays (Knuth, The Art of Computer Programming, vol. 3, 5.2.5).
+template <class Word>
+Entry<Word>* radix_sort(Entry<Word>* entries,
+                        Entry<Word>* spare,
+                        std::int64_t count,
+                        unsigned bits) {
+  for (unsigned shift = 0; shift < bits; shift += kDigitBits) {
+    std::array<std::int64_t, kDigits> next{};
+    for (std::int64_t i = 0; i < count; ++i) {
+      ++next[digit(entries[i].id, shift)];
+    }
+    std::int64_t before = 0;
+    for (auto& place : next) {
+      before += std::exchange(place, before);
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      spare[next[digit(entries[i].id, shift)]++] = entries[i];
+    }
+    std::swap(entries, spare);
+  }
+  return entries;
+}
+
+template <class Word>
+void group_equal_ids(DeduplicateArgs const& args) {
+  auto* const entries = static_cast<Entry<Word>*>(args.workspace);
+  auto const places = existing_places(args.bags);
+  std::int64_t valid = 0;
+  for (auto place = places.begin; place < places.end; ++place) {
+    if (auto const id = args.ids[place]; is_in_range(id, args.rows)) {
+      entries[valid++] = {static_cast<Word>(id), static_cast<Word>(place)};
+    }
+  }
+  auto const bits =
+      valid > 0 ? static_cast<unsigned>(std::bit_width(static_cast<std::uint64_t>(args.rows - 1)))
+                : 0U;
+  auto const* const sorted = radix_sort(entries, entries + args.bags.capacity, valid, bits);
+  std::int64_t uniques = 0;
+  for (std::int64_t k = 0; k < valid; ++k) {
+    if (k == 0 || sorted[k].id != sorted[k - 1].id) {
+      args.unique_ids[uniques] = static_cast<std::int64_t>(sorted[k].id);
+      args.starts[uniques++] = k;
+    }
+    args.positions[k] = static_cast<std::int64_t>(sorted[k].position);
+  }
+  args.starts[uniques] = valid;
+  *args.unique_count = uniques;
+}
+
+}  // namespace
+
+std::size_t deduplicate_workspace_bytes(HostStream, std::int64_t capacity) {
+  return 2 * sizeof(Entry<std::uint64_t>) * static_cast<std::size_t>(capacity);
+}
+
+void deduplicate(HostStream stream, DeduplicateArgs const& args) {
+  require(args.bags.capacity <= std::numeric_limits<std::int32_t>::max(),
+          "deduplicate: a capacity of ",
+          args.bags.capacity,
+          " ids is not below 2^31");
+  stream.run([args] {
+    // Half the memory to move wherever ids fit in 32 bits; places always do.
+    if (args.rows <= std::int64_t{std::numeric_limits<std::uint32_t>::max()}) {
+      group_equal_ids<std::uint32_t>(args);
+    } else {
+      group_equal_ids<std::uint64_t>(args);
+    }
+  });
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bag_layout.hpp"
+#include "column_count_host.hpp"
+
+#include <msstream/base/error.hpp>
+#include <msstream/ops/kernels/embedding.hpp>
+
+#include <algorithm>
+#include <atomic>
+
+namespace msstream::ops::kernels {
+namespace {
+
+void spring_trap(IdReport const& report, std::int64_t id, std::int64_t rows) {
+  IdTrap& trap = *report.trap;
+  std::atomic_ref<std::uint32_t> const set(trap.set);
+  std::uint32_t expected = 0;
+  if (set.compare_exchange_strong(expected, 2)) {
+    trap.operation = report.operation;
+    trap.id = id;
+    trap.rows = rows;
+    set.store(1, std::memory_order_release);
+  }
+}
+
+template <class T, class Columns>
+void pool_bags(LookupArgs const& args, Columns columns) {
+  auto const* const table = static_cast<T const*>(args.table);
+  auto const bags = existing_bags(args.bags);
+  std::uint64_t out_of_range = 0;
+  for (std::int64_t bag = 0; bag < bags; ++bag) {
+    auto const places = places_of_bag(args.bags, bag);
+    std::int64_t valid = 0;
+    add_rows(columns, args.output + bag * columns.count(), [&](auto add_row) {
+      for (auto place = places.begin; place < places.end; ++place) {
+        auto const id = args.ids[place];
+        if (is_in_range(id, args.rows)) {
+          add_row(table + id * columns.count(), 1.0F);
+          ++valid;
+        } else if (out_of_range++ == 0 && args.report.trap != nullptr) {
+          spring_trap(args.report, id, args.rows);
+        }
+      }
+      return args.pooling == Pooling::mean && valid > 1 ? static_cast<float>(valid) : 1.0F;
+    });
+  }
+  std::fill(
+      args.output + bags * columns.count(), args.output + args.bags.bags * columns.count(), 0.0F);
+  if (out_of_range > 0 && args.report.count != nullptr) {
+    std::atomic_ref(*args.report.count).fetch_add(out_of_range, std::memory_order_relaxed);
+  }
+}
+
+template <class Columns>
+void sum_places(RowGradientArgs const& args, Columns columns) {
+  auto const uniques = *args.unique_count;
+  for (std::int64_t u = 0; u < uniques; ++u) {
+    add_rows(columns, args.row_gradients + u * columns.count(), [&](auto add_row) {
+      for (auto k = args.starts[u]; k < args.starts[u + 1]; ++k) {
+        auto const bag = bag_of_place(args.bags, args.positions[k]);
+        add_row(args.output_gradient + bag * columns.count(),
+                gradient_scale(args.bags, args.pooling, args.ids, args.rows, bag));
+      }
+      return 1.0F;
+    });
+  }
+}
+
+template <class T>
+void lookup(HostStream stream, LookupArgs const& args) {
+  stream.run(
+      [args] { with_columns(args.width, [&](auto columns) { pool_bags<T>(args, columns); }); });
+}
+
+}  // namespace
+
+void embedding_lookup(HostStream stream, LookupArgs const& args) {
+  switch (args.table_dtype) {
+    case DType::float32:
+      return lookup<float>(stream, args);
+    case DType::float16:
+      return lookup<float16>(stream, args);
+    case DType::bfloat16:
+      return lookup<bfloat16>(stream, args);
+    default:
+      require(false, "embedding_lookup: a table of ", name_of(args.table_dtype));
+  }
+}
+
+std::size_t row_gradient_workspace_bytes(HostStream, std::int64_t, std::int64_t) {
+  return 0;
+}
+
+void embedding_row_gradients(HostStream stream, RowGradientArgs const& args) {
+  stream.run(
+      [args] { with_columns(args.width, [&](auto columns) { sum_places(args, columns); }); });
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+/// The 64-bit finaliser of MurmurHash3 (Austin Appleby, public domain): a bijection in which every
+/// input bit moves about half of the output bits.
+[[nodiscard]] constexpr std::uint64_t mix(std::uint64_t key) {
+  key ^= key >> 33U;
+  key *= 0xFF51AFD7ED558CCDULL;
+  key ^= key >> 33U;
+  key *= 0xC4CEB9FE1A85EC53ULL;
+  return key ^ (key >> 33U);
+}
+
+[[nodiscard]] constexpr std::int64_t bucket_of(std::int64_t key,
+                                               std::uint64_t salt,
+                                               std::int64_t bucket_count) {
+  return static_cast<std::int64_t>(mix(static_cast<std::uint64_t>(key) + salt) %
+                                   static_cast<std::uint64_t>(bucket_count));
+}
+
+/// How many of the ascending values[0 .. count) are ≤ `value`; 0 for a NaN, which compares with
+/// nothing.
+template <class T>
+[[nodiscard]] constexpr std::int64_t count_not_above(T const* values, std::int64_t count, T value) {
+  std::int64_t low = 0;
+  while (low < count) {
+    auto const middle = low + (count - low) / 2;
+    if (values[middle] <= value) {
+      low = middle + 1;
+    } else {
+      count = middle;
+    }
+  }
+  return low;
+}
+
+}  // namespace msstream::ops::kernels

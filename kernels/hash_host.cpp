@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hash_functions.hpp"
+
+#include <msstream/ops/kernels/hash.hpp>
+
+namespace msstream::ops::kernels {
+
+void hash_to_bucket(HostStream stream, HashArgs const& args) {
+  stream.run([args] {
+    auto const count = args.count != nullptr ? *args.count : args.capacity;
+    for (std::int64_t i = 0; i < count; ++i) {
+      args.buckets[i] = bucket_of(args.keys[i], args.salt, args.bucket_count);
+    }
+  });
+}
+
+void bucketize(HostStream stream, BucketizeArgs const& args) {
+  stream.run([args] {
+    auto const count = args.count != nullptr ? *args.count : args.capacity;
+    for (std::int64_t i = 0; i < count; ++i) {
+      args.buckets[i] = count_not_above(args.boundaries, args.boundary_count, args.values[i]);
+    }
+  });
+}
+
+}  // namespace msstream::ops::kernels

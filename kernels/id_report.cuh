@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/kernels/id_policy.hpp>
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+/// The ids outside [0, rows) that one thread has met.
+struct OutOfRangeIds {
+  unsigned count = 0;
+  std::int64_t first = 0;
+
+  __device__ void add(std::int64_t id) {
+    if (count++ == 0) {
+      first = id;
+    }
+  }
+};
+
+/// The first thread to claim the trap fills it; the host sees the fields before it sees set == 1.
+__device__ inline void spring_trap(IdReport const& report, std::int64_t id, std::int64_t rows) {
+  IdTrap volatile* const trap = report.trap;
+  if (trap->set != 0 || atomicCAS(&report.trap->set, 0U, 2U) != 0U) {
+    return;
+  }
+  trap->operation = report.operation;
+  trap->id = id;
+  trap->rows = rows;
+  __threadfence_system();
+  trap->set = 1;
+}
+
+/// To be called by all lanes of a warp: one atomic addition a warp, none where all ids are good.
+__device__ inline void report_out_of_range(IdReport const& report,
+                                           OutOfRangeIds const& ids,
+                                           std::int64_t rows) {
+  unsigned const total = __reduce_add_sync(0xFFFFFFFFU, ids.count);
+  if (total == 0) {
+    return;
+  }
+  if (report.count != nullptr && threadIdx.x % warpSize == 0) {
+    atomicAdd(reinterpret_cast<unsigned long long*>(report.count), total);
+  }
+  if (report.trap != nullptr && ids.count > 0) {
+    spring_trap(report, ids.first, rows);
+  }
+}
+
+}  // namespace msstream::ops::kernels

@@ -25,11 +25,7 @@ class Shape {
             " is above the maximum of ",
             kMaxRank);
     for (auto const extent : extents) {
-      require(extent >= 0, "shape: extent ", extent, " of dimension ", rank_, " is negative");
-      bool const fits = extent == 0 || count_ <= std::numeric_limits<std::int64_t>::max() / extent;
-      require(fits, "shape: the number of elements does not fit in 63 bits");
-      extents_[rank_++] = extent;
-      count_ *= extent;
+      append(extent);
     }
   }
 
@@ -40,6 +36,16 @@ class Shape {
   [[nodiscard]] std::int64_t operator[](std::size_t dimension) const {
     require(dimension < rank_, "shape ", describe(), " has no dimension ", dimension);
     return extents_[dimension];
+  }
+
+  /// The same shape with another first extent. Throws std::invalid_argument for a scalar.
+  [[nodiscard]] Shape with_first(std::int64_t extent) const {
+    require(rank_ > 0, "shape []: a scalar has no first dimension");
+    Shape changed{extent};
+    for (std::size_t i = 1; i < rank_; ++i) {
+      changed.append(extents_[i]);
+    }
+    return changed;
   }
 
   /// `[2, 3]`, or `[]` for a scalar.
@@ -54,6 +60,14 @@ class Shape {
   friend bool operator==(Shape const&, Shape const&) = default;
 
  private:
+  void append(std::int64_t extent) {
+    require(extent >= 0, "shape: extent ", extent, " of dimension ", rank_, " is negative");
+    bool const fits = extent == 0 || count_ <= std::numeric_limits<std::int64_t>::max() / extent;
+    require(fits, "shape: the number of elements does not fit in 63 bits");
+    extents_[rank_++] = extent;
+    count_ *= extent;
+  }
+
   std::array<std::int64_t, kMaxRank> extents_{};
   std::size_t rank_ = 0;
   std::int64_t count_ = 1;

@@ -12,14 +12,14 @@ namespace msstream::order {
 /// after the accesses of the last one like any other hazard. Not synchronised.
 class AccessLog {
  public:
-  /// Adds what a read must follow: the last write.
+  /// Adds what a read must follow: the last writes.
   void add_hazards_of_read(PositionSet& needed) const {
-    if (last_write_.number != 0) {
-      needed.add(last_write_);
+    for (auto const& write : writes_) {
+      needed.add(write);
     }
   }
-  /// Adds what a write must follow: the last write and all reads since. The write is not left out
-  /// when there are reads: a read whose issue failed may not have waited for it.
+  /// Adds what a write must follow: the last writes and all reads since. The writes are not left
+  /// out when there are reads: a read whose issue failed may not have waited for them.
   void add_hazards_of_write(PositionSet& needed) const {
     add_hazards_of_read(needed);
     for (auto const& read : reads_) {
@@ -29,15 +29,19 @@ class AccessLog {
 
   void note_read(Position position) { reads_.add(position); }
   void note_write(Position position) {
-    last_write_ = position;
+    writes_.clear();
+    writes_.add(position);
     reads_.clear();
   }
+  /// A use that may have read and written, beside other such uses on other streams, and was ordered
+  /// after nothing.
+  void note_unordered_write(Position position) { writes_.add(position); }
 
-  [[nodiscard]] Position last_write() const noexcept { return last_write_; }
+  [[nodiscard]] PositionSet const& writes() const noexcept { return writes_; }
   [[nodiscard]] PositionSet const& reads() const noexcept { return reads_; }
 
  private:
-  Position last_write_;
+  PositionSet writes_;
   PositionSet reads_;
 };
 

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/env.hpp>
+#include <msstream/memory/allocator.hpp>
+#include <msstream/runtime/default_runtime.hpp>
+#include <msstream/stream/stream_group.hpp>
+#include <msstream/stream/stream_scope.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <typeindex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace msstream {
+
+template <Runtime R>
+struct DeviceOptions {
+  typename R::Options runtime = {};
+  /// Skip waits that are known to hold; off, every hazard between streams waits.
+  bool reduce_waits = env::flag("MSSTREAM_REDUCE_WAITS", true);
+  /// Gets a sentence for every elided wait. For debugging.
+  std::function<void(std::string const&)> explain_waits = {};
+  AllocatorOptions memory = {};
+  /// Set to another device's tracker to order work across the two.
+  std::shared_ptr<DependencyTracker<R>> tracker = nullptr;
+};
+
+/// What a Device and everything made from it own together.
+template <Runtime R>
+struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
+  explicit DeviceState(DeviceOptions<R> const& options)
+      : context(std::make_shared<StreamContext<R>>(
+            options.runtime,
+            options.tracker != nullptr ? options.tracker
+                                       : std::make_shared<DependencyTracker<R>>(TrackerOptions{
+                                             options.reduce_waits, options.explain_waits}))),
+        memory(context, options.memory),
+        pinned(context, options.memory) {}
+
+  /// Where work goes that is issued outside every scope; made when first needed.
+  StreamGroup<R>& default_group() {
+    std::call_once(default_group_once_,
+                   [this] { default_group_ = std::make_shared<StreamGroup<R>>(context, 0); });
+    return *default_group_;
+  }
+  /// The group that the calling thread's next operation goes to.
+  StreamGroup<R>& current_group() {
+    auto const* const scope = StreamScope<R>::current(*context);
+    return scope != nullptr ? *scope->group() : default_group();
+  }
+
+  /// The device's one object of type T, made when first asked for.
+  template <class T>
+  T& attachment() {
+    std::lock_guard const guard(attachments_mutex_);
+    auto& held = attachments_[std::type_index(typeid(T))];
+    if (held == nullptr) {
+      held = std::make_shared<T>(*this);
+    }
+    return *static_cast<T*>(held.get());
+  }
+  /// Called whenever the host has waited for the device through a tensor; may throw what the device
+  /// has reported.
+  void add_check(std::function<void()> check) {
+    std::lock_guard const guard(checks_mutex_);
+    checks_.push_back(std::move(check));
+  }
+  void run_checks() {
+    std::lock_guard const guard(checks_mutex_);
+    for (auto const& check : checks_) {
+      check();
+    }
+  }
+
+  std::shared_ptr<StreamContext<R>> context;
+  StreamAwareAllocator<R> memory;
+  PinnedAllocator<R> pinned;
+
+ private:
+  std::once_flag default_group_once_;
+  std::shared_ptr<StreamGroup<R>> default_group_;
+  std::mutex attachments_mutex_;
+  std::unordered_map<std::type_index, std::shared_ptr<void>> attachments_;
+  std::mutex checks_mutex_;
+  std::vector<std::function<void()>> checks_;
+};
+
+/// A GPU, or the host runtime: the root that everything is made from. Copies stand for the same
+/// device, and whatever was made from it keeps it alive: there is no wrong order of destruction.
+/// Thread-safe.
+///
+/// `Device device;` is CUDA in a build with CUDA, else the host; `Device<Host> device;` chooses.
+template <Runtime R = DefaultRuntime>
+class Device {
+ public:
+  using runtime_type = R;
+
+  explicit Device(DeviceOptions<R> const& options = {})
+      : state_(std::make_shared<DeviceState<R>>(options)) {}
+  explicit Device(std::shared_ptr<DeviceState<R>> state) : state_(std::move(state)) {}
+
+  [[nodiscard]] std::shared_ptr<StreamContext<R>> const& context() const noexcept {
+    return state_->context;
+  }
+  [[nodiscard]] std::shared_ptr<DeviceState<R>> const& state() const noexcept { return state_; }
+  [[nodiscard]] StreamGroup<R>& default_group() const { return state_->default_group(); }
+  [[nodiscard]] StreamGroup<R>& current_group() const { return state_->current_group(); }
+
+  [[nodiscard]] WaitCounts wait_counts() const { return context()->tracker->wait_counts(); }
+  [[nodiscard]] std::uint64_t operation_count() const {
+    return context()->tracker->operation_count();
+  }
+  [[nodiscard]] MemoryStatistics memory_statistics() const { return state_->memory.statistics(); }
+
+  /// Records when each operation runs on the device from here on; every operation then costs two
+  /// timed events.
+  void start_spans() const { context()->spans.start(current_group().compute().native()); }
+  /// What ran since start_spans(). Blocks the host until it is complete.
+  [[nodiscard]] trace::Timeline stop_spans() const { return context()->spans.stop(); }
+
+ private:
+  std::shared_ptr<DeviceState<R>> state_;
+};
+
+Device()->Device<DefaultRuntime>;
+
+}  // namespace msstream

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+
+namespace msstream::memory {
+
+/// Block sizes come in eight steps a doubling, from 256 bytes up: at most an eighth is lost to
+/// rounding.
+struct SizeClass {
+  static constexpr std::size_t kLeastBytes = 256;
+  static constexpr std::size_t kStepsPerDoubling = 8;
+  static constexpr std::size_t kCount = 320;
+
+  std::size_t index;
+  std::size_t bytes;  ///< of every block of the class: a multiple of 256
+
+  /// The smallest class that holds `bytes`, for 1 ≤ bytes < 2^46.
+  [[nodiscard]] static constexpr SizeClass of(std::size_t bytes) noexcept {
+    std::size_t const wanted = std::max(bytes, kLeastBytes);
+    std::size_t const doubling = std::bit_width(wanted) - 1;
+    std::size_t const step =
+        std::max(kLeastBytes, (std::size_t{1} << doubling) / kStepsPerDoubling);
+    std::size_t const rounded = (wanted + step - 1) / step * step;
+    return exactly(rounded);
+  }
+  /// The largest class whose blocks fit in `bytes`, which is at least 256.
+  [[nodiscard]] static constexpr SizeClass within(std::size_t bytes) noexcept {
+    std::size_t const doubling = std::bit_width(bytes) - 1;
+    std::size_t const step =
+        std::max(kLeastBytes, (std::size_t{1} << doubling) / kStepsPerDoubling);
+    return exactly(bytes / step * step);
+  }
+
+ private:
+  [[nodiscard]] static constexpr SizeClass exactly(std::size_t bytes) noexcept {
+    std::size_t const doubling = std::bit_width(bytes) - 1;
+    std::size_t const place = (bytes - (std::size_t{1} << doubling)) * kStepsPerDoubling;
+    return {(doubling - 8) * kStepsPerDoubling + (place >> doubling), bytes};
+  }
+};
+
+}  // namespace msstream::memory

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Everything. Costs a few seconds to compile; each header can be included alone.
+
+#include <msstream/memory/device.hpp>
+#include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
+#include <msstream/tensor/copy.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/pinned_array.hpp>
+#include <msstream/tensor/tensor.hpp>
+#include <msstream/tensor/tensor_holder.hpp>

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/pinned_array.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace msstream {
+
+namespace detail {
+
+/// Copies on one of the current group's streams, ordered like any operation.
+template <Runtime R, class To, class From>
+void issue_copy(
+    char const* name, To const& to, From const& from, std::size_t bytes, CopyKind kind) {
+  StreamKind const stream = kind == CopyKind::h2d   ? StreamKind::h2d
+                            : kind == CopyKind::d2h ? StreamKind::d2h
+                                                    : StreamKind::compute;
+  auto& state = *to.device();
+  auto* const runtime = state.context->runtime.get();
+  auto const native = state.current_group().stream(stream).native();
+  void* const target = to.data();
+  void const* const source = from.data();
+  issue(name,
+        reads(from),
+        writes(to),
+        [=](auto) {
+          if (bytes != 0) {
+            runtime->copy(target, source, bytes, kind, native);
+          }
+        },
+        {.stream = stream});
+}
+
+}  // namespace detail
+
+/// Copies the first to.count() elements of `from` to the device on the group's h2d stream. The host
+/// does not block; it must not write `from` before from.wait(). Throws std::invalid_argument when
+/// `from` is too short.
+template <Element T, Runtime R>
+void copy(Tensor<T, R> const& to, PinnedArray<T, R> const& from) {
+  require(static_cast<std::size_t>(to.count()) <= from.count(),
+          "copy to the device: ",
+          to.count(),
+          " elements wanted, ",
+          from.count(),
+          " given");
+  detail::issue_copy<R>("copy_h2d", to, from, to.bytes(), CopyKind::h2d);
+}
+
+/// Copies all of `from` to the host on the group's d2h stream. The host does not block; to.wait()
+/// waits.
+template <Element T, Runtime R>
+void copy(PinnedArray<T, R> const& to, Tensor<T, R> const& from) {
+  require(static_cast<std::size_t>(from.count()) <= to.count(),
+          "copy to the host: ",
+          from.count(),
+          " elements into ",
+          to.count());
+  detail::issue_copy<R>("copy_d2h", to, from, from.bytes(), CopyKind::d2h);
+}
+
+/// Copies between tensors of the same count on the group's compute stream.
+template <Element T, Runtime R>
+void copy(Tensor<T, R> const& to, Tensor<T, R> const& from) {
+  require(to.count() == from.count(),
+          "copy of a tensor of shape ",
+          from.shape(),
+          " to one of shape ",
+          to.shape());
+  detail::issue_copy<R>("copy_d2d", to, from, from.bytes(), CopyKind::d2d);
+}
+
+/// A tensor with the given elements, staged through pinned memory. The host does not block on the
+/// device.
+template <Element T, Runtime R>
+[[nodiscard]] Tensor<T, R> to_device(Device<R> const& device,
+                                     std::span<T const> elements,
+                                     Shape const& shape) {
+  require(static_cast<std::int64_t>(elements.size()) == shape.count(),
+          "to_device: ",
+          elements.size(),
+          " elements for a shape of ",
+          shape);
+  PinnedArray<T, R> staged(device, elements.size());
+  std::copy(elements.begin(), elements.end(), staged.data());
+  Tensor<T, R> tensor(device, shape);
+  copy(tensor, staged);
+  return tensor;
+}
+template <Element T, Runtime R>
+[[nodiscard]] Tensor<T, R> to_device(Device<R> const& device,
+                                     std::vector<T> const& elements,
+                                     Shape const& shape) {
+  return to_device<T, R>(device, std::span<T const>(elements), shape);
+}
+
+/// The elements, on the host. Blocks the host until the tensor's last write and the copy are
+/// complete, and throws what the device has reported in between.
+template <Element T, Runtime R>
+[[nodiscard]] std::vector<T> to_host(Tensor<T, R> const& tensor) {
+  PinnedArray<T, R> staged(tensor.device(), static_cast<std::size_t>(tensor.count()));
+  copy(staged, tensor);
+  staged.wait();
+  return {staged.data(), staged.data() + staged.count()};
+}
+
+/// Sets every byte of the tensor on the current group's compute stream.
+template <Element T, Runtime R>
+void fill_bytes(Tensor<T, R> const& tensor, std::uint8_t value) {
+  auto& state = *tensor.device();
+  auto* const runtime = state.context->runtime.get();
+  auto const native = state.current_group().compute().native();
+  issue("fill",
+        writes(tensor),
+        [runtime, native, value, memory = tensor.data(), bytes = tensor.bytes()](auto) {
+          if (bytes != 0) {
+            runtime->fill(memory, value, bytes, native);
+          }
+        });
+}
+
+/// A tensor of zeros.
+template <Element T, Runtime R>
+[[nodiscard]] Tensor<T, R> zeros(Device<R> const& device, Shape const& shape) {
+  Tensor<T, R> tensor(device, shape);
+  fill_bytes(tensor, 0);
+  return tensor;
+}
+
+}  // namespace msstream

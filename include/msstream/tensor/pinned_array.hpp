@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/dtype.hpp>
+#include <msstream/memory/device.hpp>
+#include <msstream/memory/synchronize_uses.hpp>
+
+#include <cstddef>
+#include <span>
+#include <utility>
+
+namespace msstream {
+
+/// An array in pinned host memory, the host's side of a copy. Copies share the elements.
+///
+/// The host may read and write the elements while no copy is in flight: at first, and after wait().
+template <Element T, Runtime R = DefaultRuntime>
+class PinnedArray {
+ public:
+  using runtime_type = R;
+
+  PinnedArray(Device<R> const& device, std::size_t count) : PinnedArray(device.state(), count) {}
+  PinnedArray(std::shared_ptr<DeviceState<R>> const& device, std::size_t count)
+      : block_(device->pinned.allocate(
+            count * sizeof(T), device->current_group().compute().slot(), device)),
+        count_(count) {}
+
+  [[nodiscard]] T* data() const noexcept { return reinterpret_cast<T*>(block_->data); }
+  [[nodiscard]] std::size_t count() const noexcept { return count_; }
+  [[nodiscard]] std::span<T> elements() const noexcept { return {data(), count_}; }
+  [[nodiscard]] std::shared_ptr<DeviceState<R>> const& device() const noexcept {
+    return block_->device;
+  }
+
+  /// Blocks the host until the copies issued so far are complete; then runs the device's checks,
+  /// which may throw.
+  void wait() const {
+    synchronize_uses(*block_, AccessMode::write);
+    device()->run_checks();
+  }
+
+  [[nodiscard]] memory::BlockRef<R> const& block() const noexcept { return block_; }
+
+ private:
+  memory::BlockRef<R> block_;
+  std::size_t count_;
+};
+
+}  // namespace msstream

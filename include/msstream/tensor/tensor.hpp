@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/dtype.hpp>
+#include <msstream/base/shape.hpp>
+#include <msstream/memory/device.hpp>
+#include <msstream/memory/synchronize_uses.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+namespace msstream {
+
+/// A dense row-major array in device memory: shared ownership of a block, a shape, and through the
+/// block the record of who uses it. Copies share the elements. When the last one goes, the memory
+/// goes back to the device's allocator, which keeps the order: no event, no wait, also with work in
+/// flight.
+///
+/// A handle is not synchronised; different handles of one tensor may be used by different threads.
+template <Element T, Runtime R = DefaultRuntime>
+class Tensor {
+ public:
+  using value_type = T;
+  using runtime_type = R;
+
+  /// A tensor with undefined elements, first used on the current group. Throws OutOfMemory.
+  Tensor(Device<R> const& device, Shape const& shape) : Tensor(device.state(), shape) {}
+  Tensor(std::shared_ptr<DeviceState<R>> const& device, Shape const& shape)
+      : block_(device->memory.allocate(
+            bytes_for(shape), device->current_group().compute().slot(), device)),
+        data_(reinterpret_cast<T*>(block_->data)),
+        shape_(shape) {}
+
+  /// Device address of the first element; for use in operations that declare the tensor.
+  [[nodiscard]] T* data() const noexcept { return data_; }
+  [[nodiscard]] Shape const& shape() const noexcept { return shape_; }
+  [[nodiscard]] std::int64_t count() const noexcept { return shape_.count(); }
+  [[nodiscard]] std::size_t bytes() const noexcept {
+    return static_cast<std::size_t>(count()) * sizeof(T);
+  }
+  [[nodiscard]] std::shared_ptr<DeviceState<R>> const& device() const noexcept {
+    return block_->device;
+  }
+
+  /// The same elements with another shape. Throws std::invalid_argument when the counts differ.
+  [[nodiscard]] Tensor reshaped(Shape const& shape) const {
+    require(shape.count() == count(),
+            "reshape of ",
+            shape_,
+            " to ",
+            shape,
+            ": the element counts differ");
+    Tensor view = *this;
+    view.shape_ = shape;
+    return view;
+  }
+  /// Rows [begin, end) of the first dimension, sharing the elements. Accesses are tracked for the
+  /// whole tensor.
+  [[nodiscard]] Tensor rows(std::int64_t begin, std::int64_t end) const {
+    require(shape_.rank() >= 1 && 0 <= begin && begin <= end && end <= shape_[0],
+            "rows [",
+            begin,
+            ", ",
+            end,
+            ") of a tensor of shape ",
+            shape_);
+    Tensor view = *this;
+    view.shape_ = shape_.with_first(end - begin);
+    view.data_ += shape_[0] == 0 ? 0 : begin * (count() / shape_[0]);
+    return view;
+  }
+
+  /// From here on the tensor is only read: reads are not tracked and cost nothing, from any number
+  /// of threads. Blocks the host until the writes so far are complete. A later write through
+  /// issue() throws std::logic_error.
+  void freeze() {
+    synchronize_uses(*block_, AccessMode::read);
+    block_->immutable = true;
+  }
+  [[nodiscard]] bool immutable() const noexcept { return block_->immutable; }
+
+  /// Identifies the elements, for maps from tensors: equal for handles of the same memory.
+  [[nodiscard]] void const* identity() const noexcept { return data_; }
+  [[nodiscard]] memory::BlockRef<R> const& block() const noexcept { return block_; }
+
+ private:
+  static std::size_t bytes_for(Shape const& shape) {
+    return static_cast<std::size_t>(shape.count()) * sizeof(T);
+  }
+
+  memory::BlockRef<R> block_;
+  T* data_;
+  Shape shape_;
+};
+
+}  // namespace msstream

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/stream/stream.hpp>
+#include <msstream/tensor/issue.hpp>
+
+#include <concepts>
+#include <mutex>
+#include <vector>
+
+namespace msstream {
+
+/// Covers work that the user puts on streams directly, past issue(): before it the streams wait for
+/// the held tensors' earlier uses, and after it the tensors' later uses, and the next owners of
+/// their memory, wait for the streams.
+///
+///     TensorHolder holder(stream);
+///     holder.hold(weights);
+///     my_kernel<<<grid, block, 0, stream.native()>>>(weights.data());
+///     // the holder goes: from here on all work on `weights` follows my_kernel
+///
+/// Going takes one position a stream, no event and no wait, and may happen on any thread. Not
+/// synchronised.
+template <Runtime R = DefaultRuntime>
+class TensorHolder {
+ public:
+  /// The streams must outlive the holder.
+  template <std::same_as<Stream<R>>... Streams>
+  explicit TensorHolder(Streams&... streams) : streams_{&streams...} {}
+  TensorHolder(TensorHolder const&) = delete;
+  TensorHolder& operator=(TensorHolder const&) = delete;
+  ~TensorHolder() { release(); }
+
+  /// Keeps the tensor's memory, and makes the streams' next work wait for the tensor's uses so far.
+  template <Tracked T>
+  void hold(T const& tracked) {
+    order::PositionSet needed;
+    {
+      std::lock_guard const guard(tracked.block()->record.lock);
+      tracked.block()->record.log.add_hazards_of_write(needed);
+    }
+    for (auto* const stream : streams_) {
+      auto waits = needed;
+      auto& tracker = *stream->context()->tracker;
+      tracker.while_idle(stream->slot(), [&] { tracker.order_after(stream->slot(), waits); });
+    }
+    blocks_.push_back(tracked.block());
+  }
+
+  /// Lets go now: notes that all that is on the streams by now may have read and written the
+  /// tensors.
+  void release() {
+    for (auto* const stream : streams_) {
+      auto const position = stream->mark();
+      for (auto const& block : blocks_) {
+        std::lock_guard const guard(block->record.lock);
+        block->record.log.note_unordered_write(position);
+      }
+    }
+    blocks_.clear();
+  }
+
+ private:
+  std::vector<Stream<R>*> streams_;
+  std::vector<memory::BlockRef<R>> blocks_;
+};
+
+template <Runtime R, class... Rest>
+TensorHolder(Stream<R>&, Rest&...) -> TensorHolder<R>;
+
+}  // namespace msstream

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace msstream::support {
+
+/// Area under the ROC curve, exact: the fraction of (positive, negative) pairs that the scores
+/// order rightly, ties counting a half. O(n log n). Empty when one of the classes is. A label is
+/// positive when it is above 0.5. Throws std::invalid_argument for different lengths or a NaN
+/// score, which has no order.
+[[nodiscard]] std::optional<double> roc_auc(std::span<float const> scores,
+                                            std::span<float const> labels);
+
+/// Mean negative log likelihood of labels in [0, 1] under sigmoid(logits), in nats; it does not
+/// overflow for any finite logit. Throws std::invalid_argument for different or zero lengths.
+[[nodiscard]] double log_loss(std::span<float const> logits, std::span<float const> labels);
+
+/// The fraction of rows where score > threshold agrees with label > 0.5; for logits the threshold
+/// is 0. Throws std::invalid_argument for different or zero lengths.
+[[nodiscard]] double accuracy(std::span<float const> scores,
+                              std::span<float const> labels,
+                              float threshold = 0.0F);
+
+/// The value that `percent` of the values do not exceed, interpolated between the two nearest.
+/// Throws std::invalid_argument when there are none, or for a percentage outside [0, 100].
+[[nodiscard]] double percentile(std::span<double const> values, double percent);
+
+/// A weighted mean of values that come one at a time (West 1979).
+class StreamingMean {
+ public:
+  void add(double value, double weight = 1.0) noexcept {
+    weight_ += weight;
+    if (weight_ > 0) {
+      mean_ += (value - mean_) * (weight / weight_);
+    }
+  }
+  /// Empty before anything of positive weight was added.
+  [[nodiscard]] std::optional<double> mean() const noexcept {
+    return weight_ > 0 ? std::optional(mean_) : std::nullopt;
+  }
+
+ private:
+  double mean_ = 0;
+  double weight_ = 0;
+};
+
+}  // namespace msstream::support

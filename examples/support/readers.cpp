@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "line_chunks.hpp"
+#include "row_parser.hpp"
+
+#include <msstream/base/text.hpp>
+#include <msstream/support/data_error.hpp>
+#include <msstream/support/readers.hpp>
+
+#include <optional>
+#include <utility>
+
+namespace msstream::support {
+
+namespace {
+
+/// Removes the lines before the first that is not blank.
+void skip_blank_lines(LineChunk& chunk) {
+  std::string_view rest = chunk.lines;
+  std::int64_t blank = 0;
+  for (std::string_view after = rest; !after.empty() && take_line(after).empty(); ++blank) {
+    rest = after;
+  }
+  chunk.lines.erase(0, chunk.lines.size() - rest.size());
+  chunk.first_line += blank;
+}
+
+DataFormat chosen_format(DataFormat asked, std::string_view first_line, std::string const& name) {
+  auto const format = asked == DataFormat::automatic ? recognise_format(first_line) : asked;
+  if (format == DataFormat::automatic) {
+    throw DataError(text(name,
+                         ":1: cannot tell the format from the first line; expected census (42 "
+                         "columns apart by commas), criteo-csv (header Id,Label,…) or criteo-tsv "
+                         "(40 columns apart by tabs)"));
+  }
+  return format;
+}
+
+class TextSource final : public RowSource {
+ public:
+  /// `first` is the first chunk of `chunks` and begins with a line that is not blank.
+  TextSource(LineChunks chunks, LineChunk first, TextFormat const& format, std::string name)
+      : chunks_(std::move(chunks)),
+        first_(std::move(first)),
+        schema_(format.schema()),
+        parser_(format, name) {
+    if (format.has_header) {
+      std::string_view rest = first_->lines;
+      parser_.check_header(take_line(rest), first_->first_line);
+      first_->lines.erase(0, first_->lines.size() - rest.size());
+      ++first_->first_line;
+      skip_blank_lines(*first_);
+      if (first_->lines.empty()) {
+        first_ = chunks_.next();
+      }
+      if (!first_) {
+        throw DataError(text(name, ": expected rows after the header, found none"));
+      }
+    }
+  }
+
+  [[nodiscard]] Schema const& schema() const override { return schema_; }
+
+  [[nodiscard]] RowTask next() override {
+    auto chunk = first_ ? std::exchange(first_, std::nullopt) : chunks_.next();
+    if (!chunk) {
+      return {};
+    }
+    return [this, lines = std::move(*chunk)] { return parser_.parse(lines); };
+  }
+
+ private:
+  LineChunks chunks_;
+  std::optional<LineChunk> first_;
+  Schema schema_;
+  RowParser parser_;
+};
+
+}  // namespace
+
+std::unique_ptr<RowSource> open_data(std::filesystem::path const& path,
+                                     ReaderOptions const& options) {
+  std::string const name = path.string();
+  LineChunks chunks(open_bytes(path), name, options.chunk_bytes);
+  auto first = chunks.next();
+  while (first) {
+    skip_blank_lines(*first);
+    if (!first->lines.empty()) {
+      break;
+    }
+    first = chunks.next();
+  }
+  if (!first) {
+    throw DataError(text(name, ": expected rows, found an empty file"));
+  }
+  std::string_view lines = first->lines;
+  auto const format = chosen_format(options.format, take_line(lines), name);
+  return std::make_unique<TextSource>(
+      std::move(chunks), std::move(*first), text_format(options, format), name);
+}
+
+}  // namespace msstream::support

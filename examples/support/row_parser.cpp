@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "row_parser.hpp"
+
+#include <msstream/base/text.hpp>
+#include <msstream/support/data_error.hpp>
+#include <msstream/support/string_key.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+namespace msstream::support {
+
+/// Where a value stands, for the message if it is bad.
+struct RowParser::Place {
+  std::int64_t line;
+  std::size_t column;
+};
+
+namespace {
+
+std::string_view trim(std::string_view value) {
+  auto const begin = value.find_first_not_of(' ');
+  if (begin == std::string_view::npos) {
+    return {};
+  }
+  return value.substr(begin, value.find_last_not_of(' ') - begin + 1);
+}
+
+/// Short and printable: the value may be a megabyte of anything.
+std::string shown(std::string_view value) {
+  constexpr std::size_t most = 40;
+  std::string out = "'";
+  for (char const character : value.substr(0, most)) {
+    bool const printable = static_cast<unsigned char>(character) >= 0x20 && character != 0x7F;
+    out.push_back(printable ? character : '?');
+  }
+  return out + (value.size() > most ? "…'" : "'");
+}
+
+std::optional<float> parse_number(std::string_view value) {
+  float number = 0;
+  auto const* end = value.data() + value.size();
+  auto const result = std::from_chars(value.data(), end, number);
+  bool const whole = result.ec == std::errc() && result.ptr == end;
+  return whole && std::isfinite(number) ? std::optional(number) : std::nullopt;
+}
+
+std::optional<float> parse_income(std::string_view value) {
+  value = value.substr(0, value.find_last_not_of(". ") + 1);
+  if (value == "- 50000") {
+    return 0.0F;
+  }
+  return value == "50000+" ? std::optional(1.0F) : std::nullopt;
+}
+
+std::optional<float> parse_zero_one(std::string_view value) {
+  if (value == "0") {
+    return 0.0F;
+  }
+  return value == "1" ? std::optional(1.0F) : std::nullopt;
+}
+
+}  // namespace
+
+std::string_view take_line(std::string_view& text) {
+  std::size_t const end = std::min(text.find('\n'), text.size());
+  std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  if (line.ends_with('\r')) {
+    line.remove_suffix(1);
+  }
+  return line;
+}
+
+RowParser::RowParser(TextFormat format, std::string file_name)
+    : format_(std::move(format)),
+      file_name_(std::move(file_name)),
+      labels_(format_.schema().labels.size()) {}
+
+RowBlock RowParser::parse(LineChunk const& chunk) const {
+  RowBlock block;
+  std::string_view lines = chunk.lines;
+  for (std::int64_t number = chunk.first_line; !lines.empty(); ++number) {
+    auto const line = take_line(lines);
+    if (!line.empty()) {
+      parse_row(line, number, block);
+    }
+  }
+  return block;
+}
+
+void RowParser::check_header(std::string_view line, std::int64_t line_number) const {
+  std::string expected;
+  for (auto const& column : format_.columns) {
+    expected += text(expected.empty() ? "" : std::string_view(&format_.separator, 1), column.name);
+  }
+  if (line != expected) {
+    throw DataError(text(file_name_,
+                         ":",
+                         line_number,
+                         ": expected the header ",
+                         shown(expected),
+                         ", found ",
+                         shown(line)));
+  }
+}
+
+void RowParser::parse_row(std::string_view line, std::int64_t line_number, RowBlock& block) const {
+  std::size_t const columns = format_.columns.size();
+  block.labels.resize(block.labels.size() + labels_);
+  std::string_view rest = line;
+  for (std::size_t column = 0; column < columns; ++column) {
+    bool const last = column + 1 == columns;
+    std::size_t const end = rest.find(format_.separator);
+    if (last != (end == std::string_view::npos)) {
+      auto const found = 1 + std::ranges::count(line, format_.separator);
+      throw DataError(text(file_name_,
+                           ":",
+                           line_number,
+                           ": expected ",
+                           columns,
+                           " columns (",
+                           format_.name,
+                           "), found ",
+                           found));
+    }
+    auto const value = rest.substr(0, end);
+    parse_value(format_.padded ? trim(value) : value, {line_number, column}, block);
+    rest.remove_prefix(last ? rest.size() : end + 1);
+  }
+  ++block.rows;
+}
+
+void RowParser::parse_value(std::string_view value, Place const& place, RowBlock& block) const {
+  Column const& column = format_.columns[place.column];
+  auto const expect = [&](std::optional<float> parsed, std::string_view expected) {
+    if (!parsed) [[unlikely]] {
+      throw DataError(text(file_name_,
+                           ":",
+                           place.line,
+                           ": column ",
+                           place.column + 1,
+                           " (",
+                           column.name,
+                           "): expected ",
+                           expected,
+                           ", found ",
+                           shown(value)));
+    }
+    return *parsed;
+  };
+  switch (column.role) {
+    case ColumnRole::categorical:
+      block.keys.push_back(categorical_key(value));
+      break;
+    case ColumnRole::continuous:
+      block.continuous.push_back(expect(parse_number(value), "a number"));
+      break;
+    case ColumnRole::continuous_logged: {
+      float const number =
+          value.empty() ? 0.0F : expect(parse_number(value), "a number or nothing");
+      block.continuous.push_back(std::log1p(std::max(number, 0.0F)));
+      break;
+    }
+    case ColumnRole::ignored:
+      break;
+    case ColumnRole::label_zero_one:
+      block.labels[block.labels.size() - labels_] = expect(parse_zero_one(value), "0 or 1");
+      break;
+    case ColumnRole::label_income:
+      block.labels[block.labels.size() - labels_] =
+          expect(parse_income(value), "'- 50000.' or '50000+.'");
+      break;
+    case ColumnRole::label_never_married:
+      block.labels.back() = value == "Never married" ? 1.0F : 0.0F;
+      break;
+  }
+}
+
+}  // namespace msstream::support

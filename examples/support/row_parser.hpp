@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "line_chunks.hpp"
+#include "text_format.hpp"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace msstream::support {
+
+/// Turns lines into rows. Immutable, so that threads can share it.
+class RowParser {
+ public:
+  RowParser(TextFormat format, std::string file_name);
+
+  /// Throws DataError for the first line that is not a row of the format.
+  [[nodiscard]] RowBlock parse(LineChunk const& chunk) const;
+
+  /// Throws DataError unless the line holds the column names of the format.
+  void check_header(std::string_view line, std::int64_t line_number) const;
+
+ private:
+  struct Place;
+  void parse_row(std::string_view line, std::int64_t line_number, RowBlock& block) const;
+  void parse_value(std::string_view value, Place const& place, RowBlock& block) const;
+
+  TextFormat format_;
+  std::string file_name_;
+  std::size_t labels_;
+};
+
+/// The first line, without its line end; what follows it stays in `text`.
+[[nodiscard]] std::string_view take_line(std::string_view& text);
+
+}  // namespace msstream::support

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/kernel_fixture.hpp"
+
+#include <msstream/ops/kernels/hash.hpp>
+
+#include <cmath>
+#include <limits>
+
+namespace msstream::ops::kernels::testing {
+namespace {
+
+constexpr std::int64_t kUntouched = -1;  // what the poison reads as
+
+template <class Stream>
+class HashTest : public KernelTest<Stream> {
+ protected:
+  std::vector<std::int64_t> hash(std::vector<std::int64_t> const& keys,
+                                 std::int64_t bucket_count,
+                                 std::uint64_t salt,
+                                 std::int64_t const* count = nullptr) {
+    auto const input = this->upload(keys);
+    auto const capacity = static_cast<std::int64_t>(keys.size());
+    auto const buckets = this->integers(capacity);
+    this->replay([&](Stream stream) {
+      hash_to_bucket(stream, {input.data(), buckets.data(), capacity, count, bucket_count, salt});
+    });
+    return this->read(buckets);
+  }
+
+  std::vector<std::int64_t> bucketise(std::vector<float> const& values,
+                                      std::vector<float> const& boundaries,
+                                      std::int64_t const* count = nullptr) {
+    auto const input = this->upload(values);
+    auto const edges = this->upload(boundaries);
+    auto const capacity = static_cast<std::int64_t>(values.size());
+    auto const buckets = this->integers(capacity);
+    this->replay([&](Stream stream) {
+      bucketize(stream,
+                {input.data(),
+                 edges.data(),
+                 static_cast<std::int64_t>(boundaries.size()),
+                 buckets.data(),
+                 capacity,
+                 count});
+    });
+    return this->read(buckets);
+  }
+};
+TYPED_TEST_SUITE(HashTest, StreamKinds, StreamKindName);
+
+TYPED_TEST(HashTest, MatchesKnownValuesOfTheFinaliser) {
+  // fmix64 of MurmurHash3: 0 → 0, 1 → b456bcfc34c2cb2c; modulo 2^32 + 1 keeps both halves visible.
+  constexpr std::int64_t kBuckets = (std::int64_t{1} << 32) + 1;
+  constexpr std::uint64_t kMixedOne = 0xB456BCFC34C2CB2CULL;
+  std::vector<std::int64_t> const expected{
+      0, static_cast<std::int64_t>(kMixedOne % static_cast<std::uint64_t>(kBuckets))};
+  EXPECT_EQ(this->hash({0, 1}, kBuckets, 0), expected);
+  EXPECT_EQ(this->hash({-7, -6}, kBuckets, 7), expected) << "the salt is added before mixing";
+}
+
+TYPED_TEST(HashTest, StaysInRangeAndSpreadsEvenly) {
+  constexpr std::int64_t kBuckets = 10;
+  constexpr std::int64_t kKeys = 20'000;
+  std::vector<std::int64_t> keys(kKeys);
+  auto const start = this->random.integer(std::numeric_limits<std::int64_t>::min(), 0);
+  for (std::int64_t i = 0; i < kKeys; ++i) {
+    keys[static_cast<std::size_t>(i)] = start + i;
+  }
+  std::vector<int> hits(kBuckets);
+  for (auto const bucket : this->hash(keys, kBuckets, 99)) {
+    ASSERT_GE(bucket, 0);
+    ASSERT_LT(bucket, kBuckets);
+    ++hits[static_cast<std::size_t>(bucket)];
+  }
+  for (auto const count : hits) {
+    EXPECT_NEAR(count, kKeys / kBuckets, 300) << "seven standard deviations are 297";
+  }
+}
+
+TYPED_TEST(HashTest, TouchesOnlyTheCountOnTheDevice) {
+  auto const keys = this->random.integers(700, 0, 1'000'000);
+  auto const all = this->hash(keys, 1000, 3);
+  for (std::int64_t count : {0, 1, 256, 699, 700}) {
+    auto const some = this->hash(keys, 1000, 3, this->scalar(count).data());
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      ASSERT_EQ(some[i], i < static_cast<std::size_t>(count) ? all[i] : kUntouched) << count;
+    }
+  }
+  EXPECT_TRUE(this->hash({}, 1000, 3).empty());
+}
+
+TYPED_TEST(HashTest, BucketizeCountsTheBoundariesNotAbove) {
+  auto boundaries = this->random.reals(37);
+  boundaries[5] = boundaries[6];  // an empty bucket
+  std::sort(boundaries.begin(), boundaries.end());
+  auto values = this->random.reals(1000, -1.2F, 1.2F);
+  std::copy(boundaries.begin(), boundaries.end(), values.begin());
+  values[40] = std::numeric_limits<float>::infinity();
+  values[41] = -std::numeric_limits<float>::infinity();
+  values[42] = std::nanf("");
+  auto const buckets = this->bucketise(values, boundaries);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    auto const expected = std::count_if(
+        boundaries.begin(), boundaries.end(), [&](float edge) { return edge <= values[i]; });
+    ASSERT_EQ(buckets[i], expected) << values[i];
+  }
+}
+
+TYPED_TEST(HashTest, BucketizeTakesNoBoundariesAndNoValues) {
+  EXPECT_EQ(this->bucketise({1.0F, -1.0F}, {}), (std::vector<std::int64_t>{0, 0}));
+  EXPECT_TRUE(this->bucketise({}, {0.0F}).empty());
+  EXPECT_EQ(this->bucketise({1.0F, 1.0F}, {0.0F}, this->scalar(1).data()),
+            (std::vector<std::int64_t>{1, kUntouched}));
+}
+
+}  // namespace
+}  // namespace msstream::ops::kernels::testing

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/temporary_folder.hpp"
+
+#include <msstream/support/data_error.hpp>
+#include <msstream/support/dataset.hpp>
+#include <msstream/support/readers.hpp>
+#include <msstream/support/split.hpp>
+#include <msstream/support/standardise.hpp>
+#include <msstream/support/string_key.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+namespace msstream::support {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// A census row whose categorical values are "c<column>", continuous ones the column number.
+std::string census_row(std::string_view income = "- 50000.") {
+  std::string row;
+  for (int column = 0; column < 41; ++column) {
+    bool const number = column == 0 || column == 5 || (column >= 16 && column <= 18) ||
+                        column == 24 || column == 30 || column == 39;
+    row += text(number ? "" : "c", column, ", ");
+  }
+  return row + std::string(income);
+}
+
+std::string criteo_header() {
+  std::string header = "Id,Label";
+  for (int i = 1; i <= 13; ++i) {
+    header += text(",I", i);
+  }
+  for (int i = 1; i <= 26; ++i) {
+    header += text(",C", i);
+  }
+  return header;
+}
+
+/// label, 13 numbers 0 … 12, 26 words w1 … w26
+std::string criteo_row(char separator, std::string_view label = "1") {
+  std::string row(label);
+  for (int i = 0; i < 13; ++i) {
+    row += text(separator, i);
+  }
+  for (int i = 1; i <= 26; ++i) {
+    row += text(separator, "w", i);
+  }
+  return row;
+}
+
+Dataset load(std::filesystem::path const& path, ReaderOptions const& options = {}) {
+  auto const source = open_data(path, options);
+  return load_dataset(*source, 2);
+}
+
+std::string failure(std::filesystem::path const& path, ReaderOptions const& options = {}) {
+  return message_of<DataError>([&] { (void)load(path, options); });
+}
+
+std::string with_column(std::string row, int column, std::string_view value, char separator) {
+  std::size_t begin = 0;
+  for (int i = 0; i < column; ++i) {
+    begin = row.find(separator, begin) + 1;
+  }
+  std::size_t const end = std::min(row.find(separator, begin), row.size());
+  return row.replace(begin, end - begin, value);
+}
+
+std::vector<float> copy(std::span<float const> values) {
+  return {values.begin(), values.end()};
+}
+
+TEST(Readers, CensusFieldsGoWhereTheyBelong) {
+  TemporaryFolder const folder;
+  auto const data = load(folder.write("x", census_row() + "\n" + census_row("50000+.") + "\n"));
+  ASSERT_EQ(data.rows(), 2);
+  ASSERT_EQ(data.schema().categorical.size(), 33U);
+  EXPECT_THAT(data.schema().labels, ElementsAre("income"));
+  EXPECT_THAT(copy(data.continuous(0)), ElementsAre(0, 5, 16, 17, 18, 30, 39));
+  EXPECT_EQ(data.keys(0)[0], string_key("c1"));
+  EXPECT_EQ(data.keys(0)[5], string_key("c7"));
+  EXPECT_EQ(data.keys(1)[32], string_key("c40"));
+  EXPECT_EQ(data.labels(0)[0], 0.0F);
+  EXPECT_EQ(data.labels(1)[0], 1.0F);
+}
+
+TEST(Readers, NeverMarriedIsASecondLabelAndThenNoInput) {
+  TemporaryFolder const folder;
+  auto const married = census_row("50000+.");
+  auto const never = with_column(census_row(), 7, " Never married", ',');
+  auto const data = load(folder.write("x", married + "\n" + never), {.never_married_task = true});
+  EXPECT_EQ(data.schema().categorical.size(), 32U);
+  EXPECT_THAT(data.schema().labels, ElementsAre("income", "never married"));
+  EXPECT_THAT(copy(data.labels(0)), ElementsAre(1, 0));
+  EXPECT_THAT(copy(data.labels(1)), ElementsAre(0, 1));
+  for (auto const key : data.keys(1)) {
+    EXPECT_NE(key, string_key("Never married"));
+  }
+}
+
+TEST(Readers, NeverMarriedNeedsCensusData) {
+  TemporaryFolder const folder;
+  auto const path = folder.write("x", criteo_row('\t'));
+  EXPECT_THROW((void)load(path, {.never_married_task = true}), std::invalid_argument);
+}
+
+TEST(Readers, IncomeMayLackItsFullStopOrBePadded) {
+  TemporaryFolder const folder;
+  auto const path = folder.write("x", census_row("- 50000") + "\n" + census_row(" 50000+.  "));
+  auto const data = load(path);
+  EXPECT_EQ(data.labels(0)[0], 0.0F);
+  EXPECT_EQ(data.labels(1)[0], 1.0F);
+}
+
+TEST(Readers, CriteoTsvTakesLogsAndReadsMissingValuesAsZero) {
+  TemporaryFolder const folder;
+  auto row = with_column(criteo_row('\t'), 1, "-2", '\t');
+  row = with_column(row, 2, "", '\t');
+  row = with_column(row, 14, "", '\t');
+  auto const data = load(folder.write("x", row + "\n" + criteo_row('\t', "0")));
+  ASSERT_EQ(data.rows(), 2);
+  EXPECT_EQ(data.continuous(0)[0], 0.0F);
+  EXPECT_EQ(data.continuous(0)[1], 0.0F);
+  EXPECT_FLOAT_EQ(data.continuous(0)[12], std::log(13.0F));
+  EXPECT_EQ(data.keys(0)[0], unknown_key);
+  EXPECT_EQ(data.keys(1)[0], string_key("w1"));
+  EXPECT_EQ(data.keys(0)[25], string_key("w26"));
+  EXPECT_EQ(data.labels(0)[0], 1.0F);
+  EXPECT_EQ(data.labels(1)[0], 0.0F);
+}
+
+TEST(Readers, CriteoCsvSkipsItsHeaderAndId) {
+  TemporaryFolder const folder;
+  auto const path = folder.write(
+      "x", criteo_header() + "\r\n77," + criteo_row(',') + "\r\n78," + criteo_row(','));
+  auto const data = load(path);
+  ASSERT_EQ(data.rows(), 2);
+  EXPECT_FLOAT_EQ(data.continuous(0)[1], std::log(2.0F));
+  EXPECT_EQ(data.keys(1)[25], string_key("w26")) << "the carriage return is part of the line end";
+}
+
+TEST(Readers, BothSpellingsOfUnknownAreOneKey) {
+  EXPECT_EQ(categorical_key(""), categorical_key("?"));
+  EXPECT_NE(categorical_key("?"), categorical_key("x"));
+}
+
+TEST(Readers, KeysStayWhatSavedModelsWereTrainedOn) {
+  static_assert(string_key("") == static_cast<std::int64_t>(mix64(0xCBF29CE484222325ULL)));
+  // FNV-1a's published test vector for "foobar" is 85944171f73967e8.
+  static_assert(string_key("foobar") == static_cast<std::int64_t>(mix64(0x85944171F73967E8ULL)));
+}
+
+TEST(Readers, ReadsGzipOfSeveralMembersWhateverTheName) {
+  TemporaryFolder const folder;
+  auto const bytes = gzipped(census_row() + "\n") + gzipped(census_row("50000+.") + "\n");
+  auto const data = load(folder.write("plain.csv", bytes));
+  ASSERT_EQ(data.rows(), 2);
+  EXPECT_EQ(data.labels(1)[0], 1.0F);
+}
+
+TEST(Readers, AnEmptyGzipMemberBetweenTwoIsNoEnd) {
+  TemporaryFolder const folder;
+  auto const row = gzipped(census_row() + "\n");
+  EXPECT_EQ(load(folder.write("x", row + gzipped("") + row)).rows(), 2);
+}
+
+TEST(Readers, ChunksAndThreadsDoNotShow) {
+  TemporaryFolder const folder;
+  std::string rows = "\n";
+  for (int i = 0; i < 300; ++i) {
+    rows += with_column(census_row(), 0, text(i), ',') + (i % 7 == 0 ? "\n\n" : "\r\n");
+  }
+  auto const path = folder.write("x", rows);
+  for (std::size_t const chunk_bytes : {1UL, 100UL, 511UL, 100'000UL}) {
+    auto const source = open_data(path, {.chunk_bytes = chunk_bytes});
+    auto const data = load_dataset(*source, 3);
+    ASSERT_EQ(data.rows(), 300) << chunk_bytes;
+    for (int i = 0; i < 300; ++i) {
+      ASSERT_EQ(data.continuous(i)[0], static_cast<float>(i)) << chunk_bytes;
+    }
+  }
+}
+
+TEST(Readers, ALineMayBeLongerThanAChunk) {
+  TemporaryFolder const folder;
+  std::string const word(3'000'000, 'w');
+  auto const data =
+      load(folder.write("x", with_column(census_row(), 1, word, ',') + "\n" + census_row()));
+  ASSERT_EQ(data.rows(), 2);
+  EXPECT_EQ(data.keys(0)[0], string_key(word));
+}
+
+TEST(Readers, ErrorsNameFileLineColumnAndValue) {
+  TemporaryFolder const folder;
+  auto const bad_number = with_column(census_row(), 5, " 12x", ',');
+  auto const path = folder.write("data.csv", census_row() + "\n\n" + bad_number + "\n");
+  EXPECT_EQ(failure(path),
+            path.string() + ":3: column 6 (wage per hour): expected a number, found '12x'");
+}
+
+TEST(Readers, RefusesNumbersThatAreNotFinite) {
+  TemporaryFolder const folder;
+  for (auto const* value : {"nan", "inf", "1e99", "", "?"}) {
+    auto const path = folder.write("x", with_column(census_row(), 0, value, ','));
+    EXPECT_THAT(failure(path), EndsWith(text("expected a number, found '", value, "'"))) << value;
+  }
+}
+
+TEST(Readers, RefusesBadLabels) {
+  TemporaryFolder const folder;
+  EXPECT_THAT(failure(folder.write("x", census_row("50000."))),
+              EndsWith(":1: column 42 (income): expected '- 50000.' or '50000+.', found '50000.'"));
+  EXPECT_THAT(failure(folder.write("x", criteo_row('\t', "2"))),
+              EndsWith(":1: column 1 (Label): expected 0 or 1, found '2'"));
+}
+
+TEST(Readers, RefusesRowsOfAnotherLength) {
+  TemporaryFolder const folder;
+  EXPECT_THAT(failure(folder.write("x", census_row() + "\n" + census_row() + ", more\n")),
+              EndsWith("x:2: expected 42 columns (census), found 43"));
+  EXPECT_THAT(failure(folder.write("x", census_row() + "\n1, 2\n")),
+              EndsWith("x:2: expected 42 columns (census), found 2"));
+}
+
+TEST(Readers, ShortensAndCleansWhatItQuotes) {
+  TemporaryFolder const folder;
+  auto const path =
+      folder.write("x", with_column(census_row(), 0, "\x1b" + std::string(99, 'z'), ','));
+  EXPECT_THAT(failure(path), EndsWith("found '?" + std::string(39, 'z') + "…'"));
+}
+
+TEST(Readers, TheFirstErrorInTheFileIsReportedWhateverTheThreads) {
+  TemporaryFolder const folder;
+  std::string rows;
+  for (int i = 0; i < 400; ++i) {
+    rows += i >= 200 ? "bad\n" : census_row() + "\n";
+  }
+  auto const path = folder.write("x", rows);
+  for (int round = 0; round < 20; ++round) {
+    auto const source = open_data(path, {.chunk_bytes = 64});
+    EXPECT_THAT(message_of<DataError>([&] { (void)load_dataset(*source, 4); }),
+                HasSubstr(":201: "));
+  }
+}
+
+TEST(Readers, RefusesNulBytesAndSaysWhere) {
+  TemporaryFolder const folder;
+  auto const path = folder.write("x", census_row() + "\n" + std::string("a\0b\n", 4));
+  EXPECT_THAT(failure(path), EndsWith("x:2: expected text, found a NUL byte"));
+}
+
+TEST(Readers, RefusesFilesThatAreNone) {
+  TemporaryFolder const folder;
+  EXPECT_THAT(failure(folder / "absent"),
+              EndsWith("absent: cannot open: No such file or directory"));
+  EXPECT_THAT(failure(folder.path()), EndsWith(": expected a file, found a folder"));
+  for (auto const* bytes : {"", "\n", "\r\n\n"}) {
+    EXPECT_THAT(failure(folder.write("x", bytes)),
+                EndsWith("x: expected rows, found an empty file"));
+  }
+  EXPECT_THAT(failure(folder.write("x", gzipped(""))), EndsWith("found an empty file"));
+  EXPECT_THAT(failure(folder.write("x", criteo_header() + "\n")),
+              EndsWith("expected rows after the header, found none"));
+}
+
+TEST(Readers, RefusesAGzipStreamThatIsCutAnywhere) {
+  TemporaryFolder const folder;
+  std::string rows;
+  for (int i = 0; i < 50; ++i) {
+    rows += census_row() + "\n";
+  }
+  auto const whole = gzipped(rows);
+  for (std::size_t const kept :
+       {std::size_t{2}, std::size_t{10}, whole.size() / 2, whole.size() - 1}) {
+    EXPECT_THAT(failure(folder.write("x", whole.substr(0, kept))), HasSubstr("is cut off after"))
+        << kept;
+  }
+}
+
+TEST(Readers, RefusesADamagedGzipStreamAndBytesBehindIt) {
+  TemporaryFolder const folder;
+  auto whole = gzipped(census_row());
+  EXPECT_THAT(failure(folder.write("x", whole + "rest")), HasSubstr("other bytes follow"));
+  whole[whole.size() - 6] ^= 1;  // in the checksum
+  EXPECT_THAT(failure(folder.write("x", whole)), HasSubstr("the gzip stream is damaged"));
+}
+
+TEST(Readers, SaysWhatItWouldHaveRecognised) {
+  TemporaryFolder const folder;
+  EXPECT_THAT(failure(folder.write("x", "1 2 3\n")),
+              AllOf(HasSubstr("x:1: cannot tell the format"), HasSubstr("criteo-tsv")));
+}
+
+TEST(Readers, AFormatThatWasAskedForIsHeldTo) {
+  TemporaryFolder const folder;
+  auto const path = folder.write("x", census_row());
+  EXPECT_THAT(failure(path, {.format = DataFormat::criteo_csv}),
+              HasSubstr(":1: expected the header 'Id,Label,I1"));
+  EXPECT_THAT(failure(path, {.format = DataFormat::criteo_tsv}),
+              EndsWith("expected 40 columns (criteo-tsv), found 1"));
+}
+
+TEST(ReadersOfRealData, Census) {
+  auto const path = test_data("census_income_kdd.csv.gz");
+  if (!std::filesystem::exists(path)) {
+    GTEST_SKIP() << "no " << path << ": set MSSTREAM_TEST_DATA";
+  }
+  auto data = load(path, {.never_married_task = true});
+  ASSERT_EQ(data.rows(), 99'762);
+  double rich = 0;
+  for (std::int64_t row = 0; row < data.rows(); ++row) {
+    rich += static_cast<double>(data.labels(row)[0]);
+  }
+  EXPECT_EQ(rich, 6'186);
+  auto const split = split_rows(data.rows(), 5);
+  EXPECT_EQ(split.training.size(), 79'810U);
+  EXPECT_EQ(data.distinct_keys(0), 9);  // classes of worker
+
+  auto const fitted = fit_standardisation(data, split.training);
+  standardise(data, fitted);
+  auto const again = fit_standardisation(data, split.training);
+  for (std::size_t field = 0; field < again.mean.size(); ++field) {
+    EXPECT_NEAR(again.mean[field], 0.0F, 1e-4F);
+    EXPECT_NEAR(again.deviation[field], 1.0F, 1e-4F);
+  }
+}
+
+TEST(ReadersOfRealData, Criteo) {
+  auto const path = test_data("criteo_tiny.csv");
+  if (!std::filesystem::exists(path)) {
+    GTEST_SKIP() << "no " << path << ": set MSSTREAM_TEST_DATA";
+  }
+  auto const data = load(path);
+  EXPECT_EQ(data.rows(), 1'999);
+  EXPECT_FLOAT_EQ(data.continuous(0)[4], std::log(1383.0F));
+  EXPECT_EQ(data.keys(0)[25], string_key("9727dd16"));
+}
+
+}  // namespace
+}  // namespace msstream::support

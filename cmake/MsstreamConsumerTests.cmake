@@ -11,11 +11,13 @@ function(msstream_consumer_test name)
 endfunction()
 
 set(prefix ${CMAKE_CURRENT_BINARY_DIR}/consumer_prefix)
-add_test(NAME consumer_prefix.clean COMMAND ${CMAKE_COMMAND} -E rm -rf ${prefix})
-add_test(NAME consumer_prefix.install COMMAND ${CMAKE_COMMAND} --install ${PROJECT_BINARY_DIR} --prefix ${prefix})
+add_test(NAME consumer_clean COMMAND ${CMAKE_COMMAND} -E rm -rf
+  ${prefix} ${CMAKE_CURRENT_BINARY_DIR}/consumer_install ${CMAKE_CURRENT_BINARY_DIR}/consumer_subdirectory)
+add_test(NAME consumer_prefix COMMAND ${CMAKE_COMMAND} --install ${PROJECT_BINARY_DIR} --prefix ${prefix})
 msstream_consumer_test(consumer_install -DCMAKE_PREFIX_PATH=${prefix} -DEXPECTED_CUDA=${MSSTREAM_CUDA})
-set_tests_properties(consumer_prefix.clean PROPERTIES FIXTURES_SETUP msstream_clean)
-set_tests_properties(consumer_prefix.install PROPERTIES FIXTURES_REQUIRED msstream_clean FIXTURES_SETUP msstream_installed)
-set_tests_properties(consumer_install PROPERTIES FIXTURES_REQUIRED msstream_installed)
-
 msstream_consumer_test(consumer_subdirectory -DMSSTREAM_SOURCE=${PROJECT_SOURCE_DIR})
+
+set_tests_properties(consumer_clean PROPERTIES FIXTURES_SETUP msstream_clean)
+set_tests_properties(consumer_prefix PROPERTIES FIXTURES_REQUIRED msstream_clean FIXTURES_SETUP msstream_installed)
+set_tests_properties(consumer_install PROPERTIES FIXTURES_REQUIRED msstream_installed)
+set_tests_properties(consumer_subdirectory PROPERTIES FIXTURES_REQUIRED msstream_clean)

@@ -9,8 +9,6 @@ if(PROJECT_IS_TOP_LEVEL)
   endif()
   set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 endif()
-# The folder that links msstream must see what msstream links.
-set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
 find_package(Threads REQUIRED)
 
 if(MSSTREAM_CUDA)

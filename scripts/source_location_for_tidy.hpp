@@ -4,8 +4,8 @@
 #include <source_location>
 
 #ifndef __cpp_lib_source_location
-/// Stands in where clang-tidy 14 reads g++ 12's <source_location>, which is empty for it. Only linted
-/// against, never compiled into anything.
+/// Stands in where clang-tidy 14 reads the <source_location> of g++ 12, which is empty for it. Only
+/// linted against, never compiled into anything.
 namespace std {
 struct source_location {
   static constexpr source_location current() noexcept { return {}; }

@@ -49,9 +49,27 @@ std::string variable_of(std::string_view option) {
   return variable;
 }
 
-std::string suggestion(std::string_view name, std::vector<std::string_view> const& known) {
-  auto const nearest = nearest_name(name, known);
-  return nearest.empty() ? std::string() : text("; did you mean ", nearest, "?");
+/// The prefix is what all names share: it would make the nearest look nearer than it is.
+std::string suggestion(std::string_view name,
+                       std::vector<std::string_view> known,
+                       std::string_view prefix) {
+  if (!name.starts_with(prefix)) {
+    return {};
+  }
+  std::erase_if(known, [&](std::string_view other) { return !other.starts_with(prefix); });
+  for (auto& other : known) {
+    other.remove_prefix(prefix.size());
+  }
+  auto const nearest = nearest_name(name.substr(prefix.size()), known);
+  return nearest.empty() ? std::string() : text("; did you mean ", prefix, nearest, "?");
+}
+
+/// CLI11 leaves two blank lines between groups.
+std::string single_spaced(std::string help) {
+  for (auto gap = help.find("\n\n\n"); gap != std::string::npos; gap = help.find("\n\n\n", gap)) {
+    help.erase(gap, 1);
+  }
+  return help;
 }
 
 std::size_t edit_distance(std::string_view from, std::string_view to) {
@@ -154,7 +172,7 @@ void Options::parse(Arguments const& arguments, std::ostream& warnings) {
     auto* option = entry.is_flag ? app.add_flag(entry.description.name, given[i], entry.help())
                                  : app.add_option(entry.description.name, given[i], entry.help());
     option->group(entry.group)
-        ->option_text(" ")
+        ->option_text(entry.is_flag ? " " : "VALUE")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     parsed.push_back(option);
     names.emplace_back(entry.description.name);
@@ -169,13 +187,15 @@ void Options::parse(Arguments const& arguments, std::ostream& warnings) {
     // CLI11 takes the values last first.
     app.parse(std::vector<std::string>(arguments.values.rbegin(), arguments.values.rend()));
   } catch (CLI::CallForHelp const&) {
-    throw HelpRequested(app.help());
+    throw HelpRequested(single_spaced(app.help()));
+  } catch (CLI::ArgumentMismatch const& error) {
+    throw UsageError(missing_value(error.what()));
   } catch (CLI::ParseError const& error) {
     throw UsageError(error.what());
   }
   if (auto const extra = app.remaining(); !extra.empty()) {
     throw UsageError(
-        text("unknown argument '", extra.front(), "'", suggestion(extra.front(), names)));
+        text("unknown argument '", extra.front(), "'", suggestion(extra.front(), names, "--")));
   }
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     auto const& entry = *entries_[i];
@@ -196,6 +216,16 @@ void Options::parse(Arguments const& arguments, std::ostream& warnings) {
   warn_of_unknown(arguments, warnings);
 }
 
+std::string Options::missing_value(std::string const& message) const {
+  for (auto const& entry : entries_) {
+    if (message.starts_with(entry->description.name + ":")) {
+      return text(
+          entry->description.name, ": expected ", entry->description.accepts, ", found nothing");
+    }
+  }
+  return message;
+}
+
 void Options::warn_of_unknown(Arguments const& arguments, std::ostream& warnings) const {
   std::vector<std::string_view> known(other_variables_.begin(), other_variables_.end());
   for (auto const& entry : entries_) {
@@ -206,7 +236,7 @@ void Options::warn_of_unknown(Arguments const& arguments, std::ostream& warnings
       warnings << text(arguments.program,
                        ": warning: unknown variable ",
                        variable,
-                       suggestion(variable, known),
+                       suggestion(variable, known, kPrefix),
                        "\n");
     }
   }

@@ -134,12 +134,15 @@ void Progress::draw(Clock::time_point now) {
   }
   // The last column stays free: a terminal wraps after it, and the bar would climb line by line.
   std::size_t const columns = style_.width > 1 ? style_.width - 1 : 1;
-  std::string line = title_;
-  std::size_t const taken = title_.size() + numbers.size() + 6;  // "  [" "]  " and one more
+  // Room for figures of any usual length, so that the bar does not breathe with them.
+  constexpr std::size_t figure_columns = 48;
+  std::size_t const taken = title_.size() + std::string_view("  []  ").size() + figure_columns;
   std::size_t const bar_width = columns > taken ? std::min<std::size_t>(columns - taken, 40) : 0;
-  line += bar_width >= 5 ? text("  [", bar(bar_width), "]  ") : text("  ");
-  line += numbers;
-  if (bar_width < 5) {
+  bool const has_bar = bar_width >= 5;
+  std::size_t const before = title_.size() + (has_bar ? bar_width + 6 : 2);
+  std::string line = has_bar ? text(title_, "  [", bar(bar_width), "]  ") : text(title_, "  ");
+  line += numbers.substr(0, columns > before ? columns - before : 0);
+  if (!has_bar) {
     line.resize(std::min(line.size(), columns));
   }
   // One write a frame, over the old one, and only the rest erased: erasing first would flicker.

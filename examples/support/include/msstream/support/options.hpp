@@ -140,6 +140,8 @@ class Options {
     };
   }
   void add_value(Description description, Assign assign, bool is_flag = false);
+  /// CLI11's message, "--name: 1 required …", with what the option accepts.
+  [[nodiscard]] std::string missing_value(std::string const& message) const;
   void warn_of_unknown(Arguments const& arguments, std::ostream& warnings) const;
 
   std::string description_;

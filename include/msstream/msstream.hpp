@@ -4,6 +4,17 @@
 /// Everything. Costs a few seconds to compile; each header can be included alone.
 
 #include <msstream/memory/device.hpp>
+#include <msstream/ops/concat.hpp>
+#include <msstream/ops/dense.hpp>
+#include <msstream/ops/elementwise.hpp>
+#include <msstream/ops/embedding.hpp>
+#include <msstream/ops/hash.hpp>
+#include <msstream/ops/loss.hpp>
+#include <msstream/ops/optimizer.hpp>
+#include <msstream/ops/segment.hpp>
+#include <msstream/step/differentiable_ops.hpp>
+#include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/optimizer.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/kernels/elementwise.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace msstream::ops {
+
+/// The blocks [rows, width k] side by side: [rows, sum of widths]. One launch for up to 64 blocks.
+/// Asynchronous.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> concat(std::vector<Tensor<float, R>> const& blocks) {
+  require(!blocks.empty(), "concat: no blocks");
+  std::int64_t const rows = blocks.front().shape()[0];
+  std::int64_t width = 0;
+  std::vector<kernels::ColumnBlock> columns;
+  for (auto const& block : blocks) {
+    require(block.shape().rank() == 2 && block.shape()[0] == rows,
+            "concat: block of shape ",
+            block.shape(),
+            " beside one of shape ",
+            blocks.front().shape());
+    columns.push_back({block.data(), block.shape()[1]});
+    width += block.shape()[1];
+  }
+  Tensor<float, R> packed(blocks.front().device(), {rows, width});
+  issue("concat",
+        reads(blocks),
+        writes(packed),
+        [columns = std::move(columns), rows, target = packed.data()](auto stream) {
+          kernels::concat_columns(stream, columns, rows, target);
+        });
+  return packed;
+}
+
+/// The reverse of concat: blocks of the given widths, whose sum is packed's. A block that is not
+/// wanted is empty.
+template <Runtime R>
+[[nodiscard]] std::vector<std::optional<Tensor<float, R>>> split(
+    Tensor<float, R> const& packed,
+    std::span<std::int64_t const> widths,
+    std::vector<bool> const& wanted) {
+  require(packed.shape().rank() == 2 && wanted.size() == widths.size(),
+          "split of a tensor of shape ",
+          packed.shape());
+  std::int64_t const rows = packed.shape()[0];
+  std::int64_t total = 0;
+  std::vector<std::optional<Tensor<float, R>>> blocks;
+  std::vector<Tensor<float, R>> written;
+  std::vector<kernels::ColumnBlock> columns;
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    blocks.emplace_back();
+    if (wanted[i]) {
+      written.push_back(blocks.back().emplace(packed.device(), Shape{rows, widths[i]}));
+    }
+    columns.push_back({wanted[i] ? written.back().data() : nullptr, widths[i]});
+    total += widths[i];
+  }
+  require(total == packed.shape()[1],
+          "split: widths sum to ",
+          total,
+          " for a tensor of shape ",
+          packed.shape());
+  if (!written.empty()) {
+    issue("split",
+          reads(packed),
+          writes(written),
+          [columns = std::move(columns), rows, source = packed.data()](auto stream) {
+            kernels::split_columns(stream, source, columns, rows);
+          });
+  }
+  return blocks;
+}
+
+}  // namespace msstream::ops

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/bags.hpp>
+#include <msstream/ops/id_trap.hpp>
+#include <msstream/ops/kernels/embedding.hpp>
+#include <msstream/ops/kernels/row_parts.hpp>
+#include <msstream/ops/workspace.hpp>
+#include <msstream/tensor/copy.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace msstream::ops {
+
+template <Runtime R>
+struct LookupOptions {
+  Pooling pooling = Pooling::sum;
+  OutOfRange out_of_range = OutOfRange::drop;
+  /// For OutOfRange::count: a device scalar that grows by the number of bad ids.
+  std::optional<Tensor<std::int64_t, R>> bad_id_count = {};
+};
+
+/// Pools rows of `table` [rows, width] (float32, float16 or bfloat16) into [bags, width] float32,
+/// accumulated in float32 in the order of the ids. An empty bag gives 0.
+///
+/// Deterministic; asynchronous; capture-safe unless ids trap. Throws std::invalid_argument for bad
+/// shapes. With OutOfRange::trap the next to_host() or PinnedArray::wait() throws
+/// std::out_of_range.
+template <Element T, Runtime R>
+[[nodiscard]] Tensor<float, R> embedding_lookup(Tensor<T, R> const& table,
+                                                Bags<R> const& bags,
+                                                LookupOptions<R> const& options = {}) {
+  require(table.shape().rank() == 2,
+          "embedding_lookup: table of shape ",
+          table.shape(),
+          "; expected [rows, width]");
+  require(options.bad_id_count.has_value() == (options.out_of_range == OutOfRange::count),
+          "embedding_lookup: bad_id_count goes with OutOfRange::count");
+  require(!options.bad_id_count || options.bad_id_count->count() == 1,
+          "embedding_lookup: bad_id_count must be a scalar");
+  Tensor<float, R> pooled(table.device(), {bags.bags(), table.shape()[1]});
+  kernels::LookupArgs args{table.data(),
+                           dtype_of<T>,
+                           table.shape()[0],
+                           table.shape()[1],
+                           bags.ids.data(),
+                           bags.layout(),
+                           options.pooling,
+                           {},
+                           pooled.data()};
+  auto written = writes(pooled);
+  if (options.bad_id_count) {
+    args.report.count = reinterpret_cast<std::uint64_t*>(options.bad_id_count->data());
+    written.add(*options.bad_id_count);
+  }
+  if (options.out_of_range == OutOfRange::trap) {
+    auto& traps = table.device()->template attachment<detail::IdTraps<R>>();
+    args.report.trap = traps.trap();
+    args.report.operation = traps.operation(NameScope::qualify("embedding_lookup"));
+  }
+  auto read = detail::reads_of(bags);
+  read.add(table);
+  issue("embedding_lookup", read, written, [args](auto stream) {
+    kernels::embedding_lookup(stream, args);
+  });
+  return pooled;
+}
+
+/// Jagged bags: `ids` [capacity], `offsets` [bags + 1].
+template <Element T, Runtime R>
+[[nodiscard]] Tensor<float, R> embedding_lookup(Tensor<T, R> const& table,
+                                                Tensor<std::int64_t, R> const& ids,
+                                                Tensor<std::int64_t, R> const& offsets,
+                                                Pooling pooling) {
+  return embedding_lookup(table, Bags<R>(ids, offsets), LookupOptions<R>{.pooling = pooling});
+}
+
+/// Equal ids grouped: the u-th distinct valid id and the places of `ids` where it stands, all
+/// ascending.
+template <Runtime R>
+struct UniqueRows {
+  Tensor<std::int64_t, R> ids;        ///< [capacity]
+  Tensor<std::int64_t, R> starts;     ///< [capacity + 1], into positions
+  Tensor<std::int64_t, R> positions;  ///< [capacity]
+  Tensor<std::int64_t, R> count;      ///< scalar: how many ids are distinct
+};
+
+/// Groups equal ids of a lookup into `rows` rows. The count stays on the device. Deterministic;
+/// capture-safe.
+template <Runtime R>
+[[nodiscard]] UniqueRows<R> deduplicate(Bags<R> const& bags, std::int64_t rows) {
+  auto const& device = bags.ids.device();
+  std::int64_t const capacity = bags.ids.count();
+  UniqueRows<R> unique{
+      {device, {capacity}}, {device, {capacity + 1}}, {device, {capacity}}, {device, Shape{}}};
+  auto const workspace_bytes =
+      kernels::deduplicate_workspace_bytes(detail::size_query(*device), capacity);
+  detail::Workspace<R> const workspace(device, workspace_bytes);
+  kernels::DeduplicateArgs const args{bags.ids.data(),
+                                      bags.layout(),
+                                      rows,
+                                      unique.ids.data(),
+                                      unique.starts.data(),
+                                      unique.positions.data(),
+                                      unique.count.data(),
+                                      workspace.data()};
+  issue("deduplicate",
+        detail::reads_of(bags),
+        workspace.with(writes(unique.ids, unique.starts, unique.positions, unique.count)),
+        [args](auto stream) { kernels::deduplicate(stream, args); });
+  return unique;
+}
+
+/// The gradient of a table: `values[u]` for row `ids[u]`, for u < *count.
+template <Runtime R>
+struct RowGradients {
+  Tensor<std::int64_t, R> ids;    ///< [capacity], distinct, ascending
+  Tensor<std::int64_t, R> count;  ///< scalar
+  Tensor<float, R> values;        ///< [capacity, width]
+};
+
+/// The gradient of embedding_lookup with respect to its table of `rows` rows, from that of its
+/// output [bags, width]. Deterministic; asynchronous; capture-safe.
+template <Runtime R>
+[[nodiscard]] RowGradients<R> embedding_gradient(Bags<R> const& bags,
+                                                 UniqueRows<R> const& unique,
+                                                 std::int64_t rows,
+                                                 Pooling pooling,
+                                                 Tensor<float, R> const& output_gradient) {
+  auto const& device = bags.ids.device();
+  require(output_gradient.shape().rank() == 2 && output_gradient.shape()[0] == bags.bags(),
+          "embedding_gradient: output gradient of shape ",
+          output_gradient.shape(),
+          " for ",
+          bags.bags(),
+          " bags");
+  std::int64_t const capacity = bags.ids.count();
+  std::int64_t const width = output_gradient.shape()[1];
+  Tensor<float, R> values(device, {capacity, width});
+  auto const workspace_bytes =
+      kernels::row_gradient_workspace_bytes(detail::size_query(*device), capacity, width);
+  detail::Workspace<R> const workspace(device, workspace_bytes);
+  kernels::RowGradientArgs const args{.ids = bags.ids.data(),
+                                      .bags = bags.layout(),
+                                      .rows = rows,
+                                      .pooling = pooling,
+                                      .starts = unique.starts.data(),
+                                      .positions = unique.positions.data(),
+                                      .unique_count = unique.count.data(),
+                                      .output_gradient = output_gradient.data(),
+                                      .width = width,
+                                      .row_gradients = values.data(),
+                                      .workspace = workspace.data()};
+  auto read = detail::reads_of(bags);
+  read.add(unique.starts);
+  read.add(unique.positions);
+  read.add(unique.count);
+  read.add(output_gradient);
+  issue("embedding_gradient", read, workspace.with(writes(values)), [args](auto stream) {
+    kernels::embedding_row_gradients(stream, args);
+  });
+  return {unique.ids, unique.count, values};
+}
+
+/// One gradient from several of the same table of `rows` rows: the values of equal rows added in
+/// the order of the parts. Deterministic; asynchronous; capture-safe.
+template <Runtime R>
+[[nodiscard]] RowGradients<R> merge_row_gradients(std::vector<RowGradients<R>> const& parts,
+                                                  std::int64_t rows) {
+  require(!parts.empty(), "merge_row_gradients: no parts");
+  std::int64_t const width = parts.front().values.shape()[1];
+  std::int64_t capacity = 0;
+  for (auto const& part : parts) {
+    capacity += part.values.shape()[0];
+  }
+  auto const& device = parts.front().values.device();
+  Tensor<std::int64_t, R> ids(device, {capacity});
+  Tensor<float, R> values(device, {capacity, width});
+  std::int64_t begin = 0;
+  for (auto const& part : parts) {
+    std::int64_t const end = begin + part.values.shape()[0];
+    kernels::MergeIdsArgs const args{
+        part.ids.data(), part.count.data(), end - begin, ids.data() + begin};
+    issue("merge_ids", reads(part.ids, part.count), writes(ids), [args](auto stream) {
+      kernels::merge_ids(stream, args);
+    });
+    copy(values.rows(begin, end), part.values);
+    begin = end;
+  }
+  Bags<R> const bags(ids);
+  return embedding_gradient(bags, deduplicate(bags, rows), rows, Pooling::sum, values);
+}
+
+}  // namespace msstream::ops

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/kernels/hash.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <cstdint>
+
+namespace msstream::ops {
+
+/// Maps keys of any shape to [0, bucket_count) by a 64-bit finaliser of MurmurHash3 over key +
+/// salt. Asynchronous, capture-safe. Throws std::invalid_argument unless bucket_count ≥ 1.
+template <Runtime R>
+[[nodiscard]] Tensor<std::int64_t, R> hash_to_bucket(Tensor<std::int64_t, R> const& keys,
+                                                     std::int64_t bucket_count,
+                                                     std::uint64_t salt = 0) {
+  require(bucket_count >= 1, "hash_to_bucket: ", bucket_count, " buckets; expected at least 1");
+  Tensor<std::int64_t, R> buckets(keys.device(), keys.shape());
+  kernels::HashArgs const args{
+      keys.data(), buckets.data(), keys.count(), nullptr, bucket_count, salt};
+  issue("hash_to_bucket", reads(keys), writes(buckets), [args](auto stream) {
+    kernels::hash_to_bucket(stream, args);
+  });
+  return buckets;
+}
+
+/// The number of boundaries ≤ each value: its bucket among boundaries.count() + 1. `boundaries`
+/// ascend. NaN: bucket 0. Asynchronous, capture-safe.
+template <Runtime R>
+[[nodiscard]] Tensor<std::int64_t, R> bucketize(Tensor<float, R> const& values,
+                                                Tensor<float, R> const& boundaries) {
+  Tensor<std::int64_t, R> buckets(values.device(), values.shape());
+  kernels::BucketizeArgs const args{values.data(),
+                                    boundaries.data(),
+                                    boundaries.count(),
+                                    buckets.data(),
+                                    values.count(),
+                                    nullptr};
+  issue("bucketize", reads(values, boundaries), writes(buckets), [args](auto stream) {
+    kernels::bucketize(stream, args);
+  });
+  return buckets;
+}
+
+}  // namespace msstream::ops

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/memory/device.hpp>
+#include <msstream/ops/kernels/id_policy.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace msstream::ops::detail {
+
+/// One device's report of bad ids in lookups with OutOfRange::trap, checked whenever the host waits
+/// for the device.
+template <Runtime R>
+class IdTraps {
+ public:
+  explicit IdTraps(DeviceState<R>& device)
+      : runtime_(device.context->runtime),
+        trap_(new (runtime_->allocate_pinned(sizeof(kernels::IdTrap))) kernels::IdTrap{}) {
+    device.add_check([this] { check(); });
+  }
+  IdTraps(IdTraps const&) = delete;
+  IdTraps& operator=(IdTraps const&) = delete;
+  ~IdTraps() { runtime_->free_pinned(trap_, sizeof(kernels::IdTrap)); }
+
+  [[nodiscard]] kernels::IdTrap* trap() const noexcept { return trap_; }
+  /// The number by which the kernel names the operation.
+  [[nodiscard]] std::uint32_t operation(std::string name) {
+    std::lock_guard const guard(mutex_);
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (names_[i] == name) {
+        return static_cast<std::uint32_t>(i);
+      }
+    }
+    names_.push_back(std::move(name));
+    return static_cast<std::uint32_t>(names_.size() - 1);
+  }
+
+ private:
+  /// Throws once for each bad id caught, and is then ready to catch the next.
+  void check() {
+    std::atomic_ref<std::uint32_t> set(trap_->set);
+    if (set.load(std::memory_order_acquire) != 1) {
+      return;
+    }
+    std::lock_guard const guard(mutex_);
+    auto const message =
+        text(names_.at(trap_->operation), ": id ", trap_->id, " outside [0, ", trap_->rows, ")");
+    set.store(0, std::memory_order_release);
+    throw std::out_of_range(message);
+  }
+
+  std::shared_ptr<R> runtime_;
+  kernels::IdTrap* trap_;
+  std::mutex mutex_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace msstream::ops::detail

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/elementwise.hpp>
+#include <msstream/ops/kernels/elementwise.hpp>
+
+#include <cstdint>
+
+namespace msstream::ops {
+
+/// What bce_with_logits gives: one loss an example, and sigmoid(logit) - label, which is each
+/// loss's gradient.
+template <Runtime R>
+struct BceResult {
+  Tensor<float, R> losses;
+  Tensor<float, R> gradients;
+};
+
+/// Binary cross-entropy of logits against labels in [0, 1], of one shape: max(x, 0) - x z + log(1 +
+/// exp(-|x|)). Stable for any finite logit. Asynchronous, deterministic.
+template <Runtime R>
+[[nodiscard]] BceResult<R> bce_with_logits(Tensor<float, R> const& logits,
+                                           Tensor<float, R> const& labels) {
+  require(logits.count() == labels.count(),
+          "bce_with_logits: logits ",
+          logits.shape(),
+          ", labels ",
+          labels.shape());
+  BceResult<R> result{{logits.device(), logits.shape()}, {logits.device(), logits.shape()}};
+  kernels::BceArgs const args{
+      logits.data(), labels.data(), result.losses.data(), result.gradients.data(), logits.count()};
+  issue("bce_with_logits",
+        reads(logits, labels),
+        writes(result.losses, result.gradients),
+        [args](auto stream) { kernels::bce_with_logits(stream, args); });
+  return result;
+}
+
+/// factor * scalar * input.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> scale_by_scalar(Tensor<float, R> const& input,
+                                               Tensor<float, R> const& scalar,
+                                               float factor) {
+  require(scalar.count() == 1, "scale_by_scalar: a scalar of shape ", scalar.shape());
+  Tensor<float, R> output(input.device(), input.shape());
+  issue("scale_by_scalar",
+        reads(input, scalar),
+        writes(output),
+        [source = input.data(),
+         value = scalar.data(),
+         factor,
+         target = output.data(),
+         count = input.count()](auto stream) {
+          kernels::scale_by_scalar(stream, source, value, factor, target, count);
+        });
+  return output;
+}
+
+}  // namespace msstream::ops

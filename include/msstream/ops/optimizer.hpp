@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/embedding.hpp>
+#include <msstream/ops/kernels/optimizer.hpp>
+#include <msstream/tensor/copy.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace msstream::ops {
+
+/// How many state tensors a rule keeps a parameter.
+[[nodiscard]] constexpr int states_of(OptimizerKind kind) noexcept {
+  switch (kind) {
+    case OptimizerKind::sgd:
+      return 0;
+    case OptimizerKind::adagrad:
+      return 1;
+    case OptimizerKind::adam:
+      return 2;
+  }
+  return 0;
+}
+
+/// What an optimizer keeps for one parameter, of the parameter's shape, in float32.
+template <Runtime R>
+struct OptimizerState {
+  std::optional<Tensor<float, R>> first = {};
+  std::optional<Tensor<float, R>> second = {};
+};
+
+/// Zeroed state for a parameter.
+template <Runtime R>
+[[nodiscard]] OptimizerState<R> make_state(Device<R> const& device,
+                                           OptimizerKind kind,
+                                           Shape const& shape) {
+  OptimizerState<R> state;
+  if (states_of(kind) >= 1) {
+    state.first.emplace(zeros<float>(device, shape));
+  }
+  if (states_of(kind) >= 2) {
+    state.second.emplace(zeros<float>(device, shape));
+  }
+  return state;
+}
+
+/// The step counter with Adam's corrections, kept on the device, so that a captured step counts
+/// too.
+template <Runtime R>
+class StepCounter {
+ public:
+  explicit StepCounter(Device<R> const& device)
+      : state_(zeros<std::uint8_t>(device, {sizeof(kernels::StepState)})) {}
+  /// Counts one step; before the updates of that step.
+  void advance(OptimizerRule const& rule) {
+    issue("advance_step", writes(state_), [rule, state = data()](auto stream) {
+      kernels::advance_step(stream, rule, state);
+    });
+  }
+  [[nodiscard]] kernels::StepState* data() const noexcept {
+    return reinterpret_cast<kernels::StepState*>(state_.data());
+  }
+  [[nodiscard]] Tensor<std::uint8_t, R> const& tensor() const noexcept { return state_; }
+
+ private:
+  Tensor<std::uint8_t, R> state_;
+};
+
+template <Runtime R>
+struct DenseParameter {
+  Tensor<float, R> weight;
+  Tensor<float, R> gradient;
+  OptimizerState<R> state;
+};
+
+/// One optimizer step for any number of dense parameters, up to 48 a launch. Deterministic;
+/// asynchronous.
+template <Runtime R>
+void update_dense(OptimizerRule const& rule,
+                  StepCounter<R> const& step,
+                  std::vector<DenseParameter<R>> const& parameters) {
+  if (parameters.empty()) {
+    return;
+  }
+  std::vector<kernels::DenseUpdate> updates;
+  auto read = reads(step.tensor());
+  auto written = writes(parameters.front().weight);
+  for (auto const& parameter : parameters) {
+    require(parameter.weight.shape() == parameter.gradient.shape(),
+            "update_dense: weight ",
+            parameter.weight.shape(),
+            ", gradient ",
+            parameter.gradient.shape());
+    kernels::DenseUpdate update{parameter.weight.data(),
+                                parameter.gradient.data(),
+                                nullptr,
+                                nullptr,
+                                parameter.weight.count()};
+    read.add(parameter.gradient);
+    written.add(parameter.weight);
+    if (parameter.state.first) {
+      update.state0 = parameter.state.first->data();
+      written.add(*parameter.state.first);
+    }
+    if (parameter.state.second) {
+      update.state1 = parameter.state.second->data();
+      written.add(*parameter.state.second);
+    }
+    updates.push_back(update);
+  }
+  issue("update_dense",
+        read,
+        written,
+        [rule, counter = step.data(), updates = std::move(updates)](auto stream) {
+          kernels::update_dense(stream, rule, counter, updates);
+        });
+}
+
+/// One optimizer step for the rows of a table [rows, width] that have a gradient; other rows, and
+/// their state, stay. Deterministic; asynchronous.
+template <Element T, Runtime R>
+void update_rows(OptimizerRule const& rule,
+                 StepCounter<R> const& step,
+                 Tensor<T, R> const& table,
+                 RowGradients<R> const& gradients,
+                 OptimizerState<R> const& state) {
+  require(table.shape().rank() == 2 && table.shape()[1] == gradients.values.shape()[1],
+          "update_rows: table ",
+          table.shape(),
+          ", row gradients ",
+          gradients.values.shape());
+  kernels::RowUpdate const update{.table = table.data(),
+                                  .dtype = dtype_of<T>,
+                                  .width = table.shape()[1],
+                                  .row_ids = gradients.ids.data(),
+                                  .row_count = gradients.count.data(),
+                                  .capacity = gradients.values.shape()[0],
+                                  .gradients = gradients.values.data(),
+                                  .state0 = state.first ? state.first->data() : nullptr,
+                                  .state1 = state.second ? state.second->data() : nullptr};
+  auto written = writes(table);
+  if (state.first) {
+    written.add(*state.first);
+  }
+  if (state.second) {
+    written.add(*state.second);
+  }
+  issue("update_rows",
+        reads(step.tensor(), gradients.ids, gradients.count, gradients.values),
+        written,
+        [rule, counter = step.data(), update](auto stream) {
+          kernels::update_rows(stream, rule, counter, update);
+        });
+}
+
+}  // namespace msstream::ops

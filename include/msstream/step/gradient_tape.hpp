@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/elementwise.hpp>
+#include <msstream/ops/embedding.hpp>
+#include <msstream/stream/stream_scope.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace msstream {
+
+/// Records differentiable operations and plays their gradients back, last first.
+///
+/// An operation issued in a StreamScope with include_grad plays back on that scope's group; any
+/// other on the group that is current at backward(). Where several operations use one tensor, their
+/// gradients are added in the order of playing back, whatever the groups: the same bits for any
+/// number of them.
+///
+/// Every tensor has a gradient unless excluded with without_gradient(). The tape holds the tensors
+/// that the gradients need until backward() has used them. One tape a thread; not synchronised.
+template <Runtime R = DefaultRuntime>
+class GradientTape {
+ public:
+  using Gradient = Tensor<float, R>;
+  /// Computes the gradients of an operation's inputs from that of its output and passes them to
+  /// add_gradient().
+  using Backward = std::function<void(GradientTape&, Gradient const& output_gradient)>;
+
+  explicit GradientTape(Device<R> device) : device_(std::move(device)) {}
+  GradientTape(GradientTape const&) = delete;
+  GradientTape& operator=(GradientTape const&) = delete;
+
+  /// Records an operation that gave `output`. `backward` should hold what it needs: inputs, and not
+  /// the tape.
+  void record(std::string_view name, Tensor<float, R> output, Backward backward) {
+    auto const* const scope = StreamScope<R>::current(*device_.context());
+    bool const keeps_group = scope != nullptr && scope->includes_grad();
+    differentiable_.insert(key_of(output));
+    nodes_.push_back({NameScope::qualify(name),
+                      std::move(output),
+                      keeps_group ? scope->group() : nullptr,
+                      std::move(backward)});
+  }
+
+  /// The tensor is data: no gradient is wanted for it, and operations may save the work.
+  template <Element T>
+  void without_gradient(Tensor<T, R> const& tensor) {
+    excluded_.insert(key_of(tensor));
+  }
+  /// Whether an operation should compute the gradient of this input.
+  template <Element T>
+  [[nodiscard]] bool wants_gradient(Tensor<T, R> const& tensor) const {
+    return !tensor.immutable() && !excluded_.contains(key_of(tensor));
+  }
+
+  /// Plays back from `loss`, a scalar that the tape recorded; its own gradient is 1. The records
+  /// are gone afterwards, the gradients stay until clear(). The host does not block. Throws
+  /// std::logic_error when the tape did not record `loss`.
+  void backward(Tensor<float, R> const& loss) {
+    require(
+        loss.count() == 1, "backward from a tensor of shape ", loss.shape(), "; expected a scalar");
+    if (!differentiable_.contains(key_of(loss))) {
+      throw std::logic_error("backward from a tensor that this tape did not record");
+    }
+    add_gradient(loss, one());
+    while (!nodes_.empty()) {
+      Node node = std::move(nodes_.back());
+      nodes_.pop_back();
+      auto const gradient = gradients_.find(key_of(node.output));
+      if (gradient != gradients_.end()) {
+        std::optional<StreamScope<R>> scope;
+        if (node.group != nullptr) {
+          scope.emplace(*node.group, StreamScopeOptions{.include_grad = true});
+        }
+        trace::Range const range(node.name.c_str());
+        node.backward(*this, Gradient(gradient->second));
+        gradients_.erase(key_of(node.output));
+      }
+    }
+    unique_rows_.clear();
+    differentiable_.clear();
+  }
+
+  /// For backward functions: `gradient` is a part of the gradient of `tensor`. Parts are added in
+  /// the order of the calls.
+  void add_gradient(Tensor<float, R> const& tensor, Gradient gradient) {
+    require(gradient.count() == tensor.count(),
+            "gradient of shape ",
+            gradient.shape(),
+            " for a tensor of shape ",
+            tensor.shape());
+    auto const found = gradients_.find(key_of(tensor));
+    if (found == gradients_.end()) {
+      gradients_.emplace(key_of(tensor), std::move(gradient));
+    } else {
+      // A new tensor: the parts may be shared with other tensors' gradients.
+      found->second = ops::add<R>({found->second, gradient.reshaped(found->second.shape())});
+    }
+  }
+  /// For backward functions of lookups: `gradient` is a part of the gradient of `table`.
+  template <Element T>
+  void add_row_gradient(Tensor<T, R> const& table, ops::RowGradients<R> gradient) {
+    row_gradients_[key_of(table)].push_back({std::move(gradient), current_group()});
+  }
+  /// The grouped ids of a lookup; one grouping serves all tables of `rows` rows that the same ids
+  /// index.
+  ops::UniqueRows<R> const& unique_rows(ops::Bags<R> const& bags, std::int64_t rows) {
+    auto const key = std::make_tuple(bags.ids.identity(), bags.ids.count(), rows);
+    auto found = unique_rows_.find(key);
+    if (found == unique_rows_.end()) {
+      found = unique_rows_.emplace(key, std::make_pair(bags, ops::deduplicate(bags, rows))).first;
+    }
+    return found->second.second;
+  }
+
+  /// The gradient of a tensor after backward(). Throws std::logic_error when the loss does not
+  /// depend on it.
+  [[nodiscard]] Gradient const& gradient(Tensor<float, R> const& tensor) const {
+    auto const found = gradients_.find(key_of(tensor));
+    if (found == gradients_.end()) {
+      throw std::logic_error(
+          text("no gradient for a tensor of shape ",
+               tensor.shape(),
+               ": backward() was not called, or the loss does not depend on it"));
+    }
+    return found->second;
+  }
+
+  /// A part of a table's gradient, and the group where its lookup's backward ran; null outside
+  /// every scope.
+  struct RowGradientPart {
+    ops::RowGradients<R> rows;
+    std::shared_ptr<StreamGroup<R>> group;
+  };
+  /// One part a lookup of the table; none when the loss does not depend on it.
+  template <Element T>
+  [[nodiscard]] std::vector<RowGradientPart> const& row_gradients(Tensor<T, R> const& table) const {
+    static std::vector<RowGradientPart> const none;
+    auto const found = row_gradients_.find(key_of(table));
+    return found == row_gradients_.end() ? none : found->second;
+  }
+
+  /// Forgets all records and gradients.
+  void clear() {
+    nodes_.clear();
+    gradients_.clear();
+    row_gradients_.clear();
+    unique_rows_.clear();
+    excluded_.clear();
+    differentiable_.clear();
+  }
+  [[nodiscard]] Device<R> const& device() const noexcept { return device_; }
+
+ private:
+  /// Where a tensor's elements are and how many: a view of a part is not the whole.
+  using Key = std::pair<void const*, std::int64_t>;
+  struct HashKey {
+    std::size_t operator()(Key const& key) const noexcept {
+      return std::hash<void const*>{}(key.first) ^ (std::hash<std::int64_t>{}(key.second) << 1U);
+    }
+  };
+  struct Node {
+    std::string name;
+    Tensor<float, R> output;
+    std::shared_ptr<StreamGroup<R>> group;
+    Backward backward;
+  };
+
+  template <Element T>
+  static Key key_of(Tensor<T, R> const& tensor) {
+    return {tensor.identity(), tensor.count()};
+  }
+  [[nodiscard]] std::shared_ptr<StreamGroup<R>> current_group() const {
+    auto const* const scope = StreamScope<R>::current(*device_.context());
+    return scope == nullptr ? nullptr : scope->group();
+  }
+  Gradient one() {
+    if (!one_) {
+      one_.emplace(to_device<float, R>(device_, std::vector<float>{1.0F}, Shape{}));
+    }
+    return *one_;
+  }
+
+  Device<R> device_;
+  std::vector<Node> nodes_;
+  std::unordered_map<Key, Gradient, HashKey> gradients_;
+  std::unordered_map<Key, std::vector<RowGradientPart>, HashKey> row_gradients_;
+  std::unordered_set<Key, HashKey> excluded_;
+  std::unordered_set<Key, HashKey> differentiable_;
+  std::map<std::tuple<void const*, std::int64_t, std::int64_t>,
+           std::pair<ops::Bags<R>, ops::UniqueRows<R>>>
+      unique_rows_;
+  std::optional<Gradient> one_;
+};
+
+template <Runtime R>
+GradientTape(Device<R>) -> GradientTape<R>;
+
+}  // namespace msstream

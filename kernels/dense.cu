@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda_check.cuh"
+#include "dense_column_sums.hpp"
+#include "dense_product.hpp"
+#include "elementwise_math.hpp"
+#include "elementwise_pack.cuh"
+
+#include <msstream/ops/kernels/dense.hpp>
+
+namespace msstream::ops::kernels {
+
+namespace {
+
+constexpr int kWarpThreads = 32;
+
+__device__ float activate(float value, Activation activation) {
+  return activation == Activation::relu ? rectify(value) : value;
+}
+
+/// output[row] = activation(input[row, :] · weight + bias): a warp a row.
+__global__ void __launch_bounds__(kBlockThreads)
+    dot_rows_kernel(DenseArgs const args, bool aligned) {
+  std::int64_t const row = grid_thread() / kWarpThreads;
+  int const lane = static_cast<int>(threadIdx.x % kWarpThreads);
+  if (row >= args.batch) {
+    return;
+  }
+  float const* const input = args.input + row * args.inputs;
+  float sum = 0.0F;
+#pragma unroll 2
+  for (std::int64_t quad = lane; 4 * quad < args.inputs; quad += kWarpThreads) {
+    QuadPlace const place(quad, args.inputs, aligned);
+    Quad const x = place.load(input);
+    Quad const w = place.load(args.weight);
+    for (int k = 0; k < 4; ++k) {
+      sum += x.lanes[k] * w.lanes[k];
+    }
+  }
+  for (int half = kWarpThreads / 2; half > 0; half /= 2) {
+    sum += __shfl_down_sync(0xFFFFFFFFU, sum, half);
+  }
+  if (lane == 0) {
+    float const bias = args.bias != nullptr ? args.bias[0] : 0.0F;
+    args.output[row] = activate(sum + bias, args.activation);
+  }
+}
+
+/// input_gradient[row, column] = output_gradient[row] * weight[column]: one output.
+__global__ void __launch_bounds__(kBlockThreads)
+    outer_product_kernel(DenseInputGradientArgs const args) {
+  std::int64_t const i = grid_thread();
+  std::int64_t const row = i / args.inputs;
+  if (row >= args.batch) {
+    return;
+  }
+  args.input_gradient[i] = args.output_gradient[row] * args.weight[i - row * args.inputs];
+}
+
+/// output = activation(output + bias), for a product whose epilogue cuBLASLt does not offer.
+__global__ void __launch_bounds__(kBlockThreads) bias_activation_kernel(DenseArgs const args) {
+  std::int64_t const i = grid_thread();
+  std::int64_t const row = i / args.outputs;
+  if (row >= args.batch) {
+    return;
+  }
+  float const bias = args.bias != nullptr ? args.bias[i - row * args.outputs] : 0.0F;
+  args.output[i] = activate(args.output[i] + bias, args.activation);
+}
+
+struct ReluGradient {
+  __device__ float operator()(float output, float gradient) const {
+    return output > 0.0F ? gradient : 0.0F;
+  }
+};
+
+cublasLtEpilogue_t epilogue_of(DenseArgs const& args) {
+  bool const relu = args.activation == Activation::relu;
+  if (args.bias == nullptr) {
+    return relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
+  }
+  return relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+}
+
+void set_to_zero(CudaStream stream, float* values, std::int64_t count) {
+  if (count > 0) {
+    check_cuda(
+        cudaMemsetAsync(values, 0, static_cast<std::size_t>(count) * sizeof(float), stream.handle),
+        "cudaMemsetAsync");
+  }
+}
+
+/// The product with its epilogue; where there is no algorithm for both, the plain one, and false.
+bool fused_product(CudaStream stream, Product product) {
+  if (try_product(stream, product)) {
+    return true;
+  }
+  product.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  product.bias = nullptr;
+  (void)try_product(stream, product);
+  return false;
+}
+
+}  // namespace
+
+void dense(CudaStream stream, DenseArgs const& args) {
+  if (args.batch == 0 || args.outputs == 0) {
+    return;
+  }
+  if (args.outputs == 1) {
+    bool const aligned = args.inputs % 4 == 0 && quads_fit(args.input, args.weight);
+    auto const blocks = grid_for(args.batch, kBlockThreads / kWarpThreads);
+    dot_rows_kernel<<<blocks, kBlockThreads, 0, stream.handle>>>(args, aligned);
+    check_launch("dense (one output)");
+    return;
+  }
+  bool complete = false;
+  if (args.inputs == 0) {
+    set_to_zero(stream, args.output, args.batch * args.outputs);
+  } else {
+    complete = fused_product(stream,
+                             {.a = args.weight,
+                              .b = args.input,
+                              .d = args.output,
+                              .m = args.outputs,
+                              .n = args.batch,
+                              .k = args.inputs,
+                              .epilogue = epilogue_of(args),
+                              .bias = args.bias});
+  }
+  if (!complete) {
+    auto const blocks = grid_for(args.batch * args.outputs, kBlockThreads);
+    bias_activation_kernel<<<blocks, kBlockThreads, 0, stream.handle>>>(args);
+    check_launch("dense (bias and activation)");
+  }
+}
+
+void relu_gradient(CudaStream stream, ReluGradientArgs const& args) {
+  map(stream,
+      "relu_gradient",
+      ReluGradient{},
+      args.masked,
+      args.count,
+      args.output,
+      args.output_gradient);
+}
+
+void dense_input_gradient(CudaStream stream, DenseInputGradientArgs const& args) {
+  auto const count = args.batch * args.inputs;
+  if (count == 0) {
+    return;
+  }
+  if (args.outputs == 0) {
+    set_to_zero(stream, args.input_gradient, count);
+  } else if (args.outputs == 1) {
+    outer_product_kernel<<<grid_for(count, kBlockThreads), kBlockThreads, 0, stream.handle>>>(args);
+    check_launch("dense_input_gradient (one output)");
+  } else {
+    (void)fused_product(stream,
+                        {.a = args.weight,
+                         .b = args.output_gradient,
+                         .d = args.input_gradient,
+                         .m = args.inputs,
+                         .n = args.batch,
+                         .k = args.outputs,
+                         .transpose_a = CUBLAS_OP_T});
+  }
+}
+
+void dense_weight_gradient(CudaStream stream, DenseWeightGradientArgs const& args) {
+  if (args.outputs == 0) {
+    return;
+  }
+  if (args.batch == 0) {
+    set_to_zero(stream, args.weight_gradient, args.inputs * args.outputs);
+    if (args.bias_gradient != nullptr) {
+      set_to_zero(stream, args.bias_gradient, args.outputs);
+    }
+    return;
+  }
+  if (args.outputs == 1) {
+    column_sums(stream,
+                {.matrix = args.input,
+                 .weights = args.output_gradient,
+                 .rows = args.batch,
+                 .columns = args.inputs,
+                 .sums = args.weight_gradient,
+                 .weight_sum = args.bias_gradient});
+    return;
+  }
+  bool const with_bias = args.bias_gradient != nullptr;
+  bool complete = !with_bias;
+  if (args.inputs > 0) {
+    complete =
+        fused_product(stream,
+                      {.a = args.output_gradient,
+                       .b = args.input,
+                       .d = args.weight_gradient,
+                       .m = args.outputs,
+                       .n = args.inputs,
+                       .k = args.batch,
+                       .transpose_b = CUBLAS_OP_T,
+                       .epilogue = with_bias ? CUBLASLT_EPILOGUE_BGRADA : CUBLASLT_EPILOGUE_DEFAULT,
+                       .bias = args.bias_gradient});
+  }
+  if (!complete) {
+    column_sums(stream,
+                {.matrix = args.output_gradient,
+                 .rows = args.batch,
+                 .columns = args.outputs,
+                 .sums = args.bias_gradient});
+  }
+}
+
+void matmul(CudaStream stream, MatmulArgs const& args) {
+  dense(stream,
+        {.input = args.left,
+         .weight = args.right,
+         .bias = nullptr,
+         .output = args.product,
+         .batch = args.rows,
+         .inputs = args.inner,
+         .outputs = args.columns,
+         .activation = Activation::none});
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda_check.cuh"
+#include "dense_column_sums.hpp"
+
+#include <algorithm>
+
+namespace msstream::ops::kernels {
+
+namespace {
+
+constexpr int kTileColumns = 32;
+constexpr int kTileRows = 32;
+
+/// One pass over a matrix in chunks of rows; each chunk yields a row of sums.
+///
+///   block (x, y) = columns [32 x, 32 x + 32) of chunk y
+///   thread (c, r) adds rows r, r + 32, … of the chunk; then r = 0 adds the 32 sums of its column
+struct Pass {
+  ColumnSums args;              ///< `sums` and `weight_sum` are those of the first chunk
+  std::int64_t matrix_columns;  ///< a column beyond them reads as ones
+  std::int64_t columns_out;     ///< those of `sums`, and one more for `weight_sum`
+  std::int64_t rows_a_chunk;
+  std::int64_t chunk_stride;  ///< from one chunk's sums to the next one's
+};
+
+__global__ void __launch_bounds__(kTileColumns* kTileRows) column_sums_kernel(Pass const pass) {
+  __shared__ float tile[kTileRows][kTileColumns];
+  auto const& args = pass.args;
+  std::int64_t const column = static_cast<std::int64_t>(blockIdx.x) * kTileColumns + threadIdx.x;
+  std::int64_t const chunk = blockIdx.y;
+  std::int64_t const first = chunk * pass.rows_a_chunk;
+  std::int64_t const last = min(first + pass.rows_a_chunk, args.rows);
+  float sum = 0.0F;
+  if (column < pass.columns_out) {
+#pragma unroll 8
+    for (std::int64_t row = first + threadIdx.y; row < last; row += kTileRows) {
+      float const value =
+          column < pass.matrix_columns ? args.matrix[row * pass.matrix_columns + column] : 1.0F;
+      sum += args.weights != nullptr ? args.weights[row] * value : value;
+    }
+  }
+  tile[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || column >= pass.columns_out) {
+    return;
+  }
+  float total = 0.0F;
+  for (int row = 0; row < kTileRows; ++row) {
+    total += tile[row][threadIdx.x];
+  }
+  float* const to = column < args.columns ? args.sums + column : args.weight_sum;
+  to[chunk * pass.chunk_stride] = total;
+}
+
+void launch(CudaStream stream, Pass const& pass) {
+  dim3 const grid(grid_for(pass.columns_out, kTileColumns),
+                  grid_for(pass.args.rows, pass.rows_a_chunk));
+  column_sums_kernel<<<grid, dim3(kTileColumns, kTileRows), 0, stream.handle>>>(pass);
+  check_launch("column_sums");
+}
+
+}  // namespace
+
+void column_sums(CudaStream stream, ColumnSums const& args) {
+  constexpr std::int64_t kRowsWorthABlock = 512;
+  constexpr std::int64_t kMostChunks = 256;  // the second pass is to stay short
+  auto const columns_out = args.columns + (args.weight_sum != nullptr ? 1 : 0);
+  if (columns_out == 0) {
+    return;
+  }
+  auto const row_bytes = columns_out * static_cast<std::int64_t>(sizeof(float));
+  auto const chunks_held = static_cast<std::int64_t>(stream.libraries->workspace_bytes) / row_bytes;
+  auto const wanted = std::min({ceil_div(args.rows, kRowsWorthABlock), kMostChunks, chunks_held});
+  auto const rows_a_chunk = ceil_div(args.rows, std::max<std::int64_t>(wanted, 1));
+  auto const chunks = ceil_div(args.rows, rows_a_chunk);
+  if (chunks == 1) {
+    launch(stream, {args, args.columns, columns_out, rows_a_chunk, 0});
+    return;
+  }
+  auto* const partials = static_cast<float*>(stream.libraries->workspace);
+  ColumnSums first = args;
+  first.sums = partials;
+  first.weight_sum = partials + args.columns;
+  launch(stream, {first, args.columns, columns_out, rows_a_chunk, columns_out});
+  ColumnSums second = args;
+  second.matrix = partials;
+  second.weights = nullptr;
+  second.rows = chunks;
+  launch(stream, {second, columns_out, columns_out, chunks, 0});
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda_check.cuh"
+#include "dense_product.hpp"
+
+#include <msstream/base/error.hpp>
+
+#include <cstddef>
+#include <mutex>
+#include <optional>
+#include <source_location>
+#include <unordered_map>
+#include <utility>
+
+namespace msstream::ops::kernels {
+
+namespace {
+
+void check_blas(cublasStatus_t status,
+                char const* call,
+                std::source_location where = std::source_location::current()) {
+  if (status != CUBLAS_STATUS_SUCCESS) {
+    throw RuntimeError(
+        "cuBLASLt", static_cast<int>(status), cublasLtGetStatusString(status), call, where);
+  }
+}
+
+bool uses_bias(cublasLtEpilogue_t epilogue) {
+  return (epilogue & (CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADA)) != 0;
+}
+
+/// Everything that the choice of an algorithm depends on.
+struct PlanKey {
+  std::int64_t m;
+  std::int64_t n;
+  std::int64_t k;
+  cublasOperation_t transpose_a;
+  cublasOperation_t transpose_b;
+  cublasLtEpilogue_t epilogue;
+  std::uint32_t alignment_bytes;
+  int device;
+  std::size_t workspace_bytes;
+
+  bool operator==(PlanKey const&) const = default;
+};
+
+struct PlanKeyHash {
+  std::size_t operator()(PlanKey const& key) const noexcept {
+    std::uint64_t hash = 0;
+    auto const mix = [&](auto value) {
+      hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9E3779B97F4A7C15U;
+      hash ^= hash >> 32U;
+    };
+    mix(key.m);
+    mix(key.n);
+    mix(key.k);
+    mix(key.epilogue);
+    mix((key.transpose_a << 4U) | key.transpose_b);
+    mix((static_cast<std::uint64_t>(key.device) << 32U) | key.alignment_bytes);
+    mix(key.workspace_bytes);
+    return hash;
+  }
+};
+
+PlanKey key_of(CudaStream stream, Product const& product) {
+  // Buffers are aligned to 256 bytes, views of them to 4.
+  constexpr std::uint32_t kVectorBytes = 16;
+  auto const bits =
+      reinterpret_cast<std::uintptr_t>(product.a) | reinterpret_cast<std::uintptr_t>(product.b) |
+      reinterpret_cast<std::uintptr_t>(product.d) | reinterpret_cast<std::uintptr_t>(product.bias);
+  bool const aligned = bits % kVectorBytes == 0;
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  return {product.m,
+          product.n,
+          product.k,
+          product.transpose_a,
+          product.transpose_b,
+          product.epilogue,
+          aligned ? kVectorBytes : static_cast<std::uint32_t>(alignof(float)),
+          device,
+          stream.libraries->workspace_bytes};
+}
+
+/// The descriptors of one product. They stay with the thread that made them, because the bias
+/// pointer is part of one.
+struct Descriptors {
+  cublasLtMatmulDescOpaque_t operation;
+  cublasLtMatrixLayoutOpaque_t a;
+  cublasLtMatrixLayoutOpaque_t b;
+  cublasLtMatrixLayoutOpaque_t d;
+
+  explicit Descriptors(PlanKey const& key) {
+    check_blas(cublasLtMatmulDescInit(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+               "cublasLtMatmulDescInit");
+    set(CUBLASLT_MATMUL_DESC_TRANSA, key.transpose_a);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, key.transpose_b);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, key.epilogue);
+    if (uses_bias(key.epilogue)) {
+      // The heuristic asks how this pointer is aligned, and does not look behind it.
+      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+          reinterpret_cast<void const*>(std::uintptr_t{key.alignment_bytes}));
+    }
+    init(a, key.m, key.k, key.transpose_a);
+    init(b, key.k, key.n, key.transpose_b);
+    init(d, key.m, key.n, CUBLAS_OP_N);
+  }
+  Descriptors(Descriptors const&) = delete;
+  Descriptors& operator=(Descriptors const&) = delete;
+
+  template <class Value>
+  void set(cublasLtMatmulDescAttributes_t attribute, Value const& value) {
+    check_blas(cublasLtMatmulDescSetAttribute(&operation, attribute, &value, sizeof value),
+               "cublasLtMatmulDescSetAttribute");
+  }
+
+ private:
+  static void init(cublasLtMatrixLayoutOpaque_t& layout,
+                   std::int64_t rows,
+                   std::int64_t columns,
+                   cublasOperation_t transpose) {
+    if (transpose != CUBLAS_OP_N) {
+      std::swap(rows, columns);
+    }
+    check_blas(cublasLtMatrixLayoutInit(&layout,
+                                        CUDA_R_32F,
+                                        static_cast<std::uint64_t>(rows),
+                                        static_cast<std::uint64_t>(columns),
+                                        rows),
+               "cublasLtMatrixLayoutInit");
+  }
+};
+
+std::optional<cublasLtMatmulAlgo_t> ask_heuristic(CudaStream stream,
+                                                  PlanKey const& key,
+                                                  Descriptors& descriptors) {
+  cublasLtMatmulPreferenceOpaque_t preference;
+  check_blas(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
+  auto const prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    check_blas(cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof value),
+               "cublasLtMatmulPreferenceSetAttribute");
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{key.workspace_bytes});
+  // Parts of a split sum go through the workspace and are added in a fixed order.
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+         std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.alignment_bytes);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.alignment_bytes);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.alignment_bytes);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.alignment_bytes);
+  cublasLtMatmulHeuristicResult_t best{};
+  int found = 0;
+  auto const status = cublasLtMatmulAlgoGetHeuristic(stream.libraries->blas,
+                                                     &descriptors.operation,
+                                                     &descriptors.a,
+                                                     &descriptors.b,
+                                                     &descriptors.d,
+                                                     &descriptors.d,
+                                                     &preference,
+                                                     1,
+                                                     &best,
+                                                     &found);
+  // Which of the two says that an epilogue is not offered differs between versions.
+  bool const refused =
+      status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
+  if (refused && key.epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
+    return std::nullopt;
+  }
+  check_blas(status, "cublasLtMatmulAlgoGetHeuristic");
+  if (found == 0 || best.state != CUBLAS_STATUS_SUCCESS) {
+    return std::nullopt;
+  }
+  return best.algo;
+}
+
+/// The choices made so far, by whichever thread came first with a shape.
+std::optional<cublasLtMatmulAlgo_t> choose_algorithm(CudaStream stream,
+                                                     PlanKey const& key,
+                                                     Descriptors& descriptors) {
+  static std::mutex mutex;
+  static std::unordered_map<PlanKey, std::optional<cublasLtMatmulAlgo_t>, PlanKeyHash> chosen;
+  std::lock_guard const lock(mutex);
+  if (auto const known = chosen.find(key); known != chosen.end()) {
+    return known->second;
+  }
+  return chosen.emplace(key, ask_heuristic(stream, key, descriptors)).first->second;
+}
+
+/// What one thread needs to issue a product. Not offered: cuBLASLt has nothing for the epilogue.
+struct Plan {
+  Descriptors descriptors;
+  std::optional<cublasLtMatmulAlgo_t> algorithm;
+  bool offered;
+
+  Plan(CudaStream stream, PlanKey const& key)
+      : descriptors(key),
+        algorithm(choose_algorithm(stream, key, descriptors)),
+        offered(algorithm.has_value()) {}
+};
+
+Plan& plan_of(CudaStream stream, PlanKey const& key) {
+  thread_local std::unordered_map<PlanKey, Plan, PlanKeyHash> plans;
+  if (auto const known = plans.find(key); known != plans.end()) {
+    return known->second;
+  }
+  return plans.try_emplace(key, stream, key).first->second;
+}
+
+}  // namespace
+
+bool try_product(CudaStream stream, Product const& product) {
+  auto const key = key_of(stream, product);
+  auto& plan = plan_of(stream, key);
+  bool const plain = product.epilogue == CUBLASLT_EPILOGUE_DEFAULT;
+  if (!plan.offered) {
+    if (plain) {
+      throw RuntimeError(
+          "cuBLASLt",
+          static_cast<int>(CUBLAS_STATUS_NOT_SUPPORTED),
+          "no algorithm",
+          text("a product of m = ", product.m, ", n = ", product.n, ", k = ", product.k));
+    }
+    return false;
+  }
+  if (uses_bias(product.epilogue)) {
+    plan.descriptors.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
+  }
+  constexpr float kOne = 1.0F;
+  constexpr float kZero = 0.0F;
+  auto const status = cublasLtMatmul(stream.libraries->blas,
+                                     &plan.descriptors.operation,
+                                     &kOne,
+                                     product.a,
+                                     &plan.descriptors.a,
+                                     product.b,
+                                     &plan.descriptors.b,
+                                     &kZero,
+                                     product.d,
+                                     &plan.descriptors.d,
+                                     product.d,
+                                     &plan.descriptors.d,
+                                     &*plan.algorithm,
+                                     stream.libraries->workspace,
+                                     stream.libraries->workspace_bytes,
+                                     stream.handle);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED && !plain) {
+    plan.offered = false;  // every thread finds the same
+    return false;
+  }
+  check_blas(status, "cublasLtMatmul");
+  return true;
+}
+
+}  // namespace msstream::ops::kernels

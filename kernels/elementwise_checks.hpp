@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/error.hpp>
+#include <msstream/ops/kernels/elementwise.hpp>
+
+#include <algorithm>
+#include <span>
+
+namespace msstream::ops::kernels {
+
+/// Throws std::invalid_argument unless add() can sum `inputs` into `output` launch by launch: a
+/// launch must not overwrite what a later one reads.
+inline void require_addable(std::span<float const* const> inputs, float const* output) {
+  require(!inputs.empty(), "add: there are no inputs");
+  auto const launched = std::min(inputs.size(), kAddInputsPerLaunch);
+  for (auto k = launched; k < inputs.size(); ++k) {
+    require(inputs[k] != output,
+            "add: the output is input ",
+            k,
+            "; in place it may only be one of the first ",
+            kAddInputsPerLaunch);
+  }
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "elementwise_checks.hpp"
+#include "elementwise_math.hpp"
+#include "elementwise_tree.hpp"
+
+#include <msstream/ops/kernels/elementwise.hpp>
+
+#include <algorithm>
+#include <vector>
+
+namespace msstream::ops::kernels {
+
+namespace {
+
+/// Calls copy(place in the block, place in the packed matrix, width) for every row of every block;
+/// row by row, so that the packed matrix is walked once from front to back.
+template <class Copy>
+void for_each_row_piece(std::vector<ColumnBlock> const& blocks,
+                        std::int64_t rows,
+                        Copy const& copy) {
+  std::int64_t packed = 0;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (auto const& block : blocks) {
+      if (block.data != nullptr) {
+        copy(block.data + row * block.width, packed, block.width);
+      }
+      packed += block.width;
+    }
+  }
+}
+
+/// The sum of `count` floats by the tree of elementwise_tree.hpp.
+float tree_sum(float const* input, std::int64_t count) {
+  float lanes[kTreeLanes] = {};
+  std::int64_t first = 0;
+  for (; first + kTreeLanes <= count; first += kTreeLanes) {
+    for (int lane = 0; lane < kTreeLanes; ++lane) {
+      lanes[lane] += input[first + lane];
+    }
+  }
+  for (std::int64_t i = first; i < count; ++i) {
+    lanes[i - first] += input[i];
+  }
+  float folded[kTreeFold] = {};
+  for (int lane = 0; lane < kTreeLanes; lane += kTreeFold) {
+    for (int k = 0; k < kTreeFold; ++k) {
+      folded[k] += lanes[lane + k];
+    }
+  }
+  for (int half = kTreeFold / 2; half > 0; half /= 2) {
+    for (int k = 0; k < half; ++k) {
+      folded[k] += folded[k + half];
+    }
+  }
+  return folded[0];
+}
+
+}  // namespace
+
+void concat_columns(HostStream stream,
+                    std::span<ColumnBlock const> blocks,
+                    std::int64_t rows,
+                    float* packed) {
+  stream.run([blocks = std::vector(blocks.begin(), blocks.end()), rows, packed] {
+    for_each_row_piece(
+        blocks, rows, [&](float const* piece, std::int64_t place, std::int64_t width) {
+          std::copy_n(piece, width, packed + place);
+        });
+  });
+}
+
+void split_columns(HostStream stream,
+                   float const* packed,
+                   std::span<ColumnBlock const> blocks,
+                   std::int64_t rows) {
+  stream.run([blocks = std::vector(blocks.begin(), blocks.end()), rows, packed] {
+    for_each_row_piece(blocks, rows, [&](float* piece, std::int64_t place, std::int64_t width) {
+      std::copy_n(packed + place, width, piece);
+    });
+  });
+}
+
+void add(HostStream stream,
+         std::span<float const* const> inputs,
+         float* output,
+         std::int64_t count) {
+  require_addable(inputs, output);
+  stream.run([inputs = std::vector(inputs.begin(), inputs.end()), output, count] {
+    // A strip of sums stays in the first-level cache, and output may alias any input.
+    constexpr std::int64_t kStrip = 1024;
+    float sums[kStrip];
+    for (std::int64_t first = 0; first < count; first += kStrip) {
+      auto const length = std::min(kStrip, count - first);
+      std::copy_n(inputs.front() + first, length, sums);
+      for (std::size_t k = 1; k < inputs.size(); ++k) {
+        float const* const input = inputs[k] + first;
+        for (std::int64_t i = 0; i < length; ++i) {
+          sums[i] += input[i];
+        }
+      }
+      std::copy_n(sums, length, output + first);
+    }
+  });
+}
+
+void scale(HostStream stream, float const* input, float factor, float* output, std::int64_t count) {
+  stream.run([=] {
+    for (std::int64_t i = 0; i < count; ++i) {
+      output[i] = factor * input[i];
+    }
+  });
+}
+
+void sigmoid(HostStream stream, float const* input, float* output, std::int64_t count) {
+  stream.run([=] { std::transform(input, input + count, output, logistic); });
+}
+
+void sigmoid_gradient(HostStream stream,
+                      float const* output,
+                      float const* output_gradient,
+                      float* input_gradient,
+                      std::int64_t count) {
+  stream.run([=] {
+    for (std::int64_t i = 0; i < count; ++i) {
+      input_gradient[i] = output_gradient[i] * output[i] * (1.0F - output[i]);
+    }
+  });
+}
+
+std::size_t reduce_workspace_bytes(HostStream, std::int64_t count) {
+  return tree_workspace_bytes(count);
+}
+
+void reduce_sum(HostStream stream,
+                float const* input,
+                std::int64_t count,
+                float factor,
+                void* workspace,
+                float* output) {
+  stream.run([=] {
+    if (count <= kTreeChunk) {
+      *output = factor * tree_sum(input, count);
+      return;
+    }
+    auto* const partials = static_cast<float*>(workspace);
+    auto const chunks = tree_chunks(count);
+    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+      auto const first = chunk * kTreeChunk;
+      partials[chunk] = tree_sum(input + first, std::min(kTreeChunk, count - first));
+    }
+    *output = factor * tree_sum(partials, chunks);
+  });
+}
+
+void broadcast_scalar(
+    HostStream stream, float const* value, float factor, float* output, std::int64_t count) {
+  stream.run([=] { std::fill_n(output, count, factor * *value); });
+}
+
+void bce_with_logits(HostStream stream, BceArgs const& args) {
+  stream.run([args] {
+    for (std::int64_t i = 0; i < args.count; ++i) {
+      float const logit = args.logits[i];
+      float const label = args.labels[i];
+      args.losses[i] = bce_loss(logit, label);
+      if (args.gradients != nullptr) {
+        args.gradients[i] = logistic(logit) - label;
+      }
+    }
+  });
+}
+
+void scale_by_scalar(HostStream stream,
+                     float const* input,
+                     float const* value,
+                     float factor,
+                     float* output,
+                     std::int64_t count) {
+  stream.run([=] {
+    float const scaled = factor * *value;
+    for (std::int64_t i = 0; i < count; ++i) {
+      output[i] = scaled * input[i];
+    }
+  });
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+
+#if defined(__CUDACC__)
+#define MSSTREAM_HOST_DEVICE __host__ __device__
+#else
+#define MSSTREAM_HOST_DEVICE
+#endif
+
+/// The scalar formulae that both twins evaluate, operation for operation.
+namespace msstream::ops::kernels {
+
+/// 1 / (1 + exp(-x)): the exponent is never positive, so nothing overflows.
+MSSTREAM_HOST_DEVICE inline float logistic(float x) {
+  float const tail = std::exp(-std::fabs(x));
+  return (x < 0.0F ? tail : 1.0F) / (1.0F + tail);
+}
+
+/// Binary cross entropy of logit `x` and label `z`; NaN stays NaN.
+MSSTREAM_HOST_DEVICE inline float bce_loss(float x, float z) {
+  return (x > 0.0F ? x : 0.0F) - x * z + std::log1p(std::exp(-std::fabs(x)));
+}
+
+/// max(x, 0), but NaN stays NaN, so that a broken input shows in the output.
+MSSTREAM_HOST_DEVICE inline float rectify(float x) {
+  return x < 0.0F ? 0.0F : x;
+}
+
+}  // namespace msstream::ops::kernels

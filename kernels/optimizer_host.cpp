@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optimizer_math.hpp"
+
+#include <msstream/base/dtype.hpp>
+#include <msstream/ops/kernels/optimizer.hpp>
+
+#include <vector>
+
+namespace msstream::ops::kernels {
+
+namespace {
+
+/// Moves `count` neighbouring weights; the arrays do not overlap.
+template <OptimizerKind Kind, class Weight>
+void move_range(StepRule const& rule,
+                Weight* __restrict weights,
+                float const* __restrict gradients,
+                float* __restrict states0,
+                float* __restrict states1,
+                std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    float weight = to_float(weights[i]);
+    float state0 = 0.0F;
+    float state1 = 0.0F;
+    if constexpr (has_state0<Kind>) {
+      state0 = states0[i];
+    }
+    if constexpr (has_state1<Kind>) {
+      state1 = states1[i];
+    }
+    move<Kind>(rule, gradients[i], weight, state0, state1);
+    weights[i] = from_float<Weight>(weight);
+    if constexpr (has_state0<Kind>) {
+      states0[i] = state0;
+    }
+    if constexpr (has_state1<Kind>) {
+      states1[i] = state1;
+    }
+  }
+}
+
+template <OptimizerKind Kind, class Weight>
+void move_rows(StepRule const& rule, RowUpdate const& update) {
+  auto const width = update.width;
+  for (std::int64_t u = 0; u < *update.row_count; ++u) {
+    auto const place = update.row_ids[u] * width;
+    move_range<Kind>(rule,
+                     static_cast<Weight*>(update.table) + place,
+                     update.gradients + u * width,
+                     has_state0<Kind> ? update.state0 + place : nullptr,
+                     has_state1<Kind> ? update.state1 + place : nullptr,
+                     width);
+  }
+}
+
+}  // namespace
+
+void advance_step(HostStream stream, OptimizerRule const& rule, StepState* state) {
+  stream.run([rule, state] { advance(rule, *state); });
+}
+
+void update_dense(HostStream stream,
+                  OptimizerRule const& rule,
+                  StepState const* step,
+                  std::span<DenseUpdate const> updates) {
+  stream.run([rule, step, updates = std::vector(updates.begin(), updates.end())] {
+    with_kind(rule.kind, [&](auto kind) {
+      auto const step_rule = rule_of_step<kind()>(rule, step);
+      for (auto const& update : updates) {
+        move_range<kind()>(
+            step_rule, update.weight, update.gradient, update.state0, update.state1, update.count);
+      }
+    });
+  });
+}
+
+void update_rows(HostStream stream,
+                 OptimizerRule const& rule,
+                 StepState const* step,
+                 RowUpdate const& update) {
+  with_table_type(update.dtype, [&](auto type) {
+    using Weight = typename decltype(type)::type;
+    stream.run([rule, step, update] {
+      with_kind(rule.kind, [&](auto kind) {
+        move_rows<kind(), Weight>(rule_of_step<kind()>(rule, step), update);
+      });
+    });
+  });
+}
+
+}  // namespace msstream::ops::kernels

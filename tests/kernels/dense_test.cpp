@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/ops/kernels/dense.hpp>
+
+#include <kernels/kernel_fixture.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <thread>
+
+namespace msstream::ops::kernels::testing {
+namespace {
+
+struct Shape3 {
+  std::int64_t batch;
+  std::int64_t inputs;
+  std::int64_t outputs;
+};
+
+/// Empty, single, odd, tall (more than one chunk of column sums) and the trainer's own.
+constexpr Shape3 kShapes[] = {{0, 5, 3},
+                              {0, 5, 1},
+                              {4, 0, 3},
+                              {4, 0, 1},
+                              {3, 4, 0},
+                              {1, 1, 1},
+                              {1, 7, 1},
+                              {1, 9, 6},
+                              {6, 1, 5},
+                              {33, 13, 1},
+                              {512, 128, 1},
+                              {3001, 45, 1},
+                              {3001, 0, 70},
+                              {3001, 6, 5},
+                              {31, 37, 29},
+                              {128, 64, 32},
+                              {512, 535, 256}};
+
+/// A sum in double, and the sum of its terms' magnitudes: what rounding errors are relative to.
+struct Sum {
+  double value = 0;
+  double magnitude = 0;
+
+  void add(double term) {
+    value += term;
+    magnitude += std::abs(term);
+  }
+};
+using Sums = std::vector<Sum>;
+
+void expect_close(std::vector<float> const& actual, Sums const& expected, char const* what) {
+  ASSERT_EQ(actual.size(), expected.size()) << what;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    double const error = std::abs(actual[i] - expected[i].value);
+    if (!(error <= 1e-6 * expected[i].magnitude)) {  // also when NaN
+      FAIL() << what << '[' << i << "] is " << actual[i] << ", should be " << expected[i].value;
+    }
+  }
+}
+
+std::vector<std::uint32_t> bits_of(std::vector<float> const& values) {
+  std::vector<std::uint32_t> bits;
+  std::transform(values.begin(), values.end(), std::back_inserter(bits), [](float value) {
+    return std::bit_cast<std::uint32_t>(value);
+  });
+  return bits;
+}
+
+/// [rows, columns] by index, row-major; `transposed` swaps the roles of the indices.
+struct View {
+  std::vector<float> const& values;
+  std::int64_t columns;
+  bool transposed = false;
+
+  double operator()(std::int64_t row, std::int64_t column) const {
+    auto const place = transposed ? column * columns + row : row * columns + column;
+    return values[static_cast<std::size_t>(place)];
+  }
+};
+
+Sums product(View left, View right, std::int64_t rows, std::int64_t inner, std::int64_t columns) {
+  Sums out(static_cast<std::size_t>(rows * columns));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t k = 0; k < inner; ++k) {
+      double const factor = left(row, k);
+      for (std::int64_t column = 0; column < columns; ++column) {
+        out[static_cast<std::size_t>(row * columns + column)].add(factor * right(k, column));
+      }
+    }
+  }
+  return out;
+}
+
+std::string describe(Shape3 const& shape) {
+  return text("batch ", shape.batch, ", inputs ", shape.inputs, ", outputs ", shape.outputs);
+}
+
+template <class Stream>
+class DenseTest : public KernelTest<Stream> {
+ protected:
+  std::vector<float> reals(std::int64_t count) { return this->random.reals(count); }
+
+  /// A view of a buffer that is not aligned to more than a float.
+  Buffer<float> upload_shifted(std::vector<float> values) {
+    values.insert(values.begin(), 0.0F);
+    return this->upload(values);
+  }
+
+  struct Layer {
+    std::vector<float> input;
+    std::vector<float> weight;
+    std::vector<float> bias;
+    std::vector<float> output_gradient;
+  };
+  Layer random_layer(Shape3 const& shape) {
+    return {reals(shape.batch * shape.inputs),
+            reals(shape.inputs * shape.outputs),
+            reals(shape.outputs),
+            reals(shape.batch * shape.outputs)};
+  }
+
+  Sums expected_output(Layer const& layer,
+                       Shape3 const& shape,
+                       bool with_bias,
+                       Activation activation) {
+    auto const [batch, inputs, outputs] = shape;
+    auto sums = product({layer.input, inputs}, {layer.weight, outputs}, batch, inputs, outputs);
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      if (with_bias) {
+        sums[i].add(layer.bias[i % layer.bias.size()]);
+      }
+      if (activation == Activation::relu) {
+        sums[i].value = std::max(sums[i].value, 0.0);
+      }
+    }
+    return sums;
+  }
+};
+TYPED_TEST_SUITE(DenseTest, StreamKinds, StreamKindName);
+
+TYPED_TEST(DenseTest, forward_is_the_product_plus_bias_activated) {
+  for (auto const& shape : kShapes) {
+    SCOPED_TRACE(describe(shape));
+    auto const layer = this->random_layer(shape);
+    auto const input = this->upload(layer.input);
+    auto const weight = this->upload(layer.weight);
+    auto const bias = this->upload(layer.bias);
+    for (bool const with_bias : {true, false}) {
+      for (auto const activation : {Activation::none, Activation::relu}) {
+        auto const output = this->floats(shape.batch * shape.outputs);
+        dense(this->stream(),
+              {input.data(),
+               weight.data(),
+               with_bias ? bias.data() : nullptr,
+               output.data(),
+               shape.batch,
+               shape.inputs,
+               shape.outputs,
+               activation});
+        expect_close(this->read(output),
+                     this->expected_output(layer, shape, with_bias, activation),
+                     "output");
+      }
+    }
+  }
+}
+
+TYPED_TEST(DenseTest, gradients_are_those_of_the_product) {
+  for (auto const& shape : kShapes) {
+    SCOPED_TRACE(describe(shape));
+    auto const [batch, inputs, outputs] = shape;
+    auto const layer = this->random_layer(shape);
+    auto const input = this->upload(layer.input);
+    auto const weight = this->upload(layer.weight);
+    auto const output_gradient = this->upload(layer.output_gradient);
+    View const gradient{layer.output_gradient, outputs};
+
+    auto const input_gradient = this->floats(batch * inputs);
+    dense_input_gradient(
+        this->stream(),
+        {output_gradient.data(), weight.data(), input_gradient.data(), batch, inputs, outputs});
+    expect_close(this->read(input_gradient),
+                 product(gradient, {layer.weight, outputs, true}, batch, outputs, inputs),
+                 "input_gradient");
+
+    std::vector<float> const ones(static_cast<std::size_t>(batch), 1.0F);
+    for (bool const with_bias : {true, false}) {
+      auto const weight_gradient = this->floats(inputs * outputs);
+      auto const bias_gradient = this->floats(outputs);
+      dense_weight_gradient(this->stream(),
+                            {input.data(),
+                             output_gradient.data(),
+                             weight_gradient.data(),
+                             with_bias ? bias_gradient.data() : nullptr,
+                             batch,
+                             inputs,
+                             outputs});
+      expect_close(this->read(weight_gradient),
+                   product({layer.input, inputs, true}, gradient, inputs, batch, outputs),
+                   "weight_gradient");
+      if (with_bias) {
+        expect_close(this->read(bias_gradient),
+                     product({ones, batch}, gradient, 1, batch, outputs),
+                     "bias_gradient");
+      }
+    }
+  }
+}
+
+TYPED_TEST(DenseTest, matrices_may_start_at_any_float) {
+  for (Shape3 const shape : {Shape3{40, 36, 24}, Shape3{40, 36, 1}}) {
+    SCOPED_TRACE(describe(shape));
+    auto const [batch, inputs, outputs] = shape;
+    auto const layer = this->random_layer(shape);
+    auto const input = this->upload_shifted(layer.input);
+    auto const weight = this->upload_shifted(layer.weight);
+    auto const bias = this->upload_shifted(layer.bias);
+    auto const gradient = this->upload_shifted(layer.output_gradient);
+    auto const output = this->floats(1 + batch * outputs);
+    auto const weight_gradient = this->floats(1 + inputs * outputs);
+    auto const bias_gradient = this->floats(1 + outputs);
+    dense(this->stream(),
+          {input.data() + 1,
+           weight.data() + 1,
+           bias.data() + 1,
+           output.data() + 1,
+           batch,
+           inputs,
+           outputs,
+           Activation::relu});
+    dense_weight_gradient(this->stream(),
+                          {input.data() + 1,
+                           gradient.data() + 1,
+                           weight_gradient.data() + 1,
+                           bias_gradient.data() + 1,
+                           batch,
+                           inputs,
+                           outputs});
+    auto const behind_first = [&](Buffer<float> const& buffer) {
+      auto values = this->read(buffer);
+      EXPECT_TRUE(std::isnan(values.front()));
+      values.erase(values.begin());
+      return values;
+    };
+    expect_close(behind_first(output),
+                 this->expected_output(layer, shape, true, Activation::relu),
+                 "output");
+    View const output_gradient{layer.output_gradient, outputs};
+    expect_close(behind_first(weight_gradient),
+                 product({layer.input, inputs, true}, output_gradient, inputs, batch, outputs),
+                 "weight_gradient");
+    std::vector<float> const ones(static_cast<std::size_t>(batch), 1.0F);
+    expect_close(behind_first(bias_gradient),
+                 product({ones, batch}, output_gradient, 1, batch, outputs),
+                 "bias_gradient");
+  }
+}
+
+TYPED_TEST(DenseTest, every_run_and_every_thread_gives_the_same_bits) {
+  for (Shape3 const shape : {Shape3{512, 535, 256}, Shape3{3001, 45, 1}, Shape3{5000, 20, 12}}) {
+    SCOPED_TRACE(describe(shape));
+    auto const [batch, inputs, outputs] = shape;
+    auto const layer = this->random_layer(shape);
+    auto const input = this->upload(layer.input);
+    auto const weight = this->upload(layer.weight);
+    auto const bias = this->upload(layer.bias);
+    auto const gradient = this->upload(layer.output_gradient);
+    auto const run = [&] {
+      auto const output = this->floats(batch * outputs);
+      auto const weight_gradient = this->floats(inputs * outputs);
+      auto const bias_gradient = this->floats(outputs);
+      dense(this->stream(),
+            {input.data(),
+             weight.data(),
+             bias.data(),
+             output.data(),
+             batch,
+             inputs,
+             outputs,
+             Activation::relu});
+      dense_weight_gradient(this->stream(),
+                            {input.data(),
+                             gradient.data(),
+                             weight_gradient.data(),
+                             bias_gradient.data(),
+                             batch,
+                             inputs,
+                             outputs});
+      return std::vector{bits_of(this->read(output)),
+                         bits_of(this->read(weight_gradient)),
+                         bits_of(this->read(bias_gradient))};
+    };
+    auto const first = run();
+    EXPECT_EQ(run(), first);
+    std::vector<std::vector<std::uint32_t>> elsewhere;
+    std::thread([&] { elsewhere = run(); }).join();
+    EXPECT_EQ(elsewhere, first);
+  }
+}
+
+TYPED_TEST(DenseTest, a_captured_call_gives_the_bits_of_an_eager_one) {
+  Shape3 const shape{96, 80, 48};
+  auto const layer = this->random_layer(shape);
+  auto const input = this->upload(layer.input);
+  auto const weight = this->upload(layer.weight);
+  auto const bias = this->upload(layer.bias);
+  auto const output = this->floats(shape.batch * shape.outputs);
+  auto const issue = [&](auto stream) {
+    dense(stream,
+          {input.data(),
+           weight.data(),
+           bias.data(),
+           output.data(),
+           shape.batch,
+           shape.inputs,
+           shape.outputs,
+           Activation::relu});
+  };
+  issue(this->stream());
+  auto const eager = this->read(output);
+  this->poison(output);
+  this->replay(issue);
+  EXPECT_EQ(bits_of(this->read(output)), bits_of(eager));
+}
+
+TYPED_TEST(DenseTest, relu_gradient_passes_where_the_output_is_positive) {
+  for (std::int64_t const count : {0, 1, 3, 4, 5, 1027}) {
+    auto values = this->reals(count);
+    if (count > 3) {
+      values[0] = 0.0F;
+      values[1] = -0.0F;
+    }
+    auto const gradients = this->reals(count);
+    std::vector<float> expected(values.size());
+    std::transform(values.begin(),
+                   values.end(),
+                   gradients.begin(),
+                   expected.begin(),
+                   [](float value, float gradient) { return value > 0 ? gradient : 0.0F; });
+    auto const output = this->upload(values);
+    auto const masked = this->floats(count);
+    auto const in_place = this->upload(gradients);
+    relu_gradient(this->stream(), {output.data(), in_place.data(), masked.data(), count});
+    relu_gradient(this->stream(), {output.data(), in_place.data(), in_place.data(), count});
+    EXPECT_EQ(this->read(masked), expected);
+    EXPECT_EQ(this->read(in_place), expected);
+  }
+}
+
+TYPED_TEST(DenseTest, a_nan_in_the_input_shows_behind_the_activation_of_one_output) {
+  auto const input = this->upload(std::vector{1.0F, std::nanf("")});
+  auto const weight = this->upload(std::vector{1.0F, 1.0F});
+  auto const output = this->upload(std::vector{0.0F});
+  dense(this->stream(),
+        {input.data(), weight.data(), nullptr, output.data(), 1, 2, 1, Activation::relu});
+  EXPECT_TRUE(std::isnan(this->read(output).front()));
+}
+
+TYPED_TEST(DenseTest, matmul_is_the_product) {
+  for (auto const& [rows, inner, columns] : kShapes) {
+    SCOPED_TRACE(describe({rows, inner, columns}));
+    auto const left_values = this->reals(rows * inner);
+    auto const right_values = this->reals(inner * columns);
+    auto const left = this->upload(left_values);
+    auto const right = this->upload(right_values);
+    auto const result = this->floats(rows * columns);
+    matmul(this->stream(), {left.data(), right.data(), result.data(), rows, inner, columns});
+    expect_close(this->read(result),
+                 product({left_values, inner}, {right_values, columns}, rows, inner, columns),
+                 "product");
+  }
+}
+
+}  // namespace
+}  // namespace msstream::ops::kernels::testing

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/ops/kernels/optimizer.hpp>
+
+#include <kernels/kernel_fixture.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <stdexcept>
+
+namespace msstream::ops::kernels::testing {
+namespace {
+
+constexpr OptimizerKind kKinds[] = {
+    OptimizerKind::sgd, OptimizerKind::adagrad, OptimizerKind::adam};
+
+OptimizerRule rule_of(OptimizerKind kind) {
+  return {.kind = kind, .learning_rate = 0.01F};
+}
+
+/// One weight and its state in double, moved as the published rules say.
+struct Reference {
+  double weight;
+  double state0;
+  double state1;
+
+  void move(OptimizerRule const& rule, double gradient, int step) {
+    double const b1 = rule.beta1;
+    double const b2 = rule.beta2;
+    switch (rule.kind) {
+      case OptimizerKind::sgd:
+        weight -= rule.learning_rate * gradient;
+        break;
+      case OptimizerKind::adagrad:
+        state0 += gradient * gradient;
+        weight -= rule.learning_rate * gradient / (std::sqrt(state0) + rule.epsilon);
+        break;
+      case OptimizerKind::adam:
+        state0 = b1 * state0 + (1 - b1) * gradient;
+        state1 = b2 * state1 + (1 - b2) * gradient * gradient;
+        weight -= rule.learning_rate * (state0 / (1 - std::pow(b1, step))) /
+                  (std::sqrt(state1 / (1 - std::pow(b2, step))) + rule.epsilon);
+        break;
+    }
+  }
+};
+
+bool is_close(double actual, double expected) {
+  return std::abs(actual - expected) <= 1e-5 * std::abs(expected) + 1e-7;
+}
+
+/// Whether `stored` is `expected` rounded to nearest: off by half a unit in the last place at most.
+template <class T>
+bool is_rounded(T stored, double expected) {
+  if constexpr (std::is_same_v<T, float>) {
+    return is_close(stored, expected);
+  }
+  double const half_unit = std::is_same_v<T, float16> ? 0x1p-11 : 0x1p-8;
+  double const subnormal_half_unit = 0x1p-25;
+  double const float_error = 1e-8;
+  return std::abs(to_float(stored) - expected) <=
+         half_unit * std::abs(expected) * 1.001 + subnormal_half_unit + float_error;
+}
+
+template <class Stream>
+class OptimizerTest : public KernelTest<Stream> {
+ protected:
+  Buffer<StepState> new_step() { return this->upload(std::vector{StepState{0, 0.0F, 0.0F, 0}}); }
+
+  /// [rows, width] weights of type T with their state; moves some rows and compares all of them.
+  template <class T>
+  void check_rows(OptimizerRule const& rule,
+                  std::int64_t rows,
+                  std::int64_t width,
+                  std::int64_t capacity,
+                  std::int64_t row_count) {
+    SCOPED_TRACE(text("kind ",
+                      static_cast<int>(rule.kind),
+                      ", ",
+                      name_of(dtype_of<T>),
+                      ", width ",
+                      width,
+                      ", ",
+                      row_count,
+                      " rows of ",
+                      capacity));
+    std::vector<T> table(static_cast<std::size_t>(rows * width));
+    std::generate(table.begin(), table.end(), [&] { return from_float<T>(this->random.real()); });
+    auto const state0 = this->random.reals(rows * width, 0.1F, 1.0F);
+    auto const state1 = this->random.reals(rows * width, 0.1F, 1.0F);
+    auto gradients = this->random.reals(capacity * width);
+    std::fill(gradients.begin() + row_count * width, gradients.end(), std::nanf(""));
+    std::vector<std::int64_t> ids(static_cast<std::size_t>(rows));
+    std::iota(ids.begin(), ids.end(), 0);
+    std::shuffle(ids.begin(), ids.end(), std::mt19937_64(this->random.seed()));
+    ids.resize(static_cast<std::size_t>(capacity));  // those beyond row_count exist, too
+
+    auto const step = new_step();
+    auto const table_out = this->upload(table);
+    auto const state0_out = this->upload(state0);
+    auto const state1_out = this->upload(state1);
+    auto const gradients_in = this->upload(gradients);
+    auto const ids_in = this->upload(ids);
+    auto const count_in = this->scalar(row_count);
+    advance_step(this->stream(), rule, step.data());
+    update_rows(this->stream(),
+                rule,
+                step.data(),
+                {.table = table_out.data(),
+                 .dtype = dtype_of<T>,
+                 .width = width,
+                 .row_ids = ids_in.data(),
+                 .row_count = count_in.data(),
+                 .capacity = capacity,
+                 .gradients = gradients_in.data(),
+                 .state0 = rule.kind == OptimizerKind::sgd ? nullptr : state0_out.data(),
+                 .state1 = rule.kind == OptimizerKind::adam ? state1_out.data() : nullptr});
+
+    auto const moved = this->read(table_out);
+    auto const moved0 = this->read(state0_out);
+    auto const moved1 = this->read(state1_out);
+    std::vector<std::int64_t> gradient_row(static_cast<std::size_t>(rows), -1);
+    for (std::int64_t u = 0; u < row_count; ++u) {
+      gradient_row[static_cast<std::size_t>(ids[static_cast<std::size_t>(u)])] = u;
+    }
+    for (std::size_t i = 0; i < moved.size(); ++i) {
+      auto const column = static_cast<std::int64_t>(i) % width;
+      auto const u = gradient_row[i / static_cast<std::size_t>(width)];
+      if (u < 0) {
+        ASSERT_EQ(to_float(moved[i]), to_float(table[i])) << "a row without gradient moved";
+        ASSERT_EQ(moved0[i], state0[i]);
+        ASSERT_EQ(moved1[i], state1[i]);
+        continue;
+      }
+      Reference reference{to_float(table[i]), state0[i], state1[i]};
+      reference.move(rule, gradients[static_cast<std::size_t>(u * width + column)], 1);
+      ASSERT_TRUE(is_rounded(moved[i], reference.weight))
+          << "weight " << i << " is " << to_float(moved[i]) << ", not " << reference.weight;
+      ASSERT_TRUE(is_close(moved0[i], reference.state0)) << "state0 of weight " << i;
+      ASSERT_TRUE(is_close(moved1[i], reference.state1)) << "state1 of weight " << i;
+    }
+  }
+};
+TYPED_TEST_SUITE(OptimizerTest, StreamKinds, StreamKindName);
+
+TYPED_TEST(OptimizerTest, the_step_counts_and_brings_the_corrections_of_adam) {
+  auto const rule = rule_of(OptimizerKind::adam);
+  auto const state = this->new_step();
+  for (int t = 1; t <= 5; ++t) {
+    advance_step(this->stream(), rule, state.data());
+    auto const now = this->read(state).front();
+    EXPECT_EQ(now.step, t);
+    EXPECT_FLOAT_EQ(now.correction1,
+                    static_cast<float>(1 / (1 - std::pow(static_cast<double>(rule.beta1), t))));
+    EXPECT_FLOAT_EQ(now.correction2,
+                    static_cast<float>(1 / (1 - std::pow(static_cast<double>(rule.beta2), t))));
+  }
+  this->replay([&](auto stream) { advance_step(stream, rule, state.data()); });
+  EXPECT_EQ(this->read(state).front().step, 6);
+}
+
+TYPED_TEST(OptimizerTest, tensors_move_by_the_rule_over_five_steps) {
+  for (auto const kind : kKinds) {
+    for (int const tensor_count : {0, 1, 48, 49, 100}) {
+      SCOPED_TRACE(text("kind ", static_cast<int>(kind), ", ", tensor_count, " tensors"));
+      auto const rule = rule_of(kind);
+      // The tensors lie behind each other with a gap of up to four floats, so that some are aligned
+      // to 16 bytes and some are not.
+      std::vector<std::int64_t> firsts;
+      std::vector<std::int64_t> counts;
+      std::int64_t total = 0;
+      for (int k = 0; k < tensor_count; ++k) {
+        firsts.push_back(total);
+        counts.push_back(k == 0 ? 5000 : this->random.integer(0, 40));
+        total += counts.back();
+        total += k % 2 == 0 ? 4 - total % 4 : this->random.integer(0, 4);
+      }
+      std::vector<bool> is_in_tensor(static_cast<std::size_t>(total), false);
+      for (std::size_t k = 0; k < firsts.size(); ++k) {
+        std::fill_n(is_in_tensor.begin() + firsts[k], counts[k], true);
+      }
+      auto const start = this->random.reals(total);
+      std::vector<Reference> expected;
+      for (float const weight : start) {
+        expected.push_back({weight, 0.0, 0.0});
+      }
+      auto const weights = this->upload(start);
+      auto const state0 = this->upload(std::vector<float>(start.size(), 0.0F));
+      auto const state1 = this->upload(std::vector<float>(start.size(), 0.0F));
+      auto const step = this->new_step();
+      for (int t = 1; t <= 5; ++t) {
+        auto const gradient_values = this->random.reals(total);
+        auto const gradients = this->upload(gradient_values);
+        std::vector<DenseUpdate> updates;
+        for (std::size_t k = 0; k < firsts.size(); ++k) {
+          auto const first = firsts[k];
+          updates.push_back({weights.data() + first,
+                             gradients.data() + first,
+                             kind == OptimizerKind::sgd ? nullptr : state0.data() + first,
+                             kind == OptimizerKind::adam ? state1.data() + first : nullptr,
+                             counts[k]});
+        }
+        advance_step(this->stream(), rule, step.data());
+        update_dense(this->stream(), rule, step.data(), updates);
+        updates.clear();  // the call has copied what it needs
+        this->synchronise();
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+          if (is_in_tensor[i]) {
+            expected[i].move(rule, gradient_values[i], t);
+          }
+        }
+      }
+      auto const moved = this->read(weights);
+      auto const moved0 = this->read(state0);
+      auto const moved1 = this->read(state1);
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_TRUE(is_close(moved[i], expected[i].weight))
+            << "weight " << i << " is " << moved[i] << ", not " << expected[i].weight;
+        ASSERT_TRUE(is_close(moved0[i], expected[i].state0)) << "state0 of weight " << i;
+        ASSERT_TRUE(is_close(moved1[i], expected[i].state1)) << "state1 of weight " << i;
+        if (!is_in_tensor[i]) {
+          ASSERT_EQ(moved[i], start[i]) << "a weight between two tensors moved";
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(OptimizerTest, rules_without_corrections_need_no_step) {
+  for (auto const kind : {OptimizerKind::sgd, OptimizerKind::adagrad}) {
+    auto const weight = this->upload(std::vector{1.0F});
+    auto const gradient = this->upload(std::vector{2.0F});
+    auto const state = this->upload(std::vector{0.0F});
+    std::vector const updates{
+        DenseUpdate{weight.data(), gradient.data(), state.data(), nullptr, 1}};
+    update_dense(this->stream(), rule_of(kind), nullptr, updates);
+    Reference expected{1.0, 0.0, 0.0};
+    expected.move(rule_of(kind), 2.0, 1);
+    EXPECT_NEAR(this->read(weight).front(), expected.weight, 1e-6);
+  }
+}
+
+TYPED_TEST(OptimizerTest, rows_with_a_gradient_move_and_no_others) {
+  for (auto const kind : kKinds) {
+    for (std::int64_t const width : {1, 3, 4, 20, 128}) {
+      for (std::int64_t const row_count : {0, 13, 20}) {
+        this->template check_rows<float>(rule_of(kind), 50, width, 20, row_count);
+        this->template check_rows<float16>(rule_of(kind), 50, width, 20, row_count);
+        this->template check_rows<bfloat16>(rule_of(kind), 50, width, 20, row_count);
+      }
+    }
+    this->template check_rows<float>(rule_of(kind), 10, 4, 0, 0);
+  }
+}
+
+TYPED_TEST(OptimizerTest, more_rows_than_one_grid_holds_are_walked) {
+  this->template check_rows<float>(rule_of(OptimizerKind::sgd), 20000, 128, 19000, 17500);
+}
+
+TYPED_TEST(OptimizerTest, a_weight_between_two_half_precision_values_goes_to_the_even_one) {
+  auto const check = [this]<class T>(T, float unit) {
+    // One unit in the last place of 1 is `unit`; the gradient moves both weights up by half of it.
+    auto const table = this->upload(std::vector{from_float<T>(1.0F), from_float<T>(1.0F + unit)});
+    auto const gradients = this->upload(std::vector{-0.5F * unit, -0.5F * unit});
+    auto const ids = this->scalar(0);
+    auto const count = this->scalar(1);
+    update_rows(this->stream(),
+                {.kind = OptimizerKind::sgd, .learning_rate = 1.0F},
+                nullptr,
+                {.table = table.data(),
+                 .dtype = dtype_of<T>,
+                 .width = 2,
+                 .row_ids = ids.data(),
+                 .row_count = count.data(),
+                 .capacity = 1,
+                 .gradients = gradients.data(),
+                 .state0 = nullptr,
+                 .state1 = nullptr});
+    auto const moved = this->read(table);
+    EXPECT_EQ(to_float(moved[0]), 1.0F);
+    EXPECT_EQ(to_float(moved[1]), 1.0F + 2 * unit);
+  };
+  check(float16{}, 0x1p-10F);
+  check(bfloat16{}, 0x1p-7F);
+}
+
+TYPED_TEST(OptimizerTest, a_table_of_integers_is_refused) {
+  RowUpdate update{};
+  update.dtype = DType::int64;
+  EXPECT_THROW(update_rows(this->stream(), rule_of(OptimizerKind::sgd), nullptr, update),
+               std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace msstream::ops::kernels::testing

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/env.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace msstream {
+namespace {
+
+constexpr char const* kVariable = "MSSTREAM_TEST_OPTION";
+enum class Colour { red, green };
+
+class Environment : public testing::Test {
+ protected:
+  void TearDown() override { unsetenv(kVariable); }
+  static void set(char const* value) { setenv(kVariable, value, 1); }
+
+  template <class Read>
+  static std::string message_of(Read&& read) {
+    try {
+      (void)read();
+    } catch (std::invalid_argument const& error) {
+      return error.what();
+    }
+    return "did not throw";
+  }
+  static std::int64_t number() { return env::integer(kVariable, 7, 1, 256); }
+  static Colour colour() {
+    return env::choice(kVariable, Colour::red, {{"red", Colour::red}, {"green", Colour::green}});
+  }
+};
+
+TEST_F(Environment, FallsBackWhenUnsetOrEmpty) {
+  EXPECT_EQ(number(), 7);
+  EXPECT_EQ(colour(), Colour::red);
+  EXPECT_TRUE(env::flag(kVariable, true));
+  set("");
+  EXPECT_EQ(number(), 7);
+  EXPECT_EQ(colour(), Colour::red);
+  EXPECT_FALSE(env::flag(kVariable, false));
+}
+
+TEST_F(Environment, ReadsNumbersUpToBothEnds) {
+  set("1");
+  EXPECT_EQ(number(), 1);
+  set("256");
+  EXPECT_EQ(number(), 256);
+  set("9223372036854775807");
+  EXPECT_EQ(env::integer(kVariable, 0, 0), 9223372036854775807);
+}
+
+TEST_F(Environment, NamesVariableValueAndRangeOfABadNumber) {
+  for (char const* bad :
+       {"0", "257", "-1", "four", "4 ", " 4", "4.0", "0x10", "99999999999999999999"}) {
+    set(bad);
+    EXPECT_EQ(message_of(number),
+              text("MSSTREAM_TEST_OPTION='", bad, "': expected a whole number from 1 to 256"));
+  }
+}
+
+TEST_F(Environment, ReadsOneOfAFewNames) {
+  set("green");
+  EXPECT_EQ(colour(), Colour::green);
+  for (char const* bad : {"blue", "Green", "gree", "red,green"}) {
+    set(bad);
+    EXPECT_EQ(message_of(colour),
+              text("MSSTREAM_TEST_OPTION='", bad, "': expected one of red, green"));
+  }
+}
+
+TEST_F(Environment, ReadsFlagsInThreeSpellings) {
+  for (char const* on : {"1", "true", "on"}) {
+    set(on);
+    EXPECT_TRUE(env::flag(kVariable, false)) << on;
+  }
+  for (char const* off : {"0", "false", "off"}) {
+    set(off);
+    EXPECT_FALSE(env::flag(kVariable, true)) << off;
+  }
+  set("yes");
+  EXPECT_THAT(message_of([] { return env::flag(kVariable, true); }),
+              testing::AllOf(testing::HasSubstr(kVariable),
+                             testing::HasSubstr("'yes'"),
+                             testing::HasSubstr("1, 0, true, false, on, off")));
+}
+
+}  // namespace
+}  // namespace msstream

@@ -67,6 +67,9 @@ class BlockPool {
   [[nodiscard]] BlockRef<R> allocate(std::size_t bytes,
                                      StreamSlot<R>& stream,
                                      std::shared_ptr<DeviceState<R>> device) {
+    if (bytes > std::min(options_.limit_bytes, SizeClass::kMostBytes)) {
+      throw out_of_memory(bytes);
+    }
     auto const wanted = SizeClass::of(bytes);
     Block<R>* block = reusable(wanted.index, stream);
     if (block == nullptr) {
@@ -92,7 +95,9 @@ class BlockPool {
   void give_back(Block<R>* block) noexcept {
     auto const device =
         std::move(block->device);  // may be the last owner of this pool: goes at the end
-    block->immutable = false;
+    if (std::exchange(block->immutable, false)) {
+      note_untracked_reads(*block);
+    }
     live_.fetch_sub(block->bytes, std::memory_order_relaxed);
     FreeLists& lists = lists_of(block->home);
     std::lock_guard const guard(lists.lock);
@@ -156,6 +161,12 @@ class BlockPool {
     return *lists;
   }
 
+  /// What has been issued so far may have read the block, which nobody noted.
+  void note_untracked_reads(Block<R>& block) {
+    for (auto const& newest : context_->tracker->newest_positions()) {
+      block.record.log.note_read(newest);
+    }
+  }
   template <class Visit>
   static void for_each_use(Block<R> const& block, Visit&& visit) {
     for (auto const& write : block.record.log.writes()) {

@@ -4,8 +4,17 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <limits>
 
 namespace msstream::memory {
+
+/// The bytes of `count` elements; the most that there can be, which no pool has, where 64 bits do
+/// not hold them.
+[[nodiscard]] constexpr std::size_t bytes_of_array(std::size_t count,
+                                                   std::size_t element_bytes) noexcept {
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+  return count > most / element_bytes ? most : count * element_bytes;
+}
 
 /// Block sizes come in eight steps a doubling, from 256 bytes up: at most an eighth is lost to
 /// rounding.
@@ -13,11 +22,12 @@ struct SizeClass {
   static constexpr std::size_t kLeastBytes = 256;
   static constexpr std::size_t kStepsPerDoubling = 8;
   static constexpr std::size_t kCount = 320;
+  static constexpr std::size_t kMostBytes = std::size_t{1} << 46U;
 
   std::size_t index;
   std::size_t bytes;  ///< of every block of the class: a multiple of 256
 
-  /// The smallest class that holds `bytes`, for 1 ≤ bytes < 2^46.
+  /// The smallest class that holds `bytes`, for bytes ≤ kMostBytes.
   [[nodiscard]] static constexpr SizeClass of(std::size_t bytes) noexcept {
     std::size_t const wanted = std::max(bytes, kLeastBytes);
     std::size_t const doubling = std::bit_width(wanted) - 1;

@@ -46,6 +46,9 @@ class GradientTape {
   /// Records an operation that gave `output`. `backward` should hold what it needs: inputs, and not
   /// the tape.
   void record(std::string_view name, Tensor<float, R> output, Backward backward) {
+    if (paused_) {
+      return;
+    }
     auto const* const scope = StreamScope<R>::current(*device_.context());
     bool const keeps_group = scope != nullptr && scope->includes_grad();
     differentiable_.insert(key_of(output));
@@ -54,6 +57,19 @@ class GradientTape {
                       keeps_group ? scope->group() : nullptr,
                       std::move(backward)});
   }
+
+  /// While the guard lives, nothing is recorded: for evaluation.
+  class Pause {
+   public:
+    explicit Pause(GradientTape& tape) : tape_(tape), outer_(std::exchange(tape.paused_, true)) {}
+    ~Pause() { tape_.paused_ = outer_; }
+    Pause(Pause const&) = delete;
+    Pause& operator=(Pause const&) = delete;
+
+   private:
+    GradientTape& tape_;
+    bool outer_;
+  };
 
   /// The tensor is data: no gradient is wanted for it, and operations may save the work.
   template <Element T>
@@ -195,6 +211,7 @@ class GradientTape {
   }
 
   Device<R> device_;
+  bool paused_ = false;
   std::vector<Node> nodes_;
   std::unordered_map<Key, Gradient, HashKey> gradients_;
   std::unordered_map<Key, std::vector<RowGradientPart>, HashKey> row_gradients_;

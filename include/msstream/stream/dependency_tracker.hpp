@@ -260,6 +260,18 @@ class DependencyTracker {
     }
     return total;
   }
+  /// The newest operation of each stream that has work which is not known to be complete: together
+  /// they stand for all that has been issued.
+  [[nodiscard]] order::PositionSet newest_positions() const {
+    order::PositionSet newest;
+    for (order::StreamIndex i = 0; i < slot_count_.load(std::memory_order_acquire); ++i) {
+      auto const reserved = slots_[i]->reserved.load(std::memory_order_acquire);
+      if (slots_[i]->completed.load(std::memory_order_acquire) < reserved) {
+        newest.add({i, reserved});
+      }
+    }
+    return newest;
+  }
   [[nodiscard]] bool reduces_waits() const noexcept { return options_.reduce_waits; }
 
  private:

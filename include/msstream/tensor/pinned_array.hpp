@@ -21,8 +21,9 @@ class PinnedArray {
 
   PinnedArray(Device<R> const& device, std::size_t count) : PinnedArray(device.state(), count) {}
   PinnedArray(std::shared_ptr<DeviceState<R>> const& device, std::size_t count)
-      : block_(device->pinned.allocate(
-            count * sizeof(T), device->current_group().compute().slot(), device)),
+      : block_(device->pinned.allocate(memory::bytes_of_array(count, sizeof(T)),
+                                       device->current_group().compute().slot(),
+                                       device)),
         count_(count) {}
 
   [[nodiscard]] T* data() const noexcept { return reinterpret_cast<T*>(block_->data); }

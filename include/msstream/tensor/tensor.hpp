@@ -88,7 +88,7 @@ class Tensor {
 
  private:
   static std::size_t bytes_for(Shape const& shape) {
-    return static_cast<std::size_t>(shape.count()) * sizeof(T);
+    return memory::bytes_of_array(static_cast<std::size_t>(shape.count()), sizeof(T));
   }
 
   memory::BlockRef<R> block_;

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train_options.hpp"
+#include "training_data.hpp"
+#include "training_run.hpp"
+
+#include <msstream/msstream.hpp>
+#include <msstream/support/report.hpp>
+
+#include <iostream>
+
+namespace {
+
+using namespace train_wdl;
+
+nlohmann::ordered_json train(TrainOptions const& options, TrainingData const& data) {
+#if MSSTREAM_CUDA
+  if (options.runtime == RuntimeChoice::cuda) {
+    return train_on_cuda(options, data);
+  }
+#endif
+  return train_on_host(options, data);
+}
+
+void run(ms::support::Arguments const& arguments) {
+  TrainOptions const options = parse_options(arguments);
+#if MSSTREAM_CUDA
+  if (options.runtime == RuntimeChoice::cuda && ms::Cuda::device_count() == 0) {
+    throw ms::support::UsageError("--runtime cuda: no GPU is visible; --runtime host needs none");
+  }
+#endif
+  TrainingData const data = load_training_data(options);
+  if (!options.quiet) {
+    std::cerr << ms::text(data.origin,
+                          ": ",
+                          data.split.training.size(),
+                          " rows to train, ",
+                          data.split.held_out.size(),
+                          " to test; ",
+                          data.dataset.schema().categorical.size(),
+                          " branches on ",
+                          options.stream_groups,
+                          " stream groups; ",
+                          name_of(options.runtime),
+                          " runtime",
+                          options.runtime == RuntimeChoice::host ? " (no GPU is used)" : "",
+                          "\n");
+  }
+  auto const report = train(options, data);
+  if (!options.report.empty()) {
+    ms::support::write_report(options.report, report);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return ms::support::run_program(argc, argv, run);
+}

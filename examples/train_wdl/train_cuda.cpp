@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer.hpp"
+#include "training_run.hpp"
+
+namespace train_wdl {
+
+nlohmann::ordered_json train_on_cuda(TrainOptions const& options, TrainingData const& data) {
+  return Trainer<ms::Cuda>(options, data).run();
+}
+
+}  // namespace train_wdl

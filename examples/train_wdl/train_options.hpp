@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/kernels/optimizer.hpp>
+#include <msstream/stream/stream_pool.hpp>
+#include <msstream/support/options.hpp>
+#include <msstream/support/readers.hpp>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace train_wdl {
+
+namespace ms = msstream;
+
+enum class RuntimeChoice : std::uint8_t { host, cuda };
+
+/// What train_wdl was asked to do; the values here are the defaults.
+struct TrainOptions {
+  std::string data;
+  msstream::support::DataFormat format = msstream::support::DataFormat::automatic;
+  std::int64_t rows = 200'000;
+  std::int64_t holdout = 5;
+
+#if MSSTREAM_CUDA
+  RuntimeChoice runtime = RuntimeChoice::cuda;
+#else
+  RuntimeChoice runtime = RuntimeChoice::host;
+#endif
+  int stream_groups = 4;
+  bool merge_streams = false;
+  bool no_reduce_waits = false;
+  msstream::LaunchThreads launch_threads = msstream::LaunchThreads::none;
+  int launch_thread_count = 0;
+
+  int embedding_dim = 16;
+  std::vector<std::int64_t> layers = {256, 128};
+  std::int64_t buckets = 0;
+
+  std::int64_t batch = 512;
+  std::int64_t epochs = 3;
+  std::int64_t steps = 0;
+  msstream::ops::OptimizerKind optimizer = msstream::ops::OptimizerKind::adam;
+  float learning_rate = 1e-3F;
+  std::uint64_t seed = 1;
+  int reader_threads = 2;
+
+  std::string save;
+  std::string resume;
+  std::string report;
+  std::string trace;
+  bool quiet = false;
+};
+
+/// Throws support::UsageError for values that are not accepted or contradict each other,
+/// support::HelpRequested.
+[[nodiscard]] TrainOptions parse_options(msstream::support::Arguments const& arguments);
+
+/// The options as the report shows them.
+[[nodiscard]] nlohmann::ordered_json describe(TrainOptions const& options);
+
+[[nodiscard]] std::string_view name_of(RuntimeChoice choice);
+[[nodiscard]] std::string_view name_of(msstream::LaunchThreads choice);
+[[nodiscard]] std::string_view name_of(msstream::ops::OptimizerKind kind);
+
+}  // namespace train_wdl

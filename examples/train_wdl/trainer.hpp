@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "checkpoint.hpp"
+#include "device_feed.hpp"
+#include "train_options.hpp"
+#include "wide_deep.hpp"
+
+#include <msstream/support/metrics.hpp>
+#include <msstream/support/progress.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <fstream>
+#include <iostream>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace train_wdl {
+
+/// Trains, tests after each epoch, and tells how it went.
+template <ms::Runtime R>
+class Trainer {
+ public:
+  Trainer(TrainOptions const& options, TrainingData const& data)
+      : options_(options),
+        data_(data),
+        device_(ms::DeviceOptions<R>{.reduce_waits = !options.no_reduce_waits}),
+        pool_(device_,
+              {.groups = options.stream_groups,
+               .merge_streams = options.merge_streams,
+               .launch_threads = options.launch_threads,
+               .launch_thread_count = options.launch_thread_count}),
+        trunk_(pool_[0]),
+        tape_(device_),
+        model_(device_, shape_of(options, data)),
+        optimizer_(device_, {.kind = options.optimizer, .learning_rate = options.learning_rate}),
+        progress_style_(ms::support::ProgressStyle::of_stderr(options.quiet)) {
+    model_.visit_parameters(
+        [&](auto const& name, auto const& weight) { optimizer_.add(name, weight); },
+        [&](auto const& name, auto const& table) { optimizer_.add_table(name, table); });
+    plan_ = {.rows = data.split.training,
+             .batch_rows = options.batch,
+             .epochs = options.epochs,
+             .shuffle = true,
+             .seed = options.seed};
+  }
+
+  nlohmann::ordered_json run() {
+    if (!options_.resume.empty()) {
+      step_ = load_checkpoint(options_, data_, device_, model_, optimizer_);
+      ms::require(step_ <= last_step(),
+                  options_.resume,
+                  ": is at step ",
+                  step_,
+                  ", beyond the ",
+                  last_step(),
+                  " that this run is for; raise --epochs or --steps");
+    }
+    std::int64_t const first_step = step_;
+    DeviceFeed<R> feed(device_, data_, plan_, step_, options_.reader_threads, pool_[0]);
+    auto epochs = nlohmann::ordered_json::array();
+    while (step_ < last_step()) {
+      epochs.push_back(train_epoch(feed));
+    }
+    if (!options_.save.empty()) {
+      save_checkpoint(options_, data_, model_, optimizer_, step_);
+    }
+    auto const waits = device_.wait_counts();
+    auto const memory = device_.memory_statistics();
+    return {
+        {"options", describe(options_)},
+        {"first_step", first_step},
+        {"losses", losses_},
+        {"epochs", epochs},
+        {"operations", device_.operation_count()},
+        {"waits", {{"needed", waits.needed}, {"issued", waits.issued}, {"elided", waits.elided}}},
+        {"peak_bytes", memory.peak_live_bytes},
+        {"reserved_bytes", memory.peak_reserved_bytes}};
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// How many steps the host may be ahead of the losses that it has seen.
+  static constexpr std::size_t kStepsAhead = 2;
+
+  static WideDeepShape shape_of(TrainOptions const& options, TrainingData const& data) {
+    auto const& schema = data.dataset.schema();
+    return {.fields = schema.categorical,
+            .table_rows = data.table_rows,
+            .continuous = static_cast<std::int64_t>(schema.continuous.size()),
+            .embedding_dim = options.embedding_dim,
+            .layers = options.layers,
+            .seed = options.seed};
+  }
+
+  [[nodiscard]] std::int64_t last_step() const {
+    std::int64_t const all = plan_.batch_count();
+    return options_.steps != 0 ? std::min(options_.steps, all) : all;
+  }
+
+  /// Trains to the end of the epoch that step_ is in, or to the last step, and tests.
+  nlohmann::ordered_json train_epoch(DeviceFeed<R>& feed) {
+    std::int64_t const epoch = step_ / plan_.batches_per_epoch();
+    std::int64_t const end = std::min(last_step(), (epoch + 1) * plan_.batches_per_epoch());
+    std::int64_t const rows_to_do =
+        std::min((end - step_) * plan_.batch_rows, static_cast<std::int64_t>(plan_.rows.size()));
+    ms::support::Progress progress(
+        progress_style_, ms::text("epoch ", epoch + 1, "/", options_.epochs), rows_to_do);
+    std::int64_t rows = 0;
+    auto const started = Clock::now();
+    while (step_ < end) {
+      auto batch = feed.next();
+      train_step(batch->device);
+      rows += batch->rows;
+      ++step_;
+      harvest_losses(kStepsAhead);
+      progress.update(
+          rows,
+          losses_.empty() ? std::nullopt : std::optional(static_cast<double>(losses_.back())));
+    }
+    harvest_losses(0);
+    double const seconds = std::chrono::duration<double>(Clock::now() - started).count();
+    progress.finish(static_cast<double>(losses_.back()));
+
+    auto result = test();
+    result["epoch"] = epoch + 1;
+    result["complete"] = end == (epoch + 1) * plan_.batches_per_epoch();
+    result["rows_per_s"] = static_cast<double>(rows) / seconds;
+    result["seconds"] = seconds;
+    print(result);
+    return result;
+  }
+
+  void train_step(DeviceBatch<R> const& batch) {
+    bool const traced = !options_.trace.empty() && step_ == kTracedStep;
+    if (traced) {
+      pool_.synchronize();
+      device_.start_spans();
+    }
+    auto const logits = model_.forward(tape_, pool_, batch);
+    auto const loss = ms::ops::mean_bce_with_logits(tape_, logits, batch.labels);
+    tape_.backward(loss);
+    optimizer_.step(tape_);
+    tape_.clear();
+    ms::PinnedArray<float, R> staged(device_, 1);
+    ms::copy(staged, loss);
+    pending_losses_.push_back(std::move(staged));
+    if (traced) {
+      std::ofstream(options_.trace) << device_.stop_spans().trace_json();
+    }
+  }
+
+  void harvest_losses(std::size_t leave) {
+    while (pending_losses_.size() > leave) {
+      pending_losses_.front().wait();
+      losses_.push_back(*pending_losses_.front().data());
+      pending_losses_.pop_front();
+    }
+  }
+
+  /// AUC and log loss on the held-out rows.
+  nlohmann::ordered_json test() {
+    auto const& rows = data_.split.held_out;
+    if (rows.empty()) {
+      return {{"test_auc", nullptr}, {"test_logloss", nullptr}};
+    }
+    typename ms::GradientTape<R>::Pause const no_gradients(tape_);
+    ms::support::BatchPlan const plan{
+        .rows = rows, .batch_rows = kTestBatchRows, .epochs = 1, .shuffle = false, .seed = 0};
+    DeviceFeed<R> feed(device_, data_, plan, 0, options_.reader_threads, pool_[0]);
+    std::vector<float> logits;
+    std::vector<float> labels;
+    while (auto batch = feed.next()) {
+      auto const answers = ms::to_host(model_.forward(tape_, pool_, batch->device));
+      logits.insert(logits.end(), answers.begin(), answers.end());
+    }
+    for (auto const row : rows) {
+      labels.push_back(data_.dataset.labels(row)[0]);
+    }
+    auto const auc = ms::support::roc_auc(logits, labels);
+    nlohmann::ordered_json result;
+    result["test_auc"] = auc ? nlohmann::ordered_json(*auc) : nlohmann::ordered_json(nullptr);
+    result["test_logloss"] = ms::support::log_loss(logits, labels);
+    return result;
+  }
+
+  void print(nlohmann::ordered_json const& result) const {
+    if (options_.quiet) {
+      return;
+    }
+    auto const rounded = [](nlohmann::ordered_json const& value, double unit) {
+      return value.is_null() ? std::string("-")
+                             : ms::text(std::round(value.get<double>() / unit) * unit);
+    };
+    std::cout << ms::text("epoch ",
+                          result["epoch"].get<std::int64_t>(),
+                          ": test AUC ",
+                          rounded(result["test_auc"], 1e-4).substr(0, 6),
+                          ", log loss ",
+                          rounded(result["test_logloss"], 1e-4).substr(0, 6),
+                          ", ",
+                          static_cast<std::int64_t>(result["rows_per_s"].get<double>()),
+                          " rows/s\n")
+              << std::flush;
+  }
+
+  static constexpr std::int64_t kTestBatchRows = 4096;
+  static constexpr std::int64_t kTracedStep = 10;
+
+  TrainOptions const& options_;
+  TrainingData const& data_;
+  ms::Device<R> device_;
+  ms::StreamPool<R> pool_;
+  ms::StreamScope<R> trunk_;  ///< what no branch claims runs on group 0
+  ms::GradientTape<R> tape_;
+  WideDeep<R> model_;
+  ms::Optimizer<R> optimizer_;
+  ms::support::ProgressStyle progress_style_;
+  ms::support::BatchPlan plan_;
+  std::int64_t step_ = 0;
+  std::deque<ms::PinnedArray<float, R>> pending_losses_;
+  std::vector<float> losses_;
+};
+
+}  // namespace train_wdl

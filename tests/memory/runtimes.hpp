@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/memory/device.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace msstream::testing {
+
+/// The host runtime with its waits left out: every order between streams that a test relies on is
+/// gone, so the test must fail. Its copies and fills go byte by byte through atomics, because here
+/// they race on purpose.
+class HostWithoutWaits : public Host {
+ public:
+  using Host::Host;
+  static constexpr std::string_view name = "host without waits";
+
+  void wait(native_stream, native_event) {}
+  void copy(void* to, void const* from, std::size_t bytes, CopyKind, native_stream stream) {
+    stream->enqueue([=] {
+      for (std::size_t i = 0; i < bytes; ++i) {
+        auto& source = const_cast<unsigned char&>(static_cast<unsigned char const*>(from)[i]);
+        store(to, i, std::atomic_ref(source).load(std::memory_order_relaxed));
+      }
+    });
+  }
+  void fill(void* memory, std::uint8_t value, std::size_t bytes, native_stream stream) {
+    stream->enqueue([=] {
+      for (std::size_t i = 0; i < bytes; ++i) {
+        store(memory, i, value);
+      }
+    });
+  }
+
+ private:
+  static void store(void* memory, std::size_t i, unsigned char value) {
+    std::atomic_ref(static_cast<unsigned char*>(memory)[i]).store(value, std::memory_order_relaxed);
+  }
+};
+static_assert(Runtime<HostWithoutWaits>);
+
+template <Runtime R>
+inline constexpr bool keeps_waits = true;
+template <>
+inline constexpr bool keeps_waits<HostWithoutWaits> = false;
+
+#if MSSTREAM_CUDA
+using Runtimes = ::testing::Types<Host, Cuda>;
+#else
+using Runtimes = ::testing::Types<Host>;
+#endif
+
+struct RuntimeNames {
+  template <class R>
+  static std::string GetName(int) {
+    return std::string(R::name);
+  }
+};
+
+/// Skips aloud where the runtime has no device.
+template <Runtime R>
+class RuntimeTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+#if MSSTREAM_CUDA
+    if (std::is_same_v<R, Cuda> && Cuda::device_count() == 0) {
+      GTEST_SKIP() << "no GPU on this machine";
+    }
+#endif
+  }
+};
+
+[[nodiscard]] inline HostQueue* native(HostStream stream) {
+  return &stream.queue();
+}
+[[nodiscard]] inline CUstream_st* native(CudaStream stream) {
+  return stream.handle;
+}
+
+/// Work for issue() that calls `function()` on the host when the stream gets there.
+template <Runtime R, class F>
+[[nodiscard]] auto on_host(Device<R> const& device, F function) {
+  return [runtime = device.context()->runtime, function](auto stream) {
+    runtime->call_host(native(stream), function);
+  };
+}
+
+/// The order in which things happened, on whichever threads.
+class Journal {
+ public:
+  void add(std::string entry) {
+    std::lock_guard const guard(shared_->mutex);
+    shared_->entries.push_back(std::move(entry));
+  }
+  [[nodiscard]] std::vector<std::string> entries() const {
+    std::lock_guard const guard(shared_->mutex);
+    return shared_->entries;
+  }
+  /// Work for issue() that adds the entry when the stream gets there.
+  template <Runtime R>
+  [[nodiscard]] auto entry(Device<R> const& device, std::string what) const {
+    return on_host(device, [journal = *this, what]() mutable { journal.add(what); });
+  }
+
+ private:
+  struct Shared {
+    std::mutex mutex;
+    std::vector<std::string> entries;
+  };
+  std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
+};
+
+using Order = std::vector<std::string>;
+
+}  // namespace msstream::testing

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stream/random_program.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace msstream::testing {
+namespace {
+
+constexpr std::uint32_t kPrograms = 12'000;
+
+/// How many recent events a stream keeps; beyond it, the oldest is recorded again.
+constexpr std::size_t kRecentEvents = 16;
+
+void expect_counts_add_up(RandomProgram const& program) {
+  auto const counts = program.counts();
+  ASSERT_EQ(counts.needed, counts.issued + counts.elided);
+  ASSERT_EQ(counts.issued, program.runtime().waits());
+}
+
+class ExactOrder : public ::testing::TestWithParam<ProgramOptions> {};
+
+INSTANTIATE_TEST_SUITE_P(Programs,
+                         ExactOrder,
+                         ::testing::Values(ProgramOptions{.host_looks = false},
+                                           ProgramOptions{.host_looks = true},
+                                           ProgramOptions{.host_looks = true,
+                                                          .streams_change = true}));
+
+TEST_P(ExactOrder, EveryConflictIsOrderedAndNoWaitIsRedundantWhenIssued) {
+  std::size_t overflowing = 0;
+  std::uint64_t elided = 0;
+  for (std::uint32_t seed = 0; seed < kPrograms; ++seed) {
+    RandomProgram const program(seed, GetParam());
+    ASSERT_EQ(program.races(), 0U) << "seed " << seed;
+    ASSERT_EQ(program.redundant_waits(), 0U) << "seed " << seed;
+    ASSERT_EQ(program.changed_events(), 0U) << "seed " << seed;
+    expect_counts_add_up(program);
+    overflowing += program.runtime().most_records() > kRecentEvents ? 1 : 0;
+    elided += program.counts().elided;
+  }
+  EXPECT_GT(overflowing, kPrograms / 100) << "the programs must outrun the recent events";
+  EXPECT_GT(elided, 0U);
+}
+
+TEST_P(ExactOrder, EveryIssuedWaitIsMissedWhenItIsLeftOut) {
+  std::size_t left_out = 0;
+  for (std::uint32_t seed = 0; seed < kPrograms; seed += 4) {
+    RandomProgram const program(seed, GetParam());
+    for (std::size_t wait = 0; wait < program.runtime().waits(); ++wait) {
+      ASSERT_GT(program.races(wait), 0U) << "seed " << seed << ", wait " << wait;
+      ++left_out;
+    }
+  }
+  EXPECT_GT(left_out, kPrograms);
+}
+
+TEST_P(ExactOrder, WithoutReductionConflictsAreOrderedToo) {
+  auto options = GetParam();
+  options.reduce_waits = false;
+  for (std::uint32_t seed = 0; seed < kPrograms; seed += 4) {
+    RandomProgram const program(seed, options);
+    ASSERT_EQ(program.races(), 0U) << "seed " << seed;
+    expect_counts_add_up(program);
+    if (!options.host_looks) {
+      ASSERT_EQ(program.counts().needed, program.counts().issued) << "seed " << seed;
+    }
+  }
+}
+
+TEST(ExactOrderCheck, WithoutReductionSomeWaitsAreRedundant) {
+  std::size_t redundant = 0;
+  for (std::uint32_t seed = 0; seed < 50; ++seed) {
+    redundant += RandomProgram(seed, {.reduce_waits = false}).redundant_waits();
+  }
+  EXPECT_GT(redundant, 0U) << "else the check of redundancy sees nothing";
+}
+
+}  // namespace
+}  // namespace msstream::testing

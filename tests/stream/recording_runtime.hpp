@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "order/oracle.hpp"
+
+#include <msstream/base/closure.hpp>
+#include <msstream/runtime/runtime.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+namespace msstream::testing {
+
+/// A runtime that runs nothing and writes down what was asked of it, with CUDA's meaning: a record
+/// replaces what the event stood for, a wait takes what it stands for now. One thread.
+class RecordingRuntime {
+ public:
+  using Oracle = order::testing::Oracle;
+
+  struct Event {
+    std::size_t source = 0;
+    Oracle::Node stands_for = Oracle::kNone;
+  };
+  struct Options {};
+  using native_stream = std::size_t;
+  using native_event = Event*;
+  using native_libraries = void*;
+  struct stream_ref {};
+  static constexpr std::string_view name = "recording";
+
+  /// One thing that was asked; every step but a host_wait is a node of the oracle.
+  struct Step {
+    enum class Kind : std::uint8_t { work, wait, host_wait } kind;
+    native_stream stream;
+    Oracle::Node after;
+  };
+
+  RecordingRuntime() = default;
+  explicit RecordingRuntime(Options const&) {}
+
+  /// Asked when the device has not been seen to finish an event; true: it is found complete.
+  std::function<bool()> found_complete = [] { return false; };
+  /// Called before each wait is issued.
+  std::function<void(native_stream, Event const&)> before_wait = [](auto, auto const&) {};
+
+  [[nodiscard]] Oracle const& oracle() const noexcept { return oracle_; }
+  [[nodiscard]] std::vector<Step> const& steps() const noexcept { return steps_; }
+  /// The most events that one stream was asked to record.
+  [[nodiscard]] std::size_t most_records() const noexcept {
+    return *std::max_element(records_.begin(), records_.end());
+  }
+  [[nodiscard]] std::size_t waits() const noexcept { return waits_; }
+
+  Oracle::Node work(native_stream stream) {
+    steps_.push_back({Step::Kind::work, stream, Oracle::kNone});
+    return oracle_.append(stream);
+  }
+
+  native_stream create_stream(StreamPriority) {
+    records_.push_back(0);
+    return records_.size() - 1;
+  }
+  void destroy_stream(native_stream) noexcept {}
+  void synchronize_stream(native_stream stream) { see(oracle_.tail(stream)); }
+  native_event create_event(EventTiming) { return new Event; }
+  void destroy_event(native_event event) noexcept { delete event; }
+
+  void record(native_event event, native_stream stream) {
+    *event = {stream, oracle_.tail(stream)};
+    ++records_[stream];
+  }
+  void wait(native_stream stream, native_event event) {
+    before_wait(stream, *event);
+    steps_.push_back({Step::Kind::wait, stream, event->stands_for});
+    oracle_.append(stream, event->stands_for);
+    ++waits_;
+  }
+  bool query(native_event event) {
+    if (!found_complete()) {
+      return false;
+    }
+    see(event->stands_for);
+    return true;
+  }
+  void synchronize(native_event event) { see(event->stands_for); }
+
+  double elapsed_ns(native_event, native_event) { return 0; }
+  void* allocate_device(std::size_t) { return nullptr; }
+  void free_device(void*, std::size_t) noexcept {}
+  void* allocate_pinned(std::size_t) { return nullptr; }
+  void free_pinned(void*, std::size_t) noexcept {}
+  [[nodiscard]] MemoryInfo memory_info() const { return {}; }
+  void copy(void*, void const*, std::size_t, CopyKind, native_stream) {}
+  void fill(void*, std::uint8_t, std::size_t, native_stream) {}
+  void call_host(native_stream, Closure) {}
+  native_libraries create_libraries(std::size_t) { return nullptr; }
+  void destroy_libraries(native_libraries) noexcept {}
+  [[nodiscard]] stream_ref ref(native_stream, native_libraries) const { return {}; }
+  void make_current() const noexcept {}
+
+ private:
+  void see(Oracle::Node node) {
+    if (node != Oracle::kNone) {
+      steps_.push_back({Step::Kind::host_wait, 0, node});
+      oracle_.host_waits_for(node);
+    }
+  }
+
+  Oracle oracle_;
+  std::vector<Step> steps_;
+  std::vector<std::size_t> records_;
+  std::size_t waits_ = 0;
+};
+
+static_assert(Runtime<RecordingRuntime>);
+
+}  // namespace msstream::testing

@@ -37,8 +37,13 @@ struct Check {
 
   [[nodiscard]] bool holds() const {
     copied.wait();
-    return std::all_of(
-        copied.data(), copied.data() + bytes, [&](auto byte) { return byte == tag; });
+    return std::all_of(copied.data(), copied.data() + bytes, [&](std::uint8_t& byte) {
+      if constexpr (keeps_waits<R>) {
+        return byte == tag;
+      } else {  // without waits even this is a race
+        return std::atomic_ref(byte).load(std::memory_order_relaxed) == tag;
+      }
+    });
   }
 };
 

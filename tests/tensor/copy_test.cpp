@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/gate.hpp"
+#include "memory/runtimes.hpp"
+
+#include <msstream/stream/stream_pool.hpp>
+#include <msstream/tensor/copy.hpp>
+#include <msstream/tensor/pinned_array.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <numeric>
+#include <optional>
+#include <stdexcept>
+#include <tuple>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+template <class R>
+class Copy : public RuntimeTest<R> {};
+TYPED_TEST_SUITE(Copy, Runtimes, RuntimeNames);
+
+/// Elements whose bytes count up.
+template <Element T>
+[[nodiscard]] std::vector<T> counting(std::size_t count) {
+  std::vector<std::uint8_t> bytes(count * sizeof(T));
+  std::iota(bytes.begin(), bytes.end(), std::uint8_t{0});
+  std::vector<T> elements(count);
+  std::memcpy(elements.data(), bytes.data(), bytes.size());
+  return elements;
+}
+
+TYPED_TEST(Copy, every_dtype_comes_back_as_it_went) {
+  Device<TypeParam> const device;
+  auto const round_trip = [&]<Element T>(T) {
+    for (std::int64_t const count : {0, 1, 7, 100'000}) {
+      auto const sent = counting<T>(static_cast<std::size_t>(count));
+      auto const back = to_host(to_device(device, sent, {count}));
+      ASSERT_EQ(back.size(), sent.size());
+      EXPECT_TRUE(count == 0 || std::memcmp(back.data(), sent.data(), sent.size() * sizeof(T)) == 0)
+          << name_of(dtype_of<T>);
+    }
+  };
+  round_trip(float{});
+  round_trip(float16{});
+  round_trip(bfloat16{});
+  round_trip(std::int32_t{});
+  round_trip(std::int64_t{});
+  round_trip(std::uint8_t{});
+}
+
+TYPED_TEST(Copy, counts_that_do_not_fit_are_errors) {
+  Device<TypeParam> const device;
+  Tensor<float, TypeParam> const four(device, {4});
+  Tensor<float, TypeParam> const five(device, {5});
+  PinnedArray<float, TypeParam> const staged(device, 4);
+  EXPECT_THROW(copy(five, staged), std::invalid_argument);
+  EXPECT_THROW(copy(staged, five), std::invalid_argument);
+  EXPECT_THROW(copy(four, five), std::invalid_argument);
+  EXPECT_THROW((void)to_device(device, std::vector<float>(4), {5}), std::invalid_argument);
+  EXPECT_NO_THROW(copy(four, staged));
+}
+
+TYPED_TEST(Copy, each_direction_has_its_stream) {
+  Device<TypeParam> const device;
+  StreamPool pool(device, {.groups = 2});
+  StreamScope const scope(pool[1]);
+  PinnedArray<float, TypeParam> const staged(device, 4);
+  Tensor<float, TypeParam> const first(device, {4});
+  Tensor<float, TypeParam> const second(device, {4});
+  device.start_spans();
+  copy(first, staged);
+  copy(second, first);
+  copy(staged, second);
+  auto const timeline = device.stop_spans();
+  Order lanes;
+  for (auto const& span : timeline.spans()) {
+    lanes.push_back(span.name + " on " + span.lane);
+  }
+  EXPECT_THAT(
+      lanes,
+      ElementsAre(
+          "copy_h2d on group 1 h2d", "copy_d2d on group 1 compute", "copy_d2h on group 1 d2h"));
+}
+
+TYPED_TEST(Copy, merged_groups_copy_on_their_one_stream_without_waits) {
+  Device<TypeParam> const device;
+  StreamPool pool(device, {.groups = 1, .merge_streams = true});
+  StreamScope const scope(pool[0]);
+  auto const tensor = to_device(device, std::vector<float>{1, 2, 3}, {3});
+  EXPECT_THAT(to_host(tensor), ElementsAre(1, 2, 3));
+  EXPECT_EQ(device.wait_counts().needed, 0U);
+}
+
+TYPED_TEST(Copy, pinned_memory_is_handed_out_again_only_when_its_copies_are_over) {
+  Device<TypeParam> const device;
+  StreamPool pool(device, {.groups = 1});
+  StreamScope const scope(pool[0]);
+  Tensor<std::uint8_t, TypeParam> const target(device, {1000});
+  std::optional<PinnedArray<std::uint8_t, TypeParam>> first(std::in_place, device, 1000);
+  std::fill_n(first->data(), 1000, std::uint8_t{1});
+  auto* const memory = first->data();
+  {
+    Gate gate;
+    gate.hold(pool[0].h2d());
+    copy(target, *first);
+    first.reset();
+    PinnedArray<std::uint8_t, TypeParam> const second(device, 1000);
+    ASSERT_NE(second.data(), memory);
+    std::fill_n(second.data(), 1000, std::uint8_t{2});
+  }
+  EXPECT_EQ(to_host(target), std::vector<std::uint8_t>(1000, 1));
+  pool.synchronize();
+  std::vector<PinnedArray<std::uint8_t, TypeParam>> all;
+  bool reused = false;
+  for (int i = 0; i < 3; ++i) {
+    reused = reused || all.emplace_back(device, 1000).data() == memory;
+  }
+  EXPECT_TRUE(reused) << "the copy is over";
+}
+
+TYPED_TEST(Copy, wait_is_for_the_copies_to_and_from_the_array) {
+  Device<TypeParam> const device;
+  auto const tensor = to_device(device, std::vector<std::int32_t>{1, 2, 3}, {3});
+  PinnedArray<std::int32_t, TypeParam> const staged(device, 3);
+  copy(staged, tensor);
+  staged.wait();
+  EXPECT_THAT(std::vector(staged.elements().begin(), staged.elements().end()),
+              ElementsAre(1, 2, 3));
+  copy(tensor, staged);
+  staged.wait();
+  staged.elements()[0] = 9;  // the copy from it is over
+  EXPECT_THAT(to_host(tensor), ElementsAre(1, 2, 3));
+}
+
+TYPED_TEST(Copy, to_host_runs_the_devices_checks) {
+  Device<TypeParam> const device;
+  auto const tensor = zeros<float>(device, {3});
+  EXPECT_THAT(to_host(tensor), ElementsAre(0, 0, 0));
+  device.state()->add_check([] { throw std::out_of_range("id 7 of a table of 5 rows"); });
+  EXPECT_THROW((void)to_host(tensor), std::out_of_range);
+}
+
+}  // namespace
+}  // namespace msstream::testing

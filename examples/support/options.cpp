@@ -3,13 +3,12 @@
 #include <msstream/support/options.hpp>
 
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
 #include <ostream>
-
-extern char** environ;  // POSIX; no header declares it everywhere
 
 namespace msstream::support {
 

@@ -38,7 +38,7 @@ DataFormat chosen_format(DataFormat asked, std::string_view first_line, std::str
 class TextSource final : public RowSource {
  public:
   /// `first` is the first chunk of `chunks` and begins with a line that is not blank.
-  TextSource(LineChunks chunks, LineChunk first, TextFormat const& format, std::string name)
+  TextSource(LineChunks chunks, LineChunk first, TextFormat const& format, std::string const& name)
       : chunks_(std::move(chunks)),
         first_(std::move(first)),
         schema_(format.schema()),

@@ -53,7 +53,8 @@ struct Arguments {
 class Options {
  public:
   /// `examples` are pairs of a command line and what it does; they end the help.
-  Options(std::string description, std::vector<std::pair<std::string, std::string>> examples = {});
+  explicit Options(std::string description,
+                   std::vector<std::pair<std::string, std::string>> examples = {});
   Options(Options const&) = delete;
   Options& operator=(Options const&) = delete;
   ~Options();

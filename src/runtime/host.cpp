@@ -26,8 +26,11 @@ std::size_t physical_memory_bytes() {
 }
 
 void* aligned_memory(std::size_t bytes) {
+  bool const can_round_up = bytes <= std::numeric_limits<std::size_t>::max() - kAlignment;
   void* const memory =
-      std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+      can_round_up
+          ? std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment)
+          : nullptr;
   if (memory == nullptr) {
     throw OutOfMemory(bytes, text("host runtime: the machine has no ", bytes, " bytes to give"));
   }
@@ -117,8 +120,10 @@ bool Host::query(native_event event) {
   if (point.progress == nullptr) {
     return true;
   }
+  // In this order: work that fails in between is either not complete yet or found failed.
+  bool const complete = point.progress->completed() >= point.number;
   point.progress->rethrow_failure();
-  return point.progress->completed() >= point.number;
+  return complete;
 }
 
 void Host::synchronize(native_event event) {
@@ -140,13 +145,16 @@ double Host::elapsed_ns(native_event begin, native_event end) {
 }
 
 void* Host::allocate_device(std::size_t bytes) {
-  auto const before = allocated_bytes_.fetch_add(bytes);
-  if (bytes > memory_bytes_ || before > memory_bytes_ - bytes) {
-    allocated_bytes_.fetch_sub(bytes);
-    throw OutOfMemory(
-        bytes,
-        text("host runtime: ", bytes, " bytes asked, ", before, " of ", memory_bytes_, " in use"));
-  }
+  // Reserved in one step, so that a request that does not fit takes nothing from those that do.
+  auto before = allocated_bytes_.load();
+  do {
+    if (bytes > memory_bytes_ || before > memory_bytes_ - bytes) {
+      throw OutOfMemory(
+          bytes,
+          text(
+              "host runtime: ", bytes, " bytes asked, ", before, " of ", memory_bytes_, " in use"));
+    }
+  } while (!allocated_bytes_.compare_exchange_weak(before, before + bytes));
   try {
     return aligned_memory(bytes);
   } catch (...) {

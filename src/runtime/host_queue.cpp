@@ -86,7 +86,9 @@ void HostQueue::work() {
     lock.unlock();
     for (auto& closure : batch) {
       try {
-        closure();
+        // Destroyed before it counts as run: whoever has waited for it owns again what it held.
+        Closure run = std::move(closure);
+        run();
       } catch (...) {
         progress_->fail(std::current_exception());
       }

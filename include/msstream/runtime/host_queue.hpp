@@ -48,8 +48,8 @@ class HostProgress {
 /// host runtime.
 ///
 /// Closures are numbered 1, 2, 3 … Any thread may enqueue. The destructor runs what is queued, then
-/// joins. A closure that throws counts as run; the exception is kept in the progress and the queue
-/// goes on.
+/// joins. A closure is destroyed before it counts as run. One that throws counts as run too; the
+/// exception is kept in the progress and the queue goes on.
 class HostQueue {
  public:
   HostQueue();

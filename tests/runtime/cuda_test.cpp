@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/runtime/cuda.hpp>
+
+#if MSSTREAM_CUDA
+
+#include <msstream/base/error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace msstream {
+namespace {
+
+TEST(CudaRuntime, RefusesADeviceThatIsNotThere) {
+  for (int const ordinal : {-1, Cuda::device_count()}) {
+    try {
+      Cuda const cuda({.ordinal = ordinal});
+      FAIL() << "did not throw";
+    } catch (CudaError const& error) {
+      EXPECT_NE(std::string(error.what()).find(text("device ", ordinal, " asked")),
+                std::string::npos)
+          << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace msstream
+
+#endif

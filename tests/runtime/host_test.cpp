@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the host runtime promises beyond the contract: failures of closures, an exact limit.
+#include "runtime/gate.hpp"
+
+#include <msstream/base/error.hpp>
+#include <msstream/runtime/host.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+// An allocation that fails is part of what is tested here.
+extern "C" char const* __asan_default_options();   // NOLINT: the sanitizer's own name
+extern "C" char const* __asan_default_options() {  // NOLINT
+  return "allocator_may_return_null=1";
+}
+extern "C" char const* __tsan_default_options();   // NOLINT
+extern "C" char const* __tsan_default_options() {  // NOLINT
+  return "allocator_may_return_null=1";
+}
+
+namespace msstream::testing {
+namespace {
+
+class HostRuntime : public ::testing::Test {
+ protected:
+  Host host;
+  Host::native_stream s = host.create_stream(StreamPriority::normal);
+  Host::native_event e = host.create_event(EventTiming::untimed);
+
+  void TearDown() override { host.destroy_event(e); }
+};
+
+TEST_F(HostRuntime, AFailedClosureIsRethrownByAllWhoAskItsStream) {
+  host.call_host(s, [] { throw std::range_error("the work"); });
+  host.call_host(s, [] { throw std::logic_error("not the first"); });
+  host.record(e, s);
+  EXPECT_THROW(host.synchronize_stream(s), std::range_error);
+  EXPECT_THROW(host.synchronize(e), std::range_error);
+  EXPECT_THROW((void)host.query(e), std::range_error);
+  EXPECT_THROW(host.synchronize_stream(s), std::range_error) << "it stays, as on a failed device";
+}
+
+TEST_F(HostRuntime, AStreamGoesOnAfterAFailureAndOthersDoNotSeeIt) {
+  auto const other = host.create_stream(StreamPriority::normal);
+  bool ran = false;
+  host.call_host(s, [] { throw std::range_error("the work"); });
+  host.call_host(s, [&] { ran = true; });
+  host.record(e, s);
+  host.wait(other, e);
+  EXPECT_NO_THROW(host.synchronize_stream(other));
+  EXPECT_TRUE(ran);
+}
+
+TEST_F(HostRuntime, AQueryThatFindsTheFailedWorkCompleteRethrows) {
+  for (int round = 0; round < 2000; ++round) {
+    auto const fresh = host.create_stream(StreamPriority::normal);
+    host.call_host(fresh, [] { throw std::range_error("the work"); });
+    host.record(e, fresh);
+    EXPECT_THROW(
+        while (!host.query(e)) { std::this_thread::yield(); }, std::range_error);
+    host.destroy_stream(fresh);
+  }
+}
+
+TEST(HostRuntimeMemory, GivesUpToItsLimitAndCountsWhatComesBack) {
+  Host host({.memory_bytes = 1000});
+  void* const most = host.allocate_device(900);
+  EXPECT_EQ(host.memory_info().free_bytes, 100U);
+  EXPECT_EQ(host.memory_info().total_bytes, 1000U);
+  EXPECT_THROW((void)host.allocate_device(101), OutOfMemory);
+  void* const rest = host.allocate_device(100);
+  EXPECT_EQ(host.memory_info().free_bytes, 0U);
+  host.free_device(most, 900);
+  host.free_device(rest, 100);
+  EXPECT_EQ(host.memory_info().free_bytes, 1000U);
+}
+
+TEST(HostRuntimeMemory, ThreadsThatAskTooMuchDoNotTakeFromThoseThatDoNot) {
+  Host host({.memory_bytes = 1000});
+  constexpr int kRefusals = 20'000;
+  std::atomic<int> refused{0};
+  std::thread greedy([&] {
+    for (int i = 0; i < kRefusals; ++i) {
+      EXPECT_THROW((void)host.allocate_device(1001), OutOfMemory);
+      refused.fetch_add(1);
+    }
+  });
+  int denied = 0;
+  while (refused.load() < kRefusals) {
+    try {
+      host.free_device(host.allocate_device(1000), 1000);
+    } catch (OutOfMemory const&) {
+      ++denied;
+    }
+  }
+  greedy.join();
+  EXPECT_EQ(denied, 0);
+}
+
+TEST(HostRuntimeMemory, SizesThatRoundUpPastTheAddressSpaceAreOutOfMemory) {
+  constexpr auto kMost = std::numeric_limits<std::size_t>::max();
+  Host host({.memory_bytes = kMost});
+  EXPECT_THROW((void)host.allocate_pinned(kMost), OutOfMemory);
+  EXPECT_THROW((void)host.allocate_pinned(kMost - 254), OutOfMemory);
+  EXPECT_THROW((void)host.allocate_device(kMost), OutOfMemory);
+  EXPECT_EQ(host.memory_info().free_bytes, kMost);
+}
+
+TEST(HostRuntimeEnd, RunsWhatIsQueuedOnLiveAndDestroyedStreams) {
+  std::atomic<int> ran{0};
+  {
+    Host host;
+    for (int i = 0; i < 20; ++i) {
+      auto const s = host.create_stream(StreamPriority::normal);
+      for (int k = 0; k < 10; ++k) {
+        host.call_host(s, [&] { ran.fetch_add(1); });
+      }
+      if (i % 2 == 0) {
+        host.destroy_stream(s);
+      }
+    }
+  }
+  EXPECT_EQ(ran.load(), 200);
+}
+
+TEST(HostQueueClosures, AreDestroyedAsTheyFinishNotWhenABacklogIsDone) {
+  Host host;
+  auto const s = host.create_stream(StreamPriority::normal);
+  auto const e = host.create_event(EventTiming::untimed);
+  auto held = std::make_shared<int>(0);
+  Gate start;
+  Gate end;
+  // s = [start, a closure that holds, e, end]: all but start are one backlog
+  start.block(host, s);
+  host.call_host(s, [held] { ++*held; });
+  host.record(e, s);
+  end.block(host, s);
+  start.open();
+  host.synchronize(e);
+  EXPECT_EQ(held.use_count(), 1);
+  host.destroy_event(e);
+}
+
+}  // namespace
+}  // namespace msstream::testing

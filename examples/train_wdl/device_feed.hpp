@@ -115,6 +115,9 @@ class DeviceFeed {
     ms::Tensor<float, R> floats(device_, {static_cast<std::int64_t>(stage.floats.count())});
     ms::copy(keys, stage.keys);
     ms::copy(floats, stage.floats);
+    ms::publish(keys);  // the step on this batch must not wait for the next batch's copies, which
+                        // are issued before it
+    ms::publish(floats);
     auto const values = floats.rows(0, capacity * continuous).reshaped({capacity, continuous});
     auto const labels =
         floats.rows(capacity * continuous, capacity * (continuous + 1)).reshaped({capacity, 1});

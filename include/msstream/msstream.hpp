@@ -20,5 +20,6 @@
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/pinned_array.hpp>
+#include <msstream/tensor/publish.hpp>
 #include <msstream/tensor/tensor.hpp>
 #include <msstream/tensor/tensor_holder.hpp>

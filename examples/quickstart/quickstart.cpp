@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The README's example. Four branches on four stream groups, a layer that joins them, five steps of
+// training.
+#include <msstream/msstream.hpp>
+
+#include <cstdint>
+#include <cstdio>
+#include <vector>
+
+namespace ms = msstream;
+
+int main() {
+  ms::Device device;  // a GPU in a CUDA build, else the host runtime
+  ms::StreamPool pool(device, {.groups = 4});
+  ms::GradientTape tape(device);
+  ms::Optimizer optimizer(device, ms::ops::OptimizerRule{ms::ops::OptimizerKind::adam, 0.05F});
+
+  auto const keys =
+      ms::to_device(device, std::vector<std::int64_t>{11, 22, 33, 11, 22, 33, 11, 22}, {8});
+  auto const labels = ms::to_device(device, std::vector<float>{1, 0, 1, 1, 0, 1, 1, 0}, {8, 1});
+  auto const weight = ms::to_device(device, std::vector<float>(16, 0.1F), {16, 1});
+  auto const bias = ms::zeros<float>(device, {1});
+  std::vector<ms::Tensor<float>> tables(4, weight);
+  optimizer.add("weight", weight);
+  optimizer.add("bias", bias);
+  for (auto& table : tables) {
+    table = ms::to_device(device, std::vector<float>(100 * 4, 0.1F), {100, 4});
+    optimizer.add_table("table", table);
+  }
+  for (int step = 0; step < 5; ++step) {
+    std::vector<ms::Tensor<float>> pooled;
+    for (int i = 0; i < 4; ++i) {
+      ms::StreamScope branch(
+          pool[i], {.include_grad = true});  // what follows runs on group i, its backward too
+      auto const ids = ms::ops::hash_to_bucket(keys, 100, static_cast<std::uint64_t>(i));
+      pooled.push_back(
+          ms::ops::embedding_lookup(tape, tables[static_cast<std::size_t>(i)], ms::ops::Bags(ids)));
+    }
+    auto const logits =
+        ms::ops::dense(tape, ms::ops::concat(tape, pooled), weight, bias);  // the waits are found
+    auto const loss = ms::ops::mean_bce_with_logits(tape, logits, labels);
+    tape.backward(loss);
+    optimizer.step(tape);
+    tape.clear();
+    std::printf("step %d: loss %.4f\n", step, static_cast<double>(ms::to_host(loss)[0]));
+  }
+  auto const waits = device.wait_counts();
+  std::printf("%llu operations needed %llu waits; %llu were known to hold already\n",
+              static_cast<unsigned long long>(device.operation_count()),
+              static_cast<unsigned long long>(waits.needed),
+              static_cast<unsigned long long>(waits.elided));
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/gate.hpp"
+#include "memory/runtimes.hpp"
+
+#include <msstream/stream/stream_pool.hpp>
+#include <msstream/tensor/copy.hpp>
+#include <msstream/tensor/publish.hpp>
+
+#include <gtest/gtest.h>
+
+namespace msstream::testing {
+namespace {
+
+template <class R>
+class Publish : public RuntimeTest<R> {};
+TYPED_TEST_SUITE(Publish, Runtimes, RuntimeNames);
+
+/// Whether a reader on another group is free of what the writer's stream got after the write.
+template <Runtime R>
+[[nodiscard]] bool reader_passes_a_held_writer(bool published) {
+  Device<R> const device;
+  StreamPool<R> pool(device, {.groups = 2});
+  Tensor<float, R> const source(device, {16});
+  Tensor<float, R> const copied(device, {16});
+  Gate gate;
+  // group 0 = [write source, gate]   group 1 = [read source]
+  StreamScope const writer(pool[0]);
+  fill_bytes(source, 1);
+  if (published) {
+    publish(source);
+  }
+  gate.hold(pool[0].compute());
+  static_cast<void>(pool[0].compute().mark());
+  StreamScope const reader(pool[1]);
+  copy(copied, source);
+  auto const read = pool[1].compute().record();
+  if (published) {
+    read.synchronize();  // hangs if the reader waits for the gate
+    return true;
+  }
+  bool const passed = read.query();
+  gate.open();
+  read.synchronize();
+  return passed;
+}
+
+TYPED_TEST(Publish, ReaderWaitsForTheWriteAndNotForWhatCameAfter) {
+  EXPECT_TRUE(reader_passes_a_held_writer<TypeParam>(true));
+}
+
+TYPED_TEST(Publish, WithoutItTheReaderWaitsForTheTailOfTheStream) {
+  EXPECT_FALSE(reader_passes_a_held_writer<TypeParam>(false));
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/gate.hpp"
 #include "memory/runtimes.hpp"
+#include "memory/watched_host.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/tensor/copy.hpp>
@@ -11,7 +12,6 @@
 
 #include <memory>
 #include <optional>
-#include <thread>
 
 namespace msstream::testing {
 namespace {
@@ -93,40 +93,20 @@ TEST(LifetimeOnHost, all_memory_goes_back_to_the_runtime) {
   EXPECT_EQ(runtime->memory_info().free_bytes, 1U << 30U);
 }
 
-/// Tells when device memory goes back to the machine.
-class HostThatTellsFrees : public Host {
- public:
-  struct Options {
-    std::optional<Journal> journal;
-  };
-  static constexpr std::string_view name = "host that tells frees";
-  explicit HostThatTellsFrees(Options options) : journal_(*options.journal) {}
-
-  void free_device(void* memory, std::size_t bytes) noexcept {
-    journal_.add("free");
-    Host::free_device(memory, bytes);
-  }
-
- private:
-  Journal journal_;
-};
-
 TEST(LifetimeOnHost, a_device_that_goes_waits_for_the_last_uses_of_its_memory) {
   Journal journal;
   Gate gate;
-  using Telling = HostThatTellsFrees;
-  std::optional<Device<Telling>> device(std::in_place,
-                                        DeviceOptions<Telling>{.runtime = {journal}});
-  StreamPool<Telling> pool(*device, {.groups = 1});
+  std::optional<Device<WatchedHost>> device(
+      std::in_place, DeviceOptions<WatchedHost>{.runtime = {&gate, &journal}});
+  StreamPool<WatchedHost> pool(*device, {.groups = 1});
+  // group 0 = [gate, write]
   gate.hold(pool[0].compute());
   {
     StreamScope const scope(pool[0]);
-    Tensor<float, Telling> const tensor(*device, {16});
+    Tensor<float, WatchedHost> const tensor(*device, {16});
     issue("write", writes(tensor), journal.entry(*device, "write"));
   }
-  std::thread destroyer([&] { device.reset(); });
-  gate.open();
-  destroyer.join();
+  device.reset();
   EXPECT_THAT(journal.entries(), ElementsAre("write", "free"));
 }
 

@@ -35,8 +35,9 @@ struct Block {
   order::StreamIndex home = 0;  ///< whose free list it goes back to
   bool immutable = false;       ///< only read, and therefore not tracked
   std::atomic<std::uint32_t> references{0};
-  BlockPool<R>* pool = nullptr;
-  std::shared_ptr<DeviceState<R>> device;  ///< set while in use: memory keeps its device alive
+  BlockPool<R>* pool = nullptr;                ///< null for memory that someone else owns:
+  void (*release)(Block*) noexcept = nullptr;  ///< gives that back to its owner
+  std::shared_ptr<DeviceState<R>> device;      ///< set while in use: memory keeps its device alive
 };
 
 /// Shared ownership of a block; the last one gives it back. Never null but when moved from.
@@ -52,7 +53,7 @@ class BlockRef {
   }
   ~BlockRef() {
     if (block_ != nullptr && block_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      block_->pool->give_back(block_);
+      give_back();
     }
   }
 
@@ -61,6 +62,13 @@ class BlockRef {
   friend bool operator==(BlockRef const&, BlockRef const&) = default;
 
  private:
+  void give_back() const noexcept {
+    if (block_->pool != nullptr) {
+      block_->pool->give_back(block_);
+    } else {
+      block_->release(block_);
+    }
+  }
   void add_reference() const noexcept {
     if (block_ != nullptr) {
       block_->references.fetch_add(1, std::memory_order_relaxed);

@@ -71,6 +71,7 @@ class Cuda {
     return {stream, libraries};
   }
   void make_current() const;
+  [[nodiscard]] int ordinal() const noexcept { return ordinal_; }
 
  private:
   int ordinal_;

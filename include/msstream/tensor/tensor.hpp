@@ -34,6 +34,10 @@ class Tensor {
         data_(reinterpret_cast<T*>(block_->data)),
         shape_(shape) {}
 
+  /// A tensor over a block of at least the shape's bytes.
+  Tensor(memory::BlockRef<R> block, Shape const& shape)
+      : block_(std::move(block)), data_(reinterpret_cast<T*>(block_->data)), shape_(shape) {}
+
   /// Device address of the first element; for use in operations that declare the tensor.
   [[nodiscard]] T* data() const noexcept { return data_; }
   [[nodiscard]] Shape const& shape() const noexcept { return shape_; }

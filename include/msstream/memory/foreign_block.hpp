@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/memory/synchronize_uses.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+namespace msstream::memory {
+
+/// A block over memory that `owner` keeps; destroying the owner gives the memory back.
+template <Runtime R, class Owner>
+struct ForeignBlock : Block<R> {
+  explicit ForeignBlock(Owner keeper) : owner(std::move(keeper)) {}
+
+  Owner owner;
+};
+
+/// Takes memory of the device that someone else allocated. Its uses are tracked like any other's;
+/// the last reference to go blocks the host until they are complete and then destroys the owner,
+/// which knows nothing of streams.
+template <Runtime R, class Owner>
+[[nodiscard]] BlockRef<R> adopt(std::shared_ptr<DeviceState<R>> device,
+                                void* data,
+                                std::size_t bytes,
+                                Owner owner) {
+  using Foreign = ForeignBlock<R, Owner>;
+  auto* const block = new Foreign(std::move(owner));
+  block->data = static_cast<std::byte*>(data);
+  block->bytes = bytes;
+  block->device = std::move(device);
+  block->release = [](Block<R>* released) noexcept {
+    std::unique_ptr<Foreign> const foreign(static_cast<Foreign*>(released));
+    try {
+      synchronize_uses(*foreign, AccessMode::write);
+      if (foreign->immutable) {  // its reads were not noted
+        auto& tracker = *foreign->device->context->tracker;
+        for (auto const& newest : tracker.newest_positions()) {
+          tracker.synchronize(newest);
+        }
+      }
+    } catch (...) {  // NOLINT(bugprone-empty-catch): failed work is over
+    }
+  };
+  return BlockRef<R>(block);
+}
+
+}  // namespace msstream::memory

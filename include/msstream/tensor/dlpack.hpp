@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Tensors to and from other libraries without a copy, through DLPack's DLManagedTensor. Optional:
+/// empty where <dlpack/dlpack.h> is not installed, and not part of <msstream/msstream.hpp>.
+
+#if __has_include(<dlpack/dlpack.h>)
+
+#include <msstream/memory/foreign_block.hpp>
+#include <msstream/tensor/tensor.hpp>
+#include <msstream/tensor/tensor_holder.hpp>
+
+#include <dlpack/dlpack.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace msstream {
+
+namespace detail {
+
+template <Element T>
+[[nodiscard]] constexpr DLDataType dlpack_dtype() noexcept {
+  constexpr std::uint8_t bits = 8 * sizeof(T);
+  switch (dtype_of<T>) {
+    case DType::float32:
+    case DType::float16:
+      return {kDLFloat, bits, 1};
+    case DType::bfloat16:
+      return {kDLBfloat, bits, 1};
+    case DType::int32:
+    case DType::int64:
+      return {kDLInt, bits, 1};
+    case DType::uint8:
+      break;
+  }
+  return {kDLUInt, bits, 1};
+}
+
+template <Runtime R>
+[[nodiscard]] DLDevice dlpack_device(R const& runtime) noexcept {
+  if constexpr (requires { runtime.ordinal(); }) {
+    return {kDLCUDA, runtime.ordinal()};
+  } else {
+    return {kDLCPU, 0};
+  }
+}
+
+/// What a DLManagedTensor of ours owns.
+template <Element T, Runtime R>
+struct ExportedTensor {
+  explicit ExportedTensor(Tensor<T, R> const& exported)
+      : tensor(exported),
+        managed{
+            {tensor.data(),
+             dlpack_device(*tensor.device()->context->runtime),
+             static_cast<int>(tensor.shape().rank()),
+             dlpack_dtype<T>(),
+             extents.data(),
+             strides.data(),
+             0},
+            this,
+            [](DLManagedTensor* self) { delete static_cast<ExportedTensor*>(self->manager_ctx); }} {
+    std::int64_t stride = 1;
+    for (std::size_t i = tensor.shape().rank(); i-- > 0;) {
+      extents[i] = tensor.shape()[i];
+      strides[i] = stride;
+      stride *= extents[i];
+    }
+  }
+
+  Tensor<T, R> tensor;
+  std::array<std::int64_t, Shape::kMaxRank> extents{};
+  std::array<std::int64_t, Shape::kMaxRank> strides{};
+  DLManagedTensor managed;
+  std::optional<TensorHolder<R>> holder;
+};
+
+struct CallDeleter {
+  void operator()(DLManagedTensor* managed) const noexcept {
+    if (managed->deleter != nullptr) {
+      managed->deleter(managed);
+    }
+  }
+};
+using OwnedManagedTensor = std::unique_ptr<DLManagedTensor, CallDeleter>;
+
+[[nodiscard]] inline Shape shape_of(DLTensor const& foreign) {
+  require(foreign.ndim >= 0 && foreign.ndim <= static_cast<int>(Shape::kMaxRank),
+          "from_dlpack: a tensor of ",
+          foreign.ndim,
+          " dimensions; expected at most ",
+          Shape::kMaxRank);
+  switch (foreign.ndim) {
+    case 0:
+      return {};
+    case 1:
+      return {foreign.shape[0]};
+    case 2:
+      return {foreign.shape[0], foreign.shape[1]};
+    case 3:
+      return {foreign.shape[0], foreign.shape[1], foreign.shape[2]};
+    default:
+      return {foreign.shape[0], foreign.shape[1], foreign.shape[2], foreign.shape[3]};
+  }
+}
+
+inline void require_row_major(DLTensor const& foreign, Shape const& shape) {
+  if (foreign.strides == nullptr || shape.count() == 0) {
+    return;
+  }
+  std::int64_t expected = 1;
+  for (std::size_t i = shape.rank(); i-- > 0;) {
+    require(shape[i] == 1 || foreign.strides[i] == expected,
+            "from_dlpack: stride ",
+            foreign.strides[i],
+            " in dimension ",
+            i,
+            " of a tensor of shape ",
+            shape,
+            "; expected ",
+            expected,
+            ", for row-major elements without gaps");
+    expected *= shape[i];
+  }
+}
+
+}  // namespace detail
+
+/// The tensor for another library, sharing its elements. Blocks the host until the tensor's uses so
+/// far are complete. The memory stays until the consumer calls the deleter; by then the consumer's
+/// own work must be complete, and as long as it writes, nothing may be issued on the tensor.
+template <Element T, Runtime R>
+[[nodiscard]] DLManagedTensor* to_dlpack(Tensor<T, R> const& tensor) {
+  auto exported = std::make_unique<detail::ExportedTensor<T, R>>(tensor);
+  synchronize_uses(*tensor.block(), AccessMode::write);
+  return &exported.release()->managed;
+}
+
+/// The tensor for a consumer that works on `consumer`: the stream's next work waits for the
+/// tensor's uses so far, and what is issued on the tensor after the deleter ran waits for the
+/// stream. The host does not block. The stream must outlive the managed tensor.
+template <Element T, Runtime R>
+[[nodiscard]] DLManagedTensor* to_dlpack(Tensor<T, R> const& tensor, Stream<R>& consumer) {
+  auto exported = std::make_unique<detail::ExportedTensor<T, R>>(tensor);
+  exported->holder.emplace(consumer);
+  exported->holder->hold(tensor);
+  return &exported.release()->managed;
+}
+
+/// A tensor over another library's memory, which the producer's work on it must have left. Owns
+/// `managed` from the call on, also when it throws: the deleter is called when the last handle
+/// goes, which blocks the host until the tensor's uses are complete. Throws std::invalid_argument
+/// when the dtype is not T, the memory not the device's, or the elements not aligned and row-major.
+template <Element T, Runtime R>
+[[nodiscard]] Tensor<T, R> from_dlpack(Device<R> const& device, DLManagedTensor* managed) {
+  detail::OwnedManagedTensor owner(managed);
+  DLTensor const& foreign = managed->dl_tensor;
+  constexpr DLDataType dtype = detail::dlpack_dtype<T>();
+  require(foreign.dtype.code == dtype.code && foreign.dtype.bits == dtype.bits &&
+              foreign.dtype.lanes == dtype.lanes,
+          "from_dlpack: elements of type code ",
+          static_cast<int>(foreign.dtype.code),
+          ", ",
+          static_cast<int>(foreign.dtype.bits),
+          " bits, ",
+          foreign.dtype.lanes,
+          " lanes; expected ",
+          name_of(dtype_of<T>),
+          " (code ",
+          static_cast<int>(dtype.code),
+          ", ",
+          static_cast<int>(dtype.bits),
+          " bits, 1 lane)");
+  auto const expected = detail::dlpack_device(*device.context()->runtime);
+  require(foreign.device.device_type == expected.device_type &&
+              foreign.device.device_id == expected.device_id,
+          "from_dlpack: memory of device type ",
+          static_cast<int>(foreign.device.device_type),
+          ", number ",
+          foreign.device.device_id,
+          "; expected type ",
+          static_cast<int>(expected.device_type),
+          ", number ",
+          expected.device_id);
+  auto const shape = detail::shape_of(foreign);
+  detail::require_row_major(foreign, shape);
+  auto* const data = static_cast<std::byte*>(foreign.data) + foreign.byte_offset;
+  auto const address = reinterpret_cast<std::uintptr_t>(data);
+  require(address % alignof(T) == 0,
+          "from_dlpack: address ",
+          address,
+          " (byte offset ",
+          foreign.byte_offset,
+          " included); expected a multiple of ",
+          alignof(T));
+  require(foreign.data != nullptr || shape.count() == 0,
+          "from_dlpack: no memory for a tensor of shape ",
+          shape);
+  auto const bytes = static_cast<std::size_t>(shape.count()) * sizeof(T);
+  return {memory::adopt(device.state(), data, bytes, std::move(owner)), shape};
+}
+
+/// The same for memory that the producer may still write on `producer`: the tensor's first use
+/// waits for what is on that stream by now.
+template <Element T, Runtime R>
+[[nodiscard]] Tensor<T, R> from_dlpack(Device<R> const& device,
+                                       DLManagedTensor* managed,
+                                       Stream<R>& producer) {
+  auto tensor = from_dlpack<T>(device, managed);
+  auto& record = tensor.block()->record;
+  auto const position = producer.mark();
+  std::lock_guard const guard(record.lock);
+  record.log.note_unordered_write(position);
+  return tensor;
+}
+
+}  // namespace msstream
+
+#endif

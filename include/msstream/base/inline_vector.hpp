@@ -16,15 +16,11 @@ template <class T, std::size_t Inline>
 class InlineVector {
  public:
   void push_back(T const& value) {
-    if (size_ < Inline) {
-      inline_[size_] = value;
+    if (size_ < Inline) [[likely]] {
+      inline_[size_++] = value;
     } else {
-      if (size_ == Inline) {
-        spilled_.assign(inline_.begin(), inline_.end());
-      }
-      spilled_.push_back(value);
+      spill(value);
     }
-    ++size_;
   }
   void clear() noexcept { resize_down(0); }
   /// Keeps the first `count` elements.
@@ -55,6 +51,14 @@ class InlineVector {
   [[nodiscard]] std::span<T const> view() const noexcept { return {begin(), size_}; }
 
  private:
+  [[gnu::noinline]] void spill(T const& value) {
+    if (size_ == Inline) {
+      spilled_.assign(inline_.begin(), inline_.end());
+    }
+    spilled_.push_back(value);
+    ++size_;
+  }
+
   std::size_t size_ = 0;
   std::array<T, Inline> inline_;
   std::vector<T> spilled_;

@@ -32,9 +32,15 @@ class AccessSet {
   void add(AccessRecord& record, AccessMode mode) { accesses_.push_back({&record, mode}); }
 
   void normalise() {
-    std::sort(accesses_.begin(), accesses_.end(), [](Access const& a, Access const& b) {
-      return a.record != b.record ? a.record < b.record : a.mode > b.mode;
-    });
+    // Insertion sort: a few accesses, most often in order already.
+    for (auto* next = accesses_.begin(); next != accesses_.end(); ++next) {
+      Access const access = *next;
+      auto* place = next;
+      for (; place != accesses_.begin() && comes_before(access, place[-1]); --place) {
+        *place = place[-1];
+      }
+      *place = access;
+    }
     auto* const last =
         std::unique(accesses_.begin(), accesses_.end(), [](Access const& a, Access const& b) {
           return a.record == b.record;
@@ -46,6 +52,10 @@ class AccessSet {
   [[nodiscard]] Access const* end() const noexcept { return accesses_.end(); }
 
  private:
+  static bool comes_before(Access const& a, Access const& b) noexcept {
+    return a.record != b.record ? a.record < b.record : a.mode > b.mode;
+  }
+
   InlineVector<Access, 8> accesses_;
 };
 

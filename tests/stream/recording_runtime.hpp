@@ -47,6 +47,9 @@ class RecordingRuntime {
   /// Called before each wait is issued.
   std::function<void(native_stream, Event const&)> before_wait = [](auto, auto const&) {};
 
+  /// Called before each event is recorded.
+  std::function<void()> before_record = [] {};
+
   [[nodiscard]] Oracle const& oracle() const noexcept { return oracle_; }
   [[nodiscard]] std::vector<Step> const& steps() const noexcept { return steps_; }
   /// The most events that one stream was asked to record.
@@ -70,6 +73,7 @@ class RecordingRuntime {
   void destroy_event(native_event event) noexcept { delete event; }
 
   void record(native_event event, native_stream stream) {
+    before_record();
     *event = {stream, oracle_.tail(stream)};
     ++records_[stream];
   }

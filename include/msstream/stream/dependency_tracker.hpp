@@ -60,15 +60,17 @@ class DependencyTracker {
   }
 
   /// Ends the tracking of a stream whose native handle is about to be destroyed; work may be in
-  /// flight.
+  /// flight. Does not block, unless the runtime can no longer record an event for that work.
   void detach(Slot& slot) {
     std::uint64_t const tail = slot.reserved.load();
     await_launched(slot, tail);
+    try {
+      (void)event_at({slot.index, tail});
+    } catch (...) {
+      finish(slot, tail);
+    }
     {
       std::lock_guard const guard(slot.lock);
-      if (slot.completed.load() < tail) {
-        event_from(slot, tail);
-      }
       slot.native = {};
     }
     std::lock_guard const guard(slots_mutex_);
@@ -112,13 +114,20 @@ class DependencyTracker {
         slot.launched.notify_all();
       }
     } const launched{slot, number};
-    order_after(slot, needed);
+    try {
+      order_after(slot, needed);
+    } catch (...) {
+      settle(needed);
+      throw;
+    }
     std::forward<Work>(work)();
   }
 
-  /// Gives up a reserved number whose operation will never be launched.
-  void abandon(Slot& slot, std::uint64_t number) noexcept {
+  /// Gives up a reserved number whose operation will never be launched; blocks the host until what
+  /// it needed is complete.
+  void abandon(Slot& slot, std::uint64_t number, order::PositionSet const& needed) noexcept {
     await_launched(slot, number - 1);
+    settle(needed);
     slot.launched.store(number, std::memory_order_release);
     slot.launched.notify_all();
   }
@@ -293,10 +302,39 @@ class DependencyTracker {
     }
   }
 
+  /// The accesses of an operation that could not wait for `needed` are noted already, in place of
+  /// those before: whoever waits for that operation believes to be after `needed`, so make it true.
+  void settle(order::PositionSet const& needed) noexcept {
+    for (auto const& position : needed) {
+      try {
+        synchronize(position);
+      } catch (...) {  // NOLINT(bugprone-empty-catch): failed work is over too
+      }
+    }
+  }
+
+  /// Waits for the stream's work by the host; on a failed device there is nothing to wait for.
+  static void finish(Slot& slot, std::uint64_t tail) noexcept {
+    try {
+      slot.events->runtime().synchronize_stream(slot.native);
+    } catch (...) {  // NOLINT(bugprone-empty-catch): failed work is over too
+    }
+    raise_completed(slot, tail);
+  }
+
+  /// A stream that failed is never known to be complete, so its slot is not taken again.
+  [[nodiscard]] bool is_vacant(Slot const& slot) {
+    try {
+      return is_complete({slot.index, slot.reserved.load()});
+    } catch (...) {
+      return false;
+    }
+  }
+
   Slot& vacant_slot() {
     for (auto found = vacated_.begin(); found != vacated_.end(); ++found) {
       Slot& slot = **found;
-      if (is_complete({slot.index, slot.reserved.load()})) {
+      if (is_vacant(slot)) {
         std::lock_guard const guard(slot.lock);
         slot.recent.clear();
         slot.clock.clear();

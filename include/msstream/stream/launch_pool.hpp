@@ -34,9 +34,13 @@ class LaunchFailure {
   /// Throws it and forgets it; costs a load when there is none.
   void rethrow() {
     if (present_.load(std::memory_order_acquire)) [[unlikely]] {
-      std::lock_guard const guard(mutex_);
+      std::unique_lock lock(mutex_);
       present_.store(false, std::memory_order_relaxed);
-      std::rethrow_exception(std::exchange(failure_, nullptr));
+      auto const failure = std::exchange(failure_, nullptr);
+      lock.unlock();
+      if (failure != nullptr) {  // else another caller was faster
+        std::rethrow_exception(failure);
+      }
     }
   }
 

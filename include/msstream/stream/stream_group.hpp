@@ -85,14 +85,14 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
   /// Orders and launches one operation: reserves its number, then waits for its hazards and calls
   /// `work(stream_ref)`, on this thread or on a launch thread. Rethrows what an earlier operation
   /// threw on a launch thread. `name` must outlive the launch. Returns the operation's position.
+  /// Throws std::logic_error when called from inside the work of another operation.
   template <class Work>
   order::Position submit(char const* name, StreamKind kind, AccessSet& accesses, Work&& work) {
     failure_->rethrow();
     Stream<R>& target = stream(kind);
     auto& slot = target.slot();
-    if (launching_ == &slot) {
-      throw std::logic_error(
-          text("operation '", name, "' issued from inside an operation on the same stream"));
+    if (launching_) {
+      throw std::logic_error(text("operation '", name, "' issued from inside another operation"));
     }
     bool const owns_libraries = &target == &compute_;
     auto const ref = context_->runtime->ref(target.native(),
@@ -145,10 +145,9 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
            typename R::stream_ref ref,
            Work& work) {
     struct Launching {
-      StreamSlot<R>* outer;
-      explicit Launching(StreamSlot<R>* slot) : outer(std::exchange(launching_, slot)) {}
-      ~Launching() { launching_ = outer; }
-    } const launching(&target.slot());
+      Launching() { launching_ = true; }
+      ~Launching() { launching_ = false; }
+    } const launching;
     context_->runtime->make_current();
     trace::Range const range(name, category());
     if (context_->spans.recording()) [[unlikely]] {
@@ -169,12 +168,14 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     try {
       launcher_->push({&slot, number, needed, Closure(std::forward<Work>(work)), failure_});
     } catch (...) {
-      context_->tracker->abandon(slot, number);
+      context_->tracker->abandon(slot, number, needed);
       throw;
     }
   }
 
-  static inline thread_local StreamSlot<R>* launching_ = nullptr;
+  /// Whether the calling thread is inside an operation's work. It may not issue another one: that
+  /// one could need the operation that is not launched before its work returns.
+  static inline thread_local bool launching_ = false;
 
   std::shared_ptr<StreamContext<R>> context_;
   int index_;

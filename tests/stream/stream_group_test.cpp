@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stream/stream_fixture.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+/// How a group's operations are launched.
+template <class R>
+class GroupContract : public StreamTest<R> {
+ protected:
+  using Group = StreamGroup<R>;
+
+  std::shared_ptr<Group> make_group(int index, StreamGroupOptions const& options = {}) {
+    return std::make_shared<Group>(this->context, index, options);
+  }
+  std::shared_ptr<Group> make_launched_group(int index) {
+    auto launcher = std::make_shared<LaunchPool<R>>(this->context->tracker, 1);
+    return std::make_shared<Group>(this->context, index, StreamGroupOptions{}, std::move(launcher));
+  }
+};
+TYPED_TEST_SUITE(GroupContract, Runtimes);
+
+TYPED_TEST(GroupContract, HasThreeStreamsOrOne) {
+  auto const split = this->make_group(0);
+  EXPECT_FALSE(split->merged());
+  EXPECT_NE(&split->compute(), &split->h2d());
+  EXPECT_NE(&split->compute(), &split->d2h());
+  EXPECT_NE(&split->h2d(), &split->d2h());
+  auto const merged = this->make_group(1, {.merge_streams = true});
+  EXPECT_TRUE(merged->merged());
+  EXPECT_EQ(&merged->compute(), &merged->h2d());
+  EXPECT_EQ(&merged->compute(), &merged->d2h());
+  EXPECT_EQ(merged->name(), "group 1");
+  for (auto const priority : {StreamPriority::low, StreamPriority::high}) {
+    this->make_group(2, {.priority = priority})->synchronize();
+  }
+}
+
+TYPED_TEST(GroupContract, ReadsAfterWritesAcrossGroups) {
+  auto const x = this->make_cell();
+  auto const producer = this->make_group(0);
+  auto const consumer = this->make_group(1);
+  Gate gate;
+  // producer = [gate, write 1], consumer = [wait, read]
+  gate.block(this->runtime(), producer->compute().native());
+  this->write(*producer, *x, 1);
+  auto const position = this->read(*consumer, *x);
+  EXPECT_FALSE(this->context->tracker->is_complete(position));
+  gate.open();
+  consumer->synchronize();
+  EXPECT_EQ(x->cell.seen(), 1);
+  EXPECT_EQ(this->counts().issued, 1U);
+}
+
+TYPED_TEST(GroupContract, WritesAfterReadsAndAfterWritesAcrossGroups) {
+  auto const x = this->make_cell();
+  auto const first = this->make_group(0);
+  auto const second = this->make_group(1);
+  Gate gate;
+  // first = [gate, write 1, read], second = [wait, write 2, write 3]
+  gate.block(this->runtime(), first->compute().native());
+  this->write(*first, *x, 1);
+  this->read(*first, *x);
+  this->write(*second, *x, 2);
+  this->write(*second, *x, 3);
+  gate.open();
+  first->synchronize();
+  EXPECT_EQ(x->cell.seen(), 1) << "the read came before the writes of the other group";
+  this->read(*first, *x);
+  first->synchronize();
+  EXPECT_EQ(x->cell.seen(), 3);
+}
+
+TYPED_TEST(GroupContract, ReadsDoNotWaitForReads) {
+  auto const x = this->make_cell();
+  auto const first = this->make_group(0);
+  auto const second = this->make_group(1);
+  Gate gate;
+  gate.block(this->runtime(), first->compute().native());
+  this->read(*first, *x);
+  this->read(*second, *x);
+  second->compute().synchronize();
+  EXPECT_EQ(this->counts().needed, 0U);
+}
+
+TYPED_TEST(GroupContract, OrdersTheStreamsOfOneGroup) {
+  auto const x = this->make_cell();
+  auto const group = this->make_group(0);
+  Gate gate;
+  gate.block(this->runtime(), group->h2d().native());
+  this->write(*group, *x, 1, StreamKind::h2d);
+  this->write(*group, *x, 2, StreamKind::compute);
+  this->read(*group, *x, StreamKind::d2h);
+  EXPECT_EQ(this->counts().issued, 2U);
+  gate.open();
+  group->synchronize();
+  EXPECT_EQ(x->cell.seen(), 2);
+}
+
+TYPED_TEST(GroupContract, AMergedGroupNeedsNoWaits) {
+  auto const x = this->make_cell();
+  auto const group = this->make_group(0, {.merge_streams = true});
+  this->write(*group, *x, 1, StreamKind::h2d);
+  this->write(*group, *x, 2, StreamKind::compute);
+  this->read(*group, *x, StreamKind::d2h);
+  EXPECT_EQ(this->counts().needed, 0U);
+  group->synchronize();
+  EXPECT_EQ(x->cell.seen(), 2);
+}
+
+TYPED_TEST(GroupContract, AnExceptionInWorkComesOutAndLeavesAllUsable) {
+  auto const x = this->make_cell();
+  auto const group = this->make_group(0);
+  auto const other = this->make_group(1);
+  AccessSet accesses;
+  accesses.add(x->record, AccessMode::write);
+  EXPECT_THROW(
+      group->submit(
+          "fails", StreamKind::compute, accesses, [](auto) { throw std::range_error("in work"); }),
+      std::range_error);
+  auto& slot = group->compute().slot();
+  EXPECT_EQ(slot.launched.load(), slot.reserved.load()) << "or those who follow wait for ever";
+  this->write(*other, *x, 4);
+  this->read(*group, *x);
+  group->synchronize();
+  EXPECT_EQ(x->cell.seen(), 4);
+}
+
+TYPED_TEST(GroupContract, AnExceptionOnALaunchThreadComesBackToTheCallerOnce) {
+  auto const x = this->make_cell();
+  auto const group = this->make_launched_group(0);
+  this->run(*group, [](auto) { throw std::range_error("on the launch thread"); });
+  EXPECT_THROW(group->synchronize(), std::range_error);
+  EXPECT_NO_THROW(group->synchronize());
+  this->write(*group, *x, 6);
+  this->read(*group, *x);
+  group->synchronize();
+  EXPECT_EQ(x->cell.seen(), 6);
+}
+
+TYPED_TEST(GroupContract, OneLaunchFailureIsThrownToOneOfManyThreads) {
+  constexpr int kThreads = 8;
+  for (int round = 0; round < 300; ++round) {
+    LaunchFailure failure;
+    failure.keep(std::make_exception_ptr(std::range_error("once")));
+    std::atomic<int> caught{0};
+    std::atomic<int> ready{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&] {
+        ready.fetch_add(1);
+        while (ready.load() < kThreads) {
+          std::this_thread::yield();
+        }
+        try {
+          failure.rethrow();
+        } catch (std::range_error const&) {
+          caught.fetch_add(1);
+        }
+      });
+    }
+    for (auto& thread : threads) {
+      thread.join();
+    }
+    ASSERT_EQ(caught.load(), 1);
+  }
+}
+
+TYPED_TEST(GroupContract, WorkThatIssuesWorkIsRefused) {
+  auto const group = this->make_group(0);
+  auto const other = this->make_group(1);
+  auto const launched = this->make_launched_group(2);
+  for (auto const& target : {group, other}) {
+    EXPECT_THROW(this->run(*group, [&](auto) { this->run(*target, [](auto) {}); }),
+                 std::logic_error);
+  }
+  this->run(*launched, [&](auto) { this->run(*launched, [](auto) {}); });
+  EXPECT_THROW(launched->synchronize(), std::logic_error);
+  this->run(*group, [](auto) {});
+  group->synchronize();
+}
+
+TYPED_TEST(GroupContract, DestroyingAGroupLaunchesWhatItWasGiven) {
+  auto const x = this->make_cell();
+  auto const reader = this->make_group(1);
+  {
+    auto const group = this->make_launched_group(0);
+    for (std::uint8_t value = 1; value <= 50; ++value) {
+      this->write(*group, *x, value);
+    }
+  }
+  this->read(*reader, *x);
+  reader->synchronize();
+  EXPECT_EQ(x->cell.seen(), 50);
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stream/stream_fixture.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+template <class R>
+class StreamContract : public StreamTest<R> {};
+TYPED_TEST_SUITE(StreamContract, Runtimes);
+
+TYPED_TEST(StreamContract, AnOldEventDoesNotCoverLaterWork) {
+  Stream<TypeParam> a(this->context);
+  Stream<TypeParam> b(this->context);
+  Gate gate;
+  // a = [e, gate], b = [wait e]
+  auto const e = a.record();
+  gate.block(this->runtime(), a.native());
+  b.wait(e);
+  b.synchronize();
+  EXPECT_TRUE(e.query());
+  EXPECT_FALSE(a.record().query());
+}
+
+TYPED_TEST(StreamContract, AnEventCoversWorkPutOnTheNativeStream) {
+  Stream<TypeParam> a(this->context);
+  Stream<TypeParam> b(this->context);
+  Cell<TypeParam> cell(this->context->runtime);
+  Gate gate;
+  gate.block(this->runtime(), a.native());
+  cell.write(1, a.native());
+  b.wait(a.record());
+  cell.read(b.native());
+  auto const done = b.record();
+  EXPECT_FALSE(done.query());
+  gate.open();
+  done.synchronize();
+  EXPECT_EQ(cell.seen(), 1);
+}
+
+TYPED_TEST(StreamContract, AStreamDoesNotWaitForItself) {
+  Stream<TypeParam> a(this->context);
+  a.wait(a.record());
+  EXPECT_EQ(this->counts().needed, 0U);
+  a.synchronize();
+}
+
+TYPED_TEST(StreamContract, ARecycledEventCarriesNoStaleOrder) {
+  Stream<TypeParam> a(this->context);
+  Stream<TypeParam> b(this->context);
+  Cell<TypeParam> cell(this->context->runtime);
+  for (int i = 0; i < 100; ++i) {  // every one of a's recent events has been recorded again
+    b.wait(a.record());
+  }
+  Gate gate;
+  // a = [… gate, write 1, e], b = [… wait e, read]
+  gate.block(this->runtime(), a.native());
+  cell.write(1, a.native());
+  b.wait(a.record());
+  cell.read(b.native());
+  auto const done = b.record();
+  EXPECT_FALSE(done.query());
+  gate.open();
+  done.synchronize();
+  EXPECT_EQ(cell.seen(), 1);
+}
+
+TYPED_TEST(StreamContract, AnEventThatAUserHoldsKeepsItsMeaning) {
+  Stream<TypeParam> a(this->context);
+  Stream<TypeParam> b(this->context);
+  Gate gate;
+  auto const old = a.record();
+  auto const position = old.position();
+  auto const native = old.native();
+  gate.block(this->runtime(), a.native());
+  for (int i = 0; i < 40; ++i) {
+    EXPECT_NE(a.record().native(), native) << "recorded again while it was held";
+  }
+  EXPECT_EQ(old.position(), position);
+  old.synchronize();
+  b.wait(old);
+  b.synchronize();
+}
+
+TYPED_TEST(StreamContract, AChainOfWaitsSparesTheLastOne) {
+  constexpr std::size_t kStreams = 10;
+  std::vector<std::unique_ptr<Stream<TypeParam>>> chain;
+  std::vector<Event<TypeParam>> events;
+  Gate gate;  // nothing completes, so only the clocks can spare a wait
+  for (std::size_t i = 0; i < kStreams; ++i) {
+    chain.push_back(std::make_unique<Stream<TypeParam>>(this->context));
+    if (i == 0) {
+      gate.block(this->runtime(), chain[0]->native());
+    } else {
+      chain[i]->wait(events.back());
+    }
+    events.push_back(chain[i]->record());
+  }
+  EXPECT_EQ(this->counts().issued, kStreams - 1);
+  for (auto const& event : events) {
+    chain.back()->wait(event);
+  }
+  EXPECT_EQ(this->counts().issued, kStreams - 1) << "the last stream is after all of them";
+  EXPECT_EQ(this->counts().elided, kStreams - 1) << "its own event needs no wait";
+  chain.front()->wait(events.back());
+  EXPECT_EQ(this->counts().issued, kStreams) << "order goes one way";
+}
+
+TYPED_TEST(StreamContract, AWaitForWhatTheHostHasSeenIsSpared) {
+  Stream<TypeParam> a(this->context);
+  Stream<TypeParam> b(this->context);
+  auto const e = a.record();
+  e.synchronize();
+  b.wait(e);
+  EXPECT_EQ(this->counts().issued, 0U);
+  EXPECT_EQ(this->counts().elided, 1U);
+}
+
+TYPED_TEST(StreamContract, WithoutReductionEveryWaitIsIssued) {
+  auto const mine = this->make_context({.reduce_waits = false, .explain = {}});
+  Stream<TypeParam> a(mine);
+  Stream<TypeParam> b(mine);
+  Gate gate;
+  gate.block(*mine->runtime, a.native());
+  auto const e = a.record();
+  b.wait(e);
+  b.wait(e);
+  EXPECT_EQ(mine->tracker->wait_counts().issued, 2U);
+  EXPECT_EQ(mine->tracker->wait_counts().elided, 0U);
+}
+
+TYPED_TEST(StreamContract, ExplainsWhichWaitCovers) {
+  std::vector<std::string> sentences;
+  auto const mine = this->make_context(
+      {.reduce_waits = true, .explain = [&](auto const& said) { sentences.push_back(said); }});
+  Stream<TypeParam> a(mine);
+  Stream<TypeParam> b(mine);
+  Stream<TypeParam> c(mine);
+  Gate gate;
+  gate.block(*mine->runtime, a.native());
+  auto const first = a.record();
+  b.wait(first);
+  auto const second = b.record();
+  c.wait(second);
+  EXPECT_TRUE(sentences.empty());
+  c.wait(first);
+  ASSERT_EQ(sentences.size(), 1U);
+  EXPECT_EQ(sentences[0],
+            text("no wait of stream ",
+                 c.slot().index,
+                 " for ",
+                 first.position(),
+                 ": covered by its wait for ",
+                 second.position()));
+  gate.open();
+  second.synchronize();
+  c.wait(second);
+  EXPECT_NE(sentences.back().find("known to be complete"), std::string::npos);
+}
+
+TYPED_TEST(StreamContract, DestroyingAStreamWithWorkInFlightKeepsItsOrder) {
+  std::optional<Stream<TypeParam>> a(std::in_place, this->context);
+  Stream<TypeParam> b(this->context);
+  Cell<TypeParam> cell(this->context->runtime);
+  Gate gate;
+  gate.block(this->runtime(), a->native());
+  cell.write(1, a->native());
+  auto const e = a->record();
+  a.reset();
+  Stream<TypeParam> newcomer(this->context);  // must not take the slot of work that still runs
+  EXPECT_NE(newcomer.slot().index, e.position().stream);
+  b.wait(e);
+  cell.read(b.native());
+  EXPECT_FALSE(e.query());
+  gate.open();
+  b.synchronize();
+  EXPECT_EQ(cell.seen(), 1);
+  EXPECT_TRUE(e.query());
+}
+
+TYPED_TEST(StreamContract, WorkMarkedOnAGoneStreamIsStillWaitedFor) {
+  Stream<TypeParam> b(this->context);
+  Cell<TypeParam> cell(this->context->runtime);
+  Gate gate;
+  order::PositionSet needed;
+  {
+    Stream<TypeParam> a(this->context);
+    gate.block(this->runtime(), a.native());
+    cell.write(1, a.native());
+    needed.add(a.mark());  // no event was asked for before the stream went
+  }
+  this->context->tracker->while_idle(
+      b.slot(), [&] { this->context->tracker->order_after(b.slot(), needed); });
+  cell.read(b.native());
+  gate.open();
+  b.synchronize();
+  EXPECT_EQ(cell.seen(), 1);
+}
+
+TYPED_TEST(StreamContract, SlotsOfGoneStreamsAreTakenAgainAndNumberingGoesOn) {
+  Stream<TypeParam> watcher(this->context);
+  order::StreamIndex most = 0;
+  std::vector<std::uint64_t> newest(16, 0);
+  std::optional<Event<TypeParam>> held;
+  for (int cycle = 0; cycle < 1000; ++cycle) {
+    Stream<TypeParam> passing(this->context);
+    auto const event = passing.record();
+    auto const position = event.position();
+    most = std::max(most, position.stream);
+    ASSERT_LT(position.stream, newest.size());
+    ASSERT_GT(position.number, newest[position.stream]) << "a position came to mean something else";
+    newest[position.stream] = position.number;
+    event.synchronize();
+    if (cycle == 0) {
+      held = event;
+    }
+  }
+  EXPECT_LE(most, 1U) << "each stream was complete before the next was made";
+  EXPECT_TRUE(held->query());
+  watcher.wait(*held);
+  EXPECT_EQ(this->counts().issued, 0U);
+}
+
+TYPED_TEST(StreamContract, ANewStreamDoesNotInheritTheOrderOfItsSlot) {
+  Stream<TypeParam> a(this->context);
+  order::StreamIndex slot = 0;
+  Gate gate;
+  gate.block(this->runtime(), a.native());
+  auto const e = a.record();
+  {
+    Stream<TypeParam> old(this->context);
+    old.synchronize();
+    slot = old.slot().index;
+  }
+  Stream<TypeParam> fresh(this->context);
+  ASSERT_EQ(fresh.slot().index, slot);
+  fresh.wait(e);
+  EXPECT_EQ(this->counts().issued, 1U);
+}
+
+TYPED_TEST(StreamContract, EventsMayBeRecordedAndWaitedForByManyThreads) {
+  constexpr int kThreads = 8;
+  constexpr int kRounds = 300;
+  Stream<TypeParam> shared(this->context);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      Stream<TypeParam> own(this->context);
+      for (int i = 0; i < kRounds; ++i) {
+        own.wait(shared.record());
+        auto const mine = own.record();
+        shared.wait(mine);
+        (void)mine.query();
+        (void)this->context->tracker->outstanding(shared.slot());
+      }
+    });
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+  shared.synchronize();
+  auto const counts = this->counts();
+  EXPECT_EQ(counts.needed, counts.issued + counts.elided);
+  EXPECT_EQ(counts.needed, std::uint64_t{2} * kThreads * kRounds);
+}
+
+TYPED_TEST(StreamContract, OutstandingWorkIsCountedUntilItIsSeenComplete) {
+  Stream<TypeParam> a(this->context);
+  Gate gate;
+  auto& tracker = *this->context->tracker;
+  EXPECT_EQ(tracker.outstanding(a.slot()), 0U);
+  gate.block(this->runtime(), a.native());
+  auto const first = a.record();
+  auto const second = a.record();
+  EXPECT_EQ(tracker.outstanding(a.slot()), 2U);
+  EXPECT_FALSE(tracker.is_complete(first.position()));
+  gate.open();
+  second.synchronize();
+  EXPECT_TRUE(tracker.is_complete(first.position()));
+  EXPECT_EQ(tracker.outstanding(a.slot()), 0U);
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stays true of the order when the runtime fails a call.
+#include "stream/recording_runtime.hpp"
+
+#include <msstream/stream/dependency_tracker.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+namespace msstream::testing {
+namespace {
+
+class TrackerFailure : public ::testing::Test {
+ protected:
+  using Tracker = DependencyTracker<RecordingRuntime>;
+  using Node = RecordingRuntime::Oracle::Node;
+
+  Tracker::Slot& new_slot() {
+    return tracker.attach(runtime->create_stream(StreamPriority::normal), events);
+  }
+  std::uint64_t reserve_write(Tracker::Slot& slot, order::PositionSet& needed) {
+    AccessSet accesses;
+    accesses.add(x, AccessMode::write);
+    return tracker.reserve(slot, accesses, needed);
+  }
+  Node write(Tracker::Slot& slot) {
+    order::PositionSet needed;
+    auto const number = reserve_write(slot, needed);
+    Node node = 0;
+    tracker.launch(slot, number, needed, [&] { node = runtime->work(slot.native); });
+    return node;
+  }
+
+  std::shared_ptr<RecordingRuntime> runtime = std::make_shared<RecordingRuntime>();
+  std::shared_ptr<EventPool<RecordingRuntime>> events =
+      std::make_shared<EventPool<RecordingRuntime>>(runtime);
+  Tracker tracker;
+  AccessRecord x;
+  Tracker::Slot& a = new_slot();
+  Tracker::Slot& b = new_slot();
+  Tracker::Slot& c = new_slot();
+};
+
+TEST_F(TrackerFailure, AWaitThatFailsDoesNotHideWhatItWasFor) {
+  auto const first = write(a);
+  runtime->before_wait = [](auto, auto const&) { throw std::runtime_error("wait"); };
+  EXPECT_THROW(write(b), std::runtime_error);
+  runtime->before_wait = [](auto, auto const&) {};
+  EXPECT_EQ(b.launched.load(), b.reserved.load());
+  EXPECT_TRUE(runtime->oracle().precedes(first, write(c)));
+}
+
+TEST_F(TrackerFailure, ARecordThatFailsDoesNotHideWhatItWasFor) {
+  auto const first = write(a);
+  bool failed = false;
+  runtime->before_record = [&] {
+    if (!std::exchange(failed, true)) {
+      throw std::runtime_error("record");
+    }
+  };
+  EXPECT_THROW(write(b), std::runtime_error);
+  EXPECT_TRUE(runtime->oracle().precedes(first, write(c)));
+}
+
+TEST_F(TrackerFailure, AnAbandonedOperationDoesNotHideWhatItHadToFollow) {
+  auto const first = write(a);
+  order::PositionSet needed;
+  auto const number = reserve_write(b, needed);
+  tracker.abandon(b, number, needed);
+  EXPECT_EQ(b.launched.load(), number);
+  EXPECT_TRUE(runtime->oracle().precedes(first, write(c)));
+}
+
+TEST_F(TrackerFailure, AStreamWhoseTailCannotBeRecordedIsWaitedForAsItGoes) {
+  auto const first = write(a);
+  runtime->before_record = [] { throw std::runtime_error("record"); };
+  EXPECT_NO_THROW(tracker.detach(a)) << "it runs in a destructor";
+  EXPECT_TRUE(runtime->oracle().precedes(first, write(b)));
+}
+
+TEST_F(TrackerFailure, AFailedStreamThatIsGoneDoesNotKeepNewOnesFromBeingMade) {
+  write(a);
+  tracker.detach(a);
+  runtime->found_complete = []() -> bool { throw std::runtime_error("the work failed"); };
+  Tracker::Slot* fresh = nullptr;
+  ASSERT_NO_THROW(fresh = &new_slot());
+  EXPECT_NE(fresh, &a);
+}
+
+TEST_F(TrackerFailure, MoreStreamsThanThereArePlacesAreRefused) {
+  for (order::StreamIndex i = 3; i < Tracker::kMaxStreams; ++i) {
+    new_slot();
+  }
+  EXPECT_THROW(new_slot(), std::length_error);
+  tracker.detach(a);
+  EXPECT_NO_THROW(new_slot());
+}
+
+}  // namespace
+}  // namespace msstream::testing

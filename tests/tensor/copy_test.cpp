@@ -89,6 +89,23 @@ TYPED_TEST(Copy, each_direction_has_its_stream) {
           "copy_h2d on group 1 h2d", "copy_d2d on group 1 compute", "copy_d2h on group 1 d2h"));
 }
 
+TYPED_TEST(Copy, to_device_does_not_wait_for_memory_that_computing_has_just_let_go) {
+  Device<TypeParam> const device;
+  StreamPool pool(device, {.groups = 1});
+  StreamScope const scope(pool[0]);
+  std::vector<float> const elements(100, 1.0F);
+  std::optional<Tensor<float, TypeParam>> old(to_device(device, elements, {100}));
+  pool.synchronize();
+  Gate gate;
+  // compute = [gate, use]   h2d = [copy]
+  gate.hold(pool[0].compute());
+  issue("use", writes(*old), [](auto) {});
+  old.reset();
+  auto const waits = device.wait_counts().needed;
+  auto const next = to_device(device, elements, {100});
+  EXPECT_EQ(device.wait_counts().needed, waits);
+}
+
 TYPED_TEST(Copy, merged_groups_copy_on_their_one_stream_without_waits) {
   Device<TypeParam> const device;
   StreamPool pool(device, {.groups = 1, .merge_streams = true});

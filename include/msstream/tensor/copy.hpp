@@ -90,7 +90,7 @@ template <Element T, Runtime R>
           shape);
   PinnedArray<T, R> staged(device, elements.size());
   std::copy(elements.begin(), elements.end(), staged.data());
-  Tensor<T, R> tensor(device, shape);
+  Tensor<T, R> tensor(device, shape, StreamKind::h2d);
   copy(tensor, staged);
   return tensor;
 }

@@ -26,11 +26,15 @@ class Tensor {
   using value_type = T;
   using runtime_type = R;
 
-  /// A tensor with undefined elements, first used on the current group. Throws OutOfMemory.
-  Tensor(Device<R> const& device, Shape const& shape) : Tensor(device.state(), shape) {}
-  Tensor(std::shared_ptr<DeviceState<R>> const& device, Shape const& shape)
+  /// A tensor with undefined elements, first used on the current group: its memory is chosen so
+  /// that `first_use` of the group's streams need not wait for it. Throws OutOfMemory.
+  Tensor(Device<R> const& device, Shape const& shape, StreamKind first_use = StreamKind::compute)
+      : Tensor(device.state(), shape, first_use) {}
+  Tensor(std::shared_ptr<DeviceState<R>> const& device,
+         Shape const& shape,
+         StreamKind first_use = StreamKind::compute)
       : block_(device->memory.allocate(
-            bytes_for(shape), device->current_group().compute().slot(), device)),
+            bytes_for(shape), device->current_group().stream(first_use).slot(), device)),
         data_(reinterpret_cast<T*>(block_->data)),
         shape_(shape) {}
 

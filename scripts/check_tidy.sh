@@ -14,13 +14,14 @@ all_headers=build/host/all_headers.cpp
 find include -name '*.hpp' | sort | sed 's|^include/\(.*\)|#include <\1>|' >"$all_headers"
 
 tidy=$(command -v clang-tidy-14 || command -v clang-tidy)
-lint=("$tidy" --quiet --extra-arg-before=-include "--extra-arg-before=$root/scripts/source_location_for_tidy.hpp")
+lint=("$tidy" --quiet --extra-arg=-Wno-unknown-warning-option # the database is written for g++
+  --extra-arg-before=-include "--extra-arg-before=$root/scripts/source_location_for_tidy.hpp")
 mapfile -t host_files < <(git ls-files 'src/*.cpp' 'kernels/*_host.cpp' 'examples/*.cpp' | grep -v '_cuda\.cpp$')
 other_files=("$all_headers")
-other_flags=(-std=c++20 -Iinclude -Ikernels)
+other_flags=(-std=c++20 -Iinclude -Ikernels -Iexamples/support/include)
 cuda_include=${CUDA_HOME:-/usr/local/cuda}/include
 if [ -d "$cuda_include" ]; then
-  mapfile -t -O 1 other_files < <(git ls-files 'src/*_cuda.cpp')
+  mapfile -t -O 1 other_files < <(git ls-files 'src/*_cuda.cpp' 'examples/*_cuda.cpp')
   other_flags+=(-DMSSTREAM_CUDA=1 -isystem "$cuda_include")
 else
   other_flags+=(-DMSSTREAM_CUDA=0)

@@ -12,4 +12,4 @@ if [ ! -f "$root/build/$preset/build.ninja" ]; then
   configure "${build_packages[@]}" "${example_packages[@]}" -- -D MSSTREAM_BUILD_TESTS=OFF
 fi
 build train_wdl
-exec "$root/build/$preset/examples/train_wdl" "$@"
+exec "$root/build/$preset/examples/train_wdl/train_wdl" "$@"

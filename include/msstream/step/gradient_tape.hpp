@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,7 +18,6 @@
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -29,8 +30,10 @@ namespace msstream {
 /// gradients are added in the order of playing back, whatever the groups: the same bits for any
 /// number of them.
 ///
-/// Every tensor has a gradient unless excluded with without_gradient(). The tape holds the tensors
-/// that the gradients need until backward() has used them. One tape a thread; not synchronised.
+/// Every tensor has a gradient unless it is frozen or excluded with without_gradient(). Handles of
+/// the same elements share it, whatever their shapes; a part of a recorded result has none. The
+/// tape holds the tensors that the gradients need until backward() has used them, and those with a
+/// gradient or excluded until clear(). One tape a thread; not synchronised.
 template <Runtime R = DefaultRuntime>
 class GradientTape {
  public:
@@ -51,14 +54,14 @@ class GradientTape {
     }
     auto const* const scope = StreamScope<R>::current(*device_.context());
     bool const keeps_group = scope != nullptr && scope->includes_grad();
-    differentiable_.insert(key_of(output));
+    recorded_.insert_or_assign(key_of(output), output.shape());
     nodes_.push_back({NameScope::qualify(name),
                       std::move(output),
                       keeps_group ? scope->group() : nullptr,
                       std::move(backward)});
   }
 
-  /// While the guard lives, nothing is recorded: for evaluation.
+  /// While the guard lives, nothing is recorded or excluded: for evaluation.
   class Pause {
    public:
     explicit Pause(GradientTape& tape) : tape_(tape), outer_(std::exchange(tape.paused_, true)) {}
@@ -71,10 +74,12 @@ class GradientTape {
     bool outer_;
   };
 
-  /// The tensor is data: no gradient is wanted for it, and operations may save the work.
+  /// The tensor is data: it gets no gradient, and operations may save the work. Until clear().
   template <Element T>
   void without_gradient(Tensor<T, R> const& tensor) {
-    excluded_.insert(key_of(tensor));
+    if (!paused_) {
+      excluded_.emplace(key_of(tensor), tensor.block());
+    }
   }
   /// Whether an operation should compute the gradient of this input.
   template <Element T>
@@ -83,12 +88,13 @@ class GradientTape {
   }
 
   /// Plays back from `loss`, a scalar that the tape recorded; its own gradient is 1. The records
-  /// are gone afterwards, the gradients stay until clear(). The host does not block. Throws
-  /// std::logic_error when the tape did not record `loss`.
+  /// are gone afterwards, the gradients stay until clear(): those of several calls add up. The host
+  /// does not block. Throws std::logic_error when the tape did not record `loss`, and what the
+  /// backward functions throw; the tape is then good for clear().
   void backward(Tensor<float, R> const& loss) {
     require(
         loss.count() == 1, "backward from a tensor of shape ", loss.shape(), "; expected a scalar");
-    if (!differentiable_.contains(key_of(loss))) {
+    if (!recorded_.contains(key_of(loss))) {
       throw std::logic_error("backward from a tensor that this tape did not record");
     }
     add_gradient(loss, one());
@@ -102,39 +108,51 @@ class GradientTape {
           scope.emplace(*node.group, StreamScopeOptions{.include_grad = true});
         }
         trace::Range const range(node.name.c_str());
-        node.backward(*this, Gradient(gradient->second));
+        node.backward(*this, gradient->second.value.reshaped(node.output.shape()));
         gradients_.erase(key_of(node.output));
       }
     }
     unique_rows_.clear();
-    differentiable_.clear();
+    recorded_.clear();
   }
 
   /// For backward functions: `gradient` is a part of the gradient of `tensor`. Parts are added in
-  /// the order of the calls.
+  /// the order of the calls; those of a tensor without gradient are dropped. Throws
+  /// std::logic_error when `tensor` is a view of some elements of a recorded result, whose own
+  /// backward would not see the gradient.
   void add_gradient(Tensor<float, R> const& tensor, Gradient gradient) {
     require(gradient.count() == tensor.count(),
             "gradient of shape ",
             gradient.shape(),
             " for a tensor of shape ",
             tensor.shape());
+    if (!wants_gradient(tensor)) {
+      return;
+    }
+    refuse_part_of_result(tensor);
     auto const found = gradients_.find(key_of(tensor));
     if (found == gradients_.end()) {
-      gradients_.emplace(key_of(tensor), std::move(gradient));
+      gradients_.emplace(key_of(tensor), Held<Gradient>{tensor.block(), std::move(gradient)});
     } else {
       // A new tensor: the parts may be shared with other tensors' gradients.
-      found->second = ops::add<R>({found->second, gradient.reshaped(found->second.shape())});
+      auto& sum = found->second.value;
+      sum = ops::add<R>({sum, gradient.reshaped(sum.shape())});
     }
   }
   /// For backward functions of lookups: `gradient` is a part of the gradient of `table`.
   template <Element T>
   void add_row_gradient(Tensor<T, R> const& table, ops::RowGradients<R> gradient) {
-    row_gradients_[key_of(table)].push_back({std::move(gradient), current_group()});
+    if (wants_gradient(table)) {
+      auto& parts = row_gradients_.try_emplace(key_of(table), table.block()).first->second.value;
+      parts.push_back({std::move(gradient), current_group()});
+    }
   }
-  /// The grouped ids of a lookup; one grouping serves all tables of `rows` rows that the same ids
-  /// index.
+  /// The grouped ids of a lookup; one grouping serves all tables of `rows` rows that the same bags
+  /// index. Valid until the backward ends.
   ops::UniqueRows<R> const& unique_rows(ops::Bags<R> const& bags, std::int64_t rows) {
-    auto const key = std::make_tuple(bags.ids.identity(), bags.ids.count(), rows);
+    auto const layout = bags.layout();
+    BagsKey const key{
+        bags.ids.identity(), layout.capacity, layout.bags, layout.offsets, layout.bag_count, rows};
     auto found = unique_rows_.find(key);
     if (found == unique_rows_.end()) {
       found = unique_rows_.emplace(key, std::make_pair(bags, ops::deduplicate(bags, rows))).first;
@@ -142,9 +160,9 @@ class GradientTape {
     return found->second.second;
   }
 
-  /// The gradient of a tensor after backward(). Throws std::logic_error when the loss does not
-  /// depend on it.
-  [[nodiscard]] Gradient const& gradient(Tensor<float, R> const& tensor) const {
+  /// The gradient of a tensor after backward(), in the tensor's shape. Throws std::logic_error when
+  /// the loss does not depend on it.
+  [[nodiscard]] Gradient gradient(Tensor<float, R> const& tensor) const {
     auto const found = gradients_.find(key_of(tensor));
     if (found == gradients_.end()) {
       throw std::logic_error(
@@ -152,7 +170,7 @@ class GradientTape {
                tensor.shape(),
                ": backward() was not called, or the loss does not depend on it"));
     }
-    return found->second;
+    return found->second.value.reshaped(tensor.shape());
   }
 
   /// A part of a table's gradient, and the group where its lookup's backward ran; null outside
@@ -166,7 +184,7 @@ class GradientTape {
   [[nodiscard]] std::vector<RowGradientPart> const& row_gradients(Tensor<T, R> const& table) const {
     static std::vector<RowGradientPart> const none;
     auto const found = row_gradients_.find(key_of(table));
-    return found == row_gradients_.end() ? none : found->second;
+    return found == row_gradients_.end() ? none : found->second.value;
   }
 
   /// Forgets all records and gradients.
@@ -176,7 +194,7 @@ class GradientTape {
     row_gradients_.clear();
     unique_rows_.clear();
     excluded_.clear();
-    differentiable_.clear();
+    recorded_.clear();
   }
   [[nodiscard]] Device<R> const& device() const noexcept { return device_; }
 
@@ -188,6 +206,23 @@ class GradientTape {
       return std::hash<void const*>{}(key.first) ^ (std::hash<std::int64_t>{}(key.second) << 1U);
     }
   };
+  /// What is known by a tensor's key, with the tensor's memory, so that the key cannot come to mean
+  /// another tensor.
+  template <class Value>
+  struct Held {
+    explicit Held(memory::BlockRef<R> held, Value initial = {})
+        : memory(std::move(held)), value(std::move(initial)) {}
+    memory::BlockRef<R> memory;
+    Value value;
+  };
+  /// What the grouping of ids depends on: ids, their capacity, bags, offsets, bag count, table
+  /// rows.
+  using BagsKey = std::tuple<void const*,
+                             std::int64_t,
+                             std::int64_t,
+                             std::int64_t const*,
+                             std::int64_t const*,
+                             std::int64_t>;
   struct Node {
     std::string name;
     Tensor<float, R> output;
@@ -198,6 +233,23 @@ class GradientTape {
   template <Element T>
   static Key key_of(Tensor<T, R> const& tensor) {
     return {tensor.identity(), tensor.count()};
+  }
+  void refuse_part_of_result(Tensor<float, R> const& tensor) const {
+    constexpr auto kLongest = std::numeric_limits<std::int64_t>::max();
+    auto const after = recorded_.upper_bound({tensor.identity(), kLongest});
+    if (tensor.count() == 0 || after == recorded_.begin() || recorded_.contains(key_of(tensor))) {
+      return;
+    }
+    // Of the results that begin at the tensor or before it, the nearest and longest.
+    auto const& [key, shape] = *std::prev(after);
+    auto const* const end = static_cast<float const*>(key.first) + key.second;
+    if (tensor.data() + tensor.count() <= end) {
+      throw std::logic_error(text("gradient for a view of shape ",
+                                  tensor.shape(),
+                                  " of a recorded result of shape ",
+                                  shape,
+                                  ": record an operation that takes the view"));
+    }
   }
   [[nodiscard]] std::shared_ptr<StreamGroup<R>> current_group() const {
     auto const* const scope = StreamScope<R>::current(*device_.context());
@@ -213,13 +265,11 @@ class GradientTape {
   Device<R> device_;
   bool paused_ = false;
   std::vector<Node> nodes_;
-  std::unordered_map<Key, Gradient, HashKey> gradients_;
-  std::unordered_map<Key, std::vector<RowGradientPart>, HashKey> row_gradients_;
-  std::unordered_set<Key, HashKey> excluded_;
-  std::unordered_set<Key, HashKey> differentiable_;
-  std::map<std::tuple<void const*, std::int64_t, std::int64_t>,
-           std::pair<ops::Bags<R>, ops::UniqueRows<R>>>
-      unique_rows_;
+  std::unordered_map<Key, Held<Gradient>, HashKey> gradients_;
+  std::unordered_map<Key, Held<std::vector<RowGradientPart>>, HashKey> row_gradients_;
+  std::unordered_map<Key, memory::BlockRef<R>, HashKey> excluded_;
+  std::map<Key, Shape> recorded_;
+  std::map<BagsKey, std::pair<ops::Bags<R>, ops::UniqueRows<R>>> unique_rows_;
   std::optional<Gradient> one_;
 };
 

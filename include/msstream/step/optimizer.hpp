@@ -37,17 +37,16 @@ class Optimizer {
                        }});
   }
 
-  /// One step with the tape's gradients. Throws std::logic_error when a dense parameter has none.
+  /// One step with the tape's gradients; a table without any stays. Throws std::logic_error when a
+  /// dense parameter has none; then nothing moved.
   void step(GradientTape<R> const& tape) {
+    std::vector<ops::DenseParameter<R>> parameters;
+    for (auto const& parameter : dense_) {
+      parameters.push_back({parameter.weight, tape.gradient(parameter.weight), parameter.state});
+    }
     step_.advance(rule_);
     for (auto const& table : tables_) {
       table.update(tape);
-    }
-    std::vector<ops::DenseParameter<R>> parameters;
-    for (auto const& parameter : dense_) {
-      parameters.push_back({parameter.weight,
-                            tape.gradient(parameter.weight).reshaped(parameter.weight.shape()),
-                            parameter.state});
     }
     ops::update_dense(rule_, step_, parameters);
   }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/error.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/trace/timeline.hpp>
 
@@ -64,6 +65,7 @@ double Timeline::overlapped_ns(std::size_t count) const {
 }
 
 std::string Timeline::draw(std::size_t columns) const {
+  require(columns > 0, "Timeline::draw: no columns to draw in");
   auto const lanes = lanes_of(spans_);
   std::size_t label_width = 0;
   for (auto const& [lane, row] : lanes) {
@@ -71,14 +73,14 @@ std::string Timeline::draw(std::size_t columns) const {
   }
   std::vector<std::string> rows(lanes.size(), std::string(columns, '.'));
   double const length = std::max(length_ns(), 1.0);
+  // What began before the recording is drawn from its start.
   auto const column_of = [&](double time) {
-    return std::min(columns - 1,
-                    static_cast<std::size_t>(time / length * static_cast<double>(columns)));
+    return static_cast<std::size_t>(std::max(time, 0.0) / length * static_cast<double>(columns));
   };
   for (auto const& span : spans_) {
     auto& row = rows[lanes.at(span.lane)];
-    std::size_t const first = column_of(span.begin_ns);
-    std::size_t const last = std::max(first + 1, column_of(span.end_ns));
+    std::size_t const first = std::min(columns - 1, column_of(span.begin_ns));
+    std::size_t const last = std::clamp(column_of(span.end_ns), first + 1, columns);
     std::fill(row.begin() + static_cast<long>(first),
               row.begin() + static_cast<long>(last),
               span.name.empty() ? '#' : span.name.front());

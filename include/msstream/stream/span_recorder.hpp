@@ -59,14 +59,20 @@ class SpanRecorder {
     return trace::Timeline(std::move(spans));
   }
 
-  /// Runs `work` between two timed events on the stream.
+  /// Runs `work` between two timed events on the stream. Work that throws leaves no span.
   template <class Work>
   void record(std::string name, std::string lane, typename R::native_stream stream, Work&& work) {
     auto const begin = runtime_->create_event(EventTiming::timed);
     auto const end = runtime_->create_event(EventTiming::timed);
-    runtime_->record(begin, stream);
-    std::forward<Work>(work)();
-    runtime_->record(end, stream);
+    try {
+      runtime_->record(begin, stream);
+      std::forward<Work>(work)();
+      runtime_->record(end, stream);
+    } catch (...) {
+      runtime_->destroy_event(begin);
+      runtime_->destroy_event(end);
+      throw;
+    }
     std::lock_guard const guard(mutex_);
     entries_.push_back({std::move(name), std::move(lane), begin, end});
   }

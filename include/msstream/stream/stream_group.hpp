@@ -97,17 +97,26 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     bool const owns_libraries = &target == &compute_;
     auto const ref = context_->runtime->ref(target.native(),
                                             owns_libraries ? libraries_.get() : native_libraries{});
+    // Named here: the scope is the issuing thread's.
+    auto span_name = context_->spans.recording() ? NameScope::qualify(name) : std::string();
     std::lock_guard const guard(slot.issuing);
     order::PositionSet needed;
     auto const number = context_->tracker->reserve(slot, accesses, needed);
     if (launcher_ == nullptr) {
-      context_->tracker->launch(slot, number, needed, [&] { run(name, kind, target, ref, work); });
+      context_->tracker->launch(
+          slot, number, needed, [&] { run(name, std::move(span_name), kind, target, ref, work); });
     } else {
       push(slot,
            number,
            needed,
-           [this, name, kind, &target, ref, work = std::forward<Work>(work)]() mutable {
-             run(name, kind, target, ref, work);
+           [this,
+            name,
+            span_name = std::move(span_name),
+            kind,
+            &target,
+            ref,
+            work = std::forward<Work>(work)]() mutable {
+             run(name, std::move(span_name), kind, target, ref, work);
            });
     }
     return {slot.index, number};
@@ -140,6 +149,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
 
   template <class Work>
   void run(char const* name,
+           std::string span_name,
            StreamKind kind,
            Stream<R>& target,
            typename R::stream_ref ref,
@@ -150,11 +160,11 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     } const launching;
     context_->runtime->make_current();
     trace::Range const range(name, category());
-    if (context_->spans.recording()) [[unlikely]] {
+    if (!span_name.empty()) [[unlikely]] {
       constexpr char const* suffixes[] = {" compute", " h2d", " d2h"};
       auto lane = name_ + (merged() ? "" : suffixes[static_cast<int>(kind)]);
       context_->spans.record(
-          NameScope::qualify(name), std::move(lane), target.native(), [&] { work(ref); });
+          std::move(span_name), std::move(lane), target.native(), [&] { work(ref); });
     } else {
       work(ref);
     }

@@ -78,6 +78,10 @@ class StreamPool {
     require(options.launch_thread_count == 0 || options.launch_threads == LaunchThreads::shared,
             "StreamPool: launch_thread_count is for launch_threads = shared; private means one "
             "thread a group");
+    require(options.launch_thread_count >= 0 && options.launch_thread_count <= 64,
+            "StreamPool: ",
+            options.launch_thread_count,
+            " launch threads; expected 1 to 64, or 0 to let the pool choose");
     std::shared_ptr<LaunchPool<R>> launcher;
     if (options.launch_threads == LaunchThreads::shared) {
       int const threads = options.launch_thread_count != 0 ? options.launch_thread_count
@@ -119,12 +123,16 @@ class StreamPool {
       case LeasePolicy::round_robin:
         return claim(next_.fetch_add(1, std::memory_order_relaxed) % groups_.size());
       case LeasePolicy::sticky: {
-        auto& mine = sticky_choice();
-        if (mine.pool != identity_) {
-          mine = {identity_, claim_least_loaded()};
-          return lease(mine.index);
+        auto& choices = sticky_choices();
+        auto const mine = std::find_if(choices.begin(), choices.end(), [&](auto const& choice) {
+          return choice.pool == identity_;
+        });
+        if (mine != choices.end()) {
+          return claim(mine->index);
         }
-        return claim(mine.index);
+        choices.push_back({identity_, 0});
+        choices.back().index = claim_least_loaded();
+        return lease(choices.back().index);
       }
       case LeasePolicy::least_loaded:
         break;
@@ -145,12 +153,13 @@ class StreamPool {
 
  private:
   struct StickyChoice {
-    std::uint64_t pool = 0;
-    std::size_t index = 0;
+    std::uint64_t pool;
+    std::size_t index;
   };
-  static StickyChoice& sticky_choice() {
-    static thread_local StickyChoice choice;
-    return choice;
+  /// The calling thread's group of each pool that it has used this way.
+  static std::vector<StickyChoice>& sticky_choices() {
+    static thread_local std::vector<StickyChoice> choices;
+    return choices;
   }
 
   StreamLease<R> lease(std::size_t index) { return StreamLease<R>(groups_[index], leases_[index]); }

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stream/stream_fixture.hpp"
+
+#include <msstream/stream/stream_pool.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+template <class R>
+class LaunchContract : public StreamTest<R> {};
+TYPED_TEST_SUITE(LaunchContract, Runtimes);
+
+TYPED_TEST(LaunchContract, LaunchesOnAnotherThreadInTheOrderOfIssue) {
+  StreamPool<TypeParam> pool(this->context,
+                             {.groups = 1, .launch_threads = LaunchThreads::per_group});
+  std::vector<int> launched;
+  std::thread::id by;
+  for (int i = 0; i < 200; ++i) {
+    this->run(pool[0], [&, i](auto) {
+      launched.push_back(i);
+      by = std::this_thread::get_id();
+    });
+  }
+  pool.synchronize();
+  ASSERT_EQ(launched.size(), 200U);
+  for (int i = 0; i < 200; ++i) {
+    EXPECT_EQ(launched[static_cast<std::size_t>(i)], i);
+  }
+  EXPECT_NE(by, std::this_thread::get_id());
+}
+
+TYPED_TEST(LaunchContract, TheIssuerDoesNotWaitForTheLaunch) {
+  StreamPool<TypeParam> pool(this->context,
+                             {.groups = 1, .launch_threads = LaunchThreads::per_group});
+  std::atomic<bool> may_launch{false};
+  auto const position = this->run(pool[0], [&](auto) { may_launch.wait(false); });
+  EXPECT_LT(pool[0].compute().slot().launched.load(), position.number);
+  EXPECT_FALSE(this->context->tracker->is_complete(position));
+  may_launch.store(true);
+  may_launch.notify_all();
+  pool.synchronize();
+}
+
+TYPED_TEST(LaunchContract, OneThreadServesGroupsThatDependOnEachOther) {
+  constexpr int kGroups = 4;
+  StreamPool<TypeParam> pool(
+      this->context,
+      {.groups = kGroups, .launch_threads = LaunchThreads::shared, .launch_thread_count = 1});
+  auto const x = this->make_cell();
+  for (int round = 0; round < 200; ++round) {
+    this->write(pool[round % kGroups], *x, static_cast<std::uint8_t>(round));
+    this->read(pool[(round + 1) % kGroups], *x);
+  }
+  pool.synchronize();
+  EXPECT_EQ(x->cell.seen(), 199);
+}
+
+TYPED_TEST(LaunchContract, ATaskThatMustNotBeLaunchedYetDoesNotHoldTheThread) {
+  StreamPool<TypeParam> pool(
+      this->context,
+      {.groups = 2, .launch_threads = LaunchThreads::shared, .launch_thread_count = 1});
+  auto const x = this->make_cell();
+  StreamGroup<TypeParam> direct(this->context, 9);
+  std::atomic<bool> inside{false};
+  std::atomic<bool> may_launch{false};
+  // direct = [write 7, being launched by another thread]; group 0 = [read x], which needs it
+  std::thread issuer([&] {
+    AccessSet accesses;
+    accesses.add(x->record, AccessMode::write);
+    direct.submit("write", StreamKind::compute, accesses, [&](auto) {
+      inside.store(true);
+      inside.notify_all();
+      may_launch.wait(false);
+      x->cell.write(7, direct.compute().native());
+    });
+  });
+  inside.wait(false);
+  this->read(pool[0], *x);
+  std::atomic<bool> other_ran{false};
+  this->run(pool[1], [&](auto) {
+    other_ran.store(true);
+    other_ran.notify_all();
+  });
+  other_ran.wait(false);  // hangs if the only launch thread waits for the write
+  may_launch.store(true);
+  may_launch.notify_all();
+  issuer.join();
+  pool.synchronize();
+  EXPECT_EQ(x->cell.seen(), 7);
+}
+
+TYPED_TEST(LaunchContract, ManyIssuersAndFewThreadsLaunchEverythingInOrder) {
+  constexpr int kIssuers = 6;
+  constexpr int kRounds = 150;
+  StreamPool<TypeParam> pool(
+      this->context,
+      {.groups = 3, .launch_threads = LaunchThreads::shared, .launch_thread_count = 2});
+  auto const x = this->make_cell();
+  auto const y = this->make_cell();
+  std::vector<std::thread> issuers;
+  for (int t = 0; t < kIssuers; ++t) {
+    issuers.emplace_back([&, t] {
+      for (int i = 0; i < kRounds; ++i) {
+        auto& group = pool[(t + i) % 3];
+        AccessSet accesses;
+        accesses.add(x->record, i % 2 == 0 ? AccessMode::write : AccessMode::read);
+        accesses.add(y->record, i % 3 == 0 ? AccessMode::write : AccessMode::read);
+        group.submit("touch", StreamKind::compute, accesses, [](auto) {});
+      }
+    });
+  }
+  for (auto& issuer : issuers) {
+    issuer.join();
+  }
+  pool.synchronize();
+  for (int i = 0; i < 3; ++i) {
+    auto& slot = pool[i].compute().slot();
+    EXPECT_EQ(slot.launched.load(), slot.reserved.load());
+  }
+}
+
+}  // namespace
+}  // namespace msstream::testing

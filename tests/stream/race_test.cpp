@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Without the waits the races are there to be seen: what the other tests prove is the tracker's
+// doing, not luck. And many threads at once keep every record's order.
+#include "stream/stream_fixture.hpp"
+
+#include <msstream/stream/stream_pool.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+/// The host runtime, deaf to waits.
+class Unordered : public Host {
+ public:
+  using Host::Host;
+  static constexpr std::string_view name = "host without waits";
+  void wait(native_stream, native_event) {}
+};
+static_assert(Runtime<Unordered>);
+
+template <class R>
+class Race : public StreamTest<R> {
+ protected:
+  /// What a reader on another group sees of a write that is held back until the reader is done, if
+  /// it can be done before.
+  int seen_by_reader() {
+    auto const x = this->make_cell();
+    StreamGroup<R> writer(this->context, 0);
+    StreamGroup<R> reader(this->context, 1);
+    Gate gate;
+    gate.block(this->runtime(), writer.compute().native());
+    this->write(writer, *x, 1);
+    auto const position = this->read(reader, *x);
+    if (!waits_are_kept) {
+      this->context->tracker->synchronize(position);
+    } else {
+      EXPECT_FALSE(this->context->tracker->is_complete(position));
+    }
+    gate.open();
+    reader.synchronize();
+    return x->cell.seen();
+  }
+  static constexpr bool waits_are_kept = !std::is_same_v<R, Unordered>;
+};
+using RaceRuntimes = ::testing::Types<Host, Unordered>;
+TYPED_TEST_SUITE(Race, RaceRuntimes);
+
+TYPED_TEST(Race, IsSeenExactlyWhenWaitsAreIgnored) {
+  EXPECT_EQ(this->seen_by_reader(), this->waits_are_kept ? 1 : 0);
+}
+
+/// Memory whose updates do not commute, and which update came when.
+struct Chain {
+  AccessRecord record;
+  std::uint64_t value = 1;
+  std::vector<std::size_t> updates;
+};
+
+/// What one operation was, and where it was put.
+struct Operation {
+  std::size_t thread;
+  order::Position position;
+};
+
+class Stress : public StreamTest<Host> {
+ protected:
+  static constexpr std::size_t kThreads = 4;
+  static constexpr std::size_t kOperations = 400;  ///< of each thread
+  static constexpr int kGroups = 3;
+
+  std::array<Chain, 5> chains;
+  std::vector<Operation> operations = std::vector<Operation>(kThreads * kOperations);
+
+  /// Thread `t` updates two chains and reads a third with each of its operations.
+  void issue(StreamGroup<Host>& group, std::size_t t, std::size_t i) {
+    std::size_t const id = t * kOperations + i;
+    auto& first = chains[(id * 7 + t) % chains.size()];
+    auto& second = chains[(id * 3 + i) % chains.size()];
+    auto& read = chains[(id * 5 + 2) % chains.size()];
+    AccessSet accesses;
+    accesses.add(first.record, AccessMode::write);
+    accesses.add(read.record, AccessMode::read);
+    accesses.add(second.record, AccessMode::write);
+    operations[id] = {t,
+                      group.submit("update",
+                                   StreamKind::compute,
+                                   accesses,
+                                   [&first, &second, &read, id](HostStream stream) {
+                                     stream.run([&first, &second, &read, id] {
+                                       auto const before = read.updates.size();
+                                       update(first, id);
+                                       if (&second != &first) {
+                                         update(second, id);
+                                       }
+                                       if (&read != &first && &read != &second) {
+                                         EXPECT_EQ(read.updates.size(), before);
+                                       }
+                                     });
+                                   })};
+  }
+
+  static void update(Chain& chain, std::size_t id) {
+    chain.value = chain.value * 3 + id;
+    chain.updates.push_back(id);
+  }
+
+  /// Every chain's value is what its updates give one after the other, and their order is that of
+  /// the numbers of each stream and of the issues of each thread.
+  void expect_serial() {
+    std::size_t updates = 0;
+    for (auto const& chain : chains) {
+      std::uint64_t value = 1;
+      std::map<order::StreamIndex, std::uint64_t> newest;
+      std::map<std::size_t, std::size_t> newest_of_thread;
+      for (auto const id : chain.updates) {
+        value = value * 3 + id;
+        auto const& [thread, position] = operations[id];
+        ASSERT_GT(position.number, newest[position.stream]);
+        newest[position.stream] = position.number;
+        auto& last = newest_of_thread[thread];
+        ASSERT_GT(id + 1, last) << "a thread's operations changed places";
+        last = id + 1;
+      }
+      EXPECT_EQ(chain.value, value);
+      updates += chain.updates.size();
+    }
+    EXPECT_GT(updates, operations.size());
+    EXPECT_EQ(counts().needed, counts().issued + counts().elided);
+  }
+};
+
+TEST_F(Stress, ThreadsOnSharedAndOwnStreamsKeepEveryOrder) {
+  for (auto const launch : {LaunchThreads::none, LaunchThreads::shared, LaunchThreads::per_group}) {
+    context = make_context();
+    for (auto& chain : chains) {
+      chain.value = 1;
+      chain.updates.clear();
+      chain.record.log = {};
+    }
+    StreamPool<Host> pool(context, {.groups = kGroups, .launch_threads = launch});
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        StreamGroup<Host> own(context, 100);
+        for (std::size_t i = 0; i < kOperations; ++i) {
+          issue(i % 3 == 0 ? own : pool[static_cast<int>((t + i) % kGroups)], t, i);
+          if (i % 50 == 0) {
+            (void)context->tracker->outstanding(own.compute().slot());
+            own.compute().record().synchronize();
+          }
+        }
+      });
+    }
+    for (auto& thread : threads) {
+      thread.join();
+    }
+    pool.synchronize();
+    expect_serial();
+  }
+}
+
+}  // namespace
+}  // namespace msstream::testing

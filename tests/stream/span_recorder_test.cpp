@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stream/stream_fixture.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+template <class R>
+class SpanContract : public StreamTest<R> {
+ protected:
+  using Group = StreamGroup<R>;
+  std::shared_ptr<Group> make_group(int index, StreamGroupOptions const& options = {}) {
+    return std::make_shared<Group>(this->context, index, options);
+  }
+  static trace::Span const& span(trace::Timeline const& timeline, std::string const& name) {
+    auto const found = std::find_if(timeline.spans().begin(),
+                                    timeline.spans().end(),
+                                    [&](auto const& candidate) { return candidate.name == name; });
+    if (found == timeline.spans().end()) {
+      throw std::runtime_error("no span " + name);
+    }
+    return *found;
+  }
+};
+TYPED_TEST_SUITE(SpanContract, Runtimes);
+
+TYPED_TEST(SpanContract, RecordsOperationsBetweenStartAndStopInOrder) {
+  auto const group = this->make_group(2, {.merge_streams = true});
+  auto const x = this->make_cell();
+  auto& spans = this->context->spans;
+  this->write(*group, *x, 1);
+  spans.start(group->compute().native());
+  {
+    NameScope const scope("tower");
+    this->write(*group, *x, 2);
+  }
+  this->read(*group, *x);
+  auto const timeline = spans.stop();
+  this->write(*group, *x, 3);
+  ASSERT_EQ(timeline.spans().size(), 2U);
+  auto const& first = this->span(timeline, "tower/write");
+  auto const& second = this->span(timeline, "read");
+  EXPECT_EQ(first.lane, "group 2");
+  EXPECT_LE(0, first.begin_ns);
+  EXPECT_LE(first.begin_ns, first.end_ns);
+  EXPECT_LE(first.end_ns, second.begin_ns);
+  EXPECT_LE(second.begin_ns, second.end_ns);
+  group->synchronize();
+}
+
+TYPED_TEST(SpanContract, ShowsThatStreamsOverlapped) {
+  auto const a = this->make_group(0);
+  auto const b = this->make_group(1);
+  auto const x = this->make_cell();
+  Gate gate;
+  this->context->spans.start(a->compute().native());
+  // a = [held: gate], b = [write], which is complete before the gate opens
+  auto& runtime = this->runtime();
+  auto const native = a->compute().native();
+  this->run(*a, [&](auto) { gate.block(runtime, native); });
+  this->write(*b, *x, 1);
+  b->compute().synchronize();
+  gate.open();
+  auto const timeline = this->context->spans.stop();
+  auto const& held = this->span(timeline, "run");
+  auto const& inside = this->span(timeline, "write");
+  EXPECT_EQ(held.lane, "group 0 compute");
+  EXPECT_EQ(inside.lane, "group 1 compute");
+  EXPECT_LE(inside.end_ns, held.end_ns);
+  EXPECT_LT(inside.begin_ns, held.end_ns);
+}
+
+TYPED_TEST(SpanContract, NamesOperationsByTheScopeOfTheThreadThatIssuedThem) {
+  auto launcher = std::make_shared<LaunchPool<TypeParam>>(this->context->tracker, 1);
+  auto const group = std::make_shared<StreamGroup<TypeParam>>(
+      this->context, 0, StreamGroupOptions{}, std::move(launcher));
+  this->context->spans.start(group->compute().native());
+  {
+    NameScope const scope("tower");
+    this->run(*group, [](auto) {});
+  }
+  group->synchronize();
+  EXPECT_NO_THROW((void)this->span(this->context->spans.stop(), "tower/run"));
+}
+
+TYPED_TEST(SpanContract, WorkThatThrowsLeavesNoSpan) {
+  auto const group = this->make_group(0);
+  this->context->spans.start(group->compute().native());
+  EXPECT_THROW(this->run(*group, [](auto) { throw std::range_error("in work"); }),
+               std::range_error);
+  this->run(*group, [](auto) {});
+  EXPECT_EQ(this->context->spans.stop().spans().size(), 1U);
+}
+
+TYPED_TEST(SpanContract, ASecondRecordingForgetsTheFirst) {
+  auto const group = this->make_group(0);
+  this->context->spans.start(group->compute().native());
+  this->run(*group, [](auto) {});
+  this->context->spans.start(group->compute().native());
+  EXPECT_TRUE(this->context->spans.stop().spans().empty());
+  EXPECT_THROW((void)this->context->spans.stop(), std::logic_error);
+}
+
+}  // namespace
+}  // namespace msstream::testing

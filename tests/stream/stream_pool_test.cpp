@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stream/stream_fixture.hpp"
+
+#include <msstream/stream/stream_pool.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <barrier>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+template <class R>
+class PoolContract : public StreamTest<R> {
+ protected:
+  std::unique_ptr<StreamPool<R>> make_pool(StreamPoolOptions const& options) {
+    return std::make_unique<StreamPool<R>>(this->context, options);
+  }
+  static int most_leases(StreamPool<R> const& pool) {
+    int most = 0;
+    for (int i = 0; i < pool.groups(); ++i) {
+      most = std::max(most, pool.leases(i));
+    }
+    return most;
+  }
+  static int fewest_leases(StreamPool<R> const& pool) {
+    int fewest = pool.leases(0);
+    for (int i = 1; i < pool.groups(); ++i) {
+      fewest = std::min(fewest, pool.leases(i));
+    }
+    return fewest;
+  }
+};
+TYPED_TEST_SUITE(PoolContract, Runtimes);
+
+TYPED_TEST(PoolContract, HasItsGroupsAndNoOthers) {
+  auto const pool = this->make_pool({.groups = 3});
+  EXPECT_EQ(pool->groups(), 3);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ((*pool)[i].index(), i);
+  }
+  for (int const bad : {-1, 3}) {
+    try {
+      (void)(*pool)[bad];
+      FAIL() << "did not throw";
+    } catch (std::out_of_range const& error) {
+      EXPECT_EQ(std::string(error.what()),
+                text("StreamPool: group ", bad, " asked of a pool of 3"));
+    }
+    EXPECT_THROW((void)pool->leases(bad), std::out_of_range);
+  }
+}
+
+TYPED_TEST(PoolContract, RefusesOptionsThatMakeNoPool) {
+  EXPECT_THROW(this->make_pool({.groups = 0}), std::invalid_argument);
+  EXPECT_THROW(this->make_pool({.groups = 257}), std::invalid_argument);
+  for (auto const threads : {LaunchThreads::none, LaunchThreads::per_group}) {
+    EXPECT_THROW(this->make_pool({.launch_threads = threads, .launch_thread_count = 2}),
+                 std::invalid_argument);
+  }
+  for (int const count : {-1, 65}) {
+    EXPECT_THROW(
+        this->make_pool({.launch_threads = LaunchThreads::shared, .launch_thread_count = count}),
+        std::invalid_argument)
+        << count;
+  }
+}
+
+TYPED_TEST(PoolContract, LeasesTheLeastLeasedGroup) {
+  auto const pool = this->make_pool({.groups = 3});
+  auto const first = pool->acquire();
+  {
+    auto const second = pool->acquire();
+    auto const third = pool->acquire();
+    EXPECT_EQ(this->fewest_leases(*pool), 1);
+    auto const fourth = pool->acquire();
+    EXPECT_EQ(this->most_leases(*pool), 2);
+  }
+  EXPECT_EQ(pool->leases(first->index()), 1);
+  auto const next = pool->acquire();
+  EXPECT_NE(next->index(), first->index());
+}
+
+TYPED_TEST(PoolContract, AmongEquallyLeasedGroupsTakesTheOneWithLessWork) {
+  auto const pool = this->make_pool({.groups = 3});
+  Gate gate;
+  gate.block(this->runtime(), (*pool)[0].compute().native());
+  auto const one = (*pool)[0].compute().record();
+  (void)(*pool)[1].compute().record();
+  (void)(*pool)[1].compute().record();
+  (*pool)[1].compute().synchronize();
+  // group 0 has work, 1 had some, 2 never had any
+  auto const first = pool->acquire();
+  auto const second = pool->acquire();
+  EXPECT_NE(first->index(), 0);
+  EXPECT_NE(second->index(), 0);
+  EXPECT_EQ(pool->acquire()->index(), 0);
+}
+
+TYPED_TEST(PoolContract, GoesRound) {
+  auto const pool = this->make_pool({.groups = 3, .policy = LeasePolicy::round_robin});
+  for (int i = 0; i < 7; ++i) {
+    EXPECT_EQ(pool->acquire()->index(), i % 3);
+  }
+}
+
+TYPED_TEST(PoolContract, SticksToAThreadsGroup) {
+  auto const pool = this->make_pool({.groups = 4, .policy = LeasePolicy::sticky});
+  std::optional<StreamLease<TypeParam>> elsewhere;
+  auto const mine = pool->acquire()->index();
+  auto const busy = pool->acquire(LeasePolicy::least_loaded);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(pool->acquire()->index(), mine);
+  }
+  std::thread([&] {
+    auto const held = pool->acquire();
+    EXPECT_EQ(pool->acquire()->index(), held->index());
+  }).join();
+}
+
+TYPED_TEST(PoolContract, SticksToAGroupOfEachPoolThatAThreadUses) {
+  auto const first = this->make_pool({.groups = 4, .policy = LeasePolicy::sticky});
+  auto const second = this->make_pool({.groups = 4, .policy = LeasePolicy::sticky});
+  auto const mine = first->acquire()->index();
+  (void)second->acquire();
+  auto const busy = first->acquire(LeasePolicy::least_loaded);  // makes another group the idle one
+  ASSERT_EQ(busy->index(), mine);
+  EXPECT_EQ(first->acquire()->index(), mine);
+}
+
+TYPED_TEST(PoolContract, LeasesOfManyThreadsNeverSkew) {
+  constexpr int kThreads = 16;
+  auto const pool = this->make_pool({.groups = 5});
+  std::barrier<> together(kThreads);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 50; ++round) {
+        together.arrive_and_wait();
+        auto const lease = pool->acquire();
+        together.arrive_and_wait();
+        EXPECT_LE(this->most_leases(*pool) - this->fewest_leases(*pool), 1);
+        together.arrive_and_wait();
+      }
+    });
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(this->most_leases(*pool), 0);
+}
+
+TYPED_TEST(PoolContract, ALeaseMayOutliveItsPool) {
+  auto pool = this->make_pool({.groups = 1});
+  auto const lease = pool->acquire();
+  pool.reset();
+  this->run(*lease, [](auto) {});
+  lease->synchronize();
+}
+
+class PoolEnvironment : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    for (auto const* name : {"MSSTREAM_STREAM_GROUPS",
+                             "MSSTREAM_MERGE_STREAMS",
+                             "MSSTREAM_LAUNCH_THREADS",
+                             "MSSTREAM_LAUNCH_THREAD_COUNT"}) {
+      unsetenv(name);
+    }
+  }
+};
+
+TEST_F(PoolEnvironment, SetsWhatCodeDoesNot) {
+  setenv("MSSTREAM_STREAM_GROUPS", "6", 1);
+  setenv("MSSTREAM_MERGE_STREAMS", "on", 1);
+  setenv("MSSTREAM_LAUNCH_THREADS", "shared", 1);
+  setenv("MSSTREAM_LAUNCH_THREAD_COUNT", "2", 1);
+  StreamPoolOptions const from_environment;
+  EXPECT_EQ(from_environment.groups, 6);
+  EXPECT_TRUE(from_environment.merge_streams);
+  EXPECT_EQ(from_environment.launch_threads, LaunchThreads::shared);
+  EXPECT_EQ(from_environment.launch_thread_count, 2);
+  StreamPoolOptions const from_code{.groups = 3};
+  EXPECT_EQ(from_code.groups, 3);
+  EXPECT_TRUE(from_code.merge_streams);
+}
+
+TEST_F(PoolEnvironment, NamesTheVariableThatIsWrong) {
+  for (auto const* name :
+       {"MSSTREAM_STREAM_GROUPS", "MSSTREAM_LAUNCH_THREADS", "MSSTREAM_LAUNCH_THREAD_COUNT"}) {
+    setenv(name, "many", 1);
+    try {
+      StreamPoolOptions const options;
+      FAIL() << "did not throw";
+    } catch (std::invalid_argument const& error) {
+      EXPECT_THAT(error.what(), ::testing::HasSubstr(text(name, "='many'")));
+    }
+    unsetenv(name);
+  }
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Your own kernel through issue(), the same program on a GPU and on the host.
+#include "own_kernel.hpp"
+
+#include "teach.hpp"
+
+#include <msstream/msstream.hpp>
+
+#include <string_view>
+
+namespace ms = msstream;
+
+/// An operation of your own: allocate the result, say what is read and written, launch.
+template <ms::Runtime R>
+ms::Tensor<float, R> scale(ms::Tensor<float, R> const& input, float factor) {
+  ms::Tensor<float, R> output(input.device(), input.shape());
+  own::ScaleArgs const args{input.data(), output.data(), factor, input.count()};
+  // The lambda is called now, with the stream of the current scope; it takes the addresses by
+  // value. `stream` is a CudaStream or a HostStream: overload resolution picks the twin.
+  ms::issue("scale", ms::reads(input), ms::writes(output), [args](auto stream) {
+    own::scale(stream, args);
+  });
+  return output;  // at once: the kernel may not have started
+}
+
+template <ms::Runtime R>
+void scale_on_two_streams() {
+  ms::Device<R> const device;
+  ms::StreamPool<R> pool(device, {.groups = 2});
+  auto x = ms::to_device(device, std::vector<float>{1, 2, 3, 4}, {4});
+  for (int step = 0; step < 10; ++step) {
+    // Each step reads what the step before it wrote on the other stream. The old tensor goes while
+    // its kernels may still run; its memory is reused only after them.
+    ms::StreamScope const scope(pool[step % 2]);
+    x = scale(x, 2.0F);
+  }
+  auto const result = ms::to_host(x);
+  teach::expect(result == std::vector<float>{1024, 2048, 3072, 4096}, "2^10 times 1, 2, 3, 4");
+  std::cout << R::name << ": 1 * 2^10 = " << result[0] << '\n';
+}
+
+int main() {
+  return teach::run([] {
+    scale_on_two_streams<ms::Host>();
+#if MSSTREAM_CUDA
+    if (ms::Cuda::device_count() > 0) {
+      scale_on_two_streams<ms::Cuda>();
+    } else {
+      std::cout << "cuda: no GPU on this machine\n";
+    }
+#endif
+  });
+}

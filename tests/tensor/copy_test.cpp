@@ -10,8 +10,8 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
-#include <numeric>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <tuple>
 #include <vector>
@@ -29,10 +29,11 @@ TYPED_TEST_SUITE(Copy, Runtimes, RuntimeNames);
 /// Elements whose bytes count up.
 template <Element T>
 [[nodiscard]] std::vector<T> counting(std::size_t count) {
-  std::vector<std::uint8_t> bytes(count * sizeof(T));
-  std::iota(bytes.begin(), bytes.end(), std::uint8_t{0});
   std::vector<T> elements(count);
-  std::memcpy(elements.data(), bytes.data(), bytes.size());
+  auto const bytes = std::as_writable_bytes(std::span(elements));
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<std::byte>(i);
+  }
   return elements;
 }
 

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+/// The sizes and ranges that the suites share, in one place, so that their rows can be compared.
+namespace benchmarks::axes {
+
+inline constexpr std::array kThreads{1, 4, 8};
+inline constexpr std::array kGroups{1, 2, 4, 8};
+
+/// Few enough that the device's launch queue (about a thousand places a stream) never fills: the
+/// host would wait for the device, and that would be measured.
+inline constexpr int kOperationsPerBatch = 256;
+/// Batches of each side in one repetition; their median is reported.
+inline constexpr int kBatches = 100;
+
+/// Training steps between two synchronisations, and how often a repetition does that.
+inline constexpr int kHostSteps = 4;
+inline constexpr int kCudaSteps = 40;
+inline constexpr int kRunsPerRepetition = 2;
+
+/// Bytes of allocations, drawn log-uniform from [least, most].
+struct ByteRange {
+  std::size_t least;
+  std::size_t most;
+  char const* name;
+};
+inline constexpr std::array kAllocations{
+    ByteRange{256, std::size_t{1} << 20U, "256B_1MiB"},
+    ByteRange{256, std::size_t{64} << 20U, "256B_64MiB"},
+};
+inline constexpr int kLiveBlocksPerThread = 32;
+
+/// The Census-Income (KDD) data as train_wdl sees it: a table of 32 rows a distinct key, of 1,024
+/// at least.
+struct Census {
+  static constexpr std::array<std::int64_t, 33> kDistinctKeys{
+      9,  52, 47, 17, 3,  7, 24, 15, 5,  10, 2,  3, 6, 8, 6, 6, 51,
+      37, 8,  10, 9,  10, 3, 4,  5,  43, 43, 43, 5, 3, 3, 3, 2};
+  static constexpr std::int64_t kContinuous = 7;
+  static constexpr std::int64_t kBatch = 512;
+  static constexpr std::int64_t kEmbeddingDim = 16;
+  static constexpr std::array<std::int64_t, 2> kLayers{256, 128};
+};
+
+}  // namespace benchmarks::axes

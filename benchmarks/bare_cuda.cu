@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bare.hpp"
+
+#include <msstream/base/error.hpp>
+#include <msstream/base/text.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <limits>
+#include <source_location>
+
+namespace benchmarks {
+
+namespace {
+
+__global__ void empty() {}
+
+void require_success(cudaError_t code,
+                     char const* call,
+                     std::source_location where = std::source_location::current()) {
+  if (code != cudaSuccess) {
+    throw ms::CudaError(static_cast<int>(code), cudaGetErrorString(code), call, where);
+  }
+}
+
+}  // namespace
+
+Bare<ms::Cuda>::Bare(ms::Cuda& runtime) {
+  runtime.make_current();
+  int device = 0;
+  require_success(cudaGetDevice(&device), "cudaGetDevice");
+  cudaMemPool_t pool = nullptr;
+  require_success(cudaDeviceGetDefaultMemPool(&pool, device), "cudaDeviceGetDefaultMemPool");
+  auto keep = std::numeric_limits<std::uint64_t>::max();
+  require_success(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep),
+                  "cudaMemPoolSetAttribute");
+}
+
+void Bare<ms::Cuda>::launch_empty(ms::CudaStream stream) {
+  empty<<<1, 1, 0, stream>>>();
+}
+
+void Bare<ms::Cuda>::record(native_event event, native_stream stream) const {
+  cudaEventRecord(event, stream);
+}
+
+void Bare<ms::Cuda>::wait(native_stream stream, native_event event) const {
+  cudaStreamWaitEvent(stream, event, 0);
+}
+
+bool Bare<ms::Cuda>::query(native_event event) const {
+  return cudaEventQuery(event) == cudaSuccess;
+}
+
+void* Bare<ms::Cuda>::allocate(std::size_t bytes, native_stream stream) const {
+  void* memory = nullptr;
+  cudaMallocAsync(&memory, bytes, stream);
+  return memory;
+}
+
+void Bare<ms::Cuda>::free(void* memory, native_stream stream) const {
+  cudaFreeAsync(memory, stream);
+}
+
+void Bare<ms::Cuda>::check() const {
+  // A query of unfinished work is no failure.
+  auto const code = cudaGetLastError();
+  require_success(code == cudaErrorNotReady ? cudaSuccess : code, "a call of the baseline");
+}
+
+std::string Bare<ms::Cuda>::device_name() {
+  cudaDeviceProp properties{};
+  require_success(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
+  return properties.name;
+}
+
+std::string Bare<ms::Cuda>::driver() {
+  int driver = 0;
+  int runtime = 0;
+  require_success(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  require_success(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+  auto const version = [](int number) { return ms::text(number / 1000, '.', number % 1000 / 10); };
+  return ms::text("supports CUDA ", version(driver), ", runtime ", version(runtime));
+}
+
+}  // namespace benchmarks

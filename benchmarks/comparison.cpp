@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparison.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace benchmarks {
+
+namespace {
+
+double median(std::vector<double>& values) {
+  auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+void compare(benchmark::State& state, int threads, int operations_per_thread, Sides const& sides) {
+  Team team(threads);
+  double const operations = static_cast<double>(threads) * operations_per_thread;
+  auto const batch = [&](Team::Work const& work) {
+    double const ns = team.run(work) / operations;
+    sides.settle();
+    return ns;
+  };
+  for (auto const* const side : {&sides.bare, &sides.ours}) {
+    batch(*side);  // caches, pools, lazily loaded kernels
+  }
+  std::vector<double> bare;
+  std::vector<double> ours;
+  for ([[maybe_unused]] auto _ : state) {
+    bare.push_back(batch(sides.bare));
+    ours.push_back(batch(sides.ours));
+    state.SetIterationTime(ours.back() * 1e-9);
+  }
+  double const bare_ns = median(bare);
+  double const ours_ns = median(ours);
+  state.counters["bare_ns"] = bare_ns;
+  state.counters["ours_ns"] = ours_ns;
+  state.counters["extra_ns"] = ours_ns - bare_ns;
+  if (bare_ns > 0) {
+    state.counters["ratio"] = ours_ns / bare_ns;
+  }
+}
+
+}  // namespace benchmarks

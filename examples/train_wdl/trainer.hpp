@@ -11,13 +11,17 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <deque>
 #include <fstream>
 #include <iostream>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -195,20 +199,20 @@ class Trainer {
     if (options_.quiet) {
       return;
     }
-    auto const rounded = [](nlohmann::ordered_json const& value, double unit) {
-      return value.is_null() ? std::string("-")
-                             : ms::text(std::round(value.get<double>() / unit) * unit);
+    auto const four_digits = [](nlohmann::ordered_json const& value) {
+      std::array<char, 32> digits{};
+      std::snprintf(digits.data(), digits.size(), "%.4f", value.get<double>());
+      return std::string(digits.data());
     };
-    std::cout << ms::text("epoch ",
-                          result["epoch"].get<std::int64_t>(),
-                          ": test AUC ",
-                          rounded(result["test_auc"], 1e-4).substr(0, 6),
-                          ", log loss ",
-                          rounded(result["test_logloss"], 1e-4).substr(0, 6),
-                          ", ",
-                          static_cast<std::int64_t>(result["rows_per_s"].get<double>()),
-                          " rows/s\n")
-              << std::flush;
+    std::string line = ms::text("epoch ", result["epoch"].get<std::int64_t>(), ": ");
+    if (!result["test_auc"].is_null()) {
+      line += ms::text("test AUC ", four_digits(result["test_auc"]), ", ");
+    }
+    if (!result["test_logloss"].is_null()) {
+      line += ms::text("log loss ", four_digits(result["test_logloss"]), ", ");
+    }
+    auto const rate = static_cast<std::int64_t>(result["rows_per_s"].get<double>());
+    std::cout << line << ms::support::grouped(rate) << " rows/s\n" << std::flush;
   }
 
   static constexpr std::int64_t kTestBatchRows = 4096;

@@ -10,6 +10,7 @@ namespace benchmarks::axes {
 
 inline constexpr std::array kThreads{1, 4, 8};
 inline constexpr std::array kGroups{1, 2, 4, 8};
+inline constexpr std::array kForks{1, 2, 4, 8, 16};
 
 /// Few enough that the device's launch queue (about a thousand places a stream) never fills: the
 /// host would wait for the device, and that would be measured.
@@ -32,6 +33,7 @@ inline constexpr std::array kAllocations{
     ByteRange{256, std::size_t{1} << 20U, "256B_1MiB"},
     ByteRange{256, std::size_t{64} << 20U, "256B_64MiB"},
 };
+inline constexpr std::array kAllocatingThreads{1, 8};
 inline constexpr int kLiveBlocksPerThread = 32;
 
 /// The Census-Income (KDD) data as train_wdl sees it: a table of 32 rows a distinct key, of 1,024
@@ -45,5 +47,32 @@ struct Census {
   static constexpr std::int64_t kEmbeddingDim = 16;
   static constexpr std::array<std::int64_t, 2> kLayers{256, 128};
 };
+
+/// The tables, bags and matrices of the kernels. A small machine divides the rows, and keeps the
+/// widths.
+struct Kernels {
+  static constexpr std::int64_t kTableRows = 10'000'000;
+  static constexpr std::int64_t kTableWidth = 128;
+  static constexpr std::int64_t kBags = 65'536;
+  static constexpr std::array<std::int64_t, 3> kHotness{1, 16, 64};
+
+  static constexpr std::int64_t kSegmentRows = std::int64_t{1} << 22U;
+  static constexpr std::int64_t kSegments = std::int64_t{1} << 18U;
+  static constexpr std::int64_t kSegmentWidth = 64;
+
+  static constexpr std::int64_t kDenseBatch = 512;
+  static constexpr std::int64_t kDenseInputs = 535;
+  static constexpr std::int64_t kDenseOutputs = 256;
+
+  static constexpr std::int64_t kTables = 26;
+  static constexpr std::int64_t kRowsPerTable = 100'000;
+  static constexpr std::int64_t kWidthPerTable = 16;
+
+  static constexpr std::int64_t kCopyBytes = std::int64_t{1} << 30U;
+  /// Operations between two timestamps of the device, and how often a repetition does that.
+  static constexpr int kOperations = 10;
+  static constexpr int kRuns = 5;
+};
+inline constexpr std::int64_t kHostDivisor = 256;
 
 }  // namespace benchmarks::axes

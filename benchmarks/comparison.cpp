@@ -17,9 +17,8 @@ double median(std::vector<double>& values) {
 
 }  // namespace
 
-void compare(benchmark::State& state, int threads, int operations_per_thread, Sides const& sides) {
+void compare(benchmark::State& state, int threads, int operations, Sides const& sides) {
   Team team(threads);
-  double const operations = static_cast<double>(threads) * operations_per_thread;
   auto const batch = [&](Team::Work const& work) {
     double const ns = team.run(work) / operations;
     sides.settle();

@@ -19,8 +19,8 @@ struct Sides {
 
 /// Times batches of both sides in turn, so that whatever slows the machine meets both, and reports
 /// the medians over the batches in nanoseconds an operation: `bare_ns`, `ours_ns`, `extra_ns` (ours
-/// - bare) and `ratio` (ours / bare). With several threads the time is that of the whole team over
-/// all its operations. The benchmark's own time is that of ours.
-void compare(benchmark::State& state, int threads, int operations_per_thread, Sides const& sides);
+/// - bare) and `ratio` (ours / bare). `operations` is what the time of one batch, from the first
+/// thread's start to the last one's end, is divided by. The benchmark's own time is that of ours.
+void compare(benchmark::State& state, int threads, int operations, Sides const& sides);
 
 }  // namespace benchmarks

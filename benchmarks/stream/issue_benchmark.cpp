@@ -6,6 +6,7 @@
 #include <msstream/tensor/copy.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -137,7 +138,7 @@ void run(benchmark::State& state, Work work, Inputs inputs, int threads) {
   };
   compare(state,
           threads,
-          axes::kOperationsPerBatch,
+          threads * axes::kOperationsPerBatch,
           {.bare = [&](int thread) { lane(thread).launch_batch(); },
            .ours = [&](int thread) { lane(thread).issue_batch(); },
            .settle =

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparison.hpp"
+#include "suite.hpp"
+
+#include <msstream/stream/stream_pool.hpp>
+#include <msstream/tensor/copy.hpp>
+
+#include <memory>
+#include <vector>
+
+/// What streams, events and the tracker cost the CPU, beside the runtime's own calls.
+namespace benchmarks {
+namespace {
+
+/// Two streams of msstream's, and events of the runtime's own to do the same without it.
+template <ms::Runtime R>
+class StreamPair {
+ public:
+  StreamPair() : runtime_(*device_.context()->runtime), bare_(runtime_) {}
+  StreamPair(StreamPair const&) = delete;
+  StreamPair& operator=(StreamPair const&) = delete;
+  ~StreamPair() { runtime_.destroy_event(event_); }
+
+  ms::Stream<R>& source() { return source_; }
+  ms::Stream<R>& target() { return target_; }
+  Bare<R> const& bare() const { return bare_; }
+  typename R::native_event event() const { return event_; }
+  void settle() {
+    runtime_.synchronize_stream(source_.native());
+    runtime_.synchronize_stream(target_.native());
+    bare_.check();
+  }
+
+ private:
+  ms::Device<R> device_;
+  R& runtime_;
+  Bare<R> bare_;
+  ms::Stream<R> source_{device_.context()};
+  ms::Stream<R> target_{device_.context()};
+  typename R::native_event event_ = runtime_.create_event(ms::EventTiming::untimed);
+};
+
+template <class Operation>
+Team::Work batch_of(Operation operation) {
+  return [operation](int) mutable {
+    for (int i = 0; i < axes::kOperationsPerBatch; ++i) {
+      operation();
+    }
+  };
+}
+
+template <ms::Runtime R>
+void record(benchmark::State& state) {
+  StreamPair<R> pair;
+  compare(state,
+          1,
+          axes::kOperationsPerBatch,
+          {.bare = batch_of([&] { pair.bare().record(pair.event(), pair.source().native()); }),
+           .ours = batch_of([&] { benchmark::DoNotOptimize(pair.source().record()); }),
+           .settle = [&] { pair.settle(); }});
+}
+
+/// Each wait is for an event of its own, so that none of ours is elided.
+template <ms::Runtime R>
+void record_and_wait(benchmark::State& state) {
+  StreamPair<R> pair;
+  compare(state,
+          1,
+          axes::kOperationsPerBatch,
+          {.bare = batch_of([&] {
+             pair.bare().record(pair.event(), pair.source().native());
+             pair.bare().wait(pair.target().native(), pair.event());
+           }),
+           .ours = batch_of([&] { pair.target().wait(pair.source().record()); }),
+           .settle = [&] { pair.settle(); }});
+}
+
+/// The same wait over and over: ours knows that the first one covers the others.
+template <ms::Runtime R>
+void wait_elided(benchmark::State& state) {
+  StreamPair<R> pair;
+  auto const event = pair.source().record();
+  compare(state,
+          1,
+          axes::kOperationsPerBatch,
+          {.bare = batch_of([&] { pair.bare().wait(pair.target().native(), event.native()); }),
+           .ours = batch_of([&] { pair.target().wait(event); }),
+           .settle = [&] { pair.settle(); }});
+}
+
+template <ms::Runtime R>
+void query_complete(benchmark::State& state) {
+  StreamPair<R> pair;
+  auto const event = pair.source().record();
+  event.synchronize();
+  compare(state,
+          1,
+          axes::kOperationsPerBatch,
+          {.bare = batch_of([&] { benchmark::DoNotOptimize(pair.bare().query(event.native())); }),
+           .ours = batch_of([&] { benchmark::DoNotOptimize(event.query()); }),
+           .settle = [&] { pair.settle(); }});
+}
+
+/// One operation forks into `forks` streams, which join in the next one; nothing is launched. Bare,
+/// that is a record and two waits a stream, and a record at the join; ours also issues an operation
+/// on every stream, and finds out what waits that takes.
+template <ms::Runtime R>
+class ForkJoin {
+ public:
+  explicit ForkJoin(int forks)
+      : runtime_(*device_.context()->runtime),
+        bare_(runtime_),
+        pool_(device_, {.groups = forks + 1}),
+        joined_(ms::zeros<float>(device_, {1})) {
+    for (int fork = 0; fork < forks; ++fork) {
+      parts_.push_back(ms::zeros<float>(device_, {1}));
+    }
+    for (int fork = 0; fork <= forks; ++fork) {
+      events_.push_back(runtime_.create_event(ms::EventTiming::untimed));
+    }
+  }
+  ForkJoin(ForkJoin const&) = delete;
+  ForkJoin& operator=(ForkJoin const&) = delete;
+  ~ForkJoin() {
+    for (auto event : events_) {
+      runtime_.destroy_event(event);
+    }
+  }
+
+  void ours() {
+    for (std::size_t fork = 0; fork < parts_.size(); ++fork) {
+      ms::StreamScope<R> const branch(pool_[static_cast<int>(fork) + 1]);
+      ms::issue("fork", ms::reads(joined_), ms::writes(parts_[fork]), [](auto) {});
+    }
+    ms::StreamScope<R> const trunk(pool_[0]);
+    ms::issue("join", ms::reads(parts_), ms::writes(joined_), [](auto) {});
+  }
+  void bare() {
+    auto const trunk = pool_[0].compute().native();
+    for (std::size_t fork = 0; fork < parts_.size(); ++fork) {
+      auto const branch = pool_[static_cast<int>(fork) + 1].compute().native();
+      bare_.wait(branch, events_[0]);
+      bare_.record(events_[fork + 1], branch);
+      bare_.wait(trunk, events_[fork + 1]);
+    }
+    bare_.record(events_[0], trunk);
+  }
+  void settle() {
+    for (int group = 0; group < pool_.groups(); ++group) {
+      runtime_.synchronize_stream(pool_[group].compute().native());
+    }
+    bare_.check();
+  }
+
+ private:
+  ms::Device<R> device_;
+  R& runtime_;
+  Bare<R> bare_;
+  ms::StreamPool<R> pool_;
+  ms::Tensor<float, R> joined_;
+  std::vector<ms::Tensor<float, R>> parts_;
+  std::vector<typename R::native_event> events_;
+};
+
+template <ms::Runtime R>
+void fork_join(benchmark::State& state, int forks) {
+  ForkJoin<R> work(forks);
+  int const rounds = axes::kOperationsPerBatch / (2 * forks);  // both waits of a fork count
+  auto const repeated = [rounds](auto round) {
+    return [=](int) {
+      for (int i = 0; i < rounds; ++i) {
+        round();
+      }
+    };
+  };
+  compare(state,
+          1,
+          rounds,
+          {.bare = repeated([&] { work.bare(); }),
+           .ours = repeated([&] { work.ours(); }),
+           .settle = [&] { work.settle(); }});
+}
+
+template <ms::Runtime R>
+void add_all() {
+  auto const add_one = [](char const* what, void (*function)(benchmark::State&)) {
+    add(ms::text("event/", R::name, '/', what), axes::kBatches, function);
+  };
+  add_one("record", record<R>);
+  add_one("record_and_wait", record_and_wait<R>);
+  add_one("wait_elided", wait_elided<R>);
+  add_one("query_complete", query_complete<R>);
+  for (int const forks : axes::kForks) {
+    add(ms::text("event/", R::name, "/fork_join/streams:", forks),
+        axes::kBatches,
+        [=](benchmark::State& state) { fork_join<R>(state, forks); });
+  }
+}
+
+}  // namespace
+
+void add_host_benchmarks() {
+  add_all<ms::Host>();
+}
+
+void add_cuda_benchmarks() {
+#if MSSTREAM_CUDA
+  add_all<ms::Cuda>();
+#endif
+}
+
+}  // namespace benchmarks

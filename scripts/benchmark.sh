@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# scripts/benchmark.sh [--out FOLDER] [--repetitions N] [--data census_income_kdd.csv.gz] [FILTER…]
+# Builds the benchmarks, runs every suite and leaves its JSON in the folder, by default
+# benchmarks/results/<device>-<date>; a FILTER is a regular expression over benchmark names. Then
+# times the same training step in PyTorch where there is one, with --data an epoch as well.
+# For CUDA where there is a GPU and nvcc; MSSTREAM_BUILD_PRESET=host|cuda overrides.
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+out='' data='' repetitions=5 filters=()
+while [ $# != 0 ]; do
+  case $1 in
+    --out | --repetitions | --data)
+      [ $# -ge 2 ] || die "$1 needs a value"
+      printf -v "${1#--}" %s "$2"
+      shift 2
+      ;;
+    -h | --help)
+      sed -n '3,7s/^# //p' "${BASH_SOURCE[0]}"
+      exit
+      ;;
+    -*) die "unknown option $1; see --help" ;;
+    *)
+      filters+=("$1")
+      shift
+      ;;
+  esac
+done
+[ -z "$data" ] || [ -r "$data" ] || die "--data $data: there is no such file"
+
+choose_preset
+runtime=host driver=none
+device=$(sed -n '/^model name/{s/.*: //p;q}' /proc/cpuinfo)
+if [[ $preset == cuda* ]]; then
+  runtime=cuda
+  IFS=, read -r device driver < <(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader)
+fi
+driver=${driver# }
+filter="/$runtime/"
+if [ "${#filters[@]}" != 0 ]; then
+  printf -v any '|%s' "${filters[@]}"
+  any="(${any:1})"
+  filter="$any.*/$runtime/|/$runtime/.*$any"
+fi
+# Words of letters and digits, joined by dashes.
+slug=$(tr -cs 'A-Za-z0-9\n' - <<<"$device" | sed 's/^-*//; s/-*$//')
+mkdir -p "${out:=$root/benchmarks/results/$slug-$(date +%F)}"
+out=$(cd "$out" && pwd)
+[ -z "$data" ] || data=$(realpath "$data")
+
+configure "${build_packages[@]}" "${example_packages[@]}" libbenchmark-dev -- -D MSSTREAM_BUILD_BENCHMARKS=ON
+build benchmarks train_wdl
+
+commit=$(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)
+say "device $device, driver $driver, commit $commit, $repetitions repetitions, names matching $filter"
+sed -n 's/^  static constexpr [^=]* \(k[A-Za-z]*\)\(.*\);$/msstream: size \1\2/p' \
+  "$root/benchmarks/axes.hpp" >&2
+
+cd "$root/build/$preset/benchmarks"
+started=$SECONDS
+for suite in *_benchmark; do
+  say "$suite"
+  "./$suite" --benchmark_filter="$filter" --benchmark_repetitions="$repetitions" \
+    --benchmark_context="device=$device,driver=$driver,commit=$commit" \
+    --benchmark_report_aggregates_only=false --benchmark_display_aggregates_only=true \
+    --benchmark_out_format=json --benchmark_out="$out/${suite%_benchmark}.json"
+  # A suite without a match writes an empty file.
+  [ -s "$out/${suite%_benchmark}.json" ] || rm -f "$out/${suite%_benchmark}.json"
+done
+
+if [ "${#filters[@]}" = 0 ]; then
+  if python3 -c 'import torch' 2>/dev/null; then
+    say "torch_census_step"
+    python3 -B "$root/benchmarks/baselines/torch_census_step.py" ${data:+--data "$data"} \
+      --out "$out/torch_census_step.json" >/dev/null
+  else
+    say "no PyTorch: its training step is left out"
+  fi
+  if [ -n "$data" ]; then
+    say "an epoch of train_wdl"
+    ../examples/train_wdl --data "$data" --epochs 3 --quiet --report "$out/train_census.json" >/dev/null
+  fi
+fi
+say "$((SECONDS - started)) s; results in $out"
+"$root/scripts/summarise_benchmarks.py" "$out"

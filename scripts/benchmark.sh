@@ -50,7 +50,10 @@ mkdir -p "${out:=$root/benchmarks/results/$slug-$(date +%F)}"
 out=$(cd "$out" && pwd)
 [ -z "$data" ] || data=$(realpath "$data")
 
-configure "${build_packages[@]}" "${example_packages[@]}" libbenchmark-dev -- -D MSSTREAM_BUILD_BENCHMARKS=ON
+options=(-D MSSTREAM_BUILD_BENCHMARKS=ON)
+# A build folder that is there may hold the tests too: leave them.
+[ -f "$root/build/$preset/build.ninja" ] || options+=(-D MSSTREAM_BUILD_TESTS=OFF)
+configure "${build_packages[@]}" "${example_packages[@]}" libbenchmark-dev -- "${options[@]}"
 build benchmarks train_wdl
 
 commit=$(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)

@@ -40,7 +40,6 @@ class Bare<ms::Host> {
   void check() const {}
 
   [[nodiscard]] static std::string device_name();
-  [[nodiscard]] static std::string driver() { return "none"; }
 
  private:
   ms::Host* runtime_;
@@ -68,8 +67,8 @@ class Bare<ms::Cuda> {
   /// Throws msstream::CudaError if a call of this thread has failed.
   void check() const;
 
-  [[nodiscard]] static std::string device_name();
-  [[nodiscard]] static std::string driver();
+  /// What the program was built with, and what the driver is for.
+  [[nodiscard]] static std::string version();
 };
 
 #endif

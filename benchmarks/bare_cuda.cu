@@ -69,19 +69,13 @@ void Bare<ms::Cuda>::check() const {
   require_success(code == cudaErrorNotReady ? cudaSuccess : code, "a call of the baseline");
 }
 
-std::string Bare<ms::Cuda>::device_name() {
-  cudaDeviceProp properties{};
-  require_success(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
-  return properties.name;
-}
-
-std::string Bare<ms::Cuda>::driver() {
+std::string Bare<ms::Cuda>::version() {
   int driver = 0;
   int runtime = 0;
   require_success(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
   require_success(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
   auto const version = [](int number) { return ms::text(number / 1000, '.', number % 1000 / 10); };
-  return ms::text("supports CUDA ", version(driver), ", runtime ", version(runtime));
+  return ms::text("CUDA ", version(runtime), ", driver for ", version(driver));
 }
 
 }  // namespace benchmarks

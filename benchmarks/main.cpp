@@ -3,24 +3,32 @@
 
 #include <iostream>
 
-/// Runs one suite: on the host runtime, and on CUDA where the build and the machine have it.
+namespace {
+
+/// On CUDA where the build and the machine have it, else on the host runtime; says what it is.
+void add_benchmarks() {
+  using namespace benchmarks;
+  benchmark::AddCustomContext("cpu", Bare<ms::Host>::device_name());
+#if MSSTREAM_CUDA
+  if (ms::Cuda::device_count() > 0) {
+    benchmark::AddCustomContext("cuda", Bare<ms::Cuda>::version());
+    add_cuda_benchmarks();
+    return;
+  }
+  std::cerr << "no GPU: these are benchmarks of the host runtime\n";
+#endif
+  add_host_benchmarks();
+}
+
+}  // namespace
+
+/// Runs one suite.
 int main(int count, char** arguments) {
   benchmark::Initialize(&count, arguments);
   if (benchmark::ReportUnrecognizedArguments(count, arguments)) {
     return 1;
   }
-  benchmarks::add_host_benchmarks();
-  benchmark::AddCustomContext("cpu", benchmarks::Bare<msstream::Host>::device_name());
-#if MSSTREAM_CUDA
-  if (msstream::Cuda::device_count() > 0) {
-    benchmarks::add_cuda_benchmarks();
-    using Cuda = benchmarks::Bare<msstream::Cuda>;
-    benchmark::AddCustomContext("gpu", Cuda::device_name());
-    benchmark::AddCustomContext("cuda", Cuda::driver());
-  } else {
-    std::cerr << "no GPU: the CUDA benchmarks are left out\n";
-  }
-#endif
+  add_benchmarks();
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   return 0;

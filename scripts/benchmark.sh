@@ -31,19 +31,17 @@ done
 [ -z "$data" ] || [ -r "$data" ] || die "--data $data: there is no such file"
 
 choose_preset
-runtime=host driver=none
+driver=none
 device=$(sed -n '/^model name/{s/.*: //p;q}' /proc/cpuinfo)
 if [[ $preset == cuda* ]]; then
-  runtime=cuda
   IFS=, read -r device driver < <(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader)
 fi
 driver=${driver# }
-filter="/$runtime/"
-if [ "${#filters[@]}" != 0 ]; then
-  printf -v any '|%s' "${filters[@]}"
-  any="(${any:1})"
-  filter="$any.*/$runtime/|/$runtime/.*$any"
-fi
+filter=.
+[ "${#filters[@]}" = 0 ] || filter=$(
+  IFS='|'
+  printf %s "${filters[*]}"
+)
 # Words of letters and digits, joined by dashes.
 slug=$(tr -cs 'A-Za-z0-9\n' - <<<"$device" | sed 's/^-*//; s/-*$//')
 mkdir -p "${out:=$root/benchmarks/results/$slug-$(date +%F)}"
@@ -65,9 +63,8 @@ cd "$root/build/$preset/benchmarks"
 started=$SECONDS
 for suite in *_benchmark; do
   say "$suite"
-  "./$suite" --benchmark_filter="$filter" --benchmark_repetitions="$repetitions" \
+  quietly "./$suite" --benchmark_filter="$filter" --benchmark_repetitions="$repetitions" \
     --benchmark_context="device=$device,driver=$driver,commit=$commit" \
-    --benchmark_report_aggregates_only=false --benchmark_display_aggregates_only=true \
     --benchmark_out_format=json --benchmark_out="$out/${suite%_benchmark}.json"
   # A suite without a match writes an empty file.
   [ -s "$out/${suite%_benchmark}.json" ] || rm -f "$out/${suite%_benchmark}.json"

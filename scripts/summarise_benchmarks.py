@@ -138,7 +138,7 @@ def summary(folder):
             continue
         context, rows = read_suite(path)
         repetitions = max(len(row["time_ns"].values) for row in rows.values())
-        where = [f"driver {context['driver']}", *([f"CUDA {context['cuda']}"] if "cuda" in context else []),
+        where = [f"driver {context['driver']}", *([context["cuda"]] if "cuda" in context else []),
                  f"{context['num_cpus']} × {context['cpu']}", f"commit {context['commit']}",
                  context["date"][:10], f"{repetitions} repetitions"]
         heading = f"## {context['device']}\n\n{', '.join(where)}."

@@ -80,7 +80,7 @@ if [ "${#filters[@]}" = 0 ]; then
   fi
   if [ -n "$data" ]; then
     say "an epoch of train_wdl"
-    ../examples/train_wdl --data "$data" --epochs 3 --quiet --report "$out/train_census.json" >/dev/null
+    ../examples/train_wdl/train_wdl --data "$data" --epochs 3 --quiet --report "$out/train_census.json" >/dev/null
   fi
 fi
 say "$((SECONDS - started)) s; results in $out"

@@ -46,7 +46,12 @@ struct Bags {
   [[nodiscard]] std::int64_t hotness() const {
     return !offsets && ids.shape().rank() == 2 ? ids.shape()[1] : 1;
   }
+  /// Throws std::invalid_argument when bag_count is no scalar.
   [[nodiscard]] kernels::BagLayout layout() const {
+    require(!bag_count || bag_count->count() == 1,
+            "bags: a bag_count of shape ",
+            bag_count ? bag_count->shape() : Shape{},
+            "; expected a scalar");
     return {bags(),
             ids.count(),
             hotness(),

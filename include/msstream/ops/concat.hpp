@@ -18,11 +18,10 @@ namespace msstream::ops {
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> concat(std::vector<Tensor<float, R>> const& blocks) {
   require(!blocks.empty(), "concat: no blocks");
-  std::int64_t const rows = blocks.front().shape()[0];
   std::int64_t width = 0;
   std::vector<kernels::ColumnBlock> columns;
   for (auto const& block : blocks) {
-    require(block.shape().rank() == 2 && block.shape()[0] == rows,
+    require(block.shape().rank() == 2 && block.shape()[0] == blocks.front().shape()[0],
             "concat: block of shape ",
             block.shape(),
             " beside one of shape ",
@@ -30,6 +29,7 @@ template <Runtime R>
     columns.push_back({block.data(), block.shape()[1]});
     width += block.shape()[1];
   }
+  std::int64_t const rows = blocks.front().shape()[0];
   Tensor<float, R> packed(blocks.front().device(), {rows, width});
   issue("concat",
         reads(blocks),
@@ -56,6 +56,7 @@ template <Runtime R>
   std::vector<Tensor<float, R>> written;
   std::vector<kernels::ColumnBlock> columns;
   for (std::size_t i = 0; i < widths.size(); ++i) {
+    require(widths[i] >= 0, "split: a block of width ", widths[i]);
     blocks.emplace_back();
     if (wanted[i]) {
       written.push_back(blocks.back().emplace(packed.device(), Shape{rows, widths[i]}));

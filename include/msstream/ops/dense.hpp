@@ -52,7 +52,7 @@ struct DenseGradients {
 };
 
 /// The gradients of dense(), from its output and the output's gradient; the input's only if asked
-/// for.
+/// for. Throws std::invalid_argument when the shapes do not fit.
 template <Runtime R>
 [[nodiscard]] DenseGradients<R> dense_gradient(Tensor<float, R> const& input,
                                                Tensor<float, R> const& weight,
@@ -61,11 +61,18 @@ template <Runtime R>
                                                Tensor<float, R> const& output_gradient,
                                                bool with_input_gradient) {
   auto const& device = input.device();
-  require(output_gradient.shape() == output.shape(),
-          "dense_gradient: output gradient ",
-          output_gradient.shape(),
-          " for an output ",
-          output.shape());
+  auto const& shape = output.shape();
+  require(input.shape().rank() == 2 && weight.shape().rank() == 2 && shape.rank() == 2 &&
+              input.shape()[0] == shape[0] && input.shape()[1] == weight.shape()[0] &&
+              weight.shape()[1] == shape[1] && output_gradient.shape() == shape,
+          "dense_gradient: input ",
+          input.shape(),
+          ", weight ",
+          weight.shape(),
+          ", output ",
+          shape,
+          ", output gradient ",
+          output_gradient.shape());
   std::int64_t const batch = input.shape()[0];
   std::int64_t const inputs = weight.shape()[0];
   std::int64_t const outputs = weight.shape()[1];

@@ -14,6 +14,22 @@
 
 namespace msstream::ops {
 
+namespace detail {
+
+/// Here, because a launch thread would throw it too late.
+template <Element T>
+void require_weights(char const* operation) {
+  constexpr bool is_weight = dtype_of<T> == DType::float32 || dtype_of<T> == DType::float16 ||
+                             dtype_of<T> == DType::bfloat16;
+  require(is_weight,
+          operation,
+          ": a table of ",
+          name_of(dtype_of<T>),
+          "; expected float32, float16 or bfloat16");
+}
+
+}  // namespace detail
+
 template <Runtime R>
 struct LookupOptions {
   Pooling pooling = Pooling::sum;
@@ -36,10 +52,13 @@ template <Element T, Runtime R>
           "embedding_lookup: table of shape ",
           table.shape(),
           "; expected [rows, width]");
+  detail::require_weights<T>("embedding_lookup");
   require(options.bad_id_count.has_value() == (options.out_of_range == OutOfRange::count),
           "embedding_lookup: bad_id_count goes with OutOfRange::count");
   require(!options.bad_id_count || options.bad_id_count->count() == 1,
-          "embedding_lookup: bad_id_count must be a scalar");
+          "embedding_lookup: bad_id_count of shape ",
+          options.bad_id_count ? options.bad_id_count->shape() : Shape{},
+          "; expected a scalar");
   Tensor<float, R> pooled(table.device(), {bags.bags(), table.shape()[1]});
   kernels::LookupArgs args{table.data(),
                            dtype_of<T>,
@@ -137,6 +156,11 @@ template <Runtime R>
           bags.bags(),
           " bags");
   std::int64_t const capacity = bags.ids.count();
+  require(unique.positions.count() == capacity && unique.starts.count() == capacity + 1,
+          "embedding_gradient: ids ",
+          bags.ids.shape(),
+          ", grouped ",
+          unique.positions.shape());
   std::int64_t const width = output_gradient.shape()[1];
   Tensor<float, R> values(device, {capacity, width});
   auto const workspace_bytes =
@@ -170,11 +194,20 @@ template <Runtime R>
 [[nodiscard]] RowGradients<R> merge_row_gradients(std::vector<RowGradients<R>> const& parts,
                                                   std::int64_t rows) {
   require(!parts.empty(), "merge_row_gradients: no parts");
-  std::int64_t const width = parts.front().values.shape()[1];
   std::int64_t capacity = 0;
   for (auto const& part : parts) {
-    capacity += part.values.shape()[0];
+    auto const& shape = part.values.shape();
+    require(shape.rank() == 2 && part.ids.count() == shape[0] &&
+                shape[1] == parts.front().values.shape()[1],
+            "merge_row_gradients: ids ",
+            part.ids.shape(),
+            " with values ",
+            shape,
+            ", after values ",
+            parts.front().values.shape());
+    capacity += shape[0];
   }
+  std::int64_t const width = parts.front().values.shape()[1];
   auto const& device = parts.front().values.device();
   Tensor<std::int64_t, R> ids(device, {capacity});
   Tensor<float, R> values(device, {capacity, width});

@@ -31,6 +31,29 @@ struct OptimizerState {
   std::optional<Tensor<float, R>> second = {};
 };
 
+namespace detail {
+
+template <Runtime R>
+void require_state(char const* operation,
+                   OptimizerKind kind,
+                   OptimizerState<R> const& state,
+                   Shape const& parameter) {
+  require(state.first.has_value() == (states_of(kind) >= 1) &&
+              state.second.has_value() == (states_of(kind) >= 2),
+          operation,
+          ": state that is not of the rule's; make_state() makes it");
+  for (auto const* const tensor : {&state.first, &state.second}) {
+    require(!*tensor || (*tensor)->shape() == parameter,
+            operation,
+            ": state ",
+            *tensor ? (*tensor)->shape() : Shape{},
+            " for a parameter ",
+            parameter);
+  }
+}
+
+}  // namespace detail
+
 /// Zeroed state for a parameter.
 template <Runtime R>
 [[nodiscard]] OptimizerState<R> make_state(Device<R> const& device,
@@ -93,6 +116,7 @@ void update_dense(OptimizerRule const& rule,
             parameter.weight.shape(),
             ", gradient ",
             parameter.gradient.shape());
+    detail::require_state("update_dense", rule.kind, parameter.state, parameter.weight.shape());
     kernels::DenseUpdate update{parameter.weight.data(),
                                 parameter.gradient.data(),
                                 nullptr,
@@ -126,11 +150,17 @@ void update_rows(OptimizerRule const& rule,
                  Tensor<T, R> const& table,
                  RowGradients<R> const& gradients,
                  OptimizerState<R> const& state) {
-  require(table.shape().rank() == 2 && table.shape()[1] == gradients.values.shape()[1],
+  auto const& values = gradients.values.shape();
+  require(table.shape().rank() == 2 && values.rank() == 2 && table.shape()[1] == values[1] &&
+              gradients.ids.count() == values[0],
           "update_rows: table ",
           table.shape(),
           ", row gradients ",
-          gradients.values.shape());
+          values,
+          " for ids ",
+          gradients.ids.shape());
+  detail::require_weights<T>("update_rows");
+  detail::require_state("update_rows", rule.kind, state, table.shape());
   kernels::RowUpdate const update{.table = table.data(),
                                   .dtype = dtype_of<T>,
                                   .width = table.shape()[1],

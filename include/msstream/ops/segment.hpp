@@ -62,11 +62,14 @@ template <Runtime R>
                                                        Tensor<std::int64_t, R> const& offsets,
                                                        std::int64_t capacity,
                                                        Pooling pooling) {
-  require(output_gradient.shape().rank() == 2 && output_gradient.shape()[0] == offsets.count() - 1,
+  require(output_gradient.shape().rank() == 2 && offsets.shape().rank() == 1 &&
+              output_gradient.shape()[0] == offsets.count() - 1 && capacity >= 0,
           "segment_reduce_gradient: gradient of shape ",
           output_gradient.shape(),
           " for offsets of shape ",
-          offsets.shape());
+          offsets.shape(),
+          " and a capacity of ",
+          capacity);
   Tensor<float, R> gradient(output_gradient.device(), {capacity, output_gradient.shape()[1]});
   kernels::SegmentGradientArgs const args{.output_gradient = output_gradient.data(),
                                           .offsets = offsets.data(),

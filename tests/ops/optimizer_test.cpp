@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/ops_fixture.hpp"
+#include "ops/optimizer_reference.hpp"
+
+#include <msstream/ops/optimizer.hpp>
+
+#include <algorithm>
+
+namespace msstream::testing {
+namespace {
+
+using ops::OptimizerKind;
+
+template <class R>
+class OptimizerOpsTest : public OpsTest<R> {
+ protected:
+  /// Rounding to the precision of T after each step loses up to half a unit; with a sum of steps it
+  /// may be lost each time.
+  template <class T>
+  static constexpr double tolerance_of(int steps) {
+    return std::is_same_v<T, float>     ? 1e-5
+           : std::is_same_v<T, float16> ? steps * 0x1p-11
+                                        : steps * 0x1p-8;
+  }
+
+  template <class T>
+  void expect_rows_move(OptimizerKind kind) {
+    SCOPED_TRACE(text("kind ", static_cast<int>(kind), ", ", name_of(dtype_of<T>)));
+    constexpr std::int64_t kRows = 30;
+    constexpr std::int64_t kWidth = 5;
+    constexpr int kSteps = 4;
+    ops::OptimizerRule const rule{.kind = kind, .learning_rate = 0.01F};
+    std::vector<T> start;
+    for (float const value : this->random.reals(kRows * kWidth)) {
+      start.push_back(from_float<T>(value));
+    }
+    ReferenceWeights expected;
+    for (double const value : to_doubles(start)) {
+      expected.push_back({value});
+    }
+    auto const table = this->put(start, {kRows, kWidth});
+    auto const state = ops::make_state(this->device(), kind, table.shape());
+    ops::StepCounter step(this->device());
+    for (int t = 1; t <= kSteps; ++t) {
+      // Rows 0 to 9 never move; beyond the count lie ids that must not be touched.
+      Integers ids;
+      for (std::int64_t row = 10; row < kRows; ++row) {
+        if (this->random.integer(0, 1) != 0) {
+          ids.push_back(row);
+        }
+      }
+      auto const count = static_cast<std::int64_t>(ids.size());
+      auto values = this->random.reals(count * kWidth, 0.5F, 1.0F);
+      for (std::int64_t u = 0; u < count; ++u) {
+        Doubles const gradient(values.begin() + u * kWidth, values.begin() + (u + 1) * kWidth);
+        move(expected, rule, gradient, t, ids[static_cast<std::size_t>(u)] * kWidth);
+      }
+      ids.insert(ids.end(), {0, 1, 2});
+      values.resize(values.size() + 3 * kWidth, std::nanf(""));
+      step.advance(rule);
+      ops::update_rows(
+          rule,
+          step,
+          table,
+          ops::RowGradients<R>{
+              this->put(ids), this->scalar(count), this->put(values, {count + 3, kWidth})},
+          state);
+    }
+    Floats moved;
+    for (auto const element : to_host(table)) {
+      moved.push_back(to_float(element));
+    }
+    expect_near(moved, weights_of(expected), tolerance_of<T>(kSteps));
+    for (std::size_t i = 0; i < 10 * static_cast<std::size_t>(kWidth); ++i) {
+      ASSERT_EQ(moved[i], to_float(start[i])) << "a row without gradient moved";
+    }
+  }
+};
+TYPED_TEST_SUITE(OptimizerOpsTest, Runtimes, RuntimeNames);
+
+TYPED_TEST(OptimizerOpsTest, dense_parameters_follow_the_rule_in_double) {
+  for (auto const kind : kOptimizerKinds) {
+    SCOPED_TRACE(text("kind ", static_cast<int>(kind)));
+    ops::OptimizerRule const rule{.kind = kind, .learning_rate = 0.01F, .beta1 = 0.8F};
+    std::vector<ops::DenseParameter<TypeParam>> parameters;
+    std::vector<ReferenceWeights> expected;
+    for (std::int64_t i = 0; i < 60; ++i) {  // more than one launch takes
+      Shape const shape{i % 7, 1 + i % 5};
+      auto const start = this->random.reals(shape.count());
+      expected.push_back(references_of(start));
+      parameters.push_back({this->put(start, shape),
+                            this->any(shape),
+                            ops::make_state(this->device(), kind, shape)});
+    }
+    ops::StepCounter step(this->device());
+    for (int t = 1; t <= 4; ++t) {
+      step.advance(rule);
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        auto const& weight = parameters[i].weight;
+        auto const gradient = this->random.reals(weight.count(), 0.5F, 1.0F);
+        parameters[i].gradient = this->put(gradient, weight.shape());
+        move(expected[i], rule, to_doubles(gradient), t, 0);
+      }
+      ops::update_dense(rule, step, parameters);
+    }
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      expect_near(to_host(parameters[i].weight), weights_of(expected[i]), 1e-5);
+    }
+  }
+}
+
+TYPED_TEST(OptimizerOpsTest, rows_follow_the_rule_in_each_precision) {
+  for (auto const kind : kOptimizerKinds) {
+    this->template expect_rows_move<float>(kind);
+    this->template expect_rows_move<float16>(kind);
+    this->template expect_rows_move<bfloat16>(kind);
+  }
+}
+
+TYPED_TEST(OptimizerOpsTest, the_state_of_a_rule_is_zeros_of_the_shape) {
+  for (auto const kind : kOptimizerKinds) {
+    auto const state = ops::make_state(this->device(), kind, {3, 2});
+    EXPECT_EQ((state.first ? 1 : 0) + (state.second ? 1 : 0), ops::states_of(kind));
+    for (auto const& tensor : {state.first, state.second}) {
+      if (tensor) {
+        EXPECT_EQ(tensor->shape(), (Shape{3, 2}));
+        EXPECT_THAT(to_host(*tensor), ::testing::Each(0.0F));
+      }
+    }
+  }
+}
+
+TYPED_TEST(OptimizerOpsTest, no_parameters_are_no_operation) {
+  ops::StepCounter const step(this->device());
+  auto const before = this->device().operation_count();
+  ops::update_dense<TypeParam>({.kind = OptimizerKind::adam, .learning_rate = 1.0F}, step, {});
+  EXPECT_EQ(this->device().operation_count(), before);
+}
+
+TYPED_TEST(OptimizerOpsTest, refuses_shapes_types_and_state_that_do_not_fit) {
+  ops::StepCounter const step(this->device());
+  auto const state_of = [&](OptimizerKind kind, Shape const& shape) {
+    return ops::make_state(this->device(), kind, shape);
+  };
+  auto const dense = [&](OptimizerKind kind, Shape const& gradient, auto const& state) {
+    return [=, this, &step] {
+      ops::update_dense(ops::OptimizerRule{.kind = kind, .learning_rate = 1.0F},
+                        step,
+                        std::vector<ops::DenseParameter<TypeParam>>{
+                            {this->any({2, 3}), this->any(gradient), state}});
+    };
+  };
+  expect_refused(dense(OptimizerKind::sgd, {6}, state_of(OptimizerKind::sgd, {})),
+                 "update_dense",
+                 "[2, 3]",
+                 "[6]");
+  expect_refused(dense(OptimizerKind::adam, {2, 3}, state_of(OptimizerKind::adagrad, {2, 3})),
+                 "update_dense",
+                 "state");
+  expect_refused(dense(OptimizerKind::adagrad, {2, 3}, state_of(OptimizerKind::adagrad, {3, 2})),
+                 "update_dense",
+                 "state",
+                 "[2, 3]",
+                 "[3, 2]");
+
+  auto const ids = [&](Shape const& shape) { return this->template any<std::int64_t>(shape); };
+  auto const rows = [&](auto const& table,
+                        Shape const& id_shape,
+                        Shape const& values,
+                        OptimizerKind kind,
+                        auto const& state) {
+    return [=, this, &step] {
+      ops::update_rows(ops::OptimizerRule{.kind = kind, .learning_rate = 1.0F},
+                       step,
+                       table,
+                       ops::RowGradients<TypeParam>{ids(id_shape), ids({}), this->any(values)},
+                       state);
+    };
+  };
+  auto const table = this->any({4, 3});
+  auto const none = state_of(OptimizerKind::sgd, {});
+  auto const kSgd = OptimizerKind::sgd;
+  expect_refused(rows(this->any({12}), {2}, {2, 3}, kSgd, none), "update_rows", "[12]", "[2, 3]");
+  expect_refused(rows(table, {2}, {2, 4}, kSgd, none), "update_rows", "[4, 3]", "[2, 4]");
+  expect_refused(rows(table, {2}, {6}, kSgd, none), "update_rows", "[4, 3]", "[6]");
+  expect_refused(rows(table, {1}, {2, 3}, kSgd, none), "update_rows", "[1]", "[2, 3]");
+  expect_refused(rows(ids({4, 3}), {2}, {2, 3}, kSgd, none), "update_rows", "int64");
+  expect_refused(rows(table, {2}, {2, 3}, OptimizerKind::adam, none), "update_rows", "state");
+  expect_refused(
+      rows(table, {2}, {2, 3}, OptimizerKind::adagrad, state_of(OptimizerKind::adagrad, {3, 4})),
+      "update_rows",
+      "state",
+      "[4, 3]",
+      "[3, 4]");
+}
+
+}  // namespace
+}  // namespace msstream::testing

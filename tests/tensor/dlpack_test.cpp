@@ -150,13 +150,13 @@ TEST(FromDlpack, gives_back_a_frozen_tensor_only_after_its_untracked_reads) {
 TEST(FromDlpack, the_first_use_follows_the_producers_stream) {
   Device<Host> const device;
   Stream<Host> producer(device.context());
+  PinnedArray<float, Host> const staged(device, 6);
   Foreign foreign;
   Gate gate;
   // producer = [gate, write 9]   default group's d2h = [wait, copy]
   gate.hold(producer);
   device.context()->runtime->call_host(producer.native(), [&] { foreign.elements[0] = 9; });
   auto const tensor = from_dlpack<float>(device, &foreign.managed, producer);
-  PinnedArray<float, Host> const staged(device, 6);
   copy(staged, tensor);
   EXPECT_EQ(device.wait_counts().issued, 1U);
   gate.open();

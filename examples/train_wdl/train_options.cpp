@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train_options.hpp"
 
+#include <msstream/base/env.hpp>
+#include <msstream/memory/allocator.hpp>
+
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
 #include <iostream>
+#include <stdexcept>
 
 namespace train_wdl {
 
@@ -19,6 +23,16 @@ constexpr char const* kDescription =
     "Without --data it trains on generated Criteo-shaped data. The losses are the same bits for "
     "any\n"
     "number of groups and any way of launching.";
+
+/// The library's own variables, which it would read, and refuse, only after the data is loaded.
+void read_library_variables(TrainOptions& chosen) {
+  try {
+    chosen.no_reduce_waits = !msstream::env::flag("MSSTREAM_REDUCE_WAITS", true);
+    (void)msstream::AllocatorOptions{};
+  } catch (std::invalid_argument const& error) {
+    throw UsageError(error.what());
+  }
+}
 
 void check(TrainOptions const& options) {
   namespace fs = std::filesystem;
@@ -51,6 +65,7 @@ void check(TrainOptions const& options) {
 
 TrainOptions parse_options(support::Arguments const& arguments) {
   TrainOptions chosen;
+  read_library_variables(chosen);
   support::Options options(
       kDescription,
       {{"train_wdl", "generated data, a minute at most"},

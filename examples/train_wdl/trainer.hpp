@@ -6,6 +6,7 @@
 #include "train_options.hpp"
 #include "wide_deep.hpp"
 
+#include <msstream/support/atomic_file.hpp>
 #include <msstream/support/metrics.hpp>
 #include <msstream/support/progress.hpp>
 
@@ -18,7 +19,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <deque>
-#include <fstream>
 #include <iostream>
 #include <optional>
 #include <string>
@@ -67,6 +67,7 @@ class Trainer {
                   " that this run is for; raise --epochs or --steps");
     }
     std::int64_t const first_step = step_;
+    traced_step_ = std::min(first_step + kStepsBeforeTrace, last_step() - 1);
     DeviceFeed<R> feed(device_, data_, plan_, step_, options_.reader_threads, pool_[0]);
     auto epochs = nlohmann::ordered_json::array();
     while (step_ < last_step()) {
@@ -143,7 +144,7 @@ class Trainer {
   }
 
   void train_step(DeviceBatch<R> const& batch) {
-    bool const traced = !options_.trace.empty() && step_ == kTracedStep;
+    bool const traced = !options_.trace.empty() && step_ == traced_step_;
     if (traced) {
       pool_.synchronize();
       device_.start_spans();
@@ -157,7 +158,9 @@ class Trainer {
     ms::copy(staged, loss);
     pending_losses_.push_back(std::move(staged));
     if (traced) {
-      std::ofstream(options_.trace) << device_.stop_spans().trace_json();
+      ms::support::AtomicFile file(options_.trace);
+      file.write(device_.stop_spans().trace_json());
+      file.commit();
     }
   }
 
@@ -181,6 +184,7 @@ class Trainer {
     DeviceFeed<R> feed(device_, data_, plan, 0, options_.reader_threads, pool_[0]);
     std::vector<float> logits;
     std::vector<float> labels;
+    labels.reserve(rows.size());
     while (auto batch = feed.next()) {
       auto const answers = ms::to_host(model_.forward(tape_, pool_, batch->device));
       logits.insert(logits.end(), answers.begin(), answers.end());
@@ -216,7 +220,7 @@ class Trainer {
   }
 
   static constexpr std::int64_t kTestBatchRows = 4096;
-  static constexpr std::int64_t kTracedStep = 10;
+  static constexpr std::int64_t kStepsBeforeTrace = 10;  ///< memory is warm by then
 
   TrainOptions const& options_;
   TrainingData const& data_;
@@ -229,6 +233,7 @@ class Trainer {
   ms::support::ProgressStyle progress_style_;
   ms::support::BatchPlan plan_;
   std::int64_t step_ = 0;
+  std::int64_t traced_step_ = 0;
   std::deque<ms::PinnedArray<float, R>> pending_losses_;
   std::vector<float> losses_;
 };

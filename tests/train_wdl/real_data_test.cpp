@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train_wdl/program.hpp"
+
+namespace msstream::testing {
+namespace {
+
+class TrainWdlRealData : public TrainWdlTest {
+ protected:
+  /// Why the file cannot be trained on here, or nothing.
+  [[nodiscard]] static std::string missing(std::string_view name) {
+    auto const file = support::test_data(name);
+    return std::filesystem::exists(file) ? "" : "no " + file.string();
+  }
+};
+
+TEST_P(TrainWdlRealData, the_census_is_learnt_to_an_auc_of_94) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "minutes long under a sanitizer, and other tests reach the same code";
+#endif
+  if (auto const why = missing("census_income_kdd.csv.gz"); !why.empty()) {
+    GTEST_SKIP() << why;
+  }
+  auto const report = report_of({"--runtime",
+                                 runtime(),
+                                 "--quiet",
+                                 "--epochs",
+                                 "3",
+                                 "--batch",
+                                 "512",
+                                 "--data",
+                                 support::test_data("census_income_kdd.csv.gz").string()});
+  ASSERT_EQ(report["epochs"].size(), 3U);
+  EXPECT_GE(report["epochs"].back()["test_auc"].get<double>(), 0.940);
+}
+
+TEST_P(TrainWdlRealData, criteo_rows_train) {
+  if (auto const why = missing("criteo_tiny.csv"); !why.empty()) {
+    GTEST_SKIP() << why;
+  }
+  auto const report = report_of({"--runtime",
+                                 runtime(),
+                                 "--quiet",
+                                 "--steps",
+                                 "6",
+                                 "--batch",
+                                 "16",
+                                 "--data",
+                                 support::test_data("criteo_tiny.csv").string()});
+  ASSERT_EQ(report["losses"].size(), 6U);
+  for (auto const& loss : report["losses"]) {
+    EXPECT_TRUE(loss.is_number() && loss > 0 && loss < 5) << loss;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Runtimes, TrainWdlRealData, kRuntimes, name_of_runtime);
+
+}  // namespace
+}  // namespace msstream::testing

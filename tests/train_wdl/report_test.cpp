@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train_wdl/program.hpp"
+
+namespace msstream::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class TrainWdlReport : public TrainWdlTest {};
+
+TEST_P(TrainWdlReport, says_how_the_run_was_and_went) {
+  auto const report =
+      report_of(small() + Words{"--steps", "8", "--stream-groups", "3", "--lr", "0.5"});
+  auto const& options = report["options"];
+  EXPECT_EQ(options["runtime"], runtime());
+  EXPECT_EQ(options["stream_groups"], 3);
+  EXPECT_EQ(options["launch_threads"], "none");
+  EXPECT_EQ(options["merge_streams"], false);
+  EXPECT_EQ(options["reduce_waits"], true);
+  EXPECT_EQ(options["batch"], 500);
+  EXPECT_EQ(options["layers"], (nlohmann::json{16, 8}));
+  EXPECT_EQ(options["optimizer"], "adam");
+  EXPECT_EQ(options["lr"], 0.5);
+  EXPECT_EQ(options["seed"], 1);
+  EXPECT_EQ(report["first_step"], 0);
+  EXPECT_EQ(report["losses"].size(), 8U);
+  auto const& epochs = report["epochs"];
+  ASSERT_EQ(epochs.size(), 2U);
+  for (std::size_t i = 0; i < epochs.size(); ++i) {
+    EXPECT_EQ(epochs[i]["epoch"], i + 1);
+    EXPECT_EQ(epochs[i]["complete"], i == 0);
+    auto const auc = epochs[i]["test_auc"].get<double>();
+    EXPECT_TRUE(auc > 0.3 && auc < 1) << auc;
+    EXPECT_GT(epochs[i]["test_logloss"].get<double>(), 0);
+    EXPECT_GT(epochs[i]["seconds"].get<double>(), 0);
+    // 2400 rows to train; of the second epoch three batches of 500.
+    double const rows = i == 0 ? 2400 : 1500;
+    EXPECT_NEAR(
+        epochs[i]["rows_per_s"].get<double>() * epochs[i]["seconds"].get<double>(), rows, 1e-3);
+  }
+  EXPECT_GT(report["operations"].get<std::int64_t>(), 8 * 26);
+  auto const& waits = report["waits"];
+  EXPECT_GT(waits["elided"].get<std::int64_t>(), 0);
+  EXPECT_GT(waits["issued"].get<std::int64_t>(), 0);
+  EXPECT_EQ(waits["needed"],
+            waits["issued"].get<std::int64_t>() + waits["elided"].get<std::int64_t>());
+  // 26 deep and wide tables of 64 rows with Adam's state are in memory all the time.
+  EXPECT_GT(report["peak_bytes"].get<std::int64_t>(), 26 * 64 * (4 + 1) * 4 * 3);
+  EXPECT_GE(report["reserved_bytes"], report["peak_bytes"]);
+}
+
+TEST_P(TrainWdlReport, counts_every_wait_as_issued_without_reduction) {
+  auto const waits = report_of(small() + Words{"--steps", "4", "--no-reduce-waits"})["waits"];
+  EXPECT_EQ(waits["elided"], 0);
+  EXPECT_EQ(waits["issued"], waits["needed"]);
+}
+
+TEST_P(TrainWdlReport, without_held_out_rows_has_no_test_results) {
+  auto const report = report_of(small() + Words{"--steps", "2", "--holdout", "0"});
+  EXPECT_TRUE(report["epochs"][0]["test_auc"].is_null());
+  EXPECT_TRUE(report["epochs"][0]["test_logloss"].is_null());
+}
+
+TEST_P(TrainWdlReport, a_trace_shows_one_step_of_however_short_a_run) {
+  for (std::string const steps : {"1", "13"}) {
+    ASSERT_EQ(train_wdl(small() + Words{"--steps", steps, "--trace", path("trace.json")}).status,
+              0);
+    auto const trace = nlohmann::json::parse(support::read_all(path("trace.json")));
+    int updates = 0;
+    for (auto const& event : trace["traceEvents"]) {
+      updates += event["name"] == "update_dense" ? 1 : 0;
+    }
+    EXPECT_EQ(updates, 1) << steps << " steps";
+    std::filesystem::remove(path("trace.json"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Runtimes, TrainWdlReport, kRuntimes, name_of_runtime);
+
+class TrainWdlFiles : public TrainWdlTest {};
+
+TEST_F(TrainWdlFiles, are_never_half_written) {
+  for (std::string const option : {"--report", "--trace"}) {
+    auto const run = [&](RunOptions const& options) {
+      return train_wdl(small() + Words{"--steps", "2", option, path("file")}, options);
+    };
+    ASSERT_EQ(run({}).status, 0);
+    auto const before = support::read_all(path("file"));
+    auto const ended = run({.most_file_bytes = 100});
+    EXPECT_EQ(ended.status, 1) << option;
+    EXPECT_THAT(ended.err, HasSubstr("File too large"));
+    EXPECT_EQ(support::read_all(path("file")), before) << option;
+    EXPECT_THAT(folder.names(), ElementsAre("file"));
+  }
+}
+
+TEST_F(TrainWdlFiles, that_are_no_files_are_left_alone) {
+  auto const ended = train_wdl(small() + Words{"--steps", "1", "--report", "/dev/full"});
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("/dev/full"), HasSubstr("not a regular file")));
+}
+
+TEST_F(TrainWdlFiles, progress_goes_to_stderr_and_results_to_stdout) {
+  auto const arguments = small() + Words{"--steps", "8"};
+  auto const quiet = train_wdl(arguments);
+  EXPECT_EQ(quiet.out, "");
+  EXPECT_EQ(quiet.err, "");
+  auto const talking = train_wdl(arguments + Words{"--quiet=false"});
+  EXPECT_THAT(talking.out,
+              ::testing::MatchesRegex(
+                  "epoch 1: test AUC 0\\.[0-9]+, log loss 0\\.[0-9]+, [0-9,]+ rows/s\n"
+                  "epoch 2: test AUC 0\\.[0-9]+, log loss 0\\.[0-9]+, [0-9,]+ rows/s\n"));
+  EXPECT_THAT(talking.err,
+              AllOf(HasSubstr("2400 rows to train, 600 to test; 26 branches on 4"),
+                    HasSubstr("host runtime (no GPU is used)"),
+                    HasSubstr("epoch 1/3")));
+}
+
+}  // namespace
+}  // namespace msstream::testing

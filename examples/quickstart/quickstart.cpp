@@ -24,7 +24,7 @@ int main() {
   optimizer.add("weight", weight);
   optimizer.add("bias", bias);
   for (auto& table : tables) {
-    table = ms::to_device(device, std::vector<float>(100 * 4, 0.1F), {100, 4});
+    table = ms::to_device(device, std::vector<float>(400, 0.1F), {100, 4});
     optimizer.add_table("table", table);
   }
   for (int step = 0; step < 5; ++step) {

@@ -27,13 +27,13 @@ class DeviceFeed {
     std::int64_t index;
   };
 
-  DeviceFeed(ms::Device<R> const& device,
+  DeviceFeed(ms::Device<R> device,
              TrainingData const& data,
              ms::support::BatchPlan plan,
              std::int64_t first_batch,
              int threads,
              ms::StreamGroup<R>& group)
-      : device_(device),
+      : device_(std::move(device)),
         group_(group),
         layout_(data.dataset.schema(), static_cast<std::size_t>(plan.batch_rows)),
         staged_(make_staging()),
@@ -74,6 +74,7 @@ class DeviceFeed {
   }
   static std::vector<ms::support::StagedBatch*> buffers_of(std::vector<Staging>& staging) {
     std::vector<ms::support::StagedBatch*> buffers;
+    buffers.reserve(staging.size());
     for (auto& stage : staging) {
       buffers.push_back(&stage.batch);
     }

@@ -8,9 +8,8 @@
 
 #include <iostream>
 
+namespace train_wdl {
 namespace {
-
-using namespace train_wdl;
 
 nlohmann::ordered_json train(TrainOptions const& options, TrainingData const& data) {
 #if MSSTREAM_CUDA
@@ -52,7 +51,8 @@ void run(ms::support::Arguments const& arguments) {
 }
 
 }  // namespace
+}  // namespace train_wdl
 
 int main(int argc, char** argv) {
-  return ms::support::run_program(argc, argv, run);
+  return msstream::support::run_program(argc, argv, train_wdl::run);
 }

@@ -51,6 +51,7 @@ TEST(SpinLock, WaitsForALongHolder) {
   bool released = false;
   std::thread waiter([&] {
     waiting.store(true);
+    waiting.notify_one();
     std::lock_guard const guard(lock);
     EXPECT_TRUE(released);
   });

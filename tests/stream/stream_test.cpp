@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -288,6 +289,40 @@ TYPED_TEST(StreamContract, OutstandingWorkIsCountedUntilItIsSeenComplete) {
   second.synchronize();
   EXPECT_TRUE(tracker.is_complete(first.position()));
   EXPECT_EQ(tracker.outstanding(a.slot()), 0U);
+}
+
+TYPED_TEST(StreamContract, AnEventOfAnotherTrackerIsRefused) {
+  Stream<TypeParam> a(this->context);
+  Stream<TypeParam> stranger(this->make_context());
+  EXPECT_THROW(a.wait(stranger.record()), std::invalid_argument);
+  a.synchronize();
+}
+
+TYPED_TEST(StreamContract, AskingForAnEventInsideWorkIsRefusedAndLeavesTheStreamUsable) {
+  auto const group = std::make_shared<StreamGroup<TypeParam>>(this->context, 0);
+  AccessSet none;
+  EXPECT_THROW(group->submit("ask",
+                             StreamKind::compute,
+                             none,
+                             [&](auto) { static_cast<void>(group->compute().record()); }),
+               std::logic_error);
+  group->synchronize();
+}
+
+TYPED_TEST(StreamContract, AWaitForAnOldEventIsNotAWaitForAYoungerOne) {
+  Stream<TypeParam> a(this->context);
+  Stream<TypeParam> b(this->context);
+  Gate gate;
+  // a = [old, gate, young × 20], b = [wait old]: more events than the stream keeps at hand
+  auto const old = a.record();
+  gate.block(this->runtime(), a.native());
+  for (int i = 0; i < 20; ++i) {
+    static_cast<void>(a.record());
+  }
+  b.wait(old);
+  b.synchronize();  // hangs if b waits for a young event
+  gate.open();
+  a.synchronize();
 }
 
 }  // namespace

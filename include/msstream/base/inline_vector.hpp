@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace msstream {
@@ -15,6 +16,21 @@ template <class T, std::size_t Inline>
   requires std::is_trivially_copyable_v<T>
 class InlineVector {
  public:
+  InlineVector() = default;
+  InlineVector(InlineVector const&) = default;
+  InlineVector& operator=(InlineVector const&) = default;
+  InlineVector(InlineVector&& other) noexcept
+      : size_(std::exchange(other.size_, 0)),
+        inline_(other.inline_),
+        spilled_(std::exchange(other.spilled_, {})) {}
+  InlineVector& operator=(InlineVector&& other) noexcept {
+    size_ = std::exchange(other.size_, 0);
+    inline_ = other.inline_;
+    spilled_ = std::exchange(other.spilled_, {});
+    return *this;
+  }
+  ~InlineVector() = default;
+
   void push_back(T const& value) {
     if (size_ < Inline) [[likely]] {
       inline_[size_++] = value;

@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <concepts>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -29,7 +30,7 @@ template <class Number>
 void append_text(std::string& out, Number number) {
   char digits[64];
   auto const result = std::to_chars(digits, digits + sizeof digits, number);
-  out.append(digits, result.ptr);
+  out.append(digits, static_cast<std::size_t>(result.ptr - digits));
 }
 
 template <class T>

@@ -32,8 +32,8 @@ struct Block {
   std::byte* data = nullptr;
   std::size_t bytes = 0;  ///< capacity
   std::size_t size_class = 0;
-  order::StreamIndex home = 0;  ///< whose free list it goes back to
-  bool immutable = false;       ///< only read, and therefore not tracked
+  order::StreamIndex home = 0;         ///< whose free list it goes back to
+  std::atomic<bool> immutable{false};  ///< only read, and therefore not tracked
   std::atomic<std::uint32_t> references{0};
   BlockPool<R>* pool = nullptr;                ///< null for memory that someone else owns:
   void (*release)(Block*) noexcept = nullptr;  ///< gives that back to its owner

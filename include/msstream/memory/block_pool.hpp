@@ -26,8 +26,9 @@ namespace msstream::memory {
 /// lists under a lock of their own. An allocation takes, in this order: a block whose last uses the
 /// stream already follows (device memory) or that the host knows to be over; fresh memory under the
 /// limit; in device memory any free block, whose first write will wait on the device; after
-/// returning cached memory to the runtime, fresh memory again. It never waits on the host. Small
-/// blocks are cut from larger pieces and stay cut. Thread-safe.
+/// returning cached memory to the runtime, fresh memory again. It waits on the host
+/// only where the runtime does, when it takes memory back. Small blocks are cut from larger pieces
+/// and stay cut. Thread-safe.
 template <Runtime R>
 class BlockPool {
  public:
@@ -76,7 +77,7 @@ class BlockPool {
   void give_back(Block<R>* block) noexcept {
     auto const device =
         std::move(block->device);  // may be the last owner of this pool: goes at the end
-    if (std::exchange(block->immutable, false)) {
+    if (block->immutable.exchange(false)) {
       note_untracked_reads(*block);
     }
     live_.fetch_sub(block->bytes, std::memory_order_relaxed);

@@ -47,7 +47,7 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
   /// Where work goes that is issued outside every scope; made when first needed.
   StreamGroup<R>& default_group() {
     std::call_once(default_group_once_,
-                   [this] { default_group_ = std::make_shared<StreamGroup<R>>(context, 0); });
+                   [this] { default_group_ = std::make_shared<StreamGroup<R>>(context, -1); });
     return *default_group_;
   }
   /// The group that the calling thread's next operation goes to.

@@ -11,7 +11,8 @@
 namespace msstream::order {
 
 /// Orders `needed` so that waiting front to back, and skipping what the waits so far already cover,
-/// issues the fewest waits: a position that another one's clock covers moves behind it.
+/// issues the fewest waits: a position that another one's clock covers moves behind it. (The fewest
+/// when no event is later than its position; late events could cover each other in more ways.)
 ///
 /// `brought[i]` is the clock that waiting for needed[i] brings. Two late events may cover each
 /// other's positions; then one of the two stays in front.

@@ -41,6 +41,7 @@ class Optimizer {
   /// dense parameter has none; then nothing moved.
   void step(GradientTape<R> const& tape) {
     std::vector<ops::DenseParameter<R>> parameters;
+    parameters.reserve(dense_.size());
     for (auto const& parameter : dense_) {
       parameters.push_back({parameter.weight, tape.gradient(parameter.weight), parameter.state});
     }
@@ -104,6 +105,7 @@ class Optimizer {
       ops::update_rows(rule_, step_, table, parts.front().rows, state);
     } else {
       std::vector<ops::RowGradients<R>> rows;
+      rows.reserve(parts.size());
       for (auto const& part : parts) {
         rows.push_back(part.rows);
       }

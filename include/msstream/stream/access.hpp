@@ -69,4 +69,24 @@ class AccessSet {
   InlineVector<Access, 8> accesses_;
 };
 
+/// Holds the locks of a normalised set's records.
+class LockedRecords {
+ public:
+  explicit LockedRecords(AccessSet const& accesses) noexcept : accesses_(accesses) {
+    for (auto const& access : accesses_) {
+      access.record->lock.lock();
+    }
+  }
+  ~LockedRecords() {
+    for (auto const& access : accesses_) {
+      access.record->lock.unlock();
+    }
+  }
+  LockedRecords(LockedRecords const&) = delete;
+  LockedRecords& operator=(LockedRecords const&) = delete;
+
+ private:
+  AccessSet const& accesses_;
+};
+
 }  // namespace msstream

@@ -30,6 +30,10 @@ class Event {
     context_->tracker->note_complete(*recorded_);
   }
   [[nodiscard]] order::Position position() const noexcept { return recorded_->position; }
+  [[nodiscard]] RecordedEvent<R> const& recorded() const noexcept { return *recorded_; }
+  [[nodiscard]] DependencyTracker<R> const* tracker() const noexcept {
+    return context_->tracker.get();
+  }
   [[nodiscard]] typename R::native_event native() const noexcept { return recorded_->native; }
 
  private:

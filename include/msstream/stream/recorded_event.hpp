@@ -59,6 +59,9 @@ class RecentEvents {
       Handle oldest = std::move(ring_[first_]);
       first_ = (first_ + 1) % kCapacity;
       --count_;
+      // use_count() orders nothing; taking and dropping a reference comes after what the last other
+      // owner did.
+      Handle(oldest).reset();
       if (oldest.use_count() == 1) {
         return oldest;
       }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/error.hpp>
 #include <msstream/stream/event.hpp>
 #include <msstream/stream/stream_context.hpp>
 
@@ -19,7 +20,7 @@ class Stream {
                   StreamPriority priority = StreamPriority::normal)
       : context_(std::move(context)),
         native_(context_->runtime->create_stream(priority)),
-        slot_(&context_->tracker->attach(native_, context_->events)) {}
+        slot_(attach()) {}
   ~Stream() {
     context_->tracker->detach(*slot_);
     context_->runtime->destroy_stream(native_);
@@ -32,11 +33,14 @@ class Stream {
     return Event<R>(context_, context_->tracker->event_at(mark()));
   }
   /// The next work waits for what the event stands for, unless it is known to precede already. Does
-  /// not block the host.
+  /// not block the host. Throws std::invalid_argument for an event of a device that does not share
+  /// the tracker.
   void wait(Event<R> const& event) {
-    order::PositionSet needed;
-    needed.add(event.position());
-    context_->tracker->while_idle(*slot_, [&] { context_->tracker->order_after(*slot_, needed); });
+    require(event.tracker() == context_->tracker.get(),
+            "Stream::wait: the event is of a device with another tracker; DeviceOptions::tracker "
+            "lets devices share one");
+    context_->tracker->while_idle(
+        *slot_, [&] { context_->tracker->order_after(*slot_, event.recorded()); });
   }
   /// Blocks the host until all work issued so far is complete. Rethrows a failure of the work.
   void synchronize() { record().synchronize(); }
@@ -60,6 +64,15 @@ class Stream {
   }
 
  private:
+  StreamSlot<R>* attach() {
+    try {
+      return &context_->tracker->attach(native_, context_->events);
+    } catch (...) {
+      context_->runtime->destroy_stream(native_);
+      throw;
+    }
+  }
+
   std::shared_ptr<StreamContext<R>> context_;
   typename R::native_stream native_;
   StreamSlot<R>* slot_;

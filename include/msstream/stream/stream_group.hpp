@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -38,7 +37,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
               std::shared_ptr<LaunchPool<R>> launcher = nullptr)
       : context_(std::move(context)),
         index_(index),
-        name_(text("group ", index)),
+        name_(index < 0 ? std::string("default group") : text("group ", index)),
         libraries_(context_->runtime->create_libraries(options.workspace_bytes),
                    {context_->runtime}),
         launcher_(std::move(launcher)),
@@ -76,6 +75,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
   [[nodiscard]] Stream<R>& h2d() noexcept { return stream(StreamKind::h2d); }
   [[nodiscard]] Stream<R>& d2h() noexcept { return stream(StreamKind::d2h); }
   [[nodiscard]] bool merged() const noexcept { return h2d_ == nullptr; }
+  /// The group's number in its pool; -1 for a device's default group.
   [[nodiscard]] int index() const noexcept { return index_; }
   [[nodiscard]] std::string const& name() const noexcept { return name_; }
   [[nodiscard]] std::shared_ptr<StreamContext<R>> const& context() const noexcept {
@@ -91,9 +91,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     failure_->rethrow();
     Stream<R>& target = stream(kind);
     auto& slot = target.slot();
-    if (launching_) {
-      throw std::logic_error(text("operation '", name, "' issued from inside another operation"));
-    }
+    InsideWork::refuse(name);
     bool const owns_libraries = &target == &compute_;
     auto const ref = context_->runtime->ref(target.native(),
                                             owns_libraries ? libraries_.get() : native_libraries{});
@@ -154,10 +152,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
            Stream<R>& target,
            typename R::stream_ref ref,
            Work& work) {
-    struct Launching {
-      Launching() { launching_ = true; }
-      ~Launching() { launching_ = false; }
-    } const launching;
+    InsideWork const inside;
     context_->runtime->make_current();
     trace::Range const range(name, category());
     if (!span_name.empty()) [[unlikely]] {
@@ -182,10 +177,6 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
       throw;
     }
   }
-
-  /// Whether the calling thread is inside an operation's work. It may not issue another one: that
-  /// one could need the operation that is not launched before its work returns.
-  static inline thread_local bool launching_ = false;
 
   std::shared_ptr<StreamContext<R>> context_;
   int index_;

@@ -42,6 +42,25 @@ template <Runtime R>
 struct StreamSlot {
   explicit StreamSlot(order::StreamIndex place) : index(place) {}
 
+  /// Also when the operation failed to be launched: those who wait for it must go on.
+  void publish_launched(std::uint64_t number) noexcept {
+    launched.store(number, std::memory_order_release);
+    launched.notify_all();
+  }
+  /// Blocks the host until operation `number` is launched.
+  void await_launched(std::uint64_t number) noexcept {
+    for (auto seen = launched.load(std::memory_order_acquire); seen < number;
+         seen = launched.load(std::memory_order_acquire)) {
+      launched.wait(seen, std::memory_order_acquire);
+    }
+  }
+  void raise_completed(std::uint64_t number) noexcept {
+    auto known = completed.load(std::memory_order_relaxed);
+    while (known < number &&
+           !completed.compare_exchange_weak(known, number, std::memory_order_acq_rel)) {
+    }
+  }
+
   order::StreamIndex const index;
   std::mutex issuing;
   std::atomic<std::uint64_t> reserved{0};

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <mutex>
-
 #include <msstream/tensor/issue.hpp>
+
+#include <mutex>
 
 namespace msstream {
 
-/// Says, right after a tensor was written, that work on another group is going to need it: records the event for that now.
-/// Without it the event is recorded when the need shows, and then stands for all that the writing stream was given
-/// meanwhile as well. Never needed for safety. Blocks, with launch threads, until the write has been launched.
+/// Says, right after a tensor was written, that work on another group is going to need it: records
+/// the event for that now. Without it the event is recorded when the need shows, and then stands
+/// for all that the writing stream was given meanwhile as well. Never needed for safety. Blocks,
+/// with launch threads, until the write has been launched.
 template <Tracked T>
 void publish(T const& tracked) {
   order::PositionSet writes;

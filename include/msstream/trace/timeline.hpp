@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace msstream::trace {
@@ -20,10 +21,12 @@ class Timeline {
  public:
   explicit Timeline(std::vector<Span> spans) : spans_(std::move(spans)) {}
 
-  [[nodiscard]] std::vector<Span> const& spans() const noexcept { return spans_; }
+  [[nodiscard]] std::vector<Span> const& spans() const& noexcept { return spans_; }
+  [[nodiscard]] std::vector<Span> spans() && noexcept { return std::move(spans_); }
   /// The end of the last span.
   [[nodiscard]] double length_ns() const noexcept;
-  /// For how long at least `count` spans of different lanes ran at once.
+  /// For how long at least `count` spans ran at once. Spans of one lane, which is one stream, do
+  /// not overlap.
   [[nodiscard]] double overlapped_ns(std::size_t count = 2) const;
   /// A picture in text, a line a lane, `columns` characters wide; every span is drawn with the
   /// first letter of its name.

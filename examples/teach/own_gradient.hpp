@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/runtime/stream_ref.hpp>
+
+#include <cstdint>
+
+/// The two kernels of a differentiable operation of your own; see own_kernel.hpp for the overloads.
+namespace own {
+
+/// output[i] = input[i] * sigmoid(input[i]), known as SiLU or swish.
+struct SiluArgs {
+  float const* input;
+  float* output;
+  std::int64_t count;
+};
+void silu(msstream::HostStream stream, SiluArgs const& args);  // own_gradient_host.cpp
+void silu(msstream::CudaStream stream, SiluArgs const& args);  // own_gradient.cu
+
+/// input_gradient[i] = output_gradient[i] * (derivative of silu at input[i])
+struct SiluGradientArgs {
+  float const* input;
+  float const* output_gradient;
+  float* input_gradient;
+  std::int64_t count;
+};
+void silu_gradient(msstream::HostStream stream, SiluGradientArgs const& args);
+void silu_gradient(msstream::CudaStream stream, SiluGradientArgs const& args);
+
+}  // namespace own

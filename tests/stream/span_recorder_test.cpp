@@ -46,8 +46,8 @@ TYPED_TEST(SpanContract, RecordsOperationsBetweenStartAndStopInOrder) {
   auto const timeline = spans.stop();
   this->write(*group, *x, 3);
   ASSERT_EQ(timeline.spans().size(), 2U);
-  auto const& first = this->span(timeline, "tower/write");
-  auto const& second = this->span(timeline, "read");
+  auto const first = this->span(timeline, "tower/write");
+  auto const second = this->span(timeline, "read");
   EXPECT_EQ(first.lane, "group 2");
   EXPECT_LE(0, first.begin_ns);
   EXPECT_LE(first.begin_ns, first.end_ns);
@@ -70,8 +70,8 @@ TYPED_TEST(SpanContract, ShowsThatStreamsOverlapped) {
   b->compute().synchronize();
   gate.open();
   auto const timeline = this->context->spans.stop();
-  auto const& held = this->span(timeline, "run");
-  auto const& inside = this->span(timeline, "write");
+  auto const held = this->span(timeline, "run");
+  auto const inside = this->span(timeline, "write");
   EXPECT_EQ(held.lane, "group 0 compute");
   EXPECT_EQ(inside.lane, "group 1 compute");
   EXPECT_LE(inside.end_ns, held.end_ns);

@@ -188,8 +188,8 @@ template <Runtime R>
   return {unique.ids, unique.count, values};
 }
 
-/// One gradient from several of the same table of `rows` rows: the values of equal rows added in
-/// the order of the parts. Deterministic; asynchronous; capture-safe.
+/// One gradient from several of the same table of `rows` rows: the values of equal rows
+/// added, in an order that depends on the ids alone. Deterministic; asynchronous; capture-safe.
 template <Runtime R>
 [[nodiscard]] RowGradients<R> merge_row_gradients(std::vector<RowGradients<R>> const& parts,
                                                   std::int64_t rows) {

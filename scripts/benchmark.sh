@@ -80,7 +80,9 @@ if [ "${#filters[@]}" = 0 ]; then
   fi
   if [ -n "$data" ]; then
     say "an epoch of train_wdl"
-    ../examples/train_wdl/train_wdl --data "$data" --epochs 3 --quiet --report "$out/train_census.json" >/dev/null
+    # From the file's folder, so that the report names the file alone.
+    (cd "$(dirname "$data")" && "$root/build/$preset/examples/train_wdl/train_wdl" \
+      --data "$(basename "$data")" --epochs 3 --quiet --report "$out/train_census.json" >/dev/null)
   fi
 fi
 say "$((SECONDS - started)) s; results in $out"

@@ -15,19 +15,27 @@ struct PlaceRange {
   std::int64_t end;
 };
 
+/// What the device says, within what the launch is for: a count that is wrong must not lead out of
+/// the memory.
+[[nodiscard]] constexpr std::int64_t clamped(std::int64_t count, std::int64_t most) {
+  return count < 0 ? 0 : count > most ? most : count;
+}
+
 [[nodiscard]] constexpr std::int64_t existing_bags(BagLayout const& bags) {
-  return bags.bag_count != nullptr ? *bags.bag_count : bags.bags;
+  return bags.bag_count != nullptr ? clamped(*bags.bag_count, bags.bags) : bags.bags;
 }
 
 [[nodiscard]] constexpr PlaceRange places_of_bag(BagLayout const& bags, std::int64_t bag) {
-  return bags.offsets != nullptr ? PlaceRange{bags.offsets[bag], bags.offsets[bag + 1]}
+  return bags.offsets != nullptr ? PlaceRange{clamped(bags.offsets[bag], bags.capacity),
+                                              clamped(bags.offsets[bag + 1], bags.capacity)}
                                  : PlaceRange{bag * bags.hotness, (bag + 1) * bags.hotness};
 }
 
 /// The places of all bags that exist.
 [[nodiscard]] constexpr PlaceRange existing_places(BagLayout const& bags) {
   auto const count = existing_bags(bags);
-  return bags.offsets != nullptr ? PlaceRange{bags.offsets[0], bags.offsets[count]}
+  return bags.offsets != nullptr ? PlaceRange{clamped(bags.offsets[0], bags.capacity),
+                                              clamped(bags.offsets[count], bags.capacity)}
                                  : PlaceRange{0, count * bags.hotness};
 }
 

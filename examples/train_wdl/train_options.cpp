@@ -42,6 +42,20 @@ void check(TrainOptions const& options) {
         "--launch-thread-count goes with --launch-threads shared; private means one thread a "
         "group");
   }
+#if !MSSTREAM_CUDA
+  if (options.runtime == RuntimeChoice::cuda) {
+    throw UsageError(
+        "--runtime cuda: this build has no CUDA; configure with MSSTREAM_CUDA=ON, or use host");
+  }
+#endif
+  for (auto const* other : {&options.report, &options.trace}) {
+    if (!options.save.empty() && *other == options.save) {
+      throw UsageError(text("--save ", options.save, ": another option writes that file"));
+    }
+  }
+  if (!options.report.empty() && options.report == options.trace) {
+    throw UsageError(text("--report ", options.report, ": --trace writes that file"));
+  }
   if (options.holdout == 1) {
     throw UsageError("--holdout 1 would hold out every row; expected 0 (none) or at least 2");
   }
@@ -92,13 +106,9 @@ TrainOptions parse_options(support::Arguments const& arguments) {
       "--reader-threads", chosen.reader_threads, "threads that fill batches ahead", {1, 64});
 
   options.group("Streams");
-  std::vector<std::pair<std::string, RuntimeChoice>> runtimes = {{"host", RuntimeChoice::host}};
-#if MSSTREAM_CUDA
-  runtimes.emplace_back("cuda", RuntimeChoice::cuda);
-#endif
   options.add_choice("--runtime",
                      chosen.runtime,
-                     std::move(runtimes),
+                     {{"host", RuntimeChoice::host}, {"cuda", RuntimeChoice::cuda}},
                      "where to train; cuda needs a build with it");
   options.add<int>("--stream-groups",
                    chosen.stream_groups,

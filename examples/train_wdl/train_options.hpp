@@ -22,7 +22,7 @@ enum class RuntimeChoice : std::uint8_t { host, cuda };
 struct TrainOptions {
   std::string data;
   msstream::support::DataFormat format = msstream::support::DataFormat::automatic;
-  std::int64_t rows = 200'000;
+  std::int64_t rows = 400'000;
   std::int64_t holdout = 5;
 
 #if MSSTREAM_CUDA
@@ -41,7 +41,7 @@ struct TrainOptions {
   std::int64_t buckets = 0;
 
   std::int64_t batch = 512;
-  std::int64_t epochs = 3;
+  std::int64_t epochs = 1;
   std::int64_t steps = 0;
   msstream::ops::OptimizerKind optimizer = msstream::ops::OptimizerKind::adam;
   float learning_rate = 1e-3F;

@@ -15,12 +15,14 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <deque>
 #include <iostream>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,8 +68,8 @@ class Trainer {
                   last_step(),
                   " that this run is for; raise --epochs or --steps");
     }
-    std::int64_t const first_step = step_;
-    traced_step_ = std::min(first_step + kStepsBeforeTrace, last_step() - 1);
+    first_step_ = step_;
+    traced_step_ = std::min(first_step_ + kStepsBeforeTrace, last_step() - 1);
     DeviceFeed<R> feed(device_, data_, plan_, step_, options_.reader_threads, pool_[0]);
     auto epochs = nlohmann::ordered_json::array();
     while (step_ < last_step()) {
@@ -80,7 +82,7 @@ class Trainer {
     auto const memory = device_.memory_statistics();
     return {
         {"options", describe(options_)},
-        {"first_step", first_step},
+        {"first_step", first_step_},
         {"losses", losses_},
         {"epochs", epochs},
         {"operations", device_.operation_count()},
@@ -167,8 +169,17 @@ class Trainer {
   void harvest_losses(std::size_t leave) {
     while (pending_losses_.size() > leave) {
       pending_losses_.front().wait();
-      losses_.push_back(*pending_losses_.front().data());
+      float const loss = *pending_losses_.front().data();
       pending_losses_.pop_front();
+      losses_.push_back(loss);
+      if (!std::isfinite(loss)) {
+        throw std::runtime_error(ms::text("training diverged: the loss of step ",
+                                          first_step_ + static_cast<std::int64_t>(losses_.size()),
+                                          " is ",
+                                          loss,
+                                          "; try a smaller --lr than ",
+                                          options_.learning_rate));
+      }
     }
   }
 
@@ -233,6 +244,7 @@ class Trainer {
   ms::support::ProgressStyle progress_style_;
   ms::support::BatchPlan plan_;
   std::int64_t step_ = 0;
+  std::int64_t first_step_ = 0;
   std::int64_t traced_step_ = 0;
   std::deque<ms::PinnedArray<float, R>> pending_losses_;
   std::vector<float> losses_;

@@ -108,11 +108,14 @@ void Host::record(native_event event, native_stream stream) {
 void Host::wait(native_stream stream, native_event event) {
   auto point = event->point();
   if (point.progress == nullptr || point.progress == stream->progress() ||
-      point.progress->completed() >= point.number) {
+      (point.progress->completed() >= point.number && !point.progress->failed())) {
     return;
   }
-  stream->enqueue(
-      [progress = std::move(point.progress), number = point.number] { progress->wait(number); });
+  // A failure passes to whoever waits for it, as on a device, where it is everybody's.
+  stream->enqueue([progress = std::move(point.progress), number = point.number] {
+    progress->wait(number);
+    progress->rethrow_failure();
+  });
 }
 
 bool Host::query(native_event event) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/runtime/host_queue.hpp>
+#include <msstream/runtime/runtime_thread.hpp>
 
 #include <utility>
 
@@ -69,6 +70,7 @@ std::uint64_t HostQueue::enqueue(Closure closure) {
 }
 
 void HostQueue::work() {
+  RuntimeThread const marked;
   std::deque<Closure> batch;
   std::uint64_t number = 0;
   std::unique_lock lock(mutex_);

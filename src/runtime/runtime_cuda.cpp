@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/error.hpp>
 #include <msstream/runtime/cuda.hpp>
+#include <msstream/runtime/runtime_thread.hpp>
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -37,6 +38,7 @@ constexpr cudaMemcpyKind direction_of(CopyKind kind) {
 }
 
 void CUDART_CB run_and_delete(void* closure) {
+  RuntimeThread const marked;
   std::unique_ptr<Closure> const owned(static_cast<Closure*>(closure));
   (*owned)();
 }

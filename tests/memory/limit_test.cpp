@@ -120,5 +120,27 @@ TEST(Limit, is_never_exceeded_while_threads_allocate_use_and_free) {
   EXPECT_EQ(device.memory_statistics().live_bytes, 0U);
 }
 
+TEST(Limit, SmallBlocksThatAreAllFreeMakeRoomForALargeOne) {
+  constexpr std::size_t kLimit = std::size_t{64} << 20U;
+  Device<Host> const device({.memory = {.limit_bytes = kLimit}});
+  {
+    std::vector<Tensor<std::uint8_t, Host>> small;
+    for (int i = 0; i < 48; ++i) {
+      small.emplace_back(device, Shape{1 << 20});
+    }
+    EXPECT_THROW((Tensor<std::uint8_t, Host>(device, {32 << 20})), OutOfMemory);
+  }
+  Tensor<std::uint8_t, Host> const large(device, {32 << 20});
+  EXPECT_LE(device.memory_statistics().reserved_bytes, kLimit);
+}
+
+TEST(Limit, GrowthIsAsLargeAsItWasAskedToBe) {
+  for (std::size_t const growth : {std::size_t{1} << 16U, std::size_t{32} << 20U}) {
+    Device<Host> const device({.memory = {.max_growth_bytes = growth}});
+    Tensor<std::uint8_t, Host> const small(device, {256});
+    EXPECT_EQ(device.memory_statistics().reserved_bytes, growth);
+  }
+}
+
 }  // namespace
 }  // namespace msstream::testing

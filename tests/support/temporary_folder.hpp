@@ -83,7 +83,7 @@ inline std::string gzipped(std::string_view bytes) {
 /// Real data to test with: in the folder that MSSTREAM_TEST_DATA names, else beside the checkout.
 inline std::filesystem::path test_data(std::string_view name) {
   char const* folder = std::getenv("MSSTREAM_TEST_DATA");
-  return std::filesystem::path(folder != nullptr ? folder : MSSTREAM_SHARED_DATA_FOLDER) / name;
+  return std::filesystem::path(folder != nullptr ? folder : MSSTREAM_DATA_FOLDER) / name;
 }
 
 /// The message of the exception of type E that `call` throws; fails the test when it throws none.

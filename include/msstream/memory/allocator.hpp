@@ -16,7 +16,7 @@ struct AllocatorOptions {
   /// Hard limit on reserved device memory; 0: all that the device has.
   std::size_t limit_bytes =
       static_cast<std::size_t>(env::integer("MSSTREAM_MEMORY_LIMIT_BYTES", 0, 0));
-  /// Small blocks are cut from pieces of this size.
+  /// How much is taken from the runtime at a time, to be cut into small blocks.
   std::size_t max_growth_bytes = static_cast<std::size_t>(
       env::integer("MSSTREAM_MAX_GROWTH_BYTES", std::int64_t{8} << 20U, 1 << 16));
 };

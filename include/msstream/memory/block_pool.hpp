@@ -98,13 +98,16 @@ class BlockPool {
   /// Gives pieces of memory that are wholly free, and whose last uses are over, back to the
   /// runtime. Blocks briefly.
   void return_cached_memory() {
-    source_.return_pieces([this](Block<R>* block) {
-      bool taken = false;
-      for_each_lists([&](FreeLists<R>& lists) {
-        taken = taken || lists.take_this(block, [this](auto const& free) { return is_over(free); });
-      });
-      return taken;
-    });
+    source_.return_pieces(
+        [this](Block<R>* block) {
+          bool taken = false;
+          for_each_lists([&](FreeLists<R>& lists) {
+            taken =
+                taken || lists.take_this(block, [this](auto const& free) { return is_over(free); });
+          });
+          return taken;
+        },
+        [this](Block<R>* block) { lists_of(block->home).put(block); });
   }
 
  private:

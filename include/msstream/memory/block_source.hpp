@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -60,11 +61,10 @@ class BlockSource {
       if (memory == nullptr) {
         return nullptr;
       }
-      pieces_.back().only_block = new_block(memory, wanted);
-      return pieces_.back().only_block;
+      return new_block(memory, wanted);
     }
     if (uncut_bytes_ < wanted.bytes) {
-      std::size_t bytes = std::max(wanted.bytes, std::min(options_.max_growth_bytes, kPieceBytes));
+      std::size_t bytes = std::max(wanted.bytes, options_.max_growth_bytes);
       auto* memory = obtain(bytes);
       if (memory == nullptr) {
         bytes = wanted.bytes;
@@ -80,21 +80,31 @@ class BlockSource {
     return new_block(cut(wanted.bytes), wanted);
   }
 
-  /// Gives those pieces back to the runtime that are one block, which `take(block)` hands over.
-  template <class Take>
-  void return_pieces(Take&& take) {
+  /// Gives those pieces back to the runtime whose blocks `take(block)` hands over, all of them;
+  /// `put_back(block)` gets the blocks of a piece that stays.
+  template <class Take, class PutBack>
+  void return_pieces(Take&& take, PutBack&& put_back) {
     std::lock_guard const guard(mutex_);
-    for (auto piece = pieces_.begin(); piece != pieces_.end();) {
-      Block<R>* const block = piece->only_block;
-      if (block != nullptr && take(block)) {
-        release_to_runtime(piece->memory, piece->bytes);
-        reserved_.fetch_sub(piece->bytes);
-        std::erase_if(blocks_, [&](auto const& owned) { return owned.get() == block; });
-        piece = pieces_.erase(piece);
-      } else {
-        ++piece;
+    std::erase_if(pieces_, [&](Piece const& piece) {
+      std::vector<Block<R>*> taken;
+      for (auto const& block : blocks_) {
+        if (piece.holds(block->data)) {
+          if (!take(block.get())) {
+            std::for_each(taken.begin(), taken.end(), put_back);
+            return false;
+          }
+          taken.push_back(block.get());
+        }
       }
-    }
+      if (uncut_ != nullptr && piece.holds(uncut_ - 1)) {
+        uncut_ = nullptr;
+        uncut_bytes_ = 0;
+      }
+      std::erase_if(blocks_, [&](auto const& block) { return piece.holds(block->data); });
+      release_to_runtime(piece.memory, piece.bytes);
+      reserved_.fetch_sub(piece.bytes);
+      return true;
+    });
   }
 
   [[nodiscard]] std::size_t limit_bytes() const noexcept { return options_.limit_bytes; }
@@ -104,13 +114,15 @@ class BlockSource {
 
  private:
   static constexpr std::size_t kLargestCutBytes = std::size_t{1} << 20U;
-  static constexpr std::size_t kPieceBytes = std::size_t{8} << 20U;
 
-  /// What the runtime gave in one call; `only_block` when it is one block.
+  /// What the runtime gave in one call.
   struct Piece {
-    void* memory;
+    std::byte* memory;
     std::size_t bytes;
-    Block<R>* only_block;
+
+    [[nodiscard]] bool holds(std::byte const* address) const noexcept {
+      return std::less_equal<>()(memory, address) && std::less<>()(address, memory + bytes);
+    }
   };
 
   /// A new piece; null when there is none to be had.
@@ -131,8 +143,8 @@ class BlockSource {
     }
     growths_.fetch_add(1, std::memory_order_relaxed);
     peak_reserved_.store(std::max(peak_reserved_.load(), reserved_.load()));
-    pieces_.push_back({memory, bytes, nullptr});
-    return static_cast<std::byte*>(memory);
+    pieces_.push_back({static_cast<std::byte*>(memory), bytes});
+    return pieces_.back().memory;
   }
   bool reserve(std::size_t bytes) {
     auto const reserved = reserved_.load();

@@ -4,6 +4,7 @@
 #include <msstream/base/env.hpp>
 #include <msstream/memory/allocator.hpp>
 #include <msstream/runtime/default_runtime.hpp>
+#include <msstream/runtime/runtime_thread.hpp>
 #include <msstream/stream/stream_group.hpp>
 #include <msstream/stream/stream_scope.hpp>
 
@@ -67,12 +68,13 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
     return *static_cast<T*>(held.get());
   }
   /// Called whenever the host has waited for the device through a tensor; may throw what the device
-  /// has reported.
+  /// has reported. Launch threads' failures are among the checks.
   void add_check(std::function<void()> check) {
     std::lock_guard const guard(checks_mutex_);
     checks_.push_back(std::move(check));
   }
   void run_checks() {
+    context->launch_failure->rethrow();
     std::lock_guard const guard(checks_mutex_);
     for (auto const& check : checks_) {
       check();
@@ -109,7 +111,10 @@ class Device {
   using runtime_type = R;
 
   explicit Device(DeviceOptions<R> const& options = {})
-      : state_(std::make_shared<DeviceState<R>>(options)) {}
+      : state_(new DeviceState<R>(options), [](DeviceState<R>* state) {
+          // Its destructor waits for streams; the last owner may be work on one.
+          RuntimeThread::call_outside([state] { delete state; });
+        }) {}
   explicit Device(std::shared_ptr<DeviceState<R>> state) : state_(std::move(state)) {}
 
   [[nodiscard]] std::shared_ptr<StreamContext<R>> const& context() const noexcept {

@@ -31,17 +31,19 @@ template <Runtime R, class Owner>
   block->bytes = bytes;
   block->device = std::move(device);
   block->release = [](Block<R>* released) noexcept {
-    std::unique_ptr<Foreign> const foreign(static_cast<Foreign*>(released));
-    try {
-      synchronize_uses(*foreign, AccessMode::write);
-      if (foreign->immutable) {  // its reads were not noted
-        auto& tracker = *foreign->device->context->tracker;
-        for (auto const& newest : tracker.newest_positions()) {
-          tracker.synchronize(newest);
+    std::unique_ptr<Foreign> foreign(static_cast<Foreign*>(released));
+    RuntimeThread::call_outside([foreign = std::move(foreign)] {
+      try {
+        synchronize_uses(*foreign, AccessMode::write);
+        if (foreign->immutable) {  // its reads were not noted
+          auto& tracker = *foreign->device->context->tracker;
+          for (auto const& newest : tracker.newest_positions()) {
+            tracker.synchronize(newest);
+          }
         }
+      } catch (...) {  // NOLINT(bugprone-empty-catch): failed work is over
       }
-    } catch (...) {  // NOLINT(bugprone-empty-catch): failed work is over
-    }
+    });
   };
   return BlockRef<R>(block);
 }

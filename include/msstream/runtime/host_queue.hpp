@@ -27,6 +27,8 @@ class HostProgress {
   }
   /// Blocks the calling thread until closure number `number` has run.
   void wait(std::uint64_t number);
+  /// Whether a closure of the queue has thrown.
+  [[nodiscard]] bool failed() const noexcept { return failed_.load(); }
   /// Rethrows the first exception that a closure of the queue threw; it stays, as a failed device
   /// does.
   void rethrow_failure();

@@ -33,7 +33,8 @@ namespace msstream {
 /// Every tensor has a gradient unless it is frozen or excluded with without_gradient(). Handles of
 /// the same elements share it, whatever their shapes; a part of a recorded result has none. The
 /// tape holds the tensors that the gradients need until backward() has used them, and those with a
-/// gradient or excluded until clear(). One tape a thread; not synchronised.
+/// gradient or excluded until clear(). What a recorded operation used must not be written before
+/// backward(), which computes from what is there then. One tape a thread; not synchronised.
 template <Runtime R = DefaultRuntime>
 class GradientTape {
  public:

@@ -58,7 +58,6 @@ class DependencyTracker : public StreamRegistry<R> {
       }
     }
     order::Position const position{self.index, self.reserved.load(std::memory_order_relaxed) + 1};
-    self.reserved.store(position.number, std::memory_order_release);
     for (auto const& access : accesses) {
       if (access.mode == AccessMode::write) {
         access.record->log.note_write(position);
@@ -66,6 +65,7 @@ class DependencyTracker : public StreamRegistry<R> {
         access.record->log.note_read(position);
       }
     }
+    self.reserved.store(position.number, std::memory_order_release);
     return position.number;
   }
 

@@ -8,7 +8,8 @@
 
 namespace msstream {
 
-/// Stands for all work that a stream had when Stream::record() made it; never for later work.
+/// Stands for all work that a stream had when Stream::record() made it, and for nothing that was
+/// issued after record() returned.
 /// Copies share it.
 template <Runtime R>
 class Event {

@@ -4,6 +4,7 @@
 #include <msstream/base/closure.hpp>
 #include <msstream/order/position_set.hpp>
 #include <msstream/stream/dependency_tracker.hpp>
+#include <msstream/stream/launch_failure.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -20,35 +21,6 @@
 #include <vector>
 
 namespace msstream {
-
-/// The first exception that work on a launch thread threw, until the caller takes it.
-class LaunchFailure {
- public:
-  void keep(std::exception_ptr failure) noexcept {
-    std::lock_guard const guard(mutex_);
-    if (!failure_) {
-      failure_ = std::move(failure);
-      present_.store(true, std::memory_order_release);
-    }
-  }
-  /// Throws it and forgets it; costs a load when there is none.
-  void rethrow() {
-    if (present_.load(std::memory_order_acquire)) [[unlikely]] {
-      std::unique_lock lock(mutex_);
-      present_.store(false, std::memory_order_relaxed);
-      auto const failure = std::exchange(failure_, nullptr);
-      lock.unlock();
-      if (failure != nullptr) {  // else another caller was faster
-        std::rethrow_exception(failure);
-      }
-    }
-  }
-
- private:
-  std::mutex mutex_;
-  std::atomic<bool> present_{false};
-  std::exception_ptr failure_;
-};
 
 /// An operation whose number is reserved and whose launch is left to a launch thread.
 template <Runtime R>
@@ -133,10 +105,12 @@ class LaunchPool {
         continue;
       }
       blocked_in_a_row = 0;
-      LaunchTask<R> task = std::move(line.tasks.front());
-      line.tasks.pop_front();
-      lock.unlock();
-      launch(task);
+      {
+        LaunchTask<R> task = std::move(line.tasks.front());
+        line.tasks.pop_front();
+        lock.unlock();
+        launch(task);
+      }  // what the task holds goes while the pool is free
       lock.lock();
       if (line.tasks.empty()) {
         line.queued = false;

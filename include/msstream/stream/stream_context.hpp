@@ -4,6 +4,7 @@
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/stream/dependency_tracker.hpp>
 #include <msstream/stream/event_pool.hpp>
+#include <msstream/stream/launch_failure.hpp>
 #include <msstream/stream/span_recorder.hpp>
 
 #include <memory>
@@ -27,6 +28,8 @@ struct StreamContext {
   std::shared_ptr<EventPool<R>> events;
   std::shared_ptr<DependencyTracker<R>> tracker;
   SpanRecorder<R> spans;
+  /// Of all groups' launch threads: whoever next issues to the device or waits for it gets it.
+  std::shared_ptr<LaunchFailure> launch_failure = std::make_shared<LaunchFailure>();
 };
 
 }  // namespace msstream

@@ -88,7 +88,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
   /// Throws std::logic_error when called from inside the work of another operation.
   template <class Work>
   order::Position submit(char const* name, StreamKind kind, AccessSet& accesses, Work&& work) {
-    failure_->rethrow();
+    context_->launch_failure->rethrow();
     Stream<R>& target = stream(kind);
     auto& slot = target.slot();
     InsideWork::refuse(name);
@@ -97,26 +97,28 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
                                             owns_libraries ? libraries_.get() : native_libraries{});
     // Named here: the scope is the issuing thread's.
     auto span_name = context_->spans.recording() ? NameScope::qualify(name) : std::string();
+    if (launcher_ == nullptr) {
+      std::lock_guard const guard(slot.issuing);
+      order::PositionSet needed;
+      auto const number = context_->tracker->reserve(slot, accesses, needed);
+      context_->tracker->launch(
+          slot, number, needed, [&] { run(name, std::move(span_name), kind, target, ref, work); });
+      return {slot.index, number};
+    }
+    // Made before a number is reserved: copying the work may throw.
+    Closure closure([this,
+                     name,
+                     span_name = std::move(span_name),
+                     kind,
+                     &target,
+                     ref,
+                     work = std::forward<Work>(work)]() mutable {
+      run(name, std::move(span_name), kind, target, ref, work);
+    });
     std::lock_guard const guard(slot.issuing);
     order::PositionSet needed;
     auto const number = context_->tracker->reserve(slot, accesses, needed);
-    if (launcher_ == nullptr) {
-      context_->tracker->launch(
-          slot, number, needed, [&] { run(name, std::move(span_name), kind, target, ref, work); });
-    } else {
-      push(slot,
-           number,
-           needed,
-           [this,
-            name,
-            span_name = std::move(span_name),
-            kind,
-            &target,
-            ref,
-            work = std::forward<Work>(work)]() mutable {
-             run(name, std::move(span_name), kind, target, ref, work);
-           });
-    }
+    push(slot, number, needed, std::move(closure));
     return {slot.index, number};
   }
 
@@ -127,7 +129,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
       h2d_->synchronize();
       d2h_->synchronize();
     }
-    failure_->rethrow();
+    context_->launch_failure->rethrow();
   }
 
  private:
@@ -165,13 +167,12 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     }
   }
 
-  template <class Work>
   void push(StreamSlot<R>& slot,
             std::uint64_t number,
             order::PositionSet const& needed,
-            Work&& work) {
+            Closure closure) {
     try {
-      launcher_->push({&slot, number, needed, Closure(std::forward<Work>(work)), failure_});
+      launcher_->push({&slot, number, needed, std::move(closure), context_->launch_failure});
     } catch (...) {
       context_->tracker->abandon(slot, number, needed);
       throw;
@@ -182,7 +183,6 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
   int index_;
   std::string name_;
   std::unique_ptr<native_libraries, DestroyLibraries> libraries_;
-  std::shared_ptr<LaunchFailure> failure_ = std::make_shared<LaunchFailure>();
   std::shared_ptr<LaunchPool<R>> launcher_;
   Stream<R> compute_;
   std::unique_ptr<Stream<R>> h2d_;

@@ -3,6 +3,7 @@
 
 #include <msstream/base/text.hpp>
 #include <msstream/order/position_set.hpp>
+#include <msstream/stream/inside_work.hpp>
 #include <msstream/stream/stream_slot.hpp>
 
 #include <algorithm>
@@ -66,7 +67,10 @@ class StreamRegistry {
   /// work too. Blocks the host until the operation has been launched.
   [[nodiscard]] EventHandle event_at(order::Position position) {
     Slot& source = slot(position.stream);
-    source.await_launched(position.number);
+    if (source.launched.load(std::memory_order_acquire) < position.number) {
+      InsideWork::refuse("a wait for an operation that is not launched");
+      source.await_launched(position.number);
+    }
     std::lock_guard const guard(source.lock);
     event_from(source, position.number);
     return source.recent.share_earliest_from(position.number);

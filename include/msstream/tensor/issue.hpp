@@ -78,6 +78,20 @@ struct IssueOptions {
 
 namespace detail {
 
+/// The device of the block; positions of two trackers cannot be compared.
+template <Runtime R>
+DeviceState<R>* same_tracker(char const* name, DeviceState<R>* before, memory::Block<R>& block) {
+  auto* const device = block.device.get();
+  if (before != nullptr && before != device &&
+      before->context->tracker != device->context->tracker) {
+    throw std::invalid_argument(
+        text("operation '",
+             NameScope::qualify(name),
+             "' names tensors of devices that do not share a tracker: see DeviceOptions::tracker"));
+  }
+  return device;
+}
+
 template <Runtime R, class Work>
 order::Position issue(char const* name,
                       Uses<R, AccessMode::read> const* read,
@@ -88,7 +102,7 @@ order::Position issue(char const* name,
   DeviceState<R>* device = nullptr;
   if (read != nullptr) {
     for (auto* const block : read->blocks()) {
-      device = block->device.get();
+      device = same_tracker(name, device, *block);
       if (!block->immutable) {
         accesses.add(block->record, AccessMode::read);
       }
@@ -100,7 +114,7 @@ order::Position issue(char const* name,
         throw std::logic_error(
             text("operation '", NameScope::qualify(name), "' writes an immutable tensor"));
       }
-      device = block->device.get();
+      device = same_tracker(name, device, *block);
       accesses.add(block->record, AccessMode::write);
     }
   }

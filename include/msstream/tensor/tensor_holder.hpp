@@ -29,11 +29,27 @@ class TensorHolder {
   explicit TensorHolder(Streams&... streams) : streams_{&streams...} {}
   TensorHolder(TensorHolder const&) = delete;
   TensorHolder& operator=(TensorHolder const&) = delete;
-  ~TensorHolder() { release(); }
+  ~TensorHolder() {
+    try {
+      release();
+    } catch (...) {
+      // No position to note, so make the work complete instead; failed work is over.
+      for (auto* const stream : streams_) {
+        try {
+          stream->context()->runtime->synchronize_stream(stream->native());
+        } catch (...) {  // NOLINT(bugprone-empty-catch): see above
+        }
+      }
+    }
+  }
 
   /// Keeps the tensor's memory, and makes the streams' next work wait for the tensor's uses so far.
   template <Tracked T>
   void hold(T const& tracked) {
+    for (auto* const stream : streams_) {
+      require(stream->context()->tracker == tracked.block()->device->context->tracker,
+              "TensorHolder::hold: the tensor's device and the stream's do not share a tracker");
+    }
     order::PositionSet needed;
     {
       std::lock_guard const guard(tracked.block()->record.lock);

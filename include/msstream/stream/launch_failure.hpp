@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+namespace msstream {
+
+/// The first exception that work on a launch thread threw, until the caller takes it.
+class LaunchFailure {
+ public:
+  void keep(std::exception_ptr failure) noexcept {
+    std::lock_guard const guard(mutex_);
+    if (!failure_) {
+      failure_ = std::move(failure);
+      present_.store(true, std::memory_order_release);
+    }
+  }
+  /// Throws it and forgets it; costs a load when there is none.
+  void rethrow() {
+    if (present_.load(std::memory_order_acquire)) [[unlikely]] {
+      std::unique_lock lock(mutex_);
+      present_.store(false, std::memory_order_relaxed);
+      auto const failure = std::exchange(failure_, nullptr);
+      lock.unlock();
+      if (failure != nullptr) {  // else another caller was faster
+        std::rethrow_exception(failure);
+      }
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::atomic<bool> present_{false};
+  std::exception_ptr failure_;
+};
+
+}  // namespace msstream

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/gate.hpp"
+#include "memory/runtimes.hpp"
+
+#include <msstream/stream/stream_pool.hpp>
+#include <msstream/tensor/copy.hpp>
+#include <msstream/tensor/publish.hpp>
+#include <msstream/tensor/tensor_holder.hpp>
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+
+namespace msstream::testing {
+namespace {
+
+using ::testing::Each;
+
+template <class R>
+class Failure : public RuntimeTest<R> {};
+TYPED_TEST_SUITE(Failure, Runtimes, RuntimeNames);
+
+TEST(FailureOnHost, WorkThatFailedOnOneGroupFailsThoseWhoWaitForItOnAnother) {
+  Device<Host> const device;
+  StreamPool<Host> pool(device, {.groups = 2});
+  Tensor<float, Host> const x(device, {4});
+  {
+    StreamScope const scope(pool[1]);
+    issue("fails", writes(x), [](HostStream stream) {
+      stream.run([] { throw std::runtime_error("out of luck"); });
+    });
+  }
+  EXPECT_THROW(static_cast<void>(to_host(x)), std::runtime_error);
+}
+
+TYPED_TEST(Failure, OfALaunchThreadReachesWhoeverReadsTheResultAndIsThenOver) {
+  for (auto const threads : {LaunchThreads::shared, LaunchThreads::per_group}) {
+    Device<TypeParam> const device;
+    StreamPool<TypeParam> pool(device, {.groups = 2, .launch_threads = threads});
+    Tensor<float, TypeParam> const x(device, {4});
+    {
+      StreamScope const scope(pool[1]);
+      issue("fails", writes(x), [](auto) { throw std::runtime_error("out of luck"); });
+    }
+    EXPECT_THROW(static_cast<void>(to_host(x)), std::runtime_error);
+    fill_bytes(x, 0);
+    EXPECT_THAT(to_host(x), Each(0.0F));
+  }
+}
+
+/// Throws when it is copied or moved, as a closure whose captures do.
+struct WorkThatCannotBeStored {
+  WorkThatCannotBeStored() = default;
+  WorkThatCannotBeStored(WorkThatCannotBeStored const&) {
+    throw std::runtime_error("cannot be stored");
+  }
+  template <class Stream>
+  void operator()(Stream const&) const {}
+};
+
+TYPED_TEST(Failure, ToStoreTheWorkForALaunchThreadLeavesTheGroupUsable) {
+  Device<TypeParam> const device;
+  StreamPool<TypeParam> pool(device, {.groups = 1, .launch_threads = LaunchThreads::per_group});
+  StreamScope const scope(pool[0]);
+  Tensor<float, TypeParam> const x(device, {4});
+  WorkThatCannotBeStored const work;
+  EXPECT_THROW(issue("stores", writes(x), work), std::runtime_error);
+  fill_bytes(x, 0);
+  EXPECT_THAT(to_host(x), Each(0.0F));  // hangs if a number was reserved and never launched
+}
+
+TYPED_TEST(Failure, TensorsOfDevicesWithoutACommonTrackerAreRefused) {
+  Device<TypeParam> const one;
+  Device<TypeParam> const other;
+  auto const x = zeros<float>(one, {4});
+  auto const y = zeros<float>(other, {4});
+  EXPECT_THROW(copy(x, y), std::invalid_argument);
+  Stream<TypeParam> stream(one.context());
+  TensorHolder holder(stream);
+  EXPECT_THROW(holder.hold(y), std::invalid_argument);
+  EXPECT_THAT(to_host(x), Each(0.0F));
+  EXPECT_THAT(to_host(y), Each(0.0F));
+}
+
+TYPED_TEST(Failure, WorkThatWaitsForItselfIsRefused) {
+  Device<TypeParam> const device;
+  Tensor<float, TypeParam> const x(device, {4});
+  EXPECT_THROW(issue("waits", writes(x), [&](auto) { publish(x); }), std::logic_error);
+  fill_bytes(x, 0);
+  EXPECT_THAT(to_host(x), Each(0.0F));
+}
+
+/// Tells when a device is gone.
+struct GoneSignal {
+  explicit GoneSignal(DeviceState<Host>&) {}
+  ~GoneSignal() {
+    gone.store(true);
+    gone.notify_all();
+  }
+  static inline std::atomic<bool> gone{false};
+};
+
+TEST(FailureOnHost, WorkMayBeTheLastOwnerOfItsDevice) {
+  Gate gate;
+  {
+    Device<Host> const device;
+    static_cast<void>(device.state()->attachment<GoneSignal>());
+    Tensor<float, Host> const x(device, {4});
+    gate.hold(device.default_group().compute());
+    issue("holds", writes(x), [x](HostStream stream) { stream.run([x] {}); });
+  }
+  // The work that waits behind the gate is what keeps the device.
+  EXPECT_FALSE(GoneSignal::gone.load());
+  gate.open();
+  GoneSignal::gone.wait(false);  // hangs if the worker waits for itself
+}
+
+}  // namespace
+}  // namespace msstream::testing

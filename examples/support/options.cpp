@@ -129,7 +129,9 @@ void Options::add(std::string const& name,
                   std::string const& accepts) {
   add_value({name, purpose, accepts, target},
             assigner(target, [](std::string_view v) -> std::optional<std::string> {
-              return v.empty() ? std::nullopt : std::optional<std::string>(v);
+              // Two dashes begin the next option: the value was forgotten.
+              return v.empty() || v.starts_with("--") ? std::nullopt
+                                                      : std::optional<std::string>(v);
             }));
 }
 

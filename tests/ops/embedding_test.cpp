@@ -156,6 +156,16 @@ TYPED_TEST(EmbeddingTest, row_gradients_agree_with_double) {
   }
 }
 
+TYPED_TEST(EmbeddingTest, counts_on_the_device_that_are_too_large_do_not_lead_out_of_the_memory) {
+  auto const table = this->put(Floats{1, 2, 3, 4}, {4, 1});
+  Bags<TypeParam> fixed(this->put(Integers{0, 1}));
+  fixed.bag_count = this->scalar(1'000'000);
+  EXPECT_THAT(to_host(ops::embedding_lookup(table, fixed)), ElementsAre(1, 2));
+  Bags<TypeParam> const jagged(this->put(Integers{0, 1, 2}), this->put(Integers{0, 2, 1'000'000}));
+  EXPECT_THAT(to_host(ops::embedding_lookup(table, jagged)), ElementsAre(3, 3));
+  EXPECT_THAT(to_host(ops::deduplicate(jagged, 4).count), ElementsAre(3));
+}
+
 TYPED_TEST(EmbeddingTest, merging_adds_equal_rows_once) {
   auto const part = [&](Integers const& ids, std::int64_t count, Floats const& values) {
     return ops::RowGradients<TypeParam>{

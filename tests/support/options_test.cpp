@@ -75,6 +75,10 @@ TEST_F(OptionsTest, TheCommandLineSetsEveryKind) {
   EXPECT_TRUE(quiet_);
 }
 
+TEST_F(OptionsTest, APathThatWasForgottenDoesNotTakeTheNextOption) {
+  EXPECT_THAT(failure({"--save", "--quiet"}), AllOf(HasSubstr("--save"), HasSubstr("a path")));
+}
+
 TEST_F(OptionsTest, SoDoesTheEnvironment) {
   parse({},
         {{"MSSTREAM_EPOCHS", "7"},

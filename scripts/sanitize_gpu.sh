@@ -25,7 +25,7 @@ check() {
 
 # Typed tests on CUDA are called …/Cuda, …/cuda or …/1 after the second type of the list.
 only_cuda='--gtest_filter=*uda*:*/1.*'
-for room in kernels ops step memory tensor runtime; do
+for room in kernels ops step memory tensor; do
   check memcheck "$room" "$build/tests/test_$room" "$only_cuda"
 done
 # Shared memory is used by kernels alone.

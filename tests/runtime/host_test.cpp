@@ -47,15 +47,20 @@ TEST_F(HostRuntime, AFailedClosureIsRethrownByAllWhoAskItsStream) {
   EXPECT_THROW(host.synchronize_stream(s), std::range_error) << "it stays, as on a failed device";
 }
 
-TEST_F(HostRuntime, AStreamGoesOnAfterAFailureAndOthersDoNotSeeIt) {
+TEST_F(HostRuntime, AStreamGoesOnAfterAFailureThatOnlyThoseWhoWaitForItSee) {
   auto const other = host.create_stream(StreamPriority::normal);
+  auto const waiting = host.create_stream(StreamPriority::normal);
+  auto const late = host.create_stream(StreamPriority::normal);
   bool ran = false;
   host.call_host(s, [] { throw std::range_error("the work"); });
   host.call_host(s, [&] { ran = true; });
   host.record(e, s);
-  host.wait(other, e);
-  EXPECT_NO_THROW(host.synchronize_stream(other));
+  host.wait(waiting, e);
+  EXPECT_THROW(host.synchronize_stream(waiting), std::range_error);
   EXPECT_TRUE(ran);
+  host.wait(late, e);  // the failed work is complete by now
+  EXPECT_THROW(host.synchronize_stream(late), std::range_error);
+  EXPECT_NO_THROW(host.synchronize_stream(other));
 }
 
 TEST_F(HostRuntime, AQueryThatFindsTheFailedWorkCompleteRethrows) {

@@ -167,6 +167,8 @@ class TrainWdlTest : public ::testing::TestWithParam<std::string> {
             "3000",
             "--batch",
             "500",
+            "--epochs",
+            "3",
             "--buckets",
             "64",
             "--embedding-dim",

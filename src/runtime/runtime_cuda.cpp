@@ -128,6 +128,7 @@ void Cuda::synchronize(native_event event) {
 }
 
 double Cuda::elapsed_ns(native_event begin, native_event end) {
+  check(cudaEventSynchronize(begin), "cudaEventSynchronize");  // may be on another stream
   check(cudaEventSynchronize(end), "cudaEventSynchronize");
   float milliseconds = 0;
   check(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");

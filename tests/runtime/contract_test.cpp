@@ -8,10 +8,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <future>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -189,6 +191,28 @@ TYPED_TEST(Contract, TimedEventsMeasureTheStream) {
   gate.open();
   EXPECT_GE(this->runtime->elapsed_ns(begin, end), 2.9e6);
   EXPECT_EQ(this->runtime->elapsed_ns(begin, begin), 0.0);
+}
+
+TYPED_TEST(Contract, MeasuringWaitsForBothEvents) {
+  auto const behind = this->stream();
+  auto const ahead = this->stream();
+  auto const begin = this->event(EventTiming::timed);
+  auto const end = this->event(EventTiming::timed);
+  Gate gate;
+  // behind = [gate, begin], ahead = [end]
+  gate.block(*this->runtime, behind);
+  this->runtime->record(begin, behind);
+  this->runtime->record(end, ahead);
+  this->runtime->synchronize(end);
+  std::atomic<bool> asking{false};
+  auto measured = std::async(std::launch::async, [&] {
+    asking.store(true);
+    asking.notify_one();
+    return this->runtime->elapsed_ns(begin, end);
+  });
+  asking.wait(false);
+  gate.open();
+  EXPECT_LE(measured.get(), 0.0);
 }
 
 TYPED_TEST(Contract, OnlyTimedAndRecordedEventsMeasure) {

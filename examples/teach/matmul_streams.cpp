@@ -35,7 +35,8 @@ double milliseconds_on(int groups, ms::Device<R> const& device, std::vector<Matr
   for (int i = 0; i < kProducts; ++i) {
     // A matrix of all i, squared, is i * i * kSize everywhere.
     auto const product = ms::to_host(products[static_cast<std::size_t>(i)]);
-    teach::expect(product[product.size() / 2] == static_cast<float>(i * i * kSize),
+    teach::expect(product[product.size() / 2] ==
+                      static_cast<float>(i) * static_cast<float>(i) * static_cast<float>(kSize),
                   "square of a constant matrix");
   }
   return milliseconds;

@@ -95,7 +95,7 @@ std::string Timeline::draw(std::size_t columns) const {
 
 std::string Timeline::trace_json() const {
   auto const lanes = lanes_of(spans_);
-  std::string out = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
+  std::string out = R"({"displayTimeUnit":"ns","traceEvents":[)";
   bool first = true;
   auto const append = [&](std::string const& event) {
     out += (first ? "\n" : ",\n") + event;

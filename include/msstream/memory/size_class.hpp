@@ -38,7 +38,7 @@ struct SizeClass {
   }
   /// The largest class whose blocks fit in `bytes`, which is at least 256.
   [[nodiscard]] static constexpr SizeClass within(std::size_t bytes) noexcept {
-    std::size_t const doubling = std::bit_width(bytes) - 1;
+    std::size_t const doubling = std::bit_width(bytes | 1U) - 1;
     std::size_t const step =
         std::max(kLeastBytes, (std::size_t{1} << doubling) / kStepsPerDoubling);
     return exactly(bytes / step * step);
@@ -46,7 +46,7 @@ struct SizeClass {
 
  private:
   [[nodiscard]] static constexpr SizeClass exactly(std::size_t bytes) noexcept {
-    std::size_t const doubling = std::bit_width(bytes) - 1;
+    std::size_t const doubling = std::bit_width(bytes | 1U) - 1;
     std::size_t const place = (bytes - (std::size_t{1} << doubling)) * kStepsPerDoubling;
     return {(doubling - 8) * kStepsPerDoubling + (place >> doubling), bytes};
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/gate.hpp"
 #include "memory/runtimes.hpp"
 #include "memory/watched_host.hpp"
+#include "runtime/gate.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/tensor/copy.hpp>

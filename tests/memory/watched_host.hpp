@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "memory/gate.hpp"
 #include "memory/runtimes.hpp"
+#include "runtime/gate.hpp"
 
 #include <cstddef>
 #include <string_view>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/gate.hpp"
 #include "ops/ops_fixture.hpp"
+#include "runtime/gate.hpp"
 
 #include <msstream/ops/embedding.hpp>
 #include <msstream/stream/stream_pool.hpp>

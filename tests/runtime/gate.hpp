@@ -25,6 +25,11 @@ class Gate {
   void block(R& runtime, typename R::native_stream stream) {
     runtime.call_host(stream, [opened = opened_] { opened->wait(false); });
   }
+  /// The same for a Stream of the library.
+  template <class S>
+  void hold(S& stream) {
+    block(*stream.context()->runtime, stream.native());
+  }
   void open() {
     opened_->store(true);
     opened_->notify_all();

@@ -5,9 +5,9 @@
 
 #if __has_include(<dlpack/dlpack.h>)
 
-#include "memory/gate.hpp"
 #include "memory/runtimes.hpp"
 #include "memory/watched_host.hpp"
+#include "runtime/gate.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/tensor/copy.hpp>

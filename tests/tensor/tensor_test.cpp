@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/gate.hpp"
 #include "memory/runtimes.hpp"
+#include "runtime/gate.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/tensor/copy.hpp>

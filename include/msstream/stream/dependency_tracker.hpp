@@ -175,7 +175,6 @@ class DependencyTracker : public StreamRegistry<R> {
     }
     return total;
   }
-  [[nodiscard]] bool reduces_waits() const noexcept { return options_.reduce_waits; }
 
  private:
   static void add_to(std::atomic<std::uint64_t>& counter, std::uint64_t amount) noexcept {

@@ -71,7 +71,9 @@ class BlockPool {
     block->device = std::move(device);
     allocations_.fetch_add(1, std::memory_order_relaxed);
     raise_to(peak_live_, live_.fetch_add(block->bytes, std::memory_order_relaxed) + block->bytes);
-    return BlockRef<R>(block);
+    BlockRef<R> reference(block);
+    observe::memory_taken(source_.runtime(), block->data, block->bytes);
+    return reference;
   }
 
   void give_back(Block<R>* block) noexcept {
@@ -81,6 +83,7 @@ class BlockPool {
       note_untracked_reads(*block);
     }
     live_.fetch_sub(block->bytes, std::memory_order_relaxed);
+    observe::memory_returned(source_.runtime(), block->data, block->bytes);
     lists_of(block->home).put(block);
   }
 

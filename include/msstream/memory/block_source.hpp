@@ -107,6 +107,7 @@ class BlockSource {
     });
   }
 
+  [[nodiscard]] R& runtime() const noexcept { return *context_->runtime; }
   [[nodiscard]] std::size_t limit_bytes() const noexcept { return options_.limit_bytes; }
   [[nodiscard]] std::size_t reserved_bytes() const noexcept { return reserved_.load(); }
   [[nodiscard]] std::size_t peak_reserved_bytes() const noexcept { return peak_reserved_.load(); }
@@ -144,6 +145,7 @@ class BlockSource {
     growths_.fetch_add(1, std::memory_order_relaxed);
     peak_reserved_.store(std::max(peak_reserved_.load(), reserved_.load()));
     pieces_.push_back({static_cast<std::byte*>(memory), bytes});
+    observe::memory_pooled(*context_->runtime, memory, bytes);
     return pieces_.back().memory;
   }
   bool reserve(std::size_t bytes) {

@@ -4,6 +4,7 @@
 #include <msstream/base/inline_vector.hpp>
 #include <msstream/base/spin_lock.hpp>
 #include <msstream/order/access_log.hpp>
+#include <msstream/runtime/operation.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -16,8 +17,6 @@ struct AccessRecord {
   SpinLock lock;
   order::AccessLog log;
 };
-
-enum class AccessMode : std::uint8_t { read, write };
 
 /// One operation's declared use of one piece of memory; a write may read as well.
 struct Access {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/runtime/observing.hpp>
 #include <msstream/stream/launch_pool.hpp>
 #include <msstream/stream/stream.hpp>
 #include <msstream/stream/stream_context.hpp>
@@ -11,8 +12,10 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <source_location>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace msstream {
 
@@ -85,9 +88,14 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
   /// Orders and launches one operation: reserves its number, then waits for its hazards and calls
   /// `work(stream_ref)`, on this thread or on a launch thread. Rethrows what an earlier operation
   /// threw on a launch thread. `name` must outlive the launch. Returns the operation's position.
-  /// Throws std::logic_error when called from inside the work of another operation.
+  /// `observed` is what describe() made of it. Throws std::logic_error when called from inside the
+  /// work of another operation.
   template <class Work>
-  order::Position submit(char const* name, StreamKind kind, AccessSet& accesses, Work&& work) {
+  order::Position submit(char const* name,
+                         StreamKind kind,
+                         AccessSet& accesses,
+                         Work&& work,
+                         Observed<R> observed = {}) {
     context_->launch_failure->rethrow();
     Stream<R>& target = stream(kind);
     auto& slot = target.slot();
@@ -101,25 +109,41 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
       std::lock_guard const guard(slot.issuing);
       order::PositionSet needed;
       auto const number = context_->tracker->reserve(slot, accesses, needed);
-      context_->tracker->launch(
-          slot, number, needed, [&] { run(name, std::move(span_name), kind, target, ref, work); });
+      context_->tracker->launch(slot, number, needed, [&] {
+        run(name, std::move(span_name), observed, kind, target, ref, work);
+      });
       return {slot.index, number};
     }
     // Made before a number is reserved: copying the work may throw.
     Closure closure([this,
                      name,
                      span_name = std::move(span_name),
+                     observed = std::move(observed),
                      kind,
                      &target,
                      ref,
                      work = std::forward<Work>(work)]() mutable {
-      run(name, std::move(span_name), kind, target, ref, work);
+      run(name, std::move(span_name), observed, kind, target, ref, work);
     });
     std::lock_guard const guard(slot.issuing);
     order::PositionSet needed;
     auto const number = context_->tracker->reserve(slot, accesses, needed);
     push(slot, number, needed, std::move(closure));
     return {slot.index, number};
+  }
+
+  /// For a runtime that looks on: what it gets to know of an operation on this group.
+  [[nodiscard]] Observed<R> describe(char const* name,
+                                     StreamKind kind,
+                                     std::vector<MemoryUse> uses,
+                                     std::source_location issued_at,
+                                     std::source_location scope_opened_at) {
+    if constexpr (ObservingRuntime<R>) {
+      return context_->runtime->declare(Operation{
+          NameScope::qualify(name), lane(kind), issued_at, scope_opened_at, std::move(uses)});
+    } else {
+      return {};
+    }
   }
 
   /// Blocks the host until all work issued to the group so far is complete; rethrows its failures.
@@ -147,9 +171,15 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     return static_cast<std::uint32_t>(index_) + 1;
   }
 
+  [[nodiscard]] std::string lane(StreamKind kind) const {
+    constexpr char const* suffixes[] = {" compute", " h2d", " d2h"};
+    return name_ + (merged() ? "" : suffixes[static_cast<int>(kind)]);
+  }
+
   template <class Work>
   void run(char const* name,
            std::string span_name,
+           Observed<R> const& observed,
            StreamKind kind,
            Stream<R>& target,
            typename R::stream_ref ref,
@@ -157,14 +187,14 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     InsideWork const inside;
     context_->runtime->make_current();
     trace::Range const range(name, category());
-    if (!span_name.empty()) [[unlikely]] {
-      constexpr char const* suffixes[] = {" compute", " h2d", " d2h"};
-      auto lane = name_ + (merged() ? "" : suffixes[static_cast<int>(kind)]);
-      context_->spans.record(
-          std::move(span_name), std::move(lane), target.native(), [&] { work(ref); });
-    } else {
-      work(ref);
-    }
+    observe::run(*context_->runtime, observed, target.native(), [&] {
+      if (!span_name.empty()) [[unlikely]] {
+        context_->spans.record(
+            std::move(span_name), lane(kind), target.native(), [&] { work(ref); });
+      } else {
+        work(ref);
+      }
+    });
   }
 
   void push(StreamSlot<R>& slot,

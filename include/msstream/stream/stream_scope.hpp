@@ -4,6 +4,7 @@
 #include <msstream/stream/stream_group.hpp>
 
 #include <memory>
+#include <source_location>
 
 namespace msstream {
 
@@ -16,9 +17,12 @@ struct StreamScopeOptions {
 template <Runtime R>
 class StreamScope {
  public:
-  explicit StreamScope(StreamGroup<R>& group, StreamScopeOptions const& options = {})
+  explicit StreamScope(StreamGroup<R>& group,
+                       StreamScopeOptions const& options = {},
+                       std::source_location opened_at = std::source_location::current())
       : group_(group.shared_from_this()),
         options_(options),
+        opened_at_(opened_at),
         outer_(innermost_),
         range_(group.name().c_str()) {
     innermost_ = this;
@@ -37,12 +41,14 @@ class StreamScope {
   }
   [[nodiscard]] std::shared_ptr<StreamGroup<R>> const& group() const noexcept { return group_; }
   [[nodiscard]] bool includes_grad() const noexcept { return options_.include_grad; }
+  [[nodiscard]] std::source_location opened_at() const noexcept { return opened_at_; }
 
  private:
   static inline thread_local StreamScope const* innermost_ = nullptr;
 
   std::shared_ptr<StreamGroup<R>> group_;
   StreamScopeOptions options_;
+  std::source_location opened_at_;
   StreamScope const* outer_;
   trace::Range range_;
 };

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <source_location>
 #include <span>
 #include <vector>
 
@@ -17,8 +18,12 @@ namespace detail {
 
 /// Copies on one of the current group's streams, ordered like any operation.
 template <Runtime R, class To, class From>
-void issue_copy(
-    char const* name, To const& to, From const& from, std::size_t bytes, CopyKind kind) {
+void issue_copy(char const* name,
+                To const& to,
+                From const& from,
+                std::size_t bytes,
+                CopyKind kind,
+                std::source_location issued_at) {
   StreamKind const stream = kind == CopyKind::h2d   ? StreamKind::h2d
                             : kind == CopyKind::d2h ? StreamKind::d2h
                                                     : StreamKind::compute;
@@ -27,15 +32,17 @@ void issue_copy(
   auto const native = state.current_group().stream(stream).native();
   void* const target = to.data();
   void const* const source = from.data();
-  issue(name,
-        reads(from),
-        writes(to),
-        [=](auto) {
-          if (bytes != 0) {
-            runtime->copy(target, source, bytes, kind, native);
-          }
-        },
-        {.stream = stream});
+  issue(
+      name,
+      reads(from),
+      writes(to),
+      [=](auto) {
+        if (bytes != 0) {
+          runtime->copy(target, source, bytes, kind, native);
+        }
+      },
+      {.stream = stream},
+      issued_at);
 }
 
 }  // namespace detail
@@ -44,37 +51,43 @@ void issue_copy(
 /// does not block; it must not write `from` before from.wait(). Throws std::invalid_argument when
 /// `from` is too short.
 template <Element T, Runtime R>
-void copy(Tensor<T, R> const& to, PinnedArray<T, R> const& from) {
+void copy(Tensor<T, R> const& to,
+          PinnedArray<T, R> const& from,
+          std::source_location issued_at = std::source_location::current()) {
   require(static_cast<std::size_t>(to.count()) <= from.count(),
           "copy to the device: ",
           to.count(),
           " elements wanted, ",
           from.count(),
           " given");
-  detail::issue_copy<R>("copy_h2d", to, from, to.bytes(), CopyKind::h2d);
+  detail::issue_copy<R>("copy_h2d", to, from, to.bytes(), CopyKind::h2d, issued_at);
 }
 
 /// Copies all of `from` to the host on the group's d2h stream. The host does not block; to.wait()
 /// waits.
 template <Element T, Runtime R>
-void copy(PinnedArray<T, R> const& to, Tensor<T, R> const& from) {
+void copy(PinnedArray<T, R> const& to,
+          Tensor<T, R> const& from,
+          std::source_location issued_at = std::source_location::current()) {
   require(static_cast<std::size_t>(from.count()) <= to.count(),
           "copy to the host: ",
           from.count(),
           " elements into ",
           to.count());
-  detail::issue_copy<R>("copy_d2h", to, from, from.bytes(), CopyKind::d2h);
+  detail::issue_copy<R>("copy_d2h", to, from, from.bytes(), CopyKind::d2h, issued_at);
 }
 
 /// Copies between tensors of the same count on the group's compute stream.
 template <Element T, Runtime R>
-void copy(Tensor<T, R> const& to, Tensor<T, R> const& from) {
+void copy(Tensor<T, R> const& to,
+          Tensor<T, R> const& from,
+          std::source_location issued_at = std::source_location::current()) {
   require(to.count() == from.count(),
           "copy of a tensor of shape ",
           from.shape(),
           " to one of shape ",
           to.shape());
-  detail::issue_copy<R>("copy_d2d", to, from, from.bytes(), CopyKind::d2d);
+  detail::issue_copy<R>("copy_d2d", to, from, from.bytes(), CopyKind::d2d, issued_at);
 }
 
 /// A tensor with the given elements, staged through pinned memory. The host does not block on the
@@ -89,7 +102,7 @@ template <Element T, Runtime R>
           " elements for a shape of ",
           shape);
   PinnedArray<T, R> staged(device, elements.size());
-  std::copy(elements.begin(), elements.end(), staged.data());
+  std::copy(elements.begin(), elements.end(), staged.elements().begin());
   Tensor<T, R> tensor(device, shape, StreamKind::h2d);
   copy(tensor, staged);
   return tensor;
@@ -108,22 +121,28 @@ template <Element T, Runtime R>
   PinnedArray<T, R> staged(tensor.device(), static_cast<std::size_t>(tensor.count()));
   copy(staged, tensor);
   staged.wait();
-  return {staged.data(), staged.data() + staged.count()};
+  auto const elements = staged.elements();
+  return {elements.begin(), elements.end()};
 }
 
 /// Sets every byte of the tensor on the current group's compute stream.
 template <Element T, Runtime R>
-void fill_bytes(Tensor<T, R> const& tensor, std::uint8_t value) {
+void fill_bytes(Tensor<T, R> const& tensor,
+                std::uint8_t value,
+                std::source_location issued_at = std::source_location::current()) {
   auto& state = *tensor.device();
   auto* const runtime = state.context->runtime.get();
   auto const native = state.current_group().compute().native();
-  issue("fill",
-        writes(tensor),
-        [runtime, native, value, memory = tensor.data(), bytes = tensor.bytes()](auto) {
-          if (bytes != 0) {
-            runtime->fill(memory, value, bytes, native);
-          }
-        });
+  issue(
+      "fill",
+      writes(tensor),
+      [runtime, native, value, memory = tensor.data(), bytes = tensor.bytes()](auto) {
+        if (bytes != 0) {
+          runtime->fill(memory, value, bytes, native);
+        }
+      },
+      {},
+      issued_at);
 }
 
 /// A tensor of zeros.

@@ -5,10 +5,15 @@
 #include <msstream/memory/device.hpp>
 #include <msstream/stream/access.hpp>
 
+#include <concepts>
+#include <cstddef>
 #include <memory>
 #include <ranges>
+#include <source_location>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace msstream {
 
@@ -17,7 +22,25 @@ template <class T>
 concept Tracked = requires(T const& tracked) {
   typename T::runtime_type;
   { tracked.block() } -> std::convertible_to<memory::BlockRef<typename T::runtime_type>>;
+  { tracked.data() } -> std::convertible_to<void const*>;
+  { tracked.bytes() } -> std::same_as<std::size_t>;
 };
+
+/// Memory on a device that msstream does not track. An operation may name it among what it reads
+/// and writes: nothing is waited for on its account, its order is the caller's to make, and a
+/// checking runtime reports where that order is missing.
+template <Runtime R>
+struct RawMemory {
+  std::shared_ptr<DeviceState<R>> device;
+  void const* begin;
+  std::size_t bytes;
+};
+
+/// `count` elements at `memory`, for reads() and writes().
+template <class T, Runtime R>
+[[nodiscard]] RawMemory<R> raw_memory(Device<R> const& device, T const* memory, std::size_t count) {
+  return {device.state(), memory, count * sizeof(T)};
+}
 
 namespace detail {
 
@@ -28,6 +51,11 @@ class Uses {
   template <Tracked T>
   void add(T const& tracked) {
     blocks_.push_back(&*tracked.block());
+    note(tracked.data(), tracked.bytes());
+  }
+  void add(RawMemory<R> const& raw) {
+    device_ = raw.device.get();
+    note(raw.begin, raw.bytes);
   }
   template <std::ranges::range Tensors>
     requires Tracked<std::ranges::range_value_t<Tensors>>
@@ -37,14 +65,35 @@ class Uses {
     }
   }
   [[nodiscard]] auto const& blocks() const noexcept { return blocks_; }
+  /// The device of raw memory among them, else null.
+  [[nodiscard]] DeviceState<R>* device() const noexcept { return device_; }
+  /// The bytes of all of them; kept for runtimes that look on.
+  void append_to(std::vector<MemoryUse>& uses) const {
+    if constexpr (ObservingRuntime<R>) {
+      uses.insert(uses.end(), noted_.begin(), noted_.end());
+    }
+  }
 
  private:
+  void note(void const* begin, std::size_t bytes) {
+    if constexpr (ObservingRuntime<R>) {
+      noted_.push_back({begin, bytes, Mode});
+    }
+  }
+
   InlineVector<memory::Block<R>*, 8> blocks_;
+  DeviceState<R>* device_ = nullptr;
+  [[no_unique_address]] std::conditional_t<ObservingRuntime<R>, std::vector<MemoryUse>, NoOperation>
+      noted_;
 };
 
 template <class T>
 struct RuntimeOf {
   using type = typename T::runtime_type;
+};
+template <Runtime R>
+struct RuntimeOf<RawMemory<R>> {
+  using type = R;
 };
 template <std::ranges::range Tensors>
 struct RuntimeOf<Tensors> {
@@ -78,10 +127,9 @@ struct IssueOptions {
 
 namespace detail {
 
-/// The device of the block; positions of two trackers cannot be compared.
+/// The device; positions of two trackers cannot be compared.
 template <Runtime R>
-DeviceState<R>* same_tracker(char const* name, DeviceState<R>* before, memory::Block<R>& block) {
-  auto* const device = block.device.get();
+DeviceState<R>* same_tracker(char const* name, DeviceState<R>* before, DeviceState<R>* device) {
   if (before != nullptr && before != device &&
       before->context->tracker != device->context->tracker) {
     throw std::invalid_argument(
@@ -92,36 +140,66 @@ DeviceState<R>* same_tracker(char const* name, DeviceState<R>* before, memory::B
   return device;
 }
 
+/// For a runtime that looks on.
+template <Runtime R>
+Observed<R> describe(char const* name,
+                     StreamGroup<R>& group,
+                     DeviceState<R> const& device,
+                     Uses<R, AccessMode::read> const* read,
+                     Uses<R, AccessMode::write> const* written,
+                     IssueOptions const& options,
+                     std::source_location issued_at) {
+  std::vector<MemoryUse> uses;
+  if (read != nullptr) {
+    read->append_to(uses);
+  }
+  if (written != nullptr) {
+    written->append_to(uses);
+  }
+  auto const* const scope = StreamScope<R>::current(*device.context);
+  auto const opened_at = scope != nullptr ? scope->opened_at() : std::source_location();
+  return group.describe(name, options.stream, std::move(uses), issued_at, opened_at);
+}
+
 template <Runtime R, class Work>
 order::Position issue(char const* name,
                       Uses<R, AccessMode::read> const* read,
                       Uses<R, AccessMode::write> const* written,
                       Work&& work,
-                      IssueOptions const& options) {
+                      IssueOptions const& options,
+                      std::source_location issued_at) {
   AccessSet accesses;
   DeviceState<R>* device = nullptr;
   if (read != nullptr) {
+    device = read->device();
     for (auto* const block : read->blocks()) {
-      device = same_tracker(name, device, *block);
+      device = same_tracker(name, device, block->device.get());
       if (!block->immutable) {
         accesses.add(block->record, AccessMode::read);
       }
     }
   }
   if (written != nullptr) {
+    device = device != nullptr ? device : written->device();
     for (auto* const block : written->blocks()) {
       if (block->immutable) {
         throw std::logic_error(
             text("operation '", NameScope::qualify(name), "' writes an immutable tensor"));
       }
-      device = same_tracker(name, device, *block);
+      device = same_tracker(name, device, block->device.get());
       accesses.add(block->record, AccessMode::write);
     }
   }
   if (device == nullptr) {
     throw std::invalid_argument(text("operation '", name, "' names no tensor"));
   }
-  return device->current_group().submit(name, options.stream, accesses, std::forward<Work>(work));
+  auto& group = device->current_group();
+  Observed<R> observed{};
+  if constexpr (ObservingRuntime<R>) {
+    observed = describe(name, group, *device, read, written, options, issued_at);
+  }
+  return group.submit(
+      name, options.stream, accesses, std::forward<Work>(work), std::move(observed));
 }
 
 }  // namespace detail
@@ -135,30 +213,34 @@ order::Position issue(char const* name,
 /// the work: on the calling thread, or on a launch thread if the pool has them. The host does not
 /// block. `name` must outlive the program's work: use a literal. Memory named here may be let go as
 /// soon as issue() returns. Thread-safe. Throws what `work` throws (from a launch thread: at a
-/// later call), and std::logic_error for a write to an immutable tensor.
+/// later call), and std::logic_error for a write to an immutable tensor. `issued_at` is for the
+/// reports of a checking runtime.
 template <Runtime R, class Work>
 order::Position issue(char const* name,
                       detail::Uses<R, AccessMode::read> const& read,
                       detail::Uses<R, AccessMode::write> const& written,
                       Work&& work,
-                      IssueOptions const& options = {}) {
-  return detail::issue<R>(name, &read, &written, std::forward<Work>(work), options);
+                      IssueOptions const& options = {},
+                      std::source_location issued_at = std::source_location::current()) {
+  return detail::issue<R>(name, &read, &written, std::forward<Work>(work), options, issued_at);
 }
 /// An operation that reads nothing.
 template <Runtime R, class Work>
 order::Position issue(char const* name,
                       detail::Uses<R, AccessMode::write> const& written,
                       Work&& work,
-                      IssueOptions const& options = {}) {
-  return detail::issue<R>(name, nullptr, &written, std::forward<Work>(work), options);
+                      IssueOptions const& options = {},
+                      std::source_location issued_at = std::source_location::current()) {
+  return detail::issue<R>(name, nullptr, &written, std::forward<Work>(work), options, issued_at);
 }
 /// An operation that writes no tensor.
 template <Runtime R, class Work>
 order::Position issue(char const* name,
                       detail::Uses<R, AccessMode::read> const& read,
                       Work&& work,
-                      IssueOptions const& options = {}) {
-  return detail::issue<R>(name, &read, nullptr, std::forward<Work>(work), options);
+                      IssueOptions const& options = {},
+                      std::source_location issued_at = std::source_location::current()) {
+  return detail::issue<R>(name, &read, nullptr, std::forward<Work>(work), options, issued_at);
 }
 
 }  // namespace msstream

@@ -14,6 +14,8 @@ namespace msstream {
 /// An array in pinned host memory, the host's side of a copy. Copies share the elements.
 ///
 /// The host may read and write the elements while no copy is in flight: at first, and after wait().
+/// A runtime that checks is told of it by elements(), or by host_reads() and host_writes() where
+/// the host goes through an address that it has kept.
 template <Element T, Runtime R = DefaultRuntime>
 class PinnedArray {
  public:
@@ -26,9 +28,21 @@ class PinnedArray {
                                        device)),
         count_(count) {}
 
+  /// The address; using it tells nobody.
   [[nodiscard]] T* data() const noexcept { return reinterpret_cast<T*>(block_->data); }
   [[nodiscard]] std::size_t count() const noexcept { return count_; }
-  [[nodiscard]] std::span<T> elements() const noexcept { return {data(), count_}; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return count_ * sizeof(T); }
+  /// The elements, for the host to read and write.
+  [[nodiscard]] std::span<T> elements() const {
+    host_writes();
+    return {data(), count_};
+  }
+
+  /// Says that the host is about to read the elements: the copies into them should be known to be
+  /// complete.
+  void host_reads() const { host_uses(AccessMode::read); }
+  /// Says that the host is about to write the elements: all copies should be known to be complete.
+  void host_writes() const { host_uses(AccessMode::write); }
   [[nodiscard]] std::shared_ptr<DeviceState<R>> const& device() const noexcept {
     return block_->device;
   }
@@ -43,6 +57,10 @@ class PinnedArray {
   [[nodiscard]] memory::BlockRef<R> const& block() const noexcept { return block_; }
 
  private:
+  void host_uses(AccessMode mode) const {
+    observe::host_uses(*device()->context->runtime, {data(), bytes(), mode});
+  }
+
   memory::BlockRef<R> block_;
   std::size_t count_;
 };

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/runtime/observing.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace msstream {
+
+/// A runtime around another one that passes everything on. What derives from it replaces what it
+/// has to say something about.
+template <Runtime Inner>
+class RuntimeDecorator {
+ public:
+  using inner_type = Inner;
+  using native_stream = typename Inner::native_stream;
+  using native_event = typename Inner::native_event;
+  using native_libraries = typename Inner::native_libraries;
+  using stream_ref = typename Inner::stream_ref;
+
+  explicit RuntimeDecorator(typename Inner::Options const& options) : inner_(options) {}
+  RuntimeDecorator(RuntimeDecorator const&) = delete;
+  RuntimeDecorator& operator=(RuntimeDecorator const&) = delete;
+
+  [[nodiscard]] Inner& inner() noexcept { return inner_; }
+
+  native_stream create_stream(StreamPriority priority) { return inner_.create_stream(priority); }
+  void destroy_stream(native_stream stream) noexcept { inner_.destroy_stream(stream); }
+  void synchronize_stream(native_stream stream) { inner_.synchronize_stream(stream); }
+
+  native_event create_event(EventTiming timing) { return inner_.create_event(timing); }
+  void destroy_event(native_event event) noexcept { inner_.destroy_event(event); }
+  void record(native_event event, native_stream stream) { inner_.record(event, stream); }
+  void wait(native_stream stream, native_event event) { inner_.wait(stream, event); }
+  bool query(native_event event) { return inner_.query(event); }
+  void synchronize(native_event event) { inner_.synchronize(event); }
+  double elapsed_ns(native_event begin, native_event end) { return inner_.elapsed_ns(begin, end); }
+
+  void* allocate_device(std::size_t bytes) { return inner_.allocate_device(bytes); }
+  void free_device(void* memory, std::size_t bytes) noexcept { inner_.free_device(memory, bytes); }
+  void* allocate_pinned(std::size_t bytes) { return inner_.allocate_pinned(bytes); }
+  void free_pinned(void* memory, std::size_t bytes) noexcept { inner_.free_pinned(memory, bytes); }
+  [[nodiscard]] MemoryInfo memory_info() { return inner_.memory_info(); }
+
+  void copy(void* to, void const* from, std::size_t bytes, CopyKind kind, native_stream stream) {
+    inner_.copy(to, from, bytes, kind, stream);
+  }
+  void fill(void* memory, std::uint8_t value, std::size_t bytes, native_stream stream) {
+    inner_.fill(memory, value, bytes, stream);
+  }
+  void call_host(native_stream stream, Closure closure) {
+    inner_.call_host(stream, std::move(closure));
+  }
+
+  native_libraries create_libraries(std::size_t workspace_bytes) {
+    return inner_.create_libraries(workspace_bytes);
+  }
+  void destroy_libraries(native_libraries libraries) noexcept {
+    inner_.destroy_libraries(libraries);
+  }
+  [[nodiscard]] stream_ref ref(native_stream stream, native_libraries libraries) const {
+    return inner_.ref(stream, libraries);
+  }
+  void make_current() { inner_.make_current(); }
+  /// Only on a device that has a number.
+  [[nodiscard]] int ordinal() const noexcept requires requires(Inner const& inner) {
+    inner.ordinal();
+  }
+  { return inner_.ordinal(); }
+
+  OperationHandle declare(Operation operation) {
+    if constexpr (ObservingRuntime<Inner>) {
+      return inner_.declare(std::move(operation));
+    } else {
+      return std::make_shared<Operation const>(std::move(operation));
+    }
+  }
+  void operation_begins(OperationHandle const& operation, native_stream stream) {
+    if constexpr (ObservingRuntime<Inner>) {
+      inner_.operation_begins(operation, stream);
+    }
+  }
+  void operation_ends(OperationHandle const& operation, native_stream stream) noexcept {
+    if constexpr (ObservingRuntime<Inner>) {
+      inner_.operation_ends(operation, stream);
+    }
+  }
+  void memory_pooled(void const* memory, std::size_t bytes) {
+    observe::memory_pooled(inner_, memory, bytes);
+  }
+  void memory_taken(void const* memory, std::size_t bytes) {
+    observe::memory_taken(inner_, memory, bytes);
+  }
+  void memory_returned(void const* memory, std::size_t bytes) noexcept {
+    observe::memory_returned(inner_, memory, bytes);
+  }
+  void host_uses(MemoryUse const& use) { observe::host_uses(inner_, use); }
+
+ protected:
+  Inner inner_;
+};
+
+}  // namespace msstream

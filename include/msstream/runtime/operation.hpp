@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <source_location>
+#include <string>
+#include <vector>
+
+namespace msstream {
+
+enum class AccessMode : std::uint8_t { read, write };
+
+/// Bytes that an operation or the host uses; a write may read as well.
+struct MemoryUse {
+  void const* begin;
+  std::size_t bytes;
+  AccessMode mode;
+  /// How often the memory had been given out when the use was declared; told by the runtime that
+  /// keeps count.
+  std::uint64_t owner = 0;
+};
+
+/// What is known of an operation when it is issued, for runtimes that look on.
+struct Operation {
+  std::string name;  ///< with the name scopes around it
+  std::string lane;  ///< the stream it goes to, such as "group 2 h2d"
+  std::source_location issued_at;
+  std::source_location scope_opened_at;  ///< the innermost stream scope; line 0: there is none
+  std::vector<MemoryUse> uses;
+};
+
+using OperationHandle = std::shared_ptr<Operation const>;
+
+}  // namespace msstream

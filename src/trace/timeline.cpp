@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/error.hpp>
+#include <msstream/base/json_string.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/trace/timeline.hpp>
 
@@ -10,17 +11,6 @@
 namespace msstream::trace {
 
 namespace {
-
-std::string escaped(std::string const& raw) {
-  std::string out;
-  for (char const character : raw) {
-    if (character == '"' || character == '\\') {
-      out.push_back('\\');
-    }
-    out.push_back(static_cast<unsigned char>(character) < 0x20 ? ' ' : character);
-  }
-  return out;
-}
 
 std::map<std::string, std::size_t> lanes_of(std::vector<Span> const& spans) {
   std::map<std::string, std::size_t> lanes;
@@ -104,16 +94,16 @@ std::string Timeline::trace_json() const {
   for (auto const& [lane, row] : lanes) {
     append(text(R"({"ph":"M","pid":1,"tid":)",
                 row,
-                R"(,"name":"thread_name","args":{"name":")",
-                escaped(lane),
-                "\"}}"));
+                R"(,"name":"thread_name","args":{"name":)",
+                json_string(lane),
+                "}}"));
   }
   for (auto const& span : spans_) {
     append(text(R"({"ph":"X","pid":1,"tid":)",
                 lanes.at(span.lane),
-                R"(,"name":")",
-                escaped(span.name),
-                R"(","ts":)",
+                R"(,"name":)",
+                json_string(span.name),
+                R"(,"ts":)",
                 span.begin_ns / 1000,
                 ",\"dur\":",
                 (span.end_ns - span.begin_ns) / 1000,

@@ -88,6 +88,11 @@ class RuntimeDecorator {
       inner_.operation_ends(operation, stream);
     }
   }
+  void foreign_work(OperationHandle const& operation, native_stream stream) {
+    if constexpr (ObservingRuntime<Inner>) {
+      inner_.foreign_work(operation, stream);
+    }
+  }
   void memory_pooled(void const* memory, std::size_t bytes) {
     observe::memory_pooled(inner_, memory, bytes);
   }

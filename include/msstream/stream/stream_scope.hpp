@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/runtime/sync_watch.hpp>
 #include <msstream/stream/stream_group.hpp>
 
 #include <memory>
 #include <source_location>
+#include <type_traits>
 
 namespace msstream {
 
@@ -51,6 +53,8 @@ class StreamScope {
   std::source_location opened_at_;
   StreamScope const* outer_;
   trace::Range range_;
+  [[no_unique_address]] std::conditional_t<ObservingRuntime<R>, ConcurrentRegion, NoOperation>
+      region_;
 };
 
 }  // namespace msstream

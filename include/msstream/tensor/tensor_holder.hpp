@@ -6,6 +6,8 @@
 
 #include <concepts>
 #include <mutex>
+#include <source_location>
+#include <utility>
 #include <vector>
 
 namespace msstream {
@@ -44,8 +46,10 @@ class TensorHolder {
   }
 
   /// Keeps the tensor's memory, and makes the streams' next work wait for the tensor's uses so far.
+  /// `held_at` is for the reports of a checking runtime.
   template <Tracked T>
-  void hold(T const& tracked) {
+  void hold(T const& tracked, std::source_location held_at = std::source_location::current()) {
+    held_at_ = held_at;
     for (auto* const stream : streams_) {
       require(stream->context()->tracker == tracked.block()->device->context->tracker,
               "TensorHolder::hold: the tensor's device and the stream's do not share a tracker");
@@ -67,6 +71,7 @@ class TensorHolder {
   /// tensors.
   void release() {
     for (auto* const stream : streams_) {
+      tell(*stream);
       auto const position = stream->mark();
       for (auto const& block : blocks_) {
         std::lock_guard const guard(block->record.lock);
@@ -77,6 +82,24 @@ class TensorHolder {
   }
 
  private:
+  /// A runtime that looks on gets to know what the stream may have used.
+  void tell(Stream<R>& stream) const {
+    if constexpr (ObservingRuntime<R>) {
+      std::vector<MemoryUse> uses;
+      for (auto const& block : blocks_) {
+        uses.push_back({block->data, block->bytes, AccessMode::write});
+      }
+      observe::foreign_work(*stream.context()->runtime,
+                            Operation{NameScope::qualify("work under a TensorHolder"),
+                                      text("stream ", stream.slot().index),
+                                      held_at_,
+                                      {},
+                                      std::move(uses)},
+                            stream.native());
+    }
+  }
+
+  std::source_location held_at_;
   std::vector<Stream<R>*> streams_;
   std::vector<memory::BlockRef<R>> blocks_;
 };

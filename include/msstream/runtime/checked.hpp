@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/runtime/checker.hpp>
+#include <msstream/runtime/decorator.hpp>
+#include <msstream/runtime/sync_watch.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace msstream {
+
+template <Runtime R>
+struct CheckedOptions {
+  typename R::Options runtime = {};
+  CheckerOptions check = {};
+  /// Set to another device's checker when the two share a tracker.
+  std::shared_ptr<Checker> checker = nullptr;
+};
+
+/// Any runtime, with its order checked:
+///
+///     Device<Checked<Cuda>> device;
+///
+/// Runs the same program, and reports what is not ordered, before it goes wrong: see Checker and
+/// CheckKind. `device.context()->runtime->checker()` has the findings.
+template <Runtime R>
+class Checked : public RuntimeDecorator<R> {
+  using Base = RuntimeDecorator<R>;
+  using Base::inner_;
+
+ public:
+  using Options = CheckedOptions<R>;
+  using typename Base::native_event;
+  using typename Base::native_stream;
+
+  static constexpr std::string_view name = R::name;
+
+  explicit Checked(Options options = {})
+      : Base(options.runtime),
+        checker_(options.checker != nullptr ? options.checker
+                                            : std::make_shared<Checker>(options.check)),
+        watch_(checker_) {}
+
+  [[nodiscard]] std::shared_ptr<Checker> const& checker() const noexcept { return checker_; }
+
+  native_stream create_stream(StreamPriority priority) {
+    auto const stream = inner_.create_stream(priority);
+    checker_->stream_created(handle(stream));
+    return stream;
+  }
+  void destroy_stream(native_stream stream) noexcept {
+    checker_->stream_destroyed(handle(stream));
+    inner_.destroy_stream(stream);
+  }
+  void synchronize_stream(native_stream stream) {
+    auto const tail = checker_->tail_of(handle(stream));
+    inner_.synchronize_stream(stream);
+    checker_->host_saw(tail);
+  }
+
+  native_event create_event(EventTiming timing) {
+    auto const event = inner_.create_event(timing);
+    checker_->event_created(handle(event));
+    return event;
+  }
+  void destroy_event(native_event event) noexcept {
+    checker_->event_destroyed(handle(event));
+    inner_.destroy_event(event);
+  }
+  void record(native_event event, native_stream stream) {
+    // Before: what comes in between belongs to the event or not, so it must not count as before it.
+    auto tail = checker_->tail_of(handle(stream));
+    inner_.record(event, stream);
+    checker_->recorded(handle(event), std::move(tail));
+  }
+  void wait(native_stream stream, native_event event) {
+    if (checker_->is_waitable(handle(event), handle(stream))) {
+      inner_.wait(stream, event);
+      checker_->waited(handle(stream), handle(event));
+    }
+  }
+  bool query(native_event event) {
+    auto const moment = checker_->moment_of(handle(event));
+    bool const complete = inner_.query(event);
+    if (complete) {
+      checker_->host_saw(moment);
+    }
+    return complete;
+  }
+  void synchronize(native_event event) {
+    auto const moment = checker_->moment_of(handle(event));
+    inner_.synchronize(event);
+    checker_->host_saw(moment);
+  }
+  double elapsed_ns(native_event begin, native_event end) {
+    auto const first = checker_->moment_of(handle(begin));
+    auto const second = checker_->moment_of(handle(end));
+    double const elapsed = inner_.elapsed_ns(begin, end);
+    checker_->host_saw(first);
+    checker_->host_saw(second);
+    return elapsed;
+  }
+
+  void* allocate_device(std::size_t bytes) {
+    OwnCall const own;
+    void* const memory = inner_.allocate_device(bytes);
+    checker_->allocated(memory, bytes, Checker::Space::device);
+    return memory;
+  }
+  void free_device(void* memory, std::size_t bytes) noexcept {
+    OwnCall const own;
+    checker_->freed(memory, bytes);
+    inner_.free_device(memory, bytes);
+  }
+  void* allocate_pinned(std::size_t bytes) {
+    OwnCall const own;
+    void* const memory = inner_.allocate_pinned(bytes);
+    checker_->allocated(memory, bytes, Checker::Space::pinned);
+    return memory;
+  }
+  void free_pinned(void* memory, std::size_t bytes) noexcept {
+    OwnCall const own;
+    checker_->freed(memory, bytes);
+    inner_.free_pinned(memory, bytes);
+  }
+  typename Base::native_libraries create_libraries(std::size_t workspace_bytes) {
+    OwnCall const own;
+    return inner_.create_libraries(workspace_bytes);
+  }
+  void destroy_libraries(typename Base::native_libraries libraries) noexcept {
+    OwnCall const own;
+    inner_.destroy_libraries(libraries);
+  }
+
+  void copy(void* to, void const* from, std::size_t bytes, CopyKind kind, native_stream stream) {
+    constexpr std::string_view names[] = {"copy h2d", "copy d2h", "copy d2d"};
+    auto const copy_name = names[static_cast<int>(kind)];
+    void const* const on_host = kind == CopyKind::h2d ? from : to;
+    if (kind != CopyKind::d2d && !is_pinned(on_host, bytes)) {
+      checker_->pageable_copy(copy_name, on_host, handle(stream));
+    }
+    checker_->begin_transfer(copy_name,
+                             {{from, bytes, AccessMode::read}, {to, bytes, AccessMode::write}},
+                             handle(stream));
+    OwnCall const own;
+    inner_.copy(to, from, bytes, kind, stream);
+    checker_->end_transfer(handle(stream));
+  }
+  void fill(void* memory, std::uint8_t value, std::size_t bytes, native_stream stream) {
+    checker_->begin_transfer("fill", {{memory, bytes, AccessMode::write}}, handle(stream));
+    inner_.fill(memory, value, bytes, stream);
+    checker_->end_transfer(handle(stream));
+  }
+
+  OperationHandle declare(Operation operation) {
+    checker_->declare(operation);
+    return Base::declare(std::move(operation));
+  }
+  void operation_begins(OperationHandle const& operation, native_stream stream) {
+    checker_->begin(operation, handle(stream));
+    try {
+      Base::operation_begins(operation, stream);
+    } catch (...) {
+      checker_->end(handle(stream));
+      throw;
+    }
+  }
+  void operation_ends(OperationHandle const& operation, native_stream stream) noexcept {
+    Base::operation_ends(operation, stream);
+    checker_->end(handle(stream));
+  }
+  void foreign_work(OperationHandle const& operation, native_stream stream) {
+    Base::foreign_work(operation, stream);
+    checker_->note_foreign_work(operation, handle(stream));
+  }
+  void memory_pooled(void const* memory, std::size_t bytes) {
+    checker_->pooled(memory, bytes);
+    Base::memory_pooled(memory, bytes);
+  }
+  void memory_taken(void const* memory, std::size_t bytes) {
+    Base::memory_taken(memory, bytes);
+    checker_->taken(memory, bytes);
+  }
+  void memory_returned(void const* memory, std::size_t bytes) noexcept {
+    checker_->returned(memory, bytes);
+    Base::memory_returned(memory, bytes);
+  }
+  void host_uses(MemoryUse const& use) {
+    Base::host_uses(use);
+    checker_->host_uses(use);
+  }
+
+ private:
+  template <class Native>
+  static Checker::Handle handle(Native native) noexcept {
+    if constexpr (std::is_pointer_v<Native>) {
+      return reinterpret_cast<Checker::Handle>(native);
+    } else {
+      return static_cast<Checker::Handle>(native);
+    }
+  }
+  [[nodiscard]] bool is_pinned(void const* memory, std::size_t bytes) {
+    if (checker_->is_pinned(memory, bytes)) {
+      return true;
+    }
+    if constexpr (requires(R const& inner) { inner.is_pinned(memory); }) {
+      return inner_.is_pinned(memory);
+    }
+    return false;
+  }
+
+  std::shared_ptr<Checker> checker_;
+  SyncWatch<R> watch_;
+};
+
+}  // namespace msstream

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/env.hpp>
+#include <msstream/runtime/check_report.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace msstream {
+
+/// What is done about a finding: throw RaceError where it is made; write it to stderr and go on;
+/// or count it alone.
+enum class CheckMode : std::uint8_t { throw_error, log, count };
+
+struct CheckerOptions {
+  CheckMode mode = env::choice(
+      "MSSTREAM_CHECK_MODE",
+      CheckMode::throw_error,
+      {{"throw", CheckMode::throw_error}, {"log", CheckMode::log}, {"count", CheckMode::count}});
+  /// Where the findings are written as JSON when the checker goes; empty: nowhere.
+  std::string report_path = std::string(env::value_of("MSSTREAM_CHECK_REPORT"));
+  /// Called for each finding that is the first of its kind, on the thread that made it.
+  std::function<void(CheckReport const&)> on_report = {};
+  /// How many different findings are kept; the others are counted.
+  std::size_t most_reports = 100;
+};
+
+/// Follows what happens before what on streams, and reports accesses to memory that are not
+/// ordered, memory used out of turn, and calls that synchronise.
+///
+/// Happens-before is followed by vector clocks of its own, from nothing but the calls that a
+/// runtime gets: records, waits, and what the host has seen complete. The tracker's clocks are not
+/// asked, so the tracker is checked too. Host threads count as one: what one of them has waited
+/// for, all of them have. Handles of streams and events are given as numbers. Devices that order
+/// work between them must share a checker. Thread-safe, with one lock: it is for finding mistakes.
+class Checker {
+ public:
+  using Handle = std::uintptr_t;
+
+  explicit Checker(CheckerOptions options = {});
+  /// Reports what is left: streams, events, memory.
+  ~Checker();
+  Checker(Checker const&) = delete;
+  Checker& operator=(Checker const&) = delete;
+
+  /// Different findings so far, oldest first.
+  [[nodiscard]] std::vector<CheckReport> reports() const;
+  /// All findings so far, repetitions included.
+  [[nodiscard]] std::uint64_t count() const;
+  [[nodiscard]] std::string json() const { return json_of(reports()); }
+  /// Forgets the findings so far.
+  void clear();
+  /// Reports what has not been given back by now: streams, events, memory.
+  void report_leaks() noexcept;
+  /// Writes CheckerOptions::report_path, if set.
+  void write_report() const noexcept;
+
+  // What the runtime says. Calls come in pairs around the runtime's own call where the order
+  // between the two matters.
+
+  void stream_created(Handle stream);
+  void stream_destroyed(Handle stream) noexcept;
+  void event_created(Handle event);
+  void event_destroyed(Handle event) noexcept;
+
+  /// All that precedes a place in the program; opaque.
+  struct Moment {
+    std::vector<std::uint64_t> clock;
+  };
+  [[nodiscard]] Moment tail_of(Handle stream);
+  /// What the event stands for.
+  [[nodiscard]] Moment moment_of(Handle event);
+  void recorded(Handle event, Moment moment);
+  /// False: the event is gone, and the runtime must not be asked to wait for it.
+  [[nodiscard]] bool is_waitable(Handle event, Handle stream);
+  void waited(Handle stream, Handle event);
+  void host_saw(Moment const& moment);
+
+  /// Checks that the memory named is in use, and notes in `operation` whose it is.
+  void declare(Operation& operation);
+  void begin(OperationHandle const& operation, Handle stream);
+  void end(Handle stream) noexcept;
+  /// Work that was put on the stream past issue(), and may have used memory at any time before.
+  void note_foreign_work(OperationHandle const& operation, Handle stream);
+  /// A copy or a fill; part of the operation that is under way on the stream, if there is one.
+  void begin_transfer(std::string_view name, std::vector<MemoryUse> uses, Handle stream);
+  void end_transfer(Handle stream) noexcept;
+  void pageable_copy(std::string_view name, void const* host_memory, Handle stream);
+  [[nodiscard]] bool is_pinned(void const* memory, std::size_t bytes) const;
+
+  enum class Space : std::uint8_t { device, pinned };
+  void allocated(void const* memory, std::size_t bytes, Space space);
+  void freed(void const* memory, std::size_t bytes) noexcept;
+  void pooled(void const* memory, std::size_t bytes);
+  void taken(void const* memory, std::size_t bytes);
+  void returned(void const* memory, std::size_t bytes) noexcept;
+  void host_uses(MemoryUse const& use);
+
+  /// A call that makes streams wait for each other or blocks the host for all of them.
+  void implicit_sync(std::string_view call) noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace msstream

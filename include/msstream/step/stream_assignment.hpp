@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace msstream {
+
+/// Which stream group each operation goes to, by its name: the file that `TF_STREAM_FROM_FILE`
+/// names in the multi-stream TensorFlow.
+///
+///     # group:expression,expression
+///     1:user_tower/.*
+///     2:attention/.*,tower_[01]/.*
+///
+/// A line gives one group its operations: those whose whole name one of the regular expressions
+/// matches. The first line that matches, from the top of the file, wins; several lines may name one
+/// group. The first colon ends the group, and every comma parts two expressions. Lines whose first
+/// character is `#` and blank lines say nothing; spaces and tabs around a part do not count; line
+/// ends may be LF or CRLF.
+///
+/// Expressions are ECMAScript's (std::regex), less what can take exponential time or an unbounded
+/// stack: look-ahead and references to groups are refused, and so is an expression that is longer,
+/// times the repetitions in its braces, than `kLongestExpression`. Matching a name takes time
+/// proportional to its length.
+///
+/// States: immutable but for a cache of the names asked for, and a mark on each line that matched.
+/// Ownership: the cache belongs to the assignment and holds up to `kCachedNames` names; further
+/// ones are matched each time. Ordering: a lock, shared by the lookups of names that are known, so
+/// all const members may be called by several threads at once.
+class StreamAssignment {
+ public:
+  static constexpr std::size_t kLongestExpression = 1024;
+  static constexpr std::size_t kCachedNames = 65'536;
+
+  /// Reads the text of such a file for a pool of `groups` groups; messages call it `file_name`.
+  /// Throws std::invalid_argument that names the file, the line, what is wrong and what is
+  /// accepted; and for `groups` below 1.
+  [[nodiscard]] static StreamAssignment parse(std::string_view file_text,
+                                              std::string const& file_name,
+                                              int groups);
+
+  /// Throws what parse() does, and std::invalid_argument for a file that cannot be read.
+  [[nodiscard]] static StreamAssignment from_file(std::filesystem::path const& path, int groups);
+
+  StreamAssignment(StreamAssignment&&) noexcept;
+  StreamAssignment& operator=(StreamAssignment&&) noexcept;
+  StreamAssignment(StreamAssignment const&) = delete;  // two caches and two sets of marks
+  StreamAssignment& operator=(StreamAssignment const&) = delete;
+  ~StreamAssignment();
+
+  /// The group of the operation of this name; nothing when no line matches.
+  [[nodiscard]] std::optional<int> group_of(std::string_view operation) const;
+
+  /// The lines, as `file:number: text`, that gave no operation its group so far: misspelt, out of
+  /// date, or hidden by the lines above them. For a warning after the first step.
+  [[nodiscard]] std::vector<std::string> unmatched_lines() const;
+
+ private:
+  struct State;
+  explicit StreamAssignment(std::unique_ptr<State> state) noexcept;
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace msstream

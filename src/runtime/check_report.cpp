@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/json_string.hpp>
+#include <msstream/base/text.hpp>
+#include <msstream/runtime/check_report.hpp>
+
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+namespace msstream {
+
+namespace {
+
+std::string hex(std::uintptr_t address) {
+  std::array<char, 20> digits{};
+  auto const end = std::to_chars(digits.data(), digits.data() + digits.size(), address, 16).ptr;
+  return "0x" + std::string(digits.data(), end);
+}
+
+std::string_view verb(AccessMode mode) {
+  return mode == AccessMode::read ? "reads" : "writes";
+}
+
+std::string place(std::source_location const& where) {
+  return text(std::string_view(where.file_name()), ":", where.line());
+}
+
+bool same_place(std::source_location const& one, std::source_location const& other) {
+  return one.line() == other.line() && std::strcmp(one.file_name(), other.file_name()) == 0;
+}
+
+bool same_access(std::optional<CheckedAccess> const& one,
+                 std::optional<CheckedAccess> const& other) {
+  if (!one || !other) {
+    return one.has_value() == other.has_value();
+  }
+  return one->operation == other->operation && one->lane == other->lane &&
+         one->mode == other->mode && same_place(one->issued_at, other->issued_at);
+}
+
+std::string json_of(CheckedAccess const& access) {
+  std::string json = text("{\"operation\": ",
+                          json_string(access.operation),
+                          ", \"stream\": ",
+                          json_string(access.lane),
+                          ", \"mode\": \"",
+                          access.mode == AccessMode::read ? "read" : "write",
+                          "\", \"begin\": \"",
+                          hex(access.begin),
+                          "\", \"bytes\": ",
+                          access.bytes);
+  if (access.issued_at.line() != 0) {
+    json += ", \"issued_at\": " + json_string(place(access.issued_at));
+  }
+  if (access.scope_opened_at.line() != 0) {
+    json += ", \"scope_opened_at\": " + json_string(place(access.scope_opened_at));
+  }
+  return json + "}";
+}
+
+}  // namespace
+
+std::string_view name_of(CheckKind kind) noexcept {
+  switch (kind) {
+    case CheckKind::race:
+      return "race";
+    case CheckKind::use_after_free:
+      return "use after free";
+    case CheckKind::early_reuse:
+      return "early reuse";
+    case CheckKind::unwritten_read:
+      return "unwritten read";
+    case CheckKind::unrecorded_wait:
+      return "unrecorded wait";
+    case CheckKind::dead_event:
+      return "dead event";
+    case CheckKind::host_race:
+      return "host race";
+    case CheckKind::pageable_copy:
+      return "pageable copy";
+    case CheckKind::implicit_sync:
+      return "implicit synchronisation";
+    case CheckKind::leak:
+      break;
+  }
+  return "leak";
+}
+
+std::string CheckedAccess::text() const {
+  std::string line = msstream::text("'", operation, "' ", verb(mode));
+  if (bytes != 0) {
+    line += msstream::text(" ", bytes, " bytes at ", hex(begin));
+  }
+  line += " on " + lane;
+  if (issued_at.line() != 0) {
+    line += ", issued at " + place(issued_at);
+  }
+  if (scope_opened_at.line() != 0) {
+    line += ", in the scope opened at " + place(scope_opened_at);
+  }
+  return line;
+}
+
+std::string CheckReport::text() const {
+  std::string lines = msstream::text(name_of(kind), ": ", message);
+  if (first) {
+    lines += "\n  first:   " + first->text();
+  }
+  if (second) {
+    lines += "\n  second:  " + second->text();
+  }
+  if (!missing.empty()) {
+    lines += "\n  missing: " + missing;
+  }
+  return lines;
+}
+
+bool CheckReport::same_as(CheckReport const& other) const noexcept {
+  bool const about_operations = first.has_value() || second.has_value();
+  return kind == other.kind && same_access(first, other.first) &&
+         same_access(second, other.second) && (about_operations || message == other.message);
+}
+
+std::string json_of(std::vector<CheckReport> const& reports) {
+  std::string json = "{\"reports\": [";
+  char const* separator = "\n";
+  for (auto const& report : reports) {
+    json += text(std::exchange(separator, ",\n"),
+                 "  {\"kind\": ",
+                 json_string(name_of(report.kind)),
+                 ", \"times\": ",
+                 report.times,
+                 ", \"message\": ",
+                 json_string(report.message));
+    if (report.first) {
+      json += ",\n   \"first\": " + json_of(*report.first);
+    }
+    if (report.second) {
+      json += ",\n   \"second\": " + json_of(*report.second);
+    }
+    if (!report.missing.empty()) {
+      json += ",\n   \"missing\": " + json_string(report.missing);
+    }
+    json += "}";
+  }
+  return json + "\n]}\n";
+}
+
+}  // namespace msstream

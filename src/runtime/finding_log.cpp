@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "finding_log.hpp"
+
+#include <msstream/base/text.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <stdexcept>
+
+namespace msstream::detail {
+
+void FindingLog::publish(std::vector<CheckReport> findings) {
+  bool const throws = options_.mode == CheckMode::throw_error;
+  for (std::size_t i = 0; i < findings.size(); ++i) {
+    bool const is_thrown = throws && i == 0;
+    keep(findings[i], !is_thrown && options_.mode != CheckMode::count);
+  }
+  if (throws && !findings.empty()) {
+    throw RaceError(std::move(findings.front()));
+  }
+}
+
+void FindingLog::publish_quietly(std::vector<CheckReport> findings) noexcept {
+  try {
+    for (auto const& finding : findings) {
+      keep(finding, options_.mode != CheckMode::count);
+    }
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "msstream check: a finding was lost: %s\n", error.what());
+  }
+}
+
+void FindingLog::keep(CheckReport const& finding, bool tell) {
+  {
+    std::lock_guard const guard(mutex_);
+    ++count_;
+    auto const same = std::find_if(
+        kept_.begin(), kept_.end(), [&](CheckReport const& held) { return held.same_as(finding); });
+    if (same != kept_.end()) {
+      ++same->times;
+      return;
+    }
+    if (kept_.size() >= options_.most_reports) {
+      return;
+    }
+    kept_.push_back(finding);
+  }
+  if (tell) {
+    std::cerr << text("msstream check: ", finding.text(), "\n");
+  }
+  if (options_.on_report) {
+    options_.on_report(finding);
+  }
+}
+
+std::vector<CheckReport> FindingLog::reports() const {
+  std::lock_guard const guard(mutex_);
+  return kept_;
+}
+
+std::uint64_t FindingLog::count() const {
+  std::lock_guard const guard(mutex_);
+  return count_;
+}
+
+void FindingLog::clear() {
+  std::lock_guard const guard(mutex_);
+  kept_.clear();
+  count_ = 0;
+}
+
+void FindingLog::write_file() const noexcept {
+  if (options_.report_path.empty()) {
+    return;
+  }
+  try {
+    std::string const beside = options_.report_path + ".partial";
+    std::ofstream file(beside);
+    file << json_of(reports());
+    file.close();
+    if (!file || std::rename(beside.c_str(), options_.report_path.c_str()) != 0) {
+      throw std::runtime_error("cannot write it");
+    }
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "msstream check: %s: %s\n", options_.report_path.c_str(), error.what());
+  }
+}
+
+}  // namespace msstream::detail

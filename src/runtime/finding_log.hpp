@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/runtime/checker.hpp>
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+namespace msstream::detail {
+
+/// What was found: kept, told, thrown. Thread-safe.
+class FindingLog {
+ public:
+  explicit FindingLog(CheckerOptions options) : options_(std::move(options)) {}
+
+  [[nodiscard]] bool throws() const noexcept { return options_.mode == CheckMode::throw_error; }
+  /// Keeps and tells all, then throws the first if the mode is to throw.
+  void publish(std::vector<CheckReport> findings);
+  /// The same for where nothing may be thrown: told on stderr instead.
+  void publish_quietly(std::vector<CheckReport> findings) noexcept;
+
+  [[nodiscard]] std::vector<CheckReport> reports() const;
+  [[nodiscard]] std::uint64_t count() const;
+  void clear();
+  /// Writes the report file, if one was asked for; a failure is told on stderr.
+  void write_file() const noexcept;
+
+ private:
+  void keep(CheckReport const& finding, bool tell);
+
+  CheckerOptions const options_;
+  mutable std::mutex mutex_;
+  std::vector<CheckReport> kept_;
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace msstream::detail

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <utility>
+
+namespace msstream::detail {
+
+/// Addresses, end excluded.
+struct Interval {
+  std::uintptr_t begin;
+  std::uintptr_t end;
+
+  static Interval of(void const* memory, std::size_t bytes) {
+    auto const begin = reinterpret_cast<std::uintptr_t>(memory);
+    return {begin, begin + bytes};
+  }
+};
+
+/// A value for each of some disjoint intervals of addresses. Not synchronised.
+template <class Value>
+class IntervalMap {
+ public:
+  /// `visit(Interval, Value&)` for every held interval that overlaps.
+  template <class Visit>
+  void for_each_overlap(Interval range, Visit&& visit) {
+    for (auto place = first_overlap(range); place != held_.end() && place->first < range.end;
+         ++place) {
+      visit(Interval{place->first, place->second.end}, place->second.value);
+    }
+  }
+  /// Cuts what overlaps the ends, so that every held interval is inside the range or outside.
+  void cut(Interval range) {
+    cut_at(range.begin);
+    cut_at(range.end);
+  }
+  /// Fills what is not held inside the range with `value`.
+  void fill_gaps(Interval range, Value const& value) {
+    auto begin = range.begin;
+    for (auto place = first_overlap(range); begin < range.end; ++place) {
+      bool const is_last = place == held_.end() || place->first >= range.end;
+      auto const gap_end = is_last ? range.end : place->first;
+      if (begin < gap_end) {
+        held_.emplace(begin, Held{gap_end, value});
+      }
+      if (is_last) {
+        return;
+      }
+      begin = place->second.end;
+    }
+  }
+  void erase(Interval range) {
+    cut(range);
+    auto const first = held_.lower_bound(range.begin);
+    held_.erase(first, held_.lower_bound(range.end));
+  }
+  void assign(Interval range, Value value) {
+    if (range.begin == range.end) {
+      return;
+    }
+    auto const same = held_.find(range.begin);
+    if (same != held_.end() && same->second.end == range.end) {
+      same->second.value = std::move(value);
+      return;
+    }
+    erase(range);
+    held_.emplace(range.begin, Held{range.end, std::move(value)});
+  }
+  template <class Visit>
+  void for_each(Visit&& visit) {
+    for (auto& [begin, held] : held_) {
+      visit(Interval{begin, held.end}, held.value);
+    }
+  }
+  [[nodiscard]] std::size_t count() const noexcept { return held_.size(); }
+
+ private:
+  struct Held {
+    std::uintptr_t end;
+    Value value;
+  };
+
+  typename std::map<std::uintptr_t, Held>::iterator first_overlap(Interval range) {
+    auto place = held_.lower_bound(range.begin);
+    if (place != held_.begin()) {
+      auto const before = std::prev(place);
+      if (before->second.end > range.begin) {
+        return before;
+      }
+    }
+    return place;
+  }
+  void cut_at(std::uintptr_t address) {
+    auto const place = first_overlap({address, address});
+    if (place != held_.end() && place->first < address && address < place->second.end) {
+      Held rest = place->second;
+      place->second.end = address;
+      held_.emplace(address, std::move(rest));
+    }
+  }
+
+  std::map<std::uintptr_t, Held> held_;
+};
+
+}  // namespace msstream::detail

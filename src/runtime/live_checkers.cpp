@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "live_checkers.hpp"
+
+#include <msstream/runtime/checker.hpp>
+
+#include <cstdlib>
+#include <mutex>
+#include <set>
+
+namespace msstream::detail {
+
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::set<Checker*> checkers;
+};
+
+/// Never destroyed: checkers may go after everything else.
+Registry& registry() {
+  static auto& all = *new Registry;
+  return all;
+}
+
+void at_exit() {
+  auto& all = registry();
+  std::lock_guard const guard(all.mutex);
+  for (auto* const checker : all.checkers) {
+    checker->report_leaks();
+    checker->write_report();
+  }
+}
+
+}  // namespace
+
+void LiveCheckers::add(Checker& checker) {
+  // Registered before the checker is complete, so that it runs after the destructors of what has
+  // static storage and holds one.
+  static int const registered = std::atexit(at_exit);
+  static_cast<void>(registered);
+  auto& all = registry();
+  std::lock_guard const guard(all.mutex);
+  all.checkers.insert(&checker);
+}
+
+void LiveCheckers::remove(Checker& checker) noexcept {
+  auto& all = registry();
+  std::lock_guard const guard(all.mutex);
+  all.checkers.erase(&checker);
+}
+
+}  // namespace msstream::detail

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace msstream {
+class Checker;
+}
+
+namespace msstream::detail {
+
+/// The checkers that exist: those that still do when the program ends report what is left then.
+class LiveCheckers {
+ public:
+  static void add(Checker& checker);
+  static void remove(Checker& checker) noexcept;
+};
+
+}  // namespace msstream::detail

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/error.hpp>
+#include <msstream/step/stream_assignment.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <mutex>
+#include <regex>
+#include <shared_mutex>
+#include <system_error>
+#include <unordered_map>
+#include <utility>
+
+namespace msstream {
+
+namespace {
+
+constexpr auto kSyntax = std::regex::ECMAScript |
+                         std::regex::nosubs
+#ifdef __GLIBCXX__
+                         // Breadth first: time and stack do not grow with the ways to match.
+                         | std::regex_constants::__polynomial
+#endif
+    ;
+
+struct Line {
+  std::int64_t number;
+  std::string text;
+  int group;
+  std::vector<std::regex> expressions;
+  bool matched = false;
+};
+
+struct NameHash {
+  using is_transparent = void;
+  [[nodiscard]] std::size_t operator()(std::string_view name) const noexcept {
+    return std::hash<std::string_view>{}(name);
+  }
+};
+
+std::string_view trim(std::string_view value) {
+  constexpr auto blank = " \t";
+  auto const begin = value.find_first_not_of(blank);
+  if (begin == std::string_view::npos) {
+    return {};
+  }
+  return value.substr(begin, value.find_last_not_of(blank) - begin + 1);
+}
+
+/// Short and printable, for messages.
+std::string shown(std::string_view value) {
+  constexpr std::size_t most = 60;
+  std::string out = "'";
+  for (char const character : value.substr(0, most)) {
+    bool const printable = static_cast<unsigned char>(character) >= 0x20 && character != 0x7F;
+    out.push_back(printable ? character : '?');
+  }
+  return out + (value.size() > most ? "…'" : "'");
+}
+
+/// Takes the text up to the separator, which goes too, off the front of `rest`.
+std::string_view take(std::string_view& rest, char separator) {
+  auto const end = std::min(rest.find(separator), rest.size());
+  auto const part = rest.substr(0, end);
+  rest.remove_prefix(std::min(end + 1, rest.size()));
+  return part;
+}
+
+/// The length of the expression with the repetitions in its braces written out, at most: braces
+/// within brackets count too, which a user who means them avoids by a backslash.
+std::size_t written_out_bytes(std::string_view expression) {
+  std::size_t bytes = expression.size();
+  for (std::size_t i = 0; i < expression.size(); ++i) {
+    if (expression[i] == '\\') {
+      ++i;
+    } else if (expression[i] == '{') {
+      auto const* begin = expression.data() + i + 1;
+      std::size_t count = 0;
+      auto const result = std::from_chars(begin, expression.data() + expression.size(), count);
+      bool const too_large = result.ec == std::errc::result_out_of_range ||
+                             count > StreamAssignment::kLongestExpression;
+      bytes *=
+          too_large ? StreamAssignment::kLongestExpression + 1 : std::max<std::size_t>(count, 1);
+      bytes = std::min(bytes, StreamAssignment::kLongestExpression + 1);
+    }
+  }
+  return bytes;
+}
+
+/// What std::regex may take exponential time for; empty when there is none.
+std::string_view refused_part(std::string_view expression) {
+  for (std::size_t i = 0; i + 1 < expression.size(); ++i) {
+    auto const pair = expression.substr(i, 2);
+    if (pair[0] == '\\') {
+      if (pair[1] >= '1' && pair[1] <= '9') {
+        return "references to groups";
+      }
+      ++i;
+    } else if (auto const opening = expression.substr(i, 3); opening == "(?=" || opening == "(?!") {
+      return "look-ahead";
+    }
+  }
+  return {};
+}
+
+std::regex parse_expression(std::string_view expression, std::string_view place) {
+  require(!expression.empty(),
+          place,
+          ": expected an expression, found nothing before or after a comma or colon");
+  require(written_out_bytes(expression) <= StreamAssignment::kLongestExpression,
+          place,
+          ": expected an expression of at most ",
+          StreamAssignment::kLongestExpression,
+          " bytes, repetitions written out, found ",
+          shown(expression));
+  auto const refused = refused_part(expression);
+  require(refused.empty(),
+          place,
+          ": expected an expression without ",
+          refused,
+          ", found ",
+          shown(expression));
+  try {
+    return {expression.begin(), expression.end(), kSyntax};
+  } catch (std::regex_error const& error) {
+    throw std::invalid_argument(text(place,
+                                     ": expected a regular expression, found ",
+                                     shown(expression),
+                                     ": ",
+                                     std::string_view(error.what())));
+  }
+}
+
+Line parse_line(std::string_view content, std::int64_t number, std::string_view place, int groups) {
+  require(content.find('\0') == std::string_view::npos, place, ": expected text, found a NUL byte");
+  std::string_view rest = content;
+  require(rest.find(':') != std::string_view::npos,
+          place,
+          ": expected group:expression,expression, found no colon in ",
+          shown(content));
+  auto const number_text = trim(take(rest, ':'));
+  int group = -1;
+  auto const* end = number_text.data() + number_text.size();
+  auto const parsed = std::from_chars(number_text.data(), end, group);
+  require(parsed.ec == std::errc{} && parsed.ptr == end && group >= 0 && group < groups,
+          place,
+          ": expected a group from 0 to ",
+          groups - 1,
+          ", found ",
+          shown(number_text));
+  Line line{number, std::string(content), group, {}};
+  // One more expression than there are commas: "1:a," lacks its second.
+  for (auto left = std::ranges::count(rest, ',') + 1; left > 0; --left) {
+    line.expressions.push_back(parse_expression(trim(take(rest, ',')), place));
+  }
+  return line;
+}
+
+}  // namespace
+
+struct StreamAssignment::State {
+  std::string file_name;
+  std::shared_mutex mutex;  ///< guards the marks of the lines, and the names
+  std::vector<Line> lines;
+  std::unordered_map<std::string, std::optional<int>, NameHash, std::equal_to<>> names;
+
+  [[nodiscard]] Line* first_match(std::string_view operation) {
+    for (auto& line : lines) {
+      for (auto const& expression : line.expressions) {
+        if (std::regex_match(operation.begin(), operation.end(), expression)) {
+          return &line;
+        }
+      }
+    }
+    return nullptr;
+  }
+};
+
+StreamAssignment::StreamAssignment(std::unique_ptr<State> state) noexcept
+    : state_(std::move(state)) {}
+StreamAssignment::StreamAssignment(StreamAssignment&&) noexcept = default;
+StreamAssignment& StreamAssignment::operator=(StreamAssignment&&) noexcept = default;
+StreamAssignment::~StreamAssignment() = default;
+
+StreamAssignment StreamAssignment::parse(std::string_view file_text,
+                                         std::string const& file_name,
+                                         int groups) {
+  require(groups >= 1, file_name, ": expected a pool of at least 1 group, found ", groups);
+  auto state = std::make_unique<State>();
+  state->file_name = file_name;
+  for (std::int64_t number = 1; !file_text.empty(); ++number) {
+    auto line = take(file_text, '\n');
+    if (line.ends_with('\r')) {
+      line.remove_suffix(1);
+    }
+    line = trim(line);
+    if (!line.empty() && !line.starts_with('#')) {
+      state->lines.push_back(parse_line(line, number, text(file_name, ":", number), groups));
+    }
+  }
+  return StreamAssignment(std::move(state));
+}
+
+StreamAssignment StreamAssignment::from_file(std::filesystem::path const& path, int groups) {
+  auto const name = path.string();
+  std::error_code ignored;
+  require(!std::filesystem::is_directory(path, ignored), name, ": expected a file, found a folder");
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  require(file.is_open(), name, ": cannot open: ", std::generic_category().message(errno));
+  std::string const content{std::istreambuf_iterator<char>(file), {}};
+  require(!file.bad(), name, ": cannot read to the end");
+  return parse(content, name, groups);
+}
+
+std::optional<int> StreamAssignment::group_of(std::string_view operation) const {
+  {
+    std::shared_lock const lock(state_->mutex);
+    if (auto const known = state_->names.find(operation); known != state_->names.end()) {
+      return known->second;
+    }
+  }
+  // Without the lock: matching is slow beside a lookup, and the expressions never change. Two
+  // threads that match the same name come to the same end.
+  Line* const line = state_->first_match(operation);
+  auto const group = line != nullptr ? std::optional(line->group) : std::nullopt;
+  std::lock_guard const lock(state_->mutex);
+  if (line != nullptr) {
+    line->matched = true;
+  }
+  if (state_->names.size() < kCachedNames) {
+    state_->names.emplace(operation, group);
+  }
+  return group;
+}
+
+std::vector<std::string> StreamAssignment::unmatched_lines() const {
+  std::shared_lock const lock(state_->mutex);
+  std::vector<std::string> unmatched;
+  for (auto const& line : state_->lines) {
+    if (!line.matched) {
+      unmatched.push_back(text(state_->file_name, ":", line.number, ": ", line.text));
+    }
+  }
+  return unmatched;
+}
+
+}  // namespace msstream

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/error.hpp>
+#include <msstream/runtime/decorator.hpp>
+#include <msstream/runtime/fault_plan.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace msstream {
+
+template <Runtime R>
+struct FaultyOptions {
+  typename R::Options runtime = {};
+  /// Says what fails; keep it to change it and to ask it. Two devices may share one.
+  std::shared_ptr<FaultPlan> plan = std::make_shared<FaultPlan>();
+};
+
+/// Any runtime, with one call of it failing, to test what a program does then:
+///
+///     auto const plan = std::make_shared<FaultPlan>();
+///     Device<Faulty<Host>> device({.runtime = {.plan = plan}});
+///     plan->fail(3, Fault::launch_failure);  // the third call from now on
+///
+/// A call that fails does nothing. Destroying and freeing never fail. After a sticky fault the
+/// device runs nothing more: a call that fails, or frees, first blocks the host until all work that
+/// it had been given is over, which is what the failure of a lost device means.
+template <Runtime R>
+class Faulty : public RuntimeDecorator<R> {
+  using Base = RuntimeDecorator<R>;
+  using Base::inner_;
+
+ public:
+  using Options = FaultyOptions<R>;
+  using typename Base::native_event;
+  using typename Base::native_libraries;
+  using typename Base::native_stream;
+
+  static constexpr std::string_view name = R::name;
+
+  explicit Faulty(Options const& options = {}) : Base(options.runtime), plan_(options.plan) {
+    require(plan_ != nullptr, "Faulty: no plan");
+  }
+  ~Faulty() {
+    for (auto const event : tails_) {
+      inner_.destroy_event(event);
+    }
+  }
+
+  [[nodiscard]] std::shared_ptr<FaultPlan> const& plan() const noexcept { return plan_; }
+
+  native_stream create_stream(StreamPriority priority) {
+    pass(RuntimeCall::create_stream);
+    std::lock_guard const guard(mutex_);
+    streams_.reserve(streams_.size() + 1);
+    return streams_.emplace_back(inner_.create_stream(priority));
+  }
+  void destroy_stream(native_stream stream) noexcept {
+    {
+      std::lock_guard const guard(mutex_);
+      std::erase(streams_, stream);
+      remember_tail(stream);
+    }
+    inner_.destroy_stream(stream);
+  }
+  void synchronize_stream(native_stream stream) {
+    pass(RuntimeCall::synchronize_stream);
+    inner_.synchronize_stream(stream);
+  }
+
+  native_event create_event(EventTiming timing) {
+    pass(RuntimeCall::create_event);
+    return inner_.create_event(timing);
+  }
+  void record(native_event event, native_stream stream) {
+    pass(RuntimeCall::record);
+    inner_.record(event, stream);
+  }
+  void wait(native_stream stream, native_event event) {
+    pass(RuntimeCall::wait);
+    inner_.wait(stream, event);
+  }
+  bool query(native_event event) {
+    pass(RuntimeCall::query);
+    return inner_.query(event);
+  }
+  void synchronize(native_event event) {
+    pass(RuntimeCall::synchronize);
+    inner_.synchronize(event);
+  }
+  double elapsed_ns(native_event begin, native_event end) {
+    pass(RuntimeCall::elapsed_ns);
+    return inner_.elapsed_ns(begin, end);
+  }
+
+  void* allocate_device(std::size_t bytes) {
+    pass(RuntimeCall::allocate_device, bytes);
+    return inner_.allocate_device(bytes);
+  }
+  void free_device(void* memory, std::size_t bytes) noexcept {
+    finish_if_lost();
+    inner_.free_device(memory, bytes);
+  }
+  void* allocate_pinned(std::size_t bytes) {
+    pass(RuntimeCall::allocate_pinned, bytes);
+    return inner_.allocate_pinned(bytes);
+  }
+  void free_pinned(void* memory, std::size_t bytes) noexcept {
+    finish_if_lost();
+    inner_.free_pinned(memory, bytes);
+  }
+  [[nodiscard]] MemoryInfo memory_info() {
+    pass(RuntimeCall::memory_info);
+    return inner_.memory_info();
+  }
+
+  void copy(void* to, void const* from, std::size_t bytes, CopyKind kind, native_stream stream) {
+    pass(RuntimeCall::copy);
+    inner_.copy(to, from, bytes, kind, stream);
+  }
+  void fill(void* memory, std::uint8_t value, std::size_t bytes, native_stream stream) {
+    pass(RuntimeCall::fill);
+    inner_.fill(memory, value, bytes, stream);
+  }
+  void call_host(native_stream stream, Closure closure) {
+    pass(RuntimeCall::call_host);
+    inner_.call_host(stream, std::move(closure));
+  }
+
+  native_libraries create_libraries(std::size_t workspace_bytes) {
+    pass(RuntimeCall::create_libraries);
+    return inner_.create_libraries(workspace_bytes);
+  }
+  void destroy_libraries(native_libraries libraries) noexcept {
+    finish_if_lost();
+    inner_.destroy_libraries(libraries);
+  }
+
+  void operation_begins(OperationHandle const& operation, native_stream stream) {
+    operation_ = operation.get();
+    try {
+      pass(RuntimeCall::launch);
+      Base::operation_begins(operation, stream);
+    } catch (...) {
+      operation_ = nullptr;
+      throw;
+    }
+  }
+  void operation_ends(OperationHandle const& operation, native_stream stream) noexcept {
+    Base::operation_ends(operation, stream);
+    operation_ = nullptr;
+  }
+
+ private:
+  void pass(RuntimeCall call, std::size_t bytes = 0) {
+    auto const fault = plan_->count(
+        call, operation_ != nullptr ? std::string_view(operation_->name) : std::string_view());
+    if (fault) {
+      finish_if_lost();
+      detail::throw_fault(*fault, call, bytes);
+    }
+  }
+
+  /// Work on a destroyed stream still runs: the event stands for it. The caller holds the mutex.
+  void remember_tail(native_stream stream) noexcept {
+    try {
+      std::erase_if(tails_, [this](native_event event) {
+        bool const over = is_over(event);
+        if (over) {
+          inner_.destroy_event(event);
+        }
+        return over;
+      });
+      tails_.reserve(tails_.size() + 1);
+      tails_.push_back(inner_.create_event(EventTiming::untimed));
+      inner_.record(tails_.back(), stream);
+    } catch (...) {
+      ignoring_failure([&] { inner_.synchronize_stream(stream); });
+    }
+  }
+  bool is_over(native_event event) noexcept {
+    bool over = true;  // also when it has failed
+    ignoring_failure([&] { over = inner_.query(event); });
+    return over;
+  }
+  void finish_if_lost() noexcept {
+    if (!plan_->lost()) {
+      return;
+    }
+    std::lock_guard const guard(mutex_);
+    for (auto const stream : streams_) {
+      ignoring_failure([&] { inner_.synchronize_stream(stream); });
+    }
+    for (auto const event : tails_) {
+      ignoring_failure([&] { inner_.synchronize(event); });
+    }
+  }
+  template <class Call>
+  static void ignoring_failure(Call&& call) noexcept {
+    try {
+      std::forward<Call>(call)();
+    } catch (...) {  // NOLINT(bugprone-empty-catch): failed work is over
+    }
+  }
+
+  /// Whose work the calling thread is launching.
+  static inline thread_local Operation const* operation_ = nullptr;
+
+  std::shared_ptr<FaultPlan> plan_;
+  std::mutex mutex_;
+  std::vector<native_stream> streams_;
+  std::vector<native_event> tails_;  ///< of destroyed streams
+};
+
+}  // namespace msstream

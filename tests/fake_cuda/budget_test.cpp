@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fake_cuda_fixture.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+/// That budgets can fail: for each kind of excess one that somebody might write.
+namespace fake_cuda {
+namespace {
+
+using BudgetTest = FakeCudaTest;
+
+std::string complaint(Counts const& counted, Budget const& budget) {
+  auto const result = within(counted, budget);
+  EXPECT_FALSE(result);
+  return result.message();
+}
+
+TEST_F(BudgetTest, NamesTheCallTheCountAndTheAllowance) {
+  Counts counted;
+  counted.add("cudaEventRecord");
+  counted.add("cudaEventRecord");
+  counted.add("cudaFree");
+  auto const table =
+      complaint(counted, Budget().at_most("cudaEventRecord", 1).exactly("cudaStreamWaitEvent", 3));
+  EXPECT_NE(table.find("cudaEventRecord      counted 2     allowed at most 1"), std::string::npos)
+      << table;
+  EXPECT_NE(table.find("cudaFree             counted 1     allowed none"), std::string::npos)
+      << table;
+  EXPECT_NE(table.find("cudaStreamWaitEvent  counted 0     allowed 3"), std::string::npos) << table;
+}
+
+TEST_F(BudgetTest, TellsOnlyWhatDiffers) {
+  Counts counted;
+  counted.add("cudaFree");
+  counted.add("cudaMalloc");
+  Budget budget;
+  budget.exactly("cudaFree", 1);
+  EXPECT_EQ(complaint(counted, budget).find("cudaFree"), std::string::npos);
+  EXPECT_TRUE(within(counted, budget.at_most("cudaMalloc", 2)));
+}
+
+TEST_F(BudgetTest, SeesACallInsideTheWorkOfAnOperation) {
+  Device const device;
+  Floats const tensor(device, {64});
+  write(device.default_group(), tensor);
+  auto const curious = [work = one_kernel(tensor)](ms::CudaStream stream) {
+    int ordinal = -1;
+    EXPECT_EQ(cudaGetDevice(&ordinal), cudaSuccess);
+    work(stream);
+  };
+  auto const counted = calls_of([&] { ms::issue("curious", ms::writes(tensor), curious); });
+  EXPECT_NE(complaint(counted, Budget().launches(1)).find("cudaGetDevice"), std::string::npos);
+}
+
+TEST_F(BudgetTest, SeesAKernelTooMany) {
+  Device const device;
+  Floats const tensor(device, {64});
+  write(device.default_group(), tensor);
+  auto const counted = calls_of([&] {
+    write(device.default_group(), tensor);
+    write(device.default_group(), tensor);
+  });
+  EXPECT_NE(complaint(counted, Budget().launches(1)).find("cudaLaunchKernel"), std::string::npos);
+}
+
+TEST_F(BudgetTest, SeesAnEventForEveryUse) {
+  Device const device;
+  auto& stream = device.default_group().compute();
+  repeat(kWarmUp, [&] { static_cast<void>(stream.record()); });
+  std::vector<ms::Event<ms::Cuda>> kept;
+  auto const counted = calls_of([&] { repeat(kWarmUp, [&] { kept.push_back(stream.record()); }); });
+  EXPECT_NE(complaint(counted, Budget().exactly("cudaEventRecord", kWarmUp))
+                .find("cudaEventCreateWithFlags"),
+            std::string::npos);
+}
+
+TEST_F(BudgetTest, SeesMemoryTakenFromTheDriverAndAHostThatWaits) {
+  Device const device;
+  Floats const small(device, {64});
+  auto const table = complaint(calls_of([&] {
+                                 Floats const large(device, {32 << 20});
+                                 device.default_group().synchronize();
+                               }),
+                               Budget());
+  EXPECT_NE(table.find("cudaMalloc"), std::string::npos) << table;
+  EXPECT_NE(table.find("cudaEventSynchronize"), std::string::npos) << table;
+}
+
+/// Two groups that write one tensor in turn need a wait each time, also when the tracker's
+/// knowledge is used; what it saves shows when it is switched off.
+TEST_F(BudgetTest, SeesWaitsThatAreNotElided) {
+  Device const device({.reduce_waits = false});
+  Pool const pool(device, {.groups = 2});
+  Floats const tensor(device, {64});
+  write(pool[0], tensor);
+  repeat(kWarmUp, [&] { read(pool[1], tensor); });
+  auto const counted = calls_of([&] { repeat(3, [&] { read(pool[1], tensor); }); });
+  EXPECT_FALSE(within(counted, Budget().launches(3)));
+  EXPECT_TRUE(within(counted, Budget().launches(3).exactly("cudaStreamWaitEvent", 3)));
+}
+
+}  // namespace
+}  // namespace fake_cuda

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fake_device.hpp"
+
+#include <msstream/base/text.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <mutex>
+
+namespace fake_cuda {
+
+/// Of the calling thread, for cudaGetLastError().
+inline thread_local cudaError_t last_error = cudaSuccess;
+
+/// Counts the call, runs `body(device)`, and keeps what went wrong. cudaErrorNotReady is an answer,
+/// no error.
+template <class Body>
+cudaError_t call(char const* name, Body&& body) {
+  auto& device = FakeDevice::instance();
+  std::lock_guard const guard(device.mutex);
+  device.counts.add(name);
+  auto const code =
+      FakeDevice::inside_host_function()
+          ? device.misuse(msstream::text(name, " inside a host function"), cudaErrorNotPermitted)
+          : body(device);
+  if (code != cudaSuccess && code != cudaErrorNotReady) {
+    last_error = code;
+  }
+  return code;
+}
+
+}  // namespace fake_cuda

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fake_cuda_fixture.hpp"
+
+#include <msstream/runtime/cuda.hpp>
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstdint>
+#include <fstream>
+#include <string>
+
+/// The fake itself: that it keeps CUDA's rules, and reports what breaks them.
+namespace fake_cuda {
+namespace {
+
+/// Two streams, two events and a byte of memory on each side.
+class FakeCudart : public FakeCudaTest {
+ protected:
+  FakeCudart() {
+    for (auto& stream : streams_) {
+      EXPECT_EQ(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0), cudaSuccess);
+    }
+    for (auto& event : events_) {
+      EXPECT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
+    }
+    EXPECT_EQ(cudaMalloc(&device_, 1), cudaSuccess);
+    void* memory = nullptr;
+    EXPECT_EQ(cudaHostAlloc(&memory, 1, cudaHostAllocPortable), cudaSuccess);
+    pinned_ = static_cast<std::uint8_t*>(memory);
+    *pinned_ = 0;
+  }
+  void TearDown() override {
+    for (auto* const stream : streams_) {
+      EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+    }
+    for (auto* const event : events_) {
+      EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
+    }
+    EXPECT_EQ(cudaFree(device_), cudaSuccess);
+    EXPECT_EQ(cudaFreeHost(pinned_), cudaSuccess);
+    FakeCudaTest::TearDown();
+  }
+
+  std::array<cudaStream_t, 2> streams_{};
+  std::array<cudaEvent_t, 2> events_{};
+  void* device_ = nullptr;
+  std::uint8_t* pinned_ = nullptr;
+};
+
+// s0 = [fill 7, record e0], s1 = [wait e0, copy to the host, record e1]
+TEST_F(FakeCudart, RunsWorkInOrderAndNoEarlierThanAsked) {
+  ASSERT_EQ(cudaMemsetAsync(device_, 7, 1, streams_[0]), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(events_[0], streams_[0]), cudaSuccess);
+  ASSERT_EQ(cudaStreamWaitEvent(streams_[1], events_[0], 0), cudaSuccess);
+  ASSERT_EQ(cudaMemcpyAsync(pinned_, device_, 1, cudaMemcpyDeviceToHost, streams_[1]), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(events_[1], streams_[1]), cudaSuccess);
+  EXPECT_EQ(*pinned_, 0);
+  EXPECT_EQ(cudaEventSynchronize(events_[1]), cudaSuccess);
+  EXPECT_EQ(*pinned_, 7);
+}
+
+// s0 = [fill 7], s1 = [copy to the host]: nothing orders the two
+TEST_F(FakeCudart, AMissingWaitShows) {
+  ASSERT_EQ(cudaMemsetAsync(device_, 1, 1, streams_[0]), cudaSuccess);
+  ASSERT_EQ(cudaStreamSynchronize(streams_[0]), cudaSuccess);
+  ASSERT_EQ(cudaMemsetAsync(device_, 7, 1, streams_[0]), cudaSuccess);
+  ASSERT_EQ(cudaMemcpyAsync(pinned_, device_, 1, cudaMemcpyDeviceToHost, streams_[1]), cudaSuccess);
+  ASSERT_EQ(cudaStreamSynchronize(streams_[1]), cudaSuccess);
+  EXPECT_EQ(*pinned_, 1);
+}
+
+TEST_F(FakeCudart, AQueryFindsWorkDoneUnlessTheDeviceIsBusy) {
+  ASSERT_EQ(cudaEventRecord(events_[0], streams_[0]), cudaSuccess);
+  {
+    BusyDevice const busy;
+    EXPECT_EQ(cudaEventQuery(events_[1]), cudaSuccess) << "never recorded";
+    EXPECT_EQ(cudaEventQuery(events_[0]), cudaErrorNotReady);
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "an answer is no error";
+  }
+  EXPECT_EQ(cudaEventQuery(events_[0]), cudaSuccess);
+}
+
+TEST_F(FakeCudart, AWaitStandsForWhatTheEventStoodForThen) {
+  ASSERT_EQ(cudaStreamWaitEvent(streams_[1], events_[0], 0), cudaSuccess);
+  ASSERT_EQ(cudaMemsetAsync(device_, 7, 1, streams_[0]), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(events_[0], streams_[0]), cudaSuccess);
+  ASSERT_EQ(cudaStreamSynchronize(streams_[1]), cudaSuccess);
+  BusyDevice const busy;
+  EXPECT_EQ(cudaEventQuery(events_[0]), cudaErrorNotReady);
+}
+
+TEST_F(FakeCudart, WorkOutlivesItsStream) {
+  cudaStream_t stream = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0), cudaSuccess);
+  ASSERT_EQ(cudaMemsetAsync(device_, 7, 1, stream), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(events_[0], stream), cudaSuccess);
+  ASSERT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+  ASSERT_EQ(cudaEventSynchronize(events_[0]), cudaSuccess);
+  EXPECT_EQ(*static_cast<std::uint8_t*>(device_), 7);
+}
+
+TEST_F(FakeCudart, UseAfterDestroyFailsAndIsReported) {
+  cudaEvent_t event = nullptr;
+  ASSERT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
+  ASSERT_EQ(cudaEventDestroy(event), cudaSuccess);
+  EXPECT_EQ(cudaEventRecord(event, streams_[0]), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  EXPECT_EQ(cudaEventDestroy(event), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaEventRecord(events_[0], nullptr), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaFree(pinned_), cudaErrorInvalidValue);
+  EXPECT_EQ(take_misuses().size(), 4U);
+  static_cast<void>(cudaGetLastError());
+}
+
+TEST_F(FakeCudart, PageableAndForeignMemoryIsNotCopied) {
+  std::uint8_t pageable = 0;
+  EXPECT_EQ(cudaMemcpyAsync(device_, &pageable, 1, cudaMemcpyHostToDevice, streams_[0]),
+            cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemcpyAsync(device_, pinned_, 2, cudaMemcpyHostToDevice, streams_[0]),
+            cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemsetAsync(pinned_, 0, 1, streams_[0]), cudaErrorInvalidValue);
+  EXPECT_EQ(take_misuses().size(), 3U);
+  static_cast<void>(cudaGetLastError());
+}
+
+TEST_F(FakeCudart, AHostFunctionMayNotCallCuda) {
+  auto const query = [](void* event) {
+    EXPECT_EQ(cudaEventQuery(static_cast<cudaEvent_t>(event)), cudaErrorNotPermitted);
+  };
+  ASSERT_EQ(cudaLaunchHostFunc(streams_[0], query, events_[0]), cudaSuccess);
+  ASSERT_EQ(cudaStreamSynchronize(streams_[0]), cudaSuccess);
+  EXPECT_EQ(take_misuses().size(), 1U);
+  static_cast<void>(cudaGetLastError());
+}
+
+TEST_F(FakeCudart, MemoryIsAlignedAndHasAnEnd) {
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(device_) % 256, 0U);
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  ASSERT_EQ(cudaMemGetInfo(&free_bytes, &total_bytes), cudaSuccess);
+  void* memory = nullptr;
+  EXPECT_EQ(cudaMalloc(&memory, free_bytes + 1), cudaErrorMemoryAllocation);
+  static_cast<void>(cudaGetLastError());
+}
+
+TEST_F(FakeCudart, WhatIsNotDestroyedShows) {
+  auto const before = live();
+  EXPECT_EQ(before.streams, 2U);
+  EXPECT_EQ(before.events, 2U);
+  EXPECT_EQ(before.device_allocations, 1U);
+  EXPECT_EQ(before.pinned_allocations, 1U);
+  cublasLtHandle_t handle = nullptr;
+  ASSERT_EQ(cublasLtCreate(&handle), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(live().blas_handles, 1U);
+  ASSERT_EQ(cublasLtDestroy(handle), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(live(), before);
+}
+
+/// A GPU test that ran on the fake would test nothing, and this program beside a GPU must leave it
+/// alone: neither CUDA's libraries nor the driver's are in the process.
+TEST(FakeCudaProgram, HoldsNothingOfCuda) {
+  ASSERT_EQ(ms::Cuda::device_count(), 1);
+  std::ifstream maps("/proc/self/maps");
+  std::string line;
+  int lines = 0;
+  for (; std::getline(maps, line); ++lines) {
+    for (auto const* const library : {"libcuda.", "libcudart", "libcublas"}) {
+      EXPECT_EQ(line.find(library), std::string::npos) << line;
+    }
+  }
+  EXPECT_GT(lines, 0);
+}
+
+}  // namespace
+}  // namespace fake_cuda

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fake_device.hpp"
+
+#include <msstream/base/text.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <utility>
+
+namespace fake_cuda {
+
+using msstream::text;
+
+namespace {
+
+std::uintptr_t number_of(void const* handle) {
+  return reinterpret_cast<std::uintptr_t>(handle);
+}
+
+thread_local bool in_host_function = false;
+
+}  // namespace
+
+FakeDevice& FakeDevice::instance() {
+  static auto* const device = new FakeDevice;
+  return *device;
+}
+
+bool FakeDevice::inside_host_function() noexcept {
+  return in_host_function;
+}
+
+cudaError_t FakeDevice::misuse(std::string sentence, cudaError_t code) {
+  misuses.push_back(std::move(sentence));
+  return code;
+}
+
+cudaError_t FakeDevice::create_stream(cudaStream_t* stream) {
+  *stream = static_cast<cudaStream_t>(new_handle());
+  streams_.emplace(*stream, std::make_shared<Queue>());
+  return cudaSuccess;
+}
+
+cudaError_t FakeDevice::destroy_stream(cudaStream_t stream) {
+  auto const found = streams_.find(stream);
+  if (found == streams_.end()) {
+    return misuse(text("destroys stream ", number_of(stream)), cudaErrorInvalidResourceHandle);
+  }
+  orphans_.push_back(std::move(found->second));
+  streams_.erase(found);
+  return cudaSuccess;
+}
+
+cudaError_t FakeDevice::enqueue(cudaStream_t stream, std::function<void()> action) {
+  auto const found = streams_.find(stream);
+  if (found == streams_.end()) {
+    // The legacy stream synchronises with others, so nothing in the library may use it either.
+    return misuse(text("puts work on stream ", number_of(stream)), cudaErrorInvalidResourceHandle);
+  }
+  found->second->actions.push_back(std::move(action));
+  return cudaSuccess;
+}
+
+cudaError_t FakeDevice::enqueue_host_function(cudaStream_t stream,
+                                              cudaHostFn_t function,
+                                              void* data) {
+  return enqueue(stream, [function, data] {
+    bool const outer = std::exchange(in_host_function, true);
+    function(data);
+    in_host_function = outer;
+  });
+}
+
+cudaError_t FakeDevice::synchronize_stream(cudaStream_t stream) {
+  auto const found = streams_.find(stream);
+  if (found == streams_.end()) {
+    return misuse(text("waits for stream ", number_of(stream)), cudaErrorInvalidResourceHandle);
+  }
+  auto const queue = found->second;
+  while (!queue->actions.empty()) {
+    run_next(*queue);
+  }
+  return cudaSuccess;
+}
+
+cudaError_t FakeDevice::create_event(cudaEvent_t* event, bool timed) {
+  *event = static_cast<cudaEvent_t>(new_handle());
+  events_.emplace(*event, Event{timed, nullptr});
+  return cudaSuccess;
+}
+
+cudaError_t FakeDevice::destroy_event(cudaEvent_t event) {
+  if (events_.erase(event) == 0) {
+    return misuse(text("destroys event ", number_of(event)), cudaErrorInvalidResourceHandle);
+  }
+  return cudaSuccess;
+}
+
+FakeDevice::Event* FakeDevice::find(cudaEvent_t event) {
+  auto const found = events_.find(event);
+  if (found == events_.end()) {
+    static_cast<void>(
+        misuse(text("uses event ", number_of(event)), cudaErrorInvalidResourceHandle));
+    return nullptr;
+  }
+  return &found->second;
+}
+
+cudaError_t FakeDevice::record(cudaEvent_t event, cudaStream_t stream) {
+  auto* const recorded = find(event);
+  if (recorded == nullptr) {
+    return cudaErrorInvalidResourceHandle;
+  }
+  auto const point = std::make_shared<Point>();
+  auto const code = enqueue(stream, [this, point] { point->reached_at = ++ticks_; });
+  if (code == cudaSuccess) {
+    point->queue = streams_.at(stream);
+    recorded->point = point;
+  }
+  return code;
+}
+
+cudaError_t FakeDevice::wait(cudaStream_t stream, cudaEvent_t event) {
+  auto const* const awaited = find(event);
+  if (awaited == nullptr) {
+    return cudaErrorInvalidResourceHandle;
+  }
+  return enqueue(stream, [point = awaited->point] {
+    if (point != nullptr) {
+      run_to(*point);
+    }
+  });
+}
+
+cudaError_t FakeDevice::query(cudaEvent_t event) {
+  auto const* const asked = find(event);
+  if (asked == nullptr) {
+    return cudaErrorInvalidResourceHandle;
+  }
+  auto const point = asked->point;
+  if (point == nullptr || point->reached_at != 0) {
+    return cudaSuccess;
+  }
+  if (busy) {
+    return cudaErrorNotReady;
+  }
+  run_to(*point);
+  return cudaSuccess;
+}
+
+cudaError_t FakeDevice::synchronize(cudaEvent_t event) {
+  auto const* const awaited = find(event);
+  if (awaited == nullptr) {
+    return cudaErrorInvalidResourceHandle;
+  }
+  if (auto const point = awaited->point) {
+    run_to(*point);
+  }
+  return cudaSuccess;
+}
+
+cudaError_t FakeDevice::elapsed_ms(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  auto const* const first = find(begin);
+  auto const* const last = find(end);
+  if (first == nullptr || last == nullptr || !first->timed || !last->timed ||
+      first->point == nullptr || last->point == nullptr) {
+    return cudaErrorInvalidResourceHandle;
+  }
+  if (first->point->reached_at == 0 || last->point->reached_at == 0) {
+    return cudaErrorNotReady;
+  }
+  *milliseconds =
+      static_cast<float>(last->point->reached_at) - static_cast<float>(first->point->reached_at);
+  return cudaSuccess;
+}
+
+void FakeDevice::run_next(Queue& queue) {
+  auto const action = std::move(queue.actions.front());
+  queue.actions.pop_front();
+  action();
+}
+
+/// What the point's work waits for was recorded before it, so the recursion through waits ends.
+void FakeDevice::run_to(Point const& point) {
+  while (point.reached_at == 0) {
+    run_next(*point.queue);
+  }
+}
+
+void FakeDevice::run_everything() {
+  auto queues = std::exchange(orphans_, {});
+  for (auto const& [handle, queue] : streams_) {
+    queues.push_back(queue);
+  }
+  for (auto const& queue : queues) {
+    while (!queue->actions.empty()) {
+      run_next(*queue);
+    }
+  }
+}
+
+cudaError_t FakeDevice::allocate(void** memory, std::size_t bytes, MemoryKind kind) {
+  constexpr std::size_t kAlignment = 256;
+  if (kind == MemoryKind::device && bytes > free_bytes()) {
+    return cudaErrorMemoryAllocation;
+  }
+  auto const aligned = std::max((bytes + kAlignment - 1) / kAlignment, std::size_t{1}) * kAlignment;
+  auto* const allocated = static_cast<std::byte*>(std::aligned_alloc(kAlignment, aligned));
+  if (allocated == nullptr) {
+    return cudaErrorMemoryAllocation;
+  }
+  allocations_.emplace(allocated, Allocation{bytes, kind});
+  device_bytes_ += kind == MemoryKind::device ? bytes : 0;
+  *memory = allocated;
+  return cudaSuccess;
+}
+
+/// Waits for the whole device, as CUDA does.
+cudaError_t FakeDevice::release(void* memory, MemoryKind kind) {
+  if (memory == nullptr) {
+    return cudaSuccess;
+  }
+  auto const found = allocations_.find(static_cast<std::byte const*>(memory));
+  if (found == allocations_.end() || found->second.kind != kind) {
+    return misuse(text("frees memory at ", number_of(memory)), cudaErrorInvalidValue);
+  }
+  run_everything();
+  device_bytes_ -= kind == MemoryKind::device ? found->second.bytes : 0;
+  allocations_.erase(found);
+  std::free(memory);
+  return cudaSuccess;
+}
+
+bool FakeDevice::owns(void const* memory, std::size_t bytes, MemoryKind kind) const {
+  auto const* const begin = static_cast<std::byte const*>(memory);
+  auto const after = allocations_.upper_bound(begin);
+  if (after == allocations_.begin()) {
+    return false;
+  }
+  auto const& [start, allocation] = *std::prev(after);
+  return allocation.kind == kind && begin + bytes <= start + allocation.bytes;
+}
+
+Live FakeDevice::live() const {
+  auto const count_of = [this](MemoryKind kind) {
+    return static_cast<std::uint64_t>(
+        std::count_if(allocations_.begin(), allocations_.end(), [&](auto const& entry) {
+          return entry.second.kind == kind;
+        }));
+  };
+  return {streams_.size(),
+          events_.size(),
+          count_of(MemoryKind::device),
+          count_of(MemoryKind::pinned),
+          blas_handles.size()};
+}
+
+}  // namespace fake_cuda

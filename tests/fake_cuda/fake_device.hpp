@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fake_cudart.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fake_cuda {
+
+/// The work of one stream that has not run yet.
+struct Queue {
+  std::deque<std::function<void()>> actions;
+};
+
+/// A place in a stream's work, which an event stands for. It keeps the work when the stream goes.
+struct Point {
+  std::shared_ptr<Queue> queue;
+  std::uint64_t reached_at = 0;  ///< ticks; 0: not reached
+};
+
+enum class MemoryKind : std::uint8_t { device, pinned };
+
+/// The one device, and everything created on it. The caller of any member holds `mutex`, which is
+/// recursive because a host function may run in the middle of a call.
+class FakeDevice {
+ public:
+  static constexpr std::size_t kMemoryBytes = std::size_t{16} << 30U;
+
+  /// Lives as long as the program: objects with static storage may call CUDA when they go.
+  static FakeDevice& instance();
+
+  cudaError_t create_stream(cudaStream_t* stream);
+  cudaError_t destroy_stream(cudaStream_t stream);
+  cudaError_t enqueue(cudaStream_t stream, std::function<void()> action);
+  cudaError_t enqueue_host_function(cudaStream_t stream, cudaHostFn_t function, void* data);
+  cudaError_t synchronize_stream(cudaStream_t stream);
+
+  cudaError_t create_event(cudaEvent_t* event, bool timed);
+  cudaError_t destroy_event(cudaEvent_t event);
+  cudaError_t record(cudaEvent_t event, cudaStream_t stream);
+  cudaError_t wait(cudaStream_t stream, cudaEvent_t event);
+  cudaError_t query(cudaEvent_t event);
+  cudaError_t synchronize(cudaEvent_t event);
+  cudaError_t elapsed_ms(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);
+
+  cudaError_t allocate(void** memory, std::size_t bytes, MemoryKind kind);
+  cudaError_t release(void* memory, MemoryKind kind);
+  [[nodiscard]] std::size_t free_bytes() const { return kMemoryBytes - device_bytes_; }
+  /// Whether all the bytes lie in one live allocation of the kind.
+  [[nodiscard]] bool owns(void const* memory, std::size_t bytes, MemoryKind kind) const;
+
+  /// A handle that no other was, is or will be.
+  void* new_handle() { return reinterpret_cast<void*>(next_handle_ += kHandleStride); }
+  std::set<void const*> blas_handles;
+
+  [[nodiscard]] Live live() const;
+  /// Notes a breach of the rules; returns `code`.
+  cudaError_t misuse(std::string sentence, cudaError_t code);
+
+  /// Whether the calling thread is inside a host function of a stream.
+  [[nodiscard]] static bool inside_host_function() noexcept;
+
+  std::recursive_mutex mutex;
+  Counts counts;
+  std::vector<std::string> misuses;
+  bool busy = false;
+
+ private:
+  struct Event {
+    bool timed;
+    std::shared_ptr<Point> point;  ///< null: never recorded
+  };
+  struct Allocation {
+    std::size_t bytes;
+    MemoryKind kind;
+  };
+
+  static constexpr std::uintptr_t kHandleStride = 64;
+
+  FakeDevice() = default;
+
+  static void run_next(Queue& queue);
+  static void run_to(Point const& point);
+  void run_everything();
+  Event* find(cudaEvent_t event);
+
+  std::map<cudaStream_t, std::shared_ptr<Queue>> streams_;
+  std::map<cudaEvent_t, Event> events_;
+  std::map<std::byte const*, Allocation> allocations_;
+  std::vector<std::shared_ptr<Queue>> orphans_;  ///< work left by destroyed streams
+  std::size_t device_bytes_ = 0;
+  std::uint64_t ticks_ = 0;
+  std::uintptr_t next_handle_ = 0xFA4E'0000'0000;
+};
+
+}  // namespace fake_cuda

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fake_cuda_fixture.hpp"
+
+#include <vector>
+
+/// What issue() of one kernel may cost beside its launch: an event and a wait for each dependency
+/// between streams that nothing covers yet, and otherwise nothing.
+namespace fake_cuda {
+namespace {
+
+using IssueBudget = FakeCudaTest;
+
+TEST_F(IssueBudget, OneStreamIsLaunchesAlone) {
+  Device const device;
+  Floats const tensor(device, {1024});
+  write(device.default_group(), tensor);
+  EXPECT_TRUE(
+      within(calls_of([&] { write(device.default_group(), tensor); }), Budget().launches(1)));
+  EXPECT_TRUE(
+      within(calls_of([&] { repeat(1000, [&] { write(device.default_group(), tensor); }); }),
+             Budget().launches(1000)));
+}
+
+TEST_F(IssueBudget, ManyInputsOnOneStreamAreOneLaunch) {
+  Device const device;
+  std::vector<Floats> inputs;
+  repeat(32, [&] { inputs.emplace_back(device, ms::Shape{16}); });
+  Floats const output(device, {16});
+  auto const step = [&] {
+    ms::issue("many", ms::reads(inputs), ms::writes(output), one_kernel(output));
+  };
+  step();
+  EXPECT_TRUE(within(calls_of(step), Budget().launches(1)));
+}
+
+// g0 = [w, w, …], g1 = [w, w, …], in turn on one tensor
+TEST_F(IssueBudget, PingPongIsOneEventAndOneWaitATurn) {
+  Device const device;
+  Pool const pool(device, {.groups = 2});
+  Floats const ball(device, {1024});
+  auto const turns = [&] {
+    write(pool[0], ball);
+    write(pool[1], ball);
+  };
+  repeat(kWarmUp, turns);
+  EXPECT_TRUE(within(calls_of(turns), Budget().launches(2).dependencies(2)));
+  EXPECT_TRUE(
+      within(calls_of([&] { repeat(100, turns); }), Budget().launches(200).dependencies(200)));
+}
+
+// g0 = [w], g1 = [r, r, r, …]
+TEST_F(IssueBudget, ASecondReadOnTheSameGroupDoesNotWait) {
+  Device const device;
+  Pool const pool(device, {.groups = 2});
+  Floats const tensor(device, {1024});
+  repeat(kWarmUp, [&] {
+    write(pool[0], tensor);
+    read(pool[1], tensor);
+  });
+  EXPECT_TRUE(
+      within(calls_of([&] { repeat(50, [&] { read(pool[1], tensor); }); }), Budget().launches(50)));
+}
+
+// g0 = [w a], g1 = [r a, w b], g2 = [r b, r a]: the wait for b covers a
+TEST_F(IssueBudget, AWaitCoversWhatItsEventFollowed) {
+  Device const device;
+  Pool const pool(device, {.groups = 3});
+  Floats const a(device, {64});
+  Floats const b(device, {64});
+  auto const chain = [&] {
+    write(pool[0], a);
+    Scope const scope(pool[1]);
+    ms::issue("a to b", ms::reads(a), ms::writes(b), one_kernel(b));
+  };
+  auto const use_both = [&] {
+    Scope const scope(pool[2]);
+    ms::issue("use", ms::reads(b), one_kernel(b));
+    ms::issue("use", ms::reads(a), one_kernel(a));
+  };
+  auto const use_at_once = [&] {
+    Scope const scope(pool[2]);
+    ms::issue("use", ms::reads(a, b), one_kernel(b));
+  };
+  repeat(kWarmUp, [&] {
+    chain();
+    use_both();
+  });
+  chain();
+  EXPECT_TRUE(within(calls_of(use_both), Budget().launches(2).dependencies(1)));
+  chain();
+  EXPECT_TRUE(within(calls_of(use_at_once), Budget().launches(1).dependencies(1)));
+}
+
+// g0 = [w], g1 … g7 = [r]
+TEST_F(IssueBudget, ManyReadersShareTheWritersEvent) {
+  constexpr int kGroups = 8;
+  Device const device;
+  Pool const pool(device, {.groups = kGroups});
+  Floats const tensor(device, {1024});
+  auto const readers = [&] {
+    for (int i = 0; i < kGroups; ++i) {
+      read(pool[i], tensor);
+    }
+  };
+  repeat(kWarmUp, [&] {
+    write(pool[0], tensor);
+    readers();
+  });
+  write(pool[0], tensor);
+  EXPECT_TRUE(within(calls_of(readers),
+                     Budget()
+                         .launches(kGroups)
+                         .exactly("cudaEventRecord", 1)
+                         .exactly("cudaStreamWaitEvent", kGroups - 1)));
+}
+
+// g1 … g7 = [w own], g0 = [r all]
+TEST_F(IssueBudget, AJoinIsOneEventAndOneWaitABranch) {
+  constexpr int kGroups = 8;
+  Device const device;
+  Pool const pool(device, {.groups = kGroups});
+  std::vector<Floats> branches;
+  repeat(kGroups, [&] { branches.emplace_back(device, ms::Shape{64}); });
+  auto const fork = [&] {
+    for (int i = 0; i < kGroups; ++i) {
+      write(pool[i], branches[static_cast<std::size_t>(i)]);
+    }
+  };
+  auto const join = [&] {
+    Scope const scope(pool[0]);
+    ms::issue("join", ms::reads(branches), one_kernel(branches.front()));
+  };
+  repeat(kWarmUp, [&] {
+    fork();
+    join();
+  });
+  fork();
+  EXPECT_TRUE(within(calls_of(join), Budget().launches(1).dependencies(kGroups - 1)));
+}
+
+// what the host has seen complete needs no wait, on any group
+TEST_F(IssueBudget, WhatTheHostHasWaitedForIsNotWaitedForAgain) {
+  Device const device;
+  Pool pool(device, {.groups = 2});
+  Floats const tensor(device, {64});
+  write(pool[0], tensor);
+  pool.synchronize();
+  EXPECT_TRUE(within(calls_of([&] { write(pool[1], tensor); }), Budget().launches(1)));
+}
+
+TEST_F(IssueBudget, FrozenTensorsAreReadByAllGroupsForNothing) {
+  Device const device;
+  Pool const pool(device, {.groups = 8});
+  Floats weights(device, {1024});
+  write(pool[0], weights);
+  weights.freeze();
+  EXPECT_TRUE(within(calls_of([&] {
+                       for (int i = 0; i < 8; ++i) {
+                         read(pool[i], weights);
+                       }
+                     }),
+                     Budget().launches(8)));
+}
+
+/// More groups do not make unrelated work dearer.
+TEST_F(IssueBudget, UnrelatedWorkOnManyGroupsIsLaunchesAlone) {
+  Device const device;
+  Pool const pool(device, {.groups = 16});
+  std::vector<Floats> own;
+  repeat(16, [&] { own.emplace_back(device, ms::Shape{64}); });
+  auto const all = [&] {
+    for (int i = 0; i < 16; ++i) {
+      write(pool[i], own[static_cast<std::size_t>(i)]);
+    }
+  };
+  all();
+  EXPECT_TRUE(within(calls_of(all), Budget().launches(16)));
+}
+
+}  // namespace
+}  // namespace fake_cuda

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "runtime/tried.hpp"
+
 #include <msstream/memory/device.hpp>
 
 #include <gtest/gtest.h>
@@ -55,34 +57,19 @@ inline constexpr bool keeps_waits = true;
 template <>
 inline constexpr bool keeps_waits<HostWithoutWaits> = false;
 
-#if MSSTREAM_CUDA
-using Runtimes = ::testing::Types<Host, Cuda>;
-#else
-using Runtimes = ::testing::Types<Host>;
-#endif
-
-struct RuntimeNames {
-  template <class R>
-  static std::string GetName(int) {
-    return std::string(R::name);
-  }
-};
-
 /// Skips aloud where the runtime has no device.
 template <Runtime R>
 class RuntimeTest : public ::testing::Test {
  protected:
   void SetUp() override {
-#if MSSTREAM_CUDA
-    if (std::is_same_v<R, Cuda> && Cuda::device_count() == 0) {
-      GTEST_SKIP() << "no GPU on this machine";
+    if (auto const reason = why_unavailable<R>(); !reason.empty()) {
+      GTEST_SKIP() << R::name << ": " << reason;
     }
-#endif
   }
 };
 
 [[nodiscard]] inline HostQueue* native(HostStream stream) {
-  return &stream.queue();
+  return static_cast<HostQueue*>(&stream.queue());
 }
 [[nodiscard]] inline CUstream_st* native(CudaStream stream) {
   return stream.handle;

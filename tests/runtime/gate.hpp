@@ -23,7 +23,11 @@ class Gate {
 
   template <Runtime R>
   void block(R& runtime, typename R::native_stream stream) {
-    runtime.call_host(stream, [opened = opened_] { opened->wait(false); });
+    if constexpr (requires { runtime.hold(stream, opened_); }) {
+      runtime.hold(stream, opened_);  // on a single thread, waiting would be for ever
+    } else {
+      runtime.call_host(stream, [opened = opened_] { opened->wait(false); });
+    }
   }
   /// The same for a Stream of the library.
   template <class S>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/base/closure.hpp>
+#include <msstream/runtime/host_queue.hpp>
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/closure.hpp>
+#include <msstream/runtime/work_queue.hpp>
 
 #include <atomic>
 #include <condition_variable>
@@ -52,7 +52,7 @@ class HostProgress {
 /// Closures are numbered 1, 2, 3 … Any thread may enqueue. The destructor runs what is queued, then
 /// joins. A closure is destroyed before it counts as run. One that throws counts as run too; the
 /// exception is kept in the progress and the queue goes on.
-class HostQueue {
+class HostQueue final : public WorkQueue {
  public:
   HostQueue();
   ~HostQueue();
@@ -60,7 +60,7 @@ class HostQueue {
   HostQueue& operator=(HostQueue const&) = delete;
 
   /// Returns the closure's number.
-  std::uint64_t enqueue(Closure closure);
+  std::uint64_t enqueue(Closure closure) override;
   void finish() noexcept;
   /// Whether the worker has ended, so that the destructor does not block.
   [[nodiscard]] bool finished() const noexcept { return finished_.load(); }

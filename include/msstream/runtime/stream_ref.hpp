@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/runtime/host_queue.hpp>
+#include <msstream/runtime/work_queue.hpp>
 
 #include <cstddef>
 #include <utility>
@@ -11,22 +11,22 @@ struct cublasLtContext;
 
 namespace msstream {
 
-/// What the closure given to issue() receives on the host runtime: `run` puts work on the stream.
+/// What the closure given to issue() receives on a runtime whose kernels run on the CPU: `run` puts
+/// work on the stream.
 class HostStream {
  public:
-  explicit HostStream(HostQueue& queue) : queue_(&queue) {}
+  explicit HostStream(WorkQueue& queue) : queue_(&queue) {}
 
-  /// Runs `function()` on the stream's worker, after everything that the stream got before. Does
-  /// not block.
+  /// Runs `function()` on the stream, after everything that the stream got before. Does not block.
   template <class F>
   void run(F&& function) const {
     queue_->enqueue(Closure(std::forward<F>(function)));
   }
 
-  [[nodiscard]] HostQueue& queue() const noexcept { return *queue_; }
+  [[nodiscard]] WorkQueue& queue() const noexcept { return *queue_; }
 
  private:
-  HostQueue* queue_;
+  WorkQueue* queue_;
 };
 
 /// The library handles of one stream group: never shared between streams, so that two streams never

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace msstream::sim {
+
+/// The memory of a simulation: zero when it is allocated, aligned to 256 bytes.
+class SimMemory {
+ public:
+  SimMemory() = default;
+  SimMemory(SimMemory const&) = delete;
+  SimMemory& operator=(SimMemory const&) = delete;
+  ~SimMemory() { release_kept(); }
+
+  /// Throws OutOfMemory.
+  [[nodiscard]] static void* allocate(std::size_t bytes);
+  static void release(void* memory, std::size_t bytes) noexcept;
+  /// Overwrites the memory and keeps it for work that should not, but may, still use it.
+  void keep_as_garbage(void* memory, std::size_t bytes) noexcept;
+  void release_kept() noexcept;
+
+ private:
+  struct Kept {
+    void* memory;
+    std::size_t bytes;
+  };
+  std::vector<Kept> kept_;
+};
+
+}  // namespace msstream::sim

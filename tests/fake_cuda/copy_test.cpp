@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fake_cuda_fixture.hpp"
+
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+/// What moving data may ask of CUDA: one asynchronous copy a copy, a dependency where the copy is
+/// on a stream of its own, and one event to wait for where the host wants the data.
+namespace fake_cuda {
+namespace {
+
+/// One group; the parameter: whether its copies share its compute stream.
+struct OneGroup {
+  explicit OneGroup(bool merge) : pool(device, {.groups = 1, .merge_streams = merge}) {}
+
+  Device device;
+  Pool pool;
+  Group& group = pool[0];
+  Scope scope{group};
+};
+
+class CopyBudget : public FakeCudaTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  /// How many dependencies between streams one dependency in the data between copies and compute
+  /// makes.
+  [[nodiscard]] static std::uint64_t crossing() { return GetParam() ? 0 : 1; }
+};
+
+INSTANTIATE_TEST_SUITE_P(Streams, CopyBudget, ::testing::Bool(), [](auto const& merged) {
+  return merged.param ? "merged" : "separate";
+});
+
+TEST_P(CopyBudget, ToTheDeviceIsOneCopy) {
+  OneGroup const on(GetParam());
+  PinnedFloats const staged(on.device, 1024);
+  Floats const tensor(on.device, {1024}, ms::StreamKind::h2d);
+  auto const upload = [&] { ms::copy(tensor, staged); };
+  upload();
+  EXPECT_TRUE(within(calls_of(upload), Budget().exactly("cudaMemcpyAsync", 1)));
+}
+
+// h2d = [copy], compute = [read], in turn: the read waits for the copy, the next copy for the read
+TEST_P(CopyBudget, ToTheDeviceAndUsedIsADependencyEachWay) {
+  OneGroup const on(GetParam());
+  PinnedFloats const staged(on.device, 1024);
+  Floats const tensor(on.device, {1024}, ms::StreamKind::h2d);
+  auto const step = [&] {
+    ms::copy(tensor, staged);
+    read(on.group, tensor);
+  };
+  repeat(kWarmUp, step);
+  EXPECT_TRUE(
+      within(calls_of(step),
+             Budget().launches(1).exactly("cudaMemcpyAsync", 1).dependencies(2 * crossing())));
+}
+
+TEST_P(CopyBudget, ToTheHostIsOneCopyAndOneDependency) {
+  OneGroup const on(GetParam());
+  PinnedFloats const staged(on.device, 1024);
+  Floats const tensor(on.device, {1024});
+  auto const download = [&] { ms::copy(staged, tensor); };
+  repeat(kWarmUp, [&] {
+    write(on.group, tensor);
+    download();
+  });
+  write(on.group, tensor);
+  EXPECT_TRUE(
+      within(calls_of(download), Budget().exactly("cudaMemcpyAsync", 1).dependencies(crossing())));
+}
+
+TEST_P(CopyBudget, OnTheDeviceIsOneCopy) {
+  OneGroup const on(GetParam());
+  Floats const from(on.device, {1024});
+  Floats const to(on.device, {1024});
+  write(on.group, from);
+  EXPECT_TRUE(
+      within(calls_of([&] { ms::copy(to, from); }), Budget().exactly("cudaMemcpyAsync", 1)));
+}
+
+TEST_P(CopyBudget, NothingIsCopiedOfAnEmptyTensor) {
+  OneGroup const on(GetParam());
+  Floats const from(on.device, {0});
+  Floats const to(on.device, {0});
+  EXPECT_TRUE(within(calls_of([&] { ms::copy(to, from); }), Budget()));
+}
+
+TEST_P(CopyBudget, AVectorToTheDeviceIsOneCopy) {
+  OneGroup const on(GetParam());
+  std::vector<float> const values(1024, 1.0F);
+  auto const upload = [&] { static_cast<void>(ms::to_device<float>(on.device, values, {1024})); };
+  repeat(kWarmUp, upload);
+  // The staging memory of the last call is asked about: whether its copy is over.
+  EXPECT_TRUE(within(calls_of(upload),
+                     Budget()
+                         .exactly("cudaMemcpyAsync", 1)
+                         .exactly("cudaEventRecord", 1)
+                         .exactly("cudaEventQuery", 1)));
+}
+
+TEST_P(CopyBudget, AVectorToTheHostIsOneEventWaitedFor) {
+  OneGroup const on(GetParam());
+  Floats const tensor(on.device, {1024});
+  auto const download = [&] { static_cast<void>(ms::to_host(tensor)); };
+  repeat(kWarmUp, [&] {
+    write(on.group, tensor);
+    download();
+  });
+  write(on.group, tensor);
+  EXPECT_TRUE(within(calls_of(download),
+                     Budget()
+                         .exactly("cudaMemcpyAsync", 1)
+                         .exactly("cudaStreamWaitEvent", crossing())
+                         .exactly("cudaEventRecord", 1 + crossing())
+                         .exactly("cudaEventSynchronize", 1)));
+}
+
+TEST_P(CopyBudget, AFillIsOneFill) {
+  OneGroup const on(GetParam());
+  Floats const tensor(on.device, {1024});
+  EXPECT_TRUE(
+      within(calls_of([&] { ms::fill_bytes(tensor, 0); }), Budget().exactly("cudaMemsetAsync", 1)));
+  EXPECT_TRUE(within(calls_of([&] { static_cast<void>(ms::zeros<float>(on.device, {1024})); }),
+                     Budget().exactly("cudaMemsetAsync", 1)));
+}
+
+/// The data goes the whole way, on streams that run as late as they may.
+TEST_P(CopyBudget, WhatIsCountedAlsoArrives) {
+  OneGroup const on(GetParam());
+  std::vector<float> values(1024);
+  std::iota(values.begin(), values.end(), 0.0F);
+  BusyDevice const busy;
+  auto const sent = ms::to_device<float>(on.device, values, {1024});
+  Floats const copied(on.device, {1024});
+  ms::copy(copied, sent);
+  EXPECT_EQ(ms::to_host(copied), values);
+}
+
+}  // namespace
+}  // namespace fake_cuda

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fake_cuda_fixture.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+/// What taking and giving back memory may ask of CUDA: nothing, once the pool holds what the
+/// program uses; an event and a question about it where only time can tell that memory is free.
+namespace fake_cuda {
+namespace {
+
+using MemoryBudget = FakeCudaTest;
+
+TEST_F(MemoryBudget, TakingAndGivingBackAsksNothing) {
+  Device const device;
+  auto const take = [&] {
+    for (std::int64_t count = 1; count <= 1 << 20; count *= 4) {
+      Floats const tensor(device, {count});
+    }
+  };
+  take();
+  EXPECT_TRUE(within(calls_of([&] { repeat(100, take); }), Budget()));
+}
+
+TEST_F(MemoryBudget, MemoryInUseIsReusedOnItsStreamForNothing) {
+  Device const device;
+  auto const step = [&] {
+    Floats const tensor(device, {1024});
+    write(device.default_group(), tensor);
+  };
+  step();
+  BusyDevice const busy;
+  EXPECT_TRUE(within(calls_of([&] { repeat(100, step); }), Budget().launches(100)));
+}
+
+TEST_F(MemoryBudget, EachGroupReusesItsOwn) {
+  constexpr int kGroups = 8;
+  Device const device;
+  Pool const pool(device, {.groups = kGroups});
+  auto const step = [&] {
+    for (int i = 0; i < kGroups; ++i) {
+      Scope const scope(pool[i]);
+      Floats const tensor(device, {1024});
+      write(pool[i], tensor);
+    }
+  };
+  BusyDevice const busy;
+  step();
+  EXPECT_TRUE(within(calls_of([&] { repeat(20, step); }), Budget().launches(20 * kGroups)));
+}
+
+/// A group asks once for what another one may still use, and then has memory of its own.
+TEST_F(MemoryBudget, MemoryOfABusyGroupCostsOneQuestion) {
+  Device const device;
+  Pool const pool(device, {.groups = 2});
+  auto const use_on = [&](int group) {
+    Scope const scope(pool[group]);
+    Floats const tensor(device, {1024});
+    write(pool[group], tensor);
+  };
+  repeat(kWarmUp, [&] { use_on(0); });
+  BusyDevice const busy;
+  EXPECT_TRUE(within(calls_of([&] { use_on(1); }),
+                     Budget()
+                         .launches(1)
+                         .exactly("cudaEventQuery", 1)
+                         .at_most("cudaEventRecord", 1)
+                         .at_most("cudaEventCreateWithFlags", 1)));
+  EXPECT_TRUE(within(calls_of([&] { use_on(1); }), Budget().launches(1)));
+}
+
+/// Memory that another group has used last: whether that is over is asked, of an event for the
+/// write and one for the read.
+TEST_F(MemoryBudget, MemoryThatAnotherGroupReadIsReusedAfterAQuestion) {
+  constexpr int kSteps = 50;
+  Device const device;
+  Pool const pool(device, {.groups = 2});
+  auto const step = [&] {
+    std::optional<Floats> result;
+    {
+      Scope const scope(pool[0]);
+      result.emplace(device, ms::Shape{1024});
+      write(pool[0], *result);
+    }
+    read(pool[1], *result);
+  };
+  repeat(kWarmUp, step);
+  EXPECT_TRUE(within(calls_of([&] { repeat(kSteps, step); }),
+                     Budget()
+                         .launches(2 * kSteps)
+                         .at_most("cudaEventRecord", 2 * kSteps)
+                         .at_most("cudaEventQuery", 2 * kSteps)
+                         .at_most("cudaStreamWaitEvent", kSteps)));
+}
+
+TEST_F(MemoryBudget, AFullPoolWaitsOnTheDeviceAndNotOnTheHost) {
+  constexpr std::int64_t kCount = 1 << 20;
+  Device const device(
+      {.memory = {.limit_bytes = std::size_t{5} << 20U, .max_growth_bytes = 1 << 16}});
+  Pool const pool(device, {.groups = 2});
+  auto const use_on = [&](int group) {
+    Scope const scope(pool[group]);
+    Floats const tensor(device, {kCount});
+    write(pool[group], tensor);
+  };
+  BusyDevice const busy;
+  repeat(kWarmUp, [&] {
+    use_on(0);
+    use_on(1);
+  });
+  EXPECT_TRUE(within(calls_of([&] {
+                       use_on(0);
+                       use_on(1);
+                     }),
+                     Budget().launches(2).dependencies(2).at_most("cudaEventQuery", 2)));
+}
+
+TEST_F(MemoryBudget, PinnedMemoryThatTheHostHasWaitedForAsksNothing) {
+  Device const device;
+  Floats const tensor(device, {1024});
+  auto const stage = [&] {
+    PinnedFloats const staged(device, 1024);
+    ms::copy(tensor, staged);
+    staged.wait();
+  };
+  repeat(kWarmUp, stage);
+  BusyDevice const busy;
+  EXPECT_TRUE(within(
+      calls_of([&] { repeat(50, [&] { PinnedFloats const staged(device, 1024); }); }), Budget()));
+}
+
+/// The eight newest buffers and the oldest are asked about before there is a new one: once as the
+/// stream's own and once as one of all streams'.
+TEST_F(MemoryBudget, PinnedMemoryInFlightCostsAFewQuestions) {
+  constexpr int kInFlight = 20;
+  constexpr int kAsked = 2 * 9;
+  Device const device;
+  Floats const tensor(device, {1024});
+  BusyDevice const busy;
+  {
+    std::vector<PinnedFloats> staged;
+    repeat(kInFlight, [&] {
+      staged.emplace_back(device, 1024);
+      ms::copy(tensor, staged.back());
+    });
+  }
+  EXPECT_TRUE(within(calls_of([&] { PinnedFloats const another(device, 1024); }),
+                     Budget()
+                         .at_most("cudaEventQuery", kAsked)
+                         .at_most("cudaEventRecord", kAsked)
+                         .at_most("cudaEventCreateWithFlags", kAsked)));
+}
+
+}  // namespace
+}  // namespace fake_cuda

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fake_cuda_fixture.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <ostream>
+#include <span>
+#include <string>
+#include <vector>
+
+/// What each operation of ops/ may ask of CUDA: its kernels and its matrix products. The memory of
+/// its results and workspaces costs nothing after a warm-up.
+namespace fake_cuda {
+namespace {
+
+namespace ops = ms::ops;
+
+constexpr std::int64_t kBatch = 64;
+constexpr std::int64_t kWidth = 16;
+constexpr std::int64_t kRows = 1000;
+
+/// Inputs of every kind. Nothing computes, so they need no values.
+struct Inputs {
+  Device device;
+  Floats matrix{device, {kBatch, kWidth}};
+  Floats gradient{device, {kBatch, kWidth}};
+  Floats weight{device, {kWidth, kWidth}};
+  Floats bias{device, {kWidth}};
+  Floats column{device, {kBatch, 1}};
+  Floats weight_of_one{device, {kWidth, 1}};
+  Floats scalar{device, ms::Shape{}};
+  Floats table{device, {kRows, kWidth}};
+  Ids ids{device, {kBatch}};
+  Ids many_ids{device, {10000}};
+  Ids offsets{device, {kBatch + 1}};
+  ops::OptimizerRule rule{.kind = ops::OptimizerKind::adagrad, .learning_rate = 0.1F};
+  ops::StepCounter<ms::Cuda> step{device};
+  ops::OptimizerState<ms::Cuda> weight_state = ops::make_state(device, rule.kind, weight.shape());
+  ops::OptimizerState<ms::Cuda> table_state = ops::make_state(device, rule.kind, table.shape());
+  ops::UniqueRows<ms::Cuda> unique = ops::deduplicate(ops::Bags<ms::Cuda>(ids), kRows);
+  ops::RowGradients<ms::Cuda> row_gradients{unique.ids, unique.count, gradient};
+};
+
+struct Case {
+  std::string name;
+  std::function<void(Inputs&)> issue;
+  Budget budget;
+};
+std::ostream& operator<<(std::ostream& out, Case const& tested) {
+  return out << tested.name;
+}
+
+Budget kernels(std::uint64_t count) {
+  return Budget().launches(count);
+}
+/// A product asks which device is current, to find its algorithm; with a bias it sets the address.
+Budget products(std::uint64_t count, std::uint64_t with_bias, std::uint64_t launches = 0) {
+  return kernels(launches)
+      .exactly("cublasLtMatmul", count)
+      .exactly("cudaGetDevice", count)
+      .exactly("cublasLtMatmulDescSetAttribute", with_bias);
+}
+/// Of the kernels three are the library's own. CUB asks before each of its own what is current and
+/// how much fits on it, and looks at the last error after whatever it does.
+Budget with_sort_and_scan() {
+  return Budget()
+      .at_most("cudaLaunchKernel", 9)
+      .at_most("cudaMemsetAsync", 4)
+      .at_most("cudaGetDevice", 5)
+      .at_most("cudaDeviceGetAttribute", 2)
+      .at_most("cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", 2)
+      .at_most("cudaGetLastError", 37)
+      .at_most("cudaPeekAtLastError", 8);
+}
+
+template <class Result>
+void drop(Result const&) {}
+
+std::vector<Case> cases() {
+  using ops::Activation;
+  using ops::Pooling;
+  using Bags = ops::Bags<ms::Cuda>;
+  return {
+      {"hash_to_bucket", [](Inputs& in) { drop(ops::hash_to_bucket(in.ids, kRows)); }, kernels(1)},
+      {"bucketize", [](Inputs& in) { drop(ops::bucketize(in.column, in.bias)); }, kernels(1)},
+      {"embedding_lookup",
+       [](Inputs& in) { drop(ops::embedding_lookup(in.table, Bags(in.ids))); },
+       kernels(1)},
+      {"jagged_embedding_lookup",
+       [](Inputs& in) {
+         drop(ops::embedding_lookup(in.table, in.many_ids, in.offsets, Pooling::mean));
+       },
+       kernels(1)},
+      {"trapping_embedding_lookup",
+       [](Inputs& in) {
+         drop(ops::embedding_lookup(
+             in.table, Bags(in.ids), {.out_of_range = ops::OutOfRange::trap}));
+       },
+       kernels(1)},
+      {"deduplicate_in_one_block",
+       [](Inputs& in) { drop(ops::deduplicate(Bags(in.ids), kRows)); },
+       kernels(1)},
+      {"deduplicate_by_sorting",
+       [](Inputs& in) { drop(ops::deduplicate(Bags(in.many_ids), kRows)); },
+       with_sort_and_scan()},
+      {"embedding_gradient",
+       [](Inputs& in) {
+         drop(ops::embedding_gradient(Bags(in.ids), in.unique, kRows, Pooling::sum, in.gradient));
+       },
+       kernels(1)},
+      // For each part its ids and its values are put in place; then as for one lookup.
+      {"merge_row_gradients",
+       [](Inputs& in) {
+         drop(ops::merge_row_gradients<ms::Cuda>({in.row_gradients, in.row_gradients}, kRows));
+       },
+       kernels(2 + 1 + 1).exactly("cudaMemcpyAsync", 2)},
+      {"segment_sum",
+       [](Inputs& in) { drop(ops::segment_sum(in.matrix, in.offsets)); },
+       kernels(1)},
+      {"segment_reduce_gradient",
+       [](Inputs& in) {
+         drop(ops::segment_reduce_gradient(in.gradient, in.offsets, kBatch, Pooling::sum));
+       },
+       kernels(1)},
+      {"segment_offsets",
+       [](Inputs& in) { drop(ops::segment_offsets(in.ids, kBatch)); },
+       kernels(1)},
+      {"dense",
+       [](Inputs& in) { drop(ops::dense(in.matrix, in.weight, in.bias, Activation::relu)); },
+       products(1, 1)},
+      {"dense_of_one_output",
+       [](Inputs& in) { drop(ops::dense(in.matrix, in.weight_of_one, in.scalar)); },
+       kernels(1)},
+      {"dense_gradient",
+       [](Inputs& in) {
+         drop(ops::dense_gradient(
+             in.matrix, in.weight, in.matrix, Activation::none, in.gradient, true));
+       },
+       products(2, 1)},
+      {"dense_gradient_of_relu",
+       [](Inputs& in) {
+         drop(ops::dense_gradient(
+             in.matrix, in.weight, in.matrix, Activation::relu, in.gradient, true));
+       },
+       products(2, 1, 1)},
+      {"dense_gradient_of_one_output",
+       [](Inputs& in) {
+         drop(ops::dense_gradient(
+             in.matrix, in.weight_of_one, in.column, Activation::none, in.column, true));
+       },
+       kernels(2)},
+      {"matmul", [](Inputs& in) { drop(ops::matmul(in.matrix, in.weight)); }, products(1, 0)},
+      {"add",
+       [](Inputs& in) {
+         drop(ops::add<ms::Cuda>({in.matrix, in.gradient, in.matrix}));
+       },
+       kernels(1)},
+      {"scale", [](Inputs& in) { drop(ops::scale(in.matrix, 2.0F)); }, kernels(1)},
+      {"sigmoid", [](Inputs& in) { drop(ops::sigmoid(in.matrix)); }, kernels(1)},
+      {"sigmoid_gradient",
+       [](Inputs& in) { drop(ops::sigmoid_gradient(in.matrix, in.gradient)); },
+       kernels(1)},
+      {"sum", [](Inputs& in) { drop(ops::sum(in.matrix)); }, kernels(1)},
+      {"mean", [](Inputs& in) { drop(ops::mean(in.matrix)); }, kernels(1)},
+      {"broadcast",
+       [](Inputs& in) { drop(ops::broadcast(in.scalar, 1.0F, in.matrix.shape())); },
+       kernels(1)},
+      {"concat",
+       [](Inputs& in) {
+         drop(ops::concat<ms::Cuda>({in.matrix, in.column, in.matrix}));
+       },
+       kernels(1)},
+      {"split",
+       [](Inputs& in) {
+         std::vector<std::int64_t> const widths{kWidth / 2, kWidth / 2};
+         drop(ops::split(in.matrix, std::span<std::int64_t const>(widths), {true, true}));
+       },
+       kernels(1)},
+      {"bce_with_logits",
+       [](Inputs& in) { drop(ops::bce_with_logits(in.column, in.column)); },
+       kernels(1)},
+      {"scale_by_scalar",
+       [](Inputs& in) { drop(ops::scale_by_scalar(in.matrix, in.scalar, 1.0F)); },
+       kernels(1)},
+      {"advance_step", [](Inputs& in) { in.step.advance(in.rule); }, kernels(1)},
+      {"update_dense",
+       [](Inputs& in) {
+         std::vector<ops::DenseParameter<ms::Cuda>> const many(
+             40, {in.weight, in.weight, in.weight_state});
+         ops::update_dense(in.rule, in.step, many);
+       },
+       kernels(1)},
+      {"update_rows",
+       [](Inputs& in) {
+         ops::update_rows(in.rule, in.step, in.table, in.row_gradients, in.table_state);
+       },
+       kernels(1)},
+  };
+}
+
+class OpBudget : public FakeCudaTest, public ::testing::WithParamInterface<Case> {};
+
+INSTANTIATE_TEST_SUITE_P(Ops, OpBudget, ::testing::ValuesIn(cases()), [](auto const& tested) {
+  return tested.param.name;
+});
+
+TEST_P(OpBudget, IsItsKernelsAndProducts) {
+  Inputs inputs;
+  BusyDevice const busy;
+  repeat(kWarmUp, [&] { GetParam().issue(inputs); });
+  EXPECT_TRUE(within(calls_of([&] { GetParam().issue(inputs); }), GetParam().budget));
+}
+
+}  // namespace
+}  // namespace fake_cuda

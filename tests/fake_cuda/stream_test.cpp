@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fake_cuda_fixture.hpp"
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+/// What streams, events, scopes, leases and holders may ask of CUDA.
+namespace fake_cuda {
+namespace {
+
+using StreamBudget = FakeCudaTest;
+
+TEST_F(StreamBudget, RecordingIsOneRecord) {
+  Device const device;
+  auto& stream = device.default_group().compute();
+  auto const record = [&] { static_cast<void>(stream.record()); };
+  repeat(kWarmUp, record);
+  EXPECT_TRUE(within(calls_of(record), Budget().exactly("cudaEventRecord", 1)));
+}
+
+TEST_F(StreamBudget, WaitingIsOneWaitAndOnlyWhereItOrders) {
+  Device const device;
+  Pool const pool(device, {.groups = 2});
+  auto const event = pool[0].compute().record();
+  EXPECT_TRUE(within(calls_of([&] { pool[0].compute().wait(event); }), Budget()));
+  EXPECT_TRUE(within(calls_of([&] { pool[1].compute().wait(event); }),
+                     Budget().exactly("cudaStreamWaitEvent", 1)));
+  EXPECT_TRUE(within(calls_of([&] { pool[1].compute().wait(event); }), Budget()));
+}
+
+TEST_F(StreamBudget, AskingIsOneQuestionAndItsAnswerSavesWaits) {
+  Device const device;
+  Pool const pool(device, {.groups = 2});
+  auto const event = pool[0].compute().record();
+  EXPECT_TRUE(
+      within(calls_of([&] { EXPECT_TRUE(event.query()); }), Budget().exactly("cudaEventQuery", 1)));
+  EXPECT_TRUE(within(calls_of([&] { pool[1].compute().wait(event); }), Budget()));
+}
+
+TEST_F(StreamBudget, SynchronisingIsOneEventAndNeverTheStream) {
+  Device const device;
+  auto& stream = device.default_group().compute();
+  repeat(kWarmUp, [&] { static_cast<void>(stream.record()); });
+  EXPECT_TRUE(within(calls_of([&] { stream.synchronize(); }),
+                     Budget().exactly("cudaEventRecord", 1).exactly("cudaEventSynchronize", 1)));
+}
+
+TEST_F(StreamBudget, EnteringAndLeavingScopesAsksNothing) {
+  Device const device;
+  Pool const pool(device, {.groups = 2});
+  EXPECT_TRUE(within(calls_of([&] {
+                       repeat(100, [&] {
+                         Scope const outer(pool[0], {.include_grad = true});
+                         ms::NameScope const name("branch");
+                         Scope const inner(pool[1]);
+                       });
+                     }),
+                     Budget()));
+}
+
+TEST_F(StreamBudget, LeasesInTurnAskNothing) {
+  Device const device;
+  Pool pool(device, {.groups = 8});
+  Floats const tensor(device, {64});
+  write(pool[0], tensor);
+  static_cast<void>(pool.acquire(ms::LeasePolicy::sticky));
+  BusyDevice const busy;
+  EXPECT_TRUE(within(calls_of([&] {
+                       repeat(100, [&] {
+                         auto const next = pool.acquire(ms::LeasePolicy::round_robin);
+                         auto const same = pool.acquire(ms::LeasePolicy::sticky);
+                       });
+                     }),
+                     Budget()));
+}
+
+TEST_F(StreamBudget, TheLeastLoadedGroupIsOneQuestionAGroupAtMost) {
+  constexpr int kGroups = 8;
+  Device const device;
+  Pool pool(device, {.groups = kGroups});
+  BusyDevice const busy;
+  for (int i = 0; i < kGroups; ++i) {
+    static_cast<void>(pool[i].compute().record());
+  }
+  EXPECT_TRUE(within(calls_of([&] { static_cast<void>(pool.acquire()); }),
+                     Budget().exactly("cudaEventQuery", kGroups)));
+}
+
+TEST_F(StreamBudget, PublishingIsOneRecordAndSavesTheReadersOne) {
+  Device const device;
+  Pool const pool(device, {.groups = 2});
+  Floats const tensor(device, {64});
+  repeat(kWarmUp, [&] {
+    write(pool[0], tensor);
+    read(pool[1], tensor);
+  });
+  write(pool[0], tensor);
+  EXPECT_TRUE(
+      within(calls_of([&] { ms::publish(tensor); }), Budget().exactly("cudaEventRecord", 1)));
+  EXPECT_TRUE(within(calls_of([&] { ms::publish(tensor); }), Budget()));
+  EXPECT_TRUE(within(calls_of([&] { read(pool[1], tensor); }),
+                     Budget().launches(1).exactly("cudaStreamWaitEvent", 1)));
+}
+
+TEST_F(StreamBudget, AHolderWaitsOnceAndLetsGoForNothing) {
+  Device const device;
+  Pool const pool(device, {.groups = 2});
+  Floats const tensor(device, {64});
+  std::optional<ms::TensorHolder<ms::Cuda>> holder;
+  repeat(kWarmUp, [&] {
+    write(pool[0], tensor);
+    read(pool[1], tensor);
+  });
+  write(pool[0], tensor);
+  EXPECT_TRUE(within(calls_of([&] {
+                       holder.emplace(pool[1].compute());
+                       holder->hold(tensor);
+                     }),
+                     Budget().dependencies(1)));
+  EXPECT_TRUE(within(calls_of([&] { holder->hold(tensor); }), Budget()));
+  EXPECT_TRUE(within(calls_of([&] { holder.reset(); }), Budget()));
+}
+
+TEST_F(StreamBudget, HandlesOfTensorsAreFree) {
+  Device const device;
+  Floats const tensor(device, {64, 2});
+  write(device.default_group(), tensor);
+  BusyDevice const busy;
+  EXPECT_TRUE(within(calls_of([&] {
+                       auto const copied = tensor;
+                       auto const view = copied.rows(1, 3).reshaped({4});
+                       EXPECT_EQ(view.count(), 4);
+                     }),
+                     Budget()));
+}
+
+/// What a group is made of, and that all of it goes.
+TEST_F(StreamBudget, AGroupIsThreeStreamsAWorkspaceAndAHandle) {
+  Device const device;
+  auto const before = live();
+  {
+    Pool const separate(device, {.groups = 2});
+    EXPECT_EQ(live().streams, before.streams + 6);
+    EXPECT_EQ(live().blas_handles, before.blas_handles + 2);
+    EXPECT_EQ(live().device_allocations, before.device_allocations + 2);
+  }
+  {
+    Pool const merged(device, {.groups = 2, .merge_streams = true});
+    EXPECT_EQ(live().streams, before.streams + 2);
+  }
+  EXPECT_EQ(live().streams, before.streams);
+  EXPECT_EQ(live().blas_handles, before.blas_handles);
+  EXPECT_EQ(live().device_allocations, before.device_allocations);
+}
+
+}  // namespace
+}  // namespace fake_cuda

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "training_step.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <ostream>
+#include <string>
+
+namespace fake_cuda {
+namespace {
+
+/// The operations of one step: a field takes a hash, two lookups and their gradients, one grouping
+/// of ids for both, and two updates; the rest are the trunk's and the optimizer's. Two copies go to
+/// the device and one comes back.
+constexpr std::uint64_t kProducts = 6;
+constexpr std::uint64_t kCopies = 3;
+constexpr std::uint64_t kLaunches = 63;
+constexpr std::uint64_t kOperations = kLaunches + kProducts + kCopies;
+
+/// How many steps the host may be ahead of the losses that it has seen.
+constexpr std::size_t kStepsAhead = 2;
+
+struct Dependencies {
+  int groups;
+  std::uint64_t records;
+  std::uint64_t waits;
+  std::uint64_t queries;  ///< whether memory of another group, or a staging buffer, is free again
+};
+
+/// Everything that is not named here is not called: no event created, no memory taken or freed, no
+/// device set, nobody waited for.
+Budget budget_of(Dependencies const& allowed) {
+  return Budget()
+      .launches(kLaunches)
+      .exactly("cudaMemcpyAsync", kCopies)
+      .exactly("cublasLtMatmul", kProducts)
+      .exactly("cudaGetDevice", kProducts)
+      .exactly("cublasLtMatmulDescSetAttribute", 4)
+      .at_most("cudaEventRecord", allowed.records)
+      .at_most("cudaStreamWaitEvent", allowed.waits)
+      .at_most("cudaEventQuery", allowed.queries);
+}
+
+std::ostream& operator<<(std::ostream& out, Dependencies const& allowed) {
+  return out << allowed.groups << " groups";
+}
+
+class TrainingStepBudget : public FakeCudaTest, public ::testing::WithParamInterface<Dependencies> {
+ protected:
+  static constexpr int kSteps = 40;
+
+  /// Every stream keeps its events for reuse, and the slowest records one every second step.
+  static void warm_up(TrainingStep& step) {
+    repeat(3 * kWarmUp, [&] {
+      step.issue();
+      step.harvest(kStepsAhead);
+    });
+  }
+  /// Holds every step to the budget.
+  static void run(TrainingStep& step) {
+    warm_up(step);
+    for (int i = 0; i < kSteps; ++i) {
+      auto const operations = step.operation_count();
+      auto const issued = calls_of([&] { step.issue(); });
+      auto const harvested = calls_of([&] { step.harvest(kStepsAhead); });
+      ASSERT_EQ(step.operation_count() - operations, kOperations);
+      ASSERT_TRUE(within(issued, budget_of(GetParam()))) << "step " << i;
+      ASSERT_TRUE(within(harvested,
+                         Budget().at_most("cudaEventRecord", 1).at_most("cudaEventSynchronize", 1)))
+          << "step " << i;
+    }
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Groups,
+                         TrainingStepBudget,
+                         ::testing::Values(Dependencies{1, 3, 3, 2},
+                                           Dependencies{2, 8, 10, 8},
+                                           Dependencies{4, 10, 15, 8}),
+                         [](auto const& tested) { return std::to_string(tested.param.groups); });
+
+TEST_P(TrainingStepBudget, HoldsWhenTheDeviceKeepsUp) {
+  TrainingStep step(GetParam().groups);
+  run(step);
+}
+
+TEST_P(TrainingStepBudget, HoldsWhenTheDeviceIsBehind) {
+  TrainingStep step(GetParam().groups);
+  BusyDevice const busy;
+  run(step);
+}
+
+/// Most operations need neither an event nor a wait of their own.
+TEST_P(TrainingStepBudget, HasFewEventsAndWaitsAnOperation) {
+  TrainingStep step(GetParam().groups);
+  BusyDevice const busy;
+  warm_up(step);
+  auto const operations = step.operation_count();
+  auto const counted = calls_of([&] {
+    repeat(kSteps, [&] {
+      step.issue();
+      step.harvest(kStepsAhead);
+    });
+  });
+  auto const per_operation = [&](char const* call) {
+    return static_cast<double>(counted[call]) /
+           static_cast<double>(step.operation_count() - operations);
+  };
+  EXPECT_LE(per_operation("cudaEventRecord"), 0.15);
+  EXPECT_LE(per_operation("cudaStreamWaitEvent"), 0.25);
+}
+
+using TrainingStepBudgetProof = FakeCudaTest;
+
+/// What the budget is worth: a tracker that elides nothing breaks it.
+TEST_F(TrainingStepBudgetProof, IsBrokenByWaitsThatAreNotElided) {
+  constexpr Dependencies kAllowed{4, 10, 15, 8};
+  TrainingStep step(kAllowed.groups, false);
+  repeat(2 * kWarmUp, [&] {
+    step.issue();
+    step.harvest(kStepsAhead);
+  });
+  auto const counted = calls_of([&] { step.issue(); });
+  EXPECT_FALSE(within(counted, budget_of(kAllowed)));
+  EXPECT_GT(counted["cudaStreamWaitEvent"], 2 * kAllowed.waits);
+}
+
+}  // namespace
+}  // namespace fake_cuda

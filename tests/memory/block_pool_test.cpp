@@ -78,10 +78,11 @@ template <Runtime R>
   std::optional<Tensor<std::uint8_t, R>> old(std::in_place, device, Shape{2 * kMiB});
   auto* const memory = old->data();
   Gate gate;
-  gate.hold(pool[0].compute());
-  // group 0 = [gate, old]   group 1 = [new]
+  // group 0 = [fill, gate, old]   group 1 = [new]
   {
     StreamScope const scope(pool[0]);
+    fill_bytes(*old, 0);
+    gate.hold(pool[0].compute());
     issue("old", reads(*old), journal.entry(device, "old"));
   }
   old.reset();
@@ -157,6 +158,10 @@ template <Runtime R>
   StreamPool<R> pool(device, {.groups = 2});
   Journal journal;
   std::optional<Tensor<std::uint8_t, R>> weights(std::in_place, device, Shape{2 * kMiB});
+  {
+    StreamScope const scope(pool[0]);
+    fill_bytes(*weights, 0);
+  }
   weights->freeze();
   Gate gate;
   gate.hold(pool[0].compute());

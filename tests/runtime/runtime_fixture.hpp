@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/runtime/cuda.hpp>
-#include <msstream/runtime/host.hpp>
+#include "runtime/tried.hpp"
+
 #include <msstream/runtime/runtime.hpp>
 
 #include <gtest/gtest.h>
@@ -17,23 +17,6 @@
 #include <vector>
 
 namespace msstream::testing {
-
-#if MSSTREAM_CUDA
-using Runtimes = ::testing::Types<Host, Cuda>;
-#else
-using Runtimes = ::testing::Types<Host>;
-#endif
-
-/// Empty when tests can use the runtime on this machine.
-template <class R>
-std::string why_unavailable() {
-#if MSSTREAM_CUDA
-  if (std::is_same_v<R, Cuda> && Cuda::device_count() == 0) {
-    return "no CUDA device";
-  }
-#endif
-  return {};
-}
 
 /// Bytes of device memory that streams write, and what a stream copied out of them.
 template <Runtime R>

@@ -89,7 +89,9 @@ TYPED_TEST(GroupContract, ReadsDoNotWaitForReads) {
   auto const second = this->make_group(1);
   Gate gate;
   gate.block(this->runtime(), first->compute().native());
-  this->read(*first, *x);
+  AccessSet accesses;
+  accesses.add(x->record, AccessMode::read);
+  first->submit("read", StreamKind::compute, accesses, [](auto) {});
   this->read(*second, *x);
   second->compute().synchronize();
   EXPECT_EQ(this->counts().needed, 0U);

@@ -76,9 +76,10 @@ template <Runtime R>
   Tensor<float, R> const tensor(device, {16});
   Journal journal;
   Gate gate;
-  // group 0 = [gate, issued]   stream = [raw]
-  gate.hold(pool[0].compute());
+  // group 0 = [fill, gate, issued]   stream = [raw]
   StreamScope const scope(pool[0]);
+  fill_bytes(tensor, 0);
+  gate.hold(pool[0].compute());
   issue("issued", reads(tensor), journal.entry(device, "issued"));
   std::optional<TensorHolder<R>> holder;
   if (with_holder) {

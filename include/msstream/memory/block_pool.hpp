@@ -8,6 +8,7 @@
 #include <msstream/memory/free_lists.hpp>
 #include <msstream/memory/size_class.hpp>
 #include <msstream/memory/statistics.hpp>
+#include <msstream/runtime/observing.hpp>
 #include <msstream/stream/stream_context.hpp>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <utility>
 
 namespace msstream::memory {
@@ -79,12 +81,16 @@ class BlockPool {
   void give_back(Block<R>* block) noexcept {
     auto const device =
         std::move(block->device);  // may be the last owner of this pool: goes at the end
-    if (block->immutable.exchange(false)) {
-      note_untracked_reads(*block);
-    }
     live_.fetch_sub(block->bytes, std::memory_order_relaxed);
     observe::memory_returned(source_.runtime(), block->data, block->bytes);
-    lists_of(block->home).put(block);
+    try {
+      if (block->immutable.exchange(false)) {
+        note_untracked_reads(*block);
+      }
+      lists_of(block->home).put(block);
+    } catch (std::bad_alloc const&) {  // NOLINT(bugprone-empty-catch): see below
+      // The host has no memory to note it: nobody gets the block again, until its source frees it.
+    }
   }
 
   [[nodiscard]] MemoryStatistics statistics() const {

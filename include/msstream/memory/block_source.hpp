@@ -5,6 +5,7 @@
 #include <msstream/memory/block.hpp>
 #include <msstream/memory/block_uses.hpp>
 #include <msstream/memory/size_class.hpp>
+#include <msstream/runtime/observing.hpp>
 #include <msstream/stream/stream_context.hpp>
 
 #include <algorithm>
@@ -39,12 +40,7 @@ class BlockSource {
   /// All blocks are free. Waits for their last uses.
   ~BlockSource() {
     for (auto const& block : blocks_) {
-      for_each_use(*block, [&](order::Position use) {
-        try {
-          context_->tracker->synchronize(use);
-        } catch (...) {  // NOLINT(bugprone-empty-catch): failed work is over
-        }
-      });
+      for_each_use(*block, [&](order::Position use) { context_->tracker->finish(use); });
     }
     for (auto const& piece : pieces_) {
       release_to_runtime(piece.memory, piece.bytes);
@@ -85,26 +81,21 @@ class BlockSource {
   template <class Take, class PutBack>
   void return_pieces(Take&& take, PutBack&& put_back) {
     std::lock_guard const guard(mutex_);
-    std::erase_if(pieces_, [&](Piece const& piece) {
-      std::vector<Block<R>*> taken;
-      for (auto const& block : blocks_) {
-        if (piece.holds(block->data)) {
-          if (!take(block.get())) {
-            std::for_each(taken.begin(), taken.end(), put_back);
-            return false;
-          }
-          taken.push_back(block.get());
-        }
+    for (auto place = pieces_.begin(); place != pieces_.end();) {
+      Piece const piece = *place;
+      if (!take_blocks_of(piece, take, put_back)) {
+        ++place;
+        continue;
       }
       if (uncut_ != nullptr && piece.holds(uncut_ - 1)) {
         uncut_ = nullptr;
         uncut_bytes_ = 0;
       }
       std::erase_if(blocks_, [&](auto const& block) { return piece.holds(block->data); });
+      place = pieces_.erase(place);
       release_to_runtime(piece.memory, piece.bytes);
       reserved_.fetch_sub(piece.bytes);
-      return true;
-    });
+    }
   }
 
   [[nodiscard]] R& runtime() const noexcept { return *context_->runtime; }
@@ -126,6 +117,28 @@ class BlockSource {
     }
   };
 
+  /// Whether all blocks of the piece are taken; else, and when taking throws, none is.
+  template <class Take, class PutBack>
+  bool take_blocks_of(Piece const& piece, Take& take, PutBack& put_back) {
+    std::vector<Block<R>*> taken;
+    taken.reserve(blocks_.size());
+    try {
+      for (auto const& block : blocks_) {
+        if (piece.holds(block->data)) {
+          if (!take(block.get())) {
+            std::for_each(taken.begin(), taken.end(), put_back);
+            return false;
+          }
+          taken.push_back(block.get());
+        }
+      }
+    } catch (...) {
+      std::for_each(taken.begin(), taken.end(), put_back);
+      throw;
+    }
+    return true;
+  }
+
   /// A new piece; null when there is none to be had.
   std::byte* obtain(std::size_t bytes) {
     if (!reserve(bytes)) {
@@ -135,17 +148,20 @@ class BlockSource {
     try {
       memory = space_ == Space::device ? context_->runtime->allocate_device(bytes)
                                        : context_->runtime->allocate_pinned(bytes);
+      observe::memory_pooled(*context_->runtime, memory, bytes);
+      pieces_.push_back({static_cast<std::byte*>(memory), bytes});
     } catch (OutOfMemory const&) {
       reserved_.fetch_sub(bytes);
       return nullptr;
     } catch (...) {
+      if (memory != nullptr) {
+        release_to_runtime(memory, bytes);
+      }
       reserved_.fetch_sub(bytes);
       throw;
     }
     growths_.fetch_add(1, std::memory_order_relaxed);
     peak_reserved_.store(std::max(peak_reserved_.load(), reserved_.load()));
-    pieces_.push_back({static_cast<std::byte*>(memory), bytes});
-    observe::memory_pooled(*context_->runtime, memory, bytes);
     return pieces_.back().memory;
   }
   bool reserve(std::size_t bytes) {

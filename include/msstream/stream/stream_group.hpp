@@ -57,7 +57,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     // The streams wait for their launches; the workspace may be freed only once the work that uses
     // it is done.
     try {
-      compute_.synchronize();
+      context_->tracker->finish(compute_.mark());
     } catch (...) {  // NOLINT(bugprone-empty-catch): failed work is over, and a destructor reports
                      // nothing
     }
@@ -88,7 +88,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
   /// Orders and launches one operation: reserves its number, then waits for its hazards and calls
   /// `work(stream_ref)`, on this thread or on a launch thread. Rethrows what an earlier operation
   /// threw on a launch thread. `name` must outlive the launch. Returns the operation's position.
-  /// `observed` is what describe() made of it. Throws std::logic_error when called from inside the
+  /// `observed` is what describe() made of it, if its memory is to be known. Throws std::logic_error when called from inside the
   /// work of another operation.
   template <class Work>
   order::Position submit(char const* name,
@@ -100,6 +100,11 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     Stream<R>& target = stream(kind);
     auto& slot = target.slot();
     InsideWork::refuse(name);
+    if constexpr (ObservingRuntime<R>) {
+      if (observed == nullptr) {
+        observed = describe(name, kind, {}, {}, {});
+      }
+    }
     bool const owns_libraries = &target == &compute_;
     auto const ref = context_->runtime->ref(target.native(),
                                             owns_libraries ? libraries_.get() : native_libraries{});

@@ -147,6 +147,9 @@ void Machine::push(SimStream& stream, Action&& action) {
   if (has_effect) {
     stream.last_effect_ = stream.issued_;
   }
+  if (watched_) {
+    schedule_->issued(stream.number_, stream.issued_);
+  }
 }
 
 void Machine::rethrow_failure(Point point) const {
@@ -176,7 +179,7 @@ bool Machine::query(Point point) {
   host_ns_ += cost_.query_call_ns;
   if (by_time_) {
     pass_time_until(host_ns_, nullptr);
-  } else if (watched_ || !is_complete(point)) {
+  } else {
     let_device_move({.kind = HostCall::Kind::query,
                      .point = point,
                      .exact = streams_[point.stream]->last_effect_ == point.count});

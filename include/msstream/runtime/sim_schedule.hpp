@@ -65,8 +65,10 @@ class Schedule {
   /// Whether the cost model decides what happens when; choose() then only breaks ties.
   [[nodiscard]] virtual bool by_time() const noexcept { return false; }
 
-  /// Whether it wants to be told the following.
+  /// Whether it wants to choose also where there is one candidate, and to be told the following.
   [[nodiscard]] virtual bool watches() const noexcept { return false; }
+  /// The host has put an action of that number on the stream.
+  virtual void issued(StreamNumber, std::uint64_t) {}
   /// The stream's action of that number is over.
   virtual void completed(StreamNumber, std::uint64_t) {}
   /// What the stream does from here on comes after the point.

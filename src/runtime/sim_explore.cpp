@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/env.hpp>
+#include <msstream/runtime/sim_explore.hpp>
+#include <msstream/runtime/sim_search.hpp>
+
+#include <exception>
+#include <memory>
+#include <unordered_map>
+
+namespace msstream::sim {
+
+namespace {
+
+/// Runs the program under one schedule after the other and keeps the tally.
+class Tally {
+ public:
+  using Program = std::function<std::string(SimOptions const&)>;
+
+  Tally(Program const& program, SimOptions const& runtime) : program_(program), runtime_(runtime) {
+    runtime_.on_start = [this, also = runtime.on_start](auto const& machine) {
+      machine_ = machine;
+      if (also) {
+        also(machine);
+      }
+    };
+  }
+
+  /// What the program came to; nothing when it failed, which is kept.
+  template <class Written>
+  [[nodiscard]] std::optional<std::string> run(ScheduleFactory schedule, Written&& written) {
+    runtime_.schedule = std::move(schedule);
+    std::optional<std::string> outcome;
+    try {
+      outcome = program_(runtime_);
+    } catch (std::exception const& error) {
+      result.failure = {error.what(), {}};
+    } catch (...) {
+      result.failure = {"an exception that is no std::exception", {}};
+    }
+    // Work that the program did not wait for may be the last owner of its device.
+    if (auto const machine = machine_.lock()) {
+      machine->finish();
+    }
+    if (!outcome) {
+      result.failure->schedule = written();
+    }
+    return outcome;
+  }
+  template <class Written>
+  void count(std::string outcome, Written&& written) {
+    auto const [found, is_new] = known_.try_emplace(std::move(outcome), result.outcomes.size());
+    if (is_new) {
+      result.outcomes.push_back({found->first, written(), 0});
+    }
+    ++result.outcomes[found->second].runs;
+    ++result.schedules;
+  }
+
+  Exploration result;
+
+ private:
+  Program const& program_;
+  SimOptions runtime_;
+  std::weak_ptr<Machine> machine_;
+  std::unordered_map<std::string, std::size_t> known_;
+};
+
+void run_one(Tally& tally, std::string const& written) {
+  auto const name = [&] { return written; };
+  if (auto outcome = tally.run(schedule_from(written), name)) {
+    tally.count(std::move(*outcome), name);
+  }
+}
+
+void run_all(Tally& tally, ExploreOptions const& options) {
+  Search search(options.reduce);
+  auto const name = [&] { return written_replay(search.choices()); };
+  std::size_t runs = 0;
+  do {
+    if (runs++ == options.most_runs) {
+      return;
+    }
+    search.begin_run();
+    auto outcome = tally.run([&] { return search.schedule(); }, name);
+    if (!outcome) {
+      return;
+    }
+    if (search.repeats()) {
+      ++tally.result.repeats;
+    } else {
+      tally.count(std::move(*outcome), name);
+    }
+  } while (search.next_run());
+  tally.result.complete = true;
+}
+
+}  // namespace
+
+namespace detail {
+
+Exploration explore(std::function<std::string(SimOptions const&)> const& program,
+                    ExploreOptions const& options) {
+  Tally tally(program, options.runtime);
+  auto const only = env::value_of("MSSTREAM_SIM_SCHEDULE");
+  if (!only.empty()) {
+    run_one(tally, std::string(only));
+  } else if (options.random_schedules == 0) {
+    run_all(tally, options);
+  } else {
+    for (std::size_t i = 0; i < options.random_schedules && !tally.result.failure; ++i) {
+      run_one(tally, written_random(options.first_seed + i));
+    }
+  }
+  return std::move(tally.result);
+}
+
+}  // namespace detail
+
+std::string Exploration::describe() const {
+  std::string out =
+      text(schedules, complete ? " orders, all there are" : " orders, not all there are");
+  if (failure) {
+    out += text("; failed: ", failure->what, " (MSSTREAM_SIM_SCHEDULE=", failure->schedule, ")");
+  }
+  if (outcomes.size() > 1) {
+    out += text("; ", outcomes.size(), " different outcomes:");
+    for (auto const& seen : outcomes) {
+      out += text(
+          "\n  ", seen.runs, " times, MSSTREAM_SIM_SCHEDULE=", seen.schedule, ": ", seen.outcome);
+    }
+  }
+  return out;
+}
+
+}  // namespace msstream::sim

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every order is found, no order twice, and nothing is lost by leaving out what repeats.
+#include "runtime/sim_program.hpp"
+
+#include <msstream/runtime/sim_explore.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+constexpr std::size_t kStreams = 3;
+constexpr std::size_t kOperations = 6;
+
+std::set<std::string> outcomes_of(sim::Exploration const& found) {
+  std::set<std::string> outcomes;
+  for (auto const& seen : found.outcomes) {
+    outcomes.insert(seen.outcome);
+  }
+  return outcomes;
+}
+
+TEST(Explore, IndependentStreamsHaveOneOrder) {
+  auto const found = sim::explore([](SimOptions const& options) {
+    SimProgram program(options, kStreams);
+    for (std::uint32_t i = 0; i < kOperations; ++i) {
+      for (std::size_t s = 0; s < kStreams; ++s) {
+        program.writes(s, s, i);
+      }
+    }
+    return program.cells();
+  });
+  EXPECT_TRUE(found.complete);
+  EXPECT_TRUE(found.agrees()) << found.describe();
+  EXPECT_EQ(found.schedules, 1U);
+  EXPECT_EQ(found.repeats, 0U);
+}
+
+TEST(Explore, OrderedStreamsHaveOneOrder) {
+  auto const found = sim::explore([](SimOptions const& options) {
+    SimProgram program(options, kStreams);
+    for (std::uint32_t i = 0; i < kOperations; ++i) {
+      for (std::size_t s = 0; s < kStreams; ++s) {
+        // each operation writes what the one before it wrote, on the stream before it
+        program.wait(s, (s + kStreams - 1) % kStreams);
+        program.writes(s, 0, i);
+      }
+    }
+    return program.cells();
+  });
+  EXPECT_TRUE(found.complete);
+  EXPECT_TRUE(found.agrees()) << found.describe();
+  EXPECT_EQ(found.schedules, 1U);
+  EXPECT_EQ(found.repeats, 0U);
+}
+
+TEST(Explore, ARaceOfOneOperationAStreamHasEveryOrderOfThose) {
+  auto const found = sim::explore([](SimOptions const& options) {
+    SimProgram program(options, kStreams);
+    for (std::uint32_t i = 0; i < kOperations; ++i) {
+      for (std::uint32_t s = 0; s < kStreams; ++s) {
+        program.writes(s, i == s + 1 ? 10 : s, 10 * i + s);
+      }
+    }
+    return program.cells();
+  });
+  EXPECT_TRUE(found.complete);
+  EXPECT_EQ(found.schedules, 6U) << "3!";
+  EXPECT_EQ(found.outcomes.size(), 6U) << found.describe();
+  EXPECT_LE(found.repeats, 6U);
+}
+
+TEST(Explore, RacesInPairsMultiply) {
+  // Operation i of each stream races with operation i of the next: 2 orders for each of two pairs
+  // of streams, at 3 places that nothing else orders, less those that go round in a circle
+  auto const run = [](bool reduce) {
+    return sim::explore(
+        [](SimOptions const& options) {
+          SimProgram program(options, 2);
+          for (std::uint32_t i = 0; i < 4; ++i) {
+            program.writes(0, i, 1);
+            program.writes(1, i, 2);
+          }
+          return program.cells();
+        },
+        {.reduce = reduce});
+  };
+  auto const reduced = run(true);
+  auto const brute = run(false);
+  EXPECT_EQ(outcomes_of(reduced), outcomes_of(brute));
+  EXPECT_EQ(reduced.schedules, reduced.outcomes.size()) << "each order differs from all others";
+  EXPECT_LT(reduced.schedules, brute.schedules);
+}
+
+TEST(Explore, ReadersOfTheSameMemoryHaveOneOrder) {
+  auto const found = sim::explore([](SimOptions const& options) {
+    SimProgram program(options, kStreams);
+    for (std::uint32_t i = 0; i < kOperations; ++i) {
+      for (std::size_t s = 0; s < kStreams; ++s) {
+        program.operation(s, {{20, AccessMode::read}, {s, AccessMode::write}}, i);
+      }
+    }
+    return program.cells();
+  });
+  EXPECT_TRUE(found.complete && found.agrees()) << found.describe();
+  EXPECT_EQ(found.schedules, 1U);
+}
+
+TEST(Explore, TheHostFindsWorkDoneOrNot) {
+  auto const found = sim::explore([](SimOptions const& options) {
+    SimProgram program(options, 2);
+    for (std::uint32_t i = 0; i < kOperations; ++i) {
+      program.writes(0, 0, i);
+      program.writes(1, 1, i);
+    }
+    bool const first = program.runtime().query(program.record(0));
+    bool const second = program.runtime().query(program.record(1));
+    (void)program.cells();
+    return std::vector<int>{first, second};
+  });
+  EXPECT_TRUE(found.complete);
+  EXPECT_EQ(found.schedules, 4U) << found.describe();
+  EXPECT_EQ(found.outcomes.size(), 4U);
+}
+
+TEST(Explore, WhatTheHostIssuesAfterItWaitedRacesToo) {
+  // 0 = [a writes 0, e], 1 = [b writes 5]; the host waits for e; 0 = [.., c writes 5]
+  auto const found = sim::explore([](SimOptions const& options) {
+    SimProgram program(options, 2);
+    program.writes(0, 0, 1);
+    program.writes(1, 5, 2);
+    program.runtime().synchronize(program.record(0));
+    program.writes(0, 5, 3);
+    return program.cells();
+  });
+  EXPECT_TRUE(found.complete);
+  EXPECT_EQ(found.schedules, 2U) << found.describe();
+  EXPECT_EQ(found.outcomes.size(), 2U);
+}
+
+TEST(Explore, FreeingMemoryUnderWorkIsOneOfTheThingsThatCanHappen) {
+  auto const found = sim::explore([](SimOptions const& options) {
+    Sim runtime(options);
+    auto* const s = runtime.create_stream(StreamPriority::normal);
+    auto* const from = static_cast<unsigned char*>(runtime.allocate_device(1));
+    auto* const to = static_cast<unsigned char*>(runtime.allocate_pinned(1));
+    runtime.copy(to, from, 1, CopyKind::d2h, s);
+    runtime.free_device(from, 1);
+    runtime.synchronize_stream(s);
+    int const seen = *to;
+    runtime.free_pinned(to, 1);
+    return seen;
+  });
+  EXPECT_TRUE(found.complete);
+  EXPECT_EQ(outcomes_of(found), (std::set<std::string>{"0", "219"}));
+}
+
+TEST(Explore, AWaitForTheWrongEventShowsInPinnedMemoryThatNobodyDeclares) {
+  // 0 = [e], 1 = [copy]: the host waits for e and reads what the copy writes
+  auto const found = sim::explore([](SimOptions const& options) {
+    SimProgram program(options, 2);
+    auto& runtime = program.runtime();
+    auto* const from = static_cast<unsigned char*>(runtime.allocate_device(1));
+    auto* const to = static_cast<unsigned char*>(runtime.allocate_pinned(1));
+    *from = 7;
+    program.writes(0, 0, 1);
+    runtime.copy(to, from, 1, CopyKind::d2h, program.stream(1));
+    runtime.synchronize(program.record(0));
+    int const seen = *to;
+    (void)program.cells();
+    runtime.free_device(from, 1);
+    runtime.free_pinned(to, 1);
+    return seen;
+  });
+  EXPECT_TRUE(found.complete);
+  EXPECT_EQ(outcomes_of(found), (std::set<std::string>{"0", "7"}));
+}
+
+TEST(Explore, WorkOutsideOperationsIsToldApartFromEverything) {
+  auto const found = sim::explore([](SimOptions const& options) {
+    SimProgram program(options, 3);
+    std::string log;
+    for (std::size_t s = 0; s < 3; ++s) {
+      program.runtime().call_host(program.stream(s), [&log, s] { log += text(s); });
+    }
+    (void)program.cells();
+    return log;
+  });
+  EXPECT_TRUE(found.complete);
+  EXPECT_EQ(outcomes_of(found), (std::set<std::string>{"012", "021", "102", "120", "201", "210"}));
+}
+
+TEST(Explore, APollingProgramComesToAnEnd) {
+  auto const found = sim::explore([](SimOptions const& options) {
+    SimProgram program(options, 1);
+    program.writes(0, 0, 1);
+    auto const done = program.record(0);
+    int polls = 0;
+    while (!program.runtime().query(done)) {
+      ++polls;
+    }
+    return polls;
+  });
+  EXPECT_TRUE(found.complete);
+  EXPECT_EQ(outcomes_of(found), (std::set<std::string>{"0", "1", "2"}));
+}
+
+TEST(Explore, StopsAtTheLimitAndSaysSo) {
+  auto const found = sim::explore(
+      [](SimOptions const& options) {
+        SimProgram program(options, kStreams);
+        for (std::uint32_t i = 0; i < kOperations; ++i) {
+          for (std::uint32_t s = 0; s < kStreams; ++s) {
+            program.writes(s, 0, s);
+          }
+        }
+        return program.cells();
+      },
+      {.most_runs = 50});
+  EXPECT_FALSE(found.complete);
+  EXPECT_EQ(found.schedules + found.repeats, 50U);
+  EXPECT_NE(found.describe().find("not all there are"), std::string::npos);
+}
+
+/// Throws when work of stream 1 comes before that of stream 0, which nothing orders.
+void racy(SimOptions const& options) {
+  SimProgram program(options, 2);
+  program.writes(0, 0, 1);
+  program.writes(0, 1, 1);
+  program.writes(1, 0, 2);
+  auto const cells = program.cells();
+  if (cells[0] == (1 + 2 * 31) * 31) {
+    throw std::runtime_error("stream 1 came first");
+  }
+}
+
+TEST(Explore, AFailureComesWithAScheduleThatShowsItAgain) {
+  auto const found = sim::explore(racy);
+  ASSERT_TRUE(found.failure.has_value());
+  EXPECT_EQ(found.failure->what, "stream 1 came first");
+  EXPECT_FALSE(found.agrees());
+  auto const again = sim::schedule_from(found.failure->schedule);
+  EXPECT_THROW(racy({.schedule = again}), std::runtime_error);
+  EXPECT_THROW(racy({.schedule = again}), std::runtime_error) << "and again";
+}
+
+TEST(Explore, RandomOrdersFindItToo) {
+  auto const found = sim::explore(racy, {.random_schedules = 100});
+  ASSERT_TRUE(found.failure.has_value());
+  EXPECT_THROW(racy({.schedule = sim::schedule_from(found.failure->schedule)}), std::runtime_error);
+  EXPECT_NE(found.describe().find(found.failure->schedule), std::string::npos);
+}
+
+TEST(Explore, FalseIsAFailure) {
+  auto const found = sim::explore([](SimOptions const& options) {
+    Sim const runtime(options);
+    return false;
+  });
+  ASSERT_TRUE(found.failure.has_value());
+  EXPECT_EQ(found.failure->what, "the program returned false");
+}
+
+TEST(Explore, ASecondSimulationInARunIsRefused) {
+  auto const found = sim::explore([](SimOptions const& options) {
+    Sim const first(options);
+    Sim const second(options);
+  });
+  ASSERT_TRUE(found.failure.has_value());
+  EXPECT_NE(found.failure->what.find("second simulation"), std::string::npos);
+}
+
+TEST(Explore, AProgramThatDependsOnSomethingElseIsFoundOut) {
+  int run = 0;
+  auto const found = sim::explore([&](SimOptions const& options) {
+    SimProgram program(options, 3);
+    program.writes(0, 0, 1);
+    program.writes(run++ % 2 == 0 ? 1 : 2, 0, 2);
+    return program.cells();
+  });
+  ASSERT_TRUE(found.failure.has_value());
+  EXPECT_NE(found.failure->what.find("something else"), std::string::npos);
+}
+
+TEST(Explore, RunsWorkThatTheProgramLeftBehind) {
+  int ran = 0;
+  auto const found = sim::explore([&](SimOptions const& options) {
+    // the work is the last owner of its own runtime
+    auto const runtime = std::make_shared<Sim>(options);
+    auto* const s = runtime->create_stream(StreamPriority::normal);
+    runtime->call_host(s, [runtime, &ran] { ++ran; });
+  });
+  EXPECT_TRUE(found.complete);
+  EXPECT_EQ(ran, 1);
+}
+
+/// A random program of a few operations, waits and looks of the host.
+std::string small_program(SimOptions const& options, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  auto const below = [&](std::size_t bound) { return random() % bound; };
+  std::size_t const streams = 2 + below(2);
+  SimProgram program(options, streams);
+  std::string seen;
+  std::size_t const steps = 4 + below(4);
+  for (std::uint32_t i = 0; i < steps; ++i) {
+    std::size_t const s = below(streams);
+    switch (below(9)) {
+      case 0:
+        program.wait(s, below(streams));
+        break;
+      case 1:
+        program.runtime().synchronize(program.record(s));
+        break;
+      case 2:
+        seen += program.runtime().query(program.record(s)) ? '+' : '-';
+        break;
+      case 3:
+        program.copy_out(s, below(3));
+        break;
+      case 4:
+        seen += text(program.look_at_copy(), ' ');
+        break;
+      default:
+        program.operation(
+            s, {{below(3), AccessMode::read}, {below(3), AccessMode::write}}, 1000 + i);
+    }
+  }
+  auto const cells = program.cells();
+  return seen + text(cells[0], ' ', cells[1], ' ', cells[2], ' ', program.look_at_copy());
+}
+
+TEST(Explore, FindsTheOutcomesThatBruteForceFinds) {
+  std::size_t reduced_runs = 0;
+  std::size_t brute_runs = 0;
+  std::size_t with_races = 0;
+  for (std::uint32_t seed = 0; seed < 400; ++seed) {
+    auto const run = [&](bool reduce) {
+      return sim::explore([&](SimOptions const& options) { return small_program(options, seed); },
+                          {.reduce = reduce});
+    };
+    auto const reduced = run(true);
+    auto const brute = run(false);
+    ASSERT_TRUE(brute.complete && reduced.complete) << seed;
+    ASSERT_EQ(outcomes_of(reduced), outcomes_of(brute)) << "program " << seed;
+    reduced_runs += reduced.schedules + reduced.repeats;
+    brute_runs += brute.schedules;
+    with_races += brute.outcomes.size() > 1 ? 1 : 0;
+  }
+  EXPECT_GT(with_races, 100U) << "the programs should have something to find";
+  EXPECT_LT(reduced_runs * 4, brute_runs);
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// Virtual time, against makespans worked out by hand.
+#include <msstream/msstream.hpp>
+#include <msstream/runtime/sim.hpp>
+#include <msstream/runtime/sim_load.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+/// Round numbers: a launch 100, a record 10, a wait 5, a query 1; copies of 100 bytes take 200; a
+/// device of 100 multiprocessors.
+SimCost round_costs(KernelCost kernel) {
+  SimCost cost;
+  cost.launch_call_ns = 100;
+  cost.copy_call_ns = 100;
+  cost.record_call_ns = 10;
+  cost.wait_call_ns = 5;
+  cost.query_call_ns = 1;
+  cost.h2d_bytes_per_ns = 1;
+  cost.d2h_bytes_per_ns = 1;
+  cost.d2d_bytes_per_ns = 1;
+  cost.copy_latency_ns = 100;
+  cost.sm_count = 100;
+  cost.kernel = [kernel](auto, auto) { return kernel; };
+  return cost;
+}
+
+class SimTime : public ::testing::Test {
+ protected:
+  /// Starts afresh; the first kernel is issued at 100.
+  void use(KernelCost kernel) {
+    runtime =
+        std::make_unique<Sim>(SimOptions{.schedule = sim::by_time(), .cost = round_costs(kernel)});
+    for (auto& s : streams) {
+      s = runtime->create_stream(StreamPriority::normal);
+    }
+  }
+  void TearDown() override {
+    for (auto* const event : events) {
+      runtime->destroy_event(event);
+    }
+  }
+  void kernel(std::size_t s) {
+    runtime->ref(streams[s], nullptr).run([] {});
+  }
+  Sim::native_event record(std::size_t s, EventTiming timing = EventTiming::untimed) {
+    events.push_back(runtime->create_event(timing));
+    runtime->record(events.back(), streams[s]);
+    return events.back();
+  }
+  /// When all streams are done.
+  double makespan() {
+    for (auto* const s : streams) {
+      runtime->synchronize_stream(s);
+    }
+    return runtime->host_time_ns();
+  }
+
+  std::unique_ptr<Sim> runtime;
+  std::vector<Sim::native_stream> streams = std::vector<Sim::native_stream>(3);
+  std::vector<Sim::native_event> events;
+};
+
+TEST_F(SimTime, LaunchBoundWorkTakesTheLaunchesOnAnyNumberOfStreams) {
+  // kernels of 40 issued every 100: the last of 10 at 1000
+  use({40, 1});
+  for (int i = 0; i < 10; ++i) {
+    kernel(0);
+  }
+  EXPECT_DOUBLE_EQ(makespan(), 1040);
+  use({40, 1});
+  for (std::size_t i = 0; i < 10; ++i) {
+    kernel(i % 2);
+  }
+  EXPECT_DOUBLE_EQ(makespan(), 1040);
+}
+
+TEST_F(SimTime, LongKernelsOverlapOnTwoStreamsAndNotOnOne) {
+  use({1000, 10});
+  for (int i = 0; i < 4; ++i) {
+    kernel(0);
+  }
+  EXPECT_DOUBLE_EQ(makespan(), 100 + 4 * 1000);
+  // stream 1's two kernels start at 200, the last to end
+  use({1000, 10});
+  for (std::size_t i = 0; i < 4; ++i) {
+    kernel(i % 2);
+  }
+  EXPECT_DOUBLE_EQ(makespan(), 200 + 2 * 1000);
+}
+
+TEST_F(SimTime, KernelsThatFillTheDeviceShareIt) {
+  // A runs alone from 100 to 200 and has 900 left; then both at half speed: A is done at 2000 and B
+  // has 100 left, alone until 2100. As long as one after the other.
+  use({1000, 100});
+  kernel(0);
+  kernel(1);
+  EXPECT_DOUBLE_EQ(makespan(), 2100);
+  // Two of 75 want 150 of 100: two thirds of the speed. A: 100 + 100 + 900 * 1.5 = 1550; B has then
+  // 100 left.
+  use({1000, 75});
+  kernel(0);
+  kernel(1);
+  EXPECT_DOUBLE_EQ(makespan(), 1650);
+  // Two halves do not disturb each other.
+  use({1000, 50});
+  kernel(0);
+  kernel(1);
+  EXPECT_DOUBLE_EQ(makespan(), 1200);
+}
+
+TEST_F(SimTime, AForkAndJoinTakesItsLongestPath) {
+  use({1000, 10});
+  // 0 = [fork, e, left, wait f, join], 1 = [wait e, right, f]
+  kernel(0);  // issued at 100, done at 1100
+  runtime->wait(streams[1], record(0));
+  kernel(0);  // 1100 to 2100
+  kernel(1);  // 1100 to 2100, since e
+  runtime->wait(streams[0], record(1));
+  kernel(0);  // 2100 to 3100
+  EXPECT_DOUBLE_EQ(makespan(), 3100);
+}
+
+TEST_F(SimTime, CopiesOverlapKernelsAndEachOtherByDirection) {
+  std::vector<std::byte> a(100);
+  std::vector<std::byte> b(100);
+  use({1000, 10});
+  // each copy takes 200; those of one direction queue: issued at 100 and 200, done at 300 and 500
+  runtime->copy(a.data(), b.data(), 100, CopyKind::h2d, streams[0]);
+  runtime->copy(a.data(), b.data(), 100, CopyKind::h2d, streams[1]);
+  EXPECT_DOUBLE_EQ(makespan(), 500);
+  use({1000, 10});
+  runtime->copy(a.data(), b.data(), 100, CopyKind::h2d, streams[0]);
+  runtime->copy(a.data(), b.data(), 100, CopyKind::d2h, streams[1]);
+  EXPECT_DOUBLE_EQ(makespan(), 400) << "the other direction has an engine of its own";
+  use({1000, 10});
+  kernel(0);  // 100 to 1100
+  runtime->copy(a.data(), b.data(), 100, CopyKind::h2d, streams[1]);
+  EXPECT_DOUBLE_EQ(makespan(), 1100) << "beside the kernel";
+  use({1000, 10});
+  runtime->copy(a.data(), b.data(), 100, CopyKind::d2d, streams[0]);  // reads 100, writes 100
+  runtime->fill(a.data(), 0, 100, streams[0]);                        // writes 100
+  EXPECT_DOUBLE_EQ(makespan(), 100 + 200 + 100);
+}
+
+TEST_F(SimTime, TheHostsTimeIsThatOfItsCallsAndOfWhatItWaitedFor) {
+  use({1000, 10});
+  kernel(0);
+  auto* const e = record(0);
+  EXPECT_DOUBLE_EQ(runtime->host_time_ns(), 110);
+  EXPECT_FALSE(runtime->query(e)) << "it is done at 1100";
+  EXPECT_DOUBLE_EQ(runtime->host_time_ns(), 111);
+  int polls = 1;
+  while (!runtime->query(e)) {
+    ++polls;
+  }
+  EXPECT_EQ(polls, 1100 - 110 - 1);
+  EXPECT_DOUBLE_EQ(runtime->host_time_ns(), 1100);
+  runtime->synchronize(e);
+  EXPECT_DOUBLE_EQ(runtime->host_time_ns(), 1100);
+}
+
+TEST_F(SimTime, TimedEventsSayWhenTheirStreamGotThere) {
+  use({1000, 10});
+  auto* const begin = record(0, EventTiming::timed);  // at 10
+  kernel(0);                                          // 110 to 1110
+  auto* const end = record(0, EventTiming::timed);
+  auto* const beside = record(1, EventTiming::timed);  // at 130
+  EXPECT_DOUBLE_EQ(runtime->elapsed_ns(begin, end), 1100);
+  EXPECT_DOUBLE_EQ(runtime->elapsed_ns(begin, beside), 120);
+  EXPECT_DOUBLE_EQ(runtime->elapsed_ns(end, beside), -980);
+}
+
+TEST_F(SimTime, MeasuringWaitsForBothEvents) {
+  use({1000, 10});
+  kernel(0);
+  auto* const late = record(0, EventTiming::timed);
+  auto* const early = record(1, EventTiming::timed);
+  EXPECT_DOUBLE_EQ(runtime->elapsed_ns(late, early), -980);
+  EXPECT_DOUBLE_EQ(runtime->host_time_ns(), 1100);
+}
+
+TEST_F(SimTime, HeldStreamsDoNotHoldTheOthers) {
+  use({1000, 10});
+  auto const open = std::make_shared<std::atomic<bool>>(false);
+  runtime->hold(streams[0], open);
+  kernel(0);
+  kernel(1);  // issued at 300
+  runtime->synchronize_stream(streams[1]);
+  EXPECT_DOUBLE_EQ(runtime->host_time_ns(), 1300);
+  EXPECT_THROW(runtime->synchronize_stream(streams[0]), std::logic_error);
+  open->store(true);
+  EXPECT_DOUBLE_EQ(makespan(), 2300);
+}
+
+/// Two branches that meet, in as many groups as asked: "short" has 1000 of work, "long" 3000.
+trace::Timeline branches(int groups) {
+  auto cost = round_costs({0, 10});
+  cost.kernel = [](std::string_view name, auto) {
+    return KernelCost{name == "long" ? 3000.0 : 1000.0, 10};
+  };
+  Device<Sim> const device({.runtime = {.schedule = sim::by_time(), .cost = cost}});
+  StreamPool<Sim> pool(device, {.groups = groups, .launch_threads = LaunchThreads::none});
+  Tensor<float, Sim> const left(device, {1});
+  Tensor<float, Sim> const right(device, {1});
+  auto const empty = [](auto stream) { stream.run([] {}); };
+  device.start_spans();
+  {
+    StreamScope<Sim> const scope(pool[0]);
+    issue("long", writes(left), empty);
+  }
+  {
+    StreamScope<Sim> const scope(pool[groups - 1]);
+    issue("short", writes(right), empty);
+  }
+  {
+    StreamScope<Sim> const scope(pool[0]);
+    issue("meet", reads(left, right), writes(left), empty);
+  }
+  return device.stop_spans();
+}
+
+TEST(SimTimeline, PricesAnAssignmentOfOperationsToGroups) {
+  auto const one = branches(1);
+  ASSERT_EQ(one.spans().size(), 3U);
+  EXPECT_DOUBLE_EQ(one.overlapped_ns(), 0);
+  // Time zero is at 10. The host: begin 10, launch 100, end 10, so "long" is issued at 120 - 0 and
+  // runs from 110 to 3110 after zero; the others follow it.
+  EXPECT_DOUBLE_EQ(one.length_ns(), 110 + 3000 + 1000 + 1000);
+  auto const two = branches(2);
+  EXPECT_DOUBLE_EQ(two.length_ns(), 110 + 3000 + 1000) << two.draw();
+  // "short" begins when it is recorded to begin: after 10 + 100 + 10 and its own 10.
+  EXPECT_DOUBLE_EQ(two.spans()[1].begin_ns, 130);
+  EXPECT_DOUBLE_EQ(two.spans()[1].end_ns, 130 + 100 + 1000);
+  EXPECT_DOUBLE_EQ(two.overlapped_ns(), 1100);
+}
+
+TEST(SimTimeline, TheSameSeedDrawsTheSamePicture) {
+  EXPECT_EQ(branches(2).draw(), branches(2).draw());
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -66,6 +66,14 @@ TEST_F(TrackerFailure, ARecordThatFailsDoesNotHideWhatItWasFor) {
   EXPECT_TRUE(runtime->oracle().precedes(first, write(c)));
 }
 
+TEST_F(TrackerFailure, AStreamThatCannotRecordAtAllDoesNotHideWhatItHas) {
+  auto const first = write(a);
+  runtime->before_record = [] { throw std::runtime_error("record"); };
+  EXPECT_THROW(write(b), std::runtime_error);
+  runtime->before_record = [] {};
+  EXPECT_TRUE(runtime->oracle().precedes(first, write(c)));
+}
+
 TEST_F(TrackerFailure, AnAbandonedOperationDoesNotHideWhatItHadToFollow) {
   auto const first = write(a);
   order::PositionSet needed;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/memory/synchronize_uses.hpp>
+#include <msstream/memory/block_uses.hpp>
+#include <msstream/memory/device.hpp>
 
 #include <cstddef>
 #include <memory>
@@ -33,15 +34,12 @@ template <Runtime R, class Owner>
   block->release = [](Block<R>* released) noexcept {
     std::unique_ptr<Foreign> foreign(static_cast<Foreign*>(released));
     RuntimeThread::call_outside([foreign = std::move(foreign)] {
-      try {
-        synchronize_uses(*foreign, AccessMode::write);
-        if (foreign->immutable) {  // its reads were not noted
-          auto& tracker = *foreign->device->context->tracker;
-          for (auto const& newest : tracker.newest_positions()) {
-            tracker.synchronize(newest);
-          }
+      auto& tracker = *foreign->device->context->tracker;
+      for_each_use(*foreign, [&](order::Position use) { tracker.finish(use); });
+      if (foreign->immutable) {  // its reads were not noted
+        for (auto const& newest : tracker.newest_positions()) {
+          tracker.finish(newest);
         }
-      } catch (...) {  // NOLINT(bugprone-empty-catch): failed work is over
       }
     });
   };

@@ -22,14 +22,12 @@ class IdTraps {
  public:
   explicit IdTraps(DeviceState<R>& device)
       : runtime_(device.context->runtime),
-        trap_(new (runtime_->allocate_pinned(sizeof(kernels::IdTrap))) kernels::IdTrap{}) {
+        trap_(new (runtime_->allocate_pinned(sizeof(kernels::IdTrap))) kernels::IdTrap{},
+              {runtime_.get()}) {
     device.add_check([this] { check(); });
   }
-  IdTraps(IdTraps const&) = delete;
-  IdTraps& operator=(IdTraps const&) = delete;
-  ~IdTraps() { runtime_->free_pinned(trap_, sizeof(kernels::IdTrap)); }
 
-  [[nodiscard]] kernels::IdTrap* trap() const noexcept { return trap_; }
+  [[nodiscard]] kernels::IdTrap* trap() const noexcept { return trap_.get(); }
   /// The number by which the kernel names the operation.
   [[nodiscard]] std::uint32_t operation(std::string name) {
     std::lock_guard const guard(mutex_);
@@ -43,6 +41,13 @@ class IdTraps {
   }
 
  private:
+  struct FreePinned {
+    R* runtime;
+    void operator()(kernels::IdTrap* trap) const noexcept {
+      runtime->free_pinned(trap, sizeof(kernels::IdTrap));
+    }
+  };
+
   /// Throws once for each bad id caught, and is then ready to catch the next.
   void check() {
     std::atomic_ref<std::uint32_t> set(trap_->set);
@@ -57,7 +62,7 @@ class IdTraps {
   }
 
   std::shared_ptr<R> runtime_;
-  kernels::IdTrap* trap_;
+  std::unique_ptr<kernels::IdTrap, FreePinned> trap_;
   std::mutex mutex_;
   std::vector<std::string> names_;
 };

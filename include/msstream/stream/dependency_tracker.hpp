@@ -185,10 +185,7 @@ class DependencyTracker : public StreamRegistry<R> {
   /// those before: whoever waits for that operation believes to be after `needed`, so make it true.
   void settle(order::PositionSet const& needed) noexcept {
     for (auto const& position : needed) {
-      try {
-        synchronize(position);
-      } catch (...) {  // NOLINT(bugprone-empty-catch): failed work is over too
-      }
+      this->finish(position);
     }
   }
 

@@ -36,8 +36,12 @@ class EventPool {
     return runtime_->create_event(EventTiming::untimed);
   }
   void release(typename R::native_event event) noexcept {
-    std::lock_guard const guard(lock_);
-    free_.push_back(event);
+    try {
+      std::lock_guard const guard(lock_);
+      free_.push_back(event);
+    } catch (...) {  // no memory to remember it
+      runtime_->destroy_event(event);
+    }
   }
   [[nodiscard]] R& runtime() const noexcept { return *runtime_; }
 

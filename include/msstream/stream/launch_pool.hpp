@@ -43,20 +43,16 @@ class LaunchPool {
  public:
   LaunchPool(std::shared_ptr<DependencyTracker<R>> tracker, int threads)
       : tracker_(std::move(tracker)) {
-    for (int i = 0; i < threads; ++i) {
-      threads_.emplace_back([this] { work(); });
+    try {
+      for (int i = 0; i < threads; ++i) {
+        threads_.emplace_back([this] { work(); });
+      }
+    } catch (...) {  // the system has no more threads
+      stop();
+      throw;
     }
   }
-  ~LaunchPool() {
-    {
-      std::lock_guard const guard(mutex_);
-      stopping_ = true;
-    }
-    changed_.notify_all();
-    for (auto& thread : threads_) {
-      thread.join();
-    }
-  }
+  ~LaunchPool() { stop(); }
   LaunchPool(LaunchPool const&) = delete;
   LaunchPool& operator=(LaunchPool const&) = delete;
 
@@ -68,8 +64,13 @@ class LaunchPool {
       if (line.queued) {
         return;
       }
+      try {
+        ready_.push_back(&line);
+      } catch (...) {
+        line.tasks.pop_back();
+        throw;
+      }
       line.queued = true;
-      ready_.push_back(&line);
     }
     changed_.notify_one();
   }
@@ -82,6 +83,17 @@ class LaunchPool {
   };
 
   static constexpr std::chrono::microseconds kRetryAfter{50};
+
+  void stop() {
+    {
+      std::lock_guard const guard(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    for (auto& thread : threads_) {
+      thread.join();
+    }
+  }
 
   void work() {
     std::unique_lock lock(mutex_);

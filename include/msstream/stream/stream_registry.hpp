@@ -51,7 +51,8 @@ class StreamRegistry {
     try {
       (void)event_at({slot.index, tail});
     } catch (...) {
-      finish(slot, tail);
+      finish({slot.index, tail});
+      slot.raise_completed(tail);
     }
     {
       std::lock_guard const guard(slot.lock);
@@ -104,6 +105,32 @@ class StreamRegistry {
     if (auto const event = event_at(position)) {
       event->pool->runtime().synchronize(event->native);
       note_complete(*event);
+    }
+  }
+
+  /// The same for those who cannot report a failure, and then rely on the work being over: tries
+  /// again, without a new event. What fails twice has failed for good, and is over.
+  void finish(order::Position position) noexcept {
+    try {
+      synchronize(position);
+      return;
+    } catch (...) {  // NOLINT(bugprone-empty-catch): see below
+    }
+    Slot& source = slot(position.stream);
+    try {
+      EventHandle event;
+      {
+        std::lock_guard const guard(source.lock);
+        event = source.recent.share_earliest_from(position.number);
+        // Without an event the stream is still there: detach() leaves one.
+        if (event == nullptr && source.completed.load() < position.number) {
+          source.events->runtime().synchronize_stream(source.native);
+        }
+      }
+      if (event != nullptr) {
+        event->pool->runtime().synchronize(event->native);
+      }
+    } catch (...) {  // NOLINT(bugprone-empty-catch): failed work is over
     }
   }
 
@@ -186,15 +213,6 @@ class StreamRegistry {
   }
 
  private:
-  /// Waits for the stream's work by the host; on a failed device there is nothing to wait for.
-  static void finish(Slot& slot, std::uint64_t tail) noexcept {
-    try {
-      slot.events->runtime().synchronize_stream(slot.native);
-    } catch (...) {  // NOLINT(bugprone-empty-catch): failed work is over too
-    }
-    slot.raise_completed(tail);
-  }
-
   /// A stream that failed is never known to be complete, so its slot is not taken again.
   [[nodiscard]] bool is_vacant(Slot const& slot) {
     try {
@@ -220,6 +238,7 @@ class StreamRegistry {
     if (index == kMaxStreams) {
       throw std::length_error(text("more than ", kMaxStreams, " streams at once"));
     }
+    vacated_.reserve(index + std::size_t{1});  // detach() runs in destructors
     slots_[index] = std::make_unique<Slot>(index);
     slot_count_.store(index + 1, std::memory_order_release);
     return *slots_[index];

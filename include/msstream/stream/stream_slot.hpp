@@ -36,7 +36,8 @@ struct WaitCounts {
 /// to be), completed when the host knows it is. Locking: `issuing` is held from reserving a number
 /// until the operation is launched or queued for launching, so that numbers and launches have one
 /// order; a thread that holds it waits only for operations reserved earlier. `lock` guards clock,
-/// events and native for a few instructions and at most one record or wait; no two are held at
+/// events and native for a few instructions and at most one record or wait (a host wait where no
+/// event can be had); no two are held at
 /// once. Memory ordering: launched and completed are stored with release and loaded with acquire.
 template <Runtime R>
 struct StreamSlot {

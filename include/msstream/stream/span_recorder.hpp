@@ -26,7 +26,6 @@ class SpanRecorder {
   explicit SpanRecorder(std::shared_ptr<R> runtime) : runtime_(std::move(runtime)) {}
   SpanRecorder(SpanRecorder const&) = delete;
   SpanRecorder& operator=(SpanRecorder const&) = delete;
-  ~SpanRecorder() { discard(); }
 
   [[nodiscard]] bool recording() const noexcept {
     return recording_.load(std::memory_order_relaxed);
@@ -35,13 +34,16 @@ class SpanRecorder {
   /// Time zero is when `stream` gets here. Earlier spans are dropped.
   void start(typename R::native_stream stream) {
     std::lock_guard const guard(mutex_);
+    recording_.store(false);
     discard();
-    zero_ = runtime_->create_event(EventTiming::timed);
-    runtime_->record(*zero_, stream);
+    TimedEvent zero(runtime_);
+    runtime_->record(zero.native(), stream);
+    zero_.emplace(std::move(zero));
     recording_.store(true);
   }
 
-  /// Ends the recording; blocks the host until the recorded operations are complete.
+  /// Ends the recording; blocks the host until the recorded operations are complete. When that
+  /// fails, the spans stay, for another call.
   [[nodiscard]] trace::Timeline stop() {
     std::lock_guard const guard(mutex_);
     recording_.store(false);
@@ -52,8 +54,8 @@ class SpanRecorder {
     for (auto const& entry : entries_) {
       spans.push_back({entry.name,
                        entry.lane,
-                       runtime_->elapsed_ns(*zero_, entry.begin),
-                       runtime_->elapsed_ns(*zero_, entry.end)});
+                       runtime_->elapsed_ns(zero_->native(), entry.begin.native()),
+                       runtime_->elapsed_ns(zero_->native(), entry.end.native())});
     }
     discard();
     return trace::Timeline(std::move(spans));
@@ -62,45 +64,50 @@ class SpanRecorder {
   /// Runs `work` between two timed events on the stream. Work that throws leaves no span.
   template <class Work>
   void record(std::string name, std::string lane, typename R::native_stream stream, Work&& work) {
-    auto const begin = runtime_->create_event(EventTiming::timed);
-    auto const end = runtime_->create_event(EventTiming::timed);
-    try {
-      runtime_->record(begin, stream);
-      std::forward<Work>(work)();
-      runtime_->record(end, stream);
-    } catch (...) {
-      runtime_->destroy_event(begin);
-      runtime_->destroy_event(end);
-      throw;
-    }
+    TimedEvent begin(runtime_);
+    TimedEvent end(runtime_);
+    runtime_->record(begin.native(), stream);
+    std::forward<Work>(work)();
+    runtime_->record(end.native(), stream);
     std::lock_guard const guard(mutex_);
-    entries_.push_back({std::move(name), std::move(lane), begin, end});
+    entries_.push_back({std::move(name), std::move(lane), std::move(begin), std::move(end)});
   }
 
  private:
+  /// Owns a timed event.
+  class TimedEvent {
+   public:
+    explicit TimedEvent(std::shared_ptr<R> runtime)
+        : runtime_(std::move(runtime)), native_(runtime_->create_event(EventTiming::timed)) {}
+    TimedEvent(TimedEvent&&) noexcept = default;  // leaves no runtime behind, and so no owner
+    TimedEvent& operator=(TimedEvent&&) = delete;
+    ~TimedEvent() {
+      if (runtime_ != nullptr) {
+        runtime_->destroy_event(native_);
+      }
+    }
+    [[nodiscard]] typename R::native_event native() const noexcept { return native_; }
+
+   private:
+    std::shared_ptr<R> runtime_;
+    typename R::native_event native_;
+  };
   struct Entry {
     std::string name;
     std::string lane;
-    typename R::native_event begin;
-    typename R::native_event end;
+    TimedEvent begin;
+    TimedEvent end;
   };
 
   void discard() noexcept {
-    for (auto const& entry : entries_) {
-      runtime_->destroy_event(entry.begin);
-      runtime_->destroy_event(entry.end);
-    }
     entries_.clear();
-    if (zero_) {
-      runtime_->destroy_event(*zero_);
-      zero_.reset();
-    }
+    zero_.reset();
   }
 
   std::shared_ptr<R> runtime_;
   std::atomic<bool> recording_{false};
   std::mutex mutex_;
-  std::optional<typename R::native_event> zero_;
+  std::optional<TimedEvent> zero_;
   std::vector<Entry> entries_;
 };
 

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "faulty/every_call.hpp"
+#include "faulty/world.hpp"
+
+#include <msstream/ops/embedding.hpp>
+#include <msstream/tensor/publish.hpp>
+#include <msstream/tensor/tensor_holder.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace msstream::testing {
+
+template <Runtime Inner>
+Scenario<Inner> opening(bool merge_streams) {
+  return {"opening", [merge_streams](World<Inner>& world) {
+            world.open({.groups = 3, .merge_streams = merge_streams});
+            static_cast<void>(world.device->default_group());
+          }};
+}
+
+/// Two groups that use each other's results: every operation waits for the other group.
+template <Runtime Inner>
+Scenario<Inner> crossing_groups(LaunchThreads threads) {
+  return {"crossing groups", [threads](World<Inner>& world) {
+            constexpr std::int64_t kCount = 300;
+            constexpr int kRounds = 3;
+            world.open({.groups = 2, .launch_threads = threads});
+            auto x = to_device<float>(*world.device, ascending(kCount), {kCount});
+            world.left_behind.push_back(x);
+            for (int round = 0; round < kRounds; ++round) {
+              for (int group = 0; group < 2; ++group) {
+                StreamScope const scope((*world.pool)[group]);
+                x = ops::scale(x, 2);
+                world.left_behind.push_back(x);
+                fill_bytes(world.left_behind.front(), 0);
+              }
+            }
+            auto const results = to_host(x);
+            world.pool->synchronize();
+            ASSERT_EQ(results.back(), static_cast<float>((kCount - 1) << (2 * kRounds)));
+          }};
+}
+
+/// More than the limit holds at once: memory goes from group to group, with waits, and pieces whose
+/// work is over, which the allocator has to ask for, go back to the runtime.
+template <Runtime Inner>
+Scenario<Inner> memory_under_a_limit() {
+  return {"memory under a limit", [](World<Inner>& world) {
+            using R = typename World<Inner>::R;
+            constexpr std::size_t kLimit = 3 * World<Inner>::kGrowth;
+            constexpr std::int64_t kSmall = 8000;
+            constexpr std::int64_t kLarge = 40000;
+            world.open({.groups = 2}, kLimit);
+            for (int round = 0; round < 2; ++round) {
+              {
+                std::vector<Tensor<float, R>> small;
+                for (int i = 0; i < 4; ++i) {
+                  StreamScope const scope((*world.pool)[i / 2]);
+                  small.emplace_back(*world.device, Shape{kSmall});
+                  fill_bytes(small.back(), 1);
+                }
+              }
+              for (int i = 0; i < 2; ++i) {
+                world.device->context()->runtime->synchronize_stream(
+                    (*world.pool)[i].compute().native());
+              }
+              StreamScope const scope((*world.pool)[round]);
+              Tensor<float, R> const large(*world.device, {kLarge});
+              fill_bytes(large, 0);
+              ASSERT_THAT(to_host(large), ::testing::Each(0.0F));
+            }
+            world.pool->synchronize();
+          }};
+}
+
+template <Runtime Inner>
+Scenario<Inner> pinned_copies() {
+  return {"pinned copies", [](World<Inner>& world) {
+            using R = typename World<Inner>::R;
+            constexpr std::int64_t kCount = 200;
+            world.open();
+            PinnedArray<float, R> up(*world.device, kCount);
+            PinnedArray<float, R> down(*world.device, kCount);
+            Tensor<float, R> const x(*world.device, {kCount});
+            world.left_behind.push_back(x);
+            for (int round = 0; round < 4; ++round) {
+              StreamScope const scope((*world.pool)[round % 2]);
+              std::ranges::fill(up.elements(), static_cast<float>(round));
+              copy(x, up);
+              copy(down, x);
+              up.wait();
+              down.wait();
+              ASSERT_THAT(down.elements(), ::testing::Each(static_cast<float>(round)));
+            }
+          }};
+}
+
+/// Work past issue(), ordered by hand: publish(), TensorHolder, record and wait.
+template <Runtime Inner>
+Scenario<Inner> ordering_by_hand() {
+  return {"ordering by hand", [](World<Inner>& world) {
+            using R = typename World<Inner>::R;
+            constexpr std::int64_t kCount = 200;
+            world.open();
+            auto const& context = world.device->context();
+            Stream<R> first(context);
+            Stream<R> second(context);
+            auto const x = to_device<float>(*world.device, ascending(kCount), {kCount});
+            Tensor<float, R> const y(*world.device, {kCount});
+            world.left_behind = {x, y};
+            publish(x);
+            {
+              TensorHolder holder(first, second);
+              holder.hold(x);
+              holder.hold(y);
+              context->runtime->fill(y.data(), 0, y.bytes(), first.native());
+              auto const filled = first.record();
+              second.wait(filled);
+              context->runtime->copy(y.data(), x.data(), x.bytes(), CopyKind::d2d, second.native());
+              static_cast<void>(filled.query());
+              filled.synchronize();
+            }
+            ASSERT_EQ(to_host(y), ascending(kCount));
+            first.synchronize();
+            second.synchronize();
+          }};
+}
+
+template <Runtime Inner>
+Scenario<Inner> spans() {
+  return {"spans", [](World<Inner>& world) {
+            using R = typename World<Inner>::R;
+            world.open();
+            Tensor<float, R> const x(*world.device, {100});
+            world.left_behind.push_back(x);
+            for (int recording = 0; recording < 2; ++recording) {
+              world.device->start_spans();
+              for (int i = 0; i < 3; ++i) {
+                StreamScope const scope((*world.pool)[i % 2]);
+                fill_bytes(x, 0);
+              }
+              ASSERT_EQ(world.device->stop_spans().spans().size(), 3U);
+            }
+            world.pool->synchronize();
+          }};
+}
+
+/// Frozen weights, read by all groups, and ids out of range.
+template <Runtime Inner>
+Scenario<Inner> frozen_lookups() {
+  return {"frozen lookups", [](World<Inner>& world) {
+            using R = typename World<Inner>::R;
+            world.open();
+            auto table = to_device<float>(*world.device, ascending(12), {6, 2});
+            table.freeze();
+            auto const ids =
+                to_device<std::int64_t>(*world.device, std::vector<std::int64_t>{5, 0, 3}, {3});
+            for (int i = 0; i < 3; ++i) {
+              StreamScope const scope((*world.pool)[i % 2]);
+              auto const rows = ops::embedding_lookup(
+                  table,
+                  ops::Bags<R>(ids),
+                  ops::LookupOptions<R>{.out_of_range = ops::OutOfRange::trap});
+              ASSERT_EQ(to_host(rows), (Floats{10, 11, 0, 1, 6, 7}));
+            }
+            world.pool->synchronize();
+          }};
+}
+
+}  // namespace msstream::testing

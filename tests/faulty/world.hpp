@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "faulty/counting.hpp"
+
+#include <msstream/ops/elementwise.hpp>
+#include <msstream/runtime/faulty.hpp>
+#include <msstream/stream/stream_pool.hpp>
+#include <msstream/tensor/copy.hpp>
+
+#include <gmock/gmock.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace msstream::testing {
+
+using Floats = std::vector<float>;
+
+/// A device with a pool, whose runtime calls are counted and may fail. A scenario opens it.
+template <Runtime Inner>
+struct World {
+  using R = Faulty<Counting<Inner>>;
+
+  World() = default;
+  World(World const&) = delete;
+  World& operator=(World const&) = delete;
+
+  /// Makes the device and the pool, those that are not there yet.
+  void open(StreamPoolOptions const& options = {.groups = 2}, std::size_t limit_bytes = 0) {
+    if (!device) {
+      DeviceOptions<R> with{.memory = {.limit_bytes = limit_bytes, .max_growth_bytes = kGrowth}};
+      with.runtime.plan = plan;
+      with.runtime.runtime.census = census;
+      device.emplace(with);
+    }
+    if (!pool) {
+      pool.emplace(*device, options);
+    }
+  }
+  void close() {
+    left_behind.clear();
+    pool.reset();
+    device.reset();
+  }
+
+  static constexpr std::size_t kGrowth = 1 << 16;
+
+  std::shared_ptr<FaultPlan> plan = std::make_shared<FaultPlan>();
+  std::shared_ptr<Census> census = std::make_shared<Census>();
+  std::optional<Device<R>> device;
+  std::optional<StreamPool<R>> pool;
+  /// What the scenario worked on: its order must outlive a failure.
+  std::vector<Tensor<float, R>> left_behind;
+};
+
+/// 0, 1, 2 …
+[[nodiscard]] inline Floats ascending(std::int64_t count) {
+  Floats values;
+  for (std::int64_t i = 0; i < count; ++i) {
+    values.push_back(static_cast<float>(i));
+  }
+  return values;
+}
+
+/// A computation that forks to all groups and joins, twice, has the right result.
+template <Runtime Inner>
+void expect_right_results(World<Inner>& world) {
+  using R = typename World<Inner>::R;
+  constexpr std::int64_t kCount = 500;
+  auto x = to_device<float>(*world.device, ascending(kCount), {kCount});
+  float factor = 1;
+  for (int round = 0; round < 2; ++round) {
+    std::vector<Tensor<float, R>> parts;
+    float sum = 0;
+    for (int i = 0; i < world.pool->groups(); ++i) {
+      StreamScope const scope((*world.pool)[i]);
+      parts.push_back(ops::scale(x, static_cast<float>(i + 1)));
+      sum += static_cast<float>(i + 1);
+    }
+    x = ops::add<R>(parts);
+    factor *= sum;
+  }
+  auto const results = to_host(x);
+  for (std::int64_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(results[static_cast<std::size_t>(i)], factor * static_cast<float>(i))
+        << "element " << i;
+  }
+}
+
+/// Later operations on the tensors that a failure left behind are ordered: after a write on one
+/// group, a read on the next sees it, and not the write after that, on a third.
+template <Runtime Inner>
+void expect_left_behind_in_order(World<Inner>& world) {
+  using R = typename World<Inner>::R;
+  int group = 0;
+  auto const next_group = [&]() -> StreamGroup<R>& {
+    return (*world.pool)[group++ % world.pool->groups()];
+  };
+  std::vector<Tensor<float, R>> copies;
+  for (auto const& tensor : world.left_behind) {
+    {
+      StreamScope const scope(next_group());
+      fill_bytes(tensor, 0);
+    }
+    {
+      StreamScope const scope(next_group());
+      copies.push_back(ops::scale(tensor, 2));
+    }
+    StreamScope const scope(next_group());
+    fill_bytes(tensor, 0x3F);
+  }
+  for (auto const& copy : copies) {
+    ASSERT_THAT(to_host(copy), ::testing::Each(0.0F));
+  }
+}
+
+}  // namespace msstream::testing

@@ -25,9 +25,9 @@ namespace msstream::testing {
 namespace {
 
 #if MSSTREAM_CUDA
-using ContractRuntimes = ::testing::Types<Host, Sim, Cuda>;
+using ContractRuntimes = ::testing::Types<Tried<Host>, Tried<Sim>, Tried<Cuda>>;
 #else
-using ContractRuntimes = ::testing::Types<Host, Sim>;
+using ContractRuntimes = ::testing::Types<Tried<Host>, Tried<Sim>>;
 #endif
 
 template <class R>
@@ -35,7 +35,7 @@ using Contract = RuntimeTest<R>;
 TYPED_TEST_SUITE(Contract, ContractRuntimes);
 
 template <class R>
-inline constexpr bool is_simulated = std::is_same_v<R, Sim>;
+inline constexpr bool is_simulated = std::is_same_v<R, Tried<Sim>>;
 
 TYPED_TEST(Contract, AStreamRunsItsWorkInOrder) {
   auto const s = this->stream();

@@ -25,6 +25,8 @@ class Gate {
   void block(R& runtime, typename R::native_stream stream) {
     if constexpr (requires { runtime.hold(stream, opened_); }) {
       runtime.hold(stream, opened_);  // on a single thread, waiting would be for ever
+    } else if constexpr (requires { runtime.inner().hold(stream, opened_); }) {
+      runtime.inner().hold(stream, opened_);
     } else {
       runtime.call_host(stream, [opened = opened_] { opened->wait(false); });
     }

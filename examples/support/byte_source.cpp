@@ -113,6 +113,10 @@ class GzipBytes final : public ByteSource {
     auto const wanted = static_cast<uInt>(std::min(bytes, kBufferBytes));
     std::size_t produced = 0;
     while (produced == 0 && !finished_) {
+      if (std::exchange(member_ended_, false)) {
+        begin_next_member();
+        continue;
+      }
       auto const [input, available] = file_->peek(1);
       stream_.next_in = reinterpret_cast<Bytef*>(input);
       stream_.avail_in = static_cast<uInt>(available);
@@ -121,13 +125,17 @@ class GzipBytes final : public ByteSource {
       int const status = inflate(&stream_, Z_NO_FLUSH);
       file_->consume(available - stream_.avail_in);
       produced = wanted - stream_.avail_out;
-      if (status == Z_STREAM_END) {
-        end_member();
-      } else if (status != Z_OK && status != Z_BUF_ERROR) {
+      member_ended_ = status == Z_STREAM_END;
+      // What came out before an error is good, and inflate() reports the error again.
+      if (member_ended_ || produced > 0) {
+        continue;
+      }
+      if (status != Z_OK && status != Z_BUF_ERROR) {
         throw DataError(text(file_->name(),
                              ": the gzip stream is damaged: ",
                              stream_.msg != nullptr ? stream_.msg : "unknown reason"));
-      } else if (available == 0 && produced == 0) {
+      }
+      if (available == 0) {
         throw DataError(text(file_->name(),
                              ": the gzip stream is cut off after ",
                              total_ + stream_.total_out,
@@ -138,7 +146,7 @@ class GzipBytes final : public ByteSource {
   }
 
  private:
-  void end_member() {
+  void begin_next_member() {
     total_ += stream_.total_out;
     if (at_gzip_member(*file_)) {
       inflateReset(&stream_);
@@ -153,6 +161,7 @@ class GzipBytes final : public ByteSource {
   std::unique_ptr<File> file_;
   z_stream stream_{};
   std::size_t total_ = 0;
+  bool member_ended_ = false;
   bool finished_ = false;
 };
 

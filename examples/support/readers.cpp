@@ -2,7 +2,7 @@
 #include "line_chunks.hpp"
 #include "row_parser.hpp"
 
-#include <msstream/base/text.hpp>
+#include <msstream/base/error.hpp>
 #include <msstream/support/data_error.hpp>
 #include <msstream/support/readers.hpp>
 
@@ -22,6 +22,19 @@ void skip_blank_lines(LineChunk& chunk) {
   }
   chunk.lines.erase(0, chunk.lines.size() - rest.size());
   chunk.first_line += blank;
+}
+
+/// The next chunk that is not blank lines alone, from its first line that is not blank.
+std::optional<LineChunk> next_with_text(LineChunks& chunks) {
+  auto chunk = chunks.next();
+  while (chunk) {
+    skip_blank_lines(*chunk);
+    if (!chunk->lines.empty()) {
+      break;
+    }
+    chunk = chunks.next();
+  }
+  return chunk;
 }
 
 DataFormat chosen_format(DataFormat asked, std::string_view first_line, std::string const& name) {
@@ -50,7 +63,7 @@ class TextSource final : public RowSource {
       ++first_->first_line;
       skip_blank_lines(*first_);
       if (first_->lines.empty()) {
-        first_ = chunks_.next();
+        first_ = next_with_text(chunks_);
       }
       if (!first_) {
         throw DataError(text(name, ": expected rows after the header, found none"));
@@ -79,16 +92,10 @@ class TextSource final : public RowSource {
 
 std::unique_ptr<RowSource> open_data(std::filesystem::path const& path,
                                      ReaderOptions const& options) {
+  require(options.chunk_bytes > 0, "chunk_bytes: expected at least 1, found 0");
   std::string const name = path.string();
   LineChunks chunks(open_bytes(path), name, options.chunk_bytes);
-  auto first = chunks.next();
-  while (first) {
-    skip_blank_lines(*first);
-    if (!first->lines.empty()) {
-      break;
-    }
-    first = chunks.next();
-  }
+  auto first = next_with_text(chunks);
   if (!first) {
     throw DataError(text(name, ": expected rows, found an empty file"));
   }

@@ -258,6 +258,47 @@ TEST(Readers, RefusesNulBytesAndSaysWhere) {
   EXPECT_THAT(failure(path), EndsWith("x:2: expected text, found a NUL byte"));
 }
 
+TEST(Readers, TheFirstErrorInTheFileIsReportedWhateverTheChunks) {
+  TemporaryFolder const folder;
+  auto const good = census_row() + "\n";
+  auto const nul = good + "bad\n" + std::string("a\0b\n", 4);
+  auto stored = gzipped(good + "bad\n" + good);
+  stored[stored.size() - 6] ^= 1;  // in the checksum
+  for (auto const& bytes : {nul, stored, gzipped(good + "bad\n") + "rest"}) {
+    auto const path = folder.write("x", bytes);
+    for (std::size_t const chunk_bytes : {1UL, 300UL, 100'000UL}) {
+      EXPECT_THAT(failure(path, {.chunk_bytes = chunk_bytes}),
+                  EndsWith("x:2: expected 42 columns (census), found 1"))
+          << chunk_bytes;
+    }
+  }
+}
+
+TEST(Readers, LinesBeforeADamagedPartTellTheFormat) {
+  TemporaryFolder const folder;
+  auto const whole = gzipped("bad\n" + census_row());
+  for (std::size_t const chunk_bytes : {1UL, 100'000UL}) {
+    EXPECT_THAT(
+        failure(folder.write("x", whole.substr(0, whole.size() - 1)), {.chunk_bytes = chunk_bytes}),
+        HasSubstr("x:1: cannot tell the format"));
+  }
+}
+
+TEST(Readers, AHeaderAndBlankLinesAreNoRowsWhateverTheChunks) {
+  TemporaryFolder const folder;
+  auto const path = folder.write("x", criteo_header() + "\n\n\r\n\n");
+  for (std::size_t const chunk_bytes : {1UL, 100'000UL}) {
+    EXPECT_THAT(failure(path, {.chunk_bytes = chunk_bytes}),
+                EndsWith("expected rows after the header, found none"));
+  }
+}
+
+TEST(Readers, ChunksHoldSomething) {
+  TemporaryFolder const folder;
+  auto const path = folder.write("x", census_row());
+  EXPECT_THROW((void)load(path, {.chunk_bytes = 0}), std::invalid_argument);
+}
+
 TEST(Readers, RefusesFilesThatAreNone) {
   TemporaryFolder const folder;
   EXPECT_THAT(failure(folder / "absent"),

@@ -27,7 +27,7 @@ struct ReaderOptions {
   /// Census only: a second label, "never married", from field 7, which then is no input: the two
   /// tasks of the MMoE paper (Ma et al. 2018, section 5).
   bool never_married_task = false;
-  /// How much text a task parses; a line is never cut.
+  /// How much text a task parses, at least 1; a line is never cut.
   std::size_t chunk_bytes = std::size_t{1} << 20U;
 };
 
@@ -40,7 +40,7 @@ struct ReaderOptions {
 /// Everything else that is unexpected is a DataError, `file:line: column N (name): expected …,
 /// found '…'`, from here or from the source's next() and tasks: a missing or unreadable file, a
 /// folder, no rows, too few or too many fields, a bad number or label, a NUL byte, a damaged or cut
-/// gzip stream.
+/// gzip stream. Options that cannot be met are std::invalid_argument.
 [[nodiscard]] std::unique_ptr<RowSource> open_data(std::filesystem::path const& path,
                                                    ReaderOptions const& options = {});
 

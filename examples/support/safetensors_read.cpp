@@ -34,7 +34,8 @@ std::vector<std::int64_t> integers(nlohmann::json const& array, std::string_view
     }
   }
   if (!valid) {
-    throw DataError(text(what, ": expected a list of whole numbers, found ", array.dump()));
+    throw DataError(
+        text(what, ": expected a list of whole numbers, found ", shortened(array.dump())));
   }
   return out;
 }
@@ -47,17 +48,19 @@ Entry parse_entry(nlohmann::json const& json) {
   auto const& word = json["dtype"];
   auto const dtype = word.is_string() ? dtype_of_word(word.get<std::string>()) : std::nullopt;
   if (!dtype) {
-    throw DataError(text("dtype: expected F32, F16, BF16, I32, I64 or U8, found ", word.dump()));
+    throw DataError(
+        text("dtype: expected F32, F16, BF16, I32, I64 or U8, found ", shortened(word.dump())));
   }
   auto shape = integers(json["shape"], "shape");
   auto const offsets = integers(json["data_offsets"], "data_offsets");
   if (offsets.size() != 2 || offsets[0] > offsets[1]) {
-    throw DataError(text("data_offsets: expected [begin, end], found ", describe_shape(offsets)));
+    throw DataError(
+        text("data_offsets: expected [begin, end], found ", shortened(describe_shape(offsets))));
   }
   auto const bytes = tensor_bytes(*dtype, shape);
   if (!bytes || *bytes != static_cast<std::uint64_t>(offsets[1] - offsets[0])) {
     throw DataError(text("shape ",
-                         describe_shape(shape),
+                         shortened(describe_shape(shape)),
                          " of ",
                          tensor_word(*dtype),
                          " does not take the ",
@@ -79,7 +82,8 @@ TensorMetadata parse_metadata(nlohmann::json const& json) {
     }
   }
   if (!valid) {
-    throw DataError(text(kMetadataKey, ": expected an object of strings, found ", json.dump()));
+    throw DataError(
+        text(kMetadataKey, ": expected an object of strings, found ", shortened(json.dump())));
   }
   return metadata;
 }
@@ -93,7 +97,7 @@ void require_tiling(std::map<std::string, Entry> const& entries, std::uint64_t d
   for (auto const& [name, entry] : ordered) {
     if (entry.end > data_bytes) {
       throw DataError(text("tensor '",
-                           name,
+                           shortened(name),
                            "' ends at byte ",
                            entry.end,
                            ", but there are ",
@@ -103,7 +107,7 @@ void require_tiling(std::map<std::string, Entry> const& entries, std::uint64_t d
     if (entry.begin != covered) {
       throw DataError(
           text("tensor '",
-               name,
+               shortened(name),
                entry.begin < covered ? "' overlaps another: begins" : "' leaves a gap: begins",
                " at byte ",
                entry.begin,
@@ -171,7 +175,7 @@ void SafetensorsFile::read_header(std::string_view header) {
     try {
       entries.emplace(name, parse_entry(value));
     } catch (DataError const& error) {
-      throw DataError(text("tensor '", name, "': ", error.what()));
+      throw DataError(text("tensor '", shortened(name), "': ", error.what()));
     }
   }
   require_tiling(entries, data_.size());

@@ -16,11 +16,21 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "tensors are saved as they lie in memory");
 
-void require_valid(std::span<SavedTensor const> tensors) {
+void require_valid(std::span<SavedTensor const> tensors, TensorMetadata const& metadata) {
+  for (auto const& [key, value] : metadata) {
+    require(is_utf8(key) && is_utf8(value),
+            "safetensors: the metadata '",
+            shortened(key),
+            "' is not UTF-8");
+  }
   std::set<std::string_view> names;
   for (auto const& tensor : tensors) {
     require(tensor.name != kMetadataKey, "safetensors: a tensor cannot be named ", kMetadataKey);
     require(names.insert(tensor.name).second, "safetensors: two tensors are named ", tensor.name);
+    require(is_utf8(tensor.name),
+            "safetensors: the tensor name '",
+            shortened(tensor.name),
+            "' is not UTF-8");
     require(tensor_bytes(tensor.dtype, tensor.shape) == tensor.bytes.size(),
             "safetensors: tensor ",
             tensor.name,
@@ -40,7 +50,7 @@ void save_safetensors(std::filesystem::path const& path,
                       std::span<SavedTensor const> tensors,
                       TensorMetadata const& metadata,
                       SaveObserver observer) {
-  require_valid(tensors);
+  require_valid(tensors, metadata);
   // Wide elements first, so that every tensor is aligned to its element for readers that map the
   // file.
   std::vector<SavedTensor const*> ordered;

@@ -26,11 +26,17 @@ inline constexpr char const* kMetadataKey = "__metadata__";
 [[nodiscard]] std::optional<std::uint64_t> tensor_bytes(DType dtype,
                                                         std::span<std::int64_t const> shape);
 
+/// For messages: the value may be a megabyte of anything.
+[[nodiscard]] std::string shortened(std::string_view value);
+
+[[nodiscard]] bool is_utf8(std::string const& value);
+
 /// `[2, 3]`.
 [[nodiscard]] std::string describe_shape(std::span<std::int64_t const> shape);
 
 /// Parses JSON in which no object may have a key twice: which one counts differs from reader to
-/// reader. Throws DataError.
+/// reader. Nor may values nest deeper than 8: whoever walks them does it by recursion. Throws
+/// DataError.
 [[nodiscard]] nlohmann::json parse_strictly(std::string_view json);
 
 }  // namespace msstream::support

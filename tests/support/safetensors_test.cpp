@@ -174,6 +174,59 @@ TEST_F(SafetensorsTest, RefusesTensorsThatDoNotTileTheData) {
   EXPECT_THAT(with("[0,4]", "[4,8]", "123456789"), HasSubstr("1 bytes follow the last tensor"));
 }
 
+TEST_F(SafetensorsTest, RefusesToSaveTextThatIsNotUtf8) {
+  std::span<float const> const values = weights_;
+  auto const save = [&](std::string name, TensorMetadata const& metadata) {
+    return message_of<std::invalid_argument>([&] {
+      save_safetensors(
+          folder_ / "x", std::vector<SavedTensor>{{std::move(name), {6}, values}}, metadata);
+    });
+  };
+  EXPECT_EQ(save("a\xff", {}), "safetensors: the tensor name 'a\xff' is not UTF-8");
+  EXPECT_EQ(save("\xed\xa0\x80", {}).substr(0, 29), "safetensors: the tensor name ");
+  EXPECT_EQ(save("w", {{"epoch", "\x80"}}), "safetensors: the metadata 'epoch' is not UTF-8");
+  EXPECT_THAT(save("w", {{"\xc3", "3"}}), EndsWith("is not UTF-8"));
+  EXPECT_TRUE(folder_.names().empty());
+}
+
+TEST_F(SafetensorsTest, NothingTimesAnythingIsNothing) {
+  for (auto const* shape : {"[0,4611686018427387904,4]", "[4611686018427387904,4,0]"}) {
+    auto const path = folder_.write(
+        "x",
+        file_bytes(text(R"({"w":{"dtype":"F32","shape":)", shape, R"(,"data_offsets":[0,0]}})"),
+                   ""));
+    EXPECT_TRUE(SafetensorsFile(path).tensor("w").bytes.empty()) << shape;
+  }
+}
+
+TEST_F(SafetensorsTest, MessagesStayShort) {
+  std::string const name(100'000, 'n');
+  EXPECT_LT(failure(file_bytes(text("{\"", name, "\":3}"), "")).size(), 1000U);
+  std::string many = "-1";
+  for (int i = 0; i < 10'000; ++i) {
+    many += ",-1";
+  }
+  EXPECT_LT(
+      failure(file_bytes(text(R"({"w":{"dtype":"U8","data_offsets":[0,1],"shape":[)", many, "]}}"),
+                         "x"))
+          .size(),
+      1000U);
+  EXPECT_THAT(failure(file_bytes(text("{\"", std::string(159, 'n'), "\u00e9\":3}"), "")),
+              HasSubstr("'" + std::string(159, 'n') + "…'"))
+      << "a character is not cut";
+  EXPECT_THAT(failure(file_bytes(R"({"\u001b":3})", "")), HasSubstr("tensor '?'"));
+}
+
+TEST_F(SafetensorsTest, RefusesValuesThatNestDeeply) {
+  // A message that quoted such a value by recursion would overflow the stack.
+  std::string const open(1'000'000, '[');
+  std::string const close(1'000'000, ']');
+  EXPECT_THAT(
+      failure(file_bytes(
+          text(R"({"w":{"dtype":"U8","data_offsets":[0,1],"shape":)", open, close, "}}"), "x")),
+      HasSubstr("values nest deeper than 8"));
+}
+
 TEST_F(SafetensorsTest, RefusesMetadataThatIsNotStrings) {
   EXPECT_THAT(failure(file_bytes(R"({"__metadata__":{"a":1}})", "")),
               HasSubstr("an object of strings"));

@@ -38,7 +38,8 @@ using TensorMetadata = std::map<std::string, std::string>;
 
 /// Writes a safetensors file (https://github.com/huggingface/safetensors, "Format"), atomically:
 /// see AtomicFile, also for what it throws. Throws std::invalid_argument for a name that is taken,
-/// `__metadata__`, and bytes that do not match the shape. The same tensors give the same bytes.
+/// `__metadata__`, text that is not UTF-8, and bytes that do not match the shape. The same tensors
+/// give the same bytes.
 void save_safetensors(std::filesystem::path const& path,
                       std::span<SavedTensor const> tensors,
                       TensorMetadata const& metadata = {},

@@ -125,8 +125,10 @@ std::regex parse_expression(std::string_view expression, std::string_view place)
           refused,
           ", found ",
           shown(expression));
+  // libstdc++ looks one character ahead, also behind the end: a string of its own ends in NUL.
+  std::string const terminated(expression);
   try {
-    return {expression.begin(), expression.end(), kSyntax};
+    return {terminated.data(), terminated.size(), kSyntax};
   } catch (std::regex_error const& error) {
     throw std::invalid_argument(text(place,
                                      ": expected a regular expression, found ",

@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <memory>
 #include <stdexcept>
 #include <thread>
 
@@ -59,6 +61,18 @@ TEST(StreamAssignment, SkipsCommentsAndBlanksAndTakesEitherLineEnd) {
   EXPECT_EQ(assignment.group_of("b"), 1);
   EXPECT_EQ(assignment.group_of("c#d"), 2);
   EXPECT_EQ(parse("").group_of("a"), std::nullopt);
+}
+
+TEST(StreamAssignment, ReadsNothingBehindTheText) {
+  // std::regex looks a character ahead of these; behind the text stands what would change them.
+  for (std::string_view const line : {"1:a(?", "1:[^"}) {
+    std::string const exact(line.substr(0, line.size() - 1));
+    EXPECT_EQ(failure(line.substr(0, line.size() - 1)), failure(exact)) << line;
+    EXPECT_THAT(failure(exact), HasSubstr("expected a regular expression")) << line;
+  }
+  auto const heap = std::make_unique<char[]>(4);  // so that a sanitizer sees it
+  std::ranges::copy(std::string_view("1:a("), heap.get());
+  EXPECT_THAT(failure({heap.get(), 4}), HasSubstr("expected a regular expression"));
 }
 
 TEST(StreamAssignment, OnlyTheFirstColonEndsTheGroup) {

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Census and Criteo text, gzip or not: refused by a DataError, or read as the same rows whatever
+// the chunks, the line ends and the compression; and refused with the same words.
+#include "fuzz.hpp"
+#include "gzip.hpp"
+#include "scratch_folder.hpp"
+
+#include <msstream/support/data_error.hpp>
+#include <msstream/support/dataset.hpp>
+#include <msstream/support/readers.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <variant>
+
+namespace {
+
+using namespace msstream;
+using fuzz::expect;
+using support::DataFormat;
+using support::ReaderOptions;
+
+constexpr std::size_t kOneChunk = 8'192;
+constexpr std::size_t kCensusCategories = 33;
+
+struct Rows {
+  support::Schema schema;
+  std::vector<std::int64_t> keys;
+  std::vector<float> continuous;
+  std::vector<float> labels;
+
+  [[nodiscard]] std::size_t count() const { return labels.size() / schema.labels.size(); }
+  friend bool operator==(Rows const&, Rows const&) = default;
+};
+using Outcome = std::variant<Rows, std::string>;
+
+void expect_whole(support::Dataset const& data, Rows const& rows) {
+  expect(data.rows() > 0, "no rows, and no error");
+  expect(std::ranges::all_of(rows.continuous, [](float value) { return std::isfinite(value); }),
+         "a continuous value is not finite");
+  expect(std::ranges::all_of(rows.labels, [](float label) { return label == 0 || label == 1; }),
+         "a label is neither 0 nor 1");
+}
+
+Outcome read(std::string_view bytes, ReaderOptions const& options) {
+  static fuzz::ScratchFolder const folder;
+  try {
+    auto const source = support::open_data(folder.write("data", bytes), options);
+    auto const data = support::load_dataset(*source, 1);
+    Rows rows{data.schema(), {}, {}, {}};
+    for (std::int64_t row = 0; row < data.rows(); ++row) {
+      std::ranges::copy(data.keys(row), std::back_inserter(rows.keys));
+      std::ranges::copy(data.continuous(row), std::back_inserter(rows.continuous));
+      std::ranges::copy(data.labels(row), std::back_inserter(rows.labels));
+    }
+    expect_whole(data, rows);
+    return rows;
+  } catch (support::DataError const& error) {
+    expect(std::string_view(error.what()).find("/data:") != std::string_view::npos,
+           "the message does not name the file: ",
+           std::string_view(error.what()));
+    return error.what();
+  }
+}
+
+std::string described(Outcome const& outcome) {
+  auto const* rows = std::get_if<Rows>(&outcome);
+  return rows != nullptr ? text(rows->count(), " rows") : std::get<std::string>(outcome);
+}
+
+void expect_same(Outcome const& found, Outcome const& expected, std::string_view what) {
+  expect(found == expected, what, ": ", described(expected), ", then ", described(found));
+}
+
+/// The second task of the census data: another label, one category less, else the same rows.
+void check_never_married(std::string_view bytes, Rows const& rows) {
+  ReaderOptions const options{.never_married_task = true, .chunk_bytes = kOneChunk};
+  bool const census = rows.schema.categorical.size() == kCensusCategories;
+  try {
+    auto const both = std::get<Rows>(read(bytes, options));
+    expect(census, "the never-married task of other data than census");
+    expect(both.count() == rows.count() && both.continuous == rows.continuous &&
+               both.keys.size() == rows.keys.size() - rows.count(),
+           "the second task changes the rows");
+    for (std::size_t row = 0; row < rows.count(); ++row) {
+      expect(both.labels[2 * row] == rows.labels[row], "the second task changes the first");
+    }
+  } catch (std::invalid_argument const&) {
+    expect(!census, "census data refused the never-married task");
+  }
+}
+
+/// Lines that are not blank: in all formats but one each is a row.
+void check_text(std::string_view bytes, Rows const& rows) {
+  std::size_t lines = 0;
+  std::string_view first;
+  for (std::string_view rest = bytes; !rest.empty();) {
+    auto line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    line.remove_suffix(line.ends_with('\r') ? 1 : 0);
+    first = first.empty() ? line : first;
+    lines += line.empty() ? 0 : 1;
+  }
+  bool const census = rows.schema.categorical.size() == kCensusCategories;
+  bool const header = first.starts_with("Id,Label,");
+  expect(rows.count() + (header ? 1 : 0) == lines, rows.count(), " rows of ", lines, " lines");
+  auto const format = census   ? DataFormat::census
+                      : header ? DataFormat::criteo_csv
+                               : DataFormat::criteo_tsv;
+  expect_same(read(bytes, {.format = format, .chunk_bytes = kOneChunk}), rows, "its format named");
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count) {
+  auto const input = fuzz::as_text(bytes, count);
+  auto const outcome = read(input, {.chunk_bytes = kOneChunk});
+  expect_same(read(input, {.chunk_bytes = 1}), outcome, "in chunks of a line");
+  expect_same(read(input, {.chunk_bytes = 2 + count / 3}), outcome, "in a few chunks");
+
+  auto const* rows = std::get_if<Rows>(&outcome);
+  if (input.starts_with("\x1f\x8b")) {
+    if (rows != nullptr) {
+      expect_same(read(text(input, fuzz::gzipped("")), {}), outcome, "with an empty member behind");
+    }
+    return 0;
+  }
+  auto const half = input.substr(0, count / 2);
+  expect_same(read(fuzz::gzipped(half) + fuzz::gzipped(input.substr(half.size())),
+                   {.chunk_bytes = kOneChunk}),
+              outcome,
+              "as two gzip members");
+  if (input.find('\r') == std::string_view::npos) {
+    expect_same(read(fuzz::replaced(input, "\n", "\r\n"), {.chunk_bytes = kOneChunk}),
+                outcome,
+                "with CRLF");
+  }
+  if (rows != nullptr) {
+    check_never_married(input, *rows);
+    check_text(input, *rows);
+  }
+  return 0;
+}

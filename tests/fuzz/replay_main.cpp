@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a fuzz target on the files and folders that it is given, where there is no libFuzzer: so the
+// corpus is a regression test for every compiler and sanitizer. Each name is printed before its
+// run, so that the last one is that of the input that ended the process.
+#include "fuzz.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> inputs_of(int argc, char const* const* argv) {
+  std::vector<fs::path> inputs;
+  for (int i = 1; i < argc; ++i) {
+    if (fs::is_directory(argv[i])) {
+      for (auto const& entry : fs::recursive_directory_iterator(argv[i])) {
+        if (entry.is_regular_file()) {
+          inputs.push_back(entry.path());
+        }
+      }
+    } else {
+      inputs.emplace_back(argv[i]);
+    }
+  }
+  std::sort(inputs.begin(), inputs.end());
+  return inputs;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto const inputs = inputs_of(argc, argv);
+  for (auto const& input : inputs) {
+    std::printf("%s\n", input.c_str());
+    std::fflush(stdout);
+    std::ifstream file(input, std::ios::binary);
+    msstream::fuzz::expect(file.is_open(), "cannot open ", input.string());
+    // Of the input's exact length, so that a sanitizer sees a read behind its end.
+    std::vector<std::uint8_t> const bytes{std::istreambuf_iterator<char>(file), {}};
+    LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
+  }
+  std::printf("%zu inputs\n", inputs.size());
+  return inputs.empty() ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// A safetensors file from anywhere: refused by a DataError that names it, or read as a model that
+// can be saved, comes back equal and is saved as the same bytes again.
+#include "saved_model.hpp"
+
+#include <msstream/support/data_error.hpp>
+
+#include <optional>
+
+namespace {
+
+using namespace msstream;
+using fuzz::expect;
+
+std::optional<fuzz::Model> load(std::filesystem::path const& path) {
+  try {
+    return fuzz::load_model(path);
+  } catch (support::DataError const& error) {
+    std::string_view const message = error.what();
+    expect(message.starts_with(path.string() + ": "), "the file is not named: ", message);
+    expect(message.size() < path.string().size() + 1000, "a message of ", message.size(), " bytes");
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count) {
+  static fuzz::ScratchFolder const folder;
+  auto const model = load(folder.write("given", fuzz::as_text(bytes, count)));
+  if (!model) {
+    return 0;
+  }
+  std::size_t data_bytes = 0;
+  for (auto const& [name, tensor] : model->tensors) {
+    std::uint64_t elements = 1;
+    for (auto const extent : tensor.shape) {
+      elements *= static_cast<std::uint64_t>(extent);
+    }
+    expect(elements * bytes_of(tensor.dtype) == tensor.bytes.size(), "shape and bytes of ", name);
+    data_bytes += tensor.bytes.size();
+  }
+  std::uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, bytes, sizeof header_bytes);
+  expect(sizeof header_bytes + header_bytes + data_bytes == count, "the tensors do not fill it");
+
+  auto const saved = folder / "saved";
+  fuzz::save_model(saved, *model);
+  expect(load(saved) == model, "it does not come back as it was saved");
+  auto const saved_bytes = fuzz::bytes_of_file(saved);
+  fuzz::save_model(saved, *model);
+  expect(fuzz::bytes_of_file(saved) == saved_bytes, "the same model gives other bytes");
+  return 0;
+}

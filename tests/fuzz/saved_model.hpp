@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fuzz.hpp"
+#include "scratch_folder.hpp"
+
+#include <msstream/support/safetensors.hpp>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace msstream::fuzz {
+
+/// A tensor that owns its bytes.
+struct OwnedTensor {
+  DType dtype;
+  std::vector<std::int64_t> shape;
+  std::vector<std::byte> bytes;
+  friend bool operator==(OwnedTensor const&, OwnedTensor const&) = default;
+};
+
+/// What a safetensors file says, in memory.
+struct Model {
+  std::map<std::string, OwnedTensor> tensors;
+  support::TensorMetadata metadata;
+  friend bool operator==(Model const&, Model const&) = default;
+};
+
+/// Throws what SafetensorsFile throws.
+[[nodiscard]] inline Model load_model(std::filesystem::path const& path) {
+  support::SafetensorsFile const file(path);
+  Model model{{}, file.metadata()};
+  for (auto const& [name, tensor] : file.tensors()) {
+    model.tensors.emplace(
+        name, OwnedTensor{tensor.dtype, tensor.shape, {tensor.bytes.begin(), tensor.bytes.end()}});
+  }
+  return model;
+}
+
+/// Throws what save_safetensors() throws.
+inline void save_model(std::filesystem::path const& path, Model const& model) {
+  std::vector<support::SavedTensor> saved;
+  for (auto const& [name, tensor] : model.tensors) {
+    saved.emplace_back(name, tensor.shape, std::span<std::uint8_t const>());
+    saved.back().dtype = tensor.dtype;
+    saved.back().bytes = tensor.bytes;
+  }
+  support::save_safetensors(path, saved, model.metadata);
+}
+
+[[nodiscard]] inline std::string bytes_of_file(std::filesystem::path const& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace msstream::fuzz

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// The file that maps operations to stream groups: refused by line, or the same answers whatever the
+// line ends, the comments and the lines around it.
+#include "fuzz.hpp"
+
+#include <msstream/step/stream_assignment.hpp>
+
+#include <array>
+#include <stdexcept>
+#include <variant>
+
+namespace {
+
+using namespace msstream;
+using fuzz::expect;
+
+constexpr int kGroups = 5;
+constexpr std::array<std::string_view, 10> kOperations{"",
+                                                       "a",
+                                                       "ab",
+                                                       "aaaaaaaaaaaaaaaaaaaaaaaa",
+                                                       "attention/query/score",
+                                                       "tower_0/dense",
+                                                       "tower_17/dense",
+                                                       "user:item",
+                                                       "x\ny",
+                                                       "\xc3\xa9"};
+
+using Groups = std::array<std::optional<int>, kOperations.size()>;
+
+/// The groups of all operations, or the message that refuses the file.
+std::variant<Groups, std::string> groups_of(std::string_view file) {
+  try {
+    auto const assignment = StreamAssignment::parse(file, "f", kGroups);
+    auto const lines = assignment.unmatched_lines();
+    Groups groups;
+    bool matched = false;
+    for (std::size_t i = 0; i < kOperations.size(); ++i) {
+      groups[i] = assignment.group_of(kOperations[i]);
+      matched = matched || groups[i];
+      expect(!groups[i] || (*groups[i] >= 0 && *groups[i] < kGroups),
+             "group ",
+             groups[i].value_or(-1));
+      expect(assignment.group_of(kOperations[i]) == groups[i], "another answer the second time");
+    }
+    expect((assignment.unmatched_lines().size() < lines.size()) == matched,
+           "the lines that matched nothing are not those without an operation");
+    return groups;
+  } catch (std::invalid_argument const& error) {
+    expect(std::string_view(error.what()).starts_with("f:"),
+           "no place in: ",
+           std::string_view(error.what()));
+    return std::string(error.what());
+  }
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count) {
+  auto const file = fuzz::as_text(bytes, count);
+  auto const outcome = groups_of(file);
+
+  if (file.find('\r') == std::string_view::npos) {
+    expect(groups_of(fuzz::replaced(file, "\n", "\r\n")) == outcome,
+           "CRLF is read as something else");
+  }
+  auto const* groups = std::get_if<Groups>(&outcome);
+  auto const below_comment = groups_of(text("# a comment: 9\n\n", file));
+  expect((below_comment == outcome) == (groups != nullptr),
+         "a comment and a blank line change the groups, or not the line number");
+  if (groups == nullptr) {
+    return 0;
+  }
+  // [^] is any character, line ends too. A line at the end gets what is left, one at the top all.
+  Groups completed;
+  Groups all;
+  for (std::size_t i = 0; i < kOperations.size(); ++i) {
+    completed[i] = (*groups)[i].value_or(3);
+    all[i] = 4;
+  }
+  expect(groups_of(text(file, "\n3:[^]*")) == std::variant<Groups, std::string>(completed),
+         "the last line does not get what is left");
+  expect(groups_of(text("4:[^]*\n", file)) == std::variant<Groups, std::string>(all),
+         "the first line does not get all");
+  return 0;
+}

@@ -256,9 +256,13 @@ class GradientTape {
     auto const* const scope = StreamScope<R>::current(*device_.context());
     return scope == nullptr ? nullptr : scope->group();
   }
+  /// Made again when work on a launch thread has failed since, which may have been its copy.
   Gradient one() {
-    if (!one_) {
+    auto const failures = device_.context()->launch_failure->count();
+    if (!one_ || failures != failures_before_one_) {
+      one_.reset();
       one_.emplace(to_device<float, R>(device_, std::vector<float>{1.0F}, Shape{}));
+      failures_before_one_ = failures;
     }
     return *one_;
   }
@@ -272,6 +276,7 @@ class GradientTape {
   std::map<Key, Shape> recorded_;
   std::map<BagsKey, std::pair<ops::Bags<R>, ops::UniqueRows<R>>> unique_rows_;
   std::optional<Gradient> one_;
+  std::uint64_t failures_before_one_ = 0;
 };
 
 template <Runtime R>

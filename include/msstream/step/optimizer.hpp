@@ -38,7 +38,8 @@ class Optimizer {
   }
 
   /// One step with the tape's gradients; a table without any stays. Throws std::logic_error when a
-  /// dense parameter has none; then nothing moved.
+  /// dense parameter has none; then nothing moved. After any other exception some parameters and
+  /// their state may have moved and others not: start from a checkpoint.
   void step(GradientTape<R> const& tape) {
     std::vector<ops::DenseParameter<R>> parameters;
     parameters.reserve(dense_.size());

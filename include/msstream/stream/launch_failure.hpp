@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <exception>
 #include <mutex>
 #include <utility>
@@ -12,11 +13,17 @@ namespace msstream {
 class LaunchFailure {
  public:
   void keep(std::exception_ptr failure) noexcept {
+    count_.fetch_add(1, std::memory_order_release);
     std::lock_guard const guard(mutex_);
     if (!failure_) {
       failure_ = std::move(failure);
       present_.store(true, std::memory_order_release);
     }
+  }
+  /// How many there were, taken or not: what was issued since an earlier count, and is kept, may be
+  /// without its contents when this one differs.
+  [[nodiscard]] std::uint64_t count() const noexcept {
+    return count_.load(std::memory_order_acquire);
   }
   /// Throws it and forgets it; costs a load when there is none.
   void rethrow() {
@@ -32,6 +39,7 @@ class LaunchFailure {
   }
 
  private:
+  std::atomic<std::uint64_t> count_{0};
   std::mutex mutex_;
   std::atomic<bool> present_{false};
   std::exception_ptr failure_;

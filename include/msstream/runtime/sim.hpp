@@ -90,7 +90,8 @@ class Sim {
   void operation_begins(OperationHandle const& operation, native_stream stream);
   void operation_ends(OperationHandle const& operation, native_stream stream) noexcept;
   /// Such work declares nothing, and is taken to touch everything.
-  void foreign_work(OperationHandle const&, native_stream) {}
+  void foreign_work_begins(OperationHandle const&, native_stream) {}
+  void foreign_work_ends(OperationHandle const&, native_stream) noexcept {}
   void memory_pooled(void const* memory, std::size_t bytes);
   void memory_taken(void const*, std::size_t) {}
   void memory_returned(void const*, std::size_t) noexcept {}

@@ -74,7 +74,7 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
     checks_.push_back(std::move(check));
   }
   void run_checks() {
-    context->launch_failure->rethrow();
+    context->rethrow_launch_failure();
     std::lock_guard const guard(checks_mutex_);
     for (auto const& check : checks_) {
       check();

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -73,18 +74,45 @@ class DependencyTracker : public StreamRegistry<R> {
   /// when one of them throws.
   template <class Work>
   void launch(Slot& self, std::uint64_t number, order::PositionSet& needed, Work&& work) {
-    struct Launched {
-      Slot& self;
-      std::uint64_t number;
-      ~Launched() { self.publish_launched(number); }
-    } const launched{self, number};
-    try {
-      order_after(self, needed);
-    } catch (...) {
-      settle(needed);
-      throw;
-    }
+    Launched const launched{self, number};
+    order_or_settle(self, needed);
     std::forward<Work>(work)();
+  }
+
+  /// The same for a launch thread, where nobody catches: `failed(exception)` is called instead,
+  /// before those who wait for the number go on. What follows work that failed is given up, as it
+  /// would not have been issued by a caller who knew: its inputs, ids and counts among them, are
+  /// whatever was in memory.
+  template <class Work, class Failed>
+  void launch_if_sound(Slot& self,
+                       std::uint64_t number,
+                       order::PositionSet& needed,
+                       Work&& work,
+                       Failed&& failed) noexcept {
+    Launched const launched{self, number};
+    if (follows_failure(needed)) {
+      self.note_failed(number);
+      settle(needed);
+      return;
+    }
+    try {
+      order_or_settle(self, needed);
+      std::forward<Work>(work)();
+    } catch (...) {
+      self.note_failed(number);
+      failed(std::current_exception());
+    }
+  }
+
+  /// Waits until all that has been issued by now is launched or given up; from then on operations
+  /// may follow those that failed.
+  void forget_failures() noexcept {
+    for (order::StreamIndex i = 0; i < this->slot_count(); ++i) {
+      slot(i).await_launched(slot(i).reserved.load(std::memory_order_acquire));
+    }
+    for (order::StreamIndex i = 0; i < this->slot_count(); ++i) {
+      slot(i).first_failed.store(Slot::kNoneFailed, std::memory_order_relaxed);
+    }
   }
 
   /// Gives up a reserved number whose operation will never be launched; blocks the host until what
@@ -177,6 +205,31 @@ class DependencyTracker : public StreamRegistry<R> {
   }
 
  private:
+  struct Launched {
+    Slot& self;
+    std::uint64_t number;
+    ~Launched() { self.publish_launched(number); }
+  };
+
+  void order_or_settle(Slot& self, order::PositionSet& needed) {
+    try {
+      order_after(self, needed);
+    } catch (...) {
+      settle(needed);
+      throw;
+    }
+  }
+
+  /// All of `needed` is launched. A position stands for earlier ones of its stream too.
+  [[nodiscard]] bool follows_failure(order::PositionSet const& needed) const noexcept {
+    for (auto const& position : needed) {
+      if (slot(position.stream).first_failed.load(std::memory_order_relaxed) <= position.number) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   static void add_to(std::atomic<std::uint64_t>& counter, std::uint64_t amount) noexcept {
     counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }

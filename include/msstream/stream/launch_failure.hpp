@@ -25,9 +25,10 @@ class LaunchFailure {
   [[nodiscard]] std::uint64_t count() const noexcept {
     return count_.load(std::memory_order_acquire);
   }
+  [[nodiscard]] bool present() const noexcept { return present_.load(std::memory_order_acquire); }
   /// Throws it and forgets it; costs a load when there is none.
   void rethrow() {
-    if (present_.load(std::memory_order_acquire)) [[unlikely]] {
+    if (present()) [[unlikely]] {
       std::unique_lock lock(mutex_);
       present_.store(false, std::memory_order_relaxed);
       auto const failure = std::exchange(failure_, nullptr);

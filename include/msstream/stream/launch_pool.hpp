@@ -35,9 +35,10 @@ struct LaunchTask {
 /// Threads that launch operations: each stream's in the order of their numbers, different streams'
 /// beside each other.
 ///
-/// A task whose predecessors are not launched yet never holds a thread: its stream goes back to the
-/// end of the line, so any number of threads, also one, makes progress. Idle threads sleep. The
-/// destructor launches what is queued.
+/// A task that fails tells its LaunchFailure, and tasks that follow it are given up until the
+/// caller has taken that. A task whose predecessors are not launched yet never holds a thread: its
+/// stream goes back to the end of the line, so any number of threads, also one, makes progress.
+/// Idle threads sleep. The destructor launches what is queued.
 template <Runtime R>
 class LaunchPool {
  public:
@@ -133,11 +134,10 @@ class LaunchPool {
   }
 
   void launch(LaunchTask<R>& task) noexcept {
-    try {
-      tracker_->launch(*task.slot, task.number, task.needed, task.work);
-    } catch (...) {
-      task.failure->keep(std::current_exception());
-    }
+    tracker_->launch_if_sound(
+        *task.slot, task.number, task.needed, task.work, [&](std::exception_ptr failure) {
+          task.failure->keep(std::move(failure));
+        });
   }
 
   std::shared_ptr<DependencyTracker<R>> tracker_;

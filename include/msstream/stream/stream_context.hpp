@@ -24,6 +24,15 @@ struct StreamContext {
         tracker(std::move(shared_tracker)),
         spans(runtime) {}
 
+  /// Throws what failed on a launch thread, once all that was issued before is launched or given up
+  /// on its account: what is issued next runs. Costs a load when there is nothing.
+  void rethrow_launch_failure() {
+    if (launch_failure->present()) [[unlikely]] {
+      tracker->forget_failures();
+      launch_failure->rethrow();
+    }
+  }
+
   std::shared_ptr<R> runtime;
   std::shared_ptr<EventPool<R>> events;
   std::shared_ptr<DependencyTracker<R>> tracker;

@@ -88,18 +88,18 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
   /// Orders and launches one operation: reserves its number, then waits for its hazards and calls
   /// `work(stream_ref)`, on this thread or on a launch thread. Rethrows what an earlier operation
   /// threw on a launch thread. `name` must outlive the launch. Returns the operation's position.
-  /// `observed` is what describe() made of it, if its memory is to be known. Throws std::logic_error when called from inside the
-  /// work of another operation.
+  /// `observed` is what describe() made of it, if its memory is to be known. Throws
+  /// std::logic_error when called from inside the work of another operation.
   template <class Work>
   order::Position submit(char const* name,
                          StreamKind kind,
                          AccessSet& accesses,
                          Work&& work,
                          Observed<R> observed = {}) {
-    context_->launch_failure->rethrow();
+    InsideWork::refuse(name);
+    context_->rethrow_launch_failure();
     Stream<R>& target = stream(kind);
     auto& slot = target.slot();
-    InsideWork::refuse(name);
     if constexpr (ObservingRuntime<R>) {
       if (observed == nullptr) {
         observed = describe(name, kind, {}, {}, {});
@@ -158,7 +158,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
       h2d_->synchronize();
       d2h_->synchronize();
     }
-    context_->launch_failure->rethrow();
+    context_->rethrow_launch_failure();
   }
 
  private:

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -55,6 +56,12 @@ struct StreamSlot {
       launched.wait(seen, std::memory_order_acquire);
     }
   }
+  /// By the launching thread, before the number is published.
+  void note_failed(std::uint64_t number) noexcept {
+    if (number < first_failed.load(std::memory_order_relaxed)) {
+      first_failed.store(number, std::memory_order_relaxed);
+    }
+  }
   void raise_completed(std::uint64_t number) noexcept {
     auto known = completed.load(std::memory_order_relaxed);
     while (known < number &&
@@ -62,11 +69,15 @@ struct StreamSlot {
     }
   }
 
+  static constexpr std::uint64_t kNoneFailed = std::numeric_limits<std::uint64_t>::max();
+
   order::StreamIndex const index;
   std::mutex issuing;
   std::atomic<std::uint64_t> reserved{0};
   std::atomic<std::uint64_t> launched{0};
   std::atomic<std::uint64_t> completed{0};
+  /// The first operation that a launch thread gave up, until the caller takes the failure.
+  std::atomic<std::uint64_t> first_failed{kNoneFailed};
 
   SpinLock lock;
   order::VectorClock clock;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "faulty/scenarios.hpp"
+#include "faulty/training.hpp"
 #include "memory/runtimes.hpp"
 
 namespace msstream::testing {
@@ -41,6 +42,12 @@ TYPED_TEST(EveryCallTest, SpansMayFail) {
 }
 TYPED_TEST(EveryCallTest, FrozenLookupsMayFail) {
   EveryCall(frozen_lookups<TypeParam>()).run();
+}
+TYPED_TEST(EveryCallTest, TrainingMayFail) {
+  EveryCall(training<TypeParam>(LaunchThreads::none)).run();
+}
+TYPED_TEST(EveryCallTest, TrainingOnSharedLaunchThreadsMayFail) {
+  EveryCall(training<TypeParam>(LaunchThreads::shared)).run();
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ struct World {
   }
   void close() {
     left_behind.clear();
+    kept.reset();
     pool.reset();
     device.reset();
   }
@@ -55,6 +56,8 @@ struct World {
   std::optional<StreamPool<R>> pool;
   /// What the scenario worked on: its order must outlive a failure.
   std::vector<Tensor<float, R>> left_behind;
+  /// Anything else that the scenario needs again after a failure.
+  std::shared_ptr<void> kept;
 };
 
 /// 0, 1, 2 …

@@ -304,7 +304,18 @@ void Checker::end(Handle handle) noexcept {
   ++stream.finished_launching;
 }
 
-void Checker::note_foreign_work(OperationHandle const& operation, Handle handle) {
+void Checker::begin_foreign_work(OperationHandle const& operation, Handle handle) {
+  std::vector<CheckReport> found;
+  {
+    std::lock_guard const guard(state_->mutex);
+    auto& stream = state_->order.stream(handle);
+    static_cast<void>(state_->order.next_place(stream));
+    state_->find_races(*operation, operation->uses, stream, found);
+  }
+  state_->log.publish(std::move(found));
+}
+
+void Checker::end_foreign_work(OperationHandle const& operation, Handle handle) {
   std::lock_guard const guard(state_->mutex);
   auto& stream = state_->order.stream(handle);
   auto const place = state_->order.next_place(stream);

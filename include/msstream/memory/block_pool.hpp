@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/base/error.hpp>
+#include <msstream/base/mechanism.hpp>
 #include <msstream/memory/block.hpp>
 #include <msstream/memory/block_source.hpp>
 #include <msstream/memory/block_uses.hpp>
@@ -67,6 +68,9 @@ class BlockPool {
     }
     if (block == nullptr) {
       throw out_of_memory(bytes);
+    }
+    if (!works(Mechanism::reuse_follows_uses)) {
+      block->record.log = {};
     }
     block->pool = this;
     block->home = stream.index;
@@ -144,8 +148,10 @@ class BlockPool {
 
   /// What has been issued so far may have read the block, which nobody noted.
   void note_untracked_reads(Block<R>& block) {
-    for (auto const& newest : tracker_->newest_positions()) {
-      block.record.log.note_read(newest);
+    if (works(Mechanism::reuse_of_frozen)) {
+      for (auto const& newest : tracker_->newest_positions()) {
+        block.record.log.note_read(newest);
+      }
     }
   }
   [[nodiscard]] bool is_over(Block<R> const& block) {
@@ -155,7 +161,7 @@ class BlockPool {
   /// host because it is over.
   [[nodiscard]] bool is_ready(Block<R> const& block, StreamSlot<R>& stream) {
     if (space_ == Space::pinned) {
-      return is_over(block);
+      return is_over(block) || !works(Mechanism::pinned_reuse);
     }
     return all_uses(block, [&](order::Position use) { return tracker_->covers(stream, use); });
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/mechanism.hpp>
 #include <msstream/memory/device.hpp>
 
 #include <mutex>
@@ -11,6 +12,9 @@ namespace msstream {
 /// are complete; to write, until the reads are too.
 template <Runtime R>
 void synchronize_uses(memory::Block<R>& block, AccessMode mode) {
+  if (!works(Mechanism::host_wait)) {
+    return;
+  }
   order::PositionSet needed;
   {
     std::lock_guard const guard(block.record.lock);

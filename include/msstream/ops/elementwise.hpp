@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/mechanism.hpp>
 #include <msstream/ops/kernels/elementwise.hpp>
 #include <msstream/ops/workspace.hpp>
 
@@ -25,7 +26,7 @@ template <Runtime R>
   }
   Tensor<float, R> total(terms.front().device(), terms.front().shape());
   issue("add",
-        reads(terms),
+        works(Mechanism::gradient_accumulation) ? reads(terms) : reads(terms.front()),
         writes(total),
         [inputs = std::move(inputs), output = total.data(), count = total.count()](auto stream) {
           kernels::add(stream, inputs, output, count);

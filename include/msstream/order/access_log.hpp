@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/mechanism.hpp>
 #include <msstream/order/position.hpp>
 #include <msstream/order/position_set.hpp>
 
@@ -14,16 +15,20 @@ class AccessLog {
  public:
   /// Adds what a read must follow: the last writes.
   void add_hazards_of_read(PositionSet& needed) const {
-    for (auto const& write : writes_) {
-      needed.add(write);
+    if (works(Mechanism::read_after_write)) {
+      add_writes(needed);
     }
   }
   /// Adds what a write must follow: the last writes and all reads since. The writes are not left
   /// out when there are reads: a read whose issue failed may not have waited for them.
   void add_hazards_of_write(PositionSet& needed) const {
-    add_hazards_of_read(needed);
-    for (auto const& read : reads_) {
-      needed.add(read);
+    if (works(Mechanism::write_after_write)) {
+      add_writes(needed);
+    }
+    if (works(Mechanism::write_after_read)) {
+      for (auto const& read : reads_) {
+        needed.add(read);
+      }
     }
   }
 
@@ -41,6 +46,12 @@ class AccessLog {
   [[nodiscard]] PositionSet const& reads() const noexcept { return reads_; }
 
  private:
+  void add_writes(PositionSet& needed) const {
+    for (auto const& write : writes_) {
+      needed.add(write);
+    }
+  }
+
   PositionSet writes_;
   PositionSet reads_;
 };

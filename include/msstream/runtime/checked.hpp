@@ -175,9 +175,13 @@ class Checked : public RuntimeDecorator<R> {
     Base::operation_ends(operation, stream);
     checker_->end(handle(stream));
   }
-  void foreign_work(OperationHandle const& operation, native_stream stream) {
-    Base::foreign_work(operation, stream);
-    checker_->note_foreign_work(operation, handle(stream));
+  void foreign_work_begins(OperationHandle const& operation, native_stream stream) {
+    Base::foreign_work_begins(operation, stream);
+    checker_->begin_foreign_work(operation, handle(stream));
+  }
+  void foreign_work_ends(OperationHandle const& operation, native_stream stream) {
+    Base::foreign_work_ends(operation, stream);
+    checker_->end_foreign_work(operation, handle(stream));
   }
   void memory_pooled(void const* memory, std::size_t bytes) {
     checker_->pooled(memory, bytes);

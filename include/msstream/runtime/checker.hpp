@@ -86,8 +86,9 @@ class Checker {
   void declare(Operation& operation);
   void begin(OperationHandle const& operation, Handle stream);
   void end(Handle stream) noexcept;
-  /// Work that was put on the stream past issue(), and may have used memory at any time before.
-  void note_foreign_work(OperationHandle const& operation, Handle stream);
+  /// Between the two, work is put on the stream past issue() that may use the memory.
+  void begin_foreign_work(OperationHandle const& operation, Handle stream);
+  void end_foreign_work(OperationHandle const& operation, Handle stream);
   /// A copy or a fill; part of the operation that is under way on the stream, if there is one.
   void begin_transfer(std::string_view name, std::vector<MemoryUse> uses, Handle stream);
   void end_transfer(Handle stream) noexcept;

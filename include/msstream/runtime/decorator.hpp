@@ -88,9 +88,14 @@ class RuntimeDecorator {
       inner_.operation_ends(operation, stream);
     }
   }
-  void foreign_work(OperationHandle const& operation, native_stream stream) {
+  void foreign_work_begins(OperationHandle const& operation, native_stream stream) {
     if constexpr (ObservingRuntime<Inner>) {
-      inner_.foreign_work(operation, stream);
+      inner_.foreign_work_begins(operation, stream);
+    }
+  }
+  void foreign_work_ends(OperationHandle const& operation, native_stream stream) {
+    if constexpr (ObservingRuntime<Inner>) {
+      inner_.foreign_work_ends(operation, stream);
     }
   }
   void memory_pooled(void const* memory, std::size_t bytes) {

@@ -17,8 +17,8 @@ namespace msstream {
 /// operation_begins.
 /// - operation_begins, operation_ends: around the work, on the thread that launches it, after its
 /// waits. If operation_begins throws, the work is not launched, and nothing ends.
-/// - foreign_work: work was put on the stream past issue(), before now, which may have used
-/// memory at any time since it was held for it.
+/// - foreign_work_begins, foreign_work_ends: between them work is put on the stream past issue()
+/// that may use the memory.
 /// - memory_pooled: an allocator has taken memory from the runtime to give it out in parts.
 /// memory_taken, memory_returned: a part is given out, or is back.
 /// - host_uses: the host is about to read or write pinned memory.
@@ -34,7 +34,8 @@ concept ObservingRuntime = Runtime<R> && requires(R runtime,
   {runtime.operation_begins(handle, stream)};
   { runtime.operation_ends(handle, stream) }
   noexcept;
-  {runtime.foreign_work(handle, stream)};
+  {runtime.foreign_work_begins(handle, stream)};
+  {runtime.foreign_work_ends(handle, stream)};
   {runtime.memory_pooled(memory, bytes)};
   {runtime.memory_taken(memory, bytes)};
   { runtime.memory_returned(memory, bytes) }
@@ -69,9 +70,9 @@ void memory_returned(R& runtime, void const* memory, std::size_t bytes) noexcept
   }
 }
 template <Runtime R>
-void foreign_work(R& runtime, Operation operation, typename R::native_stream stream) {
+void foreign_work_ends(R& runtime, Observed<R> const& operation, typename R::native_stream stream) {
   if constexpr (ObservingRuntime<R>) {
-    runtime.foreign_work(runtime.declare(std::move(operation)), stream);
+    runtime.foreign_work_ends(operation, stream);
   }
 }
 template <Runtime R>

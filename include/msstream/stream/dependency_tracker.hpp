@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/mechanism.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/order/minimal_waits.hpp>
 #include <msstream/order/position_set.hpp>
@@ -135,6 +136,9 @@ class DependencyTracker : public StreamRegistry<R> {
 
   /// Whether launch() would have to wait for another thread to launch what this needs.
   [[nodiscard]] bool launchable(order::PositionSet const& needed) const noexcept {
+    if (!works(Mechanism::launch_handshake)) {
+      return true;
+    }
     for (auto const& position : needed) {
       if (slot(position.stream).launched.load(std::memory_order_acquire) < position.number) {
         return false;
@@ -158,7 +162,9 @@ class DependencyTracker : public StreamRegistry<R> {
     }
     InlineVector<order::Position, 8> waits;
     for (auto const& position : needed) {
-      slot(position.stream).await_launched(position.number);
+      if (works(Mechanism::launch_handshake)) {
+        slot(position.stream).await_launched(position.number);
+      }
       waits.push_back(position);
     }
     if (options_.reduce_waits && waits.size() > 1) {
@@ -243,7 +249,9 @@ class DependencyTracker : public StreamRegistry<R> {
   }
 
   bool holds_already(Slot& self, order::Position position) {
-    if (slot(position.stream).completed.load(std::memory_order_acquire) >= position.number) {
+    auto const& over = works(Mechanism::elision_by_completion) ? slot(position.stream).completed
+                                                               : slot(position.stream).launched;
+    if (over.load(std::memory_order_acquire) >= position.number) {
       if (options_.explain) {
         options_.explain(
             text("no wait of stream ", self.index, " for ", position, ": known to be complete"));
@@ -253,7 +261,8 @@ class DependencyTracker : public StreamRegistry<R> {
     bool covered = false;
     {
       std::lock_guard const guard(self.lock);
-      covered = self.clock.covers(position);
+      covered = works(Mechanism::elision_by_number) ? self.clock.covers(position)
+                                                    : self.clock[position.stream] != 0;
     }
     if (covered && options_.explain) {
       options_.explain(text("no wait of stream ",
@@ -281,7 +290,7 @@ class DependencyTracker : public StreamRegistry<R> {
         return false;
       }
       self.events->runtime().wait(self.native, event->native);
-      brought = event->clock;
+      brought = works(Mechanism::event_clock) ? event->clock : source.clock;
       waited_for = event->position;
     }
     merge(self, brought, waited_for);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/mechanism.hpp>
 #include <msstream/order/position.hpp>
 #include <msstream/order/vector_clock.hpp>
 #include <msstream/stream/event_pool.hpp>
@@ -64,6 +65,11 @@ class RecentEvents {
       Handle(oldest).reset();
       if (oldest.use_count() == 1) {
         return oldest;
+      }
+      if (!works(Mechanism::event_recycling)) {
+        auto taken_back = std::make_shared<RecordedEvent<R>>(pool);
+        std::swap(taken_back->native, oldest->native);
+        return taken_back;
       }
     }
     return std::make_shared<RecordedEvent<R>>(pool);

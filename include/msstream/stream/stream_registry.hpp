@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/mechanism.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/order/position_set.hpp>
 #include <msstream/stream/inside_work.hpp>
@@ -203,7 +204,9 @@ class StreamRegistry {
     auto event = source.recent.take_for_recording(source.events);
     // The position is read before the event is recorded: the event may stand for more, never for
     // less.
-    event->position = {source.index, source.launched.load(std::memory_order_acquire)};
+    event->position = {source.index,
+                       source.launched.load(std::memory_order_acquire) +
+                           (works(Mechanism::event_position) ? 0 : 1)};
     event->clock = source.clock;
     event->clock.raise(event->position);
     source.events->runtime().record(event->native, source.native);
@@ -225,7 +228,7 @@ class StreamRegistry {
   Slot& vacant_slot() {
     for (auto found = vacated_.begin(); found != vacated_.end(); ++found) {
       Slot& slot = **found;
-      if (is_vacant(slot)) {
+      if (is_vacant(slot) || !works(Mechanism::stream_slot_reuse)) {
         std::lock_guard const guard(slot.lock);
         slot.recent.clear();
         slot.clock.clear();

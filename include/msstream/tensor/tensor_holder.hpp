@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/mechanism.hpp>
 #include <msstream/stream/stream.hpp>
 #include <msstream/tensor/issue.hpp>
 
@@ -49,13 +50,12 @@ class TensorHolder {
   /// `held_at` is for the reports of a checking runtime.
   template <Tracked T>
   void hold(T const& tracked, std::source_location held_at = std::source_location::current()) {
-    held_at_ = held_at;
     for (auto* const stream : streams_) {
       require(stream->context()->tracker == tracked.block()->device->context->tracker,
               "TensorHolder::hold: the tensor's device and the stream's do not share a tracker");
     }
     order::PositionSet needed;
-    {
+    if (works(Mechanism::holder_hold)) {
       std::lock_guard const guard(tracked.block()->record.lock);
       tracked.block()->record.log.add_hazards_of_write(needed);
     }
@@ -64,44 +64,54 @@ class TensorHolder {
       auto& tracker = *stream->context()->tracker;
       tracker.while_idle(stream->slot(), [&] { tracker.order_after(stream->slot(), waits); });
     }
-    blocks_.push_back(tracked.block());
+    held_.push_back({tracked.block(), announce(*tracked.block(), held_at)});
   }
 
   /// Lets go now: notes that all that is on the streams by now may have read and written the
   /// tensors.
   void release() {
     for (auto* const stream : streams_) {
-      tell(*stream);
+      for (auto const& held : held_) {
+        observe::foreign_work_ends(*stream->context()->runtime, held.observed, stream->native());
+      }
       auto const position = stream->mark();
-      for (auto const& block : blocks_) {
-        std::lock_guard const guard(block->record.lock);
-        block->record.log.note_unordered_write(position);
+      for (auto const& held : held_) {
+        std::lock_guard const guard(held.block->record.lock);
+        if (works(Mechanism::holder_release)) {
+          held.block->record.log.note_unordered_write(position);
+        }
       }
     }
-    blocks_.clear();
+    held_.clear();
   }
 
  private:
-  /// A runtime that looks on gets to know what the stream may have used.
-  void tell(Stream<R>& stream) const {
+  struct Held {
+    memory::BlockRef<R> block;
+    [[no_unique_address]] Observed<R> observed;
+  };
+
+  /// A runtime that looks on gets to know that the streams may use the block from here on.
+  Observed<R> announce(memory::Block<R> const& block, std::source_location held_at) const {
+    Observed<R> observed{};
     if constexpr (ObservingRuntime<R>) {
-      std::vector<MemoryUse> uses;
-      for (auto const& block : blocks_) {
-        uses.push_back({block->data, block->bytes, AccessMode::write});
-      }
-      observe::foreign_work(*stream.context()->runtime,
-                            Operation{NameScope::qualify("work under a TensorHolder"),
-                                      text("stream ", stream.slot().index),
-                                      held_at_,
+      for (auto* const stream : streams_) {
+        auto& runtime = *stream->context()->runtime;
+        if (observed == nullptr) {
+          observed = runtime.declare({NameScope::qualify("work under a TensorHolder"),
+                                      text("stream ", stream->slot().index),
+                                      held_at,
                                       {},
-                                      std::move(uses)},
-                            stream.native());
+                                      {{block.data, block.bytes, AccessMode::write}}});
+        }
+        runtime.foreign_work_begins(observed, stream->native());
+      }
     }
+    return observed;
   }
 
-  std::source_location held_at_;
   std::vector<Stream<R>*> streams_;
-  std::vector<memory::BlockRef<R>> blocks_;
+  std::vector<Held> held_;
 };
 
 template <Runtime R, class... Rest>

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "faulty/watchdog.hpp"
+#include "faulty/world.hpp"
+#include "memory/runtimes.hpp"
+
+#include <msstream/base/error.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+namespace msstream::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+template <class Inner>
+class FaultyTest : public RuntimeTest<Inner> {
+ protected:
+  using R = Faulty<Inner>;
+
+  void SetUp() override {
+    RuntimeTest<Inner>::SetUp();
+    if (!this->IsSkipped()) {
+      runtime = std::make_shared<R>();
+      plan = runtime->plan();
+    }
+  }
+  /// The code of the CudaError that `call` throws; 0 when it throws none.
+  template <class Call>
+  static int code_of(Call&& call) {
+    try {
+      call();
+    } catch (CudaError const& error) {
+      return error.code();
+    }
+    return 0;
+  }
+
+  std::shared_ptr<R> runtime;
+  std::shared_ptr<FaultPlan> plan;
+};
+TYPED_TEST_SUITE(FaultyTest, Runtimes, RuntimeNames);
+
+TYPED_TEST(FaultyTest, FailsTheCallThatThePlanNamesAndNoOther) {
+  auto const stream = this->runtime->create_stream(StreamPriority::normal);
+  auto const event = this->runtime->create_event(EventTiming::untimed);
+  this->plan->fail(2, Fault::launch_failure);
+  this->runtime->record(event, stream);
+  EXPECT_EQ(this->code_of([&] { this->runtime->record(event, stream); }), 719);
+  EXPECT_EQ(this->code_of([&] { this->runtime->record(event, stream); }), 0);
+  this->plan->fail(RuntimeCall::synchronize, 1, Fault::out_of_memory);
+  this->runtime->record(event, stream);
+  EXPECT_EQ(this->code_of([&] { this->runtime->synchronize(event); }), 2);
+  EXPECT_EQ(this->plan->failed()->describe(), "call 2: synchronize");
+  EXPECT_EQ(this->plan->call_count(), 2U);
+  this->runtime->destroy_event(event);
+  this->runtime->destroy_stream(stream);
+}
+
+TYPED_TEST(FaultyTest, AllocationsRunOutOfMemory) {
+  this->plan->fail(RuntimeCall::allocate_device, 1, Fault::out_of_memory);
+  try {
+    static_cast<void>(this->runtime->allocate_device(4096));
+    FAIL() << "allocated";
+  } catch (OutOfMemory const& error) {
+    EXPECT_EQ(error.requested_bytes(), 4096U);
+  }
+  this->runtime->free_device(this->runtime->allocate_device(4096), 4096);
+}
+
+TYPED_TEST(FaultyTest, ALostDeviceFailsEveryCallButThoseThatDestroy) {
+  auto const stream = this->runtime->create_stream(StreamPriority::normal);
+  auto const event = this->runtime->create_event(EventTiming::untimed);
+  this->plan->fail(1, Fault::sticky);
+  EXPECT_EQ(this->code_of([&] { this->runtime->record(event, stream); }), 700);
+  EXPECT_EQ(this->code_of([&] { this->runtime->synchronize_stream(stream); }), 700);
+  EXPECT_EQ(this->code_of([&] { this->runtime->allocate_pinned(8); }), 700);
+  EXPECT_TRUE(this->plan->lost());
+  EXPECT_EQ(this->plan->failed()->number, 1U);
+  this->runtime->destroy_event(event);
+  this->runtime->destroy_stream(stream);
+  this->plan->reset();
+  EXPECT_EQ(this->code_of([&] { static_cast<void>(this->runtime->memory_info()); }), 0);
+}
+
+TYPED_TEST(FaultyTest, TheWorkOfALostDeviceIsOverWhenACallFails) {
+  std::atomic<int> ran{0};
+  auto const gone = this->runtime->create_stream(StreamPriority::normal);
+  auto const stream = this->runtime->create_stream(StreamPriority::normal);
+  for (int i = 0; i < 100; ++i) {
+    this->runtime->call_host(gone, [&] { ++ran; });
+    this->runtime->call_host(stream, [&] { ++ran; });
+  }
+  this->runtime->destroy_stream(gone);
+  this->plan->fail(1, Fault::sticky);
+  EXPECT_EQ(this->code_of([&] { static_cast<void>(this->runtime->memory_info()); }), 700);
+  EXPECT_EQ(ran.load(), 200);
+  this->runtime->destroy_stream(stream);
+}
+
+TYPED_TEST(FaultyTest, ALaunchIsACallThatNamesItsOperation) {
+  DeviceOptions<Faulty<TypeParam>> options;
+  options.runtime.plan = this->plan;
+  Device<Faulty<TypeParam>> const device(options);
+  NameScope const scope("tower");
+  Tensor<float, Faulty<TypeParam>> const x(device, {4});
+  this->plan->fail(RuntimeCall::launch, 1, Fault::launch_failure);
+  bool called = false;
+  EXPECT_THROW(issue("op", writes(x), [&](auto) { called = true; }), CudaError);
+  EXPECT_FALSE(called);
+  EXPECT_EQ(this->plan->failed()->operation, "tower/op");
+  fill_bytes(x, 0);
+  auto const calls = this->plan->calls();
+  EXPECT_EQ(calls.back().describe(), text("call ", calls.size(), ": fill of 'tower/fill'"));
+}
+
+TEST(FaultPlanTest, CountsFromOne) {
+  FaultPlan plan;
+  EXPECT_THROW(plan.fail(0, Fault::sticky), std::invalid_argument);
+  EXPECT_THROW(plan.fail(RuntimeCall::wait, 0, Fault::sticky), std::invalid_argument);
+}
+
+TEST(CountingTest, ShowsWhatWasNotGivenBack) {
+  CountingOptions<Host> const options;
+  Counting<Host> runtime(options);
+  auto const event = runtime.create_event(EventTiming::untimed);
+  auto* const memory = runtime.allocate_device(512);
+  EXPECT_THAT(options.census->describe(),
+              AllOf(HasSubstr("1 events"), HasSubstr("1 device blocks of 512 bytes")));
+  runtime.free_device(memory, 512);
+  runtime.destroy_event(event);
+  EXPECT_EQ(options.census->describe(), Census::nothing());
+}
+
+TEST(WatchdogTest, BarksAtWhatHangs) {
+  std::promise<void> barked;
+  Watchdog const watchdog([] { return std::string("this test, on purpose"); },
+                          std::chrono::milliseconds(0),
+                          [&] { barked.set_value(); });
+  barked.get_future().wait();
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Failures on launch threads: what was queued behind them, and when they come out.
+#include "memory/runtimes.hpp"
+
+#include <msstream/ops/elementwise.hpp>
+#include <msstream/stream/stream_pool.hpp>
+#include <msstream/tensor/copy.hpp>
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+using ::testing::Each;
+
+template <class R>
+class LaunchThread : public RuntimeTest<R> {};
+TYPED_TEST_SUITE(LaunchThread, Runtimes, RuntimeNames);
+
+/// Fails on the launch thread once the test says that all is queued behind it.
+class LateFailure {
+ public:
+  [[nodiscard]] auto work() const {
+    return [queued = queued_](auto) {
+      queued->wait(false);
+      throw std::runtime_error("late");
+    };
+  }
+  void all_is_queued() {
+    queued_->store(true);
+    queued_->notify_all();
+  }
+
+ private:
+  std::shared_ptr<std::atomic<bool>> queued_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+TYPED_TEST(LaunchThread, WorkBehindAFailureIsNotLaunchedOthersIs) {
+  for (auto const threads : {LaunchThreads::shared, LaunchThreads::per_group}) {
+    Device<TypeParam> const device;
+    StreamPool<TypeParam> pool(device, {.groups = 3, .launch_threads = threads});
+    Tensor<float, TypeParam> const x(device, {4});
+    Tensor<float, TypeParam> const y(device, {4});
+    Tensor<float, TypeParam> const z(device, {4});
+    std::atomic<int> followers{0};
+    std::atomic<int> others{0};
+    LateFailure failure;
+    auto const issue_on = [&](int group, auto&& read, auto&& written, auto work) {
+      StreamScope const scope(pool[group]);
+      issue("op", read, written, work);
+    };
+    // 0 = [x = failure], 1 = [y = f(x)], 2 = [z = g(y), unrelated]
+    Tensor<float, TypeParam> const unrelated(device, {4});
+    issue_on(0, reads(z), writes(x), failure.work());
+    issue_on(1, reads(x), writes(y), [&](auto) { ++followers; });
+    issue_on(2, reads(y), writes(z), [&](auto) { ++followers; });
+    issue_on(2, reads(unrelated), writes(unrelated), [&](auto) { ++others; });
+    failure.all_is_queued();
+    EXPECT_THROW(pool.synchronize(), std::runtime_error);
+    EXPECT_EQ(followers.load(), 0);
+    EXPECT_EQ(others.load(), 1);
+    EXPECT_NO_THROW(pool.synchronize()) << "it comes out once";
+    // The caller knows now: what it issues on the same tensors runs.
+    issue_on(1, reads(x), writes(y), [&](auto) { ++followers; });
+    pool.synchronize();
+    EXPECT_EQ(followers.load(), 1);
+  }
+}
+
+TYPED_TEST(LaunchThread, AFailureIsKnownToWhoeverHasWaitedForTheOperation) {
+  constexpr int kRounds = 200;  // it was a race, lost now and then
+  Device<TypeParam> const device;
+  StreamPool<TypeParam> pool(device, {.groups = 1, .launch_threads = LaunchThreads::per_group});
+  StreamScope const scope(pool[0]);
+  Tensor<float, TypeParam> const x(device, {4});
+  for (int round = 0; round < kRounds; ++round) {
+    issue("fails", writes(x), [](auto) { throw std::runtime_error("late"); });
+    ASSERT_THROW(pool[0].synchronize(), std::runtime_error) << "round " << round;
+  }
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each mechanism that keeps the order is switched off in turn: Checked, or a wrong result on the
+// simulated device, must tell within a bounded number of random programs.
+#include "trust/api_program.hpp"
+
+#include <msstream/base/mechanism.hpp>
+#include <msstream/step/differentiable_ops.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <iostream>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+class SwitchedOff {
+ public:
+  explicit SwitchedOff(Mechanism mechanism) {
+    switched_off_mechanism = static_cast<int>(mechanism);
+  }
+  ~SwitchedOff() { switched_off_mechanism = -1; }
+  SwitchedOff(SwitchedOff const&) = delete;
+  SwitchedOff& operator=(SwitchedOff const&) = delete;
+};
+
+/// Who noticed, if anybody.
+template <class Program>
+[[nodiscard]] std::optional<std::string> what_tells(Program&& program) {
+  try {
+    program();
+  } catch (RaceError const& error) {
+    return "Checked: " + std::string(name_of(error.report().kind));
+  } catch (WrongValue const&) {
+    return "Sim: wrong value";
+  }
+  return std::nullopt;
+}
+
+void run_random_program(std::uint32_t seed) {
+  run_simulated(Choices(seed), seed, 60);
+}
+
+/// Holds a launch thread from its first operation on until somebody lets go.
+class HeldLaunch {
+ public:
+  ~HeldLaunch() { let_go(); }
+  void operator()() const { may_go_.wait(false); }
+  void let_go() {
+    may_go_ = true;
+    may_go_.notify_all();
+  }
+
+ private:
+  std::atomic<bool> may_go_{false};
+};
+
+/// A write waits to be launched behind another operation while a read on another group asks to
+/// follow it: with the handshake the read is launched after the write, else before.
+void run_behind_a_launch_thread(std::uint32_t) {
+  using R = Checked<Host>;
+  HeldLaunch held;  // outlives the launch threads
+  CheckedOptions<Host> const options{.check = {.mode = CheckMode::throw_error, .report_path = {}}};
+  Device<R> const device({.runtime = options});
+  StreamPool pool(device, {.groups = 2, .launch_threads = LaunchThreads::per_group});
+  Tensor<float, R> const other(device, {16});
+  Tensor<float, R> const shared(device, {16});
+  {
+    StreamScope const scope(pool[0]);
+    issue("held", writes(other), [&](auto) { held(); });
+    issue("write", writes(shared), [](auto) {});
+  }
+  {
+    StreamScope const scope(pool[1]);
+    issue("read", reads(shared), [](auto) {});
+  }
+  if (!works(Mechanism::launch_handshake)) {
+    pool[1].synchronize();
+  }
+  held.let_go();
+  pool.synchronize();
+}
+
+/// A weight that two branches use on groups of their own; its gradient is a sum over both.
+[[nodiscard]] std::vector<float> gradient_of_two_branches(Device<Checked<Sim>> const& device,
+                                                          int groups) {
+  using R = Checked<Sim>;
+  StreamPool pool(device, {.groups = groups, .launch_threads = LaunchThreads::none});
+  GradientTape tape(device);
+  auto const weight = to_device(device, std::vector<float>{0.5F, -1.0F, 2.0F, 0.25F}, {2, 2});
+  auto const bias = to_device(device, std::vector<float>{0.1F, 0.2F}, {2});
+  std::vector<Tensor<float, R>> branches;
+  for (int i = 0; i < 3; ++i) {
+    StreamScope const scope(pool[i % groups], {.include_grad = true});
+    auto const f = static_cast<float>(i + 1);
+    auto const input = to_device(device, std::vector<float>{f, 1.0F / f, -f, 3.0F}, {2, 2});
+    branches.push_back(ops::dense(tape, input, weight, bias, ops::Activation::none));
+  }
+  auto const labels = to_device(device, std::vector<float>(12, 1.0F), {12, 1});
+  auto const logits = ops::concat(tape, branches);
+  tape.backward(ops::mean_bce_with_logits(tape, logits.reshaped({12, 1}), labels));
+  return to_host(tape.gradient(weight));
+}
+
+void run_training_of_branches(std::uint32_t seed) {
+  CheckedOptions<Sim> const options{.runtime = {.schedule = sim::random(seed)},
+                                    .check = {.mode = CheckMode::throw_error, .report_path = {}}};
+  auto const apart = gradient_of_two_branches(Device<Checked<Sim>>({.runtime = options}), 3);
+  auto const alone = gradient_of_two_branches(Device<Checked<Sim>>({.runtime = options}), 1);
+  if (apart != alone) {
+    throw WrongValue("the gradient depends on the order of the branches");
+  }
+}
+
+struct Case {
+  Mechanism mechanism;
+  std::string_view name;
+  void (*run)(std::uint32_t seed);
+  std::uint32_t within;  ///< programs until it must be found
+};
+void PrintTo(Case const& tested, std::ostream* out) {
+  *out << tested.name;
+}
+
+constexpr Case kCases[] = {
+    {Mechanism::read_after_write, "read_after_write", run_random_program, 10},
+    {Mechanism::write_after_read, "write_after_read", run_random_program, 10},
+    {Mechanism::write_after_write, "write_after_write", run_random_program, 10},
+    {Mechanism::elision_by_number, "elision_by_number", run_random_program, 10},
+    {Mechanism::elision_by_completion, "elision_by_completion", run_random_program, 10},
+    {Mechanism::event_position, "event_position", run_random_program, 20},
+    {Mechanism::event_clock, "event_clock", run_random_program, 500},
+    {Mechanism::event_recycling, "event_recycling", run_random_program, 200},
+    {Mechanism::stream_slot_reuse, "stream_slot_reuse", run_random_program, 100},
+    {Mechanism::launch_handshake, "launch_handshake", run_behind_a_launch_thread, 1},
+    {Mechanism::reuse_follows_uses, "reuse_follows_uses", run_random_program, 50},
+    {Mechanism::reuse_of_frozen, "reuse_of_frozen", run_random_program, 50},
+    {Mechanism::pinned_reuse, "pinned_reuse", run_random_program, 50},
+    {Mechanism::host_wait, "host_wait", run_random_program, 10},
+    {Mechanism::holder_hold, "holder_hold", run_random_program, 50},
+    {Mechanism::holder_release, "holder_release", run_random_program, 50},
+    {Mechanism::gradient_accumulation, "gradient_accumulation", run_training_of_branches, 50},
+};
+
+class Mutation : public ::testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Mechanisms, Mutation, ::testing::ValuesIn(kCases), [](auto const& tested) {
+  return std::string(tested.param.name);
+});
+
+TEST_P(Mutation, IsFoundWithinABoundedNumberOfPrograms) {
+  auto const& tested = GetParam();
+  std::optional<std::string> found;
+  std::uint32_t programs = 0;
+  {
+    SwitchedOff const off(tested.mechanism);
+    while (!found && programs < tested.within) {
+      found = what_tells([&] { tested.run(programs); });
+      ++programs;
+    }
+  }
+  ASSERT_TRUE(found.has_value()) << "not within " << tested.within << " programs";
+  std::cout << "| " << tested.name << " | " << *found << " | " << programs << " |\n";
+}
+
+/// What finds them is silent when they work: the same programs, and as many.
+TEST_P(Mutation, IsNotReportedWhenItWorks) {
+  for (std::uint32_t seed = 0; seed < GetParam().within; ++seed) {
+    ASSERT_NO_THROW(GetParam().run(seed)) << "program " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// With everything at work no random program shows a race, a wrong value or a leak.
+#include "trust/api_program.hpp"
+#include "trust/many.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+constexpr std::uint32_t kShards = 8;
+constexpr std::uint32_t kPrograms = many(104'000);
+constexpr std::size_t kSteps = 60;
+
+/// Apart, so that they run beside each other.
+class RandomPrograms : public ::testing::TestWithParam<std::uint32_t> {};
+INSTANTIATE_TEST_SUITE_P(Shards, RandomPrograms, ::testing::Range(0U, kShards));
+
+TEST_P(RandomPrograms, AreInOrderWhateverTheDeviceDoesFirst) {
+  for (std::uint32_t seed = GetParam(); seed < kPrograms; seed += kShards) {
+    ASSERT_NO_THROW(run_simulated(Choices(seed), seed * 7919ULL, kSteps)) << "seed " << seed;
+  }
+}
+
+class ConcurrentPrograms : public ::testing::TestWithParam<LaunchThreads> {};
+INSTANTIATE_TEST_SUITE_P(LaunchThreads,
+                         ConcurrentPrograms,
+                         ::testing::Values(LaunchThreads::none,
+                                           LaunchThreads::shared,
+                                           LaunchThreads::per_group));
+
+/// Programs on threads of their own, with one device, one pool and one allocator between them.
+TEST_P(ConcurrentPrograms, AreInOrderBesideEachOther) {
+  constexpr std::size_t kThreads = 4;
+  for (std::uint32_t seed = 0; seed < many(60); ++seed) {
+    Choices choose(seed);
+    auto const device = device_for<Host>(choose);
+    StreamPool pool(device, {.groups = 3, .launch_threads = GetParam()});
+    std::mutex mutex;
+    std::vector<std::string> failures;
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        try {
+          Choices own(seed * 1000 + static_cast<std::uint32_t>(t));
+          ApiProgram(own, device, pool).run(kSteps);
+        } catch (std::exception const& error) {
+          std::lock_guard const guard(mutex);
+          failures.emplace_back(error.what());
+        }
+      });
+    }
+    for (auto& thread : threads) {
+      thread.join();
+    }
+    ASSERT_EQ(failures, std::vector<std::string>()) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -8,6 +8,7 @@
 #include <msstream/stream/stream_group.hpp>
 #include <msstream/stream/stream_scope.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -47,9 +48,17 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
 
   /// Where work goes that is issued outside every scope; made when first needed.
   StreamGroup<R>& default_group() {
-    std::call_once(default_group_once_,
-                   [this] { default_group_ = std::make_shared<StreamGroup<R>>(context, -1); });
-    return *default_group_;
+    auto* made = default_group_made_.load(std::memory_order_acquire);
+    if (made == nullptr) [[unlikely]] {
+      // No std::call_once: where it is pthread_once, an exception leaves it locked.
+      std::lock_guard const guard(default_group_mutex_);
+      if (default_group_ == nullptr) {
+        default_group_ = std::make_shared<StreamGroup<R>>(context, -1);
+      }
+      made = default_group_.get();
+      default_group_made_.store(made, std::memory_order_release);
+    }
+    return *made;
   }
   /// The group that the calling thread's next operation goes to.
   StreamGroup<R>& current_group() {
@@ -96,8 +105,9 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
   PinnedAllocator<R> pinned;
 
  private:
-  std::once_flag default_group_once_;
+  std::mutex default_group_mutex_;
   std::shared_ptr<StreamGroup<R>> default_group_;
+  std::atomic<StreamGroup<R>*> default_group_made_{nullptr};
 };
 
 /// A GPU, or the host runtime: the root that everything is made from. Copies stand for the same

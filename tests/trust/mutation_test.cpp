@@ -47,25 +47,27 @@ void run_random_program(std::uint32_t seed) {
   run_simulated(Choices(seed), seed, 60);
 }
 
-/// Holds a launch thread from its first operation on until somebody lets go.
-class HeldLaunch {
+/// What one thread waits for and another one says.
+class Signal {
  public:
-  ~HeldLaunch() { let_go(); }
-  void operator()() const { may_go_.wait(false); }
-  void let_go() {
-    may_go_ = true;
-    may_go_.notify_all();
+  ~Signal() { give(); }
+  void await() const { given_.wait(false); }
+  void give() {
+    given_ = true;
+    given_.notify_all();
   }
 
  private:
-  std::atomic<bool> may_go_{false};
+  std::atomic<bool> given_{false};
 };
 
 /// A write waits to be launched behind another operation while a read on another group asks to
 /// follow it: with the handshake the read is launched after the write, else before.
 void run_behind_a_launch_thread(std::uint32_t) {
   using R = Checked<Host>;
-  HeldLaunch held;  // outlives the launch threads
+  // They outlive the launch threads.
+  Signal may_go;
+  Signal read_is_launched;
   CheckedOptions<Host> const options{.check = {.mode = CheckMode::throw_error, .report_path = {}}};
   Device<R> const device({.runtime = options});
   StreamPool pool(device, {.groups = 2, .launch_threads = LaunchThreads::per_group});
@@ -73,17 +75,17 @@ void run_behind_a_launch_thread(std::uint32_t) {
   Tensor<float, R> const shared(device, {16});
   {
     StreamScope const scope(pool[0]);
-    issue("held", writes(other), [&](auto) { held(); });
+    issue("held", writes(other), [&](auto) { may_go.await(); });
     issue("write", writes(shared), [](auto) {});
   }
   {
     StreamScope const scope(pool[1]);
-    issue("read", reads(shared), [](auto) {});
+    issue("read", reads(shared), [&](auto) { read_is_launched.give(); });
   }
   if (!works(Mechanism::launch_handshake)) {
-    pool[1].synchronize();
+    read_is_launched.await();
   }
-  held.let_go();
+  may_go.give();
   pool.synchronize();
 }
 

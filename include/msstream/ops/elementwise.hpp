@@ -26,7 +26,7 @@ template <Runtime R>
   }
   Tensor<float, R> total(terms.front().device(), terms.front().shape());
   issue("add",
-        works(Mechanism::gradient_accumulation) ? reads(terms) : reads(terms.front()),
+        works(Mechanism::gradient_accumulation) ? reads(terms) : reads(terms.back()),
         writes(total),
         [inputs = std::move(inputs), output = total.data(), count = total.count()](auto stream) {
           kernels::add(stream, inputs, output, count);

@@ -6,7 +6,7 @@
 namespace msstream {
 
 KernelCost SimCost::by_bytes(std::string_view, std::span<MemoryUse const> uses) {
-  constexpr double kSmallKernel_ns = 1790;
+  constexpr double kSmallKernelNs = 1790;
   constexpr double kBytesPerNs = 4280;
   constexpr std::size_t kBytesPerSm = std::size_t{64} << 10U;
   constexpr std::size_t kMostSms = 132;
@@ -14,7 +14,7 @@ KernelCost SimCost::by_bytes(std::string_view, std::span<MemoryUse const> uses) 
   for (auto const& use : uses) {
     bytes += use.bytes;
   }
-  return {kSmallKernel_ns + static_cast<double>(bytes) / kBytesPerNs,
+  return {kSmallKernelNs + static_cast<double>(bytes) / kBytesPerNs,
           static_cast<int>(std::min(kMostSms, 1 + bytes / kBytesPerSm))};
 }
 

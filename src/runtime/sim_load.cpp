@@ -10,7 +10,7 @@ namespace msstream::sim {
 namespace {
 
 /// Sums of times are not exact; a real device does nothing in a millionth of a nanosecond.
-constexpr double kNothingLeft_ns = 1e-6;
+constexpr double kNothingLeftNs = 1e-6;
 
 }  // namespace
 
@@ -46,7 +46,7 @@ void DeviceLoad::pass(double ns, std::vector<StreamNumber>& done) {
   double const speed = rate();
   std::erase_if(kernels_, [&](Job& job) {
     job.left_ns -= job.sms == 0 ? ns : ns * speed;
-    if (job.left_ns > kNothingLeft_ns) {
+    if (job.left_ns > kNothingLeftNs) {
       return false;
     }
     wanted_sms_ -= job.sms;
@@ -56,7 +56,7 @@ void DeviceLoad::pass(double ns, std::vector<StreamNumber>& done) {
   for (auto& engine : engines_) {
     if (!engine.empty()) {
       engine.front().left_ns -= ns;
-      if (engine.front().left_ns <= kNothingLeft_ns) {
+      if (engine.front().left_ns <= kNothingLeftNs) {
         done.push_back(engine.front().stream);
         engine.pop_front();
       }

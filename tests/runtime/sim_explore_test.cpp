@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <random>
 #include <set>
@@ -259,6 +260,24 @@ TEST(Explore, RandomOrdersFindItToo) {
   ASSERT_TRUE(found.failure.has_value());
   EXPECT_THROW(racy({.schedule = sim::schedule_from(found.failure->schedule)}), std::runtime_error);
   EXPECT_NE(found.describe().find(found.failure->schedule), std::string::npos);
+}
+
+TEST(Explore, TheEnvironmentNamesTheOneScheduleToRun) {
+  auto const all = sim::explore(racy);
+  ASSERT_TRUE(all.failure.has_value());
+  setenv("MSSTREAM_SIM_SCHEDULE", all.failure->schedule.c_str(), 1);
+  auto const again = sim::explore(racy);
+  setenv("MSSTREAM_SIM_SCHEDULE", "replay:", 1);
+  auto const other = sim::explore(racy);
+  setenv("MSSTREAM_SIM_SCHEDULE", "17", 1);
+  EXPECT_THROW((void)sim::explore(racy), std::invalid_argument);
+  unsetenv("MSSTREAM_SIM_SCHEDULE");
+  ASSERT_TRUE(again.failure.has_value());
+  EXPECT_EQ(again.failure->schedule, all.failure->schedule);
+  EXPECT_EQ(again.schedules, 0U);
+  EXPECT_FALSE(other.failure.has_value());
+  EXPECT_EQ(other.schedules, 1U);
+  EXPECT_FALSE(other.complete);
 }
 
 TEST(Explore, FalseIsAFailure) {

@@ -55,7 +55,7 @@ class HostProgress {
 class HostQueue final : public WorkQueue {
  public:
   HostQueue();
-  ~HostQueue();
+  ~HostQueue() override;
   HostQueue(HostQueue const&) = delete;
   HostQueue& operator=(HostQueue const&) = delete;
 

@@ -59,6 +59,12 @@ class DeviceFeed {
     ms::PinnedArray<std::int64_t, R> keys;
     ms::PinnedArray<float, R> floats;
     ms::support::StagedBatch batch;
+
+    /// The loader's threads write through addresses that a checking runtime does not see used.
+    void host_writes() const {
+      keys.host_writes();
+      floats.host_writes();
+    }
   };
 
   std::vector<Staging> make_staging() {
@@ -69,6 +75,7 @@ class DeviceFeed {
       ms::support::StagedBatch const batch{
           keys.data(), floats.data(), floats.data() + layout_.continuous_count()};
       staging.push_back({std::move(keys), std::move(floats), batch});
+      staging.back().host_writes();
     }
     return staging;
   }
@@ -94,6 +101,7 @@ class DeviceFeed {
     in_flight_.pop_front();
     oldest->keys.wait();
     oldest->floats.wait();
+    oldest->host_writes();
     loader_.recycle(&oldest->batch);
   }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "check_summary.hpp"
 #include "train_options.hpp"
 #include "training_data.hpp"
 #include "training_run.hpp"
@@ -14,10 +15,10 @@ namespace {
 nlohmann::ordered_json train(TrainOptions const& options, TrainingData const& data) {
 #if MSSTREAM_CUDA
   if (options.runtime == RuntimeChoice::cuda) {
-    return train_on_cuda(options, data);
+    return options.check ? train_checked_on_cuda(options, data) : train_on_cuda(options, data);
   }
 #endif
-  return train_on_host(options, data);
+  return options.check ? train_checked_on_host(options, data) : train_on_host(options, data);
 }
 
 void run(ms::support::Arguments const& arguments) {
@@ -47,6 +48,12 @@ void run(ms::support::Arguments const& arguments) {
   auto const report = train(options, data);
   if (!options.report.empty()) {
     ms::support::write_report(options.report, report);
+  }
+  if (options.check) {
+    if (!options.quiet) {
+      std::cout << summary_line(report) << '\n' << std::flush;
+    }
+    require_no_findings(report);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <stdexcept>
 
 namespace train_wdl {
@@ -29,6 +30,9 @@ void read_library_variables(TrainOptions& chosen) {
   try {
     chosen.no_reduce_waits = !msstream::env::flag("MSSTREAM_REDUCE_WAITS", true);
     (void)msstream::AllocatorOptions{};
+    if (!msstream::env::value_of("MSSTREAM_CHECK_MODE").empty()) {
+      chosen.check_mode = msstream::CheckerOptions{}.mode;
+    }
   } catch (std::invalid_argument const& error) {
     throw UsageError(error.what());
   }
@@ -48,13 +52,8 @@ void check(TrainOptions const& options) {
         "--runtime cuda: this build has no CUDA; configure with MSSTREAM_CUDA=ON, or use host");
   }
 #endif
-  for (auto const* other : {&options.report, &options.trace}) {
-    if (!options.save.empty() && *other == options.save) {
-      throw UsageError(text("--save ", options.save, ": another option writes that file"));
-    }
-  }
-  if (!options.report.empty() && options.report == options.trace) {
-    throw UsageError(text("--report ", options.report, ": --trace writes that file"));
+  if (!options.check && !options.check_report.empty()) {
+    throw UsageError("--check-report goes with --check");
   }
   if (options.holdout == 1) {
     throw UsageError("--holdout 1 would hold out every row; expected 0 (none) or at least 2");
@@ -62,9 +61,14 @@ void check(TrainOptions const& options) {
   if (options.data.empty() && options.format != support::DataFormat::automatic) {
     throw UsageError("--format describes a file: give --data");
   }
+  std::map<std::string, char const*> writers;
   for (auto const& [name, file] : {std::pair{"--save", options.save},
                                    {"--report", options.report},
-                                   {"--trace", options.trace}}) {
+                                   {"--trace", options.trace},
+                                   {"--check-report", options.check_report}}) {
+    if (auto const [other, is_first] = writers.emplace(file, name); !file.empty() && !is_first) {
+      throw UsageError(text(name, " ", file, ": ", other->second, " writes that file"));
+    }
     auto const folder = fs::path(file).parent_path();
     if (!file.empty() && !folder.empty() && !fs::is_directory(folder)) {
       throw UsageError(text(name, " ", file, ": there is no folder ", folder.string()));
@@ -88,7 +92,9 @@ TrainOptions parse_options(support::Arguments const& arguments) {
        {"train_wdl --stream-groups 8 --launch-threads private",
         "8 groups, each with a thread that launches"},
        {"train_wdl --steps 200 --save m.safetensors", "stop early and keep the model"},
-       {"train_wdl --resume m.safetensors --steps 400", "go on from there, with the same bits"}});
+       {"train_wdl --resume m.safetensors --steps 400", "go on from there, with the same bits"},
+       {"train_wdl --steps 100 --check --check-report found.json",
+        "is all work in order? status 1 if not"}});
   options.group("Data");
   options.add(
       "--data", chosen.data, "CSV, gzipped CSV or TSV file; generated data without it", "a path");
@@ -152,6 +158,12 @@ TrainOptions parse_options(support::Arguments const& arguments) {
   options.add<float>("--lr", chosen.learning_rate, "learning rate", {0.0F, 1e6F});
   options.add<std::uint64_t>("--seed", chosen.seed, "of weights, order and generated data");
 
+  options.group("Checking");
+  options.add_flag("--check",
+                   chosen.check,
+                   "report races, early reuse of memory, blocking calls and leaks; slower");
+  options.add("--check-report", chosen.check_report, "what --check finds as JSON", "a path");
+
   options.group("Files");
   options.add("--save", chosen.save, "model and optimizer at the end, as safetensors", "a path");
   options.add("--resume", chosen.resume, "go on from a saved model", "a path");
@@ -161,6 +173,7 @@ TrainOptions parse_options(support::Arguments const& arguments) {
   options.know_variables({"MSSTREAM_MEMORY_LIMIT_BYTES",
                           "MSSTREAM_MAX_GROWTH_BYTES",
                           "MSSTREAM_REDUCE_WAITS",
+                          "MSSTREAM_CHECK_MODE",
                           "MSSTREAM_BUILD_PRESET",
                           "MSSTREAM_TEST_DATA"});
   options.parse(arguments, std::cerr);
@@ -217,6 +230,7 @@ nlohmann::ordered_json describe(TrainOptions const& options) {
           {"lr", options.learning_rate},
           {"seed", options.seed},
           {"reader_threads", options.reader_threads},
+          {"check", options.check},
           {"save", options.save},
           {"resume", options.resume}};
 }

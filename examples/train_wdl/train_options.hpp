@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/ops/kernels/optimizer.hpp>
+#include <msstream/runtime/checker.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/support/options.hpp>
 #include <msstream/support/readers.hpp>
@@ -47,6 +48,10 @@ struct TrainOptions {
   float learning_rate = 1e-3F;
   std::uint64_t seed = 1;
   int reader_threads = 2;
+
+  bool check = false;
+  msstream::CheckMode check_mode = msstream::CheckMode::log;
+  std::string check_report;
 
   std::string save;
   std::string resume;

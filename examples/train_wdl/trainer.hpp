@@ -33,10 +33,12 @@ namespace train_wdl {
 template <ms::Runtime R>
 class Trainer {
  public:
-  Trainer(TrainOptions const& options, TrainingData const& data)
+  Trainer(TrainOptions const& options,
+          TrainingData const& data,
+          typename R::Options const& runtime = {})
       : options_(options),
         data_(data),
-        device_(ms::DeviceOptions<R>{.reduce_waits = !options.no_reduce_waits}),
+        device_(ms::DeviceOptions<R>{.runtime = runtime, .reduce_waits = !options.no_reduce_waits}),
         pool_(device_,
               {.groups = options.stream_groups,
                .merge_streams = options.merge_streams,
@@ -169,6 +171,7 @@ class Trainer {
   void harvest_losses(std::size_t leave) {
     while (pending_losses_.size() > leave) {
       pending_losses_.front().wait();
+      pending_losses_.front().host_reads();
       float const loss = *pending_losses_.front().data();
       pending_losses_.pop_front();
       losses_.push_back(loss);

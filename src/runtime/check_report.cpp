@@ -12,6 +12,9 @@ namespace msstream {
 
 namespace {
 
+/// Lines of an access begin below its first word.
+constexpr std::string_view kUnderIt = "\n           ";
+
 std::string hex(std::uintptr_t address) {
   std::array<char, 20> digits{};
   auto const end = std::to_chars(digits.data(), digits.data() + digits.size(), address, 16).ptr;
@@ -94,10 +97,10 @@ std::string CheckedAccess::text() const {
   }
   line += " on " + lane;
   if (issued_at.line() != 0) {
-    line += ", issued at " + place(issued_at);
+    line += std::string(kUnderIt) + "issued at " + place(issued_at);
   }
   if (scope_opened_at.line() != 0) {
-    line += ", in the scope opened at " + place(scope_opened_at);
+    line += std::string(kUnderIt) + "in the scope opened at " + place(scope_opened_at);
   }
   return line;
 }

@@ -117,7 +117,7 @@ struct Checker::State {
                        text(what, " that '", past.operation->name, "' ", past_verb(past.mode)),
                        describe(*past.operation, past.mode, where),
                        std::nullopt,
-                       text("the host must wait for '", past.operation->name, "' before")});
+                       text("the host must wait for '", past.operation->name, "' before that")});
     });
   }
 
@@ -169,6 +169,9 @@ std::vector<CheckReport> Checker::reports() const {
 }
 std::uint64_t Checker::count() const {
   return state_->log.count();
+}
+std::uint64_t Checker::count(CheckKind kind) const {
+  return state_->log.count(kind);
 }
 void Checker::clear() {
   state_->log.clear();
@@ -455,7 +458,10 @@ void Checker::implicit_sync(std::string_view call) noexcept {
   }
   state_->log.publish_quietly(
       {{CheckKind::implicit_sync,
-        text(call, NameScope::current().empty() ? "" : " in ", NameScope::current()),
+        text(call,
+             " makes all streams wait for each other, or the host for them",
+             NameScope::current().empty() ? "" : "; called in ",
+             NameScope::current()),
         std::nullopt,
         std::nullopt,
         "call it outside of stream scopes, or use its asynchronous form on the scope's stream"}});

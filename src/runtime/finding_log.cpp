@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <numeric>
 #include <stdexcept>
 
 namespace msstream::detail {
@@ -35,7 +36,7 @@ void FindingLog::publish_quietly(std::vector<CheckReport> findings) noexcept {
 void FindingLog::keep(CheckReport const& finding, bool tell) {
   {
     std::lock_guard const guard(mutex_);
-    ++count_;
+    ++counts_[static_cast<std::size_t>(finding.kind)];
     auto const same = std::find_if(
         kept_.begin(), kept_.end(), [&](CheckReport const& held) { return held.same_as(finding); });
     if (same != kept_.end()) {
@@ -62,13 +63,18 @@ std::vector<CheckReport> FindingLog::reports() const {
 
 std::uint64_t FindingLog::count() const {
   std::lock_guard const guard(mutex_);
-  return count_;
+  return std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0});
+}
+
+std::uint64_t FindingLog::count(CheckKind kind) const {
+  std::lock_guard const guard(mutex_);
+  return counts_[static_cast<std::size_t>(kind)];
 }
 
 void FindingLog::clear() {
   std::lock_guard const guard(mutex_);
   kept_.clear();
-  count_ = 0;
+  counts_ = {};
 }
 
 void FindingLog::write_file() const noexcept {

@@ -3,6 +3,7 @@
 
 #include <msstream/runtime/checker.hpp>
 
+#include <array>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -22,6 +23,7 @@ class FindingLog {
 
   [[nodiscard]] std::vector<CheckReport> reports() const;
   [[nodiscard]] std::uint64_t count() const;
+  [[nodiscard]] std::uint64_t count(CheckKind kind) const;
   void clear();
   /// Writes the report file, if one was asked for; a failure is told on stderr.
   void write_file() const noexcept;
@@ -32,7 +34,7 @@ class FindingLog {
   CheckerOptions const options_;
   mutable std::mutex mutex_;
   std::vector<CheckReport> kept_;
-  std::uint64_t count_ = 0;
+  std::array<std::uint64_t, kCheckKinds.size()> counts_{};  ///< by kind
 };
 
 }  // namespace msstream::detail

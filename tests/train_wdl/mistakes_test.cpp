@@ -96,9 +96,16 @@ TEST_F(TrainWdlMistakes, options_that_contradict_each_other_are_both_named) {
                      "goes with --launch-threads shared");
   expect_usage_error({"--holdout", "1"}, "--holdout 1");
   expect_usage_error({"--format", "census"}, "give --data");
-  for (std::string const option : {"--save", "--report", "--trace"}) {
-    expect_usage_error({option, path("nowhere/file")}, option + " " + path("nowhere/file"));
-    expect_usage_error({option, folder.path().string()}, "is a folder; expected a file");
+  expect_usage_error({"--check-report", path("file")}, "goes with --check");
+  for (std::string const option : {"--save", "--report", "--trace", "--check-report"}) {
+    Words const check = {"--check"};
+    expect_usage_error(check + Words{option, path("nowhere/file")},
+                       option + " " + path("nowhere/file"));
+    expect_usage_error(check + Words{option, folder.path().string()},
+                       "is a folder; expected a file");
+    std::string const other = option == "--save" ? "--report" : "--save";
+    expect_usage_error(check + Words{option, path("file"), other, path("file")},
+                       " writes that file");
   }
 }
 
@@ -114,6 +121,7 @@ TEST_F(TrainWdlMistakes, bad_variables_are_named_before_any_work) {
       {"MSSTREAM_MEMORY_LIMIT_BYTES=-1", "MSSTREAM_MEMORY_LIMIT_BYTES='-1'"},
       {"MSSTREAM_MAX_GROWTH_BYTES=1", "MSSTREAM_MAX_GROWTH_BYTES='1'"},
       {"MSSTREAM_REDUCE_WAITS=maybe", "MSSTREAM_REDUCE_WAITS='maybe'"},
+      {"MSSTREAM_CHECK_MODE=shout", "MSSTREAM_CHECK_MODE='shout'"},
   };
   for (auto const& [variable, message] : cases) {
     expect_usage_error(no_data, message, {variable});
@@ -161,6 +169,8 @@ TEST_F(TrainWdlMistakes, help_tells_of_every_option) {
                                    "optimizer",
                                    "lr",
                                    "seed",
+                                   "check",
+                                   "check-report",
                                    "save",
                                    "resume",
                                    "report",

@@ -3,6 +3,7 @@
 
 #include <msstream/runtime/operation.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -28,6 +29,16 @@ enum class CheckKind : std::uint8_t {
   leak,             ///< still there at the end
 };
 [[nodiscard]] std::string_view name_of(CheckKind kind) noexcept;
+inline constexpr std::array kCheckKinds = {CheckKind::race,
+                                           CheckKind::use_after_free,
+                                           CheckKind::early_reuse,
+                                           CheckKind::unwritten_read,
+                                           CheckKind::unrecorded_wait,
+                                           CheckKind::dead_event,
+                                           CheckKind::host_race,
+                                           CheckKind::pageable_copy,
+                                           CheckKind::implicit_sync,
+                                           CheckKind::leak};
 
 /// One of the accesses in a report.
 struct CheckedAccess {

@@ -53,6 +53,7 @@ class Checker {
   [[nodiscard]] std::vector<CheckReport> reports() const;
   /// All findings so far, repetitions included.
   [[nodiscard]] std::uint64_t count() const;
+  [[nodiscard]] std::uint64_t count(CheckKind kind) const;
   [[nodiscard]] std::string json() const { return json_of(reports()); }
   /// Forgets the findings so far.
   void clear();

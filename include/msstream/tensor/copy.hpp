@@ -93,9 +93,11 @@ void copy(Tensor<T, R> const& to,
 /// A tensor with the given elements, staged through pinned memory. The host does not block on the
 /// device.
 template <Element T, Runtime R>
-[[nodiscard]] Tensor<T, R> to_device(Device<R> const& device,
-                                     std::span<T const> elements,
-                                     Shape const& shape) {
+[[nodiscard]] Tensor<T, R> to_device(
+    Device<R> const& device,
+    std::span<T const> elements,
+    Shape const& shape,
+    std::source_location issued_at = std::source_location::current()) {
   require(static_cast<std::int64_t>(elements.size()) == shape.count(),
           "to_device: ",
           elements.size(),
@@ -104,22 +106,25 @@ template <Element T, Runtime R>
   PinnedArray<T, R> staged(device, elements.size());
   std::copy(elements.begin(), elements.end(), staged.elements().begin());
   Tensor<T, R> tensor(device, shape, StreamKind::h2d);
-  copy(tensor, staged);
+  copy(tensor, staged, issued_at);
   return tensor;
 }
 template <Element T, Runtime R>
-[[nodiscard]] Tensor<T, R> to_device(Device<R> const& device,
-                                     std::vector<T> const& elements,
-                                     Shape const& shape) {
-  return to_device<T, R>(device, std::span<T const>(elements), shape);
+[[nodiscard]] Tensor<T, R> to_device(
+    Device<R> const& device,
+    std::vector<T> const& elements,
+    Shape const& shape,
+    std::source_location issued_at = std::source_location::current()) {
+  return to_device<T, R>(device, std::span<T const>(elements), shape, issued_at);
 }
 
 /// The elements, on the host. Blocks the host until the tensor's last write and the copy are
 /// complete, and throws what the device has reported in between.
 template <Element T, Runtime R>
-[[nodiscard]] std::vector<T> to_host(Tensor<T, R> const& tensor) {
+[[nodiscard]] std::vector<T> to_host(
+    Tensor<T, R> const& tensor, std::source_location issued_at = std::source_location::current()) {
   PinnedArray<T, R> staged(tensor.device(), static_cast<std::size_t>(tensor.count()));
-  copy(staged, tensor);
+  copy(staged, tensor, issued_at);
   staged.wait();
   auto const elements = staged.elements();
   return {elements.begin(), elements.end()};
@@ -147,9 +152,11 @@ void fill_bytes(Tensor<T, R> const& tensor,
 
 /// A tensor of zeros.
 template <Element T, Runtime R>
-[[nodiscard]] Tensor<T, R> zeros(Device<R> const& device, Shape const& shape) {
+[[nodiscard]] Tensor<T, R> zeros(Device<R> const& device,
+                                 Shape const& shape,
+                                 std::source_location issued_at = std::source_location::current()) {
   Tensor<T, R> tensor(device, shape);
-  fill_bytes(tensor, 0);
+  fill_bytes(tensor, 0, issued_at);
   return tensor;
 }
 

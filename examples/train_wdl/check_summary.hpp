@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/text.hpp>
+#include <msstream/runtime/checker.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace train_wdl {
+
+/// How often a checked run found what: `{"findings": 3, "kinds": {"race": 2, "leak": 1}}`.
+[[nodiscard]] inline nlohmann::ordered_json findings_of(msstream::Checker const& checker) {
+  auto kinds = nlohmann::ordered_json::object();
+  for (auto const kind : msstream::kCheckKinds) {
+    if (auto const count = checker.count(kind); count != 0) {
+      kinds[std::string(name_of(kind))] = count;
+    }
+  }
+  return {{"findings", checker.count()}, {"kinds", kinds}};
+}
+
+/// "check: 12345 operations, 3 findings: 2 race, 1 leak", of a checked run's report.
+[[nodiscard]] inline std::string summary_line(nlohmann::ordered_json const& report) {
+  auto const& check = report.at("check");
+  auto const findings = check.at("findings").get<std::uint64_t>();
+  std::string line =
+      msstream::text("check: ", report.at("operations").get<std::uint64_t>(), " operations, ");
+  if (findings == 0) {
+    return line + "no findings";
+  }
+  line += msstream::text(findings, findings == 1 ? " finding" : " findings");
+  char const* separator = ": ";
+  for (auto const& [kind, count] : check.at("kinds").items()) {
+    line += msstream::text(separator, count.get<std::uint64_t>(), " ", kind);
+    separator = ", ";
+  }
+  return line;
+}
+
+/// Throws std::runtime_error with the summary when a checked run found something.
+inline void require_no_findings(nlohmann::ordered_json const& report) {
+  if (report.at("check").at("findings") != 0) {
+    throw std::runtime_error(summary_line(report));
+  }
+}
+
+}  // namespace train_wdl

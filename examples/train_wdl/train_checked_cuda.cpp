@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train_checked.hpp"
+#include "training_run.hpp"
+
+namespace train_wdl {
+
+nlohmann::ordered_json train_checked_on_cuda(TrainOptions const& options,
+                                             TrainingData const& data) {
+  return train_checked<ms::Cuda>(options, data);
+}
+
+}  // namespace train_wdl

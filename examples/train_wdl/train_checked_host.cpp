@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train_checked.hpp"
+#include "training_run.hpp"
+
+namespace train_wdl {
+
+nlohmann::ordered_json train_checked_on_host(TrainOptions const& options,
+                                             TrainingData const& data) {
+  return train_checked<ms::Host>(options, data);
+}
+
+}  // namespace train_wdl

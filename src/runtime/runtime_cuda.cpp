@@ -182,6 +182,13 @@ MemoryInfo Cuda::memory_info() const {
   return info;
 }
 
+bool Cuda::is_pinned(void const* host_memory) const {
+  make_current();
+  cudaPointerAttributes attributes{};
+  check(cudaPointerGetAttributes(&attributes, host_memory), "cudaPointerGetAttributes");
+  return attributes.type != cudaMemoryTypeUnregistered;
+}
+
 void Cuda::copy(
     void* to, void const* from, std::size_t bytes, CopyKind kind, native_stream stream) {
   check(cudaMemcpyAsync(to, from, bytes, direction_of(kind), stream), "cudaMemcpyAsync");

@@ -4,6 +4,7 @@
 #include <msstream/runtime/checker.hpp>
 #include <msstream/runtime/decorator.hpp>
 #include <msstream/runtime/sync_watch.hpp>
+#include <msstream/runtime/sync_watch_cuda.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -170,8 +171,10 @@ class Checked : public RuntimeDecorator<R> {
       checker_->end(handle(stream));
       throw;
     }
+    ConcurrentRegion::enter();
   }
   void operation_ends(OperationHandle const& operation, native_stream stream) noexcept {
+    ConcurrentRegion::leave();
     Base::operation_ends(operation, stream);
     checker_->end(handle(stream));
   }

@@ -61,6 +61,8 @@ class Cuda {
   void free_pinned(void* memory, std::size_t bytes) noexcept;
   [[nodiscard]] MemoryInfo memory_info() const;
 
+  /// Whether the host memory is pinned, by whomever.
+  [[nodiscard]] bool is_pinned(void const* host_memory) const;
   void copy(void* to, void const* from, std::size_t bytes, CopyKind kind, native_stream stream);
   void fill(void* memory, std::uint8_t value, std::size_t bytes, native_stream stream);
   void call_host(native_stream stream, Closure closure);

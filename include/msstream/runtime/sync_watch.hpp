@@ -11,11 +11,13 @@ namespace msstream {
 /// make streams wait for each other.
 class ConcurrentRegion {
  public:
-  ConcurrentRegion() noexcept { ++depth_; }
-  ~ConcurrentRegion() { --depth_; }
+  ConcurrentRegion() noexcept { enter(); }
+  ~ConcurrentRegion() { leave(); }
   ConcurrentRegion(ConcurrentRegion const&) = delete;
   ConcurrentRegion& operator=(ConcurrentRegion const&) = delete;
 
+  static void enter() noexcept { ++depth_; }
+  static void leave() noexcept { --depth_; }
   [[nodiscard]] static bool entered() noexcept { return depth_ > 0; }
 
  private:

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "runtime/gate_cuda.hpp"
+
 #include <msstream/runtime/runtime.hpp>
+#include <msstream/runtime/stream_ref.hpp>
 
 #include <atomic>
 #include <memory>
+#include <optional>
+#include <type_traits>
 
 namespace msstream::testing {
 
 /// Holds streams where it was put until the test opens it, so that a test decides what has run and
 /// what has not, without sleeping.
 ///
-/// Opens when it is destroyed, so that a failed assertion does not hang. CUDA may run the host
-/// functions of all streams on one thread: while a gate is closed, expect no other gate or
-/// call_host() to get anywhere, and free no memory.
+/// Opens when it is destroyed, so that a failed assertion does not hang. While a gate is closed,
+/// free no memory of the runtime: CUDA waits for all streams.
 class Gate {
  public:
   Gate() = default;
@@ -27,6 +31,15 @@ class Gate {
       runtime.hold(stream, opened_);  // on a single thread, waiting would be for ever
     } else if constexpr (requires { runtime.inner().hold(stream, opened_); }) {
       runtime.inner().hold(stream, opened_);
+#if MSSTREAM_CUDA
+    } else if constexpr (std::is_same_v<typename R::stream_ref, CudaStream>) {
+      if (!on_gpu_) {
+        on_gpu_.emplace();
+      }
+      if (!opened_->load()) {
+        on_gpu_->hold(stream);
+      }
+#endif
     } else {
       runtime.call_host(stream, [opened = opened_] { opened->wait(false); });
     }
@@ -39,10 +52,18 @@ class Gate {
   void open() {
     opened_->store(true);
     opened_->notify_all();
+#if MSSTREAM_CUDA
+    if (on_gpu_) {
+      on_gpu_->open();
+    }
+#endif
   }
 
  private:
   std::shared_ptr<std::atomic<bool>> opened_ = std::make_shared<std::atomic<bool>>(false);
+#if MSSTREAM_CUDA
+  std::optional<CudaGate> on_gpu_;
+#endif
 };
 
 }  // namespace msstream::testing

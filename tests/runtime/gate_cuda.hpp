@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#if MSSTREAM_CUDA
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <stdexcept>
+
+namespace msstream::testing {
+
+/// A word of pinned memory that the GPU's front end watches for a stream: neither a kernel nor a
+/// host function is held up with it.
+class CudaGate {
+ public:
+  CudaGate() : word_(next_word()) {}
+
+  void hold(CUstream_st* stream) const {
+    if (wait_value()(stream, reinterpret_cast<CUdeviceptr>(word_), 1, CU_STREAM_WAIT_VALUE_GEQ) !=
+        CUDA_SUCCESS) {
+      throw std::runtime_error("cuStreamWaitValue32 failed");
+    }
+  }
+  void open() const { std::atomic_ref<std::uint32_t>(*word_).store(1, std::memory_order_release); }
+
+ private:
+  using WaitValue = decltype(&cuStreamWaitValue32);
+
+  static WaitValue wait_value() {
+    static WaitValue const function = [] {
+      void* found = nullptr;
+      cudaDriverEntryPointQueryResult result{};
+      if (cudaGetDriverEntryPointByVersion(
+              "cuStreamWaitValue32", &found, 12000, cudaEnableDefault, &result) != cudaSuccess ||
+          result != cudaDriverEntryPointSuccess) {
+        throw std::runtime_error("the driver has no cuStreamWaitValue32");
+      }
+      return reinterpret_cast<WaitValue>(found);
+    }();
+    return function;
+  }
+  /// Never given back: giving back pinned memory waits for the streams that gates hold.
+  static std::uint32_t* next_word() {
+    constexpr std::size_t kWords = 1U << 20U;
+    static std::uint32_t* const words = [] {
+      void* memory = nullptr;
+      if (cudaHostAlloc(&memory, kWords * sizeof(std::uint32_t), cudaHostAllocPortable) !=
+          cudaSuccess) {
+        throw std::runtime_error("no pinned memory for gates");
+      }
+      return new (memory) std::uint32_t[kWords]{};
+    }();
+    static std::atomic<std::size_t> taken{0};
+    auto const index = taken.fetch_add(1);
+    if (index >= kWords) {
+      throw std::runtime_error("more gates than words for them");
+    }
+    return words + index;
+  }
+
+  std::uint32_t* word_;
+};
+
+}  // namespace msstream::testing
+
+#endif

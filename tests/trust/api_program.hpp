@@ -134,9 +134,13 @@ class ApiProgram {
   static void set_all(Element* elements, std::int64_t count, Element value) {
     std::fill_n(elements, count, value);
   }
-  /// Does not commute, and tells every operand's place.
+  /// Does not commute, and tells every operand's place. Long chains wrap around.
   static Element mix(Element accumulated, Element operand) {
-    return accumulated * 31 + operand * 7 + 1;
+    return static_cast<Element>(static_cast<std::uint64_t>(accumulated) * 31 +
+                                static_cast<std::uint64_t>(operand) * 7 + 1);
+  }
+  static Element next(Element value) {
+    return static_cast<Element>(static_cast<std::uint64_t>(value) + 1);
   }
 
   std::optional<Tensor<Element, R>> new_tensor() {
@@ -274,9 +278,9 @@ class ApiProgram {
     holder.hold(target.tensor);
     device_.context()->runtime->call_host(
         stream.native(), [data = target.tensor.data(), count = target.tensor.count()] {
-          set_all(data, count, *data + 1);
+          set_all(data, count, next(*data));
         });
-    ++target.expected;
+    target.expected = next(target.expected);
     if (choose_.below(3) == 0) {
       numbers_.erase(numbers_.begin() + (&target - numbers_.data()));
     }
@@ -347,10 +351,19 @@ template <class Inner>
 }
 
 /// One program on a simulated device that runs its work in any order that the waits leave open.
+/// Throws what is found, also what only the end shows.
 inline void run_simulated(Choices choose, std::uint64_t schedule_seed, std::size_t steps) {
-  auto const device = device_for<Sim>(choose, {.schedule = sim::random(schedule_seed)});
-  StreamPool pool(device, pool_for(choose));
-  ApiProgram(choose, device, pool).run(steps);
+  std::shared_ptr<Checker> checker;
+  {
+    auto const device = device_for<Sim>(choose, {.schedule = sim::random(schedule_seed)});
+    checker = device.context()->runtime->checker();
+    StreamPool pool(device, pool_for(choose));
+    ApiProgram(choose, device, pool).run(steps);
+  }
+  checker->report_leaks();
+  if (checker->count() != 0) {
+    throw RaceError(checker->reports().front());
+  }
 }
 
 }  // namespace msstream::testing

@@ -104,8 +104,10 @@ void CUPTIAPI on_call(void*, CUpti_CallbackDomain, CUpti_CallbackId id, void con
   if (call.callbackSite != CUPTI_API_ENTER || !ConcurrentRegion::entered() || OwnCall::active()) {
     return;
   }
-  OwnCall const asking_cuda_back;
-  auto const wrong = complaint(id, call);
+  auto const wrong = [&] {
+    OwnCall const asking_cuda_back;
+    return complaint(id, call);
+  }();
   if (!wrong.empty()) {
     tell(wrong);
   }

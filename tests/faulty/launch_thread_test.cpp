@@ -44,9 +44,9 @@ TYPED_TEST(LaunchThread, WorkBehindAFailureIsNotLaunchedOthersIs) {
   for (auto const threads : {LaunchThreads::shared, LaunchThreads::per_group}) {
     Device<TypeParam> const device;
     StreamPool<TypeParam> pool(device, {.groups = 3, .launch_threads = threads});
-    Tensor<float, TypeParam> const x(device, {4});
-    Tensor<float, TypeParam> const y(device, {4});
-    Tensor<float, TypeParam> const z(device, {4});
+    auto const x = zeros<float>(device, {4});
+    auto const y = zeros<float>(device, {4});
+    auto const z = zeros<float>(device, {4});
     std::atomic<int> followers{0};
     std::atomic<int> others{0};
     LateFailure failure;
@@ -55,7 +55,7 @@ TYPED_TEST(LaunchThread, WorkBehindAFailureIsNotLaunchedOthersIs) {
       issue("op", read, written, work);
     };
     // 0 = [x = failure], 1 = [y = f(x)], 2 = [z = g(y), unrelated]
-    Tensor<float, TypeParam> const unrelated(device, {4});
+    auto const unrelated = zeros<float>(device, {4});
     issue_on(0, reads(z), writes(x), failure.work());
     issue_on(1, reads(x), writes(y), [&](auto) { ++followers; });
     issue_on(2, reads(y), writes(z), [&](auto) { ++followers; });

@@ -350,7 +350,7 @@ TYPED_TEST(Contract, ManyThreadsMayUseStreamsAndEventsAtOnce) {
   std::vector<typename TypeParam::native_event> events;
   for (int i = 0; i < kThreads; ++i) {
     streams.push_back(this->stream());
-    events.push_back(this->event());
+    events.push_back(this->recorded(streams.back()));
   }
   std::vector<std::thread> threads;
   for (std::size_t t = 0; t < kThreads; ++t) {

@@ -86,7 +86,13 @@ class JsonReader {
     while (peek() != '"') {
       expect(static_cast<unsigned char>(peek()) >= 0x20, "a printable character");
       if (take_if('\\')) {
-        expect(std::string_view("\"\\/bfnrt").find(peek()) != std::string_view::npos, "an escape");
+        bool const by_code = peek() == 'u';
+        expect(by_code || std::string_view("\"\\/bfnrt").find(peek()) != std::string_view::npos,
+               "an escape");
+        for (int digit = 0; by_code && digit < 4; ++digit) {
+          ++place_;
+          expect(std::isxdigit(static_cast<unsigned char>(peek())) != 0, "a hexadecimal digit");
+        }
       }
       ++place_;
     }

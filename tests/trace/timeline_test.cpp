@@ -89,7 +89,7 @@ TEST(Timeline, EscapesNamesInItsTrace) {
   Timeline const nasty({{"a\"b\\c\nd\te", "lane \"0\"", 0, 1}, {"", "", 1e300, 2e300}});
   std::string const json = nasty.trace_json();
   EXPECT_EQ(json_fault(json), "") << json;
-  EXPECT_THAT(json, HasSubstr(R"(a\"b\\c d e)"));
+  EXPECT_THAT(json, HasSubstr(R"(a\"b\\c\u000ad\u0009e)"));
   EXPECT_THAT(json, Not(HasSubstr("\t")));
 }
 

@@ -41,7 +41,12 @@ class AccessHistory {
 
   void note(Interval range, PastAccess const& access) {
     if (access.mode == AccessMode::write) {
-      used_.assign(range, Uses{{access}, {}});
+      if (auto* const uses = used_.exact(range); uses != nullptr) {  // allocates nothing
+        uses->writes.assign(1, access);
+        uses->reads.clear();
+      } else {
+        used_.assign(range, Uses{{access}, {}});
+      }
       return;
     }
     update(range, [&](Uses& uses) { replace_or_add(uses.reads, access); });
@@ -60,6 +65,10 @@ class AccessHistory {
 
   template <class Update>
   void update(Interval range, Update&& apply) {
+    if (auto* const uses = used_.exact(range); uses != nullptr) {
+      apply(*uses);
+      return;
+    }
     used_.cut(range);
     used_.fill_gaps(range, Uses{});
     used_.for_each_overlap(range, [&](Interval, Uses& uses) { apply(uses); });

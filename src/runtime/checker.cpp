@@ -458,10 +458,7 @@ void Checker::implicit_sync(std::string_view call) noexcept {
   }
   state_->log.publish_quietly(
       {{CheckKind::implicit_sync,
-        text(call,
-             " makes all streams wait for each other, or the host for them",
-             NameScope::current().empty() ? "" : "; called in ",
-             NameScope::current()),
+        text(call, NameScope::current().empty() ? "" : "; called in ", NameScope::current()),
         std::nullopt,
         std::nullopt,
         "call it outside of stream scopes, or use its asynchronous form on the scope's stream"}});

@@ -32,10 +32,17 @@ class IntervalMap {
       visit(Interval{place->first, place->second.end}, place->second.value);
     }
   }
+  /// The value of the range itself, if it is held as one; the one look-up that the others save.
+  [[nodiscard]] Value* exact(Interval range) {
+    auto const same = held_.find(range.begin);
+    return same != held_.end() && same->second.end == range.end ? &same->second.value : nullptr;
+  }
   /// Cuts what overlaps the ends, so that every held interval is inside the range or outside.
   void cut(Interval range) {
-    cut_at(range.begin);
-    cut_at(range.end);
+    if (exact(range) == nullptr) {
+      cut_at(range.begin);
+      cut_at(range.end);
+    }
   }
   /// Fills what is not held inside the range with `value`.
   void fill_gaps(Interval range, Value const& value) {
@@ -53,17 +60,23 @@ class IntervalMap {
     }
   }
   void erase(Interval range) {
-    cut(range);
-    auto const first = held_.lower_bound(range.begin);
-    held_.erase(first, held_.lower_bound(range.end));
+    auto const overlap = first_overlap(range);
+    if (overlap == held_.end() || overlap->first >= range.end) {
+      return;
+    }
+    cut_at(range.begin);
+    cut_at(range.end);
+    auto place = held_.lower_bound(range.begin);
+    while (place != held_.end() && place->first < range.end) {
+      place = held_.erase(place);
+    }
   }
   void assign(Interval range, Value value) {
     if (range.begin == range.end) {
       return;
     }
-    auto const same = held_.find(range.begin);
-    if (same != held_.end() && same->second.end == range.end) {
-      same->second.value = std::move(value);
+    if (auto* const held = exact(range); held != nullptr) {
+      *held = std::move(value);
       return;
     }
     erase(range);

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+# docs/finding-races.md shows what the program says and what is in its source, and README.md the report. Runs the program,
+# and compares.
+# cmake -D PROGRAM=… -D SOURCE=….cpp -D PAGE=….md -D README=….md -P finding_races_test.cmake
+
+# Addresses differ from run to run, and paths from machine to machine.
+function(normalise variable)
+  string(REGEX REPLACE "0x[0-9a-f]+" "0x0" text "${${variable}}")
+  string(REGEX REPLACE "[^ \"]*examples/teach/" "examples/teach/" text "${text}")
+  set(${variable} "${text}" PARENT_SCOPE)
+endfunction()
+
+# Characters that mean something in CMake's lists, and indentation, which a page may leave out.
+function(flatten variable)
+  string(REPLACE ";" "<semicolon>" text "${${variable}}")
+  string(REPLACE "[" "<open>" text "${text}")
+  string(REPLACE "]" "<close>" text "${text}")
+  string(REGEX REPLACE "\n +" "\n" text "${text}")
+  set(${variable} "${text}" PARENT_SCOPE)
+endfunction()
+
+function(expect_shown file content what text)
+  string(FIND "${content}" "${text}" place)
+  if(place EQUAL -1)
+    message(FATAL_ERROR "${file} does not show ${what}:\n${text}")
+  endif()
+endfunction()
+
+set(report_file "${CMAKE_CURRENT_BINARY_DIR}/finding_races_report.json")
+file(REMOVE "${report_file}")
+execute_process(
+  COMMAND ${CMAKE_COMMAND} -E env --unset=MSSTREAM_CHECK_MODE MSSTREAM_CHECK_REPORT=${report_file} ${PROGRAM}
+  RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE errors)
+if(NOT status EQUAL 1 OR NOT output STREQUAL "")
+  message(FATAL_ERROR "expected the race to end the program; status ${status}:\n${output}${errors}")
+endif()
+file(READ "${report_file}" json)
+file(READ "${PAGE}" page)
+file(READ "${README}" readme)
+file(READ "${SOURCE}" source)
+
+normalise(page)
+normalise(readme)
+normalise(errors)
+normalise(json)
+string(REGEX REPLACE "^error: " "" report "${errors}")
+expect_shown("${PAGE}" "${page}" "what the program says" "```\n${errors}```\n")
+expect_shown("${PAGE}" "${page}" "the report as JSON" "```json\n${json}```\n")
+expect_shown("${README}" "${readme}" "the report" "```\n${report}```\n")
+
+flatten(page)
+flatten(source)
+string(REGEX MATCHALL "```cpp finding_races.cpp\n[^`]*```" excerpts "${page}")
+if(NOT excerpts)
+  message(FATAL_ERROR "${PAGE} shows nothing of the program")
+endif()
+foreach(excerpt IN LISTS excerpts)
+  string(REGEX REPLACE "```(cpp finding_races.cpp)?" "" excerpt "${excerpt}")
+  string(FIND "${source}" "${excerpt}" place)
+  if(place EQUAL -1)
+    message(FATAL_ERROR "${SOURCE} does not hold what ${PAGE} shows of it:\n${excerpt}")
+  endif()
+endforeach()

@@ -68,8 +68,6 @@ PlanKey key_of(CudaStream stream, Product const& product) {
       reinterpret_cast<std::uintptr_t>(product.a) | reinterpret_cast<std::uintptr_t>(product.b) |
       reinterpret_cast<std::uintptr_t>(product.d) | reinterpret_cast<std::uintptr_t>(product.bias);
   bool const aligned = bits % kVectorBytes == 0;
-  int device = 0;
-  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
   return {product.m,
           product.n,
           product.k,
@@ -77,7 +75,7 @@ PlanKey key_of(CudaStream stream, Product const& product) {
           product.transpose_b,
           product.epilogue,
           aligned ? kVectorBytes : static_cast<std::uint32_t>(alignof(float)),
-          device,
+          stream.libraries->ordinal,
           stream.libraries->workspace_bytes};
 }
 

@@ -212,6 +212,7 @@ Cuda::native_libraries Cuda::create_libraries(std::size_t workspace_bytes) {
   if (status != CUBLAS_STATUS_SUCCESS) {
     throw RuntimeError("cuBLASLt", status, cublasLtGetStatusString(status), "cublasLtCreate");
   }
+  libraries->ordinal = ordinal_;
   libraries->blas = blas;
   libraries->workspace_bytes = workspace_bytes;
   try {

@@ -147,6 +147,16 @@ cudaError_t cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
   });
 }
 
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, void const* memory) {
+  return call("cudaPointerGetAttributes", [&](FakeDevice& device) {
+    *attributes = {};
+    attributes->type = device.owns(memory, 1, MemoryKind::device)   ? cudaMemoryTypeDevice
+                       : device.owns(memory, 1, MemoryKind::pinned) ? cudaMemoryTypeHost
+                                                                    : cudaMemoryTypeUnregistered;
+    return cudaSuccess;
+  });
+}
+
 cudaError_t cudaMemcpyAsync(
     void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   return call("cudaMemcpyAsync", [&](FakeDevice& device) {

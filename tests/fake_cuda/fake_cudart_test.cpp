@@ -146,6 +146,18 @@ TEST_F(FakeCudart, MemoryIsAlignedAndHasAnEnd) {
   static_cast<void>(cudaGetLastError());
 }
 
+TEST_F(FakeCudart, KnowsWhatKindOfMemoryAPointerIsTo) {
+  auto const kind_of = [](void const* memory) {
+    cudaPointerAttributes attributes{};
+    EXPECT_EQ(cudaPointerGetAttributes(&attributes, memory), cudaSuccess);
+    return attributes.type;
+  };
+  std::uint8_t const pageable = 0;
+  EXPECT_EQ(kind_of(device_), cudaMemoryTypeDevice);
+  EXPECT_EQ(kind_of(pinned_), cudaMemoryTypeHost);
+  EXPECT_EQ(kind_of(&pageable), cudaMemoryTypeUnregistered);
+}
+
 TEST_F(FakeCudart, WhatIsNotDestroyedShows) {
   auto const before = live();
   EXPECT_EQ(before.streams, 2U);

@@ -54,11 +54,10 @@ std::ostream& operator<<(std::ostream& out, Case const& tested) {
 Budget kernels(std::uint64_t count) {
   return Budget().launches(count);
 }
-/// A product asks which device is current, to find its algorithm; with a bias it sets the address.
+/// With a bias a product sets its address.
 Budget products(std::uint64_t count, std::uint64_t with_bias, std::uint64_t launches = 0) {
   return kernels(launches)
       .exactly("cublasLtMatmul", count)
-      .exactly("cudaGetDevice", count)
       .exactly("cublasLtMatmulDescSetAttribute", with_bias);
 }
 /// Of the kernels three are the library's own. CUB asks before each of its own what is current and

@@ -95,6 +95,7 @@ class Machine<CudaStream> {
     workspace_ = allocate(kWorkspaceBytes);
     auto const status = cublasLtCreate(&libraries_.blas);
     require(status == CUBLAS_STATUS_SUCCESS, "cublasLtCreate failed: ", static_cast<int>(status));
+    check(cudaGetDevice(&libraries_.ordinal), "cudaGetDevice");
     libraries_.workspace = workspace_.get();
     libraries_.workspace_bytes = kWorkspaceBytes;
   }

@@ -32,6 +32,7 @@ class HostStream {
 /// The library handles of one stream group: never shared between streams, so that two streams never
 /// share a workspace.
 struct CudaLibraries {
+  int ordinal;  ///< of the device that they are for
   cublasLtContext* blas;
   void* workspace;
   std::size_t workspace_bytes;

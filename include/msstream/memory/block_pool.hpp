@@ -157,37 +157,46 @@ class BlockPool {
   [[nodiscard]] bool is_over(Block<R> const& block) {
     return all_uses(block, [this](order::Position use) { return tracker_->is_complete(use); });
   }
-  /// Whether the next use on `stream` needs no wait: on the device because it is ordered, on the
-  /// host because it is over.
-  [[nodiscard]] bool is_ready(Block<R> const& block, StreamSlot<R>& stream) {
-    if (space_ == Space::pinned) {
-      return is_over(block) || !works(Mechanism::pinned_reuse);
-    }
+  /// Whether the next use on `stream` needs no wait on the device.
+  [[nodiscard]] bool is_followed(Block<R> const& block, StreamSlot<R>& stream) {
     return all_uses(block, [&](order::Position use) { return tracker_->covers(stream, use); });
   }
 
-  /// A free block of the class that needs no wait, the stream's own first.
+  /// What `take(lists)` finds, in the stream's own lists first; null when there is nothing.
+  template <class Take>
+  Block<R>* search(StreamSlot<R>& stream, Take&& take) {
+    auto& own = lists_of(stream.index);
+    Block<R>* found = take(own);
+    for_each_lists([&](FreeLists<R>& lists) {
+      if (found == nullptr && &lists != &own) {
+        found = take(lists);
+      }
+    });
+    return found;
+  }
+  /// A free block of the class that needs no wait: on the device because the stream follows its
+  /// uses, on the host because they are over.
   Block<R>* reusable(std::size_t size_class, StreamSlot<R>& stream) {
-    auto const take_from = [&](FreeLists<R>& lists) {
+    if (space_ == Space::pinned) {
+      auto const host_may_write = [&](auto const& block) {
+        return is_over(block) || !works(Mechanism::pinned_reuse);
+      };
+      return search(stream,
+                    [&](auto& lists) { return lists.take_over(size_class, host_may_write); });
+    }
+    return search(stream, [&](auto& lists) {
       return lists.take_ready(
           size_class,
-          [&](auto const& block) { return is_ready(block, stream); },
+          [&](auto const& block) { return is_followed(block, stream); },
           [&](auto const& block) { return is_over(block); });
-    };
-    Block<R>* found = take_from(lists_of(stream.index));
-    if (found == nullptr) {
-      for_each_lists([&](auto& lists) { found = found != nullptr ? found : take_from(lists); });
-    }
-    return found;
+    });
   }
   /// The oldest free block of the class or a somewhat larger one, the stream's own first.
   Block<R>* any_free(std::size_t size_class, StreamSlot<R>& stream) {
     std::size_t const last = std::min(size_class + kLargerClassesTried, SizeClass::kCount - 1);
     Block<R>* found = nullptr;
     for (std::size_t index = size_class; index <= last && found == nullptr; ++index) {
-      found = lists_of(stream.index).take_oldest(index);
-      for_each_lists(
-          [&](auto& lists) { found = found != nullptr ? found : lists.take_oldest(index); });
+      found = search(stream, [&](auto& lists) { return lists.take_oldest(index); });
     }
     if (found != nullptr) {
       waiting_reuses_.fetch_add(1, std::memory_order_relaxed);

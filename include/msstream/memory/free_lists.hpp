@@ -40,6 +40,16 @@ class FreeLists {
     }
     return nullptr;
   }
+  /// A block that is `over`, from the oldest, which are the likeliest to be. Null when there is
+  /// none.
+  template <class Over>
+  [[nodiscard]] Block<R>* take_over(std::size_t size_class, Over&& over) {
+    std::lock_guard const guard(lock_);
+    auto& list = lists_[size_class];
+    auto const end = list.begin() + static_cast<std::ptrdiff_t>(std::min(list.size(), kLooks));
+    auto const found = std::find_if(list.begin(), end, [&](auto* block) { return over(*block); });
+    return found == end ? nullptr : take(list, found);
+  }
   [[nodiscard]] Block<R>* take_oldest(std::size_t size_class) {
     std::lock_guard const guard(lock_);
     auto& list = lists_[size_class];

@@ -22,7 +22,8 @@ other_flags=(-std=c++20 -Iinclude -Ikernels -Iexamples/support/include)
 cuda_include=${CUDA_HOME:-/usr/local/cuda}/include
 if [ -d "$cuda_include" ]; then
   mapfile -t -O 1 other_files < <(git ls-files 'src/*_cuda.cpp' 'examples/*_cuda.cpp')
-  other_flags+=(-DMSSTREAM_CUDA=1 -isystem "$cuda_include")
+  other_flags+=(-DMSSTREAM_CUDA=1 -isystem "$cuda_include"
+    "-DMSSTREAM_CUDA_MAJOR='\"13\"'" "-DMSSTREAM_CUDA_LIBRARIES='\"/lib\"'")
 else
   other_flags+=(-DMSSTREAM_CUDA=0)
 fi

@@ -47,11 +47,11 @@ std::string json_of(CheckedAccess const& access) {
                           json_string(access.operation),
                           ", \"stream\": ",
                           json_string(access.lane),
-                          ", \"mode\": \"",
+                          R"(, "mode": ")",
                           access.mode == AccessMode::read ? "read" : "write",
-                          "\", \"begin\": \"",
+                          R"(", "begin": ")",
                           hex(access.begin),
-                          "\", \"bytes\": ",
+                          R"(", "bytes": )",
                           access.bytes);
   if (access.issued_at.line() != 0) {
     json += ", \"issued_at\": " + json_string(place(access.issued_at));

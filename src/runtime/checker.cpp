@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "access_history.hpp"
-#include "finding_log.hpp"
-#include "happens_before.hpp"
+#include "checker_state.hpp"
 #include "live_checkers.hpp"
-#include "memory_ledger.hpp"
 
 #include <msstream/base/text.hpp>
 #include <msstream/runtime/checker.hpp>
@@ -16,117 +13,24 @@
 
 namespace msstream {
 
+using detail::describe;
 using detail::Interval;
+using detail::interval_of;
 using detail::MemoryLedger;
+using detail::past_verb;
 using detail::PastAccess;
-using detail::Place;
 
 namespace {
 
-CheckedAccess describe(Operation const& operation, AccessMode mode, Interval range) {
-  return {operation.name,
-          operation.lane,
-          mode,
-          range.begin,
-          range.end - range.begin,
-          operation.issued_at,
-          operation.scope_opened_at};
-}
-
-Interval interval_of(MemoryUse const& use) {
-  return Interval::of(use.begin, use.bytes);
-}
-
-std::string_view past_verb(AccessMode mode) {
-  return mode == AccessMode::read ? "may still read" : "may still write";
-}
-
-Operation unnamed_operation(std::string_view name, Place place, std::vector<MemoryUse> uses) {
+Operation unnamed_operation(std::string_view name, detail::Place place) {
   return {NameScope::qualify(name),
           text("stream ", place.index),
           std::source_location(),
           std::source_location(),
-          std::move(uses)};
+          {}};
 }
 
 }  // namespace
-
-struct Checker::State {
-  explicit State(CheckerOptions options) : log(std::move(options)) {}
-
-  /// The earlier accesses that a use on the stream does not follow.
-  void find_races(Operation const& operation,
-                  std::vector<MemoryUse> const& uses,
-                  detail::HappensBefore::Stream const& stream,
-                  std::vector<CheckReport>& found) {
-    for (auto const& use : uses) {
-      history.for_each_conflict(
-          interval_of(use), use.mode, [&](PastAccess const& past, Interval where) {
-            if (!detail::HappensBefore::precedes(past.place, stream)) {
-              found.push_back(race(operation, use, past, where));
-            }
-          });
-    }
-  }
-  static CheckReport race(Operation const& operation,
-                          MemoryUse const& use,
-                          PastAccess const& past,
-                          Interval where) {
-    auto const range = interval_of(use);
-    Interval const both{std::max(range.begin, where.begin), std::min(range.end, where.end)};
-    bool const reused = past.owner != use.owner && past.owner != 0 && use.owner != 0;
-    return {CheckKind::race,
-            text("'",
-                 operation.name,
-                 use.mode == AccessMode::read ? "' reads" : "' writes",
-                 " memory that '",
-                 past.operation->name,
-                 "' ",
-                 past_verb(past.mode),
-                 reused ? "; the memory was given back and out again in between" : ""),
-            describe(*past.operation, past.mode, both),
-            describe(operation, use.mode, both),
-            text(operation.lane,
-                 " must wait for '",
-                 past.operation->name,
-                 "' on ",
-                 past.operation->lane,
-                 " before '",
-                 operation.name,
-                 "'")};
-  }
-  void note_uses(OperationHandle const& operation,
-                 std::vector<MemoryUse> const& uses,
-                 Place place) {
-    for (auto const& use : uses) {
-      history.note(interval_of(use), {place, operation, use.mode, use.owner});
-    }
-  }
-  /// The accesses to the range that the host does not know to be over.
-  template <class Visit>
-  void for_each_in_flight(Interval range, AccessMode mode, Visit&& visit) {
-    history.for_each_conflict(range, mode, [&](PastAccess const& past, Interval where) {
-      if (!order.host_knows(past.place)) {
-        visit(past, where);
-      }
-    });
-  }
-  void find_early_reuse(Interval range, char const* what, std::vector<CheckReport>& found) {
-    for_each_in_flight(range, AccessMode::write, [&](PastAccess const& past, Interval where) {
-      found.push_back({CheckKind::early_reuse,
-                       text(what, " that '", past.operation->name, "' ", past_verb(past.mode)),
-                       describe(*past.operation, past.mode, where),
-                       std::nullopt,
-                       text("the host must wait for '", past.operation->name, "' before that")});
-    });
-  }
-
-  std::mutex mutable mutex;  ///< guards all but the log
-  detail::HappensBefore order;
-  detail::AccessHistory history;
-  MemoryLedger memory;
-  detail::FindingLog log;
-};
 
 Checker::Checker(CheckerOptions options) : state_(std::make_unique<State>(std::move(options))) {
   detail::LiveCheckers::add(*this);
@@ -161,7 +65,7 @@ void Checker::report_leaks() noexcept {
       }
     });
   }
-  state_->log.publish_quietly(std::move(found));
+  state_->log.publish_quietly(found);
 }
 
 std::vector<CheckReport> Checker::reports() const {
@@ -192,12 +96,12 @@ void Checker::stream_destroyed(Handle stream) noexcept {
 
 void Checker::event_created(Handle event) {
   std::lock_guard const guard(state_->mutex);
-  state_->order.event(event) = {};
+  state_->order.create_event(event);
 }
 
 void Checker::event_destroyed(Handle event) noexcept {
   std::lock_guard const guard(state_->mutex);
-  state_->order.event(event) = {detail::HappensBefore::Event::State::destroyed, {}};
+  state_->order.destroy_event(event);
 }
 
 Checker::Moment Checker::tail_of(Handle stream) {
@@ -212,7 +116,22 @@ Checker::Moment Checker::moment_of(Handle event) {
 
 void Checker::recorded(Handle event, Moment moment) {
   std::lock_guard const guard(state_->mutex);
-  state_->order.event(event) = {detail::HappensBefore::Event::State::recorded, std::move(moment)};
+  state_->order.record(event, std::move(moment));
+}
+
+bool Checker::is_live(Handle event, std::string_view call) {
+  {
+    std::lock_guard const guard(state_->mutex);
+    if (state_->order.event(event).state != detail::HappensBefore::Event::State::destroyed) {
+      return true;
+    }
+  }
+  state_->log.publish({{CheckKind::dead_event,
+                        text(call, " of an event that was destroyed"),
+                        std::nullopt,
+                        std::nullopt,
+                        text("the event must live until the ", call)}});
+  return false;
 }
 
 bool Checker::is_waitable(Handle event, Handle stream) {
@@ -255,30 +174,9 @@ void Checker::declare(Operation& operation) {
   std::vector<CheckReport> found;
   {
     std::lock_guard const guard(state_->mutex);
-    for (auto& use : operation.uses) {
-      auto const range = interval_of(use);
-      auto const* const part = state_->memory.part_at(range);
-      use.owner = part != nullptr ? part->owner : 0;
-      if (part != nullptr && part->holder == MemoryLedger::Holder::pool) {
-        found.push_back({CheckKind::use_after_free,
-                         text("'", operation.name, "' names memory that was given back"),
-                         std::nullopt,
-                         describe(operation, use.mode, range),
-                         "the memory must be held until the operation is issued"});
-      } else if (use.mode == AccessMode::read && state_->memory.has_unwritten(range)) {
-        found.push_back(
-            {CheckKind::unwritten_read,
-             text("'", operation.name, "' reads memory that nothing has written"),
-             std::nullopt,
-             describe(operation, use.mode, range),
-             text("an operation that writes it, issued before '", operation.name, "'")});
-        state_->memory.written(range);  // once is enough
-      }
-    }
-    for (auto const& use : operation.uses) {
-      if (use.mode == AccessMode::write) {
-        state_->memory.written(interval_of(use));
-      }
+    state_->find_misuse(operation, operation.uses, found);
+    if (!state_->stops(found)) {
+      state_->note_written(operation.uses);
     }
   }
   state_->log.publish(std::move(found));
@@ -286,13 +184,13 @@ void Checker::declare(Operation& operation) {
 
 void Checker::begin(OperationHandle const& operation, Handle handle) {
   std::vector<CheckReport> found;
-  bool const throws = state_->log.throws();
   {
     std::lock_guard const guard(state_->mutex);
     auto& stream = state_->order.stream(handle);
     auto const place = state_->order.next_place(stream);
     state_->find_races(*operation, operation->uses, stream, found);
-    if (found.empty() || !throws) {
+    state_->find_writes_of_held_memory(*operation, operation->uses, stream.index, found);
+    if (!state_->stops(found)) {
       state_->note_uses(operation, operation->uses, place);
       stream.active = operation;
     }
@@ -314,6 +212,11 @@ void Checker::begin_foreign_work(OperationHandle const& operation, Handle handle
     auto& stream = state_->order.stream(handle);
     static_cast<void>(state_->order.next_place(stream));
     state_->find_races(*operation, operation->uses, stream, found);
+    if (!state_->stops(found)) {
+      state_->holds.push_back({operation, stream.index});
+    } else {  // the holder's other streams will not end it
+      std::erase_if(state_->holds, [&](auto const& hold) { return hold.operation == operation; });
+    }
   }
   state_->log.publish(std::move(found));
 }
@@ -325,6 +228,9 @@ void Checker::end_foreign_work(OperationHandle const& operation, Handle handle) 
   for (auto const& use : operation->uses) {
     state_->history.note_beside(interval_of(use), {place, operation, use.mode, use.owner});
   }
+  std::erase_if(state_->holds, [&](auto const& hold) {
+    return hold.operation == operation && hold.stream_index == stream.index;
+  });
   ++stream.finished_launching;
 }
 
@@ -334,20 +240,20 @@ void Checker::begin_transfer(std::string_view name, std::vector<MemoryUse> uses,
     std::lock_guard const guard(state_->mutex);
     auto& stream = state_->order.stream(handle);
     auto const place = state_->order.next_place(stream);
-    auto const operation =
-        stream.active != nullptr
-            ? stream.active
-            : std::make_shared<Operation const>(unnamed_operation(name, place, {}));
-    for (auto& use : uses) {
-      auto const range = interval_of(use);
-      auto const* const part = state_->memory.part_at(range);
-      use.owner = part != nullptr ? part->owner : 0;
-      if (use.mode == AccessMode::write) {
-        state_->memory.written(range);
+    auto const operation = stream.active != nullptr
+                               ? stream.active
+                               : std::make_shared<Operation const>(unnamed_operation(name, place));
+    if (stream.active == nullptr) {
+      state_->find_misuse(*operation, uses, found);
+      if (!state_->stops(found)) {
+        state_->note_written(uses);
       }
+    } else {
+      state_->adopt(*operation, uses);
     }
     state_->find_races(*operation, uses, stream, found);
-    if (found.empty() || !state_->log.throws()) {
+    state_->find_writes_of_held_memory(*operation, uses, stream.index, found);
+    if (!state_->stops(found)) {
       state_->note_uses(operation, uses, place);
     }
   }
@@ -402,7 +308,7 @@ void Checker::freed(void const* memory, std::size_t bytes) noexcept {
     state_->history.forget(range);
     state_->memory.freed(range);
   }
-  state_->log.publish_quietly(std::move(found));
+  state_->log.publish_quietly(found);
 }
 
 void Checker::pooled(void const* memory, std::size_t bytes) {

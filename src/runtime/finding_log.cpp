@@ -23,13 +23,15 @@ void FindingLog::publish(std::vector<CheckReport> findings) {
   }
 }
 
-void FindingLog::publish_quietly(std::vector<CheckReport> findings) noexcept {
+void FindingLog::publish_quietly(std::vector<CheckReport> const& findings) noexcept {
   try {
     for (auto const& finding : findings) {
       keep(finding, options_.mode != CheckMode::count);
     }
   } catch (std::exception const& error) {
     std::fprintf(stderr, "msstream check: a finding was lost: %s\n", error.what());
+  } catch (...) {
+    std::fputs("msstream check: a finding was lost: on_report threw no exception\n", stderr);
   }
 }
 

@@ -19,7 +19,7 @@ class FindingLog {
   /// Keeps and tells all, then throws the first if the mode is to throw.
   void publish(std::vector<CheckReport> findings);
   /// The same for where nothing may be thrown: told on stderr instead.
-  void publish_quietly(std::vector<CheckReport> findings) noexcept;
+  void publish_quietly(std::vector<CheckReport> const& findings) noexcept;
 
   [[nodiscard]] std::vector<CheckReport> reports() const;
   [[nodiscard]] std::uint64_t count() const;

@@ -58,15 +58,20 @@ class HappensBefore {
   struct Stream {
     std::size_t index;
     std::uint64_t finished_launching = 0;  ///< how many pieces of work it has got
-    CheckClock clock;                      ///< what precedes its next one
-    OperationHandle active;                ///< the operation whose work is being launched
+    CheckClock clock = {};                 ///< what precedes its next one
+    OperationHandle active = nullptr;      ///< the operation whose work is being launched
+    bool is_ours = false;                  ///< made and destroyed by the runtime
   };
   struct Event {
-    enum class State : std::uint8_t { created, recorded, destroyed } state = State::created;
-    Moment moment;
+    enum class State : std::uint8_t { unknown, created, recorded, destroyed };
+    State state = State::unknown;
+    Moment moment = {};
+    bool is_ours = false;
   };
 
-  void create_stream(Handle handle) { streams_.insert_or_assign(handle, new_stream()); }
+  void create_stream(Handle handle) {
+    streams_.insert_or_assign(handle, new_stream()).first->second.is_ours = true;
+  }
   void destroy_stream(Handle handle) {
     auto const found = streams_.find(handle);
     if (found != streams_.end()) {
@@ -80,13 +85,23 @@ class HappensBefore {
     return found != streams_.end() ? found->second
                                    : streams_.emplace(handle, new_stream()).first->second;
   }
+  void create_event(Handle handle) { events_[handle] = {Event::State::created, {}, true}; }
+  void destroy_event(Handle handle) { events_[handle] = {Event::State::destroyed, {}, true}; }
+  void record(Handle handle, Moment moment) {
+    auto& event = events_[handle];
+    event.state = Event::State::recorded;
+    event.moment = std::move(moment);
+  }
   Event& event(Handle handle) { return events_[handle]; }
 
-  [[nodiscard]] std::size_t live_streams() const noexcept { return streams_.size(); }
+  [[nodiscard]] std::size_t live_streams() const {
+    return static_cast<std::size_t>(std::count_if(
+        streams_.begin(), streams_.end(), [](auto const& entry) { return entry.second.is_ours; }));
+  }
   [[nodiscard]] std::size_t live_events() const {
     return static_cast<std::size_t>(
         std::count_if(events_.begin(), events_.end(), [](auto const& entry) {
-          return entry.second.state != Event::State::destroyed;
+          return entry.second.is_ours && entry.second.state != Event::State::destroyed;
         }));
   }
 
@@ -114,9 +129,9 @@ class HappensBefore {
       return last.number == 0 || host_knows(last);
     });
     if (free == vacated_.end()) {
-      return {indices_++, 0, {}, nullptr};
+      return {indices_++};
     }
-    Stream const again{free->index, free->number, {}, nullptr};
+    Stream again{free->index, free->number};
     vacated_.erase(free);
     return again;
   }

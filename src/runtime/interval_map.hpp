@@ -18,6 +18,13 @@ struct Interval {
     auto const begin = reinterpret_cast<std::uintptr_t>(memory);
     return {begin, begin + bytes};
   }
+  [[nodiscard]] bool empty() const noexcept { return begin == end; }
+  [[nodiscard]] bool overlaps(Interval other) const noexcept {
+    return begin < other.end && other.begin < end;
+  }
+  [[nodiscard]] bool contains(Interval other) const noexcept {
+    return begin <= other.begin && other.end <= end;
+  }
 };
 
 /// A value for each of some disjoint intervals of addresses. Not synchronised.
@@ -27,6 +34,9 @@ class IntervalMap {
   /// `visit(Interval, Value&)` for every held interval that overlaps.
   template <class Visit>
   void for_each_overlap(Interval range, Visit&& visit) {
+    if (range.empty()) {
+      return;
+    }
     for (auto place = first_overlap(range); place != held_.end() && place->first < range.end;
          ++place) {
       visit(Interval{place->first, place->second.end}, place->second.value);
@@ -39,7 +49,7 @@ class IntervalMap {
   }
   /// Cuts what overlaps the ends, so that every held interval is inside the range or outside.
   void cut(Interval range) {
-    if (exact(range) == nullptr) {
+    if (!range.empty() && exact(range) == nullptr) {
       cut_at(range.begin);
       cut_at(range.end);
     }
@@ -60,6 +70,9 @@ class IntervalMap {
     }
   }
   void erase(Interval range) {
+    if (range.empty()) {
+      return;
+    }
     auto const overlap = first_overlap(range);
     if (overlap == held_.end() || overlap->first >= range.end) {
       return;
@@ -72,7 +85,7 @@ class IntervalMap {
     }
   }
   void assign(Interval range, Value value) {
-    if (range.begin == range.end) {
+    if (range.empty()) {
       return;
     }
     if (auto* const held = exact(range); held != nullptr) {

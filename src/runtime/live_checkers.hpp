@@ -3,7 +3,7 @@
 
 namespace msstream {
 class Checker;
-}
+}  // namespace msstream
 
 namespace msstream::detail {
 

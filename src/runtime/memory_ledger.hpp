@@ -5,6 +5,7 @@
 
 #include <msstream/runtime/checker.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -68,10 +69,13 @@ class MemoryLedger {
     });
     return found;
   }
-  [[nodiscard]] bool has_unwritten(Interval range) {
-    bool found = false;
-    unwritten_.for_each_overlap(range, [&](Interval, Unwritten) { found = true; });
-    return found;
+  /// Of a range written in part, only whoever reads it knows how much counts: no.
+  [[nodiscard]] bool is_unwritten(Interval range) {
+    auto left = range.end - range.begin;
+    unwritten_.for_each_overlap(range, [&](Interval held, Unwritten) {
+      left -= std::min(range.end, held.end) - std::max(range.begin, held.begin);
+    });
+    return !range.empty() && left == 0;
   }
   void written(Interval range) { unwritten_.erase(range); }
 

@@ -61,8 +61,10 @@ class Checked : public RuntimeDecorator<R> {
   }
   void synchronize_stream(native_stream stream) {
     auto const tail = checker_->tail_of(handle(stream));
-    inner_.synchronize_stream(stream);
-    checker_->host_saw(tail);
+    see(tail, [&] {
+      inner_.synchronize_stream(stream);
+      return true;
+    });
   }
 
   native_event create_event(EventTiming timing) {
@@ -75,6 +77,9 @@ class Checked : public RuntimeDecorator<R> {
     inner_.destroy_event(event);
   }
   void record(native_event event, native_stream stream) {
+    if (!checker_->is_live(handle(event), "record")) {
+      return;
+    }
     // Before: what comes in between belongs to the event or not, so it must not count as before it.
     auto tail = checker_->tail_of(handle(stream));
     inner_.record(event, stream);
@@ -87,19 +92,32 @@ class Checked : public RuntimeDecorator<R> {
     }
   }
   bool query(native_event event) {
-    auto const moment = checker_->moment_of(handle(event));
-    bool const complete = inner_.query(event);
-    if (complete) {
-      checker_->host_saw(moment);
+    if (!checker_->is_live(handle(event), "query")) {
+      return true;
     }
+    auto const moment = checker_->moment_of(handle(event));
+    bool complete = true;
+    see(moment, [&] {
+      complete = inner_.query(event);
+      return complete;
+    });
     return complete;
   }
   void synchronize(native_event event) {
+    if (!checker_->is_live(handle(event), "synchronisation")) {
+      return;
+    }
     auto const moment = checker_->moment_of(handle(event));
-    inner_.synchronize(event);
-    checker_->host_saw(moment);
+    see(moment, [&] {
+      inner_.synchronize(event);
+      return true;
+    });
   }
   double elapsed_ns(native_event begin, native_event end) {
+    constexpr std::string_view call = "measurement";
+    if (!checker_->is_live(handle(begin), call) || !checker_->is_live(handle(end), call)) {
+      return 0;
+    }
     auto const first = checker_->moment_of(handle(begin));
     auto const second = checker_->moment_of(handle(end));
     double const elapsed = inner_.elapsed_ns(begin, end);
@@ -143,7 +161,7 @@ class Checked : public RuntimeDecorator<R> {
     constexpr std::string_view names[] = {"copy h2d", "copy d2h", "copy d2d"};
     auto const copy_name = names[static_cast<int>(kind)];
     void const* const on_host = kind == CopyKind::h2d ? from : to;
-    if (kind != CopyKind::d2d && !is_pinned(on_host, bytes)) {
+    if (bytes != 0 && kind != CopyKind::d2d && !is_pinned(on_host, bytes)) {
       checker_->pageable_copy(copy_name, on_host, handle(stream));
     }
     checker_->begin_transfer(copy_name,
@@ -204,6 +222,19 @@ class Checked : public RuntimeDecorator<R> {
   }
 
  private:
+  /// Work that a call says to have failed is over, too.
+  template <class Call>
+  void see(Checker::Moment const& moment, Call&& is_over) {
+    try {
+      if (!is_over()) {
+        return;
+      }
+    } catch (...) {
+      checker_->host_saw(moment);
+      throw;
+    }
+    checker_->host_saw(moment);
+  }
   template <class Native>
   static Checker::Handle handle(Native native) noexcept {
     if constexpr (std::is_pointer_v<Native>) {

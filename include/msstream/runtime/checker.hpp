@@ -78,7 +78,9 @@ class Checker {
   /// What the event stands for.
   [[nodiscard]] Moment moment_of(Handle event);
   void recorded(Handle event, Moment moment);
-  /// False: the event is gone, and the runtime must not be asked to wait for it.
+  /// False: the event is gone, and the runtime must not be asked about it.
+  [[nodiscard]] bool is_live(Handle event, std::string_view call);
+  /// The same of a wait, for which the event must have been recorded, too.
   [[nodiscard]] bool is_waitable(Handle event, Handle stream);
   void waited(Handle stream, Handle event);
   void host_saw(Moment const& moment);

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "access_history.hpp"
+#include "finding_log.hpp"
+#include "happens_before.hpp"
+#include "memory_ledger.hpp"
+
+#include <msstream/base/text.hpp>
+#include <msstream/runtime/checker.hpp>
+
+#include <algorithm>
+#include <mutex>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace msstream::detail {
+
+inline CheckedAccess describe(Operation const& operation, AccessMode mode, Interval range) {
+  return {operation.name,
+          operation.lane,
+          mode,
+          range.begin,
+          range.end - range.begin,
+          operation.issued_at,
+          operation.scope_opened_at};
+}
+
+inline Interval interval_of(MemoryUse const& use) {
+  return Interval::of(use.begin, use.bytes);
+}
+
+inline std::string_view past_verb(AccessMode mode) {
+  return mode == AccessMode::read ? "may still read" : "may still write";
+}
+
+inline MemoryUse const* declared_use_of(Operation const& operation, Interval range) {
+  auto const found =
+      std::find_if(operation.uses.begin(), operation.uses.end(), [&](MemoryUse const& use) {
+        return interval_of(use).contains(range);
+      });
+  return found != operation.uses.end() ? &*found : nullptr;
+}
+
+}  // namespace msstream::detail
+
+namespace msstream {
+
+/// What a checker knows, and what it can find out from that.
+struct Checker::State {
+  using Interval = detail::Interval;
+  using MemoryLedger = detail::MemoryLedger;
+  using PastAccess = detail::PastAccess;
+  using Place = detail::Place;
+
+  explicit State(CheckerOptions options) : log(std::move(options)) {}
+
+  /// Work on a stream between the begin and the end of foreign work: nothing is known of it, and
+  /// it may use what it holds at any time.
+  struct Hold {
+    OperationHandle operation;
+    std::size_t stream_index;
+  };
+
+  /// Notes whose memory it is, and finds what is in no use, or read before it was written.
+  void find_misuse(Operation const& operation,
+                   std::vector<MemoryUse>& uses,
+                   std::vector<CheckReport>& found) {
+    for (auto& use : uses) {
+      auto const range = detail::interval_of(use);
+      auto const* const part = memory.part_at(range);
+      use.owner = part != nullptr ? part->owner : 0;
+      if (part != nullptr && part->holder == MemoryLedger::Holder::pool) {
+        found.push_back(
+            {CheckKind::use_after_free,
+             text("'", operation.name, "' uses memory that was given back, or never given out"),
+             std::nullopt,
+             detail::describe(operation, use.mode, range),
+             "the memory must be held until the operation is issued"});
+      } else if (use.mode == AccessMode::read && memory.is_unwritten(range)) {
+        found.push_back(
+            {CheckKind::unwritten_read,
+             text("'", operation.name, "' reads memory that nothing has written"),
+             std::nullopt,
+             detail::describe(operation, use.mode, range),
+             text("an operation that writes it, issued before '", operation.name, "'")});
+        memory.written(range);  // once is enough
+      }
+    }
+  }
+  void note_written(std::vector<MemoryUse> const& uses) {
+    for (auto const& use : uses) {
+      if (use.mode == AccessMode::write) {
+        memory.written(detail::interval_of(use));
+      }
+    }
+  }
+  /// What an operation copies is its own. What it has named was looked at then, and may be somebody
+  /// else's by now.
+  void adopt(Operation const& operation, std::vector<MemoryUse>& uses) {
+    for (auto& use : uses) {
+      auto const range = detail::interval_of(use);
+      if (auto const* const named = detail::declared_use_of(operation, range); named != nullptr) {
+        use.owner = named->owner;
+        continue;
+      }
+      auto const* const part = memory.part_at(range);
+      use.owner = part != nullptr ? part->owner : 0;
+      if (use.mode == AccessMode::write) {
+        memory.written(range);
+      }
+    }
+  }
+  /// True where the operation is not to go on.
+  [[nodiscard]] bool stops(std::vector<CheckReport> const& found) const {
+    return log.throws() && !found.empty();
+  }
+  void find_writes_of_held_memory(Operation const& operation,
+                                  std::vector<MemoryUse> const& uses,
+                                  std::size_t stream_index,
+                                  std::vector<CheckReport>& found) const {
+    for (auto const& hold : holds) {
+      for (auto const& held : hold.operation->uses) {
+        for (auto const& use : uses) {
+          if (use.mode == AccessMode::write && hold.stream_index != stream_index &&
+              detail::interval_of(held).overlaps(detail::interval_of(use))) {
+            found.push_back(race(operation,
+                                 use,
+                                 {{}, hold.operation, held.mode, use.owner},
+                                 detail::interval_of(held)));
+          }
+        }
+      }
+    }
+  }
+  /// The earlier accesses that a use on the stream does not follow.
+  void find_races(Operation const& operation,
+                  std::vector<MemoryUse> const& uses,
+                  detail::HappensBefore::Stream const& stream,
+                  std::vector<CheckReport>& found) {
+    for (auto const& use : uses) {
+      history.for_each_conflict(
+          detail::interval_of(use), use.mode, [&](PastAccess const& past, Interval where) {
+            if (!detail::HappensBefore::precedes(past.place, stream)) {
+              found.push_back(race(operation, use, past, where));
+            }
+          });
+    }
+  }
+  static CheckReport race(Operation const& operation,
+                          MemoryUse const& use,
+                          PastAccess const& past,
+                          Interval where) {
+    auto const range = detail::interval_of(use);
+    Interval const both{std::max(range.begin, where.begin), std::min(range.end, where.end)};
+    bool const reused = past.owner != use.owner && past.owner != 0 && use.owner != 0;
+    return {CheckKind::race,
+            text("'",
+                 operation.name,
+                 use.mode == AccessMode::read ? "' reads" : "' writes",
+                 " memory that '",
+                 past.operation->name,
+                 "' ",
+                 detail::past_verb(past.mode),
+                 reused ? "; the memory was given back and out again in between" : ""),
+            detail::describe(*past.operation, past.mode, both),
+            detail::describe(operation, use.mode, both),
+            text(operation.lane,
+                 " must wait for '",
+                 past.operation->name,
+                 "' on ",
+                 past.operation->lane,
+                 " before '",
+                 operation.name,
+                 "'")};
+  }
+  void note_uses(OperationHandle const& operation,
+                 std::vector<MemoryUse> const& uses,
+                 Place place) {
+    for (auto const& use : uses) {
+      history.note(detail::interval_of(use), {place, operation, use.mode, use.owner});
+    }
+  }
+  /// The accesses to the range that the host does not know to be over.
+  template <class Visit>
+  void for_each_in_flight(Interval range, AccessMode mode, Visit&& visit) {
+    history.for_each_conflict(range, mode, [&](PastAccess const& past, Interval where) {
+      if (!order.host_knows(past.place)) {
+        visit(past, where);
+      }
+    });
+  }
+  void find_early_reuse(Interval range, char const* what, std::vector<CheckReport>& found) {
+    for_each_in_flight(range, AccessMode::write, [&](PastAccess const& past, Interval where) {
+      found.push_back(
+          {CheckKind::early_reuse,
+           text(what, " that '", past.operation->name, "' ", detail::past_verb(past.mode)),
+           detail::describe(*past.operation, past.mode, where),
+           std::nullopt,
+           text("the host must wait for '", past.operation->name, "' before that")});
+    });
+  }
+
+  std::mutex mutable mutex;  ///< guards all but the log
+  detail::HappensBefore order;
+  detail::AccessHistory history;
+  MemoryLedger memory;
+  std::vector<Hold> holds;
+  detail::FindingLog log;
+};
+
+}  // namespace msstream

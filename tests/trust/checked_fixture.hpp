@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/msstream.hpp>
+#include <msstream/runtime/checked.hpp>
+#include <msstream/runtime/sim.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <string>
+#include <utility>
+
+namespace msstream::testing {
+
+/// Work that does nothing: what an operation names is what is checked.
+inline constexpr auto kNoWork = [](auto) {};
+
+template <class Inner>
+[[nodiscard]] Device<Checked<Inner>> checked_device(CheckerOptions check,
+                                                    typename Inner::Options runtime = {}) {
+  check.report_path = {};
+  return Device<Checked<Inner>>(
+      {.runtime = {.runtime = std::move(runtime), .check = std::move(check)}});
+}
+
+/// The tensor's memory, named past the tracker.
+template <class T, Runtime R>
+[[nodiscard]] RawMemory<R> raw(Device<R> const& device, Tensor<T, R> const& tensor) {
+  return raw_memory(device, tensor.data(), static_cast<std::size_t>(tensor.count()));
+}
+
+/// The one finding there is.
+inline CheckReport only_report(Checker const& checker, CheckKind kind) {
+  auto const reports = checker.reports();
+  EXPECT_EQ(reports.size(), 1U) << checker.json();
+  if (reports.empty()) {
+    return {CheckKind::leak, "nothing was found", {}, {}, ""};
+  }
+  EXPECT_EQ(name_of(reports.front().kind), name_of(kind)) << reports.front().text();
+  return reports.front();
+}
+
+/// Whether the access is the operation's, and where in this file it was issued.
+inline void expect_access(std::optional<CheckedAccess> const& access,
+                          std::string const& operation,
+                          std::string const& lane,
+                          AccessMode mode,
+                          unsigned issued_at_line) {
+  ASSERT_TRUE(access.has_value());
+  EXPECT_EQ(access->operation, operation);
+  EXPECT_EQ(access->lane, lane);
+  EXPECT_EQ(access->mode, mode);
+  EXPECT_EQ(access->issued_at.line(), issued_at_line) << access->text();
+}
+inline void expect_range(std::optional<CheckedAccess> const& access,
+                         void const* begin,
+                         std::size_t bytes) {
+  ASSERT_TRUE(access.has_value());
+  EXPECT_EQ(access->begin, reinterpret_cast<std::uintptr_t>(begin));
+  EXPECT_EQ(access->bytes, bytes);
+}
+
+/// A device that counts what is found, and a pool of two groups: what one group does the other
+/// knows nothing of, unless something orders it.
+template <class Inner>
+class CheckedProgram : public ::testing::Test {
+ protected:
+  using R = Checked<Inner>;
+  static constexpr std::int64_t kCount = 64;
+  static constexpr std::size_t kBytes = kCount * sizeof(float);
+
+  [[nodiscard]] Checker& checker() const { return *checker_; }
+  [[nodiscard]] R& runtime() const { return *device_->context()->runtime; }
+  [[nodiscard]] Device<R> const& device() const { return *device_; }
+  [[nodiscard]] StreamGroup<R>& group(int index) { return (*pool_)[index]; }
+
+  /// A tensor that was written, which everybody knows.
+  [[nodiscard]] Tensor<float, R> written_tensor(std::int64_t count = kCount) {
+    auto tensor = zeros<float, R>(device(), {count});
+    device().default_group().compute().synchronize();
+    return tensor;
+  }
+  void order(int earlier, int later) {
+    group(later).compute().wait(group(earlier).compute().record());
+  }
+  void synchronize() {
+    for (int i = 0; i < 2; ++i) {
+      group(i).compute().synchronize();
+    }
+    device().default_group().compute().synchronize();
+  }
+  CheckReport only(CheckKind kind) const { return only_report(*checker_, kind); }
+  void expect_silence() const { EXPECT_EQ(checker_->count(), 0U) << checker_->json(); }
+  /// All that the fixture made is gone; what is left is somebody's leak.
+  void end_program() {
+    pool_.reset();
+    device_.reset();
+    checker_->report_leaks();
+  }
+
+  std::optional<Device<R>> device_ = checked_device<Inner>({.mode = CheckMode::count});
+  std::optional<StreamPool<R>> pool_{
+      std::in_place,
+      *device_,
+      StreamPoolOptions{.groups = 2, .launch_threads = LaunchThreads::none}};
+  std::shared_ptr<Checker> checker_ = device_->context()->runtime->checker();
+};
+
+using CheckedRuntimes = ::testing::Types<Host, Sim>;
+struct CheckedRuntimeNames {
+  template <class Inner>
+  static std::string GetName(int) {
+    return std::string(Inner::name);
+  }
+};
+
+}  // namespace msstream::testing

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// Races through everything that names memory, each beside the same program with the order that it
+// lacks, which reports nothing.
+#include "trust/checked_fixture.hpp"
+
+#include <cstring>
+#include <string_view>
+
+namespace msstream::testing {
+namespace {
+
+template <class Inner>
+class CheckedRace : public CheckedProgram<Inner> {
+ protected:
+  using R = Checked<Inner>;
+
+  void use(char const* name, AccessMode mode, RawMemory<R> const& memory, std::source_location at) {
+    if (mode == AccessMode::read) {
+      issue(name, reads(memory), kNoWork, {}, at);
+    } else {
+      issue(name, writes(memory), kNoWork, {}, at);
+    }
+  }
+};
+TYPED_TEST_SUITE(CheckedRace, CheckedRuntimes, CheckedRuntimeNames);
+
+struct Modes {
+  AccessMode first;
+  AccessMode second;
+  bool conflict;
+};
+constexpr Modes kModes[] = {{AccessMode::write, AccessMode::write, true},
+                            {AccessMode::read, AccessMode::write, true},
+                            {AccessMode::write, AccessMode::read, true},
+                            {AccessMode::read, AccessMode::read, false}};
+
+TYPED_TEST(CheckedRace, OfTwoAccessesNamesBothAndTheMissingWait) {
+  for (auto const modes : kModes) {
+    this->checker().clear();
+    auto const tensor = this->written_tensor();
+    auto const memory = raw(this->device(), tensor);
+    std::source_location first_scope;
+    std::source_location second_scope;
+    std::source_location first_at;
+    std::source_location second_at;
+    {
+      first_scope = std::source_location::current();
+      StreamScope const scope(this->group(0), {}, first_scope);
+      NameScope const name("layer");
+      first_at = std::source_location::current();
+      this->use("first", modes.first, memory, first_at);
+    }
+    {
+      second_scope = std::source_location::current();
+      StreamScope const scope(this->group(1), {}, second_scope);
+      second_at = std::source_location::current();
+      this->use("second", modes.second, memory, second_at);
+    }
+    if (!modes.conflict) {
+      this->expect_silence();
+      continue;
+    }
+    auto const report = this->only(CheckKind::race);
+    expect_access(report.first, "layer/first", "group 0 compute", modes.first, first_at.line());
+    expect_access(report.second, "second", "group 1 compute", modes.second, second_at.line());
+    EXPECT_EQ(std::string_view(report.first->issued_at.file_name()), __FILE__);
+    EXPECT_EQ(report.first->scope_opened_at.line(), first_scope.line());
+    EXPECT_EQ(report.second->scope_opened_at.line(), second_scope.line());
+    expect_range(report.first, tensor.data(), this->kBytes);
+    expect_range(report.second, tensor.data(), this->kBytes);
+    EXPECT_EQ(report.missing,
+              "group 1 compute must wait for 'layer/first' on group 0 compute before 'second'");
+    this->synchronize();
+  }
+}
+
+TYPED_TEST(CheckedRace, IsNoneWhereAnEventOrders) {
+  for (auto const modes : kModes) {
+    auto const tensor = this->written_tensor();
+    auto const memory = raw(this->device(), tensor);
+    {
+      StreamScope const scope(this->group(0));
+      this->use("first", modes.first, memory, std::source_location::current());
+    }
+    this->order(0, 1);
+    {
+      StreamScope const scope(this->group(1));
+      this->use("second", modes.second, memory, std::source_location::current());
+    }
+    this->synchronize();
+  }
+  this->expect_silence();
+}
+
+TYPED_TEST(CheckedRace, IsNoneAmongTensorsWhateverTheGroups) {
+  auto const tensor = this->written_tensor();
+  for (int i = 0; i < 8; ++i) {
+    StreamScope const scope(this->group(i % 2));
+    issue("write", writes(tensor), kNoWork);
+    issue("read", reads(tensor.rows(0, 8)), kNoWork);
+  }
+  this->expect_silence();
+}
+
+TYPED_TEST(CheckedRace, IsNoneOutsideAllScopesAfterTheHostHasWaited) {
+  auto const tensor = this->written_tensor();
+  auto const memory = raw(this->device(), tensor);
+  {
+    StreamScope const scope(this->group(0));
+    issue("first", writes(memory), kNoWork);
+  }
+  this->group(0).compute().synchronize();
+  issue("second", writes(memory), kNoWork);
+  this->expect_silence();
+}
+
+TYPED_TEST(CheckedRace, OutsideAllScopesHasNoScopeToTell) {
+  auto const tensor = this->written_tensor();
+  auto const memory = raw(this->device(), tensor);
+  issue("first", writes(memory), kNoWork);
+  {
+    StreamScope const scope(this->group(0));
+    issue("second", writes(memory), kNoWork);
+  }
+  auto const report = this->only(CheckKind::race);
+  EXPECT_EQ(report.first->scope_opened_at.line(), 0U);
+  EXPECT_EQ(report.first->lane, "default group compute");
+}
+
+TYPED_TEST(CheckedRace, OfOverlappingViewsNamesTheBytesInBoth) {
+  auto const tensor = this->written_tensor();
+  {
+    StreamScope const scope(this->group(0));
+    issue("front", writes(raw(this->device(), tensor.rows(0, 40))), kNoWork);
+  }
+  {
+    StreamScope const scope(this->group(1));
+    issue("back", writes(raw(this->device(), tensor.rows(24, 64))), kNoWork);
+  }
+  auto const report = this->only(CheckKind::race);
+  expect_range(report.first, tensor.data() + 24, 16 * sizeof(float));
+  expect_range(report.second, tensor.data() + 24, 16 * sizeof(float));
+}
+
+TYPED_TEST(CheckedRace, IsNoneAmongViewsBesideEachOther) {
+  auto const tensor = this->written_tensor();
+  for (int i = 0; i < 2; ++i) {
+    StreamScope const scope(this->group(i));
+    issue("half", writes(raw(this->device(), tensor.rows(32 * i, 32 * i + 32))), kNoWork);
+  }
+  this->expect_silence();
+}
+
+TYPED_TEST(CheckedRace, IsNoneWithAnEmptyView) {
+  auto const tensor = this->written_tensor();
+  {
+    StreamScope const scope(this->group(0));
+    issue("all", writes(raw(this->device(), tensor)), kNoWork);
+  }
+  StreamScope const scope(this->group(1));
+  issue("none of it", writes(raw(this->device(), tensor.rows(32, 32))), kNoWork);
+  this->expect_silence();
+}
+
+TYPED_TEST(CheckedRace, OfMemoryThatIsHalfATensorAndHalfBehindIt) {
+  auto const front = this->written_tensor();
+  {
+    StreamScope const scope(this->group(0));
+    issue("tensor", writes(front), kNoWork);
+  }
+  StreamScope const scope(this->group(1));
+  auto const half = raw_memory(this->device(), front.data() + 32, 64);
+  issue("behind", reads(half), kNoWork);
+  // The block's end is the tensor's: what is behind is the allocator's.
+  auto const reports = this->checker().reports();
+  ASSERT_EQ(reports.size(), 2U) << this->checker().json();
+  EXPECT_EQ(reports[0].kind, CheckKind::use_after_free);
+  EXPECT_EQ(reports[1].kind, CheckKind::race);
+  expect_range(reports[1].first, front.data() + 32, 32 * sizeof(float));
+}
+
+TYPED_TEST(CheckedRace, OfCopiesAndFillsGivenToTheRuntimeItself) {
+  auto const tensor = this->written_tensor();
+  auto const other = this->written_tensor();
+  auto& runtime = this->runtime();
+  auto const first = this->group(0).compute().native();
+  auto const second = this->group(1).compute().native();
+  runtime.fill(tensor.data(), 1, this->kBytes, first);
+  runtime.copy(other.data(), tensor.data(), this->kBytes, CopyKind::d2d, second);
+  auto const report = this->only(CheckKind::race);
+  EXPECT_EQ(report.first->operation, "fill");
+  EXPECT_EQ(report.second->operation, "copy d2d");
+  EXPECT_EQ(report.second->mode, AccessMode::read);
+  expect_range(report.second, tensor.data(), this->kBytes);
+  this->synchronize();
+}
+
+TYPED_TEST(CheckedRace, IsNoneOfCopiesThatFollowEachOther) {
+  auto const tensor = this->written_tensor();
+  auto const other = this->written_tensor();
+  auto& runtime = this->runtime();
+  runtime.fill(tensor.data(), 1, this->kBytes, this->group(0).compute().native());
+  this->order(0, 1);
+  runtime.copy(
+      other.data(), tensor.data(), this->kBytes, CopyKind::d2d, this->group(1).compute().native());
+  this->synchronize();
+  this->expect_silence();
+}
+
+/// What an operation copies is its own, whether or not it has named it.
+TYPED_TEST(CheckedRace, OfACopyInsideAnOperationIsTheOperations) {
+  auto const tensor = this->written_tensor();
+  auto const named = this->written_tensor();
+  {
+    StreamScope const scope(this->group(0));
+    issue("writes", writes(tensor), kNoWork);
+  }
+  StreamScope const scope(this->group(1));
+  auto* const runtime = &this->runtime();
+  auto const native = this->group(1).compute().native();
+  auto const line = std::source_location::current().line() + 1;
+  issue("copies", writes(named), [&](auto) {
+    runtime->copy(named.data(), tensor.data(), this->kBytes, CopyKind::d2d, native);
+  });
+  auto const report = this->only(CheckKind::race);
+  expect_access(report.second, "copies", "group 1 compute", AccessMode::read, line);
+  this->synchronize();
+}
+
+/// Between hold() and release() the stream may use the tensor.
+TYPED_TEST(CheckedRace, OfAWriteWhileAHolderHolds) {
+  auto const tensor = this->written_tensor();
+  Stream<typename TestFixture::R> stream(this->device().context());
+  auto const line = std::source_location::current().line() + 2;
+  TensorHolder holder(stream);
+  holder.hold(tensor);
+  StreamScope const scope(this->group(0));
+  issue("write", writes(tensor), kNoWork);
+  auto const report = this->only(CheckKind::race);
+  ASSERT_TRUE(report.first.has_value());
+  EXPECT_EQ(report.first->operation, "work under a TensorHolder");
+  EXPECT_EQ(report.first->issued_at.line(), line);
+  EXPECT_EQ(report.second->operation, "write");
+}
+
+TYPED_TEST(CheckedRace, IsNoneOfWhatReadsWhileHoldersHoldOrWritesThereafter) {
+  auto const tensor = this->written_tensor();
+  Stream<typename TestFixture::R> one(this->device().context());
+  Stream<typename TestFixture::R> two(this->device().context());
+  {
+    TensorHolder first(one);
+    first.hold(tensor);
+    TensorHolder second(two);
+    second.hold(tensor);
+    StreamScope const scope(this->group(0));
+    issue("read", reads(tensor), kNoWork);
+  }
+  StreamScope const scope(this->group(1));
+  issue("write", writes(tensor), kNoWork);
+  this->expect_silence();
+}
+
+TYPED_TEST(CheckedRace, OfTheNextOwnerWithWorkThatNobodyHeld) {
+  std::optional<Tensor<float, typename TestFixture::R>> tensor = this->written_tensor();
+  Stream<typename TestFixture::R> stream(this->device().context());
+  this->runtime().fill(tensor->data(), 1, this->kBytes, stream.native());
+  tensor.reset();
+  auto const next = zeros<float, typename TestFixture::R>(this->device(), {this->kCount});
+  auto const report = this->only(CheckKind::race);
+  EXPECT_EQ(report.first->operation, "fill");
+  EXPECT_NE(report.message.find("given back and out again"), std::string::npos) << report.message;
+  stream.synchronize();
+  this->synchronize();
+}
+
+}  // namespace
+}  // namespace msstream::testing

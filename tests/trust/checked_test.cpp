@@ -1,0 +1,504 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a checking runtime finds besides races, kind by kind, each beside the program that is right.
+#include "trust/checked_fixture.hpp"
+
+#include <msstream/runtime/sync_watch.hpp>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+template <class Inner>
+class CheckedKinds : public CheckedProgram<Inner> {};
+TYPED_TEST_SUITE(CheckedKinds, CheckedRuntimes, CheckedRuntimeNames);
+
+TYPED_TEST(CheckedKinds, AProgramThatIsRightIsSilentToItsEnd) {
+  {
+    auto const tensor = this->written_tensor();
+    {
+      StreamScope const scope(this->group(0));
+      issue("double", writes(tensor), kNoWork);
+    }
+    StreamScope const scope(this->group(1));
+    EXPECT_EQ(to_host(tensor).size(), 64U);
+  }
+  this->end_program();
+  this->expect_silence();
+}
+
+TYPED_TEST(CheckedKinds, UseOfMemoryWhoseTensorIsGone) {
+  std::optional<Tensor<float, typename TestFixture::R>> tensor = this->written_tensor();
+  auto const kept = raw(this->device(), *tensor);
+  issue("in time", reads(kept), kNoWork);
+  this->expect_silence();
+  tensor.reset();
+  StreamScope const scope(this->group(0));
+  auto const line = std::source_location::current().line() + 1;
+  issue("too late", reads(kept), kNoWork);
+  auto const report = this->only(CheckKind::use_after_free);
+  EXPECT_FALSE(report.first.has_value());
+  expect_access(report.second, "too late", "group 0 compute", AccessMode::read, line);
+  EXPECT_NE(report.second->scope_opened_at.line(), 0U);
+  expect_range(report.second, kept.begin, kept.bytes);
+  EXPECT_NE(report.message.find("was given back"), std::string::npos);
+}
+
+TYPED_TEST(CheckedKinds, UseByARuntimeCallOfMemoryWhoseTensorIsGone) {
+  std::optional<Tensor<float, typename TestFixture::R>> tensor = this->written_tensor();
+  auto* const kept = tensor->data();
+  this->runtime().fill(kept, 1, this->kBytes, this->group(0).compute().native());
+  this->group(0).compute().synchronize();
+  this->expect_silence();
+  tensor.reset();
+  this->runtime().fill(kept, 1, this->kBytes, this->group(0).compute().native());
+  auto const report = this->only(CheckKind::use_after_free);
+  EXPECT_EQ(report.second->operation, "fill");
+  this->group(0).compute().synchronize();
+}
+
+/// A tensor may go as soon as its operation is issued, before a launch thread copies it.
+TEST(CheckedKindsOnLaunchThreads, CopiesAreNoUseAfterFreeWhenTheTensorGoesInBetween) {
+  using R = Checked<Host>;
+  std::atomic<bool> may_go{false};
+  auto const device = checked_device<Host>({.mode = CheckMode::count});
+  StreamPool<R> pool(device, {.groups = 1, .launch_threads = LaunchThreads::per_group});
+  Tensor<float, R> const first(device, {16});
+  StreamScope const scope(pool[0]);
+  issue("held", writes(first), [&](auto) { may_go.wait(false); });
+  {
+    Tensor<float, R> const tensor(device, {16});
+    fill_bytes(tensor, 0);
+  }
+  may_go = true;
+  may_go.notify_all();
+  pool.synchronize();
+  auto const& checker = *device.context()->runtime->checker();
+  EXPECT_EQ(checker.count(), 0U) << checker.json();
+}
+
+TYPED_TEST(CheckedKinds, FreeingMemoryThatIsInUse) {
+  auto& runtime = this->runtime();
+  auto* const memory = runtime.allocate_device(256);
+  auto const line = std::source_location::current().line() + 3;
+  {
+    StreamScope const scope(this->group(0));
+    issue("user", writes(raw_memory(this->device(), static_cast<char*>(memory), 100)), kNoWork);
+  }
+  runtime.free_device(memory, 256);
+  auto const report = this->only(CheckKind::early_reuse);
+  expect_access(report.first, "user", "group 0 compute", AccessMode::write, line);
+  expect_range(report.first, memory, 100);
+  EXPECT_FALSE(report.second.has_value());
+  EXPECT_EQ(report.missing, "the host must wait for 'user' before that");
+}
+
+TYPED_TEST(CheckedKinds, FreeingMemoryAfterTheHostHasWaited) {
+  auto& runtime = this->runtime();
+  auto* const memory = runtime.allocate_device(256);
+  {
+    StreamScope const scope(this->group(0));
+    issue("user", writes(raw_memory(this->device(), static_cast<char*>(memory), 100)), kNoWork);
+  }
+  this->order(0, 1);
+  this->group(1).compute().synchronize();  // knows of group 0 by the wait
+  runtime.free_device(memory, 256);
+  this->expect_silence();
+}
+
+/// Freed memory has no history: whoever gets the address next starts anew.
+TYPED_TEST(CheckedKinds, FreedMemoryIsForgotten) {
+  auto& runtime = this->runtime();
+  auto* const memory = runtime.allocate_device(256);
+  auto const named = raw_memory(this->device(), static_cast<char*>(memory), 256);
+  {
+    StreamScope const scope(this->group(0));
+    issue("user", writes(named), kNoWork);
+  }
+  runtime.free_device(memory, 256);
+  this->checker().clear();
+  {
+    StreamScope const scope(this->group(1));
+    issue("next user", writes(named), kNoWork);
+  }
+  this->expect_silence();
+}
+
+TYPED_TEST(CheckedKinds, ReadOfWhatNothingHasWritten) {
+  Tensor<float, typename TestFixture::R> const tensor(this->device(), {this->kCount});
+  StreamScope const scope(this->group(0));
+  auto const line = std::source_location::current().line() + 1;
+  issue("reader", reads(tensor), kNoWork);
+  auto const report = this->only(CheckKind::unwritten_read);
+  expect_access(report.second, "reader", "group 0 compute", AccessMode::read, line);
+  expect_range(report.second, tensor.data(), this->kBytes);
+  EXPECT_EQ(report.missing, "an operation that writes it, issued before 'reader'");
+  issue("reader again", reads(tensor), kNoWork);
+  this->only(CheckKind::unwritten_read);  // told once
+}
+
+TYPED_TEST(CheckedKinds, ReadOfWhatTheLastOwnerOfTheMemoryHasWritten) {
+  void const* before = nullptr;
+  {
+    auto const tensor = this->written_tensor();
+    before = tensor.data();
+  }
+  Tensor<float, typename TestFixture::R> const tensor(this->device(), {this->kCount});
+  ASSERT_EQ(tensor.data(), before) << "the program tests nothing";
+  issue("reader", reads(tensor), kNoWork);
+  this->only(CheckKind::unwritten_read);
+}
+
+TYPED_TEST(CheckedKinds, ReadByARuntimeCallOfWhatNothingHasWritten) {
+  Tensor<float, typename TestFixture::R> const from(this->device(), {this->kCount});
+  auto const to = this->written_tensor();
+  auto const native = this->group(0).compute().native();
+  this->runtime().copy(to.data(), from.data(), this->kBytes, CopyKind::d2d, native);
+  EXPECT_EQ(this->only(CheckKind::unwritten_read).second->operation, "copy d2d");
+  this->group(0).compute().synchronize();
+}
+
+TYPED_TEST(CheckedKinds, ReadOfAHalfThatNothingHasWritten) {
+  Tensor<float, typename TestFixture::R> const tensor(this->device(), {this->kCount});
+  issue("front", writes(tensor.rows(0, 32)), kNoWork);
+  issue("back", reads(tensor.rows(32, 64)), kNoWork);
+  auto const report = this->only(CheckKind::unwritten_read);
+  expect_range(report.second, tensor.data() + 32, this->kBytes / 2);
+}
+
+/// An operation names a capacity and reads what there is: written in part is enough.
+TYPED_TEST(CheckedKinds, ReadOfACapacityThatIsWrittenInPartIsSilent) {
+  Tensor<float, typename TestFixture::R> const tensor(this->device(), {this->kCount});
+  issue("count of them", writes(tensor.rows(0, 3)), kNoWork);
+  issue("as many as there are", reads(tensor), kNoWork);
+  issue("none of it", reads(tensor.rows(40, 40)), kNoWork);
+  this->expect_silence();
+}
+
+TYPED_TEST(CheckedKinds, WorkUnderAHolderMayHaveWritten) {
+  Tensor<float, typename TestFixture::R> const tensor(this->device(), {this->kCount});
+  Stream<typename TestFixture::R> stream(this->device().context());
+  {
+    TensorHolder holder(stream);
+    holder.hold(tensor);
+    this->runtime().fill(tensor.data(), 1, this->kBytes, stream.native());
+  }
+  issue("reader", reads(tensor), kNoWork);
+  this->expect_silence();
+  stream.synchronize();
+}
+
+TYPED_TEST(CheckedKinds, WaitForAnEventThatWasNeverRecorded) {
+  auto& runtime = this->runtime();
+  auto const native = this->group(0).compute().native();
+  auto const event = runtime.create_event(EventTiming::untimed);
+  runtime.wait(native, event);
+  auto const report = this->only(CheckKind::unrecorded_wait);
+  EXPECT_NE(report.message.find("orders nothing"), std::string::npos);
+  EXPECT_FALSE(report.missing.empty());
+  this->checker().clear();
+  runtime.record(event, native);
+  runtime.wait(native, event);
+  this->expect_silence();
+  runtime.destroy_event(event);
+}
+
+/// Counts what reaches the runtime below.
+class CountingHost : public Host {
+ public:
+  using Host::Host;
+  static constexpr std::string_view name = "counting host";
+  void wait(native_stream stream, native_event event) {
+    ++calls;
+    Host::wait(stream, event);
+  }
+  void record(native_event event, native_stream stream) {
+    ++calls;
+    Host::record(event, stream);
+  }
+  bool query(native_event event) {
+    ++calls;
+    return Host::query(event);
+  }
+  void synchronize(native_event event) {
+    ++calls;
+    Host::synchronize(event);
+  }
+  double elapsed_ns(native_event begin, native_event end) {
+    ++calls;
+    return Host::elapsed_ns(begin, end);
+  }
+  int calls = 0;
+};
+
+/// A destroyed event is an address of freed memory: nobody may be asked about it.
+TEST(CheckedEvents, AreNotUsedWhenTheyAreGone) {
+  Checked<CountingHost> runtime({.check = {.mode = CheckMode::count, .report_path = {}}});
+  auto const& checker = *runtime.checker();
+  auto const stream = runtime.create_stream(StreamPriority::normal);
+  auto const event = runtime.create_event(EventTiming::timed);
+  runtime.record(event, stream);
+  runtime.wait(stream, event);
+  runtime.synchronize(event);
+  EXPECT_TRUE(runtime.query(event));
+  EXPECT_EQ(runtime.elapsed_ns(event, event), 0.0);
+  EXPECT_EQ(checker.count(), 0U) << checker.json();
+  EXPECT_EQ(runtime.inner().calls, 5);
+
+  runtime.destroy_event(event);
+  runtime.wait(stream, event);
+  runtime.record(event, stream);
+  runtime.synchronize(event);
+  EXPECT_TRUE(runtime.query(event));
+  EXPECT_EQ(runtime.elapsed_ns(event, event), 0.0);
+  EXPECT_EQ(runtime.inner().calls, 5);
+  EXPECT_EQ(checker.count(CheckKind::dead_event), 5U);
+  EXPECT_EQ(checker.reports().size(), 5U) << checker.json();
+  runtime.destroy_stream(stream);
+}
+
+TYPED_TEST(CheckedKinds, HostUseOfPinnedMemoryBeforeItsCopiesAreKnownToBeOver) {
+  auto const tensor = this->written_tensor();
+  PinnedArray<float, typename TestFixture::R> const staged(this->device(), 64);
+  for (auto const mode : {AccessMode::read, AccessMode::write}) {
+    this->checker().clear();
+    auto const use = [&] {
+      mode == AccessMode::read ? staged.host_reads() : static_cast<void>(staged.elements());
+    };
+    use();
+    this->expect_silence();  // nothing is in flight
+    StreamScope const scope(this->group(0));
+    auto const line = std::source_location::current().line() + 1;
+    copy(staged, tensor);
+    use();
+    auto const report = this->only(CheckKind::host_race);
+    expect_access(report.first, "copy_d2h", "group 0 d2h", AccessMode::write, line);
+    expect_range(report.first, staged.data(), this->kBytes);
+    EXPECT_EQ(report.missing, "the host must wait for 'copy_d2h', as by PinnedArray::wait()");
+    this->checker().clear();
+    staged.wait();
+    use();
+    this->expect_silence();
+  }
+}
+
+TYPED_TEST(CheckedKinds, HostMayReadWhatTheDeviceReads) {
+  auto const tensor = this->written_tensor();
+  PinnedArray<float, typename TestFixture::R> const staged(this->device(), 64);
+  std::ranges::fill(staged.elements(), 1.0F);
+  copy(tensor, staged);
+  staged.host_reads();
+  this->expect_silence();
+  staged.host_writes();
+  EXPECT_EQ(this->only(CheckKind::host_race).first->mode, AccessMode::read);
+  this->checker().clear();
+  staged.wait();
+  staged.host_writes();
+  this->expect_silence();
+}
+
+/// What one host thread has waited for, all have; and by way of another stream, too.
+TYPED_TEST(CheckedKinds, HostKnowsWhatPrecedesWhatItHasWaitedFor) {
+  auto const tensor = this->written_tensor();
+  PinnedArray<float, typename TestFixture::R> const staged(this->device(), 64);
+  {
+    StreamScope const scope(this->group(0));
+    copy(staged, tensor);
+  }
+  this->group(1).compute().wait(this->group(0).stream(StreamKind::d2h).record());
+  this->group(1).compute().synchronize();
+  staged.host_reads();
+  this->expect_silence();
+}
+
+TYPED_TEST(CheckedKinds, PinnedArrayThatIsDroppedIsGivenOutWhenItsCopiesAreOver) {
+  auto const tensor = this->written_tensor();
+  for (int i = 0; i < 8; ++i) {
+    StreamScope const scope(this->group(i % 2));
+    PinnedArray<float, typename TestFixture::R> const staged(this->device(), 64);
+    std::ranges::fill(staged.elements(), 1.0F);
+    copy(tensor, staged);
+  }
+  this->expect_silence();
+}
+
+TYPED_TEST(CheckedKinds, PinnedArrayGivenOutWhileACopyMayRun) {
+  auto const tensor = this->written_tensor();
+  std::optional<PinnedArray<float, typename TestFixture::R>> staged(
+      std::in_place, this->device(), 64);
+  // Past the tracker: the allocator does not know of it.
+  this->runtime().copy(staged->data(),
+                       tensor.data(),
+                       this->kBytes,
+                       CopyKind::d2h,
+                       this->group(0).compute().native());
+  staged.reset();
+  PinnedArray<float, typename TestFixture::R> const again(this->device(), 64);
+  auto const report = this->only(CheckKind::early_reuse);
+  EXPECT_EQ(report.first->operation, "copy d2h");
+  EXPECT_NE(report.message.find("pinned memory is given out"), std::string::npos);
+  this->group(0).compute().synchronize();
+}
+
+TYPED_TEST(CheckedKinds, CopyOfMemoryThatIsNotPinned) {
+  auto const tensor = this->written_tensor();
+  std::array<float, 64> pageable{};
+  auto* const runtime = &this->runtime();
+  auto const native = this->group(0).compute().native();
+  runtime->copy(tensor.data(), pageable.data(), this->kBytes, CopyKind::h2d, native);
+  auto const report = this->only(CheckKind::pageable_copy);
+  EXPECT_NE(report.message.find("copy h2d"), std::string::npos);
+  EXPECT_EQ(report.missing, "a PinnedArray in its place");
+  this->checker().clear();
+  {
+    StreamScope const scope(this->group(0));
+    auto const line = std::source_location::current().line() + 1;
+    issue("download", reads(tensor), [&](auto) {
+      runtime->copy(pageable.data(), tensor.data(), this->kBytes, CopyKind::d2h, native);
+    });
+    auto const inside = this->only(CheckKind::pageable_copy);
+    ASSERT_TRUE(inside.second.has_value());
+    EXPECT_EQ(inside.second->operation, "download");
+    EXPECT_EQ(inside.second->issued_at.line(), line);
+  }
+  this->group(0).compute().synchronize();
+}
+
+TYPED_TEST(CheckedKinds, CopiesOfPinnedMemoryOfNothingAndOnTheDeviceAreSilent) {
+  auto const tensor = this->written_tensor();
+  auto const other = this->written_tensor();
+  auto& runtime = this->runtime();
+  auto const native = this->group(0).compute().native();
+  auto* const pinned = runtime.allocate_pinned(this->kBytes);
+  std::memset(pinned, 0, this->kBytes);
+  runtime.copy(tensor.data(), pinned, this->kBytes, CopyKind::h2d, native);
+  runtime.copy(other.data(), tensor.data(), this->kBytes, CopyKind::d2d, native);
+  runtime.copy(pinned, other.data(), this->kBytes, CopyKind::d2h, native);
+  std::array<float, 1> nothing{};
+  runtime.copy(tensor.data(), nothing.data(), 0, CopyKind::h2d, native);
+  runtime.synchronize_stream(native);
+  runtime.free_pinned(pinned, this->kBytes);
+  this->expect_silence();
+}
+
+TYPED_TEST(CheckedKinds, CallThatSynchronisesInsideAScopeOnly) {
+  auto& checker = this->checker();
+  checker.implicit_sync("cudaMalloc");
+  this->expect_silence();
+  StreamScope const scope(this->group(0));
+  {
+    OwnCall const own;
+    checker.implicit_sync("cudaMalloc");
+  }
+  this->expect_silence();
+  NameScope const name("layer");
+  checker.implicit_sync("cudaFree");
+  auto const report = this->only(CheckKind::implicit_sync);
+  EXPECT_NE(report.message.find("cudaFree"), std::string::npos);
+  EXPECT_NE(report.message.find("layer"), std::string::npos);
+}
+
+TYPED_TEST(CheckedKinds, CallThatSynchronisesInsideAnOperation) {
+  auto const tensor = this->written_tensor();
+  issue("work", writes(tensor), [&](auto) { this->checker().implicit_sync("cudaMalloc"); });
+  this->only(CheckKind::implicit_sync);
+}
+
+TYPED_TEST(CheckedKinds, LeaksAreToldByWhatTheyAre) {
+  auto& runtime = this->runtime();
+  auto const kept_runtime = this->device().context()->runtime;
+  auto const stream = runtime.create_stream(StreamPriority::normal);
+  auto const event = runtime.create_event(EventTiming::untimed);
+  auto* const device_memory = runtime.allocate_device(512);
+  auto* const pinned = runtime.allocate_pinned(256);
+  this->end_program();
+  std::vector<std::string> messages;
+  for (auto const& report : this->checker().reports()) {
+    EXPECT_EQ(report.kind, CheckKind::leak);
+    messages.push_back(report.message);
+  }
+  EXPECT_THAT(messages,
+              ::testing::UnorderedElementsAre("1 streams were never destroyed",
+                                              "1 events were never destroyed",
+                                              "512 bytes of device memory were never freed",
+                                              "256 bytes of pinned memory were never freed"));
+  runtime.free_pinned(pinned, 256);
+  runtime.free_device(device_memory, 512);
+  runtime.destroy_event(event);
+  runtime.destroy_stream(stream);
+  this->checker().clear();
+  this->checker().report_leaks();
+  this->expect_silence();
+}
+
+TYPED_TEST(CheckedKinds, TensorThatIsStillHeldTellsWhereItWasTaken) {
+  std::optional<Tensor<float, typename TestFixture::R>> tensor;
+  std::optional<PinnedArray<float, typename TestFixture::R>> staged;
+  {
+    NameScope const model("model");
+    NameScope const layer("layer \"3\"");
+    tensor.emplace(this->device(), Shape{64});
+    staged.emplace(this->device(), 64);
+  }
+  this->checker().report_leaks();
+  std::string all;
+  for (auto const& report : this->checker().reports()) {
+    all += report.message + "\n";
+  }
+  EXPECT_NE(all.find("bytes of device memory are still in use, taken in model/layer \"3\""),
+            std::string::npos)
+      << all;
+  EXPECT_NE(all.find("bytes of pinned memory are still in use, taken in model/layer \"3\""),
+            std::string::npos)
+      << all;
+  tensor.reset();
+  staged.reset();
+  this->checker().clear();
+  this->end_program();
+  this->expect_silence();
+}
+
+/// A failure of the work is no finding: what failed is over.
+TEST(CheckedFailures, OfWorkAreNoFindings) {
+  using R = Checked<Host>;
+  std::shared_ptr<Checker> checker;
+  {
+    auto const device = checked_device<Host>({.mode = CheckMode::count});
+    checker = device.context()->runtime->checker();
+    Tensor<float, R> const tensor(device, {16});
+    issue("fails", writes(tensor), [](HostStream stream) {
+      stream.run([] { throw std::runtime_error("out of luck"); });
+    });
+    EXPECT_THROW(static_cast<void>(to_host(tensor)), std::runtime_error);
+  }
+  checker->report_leaks();
+  EXPECT_EQ(checker->count(), 0U) << checker->json();
+}
+
+/// The device is never destroyed: what it holds is told when the program ends.
+TEST(CheckedLeaks, AreToldAtExit) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  auto const program = [] {
+    auto const* const device =
+        new Device<Checked<Host>>(checked_device<Host>({.mode = CheckMode::log}));
+    NameScope const scope("forgotten");
+    new Tensor<float, Checked<Host>>(*device, {64});
+    std::exit(0);
+  };
+  EXPECT_EXIT(program(),
+              ::testing::ExitedWithCode(0),
+              "leak: .* bytes of device memory are still in use, taken in forgotten");
+}
+
+}  // namespace
+}  // namespace msstream::testing

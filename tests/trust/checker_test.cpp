@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// The checker itself, told by hand what a runtime would tell it: its modes, its threads, and that
+// what it keeps does not grow with how long a program runs.
+#include "trust/checker_fixture.hpp"
+#include "trust/many.hpp"
+
+#include <msstream/base/text.hpp>
+
+#include <gmock/gmock.h>
+#include <malloc.h>
+
+#include <cstdlib>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// An environment variable, as long as the guard lives.
+class Environment {
+ public:
+  Environment(char const* name, char const* value) : name_(name) { ::setenv(name, value, 1); }
+  ~Environment() { ::unsetenv(name_); }
+  Environment(Environment const&) = delete;
+  Environment& operator=(Environment const&) = delete;
+
+ private:
+  char const* name_;
+};
+
+TEST(CheckerMode, ToThrowLeavesOutWhatIsWrongAndGoesOn) {
+  Streams on({.mode = CheckMode::throw_error});
+  on.write(1, 0, "first");
+  try {
+    on.write(2, 0, "second");
+    FAIL() << "nothing was thrown";
+  } catch (RaceError const& error) {
+    EXPECT_EQ(error.report().kind, CheckKind::race);
+    EXPECT_EQ(std::string(error.what()), error.report().text());
+  }
+  EXPECT_EQ(on.checker.count(), 1U);
+  // "second" was not launched: it is nobody's predecessor, and stream 2 can go on.
+  on.write(1, 0, "third");
+  on.order(1, 2);
+  on.write(2, 0, "fourth");
+  EXPECT_EQ(on.checker.count(), 1U) << on.checker.json();
+}
+
+TEST(CheckerMode, ToThrowLeavesMemoryUnwrittenThatAnOperationWasNotLaunchedFor) {
+  Streams on({.mode = CheckMode::throw_error});
+  on.take(0);
+  on.take(1);
+  Operation copy = operation("copy", {use(0, AccessMode::read), use(1, AccessMode::write)});
+  EXPECT_THROW(on.checker.declare(copy), RaceError);
+  Operation reader = operation("reader", {use(1, AccessMode::read)});
+  EXPECT_THROW(on.checker.declare(reader), RaceError);
+}
+
+TEST(CheckerMode, ToThrowTellsOfAllFindingsOfOneOperation) {
+  Streams on({.mode = CheckMode::throw_error});
+  for (Checker::Handle stream = 1; stream <= 3; ++stream) {
+    on.read(stream, 0, text("reader ", stream));
+  }
+  ::testing::internal::CaptureStderr();
+  EXPECT_THROW(on.write(4, 0, "writer"), RaceError);
+  auto const told = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(on.checker.reports().size(), 3U);  // one is thrown, the others are told
+  EXPECT_THAT(told, ::testing::Not(HasSubstr("reader 1")));
+  EXPECT_THAT(told, HasSubstr("reader 2"));
+  EXPECT_THAT(told, HasSubstr("reader 3"));
+}
+
+TEST(CheckerMode, ToLogTellsOnceAndCountsAll) {
+  ::testing::internal::CaptureStderr();
+  {
+    Streams on({.mode = CheckMode::log});
+    for (int i = 0; i < 3; ++i) {
+      on.write(1, 0, "one");
+      on.write(2, 0, "two");
+    }
+    EXPECT_EQ(on.checker.count(), 5U);
+    EXPECT_EQ(on.checker.count(CheckKind::race), 5U);
+    EXPECT_EQ(on.checker.count(CheckKind::leak), 0U);
+    auto const reports = on.checker.reports();
+    ASSERT_EQ(reports.size(), 2U);
+    EXPECT_EQ(reports[0].times, 3U);  // two after one
+    EXPECT_EQ(reports[1].times, 2U);  // one after two
+  }
+  auto const told = ::testing::internal::GetCapturedStderr();
+  auto const first = told.find("'two' writes memory that 'one' may still write");
+  ASSERT_NE(first, std::string::npos) << told;
+  EXPECT_EQ(told.find("'two' writes memory that 'one' may still write", first + 1),
+            std::string::npos)
+      << told;
+}
+
+TEST(CheckerMode, ToCountIsSilent) {
+  ::testing::internal::CaptureStderr();
+  {
+    Streams on({.mode = CheckMode::count});
+    on.write(1, 0, "one");
+    on.write(2, 0, "two");
+    EXPECT_EQ(on.checker.count(), 1U);
+    on.checker.clear();
+    EXPECT_EQ(on.checker.count(), 0U);
+    EXPECT_TRUE(on.checker.reports().empty());
+  }
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(CheckerMode, KeepsTheFirstOfManyDifferentFindingsAndCountsTheOthers) {
+  int told = 0;
+  Streams on({.mode = CheckMode::count,
+              .on_report = [&](CheckReport const&) { ++told; },
+              .most_reports = 4});
+  on.write(1, 0, "first");
+  for (int i = 0; i < 10; ++i) {
+    on.read(2, 0, text("reader ", i));
+  }
+  EXPECT_EQ(on.checker.count(), 10U);
+  EXPECT_EQ(on.checker.reports().size(), 4U);
+  EXPECT_EQ(on.checker.reports().back().second->operation, "reader 3");
+  EXPECT_EQ(told, 4);
+}
+
+/// The callback may ask the checker, and may throw what is not an exception even from a destructor.
+TEST(CheckerMode, CallsBackWithoutItsLocks) {
+  Checker const* asked = nullptr;
+  std::size_t seen = 0;
+  {
+    Streams on({.mode = CheckMode::count, .on_report = [&](CheckReport const&) {
+                  seen = asked->reports().size();
+                  if (seen == 2) {
+                    throw 42;
+                  }
+                }});
+    asked = &on.checker;
+    on.write(1, 0, "one");
+    on.write(2, 0, "two");
+    EXPECT_EQ(seen, 1U);
+    ::testing::internal::CaptureStderr();
+    on.checker.freed(address(0), kPartBytes);
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("a finding was lost"));
+    EXPECT_EQ(seen, 2U);
+  }
+}
+
+TEST(CheckerOptionsFromEnvironment, AreReadAndRefusedByName) {
+  EXPECT_EQ(CheckerOptions{}.mode, CheckMode::throw_error);
+  {
+    Environment const mode("MSSTREAM_CHECK_MODE", "log");
+    EXPECT_EQ(CheckerOptions{}.mode, CheckMode::log);
+  }
+  {
+    Environment const mode("MSSTREAM_CHECK_MODE", "count");
+    Environment const path("MSSTREAM_CHECK_REPORT", "/tmp/found.json");
+    EXPECT_EQ(CheckerOptions{}.mode, CheckMode::count);
+    EXPECT_EQ(CheckerOptions{}.report_path, "/tmp/found.json");
+  }
+  Environment const mode("MSSTREAM_CHECK_MODE", "shout");
+  try {
+    static_cast<void>(CheckerOptions{});
+    FAIL() << "accepted";
+  } catch (std::invalid_argument const& error) {
+    for (auto const* const part : {"MSSTREAM_CHECK_MODE", "shout", "throw", "log", "count"}) {
+      EXPECT_THAT(error.what(), HasSubstr(part));
+    }
+  }
+}
+
+TEST(CheckerOrder, StreamsAndEventsMadeElsewhereAreNoLeaksAndNoUnrecordedWaits) {
+  Checker checker({.mode = CheckMode::count, .report_path = {}});
+  EXPECT_TRUE(checker.is_waitable(900, 500));
+  checker.waited(500, 900);
+  checker.recorded(901, checker.tail_of(500));
+  checker.report_leaks();
+  EXPECT_EQ(checker.count(), 0U) << checker.json();
+}
+
+/// The operating system gives a new stream the handle of an old one, whose work still runs.
+TEST(CheckerOrder, AStreamWithTheHandleOfAnotherOneIsAnotherOne) {
+  Streams on({.mode = CheckMode::count});
+  on.checker.stream_created(77);
+  on.write(77, 0, "before");
+  on.checker.stream_destroyed(77);
+  on.checker.stream_created(77);
+  on.write(77, 0, "after");
+  EXPECT_EQ(only_report(on.checker, CheckKind::race).first->operation, "before");
+  on.checker.clear();
+  on.synchronize(77);
+  on.checker.stream_destroyed(77);
+  on.checker.stream_created(77);
+  on.write(77, 0, "later");
+  EXPECT_EQ(on.checker.count(), 0U) << on.checker.json();
+}
+
+TEST(CheckerOrder, AnEventRecordedBeforeItsStreamWasDestroyedStillOrders) {
+  Streams on({.mode = CheckMode::count});
+  on.checker.stream_created(77);
+  on.write(77, 0, "before");
+  on.record(1, 77);
+  on.checker.stream_destroyed(77);
+  on.checker.stream_created(78);
+  on.wait(78, 1);
+  on.write(78, 0, "after");
+  EXPECT_EQ(on.checker.count(), 0U) << on.checker.json();
+}
+
+TEST(CheckerMemory, ClocksDoNotGrowWithStreamsThatCameAndWent) {
+  Streams on({.mode = CheckMode::count});
+  for (int i = 0; i < 5000; ++i) {
+    on.checker.stream_created(77);
+    on.order(1, 77);
+    on.write(77, 0, "brief");
+    on.order(77, 1);
+    // Half of them nobody asks about: stream 1 follows them, and the host follows it.
+    on.synchronize(i % 2 == 0 ? 77 : 1);
+    on.checker.stream_destroyed(77);
+  }
+  EXPECT_EQ(on.checker.count(), 0U) << on.checker.json();
+  EXPECT_LE(on.checker.tail_of(1).clock.size(), Streams::kStreams + 2);
+}
+
+[[nodiscard]] std::size_t allocated_bytes() {
+  return ::mallinfo2().uordblks;
+}
+
+/// Reads of weights, writes of parts that overlap in ever new ways, blocks given out and back.
+TEST(CheckerMemory, HistoryDoesNotGrowWithAMillionOperations) {
+  Streams on({.mode = CheckMode::count});
+  std::minstd_rand random(7);
+  auto const run = [&](std::uint32_t operations) {
+    for (std::uint32_t i = 0; i < operations; ++i) {
+      auto const stream = 1 + random() % Streams::kStreams;
+      auto const first = random() % 60;
+      auto const range = range_of(first, 1 + random() % 4);
+      on.order(1, stream);
+      on.use_range(stream, random() % 2 == 0 ? AccessMode::read : AccessMode::write, range);
+      on.order(stream, 1);
+      if (i % 16 == 0) {
+        on.checker.taken(address(first), kPartBytes);
+        on.checker.returned(address(first), kPartBytes);
+      }
+    }
+  };
+  run(many(20'000));
+  auto const before = allocated_bytes();
+  run(many(1'000'000));
+  EXPECT_LE(allocated_bytes(), before + (16U << 10U));
+}
+
+/// Each thread has a stream and memory of its own, and reads what all of them share.
+TEST(CheckerThreads, FindNothingInAProgramThatIsRightAndAllInOneThatIsNot) {
+  for (bool const is_right : {true, false}) {
+    Streams on({.mode = CheckMode::count});
+    on.write(1, 63, "shared");
+    on.synchronize(1);
+    std::vector<std::thread> threads;
+    constexpr std::uint64_t kTimes = many(5000);
+    for (std::size_t t = 0; t < Streams::kStreams; ++t) {
+      threads.emplace_back([&, t] {
+        auto const stream = static_cast<Checker::Handle>(t + 1);
+        for (std::uint64_t i = 0; i < kTimes; ++i) {
+          on.write(stream, t, "own");
+          on.read(stream, 63, "shared");
+          on.record(100 + t, stream);
+          on.wait(stream, 100 + t);
+          on.checker.host_saw(on.checker.moment_of(100 + t));
+          static_cast<void>(on.checker.reports());
+        }
+        if (!is_right) {
+          on.write(stream, 62, text("conflict of ", t));
+        }
+      });
+    }
+    for (auto& thread : threads) {
+      thread.join();
+    }
+    // Every writer but the first one conflicts with the one before.
+    EXPECT_EQ(on.checker.count(), is_right ? 0 : Streams::kStreams - 1) << on.checker.json();
+  }
+}
+
+}  // namespace
+}  // namespace msstream::testing

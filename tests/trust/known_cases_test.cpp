@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// The mistakes that checkers of asynchronous device code are known by, each beside the program that
+// is right.
+#include "trust/checker_fixture.hpp"
+
+#include <msstream/base/text.hpp>
+
+#include <set>
+#include <stdexcept>
+#include <string>
+
+namespace msstream::testing {
+namespace {
+
+class KnownCases : public ::testing::Test {
+ protected:
+  void expect_race(std::string const& first, std::string const& second) {
+    auto const report = only_report(on.checker, CheckKind::race);
+    ASSERT_TRUE(report.first.has_value() && report.second.has_value());
+    EXPECT_EQ(report.first->operation, first);
+    EXPECT_EQ(report.second->operation, second);
+    on.checker.clear();
+  }
+  void expect_silence() { EXPECT_EQ(on.checker.count(), 0U) << on.checker.json(); }
+
+  Streams on{{.mode = CheckMode::count}};
+};
+
+TEST_F(KnownCases, ARecordThatIsTooOld) {
+  on.record(1, 1);  // s1 = [e1, write], s2 = [e1, read]
+  on.write(1, 0, "write");
+  on.wait(2, 1);
+  on.read(2, 0, "read");
+  expect_race("write", "read");
+}
+
+TEST_F(KnownCases, ARecordThatIsNewEnough) {
+  on.write(1, 0, "write");  // s1 = [write, e1], s2 = [e1, read]
+  on.record(1, 1);
+  on.wait(2, 1);
+  on.read(2, 0, "read");
+  expect_silence();
+}
+
+TEST_F(KnownCases, ARecordThatWasOverriddenStandsForTheSecondOnly) {
+  on.write(1, 0, "of stream 1");
+  on.write(2, 1, "of stream 2");
+  on.record(1, 1);
+  on.record(1, 2);  // no longer stream 1's
+  on.wait(3, 1);
+  on.read(3, 1, "reads the second");
+  expect_silence();
+  on.read(3, 0, "reads the first");
+  expect_race("of stream 1", "reads the first");
+}
+
+TEST_F(KnownCases, AWaitTakesWhatTheEventStoodForThen) {
+  on.write(1, 0, "of stream 1");
+  on.record(1, 1);
+  on.wait(3, 1);
+  on.record(1, 2);  // comes too late to matter
+  on.read(3, 0, "read");
+  expect_silence();
+}
+
+TEST_F(KnownCases, ARecordAgainOnTheSameStreamCoversBoth) {
+  on.write(1, 0, "early");
+  on.record(1, 1);
+  on.write(1, 1, "late");
+  on.wait(2, 1);
+  on.read(2, 1, "read");
+  expect_race("late", "read");
+  on.record(1, 1);
+  on.wait(3, 1);
+  on.read(3, 0, "read");
+  on.read(3, 1, "read");
+  expect_silence();
+}
+
+TEST_F(KnownCases, AnEventThatWasDeletedOrdersNothing) {
+  on.checker.event_created(1);
+  on.write(1, 0, "write");
+  on.record(1, 1);
+  on.checker.event_destroyed(1);
+  on.wait(2, 1);
+  only_report(on.checker, CheckKind::dead_event);
+  on.checker.clear();
+  on.read(2, 0, "read");
+  expect_race("write", "read");
+}
+
+TEST_F(KnownCases, AnEventThatIsDeletedAfterTheWaitHasOrdered) {
+  on.checker.event_created(1);
+  on.write(1, 0, "write");
+  on.record(1, 1);
+  on.wait(2, 1);
+  on.checker.event_destroyed(1);
+  on.read(2, 0, "read");
+  expect_silence();
+}
+
+/// A new event with the handle of a deleted one has none of its meaning.
+TEST_F(KnownCases, AnEventThatIsMadeAgainStandsForNothing) {
+  on.checker.event_created(1);
+  on.write(1, 0, "write");
+  on.record(1, 1);
+  on.checker.event_destroyed(1);
+  on.checker.event_created(1);
+  on.wait(2, 1);
+  only_report(on.checker, CheckKind::unrecorded_wait);
+  on.checker.clear();
+  on.read(2, 0, "read");
+  expect_race("write", "read");
+  on.checker.event_destroyed(1);
+}
+
+TEST_F(KnownCases, AChainOfTenStreams) {
+  for (Checker::Handle stream = 11; stream <= 20; ++stream) {
+    on.checker.stream_created(stream);
+  }
+  for (bool const is_whole : {true, false}) {
+    on.write(11, 0, "start");
+    for (Checker::Handle stream = 11; stream < 20; ++stream) {
+      if (is_whole || stream != 15) {
+        on.order(stream, stream + 1);
+      }
+    }
+    on.write(20, 0, "end");
+    if (is_whole) {
+      expect_silence();
+      on.synchronize(20);
+    } else {
+      expect_race("start", "end");
+    }
+  }
+}
+
+TEST_F(KnownCases, AWriteMustFollowAllReaders) {
+  on.write(1, 0, "weights");
+  for (Checker::Handle stream = 2; stream <= 6; ++stream) {
+    on.order(1, stream);
+    on.read(stream, 0, text("reader ", stream));
+  }
+  on.order(3, 1);
+  on.order(5, 1);
+  on.write(1, 0, "update");
+  std::set<std::string> missing;
+  for (auto const& report : on.checker.reports()) {
+    EXPECT_EQ(report.second->operation, "update");
+    missing.insert(report.first->operation);
+  }
+  EXPECT_EQ(missing, (std::set<std::string>{"reader 2", "reader 4", "reader 6"}));
+}
+
+TEST_F(KnownCases, AWriteThatFollowsAllReaders) {
+  on.write(1, 0, "weights");
+  for (Checker::Handle stream = 2; stream <= 6; ++stream) {
+    on.order(1, stream);
+    on.read(stream, 0, text("reader ", stream));
+    on.read(stream, 0, "again");
+  }
+  for (Checker::Handle stream = 2; stream <= 6; ++stream) {
+    on.order(stream, 1);
+  }
+  on.write(1, 0, "update");
+  expect_silence();
+}
+
+/// A later reader on the same stream stands for an earlier one; waiting for the earlier one alone
+/// is not enough.
+TEST_F(KnownCases, AWriteThatFollowsTheFirstOfTwoReadsOfAStream) {
+  on.read(2, 0, "first read");
+  on.order(2, 1);
+  on.read(2, 0, "second read");
+  on.write(1, 0, "update");
+  expect_race("second read", "update");
+}
+
+/// s1 = [a, wait s2's first], s2 = [b, wait s1's first]: each knows the other's beginning, and not
+/// its end.
+TEST_F(KnownCases, WaitsThatCross) {
+  on.write(1, 0, "a");
+  on.write(2, 1, "b");
+  on.record(1, 1);
+  on.record(2, 2);
+  on.wait(1, 2);
+  on.wait(2, 1);
+  on.read(1, 1, "reads b");
+  on.read(2, 0, "reads a");
+  on.order(1, 3);
+  on.write(3, 1, "after both by one");  // knows a, b and the read of b
+  expect_silence();
+  on.write(3, 0, "after a, not its read");
+  expect_race("reads a", "after a, not its read");
+}
+
+TEST_F(KnownCases, AnEventCarriesWhatItsStreamKnewWhenItWasRecorded) {
+  on.write(1, 0, "write");
+  on.record(2, 2);  // before stream 2 knows of it
+  on.order(1, 2);
+  on.wait(3, 2);
+  on.read(3, 0, "read");
+  expect_race("write", "read");
+  on.record(2, 2);
+  on.wait(4, 2);
+  on.read(4, 0, "read");
+  expect_silence();
+}
+
+TEST_F(KnownCases, ReadersOverlapBetweenWriters) {
+  for (int round = 0; round < 3; ++round) {
+    on.write(1, 0, "writer");
+    for (Checker::Handle stream = 2; stream <= 4; ++stream) {
+      on.order(1, stream);
+      on.read(stream, 0, "reader");
+    }
+    for (Checker::Handle stream = 2; stream <= 4; ++stream) {
+      on.order(stream, 1);
+    }
+  }
+  expect_silence();
+  on.order(1, 2);
+  on.write(1, 0, "writer");
+  on.read(2, 0, "reader of the next round");
+  expect_race("writer", "reader of the next round");
+}
+
+TEST_F(KnownCases, WorkOfOneStreamIsInOrder) {
+  on.write(1, 0, "one");
+  on.read(1, 0, "two");
+  on.write(1, 0, "three");
+  expect_silence();
+}
+
+TEST_F(KnownCases, AHostThatHasWaitedOrdersAllStreamsButOnlyWhatItHasSeen) {
+  on.write(1, 0, "seen");
+  on.record(1, 1);
+  on.write(1, 1, "not seen");
+  on.checker.host_saw(on.checker.moment_of(1));
+  on.read(2, 0, "read");
+  expect_silence();
+  on.read(2, 1, "read");
+  expect_race("not seen", "read");
+}
+
+TEST(KnownCasesOfTensors, AWriteToAnImmutableOneIsRefused) {
+  using R = Checked<Sim>;
+  auto const device = checked_device<Sim>({.mode = CheckMode::count});
+  StreamPool<R> pool(device, {.groups = 2, .launch_threads = LaunchThreads::none});
+  auto tensor = zeros<float, R>(device, {16});
+  tensor.freeze();
+  for (int i = 0; i < 2; ++i) {
+    StreamScope const scope(pool[i]);
+    issue("read", reads(tensor), kNoWork);
+  }
+  auto const& checker = *device.context()->runtime->checker();
+  EXPECT_EQ(checker.count(), 0U) << checker.json();
+  EXPECT_THROW(issue("write", writes(tensor), kNoWork), std::logic_error);
+  EXPECT_EQ(checker.count(), 0U) << checker.json();
+  // Past that, it is a race like any other: nothing waits for the readers.
+  issue("write", writes(raw(device, tensor)), kNoWork);
+  EXPECT_EQ(checker.count(CheckKind::race), 2U) << checker.json();
+}
+
+/// An immutable tensor's readers are not tracked; the next owner of its memory follows them still.
+TEST(KnownCasesOfTensors, AnImmutableOnesMemoryIsReusedAfterItsReaders) {
+  using R = Checked<Sim>;
+  auto const device = checked_device<Sim>({.mode = CheckMode::count});
+  StreamPool<R> pool(device, {.groups = 2, .launch_threads = LaunchThreads::none});
+  void const* before = nullptr;
+  {
+    auto tensor = zeros<float, R>(device, {16});
+    tensor.freeze();
+    before = tensor.data();
+    StreamScope const scope(pool[0]);
+    issue("read", reads(tensor), kNoWork);
+  }
+  auto const next = zeros<float, R>(device, {16});
+  ASSERT_EQ(next.data(), before) << "the program tests nothing";
+  auto const& checker = *device.context()->runtime->checker();
+  EXPECT_EQ(checker.count(), 0U) << checker.json();
+}
+
+}  // namespace
+}  // namespace msstream::testing

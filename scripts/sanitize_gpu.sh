@@ -20,25 +20,40 @@ jobs=${JOBS:-4}
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 
-# check TOOL NAME COMMAND…: the line to print goes to a file of its own, so that checks run beside each other.
+# What a tool needs besides its name. Return codes are checked in the code, and tests provoke errors. The
+# shared memory of NVIDIA's own kernels is not ours to check. initcheck takes a write of one stream for
+# missing on another, however they are ordered, unless each launch blocks.
+declare -A needs=([memcheck]='--report-api-errors no' [racecheck]='--kernel-name kernel_substring=msstream')
+
+# check TOOL NAME COMMAND…: checks run beside each other, and each prints when it is done.
 check() {
-  local tool=$1 name=$2 log=$logs/$1.$2 started=$SECONDS status=0
+  local tool=$1 name=$2 log=$logs/$1.$2 started=$SECONDS status=0 options
   shift 2
-  timeout "${LIMIT_S:-400}" compute-sanitizer --tool "$tool" --error-exitcode 9 "$@" >"$log" 2>&1 || status=$?
+  read -ra options <<<"${needs[$tool]:-}"
+  timeout "${LIMIT_S:-900}" env CUDA_LAUNCH_BLOCKING="$([ "$tool" = initcheck ] && echo 1 || echo 0)" \
+    compute-sanitizer --tool "$tool" "${options[@]}" --error-exitcode 9 "$@" >"$log" 2>&1 || status=$?
   if [ "$status" = 0 ] && { [ "$name" = epoch ] || grep -q '^\[  PASSED  \] [1-9]' "$log"; }; then
     echo "$tool $name: clean, $(grep -cE '^\[       OK' "$log") tests, $((SECONDS - started)) s" >"$log.result"
   else
     {
       echo "$tool $name: FAILED with $status after $((SECONDS - started)) s"
-      grep -E '=========|FAILED|RUN|rror' "$log" | tail -"${LINES_SHOWN:-30}"
+      grep -E '=========|FAILED|RUN|rror' "$log" | head -"${LINES_SHOWN:-20}"
+      tail -5 "$log"
     } >"$log.result"
   fi
+  cat "$log.result"
 }
 
-# Typed tests on CUDA are called …/Cuda, …/cuda or …/1 after the second type of the list.
+# Typed tests on CUDA are called …/Cuda, …/cuda or …/1 after the second type of the list. Under the tools
+# cudaStreamDestroy waits for all streams, so a test that destroys one while a gate is closed cannot run.
 only_cuda='--gtest_filter=*uda*:*/1.*:*/2.*'
+only_cuda+='-*DestroyingAStreamWithWorkInFlight*:*WorkMarkedOnAGoneStream*:*ANewStreamDoesNotInherit*'
 for tool in "${tools[@]}"; do
   for room in "${rooms[@]}"; do
+    case $tool-$room in
+      # Their tests hold streams back with gates, at which a launch that blocks waits for ever.
+      initcheck-tensor | initcheck-stream | initcheck-runtime) continue ;;
+    esac
     check "$tool" "$room" "$build/tests/test_$room" "$only_cuda" &
     while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
   done
@@ -47,5 +62,4 @@ for tool in "${tools[@]}"; do
   while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
 done
 wait
-cat "$logs"/*.result
 ! grep -q FAILED "$logs"/*.result

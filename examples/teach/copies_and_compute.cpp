@@ -90,7 +90,7 @@ void copies_and_compute() {
   device.default_group().synchronize();
   run("pinned", device, weight, from_pinned);
   run("pageable", device, weight, from_pageable);
-  if constexpr (std::same_as<R, ms::Host>) {
+  if constexpr (R::name == ms::Host::name) {
     std::cout << "The host runtime copies with a thread, from any memory: both look the same here. "
                  "On a GPU they do not.\n";
   }

@@ -58,7 +58,7 @@ void matmul_streams() {
     double const together = milliseconds_on(groups, device, inputs);
     std::cout << groups << "        " << together << "   " << alone / together << '\n';
   }
-  if constexpr (std::same_as<R, ms::Host>) {
+  if constexpr (R::name == ms::Host::name) {
     std::cout << "Each group is a thread here, and this machine runs "
               << std::thread::hardware_concurrency()
               << " at once: more groups than that gain nothing.\n";

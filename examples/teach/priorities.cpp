@@ -13,7 +13,7 @@ using R = ms::DefaultRuntime;
 
 namespace {
 
-constexpr bool kOnHost = std::same_as<R, ms::Host>;
+constexpr bool kOnHost = R::name == ms::Host::name;
 // Large enough to fill the device, so that urgent work finds it busy.
 constexpr std::int64_t kFloodSize = kOnHost ? 256 : 4096;
 constexpr int kFlood = 20;

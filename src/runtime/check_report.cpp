@@ -64,6 +64,10 @@ std::string json_of(CheckedAccess const& access) {
 
 }  // namespace
 
+std::string lane_of(std::uintptr_t stream) {
+  return "stream " + hex(stream);
+}
+
 std::string_view name_of(CheckKind kind) noexcept {
   switch (kind) {
     case CheckKind::race:

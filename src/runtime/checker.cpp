@@ -22,9 +22,9 @@ using detail::PastAccess;
 
 namespace {
 
-Operation unnamed_operation(std::string_view name, detail::Place place) {
+Operation unnamed_operation(std::string_view name, Checker::Handle stream) {
   return {NameScope::qualify(name),
-          text("stream ", place.index),
+          lane_of(stream),
           std::source_location(),
           std::source_location(),
           {}};
@@ -141,7 +141,7 @@ bool Checker::is_waitable(Handle event, Handle stream) {
   {
     std::lock_guard const guard(state_->mutex);
     state = state_->order.event(event).state;
-    auto const waiter = text("stream ", state_->order.stream(stream).index);
+    auto const waiter = lane_of(stream);
     if (state == EventState::created) {
       found.push_back({CheckKind::unrecorded_wait,
                        waiter + " waits for an event that was never recorded, which orders nothing",
@@ -189,7 +189,7 @@ void Checker::begin(OperationHandle const& operation, Handle handle) {
     auto& stream = state_->order.stream(handle);
     auto const place = state_->order.next_place(stream);
     state_->find_races(*operation, operation->uses, stream, found);
-    state_->find_writes_of_held_memory(*operation, operation->uses, stream.index, found);
+    state_->find_writes_of_held_memory(*operation, stream.index, found);
     if (!state_->stops(found)) {
       state_->note_uses(operation, operation->uses, place);
       stream.active = operation;
@@ -242,7 +242,7 @@ void Checker::begin_transfer(std::string_view name, std::vector<MemoryUse> uses,
     auto const place = state_->order.next_place(stream);
     auto const operation = stream.active != nullptr
                                ? stream.active
-                               : std::make_shared<Operation const>(unnamed_operation(name, place));
+                               : std::make_shared<Operation const>(unnamed_operation(name, handle));
     if (stream.active == nullptr) {
       state_->find_misuse(*operation, uses, found);
       if (!state_->stops(found)) {
@@ -252,7 +252,6 @@ void Checker::begin_transfer(std::string_view name, std::vector<MemoryUse> uses,
       state_->adopt(*operation, uses);
     }
     state_->find_races(*operation, uses, stream, found);
-    state_->find_writes_of_held_memory(*operation, uses, stream.index, found);
     if (!state_->stops(found)) {
       state_->note_uses(operation, uses, place);
     }

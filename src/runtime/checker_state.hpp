@@ -116,13 +116,13 @@ struct Checker::State {
   [[nodiscard]] bool stops(std::vector<CheckReport> const& found) const {
     return log.throws() && !found.empty();
   }
+  /// Of operations: copies past issue() are ordered by hand, if at all, and maybe by the holder.
   void find_writes_of_held_memory(Operation const& operation,
-                                  std::vector<MemoryUse> const& uses,
                                   std::size_t stream_index,
                                   std::vector<CheckReport>& found) const {
     for (auto const& hold : holds) {
       for (auto const& held : hold.operation->uses) {
-        for (auto const& use : uses) {
+        for (auto const& use : operation.uses) {
           if (use.mode == AccessMode::write && hold.stream_index != stream_index &&
               detail::interval_of(held).overlaps(detail::interval_of(use))) {
             found.push_back(race(operation,

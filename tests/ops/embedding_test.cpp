@@ -104,11 +104,12 @@ class EmbeddingTest : public OpsTest<R> {
 
   /// What row gradients say, by row.
   static std::map<std::int64_t, Floats> by_row(ops::RowGradients<R> const& gradients) {
-    auto const ids = to_host(gradients.ids);
-    auto const values = to_host(gradients.values);
+    auto const count = to_host(gradients.count).front();
+    auto const ids = to_host(gradients.ids.rows(0, count));
+    auto const values = to_host(gradients.values.rows(0, count));
     auto const width = gradients.values.shape()[1];
     std::map<std::int64_t, Floats> rows;
-    for (std::int64_t u = 0; u < to_host(gradients.count).front(); ++u) {
+    for (std::int64_t u = 0; u < count; ++u) {
       auto const id = ids.at(static_cast<std::size_t>(u));
       EXPECT_TRUE(rows.empty() || rows.rbegin()->first < id) << "ids are not ascending";
       rows[id] = Floats(values.begin() + u * width, values.begin() + (u + 1) * width);

@@ -219,10 +219,10 @@ Floats whole_table(std::vector<typename GradientTape<R>::RowGradientPart> const&
   auto const width = static_cast<std::size_t>(shape[1]);
   Floats gradient(static_cast<std::size_t>(shape.count()), 0.0F);
   for (auto const& part : parts) {
-    auto const ids = to_host(part.rows.ids);
-    auto const values = to_host(part.rows.values);
-    auto const count = static_cast<std::size_t>(to_host(part.rows.count).front());
-    for (std::size_t i = 0; i < count * width; ++i) {
+    auto const count = to_host(part.rows.count).front();
+    auto const ids = to_host(part.rows.ids.rows(0, count));
+    auto const values = to_host(part.rows.values.rows(0, count));
+    for (std::size_t i = 0; i < values.size(); ++i) {
       gradient.at(static_cast<std::size_t>(ids[i / width]) * width + i % width) += values[i];
     }
   }

@@ -18,9 +18,9 @@ namespace msstream {
 /// What a checking runtime finds.
 enum class CheckKind : std::uint8_t {
   race,  ///< two accesses, one of them a write, of which neither is ordered before the other
-  use_after_free,   ///< an operation names memory that its allocator has back
+  use_after_free,   ///< a use of memory that its allocator has
   early_reuse,      ///< memory given out or freed while the device may still use it
-  unwritten_read,   ///< a read of memory that nothing has written since it was given out
+  unwritten_read,   ///< a read of memory of which nothing was written since it was given out
   unrecorded_wait,  ///< a wait for an event that was never recorded: it orders nothing
   dead_event,       ///< a use of an event that was destroyed
   host_race,        ///< the host uses pinned memory before it knows the copies to be complete

@@ -52,15 +52,15 @@ class Checked : public RuntimeDecorator<R> {
 
   native_stream create_stream(StreamPriority priority) {
     auto const stream = inner_.create_stream(priority);
-    checker_->stream_created(handle(stream));
+    checker_->stream_created(handle_of(stream));
     return stream;
   }
   void destroy_stream(native_stream stream) noexcept {
-    checker_->stream_destroyed(handle(stream));
+    checker_->stream_destroyed(handle_of(stream));
     inner_.destroy_stream(stream);
   }
   void synchronize_stream(native_stream stream) {
-    auto const tail = checker_->tail_of(handle(stream));
+    auto const tail = checker_->tail_of(handle_of(stream));
     see(tail, [&] {
       inner_.synchronize_stream(stream);
       return true;
@@ -69,33 +69,33 @@ class Checked : public RuntimeDecorator<R> {
 
   native_event create_event(EventTiming timing) {
     auto const event = inner_.create_event(timing);
-    checker_->event_created(handle(event));
+    checker_->event_created(handle_of(event));
     return event;
   }
   void destroy_event(native_event event) noexcept {
-    checker_->event_destroyed(handle(event));
+    checker_->event_destroyed(handle_of(event));
     inner_.destroy_event(event);
   }
   void record(native_event event, native_stream stream) {
-    if (!checker_->is_live(handle(event), "record")) {
+    if (!checker_->is_live(handle_of(event), "record")) {
       return;
     }
     // Before: what comes in between belongs to the event or not, so it must not count as before it.
-    auto tail = checker_->tail_of(handle(stream));
+    auto tail = checker_->tail_of(handle_of(stream));
     inner_.record(event, stream);
-    checker_->recorded(handle(event), std::move(tail));
+    checker_->recorded(handle_of(event), std::move(tail));
   }
   void wait(native_stream stream, native_event event) {
-    if (checker_->is_waitable(handle(event), handle(stream))) {
+    if (checker_->is_waitable(handle_of(event), handle_of(stream))) {
       inner_.wait(stream, event);
-      checker_->waited(handle(stream), handle(event));
+      checker_->waited(handle_of(stream), handle_of(event));
     }
   }
   bool query(native_event event) {
-    if (!checker_->is_live(handle(event), "query")) {
+    if (!checker_->is_live(handle_of(event), "query")) {
       return true;
     }
-    auto const moment = checker_->moment_of(handle(event));
+    auto const moment = checker_->moment_of(handle_of(event));
     bool complete = true;
     see(moment, [&] {
       complete = inner_.query(event);
@@ -104,10 +104,10 @@ class Checked : public RuntimeDecorator<R> {
     return complete;
   }
   void synchronize(native_event event) {
-    if (!checker_->is_live(handle(event), "synchronisation")) {
+    if (!checker_->is_live(handle_of(event), "synchronisation")) {
       return;
     }
-    auto const moment = checker_->moment_of(handle(event));
+    auto const moment = checker_->moment_of(handle_of(event));
     see(moment, [&] {
       inner_.synchronize(event);
       return true;
@@ -115,11 +115,11 @@ class Checked : public RuntimeDecorator<R> {
   }
   double elapsed_ns(native_event begin, native_event end) {
     constexpr std::string_view call = "measurement";
-    if (!checker_->is_live(handle(begin), call) || !checker_->is_live(handle(end), call)) {
+    if (!checker_->is_live(handle_of(begin), call) || !checker_->is_live(handle_of(end), call)) {
       return 0;
     }
-    auto const first = checker_->moment_of(handle(begin));
-    auto const second = checker_->moment_of(handle(end));
+    auto const first = checker_->moment_of(handle_of(begin));
+    auto const second = checker_->moment_of(handle_of(end));
     double const elapsed = inner_.elapsed_ns(begin, end);
     checker_->host_saw(first);
     checker_->host_saw(second);
@@ -162,19 +162,19 @@ class Checked : public RuntimeDecorator<R> {
     auto const copy_name = names[static_cast<int>(kind)];
     void const* const on_host = kind == CopyKind::h2d ? from : to;
     if (bytes != 0 && kind != CopyKind::d2d && !is_pinned(on_host, bytes)) {
-      checker_->pageable_copy(copy_name, on_host, handle(stream));
+      checker_->pageable_copy(copy_name, on_host, handle_of(stream));
     }
     checker_->begin_transfer(copy_name,
                              {{from, bytes, AccessMode::read}, {to, bytes, AccessMode::write}},
-                             handle(stream));
+                             handle_of(stream));
     OwnCall const own;
     inner_.copy(to, from, bytes, kind, stream);
-    checker_->end_transfer(handle(stream));
+    checker_->end_transfer(handle_of(stream));
   }
   void fill(void* memory, std::uint8_t value, std::size_t bytes, native_stream stream) {
-    checker_->begin_transfer("fill", {{memory, bytes, AccessMode::write}}, handle(stream));
+    checker_->begin_transfer("fill", {{memory, bytes, AccessMode::write}}, handle_of(stream));
     inner_.fill(memory, value, bytes, stream);
-    checker_->end_transfer(handle(stream));
+    checker_->end_transfer(handle_of(stream));
   }
 
   OperationHandle declare(Operation operation) {
@@ -182,11 +182,11 @@ class Checked : public RuntimeDecorator<R> {
     return Base::declare(std::move(operation));
   }
   void operation_begins(OperationHandle const& operation, native_stream stream) {
-    checker_->begin(operation, handle(stream));
+    checker_->begin(operation, handle_of(stream));
     try {
       Base::operation_begins(operation, stream);
     } catch (...) {
-      checker_->end(handle(stream));
+      checker_->end(handle_of(stream));
       throw;
     }
     ConcurrentRegion::enter();
@@ -194,15 +194,15 @@ class Checked : public RuntimeDecorator<R> {
   void operation_ends(OperationHandle const& operation, native_stream stream) noexcept {
     ConcurrentRegion::leave();
     Base::operation_ends(operation, stream);
-    checker_->end(handle(stream));
+    checker_->end(handle_of(stream));
   }
   void foreign_work_begins(OperationHandle const& operation, native_stream stream) {
     Base::foreign_work_begins(operation, stream);
-    checker_->begin_foreign_work(operation, handle(stream));
+    checker_->begin_foreign_work(operation, handle_of(stream));
   }
   void foreign_work_ends(OperationHandle const& operation, native_stream stream) {
     Base::foreign_work_ends(operation, stream);
-    checker_->end_foreign_work(operation, handle(stream));
+    checker_->end_foreign_work(operation, handle_of(stream));
   }
   void memory_pooled(void const* memory, std::size_t bytes) {
     checker_->pooled(memory, bytes);
@@ -234,14 +234,6 @@ class Checked : public RuntimeDecorator<R> {
       throw;
     }
     checker_->host_saw(moment);
-  }
-  template <class Native>
-  static Checker::Handle handle(Native native) noexcept {
-    if constexpr (std::is_pointer_v<Native>) {
-      return reinterpret_cast<Checker::Handle>(native);
-    } else {
-      return static_cast<Checker::Handle>(native);
-    }
   }
   [[nodiscard]] bool is_pinned(void const* memory, std::size_t bytes) {
     if (checker_->is_pinned(memory, bytes)) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <source_location>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace msstream {
@@ -32,5 +33,17 @@ struct Operation {
 };
 
 using OperationHandle = std::shared_ptr<Operation const>;
+
+/// A runtime's stream or event as a number.
+template <class Native>
+[[nodiscard]] std::uintptr_t handle_of(Native native) noexcept {
+  if constexpr (std::is_pointer_v<Native>) {
+    return reinterpret_cast<std::uintptr_t>(native);
+  } else {
+    return static_cast<std::uintptr_t>(native);
+  }
+}
+/// What reports call a stream that belongs to no group: "stream 0x…", after its native handle.
+[[nodiscard]] std::string lane_of(std::uintptr_t stream);
 
 }  // namespace msstream

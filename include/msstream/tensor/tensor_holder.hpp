@@ -99,7 +99,7 @@ class TensorHolder {
         auto& runtime = *stream->context()->runtime;
         if (observed == nullptr) {
           observed = runtime.declare({NameScope::qualify("work under a TensorHolder"),
-                                      text("stream ", stream->slot().index),
+                                      lane_of(handle_of(stream->native())),
                                       held_at,
                                       {},
                                       {{block.data, block.bytes, AccessMode::write}}});

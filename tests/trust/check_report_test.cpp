@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a finding looks like, as text and as JSON, and a checker that two devices share.
+#include "trace/json_check.hpp"
+#include "trust/checked_fixture.hpp"
+
+#include <msstream/runtime/check_report.hpp>
+
+#include <gmock/gmock.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+namespace msstream::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+CheckedAccess access(std::string operation, AccessMode mode) {
+  return {std::move(operation), "group 1 d2h", mode, 0x7f00, 96, {}, {}};
+}
+
+TEST(CheckReportText, SaysWhatIsKnownAndNoMore) {
+  CheckReport const whole{CheckKind::race,
+                          "two things at once",
+                          access("early", AccessMode::write),
+                          access("late", AccessMode::read),
+                          "a wait"};
+  EXPECT_EQ(whole.text(),
+            "race: two things at once\n"
+            "  first:   'early' writes 96 bytes at 0x7f00 on group 1 d2h\n"
+            "  second:  'late' reads 96 bytes at 0x7f00 on group 1 d2h\n"
+            "  missing: a wait");
+  CheckReport const bare{CheckKind::leak, "64 bytes", {}, {}, ""};
+  EXPECT_EQ(bare.text(), "leak: 64 bytes");
+}
+
+TEST(CheckReportText, HasLinesWhereTheyAreKnown) {
+  auto late = access("late", AccessMode::read);
+  late.issued_at = std::source_location::current();
+  auto const line = std::to_string(late.issued_at.line());
+  EXPECT_THAT(late.text(), HasSubstr("check_report_test.cpp:" + line));
+  EXPECT_THAT(late.text(), Not(HasSubstr("scope")));
+  late.scope_opened_at = late.issued_at;
+  EXPECT_THAT(late.text(), HasSubstr("scope opened at"));
+}
+
+/// Names are the user's, so anything may be in them.
+TEST(CheckReportJson, IsJsonWhateverIsInTheNames) {
+  std::vector<CheckReport> reports;
+  for (auto const kind : kCheckKinds) {
+    reports.push_back({kind,
+                       "a \"quoted\" message\nof two lines",
+                       access("back\\slash", AccessMode::write),
+                       access("tab\t bell\a", AccessMode::read),
+                       ""});
+  }
+  auto const json = json_of(reports);
+  EXPECT_NO_THROW(trace::JsonReader(json).read_all()) << json;
+  EXPECT_NO_THROW(trace::JsonReader(json_of({})).read_all());
+  for (auto const kind : kCheckKinds) {
+    EXPECT_THAT(json, HasSubstr(std::string("\"kind\": \"") + std::string(name_of(kind)) + '"'));
+  }
+}
+
+TEST(CheckReportKind, HasANameOfItsOwn) {
+  for (auto const one : kCheckKinds) {
+    EXPECT_FALSE(name_of(one).empty());
+    for (auto const other : kCheckKinds) {
+      EXPECT_EQ(name_of(one) == name_of(other), one == other);
+    }
+  }
+}
+
+TEST(CheckReportFile, IsWrittenWholeWhenTheCheckerGoes) {
+  auto const path = std::filesystem::path(::testing::TempDir()) / "found.json";
+  std::filesystem::remove(path);
+  std::string expected;
+  {
+    Checker checker({.mode = CheckMode::count, .report_path = path.string()});
+    checker.event_created(1);
+    static_cast<void>(checker.is_waitable(1, 1));
+    checker.event_destroyed(1);
+    expected = checker.json();
+    EXPECT_FALSE(std::filesystem::exists(path));
+  }
+  std::ostringstream found;
+  found << std::ifstream(path).rdbuf();
+  EXPECT_EQ(found.str(), expected);
+  EXPECT_THAT(expected, HasSubstr("unrecorded wait"));
+  std::filesystem::remove(path);
+}
+
+TEST(CheckReportFile, ThatCannotBeWrittenIsToldAndNothingElse) {
+  ::testing::internal::CaptureStderr();
+  { Checker const checker({.mode = CheckMode::count, .report_path = "/nowhere/at/all.json"}); }
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("/nowhere/at/all.json"));
+}
+
+/// Two devices with one tracker between them, as two GPUs of one program have.
+class TwoDevices : public ::testing::Test {
+ protected:
+  using R = Checked<Sim>;
+
+  [[nodiscard]] Device<R> second_device() const {
+    return Device<R>({.runtime = {.check = {.mode = CheckMode::count, .report_path = {}},
+                                  .checker = checker},
+                      .tracker = first.context()->tracker});
+  }
+  Device<R> first = checked_device<Sim>({.mode = CheckMode::count});
+  std::shared_ptr<Checker> checker = first.context()->runtime->checker();
+};
+
+TEST_F(TwoDevices, ThatShareACheckerAreOrderedByEachOthersEvents) {
+  auto const second = second_device();
+  auto const tensor = zeros<float, R>(first, {16});
+  auto const memory = raw(first, tensor);
+  auto& here = first.default_group().compute();
+  auto& there = second.default_group().compute();
+  issue("first", writes(memory), kNoWork);
+  there.wait(here.record());
+  issue("second", writes(raw(second, tensor)), kNoWork);
+  EXPECT_EQ(checker->count(), 0U) << checker->json();
+  issue("third", writes(memory), kNoWork);
+  auto const report = only_report(*checker, CheckKind::race);
+  EXPECT_EQ(report.first->operation, "second");
+  EXPECT_EQ(report.second->operation, "third");
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/ops/kernels/row_parts.hpp>
 
+#include <algorithm>
+
 namespace msstream::ops::kernels {
 
-void merge_ids(HostStream stream, MergeIdsArgs const& args) {
+void merge_rows(HostStream stream, MergeRowsArgs const& args) {
+  if (args.capacity == 0) {
+    return;
+  }
   stream.run([args] {
-    for (std::int64_t i = 0; i < args.capacity; ++i) {
-      args.merged[i] = i < *args.count ? args.ids[i] : -1;
-    }
+    std::int64_t const existing = std::clamp(*args.count, std::int64_t{0}, args.capacity);
+    std::copy_n(args.ids, existing, args.merged_ids);
+    std::fill(args.merged_ids + existing, args.merged_ids + args.capacity, -1);
+    std::copy_n(args.values, existing * args.width, args.merged_values);
   });
 }
 

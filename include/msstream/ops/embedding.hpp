@@ -6,7 +6,7 @@
 #include <msstream/ops/kernels/embedding.hpp>
 #include <msstream/ops/kernels/row_parts.hpp>
 #include <msstream/ops/workspace.hpp>
-#include <msstream/tensor/copy.hpp>
+#include <msstream/tensor/issue.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -213,14 +213,19 @@ template <Runtime R>
   Tensor<float, R> values(device, {capacity, width});
   std::int64_t begin = 0;
   for (auto const& part : parts) {
-    std::int64_t const end = begin + part.values.shape()[0];
-    kernels::MergeIdsArgs const args{
-        part.ids.data(), part.count.data(), end - begin, ids.data() + begin};
-    issue("merge_ids", reads(part.ids, part.count), writes(ids), [args](auto stream) {
-      kernels::merge_ids(stream, args);
-    });
-    copy(values.rows(begin, end), part.values);
-    begin = end;
+    std::int64_t const part_capacity = part.values.shape()[0];
+    kernels::MergeRowsArgs const args{part.ids.data(),
+                                      part.values.data(),
+                                      part.count.data(),
+                                      part_capacity,
+                                      width,
+                                      ids.data() + begin,
+                                      values.data() + begin * width};
+    issue("merge_rows",
+          reads(part.ids, part.values, part.count),
+          writes(ids, values),
+          [args](auto stream) { kernels::merge_rows(stream, args); });
+    begin += part_capacity;
   }
   Bags<R> const bags(ids);
   return embedding_gradient(bags, deduplicate(bags, rows), rows, Pooling::sum, values);

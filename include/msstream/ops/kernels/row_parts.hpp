@@ -7,14 +7,18 @@
 
 namespace msstream::ops::kernels {
 
-/// merged[i] = ids[i] for i < *count, and -1, which every grouping leaves out, up to the capacity.
-struct MergeIdsArgs {
+/// Puts one part of a row gradient into its place among others: the first *count ids and rows of
+/// values; then up to the capacity ids of -1, which every grouping leaves out, and no values.
+struct MergeRowsArgs {
   std::int64_t const* ids;
+  float const* values;        ///< [capacity, width]
   std::int64_t const* count;  ///< device scalar ≤ capacity
   std::int64_t capacity;
-  std::int64_t* merged;
+  std::int64_t width;
+  std::int64_t* merged_ids;
+  float* merged_values;  ///< [capacity, width]
 };
-void merge_ids(HostStream stream, MergeIdsArgs const& args);
-void merge_ids(CudaStream stream, MergeIdsArgs const& args);
+void merge_rows(HostStream stream, MergeRowsArgs const& args);
+void merge_rows(CudaStream stream, MergeRowsArgs const& args);
 
 }  // namespace msstream::ops::kernels

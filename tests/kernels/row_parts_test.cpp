@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/kernel_fixture.hpp"
+
+#include <msstream/ops/kernels/row_parts.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace msstream::ops::kernels::testing {
+namespace {
+
+template <class Stream>
+class RowPartsTest : public KernelTest<Stream> {};
+TYPED_TEST_SUITE(RowPartsTest, StreamKinds, StreamKindName);
+
+TYPED_TEST(RowPartsTest, MovesTheRowsThatExistAndTouchesNoOtherValues) {
+  constexpr std::int64_t kCapacity = 300;
+  for (std::int64_t const width : {1, 3, 4, 8, 20, 130}) {
+    // From an odd place on, rows are not aligned to vectors.
+    for (std::int64_t const offset : {0, 1}) {
+      for (std::int64_t const count : {0, 1, 37, 300, 301, -1}) {
+        std::int64_t const existing = std::clamp<std::int64_t>(count, 0, kCapacity);
+        auto const ids = this->random.integers(kCapacity, 0, 1'000'000);
+        auto const values = this->random.reals(kCapacity * width + offset);
+        auto const ids_there = this->upload(ids);
+        auto const values_there = this->upload(values);
+        auto const count_there = this->scalar(count);
+        auto const merged_ids = this->integers(kCapacity);
+        auto const merged_values = this->floats(kCapacity * width + offset);
+        this->replay([&](TypeParam stream) {
+          merge_rows(stream,
+                     {ids_there.data(),
+                      values_there.data() + offset,
+                      count_there.data(),
+                      kCapacity,
+                      width,
+                      merged_ids.data(),
+                      merged_values.data() + offset});
+        });
+        auto const found_ids = this->read(merged_ids);
+        auto const found_values = this->read(merged_values);
+        for (std::int64_t i = 0; i < kCapacity; ++i) {
+          auto const at = static_cast<std::size_t>(i);
+          ASSERT_EQ(found_ids[at], i < existing ? ids[at] : -1) << "row " << i << " of " << count;
+        }
+        for (std::int64_t i = 0; i < offset + kCapacity * width; ++i) {
+          auto const at = static_cast<std::size_t>(i);
+          if (i >= offset && i < offset + existing * width) {
+            ASSERT_EQ(found_values[at], values[at]) << "width " << width << ", place " << i;
+          } else {
+            ASSERT_TRUE(std::isnan(found_values[at])) << "width " << width << ", place " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(RowPartsTest, TakesAPartWithoutRows) {
+  this->replay([](TypeParam stream) {
+    merge_rows(stream, {nullptr, nullptr, nullptr, 0, 4, nullptr, nullptr});
+  });
+}
+
+}  // namespace
+}  // namespace msstream::ops::kernels::testing

@@ -107,9 +107,9 @@ class TwoDevices : public ::testing::Test {
   using R = Checked<Sim>;
 
   [[nodiscard]] Device<R> second_device() const {
-    return Device<R>({.runtime = {.check = {.mode = CheckMode::count, .report_path = {}},
-                                  .checker = checker},
-                      .tracker = first.context()->tracker});
+    return Device<R>(
+        {.runtime = {.check = {.mode = CheckMode::count, .report_path = {}}, .checker = checker},
+         .tracker = first.context()->tracker});
   }
   Device<R> first = checked_device<Sim>({.mode = CheckMode::count});
   std::shared_ptr<Checker> checker = first.context()->runtime->checker();

@@ -76,6 +76,8 @@ std::string_view name_of(CheckKind kind) noexcept {
       return "use after free";
     case CheckKind::early_reuse:
       return "early reuse";
+    case CheckKind::undeclared_use:
+      return "undeclared use";
     case CheckKind::unwritten_read:
       return "unwritten read";
     case CheckKind::unrecorded_wait:

@@ -22,9 +22,25 @@ using detail::PastAccess;
 
 namespace {
 
-Operation unnamed_operation(std::string_view name, Checker::Handle stream) {
+/// As its operations were told to be on, if there were any.
+std::string name_of(Checker::Handle handle, detail::HappensBefore::Stream const& stream) {
+  return stream.lane.empty() ? lane_of(handle) : stream.lane;
+}
+std::string inside(std::source_location const& region) {
+  return region.line() == 0 ? ""
+                            : text("; in what was opened or issued at ",
+                                   std::string_view(region.file_name()),
+                                   ":",
+                                   region.line());
+}
+/// The name scope of the thread, as the end of a sentence.
+std::string called_in() {
+  return NameScope::current().empty() ? "" : text("; called in ", NameScope::current());
+}
+
+Operation unnamed_operation(std::string_view name, std::string lane) {
   return {NameScope::qualify(name),
-          lane_of(stream),
+          std::move(lane),
           std::source_location(),
           std::source_location(),
           {}};
@@ -80,6 +96,9 @@ std::uint64_t Checker::count(CheckKind kind) const {
 void Checker::clear() {
   state_->log.clear();
 }
+std::uint64_t Checker::quiet_findings() noexcept {
+  return detail::FindingLog::quiet_findings();
+}
 void Checker::write_report() const noexcept {
   state_->log.write_file();
 }
@@ -127,42 +146,47 @@ bool Checker::is_live(Handle event, std::string_view call) {
     }
   }
   state_->log.publish({{CheckKind::dead_event,
-                        text(call, " of an event that was destroyed"),
+                        text(call, " of an event that was destroyed", called_in()),
                         std::nullopt,
                         std::nullopt,
                         text("the event must live until the ", call)}});
   return false;
 }
 
-bool Checker::is_waitable(Handle event, Handle stream) {
+std::optional<Checker::Moment> Checker::waitable_moment_of(Handle event, Handle stream) {
   using EventState = detail::HappensBefore::Event::State;
   std::vector<CheckReport> found;
-  EventState state{};
+  std::optional<Moment> moment;
   {
     std::lock_guard const guard(state_->mutex);
-    state = state_->order.event(event).state;
-    auto const waiter = lane_of(stream);
-    if (state == EventState::created) {
+    auto const& waited_for = state_->order.event(event);
+    auto const waiter = name_of(stream, state_->order.stream(stream));
+    if (waited_for.state != EventState::destroyed) {
+      moment = waited_for.moment;
+    }
+    if (waited_for.state == EventState::created) {
       found.push_back({CheckKind::unrecorded_wait,
-                       waiter + " waits for an event that was never recorded, which orders nothing",
+                       text(waiter,
+                            " waits for an event that was never recorded, which orders nothing",
+                            called_in()),
                        std::nullopt,
                        std::nullopt,
                        "the event must be recorded before the wait is issued"});
-    } else if (state == EventState::destroyed) {
+    } else if (waited_for.state == EventState::destroyed) {
       found.push_back({CheckKind::dead_event,
-                       waiter + " waits for an event that was destroyed",
+                       text(waiter, " waits for an event that was destroyed", called_in()),
                        std::nullopt,
                        std::nullopt,
                        "the event must live until the wait is issued"});
     }
   }
   state_->log.publish(std::move(found));
-  return state != EventState::destroyed;
+  return moment;
 }
 
-void Checker::waited(Handle stream, Handle event) {
+void Checker::waited(Handle stream, Moment const& moment) {
   std::lock_guard const guard(state_->mutex);
-  state_->order.stream(stream).clock.merge(state_->order.event(event).moment.clock);
+  state_->order.stream(stream).clock.merge(moment.clock);
 }
 
 void Checker::host_saw(Moment const& moment) {
@@ -193,6 +217,7 @@ void Checker::begin(OperationHandle const& operation, Handle handle) {
     if (!state_->stops(found)) {
       state_->note_uses(operation, operation->uses, place);
       stream.active = operation;
+      stream.lane = operation->lane;
     }
   }
   state_->log.publish(std::move(found));
@@ -240,16 +265,17 @@ void Checker::begin_transfer(std::string_view name, std::vector<MemoryUse> uses,
     std::lock_guard const guard(state_->mutex);
     auto& stream = state_->order.stream(handle);
     auto const place = state_->order.next_place(stream);
-    auto const operation = stream.active != nullptr
-                               ? stream.active
-                               : std::make_shared<Operation const>(unnamed_operation(name, handle));
+    auto const operation =
+        stream.active != nullptr
+            ? stream.active
+            : std::make_shared<Operation const>(unnamed_operation(name, name_of(handle, stream)));
     if (stream.active == nullptr) {
       state_->find_misuse(*operation, uses, found);
       if (!state_->stops(found)) {
         state_->note_written(uses);
       }
     } else {
-      state_->adopt(*operation, uses);
+      state_->adopt(*operation, uses, found);
     }
     state_->find_races(*operation, uses, stream, found);
     if (!state_->stops(found)) {
@@ -273,15 +299,19 @@ void Checker::pageable_copy(std::string_view name, void const* host_memory, Hand
     std::lock_guard const guard(state_->mutex);
     auto& stream = state_->order.stream(handle);
     auto const operation = stream.active != nullptr ? stream.active->name : std::string(name);
-    found.push_back(
-        {CheckKind::pageable_copy,
-         text("'", operation, "' copies host memory that is not pinned: the host blocks"),
-         std::nullopt,
-         stream.active != nullptr
-             ? std::optional(
-                   describe(*stream.active, AccessMode::write, Interval::of(host_memory, 0)))
-             : std::nullopt,
-         "a PinnedArray in its place"});
+    found.push_back({CheckKind::pageable_copy,
+                     text("'",
+                          operation,
+                          "' copies host memory that is not pinned, on ",
+                          name_of(handle, stream),
+                          ": the host blocks",
+                          called_in()),
+                     std::nullopt,
+                     stream.active != nullptr
+                         ? std::optional(describe(
+                               *stream.active, AccessMode::write, Interval::of(host_memory, 0)))
+                         : std::nullopt,
+                     "a PinnedArray in its place"});
   }
   state_->log.publish(std::move(found));
 }
@@ -363,7 +393,7 @@ void Checker::implicit_sync(std::string_view call) noexcept {
   }
   state_->log.publish_quietly(
       {{CheckKind::implicit_sync,
-        text(call, NameScope::current().empty() ? "" : "; called in ", NameScope::current()),
+        text(call, inside(ConcurrentRegion::opened_at()), called_in()),
         std::nullopt,
         std::nullopt,
         "call it outside of stream scopes, or use its asynchronous form on the scope's stream"}});

@@ -35,12 +35,16 @@ inline std::string_view past_verb(AccessMode mode) {
   return mode == AccessMode::read ? "may still read" : "may still write";
 }
 
+/// The use that names the range; a write, where there is one.
 inline MemoryUse const* declared_use_of(Operation const& operation, Interval range) {
-  auto const found =
-      std::find_if(operation.uses.begin(), operation.uses.end(), [&](MemoryUse const& use) {
-        return interval_of(use).contains(range);
-      });
-  return found != operation.uses.end() ? &*found : nullptr;
+  MemoryUse const* found = nullptr;
+  for (auto const& use : operation.uses) {
+    bool const names_more = found == nullptr || use.mode == AccessMode::write;
+    if (names_more && interval_of(use).contains(range)) {
+      found = &use;
+    }
+  }
+  return found;
 }
 
 }  // namespace msstream::detail
@@ -98,19 +102,39 @@ struct Checker::State {
   }
   /// What an operation copies is its own. What it has named was looked at then, and may be somebody
   /// else's by now.
-  void adopt(Operation const& operation, std::vector<MemoryUse>& uses) {
+  void adopt(Operation const& operation,
+             std::vector<MemoryUse>& uses,
+             std::vector<CheckReport>& found) {
     for (auto& use : uses) {
       auto const range = detail::interval_of(use);
       if (auto const* const named = detail::declared_use_of(operation, range); named != nullptr) {
         use.owner = named->owner;
+        if (use.mode == AccessMode::write && named->mode == AccessMode::read) {
+          found.push_back(
+              undeclared(operation, use, "' writes memory that it names in reads() only"));
+        }
         continue;
       }
       auto const* const part = memory.part_at(range);
       use.owner = part != nullptr ? part->owner : 0;
+      if (part != nullptr && part->holder != MemoryLedger::Holder::runtime_user) {
+        found.push_back(
+            undeclared(operation, use, "' uses an allocator's memory that it does not name"));
+      }
       if (use.mode == AccessMode::write) {
         memory.written(range);
       }
     }
+  }
+  static CheckReport undeclared(Operation const& operation,
+                                MemoryUse const& use,
+                                char const* what) {
+    return {CheckKind::undeclared_use,
+            text("'", operation.name, what, ", so nothing orders it"),
+            std::nullopt,
+            detail::describe(operation, use.mode, detail::interval_of(use)),
+            use.mode == AccessMode::read ? "it must be among the reads() of the operation"
+                                         : "it must be among the writes() of the operation"};
   }
   /// True where the operation is not to go on.
   [[nodiscard]] bool stops(std::vector<CheckReport> const& found) const {

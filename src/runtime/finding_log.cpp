@@ -4,13 +4,50 @@
 #include <msstream/base/text.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <numeric>
 #include <stdexcept>
 
 namespace msstream::detail {
+
+namespace {
+
+std::atomic<std::uint64_t> told_quietly{0};
+
+/// What goes to each file: the findings of all checkers that were told to write there.
+struct ReportFiles {
+  std::mutex mutex;
+  std::map<std::string, std::map<FindingLog const*, std::vector<CheckReport>>> findings;
+  std::map<std::string, std::vector<CheckReport>> of_those_gone;
+};
+/// Never destroyed: checkers may go after everything else.
+ReportFiles& report_files() {
+  static auto& all = *new ReportFiles;
+  return all;
+}
+
+}  // namespace
+
+std::uint64_t FindingLog::quiet_findings() noexcept {
+  return told_quietly.load(std::memory_order_relaxed);
+}
+
+FindingLog::~FindingLog() {
+  auto& files = report_files();
+  std::lock_guard const guard(files.mutex);
+  auto const written = files.findings.find(options_.report_path);
+  if (written == files.findings.end()) {
+    return;
+  }
+  if (auto own = written->second.extract(this); !own.empty()) {
+    auto& gone = files.of_those_gone[options_.report_path];
+    gone.insert(gone.end(), own.mapped().begin(), own.mapped().end());
+  }
+}
 
 void FindingLog::publish(std::vector<CheckReport> findings) {
   bool const throws = options_.mode == CheckMode::throw_error;
@@ -24,6 +61,7 @@ void FindingLog::publish(std::vector<CheckReport> findings) {
 }
 
 void FindingLog::publish_quietly(std::vector<CheckReport> const& findings) noexcept {
+  told_quietly.fetch_add(findings.size(), std::memory_order_relaxed);
   try {
     for (auto const& finding : findings) {
       keep(finding, options_.mode != CheckMode::count);
@@ -84,9 +122,17 @@ void FindingLog::write_file() const noexcept {
     return;
   }
   try {
+    auto& files = report_files();
+    std::lock_guard const guard(files.mutex);
+    auto& findings = files.findings[options_.report_path];
+    findings[this] = reports();
+    auto all = files.of_those_gone[options_.report_path];
+    for (auto const& [log, reports] : findings) {
+      all.insert(all.end(), reports.begin(), reports.end());
+    }
     std::string const beside = options_.report_path + ".partial";
     std::ofstream file(beside);
-    file << json_of(reports());
+    file << json_of(all);
     file.close();
     if (!file || std::rename(beside.c_str(), options_.report_path.c_str()) != 0) {
       throw std::runtime_error("cannot write it");

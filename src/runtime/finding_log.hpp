@@ -14,6 +14,9 @@ namespace msstream::detail {
 class FindingLog {
  public:
   explicit FindingLog(CheckerOptions options) : options_(std::move(options)) {}
+  FindingLog(FindingLog const&) = delete;
+  FindingLog& operator=(FindingLog const&) = delete;
+  ~FindingLog();
 
   [[nodiscard]] bool throws() const noexcept { return options_.mode == CheckMode::throw_error; }
   /// Keeps and tells all, then throws the first if the mode is to throw.
@@ -25,8 +28,11 @@ class FindingLog {
   [[nodiscard]] std::uint64_t count() const;
   [[nodiscard]] std::uint64_t count(CheckKind kind) const;
   void clear();
-  /// Writes the report file, if one was asked for; a failure is told on stderr.
+  /// Writes the report file, if one was asked for, with the findings of all logs that were told to
+  /// write there; a failure is told on stderr.
   void write_file() const noexcept;
+  /// How many findings of the process were told where nothing may be thrown.
+  [[nodiscard]] static std::uint64_t quiet_findings() noexcept;
 
  private:
   void keep(CheckReport const& finding, bool tell);

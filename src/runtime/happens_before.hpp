@@ -60,6 +60,7 @@ class HappensBefore {
     std::uint64_t finished_launching = 0;  ///< how many pieces of work it has got
     CheckClock clock = {};                 ///< what precedes its next one
     OperationHandle active = nullptr;      ///< the operation whose work is being launched
+    std::string lane = {};                 ///< what its operations call it
     bool is_ours = false;                  ///< made and destroyed by the runtime
   };
   struct Event {

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 #include <type_traits>
 
@@ -22,6 +23,26 @@ using PlainRuntimes = ::testing::Types<Host, Cuda>;
 #else
 using Runtimes = ::testing::Types<Tried<Host>>;
 using PlainRuntimes = ::testing::Types<Host>;
+#endif
+
+#if MSSTREAM_CHECKED
+/// What a checker finds in a destructor cannot be thrown: it fails the test in which it is found.
+class QuietFindings : public ::testing::EmptyTestEventListener {
+ public:
+  void OnTestStart(::testing::TestInfo const&) override { before_ = Checker::quiet_findings(); }
+  void OnTestEnd(::testing::TestInfo const&) override {
+    if (Checker::quiet_findings() != before_) {
+      ADD_FAILURE() << "a checking runtime told of something on stderr";
+    }
+  }
+
+ private:
+  std::uint64_t before_ = 0;
+};
+inline bool const kQuietFindingsFail = [] {
+  ::testing::UnitTest::GetInstance()->listeners().Append(new QuietFindings);
+  return true;
+}();
 #endif
 
 struct RuntimeNames {

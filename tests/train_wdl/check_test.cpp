@@ -85,12 +85,12 @@ TEST(TrainWdlCheckSummary, names_what_was_found_by_kind_and_refuses_it) {
   EXPECT_NO_THROW(train_wdl::require_no_findings(report()));
 
   checker.event_created(1);
-  EXPECT_TRUE(checker.is_waitable(1, 7));  // never recorded
+  EXPECT_TRUE(checker.waitable_moment_of(1, 7).has_value());  // never recorded
   EXPECT_EQ(train_wdl::summary_line(report()),
             "check: 12 operations, 1 finding: 1 unrecorded wait");
-  EXPECT_TRUE(checker.is_waitable(1, 7));
+  EXPECT_TRUE(checker.waitable_moment_of(1, 7).has_value());
   checker.event_destroyed(1);
-  EXPECT_FALSE(checker.is_waitable(1, 7));
+  EXPECT_FALSE(checker.waitable_moment_of(1, 7).has_value());
   auto const line = "check: 12 operations, 3 findings: 2 unrecorded wait, 1 dead event";
   EXPECT_EQ(train_wdl::summary_line(report()), line);
   EXPECT_THAT([&] { train_wdl::require_no_findings(report()); },

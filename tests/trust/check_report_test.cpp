@@ -83,7 +83,7 @@ TEST(CheckReportFile, IsWrittenWholeWhenTheCheckerGoes) {
   {
     Checker checker({.mode = CheckMode::count, .report_path = path.string()});
     checker.event_created(1);
-    static_cast<void>(checker.is_waitable(1, 1));
+    static_cast<void>(checker.waitable_moment_of(1, 1));
     checker.event_destroyed(1);
     expected = checker.json();
     EXPECT_FALSE(std::filesystem::exists(path));
@@ -92,6 +92,26 @@ TEST(CheckReportFile, IsWrittenWholeWhenTheCheckerGoes) {
   found << std::ifstream(path).rdbuf();
   EXPECT_EQ(found.str(), expected);
   EXPECT_THAT(expected, HasSubstr("unrecorded wait"));
+  std::filesystem::remove(path);
+}
+
+TEST(CheckReportFile, HasTheFindingsOfAllCheckersThatWriteThere) {
+  auto const path = std::filesystem::path(::testing::TempDir()) / "found_by_three.json";
+  std::filesystem::remove(path);
+  for (int i = 0; i < 3; ++i) {
+    Checker checker({.mode = CheckMode::count, .report_path = path.string()});
+    if (i != 1) {  // the one in between finds nothing
+      checker.event_created(1);
+      static_cast<void>(checker.waitable_moment_of(1, static_cast<Checker::Handle>(i + 1)));
+      checker.event_destroyed(1);
+    }
+    checker.write_report();
+  }
+  std::ostringstream found;
+  found << std::ifstream(path).rdbuf();
+  EXPECT_NO_THROW(trace::JsonReader(found.str()).read_all());
+  EXPECT_THAT(found.str(), HasSubstr("stream 0x1"));
+  EXPECT_THAT(found.str(), HasSubstr("stream 0x3"));
   std::filesystem::remove(path);
 }
 

@@ -2,19 +2,13 @@
 // What a checking runtime finds besides races, kind by kind, each beside the program that is right.
 #include "trust/checked_fixture.hpp"
 
-#include <msstream/runtime/sync_watch.hpp>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace msstream::testing {
 namespace {
@@ -165,6 +159,39 @@ TYPED_TEST(CheckedKinds, ReadByARuntimeCallOfWhatNothingHasWritten) {
   auto const native = this->group(0).compute().native();
   this->runtime().copy(to.data(), from.data(), this->kBytes, CopyKind::d2d, native);
   EXPECT_EQ(this->only(CheckKind::unwritten_read).second->operation, "copy d2d");
+  this->group(0).compute().synchronize();
+}
+
+TYPED_TEST(CheckedKinds, WriteOfWhatIsNamedAsReadOnly) {
+  auto const tensor = this->written_tensor();
+  auto* const runtime = &this->runtime();
+  auto const native = this->group(0).compute().native();
+  StreamScope const scope(this->group(0));
+  auto const fill = [&](auto) { runtime->fill(tensor.data(), 1, this->kBytes, native); };
+  issue("right", writes(tensor), fill);
+  this->expect_silence();
+  auto const line = std::source_location::current().line() + 1;
+  issue("wrong", reads(tensor), fill);
+  auto const report = this->only(CheckKind::undeclared_use);
+  expect_access(report.second, "wrong", "group 0 compute", AccessMode::write, line);
+  expect_range(report.second, tensor.data(), this->kBytes);
+  EXPECT_EQ(report.missing, "it must be among the writes() of the operation");
+  this->group(0).compute().synchronize();
+}
+
+TYPED_TEST(CheckedKinds, UseOfATensorThatIsNotNamed) {
+  auto const named = this->written_tensor();
+  auto const other = this->written_tensor();
+  auto* const runtime = &this->runtime();
+  auto const native = this->group(0).compute().native();
+  StreamScope const scope(this->group(0));
+  auto const copy_other = [&](auto) {
+    runtime->copy(named.data(), other.data(), this->kBytes, CopyKind::d2d, native);
+  };
+  issue("right", reads(other), writes(named), copy_other);
+  this->expect_silence();
+  issue("wrong", writes(named), copy_other);
+  EXPECT_EQ(this->only(CheckKind::undeclared_use).second->mode, AccessMode::read);
   this->group(0).compute().synchronize();
 }
 
@@ -389,115 +416,6 @@ TYPED_TEST(CheckedKinds, CopiesOfPinnedMemoryOfNothingAndOnTheDeviceAreSilent) {
   runtime.synchronize_stream(native);
   runtime.free_pinned(pinned, this->kBytes);
   this->expect_silence();
-}
-
-TYPED_TEST(CheckedKinds, CallThatSynchronisesInsideAScopeOnly) {
-  auto& checker = this->checker();
-  checker.implicit_sync("cudaMalloc");
-  this->expect_silence();
-  StreamScope const scope(this->group(0));
-  {
-    OwnCall const own;
-    checker.implicit_sync("cudaMalloc");
-  }
-  this->expect_silence();
-  NameScope const name("layer");
-  checker.implicit_sync("cudaFree");
-  auto const report = this->only(CheckKind::implicit_sync);
-  EXPECT_NE(report.message.find("cudaFree"), std::string::npos);
-  EXPECT_NE(report.message.find("layer"), std::string::npos);
-}
-
-TYPED_TEST(CheckedKinds, CallThatSynchronisesInsideAnOperation) {
-  auto const tensor = this->written_tensor();
-  issue("work", writes(tensor), [&](auto) { this->checker().implicit_sync("cudaMalloc"); });
-  this->only(CheckKind::implicit_sync);
-}
-
-TYPED_TEST(CheckedKinds, LeaksAreToldByWhatTheyAre) {
-  auto& runtime = this->runtime();
-  auto const kept_runtime = this->device().context()->runtime;
-  auto const stream = runtime.create_stream(StreamPriority::normal);
-  auto const event = runtime.create_event(EventTiming::untimed);
-  auto* const device_memory = runtime.allocate_device(512);
-  auto* const pinned = runtime.allocate_pinned(256);
-  this->end_program();
-  std::vector<std::string> messages;
-  for (auto const& report : this->checker().reports()) {
-    EXPECT_EQ(report.kind, CheckKind::leak);
-    messages.push_back(report.message);
-  }
-  EXPECT_THAT(messages,
-              ::testing::UnorderedElementsAre("1 streams were never destroyed",
-                                              "1 events were never destroyed",
-                                              "512 bytes of device memory were never freed",
-                                              "256 bytes of pinned memory were never freed"));
-  runtime.free_pinned(pinned, 256);
-  runtime.free_device(device_memory, 512);
-  runtime.destroy_event(event);
-  runtime.destroy_stream(stream);
-  this->checker().clear();
-  this->checker().report_leaks();
-  this->expect_silence();
-}
-
-TYPED_TEST(CheckedKinds, TensorThatIsStillHeldTellsWhereItWasTaken) {
-  std::optional<Tensor<float, typename TestFixture::R>> tensor;
-  std::optional<PinnedArray<float, typename TestFixture::R>> staged;
-  {
-    NameScope const model("model");
-    NameScope const layer("layer \"3\"");
-    tensor.emplace(this->device(), Shape{64});
-    staged.emplace(this->device(), 64);
-  }
-  this->checker().report_leaks();
-  std::string all;
-  for (auto const& report : this->checker().reports()) {
-    all += report.message + "\n";
-  }
-  EXPECT_NE(all.find("bytes of device memory are still in use, taken in model/layer \"3\""),
-            std::string::npos)
-      << all;
-  EXPECT_NE(all.find("bytes of pinned memory are still in use, taken in model/layer \"3\""),
-            std::string::npos)
-      << all;
-  tensor.reset();
-  staged.reset();
-  this->checker().clear();
-  this->end_program();
-  this->expect_silence();
-}
-
-/// A failure of the work is no finding: what failed is over.
-TEST(CheckedFailures, OfWorkAreNoFindings) {
-  using R = Checked<Host>;
-  std::shared_ptr<Checker> checker;
-  {
-    auto const device = checked_device<Host>({.mode = CheckMode::count});
-    checker = device.context()->runtime->checker();
-    Tensor<float, R> const tensor(device, {16});
-    issue("fails", writes(tensor), [](HostStream stream) {
-      stream.run([] { throw std::runtime_error("out of luck"); });
-    });
-    EXPECT_THROW(static_cast<void>(to_host(tensor)), std::runtime_error);
-  }
-  checker->report_leaks();
-  EXPECT_EQ(checker->count(), 0U) << checker->json();
-}
-
-/// The device is never destroyed: what it holds is told when the program ends.
-TEST(CheckedLeaks, AreToldAtExit) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  auto const program = [] {
-    auto const* const device =
-        new Device<Checked<Host>>(checked_device<Host>({.mode = CheckMode::log}));
-    NameScope const scope("forgotten");
-    new Tensor<float, Checked<Host>>(*device, {64});
-    std::exit(0);
-  };
-  EXPECT_EXIT(program(),
-              ::testing::ExitedWithCode(0),
-              "leak: .* bytes of device memory are still in use, taken in forgotten");
 }
 
 }  // namespace

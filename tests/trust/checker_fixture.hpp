@@ -76,8 +76,8 @@ class Streams {
     checker.recorded(event, checker.tail_of(stream));
   }
   void wait(Checker::Handle stream, Checker::Handle event) {
-    if (checker.is_waitable(event, stream)) {
-      checker.waited(stream, event);
+    if (auto const moment = checker.waitable_moment_of(event, stream)) {
+      checker.waited(stream, *moment);
     }
   }
   void order(Checker::Handle earlier, Checker::Handle later) {

@@ -63,6 +63,17 @@ TEST_F(KnownCases, AWaitTakesWhatTheEventStoodForThen) {
   expect_silence();
 }
 
+/// Another thread records the event anew while the runtime is being told to wait for it.
+TEST_F(KnownCases, AWaitTakesWhatTheEventStoodForBeforeTheCall) {
+  on.record(1, 1);
+  auto const moment = on.checker.waitable_moment_of(1, 3);
+  on.write(2, 0, "of stream 2");
+  on.record(1, 2);
+  on.checker.waited(3, moment.value());
+  on.read(3, 0, "read");
+  expect_race("of stream 2", "read");
+}
+
 TEST_F(KnownCases, ARecordAgainOnTheSameStreamCoversBoth) {
   on.write(1, 0, "early");
   on.record(1, 1);

@@ -20,6 +20,7 @@ enum class CheckKind : std::uint8_t {
   race,  ///< two accesses, one of them a write, of which neither is ordered before the other
   use_after_free,   ///< a use of memory that its allocator has
   early_reuse,      ///< memory given out or freed while the device may still use it
+  undeclared_use,   ///< a copy or fill inside an operation of memory that it has not named so
   unwritten_read,   ///< a read of memory of which nothing was written since it was given out
   unrecorded_wait,  ///< a wait for an event that was never recorded: it orders nothing
   dead_event,       ///< a use of an event that was destroyed
@@ -32,6 +33,7 @@ enum class CheckKind : std::uint8_t {
 inline constexpr std::array kCheckKinds = {CheckKind::race,
                                            CheckKind::use_after_free,
                                            CheckKind::early_reuse,
+                                           CheckKind::undeclared_use,
                                            CheckKind::unwritten_read,
                                            CheckKind::unrecorded_wait,
                                            CheckKind::dead_event,

@@ -86,9 +86,10 @@ class Checked : public RuntimeDecorator<R> {
     checker_->recorded(handle_of(event), std::move(tail));
   }
   void wait(native_stream stream, native_event event) {
-    if (checker_->is_waitable(handle_of(event), handle_of(stream))) {
+    // Before: what is recorded in between is waited for or not, so it must not count.
+    if (auto const moment = checker_->waitable_moment_of(handle_of(event), handle_of(stream))) {
       inner_.wait(stream, event);
-      checker_->waited(handle_of(stream), handle_of(event));
+      checker_->waited(handle_of(stream), *moment);
     }
   }
   bool query(native_event event) {
@@ -189,7 +190,7 @@ class Checked : public RuntimeDecorator<R> {
       checker_->end(handle_of(stream));
       throw;
     }
-    ConcurrentRegion::enter();
+    ConcurrentRegion::enter(operation->issued_at);
   }
   void operation_ends(OperationHandle const& operation, native_stream stream) noexcept {
     ConcurrentRegion::leave();

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,7 +60,11 @@ class Checker {
   void clear();
   /// Reports what has not been given back by now: streams, events, memory.
   void report_leaks() noexcept;
-  /// Writes CheckerOptions::report_path, if set.
+  /// How many findings of all checkers of the process were made where nothing may be thrown, such
+  /// as in destructors, and went to stderr in whichever mode. A test that must find nothing asks
+  /// here.
+  [[nodiscard]] static std::uint64_t quiet_findings() noexcept;
+  /// Writes CheckerOptions::report_path, if set, with what other checkers have written there.
   void write_report() const noexcept;
 
   // What the runtime says. Calls come in pairs around the runtime's own call where the order
@@ -77,12 +82,13 @@ class Checker {
   [[nodiscard]] Moment tail_of(Handle stream);
   /// What the event stands for.
   [[nodiscard]] Moment moment_of(Handle event);
+  /// The same for a wait by the stream. Empty: the event is gone, and the runtime must not be asked
+  /// about it.
+  [[nodiscard]] std::optional<Moment> waitable_moment_of(Handle event, Handle stream);
   void recorded(Handle event, Moment moment);
   /// False: the event is gone, and the runtime must not be asked about it.
   [[nodiscard]] bool is_live(Handle event, std::string_view call);
-  /// The same of a wait, for which the event must have been recorded, too.
-  [[nodiscard]] bool is_waitable(Handle event, Handle stream);
-  void waited(Handle stream, Handle event);
+  void waited(Handle stream, Moment const& moment);
   void host_saw(Moment const& moment);
 
   /// Checks that the memory named is in use, and notes in `operation` whose it is.

@@ -44,7 +44,10 @@ concept ObservingRuntime = Runtime<R> && requires(R runtime,
 };
 
 /// What an operation carries for a runtime that looks on: a handle, or nothing at all.
-struct NoOperation {};
+struct NoOperation {
+  constexpr NoOperation() = default;
+  constexpr explicit NoOperation(std::source_location) {}
+};
 template <Runtime R>
 using Observed = std::conditional_t<ObservingRuntime<R>, OperationHandle, NoOperation>;
 

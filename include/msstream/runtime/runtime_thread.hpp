@@ -15,6 +15,7 @@ class RuntimeThread {
   RuntimeThread(RuntimeThread const&) = delete;
   RuntimeThread& operator=(RuntimeThread const&) = delete;
 
+  [[nodiscard]] static bool is_current() noexcept { return current_; }
   /// Calls `function()`: here, or, when this is a runtime's thread, on a thread of its own.
   template <class F>
   static void call_outside(F&& function) {

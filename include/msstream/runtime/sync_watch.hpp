@@ -3,7 +3,11 @@
 
 #include <msstream/runtime/checker.hpp>
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <memory>
+#include <source_location>
 
 namespace msstream {
 
@@ -11,17 +15,28 @@ namespace msstream {
 /// make streams wait for each other.
 class ConcurrentRegion {
  public:
-  ConcurrentRegion() noexcept { enter(); }
+  /// `opened_at`: where the scope was opened, or the operation issued.
+  explicit ConcurrentRegion(std::source_location opened_at) noexcept { enter(opened_at); }
   ~ConcurrentRegion() { leave(); }
   ConcurrentRegion(ConcurrentRegion const&) = delete;
   ConcurrentRegion& operator=(ConcurrentRegion const&) = delete;
 
-  static void enter() noexcept { ++depth_; }
+  static void enter(std::source_location opened_at) noexcept {
+    if (depth_ < opened_.size()) {
+      opened_[depth_] = opened_at;
+    }
+    ++depth_;
+  }
   static void leave() noexcept { --depth_; }
   [[nodiscard]] static bool entered() noexcept { return depth_ > 0; }
+  /// Where the innermost one was opened, of those that are not too deep to be remembered.
+  [[nodiscard]] static std::source_location opened_at() noexcept {
+    return entered() ? opened_[std::min(depth_, opened_.size()) - 1] : std::source_location();
+  }
 
  private:
-  static inline thread_local int depth_ = 0;
+  static inline thread_local std::size_t depth_ = 0;
+  static inline thread_local std::array<std::source_location, 16> opened_{};
 };
 
 /// While the guard lives, the calling thread's calls into the runtime are msstream's own, and

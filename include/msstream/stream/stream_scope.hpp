@@ -26,7 +26,8 @@ class StreamScope {
         options_(options),
         opened_at_(opened_at),
         outer_(innermost_),
-        range_(group.name().c_str()) {
+        range_(group.name().c_str()),
+        region_(opened_at) {
     innermost_ = this;
   }
   ~StreamScope() { innermost_ = outer_; }

@@ -126,7 +126,7 @@ template <Element T, Runtime R>
   PinnedArray<T, R> staged(tensor.device(), static_cast<std::size_t>(tensor.count()));
   copy(staged, tensor, issued_at);
   staged.wait();
-  auto const elements = staged.elements();
+  auto const elements = staged.const_elements();
   return {elements.begin(), elements.end()};
 }
 

@@ -14,8 +14,8 @@ namespace msstream {
 /// An array in pinned host memory, the host's side of a copy. Copies share the elements.
 ///
 /// The host may read and write the elements while no copy is in flight: at first, and after wait().
-/// A runtime that checks is told of it by elements(), or by host_reads() and host_writes() where
-/// the host goes through an address that it has kept.
+/// A runtime that checks is told of it by elements() and const_elements(), or by host_reads() and
+/// host_writes() where the host goes through an address that it has kept.
 template <Element T, Runtime R = DefaultRuntime>
 class PinnedArray {
  public:
@@ -32,6 +32,11 @@ class PinnedArray {
   [[nodiscard]] T* data() const noexcept { return reinterpret_cast<T*>(block_->data); }
   [[nodiscard]] std::size_t count() const noexcept { return count_; }
   [[nodiscard]] std::size_t bytes() const noexcept { return count_ * sizeof(T); }
+  /// The elements, for the host to read: copies that read them may be in flight.
+  [[nodiscard]] std::span<T const> const_elements() const {
+    host_reads();
+    return {data(), count_};
+  }
   /// The elements, for the host to read and write.
   [[nodiscard]] std::span<T> elements() const {
     host_writes();
@@ -57,8 +62,11 @@ class PinnedArray {
   [[nodiscard]] memory::BlockRef<R> const& block() const noexcept { return block_; }
 
  private:
+  /// What a stream's work does on the host is the stream's.
   void host_uses(AccessMode mode) const {
-    observe::host_uses(*device()->context->runtime, {data(), bytes(), mode});
+    if (!RuntimeThread::is_current()) {
+      observe::host_uses(*device()->context->runtime, {data(), bytes(), mode});
+    }
   }
 
   memory::BlockRef<R> block_;

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# scripts/sanitize_gpu.sh [--data FILE] [build folder]: the CUDA tests and a full epoch of training under
-# compute-sanitizer's memcheck, racecheck, initcheck and synccheck. For a machine with a GPU, after
-# scripts/test.sh has built for it. TOOLS='memcheck racecheck' chooses tools, ROOMS='kernels ops' rooms.
+# scripts/sanitize_gpu.sh [--data FILE] [build folder]: the tests with kernels and a full epoch of training
+# under compute-sanitizer's memcheck, racecheck, initcheck and synccheck. For a machine with a GPU, after
+# scripts/test.sh has built for it. TOOLS='memcheck racecheck' chooses tools, ROOMS='kernels ops' rooms, and
+# ROOMS=' ' the epoch alone; JOBS=4 run beside each other, LIMIT_S=900 seconds each.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 export PATH="$PATH:${CUDA_HOME:-/usr/local/cuda}/bin"
@@ -14,6 +15,7 @@ if [ "${1:-}" = --data ]; then
 fi
 build=${1:-build/cuda}
 read -ra tools <<<"${TOOLS:-memcheck racecheck initcheck synccheck}"
+[ ${#tools[@]} -gt 0 ] || exit 2
 read -ra rooms <<<"${ROOMS:-kernels ops step memory tensor stream runtime}"
 jobs=${JOBS:-4}
 
@@ -48,6 +50,7 @@ check() {
 # cudaStreamDestroy waits for all streams, so a test that destroys one while a gate is closed cannot run.
 only_cuda='--gtest_filter=*uda*:*/1.*:*/2.*'
 only_cuda+='-*DestroyingAStreamWithWorkInFlight*:*WorkMarkedOnAGoneStream*:*ANewStreamDoesNotInherit*'
+checks=0
 for tool in "${tools[@]}"; do
   for room in "${rooms[@]}"; do
     case $tool-$room in
@@ -55,11 +58,13 @@ for tool in "${tools[@]}"; do
       initcheck-tensor | initcheck-stream | initcheck-runtime) continue ;;
     esac
     check "$tool" "$room" "$build/tests/test_$room" "$only_cuda" &
+    checks=$((checks + 1))
     while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
   done
   check "$tool" epoch "$build/examples/train_wdl/train_wdl" --runtime cuda --epochs 1 --quiet \
     "${data[@]}" &
+  checks=$((checks + 1))
   while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
 done
 wait
-! grep -q FAILED "$logs"/*.result
+[ "$(cat "$logs"/*.result | grep -c ': clean')" = "$checks" ]

@@ -2,6 +2,7 @@
 #include <msstream/runtime/sim_cost.hpp>
 
 #include <algorithm>
+#include <limits>
 
 namespace msstream {
 
@@ -9,7 +10,7 @@ KernelCost SimCost::by_bytes(std::string_view, std::span<MemoryUse const> uses) 
   constexpr double kSmallKernelNs = 1790;
   constexpr double kBytesPerNs = 4280;
   constexpr std::size_t kBytesPerSm = std::size_t{64} << 10U;
-  constexpr std::size_t kMostSms = 132;
+  constexpr std::size_t kMostSms = std::numeric_limits<int>::max();
   std::size_t bytes = 0;
   for (auto const& use : uses) {
     bytes += use.bytes;

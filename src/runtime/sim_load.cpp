@@ -9,18 +9,19 @@ namespace msstream::sim {
 
 namespace {
 
-/// Sums of times are not exact; a real device does nothing in a millionth of a nanosecond.
-constexpr double kNothingLeftNs = 1e-6;
+/// What is left of a job's time by rounding, which grows with the time: no more than this part.
+constexpr double kRounding = 1e-12;
 
 }  // namespace
 
 void DeviceLoad::start_kernel(StreamNumber stream, double device_ns, int sms) {
-  kernels_.push_back({stream, device_ns, sms});
+  kernels_.push_back({stream, device_ns, device_ns * kRounding, sms});
   wanted_sms_ += sms;
 }
 
 void DeviceLoad::start_copy(StreamNumber stream, CopyKind engine, double device_ns) {
-  engines_[static_cast<std::size_t>(engine)].push_back({stream, device_ns, 0});
+  engines_[static_cast<std::size_t>(engine)].push_back(
+      {stream, device_ns, device_ns * kRounding, 0});
 }
 
 double DeviceLoad::rate() const noexcept {
@@ -31,8 +32,7 @@ double DeviceLoad::rate() const noexcept {
 double DeviceLoad::next_done_in_ns() const {
   double least = std::numeric_limits<double>::infinity();
   for (auto const& job : kernels_) {
-    // Work that needs no multiprocessor, such as a host call, is not slowed down.
-    least = std::min(least, job.sms == 0 ? job.left_ns : job.left_ns / rate());
+    least = std::min(least, done_in_ns(job, rate()));
   }
   for (auto const& engine : engines_) {
     if (!engine.empty()) {
@@ -42,11 +42,18 @@ double DeviceLoad::next_done_in_ns() const {
   return least;
 }
 
+double DeviceLoad::done_in_ns(Job const& job, double rate) noexcept {
+  // Work that needs no multiprocessor, such as a host call, is not slowed down.
+  return job.sms == 0 ? job.left_ns : job.left_ns / rate;
+}
+
 void DeviceLoad::pass(double ns, std::vector<StreamNumber>& done) {
   double const speed = rate();
   std::erase_if(kernels_, [&](Job& job) {
+    // The job that is due is done, whatever rounding leaves of it: time must go on.
+    bool const due = done_in_ns(job, speed) <= ns;
     job.left_ns -= job.sms == 0 ? ns : ns * speed;
-    if (job.left_ns > kNothingLeftNs) {
+    if (!due && job.left_ns > job.rounding_ns) {
       return false;
     }
     wanted_sms_ -= job.sms;
@@ -55,9 +62,10 @@ void DeviceLoad::pass(double ns, std::vector<StreamNumber>& done) {
   });
   for (auto& engine : engines_) {
     if (!engine.empty()) {
-      engine.front().left_ns -= ns;
-      if (engine.front().left_ns <= kNothingLeftNs) {
-        done.push_back(engine.front().stream);
+      auto& job = engine.front();
+      job.left_ns -= ns;
+      if (job.left_ns <= job.rounding_ns) {
+        done.push_back(job.stream);
         engine.pop_front();
       }
     }

@@ -16,13 +16,16 @@ void Machine::pass_time_until(double until_ns, Point const* wanted) {
     if (wanted != nullptr && is_complete(*wanted)) {
       return;
     }
-    double const next_ns = next_event_ns();
+    // How long a job still takes is known more exactly than when it is done: late times are coarse.
+    double const done_in_ns = load_.next_done_in_ns();
+    double const done_ns = device_ns_ + done_in_ns;
+    double const next_ns = std::min(done_ns, next_issue_ns());
     double const stop_ns = std::min(next_ns, until_ns);
     if (stop_ns == std::numeric_limits<double>::infinity()) {
       return;
     }
     done_.clear();
-    load_.pass(std::max(0.0, stop_ns - device_ns_), done_);
+    load_.pass(stop_ns == done_ns ? done_in_ns : std::max(0.0, stop_ns - device_ns_), done_);
     device_ns_ = std::max(device_ns_, stop_ns);
     while (!done_.empty()) {
       execute_one_of(done_);
@@ -72,8 +75,9 @@ void Machine::start_heads() {
   }
 }
 
-double Machine::next_event_ns() const {
-  double next_ns = device_ns_ + load_.next_done_in_ns();
+/// When the device gets the next work that it could begin at once; infinity when there is none.
+double Machine::next_issue_ns() const {
+  double next_ns = std::numeric_limits<double>::infinity();
   for (auto const number : busy_) {
     auto const& stream = *streams_[number];
     double const issued_at_ns = stream.queue_.front().issued_at_ns;

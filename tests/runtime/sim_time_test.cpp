@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace msstream::testing {
@@ -37,9 +38,9 @@ SimCost round_costs(KernelCost kernel) {
 class SimTime : public ::testing::Test {
  protected:
   /// Starts afresh; the first kernel is issued at 100.
-  void use(KernelCost kernel) {
-    runtime =
-        std::make_unique<Sim>(SimOptions{.schedule = sim::by_time(), .cost = round_costs(kernel)});
+  void use(KernelCost kernel) { use_costs(round_costs(kernel)); }
+  void use_costs(SimCost const& cost) {
+    runtime = std::make_unique<Sim>(SimOptions{.schedule = sim::by_time(), .cost = cost});
     for (auto& s : streams) {
       s = runtime->create_stream(StreamPriority::normal);
     }
@@ -118,6 +119,25 @@ TEST_F(SimTime, KernelsThatFillTheDeviceShareIt) {
   EXPECT_DOUBLE_EQ(makespan(), 1200);
 }
 
+TEST_F(SimTime, KernelsFillAsLargeADeviceAsThereIs) {
+  constexpr std::size_t kBytes = std::size_t{200} * (64U << 10U);
+  std::vector<MemoryUse> const uses{{nullptr, kBytes, AccessMode::write}};
+  // Two that can fill 201 multiprocessors each, issued at 100 and 200.
+  auto const of_two = [&](int sm_count) {
+    auto cost = round_costs({});
+    cost.sm_count = sm_count;
+    cost.kernel = [&uses](auto name, auto) { return SimCost::by_bytes(name, uses); };
+    use_costs(cost);
+    kernel(0);
+    kernel(1);
+    return makespan();
+  };
+  double const alone = SimCost::by_bytes({}, uses).device_ns;
+  EXPECT_NEAR(of_two(402), 200 + alone, 1e-6) << "beside each other";
+  EXPECT_NEAR(of_two(201), 100 + 2 * alone, 1e-6) << "each has half";
+  EXPECT_NEAR(of_two(132), 100 + 2 * alone, 1e-6) << "a kernel has no more than there are";
+}
+
 TEST_F(SimTime, AForkAndJoinTakesItsLongestPath) {
   use({1000, 10});
   // 0 = [fork, e, left, wait f, join], 1 = [wait e, right, f]
@@ -187,6 +207,29 @@ TEST_F(SimTime, MeasuringWaitsForBothEvents) {
   auto* const early = record(1, EventTiming::timed);
   EXPECT_DOUBLE_EQ(runtime->elapsed_ns(late, early), -980);
   EXPECT_DOUBLE_EQ(runtime->host_time_ns(), 1100);
+}
+
+TEST_F(SimTime, GoesOnHoweverLateItIs) {
+  // At 1e12 a clock of doubles ticks every 1.2e-4 ns, and the sums below are not exact.
+  constexpr double kLongNs = 1e12;
+  constexpr double kShortNs = 1000.1;
+  constexpr int kShortKernels = 5000;
+  auto cost = round_costs({});
+  cost.kernel = [first = true](auto, auto) mutable {
+    return KernelCost{std::exchange(first, false) ? kLongNs : kShortNs, 75};
+  };
+  use_costs(cost);
+  for (int i = 0; i < 1 + kShortKernels; ++i) {
+    kernel(0);  // the first from 100
+  }
+  double const late = makespan();
+  EXPECT_NEAR(late, 100 + kLongNs + kShortKernels * kShortNs, 1);
+  // Two streams that share the device, at two thirds of the speed; kernel 1 begins 100 later.
+  for (int i = 0; i < kShortKernels; ++i) {
+    kernel(0);
+    kernel(1);
+  }
+  EXPECT_NEAR(makespan() - late, kShortKernels * kShortNs * 1.5, 2 * kShortNs);
 }
 
 TEST_F(SimTime, HeldStreamsDoNotHoldTheOthers) {

@@ -14,7 +14,7 @@ namespace msstream {
 /// What a kernel takes of the simulated device when it has the device to itself.
 struct KernelCost {
   double device_ns;
-  int sms;  ///< multiprocessors that it can fill; 0: it needs none
+  int sms;  ///< multiprocessors that it can fill, of those there are; 0: it needs none
 };
 
 /// What things cost in a simulation. The defaults are of one H200; where the comment does not say
@@ -41,7 +41,7 @@ struct SimCost {
       by_bytes;
 
   /// The measured time of a small kernel in a chain, and the bytes used at the device's bandwidth;
-  /// a multiprocessor for every 64 KiB.
+  /// a multiprocessor for every 64 KiB, as far as there are.
   [[nodiscard]] static KernelCost by_bytes(std::string_view name, std::span<MemoryUse const> uses);
 
   /// For how long a copy, or a fill, which is a d2d copy of half its bytes, keeps its engine.

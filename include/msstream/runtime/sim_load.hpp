@@ -20,18 +20,20 @@ class DeviceLoad {
   /// Until the next job is done if none is added; infinity when nothing runs.
   [[nodiscard]] double next_done_in_ns() const;
   /// Lets `ns` pass, no more than until the next job is done; the streams of jobs that are done
-  /// then go to `done`.
+  /// then go to `done`. After next_done_in_ns() there is at least one.
   void pass(double ns, std::vector<StreamNumber>& done);
 
  private:
   struct Job {
     StreamNumber stream;
-    double left_ns;  ///< of its own, undisturbed time
+    double left_ns;      ///< of its own, undisturbed time
+    double rounding_ns;  ///< when no more is left, nothing is
     int sms;
   };
 
   /// How fast a kernel advances.
   [[nodiscard]] double rate() const noexcept;
+  [[nodiscard]] static double done_in_ns(Job const& job, double rate) noexcept;
 
   double sm_count_;
   long wanted_sms_ = 0;

@@ -113,7 +113,7 @@ class Machine {
   void pass_time_until(double until_ns, Point const* wanted);
   void start_heads();
   void execute_one_of(std::vector<StreamNumber>& done);
-  [[nodiscard]] double next_event_ns() const;
+  [[nodiscard]] double next_issue_ns() const;
 
   SimCost cost_;
   std::unique_ptr<Schedule> schedule_;

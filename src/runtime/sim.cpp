@@ -16,7 +16,7 @@ struct Sim::Event {
 };
 
 Sim::Sim(Options const& options)
-    : machine_(std::make_shared<sim::Machine>(options.schedule, options.cost)),
+    : machine_(std::make_shared<sim::Machine>(options.schedule, options.cost, options.runs_work)),
       memory_bytes_(options.memory_bytes) {
   if (options.on_start) {
     options.on_start(machine_);

@@ -20,29 +20,30 @@ void Machine::begin_operation(SimStream& stream, OperationHandle const& operatio
 }
 
 void Machine::launch(SimStream& stream, Closure closure) {
+  push_work(stream, std::move(closure), /*host_function=*/false);
+}
+
+void Machine::call_host(SimStream& stream, Closure closure) {
+  push_work(stream, std::move(closure), /*host_function=*/true);
+}
+
+void Machine::push_work(SimStream& stream, Closure closure, bool host_function) {
   host_issues(cost_.launch_call_ns);
+  bool const declared = stream.operation_ != nullptr;
   KernelCost cost{0, 0};
-  if (stream.operation_ == nullptr) {
-    cost = cost_.kernel({}, {});
-  } else if (!std::exchange(stream.charged_, true)) {
+  if (declared && !std::exchange(stream.charged_, true)) {
     cost = cost_.kernel(stream.operation_->name, stream.operation_->uses);
+  } else if (!declared && !host_function) {
+    cost = cost_.kernel({}, {});
   }
   push(stream,
        Action{.kind = Action::Kind::work,
-              .declared = stream.operation_ != nullptr,
+              .declared = declared,
+              .host_function = host_function,
               .sms = std::min(cost.sms, cost_.sm_count),
               .device_ns = cost.device_ns,
               .run = std::move(closure),
               .operation = stream.operation_});
-}
-
-void Machine::call_host(SimStream& stream, Closure closure) {
-  if (stream.operation_ != nullptr) {
-    launch(stream, std::move(closure));
-    return;
-  }
-  host_issues(cost_.launch_call_ns);
-  push(stream, Action{.kind = Action::Kind::work, .declared = false, .run = std::move(closure)});
 }
 
 void Machine::copy(

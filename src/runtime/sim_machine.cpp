@@ -15,11 +15,12 @@ constexpr std::ptrdiff_t kPatience = 2;
 
 }  // namespace
 
-Machine::Machine(ScheduleFactory const& schedule, SimCost cost)
+Machine::Machine(ScheduleFactory const& schedule, SimCost cost, bool runs_work)
     : cost_(std::move(cost)),
       schedule_(schedule()),
       by_time_(schedule_->by_time()),
       watched_(schedule_->watches()),
+      runs_work_(runs_work),
       load_(cost_.sm_count) {}
 
 SimStream* Machine::create_stream() {
@@ -198,7 +199,9 @@ void Machine::execute(SimStream& stream) {
     try {
       // Destroyed before it counts as run: whoever has waited for it owns again what it held.
       Closure run = std::move(action.run);
-      run();
+      if (runs_work_ || action.host_function) {
+        run();
+      }
     } catch (...) {
       fail(stream, std::current_exception());
     }
@@ -241,7 +244,10 @@ void Machine::release(void* memory, std::size_t bytes) noexcept {
     memory_.release_kept();
     SimMemory::release(memory, bytes);
   } else {
-    memory_.keep_as_garbage(memory, bytes);
+    if (runs_work_) {
+      SimMemory::fill_with_garbage(memory, bytes);
+    }
+    memory_.keep(memory, bytes);
   }
 }
 

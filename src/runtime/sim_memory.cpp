@@ -49,8 +49,11 @@ void SimMemory::release(void* memory, std::size_t bytes) noexcept {
   }
 }
 
-void SimMemory::keep_as_garbage(void* memory, std::size_t bytes) noexcept {
+void SimMemory::fill_with_garbage(void* memory, std::size_t bytes) noexcept {
   std::memset(memory, kGarbage, bytes);
+}
+
+void SimMemory::keep(void* memory, std::size_t bytes) noexcept {
   kept_.push_back({memory, bytes});
 }
 

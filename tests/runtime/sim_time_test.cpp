@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -285,6 +286,55 @@ TEST(SimTimeline, PricesAnAssignmentOfOperationsToGroups) {
   EXPECT_DOUBLE_EQ(two.spans()[1].begin_ns, 130);
   EXPECT_DOUBLE_EQ(two.spans()[1].end_ns, 130 + 100 + 1000);
   EXPECT_DOUBLE_EQ(two.overlapped_ns(), 1100);
+}
+
+/// Two groups that add and multiply tensors, with copies both ways and a host function in between.
+struct Price {
+  double makespan_ns = 0;
+  double busy_ns = 0;
+  int kernels = 0;
+  int host_functions = 0;
+};
+Price price_of_a_plan(bool runs_work, std::int64_t rows) {
+  Price price;
+  Device<Sim> const device({.runtime = {.schedule = sim::by_time(), .runs_work = runs_work},
+                            .memory = {.limit_bytes = std::size_t{8} << 30U}});
+  StreamPool<Sim> pool(device, {.groups = 2, .launch_threads = LaunchThreads::none});
+  device.start_spans();
+  auto total = zeros<float, Sim>(device, {rows, rows});
+  auto const ones =
+      to_device(device, std::vector<float>(static_cast<std::size_t>(rows), 1), {rows});
+  for (int i = 0; i < 8; ++i) {
+    StreamScope<Sim> const scope(pool[i % 2]);
+    auto const layer = ops::dense(total, total, ones, ops::Activation::none);
+    total = ops::add<Sim>({total, layer});
+  }
+  issue("count", writes(total), [&price](auto s) { s.run([&price] { ++price.kernels; }); });
+  auto& stream = device.default_group().compute();
+  device.context()->runtime->call_host(stream.native(), [&price] { ++price.host_functions; });
+  static_cast<void>(to_host(total.rows(0, 1)));
+  price.makespan_ns = device.context()->runtime->host_time_ns();
+  price.busy_ns = device.stop_spans().length_ns();
+  return price;
+}
+
+TEST(SimTimeline, PricesAPlanWithoutItsWork) {
+  auto const worked = price_of_a_plan(true, 16);
+  auto const priced = price_of_a_plan(false, 16);
+  EXPECT_EQ(worked.makespan_ns, priced.makespan_ns);
+  EXPECT_EQ(worked.busy_ns, priced.busy_ns);
+  EXPECT_EQ(worked.host_functions, 1);
+  EXPECT_EQ(priced.host_functions, 1);
+  EXPECT_EQ(worked.kernels, 1);
+  EXPECT_EQ(priced.kernels, 0);
+}
+
+/// Nine teraflops a product: the twins would be at it for hours.
+TEST(SimTimeline, PricesAPlanThatNoHostCouldRun) {
+  constexpr std::int64_t kRows = 16384;
+  auto const priced = price_of_a_plan(false, kRows);
+  auto const bytes = static_cast<double>(kRows * kRows * 4);
+  EXPECT_GT(priced.makespan_ns, 8 * (2 + 3) * bytes / 4280) << "eight products and sums";
 }
 
 TEST(SimTimeline, TheSameSeedDrawsTheSamePicture) {

@@ -20,6 +20,10 @@ struct SimOptions {
   std::size_t memory_bytes = std::size_t{16} << 30U;  ///< of the device; taken as it is allocated
   sim::ScheduleFactory schedule = sim::schedule_from_environment();
   SimCost cost = {};
+  /// False, for prices alone: kernels, copies and fills take their time and are not done, so no
+  /// contents are ever what they should be. Host functions run: the program's progress may hang on
+  /// them.
+  bool runs_work = true;
   /// Gets the simulated machine when it is made, for whoever runs the program: work that the
   /// program leaves behind keeps its device alive and needs someone to run it.
   std::function<void(std::shared_ptr<sim::Machine> const&)> on_start = {};

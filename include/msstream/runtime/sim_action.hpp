@@ -54,6 +54,7 @@ struct Action {
   CopyKind engine = CopyKind::d2d;
   /// Whether accesses() is all that it touches.
   bool declared = true;
+  bool host_function = false;  ///< of call_host, which runs also where work does not
   int sms = 0;
   double device_ns = 0;
   double issued_at_ns = 0;

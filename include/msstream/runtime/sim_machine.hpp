@@ -55,7 +55,8 @@ class SimStream final : public WorkQueue {
 /// schedule wants to interrupt, first lets it move as far as the schedule says.
 class Machine {
  public:
-  Machine(ScheduleFactory const& schedule, SimCost cost);
+  /// `runs_work` false: kernels, copies and fills cost what they cost, and are not done.
+  Machine(ScheduleFactory const& schedule, SimCost cost, bool runs_work = true);
 
   [[nodiscard]] SimStream* create_stream();
   void enter() const;
@@ -95,6 +96,7 @@ class Machine {
 
  private:
   void host_issues(double call_ns);
+  void push_work(SimStream& stream, Closure closure, bool host_function);
   void push(SimStream& stream, Action&& action);
   void let_device_move(HostCall const& call);
   [[nodiscard]] bool host_can_go_on(HostCall const& call) const noexcept;
@@ -119,6 +121,7 @@ class Machine {
   std::unique_ptr<Schedule> schedule_;
   bool by_time_;
   bool watched_;
+  bool runs_work_;
   SimMemory memory_;
   std::thread::id owner_ = std::this_thread::get_id();
   std::vector<std::unique_ptr<SimStream>> streams_;

@@ -17,8 +17,9 @@ class SimMemory {
   /// Throws OutOfMemory.
   [[nodiscard]] static void* allocate(std::size_t bytes);
   static void release(void* memory, std::size_t bytes) noexcept;
-  /// Overwrites the memory and keeps it for work that should not, but may, still use it.
-  void keep_as_garbage(void* memory, std::size_t bytes) noexcept;
+  static void fill_with_garbage(void* memory, std::size_t bytes) noexcept;
+  /// For work that should not, but may, still use it.
+  void keep(void* memory, std::size_t bytes) noexcept;
   void release_kept() noexcept;
 
  private:

@@ -28,7 +28,7 @@ enum class Mechanism : std::uint8_t {
   host_wait,              ///< the host waits for copies before it uses their memory
   holder_hold,            ///< work under a TensorHolder follows the tensors' earlier uses
   holder_release,         ///< … and their later uses follow it
-  gradient_accumulation,  ///< a sum of gradients follows all of its parts
+  gradient_accumulation,  ///< a gradient's parts are added in one order, whatever their streams
 };
 
 #if MSSTREAM_TEST_SWITCHES

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/mechanism.hpp>
 #include <msstream/ops/kernels/elementwise.hpp>
 #include <msstream/ops/workspace.hpp>
 
@@ -26,7 +25,7 @@ template <Runtime R>
   }
   Tensor<float, R> total(terms.front().device(), terms.front().shape());
   issue("add",
-        works(Mechanism::gradient_accumulation) ? reads(terms) : reads(terms.back()),
+        reads(terms),
         writes(total),
         [inputs = std::move(inputs), output = total.data(), count = total.count()](auto stream) {
           kernels::add(stream, inputs, output, count);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/embedding.hpp>
+#include <msstream/step/gradient_sum.hpp>
 #include <msstream/stream/stream_scope.hpp>
 
 #include <cstddef>
@@ -109,7 +109,7 @@ class GradientTape {
           scope.emplace(*node.group, StreamScopeOptions{.include_grad = true});
         }
         trace::Range const range(node.name.c_str());
-        node.backward(*this, gradient->second.value.reshaped(node.output.shape()));
+        node.backward(*this, gradient->second.value.sum().reshaped(node.output.shape()));
         gradients_.erase(key_of(node.output));
       }
     }
@@ -133,11 +133,9 @@ class GradientTape {
     refuse_part_of_result(tensor);
     auto const found = gradients_.find(key_of(tensor));
     if (found == gradients_.end()) {
-      gradients_.emplace(key_of(tensor), Held<Gradient>{tensor.block(), std::move(gradient)});
+      gradients_.emplace(key_of(tensor), Held<Sum>{tensor.block(), Sum(std::move(gradient))});
     } else {
-      // A new tensor: the parts may be shared with other tensors' gradients.
-      auto& sum = found->second.value;
-      sum = ops::add<R>({sum, gradient.reshaped(sum.shape())});
+      found->second.value.add(gradient);
     }
   }
   /// For backward functions of lookups: `gradient` is a part of the gradient of `table`.
@@ -171,7 +169,7 @@ class GradientTape {
                tensor.shape(),
                ": backward() was not called, or the loss does not depend on it"));
     }
-    return found->second.value.reshaped(tensor.shape());
+    return found->second.value.sum().reshaped(tensor.shape());
   }
 
   /// A part of a table's gradient, and the group where its lookup's backward ran; null outside
@@ -200,6 +198,8 @@ class GradientTape {
   [[nodiscard]] Device<R> const& device() const noexcept { return device_; }
 
  private:
+  using Sum = detail::GradientSum<R>;
+
   /// Where a tensor's elements are and how many: a view of a part is not the whole.
   using Key = std::pair<void const*, std::int64_t>;
   struct HashKey {
@@ -270,7 +270,7 @@ class GradientTape {
   Device<R> device_;
   bool paused_ = false;
   std::vector<Node> nodes_;
-  std::unordered_map<Key, Held<Gradient>, HashKey> gradients_;
+  std::unordered_map<Key, Held<Sum>, HashKey> gradients_;
   std::unordered_map<Key, Held<std::vector<RowGradientPart>>, HashKey> row_gradients_;
   std::unordered_map<Key, memory::BlockRef<R>, HashKey> excluded_;
   std::map<Key, Shape> recorded_;

@@ -11,9 +11,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <source_location>
+#include <span>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -28,10 +33,10 @@ class WrongValue : public std::runtime_error {
 /// A random program against the public interface, right by construction: whatever it is ordered by
 /// is msstream's to keep.
 ///
-/// Each tensor holds one number many times over. The program keeps the number that it should be,
-/// computed in the order of issue, and compares whenever the host gets to see a tensor: a mistake
-/// in msstream throws RaceError, from a checking runtime, or WrongValue. Several programs may share
-/// a device and a pool, each on its own thread.
+/// Each tensor has four parts, and each part holds one number many times over. The program keeps
+/// the numbers that they should be, computed in the order of issue, and compares whenever the host
+/// gets to see a tensor: a mistake in msstream throws RaceError, from a checking runtime, or
+/// WrongValue. Several programs may share a device and a pool, each on its own thread.
 template <Runtime R>
 class ApiProgram {
  public:
@@ -58,14 +63,26 @@ class ApiProgram {
  private:
   using Element = std::int64_t;
 
+  static constexpr std::size_t kParts = 4;
+  using Parts = std::array<Element, kParts>;
+
   struct Number {
     Tensor<Element, R> tensor;
-    Element expected;
+    Parts expected;
+  };
+  /// Parts of a number next to each other, and what they should be.
+  struct View {
+    Tensor<Element, R> tensor;
+    std::span<Element> expected;
+
+    [[nodiscard]] std::int64_t part_count() const {
+      return tensor.count() / static_cast<std::int64_t>(expected.size());
+    }
   };
   /// A copy to the host under way, and what it should bring.
   struct Reading {
     PinnedArray<Element, R> staged;
-    Element expected;
+    std::vector<Element> expected;
   };
   /// Memory that msstream does not know, kept in order by the program's own events.
   struct UserMemory {
@@ -92,36 +109,68 @@ class ApiProgram {
   };
 
   void step() {
+    std::optional<StreamScope<R>> scope;
+    if (choose_.below(8) != 0) {
+      scope.emplace(any_group(), StreamScopeOptions{}, std::source_location::current());
+    }
+    act();
+  }
+
+  void act() {
     auto const what = choose_.below(100);
     if (numbers_.empty() || what < 14) {
       make_number();
-    } else if (what < 52) {
+    } else if (what < 43) {
       compute();
-    } else if (what < 60) {
+    } else if (what < 46) {
+      copy_parts();
+    } else if (what < 48) {
+      fill_parts();
+    } else if (what < 55) {
       drop_any();
-    } else if (what < 66) {
+    } else if (what < 61) {
       start_reading();
-    } else if (what < 71) {
+    } else if (what < 66) {
       finish_a_reading();
-    } else if (what < 74) {
+    } else if (what < 69) {
       upload();
-    } else if (what < 80) {
+    } else if (what < 75) {
       use_user_memory();
-    } else if (what < 84) {
+    } else if (what < 79) {
       work_under_a_holder();
-    } else if (what < 87) {
-      freeze_one();
-    } else if (what < 90) {
+    } else if (what < 81) {
+      choose_.any_of(numbers_).tensor.freeze();
+    } else if (what < 84) {
       replace_a_stream();
-    } else if (what < 93) {
+    } else if (what < 91) {
       wait_for_an_event();
-    } else if (what < 95) {
+    } else if (what < 93) {
       record_many();
-    } else if (what < 97) {
+    } else if (what < 94) {
       publish(choose_.any_of(numbers_).tensor);
-    } else {
+    } else if (what < 95) {
       static_cast<void>(pool_.acquire());
+    } else if (what < 96) {
+      return_cached_memory();
+    } else {
+      act_inside();
     }
+  }
+
+  /// Steps with scopes of their own inside the scope that there is.
+  void act_inside() {
+    if (depth_ == kDeepest) {
+      return;
+    }
+    ++depth_;
+    auto const& around = current_group();
+    for (std::size_t i = 1 + choose_.below(3); i > 0; --i) {
+      step();
+      if (&current_group() != &around) {
+        throw WrongValue("the group of a scope is not current again when the scopes in it end");
+      }
+    }
+    --depth_;
   }
 
   StreamGroup<R>& any_group() {
@@ -129,6 +178,7 @@ class ApiProgram {
     return g == static_cast<std::size_t>(pool_.groups()) ? device_.default_group()
                                                          : pool_[static_cast<int>(g)];
   }
+  StreamGroup<R>& current_group() { return device_.state()->current_group(); }
   Stream<R>& any_stream() { return *choose_.any_of(streams_); }
 
   static void set_all(Element* elements, std::int64_t count, Element value) {
@@ -143,52 +193,81 @@ class ApiProgram {
     return static_cast<Element>(static_cast<std::uint64_t>(value) + 1);
   }
 
-  std::optional<Tensor<Element, R>> new_tensor() {
-    constexpr std::array<std::int64_t, 4> counts{4, 4, 40, 150};
-    try {
-      return Tensor<Element, R>(device_, {counts[choose_.below(counts.size())]});
-    } catch (OutOfMemory const&) {
-      return std::nullopt;
-    }
+  /// All parts of the number, or some.
+  View any_view(Number& number) {
+    bool const whole = choose_.below(2) == 0;
+    std::size_t const begin = whole ? 0 : choose_.below(kParts);
+    return view_of(number, begin, whole ? kParts : begin + 1 + choose_.below(kParts - begin));
+  }
+  View any_view() { return any_view(choose_.any_of(numbers_)); }
+  static View view_of(Number& number, std::size_t begin, std::size_t end) {
+    auto const rows = number.tensor.count() / static_cast<std::int64_t>(kParts);
+    return {number.tensor.rows(static_cast<std::int64_t>(begin) * rows,
+                               static_cast<std::int64_t>(end) * rows),
+            std::span(number.expected).subspan(begin, end - begin)};
   }
 
   void make_number() {
-    StreamScope const scope(any_group());
-    auto const tensor = new_tensor();
-    if (!tensor) {
+    constexpr std::array<std::int64_t, 4> counts{4, 4, 40, 152};
+    Shape const shape{counts[choose_.below(counts.size())]};
+    bool const of_zeros = choose_.below(4) == 0;
+    try {
+      if (of_zeros) {
+        numbers_.push_back({zeros<Element, R>(device_, shape), Parts{}});
+        return;
+      }
+      numbers_.push_back({Tensor<Element, R>(device_, shape), next_values()});
+    } catch (OutOfMemory const&) {
       drop_any();
       return;
     }
-    Element const value = next_value_++;
-    issue("set", writes(*tensor), [value, data = tensor->data(), count = tensor->count()](auto s) {
-      s.run([=] { set_all(data, count, value); });
+    auto const& [tensor, values] = numbers_.back();
+    auto const rows = tensor.count() / static_cast<std::int64_t>(kParts);
+    issue("set", writes(tensor), [values = values, data = tensor.data(), rows](auto s) {
+      s.run([=] {
+        for (std::size_t part = 0; part < kParts; ++part) {
+          set_all(data + static_cast<std::int64_t>(part) * rows, rows, values[part]);
+        }
+      });
     });
-    numbers_.push_back({*tensor, value});
+  }
+  Parts next_values() {
+    Parts values;
+    for (auto& value : values) {
+      value = next_value_++;
+    }
+    return values;
   }
 
-  /// One number becomes a function of itself, perhaps, and of some others.
+  /// Parts of a number become a function of themselves, perhaps, and of others.
   void compute() {
-    StreamScope const scope(any_group());
+    struct Source {
+      Element const* data;
+      std::int64_t part_count;
+      std::size_t parts;
+    };
     std::vector<Tensor<Element, R>> inputs;
+    std::vector<Source> sources;
     Element expected = 0;
     for (std::size_t i = choose_.below(3); i > 0; --i) {
-      auto const& input = choose_.any_of(numbers_);
+      auto const input = any_view();
       inputs.push_back(input.tensor);
-      expected = mix(expected, input.expected);
+      sources.push_back({input.tensor.data(), input.part_count(), input.expected.size()});
+      for (auto const value : input.expected) {
+        expected = mix(expected, value);
+      }
     }
-    auto& target = choose_.any_of(numbers_);
+    auto const target = any_view();
     if (target.tensor.immutable()) {
       return;
-    }
-    std::vector<Element const*> sources;
-    for (auto const& input : inputs) {
-      sources.push_back(input.data());
     }
     auto const body = [sources, out = target.tensor.data(), count = target.tensor.count()](auto s) {
       s.run([=] {
         Element value = 0;
-        for (auto const* const source : sources) {
-          value = mix(value, *source);
+        for (auto const& source : sources) {
+          for (std::size_t part = 0; part < source.parts; ++part) {
+            value = mix(value, source.data[static_cast<std::int64_t>(part) * source.part_count]);
+          }
         }
         set_all(out, count, value);
       });
@@ -198,7 +277,33 @@ class ApiProgram {
     } else {
       issue("compute", reads(inputs), writes(target.tensor), body);
     }
-    target.expected = expected;
+    std::ranges::fill(target.expected, expected);
+  }
+
+  /// On the device: to parts of another number, or to other parts of the same one.
+  void copy_parts() {
+    auto& from = choose_.any_of(numbers_);
+    auto& to = choose_.any_of(numbers_);
+    auto const source = any_view(from);
+    auto const parts = source.expected.size();
+    auto const first = static_cast<std::size_t>(source.expected.data() - from.expected.data());
+    auto const begin = choose_.below(kParts - parts + 1);
+    auto const target = view_of(to, begin, begin + parts);
+    bool const overlap = &from == &to && first < begin + parts && begin < first + parts;
+    if (overlap || to.tensor.immutable() || source.tensor.count() != target.tensor.count()) {
+      return;
+    }
+    copy(target.tensor, source.tensor);
+    std::ranges::copy(source.expected, target.expected.begin());
+  }
+
+  void fill_parts() {
+    auto const target = any_view();
+    auto const byte = static_cast<std::uint8_t>(choose_.below(256));
+    if (!target.tensor.immutable()) {
+      fill_bytes(target.tensor, byte);
+      std::ranges::fill(target.expected, static_cast<Element>(byte * 0x0101'0101'0101'0101ULL));
+    }
   }
 
   void drop_any() {
@@ -208,23 +313,23 @@ class ApiProgram {
     }
   }
 
-  Reading read(Number const& number) {
-    PinnedArray<Element, R> staged(device_, static_cast<std::size_t>(number.tensor.count()));
-    copy(staged, number.tensor);
-    return {std::move(staged), number.expected};
+  Reading read(View const& view) {
+    PinnedArray<Element, R> staged(device_, static_cast<std::size_t>(view.tensor.count()));
+    copy(staged, view.tensor);
+    return {std::move(staged), {view.expected.begin(), view.expected.end()}};
   }
   static void finish(Reading const& reading) {
     reading.staged.wait();
-    for (auto const element : reading.staged.elements()) {
-      if (element != reading.expected) {
-        throw WrongValue(text("read ", element, ", expected ", reading.expected));
+    auto const elements = reading.staged.elements();
+    auto const part_count = elements.size() / reading.expected.size();
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      auto const expected = reading.expected[i / part_count];
+      if (elements[i] != expected) {
+        throw WrongValue(text("read ", elements[i], ", expected ", expected));
       }
     }
   }
-  void start_reading() {
-    StreamScope const scope(any_group());
-    readings_.push_back(read(choose_.any_of(numbers_)));
-  }
+  void start_reading() { readings_.push_back(read(any_view())); }
   void finish_a_reading() {
     if (!readings_.empty()) {
       std::swap(choose_.any_of(readings_), readings_.back());
@@ -235,13 +340,12 @@ class ApiProgram {
     }
   }
   void look_at_last() {
-    finish(read(numbers_.back()));
+    finish(read(view_of(numbers_.back(), 0, kParts)));
     numbers_.pop_back();
   }
 
   void upload() {
-    StreamScope const scope(any_group());
-    auto& target = choose_.any_of(numbers_);
+    auto const target = any_view();
     if (target.tensor.immutable()) {
       return;
     }
@@ -249,12 +353,11 @@ class ApiProgram {
     PinnedArray<Element, R> const staged(device_, static_cast<std::size_t>(target.tensor.count()));
     std::ranges::fill(staged.elements(), value);
     copy(target.tensor, staged);
-    target.expected = value;
+    std::ranges::fill(target.expected, value);
   }
 
   void use_user_memory() {
-    auto& group = any_group();
-    StreamScope const scope(group);
+    auto& group = current_group();
     if (user_memory_.last_use) {
       group.compute().wait(*user_memory_.last_use);
     }
@@ -269,26 +372,27 @@ class ApiProgram {
   }
 
   void work_under_a_holder() {
-    auto& target = choose_.any_of(numbers_);
+    auto& number = choose_.any_of(numbers_);
+    auto const target = any_view(number);
     if (target.tensor.immutable()) {
       return;
     }
     auto& stream = any_stream();
     TensorHolder holder(stream);
     holder.hold(target.tensor);
+    std::span<Element> const elements(target.tensor.data(),
+                                      static_cast<std::size_t>(target.tensor.count()));
     device_.context()->runtime->call_host(
-        stream.native(), [data = target.tensor.data(), count = target.tensor.count()] {
-          set_all(data, count, next(*data));
-        });
-    target.expected = next(target.expected);
+        stream.native(), [elements] { std::ranges::transform(elements, elements.begin(), next); });
+    std::ranges::transform(target.expected, target.expected.begin(), next);
     if (choose_.below(3) == 0) {
-      numbers_.erase(numbers_.begin() + (&target - numbers_.data()));
+      numbers_.erase(numbers_.begin() + (&number - numbers_.data()));
     }
   }
 
-  void freeze_one() {
-    StreamScope const scope(any_group());
-    choose_.any_of(numbers_).tensor.freeze();
+  void return_cached_memory() {
+    device_.state()->memory.return_cached_memory();
+    device_.state()->pinned.return_cached_memory();
   }
 
   void replace_a_stream() {
@@ -319,6 +423,8 @@ class ApiProgram {
     }
   }
 
+  static constexpr int kDeepest = 3;
+
   Choices& choose_;
   Device<R> device_;
   StreamPool<R>& pool_;
@@ -329,6 +435,7 @@ class ApiProgram {
   std::vector<Event<R>> events_;
   Element next_value_ = 1;
   Element user_value_ = 0;
+  int depth_ = 0;
 };
 
 /// The device and the pool of a program, as its choices say.
@@ -350,20 +457,62 @@ template <class Inner>
           .launch_threads = LaunchThreads::none};
 }
 
+/// Throws what the checker has counted, which it could not always throw at once, or what the
+/// program has thrown. One that went well must have left nothing over either, now that it is gone.
+inline void throw_findings(Checker& checker, std::exception_ptr const& failure) {
+  if (failure == nullptr) {
+    checker.report_leaks();
+  }
+  if (checker.count() != 0) {
+    throw RaceError(checker.reports().front());
+  }
+  if (failure != nullptr) {
+    std::rethrow_exception(failure);
+  }
+}
+
 /// One program on a simulated device that runs its work in any order that the waits leave open.
 /// Throws what is found, also what only the end shows.
 inline void run_simulated(Choices choose, std::uint64_t schedule_seed, std::size_t steps) {
   std::shared_ptr<Checker> checker;
-  {
+  std::exception_ptr failure;
+  try {
     auto const device = device_for<Sim>(choose, {.schedule = sim::random(schedule_seed)});
     checker = device.context()->runtime->checker();
     StreamPool pool(device, pool_for(choose));
     ApiProgram(choose, device, pool).run(steps);
+  } catch (...) {
+    failure = std::current_exception();
   }
-  checker->report_leaks();
-  if (checker->count() != 0) {
-    throw RaceError(checker->reports().front());
+  throw_findings(*checker, failure);
+}
+
+/// Programs on threads of their own, with one device, one pool and one allocator between them.
+/// Throws what one of them throws, and what the end shows.
+inline void run_beside_each_other(Choices& choose_device,
+                                  StreamPoolOptions const& pool_options,
+                                  std::vector<Choices> programs,
+                                  std::size_t steps) {
+  std::shared_ptr<Checker> checker;
+  std::mutex mutex;
+  std::exception_ptr failure;
+  {
+    auto const device = device_for<Host>(choose_device);
+    checker = device.context()->runtime->checker();
+    StreamPool pool(device, pool_options);
+    std::vector<std::jthread> threads;
+    for (auto& own : programs) {
+      threads.emplace_back([&] {
+        try {
+          ApiProgram(own, device, pool).run(steps);
+        } catch (...) {
+          std::lock_guard const guard(mutex);
+          failure = std::current_exception();
+        }
+      });
+    }
   }
+  throw_findings(*checker, failure);
 }
 
 }  // namespace msstream::testing

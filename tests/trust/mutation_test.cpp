@@ -145,7 +145,7 @@ constexpr Case kCases[] = {
     {Mechanism::elision_by_number, "elision_by_number", run_random_program, 10},
     {Mechanism::elision_by_completion, "elision_by_completion", run_random_program, 10},
     {Mechanism::event_position, "event_position", run_random_program, 20},
-    {Mechanism::event_clock, "event_clock", run_random_program, 500},
+    {Mechanism::event_clock, "event_clock", run_random_program, 1500},
     {Mechanism::event_recycling, "event_recycling", run_random_program, 200},
     {Mechanism::stream_slot_reuse, "stream_slot_reuse", run_random_program, 100},
     {Mechanism::launch_handshake, "launch_handshake", run_behind_a_launch_thread, 1},

@@ -7,10 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
-#include <mutex>
-#include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
 namespace msstream::testing {
@@ -39,29 +36,16 @@ INSTANTIATE_TEST_SUITE_P(LaunchThreads,
 
 /// Programs on threads of their own, with one device, one pool and one allocator between them.
 TEST_P(ConcurrentPrograms, AreInOrderBesideEachOther) {
-  constexpr std::size_t kThreads = 4;
+  constexpr std::uint32_t kThreads = 4;
   for (std::uint32_t seed = 0; seed < many(60); ++seed) {
     Choices choose(seed);
-    auto const device = device_for<Host>(choose);
-    StreamPool pool(device, {.groups = 3, .launch_threads = GetParam()});
-    std::mutex mutex;
-    std::vector<std::string> failures;
-    std::vector<std::thread> threads;
-    for (std::size_t t = 0; t < kThreads; ++t) {
-      threads.emplace_back([&, t] {
-        try {
-          Choices own(seed * 1000 + static_cast<std::uint32_t>(t));
-          ApiProgram(own, device, pool).run(kSteps);
-        } catch (std::exception const& error) {
-          std::lock_guard const guard(mutex);
-          failures.emplace_back(error.what());
-        }
-      });
+    std::vector<Choices> programs;
+    for (std::uint32_t t = 0; t < kThreads; ++t) {
+      programs.emplace_back(seed * 1000 + t);
     }
-    for (auto& thread : threads) {
-      thread.join();
-    }
-    ASSERT_EQ(failures, std::vector<std::string>()) << "seed " << seed;
+    ASSERT_NO_THROW(run_beside_each_other(
+        choose, {.groups = 3, .launch_threads = GetParam()}, std::move(programs), kSteps))
+        << "seed " << seed;
   }
 }
 

@@ -155,6 +155,7 @@ constexpr Case kCases[] = {
     {Mechanism::host_wait, "host_wait", run_random_program, 10},
     {Mechanism::holder_hold, "holder_hold", run_random_program, 50},
     {Mechanism::holder_release, "holder_release", run_random_program, 50},
+    {Mechanism::release_after_uses, "release_after_uses", run_random_program, 50},
     {Mechanism::gradient_accumulation, "gradient_accumulation", run_training_of_branches, 10},
 };
 

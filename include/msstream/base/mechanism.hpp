@@ -28,6 +28,7 @@ enum class Mechanism : std::uint8_t {
   host_wait,              ///< the host waits for copies before it uses their memory
   holder_hold,            ///< work under a TensorHolder follows the tensors' earlier uses
   holder_release,         ///< … and their later uses follow it
+  release_after_uses,     ///< memory goes back to the runtime when its last uses are over
   gradient_accumulation,  ///< a gradient's parts are added in one order, whatever their streams
 };
 

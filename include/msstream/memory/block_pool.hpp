@@ -115,8 +115,9 @@ class BlockPool {
         [this](Block<R>* block) {
           bool taken = false;
           for_each_lists([&](FreeLists<R>& lists) {
-            taken =
-                taken || lists.take_this(block, [this](auto const& free) { return is_over(free); });
+            taken = taken || lists.take_this(block, [this](auto const& free) {
+              return is_over(free) || !works(Mechanism::release_after_uses);
+            });
           });
           return taken;
         },

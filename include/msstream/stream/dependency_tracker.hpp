@@ -9,6 +9,7 @@
 #include <msstream/stream/inside_work.hpp>
 #include <msstream/stream/stream_registry.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -167,8 +168,14 @@ class DependencyTracker : public StreamRegistry<R> {
       }
       waits.push_back(position);
     }
-    if (options_.reduce_waits && waits.size() > 1) {
-      sort_by_coverage(self, {waits.begin(), waits.size()});
+    if (waits.size() > 1) {
+      // The accesses' records come in the order of their addresses, which no other run repeats.
+      std::sort(waits.begin(), waits.end(), [](auto const& a, auto const& b) {
+        return a.stream < b.stream;
+      });
+      if (options_.reduce_waits) {
+        sort_by_coverage(self, {waits.begin(), waits.size()});
+      }
     }
     for (auto const& position : waits) {
       if ((options_.reduce_waits && holds_already(self, position)) || !issue_wait(self, position)) {

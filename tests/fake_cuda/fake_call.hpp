@@ -21,6 +21,9 @@ cudaError_t call(char const* name, Body&& body) {
   auto& device = FakeDevice::instance();
   std::lock_guard const guard(device.mutex);
   device.counts.add(name);
+  if (device.fails_now(name)) {
+    return last_error = cudaErrorLaunchFailure;
+  }
   auto const code =
       FakeDevice::inside_host_function()
           ? device.misuse(msstream::text(name, " inside a host function"), cudaErrorNotPermitted)

@@ -68,4 +68,17 @@ BusyDevice::~BusyDevice() {
   device.busy = false;
 }
 
+FailingCall::FailingCall(std::string_view name, std::uint64_t nth) {
+  auto& device = FakeDevice::instance();
+  std::lock_guard const guard(device.mutex);
+  device.failing_call = name;
+  device.calls_before_failure = nth;
+}
+
+FailingCall::~FailingCall() {
+  auto& device = FakeDevice::instance();
+  std::lock_guard const guard(device.mutex);
+  device.failing_call.clear();
+}
+
 }  // namespace fake_cuda

@@ -15,7 +15,12 @@ namespace {
 
 template <class Body>
 cublasStatus_t blas_call(char const* name, Body&& body) {
-  return call(name, body) == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+  auto const error_of_the_runtime = fake_cuda::last_error;
+  auto const code = call(name, body);
+  fake_cuda::last_error = error_of_the_runtime;
+  return code == cudaSuccess              ? CUBLAS_STATUS_SUCCESS
+         : code == cudaErrorLaunchFailure ? CUBLAS_STATUS_EXECUTION_FAILED
+                                          : CUBLAS_STATUS_INVALID_VALUE;
 }
 
 cublasStatus_t accept(char const* name) {

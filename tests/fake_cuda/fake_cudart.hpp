@@ -72,4 +72,14 @@ class BusyDevice {
   BusyDevice& operator=(BusyDevice const&) = delete;
 };
 
+/// While the guard lives, the `nth` call of this name from now on fails once, with
+/// cudaErrorLaunchFailure, and does nothing. One at a time.
+class FailingCall {
+ public:
+  FailingCall(std::string_view name, std::uint64_t nth);
+  ~FailingCall();
+  FailingCall(FailingCall const&) = delete;
+  FailingCall& operator=(FailingCall const&) = delete;
+};
+
 }  // namespace fake_cuda

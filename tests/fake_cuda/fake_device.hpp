@@ -66,6 +66,11 @@ class FakeDevice {
   std::set<void const*> blas_handles;
 
   [[nodiscard]] Live live() const;
+  /// Whether this is the call that a FailingCall is for.
+  [[nodiscard]] bool fails_now(std::string_view call) {
+    return call == failing_call && --calls_before_failure == 0;
+  }
+
   /// Notes a breach of the rules; returns `code`.
   cudaError_t misuse(std::string sentence, cudaError_t code);
 
@@ -76,6 +81,8 @@ class FakeDevice {
   Counts counts;
   std::vector<std::string> misuses;
   bool busy = false;
+  std::string failing_call;
+  std::uint64_t calls_before_failure = 0;
 
  private:
   struct Event {

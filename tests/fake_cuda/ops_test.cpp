@@ -211,5 +211,27 @@ TEST_P(OpBudget, IsItsKernelsAndProducts) {
   EXPECT_TRUE(within(calls_of([&] { GetParam().issue(inputs); }), GetParam().budget));
 }
 
+/// What fails in the middle of an operation leaves a part of it on the stream.
+TEST_P(OpBudget, ThrowsWhicheverOfItsLaunchesFailsAndGoesOnAfterwards) {
+  Inputs inputs;
+  GetParam().issue(inputs);
+  auto const once = calls_of([&] { GetParam().issue(inputs); });
+  std::uint64_t launches = 0;
+  for (auto const* const call : {"cudaLaunchKernel", "cublasLtMatmul"}) {
+    launches += once[call];
+    for (std::uint64_t nth = 1; nth <= once[call]; ++nth) {
+      {
+        FailingCall const failing(call, nth);
+        EXPECT_THROW(GetParam().issue(inputs), ms::RuntimeError) << call << " number " << nth;
+      }
+      auto const again = calls_of([&] { GetParam().issue(inputs); });
+      EXPECT_EQ(again["cudaLaunchKernel"], once["cudaLaunchKernel"]);
+      EXPECT_EQ(again["cublasLtMatmul"], once["cublasLtMatmul"]);
+    }
+  }
+  EXPECT_GT(launches, 0U);
+  inputs.device.default_group().synchronize();
+}
+
 }  // namespace
 }  // namespace fake_cuda

@@ -128,21 +128,17 @@ Checker::Moment Checker::tail_of(Handle stream) {
   return detail::HappensBefore::tail_of(state_->order.stream(stream));
 }
 
-Checker::Moment Checker::moment_of(Handle event) {
-  std::lock_guard const guard(state_->mutex);
-  return state_->order.event(event).moment;
-}
-
 void Checker::recorded(Handle event, Moment moment) {
   std::lock_guard const guard(state_->mutex);
   state_->order.record(event, std::move(moment));
 }
 
-bool Checker::is_live(Handle event, std::string_view call) {
+std::optional<Checker::Moment> Checker::moment_of(Handle event, std::string_view call) {
   {
     std::lock_guard const guard(state_->mutex);
-    if (state_->order.event(event).state != detail::HappensBefore::Event::State::destroyed) {
-      return true;
+    auto const& asked = state_->order.event(event);
+    if (asked.state != detail::HappensBefore::Event::State::destroyed) {
+      return asked.moment;
     }
   }
   state_->log.publish({{CheckKind::dead_event,
@@ -150,7 +146,7 @@ bool Checker::is_live(Handle event, std::string_view call) {
                         std::nullopt,
                         std::nullopt,
                         text("the event must live until the ", call)}});
-  return false;
+  return std::nullopt;
 }
 
 std::optional<Checker::Moment> Checker::waitable_moment_of(Handle event, Handle stream) {

@@ -4,7 +4,7 @@
 // simulated device does its work. The input's first bytes choose that order, the others the calls.
 // Some inputs are two programs, on threads of their own, beside each other on one host device.
 #include "fuzz.hpp"
-#include "trust/api_program.hpp"
+#include "trust/run_program.hpp"
 
 #include <algorithm>
 #include <exception>

@@ -5,20 +5,16 @@
 
 #include <msstream/msstream.hpp>
 #include <msstream/runtime/checked.hpp>
-#include <msstream/runtime/sim.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <source_location>
 #include <span>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -437,82 +433,5 @@ class ApiProgram {
   Element user_value_ = 0;
   int depth_ = 0;
 };
-
-/// The device and the pool of a program, as its choices say.
-template <class Inner>
-[[nodiscard]] Device<Checked<Inner>> device_for(Choices& choose,
-                                                typename Inner::Options runtime = {}) {
-  bool const reduce_waits = choose.below(8) != 0;
-  std::size_t const limit_bytes = choose.below(2) == 0 ? 5U << 10U : 24U << 10U;
-  return Device<Checked<Inner>>(
-      {.runtime = {.runtime = std::move(runtime),
-                   .check = {.mode = CheckMode::throw_error, .report_path = {}}},
-       .reduce_waits = reduce_waits,
-       .memory = {.limit_bytes = limit_bytes, .max_growth_bytes = std::size_t{2} << 10U}});
-}
-[[nodiscard]] inline StreamPoolOptions pool_for(Choices& choose) {
-  auto const groups = static_cast<int>(1 + choose.below(4));
-  return {.groups = groups,
-          .merge_streams = choose.below(2) == 0,
-          .launch_threads = LaunchThreads::none};
-}
-
-/// Throws what the checker has counted, which it could not always throw at once, or what the
-/// program has thrown. One that went well must have left nothing over either, now that it is gone.
-inline void throw_findings(Checker& checker, std::exception_ptr const& failure) {
-  if (failure == nullptr) {
-    checker.report_leaks();
-  }
-  if (checker.count() != 0) {
-    throw RaceError(checker.reports().front());
-  }
-  if (failure != nullptr) {
-    std::rethrow_exception(failure);
-  }
-}
-
-/// One program on a simulated device that runs its work in any order that the waits leave open.
-/// Throws what is found, also what only the end shows.
-inline void run_simulated(Choices choose, std::uint64_t schedule_seed, std::size_t steps) {
-  std::shared_ptr<Checker> checker;
-  std::exception_ptr failure;
-  try {
-    auto const device = device_for<Sim>(choose, {.schedule = sim::random(schedule_seed)});
-    checker = device.context()->runtime->checker();
-    StreamPool pool(device, pool_for(choose));
-    ApiProgram(choose, device, pool).run(steps);
-  } catch (...) {
-    failure = std::current_exception();
-  }
-  throw_findings(*checker, failure);
-}
-
-/// Programs on threads of their own, with one device, one pool and one allocator between them.
-/// Throws what one of them throws, and what the end shows.
-inline void run_beside_each_other(Choices& choose_device,
-                                  StreamPoolOptions const& pool_options,
-                                  std::vector<Choices> programs,
-                                  std::size_t steps) {
-  std::shared_ptr<Checker> checker;
-  std::mutex mutex;
-  std::exception_ptr failure;
-  {
-    auto const device = device_for<Host>(choose_device);
-    checker = device.context()->runtime->checker();
-    StreamPool pool(device, pool_options);
-    std::vector<std::jthread> threads;
-    for (auto& own : programs) {
-      threads.emplace_back([&] {
-        try {
-          ApiProgram(own, device, pool).run(steps);
-        } catch (...) {
-          std::lock_guard const guard(mutex);
-          failure = std::current_exception();
-        }
-      });
-    }
-  }
-  throw_findings(*checker, failure);
-}
 
 }  // namespace msstream::testing

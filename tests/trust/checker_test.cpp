@@ -271,7 +271,7 @@ TEST(CheckerThreads, FindNothingInAProgramThatIsRightAndAllInOneThatIsNot) {
           on.read(stream, 63, "shared");
           on.record(100 + t, stream);
           on.wait(stream, 100 + t);
-          on.checker.host_saw(on.checker.moment_of(100 + t));
+          on.checker.host_saw(on.checker.moment_of(100 + t, "query").value());
           static_cast<void>(on.checker.reports());
         }
         if (!is_right) {

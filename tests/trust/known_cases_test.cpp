@@ -247,7 +247,7 @@ TEST_F(KnownCases, AHostThatHasWaitedOrdersAllStreamsButOnlyWhatItHasSeen) {
   on.write(1, 0, "seen");
   on.record(1, 1);
   on.write(1, 1, "not seen");
-  on.checker.host_saw(on.checker.moment_of(1));
+  on.checker.host_saw(on.checker.moment_of(1, "query").value());
   on.read(2, 0, "read");
   expect_silence();
   on.read(2, 1, "read");

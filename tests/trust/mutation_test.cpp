@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each mechanism that keeps the order is switched off in turn: Checked, or a wrong result on the
 // simulated device, must tell within a bounded number of random programs.
-#include "trust/api_program.hpp"
+#include "trust/run_program.hpp"
 
 #include <msstream/base/mechanism.hpp>
 #include <msstream/step/differentiable_ops.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // With everything at work no random program shows a race, a wrong value or a leak.
-#include "trust/api_program.hpp"
 #include "trust/many.hpp"
+#include "trust/run_program.hpp"
 
 #include <gtest/gtest.h>
 

@@ -77,7 +77,7 @@ class Checked : public RuntimeDecorator<R> {
     inner_.destroy_event(event);
   }
   void record(native_event event, native_stream stream) {
-    if (!checker_->is_live(handle_of(event), "record")) {
+    if (!checker_->moment_of(handle_of(event), "record")) {
       return;
     }
     // Before: what comes in between belongs to the event or not, so it must not count as before it.
@@ -93,37 +93,38 @@ class Checked : public RuntimeDecorator<R> {
     }
   }
   bool query(native_event event) {
-    if (!checker_->is_live(handle_of(event), "query")) {
-      return true;
-    }
-    auto const moment = checker_->moment_of(handle_of(event));
+    auto const moment = checker_->moment_of(handle_of(event), "query");
     bool complete = true;
-    see(moment, [&] {
+    if (!moment) {
+      return complete;
+    }
+    see(*moment, [&] {
       complete = inner_.query(event);
       return complete;
     });
     return complete;
   }
   void synchronize(native_event event) {
-    if (!checker_->is_live(handle_of(event), "synchronisation")) {
-      return;
+    if (auto const moment = checker_->moment_of(handle_of(event), "synchronisation")) {
+      see(*moment, [&] {
+        inner_.synchronize(event);
+        return true;
+      });
     }
-    auto const moment = checker_->moment_of(handle_of(event));
-    see(moment, [&] {
-      inner_.synchronize(event);
-      return true;
-    });
   }
   double elapsed_ns(native_event begin, native_event end) {
     constexpr std::string_view call = "measurement";
-    if (!checker_->is_live(handle_of(begin), call) || !checker_->is_live(handle_of(end), call)) {
+    auto const first = checker_->moment_of(handle_of(begin), call);
+    if (!first) {
       return 0;
     }
-    auto const first = checker_->moment_of(handle_of(begin));
-    auto const second = checker_->moment_of(handle_of(end));
+    auto const second = checker_->moment_of(handle_of(end), call);
+    if (!second) {
+      return 0;
+    }
     double const elapsed = inner_.elapsed_ns(begin, end);
-    checker_->host_saw(first);
-    checker_->host_saw(second);
+    checker_->host_saw(*first);
+    checker_->host_saw(*second);
     return elapsed;
   }
 

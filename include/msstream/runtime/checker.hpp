@@ -80,14 +80,12 @@ class Checker {
     std::vector<std::uint64_t> clock;
   };
   [[nodiscard]] Moment tail_of(Handle stream);
-  /// What the event stands for.
-  [[nodiscard]] Moment moment_of(Handle event);
-  /// The same for a wait by the stream. Empty: the event is gone, and the runtime must not be asked
-  /// about it.
+  /// What the event stands for, asked by `call`. Empty: the event is gone, and the runtime must not
+  /// be asked about it.
+  [[nodiscard]] std::optional<Moment> moment_of(Handle event, std::string_view call);
+  /// The same for a wait by the stream, for which the event must have been recorded, too.
   [[nodiscard]] std::optional<Moment> waitable_moment_of(Handle event, Handle stream);
   void recorded(Handle event, Moment moment);
-  /// False: the event is gone, and the runtime must not be asked about it.
-  [[nodiscard]] bool is_live(Handle event, std::string_view call);
   void waited(Handle stream, Moment const& moment);
   void host_saw(Moment const& moment);
 

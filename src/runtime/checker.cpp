@@ -196,7 +196,7 @@ void Checker::declare(Operation& operation) {
     std::lock_guard const guard(state_->mutex);
     state_->find_misuse(operation, operation.uses, found);
     if (!state_->stops(found)) {
-      state_->note_written(operation.uses);
+      state_->note_writes(operation.uses);
     }
   }
   state_->log.publish(std::move(found));
@@ -209,6 +209,7 @@ void Checker::begin(OperationHandle const& operation, Handle handle) {
     auto& stream = state_->order.stream(handle);
     auto const place = state_->order.next_place(stream);
     state_->find_races(*operation, operation->uses, stream, found);
+    state_->find_reads_of_what_failed(*operation, found);
     state_->find_writes_of_held_memory(*operation, stream.index, found);
     if (!state_->stops(found)) {
       state_->note_uses(operation, operation->uses, place);
@@ -219,9 +220,12 @@ void Checker::begin(OperationHandle const& operation, Handle handle) {
   state_->log.publish(std::move(found));
 }
 
-void Checker::end(Handle handle) noexcept {
+void Checker::end(Handle handle, Outcome outcome) noexcept {
   std::lock_guard const guard(state_->mutex);
   auto& stream = state_->order.stream(handle);
+  if (outcome == Outcome::failed && stream.active != nullptr) {
+    state_->take_back_first_writes(*stream.active);
+  }
   stream.active = nullptr;
   ++stream.finished_launching;
 }
@@ -268,7 +272,7 @@ void Checker::begin_transfer(std::string_view name, std::vector<MemoryUse> uses,
     if (stream.active == nullptr) {
       state_->find_misuse(*operation, uses, found);
       if (!state_->stops(found)) {
-        state_->note_written(uses);
+        state_->note_writes(uses);
       }
     } else {
       state_->adopt(*operation, uses, found);
@@ -384,9 +388,6 @@ void Checker::host_uses(MemoryUse const& use) {
 }
 
 void Checker::implicit_sync(std::string_view call) noexcept {
-  if (!ConcurrentRegion::entered() || OwnCall::active()) {
-    return;
-  }
   state_->log.publish_quietly(
       {{CheckKind::implicit_sync,
         text(call, inside(ConcurrentRegion::opened_at()), called_in()),

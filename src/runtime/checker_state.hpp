@@ -93,12 +93,46 @@ struct Checker::State {
       }
     }
   }
-  void note_written(std::vector<MemoryUse> const& uses) {
-    for (auto const& use : uses) {
+  void note_writes(std::vector<MemoryUse>& uses) {
+    for (auto& use : uses) {
       if (use.mode == AccessMode::write) {
+        use.is_first_write = memory.is_unwritten(detail::interval_of(use));
         memory.written(detail::interval_of(use));
       }
     }
+  }
+  /// A write that failed has not written, though it was issued to.
+  void take_back_first_writes(Operation const& failed) {
+    for (auto const& use : failed.uses) {
+      if (use.is_first_write && is_still_of(use)) {
+        memory.unwritten(detail::interval_of(use));
+      }
+    }
+  }
+  /// By now what the operation reads is launched.
+  void find_reads_of_what_failed(Operation const& operation, std::vector<CheckReport>& found) {
+    for (auto const& use : operation.uses) {
+      auto const range = detail::interval_of(use);
+      if (!is_still_of(use)) {
+        continue;
+      }
+      if (use.mode == AccessMode::read && memory.is_unwritten(range)) {
+        found.push_back(
+            {CheckKind::unwritten_read,
+             text("'", operation.name, "' reads memory whose first write failed"),
+             std::nullopt,
+             detail::describe(operation, use.mode, range),
+             text("'", operation.name, "' must not be launched when what it follows has failed")});
+      }
+      if (use.mode == AccessMode::write) {
+        memory.written(range);
+      }
+    }
+  }
+  /// Whether the memory has not been given to anybody else since the use was declared.
+  [[nodiscard]] bool is_still_of(MemoryUse const& use) {
+    auto const* const part = memory.part_at(detail::interval_of(use));
+    return part != nullptr && part->owner == use.owner;
   }
   /// What an operation copies is its own. What it has named was looked at then, and may be somebody
   /// else's by now.

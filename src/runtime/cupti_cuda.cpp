@@ -32,9 +32,8 @@ Function* function_of(void* library, char const* name) {
 
 }  // namespace
 
-std::string subscribe_to_runtime_calls(CUpti_CallbackFunc callback,
-                                       std::span<CUpti_CallbackId const> calls,
-                                       std::span<CUpti_CallbackId const> more_calls) {
+std::string subscribe_to_calls(CUpti_CallbackFunc callback,
+                               bool (*wants)(CUpti_CallbackId driver_call, std::string_view name)) {
   void* const library = load_cupti();
   if (library == nullptr) {
     return "libcupti.so." MSSTREAM_CUDA_MAJOR
@@ -42,7 +41,10 @@ std::string subscribe_to_runtime_calls(CUpti_CallbackFunc callback,
   }
   auto* const subscribe = function_of<decltype(cuptiSubscribe)>(library, "cuptiSubscribe");
   auto* const enable = function_of<decltype(cuptiEnableCallback)>(library, "cuptiEnableCallback");
-  if (subscribe == nullptr || enable == nullptr) {
+  auto* const enable_all = function_of<decltype(cuptiEnableDomain)>(library, "cuptiEnableDomain");
+  auto* const get_name =
+      function_of<decltype(cuptiGetCallbackName)>(library, "cuptiGetCallbackName");
+  if (subscribe == nullptr || enable == nullptr || enable_all == nullptr || get_name == nullptr) {
     return "libcupti has no callbacks";
   }
   CUpti_SubscriberHandle subscriber = nullptr;
@@ -50,15 +52,19 @@ std::string subscribe_to_runtime_calls(CUpti_CallbackFunc callback,
     return text(
         "cuptiSubscribe failed with ", static_cast<int>(code), "; another tool may have it");
   }
-  for (auto const ids : {calls, more_calls}) {
-    for (auto const id : ids) {
-      if (auto const code = enable(1, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API, id);
-          code != CUPTI_SUCCESS) {
-        return text("cuptiEnableCallback failed with ", static_cast<int>(code), " for call ", id);
-      }
+  auto code = enable_all(1, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API);
+  for (CUpti_CallbackId call = 1;
+       code == CUPTI_SUCCESS && call < CUpti_CallbackId{CUPTI_DRIVER_TRACE_CBID_SIZE};
+       ++call) {
+    char const* name = nullptr;
+    if (get_name(CUPTI_CB_DOMAIN_DRIVER_API, call, &name) == CUPTI_SUCCESS && name != nullptr &&
+        wants(call, name)) {
+      code = enable(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API, call);
     }
   }
-  return {};
+  return code == CUPTI_SUCCESS
+             ? std::string()
+             : text("enabling CUPTI's callbacks failed with ", static_cast<int>(code));
 }
 
 }  // namespace msstream::detail

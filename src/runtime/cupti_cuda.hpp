@@ -6,16 +6,17 @@
 
 #include <cupti.h>
 
-#include <span>
 #include <string>
+#include <string_view>
 
 namespace msstream::detail {
 
-/// Has `callback` called on the way into each of these calls of the CUDA runtime, by whomever in
-/// the process, until it ends. Loads libcupti. Returns what went wrong; empty: nothing.
-[[nodiscard]] std::string subscribe_to_runtime_calls(CUpti_CallbackFunc callback,
-                                                     std::span<CUpti_CallbackId const> calls,
-                                                     std::span<CUpti_CallbackId const> more_calls);
+/// Has `callback` called on the way into and out of every call of the CUDA runtime and of those
+/// calls of the driver that `wants`, by whomever in the process, until it ends. Loads libcupti.
+/// Returns what went wrong; empty: nothing.
+[[nodiscard]] std::string subscribe_to_calls(CUpti_CallbackFunc callback,
+                                             bool (*wants)(CUpti_CallbackId driver_call,
+                                                           std::string_view name));
 
 }  // namespace msstream::detail
 

@@ -78,6 +78,7 @@ class MemoryLedger {
     return !range.empty() && left == 0;
   }
   void written(Interval range) { unwritten_.erase(range); }
+  void unwritten(Interval range) { unwritten_.assign(range, Unwritten{}); }
 
   template <class Visit>
   void for_each(Visit&& visit) {

@@ -143,7 +143,7 @@ void Sim::operation_begins(OperationHandle const& operation, native_stream strea
   machine_->begin_operation(*stream, operation);
 }
 
-void Sim::operation_ends(OperationHandle const&, native_stream stream) noexcept {
+void Sim::operation_ends(OperationHandle const&, native_stream stream, Outcome) noexcept {
   machine_->end_operation(*stream);
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace msstream::testing {
@@ -19,17 +20,21 @@ class CheckedSurroundings : public CheckedProgram<Inner> {};
 TYPED_TEST_SUITE(CheckedSurroundings, CheckedRuntimes, CheckedRuntimeNames);
 
 TYPED_TEST(CheckedSurroundings, CallThatSynchronisesInsideAScopeOnly) {
-  auto& checker = this->checker();
-  checker.implicit_sync("cudaMalloc");
+  auto const synchronise = [](std::string_view call) {
+    if (auto* const listener = sync_listener()) {
+      listener->implicit_sync(call);
+    }
+  };
+  synchronise("cudaMalloc");
   this->expect_silence();
   StreamScope const scope(this->group(0));
   {
     OwnCall const own;
-    checker.implicit_sync("cudaMalloc");
+    synchronise("cudaMalloc");
   }
   this->expect_silence();
   NameScope const name("layer");
-  checker.implicit_sync("cudaFree");
+  synchronise("cudaFree");
   auto const report = this->only(CheckKind::implicit_sync);
   EXPECT_NE(report.message.find("cudaFree"), std::string::npos);
   EXPECT_NE(report.message.find("layer"), std::string::npos);
@@ -37,7 +42,7 @@ TYPED_TEST(CheckedSurroundings, CallThatSynchronisesInsideAScopeOnly) {
 
 TYPED_TEST(CheckedSurroundings, CallThatSynchronisesInsideAnOperation) {
   auto const tensor = this->written_tensor();
-  issue("work", writes(tensor), [&](auto) { this->checker().implicit_sync("cudaMalloc"); });
+  issue("work", writes(tensor), [](auto) { sync_listener()->implicit_sync("cudaMalloc"); });
   this->only(CheckKind::implicit_sync);
 }
 

@@ -69,7 +69,7 @@ class Streams {
   void run(Checker::Handle stream, Operation const& what) {
     auto const handle = std::make_shared<Operation const>(what);
     checker.begin(handle, stream);
-    checker.end(stream);
+    checker.end(stream, Outcome::launched);
   }
 
   void record(Checker::Handle event, Checker::Handle stream) {

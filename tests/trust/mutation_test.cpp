@@ -15,6 +15,7 @@
 #include <optional>
 #include <ostream>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -91,6 +92,28 @@ void run_behind_a_launch_thread(std::uint32_t) {
   pool.synchronize();
 }
 
+/// A read on another group follows a write that could not be launched, so there is nothing to read.
+void run_behind_a_failed_launch(std::uint32_t) {
+  using R = Checked<Host>;
+  CheckedOptions<Host> const options{.check = {.mode = CheckMode::count, .report_path = {}}};
+  Device<R> const device({.runtime = options});
+  StreamPool pool(device, {.groups = 2, .launch_threads = LaunchThreads::per_group});
+  Tensor<float, R> const shared(device, {16});
+  {
+    StreamScope const scope(pool[0]);
+    issue("write", writes(shared), [](auto) { throw std::runtime_error("not launched"); });
+  }
+  {
+    StreamScope const scope(pool[1]);
+    issue("read", reads(shared), [](auto) {});
+  }
+  EXPECT_THROW(pool.synchronize(), std::runtime_error);
+  auto& checker = *device.context()->runtime->checker();
+  if (checker.count() != 0) {
+    throw RaceError(checker.reports().front());
+  }
+}
+
 /// The gradient of a weight that branches use on groups of their own: a sum over all of them, in
 /// which small parts meet large ones.
 [[nodiscard]] std::vector<float> gradient_of_branches(std::uint32_t seed, int groups) {
@@ -156,6 +179,7 @@ constexpr Case kCases[] = {
     {Mechanism::holder_hold, "holder_hold", run_random_program, 200},
     {Mechanism::holder_release, "holder_release", run_random_program, 200},
     {Mechanism::release_after_uses, "release_after_uses", run_random_program, 200},
+    {Mechanism::failure_propagation, "failure_propagation", run_behind_a_failed_launch, 1},
     {Mechanism::gradient_accumulation, "gradient_accumulation", run_training_of_branches, 10},
 };
 

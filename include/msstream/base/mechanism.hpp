@@ -29,6 +29,7 @@ enum class Mechanism : std::uint8_t {
   holder_hold,            ///< work under a TensorHolder follows the tensors' earlier uses
   holder_release,         ///< … and their later uses follow it
   release_after_uses,     ///< memory goes back to the runtime when its last uses are over
+  failure_propagation,    ///< what follows work that failed is not launched
   gradient_accumulation,  ///< a gradient's parts are added in one order, whatever their streams
 };
 

@@ -45,8 +45,9 @@ class Checked : public RuntimeDecorator<R> {
   explicit Checked(Options options = {})
       : Base(options.runtime),
         checker_(options.checker != nullptr ? options.checker
-                                            : std::make_shared<Checker>(options.check)),
-        watch_(checker_) {}
+                                            : std::make_shared<Checker>(options.check)) {
+    SyncWatch<R>::start();
+  }
 
   [[nodiscard]] std::shared_ptr<Checker> const& checker() const noexcept { return checker_; }
 
@@ -188,15 +189,17 @@ class Checked : public RuntimeDecorator<R> {
     try {
       Base::operation_begins(operation, stream);
     } catch (...) {
-      checker_->end(handle_of(stream));
+      checker_->end(handle_of(stream), Outcome::failed);
       throw;
     }
-    ConcurrentRegion::enter(operation->issued_at);
+    ConcurrentRegion::enter(*checker_, operation->issued_at);
   }
-  void operation_ends(OperationHandle const& operation, native_stream stream) noexcept {
+  void operation_ends(OperationHandle const& operation,
+                      native_stream stream,
+                      Outcome outcome) noexcept {
     ConcurrentRegion::leave();
-    Base::operation_ends(operation, stream);
-    checker_->end(handle_of(stream));
+    Base::operation_ends(operation, stream, outcome);
+    checker_->end(handle_of(stream), outcome);
   }
   void foreign_work_begins(OperationHandle const& operation, native_stream stream) {
     Base::foreign_work_begins(operation, stream);
@@ -248,7 +251,6 @@ class Checked : public RuntimeDecorator<R> {
   }
 
   std::shared_ptr<Checker> checker_;
-  SyncWatch<R> watch_;
 };
 
 }  // namespace msstream

@@ -92,7 +92,7 @@ class Checker {
   /// Checks that the memory named is in use, and notes in `operation` whose it is.
   void declare(Operation& operation);
   void begin(OperationHandle const& operation, Handle stream);
-  void end(Handle stream) noexcept;
+  void end(Handle stream, Outcome outcome) noexcept;
   /// Between the two, work is put on the stream past issue() that may use the memory.
   void begin_foreign_work(OperationHandle const& operation, Handle stream);
   void end_foreign_work(OperationHandle const& operation, Handle stream);

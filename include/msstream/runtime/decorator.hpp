@@ -26,6 +26,10 @@ class RuntimeDecorator {
   RuntimeDecorator& operator=(RuntimeDecorator const&) = delete;
 
   [[nodiscard]] Inner& inner() noexcept { return inner_; }
+  [[nodiscard]] auto const& checker() const noexcept requires requires(Inner const& inner) {
+    inner.checker();
+  }
+  { return inner_.checker(); }
 
   native_stream create_stream(StreamPriority priority) { return inner_.create_stream(priority); }
   void destroy_stream(native_stream stream) noexcept { inner_.destroy_stream(stream); }
@@ -83,9 +87,11 @@ class RuntimeDecorator {
       inner_.operation_begins(operation, stream);
     }
   }
-  void operation_ends(OperationHandle const& operation, native_stream stream) noexcept {
+  void operation_ends(OperationHandle const& operation,
+                      native_stream stream,
+                      Outcome outcome) noexcept {
     if constexpr (ObservingRuntime<Inner>) {
-      inner_.operation_ends(operation, stream);
+      inner_.operation_ends(operation, stream, outcome);
     }
   }
   void foreign_work_begins(OperationHandle const& operation, native_stream stream) {

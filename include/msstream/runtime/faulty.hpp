@@ -153,8 +153,10 @@ class Faulty : public RuntimeDecorator<R> {
       throw;
     }
   }
-  void operation_ends(OperationHandle const& operation, native_stream stream) noexcept {
-    Base::operation_ends(operation, stream);
+  void operation_ends(OperationHandle const& operation,
+                      native_stream stream,
+                      Outcome outcome) noexcept {
+    Base::operation_ends(operation, stream, outcome);
     operation_ = nullptr;
   }
 

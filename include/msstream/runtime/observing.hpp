@@ -17,6 +17,7 @@ namespace msstream {
 /// operation_begins.
 /// - operation_begins, operation_ends: around the work, on the thread that launches it, after its
 /// waits. If operation_begins throws, the work is not launched, and nothing ends.
+/// The end is told whether the work threw.
 /// - foreign_work_begins, foreign_work_ends: between them work is put on the stream past issue()
 /// that may use the memory.
 /// - memory_pooled: an allocator has taken memory from the runtime to give it out in parts.
@@ -32,7 +33,7 @@ concept ObservingRuntime = Runtime<R> && requires(R runtime,
                                                   MemoryUse const& use) {
   { runtime.declare(std::move(operation)) } -> std::same_as<OperationHandle>;
   {runtime.operation_begins(handle, stream)};
-  { runtime.operation_ends(handle, stream) }
+  { runtime.operation_ends(handle, stream, Outcome::failed) }
   noexcept;
   {runtime.foreign_work_begins(handle, stream)};
   {runtime.foreign_work_ends(handle, stream)};
@@ -44,10 +45,7 @@ concept ObservingRuntime = Runtime<R> && requires(R runtime,
 };
 
 /// What an operation carries for a runtime that looks on: a handle, or nothing at all.
-struct NoOperation {
-  constexpr NoOperation() = default;
-  constexpr explicit NoOperation(std::source_location) {}
-};
+struct NoOperation {};
 template <Runtime R>
 using Observed = std::conditional_t<ObservingRuntime<R>, OperationHandle, NoOperation>;
 
@@ -89,15 +87,14 @@ void host_uses(R& runtime, MemoryUse const& use) {
 template <Runtime R, class Work>
 void run(R& runtime, Observed<R> const& operation, typename R::native_stream stream, Work&& work) {
   if constexpr (ObservingRuntime<R>) {
-    struct Ending {
-      R& runtime;
-      OperationHandle const& operation;
-      typename R::native_stream stream;
-      ~Ending() { runtime.operation_ends(operation, stream); }
-    };
     runtime.operation_begins(operation, stream);
-    Ending const ending{runtime, operation, stream};
-    std::forward<Work>(work)();
+    try {
+      std::forward<Work>(work)();
+    } catch (...) {
+      runtime.operation_ends(operation, stream, Outcome::failed);
+      throw;
+    }
+    runtime.operation_ends(operation, stream, Outcome::launched);
   } else {
     std::forward<Work>(work)();
   }

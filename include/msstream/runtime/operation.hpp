@@ -21,7 +21,12 @@ struct MemoryUse {
   /// How often the memory had been given out when the use was declared; told by the runtime that
   /// keeps count.
   std::uint64_t owner = 0;
+  /// Whether nothing had written the memory before; told by a runtime that keeps count.
+  bool is_first_write = false;
 };
+
+/// How the work of an operation ended for the host: `failed` when it threw.
+enum class Outcome : std::uint8_t { launched, failed };
 
 /// What is known of an operation when it is issued, for runtimes that look on.
 struct Operation {

@@ -92,7 +92,9 @@ class Sim {
 
   OperationHandle declare(Operation operation);
   void operation_begins(OperationHandle const& operation, native_stream stream);
-  void operation_ends(OperationHandle const& operation, native_stream stream) noexcept;
+  void operation_ends(OperationHandle const& operation,
+                      native_stream stream,
+                      Outcome outcome) noexcept;
   /// Such work declares nothing, and is taken to touch everything.
   void foreign_work_begins(OperationHandle const&, native_stream) {}
   void foreign_work_ends(OperationHandle const&, native_stream) noexcept {}

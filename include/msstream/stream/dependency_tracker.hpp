@@ -235,6 +235,9 @@ class DependencyTracker : public StreamRegistry<R> {
 
   /// All of `needed` is launched. A position stands for earlier ones of its stream too.
   [[nodiscard]] bool follows_failure(order::PositionSet const& needed) const noexcept {
+    if (!works(Mechanism::failure_propagation)) {
+      return false;
+    }
     for (auto const& position : needed) {
       if (slot(position.stream).first_failed.load(std::memory_order_relaxed) <= position.number) {
         return true;

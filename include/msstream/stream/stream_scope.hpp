@@ -6,7 +6,6 @@
 
 #include <memory>
 #include <source_location>
-#include <type_traits>
 
 namespace msstream {
 
@@ -27,7 +26,7 @@ class StreamScope {
         opened_at_(opened_at),
         outer_(innermost_),
         range_(group.name().c_str()),
-        region_(opened_at) {
+        region_(*group_->context()->runtime, opened_at) {
     innermost_ = this;
   }
   ~StreamScope() { innermost_ = outer_; }
@@ -54,8 +53,7 @@ class StreamScope {
   std::source_location opened_at_;
   StreamScope const* outer_;
   trace::Range range_;
-  [[no_unique_address]] std::conditional_t<ObservingRuntime<R>, ConcurrentRegion, NoOperation>
-      region_;
+  [[no_unique_address]] ScopeRegion<R> region_;
 };
 
 }  // namespace msstream

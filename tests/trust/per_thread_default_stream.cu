@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trust/per_thread_default_stream.hpp"
+
+#include <cuda_runtime.h>
+
+namespace msstream::testing::per_thread_default_stream {
+
+void fill(void* device, std::size_t bytes) {
+  cudaMemsetAsync(device, 0, bytes, nullptr);
+}
+
+void copy(void* pinned, void const* device, std::size_t bytes) {
+  cudaMemcpy(pinned, device, bytes, cudaMemcpyDeviceToHost);
+}
+
+}  // namespace msstream::testing::per_thread_default_stream

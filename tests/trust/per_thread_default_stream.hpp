@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+
+/// Calls on the default stream, from code built with --default-stream per-thread.
+namespace msstream::testing::per_thread_default_stream {
+
+void fill(void* device, std::size_t bytes);
+void copy(void* pinned, void const* device, std::size_t bytes);
+
+}  // namespace msstream::testing::per_thread_default_stream

@@ -5,12 +5,14 @@
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/tensor/copy.hpp>
+#include <msstream/tensor/tensor_holder.hpp>
 
 #include <gmock/gmock.h>
 
 #include <atomic>
 #include <memory>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 namespace msstream::testing {
@@ -70,6 +72,48 @@ TYPED_TEST(LaunchThread, WorkBehindAFailureIsNotLaunchedOthersIs) {
     pool.synchronize();
     EXPECT_EQ(followers.load(), 1);
   }
+}
+
+TYPED_TEST(LaunchThread, WorkThatItsCallerLaunchesBehindAFailureIsNotLaunchedAndThrows) {
+  Device<TypeParam> const device;
+  StreamPool<TypeParam> pool(device, {.groups = 1, .launch_threads = LaunchThreads::per_group});
+  StreamPool<TypeParam> callers(device, {.groups = 1, .launch_threads = LaunchThreads::none});
+  auto const x = zeros<float>(device, {4});
+  auto const y = zeros<float>(device, {4});
+  auto const& follower = callers[0].compute().slot();
+  auto const before = follower.reserved.load();
+  bool launched = false;
+  auto const follow = [&] {
+    StreamScope const scope(callers[0]);
+    issue("follows", reads(x), writes(y), [&](auto) { launched = true; });
+  };
+  {
+    StreamScope const scope(pool[0]);
+    issue("fails", writes(x), [&](auto) {
+      while (follower.reserved.load() == before) {
+        std::this_thread::yield();
+      }
+      throw std::runtime_error("late");
+    });
+  }
+  EXPECT_THROW(follow(), std::runtime_error);
+  EXPECT_FALSE(launched);
+  follow();
+  EXPECT_TRUE(launched) << "the caller knows now";
+}
+
+TYPED_TEST(LaunchThread, WorkUnderAHolderBehindAFailureIsNotHeldFor) {
+  Device<TypeParam> const device;
+  StreamPool<TypeParam> pool(device, {.groups = 1, .launch_threads = LaunchThreads::per_group});
+  StreamPool<TypeParam> callers(device, {.groups = 1, .launch_threads = LaunchThreads::none});
+  auto const x = zeros<float>(device, {4});
+  {
+    StreamScope const scope(pool[0]);
+    issue("fails", writes(x), [](auto) { throw std::runtime_error("late"); });
+  }
+  TensorHolder<TypeParam> holder(callers[0].compute());
+  EXPECT_THROW(holder.hold(x), std::runtime_error);
+  EXPECT_NO_THROW(holder.hold(x)) << "the caller knows now";
 }
 
 TYPED_TEST(LaunchThread, AFailureIsKnownToWhoeverHasWaitedForTheOperation) {

@@ -153,7 +153,8 @@ class RandomProgram {
     order::PositionSet hazards;
     auto const number = tracker_.reserve(slot, accesses, hazards);
     Use mine{0, slot.native, {slot.index, number}, AccessMode::read};
-    tracker_.launch(slot, number, hazards, [&] { mine.node = runtime_->work(slot.native); });
+    static_cast<void>(
+        tracker_.launch(slot, number, hazards, [&] { mine.node = runtime_->work(slot.native); }));
     must_follow_needed(mine.node);
     for (auto const& [buffer, mode] : touched) {
       mine.mode = mode;

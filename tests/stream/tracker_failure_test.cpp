@@ -31,7 +31,7 @@ class TrackerFailure : public ::testing::Test {
     order::PositionSet needed;
     auto const number = reserve_write(slot, needed);
     Node node = 0;
-    tracker.launch(slot, number, needed, [&] { node = runtime->work(slot.native); });
+    EXPECT_TRUE(tracker.launch(slot, number, needed, [&] { node = runtime->work(slot.native); }));
     return node;
   }
 

@@ -73,18 +73,33 @@ class DependencyTracker : public StreamRegistry<R> {
   }
 
   /// Makes the slot's stream wait for `needed`, runs `work`, and marks the number launched, also
-  /// when one of them throws.
+  /// when one of them throws. Blocks the host while others launch what is needed.
+  ///
+  /// False: `work` was given up, because it follows work that failed on a launch thread. A caller
+  /// who knew would not have issued it: its inputs, ids and counts among them, are whatever was in
+  /// memory.
   template <class Work>
-  void launch(Slot& self, std::uint64_t number, order::PositionSet& needed, Work&& work) {
+  [[nodiscard]] bool launch(Slot& self,
+                            std::uint64_t number,
+                            order::PositionSet& needed,
+                            Work&& work) {
     Launched const launched{self, number};
+    if (works(Mechanism::launch_handshake)) {
+      for (auto const& position : needed) {
+        slot(position.stream).await_launched(position.number);
+      }
+    }
+    if (follows_failure(needed)) {
+      give_up(self, number, needed);
+      return false;
+    }
     order_or_settle(self, needed);
     std::forward<Work>(work)();
+    return true;
   }
 
   /// The same for a launch thread, where nobody catches: `failed(exception)` is called instead,
-  /// before those who wait for the number go on. What follows work that failed is given up, as it
-  /// would not have been issued by a caller who knew: its inputs, ids and counts among them, are
-  /// whatever was in memory.
+  /// before those who wait for the number go on. All of `needed` is launched.
   template <class Work, class Failed>
   void launch_if_sound(Slot& self,
                        std::uint64_t number,
@@ -93,8 +108,7 @@ class DependencyTracker : public StreamRegistry<R> {
                        Failed&& failed) noexcept {
     Launched const launched{self, number};
     if (follows_failure(needed)) {
-      self.note_failed(number);
-      settle(needed);
+      give_up(self, number, needed);
       return;
     }
     try {
@@ -244,6 +258,12 @@ class DependencyTracker : public StreamRegistry<R> {
       }
     }
     return false;
+  }
+
+  /// Who follows this follows the failure.
+  void give_up(Slot& self, std::uint64_t number, order::PositionSet const& needed) noexcept {
+    self.note_failed(number);
+    settle(needed);
   }
 
   static void add_to(std::atomic<std::uint64_t>& counter, std::uint64_t amount) noexcept {

@@ -52,7 +52,7 @@ class Stream {
       order::PositionSet none;
       AccessSet nothing;
       position.number = context_->tracker->reserve(*slot_, nothing, none);
-      context_->tracker->launch(*slot_, position.number, none, [] {});
+      static_cast<void>(context_->tracker->launch(*slot_, position.number, none, [] {}));
     });
     return position;
   }

@@ -111,12 +111,16 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     // Named here: the scope is the issuing thread's.
     auto span_name = context_->spans.recording() ? NameScope::qualify(name) : std::string();
     if (launcher_ == nullptr) {
-      std::lock_guard const guard(slot.issuing);
+      std::unique_lock guard(slot.issuing);
       order::PositionSet needed;
       auto const number = context_->tracker->reserve(slot, accesses, needed);
-      context_->tracker->launch(slot, number, needed, [&] {
+      bool const launched = context_->tracker->launch(slot, number, needed, [&] {
         run(name, std::move(span_name), observed, kind, target, ref, work);
       });
+      guard.unlock();
+      if (!launched) [[unlikely]] {
+        context_->rethrow_launch_failure();
+      }
       return {slot.index, number};
     }
     // Made before a number is reserved: copying the work may throw.

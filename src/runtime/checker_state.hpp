@@ -96,8 +96,9 @@ struct Checker::State {
   void note_writes(std::vector<MemoryUse>& uses) {
     for (auto& use : uses) {
       if (use.mode == AccessMode::write) {
-        use.is_first_write = memory.is_unwritten(detail::interval_of(use));
-        memory.written(detail::interval_of(use));
+        auto const range = detail::interval_of(use);
+        use.is_first_write = memory.is_unwritten(range) || memory.first_write_failed(range);
+        memory.written(range);
       }
     }
   }
@@ -105,7 +106,7 @@ struct Checker::State {
   void take_back_first_writes(Operation const& failed) {
     for (auto const& use : failed.uses) {
       if (use.is_first_write && is_still_of(use)) {
-        memory.unwritten(detail::interval_of(use));
+        memory.write_failed(detail::interval_of(use));
       }
     }
   }
@@ -116,7 +117,8 @@ struct Checker::State {
       if (!is_still_of(use)) {
         continue;
       }
-      if (use.mode == AccessMode::read && memory.is_unwritten(range)) {
+      bool const reads_nothing = use.mode == AccessMode::read && memory.first_write_failed(range);
+      if (reads_nothing) {
         found.push_back(
             {CheckKind::unwritten_read,
              text("'", operation.name, "' reads memory whose first write failed"),
@@ -124,8 +126,8 @@ struct Checker::State {
              detail::describe(operation, use.mode, range),
              text("'", operation.name, "' must not be launched when what it follows has failed")});
       }
-      if (use.mode == AccessMode::write) {
-        memory.written(range);
+      if (reads_nothing || use.mode == AccessMode::write) {
+        memory.written(range);  // or told, once
       }
     }
   }

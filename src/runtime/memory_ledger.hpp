@@ -51,7 +51,7 @@ class MemoryLedger {
       space = part.space;
     });
     if (space == Checker::Space::device) {  // pinned memory is written by the host, unseen
-      unwritten_.assign(range, Unwritten{});
+      unwritten_.assign(range, Gap::unwritten);
     }
     return space;
   }
@@ -69,16 +69,13 @@ class MemoryLedger {
     });
     return found;
   }
-  /// Of a range written in part, only whoever reads it knows how much counts: no.
-  [[nodiscard]] bool is_unwritten(Interval range) {
-    auto left = range.end - range.begin;
-    unwritten_.for_each_overlap(range, [&](Interval held, Unwritten) {
-      left -= std::min(range.end, held.end) - std::max(range.begin, held.begin);
-    });
-    return !range.empty() && left == 0;
-  }
+  /// No operation that writes it was issued. Of a range written in part, only whoever reads it
+  /// knows how much counts: no.
+  [[nodiscard]] bool is_unwritten(Interval range) { return is_all(Gap::unwritten, range); }
+  /// The first operation that was issued to write it has failed.
+  [[nodiscard]] bool first_write_failed(Interval range) { return is_all(Gap::failed, range); }
   void written(Interval range) { unwritten_.erase(range); }
-  void unwritten(Interval range) { unwritten_.assign(range, Unwritten{}); }
+  void write_failed(Interval range) { unwritten_.assign(range, Gap::failed); }
 
   template <class Visit>
   void for_each(Visit&& visit) {
@@ -86,10 +83,20 @@ class MemoryLedger {
   }
 
  private:
-  struct Unwritten {};
+  enum class Gap : std::uint8_t { unwritten, failed };
+
+  [[nodiscard]] bool is_all(Gap gap, Interval range) {
+    auto left = range.end - range.begin;
+    unwritten_.for_each_overlap(range, [&](Interval held, Gap kind) {
+      if (kind == gap) {
+        left -= std::min(range.end, held.end) - std::max(range.begin, held.begin);
+      }
+    });
+    return !range.empty() && left == 0;
+  }
 
   IntervalMap<Part> parts_;
-  IntervalMap<Unwritten> unwritten_;
+  IntervalMap<Gap> unwritten_;
   std::uint64_t givings_ = 0;
 };
 

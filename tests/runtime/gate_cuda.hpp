@@ -3,6 +3,8 @@
 
 #if MSSTREAM_CUDA
 
+#include <msstream/runtime/sync_watch.hpp>
+
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
@@ -49,6 +51,7 @@ class CudaGate {
     constexpr std::size_t kWords = 1U << 20U;
     static std::uint32_t* const words = [] {
       void* memory = nullptr;
+      OwnCall const of_the_test;
       if (cudaHostAlloc(&memory, kWords * sizeof(std::uint32_t), cudaHostAllocPortable) !=
           cudaSuccess) {
         throw std::runtime_error("no pinned memory for gates");

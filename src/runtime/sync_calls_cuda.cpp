@@ -9,6 +9,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 
 namespace msstream::detail {
@@ -22,36 +23,42 @@ constexpr std::string_view kPageable = " with pageable host memory, for which th
 constexpr std::string_view kLegacy =
     " on the legacy default stream, which all blocking streams wait for";
 
-bool is_pageable(void const* memory) {
+enum class Place : std::uint8_t { device, pinned, pageable };
+
+Place place_of(void const* memory) {
   cudaPointerAttributes attributes{};
   if (cudaPointerGetAttributes(&attributes, memory) != cudaSuccess) {
     cudaGetLastError();
-    return false;
+    return Place::device;
   }
-  return attributes.type == cudaMemoryTypeUnregistered;
+  return attributes.type == cudaMemoryTypeUnregistered ? Place::pageable
+         : attributes.type == cudaMemoryTypeHost       ? Place::pinned
+                                                       : Place::device;
 }
-bool is_pageable(CUdeviceptr memory) {
-  return is_pageable(reinterpret_cast<void const*>(memory));
+Place place_of(CUdeviceptr memory) {
+  return place_of(reinterpret_cast<void const*>(memory));
 }
-bool is_pageable(CUmemorytype type, void const* on_host, CUdeviceptr unified) {
-  return (type == CU_MEMORYTYPE_HOST && is_pageable(on_host)) ||
-         (type == CU_MEMORYTYPE_UNIFIED && is_pageable(unified));
+Place place_of(CUmemorytype type, void const* on_host, CUdeviceptr unified) {
+  return type == CU_MEMORYTYPE_HOST      ? place_of(on_host)
+         : type == CU_MEMORYTYPE_UNIFIED ? place_of(unified)
+                                         : Place::device;
 }
 
+/// The slowest kind of memory that the call touches.
 template <class Parameters>
-bool touches_pageable(Parameters const& call) {
+Place touched_by(Parameters const& call) {
   if constexpr (requires { call.srcHost; }) {
-    return is_pageable(call.srcHost);
+    return place_of(call.srcHost);
   } else if constexpr (requires { call.dstHost; }) {
-    return is_pageable(call.dstHost);
+    return place_of(call.dstHost);
   } else if constexpr (requires { call.pCopy; }) {
     auto const& copy = *call.pCopy;
-    return is_pageable(copy.srcMemoryType, copy.srcHost, copy.srcDevice) ||
-           is_pageable(copy.dstMemoryType, copy.dstHost, copy.dstDevice);
+    return std::max(place_of(copy.srcMemoryType, copy.srcHost, copy.srcDevice),
+                    place_of(copy.dstMemoryType, copy.dstHost, copy.dstDevice));
   } else if constexpr (requires { call.src; }) {
-    return is_pageable(call.src) || is_pageable(call.dst);
+    return std::max(place_of(call.src), place_of(call.dst));
   } else {
-    return false;
+    return Place::device;
   }
 }
 
@@ -59,6 +66,8 @@ template <class Parameters>
 CUstream stream_of(Parameters const& call) {
   if constexpr (requires { call.config; }) {
     return call.config->hStream;
+  } else if constexpr (requires { call.stream; }) {
+    return call.stream;
   } else {
     return call.hStream;
   }
@@ -70,6 +79,14 @@ std::string_view anything(void const*, NullStream) {
 
 std::string_view on_the_null_stream(void const*, NullStream null_stream) {
   return null_stream == NullStream::legacy ? kLegacy : std::string_view();
+}
+
+/// The host waits for a copy of its memory; one on the device is work on the null stream.
+template <class Parameters>
+std::string_view blocking_copy(void const* parameters, NullStream null_stream) {
+  return touched_by(*static_cast<Parameters const*>(parameters)) == Place::device
+             ? on_the_null_stream(parameters, null_stream)
+             : kWaits;
 }
 
 template <class Parameters>
@@ -87,7 +104,7 @@ std::string_view release(void const* parameters, NullStream) {
 template <class Parameters>
 std::string_view work(void const* parameters, NullStream null_stream) {
   auto const& call = *static_cast<Parameters const*>(parameters);
-  if (touches_pageable(call)) {
+  if (touched_by(call) == Place::pageable) {
     return kPageable;
   }
   auto* const stream = stream_of(call);
@@ -117,14 +134,14 @@ constexpr Row kRows[] = {
     {"cuArrayDestroy", anything},
     {"cuMipmappedArrayCreate", anything},
     {"cuMipmappedArrayDestroy", anything},
-    {"cuMemcpy", anything},
+    {"cuMemcpy", blocking_copy<cuMemcpy_params>},
     {"cuMemcpyHtoD_v2", anything},
     {"cuMemcpyDtoH_v2", anything},
     {"cuMemcpyHtoA_v2", anything},
     {"cuMemcpyAtoH_v2", anything},
-    {"cuMemcpy2D_v2", anything},
-    {"cuMemcpy2DUnaligned_v2", anything},
-    {"cuMemcpy3D_v2", anything},
+    {"cuMemcpy2D_v2", blocking_copy<cuMemcpy2D_v2_params>},
+    {"cuMemcpy2DUnaligned_v2", blocking_copy<cuMemcpy2DUnaligned_v2_params>},
+    {"cuMemcpy3D_v2", blocking_copy<cuMemcpy3D_v2_params>},
     {"cuMemcpyDtoD_v2", on_the_null_stream},
     {"cuMemcpyDtoA_v2", on_the_null_stream},
     {"cuMemcpyAtoD_v2", on_the_null_stream},
@@ -153,6 +170,17 @@ constexpr Row kRows[] = {
     {"cuMemAllocFromPoolAsync", work<cuMemAllocFromPoolAsync_params>},
     {"cuMemFreeAsync", work<cuMemFreeAsync_params>},
     {"cuMemPrefetchAsync", work<cuMemPrefetchAsync_params>},
+    {"cuMemPrefetchAsync_v2", work<cuMemPrefetchAsync_v2_params>},
+    {"cuStreamAttachMemAsync", work<cuStreamAttachMemAsync_params>},
+    {"cuStreamWaitValue32_v2", work<cuStreamWaitValue32_v2_params>},
+    {"cuStreamWaitValue64_v2", work<cuStreamWaitValue64_v2_params>},
+    {"cuStreamWriteValue32_v2", work<cuStreamWriteValue32_v2_params>},
+    {"cuStreamWriteValue64_v2", work<cuStreamWriteValue64_v2_params>},
+    {"cuStreamBatchMemOp_v2", work<cuStreamBatchMemOp_v2_params>},
+    {"cuSignalExternalSemaphoresAsync", work<cuSignalExternalSemaphoresAsync_params>},
+    {"cuWaitExternalSemaphoresAsync", work<cuWaitExternalSemaphoresAsync_params>},
+    {"cuMemMapArrayAsync", work<cuMemMapArrayAsync_params>},
+    {"cuGraphUpload", work<cuGraphUpload_params>},
     {"cuMemcpyAsync", work<cuMemcpyAsync_params>},
     {"cuMemcpyHtoDAsync_v2", work<cuMemcpyHtoDAsync_v2_params>},
     {"cuMemcpyDtoHAsync_v2", work<cuMemcpyDtoHAsync_v2_params>},

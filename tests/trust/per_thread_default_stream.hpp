@@ -7,6 +7,8 @@
 namespace msstream::testing::per_thread_default_stream {
 
 void fill(void* device, std::size_t bytes);
+/// Four rows of 32 bytes.
+void copy_on_device(void* to, void const* from);
 void copy(void* pinned, void const* device, std::size_t bytes);
 
 }  // namespace msstream::testing::per_thread_default_stream

@@ -165,6 +165,26 @@ std::vector<Call> calls_about_memory() {
              OwnCall const seen_already;
              cudaHostUnregister(around().pageable);
            }},
+          {"cudaHostUnregister",
+           Found::as_waiting,
+           [](auto) {
+             {
+               OwnCall const seen_already;
+               cudaHostRegister(around().pageable, kBytes, cudaHostRegisterDefault);
+             }
+             cudaHostUnregister(around().pageable);
+           }},
+          {"cudaFreeArray",
+           Found::as_waiting,
+           [](auto) {
+             cudaArray_t array = nullptr;
+             {
+               OwnCall const seen_already;
+               auto const floats = cudaCreateChannelDesc<float>();
+               cudaMallocArray(&array, &floats, 16, 4);
+             }
+             cudaFreeArray(array);
+           }},
           {"cudaMallocAsync",
            Found::no,
            [](auto s) {
@@ -210,6 +230,21 @@ std::vector<Call> copies_and_fills() {
        Found::on_legacy_stream,
        [](auto) {
          cudaMemcpyPeer(around().device, 0, around().elements() + kBytes / 4, 0, kBytes);
+       }},
+      {"cudaMemcpy3D",
+       Found::as_waiting,
+       [](auto) {
+         cudaMemcpy3DParms copy{};
+         copy.srcPtr = make_cudaPitchedPtr(around().pinned, 64, 64, 4);
+         copy.dstPtr = make_cudaPitchedPtr(around().device, 64, 64, 4);
+         copy.extent = make_cudaExtent(64, 4, 1);
+         copy.kind = kToDevice;
+         cudaMemcpy3D(&copy);
+       }},
+      {"cudaMemcpy2D",
+       Found::on_legacy_stream,
+       [](auto) {
+         cudaMemcpy2D(around().device, 64, around().elements() + kBytes / 4, 64, 32, 4, kOnDevice);
        }},
       {"cudaMemcpyToSymbol",
        Found::as_waiting,
@@ -365,6 +400,18 @@ std::vector<Call> driver_calls() {
              driver_call<decltype(cuMemsetD8Async)>("cuMemsetD8Async")(
                  around().address(), 0, kBytes, s);
            }},
+          {"cuStreamWriteValue32",
+           Found::on_legacy_stream,
+           [](auto) {
+             driver_call<decltype(cuStreamWriteValue32)>("cuStreamWriteValue32")(
+                 nullptr, around().address(), 1, 0);
+           }},
+          {"cuStreamWriteValue32",
+           Found::no,
+           [](auto s) {
+             driver_call<decltype(cuStreamWriteValue32)>("cuStreamWriteValue32")(
+                 s, around().address(), 1, 0);
+           }},
           {"cuLaunchKernel", Found::on_legacy_stream, [](auto) {
              auto* element = around().elements();
              void* arguments[] = {static_cast<void*>(&element)};
@@ -377,6 +424,12 @@ std::vector<Call> calls_in_code_whose_default_stream_is_the_threads() {
   return {{"cudaMemsetAsync",
            Found::no,
            [](auto) { per_thread_default_stream::fill(around().device, kBytes); }},
+          {"cudaMemcpy2D",
+           Found::no,
+           [](auto) {
+             per_thread_default_stream::copy_on_device(around().device,
+                                                       around().elements() + kBytes / 4);
+           }},
           {"cudaMemcpy", Found::as_waiting, [](auto) {
              per_thread_default_stream::copy(around().pinned, around().device, kBytes);
            }}};

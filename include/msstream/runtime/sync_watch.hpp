@@ -93,5 +93,10 @@ struct SyncWatch {
   /// Whether such calls are seen, from now on. Any number of calls from any thread.
   static bool start() noexcept { return false; }
 };
+template <class R>
+  requires requires {
+    typename R::inner_type;
+  }
+struct SyncWatch<R> : SyncWatch<typename R::inner_type> {};
 
 }  // namespace msstream

@@ -196,7 +196,7 @@ void Checker::declare(Operation& operation) {
     std::lock_guard const guard(state_->mutex);
     state_->find_misuse(operation, operation.uses, found);
     if (!state_->stops(found)) {
-      state_->note_writes(operation.uses);
+      state_->note_issued(operation);
     }
   }
   state_->log.publish(std::move(found));
@@ -209,7 +209,7 @@ void Checker::begin(OperationHandle const& operation, Handle handle) {
     auto& stream = state_->order.stream(handle);
     auto const place = state_->order.next_place(stream);
     state_->find_races(*operation, operation->uses, stream, found);
-    state_->find_reads_of_what_failed(*operation, found);
+    state_->find_reads_of_what_was_given_up(*operation, found);
     state_->find_writes_of_held_memory(*operation, stream.index, found);
     if (!state_->stops(found)) {
       state_->note_uses(operation, operation->uses, place);
@@ -223,11 +223,16 @@ void Checker::begin(OperationHandle const& operation, Handle handle) {
 void Checker::end(Handle handle, Outcome outcome) noexcept {
   std::lock_guard const guard(state_->mutex);
   auto& stream = state_->order.stream(handle);
-  if (outcome == Outcome::failed && stream.active != nullptr) {
-    state_->take_back_first_writes(*stream.active);
+  if (stream.active != nullptr) {
+    state_->note_outcome(*stream.active, outcome);
   }
   stream.active = nullptr;
   ++stream.finished_launching;
+}
+
+void Checker::give_up(Operation const& operation) noexcept {
+  std::lock_guard const guard(state_->mutex);
+  state_->note_outcome(operation, Outcome::failed);
 }
 
 void Checker::begin_foreign_work(OperationHandle const& operation, Handle handle) {
@@ -241,6 +246,7 @@ void Checker::begin_foreign_work(OperationHandle const& operation, Handle handle
       state_->holds.push_back({operation, stream.index});
     } else {  // the holder's other streams will not end it
       std::erase_if(state_->holds, [&](auto const& hold) { return hold.operation == operation; });
+      state_->note_outcome(*operation, Outcome::failed);
     }
   }
   state_->log.publish(std::move(found));
@@ -256,40 +262,50 @@ void Checker::end_foreign_work(OperationHandle const& operation, Handle handle) 
   std::erase_if(state_->holds, [&](auto const& hold) {
     return hold.operation == operation && hold.stream_index == stream.index;
   });
+  state_->note_outcome(*operation, Outcome::launched);
   ++stream.finished_launching;
 }
 
-void Checker::begin_transfer(std::string_view name, std::vector<MemoryUse> uses, Handle handle) {
+OperationHandle Checker::begin_transfer(std::string_view name,
+                                        std::vector<MemoryUse> uses,
+                                        Handle handle) {
   std::vector<CheckReport> found;
+  OperationHandle transfer;
   {
     std::lock_guard const guard(state_->mutex);
     auto& stream = state_->order.stream(handle);
     auto const place = state_->order.next_place(stream);
-    auto const operation =
-        stream.active != nullptr
-            ? stream.active
-            : std::make_shared<Operation const>(unnamed_operation(name, name_of(handle, stream)));
-    if (stream.active == nullptr) {
-      state_->find_misuse(*operation, uses, found);
-      if (!state_->stops(found)) {
-        state_->note_writes(uses);
-      }
+    if (stream.active != nullptr) {
+      state_->adopt(*stream.active, uses, found);
+      state_->find_races(*stream.active, uses, stream, found);
     } else {
-      state_->adopt(*operation, uses, found);
+      auto own = unnamed_operation(name, name_of(handle, stream));
+      own.uses = uses;
+      state_->find_misuse(own, own.uses, found);
+      state_->find_reads_of_what_was_given_up(own, found);
+      state_->find_races(own, own.uses, stream, found);
+      transfer = std::make_shared<Operation const>(std::move(own));
     }
-    state_->find_races(*operation, uses, stream, found);
     if (!state_->stops(found)) {
-      state_->note_uses(operation, uses, place);
+      if (transfer != nullptr) {
+        state_->note_issued(*transfer);
+        state_->note_uses(transfer, transfer->uses, place);
+      } else {
+        state_->note_uses(stream.active, uses, place);
+      }
     }
   }
   state_->log.publish(std::move(found));
+  return transfer;
 }
 
-void Checker::end_transfer(Handle handle) noexcept {
-  std::lock_guard const guard(state_->mutex);
-  auto& stream = state_->order.stream(handle);
-  if (stream.active == nullptr) {
-    ++stream.finished_launching;
+void Checker::end_transfer(OperationHandle const& transfer,
+                           Handle handle,
+                           Outcome outcome) noexcept {
+  if (transfer != nullptr) {
+    std::lock_guard const guard(state_->mutex);
+    state_->note_outcome(*transfer, outcome);
+    ++state_->order.stream(handle).finished_launching;
   }
 }
 

@@ -67,7 +67,8 @@ struct Checker::State {
     std::size_t stream_index;
   };
 
-  /// Notes whose memory it is, and finds what is in no use, or read before it was written.
+  /// Notes whose memory it is, and finds what is in no use, or read before a write of it was
+  /// issued.
   void find_misuse(Operation const& operation,
                    std::vector<MemoryUse>& uses,
                    std::vector<CheckReport>& found) {
@@ -82,7 +83,8 @@ struct Checker::State {
              std::nullopt,
              detail::describe(operation, use.mode, range),
              "the memory must be held until the operation is issued"});
-      } else if (use.mode == AccessMode::read && memory.is_unwritten(range)) {
+      } else if (use.mode == AccessMode::read && memory.is_unwritten(range) &&
+                 !memory.was_given_up(range)) {
         found.push_back(
             {CheckKind::unwritten_read,
              text("'", operation.name, "' reads memory that nothing has written"),
@@ -93,43 +95,47 @@ struct Checker::State {
       }
     }
   }
-  void note_writes(std::vector<MemoryUse>& uses) {
-    for (auto& use : uses) {
+  void note_issued(Operation const& operation) {
+    for (auto const& use : operation.uses) {
       if (use.mode == AccessMode::write) {
-        auto const range = detail::interval_of(use);
-        use.is_first_write = memory.is_unwritten(range) || memory.first_write_failed(range);
-        memory.written(range);
+        memory.write_issued(detail::interval_of(use));
       }
     }
   }
-  /// A write that failed has not written, though it was issued to.
-  void take_back_first_writes(Operation const& failed) {
-    for (auto const& use : failed.uses) {
-      if (use.is_first_write && is_still_of(use)) {
-        memory.write_failed(detail::interval_of(use));
+  /// What was issued has been launched, or never will be.
+  void note_outcome(Operation const& operation, Outcome outcome) {
+    for (auto const& use : operation.uses) {
+      if (use.mode == AccessMode::write && is_still_of(use)) {
+        memory.write_ended(detail::interval_of(use), outcome);
       }
     }
   }
-  /// By now what the operation reads is launched.
-  void find_reads_of_what_failed(Operation const& operation, std::vector<CheckReport>& found) {
+  /// All that the operation follows is launched, or was given up.
+  void find_reads_of_what_was_given_up(Operation const& operation,
+                                       std::vector<CheckReport>& found) {
     for (auto const& use : operation.uses) {
       auto const range = detail::interval_of(use);
-      if (!is_still_of(use)) {
-        continue;
-      }
-      bool const reads_nothing = use.mode == AccessMode::read && memory.first_write_failed(range);
-      if (reads_nothing) {
+      if (use.mode == AccessMode::read && is_still_of(use) &&
+          memory.is_unwritten(range, writes_inside(operation, range))) {
         found.push_back(
             {CheckKind::unwritten_read,
              text("'", operation.name, "' reads memory whose first write failed"),
              std::nullopt,
              detail::describe(operation, use.mode, range),
              text("'", operation.name, "' must not be launched when what it follows has failed")});
-      }
-      if (reads_nothing || use.mode == AccessMode::write) {
-        memory.written(range);  // or told, once
+        memory.written(range);  // once is enough
       }
     }
+  }
+  [[nodiscard]] static std::uint32_t writes_inside(Operation const& operation,
+                                                   detail::Interval range) {
+    std::uint32_t count = 0;
+    for (auto const& use : operation.uses) {
+      if (use.mode == AccessMode::write && detail::interval_of(use).overlaps(range)) {
+        ++count;
+      }
+    }
+    return count;
   }
   /// Whether the memory has not been given to anybody else since the use was declared.
   [[nodiscard]] bool is_still_of(MemoryUse const& use) {

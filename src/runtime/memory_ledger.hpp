@@ -51,7 +51,7 @@ class MemoryLedger {
       space = part.space;
     });
     if (space == Checker::Space::device) {  // pinned memory is written by the host, unseen
-      unwritten_.assign(range, Gap::unwritten);
+      unwritten_.assign(range, Unwritten{});
     }
     return space;
   }
@@ -69,13 +69,41 @@ class MemoryLedger {
     });
     return found;
   }
-  /// No operation that writes it was issued. Of a range written in part, only whoever reads it
-  /// knows how much counts: no.
-  [[nodiscard]] bool is_unwritten(Interval range) { return is_all(Gap::unwritten, range); }
-  /// The first operation that was issued to write it has failed.
-  [[nodiscard]] bool first_write_failed(Interval range) { return is_all(Gap::failed, range); }
+  /// Nothing has written it, and nothing that was issued is to, besides `own` operations. Of a
+  /// range written in part, only whoever reads it knows how much counts: no.
+  [[nodiscard]] bool is_unwritten(Interval range, std::uint32_t own = 0) {
+    auto left = range.end - range.begin;
+    unwritten_.for_each_overlap(range, [&](Interval held, Unwritten const& part) {
+      if (part.writes_issued <= own) {
+        left -= std::min(range.end, held.end) - std::max(range.begin, held.begin);
+      }
+    });
+    return !range.empty() && left == 0;
+  }
+  /// An operation was to write some of it, and was not launched.
+  [[nodiscard]] bool was_given_up(Interval range) {
+    bool given_up = false;
+    unwritten_.for_each_overlap(
+        range, [&](Interval, Unwritten const& part) { given_up |= part.given_up; });
+    return given_up;
+  }
+  void write_issued(Interval range) {
+    unwritten_.cut(range);
+    unwritten_.for_each_overlap(range, [](Interval, Unwritten& part) { ++part.writes_issued; });
+  }
+  /// Of one that was issued.
+  void write_ended(Interval range, Outcome outcome) {
+    if (outcome == Outcome::launched) {
+      written(range);
+      return;
+    }
+    unwritten_.cut(range);
+    unwritten_.for_each_overlap(range, [](Interval, Unwritten& part) {
+      --part.writes_issued;
+      part.given_up = true;
+    });
+  }
   void written(Interval range) { unwritten_.erase(range); }
-  void write_failed(Interval range) { unwritten_.assign(range, Gap::failed); }
 
   template <class Visit>
   void for_each(Visit&& visit) {
@@ -83,20 +111,14 @@ class MemoryLedger {
   }
 
  private:
-  enum class Gap : std::uint8_t { unwritten, failed };
-
-  [[nodiscard]] bool is_all(Gap gap, Interval range) {
-    auto left = range.end - range.begin;
-    unwritten_.for_each_overlap(range, [&](Interval held, Gap kind) {
-      if (kind == gap) {
-        left -= std::min(range.end, held.end) - std::max(range.begin, held.begin);
-      }
-    });
-    return !range.empty() && left == 0;
-  }
+  /// Memory that nothing has written since it was given out.
+  struct Unwritten {
+    std::uint32_t writes_issued = 0;  ///< and neither launched nor given up
+    bool given_up = false;            ///< one of them was
+  };
 
   IntervalMap<Part> parts_;
-  IntervalMap<Gap> unwritten_;
+  IntervalMap<Unwritten> unwritten_;
   std::uint64_t givings_ = 0;
 };
 

@@ -102,6 +102,76 @@ TYPED_TEST(LaunchThread, WorkThatItsCallerLaunchesBehindAFailureIsNotLaunchedAnd
   EXPECT_TRUE(launched) << "the caller knows now";
 }
 
+TYPED_TEST(LaunchThread, EveryCallerWhoseWorkIsNotLaunchedIsTold) {
+  constexpr int kCallers = 3;
+  Device<TypeParam> const device;
+  StreamPool<TypeParam> pool(device, {.groups = 1, .launch_threads = LaunchThreads::per_group});
+  StreamPool<TypeParam> callers(device,
+                                {.groups = kCallers, .launch_threads = LaunchThreads::none});
+  auto const x = zeros<float>(device, {4});
+  std::vector<std::uint64_t> before(kCallers);
+  auto const reserved = [&](int caller) {
+    return callers[caller].compute().slot().reserved.load();
+  };
+  for (int i = 0; i < kCallers; ++i) {
+    before[static_cast<std::size_t>(i)] = reserved(i);
+  }
+  {
+    StreamScope const scope(pool[0]);
+    issue("fails", writes(x), [&](auto) {
+      for (int i = 0; i < kCallers; ++i) {
+        while (reserved(i) == before[static_cast<std::size_t>(i)]) {
+          std::this_thread::yield();
+        }
+      }
+      throw std::runtime_error("late");
+    });
+  }
+  std::atomic<int> told{0};
+  std::atomic<int> launched{0};
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < kCallers; ++i) {
+      threads.emplace_back([&, i] {
+        StreamScope const scope(callers[i]);
+        try {
+          issue("follows", reads(x), [&](auto) { ++launched; });
+        } catch (std::runtime_error const&) {
+          ++told;
+        }
+      });
+    }
+  }
+  EXPECT_EQ(told.load(), kCallers);
+  EXPECT_EQ(launched.load(), 0);
+}
+
+TYPED_TEST(LaunchThread, AFailureIsToldOnAnotherDeviceToWhatFollowsItAndToNothingElse) {
+  Device<TypeParam> const device;
+  Device<TypeParam> const other({.tracker = device.context()->tracker});
+  StreamPool<TypeParam> pool(device, {.groups = 1, .launch_threads = LaunchThreads::per_group});
+  StreamPool<TypeParam> others(other, {.groups = 2, .launch_threads = LaunchThreads::none});
+  auto const x = zeros<float>(device, {4});
+  auto const y = zeros<float>(other, {4});
+  auto const z = zeros<float>(other, {4});
+  {
+    StreamScope const scope(pool[0]);
+    issue("fails", writes(x), [](auto) { throw std::runtime_error("late"); });
+  }
+  auto const issue_on = [&](int group, auto&& read, auto&& written) {
+    StreamScope const scope(others[group]);
+    issue("op", read, written, [](auto) {});
+  };
+  EXPECT_THROW(issue_on(0, reads(y, x), writes(z)), std::runtime_error);
+  EXPECT_THROW(issue_on(1, reads(z), writes(y)), std::runtime_error) << "it follows one that does";
+  auto const unrelated = zeros<float>(other, {4});
+  issue_on(1, reads(unrelated), writes(unrelated));
+  others.synchronize();
+  EXPECT_THROW(pool.synchronize(), std::runtime_error);
+  issue_on(0, reads(y, x), writes(z));
+  EXPECT_THAT(to_host(z), Each(0.0F));
+}
+
 TYPED_TEST(LaunchThread, WorkUnderAHolderBehindAFailureIsNotHeldFor) {
   Device<TypeParam> const device;
   StreamPool<TypeParam> pool(device, {.groups = 1, .launch_threads = LaunchThreads::per_group});

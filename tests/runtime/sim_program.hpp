@@ -50,8 +50,9 @@ class SimProgram {
     for (auto const& [cell, mode] : uses) {
       declared.push_back({&cells_[cell], sizeof(std::uint32_t), mode});
     }
-    auto const handle = runtime_.declare(Operation{"op", "lane", {}, {}, std::move(declared)});
-    observe::run(runtime_, handle, streams_[s], [&] {
+    observe::Declared<Sim> operation(
+        runtime_, runtime_.declare(Operation{"op", "lane", {}, {}, std::move(declared)}));
+    operation.run(streams_[s], [&] {
       runtime_.ref(streams_[s], nullptr).run([cells = cells_, uses, salt] {
         std::uint32_t mixed = salt;
         for (auto const& use : uses) {

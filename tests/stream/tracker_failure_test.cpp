@@ -31,7 +31,8 @@ class TrackerFailure : public ::testing::Test {
     order::PositionSet needed;
     auto const number = reserve_write(slot, needed);
     Node node = 0;
-    EXPECT_TRUE(tracker.launch(slot, number, needed, [&] { node = runtime->work(slot.native); }));
+    EXPECT_EQ(tracker.launch(slot, number, needed, [&] { node = runtime->work(slot.native); }),
+              nullptr);
     return node;
   }
 

@@ -100,23 +100,6 @@ TYPED_TEST(CheckedSurroundings, TensorThatIsStillHeldTellsWhereItWasTaken) {
   this->expect_silence();
 }
 
-/// A failure of the work is no finding: what failed is over.
-TEST(CheckedFailures, OfWorkAreNoFindings) {
-  using R = Checked<Host>;
-  std::shared_ptr<Checker> checker;
-  {
-    auto const device = checked_device<Host>({.mode = CheckMode::count});
-    checker = device.context()->runtime->checker();
-    Tensor<float, R> const tensor(device, {16});
-    issue("fails", writes(tensor), [](HostStream stream) {
-      stream.run([] { throw std::runtime_error("out of luck"); });
-    });
-    EXPECT_THROW(static_cast<void>(to_host(tensor)), std::runtime_error);
-  }
-  checker->report_leaks();
-  EXPECT_EQ(checker->count(), 0U) << checker->json();
-}
-
 /// The device is never destroyed: what it holds is told when the program ends.
 TEST(CheckedLeaks, AreToldAtExit) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstring>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -152,23 +151,6 @@ TYPED_TEST(CheckedKinds, ReadOfWhatTheLastOwnerOfTheMemoryHasWritten) {
   ASSERT_EQ(tensor.data(), before) << "the program tests nothing";
   issue("reader", reads(tensor), kNoWork);
   this->only(CheckKind::unwritten_read);
-}
-
-TYPED_TEST(CheckedKinds, ReadOfWhatOnlyAnOperationThatFailedWasToWrite) {
-  Tensor<float, typename TestFixture::R> const tensor(this->device(), {this->kCount});
-  auto const refuse = [](auto) { throw std::runtime_error("not launched"); };
-  EXPECT_THROW(issue("writer", writes(tensor), refuse), std::runtime_error);
-  this->expect_silence();
-  issue("reader", reads(tensor), kNoWork);
-  this->only(CheckKind::unwritten_read);
-}
-
-TYPED_TEST(CheckedKinds, ReadAfterAWriteThatFailedButWasNotTheFirstIsSilent) {
-  auto const tensor = this->written_tensor();
-  auto const refuse = [](auto) { throw std::runtime_error("not launched"); };
-  EXPECT_THROW(issue("writer", writes(tensor), refuse), std::runtime_error);
-  issue("reader", reads(tensor), kNoWork);
-  this->expect_silence();
 }
 
 TYPED_TEST(CheckedKinds, ReadByARuntimeCallOfWhatNothingHasWritten) {

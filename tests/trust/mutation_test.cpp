@@ -18,6 +18,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 namespace msstream::testing {
@@ -92,26 +93,43 @@ void run_behind_a_launch_thread(std::uint32_t) {
   pool.synchronize();
 }
 
-/// A read on another group follows a write that could not be launched, so there is nothing to read.
-void run_behind_a_failed_launch(std::uint32_t) {
+/// A read follows a write that a launch thread could not launch, so there is nothing to read.
+void run_behind_a_failed_launch(LaunchThreads of_the_read) {
   using R = Checked<Host>;
   CheckedOptions<Host> const options{.check = {.mode = CheckMode::count, .report_path = {}}};
   Device<R> const device({.runtime = options});
-  StreamPool pool(device, {.groups = 2, .launch_threads = LaunchThreads::per_group});
+  StreamPool writers(device, {.groups = 1, .launch_threads = LaunchThreads::per_group});
+  StreamPool readers(device, {.groups = 1, .launch_threads = of_the_read});
   Tensor<float, R> const shared(device, {16});
-  {
-    StreamScope const scope(pool[0]);
-    issue("write", writes(shared), [](auto) { throw std::runtime_error("not launched"); });
-  }
-  {
-    StreamScope const scope(pool[1]);
-    issue("read", reads(shared), [](auto) {});
-  }
-  EXPECT_THROW(pool.synchronize(), std::runtime_error);
+  auto const& follower = readers[0].compute().slot();
+  auto const before = follower.reserved.load();
+  EXPECT_THROW(
+      {
+        {
+          StreamScope const scope(writers[0]);
+          issue("write", writes(shared), [&](auto) {
+            while (follower.reserved.load() == before) {
+              std::this_thread::yield();
+            }
+            throw std::runtime_error("not launched");
+          });
+        }
+        StreamScope const scope(readers[0]);
+        issue("read", reads(shared), [](auto) {});
+        readers.synchronize();
+        writers.synchronize();
+      },
+      std::runtime_error);
   auto& checker = *device.context()->runtime->checker();
   if (checker.count() != 0) {
     throw RaceError(checker.reports().front());
   }
+}
+void run_on_launch_threads_behind_a_failed_launch(std::uint32_t) {
+  run_behind_a_failed_launch(LaunchThreads::per_group);
+}
+void run_by_its_caller_behind_a_failed_launch(std::uint32_t) {
+  run_behind_a_failed_launch(LaunchThreads::none);
 }
 
 /// The gradient of a weight that branches use on groups of their own: a sum over all of them, in
@@ -179,7 +197,14 @@ constexpr Case kCases[] = {
     {Mechanism::holder_hold, "holder_hold", run_random_program, 200},
     {Mechanism::holder_release, "holder_release", run_random_program, 200},
     {Mechanism::release_after_uses, "release_after_uses", run_random_program, 200},
-    {Mechanism::failure_propagation, "failure_propagation", run_behind_a_failed_launch, 1},
+    {Mechanism::failure_propagation,
+     "failure_propagation",
+     run_on_launch_threads_behind_a_failed_launch,
+     1},
+    {Mechanism::failure_propagation,
+     "failure_propagation_to_callers",
+     run_by_its_caller_behind_a_failed_launch,
+     1},
     {Mechanism::gradient_accumulation, "gradient_accumulation", run_training_of_branches, 10},
 };
 

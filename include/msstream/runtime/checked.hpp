@@ -167,17 +167,15 @@ class Checked : public RuntimeDecorator<R> {
     if (bytes != 0 && kind != CopyKind::d2d && !is_pinned(on_host, bytes)) {
       checker_->pageable_copy(copy_name, on_host, handle_of(stream));
     }
-    checker_->begin_transfer(copy_name,
-                             {{from, bytes, AccessMode::read}, {to, bytes, AccessMode::write}},
-                             handle_of(stream));
-    OwnCall const own;
-    inner_.copy(to, from, bytes, kind, stream);
-    checker_->end_transfer(handle_of(stream));
+    transfer(
+        copy_name, {{from, bytes, AccessMode::read}, {to, bytes, AccessMode::write}}, stream, [&] {
+          inner_.copy(to, from, bytes, kind, stream);
+        });
   }
   void fill(void* memory, std::uint8_t value, std::size_t bytes, native_stream stream) {
-    checker_->begin_transfer("fill", {{memory, bytes, AccessMode::write}}, handle_of(stream));
-    inner_.fill(memory, value, bytes, stream);
-    checker_->end_transfer(handle_of(stream));
+    transfer("fill", {{memory, bytes, AccessMode::write}}, stream, [&] {
+      inner_.fill(memory, value, bytes, stream);
+    });
   }
 
   OperationHandle declare(Operation operation) {
@@ -185,11 +183,11 @@ class Checked : public RuntimeDecorator<R> {
     return Base::declare(std::move(operation));
   }
   void operation_begins(OperationHandle const& operation, native_stream stream) {
-    checker_->begin(operation, handle_of(stream));
+    Base::operation_begins(operation, stream);
     try {
-      Base::operation_begins(operation, stream);
+      checker_->begin(operation, handle_of(stream));
     } catch (...) {
-      checker_->end(handle_of(stream), Outcome::failed);
+      Base::operation_ends(operation, stream, Outcome::failed);
       throw;
     }
     ConcurrentRegion::enter(*checker_, operation->issued_at);
@@ -200,6 +198,10 @@ class Checked : public RuntimeDecorator<R> {
     ConcurrentRegion::leave();
     Base::operation_ends(operation, stream, outcome);
     checker_->end(handle_of(stream), outcome);
+  }
+  void operation_given_up(OperationHandle const& operation) noexcept {
+    checker_->give_up(*operation);
+    Base::operation_given_up(operation);
   }
   void foreign_work_begins(OperationHandle const& operation, native_stream stream) {
     Base::foreign_work_begins(operation, stream);
@@ -227,6 +229,25 @@ class Checked : public RuntimeDecorator<R> {
   }
 
  private:
+  template <class Call>
+  void transfer(std::string_view call_name,
+                std::vector<MemoryUse> uses,
+                native_stream stream,
+                Call&& call) {
+    auto const past_issue = checker_->begin_transfer(call_name, std::move(uses), handle_of(stream));
+    auto outcome = Outcome::failed;
+    struct Ending {
+      Checker& checker;
+      OperationHandle const& operation;
+      std::uintptr_t stream;
+      Outcome const& outcome;
+      ~Ending() { checker.end_transfer(operation, stream, outcome); }
+    };
+    Ending const ending{*checker_, past_issue, handle_of(stream), outcome};
+    OwnCall const own;
+    std::forward<Call>(call)();
+    outcome = Outcome::launched;
+  }
   /// Work that a call says to have failed is over, too.
   template <class Call>
   void see(Checker::Moment const& moment, Call&& is_over) {

@@ -93,12 +93,17 @@ class Checker {
   void declare(Operation& operation);
   void begin(OperationHandle const& operation, Handle stream);
   void end(Handle stream, Outcome outcome) noexcept;
+  /// Instead of both, or after a begin that threw: the operation has written nothing.
+  void give_up(Operation const& operation) noexcept;
   /// Between the two, work is put on the stream past issue() that may use the memory.
   void begin_foreign_work(OperationHandle const& operation, Handle stream);
   void end_foreign_work(OperationHandle const& operation, Handle stream);
-  /// A copy or a fill; part of the operation that is under way on the stream, if there is one.
-  void begin_transfer(std::string_view name, std::vector<MemoryUse> uses, Handle stream);
-  void end_transfer(Handle stream) noexcept;
+  /// A copy or a fill; part of the operation that is under way on the stream, if there is one. Else
+  /// an operation of its own, for the end.
+  [[nodiscard]] OperationHandle begin_transfer(std::string_view name,
+                                               std::vector<MemoryUse> uses,
+                                               Handle stream);
+  void end_transfer(OperationHandle const& transfer, Handle stream, Outcome outcome) noexcept;
   void pageable_copy(std::string_view name, void const* host_memory, Handle stream);
   [[nodiscard]] bool is_pinned(void const* memory, std::size_t bytes) const;
 

@@ -87,6 +87,11 @@ class RuntimeDecorator {
       inner_.operation_begins(operation, stream);
     }
   }
+  void operation_given_up(OperationHandle const& operation) noexcept {
+    if constexpr (ObservingRuntime<Inner>) {
+      inner_.operation_given_up(operation);
+    }
+  }
   void operation_ends(OperationHandle const& operation,
                       native_stream stream,
                       Outcome outcome) noexcept {

@@ -16,8 +16,9 @@ namespace msstream {
 /// - declare: on the issuing thread, while the memory named is held. The handle goes to
 /// operation_begins.
 /// - operation_begins, operation_ends: around the work, on the thread that launches it, after its
-/// waits. If operation_begins throws, the work is not launched, and nothing ends.
-/// The end is told whether the work threw.
+/// waits. The end is told whether the work threw.
+/// - operation_given_up: instead of both, or after a begin that threw. What was declared is not
+/// launched.
 /// - foreign_work_begins, foreign_work_ends: between them work is put on the stream past issue()
 /// that may use the memory.
 /// - memory_pooled: an allocator has taken memory from the runtime to give it out in parts.
@@ -34,6 +35,8 @@ concept ObservingRuntime = Runtime<R> && requires(R runtime,
   { runtime.declare(std::move(operation)) } -> std::same_as<OperationHandle>;
   {runtime.operation_begins(handle, stream)};
   { runtime.operation_ends(handle, stream, Outcome::failed) }
+  noexcept;
+  { runtime.operation_given_up(handle) }
   noexcept;
   {runtime.foreign_work_begins(handle, stream)};
   {runtime.foreign_work_ends(handle, stream)};
@@ -83,22 +86,48 @@ void host_uses(R& runtime, MemoryUse const& use) {
   }
 }
 
-/// Runs the work of an operation between its beginning and its end.
-template <Runtime R, class Work>
-void run(R& runtime, Observed<R> const& operation, typename R::native_stream stream, Work&& work) {
-  if constexpr (ObservingRuntime<R>) {
-    runtime.operation_begins(operation, stream);
+/// An operation from its declaration to the end of its work; gives it up if it goes before that.
+template <Runtime R>
+class Declared {
+ public:
+  Declared(R&, NoOperation) noexcept {}
+  template <class Work>
+  void run(typename R::native_stream, Work&& work) {
+    std::forward<Work>(work)();
+  }
+};
+template <ObservingRuntime R>
+class Declared<R> {
+ public:
+  /// The runtime must outlive it.
+  Declared(R& runtime, OperationHandle operation) noexcept
+      : runtime_(&runtime), operation_(std::move(operation)) {}
+  Declared(Declared&& other) noexcept
+      : runtime_(other.runtime_), operation_(std::exchange(other.operation_, nullptr)) {}
+  Declared& operator=(Declared&&) = delete;
+  ~Declared() {
+    if (operation_ != nullptr) {
+      runtime_->operation_given_up(operation_);
+    }
+  }
+
+  template <class Work>
+  void run(typename R::native_stream stream, Work&& work) {
+    runtime_->operation_begins(operation_, stream);
+    auto const operation = std::exchange(operation_, nullptr);
     try {
       std::forward<Work>(work)();
     } catch (...) {
-      runtime.operation_ends(operation, stream, Outcome::failed);
+      runtime_->operation_ends(operation, stream, Outcome::failed);
       throw;
     }
-    runtime.operation_ends(operation, stream, Outcome::launched);
-  } else {
-    std::forward<Work>(work)();
+    runtime_->operation_ends(operation, stream, Outcome::launched);
   }
-}
+
+ private:
+  R* runtime_;
+  OperationHandle operation_;
+};
 
 }  // namespace observe
 }  // namespace msstream

@@ -21,8 +21,6 @@ struct MemoryUse {
   /// How often the memory had been given out when the use was declared; told by the runtime that
   /// keeps count.
   std::uint64_t owner = 0;
-  /// Whether nothing had written the memory before; told by a runtime that keeps count.
-  bool is_first_write = false;
 };
 
 /// How the work of an operation ended for the host: `failed` when it threw.

@@ -92,6 +92,7 @@ class Sim {
 
   OperationHandle declare(Operation operation);
   void operation_begins(OperationHandle const& operation, native_stream stream);
+  void operation_given_up(OperationHandle const&) noexcept {}
   void operation_ends(OperationHandle const& operation,
                       native_stream stream,
                       Outcome outcome) noexcept;

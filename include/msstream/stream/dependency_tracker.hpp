@@ -10,6 +10,7 @@
 #include <msstream/stream/stream_registry.hpp>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -75,31 +76,32 @@ class DependencyTracker : public StreamRegistry<R> {
   /// Makes the slot's stream wait for `needed`, runs `work`, and marks the number launched, also
   /// when one of them throws. Blocks the host while others launch what is needed.
   ///
-  /// False: `work` was given up, because it follows work that failed on a launch thread. A caller
-  /// who knew would not have issued it: its inputs, ids and counts among them, are whatever was in
-  /// memory.
+  /// Not null: `work` was given up, because it follows work that failed so on a launch thread. A
+  /// caller who knew would not have issued it: its inputs, ids and counts among them, are whatever
+  /// was in memory.
   template <class Work>
-  [[nodiscard]] bool launch(Slot& self,
-                            std::uint64_t number,
-                            order::PositionSet& needed,
-                            Work&& work) {
+  [[nodiscard]] std::exception_ptr launch(Slot& self,
+                                          std::uint64_t number,
+                                          order::PositionSet& needed,
+                                          Work&& work) {
     Launched const launched{self, number};
     if (works(Mechanism::launch_handshake)) {
       for (auto const& position : needed) {
         slot(position.stream).await_launched(position.number);
       }
     }
-    if (follows_failure(needed)) {
-      give_up(self, number, needed);
-      return false;
+    if (auto failure = failure_behind(needed); failure != nullptr) [[unlikely]] {
+      give_up(self, number, needed, failure);
+      return failure;
     }
     order_or_settle(self, needed);
     std::forward<Work>(work)();
-    return true;
+    return nullptr;
   }
 
   /// The same for a launch thread, where nobody catches: `failed(exception)` is called instead,
-  /// before those who wait for the number go on. All of `needed` is launched.
+  /// also for work that is given up, before those who wait for the number go on. All of `needed` is
+  /// launched.
   template <class Work, class Failed>
   void launch_if_sound(Slot& self,
                        std::uint64_t number,
@@ -107,15 +109,16 @@ class DependencyTracker : public StreamRegistry<R> {
                        Work&& work,
                        Failed&& failed) noexcept {
     Launched const launched{self, number};
-    if (follows_failure(needed)) {
-      give_up(self, number, needed);
+    if (auto failure = failure_behind(needed); failure != nullptr) [[unlikely]] {
+      give_up(self, number, needed, failure);
+      failed(std::move(failure));
       return;
     }
     try {
       order_or_settle(self, needed);
       std::forward<Work>(work)();
     } catch (...) {
-      self.note_failed(number);
+      self.note_failed(number, std::current_exception());
       failed(std::current_exception());
     }
   }
@@ -123,12 +126,28 @@ class DependencyTracker : public StreamRegistry<R> {
   /// Waits until all that has been issued by now is launched or given up; from then on operations
   /// may follow those that failed.
   void forget_failures() noexcept {
-    for (order::StreamIndex i = 0; i < this->slot_count(); ++i) {
-      slot(i).await_launched(slot(i).reserved.load(std::memory_order_acquire));
+    std::array<std::uint64_t, StreamRegistry<R>::kMaxStreams> known;
+    auto const slots = this->slot_count();
+    for (order::StreamIndex i = 0; i < slots; ++i) {
+      known[i] = slot(i).reserved.load(std::memory_order_acquire);
+      slot(i).await_launched(known[i]);
     }
-    for (order::StreamIndex i = 0; i < this->slot_count(); ++i) {
-      slot(i).first_failed.store(Slot::kNoneFailed, std::memory_order_relaxed);
+    for (order::StreamIndex i = 0; i < slots; ++i) {
+      slot(i).forget_failures_up_to(known[i]);
     }
+  }
+
+  /// What failed on a launch thread among `needed`, which is all launched, or before it on the same
+  /// streams; null: nothing.
+  [[nodiscard]] std::exception_ptr failure_behind(order::PositionSet const& needed) noexcept {
+    if (works(Mechanism::failure_propagation)) {
+      for (auto const& position : needed) {
+        if (auto failure = slot(position.stream).failure_up_to(position.number)) {
+          return failure;
+        }
+      }
+    }
+    return nullptr;
   }
 
   /// Gives up a reserved number whose operation will never be launched; blocks the host until what
@@ -247,22 +266,12 @@ class DependencyTracker : public StreamRegistry<R> {
     }
   }
 
-  /// All of `needed` is launched. A position stands for earlier ones of its stream too.
-  [[nodiscard]] bool follows_failure(order::PositionSet const& needed) const noexcept {
-    if (!works(Mechanism::failure_propagation)) {
-      return false;
-    }
-    for (auto const& position : needed) {
-      if (slot(position.stream).first_failed.load(std::memory_order_relaxed) <= position.number) {
-        return true;
-      }
-    }
-    return false;
-  }
-
   /// Who follows this follows the failure.
-  void give_up(Slot& self, std::uint64_t number, order::PositionSet const& needed) noexcept {
-    self.note_failed(number);
+  void give_up(Slot& self,
+               std::uint64_t number,
+               order::PositionSet const& needed,
+               std::exception_ptr const& failure) noexcept {
+    self.note_failed(number, failure);
     settle(needed);
   }
 

@@ -7,6 +7,7 @@
 #include <msstream/stream/launch_failure.hpp>
 #include <msstream/stream/span_recorder.hpp>
 
+#include <exception>
 #include <memory>
 #include <utility>
 
@@ -30,6 +31,15 @@ struct StreamContext {
     if (launch_failure->present()) [[unlikely]] {
       tracker->forget_failures();
       launch_failure->rethrow();
+    }
+  }
+
+  /// Throws `failure`, which a caller's operation follows, unless it is null. It may be another
+  /// device's, or somebody else may have taken it: the operation was not launched all the same.
+  void rethrow(std::exception_ptr const& failure) {
+    if (failure != nullptr) [[unlikely]] {
+      rethrow_launch_failure();
+      std::rethrow_exception(failure);
     }
   }
 

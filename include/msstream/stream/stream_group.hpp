@@ -96,15 +96,16 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
                          AccessSet& accesses,
                          Work&& work,
                          Observed<R> observed = {}) {
-    InsideWork::refuse(name);
-    context_->rethrow_launch_failure();
-    Stream<R>& target = stream(kind);
-    auto& slot = target.slot();
     if constexpr (ObservingRuntime<R>) {
       if (observed == nullptr) {
         observed = describe(name, kind, {}, {}, {});
       }
     }
+    observe::Declared<R> declared(*context_->runtime, std::move(observed));
+    InsideWork::refuse(name);
+    context_->rethrow_launch_failure();
+    Stream<R>& target = stream(kind);
+    auto& slot = target.slot();
     bool const owns_libraries = &target == &compute_;
     auto const ref = context_->runtime->ref(target.native(),
                                             owns_libraries ? libraries_.get() : native_libraries{});
@@ -114,25 +115,23 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
       std::unique_lock guard(slot.issuing);
       order::PositionSet needed;
       auto const number = context_->tracker->reserve(slot, accesses, needed);
-      bool const launched = context_->tracker->launch(slot, number, needed, [&] {
-        run(name, std::move(span_name), observed, kind, target, ref, work);
+      auto const failure = context_->tracker->launch(slot, number, needed, [&] {
+        run(name, std::move(span_name), declared, kind, target, ref, work);
       });
       guard.unlock();
-      if (!launched) [[unlikely]] {
-        context_->rethrow_launch_failure();
-      }
+      context_->rethrow(failure);
       return {slot.index, number};
     }
     // Made before a number is reserved: copying the work may throw.
     Closure closure([this,
                      name,
                      span_name = std::move(span_name),
-                     observed = std::move(observed),
+                     declared = std::move(declared),
                      kind,
                      &target,
                      ref,
                      work = std::forward<Work>(work)]() mutable {
-      run(name, std::move(span_name), observed, kind, target, ref, work);
+      run(name, std::move(span_name), declared, kind, target, ref, work);
     });
     std::lock_guard const guard(slot.issuing);
     order::PositionSet needed;
@@ -188,7 +187,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
   template <class Work>
   void run(char const* name,
            std::string span_name,
-           Observed<R> const& observed,
+           observe::Declared<R>& declared,
            StreamKind kind,
            Stream<R>& target,
            typename R::stream_ref ref,
@@ -196,7 +195,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     InsideWork const inside;
     context_->runtime->make_current();
     trace::Range const range(name, category());
-    observe::run(*context_->runtime, observed, target.native(), [&] {
+    declared.run(target.native(), [&] {
       if (!span_name.empty()) [[unlikely]] {
         context_->spans.record(
             std::move(span_name), lane(kind), target.native(), [&] { work(ref); });

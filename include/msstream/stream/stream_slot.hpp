@@ -8,9 +8,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace msstream {
@@ -37,9 +39,9 @@ struct WaitCounts {
 /// to be), completed when the host knows it is. Locking: `issuing` is held from reserving a number
 /// until the operation is launched or queued for launching, so that numbers and launches have one
 /// order; a thread that holds it waits only for operations reserved earlier. `lock` guards clock,
-/// events and native for a few instructions and at most one record or wait (a host wait where no
-/// event can be had); no two are held at
-/// once. Memory ordering: launched and completed are stored with release and loaded with acquire.
+/// events, native and failures for a few instructions and at most one record or wait (a host wait
+/// where no event can be had); no two are held at once. Memory ordering: launched and completed are
+/// stored with release and loaded with acquire.
 template <Runtime R>
 struct StreamSlot {
   explicit StreamSlot(order::StreamIndex place) : index(place) {}
@@ -57,9 +59,31 @@ struct StreamSlot {
     }
   }
   /// By the launching thread, before the number is published.
-  void note_failed(std::uint64_t number) noexcept {
-    if (number < first_failed.load(std::memory_order_relaxed)) {
+  void note_failed(std::uint64_t number, std::exception_ptr exception) noexcept {
+    std::lock_guard const guard(lock);
+    last_failed = number;
+    if (first_failed.load(std::memory_order_relaxed) == kNoneFailed) {
       first_failed.store(number, std::memory_order_relaxed);
+      failure = std::move(exception);
+    }
+  }
+  /// What operation `number`, launched, has thrown or follows on its stream; null: nothing.
+  [[nodiscard]] std::exception_ptr failure_up_to(std::uint64_t number) noexcept {
+    if (first_failed.load(std::memory_order_relaxed) > number) [[likely]] {
+      return nullptr;
+    }
+    std::lock_guard const guard(lock);
+    return first_failed.load(std::memory_order_relaxed) <= number ? failure : nullptr;
+  }
+  void forget_failures_up_to(std::uint64_t number) noexcept {
+    std::exception_ptr forgotten;  // goes when the lock is free
+    std::lock_guard const guard(lock);
+    if (first_failed.load(std::memory_order_relaxed) <= number) {
+      bool const was_last = last_failed <= number;
+      first_failed.store(was_last ? kNoneFailed : number + 1, std::memory_order_relaxed);
+      if (was_last) {
+        forgotten.swap(failure);
+      }
     }
   }
   void raise_completed(std::uint64_t number) noexcept {
@@ -76,10 +100,12 @@ struct StreamSlot {
   std::atomic<std::uint64_t> reserved{0};
   std::atomic<std::uint64_t> launched{0};
   std::atomic<std::uint64_t> completed{0};
-  /// The first operation that a launch thread gave up, until the caller takes the failure.
+  /// The first operation that was given up, until a caller takes the failure.
   std::atomic<std::uint64_t> first_failed{kNoneFailed};
 
   SpinLock lock;
+  std::uint64_t last_failed = 0;
+  std::exception_ptr failure;
   order::VectorClock clock;
   RecentEvents<R> recent;
   typename R::native_stream native{};

@@ -47,7 +47,7 @@ class TensorHolder {
   }
 
   /// Keeps the tensor's memory, and makes the streams' next work wait for the tensor's uses so far.
-  /// Rethrows what failed on a launch thread, and then holds nothing more.
+  /// Rethrows what failed on a launch thread before them, and then does not hold the tensor.
   /// `held_at` is for the reports of a checking runtime.
   template <Tracked T>
   void hold(T const& tracked, std::source_location held_at = std::source_location::current()) {
@@ -64,7 +64,7 @@ class TensorHolder {
       auto waits = needed;
       auto& tracker = *stream->context()->tracker;
       tracker.while_idle(stream->slot(), [&] { tracker.order_after(stream->slot(), waits); });
-      stream->context()->rethrow_launch_failure();
+      stream->context()->rethrow(tracker.failure_behind(needed));
     }
     held_.push_back({tracked.block(), announce(*tracked.block(), held_at)});
   }

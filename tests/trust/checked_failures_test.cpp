@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a checking runtime makes of work that failed, or was never launched: it has written nothing.
+#include "trust/checked_fixture.hpp"
+
+#include <msstream/runtime/faulty.hpp>
+
+#include <memory>
+#include <stdexcept>
+
+namespace msstream::testing {
+namespace {
+
+constexpr auto kRefusal = [](auto) { throw std::runtime_error("not launched"); };
+
+template <class Inner>
+class CheckedFailures : public CheckedProgram<Inner> {};
+TYPED_TEST_SUITE(CheckedFailures, CheckedRuntimes, CheckedRuntimeNames);
+
+TYPED_TEST(CheckedFailures, ReadOfWhatOnlyAnOperationThatFailedWasToWrite) {
+  Tensor<float, typename TestFixture::R> const tensor(this->device(), {this->kCount});
+  EXPECT_THROW(issue("writer", writes(tensor), kRefusal), std::runtime_error);
+  this->expect_silence();
+  issue("reader", reads(tensor), kNoWork);
+  this->only(CheckKind::unwritten_read);
+}
+
+TYPED_TEST(CheckedFailures, ReadAfterAWriteThatFailedButWasNotTheFirstIsSilent) {
+  auto const tensor = this->written_tensor();
+  EXPECT_THROW(issue("writer", writes(tensor), kRefusal), std::runtime_error);
+  issue("reader", reads(tensor), kNoWork);
+  this->expect_silence();
+}
+
+TYPED_TEST(CheckedFailures, ReadPastIssueOfWhatOnlyAnOperationThatFailedWasToWrite) {
+  Tensor<float, typename TestFixture::R> const from(this->device(), {this->kCount});
+  auto const to = this->written_tensor();
+  {
+    StreamScope const scope(this->group(0));
+    EXPECT_THROW(issue("writer", writes(from), kRefusal), std::runtime_error);
+  }
+  auto const native = this->group(0).compute().native();
+  this->runtime().copy(to.data(), from.data(), this->kBytes, CopyKind::d2d, native);
+  this->only(CheckKind::unwritten_read);
+  this->group(0).compute().synchronize();
+}
+
+TYPED_TEST(CheckedFailures, ReadOfWhatOnlyOperationsThatFailedWereToWritePartByPart) {
+  Tensor<float, typename TestFixture::R> const tensor(this->device(), {this->kCount});
+  EXPECT_THROW(issue("front", writes(tensor.rows(0, 32)), kRefusal), std::runtime_error);
+  EXPECT_THROW(issue("all", writes(tensor), kRefusal), std::runtime_error);
+  issue("back", writes(tensor.rows(32, 64)), kNoWork);
+  issue("front reader", reads(tensor.rows(0, 32)), kNoWork);
+  this->only(CheckKind::unwritten_read);
+  issue("back reader", reads(tensor.rows(32, 64)), kNoWork);
+  this->only(CheckKind::unwritten_read);
+}
+
+TYPED_TEST(CheckedFailures, ReadOfWhatAnOperationThatTheCheckerRefusedWasToWrite) {
+  auto const device = checked_device<TypeParam>({.mode = CheckMode::throw_error});
+  StreamPool pool(device, {.groups = 1, .launch_threads = LaunchThreads::none});
+  Tensor<float, Checked<TypeParam>> const unwritten(device, {this->kCount});
+  Tensor<float, Checked<TypeParam>> const output(device, {this->kCount});
+  EXPECT_THROW(issue("writer", writes(unwritten), kRefusal), std::runtime_error);
+  EXPECT_THROW(issue("refused", reads(unwritten), writes(output), kNoWork), RaceError);
+  EXPECT_THROW(issue("reader", reads(output), kNoWork), RaceError);
+}
+
+/// A failure of the work is no finding: what failed is over.
+TEST(CheckedFailuresOnHost, OfWorkAreNoFindings) {
+  using R = Checked<Host>;
+  std::shared_ptr<Checker> checker;
+  {
+    auto const device = checked_device<Host>({.mode = CheckMode::count});
+    checker = device.context()->runtime->checker();
+    Tensor<float, R> const tensor(device, {16});
+    issue("fails", writes(tensor), [](HostStream stream) {
+      stream.run([] { throw std::runtime_error("out of luck"); });
+    });
+    EXPECT_THROW(static_cast<void>(to_host(tensor)), std::runtime_error);
+  }
+  checker->report_leaks();
+  EXPECT_EQ(checker->count(), 0U) << checker->json();
+}
+
+/// A group with a launch thread, and what failed on it is known to nobody yet.
+class CheckedFailuresOnLaunchThreads : public CheckedProgram<Host> {
+ protected:
+  void fail_on_a_launch_thread(Tensor<float, R> const& output) {
+    auto const position = [&] {
+      StreamScope const scope(launchers_[0]);
+      return issue("fails", writes(output), kRefusal);
+    }();
+    launchers_[0].compute().slot().await_launched(position.number);
+  }
+  [[nodiscard]] Tensor<float, R> unwritten_tensor() const { return {device(), {kCount}}; }
+
+ private:
+  StreamPool<R> launchers_{device(), {.groups = 1, .launch_threads = LaunchThreads::per_group}};
+};
+
+TEST_F(CheckedFailuresOnLaunchThreads, ReadOfWhatWasToBeWrittenByWhatThrewTheFailureInstead) {
+  auto const output = unwritten_tensor();
+  fail_on_a_launch_thread(unwritten_tensor());
+  EXPECT_THROW(issue("throws it", writes(output), kNoWork), std::runtime_error);
+  expect_silence();
+  issue("reader", reads(output), kNoWork);
+  only(CheckKind::unwritten_read);
+}
+
+TEST_F(CheckedFailuresOnLaunchThreads, ReaderThatThrowsTheFailureIsNoFinding) {
+  auto const output = unwritten_tensor();
+  fail_on_a_launch_thread(output);
+  EXPECT_THROW(issue("reader", reads(output), kNoWork), std::runtime_error);
+  expect_silence();
+}
+
+TEST(CheckedFailuresOnHost, ACopyThatFailedIsOver) {
+  using R = Checked<Faulty<Host>>;
+  auto const plan = std::make_shared<FaultPlan>();
+  auto const device =
+      checked_device<Faulty<Host>>({.mode = CheckMode::count}, FaultyOptions<Host>{.plan = plan});
+  auto& runtime = *device.context()->runtime;
+  auto const tensor = zeros<float>(device, {16});
+  PinnedArray<float, R> staged(device, 16);
+  auto& stream = device.default_group().compute();
+  stream.synchronize();
+  plan->fail(RuntimeCall::copy, 1, Fault::launch_failure);
+  EXPECT_THROW(
+      runtime.copy(
+          tensor.data(), staged.const_elements().data(), 64, CopyKind::h2d, stream.native()),
+      CudaError);
+  stream.synchronize();
+  staged.host_writes();
+  EXPECT_EQ(runtime.checker()->count(), 0U) << runtime.checker()->json();
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -162,14 +162,30 @@ TYPED_TEST(LaunchThread, AFailureIsToldOnAnotherDeviceToWhatFollowsItAndToNothin
     StreamScope const scope(others[group]);
     issue("op", read, written, [](auto) {});
   };
-  EXPECT_THROW(issue_on(0, reads(y, x), writes(z)), std::runtime_error);
-  EXPECT_THROW(issue_on(1, reads(z), writes(y)), std::runtime_error) << "it follows one that does";
   auto const unrelated = zeros<float>(other, {4});
   issue_on(1, reads(unrelated), writes(unrelated));
+  EXPECT_THROW(issue_on(0, reads(y, x), writes(z)), std::runtime_error);
+  issue_on(0, reads(y, x), writes(z));  // the caller knows now
   others.synchronize();
-  EXPECT_THROW(pool.synchronize(), std::runtime_error);
-  issue_on(0, reads(y, x), writes(z));
   EXPECT_THAT(to_host(z), Each(0.0F));
+  EXPECT_THROW(pool.synchronize(), std::runtime_error) << "whoever has its device is told, too";
+}
+
+/// Its device is gone, and with it whoever could have been told.
+TYPED_TEST(LaunchThread, AFailureThatNobodyTookIsToldOnceToWhatFollowsIt) {
+  auto const tracker = std::make_shared<DependencyTracker<TypeParam>>();
+  Device<TypeParam> const other({.tracker = tracker});
+  auto const x = zeros<float>(other, {4});
+  {
+    Device<TypeParam> const device({.tracker = tracker});
+    StreamPool<TypeParam> pool(device, {.groups = 1, .launch_threads = LaunchThreads::per_group});
+    auto const y = zeros<float>(device, {4});
+    StreamScope const scope(pool[0]);
+    issue("fails", reads(x), writes(y), [](auto) { throw std::runtime_error("late"); });
+  }
+  auto const follow = [&] { issue("follows", writes(x), [](auto) {}); };
+  EXPECT_THROW(follow(), std::runtime_error);
+  EXPECT_NO_THROW(follow());
 }
 
 TYPED_TEST(LaunchThread, WorkUnderAHolderBehindAFailureIsNotHeldFor) {

@@ -36,9 +36,11 @@ struct StreamContext {
 
   /// Throws `failure`, which a caller's operation follows, unless it is null. It may be another
   /// device's, or somebody else may have taken it: the operation was not launched all the same.
+  /// What is issued next runs.
   void rethrow(std::exception_ptr const& failure) {
     if (failure != nullptr) [[unlikely]] {
       rethrow_launch_failure();
+      tracker->forget_failures();
       std::rethrow_exception(failure);
     }
   }

@@ -231,10 +231,10 @@ class Checked : public RuntimeDecorator<R> {
  private:
   template <class Call>
   void transfer(std::string_view call_name,
-                std::vector<MemoryUse> uses,
+                std::vector<MemoryUse> const& uses,
                 native_stream stream,
                 Call&& call) {
-    auto const past_issue = checker_->begin_transfer(call_name, std::move(uses), handle_of(stream));
+    auto const past_issue = checker_->begin_transfer(call_name, uses, handle_of(stream));
     auto outcome = Outcome::failed;
     struct Ending {
       Checker& checker;

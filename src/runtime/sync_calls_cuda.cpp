@@ -9,6 +9,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <iterator>
 
@@ -36,7 +37,7 @@ Place place_of(void const* memory) {
                                                        : Place::device;
 }
 Place place_of(CUdeviceptr memory) {
-  return place_of(reinterpret_cast<void const*>(memory));
+  return place_of(std::bit_cast<void const*>(memory));
 }
 Place place_of(CUmemorytype type, void const* on_host, CUdeviceptr unified) {
   return type == CU_MEMORYTYPE_HOST      ? place_of(on_host)

@@ -5,7 +5,13 @@ include(CMakePackageConfigHelpers)
 set(msstream_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/msstream)
 install(TARGETS msstream EXPORT msstream-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/msstream
-        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cuh")
+if(TARGET msstream_torch)
+  # One folder, for PYTHONPATH: the module finds the library beside itself.
+  install(TARGETS msstream_torch LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/msstream_torch)
+  install(FILES ${PROJECT_SOURCE_DIR}/interop/pytorch/msstream_torch.py
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/msstream_torch)
+endif()
 install(EXPORT msstream-targets NAMESPACE msstream:: DESTINATION ${msstream_package_dir})
 
 configure_package_config_file(

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 STEPS = {"base": 0, "order": 1, "trace": 1, "runtime": 2, "stream": 3, "memory": 4, "tensor": 5,
-         "ops": 6, "comm": 6, "step": 7, "serve": 8}
+         "interop": 5, "ops": 6, "comm": 6, "step": 7, "serve": 8}
 UMBRELLA = "include/msstream/msstream.hpp"
 LICENCE = "// SPDX-License-Identifier: Apache-2.0"
 SUFFIXES = {".hpp", ".cuh", ".cpp", ".cu"}

@@ -170,8 +170,18 @@ TrainOptions parse_options(support::Arguments const& arguments) {
   options.add("--report", chosen.report, "losses, epochs, waits and memory as JSON", "a path");
   options.add("--trace", chosen.trace, "one training step as trace JSON for Perfetto", "a path");
   options.add_flag("--quiet", chosen.quiet, "no progress");
+  // What the library reads itself, and the project's scripts and tests.
   options.know_variables({"MSSTREAM_MEMORY_LIMIT_BYTES",
+                          "MSSTREAM_MEMORY_LIMIT_PERCENT",
+                          "MSSTREAM_MEMORY_SOFT_LIMIT_BYTES",
                           "MSSTREAM_MAX_GROWTH_BYTES",
+                          "MSSTREAM_MEMORY_POOLS",
+                          "MSSTREAM_MEMORY_PRIVATE_POOLS",
+                          "MSSTREAM_PINNED_POOLS",
+                          "MSSTREAM_MEMORY_KEEP_BYTES",
+                          "MSSTREAM_MEMORY_RETURN_AFTER_MS",
+                          "MSSTREAM_MEMORY_WAIT_MS",
+                          "MSSTREAM_MEMORY_HISTORY",
                           "MSSTREAM_REDUCE_WAITS",
                           "MSSTREAM_CHECK_MODE",
                           "MSSTREAM_BUILD_PRESET",

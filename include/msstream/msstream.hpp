@@ -12,6 +12,7 @@
 #include <msstream/ops/loss.hpp>
 #include <msstream/ops/optimizer.hpp>
 #include <msstream/ops/segment.hpp>
+#include <msstream/step/captured_step.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/step/optimizer.hpp>

@@ -85,13 +85,11 @@ struct Checker::State {
              "the memory must be held until the operation is issued"});
       } else if (use.mode == AccessMode::read && memory.is_unwritten(range) &&
                  !memory.was_given_up(range)) {
-        found.push_back(
-            {CheckKind::unwritten_read,
-             text("'", operation.name, "' reads memory that nothing has written"),
-             std::nullopt,
-             detail::describe(operation, use.mode, range),
-             text("an operation that writes it, issued before '", operation.name, "'")});
-        memory.written(range);  // once is enough
+        tell_unwritten(operation,
+                       use,
+                       "' reads memory that nothing has written",
+                       text("an operation that writes it, issued before '", operation.name, "'"),
+                       found);
       }
     }
   }
@@ -115,17 +113,29 @@ struct Checker::State {
                                        std::vector<CheckReport>& found) {
     for (auto const& use : operation.uses) {
       auto const range = detail::interval_of(use);
-      if (use.mode == AccessMode::read && is_still_of(use) &&
-          memory.is_unwritten(range, writes_inside(operation, range))) {
-        found.push_back(
-            {CheckKind::unwritten_read,
-             text("'", operation.name, "' reads memory whose first write failed"),
-             std::nullopt,
-             detail::describe(operation, use.mode, range),
-             text("'", operation.name, "' must not be launched when what it follows has failed")});
-        memory.written(range);  // once is enough
+      if (use.mode == AccessMode::read &&
+          memory.is_unwritten(range, writes_inside(operation, range)) && is_still_of(use)) {
+        tell_unwritten(
+            operation,
+            use,
+            "' reads memory whose first write failed, or was left out",
+            text("'", operation.name, "' must not be launched when what it follows has failed"),
+            found);
       }
     }
+  }
+  void tell_unwritten(Operation const& operation,
+                      MemoryUse const& use,
+                      char const* what,
+                      std::string missing,
+                      std::vector<CheckReport>& found) {
+    auto const range = detail::interval_of(use);
+    found.push_back({CheckKind::unwritten_read,
+                     text("'", operation.name, what),
+                     std::nullopt,
+                     detail::describe(operation, use.mode, range),
+                     std::move(missing)});
+    memory.written(range);  // once is enough
   }
   [[nodiscard]] static std::uint32_t writes_inside(Operation const& operation,
                                                    detail::Interval range) {

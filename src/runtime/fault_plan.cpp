@@ -28,6 +28,12 @@ std::string_view name_of(RuntimeCall call) noexcept {
       return "allocate_device";
     case RuntimeCall::allocate_pinned:
       return "allocate_pinned";
+    case RuntimeCall::reserve_addresses:
+      return "reserve_addresses";
+    case RuntimeCall::map_pages:
+      return "map_pages";
+    case RuntimeCall::move_pages:
+      return "move_pages";
     case RuntimeCall::memory_info:
       return "memory_info";
     case RuntimeCall::copy:
@@ -36,6 +42,12 @@ std::string_view name_of(RuntimeCall call) noexcept {
       return "fill";
     case RuntimeCall::call_host:
       return "call_host";
+    case RuntimeCall::begin_capture:
+      return "begin_capture";
+    case RuntimeCall::end_capture:
+      return "end_capture";
+    case RuntimeCall::launch_graph:
+      return "launch_graph";
     case RuntimeCall::create_libraries:
       return "create_libraries";
     case RuntimeCall::launch:
@@ -119,8 +131,8 @@ void detail::throw_fault(Fault fault, RuntimeCall call, std::size_t bytes) {
   constexpr int kIllegalAddress = 700;
   constexpr int kLaunchFailure = 719;
   std::string const name(name_of(call));
-  bool const allocates =
-      call == RuntimeCall::allocate_device || call == RuntimeCall::allocate_pinned;
+  bool const allocates = call == RuntimeCall::allocate_device ||
+                         call == RuntimeCall::allocate_pinned || call == RuntimeCall::map_pages;
   switch (fault) {
     case Fault::out_of_memory:
       if (allocates) {

@@ -37,14 +37,27 @@ void* aligned_memory(std::size_t bytes) {
   return memory;
 }
 
+/// A stream that waits for captured work is captured, too.
+void follow_captured(HostQueue& stream, HostCapturePlace const& place) {
+  if (place.capture->is_over()) {
+    detail::throw_capture_error("wait", "the event was captured, and the capture is over");
+  }
+  if (!stream.follow(place)) {
+    stream.place().capture->spoil("the streams are part of two captures");
+    place.capture->refuse("wait", "the streams are part of two captures");
+  }
+}
+
 }  // namespace
 
-/// What the event stands for: a place in a queue. Recording replaces it; waiting copies it.
+/// What the event stands for: a place in a queue, or in a capture. Recording replaces it; waiting
+/// copies it.
 struct Host::Event {
   struct Point {
     std::shared_ptr<HostProgress> progress;
     std::uint64_t number = 0;
     std::shared_ptr<std::chrono::steady_clock::time_point> time;
+    HostCapturePlace captured = {};
   };
 
   explicit Event(EventTiming with_timing) : timing(with_timing) {}
@@ -52,10 +65,23 @@ struct Host::Event {
     std::lock_guard const lock(mutex);
     return current;
   }
+  /// For the host, which can neither ask nor wait for what is captured.
+  [[nodiscard]] Point run_point(std::string_view call) {
+    auto of_event = point();
+    if (of_event.captured.capture != nullptr) {
+      of_event.captured.capture->refuse(call, "the event is captured");
+    }
+    return of_event;
+  }
 
   EventTiming const timing;
   std::mutex mutex;
   Point current;
+};
+
+struct Host::Graph {
+  std::unique_ptr<HostProgram> program;
+  std::uint64_t launches = 0;
 };
 
 Host::Host(Options options)
@@ -71,6 +97,9 @@ Host::native_stream Host::create_stream(StreamPriority) {
 }
 
 void Host::destroy_stream(native_stream stream) noexcept {
+  if (auto const place = stream->place(); place.capture != nullptr) {
+    place.capture->spoil("a captured stream was destroyed");
+  }
   stream->finish();
   std::lock_guard const lock(mutex_);
   auto const found = std::find_if(
@@ -80,6 +109,9 @@ void Host::destroy_stream(native_stream stream) noexcept {
 }
 
 void Host::synchronize_stream(native_stream stream) {
+  if (auto const place = stream->place(); place.capture != nullptr) {
+    place.capture->refuse("synchronize_stream", "the stream is captured");
+  }
   stream->progress()->wait(stream->enqueued());
   stream->progress()->rethrow_failure();
 }
@@ -94,7 +126,9 @@ void Host::destroy_event(native_event event) noexcept {
 
 void Host::record(native_event event, native_stream stream) {
   Event::Point point{stream->progress(), 0, nullptr};
-  if (event->timing == EventTiming::timed) {
+  if (auto place = stream->place(); place.capture != nullptr) {
+    point = {nullptr, 0, nullptr, std::move(place)};
+  } else if (event->timing == EventTiming::timed) {
     point.time = std::make_shared<std::chrono::steady_clock::time_point>();
     point.number =
         stream->enqueue([time = point.time] { *time = std::chrono::steady_clock::now(); });
@@ -107,6 +141,13 @@ void Host::record(native_event event, native_stream stream) {
 
 void Host::wait(native_stream stream, native_event event) {
   auto point = event->point();
+  if (point.captured.capture != nullptr) {
+    follow_captured(*stream, point.captured);
+    return;
+  }
+  if (auto const place = stream->place(); place.capture != nullptr && point.progress != nullptr) {
+    place.capture->refuse("wait", "the stream is captured, and the event is not");
+  }
   if (point.progress == nullptr || point.progress == stream->progress() ||
       (point.progress->completed() >= point.number && !point.progress->failed())) {
     return;
@@ -119,7 +160,7 @@ void Host::wait(native_stream stream, native_event event) {
 }
 
 bool Host::query(native_event event) {
-  auto const point = event->point();
+  auto const point = event->run_point("query");
   if (point.progress == nullptr) {
     return true;
   }
@@ -130,7 +171,7 @@ bool Host::query(native_event event) {
 }
 
 void Host::synchronize(native_event event) {
-  auto const point = event->point();
+  auto const point = event->run_point("synchronize");
   if (point.progress != nullptr) {
     point.progress->wait(point.number);
     point.progress->rethrow_failure();
@@ -138,8 +179,8 @@ void Host::synchronize(native_event event) {
 }
 
 double Host::elapsed_ns(native_event begin, native_event end) {
-  auto const from = begin->point();
-  auto const to = end->point();
+  auto const from = begin->run_point("elapsed_ns");
+  auto const to = end->run_point("elapsed_ns");
   require(from.time != nullptr && to.time != nullptr,
           "elapsed_ns: both events must be timed and recorded");
   from.progress->wait(from.number);
@@ -147,8 +188,8 @@ double Host::elapsed_ns(native_event begin, native_event end) {
   return std::chrono::duration<double, std::nano>(*to.time - *from.time).count();
 }
 
-void* Host::allocate_device(std::size_t bytes) {
-  // Reserved in one step, so that a request that does not fit takes nothing from those that do.
+/// In one step, so that a request that does not fit takes nothing from those that do.
+void Host::take_bytes(std::size_t bytes) {
   auto before = allocated_bytes_.load();
   do {
     if (bytes > memory_bytes_ || before > memory_bytes_ - bytes) {
@@ -158,6 +199,10 @@ void* Host::allocate_device(std::size_t bytes) {
               "host runtime: ", bytes, " bytes asked, ", before, " of ", memory_bytes_, " in use"));
     }
   } while (!allocated_bytes_.compare_exchange_weak(before, before + bytes));
+}
+
+void* Host::allocate_device(std::size_t bytes) {
+  take_bytes(bytes);
   try {
     return aligned_memory(bytes);
   } catch (...) {
@@ -189,6 +234,39 @@ void Host::copy(void* to, void const* from, std::size_t bytes, CopyKind, native_
 
 void Host::fill(void* memory, std::uint8_t value, std::size_t bytes, native_stream stream) {
   stream->enqueue([=] { std::memset(memory, value, bytes); });
+}
+
+void Host::begin_capture(native_stream stream) {
+  bool const is_first = stream->place().capture == nullptr &&
+                        stream->follow({std::make_shared<HostCapture>(stream->id()), {}});
+  if (!is_first) {
+    stream->place().capture->refuse("begin_capture", "the stream is captured already");
+  }
+}
+
+Host::native_graph Host::end_capture(native_stream stream) {
+  auto const place = stream->place();
+  if (place.capture == nullptr) {
+    detail::throw_capture_error("end_capture", "the stream is not captured");
+  }
+  if (place.capture->origin() != stream->id()) {
+    place.capture->refuse("end_capture", "the capture did not begin on the stream");
+  }
+  return new Graph{place.capture->end(place.nodes)};
+}
+
+void Host::abandon_capture(native_stream stream) noexcept {
+  if (auto const place = stream->place(); place.capture != nullptr) {
+    place.capture->abandon();
+  }
+}
+
+void Host::launch_graph(native_graph graph, native_stream stream) {
+  stream->enqueue([graph, number = graph->launches++] { graph->program->run(number); });
+}
+
+void Host::destroy_graph(native_graph graph) noexcept {
+  delete graph;
 }
 
 void Host::call_host(native_stream stream, Closure closure) {

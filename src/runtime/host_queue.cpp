@@ -2,6 +2,7 @@
 #include <msstream/runtime/host_queue.hpp>
 #include <msstream/runtime/runtime_thread.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace msstream {
@@ -59,6 +60,10 @@ std::uint64_t HostQueue::enqueue(Closure closure) {
   std::uint64_t number = 0;
   {
     std::lock_guard const lock(mutex_);
+    if (is_captured()) [[unlikely]] {
+      place_.nodes = {place_.capture->add(std::move(closure), place_.nodes)};
+      return enqueued_.load();
+    }
     queue_.push_back(std::move(closure));
     number = enqueued_.fetch_add(1, std::memory_order_release) + 1;
     wake = std::exchange(idle_, false);
@@ -67,6 +72,33 @@ std::uint64_t HostQueue::enqueue(Closure closure) {
     arrived_.notify_one();
   }
   return number;
+}
+
+bool HostQueue::is_captured() {
+  if (place_.capture != nullptr && place_.capture->is_over()) {
+    place_ = {};
+  }
+  return place_.capture != nullptr;
+}
+
+HostCapturePlace HostQueue::place() {
+  std::lock_guard const lock(mutex_);
+  static_cast<void>(is_captured());
+  return place_;
+}
+
+bool HostQueue::follow(HostCapturePlace const& place) {
+  std::lock_guard const lock(mutex_);
+  if (is_captured() && place_.capture != place.capture) {
+    return false;
+  }
+  place_.capture = place.capture;
+  for (auto const node : place.nodes) {
+    if (std::find(place_.nodes.begin(), place_.nodes.end(), node) == place_.nodes.end()) {
+      place_.nodes.push_back(node);
+    }
+  }
+  return true;
 }
 
 void HostQueue::work() {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "captures_cuda.hpp"
+#include "pages_cuda.hpp"
+
 #include <msstream/base/error.hpp>
 #include <msstream/runtime/cuda.hpp>
 #include <msstream/runtime/runtime_thread.hpp>
 
-#include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
 #include <memory>
@@ -43,6 +45,12 @@ void CUDART_CB run_and_delete(void* closure) {
   (*owned)();
 }
 
+/// Of a graph, which runs it at each launch.
+void CUDART_CB run_captured(void* closure) {
+  RuntimeThread const marked;
+  (*static_cast<Closure*>(closure))();
+}
+
 }  // namespace
 
 int Cuda::device_count() noexcept {
@@ -63,13 +71,21 @@ Cuda::Cuda(Options options) : ordinal_(options.ordinal) {
         "Cuda::Cuda");
   }
   make_current();
+  pages_ = std::make_unique<detail::CudaPages>(ordinal_);
+  captures_ = std::make_unique<detail::CudaCaptures>();
 }
+
+Cuda::~Cuda() = default;
 
 void Cuda::make_current() const {
   if (current_ordinal != ordinal_) [[unlikely]] {
     check(cudaSetDevice(ordinal_), "cudaSetDevice");
     current_ordinal = ordinal_;
   }
+}
+
+void Cuda::forget_current() noexcept {
+  current_ordinal = -1;
 }
 
 Cuda::native_stream Cuda::create_stream(StreamPriority priority) {
@@ -200,34 +216,12 @@ void Cuda::fill(void* memory, std::uint8_t value, std::size_t bytes, native_stre
 
 void Cuda::call_host(native_stream stream, Closure closure) {
   auto owned = std::make_unique<Closure>(std::move(closure));
+  if (auto* const kept = captures_->keep_if_captured(stream, owned)) {
+    check(cudaLaunchHostFunc(stream, run_captured, kept), "cudaLaunchHostFunc");
+    return;
+  }
   check(cudaLaunchHostFunc(stream, run_and_delete, owned.get()), "cudaLaunchHostFunc");
   owned.release();
-}
-
-Cuda::native_libraries Cuda::create_libraries(std::size_t workspace_bytes) {
-  make_current();
-  auto libraries = std::make_unique<CudaLibraries>();
-  cublasLtHandle_t blas = nullptr;
-  cublasStatus_t const status = cublasLtCreate(&blas);
-  if (status != CUBLAS_STATUS_SUCCESS) {
-    throw RuntimeError("cuBLASLt", status, cublasLtGetStatusString(status), "cublasLtCreate");
-  }
-  libraries->ordinal = ordinal_;
-  libraries->blas = blas;
-  libraries->workspace_bytes = workspace_bytes;
-  try {
-    libraries->workspace = allocate_device(workspace_bytes);
-  } catch (...) {
-    cublasLtDestroy(blas);
-    throw;
-  }
-  return libraries.release();
-}
-
-void Cuda::destroy_libraries(native_libraries libraries) noexcept {
-  cublasLtDestroy(libraries->blas);
-  free_device(libraries->workspace, libraries->workspace_bytes);
-  delete libraries;
 }
 
 }  // namespace msstream

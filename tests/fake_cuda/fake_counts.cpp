@@ -47,7 +47,8 @@ Live live() {
 std::ostream& operator<<(std::ostream& out, Live const& live) {
   return out << live.streams << " streams, " << live.events << " events, "
              << live.device_allocations << " pieces of device memory, " << live.pinned_allocations
-             << " of pinned memory, " << live.blas_handles << " cuBLASLt handles";
+             << " of pinned memory, " << live.pages << " pages, " << live.blas_handles
+             << " cuBLASLt handles, " << live.graphs << " graphs";
 }
 
 std::vector<std::string> take_misuses() {

@@ -50,7 +50,9 @@ struct Live {
   std::uint64_t events = 0;
   std::uint64_t device_allocations = 0;
   std::uint64_t pinned_allocations = 0;
+  std::uint64_t pages = 0;
   std::uint64_t blas_handles = 0;
+  std::uint64_t graphs = 0;
 
   friend bool operator==(Live const&, Live const&) = default;
 };

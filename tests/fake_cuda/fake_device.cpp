@@ -47,6 +47,9 @@ cudaError_t FakeDevice::destroy_stream(cudaStream_t stream) {
   if (found == streams_.end()) {
     return misuse(text("destroys stream ", number_of(stream)), cudaErrorInvalidResourceHandle);
   }
+  if (captured_.erase(stream) != 0) {
+    return misuse(text("destroys captured stream ", number_of(stream)), cudaErrorIllegalState);
+  }
   orphans_.push_back(std::move(found->second));
   streams_.erase(found);
   return cudaSuccess;
@@ -58,8 +61,46 @@ cudaError_t FakeDevice::enqueue(cudaStream_t stream, std::function<void()> actio
     // The legacy stream synchronises with others, so nothing in the library may use it either.
     return misuse(text("puts work on stream ", number_of(stream)), cudaErrorInvalidResourceHandle);
   }
-  found->second->actions.push_back(std::move(action));
+  auto const capture = captured_.find(stream);
+  if (capture != captured_.end()) {
+    capture->second->actions.push_back(std::move(action));
+  } else {
+    found->second->actions.push_back(std::move(action));
+  }
   return cudaSuccess;
+}
+
+cudaError_t FakeDevice::begin_capture(cudaStream_t origin) {
+  if (!has(origin) || captured_.contains(origin)) {
+    return misuse(text("captures stream ", number_of(origin)), cudaErrorIllegalState);
+  }
+  captured_.emplace(origin, std::make_shared<Capture>(Capture{origin, {}}));
+  return cudaSuccess;
+}
+
+cudaError_t FakeDevice::end_capture(cudaStream_t origin, cudaGraph_t* graph) {
+  *graph = nullptr;
+  auto const found = captured_.find(origin);
+  if (found == captured_.end() || found->second->origin != origin) {
+    return cudaErrorIllegalState;
+  }
+  auto const capture = found->second;
+  std::erase_if(captured_, [&](auto const& entry) { return entry.second == capture; });
+  *graph = static_cast<cudaGraph_t>(new_handle());
+  graphs.emplace(*graph, capture);
+  return cudaSuccess;
+}
+
+cudaError_t FakeDevice::launch(void const* graph, cudaStream_t stream) {
+  auto const found = graphs.find(graph);
+  if (found == graphs.end()) {
+    return misuse(text("launches graph ", number_of(graph)), cudaErrorInvalidValue);
+  }
+  return enqueue(stream, [capture = found->second] {
+    for (auto const& action : capture->actions) {
+      action();
+    }
+  });
 }
 
 cudaError_t FakeDevice::enqueue_host_function(cudaStream_t stream,
@@ -112,6 +153,12 @@ cudaError_t FakeDevice::record(cudaEvent_t event, cudaStream_t stream) {
   if (recorded == nullptr) {
     return cudaErrorInvalidResourceHandle;
   }
+  if (auto const capture = captured_.find(stream); capture != captured_.end()) {
+    recorded->capture = capture->second;
+    recorded->point = nullptr;
+    return cudaSuccess;
+  }
+  recorded->capture = nullptr;
   auto const point = std::make_shared<Point>();
   auto const code = enqueue(stream, [this, point] { point->reached_at = ++ticks_; });
   if (code == cudaSuccess) {
@@ -126,6 +173,14 @@ cudaError_t FakeDevice::wait(cudaStream_t stream, cudaEvent_t event) {
   if (awaited == nullptr) {
     return cudaErrorInvalidResourceHandle;
   }
+  if (awaited->capture != nullptr) {
+    return captured_.emplace(stream, awaited->capture).first->second == awaited->capture
+               ? cudaSuccess
+               : misuse("lets one capture wait for another", cudaErrorStreamCaptureMerge);
+  }
+  if (captured_.contains(stream)) {
+    return misuse("lets a capture wait for what is not captured", cudaErrorStreamCaptureIsolation);
+  }
   return enqueue(stream, [point = awaited->point] {
     if (point != nullptr) {
       run_to(*point);
@@ -137,6 +192,9 @@ cudaError_t FakeDevice::query(cudaEvent_t event) {
   auto const* const asked = find(event);
   if (asked == nullptr) {
     return cudaErrorInvalidResourceHandle;
+  }
+  if (asked->capture != nullptr) {
+    return misuse("asks about a captured event", cudaErrorCapturedEvent);
   }
   auto const point = asked->point;
   if (point == nullptr || point->reached_at != 0) {
@@ -153,6 +211,9 @@ cudaError_t FakeDevice::synchronize(cudaEvent_t event) {
   auto const* const awaited = find(event);
   if (awaited == nullptr) {
     return cudaErrorInvalidResourceHandle;
+  }
+  if (awaited->capture != nullptr) {
+    return misuse("waits for a captured event", cudaErrorCapturedEvent);
   }
   if (auto const point = awaited->point) {
     run_to(*point);
@@ -233,6 +294,9 @@ cudaError_t FakeDevice::release(void* memory, MemoryKind kind) {
 }
 
 bool FakeDevice::owns(void const* memory, std::size_t bytes, MemoryKind kind) const {
+  if (kind == MemoryKind::device && pages.owns(memory, bytes)) {
+    return true;
+  }
   auto const* const begin = static_cast<std::byte const*>(memory);
   auto const after = allocations_.upper_bound(begin);
   if (after == allocations_.begin()) {
@@ -253,7 +317,9 @@ Live FakeDevice::live() const {
           events_.size(),
           count_of(MemoryKind::device),
           count_of(MemoryKind::pinned),
-          blas_handles.size()};
+          pages.page_count(),
+          blas_handles.size(),
+          graphs.size()};
 }
 
 }  // namespace fake_cuda

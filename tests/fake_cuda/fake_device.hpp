@@ -2,6 +2,7 @@
 #pragma once
 
 #include "fake_cudart.hpp"
+#include "fake_pages.hpp"
 
 #include <cuda_runtime_api.h>
 
@@ -28,6 +29,12 @@ struct Queue {
 struct Point {
   std::shared_ptr<Queue> queue;
   std::uint64_t reached_at = 0;  ///< ticks; 0: not reached
+};
+
+/// What captured streams were given, in the order in which they were: one that a graph may have.
+struct Capture {
+  cudaStream_t origin;
+  std::vector<std::function<void()>> actions;
 };
 
 enum class MemoryKind : std::uint8_t { device, pinned };
@@ -57,13 +64,28 @@ class FakeDevice {
 
   cudaError_t allocate(void** memory, std::size_t bytes, MemoryKind kind);
   cudaError_t release(void* memory, MemoryKind kind);
-  [[nodiscard]] std::size_t free_bytes() const { return kMemoryBytes - device_bytes_; }
-  /// Whether all the bytes lie in one live allocation of the kind.
+  [[nodiscard]] std::size_t free_bytes() const {
+    return kMemoryBytes - device_bytes_ - pages.page_count() * FakePages::kPageBytes;
+  }
+  FakePages pages;
+  /// Whether all the bytes lie in one live allocation of the kind, or in pages.
   [[nodiscard]] bool owns(void const* memory, std::size_t bytes, MemoryKind kind) const;
 
   /// A handle that no other was, is or will be.
   void* new_handle() { return reinterpret_cast<void*>(next_handle_ += kHandleStride); }
   std::set<void const*> blas_handles;
+  cudaError_t begin_capture(cudaStream_t origin);
+  cudaError_t end_capture(cudaStream_t origin, cudaGraph_t* graph);
+  cudaError_t launch(void const* graph, cudaStream_t stream);
+  /// The capture that the stream is part of; null: none.
+  [[nodiscard]] Capture const* capture_of(cudaStream_t stream) const {
+    auto const found = captured_.find(stream);
+    return found != captured_.end() ? found->second.get() : nullptr;
+  }
+  void spoil_capture_of(cudaStream_t stream) { captured_.erase(stream); }
+  /// Templates and executables.
+  std::map<void const*, std::shared_ptr<Capture>> graphs;
+  [[nodiscard]] bool has(cudaStream_t stream) const { return streams_.contains(stream); }
 
   [[nodiscard]] Live live() const;
   /// Whether this is the call that a FailingCall is for.
@@ -87,7 +109,8 @@ class FakeDevice {
  private:
   struct Event {
     bool timed;
-    std::shared_ptr<Point> point;  ///< null: never recorded
+    std::shared_ptr<Point> point;  ///< null: never recorded, or captured
+    std::shared_ptr<Capture> capture = nullptr;
   };
   struct Allocation {
     std::size_t bytes;
@@ -104,6 +127,7 @@ class FakeDevice {
   Event* find(cudaEvent_t event);
 
   std::map<cudaStream_t, std::shared_ptr<Queue>> streams_;
+  std::map<cudaStream_t, std::shared_ptr<Capture>> captured_;
   std::map<cudaEvent_t, Event> events_;
   std::map<std::byte const*, Allocation> allocations_;
   std::vector<std::shared_ptr<Queue>> orphans_;  ///< work left by destroyed streams

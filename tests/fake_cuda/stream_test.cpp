@@ -20,6 +20,20 @@ TEST_F(StreamBudget, RecordingIsOneRecord) {
   EXPECT_TRUE(within(calls_of(record), Budget().exactly("cudaEventRecord", 1)));
 }
 
+/// An event that somebody wants before the stream goes on is the one that is recorded anyway.
+TEST_F(StreamBudget, RecordingIsOneRecordWhereAnEventIsWantedToo) {
+  Device const device;
+  auto& stream = device.default_group().compute();
+  auto& tracker = *device.context()->tracker;
+  BusyDevice const busy;
+  auto const record_wanted = [&] {
+    tracker.want_event(stream.mark());
+    static_cast<void>(stream.record());
+  };
+  repeat(kWarmUp, record_wanted);
+  EXPECT_TRUE(within(calls_of(record_wanted), Budget().exactly("cudaEventRecord", 1)));
+}
+
 TEST_F(StreamBudget, WaitingIsOneWaitAndOnlyWhereItOrders) {
   Device const device;
   Pool const pool(device, {.groups = 2});
@@ -37,6 +51,19 @@ TEST_F(StreamBudget, AskingIsOneQuestionAndItsAnswerSavesWaits) {
   EXPECT_TRUE(
       within(calls_of([&] { EXPECT_TRUE(event.query()); }), Budget().exactly("cudaEventQuery", 1)));
   EXPECT_TRUE(within(calls_of([&] { pool[1].compute().wait(event); }), Budget()));
+}
+
+TEST_F(StreamBudget, HowFarABusyStreamHasComeIsTwoQuestionsAtMost) {
+  Device const device;
+  auto& stream = device.default_group().compute();
+  auto const look = [&] { device.context()->tracker->look_what_is_complete(stream.slot()); };
+  BusyDevice const busy;
+  EXPECT_TRUE(within(calls_of(look), Budget()));
+  static_cast<void>(stream.record());
+  EXPECT_TRUE(within(calls_of(look), Budget().exactly("cudaEventQuery", 1)));
+  repeat(3, [&] { static_cast<void>(stream.record()); });
+  // The newest, which might stand for all, and the oldest, which is the likeliest to be over.
+  EXPECT_TRUE(within(calls_of(look), Budget().exactly("cudaEventQuery", 2)));
 }
 
 TEST_F(StreamBudget, SynchronisingIsOneEventAndNeverTheStream) {

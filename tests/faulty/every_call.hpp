@@ -108,8 +108,9 @@ class EveryCall {
   }
 
   static void expect_told(Outcome const& outcome, FaultPlan::Call const& failed, Fault fault) {
-    bool const allocates =
-        failed.kind == RuntimeCall::allocate_device || failed.kind == RuntimeCall::allocate_pinned;
+    bool const allocates = failed.kind == RuntimeCall::allocate_device ||
+                           failed.kind == RuntimeCall::allocate_pinned ||
+                           failed.kind == RuntimeCall::map_pages;
     if (fault == Fault::out_of_memory && allocates) {
       // The allocator may do with less.
       EXPECT_TRUE(!outcome.thrown || outcome.out_of_memory) << outcome.message;

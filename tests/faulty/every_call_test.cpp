@@ -43,6 +43,9 @@ TYPED_TEST(EveryCallTest, SpansMayFail) {
 TYPED_TEST(EveryCallTest, FrozenLookupsMayFail) {
   EveryCall(frozen_lookups<TypeParam>()).run();
 }
+TYPED_TEST(EveryCallTest, CapturedStepsMayFail) {
+  EveryCall(captured_step<TypeParam>()).run();
+}
 TYPED_TEST(EveryCallTest, TrainingMayFail) {
   EveryCall(training<TypeParam>(LaunchThreads::none)).run();
 }

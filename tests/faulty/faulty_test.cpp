@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <future>
 #include <memory>
 #include <stdexcept>
@@ -131,10 +132,33 @@ TEST(CountingTest, ShowsWhatWasNotGivenBack) {
   auto const event = runtime.create_event(EventTiming::untimed);
   auto* const memory = runtime.allocate_device(512);
   EXPECT_THAT(options.census->describe(),
-              AllOf(HasSubstr("1 events"), HasSubstr("1 device blocks of 512 bytes")));
+              AllOf(HasSubstr("1 events"),
+                    HasSubstr("1 device blocks and 0 bytes of pages with 512 bytes")));
   runtime.free_device(memory, 512);
   runtime.destroy_event(event);
   EXPECT_EQ(options.census->describe(), Census::nothing());
+}
+
+TEST(CountingTest, FollowsPagesAndRemembersWhatWasAskedFor) {
+  CountingOptions<Host> const options;
+  auto const& census = *options.census;
+  Counting<Host> runtime(options);
+  auto const page = runtime.page_bytes();
+  ASSERT_GT(page, 0U);
+  auto* const addresses = static_cast<std::byte*>(runtime.reserve_addresses(3 * page));
+  runtime.map_pages(addresses, 2 * page);
+  runtime.move_pages(addresses + 2 * page, addresses, page);
+  EXPECT_EQ(census.mapped_bytes, 2 * page) << "moved, not given back";
+  auto* const block = runtime.allocate_device(512);
+  EXPECT_EQ(census.device_bytes, 2 * page + 512);
+  runtime.free_device(block, 512);
+  runtime.unmap_pages(addresses + page, 2 * page);
+  EXPECT_THAT(census.describe(), HasSubstr(text(3 * page, " bytes of addresses")));
+  runtime.release_addresses(addresses, 3 * page);
+  EXPECT_EQ(census.describe(), Census::nothing());
+  EXPECT_EQ(census.most_device_bytes, 2 * page + 512);
+  EXPECT_THAT(census.growths(), ::testing::ElementsAre(2 * page, 512U));
+  EXPECT_EQ(census.calls, 7U);
 }
 
 TEST(WatchdogTest, BarksAtWhatHangs) {

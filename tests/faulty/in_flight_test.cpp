@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What goes while work is in flight waits for that work, also when a wait fails.
-#include "memory/runtimes.hpp"
+#include "memory/watched_runtime.hpp"
 #include "runtime/gate.hpp"
 
 #include <msstream/memory/foreign_block.hpp>
@@ -11,7 +11,6 @@
 
 #include <gmock/gmock.h>
 
-#include <cstddef>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -21,57 +20,26 @@ namespace {
 
 using ::testing::ElementsAre;
 
-struct OpeningHostOptions {
-  Gate* gate = nullptr;        ///< opens when the host starts to wait
-  Journal* journal = nullptr;  ///< gets "free" when something that work may use goes
-};
+using R = Faulty<Watched<Host>>;
 
-/// The host runtime for tests of who must wait: what should wait, but does not, comes before all
-/// that the gate holds.
-class OpeningHost : public RuntimeDecorator<Host> {
- public:
-  using Options = OpeningHostOptions;
-  static constexpr std::string_view name = "opening host";
-
-  explicit OpeningHost(Options options) : RuntimeDecorator({}), options_(options) {}
-
-  void synchronize(native_event event) {
-    options_.gate->open();
-    inner_.synchronize(event);
-  }
-  void synchronize_stream(native_stream stream) {
-    options_.gate->open();
-    inner_.synchronize_stream(stream);
-  }
-  void free_device(void* memory, std::size_t bytes) noexcept {
-    freed();
-    inner_.free_device(memory, bytes);
-  }
-  native_libraries create_libraries(std::size_t) { return this; }
-  void destroy_libraries(native_libraries) noexcept { freed(); }
-
- private:
-  void freed() noexcept {
-    options_.journal->add("free");
-    options_.gate->open();  // too late: a test that fails should not hang as well
-  }
-
-  Options options_;
-};
-
-using R = Faulty<OpeningHost>;
-
-/// A device whose work is held until the host waits for it.
+/// A device whose work is held until the host waits for it: what should wait, but does not, comes
+/// before the work.
 struct Held {
   Held() {
+    auto const watch = std::make_shared<Watch>();
+    watch_waits(*watch, gate, journal);
+    watch->gives_back_libraries = watch->gives_back;
     DeviceOptions<R> options;
     options.runtime.plan = plan;
-    options.runtime.runtime = {&gate, &journal};
+    options.runtime.runtime.watch = watch;
     device.emplace(options);
   }
+  Held(Held const&) = delete;
+  Held& operator=(Held const&) = delete;
+
   void hold(Stream<R>& stream) {
     gate.hold(stream);
-    device->context()->runtime->call_host(stream.native(), [this] { journal.add("work"); });
+    device->context()->runtime->call_host(stream.native(), journal.entry("work"));
   }
 
   Gate gate;

@@ -5,10 +5,12 @@
 #include "faulty/world.hpp"
 
 #include <msstream/ops/embedding.hpp>
+#include <msstream/step/captured_step.hpp>
 #include <msstream/tensor/publish.hpp>
 #include <msstream/tensor/tensor_holder.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace msstream::testing {
@@ -168,6 +170,38 @@ Scenario<Inner> frozen_lookups() {
             }
             world.pool->synchronize();
           }};
+}
+
+/// A step over two groups is captured and replayed among eager work. It stays, because what fails
+/// in its destructor is told to nobody.
+template <Runtime Inner>
+Scenario<Inner> captured_step() {
+  return {"captured step",
+          [](World<Inner>& world) {
+            using R = typename World<Inner>::R;
+            world.open();
+            if constexpr (CapturingRuntime<R>) {
+              constexpr std::int64_t kCount = 300;
+              auto const x = to_device<float>(*world.device, ascending(kCount), {kCount});
+              auto const step = std::make_shared<CapturedStep<R>>(*world.device, [&] {
+                auto y = ops::scale(x, 2);
+                StreamScope const scope((*world.pool)[1]);
+                y = ops::scale(y, 2);
+                copy(x, ops::scale(y, 0.5F));
+              });
+              world.kept = step;
+              for (int round = 0; round < 2; ++round) {
+                StreamScope const scope((*world.pool)[round]);
+                step->replay();
+                copy(x, ops::scale(x, 2));
+              }
+              step->replay();
+              auto const results = to_host(x);
+              world.pool->synchronize();
+              ASSERT_EQ(results.back(), static_cast<float>((kCount - 1) * 32));
+            }
+          },
+          [](World<Inner>& world) { world.kept.reset(); }};
 }
 
 }  // namespace msstream::testing

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "faulty/counting.hpp"
+#include "runtime/counting.hpp"
 
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/runtime/faulty.hpp>

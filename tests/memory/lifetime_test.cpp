@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/runtimes.hpp"
-#include "memory/watched_host.hpp"
+#include "memory/watched_runtime.hpp"
 #include "runtime/gate.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
@@ -43,15 +42,14 @@ TYPED_TEST(Lifetime, a_tensor_outlives_the_group_that_writes_it) {
 }
 
 TYPED_TEST(Lifetime, memory_whose_streams_are_gone_is_reused) {
-  DeviceOptions<TypeParam> options;
-  options.memory = {std::size_t{2} << 20U, std::size_t{2} << 20U};
-  Device<TypeParam> const device(options);
+  Device<TypeParam> const device(
+      {.memory = {.limit_bytes = 2 * kMiB, .max_growth_bytes = 2 * kMiB}});
   for (std::uint8_t round = 1; round < 20; ++round) {
     StreamPool pool(device, {.groups = 2});
     StreamScope const scope(pool[round % 2]);
-    Tensor<std::uint8_t, TypeParam> const tensor(device, {2 << 20});
+    Tensor<std::uint8_t, TypeParam> const tensor(device, {2 * kMiB});
     fill_bytes(tensor, round);
-    EXPECT_EQ(to_host(tensor), std::vector<std::uint8_t>(2 << 20, round));
+    EXPECT_EQ(to_host(tensor), std::vector<std::uint8_t>(2 * kMiB, round));
   }
   EXPECT_EQ(device.memory_statistics().growths, 1U);
 }
@@ -96,14 +94,14 @@ TEST(LifetimeOnHost, all_memory_goes_back_to_the_runtime) {
 TEST(LifetimeOnHost, a_device_that_goes_waits_for_the_last_uses_of_its_memory) {
   Journal journal;
   Gate gate;
-  std::optional<Device<WatchedHost>> device(
-      std::in_place, DeviceOptions<WatchedHost>{.runtime = {&gate, &journal}});
-  StreamPool<WatchedHost> pool(*device, {.groups = 1});
+  std::optional device(watched_device<Host>({}));
+  watch_waits(watch_of(*device), gate, journal);
+  StreamPool pool(*device, {.groups = 1});
   // group 0 = [gate, write]
   gate.hold(pool[0].compute());
   {
     StreamScope const scope(pool[0]);
-    Tensor<float, WatchedHost> const tensor(*device, {16});
+    Tensor<float, Watched<Host>> const tensor(*device, {16});
     issue("write", writes(tensor), journal.entry(*device, "write"));
   }
   device.reset();

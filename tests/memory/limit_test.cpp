@@ -1,61 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/runtimes.hpp"
+// However many threads race, what is reserved stays under the limit, and what fits under it is had.
+#include "memory/run_threads.hpp"
+#include "memory/watched_runtime.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/tensor/copy.hpp>
+#include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
+#include <gmock/gmock.h>
+
 #include <algorithm>
+#include <atomic>
 #include <barrier>
-#include <optional>
+#include <cstddef>
+#include <cstdint>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace msstream::testing {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::IsEmpty;
+using ::testing::Le;
+using ::testing::Not;
+
 constexpr int kThreads = 16;
-constexpr std::int64_t kMiB = 1 << 20;
 
-/// Measures how much device memory is out at most, without the pool's own books.
-class HostThatMeasures : public Host {
- public:
-  using Host::Host;
-  static constexpr std::string_view name = "host that measures";
+/// Memory comes in pieces from a limit of a few pages, and in pages from a larger one.
+constexpr std::int64_t kLimitOfPieces = 16 * kMiB;
+constexpr std::int64_t kLimitOfPages = 96 * kMiB;
 
-  void* allocate_device(std::size_t bytes) {
-    auto const now = out_.fetch_add(bytes) + bytes;
-    for (auto most = most_.load(); most < now && !most_.compare_exchange_weak(most, now);) {
-    }
-    return Host::allocate_device(bytes);
+/// What is out at most is measured at the runtime, without the pool's own books.
+template <class TypeParam>
+class Limit : public RuntimeTest<TypeParam> {
+ protected:
+  using R = Watched<TypeParam>;
+  using Bytes = Tensor<std::uint8_t, R>;
+
+  static Device<R> device_of(std::int64_t limit_bytes) {
+    return watched_device<TypeParam>({.limit_bytes = static_cast<std::size_t>(limit_bytes)});
   }
-  void free_device(void* memory, std::size_t bytes) noexcept {
-    Host::free_device(memory, bytes);
-    out_.fetch_sub(bytes);
-  }
-  [[nodiscard]] std::size_t most_bytes() const { return most_.load(); }
-
- private:
-  std::atomic<std::size_t> out_{0};
-  std::atomic<std::size_t> most_{0};
-};
-
-using Bytes = Tensor<std::uint8_t, HostThatMeasures>;
-
-[[nodiscard]] Device<HostThatMeasures> device_of(std::size_t limit_bytes) {
-  DeviceOptions<HostThatMeasures> options;
-  options.memory.limit_bytes = limit_bytes;
-  return Device<HostThatMeasures>(options);
-}
-
-/// How many of the threads' allocations succeed when all are made and held at once.
-[[nodiscard]] int held_at_once(Device<HostThatMeasures> const& device,
-                               std::int64_t bytes,
-                               int attempts_per_thread) {
-  std::atomic<int> held{0};
-  std::barrier all(kThreads);
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&] {
+  /// How many of the threads' allocations succeed when all are made and held at once.
+  static int held_at_once(Device<R> const& device, std::int64_t bytes, int attempts_per_thread) {
+    std::atomic<int> held{0};
+    std::barrier all(kThreads);
+    run_threads(kThreads, [&](int) {
       std::vector<Bytes> mine;
       all.arrive_and_wait();
       for (int attempt = 0; attempt < attempts_per_thread; ++attempt) {
@@ -67,60 +60,137 @@ using Bytes = Tensor<std::uint8_t, HostThatMeasures>;
       }
       all.arrive_and_wait();
     });
+    return held;
   }
-  for (auto& thread : threads) {
-    thread.join();
+  /// A block for the calling thread's group, however often others have all of the memory just then.
+  static Bytes allocate_in_the_end(Device<R> const& device, std::int64_t bytes) {
+    for (;;) {
+      try {
+        return Bytes(device, {bytes});
+      } catch (OutOfMemory const&) {
+        std::this_thread::yield();
+      }
+    }
   }
-  return held;
+  static void expect_within(Device<R> const& device, std::int64_t limit_bytes) {
+    auto const limit = static_cast<std::size_t>(limit_bytes);
+    EXPECT_LE(watch_of(device).most_device_bytes, limit);
+    EXPECT_EQ(device.memory_statistics().peak_reserved_bytes, watch_of(device).most_device_bytes);
+    EXPECT_EQ(device.memory_statistics().reserved_bytes, watch_of(device).device_bytes);
+    EXPECT_EQ(device.memory_statistics().live_bytes, 0U);
+  }
+};
+TYPED_TEST_SUITE(Limit, Runtimes, RuntimeNames);
+
+TYPED_TEST(Limit, racing_threads_get_exactly_what_there_is_of_large_blocks) {
+  for (auto const& [limit, bytes] :
+       {std::pair{kLimitOfPieces, 2 * kMiB}, {kLimitOfPages, 12 * kMiB}}) {
+    auto const device = this->device_of(limit);
+    EXPECT_EQ(this->held_at_once(device, bytes, 1), 8);
+    EXPECT_EQ(watch_of(device).most_device_bytes, static_cast<std::size_t>(limit));
+  }
 }
 
-TEST(Limit, racing_threads_get_exactly_what_there_is_of_large_blocks) {
-  auto const device = device_of(16 * kMiB);
-  EXPECT_EQ(held_at_once(device, 2 * kMiB, 1), 8);
-  EXPECT_EQ(device.context()->runtime->most_bytes(), 16U * kMiB);
+TYPED_TEST(Limit, racing_threads_get_exactly_what_there_is_of_small_blocks) {
+  for (auto const& [limit, attempts] : {std::pair{8 * kMiB, 4}, {kLimitOfPages, 25}}) {
+    auto const device = this->device_of(limit);
+    EXPECT_EQ(this->held_at_once(device, kMiB / 4, attempts), 4 * limit / kMiB);
+    EXPECT_EQ(watch_of(device).most_device_bytes, static_cast<std::size_t>(limit));
+  }
 }
 
-TEST(Limit, racing_threads_get_exactly_what_there_is_of_small_blocks) {
-  auto const device = device_of(8 * kMiB);
-  EXPECT_EQ(held_at_once(device, kMiB / 4, 4), 32);
-  EXPECT_EQ(device.context()->runtime->most_bytes(), 8U * kMiB);
-}
-
-TEST(Limit, is_never_exceeded_while_threads_allocate_use_and_free) {
-  auto const device = device_of(16 * kMiB);
+TYPED_TEST(Limit, is_never_exceeded_while_threads_allocate_use_and_free) {
+  auto const device = this->device_of(kLimitOfPieces);
   StreamPool pool(device, {.groups = 4});
   std::atomic<int> refused{0};
   std::barrier all(kThreads);
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&, i] {
-      StreamScope const scope(pool[i % 4]);
-      for (int round = 0; round < 20; ++round) {
-        all.arrive_and_wait();
-        // Sizes change from round to round, so that cached memory has to go back to the runtime.
-        std::int64_t const bytes = (2 + round % 3) * kMiB;
-        try {
-          Bytes const tensor(device, {bytes});
-          fill_bytes(tensor, static_cast<std::uint8_t>(i));
-          auto const elements = to_host(tensor);
-          EXPECT_TRUE(
-              std::all_of(elements.begin(), elements.end(), [&](auto byte) { return byte == i; }));
-        } catch (OutOfMemory const&) {
-          ++refused;
-        }
+  run_threads(kThreads, [&](int i) {
+    StreamScope const scope(pool[i % 4]);
+    for (int round = 0; round < 20; ++round) {
+      all.arrive_and_wait();
+      // Sizes change from round to round, so that cached memory has to go back to the runtime.
+      std::int64_t const bytes = (2 + round % 3) * kMiB;
+      try {
+        typename TestFixture::Bytes const tensor(device, {bytes});
+        fill_bytes(tensor, static_cast<std::uint8_t>(i));
+        auto const elements = to_host(tensor);
+        EXPECT_TRUE(
+            std::all_of(elements.begin(), elements.end(), [&](auto byte) { return byte == i; }));
+      } catch (OutOfMemory const&) {
+        ++refused;
       }
-    });
-  }
-  for (auto& thread : threads) {
-    thread.join();
-  }
+    }
+  });
   EXPECT_LT(refused, 20 * kThreads) << "nobody got anything";
-  EXPECT_LE(device.context()->runtime->most_bytes(), 16U * kMiB);
-  EXPECT_LE(device.memory_statistics().peak_reserved_bytes, 16U * kMiB);
-  EXPECT_EQ(device.memory_statistics().live_bytes, 0U);
+  this->expect_within(device, kLimitOfPieces);
 }
 
-TEST(Limit, SmallBlocksThatAreAllFreeMakeRoomForALargeOne) {
+/// Each thread has a block while it asks for another one. All that they have at most fits; what
+/// they ask for on top may have to wait for others.
+TYPED_TEST(Limit, whoever_asks_for_what_fits_gets_it_in_the_end) {
+  constexpr int kRounds = 40;
+  for (auto const limit : {2 * kLimitOfPieces, kLimitOfPages}) {
+    SCOPED_TRACE(limit);
+    auto const device = this->device_of(limit);
+    StreamPool pool(device, {.groups = 4});
+    run_threads(kThreads, [&](int i) {
+      StreamScope const scope(pool[i % 4]);
+      for (int round = 0; round < kRounds; ++round) {
+        auto const kept = this->allocate_in_the_end(device, kMiB / 2);
+        auto const bytes = (1 + (7 * i + round) % 6) * kMiB;
+        auto const other = this->allocate_in_the_end(device, bytes);
+        issue("use", writes(kept, other), [](auto) {});
+      }
+    });
+    this->expect_within(device, limit);
+    pool.synchronize();
+    EXPECT_NO_THROW(typename TestFixture::Bytes(device, {limit})) << "what is free is whole again";
+  }
+}
+
+TYPED_TEST(Limit, a_growth_is_a_step_unless_one_request_is_larger) {
+  constexpr std::size_t kStep = std::size_t{8} << 20U;
+  auto const device = watched_device<TypeParam>(
+      {.limit_bytes = std::size_t(kLimitOfPages), .max_growth_bytes = kStep});
+  auto const& watch = watch_of(device);
+  std::vector<typename TestFixture::Bytes> held;
+  for (auto const bytes : {std::int64_t{100}, kMiB / 2, 3 * kMiB, 7 * kMiB, 5 * kMiB}) {
+    held.emplace_back(device, Shape{bytes});
+  }
+  EXPECT_THAT(watch.growths(), AllOf(Not(IsEmpty()), Each(Le(kStep))));
+  auto const before = watch.growths().size();
+  held.emplace_back(device, Shape{33 * kMiB});
+  auto growths = watch.growths();
+  ASSERT_EQ(growths.size(), before + 1);
+  EXPECT_GT(growths.back(), kStep);
+  EXPECT_LE(growths.back(), std::size_t(34 * kMiB)) << "what it lacks, in whole pages";
+  held.emplace_back(device, Shape{2 * kMiB});
+  held.emplace_back(device, Shape{7 * kMiB});
+  growths = watch.growths();
+  growths.erase(growths.begin() + static_cast<std::ptrdiff_t>(before));
+  EXPECT_GT(growths.size(), before);
+  EXPECT_THAT(growths, Each(Le(kStep)));
+}
+
+TEST(LimitOnHost, SmallRequestsGetLargerSmallBlocksRatherThanNothing) {
+  for (auto const limit : {16 * kMiB, kLimitOfPages}) {
+    Device<Host> const device({.memory = {.limit_bytes = std::size_t(limit)}});
+    std::vector<Tensor<std::uint8_t, Host>> all;
+    for (std::int64_t i = 0; i < limit / (64 << 10); ++i) {
+      all.emplace_back(device, Shape{64 << 10});
+    }
+    std::vector<Tensor<std::uint8_t, Host>> kept;
+    for (std::size_t i = 0; i < all.size(); i += 2) {
+      kept.push_back(all[i]);
+    }
+    all.clear();
+    for (std::int64_t const bytes : {256, 8 << 10, 32 << 10}) {
+      EXPECT_NO_THROW((Tensor<std::uint8_t, Host>(device, {bytes}))) << bytes << " of " << limit;
+    }
+  }
+}
+
+TEST(LimitOnHost, SmallBlocksThatAreAllFreeMakeRoomForALargeOne) {
   constexpr std::size_t kLimit = std::size_t{64} << 20U;
   Device<Host> const device({.memory = {.limit_bytes = kLimit}});
   {
@@ -134,11 +204,12 @@ TEST(Limit, SmallBlocksThatAreAllFreeMakeRoomForALargeOne) {
   EXPECT_LE(device.memory_statistics().reserved_bytes, kLimit);
 }
 
-TEST(Limit, GrowthIsAsLargeAsItWasAskedToBe) {
+TEST(LimitOnHost, GrowthIsAsLargeAsItWasAskedToBe) {
   for (std::size_t const growth : {std::size_t{1} << 16U, std::size_t{32} << 20U}) {
     Device<Host> const device({.memory = {.max_growth_bytes = growth}});
     Tensor<std::uint8_t, Host> const small(device, {256});
-    EXPECT_EQ(device.memory_statistics().reserved_bytes, growth);
+    EXPECT_EQ(device.memory_statistics().reserved_bytes,
+              std::max(growth, device.context()->runtime->page_bytes()));
   }
 }
 

@@ -153,9 +153,7 @@ struct Outcome {
 
 template <Runtime R>
 [[nodiscard]] Outcome stress(LaunchThreads launch_threads) {
-  DeviceOptions<R> options;
-  options.memory = {std::size_t{128} << 10U, std::size_t{64} << 10U};
-  Device<R> const device(options);
+  Device<R> const device({.memory = {.limit_bytes = 128U << 10U, .max_growth_bytes = 64U << 10U}});
   StreamPool<R> pool(device, {.groups = kGroups, .launch_threads = launch_threads});
   std::vector<Worker<R>> workers;
   for (unsigned seed = 1; seed <= kThreads; ++seed) {

@@ -20,6 +20,8 @@
 
 namespace msstream::testing {
 
+constexpr std::int64_t kMiB = 1 << 20;
+
 /// The host runtime with its waits left out: every order between streams that a test relies on is
 /// gone, so the test must fail. Its copies and fills go byte by byte through atomics, because here
 /// they race on purpose.
@@ -94,10 +96,14 @@ class Journal {
     std::lock_guard const guard(shared_->mutex);
     return shared_->entries;
   }
-  /// Work for issue() that adds the entry when the stream gets there.
+  /// Work for call_host() that adds the entry when the stream gets there.
+  [[nodiscard]] auto entry(std::string what) const {
+    return [journal = *this, what = std::move(what)]() mutable { journal.add(what); };
+  }
+  /// The same for issue().
   template <Runtime R>
   [[nodiscard]] auto entry(Device<R> const& device, std::string what) const {
-    return on_host(device, [journal = *this, what]() mutable { journal.add(what); });
+    return on_host(device, entry(std::move(what)));
   }
 
  private:

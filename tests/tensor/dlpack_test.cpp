@@ -5,8 +5,7 @@
 
 #if __has_include(<dlpack/dlpack.h>)
 
-#include "memory/runtimes.hpp"
-#include "memory/watched_host.hpp"
+#include "memory/watched_runtime.hpp"
 #include "runtime/gate.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
@@ -120,7 +119,8 @@ TEST(FromDlpack, refuses_what_does_not_fit_and_says_what_was_expected) {
 [[nodiscard]] Order order_of_use_and_return(bool frozen) {
   Journal journal;
   Gate gate;
-  Device<WatchedHost> const device({.runtime = {&gate, &journal}});
+  auto const device = watched_device<Host>({});
+  watch_waits(watch_of(device), gate, journal);
   Foreign foreign;
   foreign.managed.manager_ctx = &journal;
   foreign.managed.deleter = [](DLManagedTensor* self) {
@@ -215,8 +215,7 @@ template <Runtime R>
   issue("write", writes(tensor), journal.entry(device, "write"));
   auto* const managed = to_dlpack(tensor, consumer);
   during.hold(consumer);
-  device.context()->runtime->call_host(consumer.native(),
-                                       [journal]() mutable { journal.add("consume"); });
+  device.context()->runtime->call_host(consumer.native(), journal.entry("consume"));
   managed->deleter(managed);
   issue("write again", writes(tensor), journal.entry(device, "write again"));
   if constexpr (!keeps_waits<R>) {

@@ -10,7 +10,9 @@
 #include <gmock/gmock.h>
 
 #include <optional>
+#include <string>
 #include <thread>
+#include <utility>
 
 namespace msstream::testing {
 namespace {
@@ -24,9 +26,8 @@ TYPED_TEST_SUITE(Holder, Runtimes, RuntimeNames);
 
 /// Foreign work: past issue(), straight on the stream.
 template <Runtime R>
-void put_raw(Stream<R>& stream, Journal journal, std::string what) {
-  stream.context()->runtime->call_host(stream.native(),
-                                       [journal, what]() mutable { journal.add(what); });
+void put_raw(Stream<R>& stream, Journal const& journal, std::string what) {
+  stream.context()->runtime->call_host(stream.native(), journal.entry(std::move(what)));
 }
 
 /// The order of raw work on a held-back stream and of an operation issued after it.

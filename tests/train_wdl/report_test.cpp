@@ -51,6 +51,18 @@ TEST_P(TrainWdlReport, says_how_the_run_was_and_went) {
   EXPECT_GE(report["reserved_bytes"], report["peak_bytes"]);
 }
 
+TEST_P(TrainWdlReport, seven_groups_reserve_hardly_more_memory_than_one) {
+  auto const reserved = [&](std::string const& groups, Words const& environment) {
+    Words const model{"--runtime", runtime(), "--rows", "5000", "--batch", "1024", "--steps", "6"};
+    auto const report =
+        report_of(model + Words{"--stream-groups", groups}, {.environment = environment});
+    return report["reserved_bytes"].get<double>();
+  };
+  auto const one = reserved("1", {});
+  EXPECT_LE(reserved("7", {}), 1.10 * one);
+  EXPECT_GT(reserved("7", {"MSSTREAM_MEMORY_POOLS=private"}), 1.10 * one) << "too little to tell";
+}
+
 TEST_P(TrainWdlReport, counts_every_wait_as_issued_without_reduction) {
   auto const waits = report_of(small() + Words{"--steps", "4", "--no-reduce-waits"})["waits"];
   EXPECT_EQ(waits["elided"], 0);

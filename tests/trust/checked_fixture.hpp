@@ -23,10 +23,11 @@ inline constexpr auto kNoWork = [](auto) {};
 
 template <class Inner>
 [[nodiscard]] Device<Checked<Inner>> checked_device(CheckerOptions check,
-                                                    typename Inner::Options runtime = {}) {
+                                                    typename Inner::Options runtime = {},
+                                                    AllocatorOptions const& memory = {}) {
   check.report_path = {};
   return Device<Checked<Inner>>(
-      {.runtime = {.runtime = std::move(runtime), .check = std::move(check)}});
+      {.runtime = {.runtime = std::move(runtime), .check = std::move(check)}, .memory = memory});
 }
 
 /// The tensor's memory, named past the tracker.

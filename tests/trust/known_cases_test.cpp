@@ -276,17 +276,18 @@ TEST(KnownCasesOfTensors, AWriteToAnImmutableOneIsRefused) {
 /// An immutable tensor's readers are not tracked; the next owner of its memory follows them still.
 TEST(KnownCasesOfTensors, AnImmutableOnesMemoryIsReusedAfterItsReaders) {
   using R = Checked<Sim>;
-  auto const device = checked_device<Sim>({.mode = CheckMode::count});
+  // Nothing fresh is to be had in place of memory that somebody else has used.
+  auto const device = checked_device<Sim>({.mode = CheckMode::count}, {}, {.soft_limit_bytes = 1});
   StreamPool<R> pool(device, {.groups = 2, .launch_threads = LaunchThreads::none});
   void const* before = nullptr;
   {
-    auto tensor = zeros<float, R>(device, {16});
+    auto tensor = zeros<float, R>(device, {1 << 20});
     tensor.freeze();
     before = tensor.data();
     StreamScope const scope(pool[0]);
     issue("read", reads(tensor), kNoWork);
   }
-  auto const next = zeros<float, R>(device, {16});
+  auto const next = zeros<float, R>(device, {1 << 20});
   ASSERT_EQ(next.data(), before) << "the program tests nothing";
   auto const& checker = *device.context()->runtime->checker();
   EXPECT_EQ(checker.count(), 0U) << checker.json();

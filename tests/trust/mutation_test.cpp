@@ -2,8 +2,11 @@
 // Each mechanism that keeps the order is switched off in turn: Checked, or a wrong result on the
 // simulated device, must tell within a bounded number of random programs.
 #include "trust/run_program.hpp"
+#include "trust/switched_off.hpp"
 
+#include <msstream/base/error.hpp>
 #include <msstream/base/mechanism.hpp>
+#include <msstream/step/captured_step.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 
 #include <gtest/gtest.h>
@@ -24,16 +27,6 @@
 namespace msstream::testing {
 namespace {
 
-class SwitchedOff {
- public:
-  explicit SwitchedOff(Mechanism mechanism) {
-    switched_off_mechanism = static_cast<int>(mechanism);
-  }
-  ~SwitchedOff() { switched_off_mechanism = -1; }
-  SwitchedOff(SwitchedOff const&) = delete;
-  SwitchedOff& operator=(SwitchedOff const&) = delete;
-};
-
 /// Who noticed, if anybody.
 template <class Program>
 [[nodiscard]] std::optional<std::string> what_tells(Program&& program) {
@@ -43,6 +36,11 @@ template <class Program>
     return "Checked: " + std::string(name_of(error.report().kind));
   } catch (WrongValue const&) {
     return "Sim: wrong value";
+  } catch (RuntimeError const& error) {
+    return std::string_view(error.what()).find("follow all that was captured") !=
+                   std::string_view::npos
+               ? std::optional<std::string>("`Host`: no graph")
+               : std::nullopt;
   }
   return std::nullopt;
 }
@@ -169,6 +167,21 @@ void run_training_of_branches(std::uint32_t seed) {
   }
 }
 
+/// What the last branch does is in the graph only if the graph ends with it.
+void run_captured_branches(std::uint32_t) {
+  Device<Host> const device;
+  StreamPool pool(device, {.groups = 2, .launch_threads = LaunchThreads::none});
+  auto const out = to_device(device, std::vector<float>{0, 0}, {2});
+  CapturedStep step(device, [&] {
+    for (int group = 0; group < 2; ++group) {
+      StreamScope const scope(pool[group]);
+      fill_bytes(out, static_cast<std::uint8_t>(group));
+    }
+  });
+  step.replay();
+  device.default_group().synchronize();
+}
+
 struct Case {
   Mechanism mechanism;
   std::string_view name;
@@ -205,6 +218,7 @@ constexpr Case kCases[] = {
      "failure_propagation_to_callers",
      run_by_its_caller_behind_a_failed_launch,
      1},
+    {Mechanism::capture_join, "capture_join", run_captured_branches, 1},
     {Mechanism::gradient_accumulation, "gradient_accumulation", run_training_of_branches, 10},
 };
 

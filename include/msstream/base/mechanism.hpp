@@ -30,6 +30,7 @@ enum class Mechanism : std::uint8_t {
   holder_release,         ///< … and their later uses follow it
   release_after_uses,     ///< memory goes back to the runtime when its last uses are over
   failure_propagation,    ///< what follows work that failed is not launched
+  capture_join,           ///< a captured graph ends with the work of all its streams
   gradient_accumulation,  ///< a gradient's parts are added in one order, whatever their streams
 };
 

@@ -15,7 +15,9 @@ class SpinLock {
  public:
   void lock() noexcept {
     for (int attempts = 0; !try_lock(); ++attempts) {
-      if (attempts >= kSpins) {
+      if (attempts < kSpins) {
+        pause();
+      } else {
         std::this_thread::yield();
       }
     }
@@ -28,6 +30,16 @@ class SpinLock {
 
  private:
   static constexpr int kSpins = 64;
+
+  /// Lets the owner have the processor's resources.
+  static void pause() noexcept {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
+
   std::atomic<bool> held_{false};
 };
 

@@ -6,146 +6,226 @@
 #include <msstream/memory/block.hpp>
 #include <msstream/memory/block_source.hpp>
 #include <msstream/memory/block_uses.hpp>
-#include <msstream/memory/free_lists.hpp>
+#include <msstream/memory/large_blocks.hpp>
+#include <msstream/memory/memory_history.hpp>
+#include <msstream/memory/memory_snapshot.hpp>
+#include <msstream/memory/memory_use.hpp>
+#include <msstream/memory/out_of_memory_error.hpp>
+#include <msstream/memory/reuse_rules.hpp>
 #include <msstream/memory/size_class.hpp>
+#include <msstream/memory/slabs.hpp>
 #include <msstream/memory/statistics.hpp>
+#include <msstream/memory/stream_caches.hpp>
 #include <msstream/runtime/observing.hpp>
 #include <msstream/stream/stream_context.hpp>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <new>
+#include <shared_mutex>
+#include <string>
+#include <thread>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace msstream::memory {
 
+struct MemoryAccount {
+  MemoryStatistics statistics;
+  std::vector<ScopeMemory> uses;  ///< the largest first
+};
+
+/// What others have given back to the runtime, for a pool that finds no memory: something, nothing
+/// yet, or nothing.
+enum class Room : std::uint8_t { made, later, none };
+
+struct BlockPoolOptions {
+  std::shared_ptr<Capacity> capacity;  ///< never reserves more
+  std::size_t growth_bytes;  ///< takes as much at a time from the runtime, or what a request needs
+  std::size_t soft_limit_bytes = 0;  ///< see LargeBlocks
+  std::chrono::milliseconds wait_for_frees{0};
+  /// Whether what is given back gets free as the device goes on: not while a graph is captured.
+  bool has_frees_to_wait_for = true;
+  /// Asked first where there is no memory; null: there is nobody to ask.
+  std::function<Room()> make_room = {};
+  std::function<bool(OutOfMemory const&)> on_out_of_memory = {};
+  /// What all have that share the limit; null: nobody else does.
+  std::function<MemoryAccount()> account = {};
+  std::shared_ptr<MemoryHistory> history = nullptr;  ///< gets what happens; null: nobody
+};
+
 /// Device or pinned memory for all streams of a device.
 ///
-/// Free blocks lie in one list a size class for each stream that allocated them, each stream's
-/// lists under a lock of their own. An allocation takes, in this order: a block whose last uses the
-/// stream already follows (device memory) or that the host knows to be over; fresh memory under the
-/// limit; in device memory any free block, whose first write will wait on the device; after
-/// returning cached memory to the runtime, fresh memory again. It waits on the host
-/// only where the runtime does, when it takes memory back. Small blocks are cut from larger pieces
-/// and stay cut. Thread-safe.
+/// Small blocks lie free in the StreamCache of the stream that allocated them, each with a lock of
+/// its own; they are cut from slabs. Slabs and larger blocks are LargeBlocks. docs/memory.md has
+/// the order in which an allocation looks for memory; it waits on the host only for what others
+/// have freed, when there is no other, and where the runtime does, when memory is taken from it or
+/// moved. Thread-safe.
 template <Runtime R>
 class BlockPool {
  public:
-  BlockPool(std::shared_ptr<StreamContext<R>> context, Space space, BlockSourceOptions options)
-      : tracker_(context->tracker), space_(space), source_(std::move(context), space, options) {}
+  using DeviceOwner = std::shared_ptr<DeviceState<R>>;
+
+  BlockPool(std::shared_ptr<StreamContext<R>> context, Space space, BlockPoolOptions options)
+      : tracker_(context->tracker),
+        space_(space),
+        growth_bytes_(options.growth_bytes),
+        wait_for_frees_(options.wait_for_frees),
+        has_frees_to_wait_for_(options.has_frees_to_wait_for),
+        make_room_(std::move(options.make_room)),
+        on_out_of_memory_(std::move(options.on_out_of_memory)),
+        account_(std::move(options.account)),
+        history_(options.history),
+        rules_(tracker_, space),
+        large_(std::move(context),
+               space,
+               std::move(options.capacity),
+               options.growth_bytes,
+               options.soft_limit_bytes,
+               caches_.live(),
+               std::move(options.history)) {}
   BlockPool(BlockPool const&) = delete;
   BlockPool& operator=(BlockPool const&) = delete;
   /// All blocks are back: each block in use keeps its device, and with it the pool.
   ~BlockPool() {
-    for (auto const& lists : lists_) {
-      delete lists.load();
-    }
+    return_slabs([] { return InHand(); });
   }
 
   /// A block of at least `bytes` for first use on `stream`; its contents are undefined. Throws
   /// OutOfMemory.
   [[nodiscard]] BlockRef<R> allocate(std::size_t bytes,
                                      StreamSlot<R>& stream,
-                                     std::shared_ptr<DeviceState<R>> device) {
-    if (bytes > std::min(source_.limit_bytes(), SizeClass::kMostBytes)) {
-      throw out_of_memory(bytes);
-    }
-    auto const wanted = SizeClass::of(bytes);
-    Block<R>* block = reusable(wanted.index, stream);
+                                     DeviceOwner const& device) {
+    auto& cache = caches_.of(stream.index);
+    Block<R>* block = bytes <= Slabs<R>::kMostBytes
+                          ? own_ready(SizeClass::of(bytes).index, stream, cache, device)
+                          : nullptr;
     if (block == nullptr) {
-      block = fresh(wanted);
-    }
-    if (block == nullptr && space_ == Space::device) {
-      block = any_free(wanted.index, stream);
-    }
-    if (block == nullptr) {
-      return_cached_memory();
-      block = fresh(wanted);
-    }
-    if (block == nullptr) {
-      throw out_of_memory(bytes);
+      block = found_or_made(bytes, stream);
+      cache.use(*block, device);
     }
     if (!works(Mechanism::reuse_follows_uses)) {
       block->record.log = {};
     }
     block->pool = this;
     block->home = stream.index;
-    block->device = std::move(device);
-    allocations_.fetch_add(1, std::memory_order_relaxed);
-    raise_to(peak_live_, live_.fetch_add(block->bytes, std::memory_order_relaxed) + block->bytes);
     BlockRef<R> reference(block);
-    observe::memory_taken(source_.runtime(), block->data, block->bytes);
+    if (history_ != nullptr) [[unlikely]] {
+      history_->note(event(MemoryEvent::Kind::take, *block));
+    }
+    observe::memory_taken(source().runtime(), block->data, block->bytes);
     return reference;
   }
 
   void give_back(Block<R>* block) noexcept {
-    auto const device =
-        std::move(block->device);  // may be the last owner of this pool: goes at the end
-    live_.fetch_sub(block->bytes, std::memory_order_relaxed);
-    observe::memory_returned(source_.runtime(), block->data, block->bytes);
+    observe::memory_returned(source().runtime(), block->data, block->bytes);
+    if (history_ != nullptr) [[unlikely]] {
+      history_->note(event(MemoryEvent::Kind::give_back, *block));
+    }
+    DeviceOwner device;  // may be the last owner of this pool: goes at the end
     try {
-      if (block->immutable.exchange(false)) {
+      if (block->immutable.load(std::memory_order_relaxed)) {
+        block->immutable.store(false, std::memory_order_relaxed);
         note_untracked_reads(*block);
       }
-      lists_of(block->home).put(block);
+      bool const is_large = block->size_class == SizeClass::kNone;
+      mark_point_of_return(*block);
+      device = caches_.of(block->home).end_use(block);
+      if (is_large) {
+        source().put(block);
+      }
     } catch (std::bad_alloc const&) {  // NOLINT(bugprone-empty-catch): see below
       // The host has no memory to note it: nobody gets the block again, until its source frees it.
     }
   }
 
-  [[nodiscard]] MemoryStatistics statistics() const {
-    return {live_.load(),
-            peak_live_.load(),
-            source_.reserved_bytes(),
-            source_.peak_reserved_bytes(),
-            source_.limit_bytes(),
-            allocations_.load(),
-            source_.growths(),
-            waiting_reuses_.load()};
+  void add_to(MemorySnapshot& snapshot) const {
+    caches_.for_each([&](StreamCache<R> const& cache, order::StreamIndex index) {
+      auto const name = tracker_->identity_of(index).name;
+      cache.for_each_in_use([&](Block<R> const& block) {
+        snapshot.ranges.push_back(range(block, MemoryRange::State::in_use, name));
+      });
+      cache.for_each_cached([&](Block<R> const& block) {
+        snapshot.ranges.push_back(range(block, MemoryRange::State::cached, name));
+      });
+    });
+    source().for_each_free([&](Block<R> const* block) {
+      snapshot.ranges.push_back(range(*block, MemoryRange::State::free, {}));
+    });
+  }
+  /// The caller holds each of them in some way, so that none comes back meanwhile.
+  [[nodiscard]] std::vector<BlockRef<R>> blocks_in_use() const {
+    std::vector<BlockRef<R>> blocks;
+    caches_.for_each([&](StreamCache<R> const& cache) {
+      cache.for_each_in_use([&](Block<R>& block) { blocks.push_back(BlockRef<R>::share(block)); });
+    });
+    return blocks;
+  }
+  /// Whether nobody but the blocks in use needs the device, which goes with the last of them.
+  void set_abandoned(bool abandoned) { caches_.set_abandoned(abandoned); }
+
+  /// Who has how much in use, the largest first.
+  [[nodiscard]] std::vector<ScopeMemory> use_by_scope() const {
+    MemoryUseByScope use;
+    add_use(use);
+    return std::move(use).sorted();
+  }
+  void add_use(MemoryUseByScope& use) const {
+    caches_.for_each([&](StreamCache<R> const& cache, order::StreamIndex index) {
+      auto const name = tracker_->identity_of(index).name;
+      cache.for_each_in_use([&](Block<R> const& block) {
+        use.add(block.scope != nullptr ? *block.scope : std::string(), name, block.bytes);
+      });
+    });
   }
 
-  /// Gives pieces of memory that are wholly free, and whose last uses are over, back to the
-  /// runtime. Blocks briefly.
-  void return_cached_memory() {
-    source_.return_pieces(
-        [this](Block<R>* block) {
-          bool taken = false;
-          for_each_lists([&](FreeLists<R>& lists) {
-            taken = taken || lists.take_this(block, [this](auto const& free) {
-              return is_over(free) || !works(Mechanism::release_after_uses);
-            });
-          });
-          return taken;
-        },
-        [this](Block<R>* block) { lists_of(block->home).put(block); });
+  /// The most that was in use at once since the last call.
+  [[nodiscard]] std::size_t take_recent_peak() noexcept {
+    return caches_.live().take_recent_peak();
+  }
+  [[nodiscard]] MemoryStatistics statistics() const {
+    auto const& capacity = source().capacity();
+    typename StreamCache<R>::Account total;
+    caches_.for_each([&](StreamCache<R> const& cache) {
+      auto const account = cache.account();
+      total.allocations += account.allocations;
+      total.live_bytes += account.live_bytes;
+      total.peak_live_bytes = std::max(total.peak_live_bytes, account.peak_live_bytes);
+    });
+    return {total.live_bytes,
+            std::max({total.peak_live_bytes, total.live_bytes, caches_.live().peak()}),
+            capacity.reserved_bytes(),
+            capacity.peak_reserved_bytes(),
+            capacity.limit_bytes(),
+            total.allocations,
+            source().growths(),
+            waiting_reuses_.load() + large_.waiting_reuses()};
+  }
+
+  /// Free in large blocks, and not known to be over.
+  [[nodiscard]] std::size_t pending_bytes() const { return large_.pending_bytes(); }
+  /// Gives memory that is free, and whose last uses are over, back to the runtime, until no more
+  /// than `bytes` are reserved. Blocks briefly.
+  void return_cached_memory(std::size_t bytes = 0) {
+    return_slabs([this] { return InHand(hands_); });
+    large_.return_to_runtime(bytes);
   }
 
  private:
-  static constexpr std::size_t kLargerClassesTried = 2 * SizeClass::kStepsPerDoubling;
+  /// Whoever has free memory in hand, to cut it up or to put it together, has this lock, shared:
+  /// nobody else finds that memory meanwhile.
+  using InHand = std::shared_lock<std::shared_mutex>;
 
-  FreeLists<R>& lists_of(order::StreamIndex stream) {
-    auto* lists = lists_[stream].load(std::memory_order_acquire);
-    if (lists == nullptr) {
-      auto created = std::make_unique<FreeLists<R>>();
-      if (lists_[stream].compare_exchange_strong(lists, created.get(), std::memory_order_acq_rel)) {
-        lists = created.release();
-        raise_to(lists_in_use_, std::size_t{stream} + 1);
-      }
-    }
-    return *lists;
-  }
-  template <class Visit>
-  void for_each_lists(Visit&& visit) {
-    for (std::size_t i = 0; i < lists_in_use_.load(std::memory_order_acquire); ++i) {
-      if (auto* const lists = lists_[i].load(std::memory_order_acquire)) {
-        visit(*lists);
-      }
-    }
-  }
+  static constexpr std::size_t kLargerClassesTried = 2 * SizeClass::kStepsPerDoubling;
+  static constexpr std::chrono::microseconds kBetweenLooks{20};
+  static constexpr int kTriesOfRoomMade = 64;
 
   /// What has been issued so far may have read the block, which nobody noted.
   void note_untracked_reads(Block<R>& block) {
@@ -155,89 +235,225 @@ class BlockPool {
       }
     }
   }
-  [[nodiscard]] bool is_over(Block<R> const& block) {
-    return all_uses(block, [this](order::Position use) { return tracker_->is_complete(use); });
-  }
-  /// Whether the next use on `stream` needs no wait on the device.
-  [[nodiscard]] bool is_followed(Block<R> const& block, StreamSlot<R>& stream) {
-    return all_uses(block, [&](order::Position use) { return tracker_->covers(stream, use); });
-  }
-
-  /// What `take(lists)` finds, in the stream's own lists first; null when there is nothing.
-  template <class Take>
-  Block<R>* search(StreamSlot<R>& stream, Take&& take) {
-    auto& own = lists_of(stream.index);
-    Block<R>* found = take(own);
-    for_each_lists([&](FreeLists<R>& lists) {
-      if (found == nullptr && &lists != &own) {
-        found = take(lists);
-      }
-    });
-    return found;
+  /// Where fresh memory is scarce somebody is likely to wait for the block: for this moment then,
+  /// and not for what its streams go on with.
+  void mark_point_of_return(Block<R> const& block) noexcept {
+    if (space_ == Space::device && large_.is_scarce()) {
+      for_each_use(block, [this](order::Position use) { tracker_->want_event(use); });
+    }
   }
   /// A free block of the class that needs no wait: on the device because the stream follows its
-  /// uses, on the host because they are over.
+  /// uses, or they are known to be over, on the host because they are.
   Block<R>* reusable(std::size_t size_class, StreamSlot<R>& stream) {
-    if (space_ == Space::pinned) {
-      auto const host_may_write = [&](auto const& block) {
-        return is_over(block) || !works(Mechanism::pinned_reuse);
-      };
-      return search(stream,
-                    [&](auto& lists) { return lists.take_over(size_class, host_may_write); });
-    }
-    return search(stream, [&](auto& lists) {
-      return lists.take_ready(
-          size_class,
-          [&](auto const& block) { return is_followed(block, stream); },
-          [&](auto const& block) { return is_over(block); });
+    auto const over = [this](auto const& block) {
+      return rules_.is_known_to_be_over(block) ||
+             (space_ == Space::pinned && !works(Mechanism::pinned_reuse));
+    };
+    auto const followed = [&](auto const& block) { return rules_.is_followed(block, stream); };
+    return caches_.search(stream.index, [&](auto& cache) {
+      return space_ == Space::pinned ? cache.take_over(size_class, over)
+                                     : cache.take_ready(size_class, followed, over);
     });
   }
-  /// The oldest free block of the class or a somewhat larger one, the stream's own first.
-  Block<R>* any_free(std::size_t size_class, StreamSlot<R>& stream) {
-    std::size_t const last = std::min(size_class + kLargerClassesTried, SizeClass::kCount - 1);
+  /// The same after asking the runtime about the oldest blocks of the class, which are the
+  /// likeliest to be over: under no lock.
+  Block<R>* reusable_when_asked(std::size_t size_class, StreamSlot<R>& stream) {
+    std::size_t const looks = space_ == Space::device ? 1 : StreamCache<R>::kLooks;
+    bool is_over = false;
+    for (std::size_t place = 0; place < looks && !is_over; ++place) {
+      caches_.for_each([&](StreamCache<R> const& cache) {
+        auto const uses = is_over ? std::nullopt : cache.uses_of(size_class, place);
+        is_over = is_over || (uses.has_value() &&
+                              std::all_of(uses->begin(), uses->end(), [this](order::Position use) {
+                                return tracker_->is_complete(use);
+                              }));
+      });
+    }
+    return is_over ? reusable(size_class, stream) : nullptr;
+  }
+  /// The oldest free block of the class or a larger one up to `last`, the stream's own first.
+  Block<R>* any_free(std::size_t size_class, std::size_t last, StreamSlot<R>& stream) {
+    last = std::min(last, SizeClass::kSmallCount - 1);
     Block<R>* found = nullptr;
     for (std::size_t index = size_class; index <= last && found == nullptr; ++index) {
-      found = search(stream, [&](auto& lists) { return lists.take_oldest(index); });
+      found = caches_.search(stream.index, [&](auto& cache) { return cache.take_oldest(index); });
     }
     if (found != nullptr) {
       waiting_reuses_.fetch_add(1, std::memory_order_relaxed);
     }
     return found;
   }
-  Block<R>* fresh(SizeClass wanted) {
-    return source_.fresh(wanted, [this](Block<R>* spare) { lists_of(0).put(spare); });
+  /// The same in the stream's own cache, and then in use; of device memory.
+  Block<R>* own_ready(std::size_t size_class,
+                      StreamSlot<R>& stream,
+                      StreamCache<R>& cache,
+                      DeviceOwner const& device) {
+    if (space_ == Space::pinned) {
+      return nullptr;
+    }
+    return cache.use_ready(
+        size_class, [&](auto const& block) { return rules_.is_followed(block, stream); }, device);
   }
-
-  [[nodiscard]] OutOfMemory out_of_memory(std::size_t bytes) const {
-    auto const now = statistics();
-    return OutOfMemory(bytes,
-                       text(space_ == Space::device ? "device" : "pinned",
-                            " memory: ",
-                            bytes,
-                            " bytes asked; ",
-                            now.live_bytes,
-                            " in use and ",
-                            now.reserved_bytes - std::min(now.reserved_bytes, now.live_bytes),
-                            " cached in other sizes, of ",
-                            now.reserved_bytes,
-                            " reserved under a limit of ",
-                            now.limit_bytes));
-  }
-
-  static void raise_to(std::atomic<std::size_t>& peak, std::size_t value) noexcept {
-    auto seen = peak.load(std::memory_order_relaxed);
-    while (seen < value && !peak.compare_exchange_weak(seen, value, std::memory_order_acq_rel)) {
+  /// Asks those who may drop something, and waits for what others have freed, before it throws
+  /// OutOfMemory.
+  Block<R>* found_or_made(std::size_t bytes, StreamSlot<R>& stream) {
+    for (;;) {
+      if (bytes <= std::min(source().capacity().limit_bytes(), SizeClass::kMostBytes)) {
+        if (auto* const block = find_or_make(bytes, stream)) {
+          return block;
+        }
+        if (auto* const block = find_with_patience(bytes, stream)) {
+          return block;
+        }
+      }
+      auto const error = out_of_memory(bytes);
+      if (!on_out_of_memory_ || !on_out_of_memory_(error)) {
+        if (history_ != nullptr) {
+          history_->note({0, MemoryEvent::Kind::refuse, 0, bytes, stream.index, NameScope::kept()});
+        }
+        throw error;
+      }
     }
   }
+  Block<R>* find_or_make(std::size_t bytes, StreamSlot<R>& stream) {
+    return find_or_make(bytes, stream, [this] { return InHand(hands_); });
+  }
+  template <class Hold>
+  Block<R>* find_or_make(std::size_t bytes, StreamSlot<R>& stream, Hold const& hold) {
+    return bytes <= Slabs<R>::kMostBytes
+               ? small(SizeClass::of(bytes), stream, hold)
+               : large_.any(SizeBin::round_up(bytes), stream, [&] { return return_slabs(hold); });
+  }
+  /// Tries while nobody else has memory in hand, and again while others have some to give, or what
+  /// is free is in use on the device: for so long and no longer, because the calling thread may
+  /// have to let that go on itself.
+  Block<R>* find_with_patience(std::size_t bytes, StreamSlot<R>& stream) {
+    auto const deadline = std::chrono::steady_clock::now() + wait_for_frees_;
+    int tries_of_room_made = kTriesOfRoomMade;
+    for (;;) {
+      Room const room = make_room_ ? make_room_() : Room::none;
+      {
+        std::lock_guard const guard(hands_);
+        if (auto* const block = find_or_make(bytes, stream, [] { return InHand(); })) {
+          return block;
+        }
+      }
+      if (room == Room::made && --tries_of_room_made > 0) {
+        continue;  // for this one, as likely as not
+      }
+      bool const has_hope = room != Room::none || (has_frees_to_wait_for_ && pending_bytes() != 0);
+      if (!has_hope || std::chrono::steady_clock::now() >= deadline) {
+        return nullptr;
+      }
+      std::this_thread::sleep_for(kBetweenLooks);
+      tracker_->look_what_is_complete();
+    }
+  }
+  template <class Hold>
+  Block<R>* small(SizeClass wanted, StreamSlot<R>& stream, Hold const& hold) {
+    Block<R>* block = reusable(wanted.index, stream);
+    // Asking about device memory records an event: not while there is fresh memory.
+    if (block == nullptr && space_ == Space::pinned) {
+      block = reusable_when_asked(wanted.index, stream);
+    }
+    if (block == nullptr) {
+      block = slabs_.cut(wanted);
+    }
+    if (block == nullptr) {
+      block = from_new_slab(
+          wanted, hold, [&](std::size_t bytes) { return large_.without_wait(bytes, stream); });
+    }
+    if (block == nullptr && space_ == Space::device) {
+      block = reusable_when_asked(wanted.index, stream);
+    }
+    if (block == nullptr && space_ == Space::device) {
+      block = any_free(wanted.index, wanted.index + kLargerClassesTried, stream);
+    }
+    if (block == nullptr) {
+      block = from_new_slab(wanted, hold, [&](std::size_t bytes) {
+        return large_.any(bytes, stream, [this] { return return_slabs([] { return InHand(); }); });
+      });
+    }
+    if (block == nullptr && space_ == Space::device) {
+      block = any_free(wanted.index, SizeClass::kSmallCount - 1, stream);
+    }
+    return block;
+  }
+  /// A slab of the usual size, or of what is asked for where there is no more.
+  template <class Hold, class Obtain>
+  Block<R>* from_new_slab(SizeClass wanted, Hold const& hold, Obtain&& obtain) {
+    auto const usual = std::max(wanted.bytes, std::min(Slabs<R>::kSlabBytes, growth_bytes_));
+    InHand const in_hand = hold();
+    Block<R>* slab = obtain(SizeBin::round_up(usual));
+    if (slab == nullptr && usual > wanted.bytes) {
+      slab = obtain(SizeBin::round_up(wanted.bytes));
+    }
+    if (slab == nullptr) {
+      return nullptr;
+    }
+    return slabs_.cut_from(
+        slab,
+        wanted,
+        [this](Block<R>* spare) { caches_.of(0).put(spare); },
+        [this](Block<R>* unneeded) { source().put(unneeded); });
+  }
 
+  template <class Hold>
+  bool return_slabs(Hold const& hold) {
+    InHand const in_hand = hold();
+    return slabs_.return_free(
+        [this](Block<R>* block) {
+          bool taken = false;
+          caches_.for_each([&](StreamCache<R>& cache) { taken = taken || cache.take_this(block); });
+          return taken;
+        },
+        [this](Block<R>* block) { caches_.of(block->home).put(block); },
+        [this](Block<R>* slab) { source().put(slab); });
+  }
+  [[nodiscard]] OutOfMemory out_of_memory(std::size_t bytes) const {
+    auto all = account_ ? account_() : MemoryAccount{statistics(), use_by_scope()};
+    return out_of_memory_error({space_ == Space::device ? "device" : "pinned",
+                                bytes,
+                                all.statistics,
+                                source().largest_free_bytes(),
+                                pending_bytes(),
+                                std::move(all.uses)});
+  }
+
+  static MemoryEvent event(MemoryEvent::Kind kind, Block<R> const& block) {
+    return {0,
+            kind,
+            reinterpret_cast<std::uintptr_t>(block.data),
+            block.bytes,
+            block.home,
+            block.scope};
+  }
+  static MemoryRange range(Block<R> const& block,
+                           MemoryRange::State state,
+                           std::string const& stream) {
+    return {reinterpret_cast<std::uintptr_t>(block.data),
+            block.bytes,
+            state,
+            block.scope != nullptr ? *block.scope : std::string(),
+            stream};
+  }
+  [[nodiscard]] BlockSource<R>& source() noexcept { return large_.source(); }
+  [[nodiscard]] BlockSource<R> const& source() const noexcept { return large_.source(); }
+
+  StreamCaches<R> caches_;
   std::shared_ptr<DependencyTracker<R>> tracker_;
   Space space_;
-  BlockSource<R> source_;
-  std::array<std::atomic<FreeLists<R>*>, DependencyTracker<R>::kMaxStreams> lists_{};
-  std::atomic<std::size_t> lists_in_use_{0};
-  std::atomic<std::size_t> live_{0};
-  std::atomic<std::size_t> peak_live_{0};
-  std::atomic<std::uint64_t> allocations_{0};
+  std::size_t growth_bytes_;
+  std::chrono::milliseconds wait_for_frees_;
+  bool has_frees_to_wait_for_;
+  std::function<Room()> make_room_;
+  std::function<bool(OutOfMemory const&)> on_out_of_memory_;
+  std::function<MemoryAccount()> account_;
+  std::shared_ptr<MemoryHistory> history_;
+  ReuseRules<R> rules_;
+  LargeBlocks<R> large_;
+  Slabs<R> slabs_;
+  std::shared_mutex hands_;
   std::atomic<std::uint64_t> waiting_reuses_{0};
 };
 

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/spin_lock.hpp>
+#include <msstream/memory/arena.hpp>
 #include <msstream/memory/block.hpp>
 #include <msstream/memory/block_uses.hpp>
-#include <msstream/memory/size_class.hpp>
+#include <msstream/memory/capacity.hpp>
+#include <msstream/memory/lent_memory.hpp>
+#include <msstream/memory/memory_history.hpp>
+#include <msstream/memory/page_range.hpp>
 #include <msstream/runtime/observing.hpp>
 #include <msstream/stream/stream_context.hpp>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -22,193 +27,471 @@ namespace msstream::memory {
 
 enum class Space : std::uint8_t { device, pinned };
 
-struct BlockSourceOptions {
-  std::size_t limit_bytes;       ///< never reserves more
-  std::size_t max_growth_bytes;  ///< takes at most this at a time from the runtime, one larger
-                                 ///< block excepted
-};
-
-/// Takes memory from the runtime, in pieces and under a limit, and cuts blocks from it. Owns both.
-/// Thread-safe, with one lock: this is the slow path.
+/// Takes memory from the runtime, under a limit, and cuts blocks of any size from it. Owns both.
+///
+/// Where the runtime has pages, all memory is in one range of addresses, so that neighbours join
+/// however they were taken, and pages that lie free apart from each other can be put together.
+/// Elsewhere it comes in pieces. Thread-safe. The lock for the blocks is held for no call of the
+/// runtime and, but for uses by many streams, no allocation; what changes the memory has a lock of
+/// its own.
 template <Runtime R>
 class BlockSource {
  public:
-  BlockSource(std::shared_ptr<StreamContext<R>> context, Space space, BlockSourceOptions options)
-      : context_(std::move(context)), space_(space), options_(options) {}
+  BlockSource(std::shared_ptr<StreamContext<R>> context,
+              Space space,
+              std::shared_ptr<Capacity> capacity,
+              std::size_t growth_bytes,
+              std::shared_ptr<MemoryHistory> history = nullptr)
+      : context_(std::move(context)),
+        space_(space),
+        capacity_(std::move(capacity)),
+        growth_bytes_(growth_bytes),
+        history_(std::move(history)),
+        range_(*context_->runtime, space == Space::device ? capacity_->limit_bytes() : 0) {
+    if (range_.bytes() != 0) {
+      auto const lock = lock_with_spares();
+      arena_.reserve(range_.begin(), range_.bytes());
+    }
+  }
   BlockSource(BlockSource const&) = delete;
   BlockSource& operator=(BlockSource const&) = delete;
   /// All blocks are free. Waits for their last uses.
   ~BlockSource() {
-    for (auto const& block : blocks_) {
+    for_each_free([&](Block<R>* block) {
       for_each_use(*block, [&](order::Position use) { context_->tracker->finish(use); });
+      block->record.log = {};
+    });
+    join_all();  // so that no two blocks have a part each of a page
+    if (range_.bytes() != 0) {
+      for_each_free([&](Block<R> const* block) { forget(block->data, block->bytes); });
     }
     for (auto const& piece : pieces_) {
-      release_to_runtime(piece.memory, piece.bytes);
+      free_piece(piece);
+      capacity_->give_back(piece.bytes);
     }
   }
 
-  /// A block that was never used before; null when the limit or the runtime has no more. What is
-  /// left of an earlier piece goes to `spare(block)`.
-  template <class Spare>
-  [[nodiscard]] Block<R>* fresh(SizeClass wanted, Spare&& spare) {
+  /// The free block that fits best of those that are `ready(block)`, cut to `bytes`, of what the
+  /// stream's group has been lent if there is one. Null when there is none.
+  template <class Ready>
+  [[nodiscard]] Block<R>* take(std::size_t bytes, StreamSlot<R> const& stream, Ready&& ready) {
+    auto& lent = lent_.of(stream);
+    if (auto* const block = lent.take(bytes, ready)) {
+      return block;
+    }
+    auto const lock = lock_with_spares_for(lent);
+    return arena_.take(bytes, ready);
+  }
+  /// The same of what any group has been lent, for who would else have to wait.
+  template <class Ready>
+  [[nodiscard]] Block<R>* take_lent(std::size_t bytes, Ready&& ready) {
+    Block<R>* found = nullptr;
+    lent_.for_each(
+        [&](LentMemory<R>& lent) { found = found != nullptr ? found : lent.take(bytes, ready); });
+    return found;
+  }
+  /// Whether the stream's group has often met others at the lock since a call said so.
+  [[nodiscard]] bool take_much_contention(StreamSlot<R> const& stream) {
+    if (!lent_.of(stream).take_much_contention()) [[likely]] {
+      return false;
+    }
+    is_contended_.store(true, std::memory_order_relaxed);
+    return true;
+  }
+  /// Whether any group ever has.
+  [[nodiscard]] bool is_contended() const noexcept {
+    return is_contended_.load(std::memory_order_relaxed);
+  }
+  /// From here on the stream's group alone has a free block of so many bytes that is
+  /// `ready(block)`, until somebody finds no memory. False: there is none, or the group has enough.
+  template <class Ready>
+  bool lend(std::size_t bytes, StreamSlot<R> const& stream, Ready&& ready) {
+    auto& lent = lent_.of(stream);
+    lent.provide_spares();
+    auto const lock = lock_with_spares();
+    Block<R>* const block = arena_.take(bytes, ready);
+    if (block == nullptr) {
+      return false;
+    }
+    bool const is_lent = lent.add(block);
+    if (!is_lent) {
+      arena_.put(block, joins_for_free());
+    }
+    return is_lent;
+  }
+  /// The free block that costs least, `cost(block)`, of those that fit; the best fit of several.
+  /// Null when there is none.
+  template <class Cost>
+  [[nodiscard]] Block<R>* take_cheapest(std::size_t bytes, Cost&& cost) {
+    auto const lock = lock_with_spares();
+    Block<R>* const found = arena_.cheapest(bytes, cost);
+    return found != nullptr ? arena_.take_from(found, bytes) : nullptr;
+  }
+  /// The last uses of that block.
+  template <class Cost>
+  [[nodiscard]] order::PositionSet uses_of_cheapest(std::size_t bytes, Cost&& cost) const {
+    order::PositionSet uses;
     std::lock_guard const guard(mutex_);
-    if (wanted.bytes > kLargestCutBytes) {
-      auto* const memory = obtain(wanted.bytes);
-      if (memory == nullptr) {
-        return nullptr;
-      }
-      return new_block(memory, wanted);
+    if (auto const* const found = arena_.cheapest(bytes, cost)) {
+      for_each_use(*found, [&](order::Position use) { uses.add(use); });
     }
-    if (uncut_bytes_ < wanted.bytes) {
-      std::size_t bytes = std::max(wanted.bytes, options_.max_growth_bytes);
-      auto* memory = obtain(bytes);
-      if (memory == nullptr) {
-        bytes = wanted.bytes;
-        memory = obtain(bytes);
-      }
-      if (memory == nullptr) {
-        return nullptr;
-      }
-      cut_up_the_rest(spare);
-      uncut_ = memory;
-      uncut_bytes_ = bytes;
-    }
-    return new_block(cut(wanted.bytes), wanted);
+    return uses;
   }
-
-  /// Gives those pieces back to the runtime whose blocks `take(block)` hands over, all of them;
-  /// `put_back(block)` gets the blocks of a piece that stays.
-  template <class Take, class PutBack>
-  void return_pieces(Take&& take, PutBack&& put_back) {
+  /// The same from memory that is taken from the runtime, with what is free and ready before it.
+  /// Null when the limit, or the lower one given, or the runtime has no more.
+  template <class Ready>
+  [[nodiscard]] Block<R>* grow(std::size_t bytes,
+                               StreamSlot<R> const& stream,
+                               std::size_t limit_bytes,
+                               Ready&& ready) {
+    std::lock_guard const changing(change_mutex_);
+    if (auto* const found = take(bytes, stream, ready)) {
+      return found;  // another thread grew, or gave back, meanwhile
+    }
+    if (range_.bytes() == 0) {
+      return grow_by_piece(bytes, limit_bytes);
+    }
+    return extend(bytes, ready, [&](std::byte* at, std::size_t needed, std::size_t room) {
+      auto const preferred = std::clamp(range_.in_pages(growth_bytes_), needed, room);
+      if (preferred > needed && map(at, preferred, limit_bytes)) {
+        return preferred;
+      }
+      return map(at, needed, limit_bytes) ? needed : 0;
+    });
+  }
+  /// The same from pages that lie free apart from each other, whose uses are `over(block)`. Null
+  /// when there are not enough, or the runtime has no pages.
+  template <class Over>
+  [[nodiscard]] Block<R>* gather(std::size_t bytes, Over&& over) {
+    std::lock_guard const changing(change_mutex_);
+    if (range_.bytes() == 0) {
+      return nullptr;
+    }
+    return extend(bytes, over, [&](std::byte* at, std::size_t needed, std::size_t) {
+      return idle_bytes(over) < needed ? 0 : move_idle_pages(at, needed, over);
+    });
+  }
+  /// Gives free memory whose uses are `over(block)` back to the runtime until no more than `bytes`
+  /// are reserved.
+  template <class Over>
+  void trim(std::size_t bytes, Over&& over) {
+    std::lock_guard const changing(change_mutex_);
+    {
+      std::lock_guard const guard(mutex_);
+      take_back_lent();
+      arena_.join_neighbours(joins_for_free());  // two parts of a page are no page
+    }
+    while (capacity_->reserved_bytes() > bytes) {
+      auto const excess = capacity_->reserved_bytes() - bytes;
+      auto const given = range_.bytes() != 0 ? unmap_idle(excess, over) : release_idle_piece(over);
+      if (given == 0) {
+        return;
+      }
+      capacity_->give_back(given);
+    }
+  }
+  /// Joined with its neighbours where that takes little from anybody: what two streams still use,
+  /// each a part, no stream could use without a wait.
+  void put(Block<R>* block) noexcept {
+    auto* const lent = block->lent_to.load(std::memory_order_acquire);
+    if (lent != nullptr && lent->put(block, joins_for_free())) {
+      return;
+    }
     std::lock_guard const guard(mutex_);
-    for (auto place = pieces_.begin(); place != pieces_.end();) {
-      Piece const piece = *place;
-      if (!take_blocks_of(piece, take, put_back)) {
-        ++place;
-        continue;
-      }
-      if (uncut_ != nullptr && piece.holds(uncut_ - 1)) {
-        uncut_ = nullptr;
-        uncut_bytes_ = 0;
-      }
-      std::erase_if(blocks_, [&](auto const& block) { return piece.holds(block->data); });
-      place = pieces_.erase(place);
-      release_to_runtime(piece.memory, piece.bytes);
-      reserved_.fetch_sub(piece.bytes);
-    }
+    arena_.put(block, joins_for_free());
+  }
+  void join_what_is_over() noexcept {
+    std::lock_guard const guard(mutex_);
+    arena_.join_neighbours(joins_for_free());
+  }
+  /// After that nobody has memory lent.
+  void join_all() noexcept {
+    std::lock_guard const guard(mutex_);
+    take_back_lent();
+    arena_.join_neighbours([](auto const&, auto const&) { return true; });
   }
 
+  /// `visit(block)` for each free block, under the lock.
+  template <class Visit>
+  void for_each_free(Visit&& visit) const {
+    std::lock_guard const guard(mutex_);
+    arena_.for_each_free(visit);
+    lent_.for_each([&](LentMemory<R> const& lent) { lent.for_each_free(visit); });
+  }
+  [[nodiscard]] std::size_t largest_free_bytes() const noexcept {
+    std::lock_guard const guard(mutex_);
+    return arena_.largest_free_bytes();
+  }
   [[nodiscard]] R& runtime() const noexcept { return *context_->runtime; }
-  [[nodiscard]] std::size_t limit_bytes() const noexcept { return options_.limit_bytes; }
-  [[nodiscard]] std::size_t reserved_bytes() const noexcept { return reserved_.load(); }
-  [[nodiscard]] std::size_t peak_reserved_bytes() const noexcept { return peak_reserved_.load(); }
+  [[nodiscard]] Capacity& capacity() const noexcept { return *capacity_; }
   [[nodiscard]] std::uint64_t growths() const noexcept { return growths_.load(); }
 
  private:
-  static constexpr std::size_t kLargestCutBytes = std::size_t{1} << 20U;
-
-  /// What the runtime gave in one call.
-  struct Piece {
-    std::byte* memory;
-    std::size_t bytes;
-
-    [[nodiscard]] bool holds(std::byte const* address) const noexcept {
-      return std::less_equal<>()(memory, address) && std::less<>()(address, memory + bytes);
-    }
+  struct Span {
+    std::byte* begin = nullptr;
+    std::size_t bytes = 0;
   };
 
-  /// Whether all blocks of the piece are taken; else, and when taking throws, none is.
-  template <class Take, class PutBack>
-  bool take_blocks_of(Piece const& piece, Take& take, PutBack& put_back) {
-    std::vector<Block<R>*> taken;
-    taken.reserve(blocks_.size());
-    try {
-      for (auto const& block : blocks_) {
-        if (piece.holds(block->data)) {
-          if (!take(block.get())) {
-            std::for_each(taken.begin(), taken.end(), put_back);
-            return false;
-          }
-          taken.push_back(block.get());
-        }
-      }
-    } catch (...) {
-      std::for_each(taken.begin(), taken.end(), put_back);
-      throw;
+  [[nodiscard]] std::unique_lock<SpinLock> lock_with_spares() {
+    return with_spares(std::unique_lock(mutex_), arena_);
+  }
+  /// For a group, which gets memory lent when this lock is often taken.
+  [[nodiscard]] std::unique_lock<SpinLock> lock_with_spares_for(LentMemory<R>& lent) {
+    std::unique_lock<SpinLock> lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) {
+      lent.note_contention();
+      lock.lock();
     }
-    return true;
+    return with_spares(std::move(lock), arena_);
+  }
+  /// The caller has the lock.
+  void take_back_lent() noexcept {
+    lent_.for_each([this](LentMemory<R>& lent) { lent.give_back(arena_); });
   }
 
-  /// A new piece; null when there is none to be had.
-  std::byte* obtain(std::size_t bytes) {
-    if (!reserve(bytes)) {
-      return nullptr;
-    }
-    void* memory = nullptr;
+  /// `provide(address, needed, room)` puts at least `needed` bytes of memory at the address, behind
+  /// the last free block, and returns how many; 0: there are none.
+  template <class Ready, class Provide>
+  Block<R>* extend(std::size_t bytes, Ready& ready, Provide&& provide) {
+    auto lock = lock_with_spares();
+    arena_.lengthen_unpopulated(range_.in_pages(bytes));
+    Block<R>* const last = arena_.take_last(
+        [&](Block<R> const& block) { return block.bytes < bytes && ready(block); });
+    Span const rest = arena_.unpopulated() != nullptr
+                          ? Span{arena_.unpopulated()->data, arena_.unpopulated()->bytes}
+                          : Span{};
+    lock.unlock();
+
+    std::size_t const needed = range_.in_pages(bytes - (last != nullptr ? last->bytes : 0));
+    std::size_t provided = 0;
     try {
-      memory = space_ == Space::device ? context_->runtime->allocate_device(bytes)
-                                       : context_->runtime->allocate_pinned(bytes);
-      observe::memory_pooled(*context_->runtime, memory, bytes);
-      pieces_.push_back({static_cast<std::byte*>(memory), bytes});
-    } catch (OutOfMemory const&) {
-      reserved_.fetch_sub(bytes);
-      return nullptr;
+      provided = needed <= rest.bytes ? provide(rest.begin, needed, rest.bytes) : 0;
+      lock = lock_with_spares();
     } catch (...) {
-      if (memory != nullptr) {
-        release_to_runtime(memory, bytes);
-      }
-      reserved_.fetch_sub(bytes);
+      put_if_any(last);
+      throw;
+    }
+    if (provided != 0) {
+      return arena_.populate(last, provided, bytes);
+    }
+    lock.unlock();
+    put_if_any(last);
+    return nullptr;
+  }
+  [[nodiscard]] auto joins_for_free() const noexcept {
+    return [this](Block<R> const& lower, Block<R> const& higher) {
+      return is_joined_cheaply(lower, higher, [this](order::Position use) {
+        return context_->tracker->is_known_complete(use);
+      });
+    };
+  }
+  void put_if_any(Block<R>* block) noexcept {
+    if (block != nullptr) {
+      put(block);
+    }
+  }
+
+  bool map(std::byte* at, std::size_t bytes, std::size_t limit_bytes) {
+    if (!capacity_->take(bytes, limit_bytes)) {
+      return false;
+    }
+    try {
+      range_.map(at, bytes);
+      observe::memory_pooled(runtime(), at, bytes);
+    } catch (OutOfMemory const&) {
+      capacity_->give_back(bytes);
+      return false;
+    } catch (...) {
+      capacity_->give_back(bytes);
       throw;
     }
     growths_.fetch_add(1, std::memory_order_relaxed);
-    peak_reserved_.store(std::max(peak_reserved_.load(), reserved_.load()));
-    return pieces_.back().memory;
-  }
-  bool reserve(std::size_t bytes) {
-    auto const reserved = reserved_.load();
-    if (bytes > options_.limit_bytes || reserved > options_.limit_bytes - bytes) {
-      return false;
-    }
-    reserved_.store(reserved + bytes);
+    note(MemoryEvent::Kind::grow, at, bytes);
     return true;
   }
-  std::byte* cut(std::size_t bytes) {
-    uncut_bytes_ -= bytes;
-    return std::exchange(uncut_, uncut_ + bytes);
+
+  /// Where gathered pages go.
+  [[nodiscard]] bool is_last(Block<R> const& block) const noexcept {
+    return block.arena.higher != nullptr && block.arena.higher == arena_.unpopulated();
   }
-  template <class Spare>
-  void cut_up_the_rest(Spare&& spare) {
-    while (uncut_bytes_ >= SizeClass::kLeastBytes) {
-      auto const fitting = SizeClass::within(std::min(uncut_bytes_, kLargestCutBytes));
-      spare(new_block(cut(fitting.bytes), fitting));
+  /// The whole pages of a free block.
+  [[nodiscard]] Span pages_of(Block<R> const& block) const noexcept {
+    auto const before = static_cast<std::size_t>(block.data - range_.begin());
+    auto const begin = range_.in_pages(before);
+    auto const end = (before + block.bytes) / range_.page_bytes() * range_.page_bytes();
+    return begin < end ? Span{range_.begin() + begin, end - begin} : Span{};
+  }
+  template <class Over>
+  std::size_t idle_bytes(Over& over) const {
+    std::size_t total = 0;
+    std::lock_guard const guard(mutex_);
+    arena_.for_each_free([&](Block<R>* block) {
+      auto const pages = pages_of(*block);
+      if (!is_last(*block) && pages.bytes != 0 && over(std::as_const(*block))) {
+        total += pages.bytes;
+      }
+    });
+    return total;
+  }
+  /// Makes idle pages absent, up to `most_bytes` in a row, of the smallest block that has some:
+  /// larger ones are more likely to fit. They still have their memory. Empty: there are none.
+  template <class Over>
+  Span take_idle_pages(std::size_t most_bytes, Over&& over) {
+    auto const lock = lock_with_spares();
+    Block<R>* chosen = nullptr;
+    Span pages;
+    arena_.for_each_free([&](Block<R>* block) {
+      if (chosen == nullptr) {
+        pages = pages_of(*block);
+        chosen = pages.bytes != 0 && over(std::as_const(*block)) ? block : nullptr;
+      }
+    });
+    if (chosen == nullptr) {
+      return {};
+    }
+    pages.bytes = std::min(pages.bytes, most_bytes);
+    arena_.vacate(chosen, pages.begin, pages.bytes);
+    return pages;
+  }
+  /// How much it has moved: what is needed, or nothing; then what was moved has gone to the
+  /// runtime, because others have taken the rest meanwhile.
+  template <class Over>
+  std::size_t move_idle_pages(std::byte* to, std::size_t needed, Over& over) {
+    std::size_t moved = 0;
+    try {
+      while (moved < needed) {
+        auto const pages = take_idle_pages(
+            needed - moved, [&](Block<R> const& block) { return !is_last(block) && over(block); });
+        if (pages.bytes == 0) {
+          break;
+        }
+        move_or_forget(to + moved, pages);
+        note(MemoryEvent::Kind::move, to + moved, pages.bytes);
+        observe::memory_pooled(runtime(), to + moved, pages.bytes);
+        moved += pages.bytes;
+      }
+    } catch (...) {
+      forget(to, moved);
+      throw;
+    }
+    if (moved < needed) {
+      forget(to, moved);
+      return 0;
+    }
+    return moved;
+  }
+  void move_or_forget(std::byte* to, Span pages) {
+    try {
+      range_.move(to, pages.begin, pages.bytes);
+    } catch (...) {
+      forget(pages.begin, pages.bytes);
+      throw;
     }
   }
-  Block<R>* new_block(std::byte* data, SizeClass size) {
-    auto& block = blocks_.emplace_back(std::make_unique<Block<R>>());
-    block->data = data;
-    block->bytes = size.bytes;
-    block->size_class = size.index;
-    return block.get();
+  void forget(std::byte* at, std::size_t bytes) noexcept {
+    if (bytes != 0) {
+      range_.unmap(at, bytes);
+      capacity_->give_back(bytes);
+      note(MemoryEvent::Kind::release, at, bytes);
+    }
   }
-  void release_to_runtime(void* memory, std::size_t bytes) noexcept {
+  void note(MemoryEvent::Kind kind, std::byte const* at, std::size_t bytes) noexcept {
+    if (history_ != nullptr) {
+      history_->note({0, kind, reinterpret_cast<std::uintptr_t>(at), bytes, 0, nullptr});
+    }
+  }
+  template <class Over>
+  std::size_t unmap_idle(std::size_t most_bytes, Over& over) {
+    auto const pages = take_idle_pages(range_.in_pages(most_bytes), over);
+    if (pages.bytes != 0) {
+      range_.unmap(pages.begin, pages.bytes);
+      note(MemoryEvent::Kind::release, pages.begin, pages.bytes);
+    }
+    return pages.bytes;
+  }
+
+  Block<R>* grow_by_piece(std::size_t bytes, std::size_t limit_bytes) {
+    for (std::size_t const amount : {std::max(bytes, growth_bytes_), bytes}) {
+      if (auto* const memory = obtain(amount, limit_bytes)) {
+        auto const lock = lock_with_spares();
+        return arena_.take_from(arena_.add(memory, amount), bytes);
+      }
+    }
+    return nullptr;
+  }
+  /// Null: there is no such memory, under the limit or at all.
+  std::byte* obtain(std::size_t bytes, std::size_t limit_bytes) {
+    if (!capacity_->take(bytes, limit_bytes)) {
+      return nullptr;
+    }
+    Span piece{nullptr, bytes};
+    try {
+      piece.begin =
+          static_cast<std::byte*>(space_ == Space::device ? runtime().allocate_device(bytes)
+                                                          : runtime().allocate_pinned(bytes));
+      observe::memory_pooled(runtime(), piece.begin, bytes);
+      pieces_.push_back(piece);
+    } catch (OutOfMemory const&) {
+      capacity_->give_back(bytes);
+      return nullptr;
+    } catch (...) {
+      if (piece.begin != nullptr) {
+        free_piece(piece);
+      }
+      capacity_->give_back(bytes);
+      throw;
+    }
+    growths_.fetch_add(1, std::memory_order_relaxed);
+    note(MemoryEvent::Kind::grow, piece.begin, bytes);
+    return piece.begin;
+  }
+  template <class Over>
+  std::size_t release_idle_piece(Over& over) {
+    auto const place = std::find_if(pieces_.begin(), pieces_.end(), [&](Span const& piece) {
+      auto const lock = lock_with_spares();
+      Block<R>* whole = nullptr;
+      arena_.for_each_free([&](Block<R>* block) {
+        if (block->data == piece.begin && block->bytes == piece.bytes &&
+            over(std::as_const(*block))) {
+          whole = block;
+        }
+      });
+      if (whole != nullptr) {
+        arena_.remove(whole);
+      }
+      return whole != nullptr;
+    });
+    if (place == pieces_.end()) {
+      return 0;
+    }
+    Span const piece = *place;
+    pieces_.erase(place);
+    free_piece(piece);
+    note(MemoryEvent::Kind::release, piece.begin, piece.bytes);
+    return piece.bytes;
+  }
+  void free_piece(Span const& piece) noexcept {
     if (space_ == Space::device) {
-      context_->runtime->free_device(memory, bytes);
+      runtime().free_device(piece.begin, piece.bytes);
     } else {
-      context_->runtime->free_pinned(memory, bytes);
+      runtime().free_pinned(piece.begin, piece.bytes);
     }
   }
 
   std::shared_ptr<StreamContext<R>> context_;
   Space space_;
-  BlockSourceOptions options_;
+  std::shared_ptr<Capacity> capacity_;
+  std::size_t growth_bytes_;
+  std::shared_ptr<MemoryHistory> history_;  ///< null: nobody wants to know
 
-  std::mutex mutex_;  ///< guards all below; the counters are read without it
-  std::vector<Piece> pieces_;
-  std::vector<std::unique_ptr<Block<R>>> blocks_;
-  std::byte* uncut_ = nullptr;
-  std::size_t uncut_bytes_ = 0;
-  std::atomic<std::size_t> reserved_{0};
-  std::atomic<std::size_t> peak_reserved_{0};
+  std::mutex change_mutex_;  ///< guards the range's memory and the pieces
+  PageRange<R> range_;
+  std::vector<Span> pieces_;
+
+  mutable SpinLock mutex_;  ///< guards the arena
+  Arena<R> arena_;
+  LentMemories<R> lent_;
+  std::atomic<bool> is_contended_{false};
   std::atomic<std::uint64_t> growths_{0};
 };
 

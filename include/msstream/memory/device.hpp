@@ -63,7 +63,13 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
   /// The group that the calling thread's next operation goes to.
   StreamGroup<R>& current_group() {
     auto const* const scope = StreamScope<R>::current(*context);
-    return scope != nullptr ? *scope->group() : default_group();
+    auto& group = scope != nullptr ? *scope->group() : default_group();
+    if constexpr (CapturingRuntime<R>) {
+      if (auto* const capture = memory::Capture<R>::current(*context)) [[unlikely]] {
+        return capture->twin_of(group);
+      }
+    }
+    return group;
   }
 
   /// The device's one object of type T, made when first asked for.
@@ -84,15 +90,35 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
   }
   void run_checks() {
     context->rethrow_launch_failure();
-    std::lock_guard const guard(checks_mutex_);
-    for (auto const& check : checks_) {
-      check();
+    {
+      std::lock_guard const guard(checks_mutex_);
+      for (auto const& check : checks_) {
+        check();
+      }
     }
+    memory.release_unneeded();
   }
+
+  /// Of Device and its copies. When the last goes, memory in use keeps the device, and nothing else
+  /// of the memory does.
+  void add_handle() { change_handles(1); }
+  void remove_handle() { change_handles(-1); }
 
   std::shared_ptr<StreamContext<R>> context;
 
  private:
+  void change_handles(int by) {
+    std::lock_guard const guard(handles_mutex_);
+    handles_ += by;
+    bool const abandoned = handles_ == 0;
+    if (abandoned || (by > 0 && handles_ == 1)) {
+      memory.set_abandoned(abandoned);
+      pinned.set_abandoned(abandoned);
+    }
+  }
+
+  std::mutex handles_mutex_;
+  int handles_ = 0;
   // Before the allocators, whose destructors wait for all work on their memory: attachments outlive
   // that work.
   std::mutex attachments_mutex_;
@@ -121,24 +147,29 @@ class Device {
   using runtime_type = R;
 
   explicit Device(DeviceOptions<R> const& options = {})
-      : state_(new DeviceState<R>(options), [](DeviceState<R>* state) {
-          // Its destructor waits for streams; the last owner may be work on one.
-          RuntimeThread::call_outside([state] { delete state; });
-        }) {}
-  explicit Device(std::shared_ptr<DeviceState<R>> state) : state_(std::move(state)) {}
+      : Device(
+            std::shared_ptr<DeviceState<R>>(new DeviceState<R>(options), [](DeviceState<R>* state) {
+              // Its destructor waits for streams; the last owner may be work on one.
+              RuntimeThread::call_outside([state] { delete state; });
+            })) {}
+  explicit Device(std::shared_ptr<DeviceState<R>> state)
+      : handle_(std::make_shared<Handle const>(std::move(state))) {}
 
   [[nodiscard]] std::shared_ptr<StreamContext<R>> const& context() const noexcept {
-    return state_->context;
+    return state()->context;
   }
-  [[nodiscard]] std::shared_ptr<DeviceState<R>> const& state() const noexcept { return state_; }
-  [[nodiscard]] StreamGroup<R>& default_group() const { return state_->default_group(); }
-  [[nodiscard]] StreamGroup<R>& current_group() const { return state_->current_group(); }
+  [[nodiscard]] std::shared_ptr<DeviceState<R>> const& state() const noexcept {
+    return handle_->state;
+  }
+  [[nodiscard]] StreamGroup<R>& default_group() const { return state()->default_group(); }
+  [[nodiscard]] StreamGroup<R>& current_group() const { return state()->current_group(); }
 
   [[nodiscard]] WaitCounts wait_counts() const { return context()->tracker->wait_counts(); }
   [[nodiscard]] std::uint64_t operation_count() const {
     return context()->tracker->operation_count();
   }
-  [[nodiscard]] MemoryStatistics memory_statistics() const { return state_->memory.statistics(); }
+  [[nodiscard]] MemorySnapshot memory_snapshot() const { return state()->memory.snapshot(); }
+  [[nodiscard]] MemoryStatistics memory_statistics() const { return state()->memory.statistics(); }
 
   /// Records when each operation runs on the device from here on; every operation then costs two
   /// timed events.
@@ -147,7 +178,17 @@ class Device {
   [[nodiscard]] trace::Timeline stop_spans() const { return context()->spans.stop(); }
 
  private:
-  std::shared_ptr<DeviceState<R>> state_;
+  struct Handle {
+    explicit Handle(std::shared_ptr<DeviceState<R>> of) : state(std::move(of)) {
+      state->add_handle();
+    }
+    ~Handle() { state->remove_handle(); }
+    Handle(Handle const&) = delete;
+    Handle& operator=(Handle const&) = delete;
+    std::shared_ptr<DeviceState<R>> state;
+  };
+
+  std::shared_ptr<Handle const> handle_;
 };
 
 Device()->Device<DefaultRuntime>;

@@ -13,8 +13,12 @@ namespace msstream::memory {
 /// A block over memory that `owner` keeps; destroying the owner gives the memory back.
 template <Runtime R, class Owner>
 struct ForeignBlock : Block<R> {
-  explicit ForeignBlock(Owner keeper) : owner(std::move(keeper)) {}
+  ForeignBlock(std::shared_ptr<DeviceState<R>> its_device, Owner keeper)
+      : kept_device(std::move(its_device)), owner(std::move(keeper)) {
+    this->device = &kept_device;
+  }
 
+  std::shared_ptr<DeviceState<R>> kept_device;
   Owner owner;
 };
 
@@ -27,14 +31,13 @@ template <Runtime R, class Owner>
                                 std::size_t bytes,
                                 Owner owner) {
   using Foreign = ForeignBlock<R, Owner>;
-  auto* const block = new Foreign(std::move(owner));
+  auto* const block = new Foreign(std::move(device), std::move(owner));
   block->data = static_cast<std::byte*>(data);
   block->bytes = bytes;
-  block->device = std::move(device);
   block->release = [](Block<R>* released) noexcept {
     std::unique_ptr<Foreign> foreign(static_cast<Foreign*>(released));
     RuntimeThread::call_outside([foreign = std::move(foreign)] {
-      auto& tracker = *foreign->device->context->tracker;
+      auto& tracker = *foreign->kept_device->context->tracker;
       for_each_use(*foreign, [&](order::Position use) { tracker.finish(use); });
       if (foreign->immutable) {  // its reads were not noted
         for (auto const& newest : tracker.newest_positions()) {

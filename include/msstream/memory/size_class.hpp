@@ -23,6 +23,10 @@ struct SizeClass {
   static constexpr std::size_t kStepsPerDoubling = 8;
   static constexpr std::size_t kCount = 320;
   static constexpr std::size_t kMostBytes = std::size_t{1} << 46U;
+  static constexpr std::size_t kNone = kCount;  ///< of a block that has a size of its own
+  static constexpr std::size_t kMostSmallBytes = std::size_t{1}
+                                                 << 20U;  ///< in the largest small class
+  static constexpr std::size_t kSmallCount = 12 * kStepsPerDoubling + 1;
 
   std::size_t index;
   std::size_t bytes;  ///< of every block of the class: a multiple of 256
@@ -51,5 +55,7 @@ struct SizeClass {
     return {(doubling - 8) * kStepsPerDoubling + (place >> doubling), bytes};
   }
 };
+
+static_assert(SizeClass::of(SizeClass::kMostSmallBytes).index + 1 == SizeClass::kSmallCount);
 
 }  // namespace msstream::memory

@@ -5,6 +5,7 @@
 #include <msstream/memory/device.hpp>
 
 #include <mutex>
+#include <stdexcept>
 
 namespace msstream {
 
@@ -14,6 +15,14 @@ template <Runtime R>
 void synchronize_uses(memory::Block<R>& block, AccessMode mode) {
   if (!works(Mechanism::host_wait)) {
     return;
+  }
+  auto const& context = *(*block.device)->context;
+  if constexpr (CapturingRuntime<R>) {
+    auto const* const capture = memory::Capture<R>::current(context);
+    if (capture != nullptr && capture->uses(block)) [[unlikely]] {
+      throw std::logic_error(
+          "the host waits for memory that is used in a capture: what is captured has not run");
+    }
   }
   order::PositionSet needed;
   {
@@ -25,7 +34,7 @@ void synchronize_uses(memory::Block<R>& block, AccessMode mode) {
     }
   }
   for (auto const& use : needed) {
-    block.device->context->tracker->synchronize(use);
+    context.tracker->synchronize(use);
   }
 }
 

@@ -38,6 +38,15 @@ class AccessLog {
     writes_.add(position);
     reads_.clear();
   }
+  /// Takes over what is noted of other memory that becomes part of this one.
+  void note_all_of(AccessLog const& other) {
+    for (auto const& write : other.writes_) {
+      writes_.add(write);
+    }
+    for (auto const& read : other.reads_) {
+      reads_.add(read);
+    }
+  }
   /// A use that may have read and written, beside other such uses on other streams, and was ordered
   /// after nothing.
   void note_unordered_write(Position position) { writes_.add(position); }

@@ -151,6 +151,22 @@ class Checked : public RuntimeDecorator<R> {
     checker_->freed(memory, bytes);
     inner_.free_pinned(memory, bytes);
   }
+  void map_pages(void* at, std::size_t bytes) requires PagedRuntime<R> {
+    OwnCall const own;
+    inner_.map_pages(at, bytes);
+    checker_->allocated(at, bytes, Checker::Space::device);
+  }
+  void move_pages(void* to, void* from, std::size_t bytes) requires PagedRuntime<R> {
+    OwnCall const own;
+    checker_->freed(from, bytes);
+    inner_.move_pages(to, from, bytes);
+    checker_->allocated(to, bytes, Checker::Space::device);
+  }
+  void unmap_pages(void* at, std::size_t bytes) noexcept requires PagedRuntime<R> {
+    OwnCall const own;
+    checker_->freed(at, bytes);
+    inner_.unmap_pages(at, bytes);
+  }
   typename Base::native_libraries create_libraries(std::size_t workspace_bytes) {
     OwnCall const own;
     return inner_.create_libraries(workspace_bytes);

@@ -4,16 +4,27 @@
 #if MSSTREAM_CUDA
 
 #include <msstream/base/closure.hpp>
+#include <msstream/runtime/capturing.hpp>
+#include <msstream/runtime/interop.hpp>
+#include <msstream/runtime/paged.hpp>
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string_view>
 
 struct CUevent_st;
 
 namespace msstream {
+
+namespace detail {
+class CudaPages;
+class CudaCaptures;
+struct CudaGraph;
+}  // namespace detail
 
 /// Which GPU the CUDA runtime uses.
 struct CudaOptions {
@@ -30,6 +41,7 @@ class Cuda {
   using Options = CudaOptions;
   using native_stream = CUstream_st*;
   using native_event = CUevent_st*;
+  using native_graph = detail::CudaGraph*;
   using native_libraries = CudaLibraries*;
   using stream_ref = CudaStream;
 
@@ -40,6 +52,7 @@ class Cuda {
 
   /// Throws CudaError when there is no such device.
   explicit Cuda(Options options = {});
+  ~Cuda();
   Cuda(Cuda const&) = delete;
   Cuda& operator=(Cuda const&) = delete;
 
@@ -61,11 +74,26 @@ class Cuda {
   void free_pinned(void* memory, std::size_t bytes) noexcept;
   [[nodiscard]] MemoryInfo memory_info() const;
 
+  // PagedRuntime.
+  [[nodiscard]] std::size_t page_bytes() const;
+  void* reserve_addresses(std::size_t bytes);
+  void release_addresses(void* addresses, std::size_t bytes) noexcept;
+  void map_pages(void* at, std::size_t bytes);
+  void move_pages(void* to, void* from, std::size_t bytes);
+  void unmap_pages(void* at, std::size_t bytes) noexcept;
+
   /// Whether the host memory is pinned, by whomever.
   [[nodiscard]] bool is_pinned(void const* host_memory) const;
   void copy(void* to, void const* from, std::size_t bytes, CopyKind kind, native_stream stream);
   void fill(void* memory, std::uint8_t value, std::size_t bytes, native_stream stream);
   void call_host(native_stream stream, Closure closure);
+
+  // CapturingRuntime, in the relaxed mode: other threads may do as they please.
+  void begin_capture(native_stream stream);
+  native_graph end_capture(native_stream stream);
+  void abandon_capture(native_stream stream) noexcept;
+  void launch_graph(native_graph graph, native_stream stream);
+  void destroy_graph(native_graph graph) noexcept;
 
   native_libraries create_libraries(std::size_t workspace_bytes);
   void destroy_libraries(native_libraries libraries) noexcept;
@@ -73,13 +101,36 @@ class Cuda {
     return {stream, libraries};
   }
   void make_current() const;
+
+  // InteropRuntime. The default streams have ids of msstream's own; that of each thread is a stream
+  // of its own.
+  class Visit {
+   public:
+    explicit Visit(int ordinal) noexcept;
+    ~Visit();
+    Visit(Visit const&) = delete;
+    Visit& operator=(Visit const&) = delete;
+
+   private:
+    int device_before_ = -1;  ///< -1: nothing to restore
+    int capture_mode_before_;
+  };
+  [[nodiscard]] std::optional<ForeignStream> identify(native_stream stream) const;
+  [[nodiscard]] Visit visit() const noexcept { return Visit(ordinal_); }
   [[nodiscard]] int ordinal() const noexcept { return ordinal_; }
 
  private:
+  /// Somebody else has set the calling thread's device.
+  static void forget_current() noexcept;
+
   int ordinal_;
+  std::unique_ptr<detail::CudaPages> pages_;
+  std::unique_ptr<detail::CudaCaptures> captures_;
 };
 
-static_assert(Runtime<Cuda>);
+static_assert(PagedRuntime<Cuda>);
+static_assert(InteropRuntime<Cuda>);
+static_assert(CapturingRuntime<Cuda>);
 
 }  // namespace msstream
 

@@ -1,19 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/runtime/interop.hpp>
 #include <msstream/runtime/observing.hpp>
+#include <msstream/runtime/paged.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace msstream {
 
+namespace detail {
+
+/// R::Visit where there is one.
+template <Runtime R>
+struct VisitOf {};
+template <InteropRuntime R>
+struct VisitOf<R> {
+  using Visit = typename R::Visit;
+};
+
+}  // namespace detail
+
 /// A runtime around another one that passes everything on. What derives from it replaces what it
 /// has to say something about.
 template <Runtime Inner>
-class RuntimeDecorator {
+class RuntimeDecorator : public detail::VisitOf<Inner> {
  public:
   using inner_type = Inner;
   using native_stream = typename Inner::native_stream;
@@ -49,6 +64,25 @@ class RuntimeDecorator {
   void free_pinned(void* memory, std::size_t bytes) noexcept { inner_.free_pinned(memory, bytes); }
   [[nodiscard]] MemoryInfo memory_info() { return inner_.memory_info(); }
 
+  [[nodiscard]] std::size_t page_bytes() const requires PagedRuntime<Inner> {
+    return inner_.page_bytes();
+  }
+  void* reserve_addresses(std::size_t bytes) requires PagedRuntime<Inner> {
+    return inner_.reserve_addresses(bytes);
+  }
+  void release_addresses(void* addresses, std::size_t bytes) noexcept requires PagedRuntime<Inner> {
+    inner_.release_addresses(addresses, bytes);
+  }
+  void map_pages(void* at, std::size_t bytes) requires PagedRuntime<Inner> {
+    inner_.map_pages(at, bytes);
+  }
+  void move_pages(void* to, void* from, std::size_t bytes) requires PagedRuntime<Inner> {
+    inner_.move_pages(to, from, bytes);
+  }
+  void unmap_pages(void* at, std::size_t bytes) noexcept requires PagedRuntime<Inner> {
+    inner_.unmap_pages(at, bytes);
+  }
+
   void copy(void* to, void const* from, std::size_t bytes, CopyKind kind, native_stream stream) {
     inner_.copy(to, from, bytes, kind, stream);
   }
@@ -74,6 +108,12 @@ class RuntimeDecorator {
     inner.ordinal();
   }
   { return inner_.ordinal(); }
+
+  [[nodiscard]] std::optional<ForeignStream> identify(native_stream stream) requires
+      InteropRuntime<Inner> {
+    return inner_.identify(stream);
+  }
+  [[nodiscard]] auto visit() requires InteropRuntime<Inner> { return inner_.visit(); }
 
   OperationHandle declare(Operation operation) {
     if constexpr (ObservingRuntime<Inner>) {

@@ -24,11 +24,17 @@ enum class RuntimeCall : std::uint8_t {
   elapsed_ns,
   allocate_device,
   allocate_pinned,
+  reserve_addresses,
+  map_pages,
+  move_pages,
   memory_info,
   copy,
   fill,
   call_host,
   create_libraries,
+  begin_capture,
+  end_capture,
+  launch_graph,
   launch
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/base/error.hpp>
+#include <msstream/runtime/capturing.hpp>
 #include <msstream/runtime/decorator.hpp>
 #include <msstream/runtime/fault_plan.hpp>
 
@@ -33,7 +34,7 @@ struct FaultyOptions {
 /// device runs nothing more: a call that fails, or frees, first blocks the host until all work that
 /// it had been given is over, which is what the failure of a lost device means.
 template <Runtime R>
-class Faulty : public RuntimeDecorator<R> {
+class Faulty : public RuntimeDecorator<R>, public detail::GraphOf<R> {
   using Base = RuntimeDecorator<R>;
   using Base::inner_;
 
@@ -116,6 +117,22 @@ class Faulty : public RuntimeDecorator<R> {
     finish_if_lost();
     inner_.free_pinned(memory, bytes);
   }
+  void* reserve_addresses(std::size_t bytes) requires PagedRuntime<R> {
+    pass(RuntimeCall::reserve_addresses);
+    return inner_.reserve_addresses(bytes);
+  }
+  void map_pages(void* at, std::size_t bytes) requires PagedRuntime<R> {
+    pass(RuntimeCall::map_pages, bytes);
+    inner_.map_pages(at, bytes);
+  }
+  void move_pages(void* to, void* from, std::size_t bytes) requires PagedRuntime<R> {
+    pass(RuntimeCall::move_pages);
+    inner_.move_pages(to, from, bytes);
+  }
+  void unmap_pages(void* at, std::size_t bytes) noexcept requires PagedRuntime<R> {
+    finish_if_lost();
+    inner_.unmap_pages(at, bytes);
+  }
   [[nodiscard]] MemoryInfo memory_info() {
     pass(RuntimeCall::memory_info);
     return inner_.memory_info();
@@ -132,6 +149,34 @@ class Faulty : public RuntimeDecorator<R> {
   void call_host(native_stream stream, Closure closure) {
     pass(RuntimeCall::call_host);
     inner_.call_host(stream, std::move(closure));
+  }
+
+  void begin_capture(native_stream stream) requires CapturingRuntime<R> {
+    pass(RuntimeCall::begin_capture);
+    inner_.begin_capture(stream);
+  }
+  /// Also when it fails, the capture is over.
+  [[nodiscard]] auto end_capture(native_stream stream) requires CapturingRuntime<R> {
+    try {
+      pass(RuntimeCall::end_capture);
+    } catch (...) {
+      inner_.abandon_capture(stream);
+      throw;
+    }
+    return inner_.end_capture(stream);
+  }
+  void abandon_capture(native_stream stream) noexcept requires CapturingRuntime<R> {
+    inner_.abandon_capture(stream);
+  }
+  template <class Graph>
+  void launch_graph(Graph graph, native_stream stream) requires CapturingRuntime<R> {
+    pass(RuntimeCall::launch_graph);
+    inner_.launch_graph(graph, stream);
+  }
+  template <class Graph>
+  void destroy_graph(Graph graph) noexcept requires CapturingRuntime<R> {
+    finish_if_lost();
+    inner_.destroy_graph(graph);
   }
 
   native_libraries create_libraries(std::size_t workspace_bytes) {

@@ -2,14 +2,18 @@
 #pragma once
 
 #include <msstream/base/closure.hpp>
+#include <msstream/runtime/capturing.hpp>
 #include <msstream/runtime/host_queue.hpp>
+#include <msstream/runtime/interop.hpp>
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -26,10 +30,12 @@ struct HostOptions {
 class Host {
  public:
   struct Event;
+  struct Graph;
 
   using Options = HostOptions;
   using native_stream = HostQueue*;
   using native_event = Event*;
+  using native_graph = Graph*;
   using native_libraries = void*;  ///< always null: Eigen needs no handle
   using stream_ref = HostStream;
 
@@ -59,6 +65,14 @@ class Host {
   void free_pinned(void* memory, std::size_t bytes) noexcept;
   [[nodiscard]] MemoryInfo memory_info() const;
 
+  // PagedRuntime.
+  [[nodiscard]] std::size_t page_bytes() const noexcept;
+  void* reserve_addresses(std::size_t bytes);
+  void release_addresses(void* addresses, std::size_t bytes) noexcept;
+  void map_pages(void* at, std::size_t bytes);
+  void move_pages(void* to, void* from, std::size_t bytes);
+  void unmap_pages(void* at, std::size_t bytes) noexcept;
+
   void copy(void* to, void const* from, std::size_t bytes, CopyKind kind, native_stream stream);
   void fill(void* memory, std::uint8_t value, std::size_t bytes, native_stream stream);
   void call_host(native_stream stream, Closure closure);
@@ -68,15 +82,38 @@ class Host {
   [[nodiscard]] stream_ref ref(native_stream stream, native_libraries) const {
     return HostStream(*stream);
   }
+
+  // CapturingRuntime. A launch runs the graph's work on the stream's thread, in another order each
+  // time.
+  void begin_capture(native_stream stream);
+  native_graph end_capture(native_stream stream);
+  void abandon_capture(native_stream stream) noexcept;
+  void launch_graph(native_graph graph, native_stream stream);
+  void destroy_graph(native_graph graph) noexcept;
+
+  // InteropRuntime: there is no device to choose.
+  struct Visit {};
+  [[nodiscard]] std::optional<ForeignStream> identify(native_stream stream) const {
+    if (stream->place().capture != nullptr) {
+      return std::nullopt;
+    }
+    return ForeignStream{stream->id(), false};
+  }
+  [[nodiscard]] Visit visit() const noexcept { return {}; }
   /// Makes this device the calling thread's current one: nothing to do here.
   void make_current() const noexcept {}
 
  private:
+  void take_bytes(std::size_t bytes);
+
   std::size_t memory_bytes_;
   std::atomic<std::size_t> allocated_bytes_{0};
   std::mutex mutex_;
   std::vector<std::unique_ptr<HostQueue>> live_;
   std::vector<std::unique_ptr<HostQueue>> retired_;
 };
+
+static_assert(InteropRuntime<Host>);
+static_assert(CapturingRuntime<Host>);
 
 }  // namespace msstream

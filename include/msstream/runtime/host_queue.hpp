@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/runtime/host_capture.hpp>
 #include <msstream/runtime/work_queue.hpp>
 
 #include <atomic>
@@ -51,7 +52,8 @@ class HostProgress {
 ///
 /// Closures are numbered 1, 2, 3 … Any thread may enqueue. The destructor runs what is queued, then
 /// joins. A closure is destroyed before it counts as run. One that throws counts as run too; the
-/// exception is kept in the progress and the queue goes on.
+/// exception is kept in the progress and the queue goes on. While the queue is part of a capture,
+/// closures are kept there instead, and have no numbers.
 class HostQueue final : public WorkQueue {
  public:
   HostQueue();
@@ -61,6 +63,11 @@ class HostQueue final : public WorkQueue {
 
   /// Returns the closure's number.
   std::uint64_t enqueue(Closure closure) override;
+  /// Where in a capture the next closure goes.
+  [[nodiscard]] HostCapturePlace place();
+  /// The next closure follows what is before the place, too, in the capture of that. False: the
+  /// queue is part of another one.
+  [[nodiscard]] bool follow(HostCapturePlace const& place);
   void finish() noexcept;
   /// Whether the worker has ended, so that the destructor does not block.
   [[nodiscard]] bool finished() const noexcept { return finished_.load(); }
@@ -68,16 +75,24 @@ class HostQueue final : public WorkQueue {
   [[nodiscard]] std::uint64_t enqueued() const noexcept {
     return enqueued_.load(std::memory_order_acquire);
   }
+  /// Of no other queue of the program, before or after.
+  [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
   [[nodiscard]] std::shared_ptr<HostProgress> const& progress() const noexcept { return progress_; }
 
  private:
   void work();
+  /// Under the lock.
+  [[nodiscard]] bool is_captured();
 
+  static inline std::atomic<std::uint64_t> made_{0};
+
+  std::uint64_t const id_ = made_.fetch_add(1) + 1;
   std::shared_ptr<HostProgress> progress_ = std::make_shared<HostProgress>();
   std::atomic<std::uint64_t> enqueued_{0};
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<Closure> queue_;
+  HostCapturePlace place_;
   bool idle_ = false;
   bool stopping_ = false;
   std::atomic<bool> finished_{false};

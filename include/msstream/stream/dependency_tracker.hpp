@@ -85,11 +85,7 @@ class DependencyTracker : public StreamRegistry<R> {
                                           order::PositionSet& needed,
                                           Work&& work) {
     Launched const launched{self, number};
-    if (works(Mechanism::launch_handshake)) {
-      for (auto const& position : needed) {
-        slot(position.stream).await_launched(position.number);
-      }
-    }
+    await_launched(needed);
     if (auto failure = failure_behind(needed); failure != nullptr) [[unlikely]] {
       give_up(self, number, needed, failure);
       return failure;
@@ -181,9 +177,101 @@ class DependencyTracker : public StreamRegistry<R> {
     return true;
   }
 
-  /// Makes the stream's next work wait for `needed`. One thread at a time a slot.
+  /// A new position that stands for all work put on the stream so far; its event is recorded when
+  /// somebody needs it. The caller holds `self.issuing`, and all that is reserved is launched.
+  order::Position advance(Slot& self) noexcept {
+    auto const number = self.reserved.load(std::memory_order_relaxed) + 1;
+    self.reserved.store(number, std::memory_order_release);
+    self.publish_launched(number);
+    return {self.index, number};
+  }
+  /// The same while nothing is launched on the slot through issue(); the stream must be there as
+  /// long as the tracker.
+  order::Position mark(Slot& self) noexcept {
+    std::lock_guard const guard(self.issuing);
+    return advance(self);
+  }
+  /// The same with an event: nobody has to touch the stream on the position's account afterwards,
+  /// so it may go. Blocks the host where no event can be had.
+  order::Position mark_with_event(Slot& self) noexcept {
+    std::lock_guard const guard(self.issuing);
+    // Until the event is there, nobody else records one, who may know nothing of the stream.
+    std::lock_guard const recording(self.lock);
+    auto const position = advance(self);
+    try {
+      this->event_from(self, position.number);
+    } catch (...) {
+      try {
+        self.events->runtime().synchronize_stream(self.native);
+      } catch (...) {  // NOLINT(bugprone-empty-catch): failed work is over
+      }
+      self.raise_completed(position.number);
+    }
+    return position;
+  }
+
+  /// Makes the stream's next work wait for `needed`, once that is launched. One thread at a time a
+  /// slot.
   void order_after(Slot& self, order::PositionSet& needed) {
-    needed.remove_if([&](auto const& position) { return position.stream == self.index; });
+    await_launched(needed);
+    order_after_launched(self, needed);
+  }
+
+  /// Makes the stream's next work wait for an event that the caller shares, which stands for no
+  /// more than it says, however old. One thread at a time a slot.
+  void order_after(Slot& self, RecordedEvent<R> const& event) {
+    if (event.position.stream == self.index) {
+      return;
+    }
+    if (!is_same_capture(self, event.position)) {
+      return;
+    }
+    add_to(self.waits_needed, 1);
+    if (options_.reduce_waits && holds_already(self, event.position)) {
+      add_to(self.waits_elided, 1);
+      return;
+    }
+    self.events->runtime().wait(self.native, event.native);
+    merge(self, event.clock, event.position);
+    add_to(self.waits_issued, 1);
+  }
+
+  /// Whether a stream's future work is already ordered after the position, without any new wait.
+  [[nodiscard]] bool covers(Slot& self, order::Position position) {
+    return position.stream == self.index || !is_same_capture(self, position) ||
+           holds_already(self, position);
+  }
+
+  [[nodiscard]] WaitCounts wait_counts() const {
+    WaitCounts total;
+    for (order::StreamIndex i = 0; i < this->slot_count(); ++i) {
+      total +=
+          {slot(i).waits_needed.load(), slot(i).waits_issued.load(), slot(i).waits_elided.load()};
+    }
+    return total;
+  }
+
+ private:
+  struct Launched {
+    Slot& self;
+    std::uint64_t number;
+    ~Launched() { self.publish_launched(number); }
+  };
+
+  /// Blocks the host while others launch what is needed. Positions of the slot's own stream are
+  /// launched: whoever holds `issuing` comes after them.
+  void await_launched(order::PositionSet const& needed) const noexcept {
+    if (works(Mechanism::launch_handshake)) {
+      for (auto const& position : needed) {
+        slot(position.stream).await_launched(position.number);
+      }
+    }
+  }
+
+  void order_after_launched(Slot& self, order::PositionSet& needed) {
+    needed.remove_if([&](auto const& position) {
+      return position.stream == self.index || !is_same_capture(self, position);
+    });
     if (needed.empty()) {
       return;
     }
@@ -196,9 +284,6 @@ class DependencyTracker : public StreamRegistry<R> {
     }
     InlineVector<order::Position, 8> waits;
     for (auto const& position : needed) {
-      if (works(Mechanism::launch_handshake)) {
-        slot(position.stream).await_launched(position.number);
-      }
       waits.push_back(position);
     }
     if (waits.size() > 1) {
@@ -220,46 +305,17 @@ class DependencyTracker : public StreamRegistry<R> {
     add_to(self.waits_elided, elided);
   }
 
-  /// Makes the stream's next work wait for an event that the caller shares, which stands for no
-  /// more than it says, however old. One thread at a time a slot.
-  void order_after(Slot& self, RecordedEvent<R> const& event) {
-    if (event.position.stream == self.index) {
-      return;
-    }
-    add_to(self.waits_needed, 1);
-    if (options_.reduce_waits && holds_already(self, event.position)) {
-      add_to(self.waits_elided, 1);
-      return;
-    }
-    self.events->runtime().wait(self.native, event.native);
-    merge(self, event.clock, event.position);
-    add_to(self.waits_issued, 1);
+  /// Otherwise there is nothing to wait for: a graph runs after all that its launch follows, and
+  /// what is being captured has not run.
+  [[nodiscard]] bool is_same_capture(Slot const& self, order::Position position) const noexcept {
+    return slot(position.stream).capture.load(std::memory_order_acquire) ==
+           self.capture.load(std::memory_order_relaxed);
   }
-
-  /// Whether a stream's future work is already ordered after the position, without any new wait.
-  [[nodiscard]] bool covers(Slot& self, order::Position position) {
-    return position.stream == self.index || holds_already(self, position);
-  }
-
-  [[nodiscard]] WaitCounts wait_counts() const {
-    WaitCounts total;
-    for (order::StreamIndex i = 0; i < this->slot_count(); ++i) {
-      total +=
-          {slot(i).waits_needed.load(), slot(i).waits_issued.load(), slot(i).waits_elided.load()};
-    }
-    return total;
-  }
-
- private:
-  struct Launched {
-    Slot& self;
-    std::uint64_t number;
-    ~Launched() { self.publish_launched(number); }
-  };
 
   void order_or_settle(Slot& self, order::PositionSet& needed) {
     try {
-      order_after(self, needed);
+      this->record_if_wanted(self);
+      order_after_launched(self, needed);
     } catch (...) {
       settle(needed);
       throw;

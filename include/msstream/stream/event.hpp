@@ -17,8 +17,10 @@ class Event {
   Event(std::shared_ptr<StreamContext<R>> context, std::shared_ptr<RecordedEvent<R>> recorded)
       : context_(std::move(context)), recorded_(std::move(recorded)) {}
 
-  /// Whether the work is complete. Does not block. Rethrows a failure of the work.
+  /// Whether the work is complete. Does not block. Rethrows a failure of the work. Throws
+  /// std::logic_error while the work is being captured, as synchronize() does.
   [[nodiscard]] bool query() const {
+    context_->tracker->refuse_captured(position(), "Event::query");
     if (!context_->runtime->query(recorded_->native)) {
       return false;
     }
@@ -27,6 +29,7 @@ class Event {
   }
   /// Blocks the host until the work is complete. Rethrows a failure of the work.
   void synchronize() const {
+    context_->tracker->refuse_captured(position(), "Event::synchronize");
     context_->runtime->synchronize(recorded_->native);
     context_->tracker->note_complete(*recorded_);
   }

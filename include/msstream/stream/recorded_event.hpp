@@ -7,6 +7,7 @@
 #include <msstream/stream/event_pool.hpp>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -31,9 +32,11 @@ struct RecordedEvent {
   typename R::native_event native;
   order::Position position;
   order::VectorClock clock;
+  std::chrono::steady_clock::time_point recorded_at;
 };
 
-/// The newest events of one stream, oldest first, at most sixteen. Not synchronised.
+/// Events of one stream, oldest first, at most sixteen: the newest ones, and of those that are not
+/// known to be complete the oldest, with some between. Not synchronised.
 template <Runtime R>
 class RecentEvents {
  public:
@@ -54,28 +57,28 @@ class RecentEvents {
     return count_ == 0 ? nullptr : ring_[(first_ + count_ - 1) % kCapacity];
   }
 
-  /// An event to record and add() next: the oldest one when it is not shared, else a new one.
-  [[nodiscard]] Handle take_for_recording(std::shared_ptr<EventPool<R>> const& pool) {
+  /// An event to record and add() next: one that is left out for it when it is not shared, else a
+  /// new one. Operations up to `completed` are known to be complete.
+  [[nodiscard]] Handle take_for_recording(std::shared_ptr<EventPool<R>> const& pool,
+                                          std::uint64_t completed) {
     if (count_ == kCapacity) {
-      Handle oldest = std::move(ring_[first_]);
-      first_ = (first_ + 1) % kCapacity;
-      --count_;
+      Handle left_out = remove(at(0)->position.number <= completed ? 0 : most_crowded());
       // use_count() orders nothing; taking and dropping a reference comes after what the last other
       // owner did.
-      Handle(oldest).reset();
-      if (oldest.use_count() == 1) {
-        return oldest;
+      Handle(left_out).reset();
+      if (left_out.use_count() == 1) {
+        return left_out;
       }
       if (!works(Mechanism::event_recycling)) {
         auto taken_back = std::make_shared<RecordedEvent<R>>(pool);
-        std::swap(taken_back->native, oldest->native);
+        std::swap(taken_back->native, left_out->native);
         return taken_back;
       }
     }
     return std::make_shared<RecordedEvent<R>>(pool);
   }
   void add(Handle event) {
-    ring_[(first_ + count_) % kCapacity] = std::move(event);
+    at(count_) = std::move(event);
     ++count_;
   }
   void clear() noexcept {
@@ -85,6 +88,30 @@ class RecentEvents {
 
  private:
   static constexpr std::size_t kCapacity = 16;
+
+  [[nodiscard]] Handle& at(std::size_t place) noexcept {
+    return ring_[(first_ + place) % kCapacity];
+  }
+  [[nodiscard]] Handle remove(std::size_t place) noexcept {
+    Handle removed = std::move(at(place));
+    for (; place > 0; --place) {
+      at(place) = std::move(at(place - 1));
+    }
+    first_ = (first_ + 1) % kCapacity;
+    --count_;
+    return removed;
+  }
+  /// Of those between the oldest and the newest, the one whose neighbours are nearest.
+  [[nodiscard]] std::size_t most_crowded() noexcept {
+    auto const room = [this](std::size_t place) {
+      return at(place + 1)->position.number - at(place - 1)->position.number;
+    };
+    std::size_t found = 1;
+    for (std::size_t place = 2; place + 1 < kCapacity; ++place) {
+      found = room(place) < room(found) ? place : found;
+    }
+    return found;
+  }
 
   [[nodiscard]] Handle const* find(std::uint64_t number) const noexcept {
     Handle const* found = nullptr;

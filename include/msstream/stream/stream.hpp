@@ -17,10 +17,12 @@ template <Runtime R>
 class Stream {
  public:
   explicit Stream(std::shared_ptr<StreamContext<R>> context,
-                  StreamPriority priority = StreamPriority::normal)
+                  StreamPriority priority = StreamPriority::normal,
+                  StreamIdentity identity = {},
+                  CaptureState* capture = nullptr)
       : context_(std::move(context)),
         native_(context_->runtime->create_stream(priority)),
-        slot_(attach()) {}
+        slot_(attach(std::move(identity), capture)) {}
   ~Stream() {
     context_->tracker->detach(*slot_);
     context_->runtime->destroy_stream(native_);
@@ -47,13 +49,8 @@ class Stream {
 
   /// A new position that stands for all work put on the stream so far.
   order::Position mark() {
-    order::Position position{slot_->index, 0};
-    context_->tracker->while_idle(*slot_, [&] {
-      order::PositionSet none;
-      AccessSet nothing;
-      position.number = context_->tracker->reserve(*slot_, nothing, none);
-      static_cast<void>(context_->tracker->launch(*slot_, position.number, none, [] {}));
-    });
+    order::Position position;
+    context_->tracker->while_idle(*slot_, [&] { position = context_->tracker->advance(*slot_); });
     return position;
   }
 
@@ -64,9 +61,9 @@ class Stream {
   }
 
  private:
-  StreamSlot<R>* attach() {
+  StreamSlot<R>* attach(StreamIdentity identity, CaptureState* capture) {
     try {
-      return &context_->tracker->attach(native_, context_->events);
+      return &context_->tracker->attach(native_, context_->events, std::move(identity), capture);
     } catch (...) {
       context_->runtime->destroy_stream(native_);
       throw;

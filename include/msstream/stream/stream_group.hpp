@@ -26,6 +26,7 @@ struct StreamGroupOptions {
   bool merge_streams = false;  ///< one stream for compute and copies
   StreamPriority priority = StreamPriority::normal;
   std::size_t workspace_bytes = std::size_t{4} << 20U;  ///< of the group's library handles
+  CaptureState* capture = nullptr;  ///< its streams are to be captured; null: they run their work
 };
 
 /// A compute, an h2d and a d2h stream (or one for all), with what streams must not share: library
@@ -44,10 +45,13 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
         libraries_(context_->runtime->create_libraries(options.workspace_bytes),
                    {context_->runtime}),
         launcher_(std::move(launcher)),
-        compute_(context_, options.priority) {
-    if (!options.merge_streams) {
-      h2d_ = std::make_unique<Stream<R>>(context_, options.priority);
-      d2h_ = std::make_unique<Stream<R>>(context_, options.priority);
+        options_(options),
+        compute_(context_, options.priority, identity(StreamKind::compute), options.capture) {
+    if (!merged()) {
+      h2d_ = std::make_unique<Stream<R>>(
+          context_, options.priority, identity(StreamKind::h2d), options.capture);
+      d2h_ = std::make_unique<Stream<R>>(
+          context_, options.priority, identity(StreamKind::d2h), options.capture);
     }
     trace::name_category(category(), name_.c_str());
   }
@@ -77,7 +81,10 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
   [[nodiscard]] Stream<R>& compute() noexcept { return compute_; }
   [[nodiscard]] Stream<R>& h2d() noexcept { return stream(StreamKind::h2d); }
   [[nodiscard]] Stream<R>& d2h() noexcept { return stream(StreamKind::d2h); }
-  [[nodiscard]] bool merged() const noexcept { return h2d_ == nullptr; }
+  [[nodiscard]] bool merged() const noexcept { return options_.merge_streams; }
+  /// Whether it is the twin of another group in a capture, or was: see StreamCapture.
+  [[nodiscard]] bool captured() const noexcept { return options_.capture != nullptr; }
+  [[nodiscard]] StreamGroupOptions const& options() const noexcept { return options_; }
   /// The group's number in its pool; -1 for a device's default group.
   [[nodiscard]] int index() const noexcept { return index_; }
   [[nodiscard]] std::string const& name() const noexcept { return name_; }
@@ -110,7 +117,9 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     auto const ref = context_->runtime->ref(target.native(),
                                             owns_libraries ? libraries_.get() : native_libraries{});
     // Named here: the scope is the issuing thread's.
-    auto span_name = context_->spans.recording() ? NameScope::qualify(name) : std::string();
+    // What is captured has no time.
+    auto span_name =
+        context_->spans.recording() && !captured() ? NameScope::qualify(name) : std::string();
     if (launcher_ == nullptr) {
       std::unique_lock guard(slot.issuing);
       order::PositionSet needed;
@@ -179,6 +188,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     return static_cast<std::uint32_t>(index_) + 1;
   }
 
+  [[nodiscard]] StreamIdentity identity(StreamKind kind) const { return {lane(kind), index_}; }
   [[nodiscard]] std::string lane(StreamKind kind) const {
     constexpr char const* suffixes[] = {" compute", " h2d", " d2h"};
     return name_ + (merged() ? "" : suffixes[static_cast<int>(kind)]);
@@ -222,6 +232,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
   std::string name_;
   std::unique_ptr<native_libraries, DestroyLibraries> libraries_;
   std::shared_ptr<LaunchPool<R>> launcher_;
+  StreamGroupOptions options_;
   Stream<R> compute_;
   std::unique_ptr<Stream<R>> h2d_;
   std::unique_ptr<Stream<R>> d2h_;

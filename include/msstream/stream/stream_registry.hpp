@@ -10,11 +10,13 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace msstream {
@@ -35,13 +37,28 @@ class StreamRegistry {
   StreamRegistry& operator=(StreamRegistry const&) = delete;
 
   /// Starts to track a stream. The slot stays valid as long as the tracker.
-  Slot& attach(typename R::native_stream native, std::shared_ptr<EventPool<R>> events) {
+  Slot& attach(typename R::native_stream native,
+               std::shared_ptr<EventPool<R>> events,
+               // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved
+               StreamIdentity identity = {},
+               CaptureState* capture = nullptr) {
     std::lock_guard const guard(slots_mutex_);
     Slot& slot = vacant_slot();
     std::lock_guard const slot_guard(slot.lock);
     slot.native = native;
     slot.events = std::move(events);
+    slot.identity = std::move(identity);
+    slot.capture.store(capture, std::memory_order_release);
     return slot;
+  }
+
+  /// The capture of the slot's stream is over. What was captured has not run, and runs when others
+  /// say: its positions count as complete.
+  void end_capture(Slot& slot) noexcept {
+    std::lock_guard const guard(slot.lock);
+    slot.raise_completed(slot.reserved.load());
+    slot.recent.clear();
+    slot.capture.store(nullptr, std::memory_order_release);
   }
 
   /// Ends the tracking of a stream whose native handle is about to be destroyed; work may be in
@@ -49,6 +66,9 @@ class StreamRegistry {
   void detach(Slot& slot) {
     std::uint64_t const tail = slot.reserved.load();
     slot.await_launched(tail);
+    if (slot.capture.load() != nullptr) [[unlikely]] {
+      end_capture(slot);
+    }
     try {
       (void)event_at({slot.index, tail});
     } catch (...) {
@@ -64,6 +84,18 @@ class StreamRegistry {
   }
 
   [[nodiscard]] Slot& slot(order::StreamIndex index) const noexcept { return *slots_[index]; }
+  /// By index; of a stream that is gone, too.
+  [[nodiscard]] std::vector<std::string> stream_names() const {
+    std::vector<std::string> names;
+    for (order::StreamIndex i = 0; i < slot_count(); ++i) {
+      names.push_back(identity_of(i).name);
+    }
+    return names;
+  }
+  [[nodiscard]] StreamIdentity identity_of(order::StreamIndex index) const {
+    std::lock_guard const guard(slot(index).lock);
+    return slot(index).identity;
+  }
 
   /// An event for the position: the earliest there is, else one recorded now, which may cover later
   /// work too. Blocks the host until the operation has been launched.
@@ -78,13 +110,29 @@ class StreamRegistry {
     return source.recent.share_earliest_from(position.number);
   }
 
-  /// Whether the position's work is known to be complete; asks the runtime, does not block on the
-  /// device.
+  /// Somebody is likely to wait for the position: its stream is to record an event before it goes
+  /// on, which will stand for no later work. Asks nobody.
+  void want_event(order::Position position) noexcept {
+    if (!is_known_complete(position)) {
+      slot(position.stream).event_wanted.store(true, std::memory_order_relaxed);
+    }
+  }
+
+  /// Whether the host has seen the position's work complete; asks nobody.
+  [[nodiscard]] bool is_known_complete(order::Position position) const noexcept {
+    return slot(position.stream).completed.load(std::memory_order_acquire) >= position.number;
+  }
+  /// Whether the position's work is complete; asks the runtime, does not block on the device.
   [[nodiscard]] bool is_complete(order::Position position) {
     if (slot(position.stream).completed.load(std::memory_order_acquire) >= position.number) {
       return true;
     }
-    if (slot(position.stream).launched.load(std::memory_order_acquire) < position.number) {
+    if (slot(position.stream).launched.load(std::memory_order_acquire) < position.number ||
+        is_captured(position)) {
+      return false;
+    }
+    // What is behind an event that is not complete needs no event of its own to be asked about.
+    if (!newest_event_is_over(slot(position.stream), position.number)) {
       return false;
     }
     auto const event = event_at(position);
@@ -97,12 +145,37 @@ class StreamRegistry {
     return false;
   }
 
+  /// Whether all work that the slot has been given is complete. A stream that failed never is idle,
+  /// so its slot is not taken again.
+  [[nodiscard]] bool is_idle(Slot const& slot) noexcept {
+    try {
+      return is_complete({slot.index, slot.reserved.load()});
+    } catch (...) {
+      return false;
+    }
+  }
+
+  /// Whether the position's work is being captured, and so does not run.
+  [[nodiscard]] bool is_captured(order::Position position) const noexcept {
+    return slot(position.stream).capture.load(std::memory_order_acquire) != nullptr;
+  }
+  /// Throws std::logic_error if it is: the host cannot wait for it, nor ask about it.
+  void refuse_captured(order::Position position, char const* what) const {
+    if (is_captured(position)) [[unlikely]] {
+      throw std::logic_error(text(what,
+                                  ": the host cannot wait for ",
+                                  identity_of(position.stream).name,
+                                  ", which is being captured"));
+    }
+  }
+
   /// Blocks the host until the position's work is complete.
   void synchronize(order::Position position) {
     if (position.number == 0 ||
         slot(position.stream).completed.load(std::memory_order_acquire) >= position.number) {
       return;
     }
+    refuse_captured(position, "synchronize");
     if (auto const event = event_at(position)) {
       event->pool->runtime().synchronize(event->native);
       note_complete(*event);
@@ -112,6 +185,10 @@ class StreamRegistry {
   /// The same for those who cannot report a failure, and then rely on the work being over: tries
   /// again, without a new event. What fails twice has failed for good, and is over.
   void finish(order::Position position) noexcept {
+    if (auto* const capture = slot(position.stream).capture.load()) [[unlikely]] {
+      capture->spoilt.store(true);  // whoever relies on it would run without it
+      return;
+    }
     try {
       synchronize(position);
       return;
@@ -142,20 +219,58 @@ class StreamRegistry {
     }
   }
 
+  /// Whether the device is known to have work to do on the stream that the host has issued long
+  /// ago. May record an event, to know it at a later call.
+  [[nodiscard]] bool is_far_behind(Slot& slot) {
+    constexpr std::chrono::milliseconds kLongAgo{5};
+    constexpr std::uint64_t kOperationsBetweenEvents = 32;
+    if (slot.capture.load(std::memory_order_acquire) != nullptr) {
+      return false;
+    }
+    look_what_is_complete(slot);
+    auto const completed = slot.completed.load(std::memory_order_acquire);
+    std::lock_guard const guard(slot.lock);
+    if (auto const* const oldest = slot.recent.earliest_from(completed + 1)) {
+      return std::chrono::steady_clock::now() - oldest->recorded_at > kLongAgo;
+    }
+    auto const launched = slot.launched.load(std::memory_order_acquire);
+    if (completed + kOperationsBetweenEvents <= launched) {
+      event_from(slot, launched);
+    }
+    return false;
+  }
+  /// Asks the runtime how far the stream has come, and remembers it.
+  void look_what_is_complete(Slot& slot) {
+    if (newest_event_is_over(slot)) {
+      return;
+    }
+    for (;;) {
+      EventHandle oldest;
+      {
+        std::lock_guard const guard(slot.lock);
+        oldest =
+            slot.recent.share_earliest_from(slot.completed.load(std::memory_order_acquire) + 1);
+        if (oldest == slot.recent.newest()) {
+          return;  // it has just been asked about, or just been recorded
+        }
+      }
+      if (oldest == nullptr || !oldest->pool->runtime().query(oldest->native)) {
+        return;
+      }
+      note_complete(*oldest);
+    }
+  }
+  /// The same of all streams.
+  void look_what_is_complete() {
+    for (order::StreamIndex i = 0; i < slot_count(); ++i) {
+      look_what_is_complete(slot(i));
+    }
+  }
   /// How many of the slot's operations are not known to be complete; asks the runtime about the
   /// newest event only. A stream that failed has more than any other.
   [[nodiscard]] std::uint64_t outstanding(Slot& slot) noexcept {
-    EventHandle newest;
-    {
-      std::lock_guard const guard(slot.lock);
-      newest = slot.recent.newest();
-    }
     try {
-      if (newest != nullptr &&
-          newest->position.number > slot.completed.load(std::memory_order_acquire) &&
-          newest->pool->runtime().query(newest->native)) {
-        note_complete(*newest);
-      }
+      static_cast<void>(newest_event_is_over(slot));
     } catch (...) {
       return std::numeric_limits<std::uint64_t>::max();
     }
@@ -192,6 +307,15 @@ class StreamRegistry {
     return slot_count_.load(std::memory_order_acquire);
   }
 
+  /// By the launching thread, before it launches anything.
+  void record_if_wanted(Slot& self) {
+    if (self.event_wanted.load(std::memory_order_relaxed)) [[unlikely]] {
+      self.event_wanted.store(false, std::memory_order_relaxed);
+      std::lock_guard const guard(self.lock);
+      event_from(self, self.launched.load(std::memory_order_relaxed));
+    }
+  }
+
   /// Caller holds source.lock, and `number` is launched. Null when the stream is gone and its work
   /// complete.
   RecordedEvent<R>* event_from(Slot& source, std::uint64_t number) {
@@ -201,7 +325,8 @@ class StreamRegistry {
     if (source.completed.load(std::memory_order_acquire) >= number) {
       return nullptr;
     }
-    auto event = source.recent.take_for_recording(source.events);
+    auto event = source.recent.take_for_recording(source.events,
+                                                  source.completed.load(std::memory_order_acquire));
     // The position is read before the event is recorded: the event may stand for more, never for
     // less.
     event->position = {source.index,
@@ -209,6 +334,7 @@ class StreamRegistry {
                            (works(Mechanism::event_position) ? 0 : 1)};
     event->clock = source.clock;
     event->clock.raise(event->position);
+    event->recorded_at = std::chrono::steady_clock::now();
     source.events->runtime().record(event->native, source.native);
     auto* const recorded = event.get();
     source.recent.add(std::move(event));
@@ -216,19 +342,29 @@ class StreamRegistry {
   }
 
  private:
-  /// A stream that failed is never known to be complete, so its slot is not taken again.
-  [[nodiscard]] bool is_vacant(Slot const& slot) {
-    try {
-      return is_complete({slot.index, slot.reserved.load()});
-    } catch (...) {
-      return false;
+  /// Whether the newest event is complete, or there is none, or it does not precede `number`.
+  bool newest_event_is_over(Slot& slot,
+                            std::uint64_t number = std::numeric_limits<std::uint64_t>::max()) {
+    EventHandle newest;
+    {
+      std::lock_guard const guard(slot.lock);
+      newest = slot.capture.load() == nullptr ? slot.recent.newest() : nullptr;
     }
+    if (newest == nullptr || newest->position.number >= number ||
+        newest->position.number <= slot.completed.load(std::memory_order_acquire)) {
+      return true;
+    }
+    if (newest->pool->runtime().query(newest->native)) {
+      note_complete(*newest);
+      return true;
+    }
+    return false;
   }
 
   Slot& vacant_slot() {
     for (auto found = vacated_.begin(); found != vacated_.end(); ++found) {
       Slot& slot = **found;
-      if (is_vacant(slot) || !works(Mechanism::stream_slot_reuse)) {
+      if (is_idle(slot) || !works(Mechanism::stream_slot_reuse)) {
         std::lock_guard const guard(slot.lock);
         slot.recent.clear();
         slot.clock.clear();

@@ -12,6 +12,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,18 @@ struct WaitCounts {
   }
 };
 
+/// Whose a stream is, for those who account for streams or keep groups apart.
+struct StreamIdentity {
+  std::string name = {};  ///< such as "group 2 compute"
+  int group = -1;         ///< number in its pool; -1: the device's default group, or none
+};
+
+/// What the streams of one capture share; tells them from those of others.
+struct CaptureState {
+  /// Something could not be ordered: the graph would be wrong.
+  std::atomic<bool> spoilt{false};
+};
+
 /// What the tracker knows of one stream.
 ///
 /// Numbers: reserved ≥ launched ≥ completed, each only grows. An operation's number is reserved
@@ -39,9 +52,9 @@ struct WaitCounts {
 /// to be), completed when the host knows it is. Locking: `issuing` is held from reserving a number
 /// until the operation is launched or queued for launching, so that numbers and launches have one
 /// order; a thread that holds it waits only for operations reserved earlier. `lock` guards clock,
-/// events, native and failures for a few instructions and at most one record or wait (a host wait
-/// where no event can be had); no two are held at once. Memory ordering: launched and completed are
-/// stored with release and loaded with acquire.
+/// events, native, identity and failures for a few instructions and at most one record or wait (a
+/// host wait where no event can be had); no two are held at once. Memory ordering: launched and
+/// completed are stored with release and loaded with acquire.
 template <Runtime R>
 struct StreamSlot {
   explicit StreamSlot(order::StreamIndex place) : index(place) {}
@@ -100,8 +113,13 @@ struct StreamSlot {
   std::atomic<std::uint64_t> reserved{0};
   std::atomic<std::uint64_t> launched{0};
   std::atomic<std::uint64_t> completed{0};
+  /// What the stream is given is captured; null: it runs. Set from attach() to end_capture().
+  std::atomic<CaptureState*> capture{nullptr};
   /// The first operation that was given up, until a caller takes the failure.
   std::atomic<std::uint64_t> first_failed{kNoneFailed};
+
+  /// Before the next launch.
+  std::atomic<bool> event_wanted{false};
 
   SpinLock lock;
   std::uint64_t last_failed = 0;
@@ -109,6 +127,7 @@ struct StreamSlot {
   order::VectorClock clock;
   RecentEvents<R> recent;
   typename R::native_stream native{};
+  StreamIdentity identity;  ///< that of the last stream when it is gone
   std::shared_ptr<EventPool<R>> events;
 
   /// Used by the launching thread alone.

@@ -161,6 +161,29 @@ Observed<R> describe(char const* name,
   return group.describe(name, options.stream, std::move(uses), issued_at, opened_at);
 }
 
+/// What an operation uses, as the calling thread's capture on the device notes it.
+template <CapturingRuntime R>
+AccessSet captured_accesses(DeviceState<R> const& device,
+                            Uses<R, AccessMode::read> const* read,
+                            Uses<R, AccessMode::write> const* written) {
+  auto& capture = memory::Capture<R>::of_this_thread(*device.context);
+  AccessSet accesses;
+  auto const add = [&](auto const& blocks, AccessMode mode) {
+    for (auto* const block : blocks) {
+      if (auto* const record = capture.record_of(*block, mode)) {
+        accesses.add(*record, mode);
+      }
+    }
+  };
+  if (read != nullptr) {
+    add(read->blocks(), AccessMode::read);
+  }
+  if (written != nullptr) {
+    add(written->blocks(), AccessMode::write);
+  }
+  return accesses;
+}
+
 template <Runtime R, class Work>
 order::Position issue(char const* name,
                       Uses<R, AccessMode::read> const* read,
@@ -173,7 +196,7 @@ order::Position issue(char const* name,
   if (read != nullptr) {
     device = read->device();
     for (auto* const block : read->blocks()) {
-      device = same_tracker(name, device, block->device.get());
+      device = same_tracker(name, device, block->device->get());
       if (!block->immutable) {
         accesses.add(block->record, AccessMode::read);
       }
@@ -186,7 +209,7 @@ order::Position issue(char const* name,
         throw std::logic_error(
             text("operation '", NameScope::qualify(name), "' writes an immutable tensor"));
       }
-      device = same_tracker(name, device, block->device.get());
+      device = same_tracker(name, device, block->device->get());
       accesses.add(block->record, AccessMode::write);
     }
   }
@@ -194,6 +217,11 @@ order::Position issue(char const* name,
     throw std::invalid_argument(text("operation '", name, "' names no tensor"));
   }
   auto& group = device->current_group();
+  if constexpr (CapturingRuntime<R>) {
+    if (group.captured()) [[unlikely]] {
+      accesses = captured_accesses(*device, read, written);
+    }
+  }
   Observed<R> observed{};
   if constexpr (ObservingRuntime<R>) {
     observed = describe(name, group, *device, read, written, options, issued_at);

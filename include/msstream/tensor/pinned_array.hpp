@@ -49,7 +49,7 @@ class PinnedArray {
   /// Says that the host is about to write the elements: all copies should be known to be complete.
   void host_writes() const { host_uses(AccessMode::write); }
   [[nodiscard]] std::shared_ptr<DeviceState<R>> const& device() const noexcept {
-    return block_->device;
+    return *block_->device;
   }
 
   /// Blocks the host until the copies issued so far are complete; then runs the device's checks,

@@ -18,7 +18,7 @@ void publish(T const& tracked) {
     std::lock_guard const guard(tracked.block()->record.lock);
     writes = tracked.block()->record.log.writes();
   }
-  auto& tracker = *tracked.block()->device->context->tracker;
+  auto& tracker = *(*tracked.block()->device)->context->tracker;
   for (auto const& position : writes) {
     static_cast<void>(tracker.event_at(position));
   }

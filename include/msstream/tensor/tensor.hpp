@@ -38,9 +38,17 @@ class Tensor {
         data_(reinterpret_cast<T*>(block_->data)),
         shape_(shape) {}
 
-  /// A tensor over a block of at least the shape's bytes.
+  /// A tensor over a block. Throws std::invalid_argument when it has fewer bytes than the shape.
   Tensor(memory::BlockRef<R> block, Shape const& shape)
-      : block_(std::move(block)), data_(reinterpret_cast<T*>(block_->data)), shape_(shape) {}
+      : block_(std::move(block)), data_(reinterpret_cast<T*>(block_->data)), shape_(shape) {
+    require(block_->bytes >= bytes_for(shape),
+            "a tensor of shape ",
+            shape,
+            " has ",
+            bytes_for(shape),
+            " bytes; the block has ",
+            block_->bytes);
+  }
 
   /// Device address of the first element; for use in operations that declare the tensor.
   [[nodiscard]] T* data() const noexcept { return data_; }
@@ -50,7 +58,7 @@ class Tensor {
     return static_cast<std::size_t>(count()) * sizeof(T);
   }
   [[nodiscard]] std::shared_ptr<DeviceState<R>> const& device() const noexcept {
-    return block_->device;
+    return *block_->device;
   }
 
   /// The same elements with another shape. Throws std::invalid_argument when the counts differ.

@@ -52,7 +52,7 @@ class TensorHolder {
   template <Tracked T>
   void hold(T const& tracked, std::source_location held_at = std::source_location::current()) {
     for (auto* const stream : streams_) {
-      require(stream->context()->tracker == tracked.block()->device->context->tracker,
+      require(stream->context()->tracker == (*tracked.block()->device)->context->tracker,
               "TensorHolder::hold: the tensor's device and the stream's do not share a tracker");
     }
     order::PositionSet needed;

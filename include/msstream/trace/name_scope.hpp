@@ -3,6 +3,7 @@
 
 #include <msstream/trace/range.hpp>
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -14,10 +15,9 @@ namespace msstream {
 class NameScope {
  public:
   explicit NameScope(std::string_view segment)
-      : path_(current().empty() ? std::string(segment)
-                                : std::string(current()) + "/" + std::string(segment)),
+      : path_(std::make_shared<std::string const>(qualify(segment))),
         outer_(current_),
-        range_(path_.c_str()) {
+        range_(path_->c_str()) {
     current_ = this;
   }
   ~NameScope() { current_ = outer_; }
@@ -26,7 +26,11 @@ class NameScope {
 
   /// The path of the calling thread's innermost scope; empty outside all.
   [[nodiscard]] static std::string_view current() noexcept {
-    return current_ == nullptr ? std::string_view{} : std::string_view(current_->path_);
+    return current_ == nullptr ? std::string_view{} : std::string_view(*current_->path_);
+  }
+  /// The same, to be kept for longer than the scope; null outside all.
+  [[nodiscard]] static std::shared_ptr<std::string const> kept() noexcept {
+    return current_ == nullptr ? nullptr : current_->path_;
   }
   /// `name` with the current path before it.
   [[nodiscard]] static std::string qualify(std::string_view name) {
@@ -37,7 +41,7 @@ class NameScope {
  private:
   static inline thread_local NameScope const* current_ = nullptr;
 
-  std::string path_;
+  std::shared_ptr<std::string const> path_;
   NameScope const* outer_;
   trace::Range range_;
 };

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/memory/raw_allocator.hpp>
+
+// CCCL before 3.1 keeps its resources behind a switch, which must be on when it is first included.
+#ifndef LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE
+#define LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE
+#endif
+
+#include <cuda/memory_resource>
+#include <cuda/stream_ref>
+#include <cuda_runtime_api.h>
+
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+namespace msstream {
+
+/// The stream that a handle means in the including file: compiled for a default stream per thread,
+/// the null handle is the calling thread's.
+[[nodiscard]] inline cudaStream_t stream_meant_by(cudaStream_t handle) noexcept {
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+  return handle == nullptr ? cudaStreamPerThread : handle;
+#else
+  return handle;
+#endif
+}
+
+/// The device's memory as a resource of CCCL: cuda::mr::async_resource_with<device_accessible> of
+/// CCCL 3.0, cuda::mr::resource_with<device_accessible> from 3.1 on, under one class. For
+/// whatever takes such a resource.
+///
+/// Copies are one resource, and equal; each keeps the device. On streams and captures see
+/// RawAllocator. Giving back what is not the resource's ends the program. Thread-safe.
+template <InteropRuntime R = DefaultRuntime>
+  requires std::same_as<typename R::native_stream, cudaStream_t>
+class MemoryResource {
+ public:
+  explicit MemoryResource(Device<R> device)
+      : memory_(std::make_shared<RawAllocator<R>>(std::move(device))) {}
+
+  // From CCCL 3.1 on.
+  [[nodiscard]] void* allocate(cuda::stream_ref stream, std::size_t bytes, std::size_t alignment) {
+    return memory_->allocate(bytes, alignment, stream_meant_by(stream.get()));
+  }
+  void deallocate(cuda::stream_ref stream, void* memory, std::size_t, std::size_t) noexcept {
+    memory_->deallocate(memory, stream_meant_by(stream.get()));
+  }
+  [[nodiscard]] void* allocate_sync(std::size_t bytes, std::size_t alignment) {
+    return memory_->allocate(bytes, alignment);
+  }
+  void deallocate_sync(void* memory, std::size_t, std::size_t) noexcept {
+    memory_->deallocate(memory);
+  }
+
+  // Before.
+  [[nodiscard]] void* allocate_async(std::size_t bytes,
+                                     std::size_t alignment,
+                                     cuda::stream_ref stream) {
+    return allocate(stream, bytes, alignment);
+  }
+  void deallocate_async(void* memory,
+                        std::size_t bytes,
+                        std::size_t alignment,
+                        cuda::stream_ref stream) noexcept {
+    deallocate(stream, memory, bytes, alignment);
+  }
+  [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment) {
+    return allocate_sync(bytes, alignment);
+  }
+  void deallocate(void* memory, std::size_t bytes, std::size_t alignment) noexcept {
+    deallocate_sync(memory, bytes, alignment);
+  }
+
+  /// `stream` uses the memory, too, until it is given back.
+  void record_use(void* memory, cuda::stream_ref stream) {
+    memory_->record_use(memory, stream_meant_by(stream.get()));
+  }
+  [[nodiscard]] Device<R> const& device() const noexcept { return memory_->device(); }
+
+  friend bool operator==(MemoryResource const&, MemoryResource const&) = default;
+  friend void get_property(MemoryResource const&, cuda::mr::device_accessible) noexcept {}
+
+ private:
+  std::shared_ptr<RawAllocator<R>> memory_;
+};
+
+}  // namespace msstream

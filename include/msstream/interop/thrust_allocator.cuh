@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/interop/memory_resource.cuh>
+
+#include <thrust/device_ptr.h>
+#include <thrust/device_reference.h>
+
+#include <cstddef>
+#include <limits>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace msstream {
+
+/// Memory of a MemoryResource for Thrust, on one stream.
+///
+///     ThrustAllocator<std::byte> scratch(resource, stream);
+///     thrust::sort(thrust::cuda::par_nosync(scratch).on(stream), begin, end);
+///
+/// The algorithm's temporary memory is free for others when it returns: they follow its kernels. A
+/// `thrust::device_vector<T, ThrustAllocator<T>>` initialises its elements on Thrust's default
+/// stream: give it that one, `cudaStream_t{}`, and other streams by a policy once they wait for it.
+template <class T, InteropRuntime R = DefaultRuntime>
+class ThrustAllocator {
+ public:
+  using value_type = T;
+  using pointer = thrust::device_ptr<T>;
+  using const_pointer = thrust::device_ptr<T const>;
+  using reference = thrust::device_reference<T>;
+  using const_reference = thrust::device_reference<T const>;
+  using size_type = std::size_t;
+  using difference_type = std::ptrdiff_t;
+  using propagate_on_container_copy_assignment = std::true_type;
+  using propagate_on_container_move_assignment = std::true_type;
+  using propagate_on_container_swap = std::true_type;
+  template <class U>
+  struct rebind {
+    using other = ThrustAllocator<U, R>;
+  };
+
+  ThrustAllocator(MemoryResource<R> resource, cudaStream_t stream)
+      : resource_(std::move(resource)), stream_(stream_meant_by(stream)) {}
+  template <class U>
+  ThrustAllocator(ThrustAllocator<U, R> const& other)  // NOLINT(google-explicit-constructor)
+      : resource_(other.resource()), stream_(other.stream()) {}
+
+  [[nodiscard]] pointer allocate(size_type count) {
+    if (count > std::numeric_limits<size_type>::max() / sizeof(T)) {
+      throw std::bad_array_new_length();
+    }
+    return pointer(static_cast<T*>(resource_.allocate(stream_, count * sizeof(T), alignof(T))));
+  }
+  void deallocate(pointer memory, size_type count) noexcept {
+    resource_.deallocate(stream_, memory.get(), count * sizeof(T), alignof(T));
+  }
+
+  [[nodiscard]] MemoryResource<R> const& resource() const noexcept { return resource_; }
+  [[nodiscard]] cudaStream_t stream() const noexcept { return stream_; }
+  friend bool operator==(ThrustAllocator const&, ThrustAllocator const&) = default;
+
+ private:
+  MemoryResource<R> resource_;
+  cudaStream_t stream_;
+};
+
+}  // namespace msstream

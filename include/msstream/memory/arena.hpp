@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/spin_lock.hpp>
+#include <msstream/memory/block.hpp>
+#include <msstream/memory/occupied.hpp>
+#include <msstream/memory/size_bins.hpp>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+
+namespace msstream::memory {
+
+/// Ranges of addresses, cut into blocks that are used, free, or absent: without memory behind them.
+///
+///     | used | free     | used | used | free | absent                            |
+///
+/// take() cuts from the free block that fits best. put() joins what comes back with those free
+/// neighbours that the caller lets it join, and the joined block remembers the newest use by each
+/// stream of all its parts: whoever gets it follows them all, and joining makes nobody wait. Sizes
+/// are multiples of SizeBin::kGrainBytes. Not synchronised.
+template <Runtime R>
+class Arena {
+ public:
+  Arena() = default;
+  Arena(Arena const&) = delete;
+  Arena& operator=(Arena const&) = delete;
+  ~Arena() {
+    while (made_ != nullptr) {
+      delete std::exchange(made_, made_->arena.made_before);
+    }
+  }
+
+  /// Cutting a block takes a spare one, made before, outside of whatever lock guards the arena: to
+  /// be called while needs_spares().
+  void add_spare(std::unique_ptr<Block<R>> spare) noexcept {
+    spare->arena.made_before = std::exchange(made_, spare.get());
+    recycle(spare.release());
+  }
+  /// A call cuts at most twice.
+  [[nodiscard]] bool needs_spares() const noexcept {
+    return spares_ == nullptr || spares_->arena.older == nullptr;
+  }
+
+  /// Addresses without memory, which populate() takes in order.
+  void reserve(std::byte* begin, std::size_t bytes) noexcept {
+    unpopulated_ = add_range(begin, bytes, Holding::absent);
+  }
+  /// What populate() takes from; null when there is memory behind all addresses.
+  [[nodiscard]] Block<R> const* unpopulated() const noexcept { return unpopulated_; }
+  /// Where it has less than `bytes`, takes the longest of the other absent ranges in its place.
+  void lengthen_unpopulated(std::size_t bytes) noexcept {
+    if (unpopulated_ != nullptr && unpopulated_->bytes >= bytes) {
+      return;
+    }
+    for (Block<R>* block = absent_; block != nullptr; block = block->arena.older) {
+      if (unpopulated_ == nullptr || block->bytes > unpopulated_->bytes) {
+        unpopulated_ = block;
+      }
+    }
+  }
+  /// Memory of its own, which is not joined with other even where their addresses meet.
+  Block<R>* add(std::byte* begin, std::size_t bytes) noexcept {
+    return add_range(begin, bytes, Holding::free);
+  }
+  /// The same of a block that another arena lends, which stays in use there.
+  Block<R>* borrow(Block<R> const& lent) {
+    Block<R>* const block = copy_of(&lent);
+    block->data = lent.data;
+    block->bytes = lent.bytes;
+    return settle(block, Holding::free, always);
+  }
+  /// What `borrower` has made of a block that this arena has lent, of which `first` is the lowest,
+  /// takes the place of that block.
+  void take_back(Block<R>* lent, Block<R>* first, Arena& borrower) noexcept {
+    auto const& place = lent->arena;
+    Block<R>* last = nullptr;
+    for (Block<R>* block = first; block != nullptr; block = block->arena.higher) {
+      borrower.leave_bin(block);
+      enter_bin(block);
+      if (last != nullptr && spares_ != nullptr) {
+        borrower.recycle(take_spare());  // for this one, or it would make more each time
+      }
+      last = block;
+    }
+    link(place.lower, first);
+    link(last, place.higher);
+    borrower.recycle(lent);
+  }
+  /// Forgets added memory that is one free block again.
+  void remove(Block<R>* block) noexcept {
+    leave_bin(block);
+    recycle(block);
+  }
+
+  /// The free block that fits best of those that are `ready(block)`, cut to `bytes`; looks at a
+  /// bounded number. Null when there is none.
+  template <class Ready>
+  [[nodiscard]] Block<R>* take(std::size_t bytes, Ready&& ready) {
+    Block<R>* const found = best_fit(bytes, ready);
+    return found != nullptr ? take_from(found, bytes) : nullptr;
+  }
+  /// The free block that costs least, `cost(block)`, of those that fit; the best fit of several.
+  /// Looks at a bounded number. Null when there is none.
+  template <class Cost>
+  [[nodiscard]] Block<R>* cheapest(std::size_t bytes, Cost&& cost) const {
+    Block<R>* best = nullptr;
+    auto least = std::numeric_limits<std::uint64_t>::max();
+    auto const look_at = [&](Block<R>* block) {
+      auto const costs = cost(std::as_const(*block));
+      if (costs < least || (costs == least && best != nullptr && block->bytes < best->bytes)) {
+        best = block;
+        least = costs;
+      }
+    };
+    visit_fitting(bytes, look_at, [&] { return least == 0; });
+    return best;
+  }
+  /// The free block itself, cut to `bytes`.
+  [[nodiscard]] Block<R>* take_from(Block<R>* found, std::size_t bytes) {
+    Block<R>* const rest = found->bytes > bytes ? copy_of(found) : nullptr;
+    leave_bin(found);
+    if (rest != nullptr) {
+      cut(found, bytes, rest);
+      enter_bin(rest);
+    }
+    found->arena.holding = Holding::used;
+    return found;
+  }
+  /// `may_join(lower, higher)` says whether two free neighbours may become one.
+  template <class MayJoin>
+  void put(Block<R>* block, MayJoin&& may_join) noexcept {
+    settle(block, Holding::free, may_join);
+  }
+  /// Joins all free neighbours that may be.
+  template <class MayJoin>
+  void join_neighbours(MayJoin&& may_join) noexcept {
+    for (std::size_t bin = occupied_.next(0); bin != OccupiedBins::kNone;
+         bin = occupied_.next(bin + 1)) {
+      while (Block<R>* const block = one_that_grows(bin, may_join)) {
+        auto const bytes = block->bytes;
+        leave_bin(block);
+        if (settle(block, Holding::free, may_join)->bytes == bytes) {
+          return;  // the host has no memory to note the uses of both
+        }
+      }
+    }
+  }
+
+  /// The free block that ends where unpopulated() begins, whole, if it is `ready`: more memory
+  /// makes it longer. Null when there is none.
+  template <class Ready>
+  [[nodiscard]] Block<R>* take_last(Ready&& ready) {
+    Block<R>* const last = unpopulated_ != nullptr ? unpopulated_->arena.lower : nullptr;
+    if (last == nullptr || last->arena.holding != Holding::free || !ready(std::as_const(*last))) {
+      return nullptr;
+    }
+    leave_bin(last);
+    last->arena.holding = Holding::used;
+    return last;
+  }
+  /// There is memory now behind the first `populated` bytes of unpopulated(). Adds it to the block
+  /// that take_last() gave, or to none, and returns that cut to `bytes`.
+  Block<R>* populate(Block<R>* last, std::size_t populated, std::size_t bytes) noexcept {
+    Block<R>* block = std::exchange(unpopulated_, nullptr);
+    leave_bin(block);
+    if (block->bytes > populated) {
+      unpopulated_ = take_spare();
+      cut(block, populated, unpopulated_);
+      enter_bin(unpopulated_);
+    }
+    if (last != nullptr) {
+      join(last, block);  // notes nothing: there are no uses of absent memory
+      block = last;
+    }
+    block->arena.holding = Holding::used;
+    if (block->bytes > bytes) {
+      Block<R>* const rest = take_spare();
+      cut(block, bytes, rest);
+      settle(rest, Holding::free, always);
+    }
+    return block;
+  }
+  /// The memory has gone from behind a part of a free block.
+  void vacate(Block<R>* free, std::byte* begin, std::size_t bytes) {
+    auto const before = static_cast<std::size_t>(begin - free->data);
+    Block<R>* const part = before > 0 ? copy_of(free) : free;
+    Block<R>* const rest = free->bytes > before + bytes ? copy_of(free) : nullptr;
+    leave_bin(free);
+    if (before > 0) {
+      cut(free, before, part);
+      enter_bin(free);
+    }
+    if (rest != nullptr) {
+      cut(part, bytes, rest);
+      enter_bin(rest);
+    }
+    part->record.log = {};
+    static_cast<void>(settle(part, Holding::absent, always));
+  }
+
+  /// May be asked without the lock, and then tells what was a moment ago.
+  [[nodiscard]] std::size_t free_bytes() const noexcept {
+    return free_bytes_.load(std::memory_order_relaxed);
+  }
+  /// Of the largest free block.
+  [[nodiscard]] std::size_t largest_free_bytes() const noexcept {
+    auto const bin = occupied_.last();
+    std::size_t largest = 0;
+    for (Block<R> const* block = bin != OccupiedBins::kNone ? bins_[bin] : nullptr;
+         block != nullptr;
+         block = block->arena.older) {
+      largest = std::max(largest, block->bytes);
+    }
+    return largest;
+  }
+  /// `visit(block)`, smallest first; it may take the block.
+  template <class Visit>
+  void for_each_free(Visit&& visit) const {
+    for (std::size_t bin = occupied_.next(0); bin != OccupiedBins::kNone;
+         bin = occupied_.next(bin + 1)) {
+      for (Block<R>* block = bins_[bin]; block != nullptr;) {
+        Block<R>* const older = block->arena.older;
+        visit(block);
+        block = older;
+      }
+    }
+  }
+
+ private:
+  using OccupiedBins = Occupied<SizeBin::kCount>;
+  static constexpr int kLooks = 128;
+
+  Block<R>* add_range(std::byte* begin, std::size_t bytes, Holding holding) noexcept {
+    Block<R>* const block = take_spare();
+    block->data = begin;
+    block->bytes = bytes;
+    return settle(block, holding, always);
+  }
+
+  template <class Ready>
+  Block<R>* best_fit(std::size_t bytes, Ready& ready) const {
+    Block<R>* best = nullptr;
+    auto const look_at = [&](Block<R>* block) {
+      if ((best == nullptr || block->bytes < best->bytes) && ready(std::as_const(*block))) {
+        best = block;
+      }
+    };
+    visit_fitting(bytes, look_at, [&] { return best != nullptr; });
+    return best;
+  }
+  /// `visit(block)` for a bounded number of the free blocks that have `bytes`, bin by bin, until
+  /// `is_enough()` after one. However many blocks of the first bin are too small, the others, which
+  /// are not, are looked at.
+  template <class Visit, class IsEnough>
+  void visit_fitting(std::size_t bytes, Visit&& visit, IsEnough&& is_enough) const {
+    std::size_t const first = SizeBin::of(bytes);
+    int looks = 0;
+    for (std::size_t bin = occupied_.next(first);
+         bin != OccupiedBins::kNone && looks < kLooks && !is_enough();
+         bin = occupied_.next(bin + 1)) {
+      for (Block<R>* block = bins_[bin]; block != nullptr && looks < kLooks; ++looks) {
+        if (block->bytes >= bytes) {
+          visit(block);
+        }
+        block = block->arena.older;
+      }
+      looks = bin == first ? 0 : looks;
+    }
+  }
+
+  static constexpr auto always = [](Block<R> const&, Block<R> const&) { return true; };
+
+  /// Joins the block with the neighbours that are like it.
+  template <class MayJoin>
+  Block<R>* settle(Block<R>* block, Holding holding, MayJoin& may_join) noexcept {
+    block->arena.holding = holding;
+    if (auto* const higher = block->arena.higher; can_join(block, higher, may_join)) {
+      leave_bin(higher);
+      if (!join(block, higher)) {
+        enter_bin(higher);
+      }
+    }
+    if (auto* const lower = block->arena.lower; can_join(lower, block, may_join)) {
+      leave_bin(lower);
+      if (join(lower, block)) {
+        block = lower;
+      } else {
+        enter_bin(lower);
+      }
+    }
+    enter_bin(block);
+    return block;
+  }
+  template <class MayJoin>
+  [[nodiscard]] static bool can_join(Block<R> const* lower,
+                                     Block<R> const* higher,
+                                     MayJoin& may_join) noexcept {
+    return lower != nullptr && higher != nullptr && lower->arena.holding == higher->arena.holding &&
+           lower->arena.holding != Holding::used && may_join(*lower, *higher);
+  }
+  /// A free block in the bin that may be joined with the next; null: there is none.
+  template <class MayJoin>
+  [[nodiscard]] Block<R>* one_that_grows(std::size_t bin, MayJoin& may_join) const noexcept {
+    Block<R>* block = bins_[bin];
+    while (block != nullptr && !can_join(block, block->arena.higher, may_join)) {
+      block = block->arena.older;
+    }
+    return block;
+  }
+  /// False where the host has no memory to note the uses of both.
+  bool join(Block<R>* lower, Block<R>* higher) noexcept {
+    try {
+      lower->record.log.note_all_of(higher->record.log);
+    } catch (std::bad_alloc const&) {
+      return false;
+    }
+    if (unpopulated_ == higher) {
+      unpopulated_ = lower;
+    }
+    lower->bytes += higher->bytes;
+    link(lower, higher->arena.higher);
+    recycle(higher);
+    return true;
+  }
+  static void link(Block<R>* lower, Block<R>* higher) noexcept {
+    if (lower != nullptr) {
+      lower->arena.higher = higher;
+    }
+    if (higher != nullptr) {
+      higher->arena.lower = lower;
+    }
+  }
+  /// `rest` becomes what is behind the first `bytes` of the block.
+  static void cut(Block<R>* block, std::size_t bytes, Block<R>* rest) noexcept {
+    rest->data = block->data + bytes;
+    rest->bytes = block->bytes - bytes;
+    rest->arena.holding = block->arena.holding;
+    rest->lent_to.store(block->lent_to.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    link(rest, block->arena.higher);
+    link(block, rest);
+    block->bytes = bytes;
+  }
+
+  void enter_bin(Block<R>* block) noexcept {
+    if (block->arena.holding == Holding::used) {
+      return;
+    }
+    Block<R>*& newest = newest_like(block);
+    block->arena.newer = nullptr;
+    block->arena.older = newest;
+    if (newest != nullptr) {
+      newest->arena.newer = block;
+    }
+    newest = block;
+    if (block->arena.holding == Holding::free) {
+      occupied_.insert(SizeBin::of(block->bytes));
+      free_bytes_.store(free_bytes() + block->bytes, std::memory_order_relaxed);
+    }
+  }
+  void leave_bin(Block<R>* block) noexcept {
+    if (block->arena.holding == Holding::used) {
+      return;
+    }
+    Block<R>*& newest = newest_like(block);
+    auto& links = block->arena;
+    (links.newer != nullptr ? links.newer->arena.older : newest) = links.older;
+    if (links.older != nullptr) {
+      links.older->arena.newer = links.newer;
+    }
+    if (block->arena.holding == Holding::free) {
+      if (newest == nullptr) {
+        occupied_.erase(SizeBin::of(block->bytes));
+      }
+      free_bytes_.store(free_bytes() - block->bytes, std::memory_order_relaxed);
+    }
+  }
+  Block<R>*& newest_like(Block<R> const* block) noexcept {
+    return block->arena.holding == Holding::absent ? absent_ : bins_[SizeBin::of(block->bytes)];
+  }
+
+  /// A spare block with the uses of another.
+  Block<R>* copy_of(Block<R> const* block) {
+    spares_->record.log = block->record.log;
+    return take_spare();
+  }
+  Block<R>* take_spare() noexcept { return std::exchange(spares_, spares_->arena.older); }
+  void recycle(Block<R>* block) noexcept {
+    block->record.log = {};
+    block->lent_to.store(nullptr, std::memory_order_relaxed);
+    block->arena.lower = block->arena.higher = nullptr;
+    block->arena.older = std::exchange(spares_, block);
+  }
+
+  std::array<Block<R>*, SizeBin::kCount> bins_{};  ///< the newest of each
+  OccupiedBins occupied_;
+  std::atomic<std::size_t> free_bytes_{0};
+  Block<R>* absent_ = nullptr;  ///< the newest
+  Block<R>* unpopulated_ = nullptr;
+  Block<R>* spares_ = nullptr;
+  Block<R>* made_ = nullptr;  ///< the last of all
+};
+
+/// The lock of an arena of which a block may be cut: the spare ones are made outside of it.
+template <Runtime R>
+[[nodiscard]] std::unique_lock<SpinLock> with_spares(std::unique_lock<SpinLock> lock,
+                                                     Arena<R>& arena) {
+  while (arena.needs_spares()) {
+    lock.unlock();
+    auto spare = std::make_unique<Block<R>>();
+    lock.lock();
+    arena.add_spare(std::move(spare));
+  }
+  return lock;
+}
+
+}  // namespace msstream::memory

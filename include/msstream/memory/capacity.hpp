@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+namespace msstream::memory {
+
+/// How much may be reserved, and is. Several pools may share one: it is taken in one step before
+/// the memory, so however many threads race, what is reserved never exceeds the limit. One that is
+/// made within another counts its own part of what that one counts.
+class Capacity {
+ public:
+  explicit Capacity(std::size_t limit_bytes) noexcept : limit_bytes_(limit_bytes) {}
+  explicit Capacity(std::shared_ptr<Capacity> whole) noexcept
+      : limit_bytes_(whole->limit_bytes()), whole_(std::move(whole)) {}
+
+  /// False: the limit, or a lower one of the caller's, has no room for that, and nothing was taken.
+  [[nodiscard]] bool take(std::size_t bytes, std::size_t limit_bytes) noexcept {
+    if (whole_ != nullptr && !whole_->take(bytes, limit_bytes_)) {
+      return false;
+    }
+    if (take_here(bytes, limit_bytes < limit_bytes_ ? limit_bytes : limit_bytes_)) {
+      return true;
+    }
+    if (whole_ != nullptr) {
+      whole_->give_back(bytes);
+    }
+    return false;
+  }
+  void give_back(std::size_t bytes) noexcept {
+    reserved_.fetch_sub(bytes);
+    if (whole_ != nullptr) {
+      whole_->give_back(bytes);
+    }
+  }
+
+  [[nodiscard]] std::size_t limit_bytes() const noexcept { return limit_bytes_; }
+  [[nodiscard]] std::size_t reserved_bytes() const noexcept { return reserved_.load(); }
+  /// By all that are within the same one.
+  [[nodiscard]] std::size_t all_reserved_bytes() const noexcept {
+    return whole_ != nullptr ? whole_->all_reserved_bytes() : reserved_bytes();
+  }
+  [[nodiscard]] std::size_t peak_reserved_bytes() const noexcept { return peak_.load(); }
+
+ private:
+  [[nodiscard]] bool take_here(std::size_t bytes, std::size_t limit) noexcept {
+    std::size_t reserved = reserved_.load(std::memory_order_relaxed);
+    do {
+      if (bytes > limit || reserved > limit - bytes) {
+        return false;
+      }
+    } while (!reserved_.compare_exchange_weak(reserved, reserved + bytes));
+    std::size_t peak = peak_.load(std::memory_order_relaxed);
+    while (peak < reserved + bytes && !peak_.compare_exchange_weak(peak, reserved + bytes)) {
+    }
+    return true;
+  }
+
+  std::size_t const limit_bytes_;
+  std::shared_ptr<Capacity> const whole_ = nullptr;
+  std::atomic<std::size_t> reserved_{0};
+  std::atomic<std::size_t> peak_{0};
+};
+
+}  // namespace msstream::memory

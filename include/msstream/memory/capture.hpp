@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/memory/pools.hpp>
+#include <msstream/stream/stream_capture.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace msstream::memory {
+
+/// What a captured graph is and runs on. Goes when the last launch is over.
+template <CapturingRuntime R>
+struct CapturedWork {
+  explicit CapturedWork(std::shared_ptr<StreamContext<R>> of) : context(std::move(of)) {}
+  CapturedWork(CapturedWork const&) = delete;
+  CapturedWork& operator=(CapturedWork const&) = delete;
+  ~CapturedWork() {
+    if (graph) {
+      context->runtime->destroy_graph(*graph);
+    }
+  }
+
+  std::shared_ptr<StreamContext<R>> context;
+  std::optional<typename R::native_graph> graph;
+  typename StreamCapture<R>::Twins groups;  ///< whose workspaces it uses
+  std::shared_ptr<Pools<R>> pools;          ///< whose memory is free, and yet the graph's
+};
+
+/// Memory that a graph uses and others may use, too.
+template <Runtime R>
+struct CapturedUse {
+  BlockRef<R> block;
+  AccessMode mode;
+};
+
+/// While the guard lives, what the calling thread issues to a device is captured, through twins of
+/// the groups, and the device memory that it allocates there comes from pools of the capture: what
+/// is free in them is used by the graph, and nobody else's. Other threads go on as before.
+///
+/// The uses of memory that was there before are kept apart from those by others, which go on, in
+/// records of the capture: the graph's launches are what others order themselves after. Not
+/// synchronised.
+template <CapturingRuntime R>
+class Capture {
+ public:
+  /// `pools` are new.
+  Capture(std::shared_ptr<StreamContext<R>> context, std::shared_ptr<Pools<R>> pools)
+      : context_(std::move(context)),
+        pools_(std::move(pools)),
+        streams_((refuse_second(*context_), context_)),
+        outer_(std::exchange(innermost_, this)) {}
+  Capture(Capture const&) = delete;
+  Capture& operator=(Capture const&) = delete;
+  ~Capture() { innermost_ = outer_; }
+
+  /// The calling thread's on a device; null: there is none.
+  [[nodiscard]] static Capture* current(StreamContext<R> const& context) noexcept {
+    Capture* capture = innermost_;
+    while (capture != nullptr && capture->context_.get() != &context) {
+      capture = capture->outer_;
+    }
+    return capture;
+  }
+  /// The same for who cannot do without.
+  [[nodiscard]] static Capture& of_this_thread(StreamContext<R> const& context) {
+    auto* const capture = current(context);
+    if (capture == nullptr) {
+      throw std::logic_error(
+          "a group of a capture is used by a thread that does not capture, or after the capture");
+    }
+    return *capture;
+  }
+
+  [[nodiscard]] StreamGroup<R>& twin_of(StreamGroup<R>& group) { return streams_.twin_of(group); }
+  [[nodiscard]] BlockPool<R>& pool_of(StreamSlot<R> const& stream) const noexcept {
+    return pools_->of(stream);
+  }
+
+  /// Where a captured use of the block is noted; null: nowhere, it is only read. Keeps the block,
+  /// if it is not the capture's own.
+  [[nodiscard]] AccessRecord* record_of(Block<R>& block, AccessMode mode) {
+    if (pools_->own(block)) {
+      return block.immutable ? nullptr : &block.record;
+    }
+    auto& use = uses_.try_emplace(&block, BlockRef<R>::share(block)).first->second;
+    use.mode = std::max(use.mode, mode);
+    return block.immutable ? nullptr : &use.record;
+  }
+  /// Whether something that is captured uses it, so that the host cannot wait for it.
+  [[nodiscard]] bool uses(Block<R>& block) const {
+    return pools_->own(block) || uses_.contains(&block);
+  }
+
+  struct Captured {
+    std::shared_ptr<CapturedWork<R>> work;
+    std::vector<CapturedUse<R>> uses;
+  };
+  /// Ends the capture. What still has owners of its memory counts as written. Throws as
+  /// StreamCapture::end() does.
+  [[nodiscard]] Captured end() {
+    Captured captured{std::make_shared<CapturedWork<R>>(context_), {}};
+    captured.work->graph = streams_.end();
+    captured.work->groups = streams_.twins();
+    captured.work->pools = pools_;
+    for (auto const& [block, use] : uses_) {
+      captured.uses.push_back({use.block, use.mode});
+    }
+    pools_->for_each([&](BlockPool<R> const& pool) {
+      for (auto& block : pool.blocks_in_use()) {
+        captured.uses.push_back({std::move(block), AccessMode::write});
+      }
+    });
+    return captured;
+  }
+
+ private:
+  struct Use {
+    explicit Use(BlockRef<R> of) : block(std::move(of)) {}
+    BlockRef<R> block;
+    AccessMode mode = AccessMode::read;
+    AccessRecord record;
+  };
+
+  static void refuse_second(StreamContext<R> const& context) {
+    InsideWork::refuse("a capture");
+    if (current(context) != nullptr) {
+      throw std::logic_error("a capture inside another one on the same device");
+    }
+  }
+
+  static inline thread_local Capture* innermost_ = nullptr;
+
+  std::shared_ptr<StreamContext<R>> context_;
+  std::shared_ptr<Pools<R>> pools_;
+  std::unordered_map<Block<R>*, Use> uses_;
+  StreamCapture<R> streams_;  ///< goes first: its work uses the rest
+  Capture* outer_;
+};
+
+}  // namespace msstream::memory

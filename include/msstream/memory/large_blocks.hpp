@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/mechanism.hpp>
+#include <msstream/memory/block.hpp>
+#include <msstream/memory/block_source.hpp>
+#include <msstream/memory/block_uses.hpp>
+#include <msstream/memory/live_bytes.hpp>
+#include <msstream/memory/reuse_rules.hpp>
+#include <msstream/stream/stream_context.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace msstream::memory {
+
+/// What a BlockSource has for a request, and when it is to have more: see docs/memory.md for the
+/// order in which memory is looked for. Thread-safe.
+template <Runtime R>
+class LargeBlocks {
+ public:
+  /// `live`: what is in use. `soft_limit_bytes`: up to there fresh memory is preferred to waits; 0:
+  /// by what is in use.
+  LargeBlocks(std::shared_ptr<StreamContext<R>> context,
+              Space space,
+              std::shared_ptr<Capacity> capacity,
+              std::size_t growth_bytes,
+              std::size_t soft_limit_bytes,
+              LiveBytes const& live,
+              std::shared_ptr<MemoryHistory> history)
+      : space_(space),
+        growth_bytes_(growth_bytes),
+        soft_limit_bytes_(soft_limit_bytes),
+        live_(live),
+        rules_(context->tracker, space),
+        source_(std::move(context), space, std::move(capacity), growth_bytes, std::move(history)) {}
+
+  /// A block that nothing has to wait for; fresh memory while little of it is free, and later where
+  /// the device is far behind, so that the wait would be long, or many threads allocate at once.
+  /// Null: there is none.
+  [[nodiscard]] Block<R>* without_wait(std::size_t bytes, StreamSlot<R>& stream) {
+    auto const ready = [&](Block<R> const& free) { return rules_.is_ready(free, stream); };
+    auto const take_after = [&](auto const& ask) -> Block<R>* {
+      auto const uses = source_.uses_of_cheapest(bytes, rules_.costs(stream));
+      if (uses.empty()) {
+        return nullptr;
+      }
+      std::for_each(uses.begin(), uses.end(), ask);
+      source_.join_what_is_over();
+      return source_.take(bytes, stream, ready);
+    };
+    if (space_ == Space::device && source_.take_much_contention(stream)) [[unlikely]] {
+      lend_to(stream, ready);
+    }
+    Block<R>* block = source_.take(bytes, stream, ready);
+    if (block == nullptr) {
+      block = take_after([this](order::Position use) { rules_.look_how_far(use); });
+    }
+    if (block == nullptr) {
+      block = source_.grow(bytes, stream, soft_limit(bytes), ready);
+    }
+    if (block == nullptr) {
+      block = take_after([this](order::Position use) { rules_.ask_whether_over(use); });
+    }
+    if (block == nullptr && soft_limit_bytes_ == 0 &&
+        (source_.is_contended() || is_far_behind(bytes, stream))) {
+      block = source_.grow(bytes, stream, higher_soft_limit(bytes), ready);
+    }
+    return block != nullptr ? block : source_.take_lent(bytes, ready);
+  }
+  /// The same, or any block, or fresh memory up to the hard limit. `return_slabs()` makes large
+  /// blocks of small ones that are free, and says whether there were any. Null: there is no memory.
+  template <class ReturnSlabs>
+  [[nodiscard]] Block<R>* any(std::size_t bytes,
+                              StreamSlot<R>& stream,
+                              ReturnSlabs&& return_slabs) {
+    if (auto* const block = without_wait(bytes, stream)) {
+      return block;
+    }
+    auto const usable = [this](Block<R> const& free) {
+      return space_ == Space::device || rules_.is_known_to_be_over(free);
+    };
+    auto const over = [this](Block<R> const& free) { return rules_.is_known_to_be_over(free); };
+    auto const hard_limit = source_.capacity().limit_bytes();
+
+    Block<R>* block = take_any(bytes, stream);
+    if (block == nullptr) {
+      source_.join_all();
+      block = take_any(bytes, stream);
+    }
+    if (block == nullptr) {
+      block = source_.grow(bytes, stream, with_spare(bytes, kSparePercent), usable);
+    }
+    if (block == nullptr && return_slabs()) {
+      source_.join_all();
+      block = take_any(bytes, stream);
+    }
+    if (block == nullptr) {
+      ask_what_is_over();
+      block = source_.gather(bytes, over);
+    }
+    if (block == nullptr) {
+      block = source_.grow(bytes, stream, hard_limit, usable);
+    }
+    if (block == nullptr) {
+      // In pieces, what is too small goes, to make room for one that is not.
+      source_.trim(0, over);
+      block = source_.grow(bytes, stream, hard_limit, usable);
+    }
+    return block;
+  }
+
+  /// Gives memory that is free, and whose last uses are over, back to the runtime, until no more
+  /// than `bytes` are reserved.
+  void return_to_runtime(std::size_t bytes) {
+    ask_what_is_over();
+    source_.trim(bytes, [this](Block<R> const& block) {
+      return rules_.is_known_to_be_over(block) || !works(Mechanism::release_after_uses);
+    });
+  }
+  /// Free, and not known to be over.
+  [[nodiscard]] std::size_t pending_bytes() const {
+    std::size_t pending = 0;
+    source_.for_each_free([&](Block<R> const* block) {
+      pending += rules_.is_known_to_be_over(*block) ? 0 : block->bytes;
+    });
+    return pending;
+  }
+  /// Whether there is no fresh memory, and not much that is free either.
+  [[nodiscard]] bool is_scarce() const noexcept {
+    auto const& capacity = source_.capacity();
+    auto const limit = capacity.limit_bytes();
+    return limit - capacity.all_reserved_bytes() < growth_bytes_ &&
+           live_.told() + limit / kScarcePart >= capacity.reserved_bytes();
+  }
+  [[nodiscard]] BlockSource<R>& source() noexcept { return source_; }
+  [[nodiscard]] BlockSource<R> const& source() const noexcept { return source_; }
+  /// How many blocks had to be waited for.
+  [[nodiscard]] std::uint64_t waiting_reuses() const noexcept { return waiting_reuses_.load(); }
+
+ private:
+  static constexpr std::size_t kMostLentBytes = std::size_t{64} << 20U;
+  static constexpr std::size_t kLeastLentBytes = std::size_t{16} << 20U;
+  static constexpr std::size_t kFreshPercent = 25;
+  static constexpr std::size_t kSparePercent = 33;
+  /// Of a large device nobody minds such a part.
+  static constexpr std::size_t kNegligiblePart = 64;
+  /// Memory is scarce when less than such a part of all is not in use.
+  static constexpr std::size_t kScarcePart = 8;
+
+  [[nodiscard]] Block<R>* take_any(std::size_t bytes, StreamSlot<R>& stream) {
+    if (space_ == Space::pinned) {
+      return source_.take(
+          bytes, stream, [this](Block<R> const& free) { return rules_.is_known_to_be_over(free); });
+    }
+    auto* const taken = source_.take_cheapest(bytes, rules_.costs(stream));
+    if (taken != nullptr && !rules_.is_ready(*taken, stream)) {
+      waiting_reuses_.fetch_add(1, std::memory_order_relaxed);
+    }
+    return taken;
+  }
+  /// So that threads do not wait for each other. Nobody else has to wait for that memory.
+  template <class Ready>
+  void lend_to(StreamSlot<R>& stream, Ready const& ready) {
+    for (auto bytes = kMostLentBytes; bytes >= kLeastLentBytes; bytes /= 2) {
+      if (source_.lend(bytes, stream, ready)) {
+        return;
+      }
+    }
+  }
+  /// Asks the runtime about the newest use of free memory by each stream.
+  void ask_what_is_over() {
+    order::PositionSet newest;
+    source_.for_each_free([&](Block<R> const* block) {
+      for_each_use(*block, [&](order::Position use) { newest.add(use); });
+    });
+    std::for_each(newest.begin(), newest.end(), [this](order::Position use) {
+      rules_.ask_whether_over(use);
+    });
+  }
+  /// How much is reserved before anybody waits for anybody.
+  [[nodiscard]] std::size_t soft_limit(std::size_t wanted) const noexcept {
+    return soft_limit_bytes_ != 0 ? soft_limit_bytes_
+                                  : with_spare(wanted, kFreshPercent) + growth_bytes_;
+  }
+  /// The same where a wait would be a long one, or threads want memory of their own.
+  [[nodiscard]] std::size_t higher_soft_limit(std::size_t wanted) const noexcept {
+    return std::max(with_spare(wanted, kSparePercent),
+                    source_.capacity().limit_bytes() / kNegligiblePart);
+  }
+  /// What was in use at once or will be, and so much more.
+  [[nodiscard]] std::size_t with_spare(std::size_t wanted, std::size_t percent) const noexcept {
+    auto const most = std::max(live_.peak(), live_.told() + wanted);
+    return most + most / 100 * percent;
+  }
+  /// Whether the device is, on the stream or on one whose block it would have to wait for.
+  [[nodiscard]] bool is_far_behind(std::size_t bytes, StreamSlot<R>& stream) {
+    auto const uses = source_.uses_of_cheapest(bytes, rules_.costs(stream));
+    return rules_.is_far_behind(stream) ||
+           std::any_of(uses.begin(), uses.end(), [&](order::Position use) {
+             return rules_.would_wait_long(stream, use);
+           });
+  }
+
+  Space space_;
+  std::size_t growth_bytes_;
+  std::size_t soft_limit_bytes_;
+  LiveBytes const& live_;
+  ReuseRules<R> rules_;
+  BlockSource<R> source_;
+  std::atomic<std::uint64_t> waiting_reuses_{0};
+};
+
+}  // namespace msstream::memory

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/spin_lock.hpp>
+#include <msstream/memory/arena.hpp>
+#include <msstream/memory/block.hpp>
+#include <msstream/stream/stream_slot.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+#include <vector>
+
+namespace msstream::memory {
+
+/// Large blocks of which one group cuts its own, with a lock of its own, because many threads want
+/// the lock of the arena that they belong to. That takes them back, with what they were cut into,
+/// when it has no other memory. Thread-safe; a thread may want this lock while it has the arena's,
+/// and not the other way round.
+template <Runtime R>
+class alignas(64) LentMemory {
+ public:
+  LentMemory() { parts_.reserve(kMostParts); }
+
+  /// As Arena has it.
+  template <class Ready>
+  [[nodiscard]] Block<R>* take(std::size_t bytes, Ready&& ready) {
+    if (arena_.free_bytes() < bytes) {
+      return nullptr;
+    }
+    auto const lock = lock_with_spares();
+    return arena_.take(bytes, ready);
+  }
+  /// False: the block has gone back to the arena meanwhile, in use.
+  template <class MayJoin>
+  [[nodiscard]] bool put(Block<R>* block, MayJoin&& may_join) noexcept {
+    std::lock_guard const guard(mutex_);
+    if (block->lent_to.load(std::memory_order_relaxed) != this) {
+      return false;
+    }
+    arena_.put(block, may_join);
+    return true;
+  }
+
+  /// Before add().
+  void provide_spares() { auto const lock = lock_with_spares(); }
+  /// A used block of the arena, whose lock the caller has. False: there are enough, or the host has
+  /// no memory to note it.
+  [[nodiscard]] bool add(Block<R>* lent) noexcept {
+    std::lock_guard const guard(mutex_);
+    if (parts_.size() == kMostParts || arena_.needs_spares()) {
+      return false;
+    }
+    try {
+      Block<R>* const first = arena_.borrow(*lent);
+      first->lent_to.store(this, std::memory_order_relaxed);
+      parts_.push_back({lent, first});
+    } catch (std::bad_alloc const&) {
+      return false;
+    }
+    return true;
+  }
+  /// The caller has the lock of the arena.
+  void give_back(Arena<R>& owner) noexcept {
+    std::lock_guard const guard(mutex_);
+    for (auto const& part : parts_) {
+      for (Block<R>* block = part.first; block != nullptr; block = block->arena.higher) {
+        block->lent_to.store(nullptr, std::memory_order_release);
+      }
+      owner.take_back(part.lent, part.first, arena_);
+    }
+    parts_.clear();
+  }
+
+  template <class Visit>
+  void for_each_free(Visit&& visit) const {
+    std::lock_guard const guard(mutex_);
+    arena_.for_each_free(visit);
+  }
+
+  /// The group has found the arena's lock taken.
+  void note_contention() noexcept { contentions_.fetch_add(1, std::memory_order_relaxed); }
+  /// Whether it has done so often since the last call that said so.
+  [[nodiscard]] bool take_much_contention() noexcept {
+    if (contentions_.load(std::memory_order_relaxed) < kMuchContention) [[likely]] {
+      return false;
+    }
+    contentions_.store(0, std::memory_order_relaxed);
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t kMostParts = 8;
+  static constexpr int kMuchContention = 16;
+
+  struct Part {
+    Block<R>* lent;
+    Block<R>* first;  ///< of those it was cut into: a cut and a join leave the lowest
+  };
+
+  [[nodiscard]] std::unique_lock<SpinLock> lock_with_spares() {
+    return with_spares(std::unique_lock(mutex_), arena_);
+  }
+
+  mutable SpinLock mutex_;  ///< guards the arena and the parts
+  Arena<R> arena_;
+  std::vector<Part> parts_;
+  std::atomic<int> contentions_{0};
+};
+
+/// What each group, or stream without one, has been lent of an arena; some share one where there
+/// are many groups. Thread-safe, without a lock.
+template <Runtime R>
+class LentMemories {
+ public:
+  LentMemories() = default;
+  LentMemories(LentMemories const&) = delete;
+  LentMemories& operator=(LentMemories const&) = delete;
+  ~LentMemories() {
+    for_each([](LentMemory<R> const& lent) { delete &lent; });
+  }
+
+  [[nodiscard]] LentMemory<R>& of(StreamSlot<R> const& stream) {
+    auto const group = stream.identity.group;
+    auto const number = group >= 0 ? static_cast<std::size_t>(group) : std::size_t{stream.index};
+    auto& place = by_group_[number % by_group_.size()];
+    auto* lent = place.load(std::memory_order_acquire);
+    if (lent == nullptr) [[unlikely]] {
+      auto created = std::make_unique<LentMemory<R>>();
+      if (place.compare_exchange_strong(lent, created.get(), std::memory_order_acq_rel)) {
+        lent = created.release();
+      }
+    }
+    return *lent;
+  }
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (auto const& place : by_group_) {
+      if (auto* const lent = place.load(std::memory_order_acquire)) {
+        visit(*lent);
+      }
+    }
+  }
+
+ private:
+  std::array<std::atomic<LentMemory<R>*>, 16> by_group_{};
+};
+
+}  // namespace msstream::memory

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/order/position.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace msstream {
+
+/// Something that happened to an allocator's memory.
+struct MemoryEvent {
+  enum class Kind : std::uint8_t {
+    take,       ///< a block was given out
+    give_back,  ///< … and came back
+    grow,       ///< memory was taken from the runtime
+    release,    ///< … and given back to it
+    move,       ///< memory that was free was put to another address
+    refuse      ///< OutOfMemory was thrown; no address
+  };
+  std::int64_t nanoseconds = 0;  ///< since the recording began
+  Kind kind = Kind::take;
+  std::uintptr_t address = 0;
+  std::size_t bytes = 0;
+  order::StreamIndex stream = 0;             ///< of take and give_back
+  std::shared_ptr<std::string const> scope;  ///< of take and refuse; null outside all scopes
+};
+/// "take", "give back" and so on.
+[[nodiscard]] std::string_view name_of(MemoryEvent::Kind kind) noexcept;
+
+namespace memory {
+
+/// The last so many events. Thread-safe, with one lock: it is for looking, not for every day.
+class MemoryHistory {
+ public:
+  explicit MemoryHistory(std::size_t capacity) : capacity_(capacity) { events_.reserve(capacity); }
+
+  void note(MemoryEvent event) noexcept {
+    std::lock_guard const guard(mutex_);
+    event.nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                            std::chrono::steady_clock::now() - began_)
+                            .count();
+    if (events_.size() < capacity_) {
+      events_.push_back(std::move(event));
+    } else {
+      events_[next_] = std::move(event);
+      next_ = (next_ + 1) % capacity_;
+    }
+  }
+  /// The oldest first.
+  [[nodiscard]] std::vector<MemoryEvent> events() const {
+    std::lock_guard const guard(mutex_);
+    auto ordered = events_;
+    std::rotate(
+        ordered.begin(), ordered.begin() + static_cast<std::ptrdiff_t>(next_), ordered.end());
+    return ordered;
+  }
+
+ private:
+  std::size_t const capacity_;
+  std::chrono::steady_clock::time_point const began_ = std::chrono::steady_clock::now();
+  mutable std::mutex mutex_;
+  std::vector<MemoryEvent> events_;
+  std::size_t next_ = 0;  ///< the oldest, when it is full
+};
+
+}  // namespace memory
+}  // namespace msstream

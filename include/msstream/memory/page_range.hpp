@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/error.hpp>
+#include <msstream/runtime/paged.hpp>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace msstream::memory {
+
+/// A reservation of addresses in which pages can be mapped and moved; of no bytes where the runtime
+/// has no pages. Not synchronised.
+template <Runtime R>
+class PageRange {
+ public:
+  /// Addresses for up to `most_bytes` of memory at a time; no range for less than a few pages.
+  PageRange(R& runtime, std::size_t most_bytes) : runtime_(runtime) {
+    if constexpr (PagedRuntime<R>) {
+      page_bytes_ = runtime.page_bytes();
+      if (page_bytes_ != 0 && most_bytes / kLeastPages >= page_bytes_) {
+        reserve(most_bytes);
+      }
+    }
+  }
+  PageRange(PageRange const&) = delete;
+  PageRange& operator=(PageRange const&) = delete;
+  ~PageRange() {
+    if constexpr (PagedRuntime<R>) {
+      if (bytes_ != 0) {
+        runtime_.release_addresses(begin_, bytes_);
+      }
+    }
+  }
+
+  [[nodiscard]] std::byte* begin() const noexcept { return begin_; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::size_t page_bytes() const noexcept { return page_bytes_; }
+  /// Rounded up to whole pages.
+  [[nodiscard]] std::size_t in_pages(std::size_t bytes) const noexcept {
+    return (bytes + page_bytes_ - 1) / page_bytes_ * page_bytes_;
+  }
+
+  void map(std::byte* at, std::size_t bytes) {
+    if constexpr (PagedRuntime<R>) {
+      runtime_.map_pages(at, bytes);
+    }
+  }
+  void move(std::byte* to, std::byte* from, std::size_t bytes) {
+    if constexpr (PagedRuntime<R>) {
+      runtime_.move_pages(to, from, bytes);
+    }
+  }
+  void unmap(std::byte* at, std::size_t bytes) noexcept {
+    if constexpr (PagedRuntime<R>) {
+      runtime_.unmap_pages(at, bytes);
+    }
+  }
+
+ private:
+  // With fewer than these, what rounding to pages costs is more than they save.
+  static constexpr std::size_t kLeastPages = 32;
+  // Addresses cost nothing, and pages that are moved leave theirs behind.
+  static constexpr std::size_t kAddressesPerByte = 4;
+  static constexpr std::size_t kMostBytes = std::size_t{1} << 44U;
+
+  /// As many addresses as the process may have, if it may not have all: under a limit of its
+  /// address space, or a sanitizer.
+  void reserve(std::size_t most_bytes) {
+    auto wanted =
+        in_pages(std::min(most_bytes, kMostBytes / kAddressesPerByte) * kAddressesPerByte);
+    while (begin_ == nullptr) {
+      try {
+        begin_ = static_cast<std::byte*>(runtime_.reserve_addresses(wanted));
+        bytes_ = wanted;
+      } catch (OutOfMemory const&) {
+        if (wanted / 2 < most_bytes) {
+          throw;
+        }
+        wanted = in_pages(wanted / 2);
+      }
+    }
+  }
+
+  R& runtime_;
+  std::byte* begin_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::size_t page_bytes_ = 0;
+};
+
+}  // namespace msstream::memory

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/memory/block_pool.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace msstream::memory {
+
+/// One pool for all groups, or several. Thread-safe, once they are added.
+template <Runtime R>
+class Pools {
+ public:
+  void add(std::shared_ptr<StreamContext<R>> context, Space space, BlockPoolOptions options) {
+    pools_.push_back(std::make_unique<BlockPool<R>>(std::move(context), space, std::move(options)));
+  }
+  [[nodiscard]] std::size_t count() const noexcept { return pools_.size(); }
+
+  /// That of the stream's group; the default group has the first.
+  [[nodiscard]] BlockPool<R>& of(StreamSlot<R> const& stream) noexcept {
+    auto const group = static_cast<std::size_t>(std::max(stream.identity.group, 0));
+    return *pools_[pools_.size() == 1 ? 0 : group % pools_.size()];
+  }
+  /// Whether the block has come from here.
+  [[nodiscard]] bool own(Block<R> const& block) const noexcept {
+    return std::any_of(
+        pools_.begin(), pools_.end(), [&](auto const& pool) { return pool.get() == block.pool; });
+  }
+
+  /// `visit(pool)`.
+  template <class Visit>
+  void for_each(Visit&& visit) {
+    for (auto const& pool : pools_) {
+      visit(*pool);
+    }
+  }
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (auto const& pool : pools_) {
+      visit(std::as_const(*pool));
+    }
+  }
+
+  // What follows is that of all pools: see BlockPool.
+
+  [[nodiscard]] MemoryStatistics statistics() const {
+    MemoryStatistics total;
+    for_each([&](BlockPool<R> const& pool) { total += pool.statistics(); });
+    return total;
+  }
+  [[nodiscard]] bool have_pending() const {
+    return std::any_of(
+        pools_.begin(), pools_.end(), [](auto const& pool) { return pool->pending_bytes() != 0; });
+  }
+  /// Until each of them has reserved no more than `bytes`.
+  void return_cached_memory(std::size_t bytes = 0) {
+    for_each([&](BlockPool<R>& pool) { pool.return_cached_memory(bytes); });
+  }
+  void set_abandoned(bool abandoned) {
+    for_each([&](BlockPool<R>& pool) { pool.set_abandoned(abandoned); });
+  }
+
+ private:
+  std::vector<std::unique_ptr<BlockPool<R>>> pools_;
+};
+
+}  // namespace msstream::memory

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/memory/block.hpp>
+#include <msstream/memory/block_source.hpp>
+#include <msstream/memory/block_uses.hpp>
+#include <msstream/stream/dependency_tracker.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace msstream::memory {
+
+/// Who may have a free block, and what it would cost: device memory may be had by a stream that
+/// follows its last uses, pinned memory when the host knows them to be over. Thread-safe.
+template <Runtime R>
+class ReuseRules {
+ public:
+  ReuseRules(std::shared_ptr<DependencyTracker<R>> tracker, Space space)
+      : tracker_(std::move(tracker)), space_(space) {}
+
+  /// Without asking the runtime.
+  [[nodiscard]] bool is_known_to_be_over(Block<R> const& block) const {
+    return all_uses(block,
+                    [this](order::Position use) { return tracker_->is_known_complete(use); });
+  }
+  /// Whether the next use on `stream` needs no wait on the device.
+  [[nodiscard]] bool is_followed(Block<R> const& block, StreamSlot<R>& stream) const {
+    return all_uses(block, [&](order::Position use) { return tracker_->covers(stream, use); });
+  }
+  [[nodiscard]] bool is_ready(Block<R> const& block, StreamSlot<R>& stream) const {
+    return space_ == Space::device ? is_followed(block, stream) : is_known_to_be_over(block);
+  }
+  /// Asks the runtime how far the stream of the use has come.
+  void look_how_far(order::Position use) const {
+    tracker_->look_what_is_complete(tracker_->slot(use.stream));
+  }
+  /// Asks the runtime whether the use is over, by the event that a wait for it would record.
+  void ask_whether_over(order::Position use) const {
+    static_cast<void>(tracker_->is_complete(use));
+  }
+  /// Whether the device has work to do on the stream that was issued long ago.
+  [[nodiscard]] bool is_far_behind(StreamSlot<R>& stream) const {
+    return tracker_->is_far_behind(stream);
+  }
+  /// Whether that is so on the stream of the use, and the stream does not follow the use yet.
+  [[nodiscard]] bool would_wait_long(StreamSlot<R>& stream, order::Position use) const {
+    return !tracker_->covers(stream, use) && is_far_behind(tracker_->slot(use.stream));
+  }
+  /// What a free block costs the stream: how little its other streams have been given since they
+  /// used it, up to a limit from which on any will do.
+  [[nodiscard]] std::uint64_t cost(Block<R> const& block, StreamSlot<R>& stream) const {
+    if (space_ == Space::pinned) {
+      return is_known_to_be_over(block) ? 0 : 1;
+    }
+    std::uint64_t most = 0;
+    for_each_use(block, [&](order::Position use) {
+      if (!tracker_->covers(stream, use)) {
+        auto const since =
+            tracker_->slot(use.stream).launched.load(std::memory_order_relaxed) - use.number;
+        most = std::max(most, kLongAgo - std::min(since, kLongAgo));
+      }
+    });
+    return most;
+  }
+
+  /// The function of that.
+  [[nodiscard]] auto costs(StreamSlot<R>& stream) const {
+    return [this, &stream](Block<R> const& block) { return cost(block, stream); };
+  }
+
+ private:
+  static constexpr std::uint64_t kLongAgo = 64;  ///< operations
+
+  std::shared_ptr<DependencyTracker<R>> tracker_;
+  Space space_;
+};
+
+}  // namespace msstream::memory

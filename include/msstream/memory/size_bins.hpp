@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <bit>
+#include <cstddef>
+
+namespace msstream::memory {
+
+/// Sizes in bins, 32 a doubling: a bin's sizes differ by at most a thirty-second, or by nothing
+/// below 16 KiB. Sizes are multiples of kGrainBytes.
+struct SizeBin {
+  static constexpr std::size_t kGrainBytes = 512;
+  static constexpr std::size_t kStepsPerDoubling = 32;
+  static constexpr std::size_t kCount = 40 * kStepsPerDoubling;
+
+  [[nodiscard]] static constexpr std::size_t of(std::size_t bytes) noexcept {
+    std::size_t const grains = bytes / kGrainBytes;
+    if (grains < kStepsPerDoubling) {
+      return grains;
+    }
+    // grains is in [32 << doubling, 64 << doubling)
+    auto const doubling = static_cast<std::size_t>(std::bit_width(grains)) - 6;
+    return kStepsPerDoubling * doubling + (grains >> doubling);
+  }
+  [[nodiscard]] static constexpr std::size_t round_up(std::size_t bytes) noexcept {
+    return (bytes + kGrainBytes - 1) / kGrainBytes * kGrainBytes;
+  }
+};
+
+}  // namespace msstream::memory

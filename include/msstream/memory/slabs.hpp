@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/memory/block.hpp>
+#include <msstream/memory/size_class.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+#include <vector>
+
+namespace msstream::memory {
+
+/// Small blocks, cut from larger ones, the slabs, one after the other. They stay cut until all of a
+/// slab is free and wanted back. Thread-safe, with one lock: this is the slow path.
+template <Runtime R>
+class Slabs {
+ public:
+  static constexpr std::size_t kSlabBytes = std::size_t{2} << 20U;
+  static constexpr std::size_t kMostBytes = SizeClass::kMostSmallBytes;
+
+  /// A block that nobody had yet, from what is left of the newest slab. Null: too little.
+  [[nodiscard]] Block<R>* cut(SizeClass wanted) {
+    std::lock_guard const guard(mutex_);
+    return uncut_bytes_ >= wanted.bytes ? cut_off(wanted) : nullptr;
+  }
+  /// The same from a new slab, or if somebody else brought one meanwhile from that: then the new
+  /// one goes to `give_back(slab)`. What was left of the one before goes to `spare(block)`.
+  template <class Spare, class GiveBack>
+  [[nodiscard]] Block<R>* cut_from(Block<R>* slab,
+                                   SizeClass wanted,
+                                   Spare&& spare,
+                                   GiveBack&& give_back) {
+    std::lock_guard const guard(mutex_);
+    if (uncut_bytes_ >= wanted.bytes) {
+      give_back(slab);
+      return cut_off(wanted);
+    }
+    try {
+      slabs_.reserve(slabs_.size() + 1);
+      while (uncut_bytes_ >= SizeClass::kLeastBytes) {
+        spare(cut_off(SizeClass::within(std::min(uncut_bytes_, kMostBytes))));
+      }
+    } catch (...) {
+      give_back(slab);
+      throw;
+    }
+    slabs_.push_back({slab, {}});
+    uncut_bytes_ = slab->bytes;
+    return cut_off(wanted);
+  }
+
+  /// Hands those slabs to `give_back(slab)` whose blocks `take(block)` hands over, all of them;
+  /// `put_back(block)` gets the blocks of a slab that stays. Returns whether there were any.
+  template <class Take, class PutBack, class GiveBack>
+  bool return_free(Take&& take, PutBack&& put_back, GiveBack&& give_back) {
+    std::lock_guard const guard(mutex_);
+    std::size_t const before = slabs_.size();
+    for (auto place = slabs_.begin(); place != slabs_.end();) {
+      if (!take_all(*place, take, put_back)) {
+        ++place;
+        continue;
+      }
+      if (std::next(place) == slabs_.end()) {
+        uncut_bytes_ = 0;
+      }
+      Block<R>* const slab = place->memory;
+      place = slabs_.erase(place);
+      give_back(slab);
+    }
+    return slabs_.size() != before;
+  }
+
+ private:
+  struct Slab {
+    Block<R>* memory;
+    std::vector<std::unique_ptr<Block<R>>> blocks;
+  };
+
+  /// Of the newest slab, which has as much. Whoever gets it follows what the memory was used for.
+  Block<R>* cut_off(SizeClass wanted) {
+    auto& slab = slabs_.back();
+    auto block = std::make_unique<Block<R>>();
+    block->record.log = slab.memory->record.log;
+    block->data = slab.memory->data + (slab.memory->bytes - uncut_bytes_);
+    block->bytes = wanted.bytes;
+    block->size_class = wanted.index;
+    slab.blocks.push_back(std::move(block));
+    uncut_bytes_ -= wanted.bytes;
+    return slab.blocks.back().get();
+  }
+  /// Whether all blocks of the slab are taken; else none is. The slab then knows all of their uses.
+  template <class Take, class PutBack>
+  static bool take_all(Slab& slab, Take& take, PutBack& put_back) {
+    std::size_t taken = 0;
+    bool all = true;
+    try {
+      while (all && taken < slab.blocks.size()) {
+        all = take(slab.blocks[taken].get());
+        taken += all ? 1 : 0;
+      }
+      for (std::size_t i = 0; all && i < taken; ++i) {
+        slab.memory->record.log.note_all_of(slab.blocks[i]->record.log);
+      }
+    } catch (std::bad_alloc const&) {
+      all = false;
+    }
+    for (std::size_t i = 0; !all && i < taken; ++i) {
+      put_back(slab.blocks[i].get());
+    }
+    return all;
+  }
+
+  std::mutex mutex_;
+  std::vector<Slab> slabs_;      ///< the newest last
+  std::size_t uncut_bytes_ = 0;  ///< at its end
+};
+
+}  // namespace msstream::memory

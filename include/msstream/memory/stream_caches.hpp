@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/memory/live_bytes.hpp>
+#include <msstream/memory/stream_cache.hpp>
+#include <msstream/stream/stream_registry.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <type_traits>
+
+namespace msstream::memory {
+
+/// A pool's StreamCache for each stream that has used it. Thread-safe, without a lock.
+template <Runtime R>
+class StreamCaches {
+ public:
+  StreamCaches() = default;
+  StreamCaches(StreamCaches const&) = delete;
+  StreamCaches& operator=(StreamCaches const&) = delete;
+  ~StreamCaches() {
+    for (auto const& cache : caches_) {
+      delete cache.load();
+    }
+  }
+
+  [[nodiscard]] StreamCache<R>& of(order::StreamIndex stream) {
+    auto* cache = caches_[stream].load(std::memory_order_acquire);
+    if (cache == nullptr) [[unlikely]] {
+      auto created = std::make_unique<StreamCache<R>>(live_);
+      if (caches_[stream].compare_exchange_strong(
+              cache, created.get(), std::memory_order_acq_rel)) {
+        cache = created.release();
+        raise_end(std::size_t{stream} + 1);
+        static_cast<void>(cache->set_abandoned(abandoned_.load()));
+      }
+    }
+    return *cache;
+  }
+  /// `visit(cache)` or `visit(cache, stream)` for each.
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (std::size_t i = 0; i < end_.load(std::memory_order_acquire); ++i) {
+      if (auto* const cache = caches_[i].load(std::memory_order_acquire)) {
+        if constexpr (std::is_invocable_v<Visit&, StreamCache<R>&, order::StreamIndex>) {
+          visit(*cache, static_cast<order::StreamIndex>(i));
+        } else {
+          visit(*cache);
+        }
+      }
+    }
+  }
+  /// What `take(cache)` finds, in the stream's own first; null when there is nothing.
+  template <class Take>
+  [[nodiscard]] Block<R>* search(order::StreamIndex stream, Take&& take) {
+    auto& own = of(stream);
+    Block<R>* found = take(own);
+    for_each([&](StreamCache<R>& cache) {
+      if (found == nullptr && &cache != &own) {
+        found = take(cache);
+      }
+    });
+    return found;
+  }
+  /// See StreamCache; of all, also those to come.
+  void set_abandoned(bool abandoned) {
+    abandoned_.store(abandoned);
+    for_each([&](StreamCache<R>& cache) {
+      static_cast<void>(cache.set_abandoned(abandoned));  // the caller owns the device, too
+    });
+  }
+  [[nodiscard]] LiveBytes& live() noexcept { return live_; }
+  [[nodiscard]] LiveBytes const& live() const noexcept { return live_; }
+
+ private:
+  void raise_end(std::size_t end) noexcept {
+    auto seen = end_.load(std::memory_order_relaxed);
+    while (seen < end && !end_.compare_exchange_weak(seen, end, std::memory_order_acq_rel)) {
+    }
+  }
+
+  alignas(64) LiveBytes live_;
+  std::array<std::atomic<StreamCache<R>*>, StreamRegistry<R>::kMaxStreams> caches_{};
+  std::atomic<std::size_t> end_{0};
+  std::atomic<bool> abandoned_{false};
+};
+
+}  // namespace msstream::memory

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/runtime/runtime.hpp>
+
+#include <concepts>
+#include <cstddef>
+
+namespace msstream {
+
+/// A runtime whose device memory can also be had in pages, which are put at addresses of one's
+/// choice and moved to others. All functions may block and are kept off hot paths; addresses and
+/// sizes are multiples of page_bytes().
+///
+/// - page_bytes: 0 where the machine cannot do it; then the others must not be called.
+/// - reserve_addresses: addresses without memory; costs none, so it may be far more than there is.
+/// - map_pages: puts memory behind addresses that have none. Throws OutOfMemory, and then has done
+/// nothing.
+/// - move_pages: takes the memory from behind some addresses and puts it behind others that have
+/// none. All work on it must be over. When it throws, it has done nothing.
+/// - unmap_pages: gives the memory back. All work on it must be over.
+///
+/// The contents of memory that was mapped or moved are undefined.
+template <class R>
+concept PagedRuntime = Runtime<R> && requires(R runtime, void* at, std::size_t bytes) {
+  { runtime.page_bytes() } -> std::same_as<std::size_t>;
+  { runtime.reserve_addresses(bytes) } -> std::same_as<void*>;
+  { runtime.release_addresses(at, bytes) }
+  noexcept;
+  {runtime.map_pages(at, bytes)};
+  {runtime.move_pages(at, at, bytes)};
+  { runtime.unmap_pages(at, bytes) }
+  noexcept;
+};
+
+}  // namespace msstream

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/tensor/issue.hpp>
+
+#include <stdexcept>
+#include <utility>
+
+namespace msstream {
+
+/// A step that is captured once and then replayed as one operation: for the host one launch,
+/// however many operations, groups and tensors it is made of.
+///
+///     train(batch);  // once as usual: what is made when first needed is then there
+///     CapturedStep step(device, [&] { loss = train(batch); });
+///     for (...) {
+///       copy(batch, next);  // in place: a replay reads the tensors that were captured
+///       step.replay();
+///     }
+///
+/// What `function` issues to the device does not run; it may use any groups, make and drop tensors,
+/// and have anything in it that issues operations. A replay comes after the earlier uses of all
+/// that it reads and writes, and later uses come after it, like with any operation; tensors made
+/// inside that live on are written by each replay. What the host does inside, it does once. It
+/// cannot wait inside for what is captured: std::logic_error. Work of other threads goes on
+/// meanwhile and is not captured; tensors made inside are theirs once the constructor has returned.
+///
+/// The step keeps what it uses: tensors of outside that it names, and the memory of those made
+/// inside, which nobody else gets, though most of it is free between the operations. Going does not
+/// block: the memory goes back when the last replay is over and somebody waits for the device,
+/// finds no memory, or captures. Thread-safe but for going.
+template <CapturingRuntime R = DefaultRuntime>
+class CapturedStep {
+ public:
+  /// Throws what `function` throws, what a capture throws, and std::logic_error inside the capture
+  /// of another step on the device; nothing is left of the capture then.
+  template <class F>
+  CapturedStep(Device<R> const& device, F&& function)
+      : device_(device), captured_(capture(*device.state(), std::forward<F>(function))) {}
+  CapturedStep(CapturedStep const&) = delete;
+  CapturedStep& operator=(CapturedStep const&) = delete;
+  ~CapturedStep() {
+    auto& captures = device_.state()->memory.captures();
+    auto const last = replays_.log.writes();
+    // The records of the memory have the last replay, too: whoever gets it comes after that.
+    captured_.uses.clear();
+    try {
+      captures.retire(captured_.work, last);
+    } catch (...) {
+      for (auto const& replay : last) {
+        device_.context()->tracker->finish(replay);
+      }
+    }
+  }
+
+  /// Issues the step to the current group. Throws std::logic_error inside a capture on the device,
+  /// and when a tensor that the step writes has been frozen.
+  order::Position replay() {
+    auto& state = *device_.state();
+    if (memory::Capture<R>::current(*state.context) != nullptr) {
+      throw std::logic_error("a captured step is replayed inside a capture on its device");
+    }
+    AccessSet accesses;
+    for (auto const& use : captured_.uses) {
+      if (!use.block->immutable) {
+        accesses.add(use.block->record, use.mode);
+      } else if (use.mode == AccessMode::write) {
+        throw std::logic_error("a captured step writes a tensor that has become immutable");
+      }
+    }
+    accesses.add(replays_, AccessMode::write);  // a graph does not run beside itself
+    auto& group = state.current_group();
+    return group.submit(
+        "replay",
+        StreamKind::compute,
+        accesses,
+        [runtime = state.context->runtime.get(),
+         graph = *captured_.work->graph,
+         native = group.compute().native()](auto) { runtime->launch_graph(graph, native); });
+  }
+
+ private:
+  using Captured = typename memory::Capture<R>::Captured;
+
+  template <class F>
+  static Captured capture(DeviceState<R>& state, F&& function) {
+    state.memory.captures().sweep();
+    memory::Capture<R> open(state.context, state.memory.make_private_pools());
+    std::forward<F>(function)();
+    return open.end();
+  }
+
+  Device<R> device_;
+  Captured captured_;
+  AccessRecord replays_;
+};
+
+template <Runtime R, class F>
+CapturedStep(Device<R> const&, F&&) -> CapturedStep<R>;
+
+}  // namespace msstream

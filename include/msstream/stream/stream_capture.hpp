@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/mechanism.hpp>
+#include <msstream/runtime/capturing.hpp>
+#include <msstream/stream/stream_group.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace msstream {
+
+/// Work of any number of groups that becomes one graph. It goes to a twin of each group, with
+/// streams, library handles and a workspace of its own, which the groups' own work, going on
+/// meanwhile, does not meet.
+///
+///     origin:  begin, fork ──────────────────────────────┬── join, end
+///     twins:         └── wait for the fork … their work ─┘
+///
+/// States: open; over, after end(). Going while it is open throws all of it away. Not synchronised.
+template <CapturingRuntime R>
+class StreamCapture {
+ public:
+  using Twins = std::vector<std::shared_ptr<StreamGroup<R>>>;
+
+  explicit StreamCapture(std::shared_ptr<StreamContext<R>> context)
+      : context_(std::move(context)),
+        origin_(*context_->runtime),
+        fork_(*context_->events),
+        state_(std::make_unique<CaptureState>()) {
+    context_->runtime->begin_capture(origin_.native);
+    try {
+      context_->runtime->record(fork_.native, origin_.native);
+    } catch (...) {
+      context_->runtime->abandon_capture(origin_.native);
+      throw;
+    }
+  }
+  StreamCapture(StreamCapture const&) = delete;
+  StreamCapture& operator=(StreamCapture const&) = delete;
+  ~StreamCapture() {
+    if (!over_) {
+      context_->runtime->abandon_capture(origin_.native);
+      leave();
+    }
+  }
+
+  /// Where work for the group goes while it is captured. Made when first asked for; a twin is its
+  /// own.
+  [[nodiscard]] StreamGroup<R>& twin_of(StreamGroup<R>& group) {
+    if (group.captured()) {
+      return group;
+    }
+    auto const found = std::find_if(
+        pairs_.begin(), pairs_.end(), [&](Pair const& pair) { return pair.group.get() == &group; });
+    return found != pairs_.end() ? *found->twin : make_twin(group);
+  }
+
+  /// Makes the graph; throws std::runtime_error where an operation's order was lost on the way, and
+  /// then, as when the runtime throws, there is none. Either way the capture is over.
+  [[nodiscard]] typename R::native_graph end() {
+    if (state_->spoilt.load()) {
+      throw std::runtime_error("a capture in which an operation could not be ordered was given up");
+    }
+    auto& runtime = *context_->runtime;
+    for_each_stream([&](Stream<R>& stream) {
+      PooledEvent const tail(*context_->events);
+      runtime.record(tail.native, stream.native());
+      if (works(Mechanism::capture_join)) {
+        runtime.wait(origin_.native, tail.native);
+      }
+    });
+    over_ = true;
+    try {
+      auto const graph = runtime.end_capture(origin_.native);
+      leave();
+      return graph;
+    } catch (...) {
+      leave();
+      throw;
+    }
+  }
+  /// Of a capture that is over: what its graph uses, and must outlive.
+  [[nodiscard]] Twins twins() const {
+    Twins twins;
+    for (auto const& pair : pairs_) {
+      twins.push_back(pair.twin);
+    }
+    return twins;
+  }
+
+ private:
+  struct Pair {
+    std::shared_ptr<StreamGroup<R>> group;  ///< kept, so that no other one has its address
+    std::shared_ptr<StreamGroup<R>> twin;
+  };
+  struct OwnStream {
+    explicit OwnStream(R& of) : runtime(of), native(of.create_stream(StreamPriority::normal)) {}
+    OwnStream(OwnStream const&) = delete;
+    OwnStream& operator=(OwnStream const&) = delete;
+    ~OwnStream() { runtime.destroy_stream(native); }
+    R& runtime;
+    typename R::native_stream native;
+  };
+  struct PooledEvent {
+    explicit PooledEvent(EventPool<R>& from) : pool(from), native(from.acquire()) {}
+    PooledEvent(PooledEvent const&) = delete;
+    PooledEvent& operator=(PooledEvent const&) = delete;
+    ~PooledEvent() { pool.release(native); }
+    EventPool<R>& pool;
+    typename R::native_event native;
+  };
+
+  StreamGroup<R>& make_twin(StreamGroup<R>& group) {
+    auto options = group.options();
+    options.capture = state_.get();
+    pairs_.reserve(pairs_.size() + 1);
+    auto const twin = std::make_shared<StreamGroup<R>>(context_, group.index(), options);
+    for_each_stream_of(
+        *twin, [&](Stream<R>& stream) { context_->runtime->wait(stream.native(), fork_.native); });
+    pairs_.push_back({group.shared_from_this(), twin});
+    return *twin;
+  }
+  template <class Visit>
+  static void for_each_stream_of(StreamGroup<R>& group, Visit&& visit) {
+    visit(group.compute());
+    if (!group.merged()) {
+      visit(group.h2d());
+      visit(group.d2h());
+    }
+  }
+  template <class Visit>
+  void for_each_stream(Visit&& visit) {
+    for (auto const& pair : pairs_) {
+      for_each_stream_of(*pair.twin, visit);
+    }
+  }
+  void leave() noexcept {
+    for_each_stream([&](Stream<R>& stream) { context_->tracker->end_capture(stream.slot()); });
+  }
+
+  std::shared_ptr<StreamContext<R>> context_;
+  OwnStream origin_;
+  PooledEvent fork_;
+  std::unique_ptr<CaptureState> state_;
+  std::vector<Pair> pairs_;
+  bool over_ = false;
+};
+
+}  // namespace msstream

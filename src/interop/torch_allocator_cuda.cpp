@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// libmsstream_torch.so: the functions that torch.cuda.memory.CUDAPluggableAllocator and its setters
+// take. interop/pytorch/msstream_torch.py gives them to PyTorch.
+//
+// The CUDA runtime is linked in, and hidden: it shares contexts, streams and events with PyTorch's,
+// which are the driver's, and keeps apart what must be, the last error. So one file serves a
+// PyTorch of any CUDA version that the driver can run.
+#include "torch_out_of_memory.hpp"
+
+#include <msstream/memory/raw_allocator.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <sys/types.h>
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#define MSSTREAM_TORCH_API extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+using msstream::Cuda;
+using msstream::text;
+using Memory = msstream::RawAllocator<Cuda>;
+
+/// The memory of each GPU, made when first used, by the allocator's environment variables. Never
+/// destroyed: PyTorch gives memory back until the process is gone, and CUDA with it.
+class Gpus {
+ public:
+  static constexpr int kMost = 64;
+
+  Memory& of(int ordinal) {
+    auto* made = made_.at(check(ordinal)).load(std::memory_order_acquire);
+    if (made == nullptr) {
+      std::lock_guard const guard(mutex_);
+      made = made_[ordinal].load(std::memory_order_relaxed);
+      if (made == nullptr) {
+        made = make(ordinal);
+        made_[ordinal].store(made, std::memory_order_release);
+      }
+    }
+    return *made;
+  }
+  /// Calls `visit(memory)` for each that was made.
+  template <class Visit>
+  void for_each(Visit&& visit) {
+    for (auto const& made : made_) {
+      if (auto* const memory = made.load(std::memory_order_acquire)) {
+        visit(*memory);
+      }
+    }
+  }
+  void set_limit(int ordinal, double fraction) {
+    std::lock_guard const guard(mutex_);
+    if (made_.at(check(ordinal)).load() != nullptr) {
+      throw std::logic_error(text("msstream: the limit of GPU ",
+                                  ordinal,
+                                  " is fixed with its first allocation: set it before"));
+    }
+    fractions_[ordinal] = fraction;
+  }
+
+ private:
+  static int check(int ordinal) {
+    msstream::require(ordinal >= 0 && ordinal < kMost,
+                      "msstream: GPU ",
+                      ordinal,
+                      "; expected one of the first ",
+                      kMost);
+    return ordinal;
+  }
+  Memory* make(int ordinal) const {
+    msstream::DeviceOptions<Cuda> options;
+    options.runtime.ordinal = ordinal;
+    if (fractions_[ordinal] != 0) {
+      options.memory.limit_fraction = fractions_[ordinal];
+    }
+    Cuda::Visit const visit(ordinal);
+    return new Memory(msstream::Device<Cuda>(options));
+  }
+
+  std::mutex mutex_;
+  std::array<std::atomic<Memory*>, kMost> made_{};
+  std::array<double, kMost> fractions_{};  ///< 0: by the environment
+};
+
+Gpus& gpus() {
+  static auto* const all = new Gpus;
+  return *all;
+}
+
+/// For callers that no exception may reach.
+template <class Work>
+void report_failure(char const* function, Work&& work) noexcept {
+  try {
+    work();
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "msstream: %s: %s\n", function, error.what());
+  } catch (...) {
+    std::fprintf(stderr, "msstream: %s failed\n", function);
+  }
+}
+
+char* copy_of(std::string const& text) {
+  auto* const copy = static_cast<char*>(std::malloc(text.size() + 1));
+  if (copy != nullptr) {
+    std::memcpy(copy, text.c_str(), text.size() + 1);
+  }
+  return copy;
+}
+
+}  // namespace
+
+// PyTorch takes null for memory, and its C++ callers hand exceptions on to Python: so throw.
+MSSTREAM_TORCH_API void* msstream_torch_malloc(ssize_t bytes, int device, cudaStream_t stream) {
+  try {
+    return gpus().of(device).allocate(static_cast<std::size_t>(bytes), Memory::kAlignment, stream);
+  } catch (msstream::OutOfMemory const& error) {
+    msstream::detail::throw_torch_out_of_memory(
+        text("CUDA out of memory on GPU ", device, ": msstream: ", std::string(error.what())));
+  }
+}
+
+// Runs in destructors.
+MSSTREAM_TORCH_API void msstream_torch_free(void* memory,
+                                            ssize_t,
+                                            int device,
+                                            cudaStream_t stream) noexcept {
+  report_failure(__func__, [&] { gpus().of(device).deallocate(memory, stream); });
+}
+
+/// Memory that another allocator gave to PyTorch is its own affair.
+MSSTREAM_TORCH_API void msstream_torch_record_stream(void* memory, cudaStream_t stream) {
+  gpus().for_each([&](Memory& gpu) {
+    if (gpu.has(memory)) {
+      gpu.record_use(memory, stream);
+    }
+  });
+}
+
+/// torch.cuda.empty_cache()
+MSSTREAM_TORCH_API void msstream_torch_empty_cache() {
+  gpus().for_each([](Memory& gpu) {
+    [[maybe_unused]] auto const visit = gpu.device().context()->runtime->visit();
+    gpu.device().state()->memory.return_cached_memory();
+  });
+}
+
+/// torch.cuda.set_per_process_memory_fraction()
+MSSTREAM_TORCH_API void msstream_torch_set_memory_fraction(double fraction, int device) {
+  msstream::require(fraction > 0 && fraction <= 1,
+                    "msstream: a memory fraction of ",
+                    fraction,
+                    "; expected more than 0 and at most 1");
+  gpus().set_limit(device, fraction);
+}
+
+/// The snapshot's JSON, without ranges and events unless `whole`; null after a failure. Goes to
+/// msstream_torch_free_text().
+MSSTREAM_TORCH_API char* msstream_torch_snapshot(int device, int whole) noexcept {
+  char* json = nullptr;
+  report_failure(__func__, [&] {
+    auto const& gpu = gpus().of(device).device();
+    json =
+        copy_of(whole != 0 ? gpu.memory_snapshot().json()
+                           : msstream::MemorySnapshot{gpu.memory_statistics(), {}, {}, {}}.json());
+  });
+  return json;
+}
+MSSTREAM_TORCH_API void msstream_torch_free_text(char* text) noexcept {
+  std::free(text);
+}

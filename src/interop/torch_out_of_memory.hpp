@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace msstream::detail {
+
+/// Throws what PyTorch throws when memory is short, so that Python gets torch.OutOfMemoryError; a
+/// std::runtime_error where PyTorch is not in the process or has changed.
+[[noreturn]] void throw_torch_out_of_memory(std::string const& message);
+
+}  // namespace msstream::detail

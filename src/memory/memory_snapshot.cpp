@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/json_string.hpp>
+#include <msstream/base/text.hpp>
+#include <msstream/memory/memory_snapshot.hpp>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace msstream {
+
+std::string_view name_of(MemoryEvent::Kind kind) noexcept {
+  switch (kind) {
+    case MemoryEvent::Kind::take:
+      return "take";
+    case MemoryEvent::Kind::give_back:
+      return "give back";
+    case MemoryEvent::Kind::grow:
+      return "grow";
+    case MemoryEvent::Kind::release:
+      return "release";
+    case MemoryEvent::Kind::move:
+      return "move";
+    case MemoryEvent::Kind::refuse:
+      return "refuse";
+  }
+  return "";
+}
+
+std::string_view name_of(MemoryRange::State state) noexcept {
+  switch (state) {
+    case MemoryRange::State::in_use:
+      return "in use";
+    case MemoryRange::State::cached:
+      return "cached";
+    case MemoryRange::State::free:
+      return "free";
+  }
+  return "";
+}
+
+namespace {
+
+std::string json_of(MemoryStatistics const& of) {
+  return text("{\"live_bytes\": ",
+              of.live_bytes,
+              ", \"peak_live_bytes\": ",
+              of.peak_live_bytes,
+              ", \"reserved_bytes\": ",
+              of.reserved_bytes,
+              ", \"peak_reserved_bytes\": ",
+              of.peak_reserved_bytes,
+              ", \"limit_bytes\": ",
+              of.limit_bytes,
+              ", \"allocations\": ",
+              of.allocations,
+              ", \"growths\": ",
+              of.growths,
+              ", \"waiting_reuses\": ",
+              of.waiting_reuses,
+              "}");
+}
+
+std::string json_of(MemoryRange const& range) {
+  auto json = text("{\"address\": ",
+                   range.address,
+                   ", \"bytes\": ",
+                   range.bytes,
+                   ", \"state\": ",
+                   json_string(name_of(range.state)));
+  if (range.state == MemoryRange::State::in_use) {
+    json += text(", \"scope\": ", json_string(range.scope));
+  }
+  if (range.state != MemoryRange::State::free) {
+    json += text(", \"stream\": ", json_string(range.stream));
+  }
+  return json + "}";
+}
+
+std::string json_of(MemoryEvent const& event, std::vector<std::string> const& streams) {
+  auto json = text("{\"ns\": ",
+                   event.nanoseconds,
+                   ", \"event\": ",
+                   json_string(name_of(event.kind)),
+                   ", \"address\": ",
+                   event.address,
+                   ", \"bytes\": ",
+                   event.bytes);
+  bool const is_of_a_stream =
+      event.kind == MemoryEvent::Kind::take || event.kind == MemoryEvent::Kind::give_back;
+  if (is_of_a_stream && event.stream < streams.size()) {
+    json += text(", \"stream\": ", json_string(streams[event.stream]));
+  }
+  if (event.scope != nullptr) {
+    json += text(", \"scope\": ", json_string(*event.scope));
+  }
+  return json + "}";
+}
+
+template <class Element, class JsonOf>
+std::string list_of(std::vector<Element> const& elements, JsonOf&& json_of_one) {
+  std::string json = "[";
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    json += text(i == 0 ? "\n  " : ",\n  ", json_of_one(elements[i]));
+  }
+  return json + "]";
+}
+
+}  // namespace
+
+std::string MemorySnapshot::json() const {
+  return text("{\"version\": 1,\n \"statistics\": ",
+              json_of(statistics),
+              ",\n \"ranges\": ",
+              list_of(ranges, [](MemoryRange const& range) { return json_of(range); }),
+              ",\n \"events\": ",
+              list_of(events, [&](MemoryEvent const& event) { return json_of(event, streams); }),
+              "}\n");
+}
+
+}  // namespace msstream

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "captures_cuda.hpp"
+
+#include <msstream/base/error.hpp>
+#include <msstream/runtime/cuda.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace msstream {
+
+namespace {
+
+void check(cudaError_t code, char const* call) {
+  if (code != cudaSuccess) [[unlikely]] {
+    cudaGetLastError();
+    throw CudaError(code, cudaGetErrorString(code), call);
+  }
+}
+
+}  // namespace
+
+void detail::CudaCaptures::begin(cudaStream_t origin) {
+  cudaStreamCaptureStatus status{};
+  Id id = 0;
+  check(cudaStreamGetCaptureInfo(origin, &status, &id), "cudaStreamGetCaptureInfo");
+  std::lock_guard const guard(mutex_);
+  captures_[id] = {origin, {}};
+  count_.store(captures_.size());
+}
+
+detail::CapturedCalls detail::CudaCaptures::end(cudaStream_t origin) noexcept {
+  std::lock_guard const guard(mutex_);
+  auto const found = std::find_if(captures_.begin(), captures_.end(), [&](auto const& entry) {
+    return entry.second.origin == origin;
+  });
+  if (found == captures_.end()) {
+    return {};
+  }
+  auto calls = std::move(found->second.calls);
+  captures_.erase(found);
+  count_.store(captures_.size());
+  return calls;
+}
+
+Closure* detail::CudaCaptures::keep_if_captured(cudaStream_t stream,
+                                                std::unique_ptr<Closure>& call) {
+  if (count_.load() == 0) {
+    return nullptr;
+  }
+  cudaStreamCaptureStatus status{};
+  Id id = 0;
+  check(cudaStreamGetCaptureInfo(stream, &status, &id), "cudaStreamGetCaptureInfo");
+  if (status != cudaStreamCaptureStatusActive) {
+    return nullptr;
+  }
+  std::lock_guard const guard(mutex_);
+  auto const found = captures_.find(id);
+  return found != captures_.end() ? found->second.calls.emplace_back(std::move(call)).get()
+                                  : nullptr;
+}
+
+void Cuda::begin_capture(native_stream stream) {
+  make_current();
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
+  try {
+    captures_->begin(stream);
+  } catch (...) {
+    abandon_capture(stream);
+    throw;
+  }
+}
+
+Cuda::native_graph Cuda::end_capture(native_stream stream) {
+  cudaGraph_t captured = nullptr;
+  cudaError_t const ended = cudaStreamEndCapture(stream, &captured);
+  auto graph = std::make_unique<detail::CudaGraph>();
+  graph->calls = captures_->end(stream);
+  check(ended, "cudaStreamEndCapture");
+  cudaError_t const made = cudaGraphInstantiate(&graph->executable, captured, 0);
+  cudaGraphDestroy(captured);
+  check(made, "cudaGraphInstantiate");
+  return graph.release();
+}
+
+void Cuda::abandon_capture(native_stream stream) noexcept {
+  cudaGraph_t captured = nullptr;
+  if (cudaStreamEndCapture(stream, &captured) != cudaSuccess) {
+    cudaGetLastError();
+  }
+  if (captured != nullptr) {
+    cudaGraphDestroy(captured);
+  }
+  static_cast<void>(captures_->end(stream));
+}
+
+void Cuda::launch_graph(native_graph graph, native_stream stream) {
+  check(cudaGraphLaunch(graph->executable, stream), "cudaGraphLaunch");
+}
+
+void Cuda::destroy_graph(native_graph graph) noexcept {
+  cudaGraphExecDestroy(graph->executable);
+  delete graph;
+}
+
+}  // namespace msstream

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/closure.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace msstream::detail {
+
+/// What CUDA's graph calls on the host, which must stay as long as the graph.
+using CapturedCalls = std::vector<std::unique_ptr<Closure>>;
+
+struct CudaGraph {
+  cudaGraphExec_t executable = nullptr;
+  CapturedCalls calls;
+};
+
+/// The captures that are going on, by CUDA's id. Thread-safe.
+class CudaCaptures {
+ public:
+  void begin(cudaStream_t origin);
+  /// What was kept for the capture that began on the stream.
+  [[nodiscard]] CapturedCalls end(cudaStream_t origin) noexcept;
+  /// Takes the call if the stream is part of one of the captures; else null. Costs a load when
+  /// there are none.
+  [[nodiscard]] Closure* keep_if_captured(cudaStream_t stream, std::unique_ptr<Closure>& call);
+
+ private:
+  using Id = unsigned long long;
+  struct Capture {
+    cudaStream_t origin;
+    CapturedCalls calls;
+  };
+
+  std::atomic<std::size_t> count_{0};
+  std::mutex mutex_;
+  std::map<Id, Capture> captures_;
+};
+
+}  // namespace msstream::detail

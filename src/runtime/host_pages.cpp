@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pages of the host runtime: addresses without memory are addresses that may not be accessed.
+#include <msstream/base/error.hpp>
+#include <msstream/base/text.hpp>
+#include <msstream/runtime/host.hpp>
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace msstream {
+
+namespace {
+
+// Those of a GPU, so that the same arithmetic is tested.
+constexpr std::size_t kPageBytes = std::size_t{2} << 20U;
+
+[[noreturn]] void refuse(char const* call, std::size_t bytes) {
+  auto const why = std::error_code(errno, std::generic_category()).message();
+  throw OutOfMemory(bytes, text("host runtime: ", call, " of ", bytes, " bytes: ", why));
+}
+
+void make_accessible(void* at, std::size_t bytes, char const* call) {
+  if (mprotect(at, bytes, PROT_READ | PROT_WRITE) != 0) {
+    refuse(call, bytes);
+  }
+}
+
+/// What is there already goes.
+void* map_nothing(void* at, std::size_t bytes) {
+  int const fixed = at != nullptr ? MAP_FIXED : 0;
+  return mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
+}
+
+}  // namespace
+
+std::size_t Host::page_bytes() const noexcept {
+  return kPageBytes;
+}
+
+void* Host::reserve_addresses(std::size_t bytes) {
+  void* const addresses = map_nothing(nullptr, bytes);
+  if (addresses == MAP_FAILED) {
+    refuse("reserve_addresses", bytes);
+  }
+  return addresses;
+}
+
+void Host::release_addresses(void* addresses, std::size_t bytes) noexcept {
+  munmap(addresses, bytes);
+}
+
+void Host::map_pages(void* at, std::size_t bytes) {
+  take_bytes(bytes);
+  try {
+    make_accessible(at, bytes, "map_pages");
+  } catch (...) {
+    allocated_bytes_.fetch_sub(bytes);
+    throw;
+  }
+}
+
+void Host::move_pages(void* to, void* from, std::size_t bytes) {
+  make_accessible(to, bytes, "move_pages");
+  map_nothing(from, bytes);
+}
+
+void Host::unmap_pages(void* at, std::size_t bytes) noexcept {
+  map_nothing(at, bytes);
+  allocated_bytes_.fetch_sub(bytes);
+}
+
+}  // namespace msstream

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/error.hpp>
+#include <msstream/runtime/cuda.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+
+namespace msstream {
+
+namespace {
+
+// CUDA's own ids are counted from 1.
+constexpr std::uint64_t kDefaultStreamId = std::uint64_t{1} << 62U;
+constexpr std::uint64_t kThreadStreamIds = std::uint64_t{1} << 63U;
+
+/// Of the calling thread's default stream: CUDA has one handle for those of all threads.
+std::uint64_t thread_stream_id() {
+  static std::atomic<std::uint64_t> threads{0};
+  thread_local std::uint64_t const id = kThreadStreamIds + threads.fetch_add(1);
+  return id;
+}
+
+void check(cudaError_t code, char const* call) {
+  if (code != cudaSuccess) [[unlikely]] {
+    cudaGetLastError();
+    throw CudaError(code, cudaGetErrorString(code), call);
+  }
+}
+
+}  // namespace
+
+std::optional<ForeignStream> Cuda::identify(native_stream stream) const {
+  // First, because it is the one question that a capture survives.
+  cudaStreamCaptureStatus status{};
+  cudaError_t const code = cudaStreamIsCapturing(stream, &status);
+  if (code ==
+      cudaErrorStreamCaptureImplicit) {  // the default stream, while another one is captured
+    cudaGetLastError();
+    return std::nullopt;
+  }
+  check(code, "cudaStreamIsCapturing");
+  if (status != cudaStreamCaptureStatusNone) {
+    return std::nullopt;
+  }
+  if (stream == nullptr || stream == cudaStreamLegacy) {
+    return ForeignStream{kDefaultStreamId, true};
+  }
+  if (stream == cudaStreamPerThread) {
+    return ForeignStream{thread_stream_id(), false};
+  }
+  unsigned long long id = 0;
+  check(cudaStreamGetId(stream, &id), "cudaStreamGetId");
+  return ForeignStream{id, false};
+}
+
+Cuda::Visit::Visit(int ordinal) noexcept {
+  // A capture that forbids other threads' calls means those that would block it; none of ours does.
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  capture_mode_before_ = mode;
+  int current = -1;
+  if (cudaGetDevice(&current) == cudaSuccess && current != ordinal &&
+      cudaSetDevice(ordinal) == cudaSuccess) {
+    device_before_ = current;
+  }
+}
+
+Cuda::Visit::~Visit() {
+  if (device_before_ >= 0) {
+    cudaSetDevice(device_before_);
+    forget_current();
+  }
+  auto mode = static_cast<cudaStreamCaptureMode>(capture_mode_before_);
+  cudaThreadExchangeStreamCaptureMode(&mode);
+}
+
+}  // namespace msstream

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a captured step costs: a replay is one launch, however much the step does.
+#include "budget.hpp"
+#include "fake_cuda_fixture.hpp"
+
+#include <msstream/step/captured_step.hpp>
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+namespace fake_cuda {
+namespace {
+
+TEST(CapturedStepBudget, AReplayIsOneLaunch) {
+  constexpr int kReplays = 100;
+  auto const before = live();
+  {
+    Device const device;
+    Pool const pool(device, {.groups = 4});
+    Floats const x(device, {1000});
+    ms::fill_bytes(x, 0);
+    std::optional<ms::CapturedStep<ms::Cuda>> step;
+    step.emplace(device, [&] {
+      for (int i = 0; i < 8; ++i) {
+        Scope const scope(pool[i % 4]);
+        Floats const made(device, {1000});
+        ms::copy(made, x);
+        ms::copy(x, made);
+      }
+    });
+    EXPECT_EQ(live().graphs, before.graphs + 1);
+    repeat(kWarmUp, [&] { step->replay(); });
+    auto const counted = calls_of([&] { repeat(kReplays, [&] { step->replay(); }); });
+    EXPECT_TRUE(within(counted, Budget().exactly("cudaGraphLaunch", kReplays)));
+  }
+  EXPECT_EQ(live().graphs, before.graphs);
+  EXPECT_EQ(live().streams, before.streams);
+  EXPECT_TRUE(take_misuses().empty());
+}
+
+}  // namespace
+}  // namespace fake_cuda

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fake_cuda_fixture.hpp"
+
+#include <msstream/memory/raw_allocator.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <stdexcept>
+
+/// What memory by pointer asks of CUDA: who the stream is, and an event when memory comes back.
+namespace fake_cuda {
+namespace {
+
+constexpr std::size_t kBytes = 1024;
+
+class RawMemoryBudget : public FakeCudaTest {
+ protected:
+  using Memory = ms::RawAllocator<ms::Cuda>;
+
+  /// A stream that msstream did not make.
+  static cudaStream_t make_stream() {
+    cudaStream_t stream = nullptr;
+    EXPECT_EQ(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0), cudaSuccess);
+    return stream;
+  }
+  static void take_and_give_back(Memory& memory, cudaStream_t stream) {
+    memory.deallocate(memory.allocate(kBytes, 256, stream), stream);
+  }
+  /// Calls that ask nothing of the device: from a thread whose device is the right one.
+  static Budget of_visits(std::uint64_t count) {
+    return Budget()
+        .exactly("cudaThreadExchangeStreamCaptureMode", 2 * count)
+        .exactly("cudaGetDevice", count)
+        .exactly("cudaStreamIsCapturing", count)
+        .exactly("cudaStreamGetId", count);
+  }
+};
+
+TEST_F(RawMemoryBudget, OneStreamReusesItsMemoryForAnEvent) {
+  constexpr int kPairs = 100;
+  auto const stream = make_stream();
+  {
+    Memory memory{Device()};
+    repeat(kWarmUp, [&] { take_and_give_back(memory, stream); });
+    BusyDevice const busy;
+    auto const counted =
+        calls_of([&] { repeat(kPairs, [&] { take_and_give_back(memory, stream); }); });
+    EXPECT_TRUE(within(counted, of_visits(2 * kPairs).exactly("cudaEventRecord", kPairs)));
+  }
+  cudaStreamDestroy(stream);
+}
+
+TEST_F(RawMemoryBudget, AnEventIsTheLastThatAStreamIsAskedFor) {
+  Memory memory{
+      Device(ms::DeviceOptions<ms::Cuda>{.memory = {.limit_bytes = std::size_t{2} << 20U}})};
+  auto const next = make_stream();
+  BusyDevice const busy;
+  for (int i = 0; i < 3; ++i) {
+    auto const stream = make_stream();
+    auto* const whole = memory.allocate(std::size_t{2} << 20U, 256, stream);
+    memory.deallocate(whole, stream);
+    cudaStreamDestroy(stream);
+    auto const before = counts();
+    EXPECT_EQ(memory.allocate(std::size_t{2} << 20U, 256, next), whole);
+    EXPECT_EQ(counts().since(before)["cudaStreamWaitEvent"], 1U);
+    EXPECT_EQ(counts().since(before)["cudaEventRecord"], 0U);
+    memory.deallocate(whole, next);
+  }
+  cudaStreamDestroy(next);
+}
+
+TEST_F(RawMemoryBudget, ACaptureIsNotDisturbed) {
+  auto const stream = make_stream();
+  {
+    Memory memory{Device()};
+    auto* const block = memory.allocate(kBytes, 256, stream);
+    ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
+    auto const counted = calls_of([&] {
+      EXPECT_THROW(static_cast<void>(memory.allocate(kBytes, 256, stream)), std::logic_error);
+      memory.deallocate(block, stream);
+    });
+    EXPECT_TRUE(within(counted, of_visits(2).exactly("cudaStreamGetId", 0)));
+    cudaGraph_t graph = nullptr;
+    EXPECT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+    EXPECT_EQ(memory.device().memory_statistics().live_bytes, kBytes);
+    take_and_give_back(memory, stream);
+    EXPECT_EQ(memory.device().memory_statistics().live_bytes, 0U);
+  }
+  cudaStreamDestroy(stream);
+}
+
+TEST_F(RawMemoryBudget, WithoutAnEventTheHostWaits) {
+  auto const stream = make_stream();
+  {
+    Memory memory{Device()};
+    auto* const block = memory.allocate(kBytes, 256, stream);
+    FailingCall const failing("cudaEventRecord", 1);
+    auto const counted = calls_of([&] { memory.deallocate(block, stream); });
+    EXPECT_EQ(counted["cudaStreamSynchronize"], 1U);
+    EXPECT_EQ(memory.device().memory_statistics().live_bytes, 0U);
+  }
+  cudaStreamDestroy(stream);
+}
+
+TEST_F(RawMemoryBudget, WhatFailsToComeBackIsGivenToNobody) {
+  auto const stream = make_stream();
+  {
+    Memory memory{Device()};
+    auto* const block = memory.allocate(kBytes, 256, stream);
+    {
+      FailingCall const failing("cudaStreamGetId", 1);
+      EXPECT_THROW(memory.deallocate(block, stream), ms::CudaError);
+    }
+    EXPECT_EQ(memory.device().memory_statistics().live_bytes, kBytes);
+    EXPECT_NE(memory.allocate(kBytes, 256, stream), block);
+  }
+  cudaStreamDestroy(stream);
+}
+
+}  // namespace
+}  // namespace fake_cuda

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one stream has freed and another one gets: which memory, after which waits, for which calls.
+#include "memory/behind_gate.hpp"
+#include "memory/watched_runtime.hpp"
+#include "runtime/gate.hpp"
+
+#include <msstream/stream/stream_pool.hpp>
+#include <msstream/tensor/copy.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/tensor.hpp>
+#include <msstream/tensor/tensor_holder.hpp>
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+using ::testing::ElementsAre;
+
+/// Work that does nothing: it is only its order that is of interest, so that large memory is not
+/// touched.
+constexpr auto kNothing = [](auto) {};
+
+/// A device with three groups. Memory is in pages unless the limit is a few of them.
+template <class TypeParam>
+class CrossStream : public RuntimeTest<TypeParam> {
+ protected:
+  using Bytes = Tensor<std::uint8_t, Watched<TypeParam>>;
+
+  void open(std::int64_t limit_bytes) {
+    device.emplace(watched_device<TypeParam>({.limit_bytes = std::size_t(limit_bytes)}));
+    pool.emplace(*device, StreamPoolOptions{.groups = 3, .launch_threads = LaunchThreads::none});
+  }
+  [[nodiscard]] Bytes allocate(int group, std::int64_t bytes) {
+    StreamScope const scope((*pool)[group]);
+    return Bytes(*device, {bytes});
+  }
+  template <class Uses, class Work>
+  void issue_on(int group, Uses const& uses, Work&& work) {
+    StreamScope const scope((*pool)[group]);
+    issue("use", uses, std::forward<Work>(work));
+  }
+  [[nodiscard]] std::uint64_t waits() const { return device->wait_counts().issued; }
+  [[nodiscard]] std::uint64_t calls() const { return watch_of(*device).calls; }
+
+  std::optional<Device<Watched<TypeParam>>> device;
+  std::optional<StreamPool<Watched<TypeParam>>> pool;
+  Journal journal;
+};
+TYPED_TEST_SUITE(CrossStream, Runtimes, RuntimeNames);
+
+TYPED_TEST(CrossStream, whoever_follows_the_uses_gets_the_block_and_the_runtime_is_asked_nothing) {
+  for (auto const bytes : {std::int64_t{1000}, 4 * kMiB}) {
+    SCOPED_TRACE(bytes);
+    this->open(64 * kMiB);
+    std::optional first(this->allocate(0, bytes));
+    auto* const memory = first->data();
+    Gate gate;
+    gate.hold((*this->pool)[0].compute());
+    // group 0 = [gate, write first]   group 1 = [wait, read first, write second]
+    this->issue_on(0, writes(*first), kNothing);
+    this->issue_on(1, reads(*first), kNothing);
+    EXPECT_EQ(this->waits(), 1U);
+    auto const before = this->calls();
+    first.reset();
+    auto const second = this->allocate(1, bytes);
+    this->issue_on(1, writes(second), kNothing);
+    EXPECT_EQ(second.data(), memory);
+    EXPECT_EQ(this->calls(), before);
+    EXPECT_EQ(this->device->memory_statistics().waiting_reuses, 0U);
+  }
+}
+
+TYPED_TEST(CrossStream, a_stream_that_follows_only_indirectly_gets_the_block_for_nothing_too) {
+  for (auto const bytes : {std::int64_t{1000}, 4 * kMiB}) {
+    SCOPED_TRACE(bytes);
+    this->open(64 * kMiB);
+    std::optional first(this->allocate(0, bytes));
+    auto* const memory = first->data();
+    auto const passed_on = this->allocate(1, 100);
+    Gate gate;
+    gate.hold((*this->pool)[0].compute());
+    // group 0 = [gate, write first]   group 1 = [wait 0, read first, write passed_on]
+    // group 2 = [wait 1, read passed_on, write second]
+    this->issue_on(0, writes(*first), kNothing);
+    {
+      StreamScope const scope((*this->pool)[1]);
+      issue("pass on", reads(*first), writes(passed_on), kNothing);
+    }
+    this->issue_on(2, reads(passed_on), kNothing);
+    EXPECT_EQ(this->waits(), 2U);
+    auto const before = this->calls();
+    first.reset();
+    auto const second = this->allocate(2, bytes);
+    this->issue_on(2, writes(second), kNothing);
+    EXPECT_EQ(second.data(), memory);
+    EXPECT_EQ(this->calls(), before);
+  }
+}
+
+/// Group 1 has waited for a use of the block, which then had another one.
+TYPED_TEST(CrossStream, a_wait_from_before_the_last_use_does_not_cover_it) {
+  this->open(2 * kMiB);
+  std::optional old(this->allocate(0, 2 * kMiB));
+  auto* const memory = old->data();
+  Gate gate;
+  // group 0 = [write, gate, "old"]   group 1 = [wait for the write, read, wait for "old", "new"]
+  this->issue_on(0, writes(*old), kNothing);
+  this->issue_on(1, reads(*old), kNothing);
+  auto const waited = this->waits();
+  gate.hold((*this->pool)[0].compute());
+  this->issue_on(0, reads(*old), this->journal.entry(*this->device, "old"));
+  old.reset();
+  auto const next = this->allocate(1, 2 * kMiB);
+  EXPECT_EQ(next.data(), memory);
+  EXPECT_EQ(this->device->memory_statistics().waiting_reuses, 1U);
+  this->issue_on(1, writes(next), this->journal.entry(*this->device, "new"));
+  EXPECT_EQ(this->waits(), waited + 1);
+  gate.open();
+  this->pool->synchronize();
+  EXPECT_THAT(this->journal.entries(), ElementsAre("old", "new"));
+}
+TYPED_TEST(CrossStream, and_where_there_is_other_memory_it_is_preferred) {
+  for (auto const bytes : {std::int64_t{1000}, 2 * kMiB}) {
+    SCOPED_TRACE(bytes);
+    this->open(64 * kMiB);
+    std::optional old(this->allocate(0, bytes));
+    auto* const memory = old->data();
+    this->issue_on(0, writes(*old), kNothing);
+    this->issue_on(1, reads(*old), kNothing);
+    auto const waited = this->waits();
+    Gate gate;
+    gate.hold((*this->pool)[0].compute());
+    this->issue_on(0, reads(*old), kNothing);
+    old.reset();
+    auto const next = this->allocate(1, bytes);
+    EXPECT_NE(next.data(), memory);
+    this->issue_on(1, writes(next), kNothing);
+    EXPECT_EQ(this->waits(), waited);
+  }
+}
+
+/// The block is all the memory there is. Its last use is over for the device before the long
+/// operation starts, which was issued after the block was free and has nothing to do with it.
+TYPED_TEST(CrossStream, a_long_operation_after_the_free_delays_nobody) {
+  this->open(2 * kMiB);
+  std::optional old(this->allocate(0, 2 * kMiB));
+  auto* const memory = old->data();
+  PinnedArray<std::uint8_t, Watched<TypeParam>> const other(*this->device, 100);
+  auto const runtime = this->device->context()->runtime;
+  Gate gate;
+  // group 0 = [use old, long = gate]   group 1 = [wait for the use, "new"]
+  this->issue_on(0, writes(*old), kNothing);
+  old.reset();
+  this->issue_on(0, writes(other), [&](auto stream) { gate.block(*runtime, native(stream)); });
+  auto const next = this->allocate(1, 2 * kMiB);
+  EXPECT_EQ(next.data(), memory);
+  this->issue_on(1, writes(next), this->journal.entry(*this->device, "new"));
+  auto const done = (*this->pool)[1].compute().record();
+  EXPECT_TRUE(returns_behind(gate, [&] { done.synchronize(); }))
+      << "it waited for the tail of the stream, not for the point of the free";
+  EXPECT_THAT(this->journal.entries(), ElementsAre("new"));
+}
+
+/// Three neighbours, each used last by a group that its own gate holds, and then free: one block,
+/// all that there is.
+TYPED_TEST(CrossStream, what_joins_asks_the_runtime_nothing_and_its_next_owner_waits_for_all) {
+  constexpr int kParts = 3;
+  constexpr std::int64_t kPartBytes = 32 * kMiB;
+  // The order in which the gates open: whichever stays closed longest holds the next owner back.
+  std::vector<int> order{0, 1, 2};
+  do {
+    SCOPED_TRACE(::testing::PrintToString(order));
+    this->journal = Journal();
+    this->open(kParts * kPartBytes);
+    if (this->device->context()->runtime->page_bytes() == 0) {
+      GTEST_SKIP() << "no pages on this machine: memory does not join";
+    }
+    std::array<Gate, kParts> gates;
+    std::vector<std::optional<typename TestFixture::Bytes>> parts;
+    for (int i = 0; i < kParts; ++i) {
+      parts.emplace_back(this->allocate(i, kPartBytes));
+    }
+    // group i = [use, gate i, "last"]
+    for (int i = 0; i < kParts; ++i) {
+      this->issue_on(i, writes(*parts[i]), kNothing);
+      gates[i].hold((*this->pool)[i].compute());
+      this->issue_on(i, reads(*parts[i]), this->journal.entry(*this->device, "last"));
+    }
+    auto const before = this->calls();
+    for (int const i : {0, 2, 1}) {
+      parts[i].reset();
+    }
+    EXPECT_EQ(this->calls(), before);
+    // default group = [wait 0, wait 1, wait 2, "next"]
+    typename TestFixture::Bytes const next(*this->device, {kParts * kPartBytes});
+    EXPECT_EQ(this->device->memory_statistics().reserved_bytes,
+              static_cast<std::size_t>(kParts * kPartBytes));
+    issue("next", writes(next), this->journal.entry(*this->device, "next"));
+    EXPECT_EQ(this->waits(), static_cast<std::uint64_t>(kParts));
+    auto const done = this->device->default_group().compute().record();
+    for (int const i : order) {
+      EXPECT_FALSE(done.query());
+      gates[i].open();
+      (*this->pool)[i].synchronize();
+    }
+    done.synchronize();
+    EXPECT_THAT(this->journal.entries(), ElementsAre("last", "last", "last", "next"));
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TYPED_TEST(CrossStream, memory_that_nobody_uses_is_not_waited_for_with_what_lies_beside_it) {
+  this->open(64 * kMiB);
+  static_cast<void>(this->allocate(0, 64 * kMiB));
+  Gate gate;
+  gate.hold((*this->pool)[0].compute());
+  {
+    auto const first = this->allocate(0, 4 * kMiB);
+    this->issue_on(0, writes(first), kNothing);
+  }
+  auto const second = this->allocate(1, 4 * kMiB);
+  this->issue_on(1, writes(second), kNothing);
+  EXPECT_EQ(this->waits(), 0U);
+  EXPECT_EQ(this->device->memory_statistics().waiting_reuses, 0U);
+}
+
+TYPED_TEST(CrossStream, letting_go_of_the_last_handle_asks_the_runtime_nothing) {
+  using R = Watched<TypeParam>;
+  this->open(64 * kMiB);
+  std::vector<std::optional<typename TestFixture::Bytes>> tensors;
+  for (auto const bytes : {std::int64_t{0}, std::int64_t{1000}, kMiB, 4 * kMiB}) {
+    tensors.emplace_back(this->allocate(0, bytes));
+  }
+  tensors.emplace_back(tensors.back()->rows(0, 1));
+  std::optional<PinnedArray<std::uint8_t, R>> pinned(std::in_place, *this->device, 1000);
+  Stream<R> raw(this->device->context());
+  std::optional<TensorHolder<R>> holder(std::in_place, raw);
+  for (auto const& tensor : tensors) {
+    holder->hold(*tensor);
+  }
+  holder->hold(*pinned);
+  Gate gate;
+  gate.hold(raw);
+  auto const before = this->calls();
+  // In flight on `raw`, and let go by another thread.
+  std::jthread([&] {
+    holder.reset();
+    tensors.clear();
+    pinned.reset();
+  }).join();
+  EXPECT_EQ(this->calls(), before);
+  EXPECT_EQ(this->device->memory_statistics().live_bytes, 0U);
+}
+
+/// Raw work on any number of streams, covered by one holder: the next owner follows all of it.
+TYPED_TEST(CrossStream, the_next_owner_follows_every_stream_of_a_holder) {
+  using R = Watched<TypeParam>;
+  constexpr std::size_t kStreams = 5;
+  for (std::size_t held_back = 0; held_back < kStreams; ++held_back) {
+    SCOPED_TRACE(held_back);
+    this->journal = Journal();
+    this->open(2 * kMiB);
+    std::array<std::optional<Stream<R>>, kStreams> streams;
+    for (auto& stream : streams) {
+      stream.emplace(this->device->context());
+    }
+    std::optional tensor(this->allocate(0, 2 * kMiB));
+    std::optional<TensorHolder<R>> holder(
+        std::in_place, *streams[0], *streams[1], *streams[2], *streams[3], *streams[4]);
+    holder->hold(*tensor);
+    Gate gate;
+    // streams[held_back] = [gate, "raw"]   the others = ["raw"]
+    gate.hold(*streams[held_back]);
+    for (auto& stream : streams) {
+      this->device->context()->runtime->call_host(stream->native(), this->journal.entry("raw"));
+    }
+    std::jthread([&] {
+      tensor.reset();
+      holder.reset();
+    }).join();
+    auto const next = this->allocate(1, 2 * kMiB);
+    this->issue_on(1, writes(next), this->journal.entry(*this->device, "next"));
+    EXPECT_GE(this->waits(), 1U) << "the others may be known to be over";
+    for (std::size_t i = 0; i < kStreams; ++i) {
+      if (i != held_back) {
+        streams[i]->synchronize();
+      }
+    }
+    EXPECT_EQ(this->journal.entries(), Order(kStreams - 1, "raw"));
+    gate.open();
+    this->pool->synchronize();
+    EXPECT_EQ(this->journal.entries().size(), kStreams + 1);
+    EXPECT_EQ(this->journal.entries().back(), "next");
+  }
+}
+
+}  // namespace
+}  // namespace msstream::testing

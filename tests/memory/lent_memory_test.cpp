@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that a group cuts alone, and what becomes of it when others want it.
+#include "memory/run_threads.hpp"
+#include "memory/runtimes.hpp"
+#include "runtime/gate.hpp"
+
+#include <msstream/memory/block_source.hpp>
+#include <msstream/memory/block_uses.hpp>
+#include <msstream/memory/large_blocks.hpp>
+#include <msstream/stream/stream_pool.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+using memory::Block;
+using memory::BlockSource;
+using ::testing::ElementsAre;
+
+constexpr std::size_t kQuarter = 4 * kMiB;
+constexpr std::size_t kWhole = 4 * kQuarter;
+constexpr std::size_t kLimit = 16 * kWhole;
+constexpr auto kAny = [](auto const&) { return true; };
+
+class LentMemory : public ::testing::Test {
+ protected:
+  static constexpr int kGroups = 4;
+
+  [[nodiscard]] StreamSlot<Host>& slot(int group) { return pool[group].compute().slot(); }
+  [[nodiscard]] Block<Host>* take(std::size_t bytes, int group) {
+    return source.take(bytes, slot(group), kAny);
+  }
+  /// Fresh memory, which the group alone has until all is joined.
+  bool lend(std::size_t bytes, int group) {
+    source.put(source.grow(bytes, slot(group), kLimit, [](auto const&) { return false; }));
+    return source.lend(bytes, slot(group), kAny);
+  }
+
+  Device<Host> device;
+  StreamPool<Host> pool{device, {.groups = kGroups, .launch_threads = LaunchThreads::none}};
+  BlockSource<Host> source{
+      device.context(), memory::Space::device, std::make_shared<memory::Capacity>(kLimit), kWhole};
+};
+
+TEST_F(LentMemory, IsThatOfItsGroupUntilAllIsJoined) {
+  lend(kWhole, 0);
+  EXPECT_EQ(take(kQuarter, 1), nullptr);
+  auto* const own = take(kQuarter, 0);
+  ASSERT_NE(own, nullptr);
+  source.put(own);
+  EXPECT_EQ(take(kQuarter, 1), nullptr);
+  source.join_all();
+  auto* const others = take(kWhole, 1);
+  EXPECT_EQ(others, own) << "the lowest part is the whole again";
+  source.put(others);
+}
+
+TEST_F(LentMemory, InUseGoesBackToWhoeverHasTheRest) {
+  lend(kWhole, 0);
+  auto* const low = take(kQuarter, 0);
+  auto* const middle = take(kQuarter, 0);
+  source.put(low);
+  source.join_all();
+  EXPECT_EQ(take(3 * kQuarter, 1), nullptr);
+  source.put(middle);
+  auto* const whole = take(kWhole, 1);
+  ASSERT_NE(whole, nullptr);
+  source.put(whole);
+}
+
+TEST_F(LentMemory, RemembersItsUses) {
+  auto* const block = source.grow(kWhole, slot(0), kLimit, kAny);
+  auto const use = pool[1].compute().mark();
+  block->record.log.note_write(use);
+  source.put(block);
+  ASSERT_TRUE(source.lend(kWhole, slot(0), kAny));
+  for (auto const& [group, bytes] : {std::pair{0, kQuarter}, {2, kWhole}}) {
+    auto* const part = take(bytes, group);
+    ASSERT_NE(part, nullptr);
+    std::vector<order::Position> uses;
+    memory::for_each_use(*part, [&](order::Position each) { uses.push_back(each); });
+    EXPECT_THAT(uses, ElementsAre(use));
+    source.put(part);
+    source.join_all();
+  }
+}
+
+TEST_F(LentMemory, GoesToOthersWhoWouldHaveToWait) {
+  lend(kWhole, 0);
+  auto* const block = source.take_lent(kQuarter, kAny);
+  ASSERT_NE(block, nullptr);
+  source.put(block);
+  EXPECT_EQ(take(kQuarter, 1), nullptr) << "it went back to where it came from";
+  EXPECT_EQ(take(kQuarter, 0), block);
+  source.put(block);
+}
+
+TEST_F(LentMemory, IsTakenFromOthersBeforeAnybodyWaits) {
+  memory::LiveBytes live;
+  memory::LargeBlocks<Host> large(device.context(),
+                                  memory::Space::device,
+                                  std::make_shared<memory::Capacity>(kLimit),
+                                  kWhole,
+                                  2 * kWhole,
+                                  live,
+                                  nullptr);
+  auto const none = [] { return false; };
+  auto* const pending = large.any(kWhole, slot(0), none);
+  auto* const lent = large.any(kWhole, slot(0), none);
+  auto const* const address = lent->data;
+  large.source().put(lent);
+  ASSERT_TRUE(large.source().lend(kWhole, slot(0), kAny));
+  Gate gate;
+  gate.hold(pool[0].compute());
+  pending->record.log.note_write(pool[0].compute().mark());
+  large.source().put(pending);
+  auto* const block = large.any(kWhole, slot(1), none);
+  EXPECT_EQ(block->data, address);
+  EXPECT_EQ(large.waiting_reuses(), 0U);
+  large.source().put(block);
+  gate.open();
+}
+
+TEST_F(LentMemory, IsNoMoreThanEightParts) {
+  std::vector<Block<Host>*> held;
+  for (int part = 0; part < 8; ++part) {
+    EXPECT_TRUE(lend(kWhole, 0));
+    EXPECT_EQ(take(kWhole, 1), nullptr);
+    held.push_back(take(kWhole, 0));
+  }
+  EXPECT_FALSE(lend(kWhole, 0));
+  held.push_back(take(kWhole, 1));
+  for (auto* const block : held) {
+    ASSERT_NE(block, nullptr);
+    source.put(block);
+  }
+}
+
+TEST_F(LentMemory, IsNobodysTwiceWhileThreadsLendAndJoin) {
+  constexpr std::size_t kLeast = kMiB / 16;
+  for (int i = 0; i < 8; ++i) {
+    source.put(source.grow(kWhole, slot(0), kLimit, [](auto const&) { return false; }));
+  }
+  std::atomic<int> joining{kGroups};
+  std::atomic<int> wrong{0};
+  run_threads(kGroups + 1, [&](int thread) {
+    if (thread == kGroups) {
+      while (joining.load() != 0) {
+        source.join_all();
+      }
+      return;
+    }
+    std::mt19937 random(static_cast<unsigned>(thread) + 1);
+    std::vector<Block<Host>*> held;
+    auto const mark = [&](Block<Host> const& block, std::size_t at) -> std::byte& {
+      return block.data[at * kLeast];
+    };
+    auto const value = static_cast<std::byte>(thread + 1);
+    for (int i = 0; i < 20'000; ++i) {
+      if (i % 64 == 0) {
+        static_cast<void>(source.lend(kWhole, slot(thread), kAny));
+      }
+      if (auto* const block = take(kLeast * (1 + random() % 16), thread)) {
+        for (std::size_t at = 0; at < block->bytes / kLeast; ++at) {
+          mark(*block, at) = value;
+        }
+        held.push_back(block);
+      }
+      while (held.size() > 6 || (i == 19'999 && !held.empty())) {
+        auto const which = random() % held.size();
+        auto* const block = std::exchange(held[which], held.back());
+        held.pop_back();
+        for (std::size_t at = 0; at < block->bytes / kLeast; ++at) {
+          wrong += mark(*block, at) != value ? 1 : 0;
+        }
+        source.put(block);
+      }
+    }
+    --joining;
+  });
+  EXPECT_EQ(wrong.load(), 0);
+  source.join_all();
+  EXPECT_GE(source.largest_free_bytes(), 8 * kWhole);
+}
+
+/// Threads that meet at the lock often enough are lent memory without asking.
+TEST_F(LentMemory, ComesToThreadsThatMeet) {
+  memory::LiveBytes live;
+  memory::LargeBlocks<Host> large(device.context(),
+                                  memory::Space::device,
+                                  std::make_shared<memory::Capacity>(kLimit),
+                                  kWhole,
+                                  kLimit,
+                                  live,
+                                  nullptr);
+  auto const none = [] { return false; };
+  large.source().put(large.any(8 * kWhole, slot(0), none));
+  auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  run_threads(kGroups, [&](int group) {
+    while (!large.source().is_contended() && std::chrono::steady_clock::now() < deadline) {
+      large.source().put(large.any(kQuarter, slot(group), none));
+    }
+  });
+  auto* const lent = large.source().take_lent(kQuarter, kAny);
+  ASSERT_NE(lent, nullptr);
+  large.source().put(lent);
+}
+
+/// Threads that allocate large blocks side by side, as users do.
+TEST(LentMemoryOfAllocator, IsNotLostToOthersAtTheLimit) {
+  constexpr int kThreads = 4;
+  Device<Host> const device({.memory = {.limit_bytes = kLimit}});
+  StreamPool pool(device, {.groups = kThreads});
+  run_threads(kThreads, [&](int thread) {
+    StreamScope const scope(pool[thread]);
+    for (int i = 0; i < 20'000; ++i) {
+      Tensor<std::uint8_t, Host> const block(device, {(2 + i % 13) << 20});
+    }
+  });
+  EXPECT_NO_THROW((Tensor<std::uint8_t, Host>(device, {kLimit})));
+}
+
+}  // namespace
+}  // namespace msstream::testing

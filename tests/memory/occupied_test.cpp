@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/memory/occupied.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <random>
+#include <set>
+
+namespace msstream::memory {
+namespace {
+
+/// Less than a word of bits, one, and several, whole and not.
+template <class Places>
+class OccupiedTest : public ::testing::Test {};
+using Counts =
+    ::testing::Types<Occupied<1>, Occupied<63>, Occupied<64>, Occupied<97>, Occupied<1280>>;
+TYPED_TEST_SUITE(OccupiedTest, Counts);
+
+TYPED_TEST(OccupiedTest, HoldsNothingAtFirst) {
+  TypeParam const places;
+  EXPECT_EQ(places.next(0), TypeParam::kNone);
+  EXPECT_EQ(places.last(), TypeParam::kNone);
+}
+
+TYPED_TEST(OccupiedTest, HasNoPlaceBeyondAll) {
+  TypeParam places;
+  for (std::size_t place = 0; place < TypeParam::kNone; ++place) {
+    places.insert(place);
+  }
+  EXPECT_EQ(places.next(TypeParam::kNone - 1), TypeParam::kNone - 1);
+  for (std::size_t beyond = 0; beyond < 200; ++beyond) {
+    EXPECT_EQ(places.next(TypeParam::kNone + beyond), TypeParam::kNone);
+  }
+  EXPECT_EQ(places.last(), TypeParam::kNone - 1);
+}
+
+TYPED_TEST(OccupiedTest, IsLikeASet) {
+  TypeParam places;
+  std::set<std::size_t> held;
+  std::mt19937 random(1);
+  for (int i = 0; i < 5000; ++i) {
+    std::size_t const place = random() % TypeParam::kNone;
+    // By turns filled and emptied, so that long gaps and few neighbours occur.
+    if (random() % 8 < (i / 500 % 2 == 0 ? 6U : 1U)) {
+      places.insert(place);
+      held.insert(place);
+    } else {
+      places.erase(place);
+      held.erase(place);
+    }
+    std::size_t const from = random() % (TypeParam::kNone + 1);
+    auto const expected = held.lower_bound(from);
+    ASSERT_EQ(places.next(from), expected == held.end() ? TypeParam::kNone : *expected);
+    ASSERT_EQ(places.last(), held.empty() ? TypeParam::kNone : *held.rbegin());
+  }
+}
+
+}  // namespace
+}  // namespace msstream::memory

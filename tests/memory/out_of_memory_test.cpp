@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens before an allocation fails, what its failure says, and that all goes on after it.
+#include "memory/behind_gate.hpp"
+#include "memory/watched_runtime.hpp"
+#include "runtime/gate.hpp"
+
+#include <msstream/stream/stream_pool.hpp>
+#include <msstream/tensor/copy.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using Bytes = Tensor<std::uint8_t, Host>;
+
+constexpr std::size_t kLimit = std::size_t{64} << 20U;
+
+[[nodiscard]] std::string message_of(Device<Host> const& device, std::int64_t bytes) {
+  try {
+    Bytes const tensor(device, {bytes});
+  } catch (OutOfMemory const& error) {
+    EXPECT_EQ(error.requested_bytes(), static_cast<std::size_t>(bytes));
+    return error.what();
+  }
+  ADD_FAILURE() << "there was memory";
+  return {};
+}
+
+TEST(OutOfMemoryReport, SaysWhatWasAskedAndWhoHasWhat) {
+  Device<Host> const device({.memory = {.limit_bytes = kLimit}});
+  StreamPool pool(device, {.groups = 2, .launch_threads = LaunchThreads::none});
+  std::vector<Bytes> held;
+  {
+    StreamScope const scope(pool[1]);
+    NameScope const model("model");
+    NameScope const tower("tower");
+    held.emplace_back(device, Shape{24 * kMiB});
+    held.emplace_back(device, Shape{16 * kMiB});
+  }
+  held.emplace_back(device, Shape{8 * kMiB});
+  auto const message = message_of(device, 32 * kMiB);
+  EXPECT_THAT(message, HasSubstr("device memory: 33554432 bytes asked; 50331648 in use"));
+  EXPECT_THAT(message, HasSubstr("under a limit of 67108864"));
+  EXPECT_THAT(
+      message,
+      HasSubstr("\n  41943040 bytes in 2 blocks: model/tower, group 1 compute"
+                "\n  8388608 bytes in 1 blocks: outside all scopes, default group compute"));
+}
+
+TEST(OutOfMemoryReport, SaysWhatIsFreeAndWhatWaitsForTheDevice) {
+  Device<Host> const device(
+      {.memory = {.limit_bytes = kLimit, .wait_for_frees = std::chrono::milliseconds(0)}});
+  StreamPool pool(device, {.groups = 1, .launch_threads = LaunchThreads::none});
+  std::optional<Bytes> front(std::in_place, device, Shape{16 * kMiB});
+  Bytes const middle(device, {16 * kMiB});
+  std::optional<Bytes> back(std::in_place, device, Shape{8 * kMiB});
+  Bytes const end(device, {16 * kMiB});
+  Gate gate;
+  gate.hold(pool[0].compute());
+  {
+    StreamScope const scope(pool[0]);
+    fill_bytes(*front, 1);
+  }
+  front.reset();
+  back.reset();
+  auto const message = message_of(device, 24 * kMiB);
+  EXPECT_THAT(message, HasSubstr("the largest free range has 16777216"));
+  EXPECT_THAT(message, HasSubstr("16777216 wait for work on the device"));
+}
+
+TEST(OutOfMemoryReport, NamesThoseOfOtherPoolsUnderTheSameLimit) {
+  Device<Host> const device({.memory = {.limit_bytes = kLimit,
+                                        .mode = PoolMode::private_pools_one_limit,
+                                        .private_pools = 2,
+                                        .wait_for_frees = std::chrono::milliseconds(0)}});
+  StreamPool pool(device, {.groups = 2, .launch_threads = LaunchThreads::none});
+  std::optional<Bytes> hog;
+  {
+    NameScope const name("hog");
+    StreamScope const scope(pool[0]);
+    hog.emplace(device, Shape{60 * kMiB});
+  }
+  StreamScope const scope(pool[1]);
+  try {
+    Bytes const refused(device, {32 * kMiB});
+    FAIL();
+  } catch (OutOfMemory const& error) {
+    EXPECT_THAT(error.what(), HasSubstr("62914560 in use"));
+    EXPECT_THAT(error.what(), HasSubstr("hog"));
+  }
+}
+
+TEST(OutOfMemoryRecovery, AsksWhetherSomethingCanBeLetGo) {
+  std::vector<Bytes> cache;
+  int asked = 0;
+  Device<Host> const device(
+      {.memory = {.limit_bytes = kLimit, .on_out_of_memory = [&](OutOfMemory const& error) {
+                    EXPECT_EQ(error.requested_bytes(), 48U * kMiB);
+                    ++asked;
+                    bool const had_some = !cache.empty();
+                    if (had_some) {
+                      cache.pop_back();
+                    }
+                    return had_some;
+                  }}});
+  for (int i = 0; i < 3; ++i) {
+    cache.emplace_back(device, Shape{16 * kMiB});
+  }
+  {
+    Bytes const large(device, {48 * kMiB});
+    EXPECT_EQ(asked, 2);
+    EXPECT_EQ(cache.size(), 1U);
+  }
+  cache.clear();
+  Bytes const other(device, {32 * kMiB});
+  asked = 0;
+  EXPECT_THROW(Bytes(device, {48 * kMiB}), OutOfMemory);
+  EXPECT_EQ(asked, 1) << "it had nothing";
+}
+
+TEST(OutOfMemoryRecovery, AnExceptionOfWhoeverIsAskedComesOut) {
+  Device<Host> const device(
+      {.memory = {.limit_bytes = kLimit, .on_out_of_memory = [](OutOfMemory const&) -> bool {
+                    throw std::logic_error("no");
+                  }}});
+  EXPECT_THROW(Bytes(device, {65 * kMiB}), std::logic_error);
+  Bytes const fits(device, {64 * kMiB});
+}
+
+/// Opens the gate when the runtime was asked something many times: an allocation that waits asks it
+/// what is complete, again and again.
+[[nodiscard]] std::jthread opens_once_asked(Gate& gate, Watch const& watch) {
+  return std::jthread([&gate, &watch, before = watch.calls.load()](std::stop_token const& stop) {
+    while (watch.calls < before + 50 && !stop.stop_requested()) {
+      std::this_thread::yield();
+    }
+    gate.open();
+  });
+}
+
+/// Two free pieces, one of them in use on a stream that the test holds back, with one in use
+/// between: together they are enough.
+template <class TypeParam>
+class FreesElsewhere : public RuntimeTest<TypeParam> {
+ protected:
+  using R = Watched<TypeParam>;
+  using Tensors = Tensor<std::uint8_t, R>;
+
+  void open(std::chrono::milliseconds wait_for_frees) {
+    device.emplace(
+        watched_device<TypeParam>({.limit_bytes = kLimit, .wait_for_frees = wait_for_frees}));
+    if (device->context()->runtime->page_bytes() == 0) {
+      GTEST_SKIP() << "no pages on this machine: pieces are not put together";
+    }
+    pool.emplace(*device, StreamPoolOptions{.groups = 1, .launch_threads = LaunchThreads::none});
+    std::optional<Tensors> front(std::in_place, *device, Shape{24 * kMiB});
+    middle.emplace(*device, Shape{16 * kMiB});
+    std::optional<Tensors> back(std::in_place, *device, Shape{24 * kMiB});
+    gate.hold((*pool)[0].compute());
+    StreamScope const scope((*pool)[0]);
+    issue("use", writes(*front), [](auto) {});
+  }
+  [[nodiscard]] Tensors allocate() const { return Tensors(*device, {40 * kMiB}); }
+
+  Gate gate;
+  std::optional<Device<R>> device;
+  std::optional<StreamPool<R>> pool;
+  std::optional<Tensors> middle;
+};
+TYPED_TEST_SUITE(FreesElsewhere, Runtimes, RuntimeNames);
+
+TYPED_TEST(FreesElsewhere, are_waited_for_while_another_thread_lets_the_stream_go_on) {
+  ASSERT_NO_FATAL_FAILURE(this->open(std::chrono::minutes(2)));
+  if (this->IsSkipped()) {
+    return;
+  }
+  auto const opener = opens_once_asked(this->gate, watch_of(*this->device));
+  auto const large = this->allocate();
+  EXPECT_LE(watch_of(*this->device).most_device_bytes, kLimit);
+}
+
+TYPED_TEST(FreesElsewhere, in_another_pool_under_the_same_limit_are_waited_for_too) {
+  this->device.emplace(watched_device<TypeParam>({.limit_bytes = kLimit,
+                                                  .mode = PoolMode::private_pools_one_limit,
+                                                  .private_pools = 2,
+                                                  .wait_for_frees = std::chrono::minutes(2)}));
+  this->pool.emplace(*this->device,
+                     StreamPoolOptions{.groups = 2, .launch_threads = LaunchThreads::none});
+  auto& first = (*this->pool)[0];
+  {
+    StreamScope const scope(first);
+    auto const block = this->allocate();
+    this->gate.hold(first.compute());
+    issue("use", writes(block), [](auto) {});
+  }
+  auto const opener = opens_once_asked(this->gate, watch_of(*this->device));
+  StreamScope const scope((*this->pool)[1]);
+  auto const second = this->allocate();
+  EXPECT_LE(watch_of(*this->device).most_device_bytes, kLimit);
+}
+
+TYPED_TEST(FreesElsewhere, are_not_waited_for_for_ever_by_who_must_let_the_stream_go_on) {
+  ASSERT_NO_FATAL_FAILURE(this->open(std::chrono::milliseconds(50)));
+  if (this->IsSkipped()) {
+    return;
+  }
+  EXPECT_TRUE(returns_behind(
+      this->gate, [&] { EXPECT_THROW(static_cast<void>(this->allocate()), OutOfMemory); }));
+  // Everything still works: what there is, for whom it is enough, and the rest when it is over.
+  fill_bytes(*this->middle, 7);
+  typename TestFixture::Tensors const fits(*this->device, {16 * kMiB});
+  issue("use", writes(fits), [](auto) {});
+  this->gate.open();
+  this->pool->synchronize();
+  EXPECT_EQ(to_host(this->middle->rows(0, 3)), std::vector<std::uint8_t>(3, 7));
+  EXPECT_NO_THROW(static_cast<void>(typename TestFixture::Tensors(*this->device, {32 * kMiB})));
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who shares free memory, and when it goes back to the runtime.
+#include "memory/run_threads.hpp"
+#include "memory/runtimes.hpp"
+#include "runtime/gate.hpp"
+
+#include <msstream/stream/stream_pool.hpp>
+#include <msstream/tensor/copy.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+using Bytes = Tensor<std::uint8_t, Host>;
+
+constexpr std::size_t kLimit = std::size_t{64} << 20U;
+
+/// A device of four pools if they are private, and as many groups.
+class Program {
+ public:
+  explicit Program(AllocatorOptions memory)
+      : device_({.memory = std::move(memory)}),
+        pool_(device_, {.groups = 4, .launch_threads = LaunchThreads::none}) {}
+
+  [[nodiscard]] Bytes allocate(int group, std::int64_t bytes) {
+    StreamScope const scope(pool_[group]);
+    return Bytes(device_, {bytes});
+  }
+  [[nodiscard]] void const* address_once_free(int group, std::int64_t bytes) {
+    return allocate(group, bytes).data();
+  }
+  void use(int group, Bytes const& block) {
+    StreamScope const scope(pool_[group]);
+    issue("use", writes(block), [](auto) {});
+  }
+  /// And frees it.
+  void use_behind(Gate& gate, int group, std::int64_t bytes) {
+    auto const block = allocate(group, bytes);
+    gate.hold(pool_[group].compute());
+    use(group, block);
+  }
+  void finish() { pool_.synchronize(); }
+  void return_cached_memory() { device_.state()->memory.return_cached_memory(); }
+  void wait_for_device() { device_.state()->run_checks(); }
+  [[nodiscard]] MemoryStatistics statistics() const { return device_.memory_statistics(); }
+
+ private:
+  Device<Host> device_;
+  StreamPool<Host> pool_;
+};
+[[nodiscard]] AllocatorOptions options(PoolMode mode) {
+  return {.limit_bytes = kLimit, .mode = mode, .private_pools = 4};
+}
+
+TEST(PoolModeTest, SharedMemoryThatIsFreeAndUnusedIsAnybodys) {
+  Program program(options(PoolMode::shared));
+  auto const* const large = program.address_once_free(0, 4 * kMiB);
+  EXPECT_EQ(program.address_once_free(1, 4 * kMiB), large);
+}
+
+TEST(PoolModeTest, PrivateMemoryStaysWithItsGroup) {
+  for (auto const mode : {PoolMode::private_pools, PoolMode::private_pools_one_limit}) {
+    for (auto const bytes : {std::int64_t{256}, 4 * kMiB}) {
+      Program program(options(mode));
+      auto const* const first = program.address_once_free(0, bytes);
+      EXPECT_NE(program.address_once_free(1, bytes), first);
+      EXPECT_EQ(program.address_once_free(0, bytes), first);
+    }
+  }
+}
+
+TEST(PoolModeTest, PrivatePoolsHaveEqualPartsOfTheLimit) {
+  Program program(options(PoolMode::private_pools));
+  auto const fits = program.allocate(2, 16 * kMiB);
+  EXPECT_THROW(static_cast<void>(program.allocate(2, kMiB)), OutOfMemory);
+  EXPECT_THROW(static_cast<void>(program.allocate(1, 17 * kMiB)), OutOfMemory);
+  auto const of_another = program.allocate(3, 16 * kMiB);
+  EXPECT_EQ(program.statistics().limit_bytes, kLimit);
+  EXPECT_EQ(program.statistics().reserved_bytes, 32U * kMiB);
+}
+
+TEST(PoolModeTest, UnderOneLimitAPrivatePoolMayHaveAllOfIt) {
+  Program program(options(PoolMode::private_pools_one_limit));
+  {
+    auto const most = program.allocate(2, 60 * kMiB);
+    EXPECT_THROW(static_cast<void>(program.allocate(1, 8 * kMiB)), OutOfMemory);
+  }
+  auto const others = program.allocate(1, 60 * kMiB);  // what the first one caches goes back
+  EXPECT_LE(program.statistics().peak_reserved_bytes, kLimit);
+}
+
+TEST(PoolModeTest, ThreadsThatRaceNeverExceedTheOneLimit) {
+  constexpr int kThreads = 16;
+  Program program(options(PoolMode::private_pools_one_limit));
+  std::barrier all(kThreads);
+  std::atomic<int> held{0};
+  run_threads(kThreads, [&](int i) {
+    for (int round = 0; round < 50; ++round) {
+      all.arrive_and_wait();
+      try {
+        auto const mine = program.allocate(i % 4, (2 + (i + round) % 5) * kMiB);
+        ++held;
+      } catch (OutOfMemory const&) {
+      }
+    }
+  });
+  EXPECT_GT(held.load(), 0);
+  EXPECT_LE(program.statistics().peak_reserved_bytes, kLimit);
+  EXPECT_EQ(program.statistics().live_bytes, 0U);
+  EXPECT_NO_THROW(static_cast<void>(program.allocate(0, 60 * kMiB)));
+}
+
+TEST(PoolModeTest, UnderOneLimitAPoolTakesFreshMemoryByWhatItHasItself) {
+  Program program({.mode = PoolMode::private_pools_one_limit, .private_pools = 2});
+  auto const of_another_pool = program.allocate(0, 64 * kMiB);
+  Gate gate;
+  program.use_behind(gate, 1, 4 * kMiB);
+  static_cast<void>(program.allocate(3, 4 * kMiB));  // groups 1 and 3 share a pool
+  EXPECT_EQ(program.statistics().waiting_reuses, 0U);
+  gate.open();
+}
+
+TEST(ReleasePolicy, GivesBackPagesOfWhichSeveralBlocksHadAPart) {
+  Program program({.limit_bytes = kLimit});
+  {
+    std::vector<Bytes> blocks;
+    for (int i = 0; i < 20; ++i) {
+      blocks.push_back(program.allocate(i % 4, 3 * kMiB / 2));
+      program.use(i % 4, blocks.back());
+    }
+  }
+  program.finish();
+  EXPECT_GE(program.statistics().reserved_bytes, 30U * kMiB);
+  program.return_cached_memory();
+  EXPECT_EQ(program.statistics().reserved_bytes, 0U);
+}
+
+TEST(ReleasePolicy, KeepsWhatIsFreeUnlessToldOtherwise) {
+  Program program({.limit_bytes = kLimit});
+  static_cast<void>(program.allocate(0, 32 * kMiB));
+  program.wait_for_device();
+  EXPECT_GE(program.statistics().reserved_bytes, 32U * kMiB);
+}
+
+TEST(ReleasePolicy, GivesBackWhatIsMoreThanToBeKept) {
+  Program program({.limit_bytes = kLimit, .keep_bytes = 16U * kMiB});
+  auto const used = program.allocate(1, 8 * kMiB);
+  static_cast<void>(program.allocate(0, 40 * kMiB));
+  EXPECT_GE(program.statistics().reserved_bytes, 40U * kMiB);
+  program.wait_for_device();
+  EXPECT_LE(program.statistics().reserved_bytes, 16U * kMiB);
+  EXPECT_GE(program.statistics().reserved_bytes, 8U * kMiB);
+}
+
+TEST(ReleasePolicy, GivesBackWhatWasNotInUseForSoLong) {
+  Program program({.limit_bytes = kLimit, .return_after = std::chrono::nanoseconds(1)});
+  static_cast<void>(program.allocate(0, 48 * kMiB));
+  program.wait_for_device();
+  EXPECT_GE(program.statistics().reserved_bytes, 48U * kMiB) << "it was in use since";
+  static_cast<void>(program.allocate(0, 4 * kMiB));
+  program.wait_for_device();
+  EXPECT_LE(program.statistics().reserved_bytes, 8U * kMiB);
+}
+
+TEST(AllocatorOptionsTest, AreChecked) {
+  EXPECT_THROW(Device<Host>({.memory = {.limit_fraction = 0}}), std::invalid_argument);
+  EXPECT_THROW(Device<Host>({.memory = {.limit_fraction = 1.5}}), std::invalid_argument);
+  EXPECT_THROW(Device<Host>({.memory = {.private_pools = 0}}), std::invalid_argument);
+}
+
+TEST(AllocatorOptionsTest, TheLimitMayBeAPartOfTheDevice) {
+  Device<Host> const device({.memory = {.limit_fraction = 0.5}});
+  auto const total = device.context()->runtime->memory_info().total_bytes;
+  EXPECT_EQ(device.memory_statistics().limit_bytes, total / 2);
+}
+
+}  // namespace
+}  // namespace msstream::testing

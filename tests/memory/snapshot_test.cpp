@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/runtimes.hpp"
+
+#include <msstream/stream/stream_pool.hpp>
+#include <msstream/tensor/copy.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Bytes = Tensor<std::uint8_t, Host>;
+using Kind = MemoryEvent::Kind;
+using State = MemoryRange::State;
+
+[[nodiscard]] Device<Host> recording_device(std::size_t events) {
+  return Device<Host>(
+      {.memory = {.limit_bytes = std::size_t{64} << 20U, .history_events = events}});
+}
+[[nodiscard]] std::vector<Kind> kinds(MemorySnapshot const& snapshot) {
+  std::vector<Kind> kinds;
+  for (auto const& event : snapshot.events) {
+    kinds.push_back(event.kind);
+  }
+  return kinds;
+}
+
+TEST(MemorySnapshotTest, HasEachRangeWithItsOwner) {
+  auto const device = recording_device(0);
+  StreamPool pool(device, {.groups = 2, .launch_threads = LaunchThreads::none});
+  StreamScope const scope(pool[1]);
+  NameScope const name("tower \"1\"");
+  Bytes const large(device, {16 * kMiB});
+  Bytes const small(device, {1000});
+  { Bytes const cached(device, {5000}); }
+  { Bytes const free(device, {8 * kMiB}); }
+  auto const snapshot = device.memory_snapshot();
+  std::uintptr_t end = 0;
+  std::vector<State> states;
+  for (auto const& range : snapshot.ranges) {
+    EXPECT_GE(range.address, end) << "by address, and apart";
+    end = range.address + range.bytes;
+    states.push_back(range.state);
+    if (range.state == State::in_use) {
+      EXPECT_EQ(range.scope, "tower \"1\"");
+      EXPECT_EQ(range.stream, "group 1 compute");
+    }
+  }
+  EXPECT_EQ(std::count(states.begin(), states.end(), State::in_use), 2);
+  EXPECT_EQ(std::count(states.begin(), states.end(), State::cached), 1);
+  EXPECT_GE(std::count(states.begin(), states.end(), State::free), 1);
+  EXPECT_THAT(snapshot.events, IsEmpty());
+  EXPECT_THAT(snapshot.json(), HasSubstr(R"("scope": "tower \"1\"", "stream": "group 1 compute")"));
+}
+
+TEST(MemorySnapshotTest, TellsWhatHappenedInOrder) {
+  auto const device = recording_device(100);
+  {
+    NameScope const name("layer");
+    Bytes const tensor(device, {16 * kMiB});
+  }
+  EXPECT_THROW(Bytes(device, {65 * kMiB}), OutOfMemory);
+  device.state()->memory.return_cached_memory();
+  auto const snapshot = device.memory_snapshot();
+  EXPECT_THAT(kinds(snapshot),
+              ElementsAre(Kind::grow, Kind::take, Kind::give_back, Kind::refuse, Kind::release));
+  EXPECT_EQ(*snapshot.events[1].scope, "layer");
+  EXPECT_EQ(snapshot.events[1].bytes, 16U * kMiB);
+  EXPECT_EQ(snapshot.events[1].address, snapshot.events[2].address);
+  EXPECT_TRUE(std::is_sorted(
+      snapshot.events.begin(), snapshot.events.end(), [](auto const& a, auto const& b) {
+        return a.nanoseconds < b.nanoseconds;
+      }));
+}
+
+TEST(MemorySnapshotTest, KeepsTheLastEvents) {
+  auto const device = recording_device(3);
+  for (int i = 0; i < 5; ++i) {
+    Bytes const tensor(device, {1000 * (i + 1)});
+  }
+  auto const snapshot = device.memory_snapshot();
+  EXPECT_THAT(kinds(snapshot), ElementsAre(Kind::give_back, Kind::take, Kind::give_back));
+}
+
+}  // namespace
+}  // namespace msstream::testing

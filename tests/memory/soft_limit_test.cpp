@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// When fresh memory is taken although some is free, which would have to be waited for.
+#include "memory/runtimes.hpp"
+#include "runtime/gate.hpp"
+
+#include <msstream/stream/stream_pool.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <gmock/gmock.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace msstream::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kBytes = 16 * kMiB;
+/// A device counts as far behind after a third of that.
+constexpr std::chrono::milliseconds kLong{15};
+
+/// Groups that use memory of one size, each behind a gate of its own, and free it.
+template <Runtime R>
+class SoftLimitProgram {
+ public:
+  static constexpr int kGroups = 3;
+
+  explicit SoftLimitProgram(AllocatorOptions const& memory, typename R::Options runtime = {})
+      : device_(options(memory, runtime)),
+        pool_(device_, {.groups = kGroups, .launch_threads = LaunchThreads::none}) {}
+
+  [[nodiscard]] Tensor<std::uint8_t, R> allocate(int group) {
+    StreamScope const scope(pool_[group]);
+    return Tensor<std::uint8_t, R>(device_, {kBytes});
+  }
+  /// Returns where the memory was.
+  void const* use_behind_gate(int group) {
+    auto const block = allocate(group);
+    gates_[group].hold(pool_[group].compute());
+    StreamScope const scope(pool_[group]);
+    issue("use", writes(block), [](auto) {});
+    return block.data();
+  }
+  [[nodiscard]] MemoryStatistics statistics() const { return device_.memory_statistics(); }
+
+ private:
+  static DeviceOptions<R> options(AllocatorOptions const& memory,
+                                  typename R::Options const& runtime) {
+    DeviceOptions<R> options;
+    options.memory = memory;
+    options.runtime = runtime;
+    return options;
+  }
+
+  Device<R> device_;
+  StreamPool<R> pool_;
+  std::array<Gate, kGroups> gates_;  ///< open before the others wait for what is behind them
+};
+
+template <class TypeParam>
+class SoftLimit : public RuntimeTest<TypeParam> {};
+TYPED_TEST_SUITE(SoftLimit, Runtimes, RuntimeNames);
+
+TYPED_TEST(SoftLimit, a_hard_limit_that_was_chosen_is_used_up_before_anybody_waits) {
+  SoftLimitProgram<TypeParam> program({.limit_bytes = std::size_t(6 * kBytes)});
+  for (int group = 0; group < program.kGroups; ++group) {
+    program.use_behind_gate(group);
+  }
+  EXPECT_EQ(program.statistics().waiting_reuses, 0U);
+  EXPECT_GE(program.statistics().reserved_bytes, std::size_t(program.kGroups * kBytes));
+}
+
+TYPED_TEST(SoftLimit, beyond_a_soft_limit_that_was_chosen_memory_is_waited_for) {
+  SoftLimitProgram<TypeParam> program(
+      {.limit_bytes = std::size_t(6 * kBytes), .soft_limit_bytes = std::size_t(kBytes)});
+  for (int group = 0; group < program.kGroups; ++group) {
+    program.use_behind_gate(group);
+  }
+  EXPECT_EQ(program.statistics().waiting_reuses, std::uint64_t(program.kGroups - 1));
+  EXPECT_LT(program.statistics().reserved_bytes, std::size_t(2 * kBytes));
+}
+
+TYPED_TEST(SoftLimit, where_the_device_is_far_behind_fresh_memory_is_taken) {
+  SoftLimitProgram<TypeParam> program({});
+  auto const* const pending = program.use_behind_gate(0);
+  auto const deadline = Clock::now() + std::chrono::seconds(30);
+  void const* memory = pending;
+  while (memory == pending && Clock::now() < deadline) {
+    memory = program.allocate(1).data();
+  }
+  EXPECT_NE(memory, pending);
+}
+
+TEST(SoftLimitOnHost, MemoryTakenWhereTheDeviceIsFarBehindHasABound) {
+  SoftLimitProgram<Host> program({}, {.memory_bytes = std::size_t(64 * kBytes)});
+  auto const* const pending = program.use_behind_gate(0);
+  for (auto const end = Clock::now() + kLong; Clock::now() < end;) {
+    ASSERT_EQ(program.allocate(1).data(), pending);
+  }
+}
+
+}  // namespace
+}  // namespace msstream::testing

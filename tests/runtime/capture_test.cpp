@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// What capturing.hpp states, for every runtime that captures.
+#include "runtime/gate.hpp"
+#include "runtime/runtime_fixture.hpp"
+
+#include <msstream/base/error.hpp>
+#include <msstream/runtime/capturing.hpp>
+#include <msstream/runtime/faulty.hpp>
+#include <msstream/runtime/sim.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+static_assert(CapturingRuntime<Faulty<Host>>);
+static_assert(!CapturingRuntime<Sim>);
+static_assert(!CapturingRuntime<Checked<Host>>);
+
+/// Streams that can be captured, and graphs that go with the test.
+template <class R>
+class Capture : public RuntimeTest<R> {
+ protected:
+  using Stream = typename R::native_stream;
+  using Graph = typename R::native_graph;
+  using Bytes = Cell<R>;
+
+  void TearDown() override {
+    for (auto const graph : graphs_) {
+      this->runtime->destroy_graph(graph);
+    }
+    RuntimeTest<R>::TearDown();
+  }
+  /// `to`'s next work follows what `from` has.
+  void follow(Stream to, Stream from) { this->runtime->wait(to, this->recorded(from)); }
+  Graph end(Stream origin) { return graphs_.emplace_back(this->runtime->end_capture(origin)); }
+  void copy(Bytes& to, Bytes const& from, Stream on) {
+    this->runtime->copy(to.device(), from.device(), Bytes::kBytes, CopyKind::d2d, on);
+  }
+  int value(Bytes& cell, Stream on) {
+    cell.read(on);
+    this->runtime->synchronize_stream(on);
+    return cell.seen();
+  }
+
+ private:
+  std::vector<Graph> graphs_;
+};
+TYPED_TEST_SUITE(Capture, PlainRuntimes, RuntimeNames);
+
+TYPED_TEST(Capture, what_is_captured_runs_at_each_launch_and_not_before) {
+  auto const s = this->stream();
+  Cell<TypeParam> from(this->runtime);
+  Cell<TypeParam> to(this->runtime);
+  this->runtime->begin_capture(s);
+  this->copy(to, from, s);
+  auto const graph = this->end(s);
+  from.write(7, s);
+  EXPECT_EQ(this->value(to, s), 0);
+  for (std::uint8_t const value : {1, 2, 3}) {
+    from.write(value, s);
+    this->runtime->launch_graph(graph, s);
+    EXPECT_EQ(this->value(to, s), value);
+  }
+}
+
+TYPED_TEST(Capture, a_stream_that_waits_for_captured_work_is_captured) {
+  auto const origin = this->stream();
+  auto const other = this->stream();
+  Cell<TypeParam> a(this->runtime);
+  Cell<TypeParam> b(this->runtime);
+  Cell<TypeParam> c(this->runtime);
+  this->runtime->begin_capture(origin);
+  a.write(5, origin);
+  this->follow(other, origin);
+  this->copy(b, a, other);
+  this->follow(origin, other);
+  this->copy(c, b, origin);
+  auto const graph = this->end(origin);
+  // The streams are their own again.
+  a.write(1, other);
+  EXPECT_EQ(this->value(a, other), 1);
+  EXPECT_EQ(this->value(b, other), 0);
+  for (int launch = 0; launch < 50; ++launch) {
+    b.write(0, origin);
+    c.write(0, origin);
+    this->runtime->launch_graph(graph, origin);
+    ASSERT_EQ(this->value(c, origin), 5);
+  }
+}
+
+TYPED_TEST(Capture, streams_beside_it_go_on) {
+  auto const origin = this->stream();
+  auto const beside = this->stream();
+  Cell<TypeParam> cell(this->runtime);
+  this->runtime->begin_capture(origin);
+  cell.write(9, origin);
+  cell.write(3, beside);
+  EXPECT_EQ(this->value(cell, beside), 3);
+  auto const event = this->recorded(beside);
+  this->runtime->synchronize(event);
+  EXPECT_TRUE(this->runtime->query(event));
+  auto* const memory = this->runtime->allocate_device(256);
+  this->runtime->free_device(memory, 256);
+  this->runtime->launch_graph(this->end(origin), beside);
+  EXPECT_EQ(this->value(cell, beside), 9);
+}
+
+TYPED_TEST(Capture, a_host_call_is_made_at_each_launch_and_goes_with_the_graph) {
+  auto const s = this->stream();
+  auto const calls = std::make_shared<std::atomic<int>>(0);
+  this->runtime->begin_capture(s);
+  this->runtime->call_host(s, [calls] { calls->fetch_add(1); });
+  auto const graph = this->runtime->end_capture(s);
+  EXPECT_EQ(calls->load(), 0);
+  for (int launch = 0; launch < 3; ++launch) {
+    this->runtime->launch_graph(graph, s);
+  }
+  this->runtime->synchronize_stream(s);
+  EXPECT_EQ(calls->load(), 3);
+  EXPECT_EQ(calls.use_count(), 2);
+  this->runtime->destroy_graph(graph);
+  EXPECT_EQ(calls.use_count(), 1);
+}
+
+TYPED_TEST(Capture, an_abandoned_capture_leaves_streams_that_work) {
+  auto const origin = this->stream();
+  auto const other = this->stream();
+  Cell<TypeParam> cell(this->runtime);
+  this->runtime->begin_capture(origin);
+  this->follow(other, origin);
+  cell.write(4, other);  // and the origin does not follow it
+  this->runtime->abandon_capture(origin);
+  for (auto const stream : {origin, other}) {
+    EXPECT_EQ(this->value(cell, stream), 0);
+  }
+  this->runtime->begin_capture(origin);
+  cell.write(6, origin);
+  this->runtime->launch_graph(this->end(origin), other);
+  EXPECT_EQ(this->value(cell, other), 6);
+}
+
+TYPED_TEST(Capture, an_origin_that_does_not_follow_all_of_it_cannot_end_it) {
+  auto const origin = this->stream();
+  auto const other = this->stream();
+  Cell<TypeParam> cell(this->runtime);
+  this->runtime->begin_capture(origin);
+  this->follow(other, origin);
+  cell.write(4, other);
+  EXPECT_THROW(static_cast<void>(this->runtime->end_capture(origin)), RuntimeError);
+  EXPECT_EQ(this->value(cell, origin), 0);
+  EXPECT_EQ(this->value(cell, other), 0);
+}
+
+TYPED_TEST(Capture, what_a_capture_cannot_have_throws) {
+  auto const origin = this->stream();
+  auto const of_outside = this->recorded(this->stream());
+  auto const refuses = [&](char const* what, auto&& mistake) {
+    this->runtime->begin_capture(origin);
+    EXPECT_THROW(mistake(), RuntimeError) << what;
+    this->runtime->abandon_capture(origin);
+    EXPECT_NO_THROW(this->runtime->synchronize_stream(origin)) << what;
+  };
+  refuses("a wait for outside", [&] { this->runtime->wait(origin, of_outside); });
+  refuses("a query", [&] { static_cast<void>(this->runtime->query(this->recorded(origin))); });
+  refuses("a host wait", [&] { this->runtime->synchronize(this->recorded(origin)); });
+  refuses("a wait for the stream", [&] { this->runtime->synchronize_stream(origin); });
+}
+
+TYPED_TEST(Capture, a_captured_event_can_be_recorded_again) {
+  auto const origin = this->stream();
+  this->runtime->begin_capture(origin);
+  auto const captured = this->recorded(origin);
+  static_cast<void>(this->end(origin));
+  this->runtime->record(captured, origin);
+  this->runtime->synchronize(captured);
+  EXPECT_TRUE(this->runtime->query(captured));
+}
+
+class HostCaptures : public Capture<Host> {};
+
+TEST_F(HostCaptures, a_mistake_spoils_the_capture) {
+  auto const origin = stream();
+  auto const of_outside = recorded(stream());
+  runtime->begin_capture(origin);
+  EXPECT_THROW(runtime->wait(origin, of_outside), RuntimeError);
+  EXPECT_THROW(static_cast<void>(runtime->end_capture(origin)), RuntimeError);
+  EXPECT_NO_THROW(runtime->synchronize_stream(origin));
+}
+
+TEST_F(HostCaptures, an_event_of_a_capture_that_is_over_stands_for_nothing_that_ran) {
+  auto const origin = stream();
+  runtime->begin_capture(origin);
+  auto const captured = recorded(origin);
+  static_cast<void>(end(origin));
+  EXPECT_THROW(runtime->synchronize(captured), RuntimeError);
+  EXPECT_THROW(runtime->wait(origin, captured), RuntimeError);
+}
+
+TEST_F(HostCaptures, two_captures_do_not_meet) {
+  auto const first = stream();
+  auto const second = stream();
+  runtime->begin_capture(first);
+  runtime->begin_capture(second);
+  auto const event = recorded(first);
+  EXPECT_THROW(runtime->wait(second, event), RuntimeError);
+  EXPECT_THROW(static_cast<void>(runtime->end_capture(first)), RuntimeError);
+  EXPECT_THROW(static_cast<void>(runtime->end_capture(second)), RuntimeError);
+}
+
+/// Branches a, b, c of one origin: each order of them is right, and each comes.
+TEST_F(HostCaptures, what_is_not_ordered_runs_in_every_order) {
+  auto const origin = stream();
+  std::array const branches{stream(), stream(), stream()};
+  auto const seen = std::make_shared<std::vector<int>>();
+  runtime->begin_capture(origin);
+  for (std::size_t i = 0; i < branches.size(); ++i) {
+    follow(branches[i], origin);
+    runtime->call_host(branches[i], [seen, i] { seen->push_back(static_cast<int>(i)); });
+  }
+  for (auto const branch : branches) {
+    follow(origin, branch);
+  }
+  runtime->call_host(origin, [seen] { seen->push_back(3); });
+  auto const graph = end(origin);
+  std::set<std::vector<int>> orders;
+  for (int launch = 0; launch < 100; ++launch) {
+    seen->clear();
+    runtime->launch_graph(graph, origin);
+    runtime->synchronize_stream(origin);
+    ASSERT_EQ(seen->size(), 4U);
+    ASSERT_EQ(seen->back(), 3);
+    orders.insert(*seen);
+  }
+  EXPECT_EQ(orders.size(), 6U);
+}
+
+TEST_F(HostCaptures, a_failure_in_a_launch_is_the_streams) {
+  auto const s = stream();
+  runtime->begin_capture(s);
+  runtime->call_host(s, [] { throw std::runtime_error("captured"); });
+  auto const graph = end(s);
+  EXPECT_NO_THROW(runtime->synchronize_stream(s));
+  runtime->launch_graph(graph, s);
+  EXPECT_THROW(runtime->synchronize_stream(s), std::runtime_error);
+}
+
+TEST(FaultyCapture, each_of_its_calls_may_fail) {
+  auto const plan = std::make_shared<FaultPlan>();
+  Faulty<Host> runtime({.plan = plan});
+  auto const s = runtime.create_stream(StreamPriority::normal);
+  plan->fail(RuntimeCall::begin_capture, 1, Fault::launch_failure);
+  EXPECT_THROW(runtime.begin_capture(s), CudaError);
+  plan->fail(RuntimeCall::end_capture, 1, Fault::launch_failure);
+  runtime.begin_capture(s);
+  EXPECT_THROW(static_cast<void>(runtime.end_capture(s)), CudaError);
+  EXPECT_NO_THROW(runtime.synchronize_stream(s));
+  plan->fail(RuntimeCall::launch_graph, 1, Fault::launch_failure);
+  runtime.begin_capture(s);
+  auto const graph = runtime.end_capture(s);
+  EXPECT_THROW(runtime.launch_graph(graph, s), CudaError);
+  EXPECT_NO_THROW(runtime.launch_graph(graph, s));
+  runtime.synchronize_stream(s);
+  runtime.destroy_graph(graph);
+  runtime.destroy_stream(s);
+}
+
+}  // namespace
+}  // namespace msstream::testing

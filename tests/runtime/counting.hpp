@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/text.hpp>
+#include <msstream/runtime/capturing.hpp>
+#include <msstream/runtime/decorator.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace msstream::testing {
+
+/// What a runtime has given and not yet got back, and how often it was asked. Thread-safe.
+struct Census {
+  std::atomic<std::int64_t> streams{0};
+  std::atomic<std::int64_t> events{0};
+  std::atomic<std::int64_t> libraries{0};
+  std::atomic<std::int64_t> graphs{0};
+  std::atomic<std::int64_t> device_blocks{0};
+  std::atomic<std::size_t> mapped_bytes{0};  ///< in pages
+  std::atomic<std::size_t> device_bytes{0};  ///< in blocks and in pages
+  std::atomic<std::size_t> address_bytes{0};
+  std::atomic<std::int64_t> pinned_blocks{0};
+  std::atomic<std::size_t> pinned_bytes{0};
+
+  /// All calls but those that put work on a stream.
+  std::atomic<std::uint64_t> calls{0};
+  /// That were out at once.
+  std::atomic<std::size_t> most_device_bytes{0};
+
+  /// How much device memory was asked for, each time that some was.
+  [[nodiscard]] std::vector<std::size_t> growths() const {
+    std::lock_guard const guard(mutex_);
+    return growths_;
+  }
+  /// Before the runtime is asked, so that what two threads have at once is never told too low.
+  void device_grows(std::size_t bytes) {
+    auto const now = device_bytes.fetch_add(bytes) + bytes;
+    for (auto most = most_device_bytes.load();
+         most < now && !most_device_bytes.compare_exchange_weak(most, now);) {
+    }
+    std::lock_guard const guard(mutex_);
+    growths_.push_back(bytes);
+  }
+
+  /// What is to be given back.
+  [[nodiscard]] std::string describe() const {
+    return text(streams.load(),
+                " streams, ",
+                events.load(),
+                " events, ",
+                libraries.load(),
+                " libraries, ",
+                graphs.load(),
+                " graphs, ",
+                device_blocks.load(),
+                " device blocks and ",
+                mapped_bytes.load(),
+                " bytes of pages with ",
+                device_bytes.load(),
+                " bytes in all, ",
+                address_bytes.load(),
+                " bytes of addresses, ",
+                pinned_blocks.load(),
+                " pinned blocks of ",
+                pinned_bytes.load(),
+                " bytes");
+  }
+  [[nodiscard]] static std::string nothing() { return Census{}.describe(); }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::size_t> growths_;
+};
+
+template <Runtime R>
+struct CountingOptions {
+  typename R::Options runtime = {};
+  std::shared_ptr<Census> census = std::make_shared<Census>();
+};
+
+/// Any runtime, with its calls counted, and everything that must be given back.
+template <Runtime R>
+class Counting : public RuntimeDecorator<R>, public detail::GraphOf<R> {
+  using Base = RuntimeDecorator<R>;
+
+ public:
+  using Options = CountingOptions<R>;
+  using typename Base::native_event;
+  using typename Base::native_libraries;
+  using typename Base::native_stream;
+
+  static constexpr std::string_view name = R::name;
+
+  explicit Counting(Options const& options = {}) : Base(options.runtime), census_(options.census) {}
+
+  native_stream create_stream(StreamPriority priority) {
+    called();
+    auto const stream = inner_.create_stream(priority);
+    ++census_->streams;
+    return stream;
+  }
+  void destroy_stream(native_stream stream) noexcept {
+    called();
+    --census_->streams;
+    inner_.destroy_stream(stream);
+  }
+  void synchronize_stream(native_stream stream) {
+    called();
+    inner_.synchronize_stream(stream);
+  }
+
+  native_event create_event(EventTiming timing) {
+    called();
+    auto const event = inner_.create_event(timing);
+    ++census_->events;
+    return event;
+  }
+  void destroy_event(native_event event) noexcept {
+    called();
+    --census_->events;
+    inner_.destroy_event(event);
+  }
+  void record(native_event event, native_stream stream) {
+    called();
+    inner_.record(event, stream);
+  }
+  void wait(native_stream stream, native_event event) {
+    called();
+    inner_.wait(stream, event);
+  }
+  bool query(native_event event) {
+    called();
+    return inner_.query(event);
+  }
+  void synchronize(native_event event) {
+    called();
+    inner_.synchronize(event);
+  }
+  double elapsed_ns(native_event begin, native_event end) {
+    called();
+    return inner_.elapsed_ns(begin, end);
+  }
+
+  void* allocate_device(std::size_t bytes) {
+    void* const memory = growing(bytes, [&] { return inner_.allocate_device(bytes); });
+    ++census_->device_blocks;
+    return memory;
+  }
+  void free_device(void* memory, std::size_t bytes) noexcept {
+    called();
+    inner_.free_device(memory, bytes);
+    --census_->device_blocks;
+    census_->device_bytes -= bytes;
+  }
+  void* allocate_pinned(std::size_t bytes) {
+    called();
+    void* const memory = inner_.allocate_pinned(bytes);
+    ++census_->pinned_blocks;
+    census_->pinned_bytes += bytes;
+    return memory;
+  }
+  void free_pinned(void* memory, std::size_t bytes) noexcept {
+    called();
+    --census_->pinned_blocks;
+    census_->pinned_bytes -= bytes;
+    inner_.free_pinned(memory, bytes);
+  }
+  [[nodiscard]] MemoryInfo memory_info() {
+    called();
+    return inner_.memory_info();
+  }
+
+  void* reserve_addresses(std::size_t bytes) requires PagedRuntime<R> {
+    called();
+    void* const addresses = inner_.reserve_addresses(bytes);
+    census_->address_bytes += bytes;
+    return addresses;
+  }
+  void release_addresses(void* addresses, std::size_t bytes) noexcept requires PagedRuntime<R> {
+    called();
+    census_->address_bytes -= bytes;
+    inner_.release_addresses(addresses, bytes);
+  }
+  void map_pages(void* at, std::size_t bytes) requires PagedRuntime<R> {
+    growing(bytes, [&] { inner_.map_pages(at, bytes); });
+    census_->mapped_bytes += bytes;
+  }
+  void move_pages(void* to, void* from, std::size_t bytes) requires PagedRuntime<R> {
+    called();
+    inner_.move_pages(to, from, bytes);
+  }
+  void unmap_pages(void* at, std::size_t bytes) noexcept requires PagedRuntime<R> {
+    called();
+    inner_.unmap_pages(at, bytes);
+    census_->mapped_bytes -= bytes;
+    census_->device_bytes -= bytes;
+  }
+
+  void begin_capture(native_stream stream) requires CapturingRuntime<R> {
+    called();
+    inner_.begin_capture(stream);
+  }
+  [[nodiscard]] auto end_capture(native_stream stream) requires CapturingRuntime<R> {
+    called();
+    auto const graph = inner_.end_capture(stream);
+    ++census_->graphs;
+    return graph;
+  }
+  void abandon_capture(native_stream stream) noexcept requires CapturingRuntime<R> {
+    called();
+    inner_.abandon_capture(stream);
+  }
+  template <class Graph>
+  void launch_graph(Graph graph, native_stream stream) requires CapturingRuntime<R> {
+    inner_.launch_graph(graph, stream);
+  }
+  template <class Graph>
+  void destroy_graph(Graph graph) noexcept requires CapturingRuntime<R> {
+    called();
+    --census_->graphs;
+    inner_.destroy_graph(graph);
+  }
+
+  native_libraries create_libraries(std::size_t workspace_bytes) {
+    called();
+    auto libraries = inner_.create_libraries(workspace_bytes);
+    ++census_->libraries;
+    if constexpr (kHasNone) {
+      libraries = census_.get();  // null would never be given back
+    }
+    return libraries;
+  }
+  void destroy_libraries(native_libraries libraries) noexcept {
+    called();
+    --census_->libraries;
+    inner_.destroy_libraries(libraries);
+  }
+
+ private:
+  using Base::inner_;
+  /// The host runtime has no libraries and ignores the handle.
+  static constexpr bool kHasNone = std::is_same_v<native_libraries, void*>;
+
+  void called() noexcept { census_->calls.fetch_add(1, std::memory_order_relaxed); }
+  /// What fails has given nothing.
+  template <class Call>
+  auto growing(std::size_t bytes, Call&& call) {
+    called();
+    census_->device_grows(bytes);
+    try {
+      return std::forward<Call>(call)();
+    } catch (...) {
+      census_->device_bytes -= bytes;
+      throw;
+    }
+  }
+
+  std::shared_ptr<Census> census_;
+};
+
+}  // namespace msstream::testing

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stream/stream_fixture.hpp"
+
+#include <msstream/runtime/faulty.hpp>
+#include <msstream/stream/stream_capture.hpp>
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+/// Groups whose work is captured through their twins.
+template <class R>
+class Captured : public StreamTest<R> {
+ protected:
+  using Group = StreamGroup<R>;
+  using Graph = typename R::native_graph;
+
+  void SetUp() override {
+    StreamTest<R>::SetUp();
+    if (this->IsSkipped()) {
+      return;
+    }
+    a = make_group(0);
+    b = make_group(1);
+    x = this->make_cell();
+    y = this->make_cell();
+  }
+  void TearDown() override {
+    for (auto const graph : graphs_) {
+      this->runtime().destroy_graph(graph);
+    }
+  }
+  std::shared_ptr<Group> make_group(int index, StreamGroupOptions const& options = {}) {
+    return std::make_shared<Group>(this->context, index, options);
+  }
+  static order::Position copy(Group& group,
+                              typename StreamTest<R>::TrackedCell& to,
+                              typename StreamTest<R>::TrackedCell& from) {
+    AccessSet accesses;
+    accesses.add(from.record, AccessMode::read);
+    accesses.add(to.record, AccessMode::write);
+    return group.submit("copy", StreamKind::compute, accesses, [&](auto) {
+      group.context()->runtime->copy(to.cell.device(),
+                                     from.cell.device(),
+                                     Cell<R>::kBytes,
+                                     CopyKind::d2d,
+                                     group.compute().native());
+    });
+  }
+  Graph end(StreamCapture<R>& capture) { return graphs_.emplace_back(capture.end()); }
+  void launch(Graph graph, Group& group) {
+    this->run(group, [&](auto) { this->runtime().launch_graph(graph, group.compute().native()); });
+  }
+  int value(Group& group, typename StreamTest<R>::TrackedCell& cell) {
+    this->read(group, cell);
+    group.synchronize();
+    return cell.cell.seen();
+  }
+
+  std::shared_ptr<Group> a;
+  std::shared_ptr<Group> b;
+  std::unique_ptr<typename StreamTest<R>::TrackedCell> x;
+  std::unique_ptr<typename StreamTest<R>::TrackedCell> y;
+
+ private:
+  std::vector<Graph> graphs_;
+};
+TYPED_TEST_SUITE(Captured, PlainRuntimes, RuntimeNames);
+
+TYPED_TEST(Captured, a_twin_is_like_its_group_and_is_its_own) {
+  auto const merged = this->make_group(5, {.merge_streams = true, .workspace_bytes = 1U << 16U});
+  StreamCapture<TypeParam> capture(this->context);
+  auto& twin = capture.twin_of(*merged);
+  EXPECT_NE(&twin, merged.get());
+  EXPECT_TRUE(twin.captured());
+  EXPECT_FALSE(merged->captured());
+  EXPECT_EQ(twin.index(), 5);
+  EXPECT_EQ(twin.name(), merged->name());
+  EXPECT_TRUE(twin.merged());
+  EXPECT_EQ(twin.options().workspace_bytes, 1U << 16U);
+  EXPECT_EQ(&capture.twin_of(*merged), &twin);
+  EXPECT_EQ(&capture.twin_of(twin), &twin);
+}
+
+TYPED_TEST(Captured, the_order_between_groups_is_the_graphs) {
+  std::optional<StreamCapture<TypeParam>> capture(std::in_place, this->context);
+  auto const before = this->counts();
+  // a = [write x], b = [wait, copy x to y], a = [wait, write x]
+  this->write(capture->twin_of(*this->a), *this->x, 5);
+  this->copy(capture->twin_of(*this->b), *this->y, *this->x);
+  this->write(capture->twin_of(*this->a), *this->x, 6);
+  EXPECT_EQ(this->counts().issued - before.issued, 2U);
+  auto const graph = this->end(*capture);
+  EXPECT_EQ(this->value(*this->a, *this->y), 0);
+  for (int launch = 0; launch < 30; ++launch) {
+    this->x->cell.write(1, this->a->compute().native());
+    this->y->cell.write(1, this->a->compute().native());
+    this->launch(graph, *this->a);
+    ASSERT_EQ(this->value(*this->a, *this->y), 5);
+    ASSERT_EQ(this->value(*this->a, *this->x), 6);
+  }
+}
+
+TYPED_TEST(Captured, copy_streams_are_captured_too) {
+  StreamCapture<TypeParam> capture(this->context);
+  auto& twin = capture.twin_of(*this->a);
+  this->write(twin, *this->x, 5);
+  this->write(twin, *this->x, 7, StreamKind::h2d);
+  this->read(twin, *this->x, StreamKind::d2h);
+  auto const graph = this->end(capture);
+  this->launch(graph, *this->a);
+  this->a->synchronize();
+  EXPECT_EQ(this->x->cell.seen(), 7);
+}
+
+TYPED_TEST(Captured, what_runs_and_what_is_captured_do_not_wait_for_each_other) {
+  for (bool const reduce_waits : {true, false}) {
+    auto const own = this->make_context({.reduce_waits = reduce_waits, .explain = {}});
+    auto const group = std::make_shared<StreamGroup<TypeParam>>(own, 0);
+    auto const other = std::make_shared<StreamGroup<TypeParam>>(own, 1);
+    StreamCapture<TypeParam> capture(own);
+    auto& twin = capture.twin_of(*other);
+    Gate gate;
+    // group = [gate, write y], and the twin's own write of y waits for nothing
+    gate.hold(group->compute());
+    this->write(*group, *this->y, 1);
+    auto const before = own->tracker->wait_counts();
+    this->write(twin, *this->y, 2);
+    auto const captured = this->write(twin, *this->x, 2);
+    auto const event = twin.compute().record();
+    // other = [write x]: what was captured has not run
+    this->write(*other, *this->x, 3);
+    other->compute().wait(event);
+    EXPECT_EQ(own->tracker->wait_counts().issued, before.issued);
+    EXPECT_TRUE(own->tracker->covers(other->compute().slot(), captured));
+    EXPECT_TRUE(own->tracker->is_captured(captured));
+    EXPECT_FALSE(own->tracker->is_complete(captured));
+    other->synchronize();
+    gate.open();
+    group->synchronize();
+    auto const graph = capture.end();
+    EXPECT_TRUE(own->tracker->is_known_complete(captured));
+    own->runtime->destroy_graph(graph);
+    this->x->record.log = this->y->record.log = {};  // positions of a tracker that goes
+  }
+}
+
+TYPED_TEST(Captured, the_host_cannot_wait_for_it) {
+  StreamCapture<TypeParam> capture(this->context);
+  auto& twin = capture.twin_of(*this->b);
+  auto const position = this->write(twin, *this->x, 2);
+  auto const event = twin.compute().record();
+  auto const refused = [](auto&& call) {
+    try {
+      call();
+      ADD_FAILURE() << "the host waited for a capture";
+    } catch (std::logic_error const& error) {
+      EXPECT_NE(std::string(error.what()).find("group 1 compute"), std::string::npos)
+          << error.what();
+    }
+  };
+  refused([&] { this->context->tracker->synchronize(position); });
+  refused([&] { twin.synchronize(); });
+  refused([&] { static_cast<void>(event.query()); });
+  // And the capture is as good as before.
+  this->launch(this->end(capture), *this->a);
+  EXPECT_EQ(this->value(*this->a, *this->x), 2);
+  EXPECT_NO_THROW(this->context->tracker->synchronize(position));
+}
+
+TYPED_TEST(Captured, spans_are_not_recorded_in_it) {
+  auto& spans = this->context->spans;
+  spans.start(this->a->compute().native());
+  StreamCapture<TypeParam> capture(this->context);
+  this->write(capture.twin_of(*this->a), *this->x, 2);
+  static_cast<void>(this->end(capture));
+  EXPECT_TRUE(spans.stop().spans().empty());
+}
+
+TYPED_TEST(Captured, one_that_is_thrown_away_leaves_nothing) {
+  std::size_t streams = 0;
+  for (int round = 0; round < 3; ++round) {
+    {
+      StreamCapture<TypeParam> capture(this->context);
+      this->write(capture.twin_of(*this->a), *this->x, 2);
+      this->write(capture.twin_of(*this->b), *this->x, 3);
+    }
+    // Their places are taken again.
+    auto const now = this->context->tracker->stream_names().size();
+    EXPECT_TRUE(round == 0 || now == streams) << now;
+    streams = now;
+  }
+  EXPECT_EQ(this->value(*this->a, *this->x), 0);
+  this->write(*this->b, *this->x, 4);
+  EXPECT_EQ(this->value(*this->a, *this->x), 4);
+}
+
+TEST(CaptureFault, what_could_not_be_ordered_makes_no_graph) {
+  using R = Faulty<Host>;
+  auto const plan = std::make_shared<FaultPlan>();
+  auto const context = std::make_shared<StreamContext<R>>(
+      R::Options{.plan = plan}, std::make_shared<DependencyTracker<R>>(TrackerOptions{}));
+  auto const a = std::make_shared<StreamGroup<R>>(context, 0);
+  auto const b = std::make_shared<StreamGroup<R>>(context, 1);
+  AccessRecord record;
+  auto const use = [&](StreamGroup<R>& group) {
+    AccessSet accesses;
+    accesses.add(record, AccessMode::write);
+    group.submit("use", StreamKind::compute, accesses, [](auto) {});
+  };
+  {
+    StreamCapture<R> capture(context);
+    auto& first = capture.twin_of(*a);
+    auto& second = capture.twin_of(*b);
+    use(first);
+    plan->fail(RuntimeCall::wait, 1, Fault::launch_failure);
+    EXPECT_THROW(use(second), CudaError);
+    EXPECT_THROW(static_cast<void>(capture.end()), std::runtime_error);
+  }
+  {
+    // A twin that cannot be made, in a capture that then still can be thrown away.
+    StreamCapture<R> capture(context);
+    plan->fail(RuntimeCall::wait, 2, Fault::launch_failure);
+    EXPECT_THROW(static_cast<void>(capture.twin_of(*a)), CudaError);
+  }
+  use(*a);
+  EXPECT_NO_THROW(a->synchronize());
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -35,6 +35,10 @@ inline constexpr std::array kAllocations{
 };
 inline constexpr std::array kAllocatingThreads{1, 8};
 inline constexpr int kLiveBlocksPerThread = 32;
+/// Allocations launch nothing, so there is no queue to fill: enough that the threads' unequal
+/// starts do not count.
+inline constexpr int kAllocationsPerBatch = 2048;
+inline constexpr int kAllocationBatches = 25;
 
 /// The Census-Income (KDD) data as train_wdl sees it: a table of 32 rows a distinct key, of 1,024
 /// at least.

@@ -1,28 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bare.hpp"
+#include "cuda_success.hpp"
 
-#include <msstream/base/error.hpp>
 #include <msstream/base/text.hpp>
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 #include <limits>
-#include <source_location>
 
 namespace benchmarks {
 
 namespace {
 
 __global__ void empty() {}
-
-void require_success(cudaError_t code,
-                     char const* call,
-                     std::source_location where = std::source_location::current()) {
-  if (code != cudaSuccess) {
-    throw ms::CudaError(static_cast<int>(code), cudaGetErrorString(code), call, where);
-  }
-}
 
 }  // namespace
 

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # scripts/benchmark.sh [--out FOLDER] [--repetitions N] [--data census_income_kdd.csv.gz] [FILTER…]
 # Builds the benchmarks, runs every suite and leaves its JSON in the folder, by default
-# benchmarks/results/<device>-<date>; a FILTER is a regular expression over benchmark names. Then
-# times the same training step in PyTorch where there is one, with --data an epoch as well.
+# benchmarks/results/<device>-<date>; a FILTER is a regular expression over benchmark names, of
+# which memory_workloads, a program of its own, is one. Then times the same training step in
+# PyTorch where there is one, with --data an epoch as well.
 # For CUDA where there is a GPU and nvcc; MSSTREAM_BUILD_PRESET=host|cuda overrides.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
@@ -18,7 +19,7 @@ while [ $# != 0 ]; do
       shift 2
       ;;
     -h | --help)
-      sed -n '3,7s/^# //p' "${BASH_SOURCE[0]}"
+      sed -n '3,8s/^# //p' "${BASH_SOURCE[0]}"
       exit
       ;;
     -*) die "unknown option $1; see --help" ;;
@@ -69,6 +70,12 @@ for suite in *_benchmark; do
   # A suite without a match writes an empty file.
   [ -s "$out/${suite%_benchmark}.json" ] || rm -f "$out/${suite%_benchmark}.json"
 done
+
+if [ "${#filters[@]}" = 0 ] || grep -qE "$filter" <<<memory_workloads; then
+  say "memory_workloads"
+  quietly ./memory_workloads --seeds 42,1,2,3 --repeats "$repetitions" \
+    --commit "$commit" --json "$out/memory_workloads.json"
+fi
 
 if [ "${#filters[@]}" = 0 ]; then
   if python3 -c 'import torch' 2>/dev/null; then

@@ -115,6 +115,40 @@ def epoch_table(torch, trained):
     return table(["an epoch of the census data", "s", "rows/s"], rows) if rows else ""
 
 
+def optional_number(value):
+    return "" if value is None else number(value)
+
+
+def traces_table(traces):
+    """One line an entrant and trace; what cannot be seen from outside stays empty."""
+    lines = []
+    for trace in traces:
+        for entrant in trace["entrants"]:
+            if entrant["reserved_over_live"] is None:
+                continue  # it allocates nothing: what the program itself waits for
+            calls = entrant["by_allocator_per_1000"] or {}
+            lines.append([f"{entrant['entrant']}, streams {trace['streams']}, seed {trace['seed']}",
+                          *(optional_number(value) for value in (
+                              entrant["reserved_over_live"], entrant["smallest_limit_over_live"],
+                              calls.get("event_records"), calls.get("stream_waits"),
+                              calls.get("host_synchronizations"), entrant["host_ns_per_operation"])),
+                          str(entrant["wrong_tags"])])
+    return table(["the trace", "reserved/live", "smallest limit/live", "event records", "stream waits",
+                  "host syncs", "host ns", "wrong tags"], lines)
+
+
+def makespans_table(makespans):
+    lines = []
+    for plan in makespans:
+        limit = f"limit {plan['limit_bytes'] >> 20} MiB" if plan["limit_bytes"] else "no limit"
+        for entrant in plan["entrants"]:
+            ratio = entrant["ratio_to_own_buffers"]
+            spread = f"{ratio['least']:.3f}–{ratio['most']:.3f}" if ratio else ""
+            lines.append([f"{entrant['entrant']}, {limit}", number(entrant["ms"]["median"]),
+                          f"{ratio['median']:.3f}" if ratio else "", spread, str(entrant["wrong_tags"])])
+    return table(["the makespan", "ms", "to own buffers", "min–max", "wrong tags"], lines)
+
+
 SUITES = [
     ("issue", "What `issue()` costs", comparison_table),
     ("event", "Events and waits", comparison_table),
@@ -144,6 +178,11 @@ def summary(folder):
         heading = f"## {context['device']}\n\n{', '.join(where)}."
         body = train_step_table(rows, torch) if to_table is None else to_table(rows)
         sections.append(f"### {title}\n\n{body}")
+    workloads = read_json(folder / "memory_workloads.json")
+    if workloads:
+        heading = heading or f"## {workloads['device']}\n\n{workloads['version']}"
+        tables = traces_table(workloads["traces"]), makespans_table(workloads["makespans"])
+        sections.append("### Memory under work on several streams\n\n" + "\n\n".join(tables))
     epochs = epoch_table(torch, trained)
     if epochs:
         sections.append(f"### An epoch\n\n{epochs}")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comparison.hpp"
+#include "cub_cache.hpp"
 #include "suite.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
@@ -9,10 +10,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
-/// Tensors made and dropped, beside the runtime's own stream-ordered allocations.
+/// Memory taken and given back, without work on it: tensors, and the blocks that they stand on,
+/// beside the runtime's own stream-ordered allocations and CUB's cache.
 namespace benchmarks {
 namespace {
 
@@ -36,146 +40,211 @@ class Draws {
   Draw const& next() { return draws_[next_++ % draws_.size()]; }
 
  private:
-  std::vector<Draw> draws_ = std::vector<Draw>(4096);
+  std::vector<Draw> draws_ = std::vector<Draw>(2 * axes::kAllocationsPerBatch);
   std::size_t next_ = 0;
 };
 
-/// One thread's live blocks of both sides, each on the same stream.
+/// Where all sides have their streams from.
 template <ms::Runtime R>
-class Lane {
+struct Stage {
+  explicit Stage(int threads) : pool(device, {.groups = threads}) {}
+
+  ms::Device<R> device;
+  ms::StreamPool<R> pool;
+};
+
+/// Memory of a source that wants it back.
+template <class Source>
+class Owned {
  public:
-  using Bytes = ms::Tensor<std::uint8_t, R>;
-
-  Lane(ms::Device<R> const& device,
-       ms::StreamGroup<R>& group,
-       axes::ByteRange const& range,
-       int thread)
-      : device_(device),
-        group_(group),
-        bare_(*device.context()->runtime),
-        our_draws_(range, thread),
-        bare_draws_(range, thread) {
-    ms::StreamScope<R> const scope(group_);
-    for (int slot = 0; slot < axes::kLiveBlocksPerThread; ++slot) {
-      our_blocks_.push_back(tensor(our_draws_.next().bytes));
-      bare_blocks_.push_back(allocate(bare_draws_.next().bytes));
-    }
-  }
-  Lane(Lane const&) = delete;
-  Lane& operator=(Lane const&) = delete;
-  ~Lane() {
-    for (auto* const block : bare_blocks_) {
-      release(block);
-    }
-  }
-
-  void our_pairs() {
-    ms::StreamScope<R> const scope(group_);
-    for (int i = 0; i < axes::kOperationsPerBatch; ++i) {
-      auto const block = tensor(our_draws_.next().bytes);
-      benchmark::DoNotOptimize(block.data());
-    }
-  }
-  void bare_pairs() {
-    for (int i = 0; i < axes::kOperationsPerBatch; ++i) {
-      auto* const block = allocate(bare_draws_.next().bytes);
-      benchmark::DoNotOptimize(block);
-      release(block);
-    }
-  }
-
-  void our_churn() {
-    ms::StreamScope<R> const scope(group_);
-    for (int i = 0; i < axes::kOperationsPerBatch; ++i) {
-      auto const& draw = our_draws_.next();
-      our_blocks_[draw.slot] = tensor(draw.bytes);
-    }
-  }
-  void bare_churn() {
-    for (int i = 0; i < axes::kOperationsPerBatch; ++i) {
-      auto const& draw = bare_draws_.next();
-      auto* const block = allocate(draw.bytes);
-      release(bare_blocks_[draw.slot]);
-      bare_blocks_[draw.slot] = block;
-    }
-  }
-
-  void settle() {
-    device_.context()->runtime->synchronize_stream(native());
-    bare_.check();
-  }
+  Owned(Source& source, std::size_t bytes) : source_(&source), memory_(source.allocate(bytes)) {}
+  Owned(Owned const&) = delete;
+  Owned& operator=(Owned const&) = delete;
+  ~Owned() { source_->free(memory_); }
+  [[nodiscard]] void* address() const { return memory_; }
 
  private:
-  typename R::native_stream native() { return group_.compute().native(); }
-  Bytes tensor(std::size_t bytes) {
-    return Bytes(device_, ms::Shape{static_cast<std::int64_t>(bytes)});
-  }
-  void* allocate(std::size_t bytes) { return bare_.allocate(bytes, native()); }
-  void release(void* block) { bare_.free(block, native()); }
+  Source* source_;
+  void* memory_;
+};
 
-  ms::Device<R> device_;
-  ms::StreamGroup<R>& group_;
-  Bare<R> bare_;
-  Draws our_draws_;
-  Draws bare_draws_;
-  std::vector<Bytes> our_blocks_;
-  std::vector<void*> bare_blocks_;
+// Each source is one thread's. `Shared` is what the sources of all threads have in common, and
+// `Held` what keeps memory: made of a source and a count of bytes, it gives it back in the end.
+
+struct NothingShared {};
+
+template <ms::Runtime R>
+struct Tensors {
+  using Shared = NothingShared;
+  class Held {
+   public:
+    Held(Tensors& source, std::size_t bytes)
+        : tensor_(source.stage.device, ms::Shape{static_cast<std::int64_t>(bytes)}) {}
+    [[nodiscard]] void* address() const { return tensor_.data(); }
+
+   private:
+    ms::Tensor<std::uint8_t, R> tensor_;
+  };
+
+  Tensors(Stage<R>& on, ms::StreamGroup<R>&, Shared&) : stage(on) {}
+  Stage<R>& stage;
+};
+
+/// What the toolkit's allocators give, and no more: an address on a stream.
+template <ms::Runtime R>
+struct Blocks {
+  using Shared = NothingShared;
+  class Held {
+   public:
+    Held(Blocks& source, std::size_t bytes)
+        : block_(source.state->memory.allocate(bytes, source.slot, source.state)) {}
+    [[nodiscard]] void* address() const { return block_->data; }
+
+   private:
+    ms::memory::BlockRef<R> block_;
+  };
+
+  Blocks(Stage<R>& on, ms::StreamGroup<R>& group, Shared&)
+      : state(on.device.state()), slot(group.compute().slot()) {}
+  std::shared_ptr<ms::DeviceState<R>> state;
+  ms::StreamSlot<R>& slot;
 };
 
 template <ms::Runtime R>
-using Batch = void (Lane<R>::*)();
+class BareMemory {
+ public:
+  using Shared = NothingShared;
+  using Held = Owned<BareMemory>;
+
+  BareMemory(Stage<R>& stage, ms::StreamGroup<R>& group, Shared&)
+      : bare_(*stage.device.context()->runtime), stream_(group.compute().native()) {}
+  void* allocate(std::size_t bytes) { return bare_.allocate(bytes, stream_); }
+  void free(void* memory) { bare_.free(memory, stream_); }
+
+ private:
+  Bare<R> bare_;
+  typename R::native_stream stream_;
+};
+
+#if MSSTREAM_CUDA
+class CubMemory {
+ public:
+  using Shared = CubCache;
+  using Held = Owned<CubMemory>;
+
+  CubMemory(Stage<ms::Cuda>&, ms::StreamGroup<ms::Cuda>& group, CubCache& cache)
+      : cache_(cache), stream_(group.compute().native()) {}
+  void* allocate(std::size_t bytes) { return cache_.allocate(bytes, stream_); }
+  void free(void* memory) { cache_.free(memory); }
+
+ private:
+  CubCache& cache_;
+  CUstream_st* stream_;
+};
+#endif
+
+enum class Pattern : std::uint8_t { pair, churn };
+
+/// What one thread does on its stream.
+template <class Source, ms::Runtime R>
+class alignas(64) Lane {
+ public:
+  Lane(Stage<R>& stage, typename Source::Shared& shared, axes::ByteRange const& range, int thread)
+      : group_(stage.pool[thread]),
+        source_(stage, group_, shared),
+        draws_(range, thread),
+        held_(axes::kLiveBlocksPerThread) {}
+
+  void run(Pattern pattern) {
+    ms::StreamScope<R> const scope(group_);
+    for (int i = 0; i < axes::kAllocationsPerBatch; ++i) {
+      auto const& draw = draws_.next();
+      if (pattern == Pattern::pair) {
+        typename Source::Held const held(source_, draw.bytes);
+        benchmark::DoNotOptimize(held.address());
+      } else {
+        held_[draw.slot].reset();
+        held_[draw.slot].emplace(source_, draw.bytes);
+      }
+    }
+  }
+
+ private:
+  ms::StreamGroup<R>& group_;
+  Source source_;
+  Draws draws_;
+  std::vector<std::optional<typename Source::Held>> held_;
+};
+
+/// The lanes of all threads.
+template <class Source, ms::Runtime R>
+class Side {
+ public:
+  Side(Stage<R>& stage, axes::ByteRange const& range, int threads) {
+    for (int thread = 0; thread < threads; ++thread) {
+      lanes_.push_back(std::make_unique<Lane<Source, R>>(stage, shared_, range, thread));
+    }
+  }
+  [[nodiscard]] Team::Work work(Pattern pattern) const {
+    return [this, pattern](int thread) { lanes_[static_cast<std::size_t>(thread)]->run(pattern); };
+  }
+
+ private:
+  typename Source::Shared shared_;
+  std::vector<std::unique_ptr<Lane<Source, R>>> lanes_;
+};
 
 /// Reports what one thread waits for one operation, so that contention shows.
-template <ms::Runtime R>
-void run(benchmark::State& state,
-         axes::ByteRange const& range,
-         int threads,
-         Batch<R> bare,
-         Batch<R> ours) {
-  ms::Device<R> const device;
-  ms::StreamPool<R> const pool(device, {.groups = threads});
-  std::vector<std::unique_ptr<Lane<R>>> lanes;
-  for (int thread = 0; thread < threads; ++thread) {
-    lanes.push_back(std::make_unique<Lane<R>>(device, pool[thread], range, thread));
-  }
-  auto const each = [&](Batch<R> batch) {
-    return [&lanes, batch](int thread) { ((*lanes[static_cast<std::size_t>(thread)]).*batch)(); };
+template <class Ours, class Theirs, ms::Runtime R>
+void run(benchmark::State& state, Pattern pattern, axes::ByteRange const& range, int threads) {
+  Stage<R> stage(threads);
+  auto& runtime = *stage.device.context()->runtime;
+  Bare<R> const bare(runtime);
+  Side<Ours, R> const ours(stage, range, threads);
+  Side<Theirs, R> const theirs(stage, range, threads);
+  auto const settle = [&] {
+    for (int group = 0; group < threads; ++group) {
+      runtime.synchronize_stream(stage.pool[group].compute().native());
+    }
+    bare.check();
   };
-  compare(state,
-          threads,
-          axes::kOperationsPerBatch,
-          {.bare = each(bare), .ours = each(ours), .settle = [&] {
-             for (auto const& lane : lanes) {
-               lane->settle();
-             }
-           }});
+  Sides const sides{theirs.work(pattern), ours.work(pattern), settle};
+  compare(state, threads, axes::kAllocationsPerBatch, sides);
 }
 
-template <ms::Runtime R>
-void add_all() {
-  auto const add_one = [](char const* pattern, Batch<R> bare, Batch<R> ours) {
+/// `what` ends the name of the case, but for threads.
+template <class Ours, class Theirs, ms::Runtime R>
+void add_comparison(std::string const& what) {
+  for (auto const pattern : {Pattern::pair, Pattern::churn}) {
     for (auto const& range : axes::kAllocations) {
       for (int const threads : axes::kAllocatingThreads) {
-        auto const name = ms::text("allocator/", R::name, '/', pattern, '/', range.name);
-        add(ms::text(name, "/threads:", threads), axes::kBatches, [=](benchmark::State& state) {
-          run<R>(state, range, threads, bare, ours);
+        auto const name = ms::text("allocator/",
+                                   R::name,
+                                   pattern == Pattern::pair ? "/pair/" : "/churn/",
+                                   range.name,
+                                   what,
+                                   "/threads:",
+                                   threads);
+        add(name, axes::kAllocationBatches, [=](benchmark::State& state) {
+          run<Ours, Theirs, R>(state, pattern, range, threads);
         });
       }
     }
-  };
-  add_one("pair", &Lane<R>::bare_pairs, &Lane<R>::our_pairs);
-  add_one("churn", &Lane<R>::bare_churn, &Lane<R>::our_churn);
+  }
 }
 
 }  // namespace
 
 void add_host_benchmarks() {
-  add_all<ms::Host>();
+  add_comparison<Tensors<ms::Host>, BareMemory<ms::Host>, ms::Host>("");
+  add_comparison<Blocks<ms::Host>, BareMemory<ms::Host>, ms::Host>("/blocks");
 }
 
 void add_cuda_benchmarks() {
 #if MSSTREAM_CUDA
-  add_all<ms::Cuda>();
+  add_comparison<Tensors<ms::Cuda>, BareMemory<ms::Cuda>, ms::Cuda>("");
+  add_comparison<Blocks<ms::Cuda>, BareMemory<ms::Cuda>, ms::Cuda>("/blocks");
+  add_comparison<Blocks<ms::Cuda>, CubMemory, ms::Cuda>("/blocks_beside_cub");
 #endif
 }
 

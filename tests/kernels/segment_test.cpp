@@ -116,9 +116,6 @@ class SegmentTest : public KernelTest<Stream> {
 };
 TYPED_TEST_SUITE(SegmentTest, StreamKinds, StreamKindName);
 
-// Every path: one launch and two, 16-byte loads and single floats, rows wider than a warp's lanes.
-constexpr std::int64_t kWidths[] = {1, 3, 4, 16, 33, 128, 200};
-
 TYPED_TEST(SegmentTest, ReducesRandomSegments) {
   for (auto const width : kWidths) {
     for (std::int64_t const segments : {1, 9, 300, 3000}) {

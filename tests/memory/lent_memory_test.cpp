@@ -31,7 +31,7 @@ using ::testing::ElementsAre;
 
 constexpr std::size_t kQuarter = 4 * kMiB;
 constexpr std::size_t kWhole = 4 * kQuarter;
-constexpr std::size_t kLimit = 16 * kWhole;
+constexpr std::size_t kArenaLimit = 16 * kWhole;
 constexpr auto kAny = [](auto const&) { return true; };
 
 class LentMemory : public ::testing::Test {
@@ -44,14 +44,14 @@ class LentMemory : public ::testing::Test {
   }
   /// Fresh memory, which the group alone has until all is joined.
   bool lend(std::size_t bytes, int group) {
-    source.put(source.grow(bytes, slot(group), kLimit, [](auto const&) { return false; }));
+    source.put(source.grow(bytes, slot(group), kArenaLimit, [](auto const&) { return false; }));
     return source.lend(bytes, slot(group), kAny);
   }
 
   Device<Host> device;
   StreamPool<Host> pool{device, {.groups = kGroups, .launch_threads = LaunchThreads::none}};
   BlockSource<Host> source{
-      device.context(), memory::Space::device, std::make_shared<memory::Capacity>(kLimit), kWhole};
+      device.context(), memory::Space::device, std::make_shared<memory::Capacity>(kArenaLimit), kWhole};
 };
 
 TEST_F(LentMemory, IsThatOfItsGroupUntilAllIsJoined) {
@@ -81,7 +81,7 @@ TEST_F(LentMemory, InUseGoesBackToWhoeverHasTheRest) {
 }
 
 TEST_F(LentMemory, RemembersItsUses) {
-  auto* const block = source.grow(kWhole, slot(0), kLimit, kAny);
+  auto* const block = source.grow(kWhole, slot(0), kArenaLimit, kAny);
   auto const use = pool[1].compute().mark();
   block->record.log.note_write(use);
   source.put(block);
@@ -111,7 +111,7 @@ TEST_F(LentMemory, IsTakenFromOthersBeforeAnybodyWaits) {
   memory::LiveBytes live;
   memory::LargeBlocks<Host> large(device.context(),
                                   memory::Space::device,
-                                  std::make_shared<memory::Capacity>(kLimit),
+                                  std::make_shared<memory::Capacity>(kArenaLimit),
                                   kWhole,
                                   2 * kWhole,
                                   live,
@@ -151,7 +151,7 @@ TEST_F(LentMemory, IsNoMoreThanEightParts) {
 TEST_F(LentMemory, IsNobodysTwiceWhileThreadsLendAndJoin) {
   constexpr std::size_t kLeast = kMiB / 16;
   for (int i = 0; i < 8; ++i) {
-    source.put(source.grow(kWhole, slot(0), kLimit, [](auto const&) { return false; }));
+    source.put(source.grow(kWhole, slot(0), kArenaLimit, [](auto const&) { return false; }));
   }
   std::atomic<int> joining{kGroups};
   std::atomic<int> wrong{0};
@@ -200,9 +200,9 @@ TEST_F(LentMemory, ComesToThreadsThatMeet) {
   memory::LiveBytes live;
   memory::LargeBlocks<Host> large(device.context(),
                                   memory::Space::device,
-                                  std::make_shared<memory::Capacity>(kLimit),
+                                  std::make_shared<memory::Capacity>(kArenaLimit),
                                   kWhole,
-                                  kLimit,
+                                  kArenaLimit,
                                   live,
                                   nullptr);
   auto const none = [] { return false; };
@@ -221,7 +221,7 @@ TEST_F(LentMemory, ComesToThreadsThatMeet) {
 /// Threads that allocate large blocks side by side, as users do.
 TEST(LentMemoryOfAllocator, IsNotLostToOthersAtTheLimit) {
   constexpr int kThreads = 4;
-  Device<Host> const device({.memory = {.limit_bytes = kLimit}});
+  Device<Host> const device({.memory = {.limit_bytes = kArenaLimit}});
   StreamPool pool(device, {.groups = kThreads});
   run_threads(kThreads, [&](int thread) {
     StreamScope const scope(pool[thread]);
@@ -229,7 +229,7 @@ TEST(LentMemoryOfAllocator, IsNotLostToOthersAtTheLimit) {
       Tensor<std::uint8_t, Host> const block(device, {(2 + i % 13) << 20});
     }
   });
-  EXPECT_NO_THROW((Tensor<std::uint8_t, Host>(device, {kLimit})));
+  EXPECT_NO_THROW((Tensor<std::uint8_t, Host>(device, {kArenaLimit})));
 }
 
 }  // namespace

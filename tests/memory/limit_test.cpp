@@ -28,7 +28,7 @@ using ::testing::IsEmpty;
 using ::testing::Le;
 using ::testing::Not;
 
-constexpr int kThreads = 16;
+constexpr int kRacing = 16;
 
 /// Memory comes in pieces from a limit of a few pages, and in pages from a larger one.
 constexpr std::int64_t kLimitOfPieces = 16 * kMiB;
@@ -47,8 +47,8 @@ class Limit : public RuntimeTest<TypeParam> {
   /// How many of the threads' allocations succeed when all are made and held at once.
   static int held_at_once(Device<R> const& device, std::int64_t bytes, int attempts_per_thread) {
     std::atomic<int> held{0};
-    std::barrier all(kThreads);
-    run_threads(kThreads, [&](int) {
+    std::barrier all(kRacing);
+    run_threads(kRacing, [&](int) {
       std::vector<Bytes> mine;
       all.arrive_and_wait();
       for (int attempt = 0; attempt < attempts_per_thread; ++attempt) {
@@ -103,8 +103,8 @@ TYPED_TEST(Limit, is_never_exceeded_while_threads_allocate_use_and_free) {
   auto const device = this->device_of(kLimitOfPieces);
   StreamPool pool(device, {.groups = 4});
   std::atomic<int> refused{0};
-  std::barrier all(kThreads);
-  run_threads(kThreads, [&](int i) {
+  std::barrier all(kRacing);
+  run_threads(kRacing, [&](int i) {
     StreamScope const scope(pool[i % 4]);
     for (int round = 0; round < 20; ++round) {
       all.arrive_and_wait();
@@ -121,7 +121,7 @@ TYPED_TEST(Limit, is_never_exceeded_while_threads_allocate_use_and_free) {
       }
     }
   });
-  EXPECT_LT(refused, 20 * kThreads) << "nobody got anything";
+  EXPECT_LT(refused, 20 * kRacing) << "nobody got anything";
   this->expect_within(device, kLimitOfPieces);
 }
 
@@ -133,7 +133,7 @@ TYPED_TEST(Limit, whoever_asks_for_what_fits_gets_it_in_the_end) {
     SCOPED_TRACE(limit);
     auto const device = this->device_of(limit);
     StreamPool pool(device, {.groups = 4});
-    run_threads(kThreads, [&](int i) {
+    run_threads(kRacing, [&](int i) {
       StreamScope const scope(pool[i % 4]);
       for (int round = 0; round < kRounds; ++round) {
         auto const kept = this->allocate_in_the_end(device, kMiB / 2);

@@ -24,7 +24,7 @@ namespace {
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-constexpr int kGroups = 2;
+constexpr int kPinnedGroups = 2;
 
 /// As many pools as groups, if they are private.
 template <class TypeParam>
@@ -33,8 +33,8 @@ class PinnedModeTest : public RuntimeTest<TypeParam> {
   using Array = PinnedArray<std::uint8_t, Watched<TypeParam>>;
 
   void open(PinnedMode mode) {
-    device.emplace(watched_device<TypeParam>({.private_pools = kGroups, .pinned_mode = mode}));
-    pool.emplace(*device, StreamPoolOptions{.groups = kGroups});
+    device.emplace(watched_device<TypeParam>({.private_pools = kPinnedGroups, .pinned_mode = mode}));
+    pool.emplace(*device, StreamPoolOptions{.groups = kPinnedGroups});
   }
   [[nodiscard]] Array allocate(int group, std::size_t bytes) {
     StreamScope const scope((*pool)[group]);
@@ -132,7 +132,7 @@ TYPED_TEST(PinnedModeTest, what_groups_stage_at_once_arrives) {
   constexpr int kRounds = 200;
   for (auto const mode : {PinnedMode::shared, PinnedMode::per_group}) {
     this->open(mode);
-    run_threads(kGroups, [&](int group) {
+    run_threads(kPinnedGroups, [&](int group) {
       StreamScope const scope((*this->pool)[group]);
       std::vector<Tensor<std::uint8_t, Watched<TypeParam>>> arrived;
       for (int round = 0; round < kRounds; ++round) {

@@ -21,7 +21,7 @@ namespace {
 
 using Bytes = Tensor<std::uint8_t, Host>;
 
-constexpr std::size_t kLimit = std::size_t{64} << 20U;
+constexpr std::size_t kPoolLimit = std::size_t{64} << 20U;
 
 /// A device of four pools if they are private, and as many groups.
 class Program {
@@ -57,7 +57,7 @@ class Program {
   StreamPool<Host> pool_;
 };
 [[nodiscard]] AllocatorOptions options(PoolMode mode) {
-  return {.limit_bytes = kLimit, .mode = mode, .private_pools = 4};
+  return {.limit_bytes = kPoolLimit, .mode = mode, .private_pools = 4};
 }
 
 TEST(PoolModeTest, SharedMemoryThatIsFreeAndUnusedIsAnybodys) {
@@ -83,7 +83,7 @@ TEST(PoolModeTest, PrivatePoolsHaveEqualPartsOfTheLimit) {
   EXPECT_THROW(static_cast<void>(program.allocate(2, kMiB)), OutOfMemory);
   EXPECT_THROW(static_cast<void>(program.allocate(1, 17 * kMiB)), OutOfMemory);
   auto const of_another = program.allocate(3, 16 * kMiB);
-  EXPECT_EQ(program.statistics().limit_bytes, kLimit);
+  EXPECT_EQ(program.statistics().limit_bytes, kPoolLimit);
   EXPECT_EQ(program.statistics().reserved_bytes, 32U * kMiB);
 }
 
@@ -94,7 +94,7 @@ TEST(PoolModeTest, UnderOneLimitAPrivatePoolMayHaveAllOfIt) {
     EXPECT_THROW(static_cast<void>(program.allocate(1, 8 * kMiB)), OutOfMemory);
   }
   auto const others = program.allocate(1, 60 * kMiB);  // what the first one caches goes back
-  EXPECT_LE(program.statistics().peak_reserved_bytes, kLimit);
+  EXPECT_LE(program.statistics().peak_reserved_bytes, kPoolLimit);
 }
 
 TEST(PoolModeTest, ThreadsThatRaceNeverExceedTheOneLimit) {
@@ -113,7 +113,7 @@ TEST(PoolModeTest, ThreadsThatRaceNeverExceedTheOneLimit) {
     }
   });
   EXPECT_GT(held.load(), 0);
-  EXPECT_LE(program.statistics().peak_reserved_bytes, kLimit);
+  EXPECT_LE(program.statistics().peak_reserved_bytes, kPoolLimit);
   EXPECT_EQ(program.statistics().live_bytes, 0U);
   EXPECT_NO_THROW(static_cast<void>(program.allocate(0, 60 * kMiB)));
 }
@@ -129,7 +129,7 @@ TEST(PoolModeTest, UnderOneLimitAPoolTakesFreshMemoryByWhatItHasItself) {
 }
 
 TEST(ReleasePolicy, GivesBackPagesOfWhichSeveralBlocksHadAPart) {
-  Program program({.limit_bytes = kLimit});
+  Program program({.limit_bytes = kPoolLimit});
   {
     std::vector<Bytes> blocks;
     for (int i = 0; i < 20; ++i) {
@@ -144,14 +144,14 @@ TEST(ReleasePolicy, GivesBackPagesOfWhichSeveralBlocksHadAPart) {
 }
 
 TEST(ReleasePolicy, KeepsWhatIsFreeUnlessToldOtherwise) {
-  Program program({.limit_bytes = kLimit});
+  Program program({.limit_bytes = kPoolLimit});
   static_cast<void>(program.allocate(0, 32 * kMiB));
   program.wait_for_device();
   EXPECT_GE(program.statistics().reserved_bytes, 32U * kMiB);
 }
 
 TEST(ReleasePolicy, GivesBackWhatIsMoreThanToBeKept) {
-  Program program({.limit_bytes = kLimit, .keep_bytes = 16U * kMiB});
+  Program program({.limit_bytes = kPoolLimit, .keep_bytes = 16U * kMiB});
   auto const used = program.allocate(1, 8 * kMiB);
   static_cast<void>(program.allocate(0, 40 * kMiB));
   EXPECT_GE(program.statistics().reserved_bytes, 40U * kMiB);
@@ -161,7 +161,7 @@ TEST(ReleasePolicy, GivesBackWhatIsMoreThanToBeKept) {
 }
 
 TEST(ReleasePolicy, GivesBackWhatWasNotInUseForSoLong) {
-  Program program({.limit_bytes = kLimit, .return_after = std::chrono::nanoseconds(1)});
+  Program program({.limit_bytes = kPoolLimit, .return_after = std::chrono::nanoseconds(1)});
   static_cast<void>(program.allocate(0, 48 * kMiB));
   program.wait_for_device();
   EXPECT_GE(program.statistics().reserved_bytes, 48U * kMiB) << "it was in use since";

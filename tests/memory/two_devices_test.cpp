@@ -21,7 +21,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr std::int64_t kLimit = 2 * kMiB;
+constexpr std::int64_t kDeviceLimit = 2 * kMiB;
 
 template <class Options>
 void choose_ordinal(Options& options, int ordinal) {
@@ -50,7 +50,7 @@ class TwoDevices : public RuntimeTest<TypeParam> {
   /// Each with a group, and memory for one large tensor.
   void open(int second_ordinal, bool one_tracker) {
     DeviceOptions<R> options;
-    options.memory.limit_bytes = kLimit;
+    options.memory.limit_bytes = kDeviceLimit;
     first.emplace(options);
     options.runtime = {};
     choose_ordinal(options.runtime, second_ordinal);
@@ -78,12 +78,12 @@ TYPED_TEST(TwoDevices, have_pools_and_limits_of_their_own) {
   for (int const ordinal : second_ordinals<TypeParam>()) {
     SCOPED_TRACE(ordinal);
     this->open(ordinal, false);
-    std::optional<Bytes> mine(std::in_place, *this->first, Shape{kLimit});
+    std::optional<Bytes> mine(std::in_place, *this->first, Shape{kDeviceLimit});
     auto* const memory = mine->data();
     EXPECT_EQ(this->second->memory_statistics().reserved_bytes, 0U);
     EXPECT_EQ(watch_of(*this->second).device_bytes, 0U);
-    Bytes const other(*this->second, {kLimit});
-    EXPECT_THROW(Bytes(*this->first, {kLimit}), OutOfMemory);
+    Bytes const other(*this->second, {kDeviceLimit});
+    EXPECT_THROW(Bytes(*this->first, {kDeviceLimit}), OutOfMemory);
     {
       // Let go on another thread, inside a scope of the other device.
       std::jthread([&] {
@@ -92,9 +92,9 @@ TYPED_TEST(TwoDevices, have_pools_and_limits_of_their_own) {
       }).join();
     }
     EXPECT_EQ(this->first->memory_statistics().live_bytes, 0U);
-    EXPECT_EQ(this->second->memory_statistics().live_bytes, std::size_t(kLimit));
-    EXPECT_THROW(Bytes(*this->second, {kLimit}), OutOfMemory);
-    EXPECT_EQ(Bytes(*this->first, {kLimit}).data(), memory);
+    EXPECT_EQ(this->second->memory_statistics().live_bytes, std::size_t(kDeviceLimit));
+    EXPECT_THROW(Bytes(*this->second, {kDeviceLimit}), OutOfMemory);
+    EXPECT_EQ(Bytes(*this->first, {kDeviceLimit}).data(), memory);
   }
 }
 
@@ -124,8 +124,8 @@ TYPED_TEST(TwoDevices, with_one_tracker_keep_one_order) {
     SCOPED_TRACE(ordinal);
     this->journal = Journal();
     this->open(ordinal, true);
-    Bytes const x(*this->first, {kLimit});
-    std::optional<Bytes> y(std::in_place, *this->second, Shape{kLimit});
+    Bytes const x(*this->first, {kDeviceLimit});
+    std::optional<Bytes> y(std::in_place, *this->second, Shape{kDeviceLimit});
     auto* const memory = y->data();
     issue("make", writes(x), [](auto) {});
     Gate gate;
@@ -136,7 +136,7 @@ TYPED_TEST(TwoDevices, with_one_tracker_keep_one_order) {
     EXPECT_EQ(this->second->wait_counts().issued, 1U);
     y.reset();
     StreamScope const scope((*this->of_second)[0]);
-    Bytes const next(*this->second, {kLimit});
+    Bytes const next(*this->second, {kDeviceLimit});
     EXPECT_EQ(next.data(), memory);
     issue("write", writes(next), this->journal.entry(*this->second, "next owner"));
     EXPECT_EQ(this->second->memory_statistics().waiting_reuses, 1U);

@@ -14,10 +14,10 @@
 namespace msstream {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::StartsWith;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 StreamAssignment parse(std::string_view lines, int groups = 4) {
   return StreamAssignment::parse(lines, "streams", groups);
@@ -192,11 +192,11 @@ TEST(StreamAssignment, MovesWithWhatItKnows) {
   EXPECT_EQ(second.group_of("b"), 2);
 }
 
-class StreamAssignmentFile : public testing::Test {
+class StreamAssignmentFile : public ::testing::Test {
  protected:
   StreamAssignmentFile()
-      : folder_(std::filesystem::path(testing::TempDir()) /
-                testing::UnitTest::GetInstance()->current_test_info()->name()) {
+      : folder_(std::filesystem::path(::testing::TempDir()) /
+                ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
     std::filesystem::create_directories(folder_);
   }
   ~StreamAssignmentFile() override {

@@ -16,8 +16,8 @@
 namespace msstream::support {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 void save(std::filesystem::path const& path, std::string_view bytes, SaveObserver observer = {}) {
   AtomicFile file(path, std::move(observer));

@@ -13,7 +13,7 @@
 namespace msstream::support {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 using Rows = std::vector<std::int64_t>;
 
 /// `rows` rows whose key, number and label are the row number.

@@ -12,7 +12,7 @@
 namespace msstream::support {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 Schema small_schema(std::int64_t hotness = 1) {
   return {{"a", "b"}, {"x"}, {"y", "z"}, hotness};

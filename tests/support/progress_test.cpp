@@ -11,8 +11,8 @@
 namespace msstream::support {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using Kind = ProgressStyle::Kind;
 
 class ProgressTest : public testing::Test {

@@ -17,11 +17,11 @@
 namespace msstream::support {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 /// A census row whose categorical values are "c<column>", continuous ones the column number.
 std::string census_row(std::string_view income = "- 50000.") {

@@ -12,10 +12,10 @@
 namespace msstream::support {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::EndsWith;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
 
 /// A file of this header and these data bytes.
 std::string file_bytes(std::string_view header, std::string_view data) {

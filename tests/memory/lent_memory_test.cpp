@@ -50,8 +50,10 @@ class LentMemory : public ::testing::Test {
 
   Device<Host> device;
   StreamPool<Host> pool{device, {.groups = kGroups, .launch_threads = LaunchThreads::none}};
-  BlockSource<Host> source{
-      device.context(), memory::Space::device, std::make_shared<memory::Capacity>(kArenaLimit), kWhole};
+  BlockSource<Host> source{device.context(),
+                           memory::Space::device,
+                           std::make_shared<memory::Capacity>(kArenaLimit),
+                           kWhole};
 };
 
 TEST_F(LentMemory, IsThatOfItsGroupUntilAllIsJoined) {

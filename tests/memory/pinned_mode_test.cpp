@@ -33,7 +33,8 @@ class PinnedModeTest : public RuntimeTest<TypeParam> {
   using Array = PinnedArray<std::uint8_t, Watched<TypeParam>>;
 
   void open(PinnedMode mode) {
-    device.emplace(watched_device<TypeParam>({.private_pools = kPinnedGroups, .pinned_mode = mode}));
+    device.emplace(
+        watched_device<TypeParam>({.private_pools = kPinnedGroups, .pinned_mode = mode}));
     pool.emplace(*device, StreamPoolOptions{.groups = kPinnedGroups});
   }
   [[nodiscard]] Array allocate(int group, std::size_t bytes) {

@@ -42,8 +42,21 @@ std::string_view name_of(MemoryRange::State state) noexcept {
 
 namespace {
 
+std::string members_of(AllocationCounts const& of) {
+  return text("\"allocations\": ",
+              of.allocations,
+              ", \"reuses\": ",
+              of.reuses,
+              ", \"steals\": ",
+              of.steals,
+              ", \"waiting_reuses\": ",
+              of.waiting_reuses);
+}
+
 std::string json_of(MemoryStatistics const& of) {
-  return text("{\"live_bytes\": ",
+  return text("{",
+              members_of(of),
+              ", \"live_bytes\": ",
               of.live_bytes,
               ", \"peak_live_bytes\": ",
               of.peak_live_bytes,
@@ -53,12 +66,18 @@ std::string json_of(MemoryStatistics const& of) {
               of.peak_reserved_bytes,
               ", \"limit_bytes\": ",
               of.limit_bytes,
-              ", \"allocations\": ",
-              of.allocations,
               ", \"growths\": ",
               of.growths,
-              ", \"waiting_reuses\": ",
-              of.waiting_reuses,
+              "}");
+}
+
+std::string json_of(StreamMemory const& of) {
+  return text("{\"stream\": ",
+              json_string(of.stream),
+              ", \"live_bytes\": ",
+              of.live_bytes,
+              ", ",
+              members_of(of),
               "}");
 }
 
@@ -95,6 +114,9 @@ std::string json_of(MemoryEvent const& event, std::vector<std::string> const& st
   if (event.scope != nullptr) {
     json += text(", \"scope\": ", json_string(*event.scope));
   }
+  if (event.waits) {
+    json += ", \"waits\": true";
+  }
   return json + "}";
 }
 
@@ -112,6 +134,8 @@ std::string list_of(std::vector<Element> const& elements, JsonOf&& json_of_one) 
 std::string MemorySnapshot::json() const {
   return text("{\"version\": 1,\n \"statistics\": ",
               json_of(statistics),
+              ",\n \"streams\": ",
+              list_of(by_stream, [](StreamMemory const& of) { return json_of(of); }),
               ",\n \"ranges\": ",
               list_of(ranges, [](MemoryRange const& range) { return json_of(range); }),
               ",\n \"events\": ",

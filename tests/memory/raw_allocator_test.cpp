@@ -96,7 +96,7 @@ TYPED_TEST(RawAllocation, counts_like_any_memory) {
   auto const a = program.stream();
   NameScope const scope("other library");
   auto* const memory = program.allocate(a);
-  auto const uses = program.device.state()->memory.use_by_scope();
+  auto const uses = program.device.memory_by_scope();
   ASSERT_EQ(uses.size(), 1U);
   EXPECT_EQ(uses[0].scope, "other library");
   EXPECT_THAT(uses[0].stream, HasSubstr("foreign stream"));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/runtimes.hpp"
+#include "runtime/gate.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/tensor/copy.hpp>
@@ -79,6 +80,69 @@ TEST(MemorySnapshotTest, TellsWhatHappenedInOrder) {
       snapshot.events.begin(), snapshot.events.end(), [](auto const& a, auto const& b) {
         return a.nanoseconds < b.nanoseconds;
       }));
+}
+
+TEST(MemorySnapshotTest, CountsByStreamWhoReusedAndStoleAndWaited) {
+  Device<Host> const device(
+      {.memory = {.limit_bytes = 2U * kMiB, .max_growth_bytes = 2U * kMiB, .history_events = 100}});
+  StreamPool pool(device, {.groups = 2, .launch_threads = LaunchThreads::none});
+  auto const fill_one = [&](int group, char const* scope_name) {
+    StreamScope const scope(pool[group]);
+    NameScope const name(scope_name);
+    Bytes const tensor(device, {2 * kMiB});
+    fill_bytes(tensor, 1);
+  };
+  Gate gate;
+  fill_one(0, "fresh");
+  gate.hold(pool[0].compute());
+  fill_one(0, "own");
+  fill_one(1, "other");
+  gate.open();
+  auto const snapshot = device.memory_snapshot();
+  std::vector<std::string> counts;
+  for (auto const& of : snapshot.by_stream) {
+    counts.push_back(text(of.stream,
+                          ": ",
+                          of.allocations,
+                          " allocations, ",
+                          of.reuses,
+                          " reuses, ",
+                          of.steals,
+                          " steals, ",
+                          of.waiting_reuses,
+                          " wait, ",
+                          of.live_bytes,
+                          " bytes"));
+  }
+  EXPECT_THAT(counts,
+              ElementsAre("group 0 compute: 2 allocations, 1 reuses, 0 steals, 0 wait, 0 bytes",
+                          "group 1 compute: 1 allocations, 1 reuses, 1 steals, 1 wait, 0 bytes"));
+  std::vector<std::string> waiting;
+  for (auto const& event : snapshot.events) {
+    if (event.waits) {
+      waiting.push_back(*event.scope);
+    }
+  }
+  EXPECT_THAT(waiting, ElementsAre("other"));
+  EXPECT_EQ(device.memory_statistics().reuses, 2U);
+  EXPECT_EQ(device.memory_statistics().steals, 1U);
+  EXPECT_THAT(snapshot.json(), HasSubstr(R"("reuses": 1, "steals": 1, "waiting_reuses": 1})"));
+  EXPECT_THAT(snapshot.json(), HasSubstr(R"("scope": "other", "waits": true})"));
+}
+
+TEST(MemorySnapshotTest, CountsSmallBlocksToo) {
+  auto const device = recording_device(0);
+  StreamPool pool(device, {.groups = 1, .launch_threads = LaunchThreads::none});
+  StreamScope const scope(pool[0]);
+  for (int i = 0; i < 3; ++i) {
+    Bytes const tensor(device, {1000});
+    fill_bytes(tensor, 1);
+  }
+  auto const counts = device.memory_by_stream();
+  ASSERT_FALSE(counts.empty());
+  EXPECT_EQ(counts.back().allocations, 3U);
+  EXPECT_EQ(counts.back().reuses, 2U);
+  EXPECT_EQ(counts.back().steals, 0U);
 }
 
 TEST(MemorySnapshotTest, KeepsTheLastEvents) {

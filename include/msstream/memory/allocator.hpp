@@ -155,10 +155,17 @@ class StreamAwareAllocator {
     for_each_pool([&](memory::BlockPool<R> const& pool) { pool.add_use(use); });
     return std::move(use).sorted();
   }
+  /// What each stream has in use, and how often it waited for memory; the oldest first. A stream
+  /// that took the place of one that is gone goes on with its counts.
+  [[nodiscard]] std::vector<StreamMemory> use_by_stream() const {
+    memory::MemoryUseByStream use;
+    for_each_pool([&](memory::BlockPool<R> const& pool) { pool.add_use(use); });
+    return std::move(use).sorted();
+  }
 
   /// What there is, range by range. Others may go on meanwhile: each range was there at some time.
   [[nodiscard]] MemorySnapshot snapshot() const {
-    MemorySnapshot snapshot{statistics(), {}, {}, {}};
+    MemorySnapshot snapshot{statistics(), {}, {}, {}, use_by_stream()};
     for_each_pool([&](memory::BlockPool<R> const& pool) { pool.add_to(snapshot); });
     std::sort(snapshot.ranges.begin(),
               snapshot.ranges.end(),

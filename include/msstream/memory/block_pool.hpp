@@ -20,7 +20,6 @@
 #include <msstream/stream/stream_context.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -104,12 +103,14 @@ class BlockPool {
                                      StreamSlot<R>& stream,
                                      DeviceOwner const& device) {
     auto& cache = caches_.of(stream.index);
+    bool waits = false;
     Block<R>* block = bytes <= Slabs<R>::kMostBytes
                           ? own_ready(SizeClass::of(bytes).index, stream, cache, device)
                           : nullptr;
     if (block == nullptr) {
       block = found_or_made(bytes, stream);
-      cache.use(*block, device);
+      waits = !rules_.is_ready(*block, stream);
+      cache.use(*block, device, waits);
     }
     if (!works(Mechanism::reuse_follows_uses)) {
       block->record.log = {};
@@ -118,7 +119,9 @@ class BlockPool {
     block->home = stream.index;
     BlockRef<R> reference(block);
     if (history_ != nullptr) [[unlikely]] {
-      history_->note(event(MemoryEvent::Kind::take, *block));
+      auto taken = event(MemoryEvent::Kind::take, *block);
+      taken.waits = waits;
+      history_->note(std::move(taken));
     }
     observe::memory_taken(source().runtime(), block->data, block->bytes);
     return reference;
@@ -185,6 +188,12 @@ class BlockPool {
       });
     });
   }
+  void add_use(MemoryUseByStream& use) const {
+    caches_.for_each([&](StreamCache<R> const& cache, order::StreamIndex index) {
+      auto const account = cache.account();
+      use.add(index, tracker_->identity_of(index).name, account, account.live_bytes);
+    });
+  }
 
   /// The most that was in use at once since the last call.
   [[nodiscard]] std::size_t take_recent_peak() noexcept {
@@ -195,18 +204,17 @@ class BlockPool {
     typename StreamCache<R>::Account total;
     caches_.for_each([&](StreamCache<R> const& cache) {
       auto const account = cache.account();
-      total.allocations += account.allocations;
+      static_cast<AllocationCounts&>(total) += account;
       total.live_bytes += account.live_bytes;
       total.peak_live_bytes = std::max(total.peak_live_bytes, account.peak_live_bytes);
     });
-    return {total.live_bytes,
+    return {total,
+            total.live_bytes,
             std::max({total.peak_live_bytes, total.live_bytes, caches_.live().peak()}),
             capacity.reserved_bytes(),
             capacity.peak_reserved_bytes(),
             capacity.limit_bytes(),
-            total.allocations,
-            source().growths(),
-            waiting_reuses_.load() + large_.waiting_reuses()};
+            source().growths()};
   }
 
   /// Free in large blocks, and not known to be over.
@@ -277,9 +285,6 @@ class BlockPool {
     Block<R>* found = nullptr;
     for (std::size_t index = size_class; index <= last && found == nullptr; ++index) {
       found = caches_.search(stream.index, [&](auto& cache) { return cache.take_oldest(index); });
-    }
-    if (found != nullptr) {
-      waiting_reuses_.fetch_add(1, std::memory_order_relaxed);
     }
     return found;
   }
@@ -454,7 +459,6 @@ class BlockPool {
   LargeBlocks<R> large_;
   Slabs<R> slabs_;
   std::shared_mutex hands_;
-  std::atomic<std::uint64_t> waiting_reuses_{0};
 };
 
 }  // namespace msstream::memory

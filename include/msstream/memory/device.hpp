@@ -170,6 +170,14 @@ class Device {
   }
   [[nodiscard]] MemorySnapshot memory_snapshot() const { return state()->memory.snapshot(); }
   [[nodiscard]] MemoryStatistics memory_statistics() const { return state()->memory.statistics(); }
+  /// Who has how much in use, the largest first.
+  [[nodiscard]] std::vector<ScopeMemory> memory_by_scope() const {
+    return state()->memory.use_by_scope();
+  }
+  /// What each stream has in use, and how often it reused memory, took that of others and waited.
+  [[nodiscard]] std::vector<StreamMemory> memory_by_stream() const {
+    return state()->memory.use_by_stream();
+  }
 
   /// Records when each operation runs on the device from here on; every operation then costs two
   /// timed events.

@@ -10,7 +10,6 @@
 #include <msstream/stream/stream_context.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -139,8 +138,6 @@ class LargeBlocks {
   }
   [[nodiscard]] BlockSource<R>& source() noexcept { return source_; }
   [[nodiscard]] BlockSource<R> const& source() const noexcept { return source_; }
-  /// How many blocks had to be waited for.
-  [[nodiscard]] std::uint64_t waiting_reuses() const noexcept { return waiting_reuses_.load(); }
 
  private:
   static constexpr std::size_t kMostLentBytes = std::size_t{64} << 20U;
@@ -157,11 +154,7 @@ class LargeBlocks {
       return source_.take(
           bytes, stream, [this](Block<R> const& free) { return rules_.is_known_to_be_over(free); });
     }
-    auto* const taken = source_.take_cheapest(bytes, rules_.costs(stream));
-    if (taken != nullptr && !rules_.is_ready(*taken, stream)) {
-      waiting_reuses_.fetch_add(1, std::memory_order_relaxed);
-    }
-    return taken;
+    return source_.take_cheapest(bytes, rules_.costs(stream));
   }
   /// So that threads do not wait for each other. Nobody else has to wait for that memory.
   template <class Ready>
@@ -212,7 +205,6 @@ class LargeBlocks {
   LiveBytes const& live_;
   ReuseRules<R> rules_;
   BlockSource<R> source_;
-  std::atomic<std::uint64_t> waiting_reuses_{0};
 };
 
 }  // namespace msstream::memory

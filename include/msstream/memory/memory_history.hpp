@@ -32,6 +32,7 @@ struct MemoryEvent {
   std::size_t bytes = 0;
   order::StreamIndex stream = 0;             ///< of take and give_back
   std::shared_ptr<std::string const> scope;  ///< of take and refuse; null outside all scopes
+  bool waits = false;  ///< of take: the first operation waits for the last uses
 };
 /// "take", "give back" and so on.
 [[nodiscard]] std::string_view name_of(MemoryEvent::Kind kind) noexcept;

@@ -33,6 +33,7 @@ struct MemorySnapshot {
   std::vector<MemoryRange> ranges;   ///< by address
   std::vector<MemoryEvent> events;   ///< by time
   std::vector<std::string> streams;  ///< names of those that events speak of, by index
+  std::vector<StreamMemory> by_stream;
 
   /// For `tools/msstream-memory`, which draws it. docs/memory.md has the fields.
   [[nodiscard]] std::string json() const;

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/memory/statistics.hpp>
+#include <msstream/order/position.hpp>
+
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -41,6 +45,31 @@ class MemoryUseByScope {
 
  private:
   std::vector<ScopeMemory> uses_;
+};
+
+/// The same by stream, with the counts.
+class MemoryUseByStream {
+ public:
+  void add(order::StreamIndex index,
+           std::string const& name,
+           AllocationCounts const& counts,
+           std::size_t live_bytes) {
+    auto& use = uses_[index];
+    use.stream = name;
+    use += counts;
+    use.live_bytes += live_bytes;
+  }
+  /// The oldest stream first.
+  [[nodiscard]] std::vector<StreamMemory> sorted() && {
+    std::vector<StreamMemory> sorted;
+    for (auto& [index, use] : uses_) {
+      sorted.push_back(std::move(use));
+    }
+    return sorted;
+  }
+
+ private:
+  std::map<order::StreamIndex, StreamMemory> uses_;
 };
 
 }  // namespace memory

@@ -3,33 +3,54 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace msstream {
 
+/// How often memory was given out, and at what price. What is neither a reuse was fresh; a reuse
+/// that does not wait costs nothing.
+struct AllocationCounts {
+  std::uint64_t allocations = 0;
+  std::uint64_t reuses = 0;  ///< of memory that was in use before
+  std::uint64_t steals = 0;  ///< reuses of memory that another stream used last
+  /// Reuses of memory whose last uses may still run; the first operation on it waits for them.
+  std::uint64_t waiting_reuses = 0;
+
+  AllocationCounts& operator+=(AllocationCounts const& other) noexcept {
+    allocations += other.allocations;
+    reuses += other.reuses;
+    steals += other.steals;
+    waiting_reuses += other.waiting_reuses;
+    return *this;
+  }
+};
+
 /// What an allocator holds and how it came by it.
-struct MemoryStatistics {
+struct MemoryStatistics : AllocationCounts {
   std::size_t live_bytes = 0;  ///< in blocks in use, rounding included
   std::size_t peak_live_bytes = 0;
   std::size_t reserved_bytes = 0;  ///< taken from the runtime
   std::size_t peak_reserved_bytes = 0;
   std::size_t limit_bytes = 0;
-  std::uint64_t allocations = 0;
   std::uint64_t growths = 0;  ///< calls to the runtime for more memory
-  /// Blocks handed out although their last uses may still run; the first write waits.
-  std::uint64_t waiting_reuses = 0;
 
   /// Of two pools together. Their peaks are added, though they may not have been at the same time.
   MemoryStatistics& operator+=(MemoryStatistics const& other) noexcept {
+    AllocationCounts::operator+=(other);
     live_bytes += other.live_bytes;
     peak_live_bytes += other.peak_live_bytes;
     reserved_bytes += other.reserved_bytes;
     peak_reserved_bytes += other.peak_reserved_bytes;
     limit_bytes += other.limit_bytes;
-    allocations += other.allocations;
     growths += other.growths;
-    waiting_reuses += other.waiting_reuses;
     return *this;
   }
+};
+
+/// What one stream has in use, and how it came by it.
+struct StreamMemory : AllocationCounts {
+  std::string stream;  ///< "group 2 compute"
+  std::size_t live_bytes = 0;
 };
 
 }  // namespace msstream

@@ -7,6 +7,7 @@
 #include <msstream/memory/live_bytes.hpp>
 #include <msstream/memory/occupied.hpp>
 #include <msstream/memory/size_class.hpp>
+#include <msstream/memory/statistics.hpp>
 #include <msstream/order/position_set.hpp>
 #include <msstream/trace/name_scope.hpp>
 
@@ -29,8 +30,7 @@ namespace msstream::memory {
 template <Runtime R>
 class alignas(64) StreamCache {
  public:
-  struct Account {
-    std::uint64_t allocations = 0;
+  struct Account : AllocationCounts {
     std::size_t live_bytes = 0;
     std::size_t peak_live_bytes = 0;
   };
@@ -38,7 +38,8 @@ class alignas(64) StreamCache {
 
   static constexpr std::size_t kLooks = 8;
 
-  explicit StreamCache(LiveBytes& pool_live) noexcept : pool_live_(pool_live) {}
+  StreamCache(LiveBytes& pool_live, order::StreamIndex stream) noexcept
+      : pool_live_(pool_live), stream_(stream) {}
 
   /// A free block that is `ready`, from the newest, which are likely in cache; or else the oldest,
   /// if it is `over`. Null when there is none.
@@ -117,10 +118,11 @@ class alignas(64) StreamCache {
     append(block);
   }
 
-  /// The stream uses the block, which is in no list, from here on.
-  void use(Block<R>& block, DeviceOwner const& device) {
+  /// The stream uses the block, which is in no list, from here on. `waits`: for its last uses.
+  void use(Block<R>& block, DeviceOwner const& device, bool waits) {
     std::lock_guard const guard(lock_);
     begin_use(block, device);
+    account_.waiting_reuses += waits ? 1 : 0;
   }
   /// The block is in use no more, and one of the free ones if it is small. Returns what the caller
   /// must let go when it has no more to do with the pool.
@@ -204,10 +206,21 @@ class alignas(64) StreamCache {
     block.device = &device_;
     block.scope = NameScope::kept();
     link(block);
-    ++account_.allocations;
+    count(block);
     account_.live_bytes += block.bytes;
     account_.peak_live_bytes = std::max(account_.peak_live_bytes, account_.live_bytes);
     tell_if_much();
+  }
+  void count(Block<R> const& block) noexcept {
+    bool is_used = false;
+    bool is_of_another = false;
+    for_each_use(block, [&](order::Position use) {
+      is_used = true;
+      is_of_another = is_of_another || use.stream != stream_;
+    });
+    ++account_.allocations;
+    account_.reuses += is_used ? 1 : 0;
+    account_.steals += is_of_another ? 1 : 0;
   }
   void link(Block<R>& block) noexcept {
     block.arena.newer = nullptr;
@@ -233,6 +246,7 @@ class alignas(64) StreamCache {
   }
 
   LiveBytes& pool_live_;
+  order::StreamIndex const stream_;
   mutable SpinLock lock_;
   bool abandoned_ = false;
   DeviceOwner device_;          ///< while something is in use, or the device is not abandoned

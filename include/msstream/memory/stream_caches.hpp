@@ -29,7 +29,7 @@ class StreamCaches {
   [[nodiscard]] StreamCache<R>& of(order::StreamIndex stream) {
     auto* cache = caches_[stream].load(std::memory_order_acquire);
     if (cache == nullptr) [[unlikely]] {
-      auto created = std::make_unique<StreamCache<R>>(live_);
+      auto created = std::make_unique<StreamCache<R>>(live_, stream);
       if (caches_[stream].compare_exchange_strong(
               cache, created.get(), std::memory_order_acq_rel)) {
         cache = created.release();

@@ -14,12 +14,8 @@ namespace msstream {
 class SpinLock {
  public:
   void lock() noexcept {
-    for (int attempts = 0; !try_lock(); ++attempts) {
-      if (attempts < kSpins) {
-        pause();
-      } else {
-        std::this_thread::yield();
-      }
+    if (!try_lock()) {
+      wait_and_lock();
     }
   }
   [[nodiscard]] bool try_lock() noexcept {
@@ -30,6 +26,16 @@ class SpinLock {
 
  private:
   static constexpr int kSpins = 64;
+
+  [[gnu::noinline, gnu::cold]] void wait_and_lock() noexcept {
+    for (int attempts = 0; !try_lock(); ++attempts) {
+      if (attempts < kSpins) {
+        pause();
+      } else {
+        std::this_thread::yield();
+      }
+    }
+  }
 
   /// Lets the owner have the processor's resources.
   static void pause() noexcept {

@@ -3,6 +3,7 @@
 
 #include <msstream/base/spin_lock.hpp>
 #include <msstream/memory/block.hpp>
+#include <msstream/memory/block_list.hpp>
 #include <msstream/memory/occupied.hpp>
 #include <msstream/memory/size_bins.hpp>
 
@@ -46,9 +47,7 @@ class Arena {
     recycle(spare.release());
   }
   /// A call cuts at most twice.
-  [[nodiscard]] bool needs_spares() const noexcept {
-    return spares_ == nullptr || spares_->arena.older == nullptr;
-  }
+  [[nodiscard]] bool needs_spares() const noexcept { return !spares_.has_several(); }
 
   /// Addresses without memory, which populate() takes in order.
   void reserve(std::byte* begin, std::size_t bytes) noexcept {
@@ -61,7 +60,7 @@ class Arena {
     if (unpopulated_ != nullptr && unpopulated_->bytes >= bytes) {
       return;
     }
-    for (Block<R>* block = absent_; block != nullptr; block = block->arena.older) {
+    for (Block<R>* block = absent_.newest(); block != nullptr; block = block->older) {
       if (unpopulated_ == nullptr || block->bytes > unpopulated_->bytes) {
         unpopulated_ = block;
       }
@@ -86,7 +85,7 @@ class Arena {
     for (Block<R>* block = first; block != nullptr; block = block->arena.higher) {
       borrower.leave_bin(block);
       enter_bin(block);
-      if (last != nullptr && spares_ != nullptr) {
+      if (last != nullptr && !spares_.empty()) {
         borrower.recycle(take_spare());  // for this one, or it would make more each time
       }
       last = block;
@@ -215,9 +214,9 @@ class Arena {
   [[nodiscard]] std::size_t largest_free_bytes() const noexcept {
     auto const bin = occupied_.last();
     std::size_t largest = 0;
-    for (Block<R> const* block = bin != OccupiedBins::kNone ? bins_[bin] : nullptr;
+    for (Block<R> const* block = bin != OccupiedBins::kNone ? bins_[bin].newest() : nullptr;
          block != nullptr;
-         block = block->arena.older) {
+         block = block->older) {
       largest = std::max(largest, block->bytes);
     }
     return largest;
@@ -227,8 +226,8 @@ class Arena {
   void for_each_free(Visit&& visit) const {
     for (std::size_t bin = occupied_.next(0); bin != OccupiedBins::kNone;
          bin = occupied_.next(bin + 1)) {
-      for (Block<R>* block = bins_[bin]; block != nullptr;) {
-        Block<R>* const older = block->arena.older;
+      for (Block<R>* block = bins_[bin].newest(); block != nullptr;) {
+        Block<R>* const older = block->older;
         visit(block);
         block = older;
       }
@@ -267,11 +266,11 @@ class Arena {
     for (std::size_t bin = occupied_.next(first);
          bin != OccupiedBins::kNone && looks < kLooks && !is_enough();
          bin = occupied_.next(bin + 1)) {
-      for (Block<R>* block = bins_[bin]; block != nullptr && looks < kLooks; ++looks) {
+      for (Block<R>* block = bins_[bin].newest(); block != nullptr && looks < kLooks; ++looks) {
         if (block->bytes >= bytes) {
           visit(block);
         }
-        block = block->arena.older;
+        block = block->older;
       }
       looks = bin == first ? 0 : looks;
     }
@@ -310,9 +309,9 @@ class Arena {
   /// A free block in the bin that may be joined with the next; null: there is none.
   template <class MayJoin>
   [[nodiscard]] Block<R>* one_that_grows(std::size_t bin, MayJoin& may_join) const noexcept {
-    Block<R>* block = bins_[bin];
+    Block<R>* block = bins_[bin].newest();
     while (block != nullptr && !can_join(block, block->arena.higher, may_join)) {
-      block = block->arena.older;
+      block = block->older;
     }
     return block;
   }
@@ -354,13 +353,7 @@ class Arena {
     if (block->arena.holding == Holding::used) {
       return;
     }
-    Block<R>*& newest = newest_like(block);
-    block->arena.newer = nullptr;
-    block->arena.older = newest;
-    if (newest != nullptr) {
-      newest->arena.newer = block;
-    }
-    newest = block;
+    list_for(*block).add(*block);
     if (block->arena.holding == Holding::free) {
       occupied_.insert(SizeBin::of(block->bytes));
       free_bytes_.store(free_bytes() + block->bytes, std::memory_order_relaxed);
@@ -370,42 +363,42 @@ class Arena {
     if (block->arena.holding == Holding::used) {
       return;
     }
-    Block<R>*& newest = newest_like(block);
-    auto& links = block->arena;
-    (links.newer != nullptr ? links.newer->arena.older : newest) = links.older;
-    if (links.older != nullptr) {
-      links.older->arena.newer = links.newer;
-    }
+    auto& list = list_for(*block);
+    list.remove(*block);
     if (block->arena.holding == Holding::free) {
-      if (newest == nullptr) {
+      if (list.empty()) {
         occupied_.erase(SizeBin::of(block->bytes));
       }
       free_bytes_.store(free_bytes() - block->bytes, std::memory_order_relaxed);
     }
   }
-  Block<R>*& newest_like(Block<R> const* block) noexcept {
-    return block->arena.holding == Holding::absent ? absent_ : bins_[SizeBin::of(block->bytes)];
+  BlockList<R>& list_for(Block<R> const& block) noexcept {
+    return block.arena.holding == Holding::absent ? absent_ : bins_[SizeBin::of(block.bytes)];
   }
 
   /// A spare block with the uses of another.
   Block<R>* copy_of(Block<R> const* block) {
-    spares_->record.log = block->record.log;
+    spares_.newest()->record.log = block->record.log;
     return take_spare();
   }
-  Block<R>* take_spare() noexcept { return std::exchange(spares_, spares_->arena.older); }
+  Block<R>* take_spare() noexcept {
+    Block<R>* const spare = spares_.newest();
+    spares_.remove(*spare);
+    return spare;
+  }
   void recycle(Block<R>* block) noexcept {
     block->record.log = {};
     block->lent_to.store(nullptr, std::memory_order_relaxed);
     block->arena.lower = block->arena.higher = nullptr;
-    block->arena.older = std::exchange(spares_, block);
+    spares_.add(*block);
   }
 
-  std::array<Block<R>*, SizeBin::kCount> bins_{};  ///< the newest of each
+  std::array<BlockList<R>, SizeBin::kCount> bins_;
   OccupiedBins occupied_;
   std::atomic<std::size_t> free_bytes_{0};
-  Block<R>* absent_ = nullptr;  ///< the newest
+  BlockList<R> absent_;
+  BlockList<R> spares_;
   Block<R>* unpopulated_ = nullptr;
-  Block<R>* spares_ = nullptr;
   Block<R>* made_ = nullptr;  ///< the last of all
 };
 

@@ -37,8 +37,6 @@ template <Runtime R>
 struct ArenaLinks {
   Block<R>* lower = nullptr;  ///< that ends where this one begins
   Block<R>* higher = nullptr;
-  Block<R>* newer = nullptr;  ///< of the free blocks in the same bin, or of a stream's in use
-  Block<R>* older = nullptr;
   Block<R>* made_before = nullptr;
   Holding holding = Holding::used;
 };
@@ -55,6 +53,8 @@ struct alignas(64) Block {
   std::byte* data = nullptr;
   std::size_t bytes = 0;  ///< capacity
   std::size_t size_class = SizeClass::kNone;
+  Block<R>* newer = nullptr;  ///< in the BlockList that it is in
+  Block<R>* older = nullptr;
   ArenaLinks<R> arena;
   std::atomic<LentMemory<R>*> lent_to{nullptr};  ///< changes under the locks of both arenas
   order::StreamIndex home = 0;                   ///< whose free list it goes back to

@@ -3,6 +3,7 @@
 
 #include <msstream/base/spin_lock.hpp>
 #include <msstream/memory/block.hpp>
+#include <msstream/memory/block_list.hpp>
 #include <msstream/memory/block_uses.hpp>
 #include <msstream/memory/live_bytes.hpp>
 #include <msstream/memory/occupied.hpp>
@@ -20,7 +21,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace msstream::memory {
 
@@ -78,18 +78,21 @@ class alignas(64) StreamCache {
       return nullptr;
     }
     std::lock_guard const guard(lock_);
-    auto& list = lists_[size_class];
-    auto const end = list.begin() + static_cast<std::ptrdiff_t>(std::min(list.size(), kLooks));
-    auto const found = std::find_if(list.begin(), end, [&](auto* block) { return over(*block); });
-    return found == end ? nullptr : take(size_class, found);
+    Block<R>* block = lists_[size_class].oldest();
+    for (std::size_t look = 0; look < kLooks && block != nullptr; ++look, block = block->newer) {
+      if (over(*block)) {
+        return take(block);
+      }
+    }
+    return nullptr;
   }
   [[nodiscard]] Block<R>* take_oldest(std::size_t size_class) {
     if (occupied_.next(size_class) != size_class) {
       return nullptr;
     }
     std::lock_guard const guard(lock_);
-    auto& list = lists_[size_class];
-    return list.empty() ? nullptr : take(size_class, list.begin());
+    auto* const oldest = lists_[size_class].oldest();
+    return oldest != nullptr ? take(oldest) : nullptr;
   }
   /// The last uses of the block at that place of the class, the oldest being at 0; null: there is
   /// none.
@@ -99,21 +102,27 @@ class alignas(64) StreamCache {
       return std::nullopt;
     }
     std::lock_guard const guard(lock_);
-    if (place >= lists_[size_class].size()) {
+    Block<R> const* block = lists_[size_class].oldest();
+    for (; place > 0 && block != nullptr; --place) {
+      block = block->newer;
+    }
+    if (block == nullptr) {
       return std::nullopt;
     }
     order::PositionSet uses;
-    for_each_use(*lists_[size_class][place], [&](order::Position use) { uses.add(use); });
+    for_each_use(*block, [&](order::Position use) { uses.add(use); });
     return uses;
   }
   /// False when the block is not here.
   [[nodiscard]] bool take_this(Block<R>* block) {
     std::lock_guard const guard(lock_);
-    auto& list = lists_[block->size_class];
-    auto const found = std::find(list.begin(), list.end(), block);
-    return found != list.end() && take(block->size_class, found) != nullptr;
+    Block<R>* found = lists_[block->size_class].newest();
+    while (found != nullptr && found != block) {
+      found = found->older;
+    }
+    return found != nullptr && take(found) != nullptr;
   }
-  void put(Block<R>* block) {
+  void put(Block<R>* block) noexcept {
     std::lock_guard const guard(lock_);
     append(block);
   }
@@ -126,30 +135,30 @@ class alignas(64) StreamCache {
   }
   /// The block is in use no more, and one of the free ones if it is small. Returns what the caller
   /// must let go when it has no more to do with the pool.
-  [[nodiscard]] DeviceOwner end_use(Block<R>* block) {
+  [[nodiscard]] DeviceOwner end_use(Block<R>* block) noexcept {
     std::shared_ptr<std::string const> scope;  // goes when the lock is free
     std::lock_guard const guard(lock_);
     scope.swap(block->scope);
-    unlink(*block);
+    in_use_.remove(*block);
     account_.live_bytes -= block->bytes;
     tell_if_much();
     if (block->size_class != SizeClass::kNone) {
       append(block);
     }
-    return abandoned_ && in_use_ == nullptr ? std::exchange(device_, nullptr) : nullptr;
+    return abandoned_ && in_use_.empty() ? std::exchange(device_, nullptr) : nullptr;
   }
 
   /// Whether nobody but what is in use needs the device. Returns what the caller must let go.
   [[nodiscard]] DeviceOwner set_abandoned(bool abandoned) {
     std::lock_guard const guard(lock_);
     abandoned_ = abandoned;
-    return abandoned_ && in_use_ == nullptr ? std::exchange(device_, nullptr) : nullptr;
+    return abandoned_ && in_use_.empty() ? std::exchange(device_, nullptr) : nullptr;
   }
   /// `visit(block)` for each that is in use, the newest first, under the lock.
   template <class Visit>
   void for_each_in_use(Visit&& visit) const {
     std::lock_guard const guard(lock_);
-    for (Block<R>* block = in_use_; block != nullptr; block = block->arena.older) {
+    for (Block<R>* block = in_use_.newest(); block != nullptr; block = block->older) {
       visit(*block);
     }
   }
@@ -158,7 +167,7 @@ class alignas(64) StreamCache {
   void for_each_cached(Visit&& visit) const {
     std::lock_guard const guard(lock_);
     for (auto const& list : lists_) {
-      for (Block<R> const* block : list) {
+      for (Block<R> const* block = list.oldest(); block != nullptr; block = block->newer) {
         visit(*block);
       }
     }
@@ -169,35 +178,28 @@ class alignas(64) StreamCache {
   }
 
  private:
-  using List = std::vector<Block<R>*>;
-
-  void append(Block<R>* block) {
-    lists_[block->size_class].push_back(block);
+  void append(Block<R>* block) noexcept {
+    lists_[block->size_class].add(*block);
     occupied_.insert(block->size_class);
   }
-  Block<R>* take(std::size_t size_class, typename List::iterator place) {
-    auto& list = lists_[size_class];
-    Block<R>* const block = *place;
-    list.erase(place);
+  Block<R>* take(Block<R>* block) noexcept {
+    auto& list = lists_[block->size_class];
+    list.remove(*block);
     if (list.empty()) {
-      occupied_.erase(size_class);
+      occupied_.erase(block->size_class);
     }
     return block;
   }
   template <class Ready, class Over>
   Block<R>* find_ready(std::size_t size_class, Ready& ready, Over& over) {
-    auto& list = lists_[size_class];
-    std::size_t const looks = std::min(list.size(), kLooks);
-    for (std::size_t look = 0; look < looks; ++look) {
-      auto const place = list.end() - 1 - static_cast<std::ptrdiff_t>(look);
-      if (ready(**place)) {
-        return take(size_class, place);
+    auto const& list = lists_[size_class];
+    Block<R>* block = list.newest();
+    for (std::size_t look = 0; look < kLooks && block != nullptr; ++look, block = block->older) {
+      if (ready(*block)) {
+        return take(block);
       }
     }
-    if (!list.empty() && over(*list.front())) {
-      return take(size_class, list.begin());
-    }
-    return nullptr;
+    return !list.empty() && over(*list.oldest()) ? take(list.oldest()) : nullptr;
   }
   void begin_use(Block<R>& block, DeviceOwner const& device) {
     if (device_ == nullptr) {
@@ -205,7 +207,7 @@ class alignas(64) StreamCache {
     }
     block.device = &device_;
     block.scope = NameScope::kept();
-    link(block);
+    in_use_.add(block);
     count(block);
     account_.live_bytes += block.bytes;
     account_.peak_live_bytes = std::max(account_.peak_live_bytes, account_.live_bytes);
@@ -222,21 +224,6 @@ class alignas(64) StreamCache {
     account_.reuses += is_used ? 1 : 0;
     account_.steals += is_of_another ? 1 : 0;
   }
-  void link(Block<R>& block) noexcept {
-    block.arena.newer = nullptr;
-    block.arena.older = in_use_;
-    if (in_use_ != nullptr) {
-      in_use_->arena.newer = &block;
-    }
-    in_use_ = &block;
-  }
-  void unlink(Block<R>& block) noexcept {
-    auto& links = block.arena;
-    (links.newer != nullptr ? links.newer->arena.older : in_use_) = links.older;
-    if (links.older != nullptr) {
-      links.older->arena.newer = links.newer;
-    }
-  }
   void tell_if_much() noexcept {
     auto const now = account_.live_bytes;
     if (now > told_bytes_ + LiveBytes::kUntoldGrowth ||
@@ -249,11 +236,11 @@ class alignas(64) StreamCache {
   order::StreamIndex const stream_;
   mutable SpinLock lock_;
   bool abandoned_ = false;
-  DeviceOwner device_;          ///< while something is in use, or the device is not abandoned
-  Block<R>* in_use_ = nullptr;  ///< the newest
+  DeviceOwner device_;  ///< while something is in use, or the device is not abandoned
+  BlockList<R> in_use_;
   Account account_;
   std::size_t told_bytes_ = 0;
-  std::array<List, SizeClass::kSmallCount> lists_;
+  std::array<BlockList<R>, SizeClass::kSmallCount> lists_;
   Occupied<SizeClass::kSmallCount> occupied_;
 };
 

@@ -27,17 +27,8 @@ class StreamCaches {
   }
 
   [[nodiscard]] StreamCache<R>& of(order::StreamIndex stream) {
-    auto* cache = caches_[stream].load(std::memory_order_acquire);
-    if (cache == nullptr) [[unlikely]] {
-      auto created = std::make_unique<StreamCache<R>>(live_, stream);
-      if (caches_[stream].compare_exchange_strong(
-              cache, created.get(), std::memory_order_acq_rel)) {
-        cache = created.release();
-        raise_end(std::size_t{stream} + 1);
-        static_cast<void>(cache->set_abandoned(abandoned_.load()));
-      }
-    }
-    return *cache;
+    auto* const cache = caches_[stream].load(std::memory_order_acquire);
+    return cache != nullptr ? *cache : make_for(stream);
   }
   /// `visit(cache)` or `visit(cache, stream)` for each.
   template <class Visit>
@@ -75,6 +66,16 @@ class StreamCaches {
   [[nodiscard]] LiveBytes const& live() const noexcept { return live_; }
 
  private:
+  [[gnu::noinline, gnu::cold]] StreamCache<R>& make_for(order::StreamIndex stream) {
+    auto created = std::make_unique<StreamCache<R>>(live_, stream);
+    StreamCache<R>* cache = nullptr;
+    if (caches_[stream].compare_exchange_strong(cache, created.get(), std::memory_order_acq_rel)) {
+      cache = created.release();
+      raise_end(std::size_t{stream} + 1);
+      static_cast<void>(cache->set_abandoned(abandoned_.load()));
+    }
+    return *cache;
+  }
   void raise_end(std::size_t end) noexcept {
     auto seen = end_.load(std::memory_order_relaxed);
     while (seen < end && !end_.compare_exchange_weak(seen, end, std::memory_order_acq_rel)) {

@@ -32,7 +32,7 @@ target_compile_options(msstream_build_options INTERFACE
 if(MSSTREAM_SANITIZE)
   target_compile_options(msstream_build_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${MSSTREAM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>
-    # A null pointer crashes anyway, with the same trace; these three are a third of the time to compile.
+    # A null pointer crashes anyway, with the same trace; these three take long to compile.
     $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize=null,object-size,vptr>)
   target_link_options(msstream_build_options INTERFACE -fsanitize=${MSSTREAM_SANITIZE})
 endif()

@@ -191,7 +191,7 @@ class BlockPool {
   void add_use(MemoryUseByStream& use) const {
     caches_.for_each([&](StreamCache<R> const& cache, order::StreamIndex index) {
       auto const account = cache.account();
-      use.add(index, tracker_->identity_of(index).name, account, account.live_bytes);
+      use.add(index, tracker_->identity_of(index).name, account.counts, account.live_bytes);
     });
   }
 
@@ -204,11 +204,11 @@ class BlockPool {
     typename StreamCache<R>::Account total;
     caches_.for_each([&](StreamCache<R> const& cache) {
       auto const account = cache.account();
-      static_cast<AllocationCounts&>(total) += account;
+      total.counts += account.counts;
       total.live_bytes += account.live_bytes;
       total.peak_live_bytes = std::max(total.peak_live_bytes, account.peak_live_bytes);
     });
-    return {total,
+    return {total.counts,
             total.live_bytes,
             std::max({total.peak_live_bytes, total.live_bytes, caches_.live().peak()}),
             capacity.reserved_bytes(),

@@ -30,7 +30,8 @@ namespace msstream::memory {
 template <Runtime R>
 class alignas(64) StreamCache {
  public:
-  struct Account : AllocationCounts {
+  struct Account {
+    AllocationCounts counts;
     std::size_t live_bytes = 0;
     std::size_t peak_live_bytes = 0;
   };
@@ -131,7 +132,7 @@ class alignas(64) StreamCache {
   void use(Block<R>& block, DeviceOwner const& device, bool waits) {
     std::lock_guard const guard(lock_);
     begin_use(block, device);
-    account_.waiting_reuses += waits ? 1 : 0;
+    account_.counts.waiting_reuses += waits ? 1 : 0;
   }
   /// The block is in use no more, and one of the free ones if it is small. Returns what the caller
   /// must let go when it has no more to do with the pool.
@@ -220,9 +221,9 @@ class alignas(64) StreamCache {
       is_used = true;
       is_of_another = is_of_another || use.stream != stream_;
     });
-    ++account_.allocations;
-    account_.reuses += is_used ? 1 : 0;
-    account_.steals += is_of_another ? 1 : 0;
+    ++account_.counts.allocations;
+    account_.counts.reuses += is_used ? 1 : 0;
+    account_.counts.steals += is_of_another ? 1 : 0;
   }
   void tell_if_much() noexcept {
     auto const now = account_.live_bytes;

@@ -168,9 +168,10 @@ MSSTREAM_TORCH_API char* msstream_torch_snapshot(int device, int whole) noexcept
   char* json = nullptr;
   report_failure(__func__, [&] {
     auto const& gpu = gpus().of(device).device();
-    json =
-        copy_of(whole != 0 ? gpu.memory_snapshot().json()
-                           : msstream::MemorySnapshot{gpu.memory_statistics(), {}, {}, {}}.json());
+    auto const small = [&] {
+      return msstream::MemorySnapshot{gpu.memory_statistics(), {}, {}, {}, gpu.memory_by_stream()};
+    };
+    json = copy_of((whole != 0 ? gpu.memory_snapshot() : small()).json());
   });
   return json;
 }

@@ -6,6 +6,8 @@
 #include <msstream/tensor/pinned_array.hpp>
 #include <msstream/tensor/tensor.hpp>
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -262,6 +264,14 @@ template <Runtime R, class Kernels>
   outcome.mismatches = mismatches.const_elements()[0];
   outcome.waiting_reuses = device.memory_statistics().waiting_reuses;
   return outcome;
+}
+
+/// Each operation saw the tags of its own tensors, on memory that was really tight.
+inline void expect_own_tags(StressOutcome const& outcome, StressOptions const& options) {
+  EXPECT_EQ(outcome.mismatches, 0);
+  EXPECT_GE(outcome.operations, options.operations);
+  EXPECT_GT(outcome.checks, outcome.operations / 5);
+  EXPECT_GT(outcome.waiting_reuses, 100U) << "memory was not tight";
 }
 
 /// Small blocks, from slabs, under a limit of pieces.

@@ -7,11 +7,10 @@
 
 namespace msstream {
 
-/// How often memory was given out, and at what price. What is neither a reuse was fresh; a reuse
-/// that does not wait costs nothing.
+/// How often memory was given out, and at what price: a reuse that does not wait costs nothing.
 struct AllocationCounts {
   std::uint64_t allocations = 0;
-  std::uint64_t reuses = 0;  ///< of memory that was in use before
+  std::uint64_t reuses = 0;  ///< of memory that work has used before
   std::uint64_t steals = 0;  ///< reuses of memory that another stream used last
   /// Reuses of memory whose last uses may still run; the first operation on it waits for them.
   std::uint64_t waiting_reuses = 0;

@@ -61,8 +61,13 @@ void Host::map_pages(void* at, std::size_t bytes) {
   }
 }
 
-void Host::move_pages(void* to, void* from, std::size_t bytes) {
+// What is written behind the old addresses is not seen behind the new ones: whoever gets moved
+// memory finds its contents undefined.
+void Host::move_pages(void* to, void*, std::size_t bytes) {
   make_accessible(to, bytes, "move_pages");
+}
+
+void Host::leave_pages(void* from, std::size_t bytes) noexcept {
   map_nothing(from, bytes);
 }
 

@@ -83,7 +83,7 @@ void CudaPages::map(void* at, std::size_t bytes) {
   put_all(number_of(at), bytes, [this](std::size_t) { return create(); });
 }
 
-// A page may be in two places, so nothing has happened until all of them are in the new ones.
+// A page may be in two places, and is freed when it has left the last one.
 void CudaPages::move(void* to, void* from, std::size_t bytes) {
   put_all(number_of(to), bytes, [&](std::size_t offset) {
     Page page = 0;
@@ -91,7 +91,6 @@ void CudaPages::move(void* to, void* from, std::size_t bytes) {
           "cuMemRetainAllocationHandle");
     return page;
   });
-  unmap(from, bytes);
 }
 
 void CudaPages::unmap(void* at, std::size_t bytes) noexcept {
@@ -161,6 +160,9 @@ void Cuda::map_pages(void* at, std::size_t bytes) {
 void Cuda::move_pages(void* to, void* from, std::size_t bytes) {
   make_current();
   pages_->move(to, from, bytes);
+}
+void Cuda::leave_pages(void* from, std::size_t bytes) noexcept {
+  pages_->unmap(from, bytes);
 }
 void Cuda::unmap_pages(void* at, std::size_t bytes) noexcept {
   pages_->unmap(at, bytes);

@@ -23,7 +23,7 @@ struct PageCalls {
   decltype(&cuGetErrorString) error_string;
 };
 
-/// Physical pages of one device, each owned by the place it is mapped at. Thread-safe.
+/// Physical pages of one device, each owned by the places it is mapped at. Thread-safe.
 class CudaPages {
  public:
   explicit CudaPages(int ordinal);
@@ -35,6 +35,7 @@ class CudaPages {
   void* reserve(std::size_t bytes);
   void release(void* addresses, std::size_t bytes) noexcept;
   void map(void* at, std::size_t bytes);
+  /// They stay in the old place as well, until unmap().
   void move(void* to, void* from, std::size_t bytes);
   void unmap(void* at, std::size_t bytes) noexcept;
 

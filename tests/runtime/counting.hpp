@@ -26,6 +26,7 @@ struct Census {
   std::atomic<std::int64_t> graphs{0};
   std::atomic<std::int64_t> device_blocks{0};
   std::atomic<std::size_t> mapped_bytes{0};  ///< in pages
+  std::atomic<std::size_t> left_bytes{0};    ///< of pages moved, still behind their old addresses
   std::atomic<std::size_t> device_bytes{0};  ///< in blocks and in pages
   std::atomic<std::size_t> address_bytes{0};
   std::atomic<std::int64_t> pinned_blocks{0};
@@ -63,7 +64,7 @@ struct Census {
                 " graphs, ",
                 device_blocks.load(),
                 " device blocks and ",
-                mapped_bytes.load(),
+                mapped_bytes.load() + left_bytes.load(),
                 " bytes of pages with ",
                 device_bytes.load(),
                 " bytes in all, ",
@@ -197,6 +198,12 @@ class Counting : public RuntimeDecorator<R>, public msstream::detail::GraphOf<R>
   void move_pages(void* to, void* from, std::size_t bytes) requires PagedRuntime<R> {
     called();
     inner_.move_pages(to, from, bytes);
+    census_->left_bytes += bytes;
+  }
+  void leave_pages(void* from, std::size_t bytes) noexcept requires PagedRuntime<R> {
+    called();
+    inner_.leave_pages(from, bytes);
+    census_->left_bytes -= bytes;
   }
   void unmap_pages(void* at, std::size_t bytes) noexcept requires PagedRuntime<R> {
     called();

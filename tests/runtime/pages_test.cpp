@@ -83,10 +83,12 @@ TYPED_TEST(Pages, MappedApartAreOneMemory) {
 TYPED_TEST(Pages, MoveToOtherAddressesAndBack) {
   this->runtime->map_pages(this->page(0), 4 * this->page_bytes);
   this->runtime->move_pages(this->page(5), this->page(1), 2 * this->page_bytes);
+  this->runtime->leave_pages(this->page(1), 2 * this->page_bytes);
   EXPECT_TRUE(this->holds_data(this->page(5), 2 * this->page_bytes));
   EXPECT_TRUE(this->holds_data(this->page(0), this->page_bytes));
   EXPECT_TRUE(this->holds_data(this->page(3), this->page_bytes));
   this->runtime->move_pages(this->page(1), this->page(6), this->page_bytes);
+  this->runtime->leave_pages(this->page(6), this->page_bytes);
   EXPECT_TRUE(this->holds_data(this->page(0), 2 * this->page_bytes));
   this->runtime->unmap_pages(this->page(0), 2 * this->page_bytes);
   this->runtime->unmap_pages(this->page(3), this->page_bytes);
@@ -101,6 +103,7 @@ TYPED_TEST(Pages, CountAsMemoryAndComeBackAll) {
   for (int i = 0; i < 20; ++i) {
     this->runtime->map_pages(this->page(0), 4 * this->page_bytes);
     this->runtime->move_pages(this->page(4), this->page(0), 2 * this->page_bytes);
+    this->runtime->leave_pages(this->page(0), 2 * this->page_bytes);
     this->runtime->unmap_pages(this->page(2), 4 * this->page_bytes);
   }
   EXPECT_EQ(this->runtime->memory_info().free_bytes, before);

@@ -84,6 +84,10 @@ class Counting : public Inner {
     ++calls_.memory;
     Inner::move_pages(to, from, bytes);
   }
+  void leave_pages(void* from, std::size_t bytes) noexcept {
+    ++calls_.memory;
+    Inner::leave_pages(from, bytes);
+  }
   void unmap_pages(void* at, std::size_t bytes) noexcept {
     ++calls_.memory;
     Inner::unmap_pages(at, bytes);

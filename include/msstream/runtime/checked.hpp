@@ -158,9 +158,13 @@ class Checked : public RuntimeDecorator<R> {
   }
   void move_pages(void* to, void* from, std::size_t bytes) requires PagedRuntime<R> {
     OwnCall const own;
-    checker_->freed(from, bytes);
     inner_.move_pages(to, from, bytes);
     checker_->allocated(to, bytes, Checker::Space::device);
+  }
+  void leave_pages(void* from, std::size_t bytes) noexcept requires PagedRuntime<R> {
+    OwnCall const own;
+    checker_->freed(from, bytes);
+    inner_.leave_pages(from, bytes);
   }
   void unmap_pages(void* at, std::size_t bytes) noexcept requires PagedRuntime<R> {
     OwnCall const own;

@@ -80,6 +80,7 @@ class Cuda {
   void release_addresses(void* addresses, std::size_t bytes) noexcept;
   void map_pages(void* at, std::size_t bytes);
   void move_pages(void* to, void* from, std::size_t bytes);
+  void leave_pages(void* from, std::size_t bytes) noexcept;
   void unmap_pages(void* at, std::size_t bytes) noexcept;
 
   /// Whether the host memory is pinned, by whomever.

@@ -79,6 +79,9 @@ class RuntimeDecorator : public detail::VisitOf<Inner> {
   void move_pages(void* to, void* from, std::size_t bytes) requires PagedRuntime<Inner> {
     inner_.move_pages(to, from, bytes);
   }
+  void leave_pages(void* from, std::size_t bytes) noexcept requires PagedRuntime<Inner> {
+    inner_.leave_pages(from, bytes);
+  }
   void unmap_pages(void* at, std::size_t bytes) noexcept requires PagedRuntime<Inner> {
     inner_.unmap_pages(at, bytes);
   }

@@ -129,6 +129,10 @@ class Faulty : public RuntimeDecorator<R>, public detail::GraphOf<R> {
     pass(RuntimeCall::move_pages);
     inner_.move_pages(to, from, bytes);
   }
+  void leave_pages(void* from, std::size_t bytes) noexcept requires PagedRuntime<R> {
+    finish_if_lost();
+    inner_.leave_pages(from, bytes);
+  }
   void unmap_pages(void* at, std::size_t bytes) noexcept requires PagedRuntime<R> {
     finish_if_lost();
     inner_.unmap_pages(at, bytes);

@@ -71,6 +71,7 @@ class Host {
   void release_addresses(void* addresses, std::size_t bytes) noexcept;
   void map_pages(void* at, std::size_t bytes);
   void move_pages(void* to, void* from, std::size_t bytes);
+  void leave_pages(void* from, std::size_t bytes) noexcept;
   void unmap_pages(void* at, std::size_t bytes) noexcept;
 
   void copy(void* to, void const* from, std::size_t bytes, CopyKind kind, native_stream stream);

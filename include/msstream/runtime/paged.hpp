@@ -16,8 +16,10 @@ namespace msstream {
 /// - reserve_addresses: addresses without memory; costs none, so it may be far more than there is.
 /// - map_pages: puts memory behind addresses that have none. Throws OutOfMemory, and then has done
 /// nothing.
-/// - move_pages: takes the memory from behind some addresses and puts it behind others that have
-/// none. All work on it must be over. When it throws, it has done nothing.
+/// - move_pages: puts the memory from behind some addresses behind others that have none. The old
+/// addresses can be used on until leave_pages() by work that was given to the device before. When
+/// it throws, it has done nothing.
+/// - leave_pages: the old addresses have no memory any more. All work at them must be over.
 /// - unmap_pages: gives the memory back. All work on it must be over.
 ///
 /// The contents of memory that was mapped or moved are undefined.
@@ -29,6 +31,8 @@ concept PagedRuntime = Runtime<R> && requires(R runtime, void* at, std::size_t b
   noexcept;
   {runtime.map_pages(at, bytes)};
   {runtime.move_pages(at, at, bytes)};
+  { runtime.leave_pages(at, bytes) }
+  noexcept;
   { runtime.unmap_pages(at, bytes) }
   noexcept;
 };

@@ -39,6 +39,9 @@ inline constexpr int kLiveBlocksPerThread = 32;
 /// starts do not count.
 inline constexpr int kAllocationsPerBatch = 2048;
 inline constexpr int kAllocationBatches = 25;
+/// Batches of milliseconds: with fewer rounds, eight threads spend a good part of a
+/// batch alone, or on the way to their processors.
+inline constexpr int kAllocationRoundsOfOurs = 16;
 
 /// The Census-Income (KDD) data as train_wdl sees it: a table of 32 rows a distinct key, of 1,024
 /// at least.

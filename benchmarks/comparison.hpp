@@ -15,6 +15,9 @@ struct Sides {
   Team::Work ours;
   /// Called outside the timed part after every batch: lets the device become idle.
   std::function<void()> settle;
+  /// How often ours does it in a batch: more than once where a batch would be over before all
+  /// threads run.
+  int our_rounds = 1;
 };
 
 /// Times batches of both sides in turn, so that whatever slows the machine meets both, and reports

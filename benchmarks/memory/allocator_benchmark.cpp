@@ -208,7 +208,8 @@ void run(benchmark::State& state, Pattern pattern, axes::ByteRange const& range,
     }
     bare.check();
   };
-  Sides const sides{theirs.work(pattern), ours.work(pattern), settle};
+  Sides const sides{
+      theirs.work(pattern), ours.work(pattern), settle, axes::kAllocationRoundsOfOurs};
   compare(state, threads, axes::kAllocationsPerBatch, sides);
 }
 

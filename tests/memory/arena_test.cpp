@@ -217,7 +217,7 @@ TEST_F(ArenaTest, IsLikeAPictureOfItAfterAnySequenceOfCalls) {
       auto const skipped = random() % grains;
       auto const count = 1 + random() % (grains - skipped);
       auto const first = place(block->data) + skipped;
-      arena_.vacate(block, block->data + skipped * kGrain, count * kGrain);
+      arena_.vacate(arena_.take_part(block, block->data + skipped * kGrain, count * kGrain));
       for (std::size_t i = first; i < first + count; ++i) {
         picture_.at(i) = {};
       }

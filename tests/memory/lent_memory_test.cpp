@@ -42,7 +42,7 @@ class LentMemory : public ::testing::Test {
   [[nodiscard]] Block<Host>* take(std::size_t bytes, int group) {
     return source.take(bytes, slot(group), kAny);
   }
-  /// Fresh memory, which the group alone has until all is joined.
+  /// Fresh memory, which the group alone has until it is taken back.
   bool lend(std::size_t bytes, int group) {
     source.put(source.grow(bytes, slot(group), kArenaLimit, [](auto const&) { return false; }));
     return source.lend(bytes, slot(group), kAny);
@@ -56,7 +56,7 @@ class LentMemory : public ::testing::Test {
                            kWhole};
 };
 
-TEST_F(LentMemory, IsThatOfItsGroupUntilAllIsJoined) {
+TEST_F(LentMemory, IsThatOfItsGroupUntilItIsTakenBack) {
   lend(kWhole, 0);
   EXPECT_EQ(take(kQuarter, 1), nullptr);
   auto* const own = take(kQuarter, 0);
@@ -64,6 +64,8 @@ TEST_F(LentMemory, IsThatOfItsGroupUntilAllIsJoined) {
   source.put(own);
   EXPECT_EQ(take(kQuarter, 1), nullptr);
   source.join_all();
+  EXPECT_EQ(take(kQuarter, 1), nullptr);
+  source.take_back_and_join_all();
   auto* const others = take(kWhole, 1);
   EXPECT_EQ(others, own) << "the lowest part is the whole again";
   source.put(others);
@@ -74,7 +76,7 @@ TEST_F(LentMemory, InUseGoesBackToWhoeverHasTheRest) {
   auto* const low = take(kQuarter, 0);
   auto* const middle = take(kQuarter, 0);
   source.put(low);
-  source.join_all();
+  source.take_back_and_join_all();
   EXPECT_EQ(take(3 * kQuarter, 1), nullptr);
   source.put(middle);
   auto* const whole = take(kWhole, 1);
@@ -95,7 +97,7 @@ TEST_F(LentMemory, RemembersItsUses) {
     memory::for_each_use(*part, [&](order::Position each) { uses.push_back(each); });
     EXPECT_THAT(uses, ElementsAre(use));
     source.put(part);
-    source.join_all();
+    source.take_back_and_join_all();
   }
 }
 
@@ -159,7 +161,7 @@ TEST_F(LentMemory, IsNobodysTwiceWhileThreadsLendAndJoin) {
   run_threads(kGroups + 1, [&](int thread) {
     if (thread == kGroups) {
       while (joining.load() != 0) {
-        source.join_all();
+        source.take_back_and_join_all();
       }
       return;
     }
@@ -192,7 +194,7 @@ TEST_F(LentMemory, IsNobodysTwiceWhileThreadsLendAndJoin) {
     --joining;
   });
   EXPECT_EQ(wrong.load(), 0);
-  source.join_all();
+  source.take_back_and_join_all();
   EXPECT_GE(source.largest_free_bytes(), 8 * kWhole);
 }
 

@@ -11,9 +11,11 @@
 
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <random>
 
 namespace msstream::testing {
 namespace {
@@ -94,6 +96,34 @@ TYPED_TEST(SoftLimit, where_the_device_is_far_behind_fresh_memory_is_taken) {
     memory = program.allocate(1).data();
   }
   EXPECT_NE(memory, pending);
+}
+
+/// Groups that use memory of many sizes under a tight limit and free it at once, on streams that
+/// are held back: what one takes from another one it waits for.
+TEST(SoftLimitOnHost, GroupsThatOftenWaitUnderAHardLimitGetAPartEach) {
+  constexpr int kGroups = 8;
+  constexpr int kRounds = 400;
+  Device<Host> device({.memory = {.limit_bytes = std::size_t(kGroups * 24 * kMiB)}});
+  StreamPool pool(device, {.groups = kGroups, .launch_threads = LaunchThreads::none});
+  std::array<Gate, kGroups> gates;
+  for (int group = 0; group < kGroups; ++group) {
+    gates[group].hold(pool[group].compute());
+  }
+  std::mt19937_64 random(1);
+  std::uniform_real_distribution<double> doublings(20, 24);
+  auto const waits_of = [&](int rounds) {
+    auto const before = device.memory_statistics().waiting_reuses;
+    for (int i = 0; i < rounds * kGroups; ++i) {
+      StreamScope const scope(pool[i % kGroups]);
+      Tensor<std::uint8_t, Host> const block(
+          device, {static_cast<std::int64_t>(std::exp2(doublings(random)))});
+      issue("use", writes(block), [](auto) {});
+    }
+    return device.memory_statistics().waiting_reuses - before;
+  };
+  EXPECT_GT(waits_of(kRounds), 0U);
+  EXPECT_LT(waits_of(kRounds), kRounds * kGroups / 100);
+  EXPECT_LE(device.memory_statistics().peak_reserved_bytes, std::size_t(kGroups * 24 * kMiB));
 }
 
 TEST(SoftLimitOnHost, MemoryTakenWhereTheDeviceIsFarBehindHasABound) {

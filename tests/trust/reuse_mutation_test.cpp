@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stress of memory reuse notices when a mechanism of the reuse is off, on a runtime that checks
 // nothing.
+#include "memory/moved_pages.hpp"
 #include "memory/tagged_stress.hpp"
 #include "trust/switched_off.hpp"
 
 #include <msstream/runtime/host.hpp>
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cstdint>
+#include <memory>
 
 namespace msstream::testing {
 namespace {
@@ -24,6 +26,17 @@ TEST(ReuseMutation, TheStressFindsMemoryThatForgetsItsUses) {
 TEST(ReuseMutation, TheStressFindsWaitsThatAreLeftOutTooEarly) {
   SwitchedOff const off(Mechanism::elision_by_number);
   EXPECT_GT(mismatches(), 0);
+}
+TEST(ReuseMutation, PagesThatForgetTheirUsesAreWrittenTooEarly) {
+  SwitchedOff const off(Mechanism::reuse_follows_uses);
+  PiecesInUse<Watched<Host>> program{std::make_shared<Watch>()};
+  Gate gate;
+  program.use_and_free_pieces(gate);
+  program.take_whole();
+  program.issue_next().synchronize();
+  gate.open();
+  program.pool.synchronize();
+  EXPECT_THAT(program.journal.entries(), ::testing::ElementsAre("next", "last"));
 }
 TEST(ReuseMutation, TheStressFindsNothingWhenAllWorks) {
   EXPECT_EQ(mismatches(), 0);

@@ -166,9 +166,13 @@ class Arena {
     last->arena.holding = Holding::used;
     return last;
   }
-  /// There is memory now behind the first `populated` bytes of unpopulated(). Adds it to the block
-  /// that take_last() gave, or to none, and returns that cut to `bytes`.
-  Block<R>* populate(Block<R>* last, std::size_t populated, std::size_t bytes) noexcept {
+  /// There is memory now, with these last uses, behind the first `populated` bytes of
+  /// unpopulated(). Adds it to the block that take_last() gave, which has them noted, or to none,
+  /// and returns that cut to `bytes`.
+  Block<R>* populate(Block<R>* last,
+                     std::size_t populated,
+                     std::size_t bytes,
+                     order::AccessLog uses = {}) noexcept {
     Block<R>* block = std::exchange(unpopulated_, nullptr);
     leave_bin(block);
     if (block->bytes > populated) {
@@ -176,20 +180,24 @@ class Arena {
       cut(block, populated, unpopulated_);
       enter_bin(unpopulated_);
     }
+    block->record.log = std::move(uses);
     if (last != nullptr) {
-      join(last, block);  // notes nothing: there are no uses of absent memory
+      join(last, block);  // notes nothing new
       block = last;
     }
     block->arena.holding = Holding::used;
     if (block->bytes > bytes) {
-      Block<R>* const rest = take_spare();
-      cut(block, bytes, rest);
-      settle(rest, Holding::free, always);
+      try {
+        Block<R>* const rest = copy_of(block);
+        cut(block, bytes, rest);
+        settle(rest, Holding::free, always);
+      } catch (std::bad_alloc const&) {  // NOLINT(bugprone-empty-catch): then it is larger
+      }
     }
     return block;
   }
-  /// The memory has gone from behind a part of a free block.
-  void vacate(Block<R>* free, std::byte* begin, std::size_t bytes) {
+  /// A part of a free block, in use from here on.
+  [[nodiscard]] Block<R>* take_part(Block<R>* free, std::byte* begin, std::size_t bytes) {
     auto const before = static_cast<std::size_t>(begin - free->data);
     Block<R>* const part = before > 0 ? copy_of(free) : free;
     Block<R>* const rest = free->bytes > before + bytes ? copy_of(free) : nullptr;
@@ -202,8 +210,13 @@ class Arena {
       cut(part, bytes, rest);
       enter_bin(rest);
     }
-    part->record.log = {};
-    static_cast<void>(settle(part, Holding::absent, always));
+    part->arena.holding = Holding::used;
+    return part;
+  }
+  /// The memory has gone from behind a used block.
+  void vacate(Block<R>* used) noexcept {
+    used->record.log = {};
+    static_cast<void>(settle(used, Holding::absent, always));
   }
 
   /// May be asked without the lock, and then tells what was a moment ago.

@@ -61,7 +61,11 @@ class BlockSource {
       for_each_use(*block, [&](order::Position use) { context_->tracker->finish(use); });
       block->record.log = {};
     });
-    join_all();  // so that no two blocks have a part each of a page
+    leave_moved([&](Block<R> const& block) {
+      for_each_use(block, [&](order::Position use) { context_->tracker->finish(use); });
+      return true;
+    });
+    take_back_and_join_all();  // so that no two blocks have a part each of a page
     if (range_.bytes() != 0) {
       for_each_free([&](Block<R> const* block) { forget(block->data, block->bytes); });
     }
@@ -109,16 +113,22 @@ class BlockSource {
     auto& lent = lent_.of(stream);
     lent.provide_spares();
     auto const lock = lock_with_spares();
-    Block<R>* const block = arena_.take(bytes, ready);
-    if (block == nullptr) {
-      return false;
-    }
-    bool const is_lent = lent.add(block);
-    if (!is_lent) {
-      arena_.put(block, joins_for_free());
-    }
-    return is_lent;
+    return lend_if_any(arena_.take(bytes, ready), lent);
   }
+  /// The same of the block that costs least.
+  template <class Cost>
+  bool lend_cheapest(std::size_t bytes, StreamSlot<R> const& stream, Cost&& cost) {
+    auto& lent = lent_.of(stream);
+    lent.provide_spares();
+    auto const lock = lock_with_spares();
+    Block<R>* const found = arena_.cheapest(bytes, cost);
+    return lend_if_any(found != nullptr ? arena_.take_from(found, bytes) : nullptr, lent);
+  }
+  /// Of what the stream's group has been lent, to be waited for. Null when there is none.
+  [[nodiscard]] Block<R>* take_own(std::size_t bytes, StreamSlot<R> const& stream) {
+    return lent_.of(stream).take(bytes, [](auto const&) { return true; });
+  }
+  [[nodiscard]] LentMemories<R>& lent() noexcept { return lent_; }
   /// The free block that costs least, `cost(block)`, of those that fit; the best fit of several.
   /// Null when there is none.
   template <class Cost>
@@ -151,7 +161,8 @@ class BlockSource {
     if (range_.bytes() == 0) {
       return grow_by_piece(bytes, limit_bytes);
     }
-    return extend(bytes, ready, [&](std::byte* at, std::size_t needed, std::size_t room) {
+    order::AccessLog no_uses;
+    return extend(bytes, ready, no_uses, [&](std::byte* at, std::size_t needed, std::size_t room) {
       auto const preferred = std::clamp(range_.in_pages(growth_bytes_), needed, room);
       if (preferred > needed && map(at, preferred, limit_bytes)) {
         return preferred;
@@ -159,16 +170,21 @@ class BlockSource {
       return map(at, needed, limit_bytes) ? needed : 0;
     });
   }
-  /// The same from pages that lie free apart from each other, whose uses are `over(block)`. Null
-  /// when there are not enough, or the runtime has no pages.
-  template <class Over>
-  [[nodiscard]] Block<R>* gather(std::size_t bytes, Over&& over) {
+  /// The same from pages that lie free apart from each other in blocks that are `usable(block)`,
+  /// those first whose uses are `over(block)`, then those that are `ready(block)`: pages that are
+  /// not over keep their old addresses for the work that still uses them, and the block that is
+  /// returned follows it. Null when there are not enough, or the runtime has no pages.
+  template <class Over, class Ready, class Usable>
+  [[nodiscard]] Block<R>* gather(std::size_t bytes, Over&& over, Ready&& ready, Usable&& usable) {
     std::lock_guard const changing(change_mutex_);
     if (range_.bytes() == 0) {
       return nullptr;
     }
-    return extend(bytes, over, [&](std::byte* at, std::size_t needed, std::size_t) {
-      return idle_bytes(over) < needed ? 0 : move_idle_pages(at, needed, over);
+    leave_moved(over);
+    order::AccessLog uses;
+    return extend(bytes, usable, uses, [&](std::byte* at, std::size_t needed, std::size_t) {
+      return free_page_bytes(usable) < needed ? 0
+                                              : move_pages(at, needed, over, ready, usable, uses);
     });
   }
   /// Gives free memory whose uses are `over(block)` back to the runtime until no more than `bytes`
@@ -176,6 +192,7 @@ class BlockSource {
   template <class Over>
   void trim(std::size_t bytes, Over&& over) {
     std::lock_guard const changing(change_mutex_);
+    leave_moved(over);  // or their memory would stay
     {
       std::lock_guard const guard(mutex_);
       take_back_lent();
@@ -194,7 +211,7 @@ class BlockSource {
   /// each a part, no stream could use without a wait.
   void put(Block<R>* block) noexcept {
     auto* const lent = block->lent_to.load(std::memory_order_acquire);
-    if (lent != nullptr && lent->put(block, joins_for_free())) {
+    if (lent != nullptr && lent->put(block)) {
       return;
     }
     std::lock_guard const guard(mutex_);
@@ -204,8 +221,13 @@ class BlockSource {
     std::lock_guard const guard(mutex_);
     arena_.join_neighbours(joins_for_free());
   }
-  /// After that nobody has memory lent.
+  /// Whoever used them.
   void join_all() noexcept {
+    std::lock_guard const guard(mutex_);
+    arena_.join_neighbours([](auto const&, auto const&) { return true; });
+  }
+  /// The same of what groups have been lent, too, who then have nothing.
+  void take_back_and_join_all() noexcept {
     std::lock_guard const guard(mutex_);
     take_back_lent();
     arena_.join_neighbours([](auto const&, auto const&) { return true; });
@@ -244,15 +266,23 @@ class BlockSource {
     }
     return with_spares(std::move(lock), arena_);
   }
+  /// The caller has the lock, and a used block or none.
+  bool lend_if_any(Block<R>* block, LentMemory<R>& lent) noexcept {
+    bool const is_lent = block != nullptr && lent.add(block);
+    if (block != nullptr && !is_lent) {
+      arena_.put(block, joins_for_free());
+    }
+    return is_lent;
+  }
   /// The caller has the lock.
   void take_back_lent() noexcept {
     lent_.for_each([this](LentMemory<R>& lent) { lent.give_back(arena_); });
   }
 
   /// `provide(address, needed, room)` puts at least `needed` bytes of memory at the address, behind
-  /// the last free block, and returns how many; 0: there are none.
+  /// the last free block, notes their `uses`, and returns how many; 0: there are none.
   template <class Ready, class Provide>
-  Block<R>* extend(std::size_t bytes, Ready& ready, Provide&& provide) {
+  Block<R>* extend(std::size_t bytes, Ready& ready, order::AccessLog& uses, Provide&& provide) {
     auto lock = lock_with_spares();
     arena_.lengthen_unpopulated(range_.in_pages(bytes));
     Block<R>* const last = arena_.take_last(
@@ -266,13 +296,17 @@ class BlockSource {
     std::size_t provided = 0;
     try {
       provided = needed <= rest.bytes ? provide(rest.begin, needed, rest.bytes) : 0;
+      if (last != nullptr) {
+        last->record.log.note_all_of(uses);
+      }
       lock = lock_with_spares();
     } catch (...) {
+      forget(rest.begin, provided);
       put_if_any(last);
       throw;
     }
     if (provided != 0) {
-      return arena_.populate(last, provided, bytes);
+      return arena_.populate(last, provided, bytes, std::move(uses));
     }
     lock.unlock();
     put_if_any(last);
@@ -321,54 +355,61 @@ class BlockSource {
     auto const end = (before + block.bytes) / range_.page_bytes() * range_.page_bytes();
     return begin < end ? Span{range_.begin() + begin, end - begin} : Span{};
   }
-  template <class Over>
-  std::size_t idle_bytes(Over& over) const {
+  template <class Usable>
+  std::size_t free_page_bytes(Usable& usable) const {
     std::size_t total = 0;
     std::lock_guard const guard(mutex_);
     arena_.for_each_free([&](Block<R>* block) {
       auto const pages = pages_of(*block);
-      if (!is_last(*block) && pages.bytes != 0 && over(std::as_const(*block))) {
+      if (!is_last(*block) && pages.bytes != 0 && usable(std::as_const(*block))) {
         total += pages.bytes;
       }
     });
     return total;
   }
-  /// Makes idle pages absent, up to `most_bytes` in a row, of the smallest block that has some:
-  /// larger ones are more likely to fit. They still have their memory. Empty: there are none.
-  template <class Over>
-  Span take_idle_pages(std::size_t most_bytes, Over&& over) {
+  /// Up to `most_bytes` of pages in a row, in use from here on, of the smallest free block that is
+  /// usable and has some: larger ones are more likely to fit. Null: there is none.
+  template <class Usable>
+  Block<R>* take_pages(std::size_t most_bytes, Usable&& usable) {
     auto const lock = lock_with_spares();
     Block<R>* chosen = nullptr;
     Span pages;
     arena_.for_each_free([&](Block<R>* block) {
       if (chosen == nullptr) {
         pages = pages_of(*block);
-        chosen = pages.bytes != 0 && over(std::as_const(*block)) ? block : nullptr;
+        chosen = pages.bytes != 0 && usable(std::as_const(*block)) ? block : nullptr;
       }
     });
-    if (chosen == nullptr) {
-      return {};
-    }
-    pages.bytes = std::min(pages.bytes, most_bytes);
-    arena_.vacate(chosen, pages.begin, pages.bytes);
-    return pages;
+    return chosen != nullptr
+               ? arena_.take_part(chosen, pages.begin, std::min(pages.bytes, most_bytes))
+               : nullptr;
   }
   /// How much it has moved: what is needed, or nothing; then what was moved has gone to the
-  /// runtime, because others have taken the rest meanwhile.
-  template <class Over>
-  std::size_t move_idle_pages(std::byte* to, std::size_t needed, Over& over) {
+  /// runtime, because others have taken the rest meanwhile. Notes the uses that are not over.
+  template <class Over, class Ready, class Usable>
+  std::size_t move_pages(std::byte* to,
+                         std::size_t needed,
+                         Over& over,
+                         Ready& ready,
+                         Usable& usable,
+                         order::AccessLog& uses) {
+    auto const take = [&](std::size_t most_bytes, auto& wanted) {
+      return take_pages(most_bytes,
+                        [&](Block<R> const& block) { return !is_last(block) && wanted(block); });
+    };
     std::size_t moved = 0;
     try {
       while (moved < needed) {
-        auto const pages = take_idle_pages(
-            needed - moved, [&](Block<R> const& block) { return !is_last(block) && over(block); });
-        if (pages.bytes == 0) {
+        Block<R>* pages = take(needed - moved, over);
+        pages = pages != nullptr ? pages : take(needed - moved, ready);
+        pages = pages != nullptr ? pages : take(needed - moved, usable);
+        if (pages == nullptr) {
           break;
         }
-        move_or_forget(to + moved, pages);
-        note(MemoryEvent::Kind::move, to + moved, pages.bytes);
-        observe::memory_pooled(runtime(), to + moved, pages.bytes);
-        moved += pages.bytes;
+        auto const bytes = pages->bytes;
+        move_or_put_back(to + moved, pages, uses);
+        moved += bytes;
+        leave_moved(over);
       }
     } catch (...) {
       forget(to, moved);
@@ -380,13 +421,32 @@ class BlockSource {
     }
     return moved;
   }
-  void move_or_forget(std::byte* to, Span pages) {
+  void move_or_put_back(std::byte* to, Block<R>* pages, order::AccessLog& uses) {
     try {
-      range_.move(to, pages.begin, pages.bytes);
+      uses.note_all_of(pages->record.log);
+      moved_.push_back(pages);
+      range_.move(to, pages->data, pages->bytes);
     } catch (...) {
-      forget(pages.begin, pages.bytes);
+      moved_.erase(std::remove(moved_.begin(), moved_.end(), pages), moved_.end());
+      put(pages);
       throw;
     }
+    note(MemoryEvent::Kind::move, to, pages->bytes);
+    observe::memory_pooled(runtime(), to, pages->bytes);
+  }
+  /// Those whose uses are `over(block)` have no memory at their old addresses any more.
+  template <class Over>
+  void leave_moved(Over&& over) {
+    auto const left = std::remove_if(moved_.begin(), moved_.end(), [&](Block<R>* pages) {
+      if (!over(std::as_const(*pages))) {
+        return false;
+      }
+      range_.leave(pages->data, pages->bytes);
+      std::lock_guard const guard(mutex_);
+      arena_.vacate(pages);
+      return true;
+    });
+    moved_.erase(left, moved_.end());
   }
   void forget(std::byte* at, std::size_t bytes) noexcept {
     if (bytes != 0) {
@@ -402,12 +462,16 @@ class BlockSource {
   }
   template <class Over>
   std::size_t unmap_idle(std::size_t most_bytes, Over& over) {
-    auto const pages = take_idle_pages(range_.in_pages(most_bytes), over);
-    if (pages.bytes != 0) {
-      range_.unmap(pages.begin, pages.bytes);
-      note(MemoryEvent::Kind::release, pages.begin, pages.bytes);
+    Block<R>* const pages = take_pages(range_.in_pages(most_bytes), over);
+    if (pages == nullptr) {
+      return 0;
     }
-    return pages.bytes;
+    auto const bytes = pages->bytes;
+    range_.unmap(pages->data, bytes);
+    note(MemoryEvent::Kind::release, pages->data, bytes);
+    std::lock_guard const guard(mutex_);
+    arena_.vacate(pages);
+    return bytes;
   }
 
   Block<R>* grow_by_piece(std::size_t bytes, std::size_t limit_bytes) {
@@ -484,13 +548,14 @@ class BlockSource {
   std::size_t growth_bytes_;
   std::shared_ptr<MemoryHistory> history_;  ///< null: nobody wants to know
 
-  std::mutex change_mutex_;  ///< guards the range's memory and the pieces
+  std::mutex change_mutex_;  ///< guards the range's memory, the moved pages and the pieces
   PageRange<R> range_;
+  std::vector<Block<R>*> moved_;  ///< old addresses, in use on the device
   std::vector<Span> pieces_;
 
-  mutable SpinLock mutex_;  ///< guards the arena
+  alignas(64) mutable SpinLock mutex_;  ///< guards the arena
   Arena<R> arena_;
-  LentMemories<R> lent_;
+  alignas(64) LentMemories<R> lent_;
   std::atomic<bool> is_contended_{false};
   std::atomic<std::uint64_t> growths_{0};
 };

@@ -10,6 +10,7 @@
 #include <msstream/stream/stream_context.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -84,23 +85,30 @@ class LargeBlocks {
       return space_ == Space::device || rules_.is_known_to_be_over(free);
     };
     auto const over = [this](Block<R> const& free) { return rules_.is_known_to_be_over(free); };
+    auto const followed = [&](Block<R> const& free) { return rules_.is_followed(free, stream); };
     auto const hard_limit = source_.capacity().limit_bytes();
 
-    Block<R>* block = take_any(bytes, stream);
+    Block<R>* block = take_lent_for_good(bytes, stream);
+    bool const may_move_used = space_ == Space::device && !is_captured(stream);
+    if (block == nullptr && may_move_used && !source_.is_contended() &&
+        is_far_behind(bytes, stream)) {
+      block = source_.gather(bytes, over, followed, followed);  // meanwhile the device has work
+    }
     if (block == nullptr) {
-      source_.join_all();
-      block = take_any(bytes, stream);
+      block = take_any_of_joined(bytes, stream);
     }
     if (block == nullptr) {
       block = source_.grow(bytes, stream, with_spare(bytes, kSparePercent), usable);
     }
     if (block == nullptr && return_slabs()) {
-      source_.join_all();
-      block = take_any(bytes, stream);
+      block = take_any_of_joined(bytes, stream);
     }
     if (block == nullptr) {
       ask_what_is_over();
-      block = source_.gather(bytes, over);
+      block = source_.gather(bytes, over, over, over);
+    }
+    if (block == nullptr && may_move_used) {
+      block = source_.gather(bytes, over, followed, usable);
     }
     if (block == nullptr) {
       block = source_.grow(bytes, stream, hard_limit, usable);
@@ -142,28 +150,88 @@ class LargeBlocks {
  private:
   static constexpr std::size_t kMostLentBytes = std::size_t{64} << 20U;
   static constexpr std::size_t kLeastLentBytes = std::size_t{16} << 20U;
-  static constexpr std::size_t kFreshPercent = 25;
   static constexpr std::size_t kSparePercent = 33;
+  /// Memory that one thread's group has to itself is no use to those of others.
+  static constexpr std::size_t kSpareOfManyPercent = 66;
   /// Of a large device nobody minds such a part.
   static constexpr std::size_t kNegligiblePart = 64;
+  static constexpr std::size_t kNegligiblePartOfMany = 32;
   /// Memory is scarce when less than such a part of all is not in use.
   static constexpr std::size_t kScarcePart = 8;
 
+  /// A graph keeps its addresses.
+  [[nodiscard]] static bool is_captured(StreamSlot<R> const& stream) noexcept {
+    return stream.capture.load(std::memory_order_relaxed) != nullptr;
+  }
   [[nodiscard]] Block<R>* take_any(std::size_t bytes, StreamSlot<R>& stream) {
     if (space_ == Space::pinned) {
       return source_.take(
           bytes, stream, [this](Block<R> const& free) { return rules_.is_known_to_be_over(free); });
     }
-    return source_.take_cheapest(bytes, rules_.costs(stream));
+    Block<R>* const block = source_.take_cheapest(bytes, rules_.costs(stream));
+    if (block != nullptr && !rules_.is_followed(*block, stream)) {
+      source_.lent().of(stream).note_wait();
+    }
+    return block;
+  }
+  /// Joins what is free as far as it takes, and last what groups have been lent.
+  [[nodiscard]] Block<R>* take_any_of_joined(std::size_t bytes, StreamSlot<R>& stream) {
+    Block<R>* block = take_any(bytes, stream);
+    if (block == nullptr) {
+      source_.join_all();
+      block = take_any(bytes, stream);
+    }
+    if (block == nullptr) {
+      source_.take_back_and_join_all();
+      block = take_any(bytes, stream);
+    }
+    return block;
+  }
+  /// How much more the stream's group may be lent, so that there is as much for all, and for what
+  /// is too large.
+  [[nodiscard]] std::size_t most_to_lend(StreamSlot<R> const& stream) {
+    std::size_t groups = 0;
+    std::size_t lent_to_all = 0;
+    source_.lent().for_each([&](LentMemory<R> const& lent) {
+      ++groups;
+      lent_to_all += lent.lent_bytes();
+    });
+    auto const limit = source_.capacity().limit_bytes();
+    auto const fair = limit / 4 * 3 / std::max(groups, std::size_t{1});
+    auto const lent = std::min(fair, source_.lent().of(stream).lent_bytes());
+    auto const taken = std::min(limit, live_.now() + lent_to_all);
+    return std::min(fair - lent, limit - taken);
   }
   /// So that threads do not wait for each other. Nobody else has to wait for that memory.
   template <class Ready>
   void lend_to(StreamSlot<R>& stream, Ready const& ready) {
-    for (auto bytes = kMostLentBytes; bytes >= kLeastLentBytes; bytes /= 2) {
-      if (source_.lend(bytes, stream, ready)) {
+    auto const most = most_to_lend(stream);
+    // Where memory is tight all of a part in one piece: several would be too small.
+    auto const least = most < 2 * kMostLentBytes ? std::bit_floor(most) : kLeastLentBytes;
+    for (auto bytes = kMostLentBytes; bytes >= std::max(least, kLeastLentBytes); bytes /= 2) {
+      if (bytes <= most && source_.lend(bytes, stream, ready)) {
         return;
       }
     }
+  }
+  /// Where all memory is in use or has been used by others, groups that have waited for it get a
+  /// part each to themselves, waited for once.
+  [[nodiscard]] Block<R>* take_lent_for_good(std::size_t bytes, StreamSlot<R>& stream) {
+    if (space_ != Space::device || is_captured(stream) ||
+        !source_.lent().of(stream).take_much_waiting()) {
+      return nullptr;
+    }
+    auto const part = std::min(kMostLentBytes, std::bit_floor(most_to_lend(stream)));
+    if (part < std::max(kLeastLentBytes, bytes)) {
+      return nullptr;
+    }
+    auto const costs = rules_.costs(stream);
+    bool is_lent = source_.lend_cheapest(part, stream, costs);
+    if (!is_lent) {
+      source_.join_all();
+      is_lent = source_.lend_cheapest(part, stream, costs);
+    }
+    return is_lent ? source_.take_own(bytes, stream) : nullptr;
   }
   /// Asks the runtime about the newest use of free memory by each stream.
   void ask_what_is_over() {
@@ -178,16 +246,18 @@ class LargeBlocks {
   /// How much is reserved before anybody waits for anybody.
   [[nodiscard]] std::size_t soft_limit(std::size_t wanted) const noexcept {
     return soft_limit_bytes_ != 0 ? soft_limit_bytes_
-                                  : with_spare(wanted, kFreshPercent) + growth_bytes_;
+                                  : with_spare(wanted, kSparePercent) + growth_bytes_;
   }
   /// The same where a wait would be a long one, or threads want memory of their own.
   [[nodiscard]] std::size_t higher_soft_limit(std::size_t wanted) const noexcept {
-    return std::max(with_spare(wanted, kSparePercent),
-                    source_.capacity().limit_bytes() / kNegligiblePart);
+    auto const limit = source_.capacity().limit_bytes();
+    return source_.is_contended()
+               ? std::max(with_spare(wanted, kSpareOfManyPercent), limit / kNegligiblePartOfMany)
+               : std::max(with_spare(wanted, kSparePercent), limit / kNegligiblePart);
   }
   /// What was in use at once or will be, and so much more.
   [[nodiscard]] std::size_t with_spare(std::size_t wanted, std::size_t percent) const noexcept {
-    auto const most = std::max(live_.peak(), live_.told() + wanted);
+    auto const most = std::max(live_.peak(), live_.now() + wanted);
     return most + most / 100 * percent;
   }
   /// Whether the device is, on the stream or on one whose block it would have to wait for.

@@ -6,9 +6,11 @@
 #include <msstream/memory/block.hpp>
 #include <msstream/stream/stream_slot.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -17,10 +19,11 @@
 
 namespace msstream::memory {
 
-/// Large blocks of which one group cuts its own, with a lock of its own, because many threads want
-/// the lock of the arena that they belong to. That takes them back, with what they were cut into,
-/// when it has no other memory. Thread-safe; a thread may want this lock while it has the arena's,
-/// and not the other way round.
+/// Large blocks of which one group cuts its own, with a lock of its own: because many threads want
+/// the lock of the arena that they belong to, or because the group would often have to wait for
+/// memory that others have used. The arena takes them back, with what they were cut into, when it
+/// has no other memory. Thread-safe; a thread may want this lock while it has the arena's, and not
+/// the other way round.
 template <Runtime R>
 class alignas(64) LentMemory {
  public:
@@ -35,14 +38,14 @@ class alignas(64) LentMemory {
     auto const lock = lock_with_spares();
     return arena_.take(bytes, ready);
   }
-  /// False: the block has gone back to the arena meanwhile, in use.
-  template <class MayJoin>
-  [[nodiscard]] bool put(Block<R>* block, MayJoin&& may_join) noexcept {
+  /// Joined with its neighbours, whoever used them. False: the block has gone back to the arena
+  /// meanwhile, in use.
+  [[nodiscard]] bool put(Block<R>* block) noexcept {
     std::lock_guard const guard(mutex_);
     if (block->lent_to.load(std::memory_order_relaxed) != this) {
       return false;
     }
-    arena_.put(block, may_join);
+    arena_.put(block, [](auto const&, auto const&) { return true; });
     return true;
   }
 
@@ -59,6 +62,7 @@ class alignas(64) LentMemory {
       Block<R>* const first = arena_.borrow(*lent);
       first->lent_to.store(this, std::memory_order_relaxed);
       parts_.push_back({lent, first});
+      lent_bytes_.fetch_add(first->bytes, std::memory_order_relaxed);
     } catch (std::bad_alloc const&) {
       return false;
     }
@@ -73,7 +77,15 @@ class alignas(64) LentMemory {
       }
       owner.take_back(part.lent, part.first, arena_);
     }
+    if (!parts_.empty()) {
+      auto const much = much_waiting_.load(std::memory_order_relaxed);
+      much_waiting_.store(std::min(2 * much, kVeryMuchWaiting), std::memory_order_relaxed);
+    }
     parts_.clear();
+    lent_bytes_.store(0, std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::size_t lent_bytes() const noexcept {
+    return lent_bytes_.load(std::memory_order_relaxed);
   }
 
   template <class Visit>
@@ -92,10 +104,23 @@ class alignas(64) LentMemory {
     contentions_.store(0, std::memory_order_relaxed);
     return true;
   }
+  /// The group has got memory that it must wait for.
+  void note_wait() noexcept { waits_.fetch_add(1, std::memory_order_relaxed); }
+  /// Whether it has done so often since the last call that said so: more often each time that
+  /// others needed what it had been lent.
+  [[nodiscard]] bool take_much_waiting() noexcept {
+    if (waits_.load(std::memory_order_relaxed) < much_waiting_.load(std::memory_order_relaxed)) {
+      return false;
+    }
+    waits_.store(0, std::memory_order_relaxed);
+    return true;
+  }
 
  private:
   static constexpr std::size_t kMostParts = 8;
   static constexpr int kMuchContention = 16;
+  static constexpr std::uint64_t kMuchWaiting = 1;
+  static constexpr std::uint64_t kVeryMuchWaiting = 64;
 
   struct Part {
     Block<R>* lent;
@@ -109,7 +134,10 @@ class alignas(64) LentMemory {
   mutable SpinLock mutex_;  ///< guards the arena and the parts
   Arena<R> arena_;
   std::vector<Part> parts_;
+  std::atomic<std::size_t> lent_bytes_{0};
   std::atomic<int> contentions_{0};
+  std::atomic<std::uint64_t> waits_{0};
+  std::atomic<std::uint64_t> much_waiting_{kMuchWaiting};
 };
 
 /// What each group, or stream without one, has been lent of an arena; some share one where there

@@ -6,33 +6,85 @@
 
 namespace msstream::memory {
 
-/// How much of a pool is in use, and was at most, as its streams tell now and then: a stream that
-/// takes and gives back in turn tells nothing.
+/// How much of a pool is in use, and was at most. Each stream counts its own part; what they share
+/// is written only when a part has grown, or shrunk, by much between two allocations, so that
+/// threads that take and give back in turn seldom meet. Thread-safe.
 class LiveBytes {
  public:
-  /// A stream tells when it uses so much more than it told last, or so much less.
-  static constexpr std::size_t kUntoldGrowth = std::size_t{64} << 10U;
-  static constexpr std::size_t kUntoldShrinkage = std::size_t{1} << 20U;
+  /// What one stream uses: changed by one thread at a time.
+  class alignas(64) Part {
+   public:
+    [[nodiscard]] std::size_t bytes() const noexcept {
+      return bytes_.load(std::memory_order_relaxed);
+    }
 
-  void tell(std::size_t before, std::size_t now) noexcept {
-    auto const total = told_.fetch_add(now - before, std::memory_order_relaxed) + (now - before);
-    raise(peak_, total);
-    raise(recent_peak_, total);
+   private:
+    friend class LiveBytes;
+    std::atomic<std::size_t> bytes_{0};
+    std::size_t told_ = 0;
+    Part* next_ = nullptr;
+  };
+
+  LiveBytes() = default;
+  LiveBytes(LiveBytes const&) = delete;
+  LiveBytes& operator=(LiveBytes const&) = delete;
+
+  /// Once for each part, which stays as long as this.
+  void enter(Part& part) noexcept {
+    part.next_ = parts_.load(std::memory_order_relaxed);
+    while (!parts_.compare_exchange_weak(part.next_, &part, std::memory_order_acq_rel)) {
+    }
   }
+  void add(Part& part, std::size_t bytes) noexcept {
+    auto const now = part.bytes() + bytes;
+    part.bytes_.store(now, std::memory_order_relaxed);
+    if (now > part.told_ + kUntoldGrowth || now + kUntoldShrinkage < part.told_) {
+      tell(part, now);
+    }
+  }
+  void subtract(Part& part, std::size_t bytes) noexcept {
+    part.bytes_.store(part.bytes() - bytes, std::memory_order_relaxed);
+  }
+
+  /// What all parts are now.
+  [[nodiscard]] std::size_t now() const noexcept {
+    std::size_t total = 0;
+    for (auto const* part = parts_.load(std::memory_order_acquire); part != nullptr;
+         part = part->next_) {
+      total += part->bytes();
+    }
+    return total;
+  }
+  /// About that, and a part that was given back after its last allocation: cheaper.
   [[nodiscard]] std::size_t told() const noexcept { return told_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t peak() const noexcept { return peak_.load(std::memory_order_relaxed); }
   /// Since the last call, which begins anew.
   [[nodiscard]] std::size_t take_recent_peak() noexcept {
-    return recent_peak_.exchange(told(), std::memory_order_relaxed);
+    return recent_peak_.exchange(now(), std::memory_order_relaxed);
   }
 
  private:
+  static constexpr std::size_t kUntoldGrowth = std::size_t{64} << 10U;
+  static constexpr std::size_t kUntoldShrinkage = std::size_t{1} << 20U;
+
+  void tell(Part& part, std::size_t bytes) noexcept {
+    auto const change = bytes - part.told_;
+    part.told_ = bytes;
+    auto const told = told_.fetch_add(change, std::memory_order_relaxed) + change;
+    if (told > peak_.load(std::memory_order_relaxed) ||
+        told > recent_peak_.load(std::memory_order_relaxed)) {
+      auto const exact = now();
+      raise(peak_, exact);
+      raise(recent_peak_, exact);
+    }
+  }
   static void raise(std::atomic<std::size_t>& peak, std::size_t total) noexcept {
     auto seen = peak.load(std::memory_order_relaxed);
     while (seen < total && !peak.compare_exchange_weak(seen, total, std::memory_order_relaxed)) {
     }
   }
 
+  std::atomic<Part*> parts_{nullptr};
   std::atomic<std::size_t> told_{0};
   std::atomic<std::size_t> peak_{0};
   std::atomic<std::size_t> recent_peak_{0};

@@ -51,6 +51,11 @@ class PageRange {
       runtime_.move_pages(to, from, bytes);
     }
   }
+  void leave(std::byte* from, std::size_t bytes) noexcept {
+    if constexpr (PagedRuntime<R>) {
+      runtime_.leave_pages(from, bytes);
+    }
+  }
   void unmap(std::byte* at, std::size_t bytes) noexcept {
     if constexpr (PagedRuntime<R>) {
       runtime_.unmap_pages(at, bytes);

@@ -141,14 +141,15 @@ class alignas(64) StreamCache {
     std::lock_guard const guard(lock_);
     scope.swap(block->scope);
     in_use_.remove(*block);
-    account_.live_bytes -= block->bytes;
-    tell_if_much();
+    pool_live_.subtract(live_, block->bytes);
     if (block->size_class != SizeClass::kNone) {
       append(block);
     }
     return abandoned_ && in_use_.empty() ? std::exchange(device_, nullptr) : nullptr;
   }
 
+  /// What of its pool's live bytes are this stream's: to be entered there.
+  [[nodiscard]] LiveBytes::Part& live() noexcept { return live_; }
   /// Whether nobody but what is in use needs the device. Returns what the caller must let go.
   [[nodiscard]] DeviceOwner set_abandoned(bool abandoned) {
     std::lock_guard const guard(lock_);
@@ -175,7 +176,9 @@ class alignas(64) StreamCache {
   }
   [[nodiscard]] Account account() const {
     std::lock_guard const guard(lock_);
-    return account_;
+    auto account = account_;
+    account.live_bytes = live_.bytes();
+    return account;
   }
 
  private:
@@ -210,9 +213,8 @@ class alignas(64) StreamCache {
     block.scope = NameScope::kept();
     in_use_.add(block);
     count(block);
-    account_.live_bytes += block.bytes;
-    account_.peak_live_bytes = std::max(account_.peak_live_bytes, account_.live_bytes);
-    tell_if_much();
+    pool_live_.add(live_, block.bytes);
+    account_.peak_live_bytes = std::max(account_.peak_live_bytes, live_.bytes());
   }
   void count(Block<R> const& block) noexcept {
     bool is_used = false;
@@ -225,13 +227,6 @@ class alignas(64) StreamCache {
     account_.counts.reuses += is_used ? 1 : 0;
     account_.counts.steals += is_of_another ? 1 : 0;
   }
-  void tell_if_much() noexcept {
-    auto const now = account_.live_bytes;
-    if (now > told_bytes_ + LiveBytes::kUntoldGrowth ||
-        now + LiveBytes::kUntoldShrinkage < told_bytes_) {
-      pool_live_.tell(std::exchange(told_bytes_, now), now);
-    }
-  }
 
   LiveBytes& pool_live_;
   order::StreamIndex const stream_;
@@ -239,8 +234,8 @@ class alignas(64) StreamCache {
   bool abandoned_ = false;
   DeviceOwner device_;  ///< while something is in use, or the device is not abandoned
   BlockList<R> in_use_;
-  Account account_;
-  std::size_t told_bytes_ = 0;
+  LiveBytes::Part live_;
+  Account account_;  ///< but for the live bytes
   std::array<BlockList<R>, SizeClass::kSmallCount> lists_;
   Occupied<SizeClass::kSmallCount> occupied_;
 };

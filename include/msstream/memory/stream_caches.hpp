@@ -71,6 +71,7 @@ class StreamCaches {
     StreamCache<R>* cache = nullptr;
     if (caches_[stream].compare_exchange_strong(cache, created.get(), std::memory_order_acq_rel)) {
       cache = created.release();
+      live_.enter(cache->live());
       raise_end(std::size_t{stream} + 1);
       static_cast<void>(cache->set_abandoned(abandoned_.load()));
     }
@@ -83,7 +84,7 @@ class StreamCaches {
   }
 
   alignas(64) LiveBytes live_;
-  std::array<std::atomic<StreamCache<R>*>, StreamRegistry<R>::kMaxStreams> caches_{};
+  alignas(64) std::array<std::atomic<StreamCache<R>*>, StreamRegistry<R>::kMaxStreams> caches_{};
   std::atomic<std::size_t> end_{0};
   std::atomic<bool> abandoned_{false};
 };

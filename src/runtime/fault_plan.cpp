@@ -132,7 +132,8 @@ void detail::throw_fault(Fault fault, RuntimeCall call, std::size_t bytes) {
   constexpr int kLaunchFailure = 719;
   std::string const name(name_of(call));
   bool const allocates = call == RuntimeCall::allocate_device ||
-                         call == RuntimeCall::allocate_pinned || call == RuntimeCall::map_pages;
+                         call == RuntimeCall::allocate_pinned || call == RuntimeCall::map_pages ||
+                         call == RuntimeCall::move_pages;
   switch (fault) {
     case Fault::out_of_memory:
       if (allocates) {

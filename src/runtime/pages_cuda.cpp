@@ -100,6 +100,9 @@ void CudaPages::unmap(void* at, std::size_t bytes) noexcept {
 }
 
 void CudaPages::check(CUresult code, char const* call) const {
+  if (code == CUDA_ERROR_OUT_OF_MEMORY) [[unlikely]] {
+    throw OutOfMemory(page_bytes_, text("cuda runtime: ", call, " found no memory"));
+  }
   if (code != CUDA_SUCCESS) [[unlikely]] {
     char const* what = "unknown error";
     calls_.error_string(code, &what);

@@ -35,6 +35,10 @@ TEST(CapacityTest, within_another_counts_a_part_of_it) {
     EXPECT_TRUE(part.take(50, 50)) << "the caller's limit is for the part";
     EXPECT_FALSE(part.take(1, 50));
     EXPECT_EQ(whole->reserved_bytes(), 80U) << "what was refused is not taken";
+    EXPECT_EQ(whole->peak_reserved_bytes(), 80U) << "and was not for a moment";
+    EXPECT_TRUE(part.has_room(20, 100));
+    EXPECT_FALSE(part.has_room(21, 100));
+    EXPECT_FALSE(part.has_room(1, 50));
     EXPECT_FALSE(part.take(21, 100)) << "the whole has no room";
     EXPECT_EQ(part.reserved_bytes(), 50U);
     EXPECT_EQ(part.all_reserved_bytes(), 80U);

@@ -56,6 +56,7 @@ class PiecesInUse {
   Journal journal;
   std::optional<Tensor<std::uint8_t, R>> between;
   std::optional<Tensor<std::uint8_t, R>> whole;
+
  private:
   [[nodiscard]] Tensor<std::uint8_t, R> allocate(std::size_t bytes) const {
     return Tensor<std::uint8_t, R>(device, {static_cast<std::int64_t>(bytes)});

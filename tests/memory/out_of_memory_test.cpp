@@ -136,7 +136,11 @@ TEST(OutOfMemoryRecovery, AnExceptionOfWhoeverIsAskedComesOut) {
       {.memory = {.limit_bytes = kLimit, .on_out_of_memory = [](OutOfMemory const&) -> bool {
                     throw std::logic_error("no");
                   }}});
-  EXPECT_THROW(Bytes(device, {65 * kMiB}), std::logic_error);
+  {
+    Bytes const most(device, {48 * kMiB});
+    EXPECT_THROW(Bytes(device, {32 * kMiB}), std::logic_error);
+    EXPECT_THROW(Bytes(device, {65 * kMiB}), OutOfMemory) << "nothing helps: nobody is asked";
+  }
   Bytes const fits(device, {64 * kMiB});
 }
 

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <optional>
 #include <random>
+#include <vector>
 
 namespace msstream::testing {
 namespace {
@@ -98,9 +99,11 @@ TYPED_TEST(SoftLimit, where_the_device_is_far_behind_fresh_memory_is_taken) {
   EXPECT_NE(memory, pending);
 }
 
-/// Groups that use memory of many sizes under a tight limit and free it at once, on streams that
-/// are held back: what one takes from another one it waits for.
-TEST(SoftLimitOnHost, GroupsThatOftenWaitUnderAHardLimitGetAPartEach) {
+class Parts : public ::testing::TestWithParam<std::int64_t> {};
+
+/// Groups that keep some memory, and use other of many sizes under a tight limit and free it at
+/// once, on streams that are held back: what one takes from another one it waits for.
+TEST_P(Parts, AreGivenToGroupsThatOftenWaitUnderAHardLimit) {
   constexpr int kGroups = 8;
   constexpr int kRounds = 400;
   Device<Host> device({.memory = {.limit_bytes = std::size_t(kGroups * 24 * kMiB)}});
@@ -109,8 +112,14 @@ TEST(SoftLimitOnHost, GroupsThatOftenWaitUnderAHardLimitGetAPartEach) {
   for (int group = 0; group < kGroups; ++group) {
     gates[group].hold(pool[group].compute());
   }
+  std::vector<Tensor<std::uint8_t, Host>> kept;
+  for (int group = 0; group < kGroups && GetParam() != 0; ++group) {
+    StreamScope const scope(pool[group]);
+    kept.emplace_back(device, Shape{GetParam()});
+    issue("use", writes(kept.back()), [](auto) {});
+  }
   std::mt19937_64 random(1);
-  std::uniform_real_distribution<double> doublings(20, 24);
+  std::uniform_real_distribution<double> doublings(20, GetParam() == 0 ? 24 : 23);
   auto const waits_of = [&](int rounds) {
     auto const before = device.memory_statistics().waiting_reuses;
     for (int i = 0; i < rounds * kGroups; ++i) {
@@ -124,6 +133,19 @@ TEST(SoftLimitOnHost, GroupsThatOftenWaitUnderAHardLimitGetAPartEach) {
   EXPECT_GT(waits_of(kRounds), 0U);
   EXPECT_LT(waits_of(kRounds), kRounds * kGroups / 100);
   EXPECT_LE(device.memory_statistics().peak_reserved_bytes, std::size_t(kGroups * 24 * kMiB));
+}
+
+INSTANTIATE_TEST_SUITE_P(SoftLimitOnHost, Parts, ::testing::Values(0, 12 * kMiB));
+
+TEST(SoftLimitOnHost, AStreamThatIsIdleDoesNotMakeMemoryScarce) {
+  Device<Host> device({.memory = {.limit_bytes = std::size_t(256 * kMiB)}});
+  StreamPool pool(device, {.groups = 1, .launch_threads = LaunchThreads::none});
+  static_cast<void>(Tensor<std::uint8_t, Host>(device, {254 * kMiB}));
+  StreamScope const scope(pool[0]);
+  Tensor<std::uint8_t, Host> block(device, {2 * kMiB});
+  issue("use", writes(block), [](auto) {});
+  block = Tensor<std::uint8_t, Host>(device, {256});
+  EXPECT_FALSE(pool[0].compute().slot().event_wanted.load());
 }
 
 TEST(SoftLimitOnHost, MemoryTakenWhereTheDeviceIsFarBehindHasABound) {

@@ -141,12 +141,15 @@ class StreamAwareAllocator {
   [[nodiscard]] MemoryStatistics statistics() const {
     MemoryStatistics total;
     for_each_pool([&](memory::BlockPool<R> const& pool) { total += pool.statistics(); });
+    static_cast<AllocationCounts&>(total) += captures_.counts_of_gone();
     total.reserved_bytes = total.peak_reserved_bytes = total.limit_bytes = 0;
     for (auto const& limit : limits_) {
       total.reserved_bytes += limit->reserved_bytes();
       total.peak_reserved_bytes += limit->peak_reserved_bytes();
       total.limit_bytes += limit->limit_bytes();
     }
+    // The peaks of several pools may have been at different times.
+    total.peak_live_bytes = std::min(total.peak_live_bytes, total.peak_reserved_bytes);
     return total;
   }
   /// Who has how much in use, the largest first.

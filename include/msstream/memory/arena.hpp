@@ -55,15 +55,14 @@ class Arena {
   }
   /// What populate() takes from; null when there is memory behind all addresses.
   [[nodiscard]] Block<R> const* unpopulated() const noexcept { return unpopulated_; }
-  /// Where it has less than `bytes`, takes the longest of the other absent ranges in its place.
-  void lengthen_unpopulated(std::size_t bytes) noexcept {
-    if (unpopulated_ != nullptr && unpopulated_->bytes >= bytes) {
-      return;
-    }
+  /// Makes that the smallest of the absent ranges that have `bytes`, or else the longest.
+  void choose_unpopulated(std::size_t bytes) noexcept {
     for (Block<R>* block = absent_.newest(); block != nullptr; block = block->older) {
-      if (unpopulated_ == nullptr || block->bytes > unpopulated_->bytes) {
-        unpopulated_ = block;
-      }
+      bool const is_better = unpopulated_ == nullptr ||
+                             (unpopulated_->bytes < bytes
+                                  ? block->bytes > unpopulated_->bytes
+                                  : block->bytes >= bytes && block->bytes < unpopulated_->bytes);
+      unpopulated_ = is_better ? block : unpopulated_;
     }
   }
   /// Memory of its own, which is not joined with other even where their addresses meet.

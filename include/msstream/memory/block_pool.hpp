@@ -302,8 +302,9 @@ class BlockPool {
   /// Asks those who may drop something, and waits for what others have freed, before it throws
   /// OutOfMemory.
   Block<R>* found_or_made(std::size_t bytes, StreamSlot<R>& stream) {
+    bool const can_be = bytes <= std::min(source().capacity().limit_bytes(), SizeClass::kMostBytes);
     for (;;) {
-      if (bytes <= std::min(source().capacity().limit_bytes(), SizeClass::kMostBytes)) {
+      if (can_be) {
         if (auto* const block = find_or_make(bytes, stream)) {
           return block;
         }
@@ -312,7 +313,7 @@ class BlockPool {
         }
       }
       auto const error = out_of_memory(bytes);
-      if (!on_out_of_memory_ || !on_out_of_memory_(error)) {
+      if (!can_be || !on_out_of_memory_ || !on_out_of_memory_(error)) {
         if (history_ != nullptr) {
           history_->note({0, MemoryEvent::Kind::refuse, 0, bytes, stream.index, NameScope::kept()});
         }

@@ -15,8 +15,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -99,12 +101,13 @@ class BlockSource {
     if (!lent_.of(stream).take_much_contention()) [[likely]] {
       return false;
     }
-    is_contended_.store(true, std::memory_order_relaxed);
+    last_contention_.store(Clock::now().time_since_epoch(), std::memory_order_relaxed);
     return true;
   }
-  /// Whether any group ever has.
+  /// Whether any group has of late.
   [[nodiscard]] bool is_contended() const noexcept {
-    return is_contended_.load(std::memory_order_relaxed);
+    auto const last = last_contention_.load(std::memory_order_relaxed);
+    return last != Clock::duration::min() && Clock::now().time_since_epoch() - last < kOfLate;
   }
   /// From here on the stream's group alone has a free block of so many bytes that is
   /// `ready(block)`, until somebody finds no memory. False: there is none, or the group has enough.
@@ -154,20 +157,24 @@ class BlockSource {
                                StreamSlot<R> const& stream,
                                std::size_t limit_bytes,
                                Ready&& ready) {
+    bool const is_paged = range_.bytes() != 0;
+    if (is_paged && !capacity_->has_room(range_.page_bytes(), limit_bytes)) {
+      return nullptr;  // without the lock, which others may have for long
+    }
     std::lock_guard const changing(change_mutex_);
     if (auto* const found = take(bytes, stream, ready)) {
       return found;  // another thread grew, or gave back, meanwhile
     }
-    if (range_.bytes() == 0) {
+    if (!is_paged) {
       return grow_by_piece(bytes, limit_bytes);
     }
-    order::AccessLog no_uses;
-    return extend(bytes, ready, no_uses, [&](std::byte* at, std::size_t needed, std::size_t room) {
-      auto const preferred = std::clamp(range_.in_pages(growth_bytes_), needed, room);
-      if (preferred > needed && map(at, preferred, limit_bytes)) {
-        return preferred;
+    return extend(bytes, ready, [&](Span addresses, std::size_t needed, Populated& populated) {
+      auto const preferred = std::clamp(range_.in_pages(growth_bytes_), needed, addresses.bytes);
+      for (auto const amount : {preferred, needed}) {
+        if (populated.bytes == 0 && map(addresses.begin, amount, limit_bytes)) {
+          populated.bytes = amount;
+        }
       }
-      return map(at, needed, limit_bytes) ? needed : 0;
     });
   }
   /// The same from pages that lie free apart from each other in blocks that are `usable(block)`,
@@ -177,22 +184,20 @@ class BlockSource {
   template <class Over, class Ready, class Usable>
   [[nodiscard]] Block<R>* gather(std::size_t bytes, Over&& over, Ready&& ready, Usable&& usable) {
     std::lock_guard const changing(change_mutex_);
-    if (range_.bytes() == 0) {
-      return nullptr;
-    }
-    leave_moved(over);
-    order::AccessLog uses;
-    return extend(bytes, usable, uses, [&](std::byte* at, std::size_t needed, std::size_t) {
-      return free_page_bytes(usable) < needed ? 0
-                                              : move_pages(at, needed, over, ready, usable, uses);
-    });
+    return gather_locked(bytes, over, ready, usable);
+  }
+  /// The same of what is over or ready, where no other thread is about to change the memory.
+  template <class Over, class Ready>
+  [[nodiscard]] Block<R>* try_gather(std::size_t bytes, Over&& over, Ready&& ready) {
+    std::unique_lock const changing(change_mutex_, std::try_to_lock);
+    return changing.owns_lock() ? gather_locked(bytes, over, ready, ready) : nullptr;
   }
   /// Gives free memory whose uses are `over(block)` back to the runtime until no more than `bytes`
   /// are reserved.
   template <class Over>
   void trim(std::size_t bytes, Over&& over) {
     std::lock_guard const changing(change_mutex_);
-    leave_moved(over);  // or their memory would stay
+    leave_moved(over);
     {
       std::lock_guard const guard(mutex_);
       take_back_lent();
@@ -204,6 +209,7 @@ class BlockSource {
       if (given == 0) {
         return;
       }
+      leave_moved(over);  // or the runtime would still have it
       capacity_->give_back(given);
     }
   }
@@ -233,6 +239,12 @@ class BlockSource {
     arena_.join_neighbours([](auto const&, auto const&) { return true; });
   }
 
+  /// `visit(block)` for old addresses of pages that the device still uses.
+  template <class Visit>
+  void for_each_moved(Visit&& visit) const {
+    std::lock_guard const changing(change_mutex_);
+    std::for_each(moved_.begin(), moved_.end(), visit);
+  }
   /// `visit(block)` for each free block, under the lock.
   template <class Visit>
   void for_each_free(Visit&& visit) const {
@@ -249,9 +261,18 @@ class BlockSource {
   [[nodiscard]] std::uint64_t growths() const noexcept { return growths_.load(); }
 
  private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kOfLate{1};
+  static constexpr std::size_t kWhole = std::numeric_limits<std::size_t>::max();
+
   struct Span {
     std::byte* begin = nullptr;
     std::size_t bytes = 0;
+  };
+  /// Memory that addresses have got, and the uses that its next owner must follow.
+  struct Populated {
+    std::size_t bytes = 0;
+    order::AccessLog uses;
   };
 
   [[nodiscard]] std::unique_lock<SpinLock> lock_with_spares() {
@@ -279,12 +300,27 @@ class BlockSource {
     lent_.for_each([this](LentMemory<R>& lent) { lent.give_back(arena_); });
   }
 
-  /// `provide(address, needed, room)` puts at least `needed` bytes of memory at the address, behind
-  /// the last free block, notes their `uses`, and returns how many; 0: there are none.
+  template <class Over, class Ready, class Usable>
+  Block<R>* gather_locked(std::size_t bytes, Over& over, Ready& ready, Usable& usable) {
+    if (range_.bytes() == 0) {
+      return nullptr;
+    }
+    leave_moved(over);
+    auto* const block =
+        extend(bytes, usable, [&](Span addresses, std::size_t needed, Populated& populated) {
+          if (free_page_bytes(usable) >= needed) {
+            move_pages(addresses.begin, needed, over, ready, usable, populated);
+          }
+        });
+    leave_moved(over);  // not before: what is left becomes absent, and joins the absent range
+    return block;
+  }
+  /// `provide(addresses, needed, populated)` puts at least `needed` bytes of memory behind the
+  /// first of the addresses, which follow the last free block. What is less stays free.
   template <class Ready, class Provide>
-  Block<R>* extend(std::size_t bytes, Ready& ready, order::AccessLog& uses, Provide&& provide) {
+  Block<R>* extend(std::size_t bytes, Ready& ready, Provide&& provide) {
     auto lock = lock_with_spares();
-    arena_.lengthen_unpopulated(range_.in_pages(bytes));
+    arena_.choose_unpopulated(range_.in_pages(bytes));
     Block<R>* const last = arena_.take_last(
         [&](Block<R> const& block) { return block.bytes < bytes && ready(block); });
     Span const rest = arena_.unpopulated() != nullptr
@@ -293,24 +329,39 @@ class BlockSource {
     lock.unlock();
 
     std::size_t const needed = range_.in_pages(bytes - (last != nullptr ? last->bytes : 0));
-    std::size_t provided = 0;
+    Populated populated;
     try {
-      provided = needed <= rest.bytes ? provide(rest.begin, needed, rest.bytes) : 0;
-      if (last != nullptr) {
-        last->record.log.note_all_of(uses);
+      if (needed <= rest.bytes) {
+        provide(rest, needed, populated);
       }
-      lock = lock_with_spares();
     } catch (...) {
-      forget(rest.begin, provided);
+      put_if_any(add_populated(last, rest.begin, populated, kWhole));
+      throw;
+    }
+    bool const is_enough = populated.bytes >= needed;
+    auto* const block = add_populated(last, rest.begin, populated, is_enough ? bytes : kWhole);
+    if (!is_enough) {
+      put_if_any(block);
+      return nullptr;
+    }
+    return block;
+  }
+  /// The last block, if any, with what was populated behind it, cut to `bytes`.
+  Block<R>* add_populated(Block<R>* last, std::byte* at, Populated& populated, std::size_t bytes) {
+    if (populated.bytes == 0) {
+      return last;
+    }
+    try {
+      if (last != nullptr) {
+        last->record.log.note_all_of(populated.uses);
+      }
+      auto const lock = lock_with_spares();
+      return arena_.populate(last, populated.bytes, bytes, std::move(populated.uses));
+    } catch (...) {
+      forget(at, populated.bytes);
       put_if_any(last);
       throw;
     }
-    if (provided != 0) {
-      return arena_.populate(last, provided, bytes, std::move(uses));
-    }
-    lock.unlock();
-    put_if_any(last);
-    return nullptr;
   }
   [[nodiscard]] auto joins_for_free() const noexcept {
     return [this](Block<R> const& lower, Block<R> const& higher) {
@@ -384,55 +435,45 @@ class BlockSource {
                ? arena_.take_part(chosen, pages.begin, std::min(pages.bytes, most_bytes))
                : nullptr;
   }
-  /// How much it has moved: what is needed, or nothing; then what was moved has gone to the
-  /// runtime, because others have taken the rest meanwhile. Notes the uses that are not over.
+  /// As many as are needed, or fewer where others have taken some meanwhile or the runtime has no
+  /// memory to note it.
   template <class Over, class Ready, class Usable>
-  std::size_t move_pages(std::byte* to,
-                         std::size_t needed,
-                         Over& over,
-                         Ready& ready,
-                         Usable& usable,
-                         order::AccessLog& uses) {
-    auto const take = [&](std::size_t most_bytes, auto& wanted) {
-      return take_pages(most_bytes,
+  void move_pages(std::byte* to,
+                  std::size_t needed,
+                  Over& over,
+                  Ready& ready,
+                  Usable& usable,
+                  Populated& moved) {
+    auto const take = [&](auto& wanted) {
+      return take_pages(needed - moved.bytes,
                         [&](Block<R> const& block) { return !is_last(block) && wanted(block); });
     };
-    std::size_t moved = 0;
-    try {
-      while (moved < needed) {
-        Block<R>* pages = take(needed - moved, over);
-        pages = pages != nullptr ? pages : take(needed - moved, ready);
-        pages = pages != nullptr ? pages : take(needed - moved, usable);
-        if (pages == nullptr) {
-          break;
-        }
-        auto const bytes = pages->bytes;
-        move_or_put_back(to + moved, pages, uses);
-        moved += bytes;
-        leave_moved(over);
+    while (moved.bytes < needed) {
+      Block<R>* pages = take(over);
+      pages = pages != nullptr ? pages : take(ready);
+      pages = pages != nullptr ? pages : take(usable);
+      if (pages == nullptr || !move_or_put_back(to + moved.bytes, pages, moved.uses)) {
+        return;
       }
-    } catch (...) {
-      forget(to, moved);
-      throw;
+      moved.bytes += pages->bytes;
     }
-    if (moved < needed) {
-      forget(to, moved);
-      return 0;
-    }
-    return moved;
   }
-  void move_or_put_back(std::byte* to, Block<R>* pages, order::AccessLog& uses) {
+  bool move_or_put_back(std::byte* to, Block<R>* pages, order::AccessLog& uses) {
     try {
       uses.note_all_of(pages->record.log);
-      moved_.push_back(pages);
+      moved_.reserve(moved_.size() + 1);
       range_.move(to, pages->data, pages->bytes);
+    } catch (OutOfMemory const&) {
+      put(pages);
+      return false;
     } catch (...) {
-      moved_.erase(std::remove(moved_.begin(), moved_.end(), pages), moved_.end());
       put(pages);
       throw;
     }
+    moved_.push_back(pages);
     note(MemoryEvent::Kind::move, to, pages->bytes);
     observe::memory_pooled(runtime(), to, pages->bytes);
+    return true;
   }
   /// Those whose uses are `over(block)` have no memory at their old addresses any more.
   template <class Over>
@@ -548,7 +589,7 @@ class BlockSource {
   std::size_t growth_bytes_;
   std::shared_ptr<MemoryHistory> history_;  ///< null: nobody wants to know
 
-  std::mutex change_mutex_;  ///< guards the range's memory, the moved pages and the pieces
+  mutable std::mutex change_mutex_;  ///< guards the range's memory, the moved pages and the pieces
   PageRange<R> range_;
   std::vector<Block<R>*> moved_;  ///< old addresses, in use on the device
   std::vector<Span> pieces_;
@@ -556,7 +597,7 @@ class BlockSource {
   alignas(64) mutable SpinLock mutex_;  ///< guards the arena
   Arena<R> arena_;
   alignas(64) LentMemories<R> lent_;
-  std::atomic<bool> is_contended_{false};
+  std::atomic<Clock::duration> last_contention_{Clock::duration::min()};
   std::atomic<std::uint64_t> growths_{0};
 };
 

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <msstream/memory/block.hpp>
-#include <msstream/order/position_set.hpp>
-
-#include <algorithm>
+#include <msstream/order/position.hpp>
 
 namespace msstream::memory {
 
@@ -32,28 +30,22 @@ template <Runtime R, class Predicate>
 /// which uses nobody waits for.
 template <Runtime R, class Over>
 [[nodiscard]] bool is_joined_cheaply(Block<R> const& one, Block<R> const& other, Over&& over) {
-  auto const uses_of = [&](Block<R> const& block) {
-    order::PositionSet uses;
-    for_each_use(block, [&](order::Position use) {
-      if (!over(use)) {
-        uses.add(use);
-      }
-    });
-    return uses;
+  auto const is_used_by = [&](Block<R> const& block, auto&& is_stream) {
+    return !all_uses(block,
+                     [&](order::Position use) { return !is_stream(use.stream) || over(use); });
   };
-  auto const has = [](order::PositionSet const& uses, order::StreamIndex stream) {
-    return std::any_of(
-        uses.begin(), uses.end(), [&](order::Position use) { return use.stream == stream; });
-  };
-  auto const first = uses_of(one);
-  auto const second = uses_of(other);
-  if (first.empty() != second.empty()) {
-    return first.empty() ? one.bytes <= other.bytes : other.bytes <= one.bytes;
+  auto const anybody = [](order::StreamIndex) { return true; };
+  bool const one_is_used = is_used_by(one, anybody);
+  if (one_is_used != is_used_by(other, anybody)) {
+    return one_is_used ? other.bytes <= one.bytes : one.bytes <= other.bytes;
   }
-  return first.size() == second.size() &&
-         std::all_of(first.begin(), first.end(), [&](order::Position use) {
-           return has(second, use.stream);
-         });
+  auto const are_all_users_of = [&](Block<R> const& some, Block<R> const& others) {
+    return all_uses(some, [&](order::Position use) {
+      return over(use) ||
+             is_used_by(others, [&](order::StreamIndex stream) { return stream == use.stream; });
+    });
+  };
+  return are_all_users_of(one, other) && are_all_users_of(other, one);
 }
 
 }  // namespace msstream::memory

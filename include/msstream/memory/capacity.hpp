@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <memory>
@@ -19,16 +20,21 @@ class Capacity {
 
   /// False: the limit, or a lower one of the caller's, has no room for that, and nothing was taken.
   [[nodiscard]] bool take(std::size_t bytes, std::size_t limit_bytes) noexcept {
-    if (whole_ != nullptr && !whole_->take(bytes, limit_bytes_)) {
+    if (!take_here(bytes, std::min(limit_bytes, limit_bytes_))) {
       return false;
     }
-    if (take_here(bytes, limit_bytes < limit_bytes_ ? limit_bytes : limit_bytes_)) {
-      return true;
+    if (whole_ != nullptr && !whole_->take(bytes, limit_bytes_)) {
+      reserved_.fetch_sub(bytes);
+      return false;
     }
-    if (whole_ != nullptr) {
-      whole_->give_back(bytes);
-    }
-    return false;
+    raise_peak();
+    return true;
+  }
+  /// Whether take() would do it now.
+  [[nodiscard]] bool has_room(std::size_t bytes, std::size_t limit_bytes) const noexcept {
+    auto const limit = std::min(limit_bytes, limit_bytes_);
+    return bytes <= limit && reserved_bytes() <= limit - bytes &&
+           (whole_ == nullptr || whole_->has_room(bytes, limit_bytes_));
   }
   void give_back(std::size_t bytes) noexcept {
     reserved_.fetch_sub(bytes);
@@ -53,10 +59,13 @@ class Capacity {
         return false;
       }
     } while (!reserved_.compare_exchange_weak(reserved, reserved + bytes));
-    std::size_t peak = peak_.load(std::memory_order_relaxed);
-    while (peak < reserved + bytes && !peak_.compare_exchange_weak(peak, reserved + bytes)) {
-    }
     return true;
+  }
+  void raise_peak() noexcept {
+    auto const reserved = reserved_.load(std::memory_order_relaxed);
+    std::size_t peak = peak_.load(std::memory_order_relaxed);
+    while (peak < reserved && !peak_.compare_exchange_weak(peak, reserved)) {
+    }
   }
 
   std::size_t const limit_bytes_;

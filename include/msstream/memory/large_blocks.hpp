@@ -10,7 +10,6 @@
 #include <msstream/stream/stream_context.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -90,9 +89,9 @@ class LargeBlocks {
 
     Block<R>* block = take_lent_for_good(bytes, stream);
     bool const may_move_used = space_ == Space::device && !is_captured(stream);
-    if (block == nullptr && may_move_used && !source_.is_contended() &&
+    if (block == nullptr && may_move_used && soft_limit_bytes_ == 0 && !source_.is_contended() &&
         is_far_behind(bytes, stream)) {
-      block = source_.gather(bytes, over, followed, followed);  // meanwhile the device has work
+      block = source_.try_gather(bytes, over, followed);  // meanwhile the device has work
     }
     if (block == nullptr) {
       block = take_any_of_joined(bytes, stream);
@@ -141,8 +140,11 @@ class LargeBlocks {
   [[nodiscard]] bool is_scarce() const noexcept {
     auto const& capacity = source_.capacity();
     auto const limit = capacity.limit_bytes();
-    return limit - capacity.all_reserved_bytes() < growth_bytes_ &&
-           live_.told() + limit / kScarcePart >= capacity.reserved_bytes();
+    auto const is_most = [&](std::size_t live) {
+      return live + limit / kScarcePart >= capacity.reserved_bytes();
+    };
+    return limit - capacity.all_reserved_bytes() < growth_bytes_ && is_most(live_.told()) &&
+           is_most(live_.now());
   }
   [[nodiscard]] BlockSource<R>& source() noexcept { return source_; }
   [[nodiscard]] BlockSource<R> const& source() const noexcept { return source_; }
@@ -150,7 +152,7 @@ class LargeBlocks {
  private:
   static constexpr std::size_t kMostLentBytes = std::size_t{64} << 20U;
   static constexpr std::size_t kLeastLentBytes = std::size_t{16} << 20U;
-  static constexpr std::size_t kSparePercent = 33;
+  static constexpr std::size_t kSparePercent = 34;
   /// Memory that one thread's group has to itself is no use to those of others.
   static constexpr std::size_t kSpareOfManyPercent = 66;
   /// Of a large device nobody minds such a part.
@@ -192,24 +194,30 @@ class LargeBlocks {
   [[nodiscard]] std::size_t most_to_lend(StreamSlot<R> const& stream) {
     std::size_t groups = 0;
     std::size_t lent_to_all = 0;
+    std::size_t lent_in_use = 0;
     source_.lent().for_each([&](LentMemory<R> const& lent) {
       ++groups;
       lent_to_all += lent.lent_bytes();
+      lent_in_use += lent.bytes_in_use();
     });
     auto const limit = source_.capacity().limit_bytes();
-    auto const fair = limit / 4 * 3 / std::max(groups, std::size_t{1});
+    auto const live_elsewhere = live_.now() - std::min(live_.now(), lent_in_use);
+    auto const to_lend = limit - std::min(limit, live_elsewhere);
+    auto const fair = to_lend / 8 * 7 / std::max(groups, std::size_t{1});
     auto const lent = std::min(fair, source_.lent().of(stream).lent_bytes());
-    auto const taken = std::min(limit, live_.now() + lent_to_all);
-    return std::min(fair - lent, limit - taken);
+    return std::min(fair - lent, to_lend - std::min(to_lend, lent_to_all));
   }
   /// So that threads do not wait for each other. Nobody else has to wait for that memory.
   template <class Ready>
   void lend_to(StreamSlot<R>& stream, Ready const& ready) {
     auto const most = most_to_lend(stream);
-    // Where memory is tight all of a part in one piece: several would be too small.
-    auto const least = most < 2 * kMostLentBytes ? std::bit_floor(most) : kLeastLentBytes;
-    for (auto bytes = kMostLentBytes; bytes >= std::max(least, kLeastLentBytes); bytes /= 2) {
-      if (bytes <= most && source_.lend(bytes, stream, ready)) {
+    if (most < 2 * kMostLentBytes) {  // all of a part in one piece: several would be too small
+      auto const part = std::min(kMostLentBytes, SizeBin::round_down(most));
+      static_cast<void>(part >= kLeastLentBytes && source_.lend(part, stream, ready));
+      return;
+    }
+    for (auto bytes = kMostLentBytes; bytes >= kLeastLentBytes; bytes /= 2) {
+      if (source_.lend(bytes, stream, ready)) {
         return;
       }
     }
@@ -221,8 +229,8 @@ class LargeBlocks {
         !source_.lent().of(stream).take_much_waiting()) {
       return nullptr;
     }
-    auto const part = std::min(kMostLentBytes, std::bit_floor(most_to_lend(stream)));
-    if (part < std::max(kLeastLentBytes, bytes)) {
+    auto const part = std::min(kMostLentBytes, SizeBin::round_down(most_to_lend(stream)));
+    if (part < std::max(growth_bytes_ / 4, bytes)) {
       return nullptr;
     }
     auto const costs = rules_.costs(stream);
@@ -237,6 +245,9 @@ class LargeBlocks {
   void ask_what_is_over() {
     order::PositionSet newest;
     source_.for_each_free([&](Block<R> const* block) {
+      for_each_use(*block, [&](order::Position use) { newest.add(use); });
+    });
+    source_.for_each_moved([&](Block<R> const* block) {
       for_each_use(*block, [&](order::Position use) { newest.add(use); });
     });
     std::for_each(newest.begin(), newest.end(), [this](order::Position use) {

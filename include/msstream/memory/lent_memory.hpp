@@ -87,6 +87,11 @@ class alignas(64) LentMemory {
   [[nodiscard]] std::size_t lent_bytes() const noexcept {
     return lent_bytes_.load(std::memory_order_relaxed);
   }
+  /// Of those, a moment ago.
+  [[nodiscard]] std::size_t bytes_in_use() const noexcept {
+    auto const lent = lent_bytes();
+    return lent - std::min(lent, arena_.free_bytes());
+  }
 
   template <class Visit>
   void for_each_free(Visit&& visit) const {

@@ -66,7 +66,7 @@ class PageRange {
   // With fewer than these, what rounding to pages costs is more than they save.
   static constexpr std::size_t kLeastPages = 32;
   // Addresses cost nothing, and pages that are moved leave theirs behind.
-  static constexpr std::size_t kAddressesPerByte = 4;
+  static constexpr std::size_t kAddressesPerByte = 16;
   static constexpr std::size_t kMostBytes = std::size_t{1} << 44U;
 
   /// As many addresses as the process may have, if it may not have all: under a limit of its

@@ -64,8 +64,16 @@ class PrivatePools {
     take_from(pools_, unneeded, [](auto const& pools) {
       return has_no_other_owner(pools) && give_back_all(*pools);
     });
+    for (auto const& pools : unneeded) {
+      counts_of_gone_ += pools->statistics();
+    }
     count_.store(pools_.size() + retired_.size());
     lock.unlock();
+  }
+  /// Of pools that have gone.
+  [[nodiscard]] AllocationCounts counts_of_gone() const {
+    std::lock_guard const guard(mutex_);
+    return counts_of_gone_;
   }
   /// Whether sweep() may find more a little later.
   [[nodiscard]] bool has_retired() const {
@@ -127,6 +135,7 @@ class PrivatePools {
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Pools<R>>> pools_;
   std::vector<Retired> retired_;
+  AllocationCounts counts_of_gone_;
   bool abandoned_ = false;
   std::atomic<std::size_t> count_{0};
 };

@@ -22,6 +22,9 @@ struct SizeBin {
     auto const doubling = static_cast<std::size_t>(std::bit_width(grains)) - 6;
     return kStepsPerDoubling * doubling + (grains >> doubling);
   }
+  [[nodiscard]] static constexpr std::size_t round_down(std::size_t bytes) noexcept {
+    return bytes / kGrainBytes * kGrainBytes;
+  }
   [[nodiscard]] static constexpr std::size_t round_up(std::size_t bytes) noexcept {
     return (bytes + kGrainBytes - 1) / kGrainBytes * kGrainBytes;
   }

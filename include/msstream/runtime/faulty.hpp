@@ -126,7 +126,7 @@ class Faulty : public RuntimeDecorator<R>, public detail::GraphOf<R> {
     inner_.map_pages(at, bytes);
   }
   void move_pages(void* to, void* from, std::size_t bytes) requires PagedRuntime<R> {
-    pass(RuntimeCall::move_pages);
+    pass(RuntimeCall::move_pages, bytes);
     inner_.move_pages(to, from, bytes);
   }
   void leave_pages(void* from, std::size_t bytes) noexcept requires PagedRuntime<R> {

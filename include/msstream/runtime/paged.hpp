@@ -18,7 +18,7 @@ namespace msstream {
 /// nothing.
 /// - move_pages: puts the memory from behind some addresses behind others that have none. The old
 /// addresses can be used on until leave_pages() by work that was given to the device before. When
-/// it throws, it has done nothing.
+/// it throws, OutOfMemory where there is none to note it, it has done nothing.
 /// - leave_pages: the old addresses have no memory any more. All work at them must be over.
 /// - unmap_pages: gives the memory back. All work on it must be over.
 ///

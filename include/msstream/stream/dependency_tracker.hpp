@@ -237,9 +237,10 @@ class DependencyTracker : public StreamRegistry<R> {
   }
 
   /// Whether a stream's future work is already ordered after the position, without any new wait.
+  /// Explains nothing: those who ask may hold locks.
   [[nodiscard]] bool covers(Slot& self, order::Position position) {
     return position.stream == self.index || !is_same_capture(self, position) ||
-           holds_already(self, position);
+           holds_already(self, position, Explain::no);
   }
 
   [[nodiscard]] WaitCounts wait_counts() const {
@@ -343,11 +344,14 @@ class DependencyTracker : public StreamRegistry<R> {
     }
   }
 
-  bool holds_already(Slot& self, order::Position position) {
+  enum class Explain : bool { no, yes };
+
+  bool holds_already(Slot& self, order::Position position, Explain explain = Explain::yes) {
+    bool const explains = explain == Explain::yes && options_.explain;
     auto const& over = works(Mechanism::elision_by_completion) ? slot(position.stream).completed
                                                                : slot(position.stream).launched;
     if (over.load(std::memory_order_acquire) >= position.number) {
-      if (options_.explain) {
+      if (explains) {
         options_.explain(
             text("no wait of stream ", self.index, " for ", position, ": known to be complete"));
       }
@@ -359,7 +363,7 @@ class DependencyTracker : public StreamRegistry<R> {
       covered = works(Mechanism::elision_by_number) ? self.clock.covers(position)
                                                     : self.clock[position.stream] != 0;
     }
-    if (covered && options_.explain) {
+    if (covered && explains) {
       options_.explain(text("no wait of stream ",
                             self.index,
                             " for ",

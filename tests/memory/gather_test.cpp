@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pages that are put together while others use, take and free memory, or while the runtime fails.
+#include "memory/runtimes.hpp"
+#include "runtime/gate.hpp"
+
+#include <msstream/memory/block_source.hpp>
+#include <msstream/runtime/faulty.hpp>
+#include <msstream/stream/stream_pool.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+class Gather : public ::testing::Test {
+ protected:
+  using R = Faulty<Host>;
+  template <class Runtime>
+  using Block = memory::Block<Runtime>;
+
+  static constexpr std::size_t kPage = 2 * kMiB;
+  static constexpr std::size_t kLimit = 32 * kPage;
+  static constexpr auto kAny = [](auto const&) { return true; };
+  static constexpr auto kNone = [](auto const&) { return false; };
+
+  [[nodiscard]] StreamSlot<R>& slot() { return pool[0].compute().slot(); }
+  /// Fresh memory behind all other.
+  [[nodiscard]] Block<R>* grow(std::size_t bytes) {
+    return source.grow(bytes, slot(), kLimit, kNone);
+  }
+  /// Free memory with memory in use behind it.
+  Block<R>* free_piece(std::size_t bytes) {
+    auto* const piece = grow(bytes);
+    kept_.push_back(grow(kPage));
+    source.put(piece);
+    return piece;
+  }
+  void TearDown() override {
+    for (auto* const block : kept_) {
+      source.put(block);
+    }
+  }
+
+  std::shared_ptr<FaultPlan> plan = std::make_shared<FaultPlan>();
+  std::shared_ptr<memory::Capacity> capacity = std::make_shared<memory::Capacity>(kLimit);
+  Device<R> device{options()};
+  StreamPool<R> pool{device, {.groups = 1, .launch_threads = LaunchThreads::none}};
+  memory::BlockSource<R> source{device.context(), memory::Space::device, capacity, kPage};
+
+ private:
+  [[nodiscard]] DeviceOptions<R> options() const {
+    DeviceOptions<R> options;
+    options.runtime.plan = plan;
+    return options;
+  }
+
+  std::vector<Block<R>*> kept_;
+};
+
+TEST_F(Gather, GoesToItsAddressesWhateverIsLeftMeanwhileBesideThem) {
+  auto* const used = grow(kPage);
+  auto* const idle = grow(3 * kPage);
+  auto* const kept = grow(kPage);
+  auto* const begin = used->data;
+  source.put(idle);
+  used->record.log.note_write(pool[0].compute().mark());
+  source.put(used);
+  auto const is_idle = [&](Block<R> const& block) { return block.data != begin; };
+  auto* const whole = source.gather(4 * kPage, is_idle, kAny, kAny);
+  ASSERT_NE(whole, nullptr);
+  source.put(whole);
+  // The hole behind the page in use is taken first, and that use is over after it was chosen.
+  int asked = 0;
+  auto* const next = source.gather(
+      2 * kPage,
+      [&](Block<R> const& block) { return is_idle(block) || asked++ > 0; },
+      kAny,
+      kAny);
+  ASSERT_NE(next, nullptr);
+  EXPECT_GT(asked, 1);
+  EXPECT_EQ(next->data, begin + kPage);
+  std::memset(next->data, 1, next->bytes);
+  source.put(next);
+  source.put(kept);
+}
+
+TEST_F(Gather, ThatFindsTooLittleInTheEndLosesNothing) {
+  free_piece(kPage);
+  free_piece(kPage);
+  auto const before = capacity->reserved_bytes();
+  int counted = 0;  // both are counted, and one is taken
+  auto* const block = source.gather(
+      2 * kPage, kNone, kNone, [&](Block<R> const&) { return counted++ < 3; });
+  EXPECT_EQ(block, nullptr);
+  EXPECT_EQ(capacity->reserved_bytes(), before);
+  auto* const whole = source.gather(2 * kPage, kAny, kAny, kAny);
+  ASSERT_NE(whole, nullptr);
+  EXPECT_EQ(capacity->reserved_bytes(), before);
+  std::memset(whole->data, 1, whole->bytes);
+  source.put(whole);
+}
+
+TEST_F(Gather, ThatTheRuntimeHasNoMemoryForLosesNothing) {
+  free_piece(kPage);
+  free_piece(kPage);
+  auto const before = capacity->reserved_bytes();
+  for (int const failing : {1, 2}) {
+    plan->fail(RuntimeCall::move_pages, failing, Fault::out_of_memory);
+    EXPECT_EQ(source.gather(2 * kPage, kAny, kAny, kAny), nullptr);
+    EXPECT_EQ(capacity->reserved_bytes(), before);
+  }
+  auto* const whole = source.gather(2 * kPage, kAny, kAny, kAny);
+  ASSERT_NE(whole, nullptr);
+  source.put(whole);
+}
+
+TEST_F(Gather, ThatFailsKeepsWhatItHasMoved) {
+  free_piece(kPage);
+  free_piece(kPage);
+  auto const before = capacity->reserved_bytes();
+  for (int const failing : {1, 2}) {
+    plan->fail(RuntimeCall::move_pages, failing, Fault::launch_failure);
+    EXPECT_THROW(static_cast<void>(source.gather(2 * kPage, kAny, kAny, kAny)), CudaError);
+    EXPECT_EQ(capacity->reserved_bytes(), before);
+  }
+  auto* const whole = source.gather(2 * kPage, kAny, kAny, kAny);
+  ASSERT_NE(whole, nullptr);
+  source.put(whole);
+}
+
+TEST_F(Gather, NeverEndsForWantOfAddresses) {
+  // Each turn leaves a page behind addresses that no other memory can have.
+  constexpr std::size_t kMuch = 8 * kPage;
+  for (int turn = 0; turn < 20; ++turn) {
+    auto* const much = grow(kMuch);
+    ASSERT_NE(much, nullptr) << turn;
+    source.put(much);
+    free_piece(kPage);
+    source.trim(capacity->reserved_bytes() - kMuch - kPage, kAny);
+  }
+  auto* const rest = grow(kLimit - capacity->reserved_bytes());
+  ASSERT_NE(rest, nullptr);
+  source.put(rest);
+}
+
+}  // namespace
+}  // namespace msstream::testing

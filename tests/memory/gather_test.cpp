@@ -77,10 +77,7 @@ TEST_F(Gather, GoesToItsAddressesWhateverIsLeftMeanwhileBesideThem) {
   // The hole behind the page in use is taken first, and that use is over after it was chosen.
   int asked = 0;
   auto* const next = source.gather(
-      2 * kPage,
-      [&](Block<R> const& block) { return is_idle(block) || asked++ > 0; },
-      kAny,
-      kAny);
+      2 * kPage, [&](Block<R> const& block) { return is_idle(block) || asked++ > 0; }, kAny, kAny);
   ASSERT_NE(next, nullptr);
   EXPECT_GT(asked, 1);
   EXPECT_EQ(next->data, begin + kPage);
@@ -94,8 +91,8 @@ TEST_F(Gather, ThatFindsTooLittleInTheEndLosesNothing) {
   free_piece(kPage);
   auto const before = capacity->reserved_bytes();
   int counted = 0;  // both are counted, and one is taken
-  auto* const block = source.gather(
-      2 * kPage, kNone, kNone, [&](Block<R> const&) { return counted++ < 3; });
+  auto* const block =
+      source.gather(2 * kPage, kNone, kNone, [&](Block<R> const&) { return counted++ < 3; });
   EXPECT_EQ(block, nullptr);
   EXPECT_EQ(capacity->reserved_bytes(), before);
   auto* const whole = source.gather(2 * kPage, kAny, kAny, kAny);

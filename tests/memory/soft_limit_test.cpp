@@ -24,7 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kBytes = 16 * kMiB;
-/// A device counts as far behind after a third of that.
+/// A device counts as far behind after a small part of that.
 constexpr std::chrono::milliseconds kLong{15};
 
 /// Groups that use memory of one size, each behind a gate of its own, and free it.

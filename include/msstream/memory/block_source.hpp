@@ -6,6 +6,7 @@
 #include <msstream/memory/block.hpp>
 #include <msstream/memory/block_uses.hpp>
 #include <msstream/memory/capacity.hpp>
+#include <msstream/memory/lately.hpp>
 #include <msstream/memory/lent_memory.hpp>
 #include <msstream/memory/memory_history.hpp>
 #include <msstream/memory/page_range.hpp>
@@ -15,7 +16,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -101,14 +101,11 @@ class BlockSource {
     if (!lent_.of(stream).take_much_contention()) [[likely]] {
       return false;
     }
-    last_contention_.store(Clock::now().time_since_epoch(), std::memory_order_relaxed);
+    contention_.note();
     return true;
   }
   /// Whether any group has of late.
-  [[nodiscard]] bool is_contended() const noexcept {
-    auto const last = last_contention_.load(std::memory_order_relaxed);
-    return last != Clock::duration::min() && Clock::now().time_since_epoch() - last < kOfLate;
-  }
+  [[nodiscard]] bool is_contended() const noexcept { return contention_.has_happened(); }
   /// From here on the stream's group alone has a free block of so many bytes that is
   /// `ready(block)`, until somebody finds no memory. False: there is none, or the group has enough.
   template <class Ready>
@@ -261,8 +258,6 @@ class BlockSource {
   [[nodiscard]] std::uint64_t growths() const noexcept { return growths_.load(); }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::seconds kOfLate{1};
   static constexpr std::size_t kWhole = std::numeric_limits<std::size_t>::max();
 
   struct Span {
@@ -597,7 +592,7 @@ class BlockSource {
   alignas(64) mutable SpinLock mutex_;  ///< guards the arena
   Arena<R> arena_;
   alignas(64) LentMemories<R> lent_;
-  std::atomic<Clock::duration> last_contention_{Clock::duration::min()};
+  Lately contention_;
   std::atomic<std::uint64_t> growths_{0};
 };
 

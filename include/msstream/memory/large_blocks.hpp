@@ -5,6 +5,7 @@
 #include <msstream/memory/block.hpp>
 #include <msstream/memory/block_source.hpp>
 #include <msstream/memory/block_uses.hpp>
+#include <msstream/memory/lately.hpp>
 #include <msstream/memory/live_bytes.hpp>
 #include <msstream/memory/reuse_rules.hpp>
 #include <msstream/stream/stream_context.hpp>
@@ -136,15 +137,16 @@ class LargeBlocks {
     });
     return pending;
   }
-  /// Whether there is no fresh memory, and not much that is free either.
+  /// Whether there is no fresh memory, and not much that is free either, or somebody has had to
+  /// wait for it.
   [[nodiscard]] bool is_scarce() const noexcept {
     auto const& capacity = source_.capacity();
     auto const limit = capacity.limit_bytes();
     auto const is_most = [&](std::size_t live) {
       return live + limit / kScarcePart >= capacity.reserved_bytes();
     };
-    return limit - capacity.all_reserved_bytes() < growth_bytes_ && is_most(live_.told()) &&
-           is_most(live_.now());
+    return limit - capacity.all_reserved_bytes() < growth_bytes_ &&
+           ((is_most(live_.told()) && is_most(live_.now())) || waits_.has_happened());
   }
   [[nodiscard]] BlockSource<R>& source() noexcept { return source_; }
   [[nodiscard]] BlockSource<R> const& source() const noexcept { return source_; }
@@ -173,6 +175,7 @@ class LargeBlocks {
     Block<R>* const block = source_.take_cheapest(bytes, rules_.costs(stream));
     if (block != nullptr && !rules_.is_followed(*block, stream)) {
       source_.lent().of(stream).note_wait();
+      waits_.note();
     }
     return block;
   }
@@ -286,6 +289,7 @@ class LargeBlocks {
   LiveBytes const& live_;
   ReuseRules<R> rules_;
   BlockSource<R> source_;
+  Lately waits_;  ///< for free memory that others use
 };
 
 }  // namespace msstream::memory

@@ -222,7 +222,7 @@ class StreamRegistry {
   /// Whether the device is known to have work to do on the stream that the host has issued long
   /// ago. May record an event, to know it at a later call.
   [[nodiscard]] bool is_far_behind(Slot& slot) {
-    constexpr std::chrono::milliseconds kLongAgo{5};
+    constexpr std::chrono::milliseconds kLongAgo{1};
     constexpr std::uint64_t kOperationsBetweenEvents = 32;
     if (slot.capture.load(std::memory_order_acquire) != nullptr) {
       return false;

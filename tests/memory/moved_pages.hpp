@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "memory/behind_gate.hpp"
-#include "memory/watched_runtime.hpp"
+#include "memory/journal.hpp"
 #include "runtime/gate.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
@@ -11,9 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <utility>
 
 namespace msstream::testing {
 
@@ -25,8 +22,7 @@ class PiecesInUse {
   static constexpr std::size_t kPieceBytes = std::size_t{32} << 20U;
   static constexpr std::size_t kLimit = 3 * kPieceBytes;
 
-  explicit PiecesInUse(std::shared_ptr<Watch> watch)
-      : device(watched_device<typename R::Inner>({.limit_bytes = kLimit}, std::move(watch))) {}
+  explicit PiecesInUse(typename R::Options const& runtime = {}) : device(options(runtime)) {}
 
   [[nodiscard]] bool has_pages() const { return device.context()->runtime->page_bytes() != 0; }
   void allocate_pieces() {
@@ -58,6 +54,12 @@ class PiecesInUse {
   std::optional<Tensor<std::uint8_t, R>> whole;
 
  private:
+  [[nodiscard]] static DeviceOptions<R> options(typename R::Options const& runtime) {
+    DeviceOptions<R> options;
+    options.runtime = runtime;
+    options.memory.limit_bytes = kLimit;
+    return options;
+  }
   [[nodiscard]] Tensor<std::uint8_t, R> allocate(std::size_t bytes) const {
     return Tensor<std::uint8_t, R>(device, {static_cast<std::int64_t>(bytes)});
   }

@@ -2,6 +2,9 @@
 // Free memory in pieces, each in use on the device, is put together without a wait of the host.
 #include "memory/moved_pages.hpp"
 
+#include "memory/behind_gate.hpp"
+#include "memory/watched_runtime.hpp"
+
 #include <msstream/tensor/copy.hpp>
 
 #include <gmock/gmock.h>
@@ -22,7 +25,7 @@ class MovedPages : public RuntimeTest<TypeParam> {
   }
   [[nodiscard]] Watch& watch() { return watch_of(program.device); }
 
-  PiecesInUse<Watched<TypeParam>> program{std::make_shared<Watch>()};
+  PiecesInUse<Watched<TypeParam>> program;
   Gate gate;  ///< open before the program waits for what is behind it
 };
 TYPED_TEST_SUITE(MovedPages, Runtimes, RuntimeNames);
@@ -75,7 +78,7 @@ TYPED_TEST(MovedPages, that_are_in_use_when_all_goes_are_waited_for) {
   Gate gate;
   Journal journal;
   {
-    PiecesInUse<Watched<TypeParam>> program{watch};
+    PiecesInUse<Watched<TypeParam>> program({.watch = watch});
     program.use_and_free_pieces(gate);
     program.take_whole();
     watch_waits(*watch, gate, program.journal);

@@ -44,7 +44,6 @@ class Watched : public Counting<R> {
   using Base = Counting<R>;
 
  public:
-  using Inner = R;
   using Options = WatchedOptions<R>;
   using typename Base::native_event;
   using typename Base::native_libraries;

@@ -10,7 +10,6 @@
 #include <gmock/gmock.h>
 
 #include <cstdint>
-#include <memory>
 
 namespace msstream::testing {
 namespace {
@@ -29,7 +28,7 @@ TEST(ReuseMutation, TheStressFindsWaitsThatAreLeftOutTooEarly) {
 }
 TEST(ReuseMutation, PagesThatForgetTheirUsesAreWrittenTooEarly) {
   SwitchedOff const off(Mechanism::reuse_follows_uses);
-  PiecesInUse<Watched<Host>> program{std::make_shared<Watch>()};
+  PiecesInUse<Host> program;
   Gate gate;
   program.use_and_free_pieces(gate);
   program.take_whole();

@@ -171,7 +171,7 @@ class Arena {
   Block<R>* populate(Block<R>* last,
                      std::size_t populated,
                      std::size_t bytes,
-                     order::AccessLog uses = {}) noexcept {
+                     order::AccessLog&& uses = {}) noexcept {
     Block<R>* block = std::exchange(unpopulated_, nullptr);
     leave_bin(block);
     if (block->bytes > populated) {

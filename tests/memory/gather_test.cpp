@@ -102,33 +102,29 @@ TEST_F(Gather, ThatFindsTooLittleInTheEndLosesNothing) {
   source.put(whole);
 }
 
-TEST_F(Gather, ThatTheRuntimeHasNoMemoryForLosesNothing) {
-  free_piece(kPage);
-  free_piece(kPage);
-  auto const before = capacity->reserved_bytes();
-  for (int const failing : {1, 2}) {
-    plan->fail(RuntimeCall::move_pages, failing, Fault::out_of_memory);
-    EXPECT_EQ(source.gather(2 * kPage, kAny, kAny, kAny), nullptr);
-    EXPECT_EQ(capacity->reserved_bytes(), before);
-  }
-  auto* const whole = source.gather(2 * kPage, kAny, kAny, kAny);
-  ASSERT_NE(whole, nullptr);
-  source.put(whole);
-}
+class FailingGather : public Gather, public ::testing::WithParamInterface<Fault> {};
 
-TEST_F(Gather, ThatFailsKeepsWhatItHasMoved) {
+TEST_P(FailingGather, LosesNothing) {
   free_piece(kPage);
   free_piece(kPage);
   auto const before = capacity->reserved_bytes();
+  auto const gather = [&] { return source.gather(2 * kPage, kAny, kAny, kAny); };
   for (int const failing : {1, 2}) {
-    plan->fail(RuntimeCall::move_pages, failing, Fault::launch_failure);
-    EXPECT_THROW(static_cast<void>(source.gather(2 * kPage, kAny, kAny, kAny)), CudaError);
+    plan->fail(RuntimeCall::move_pages, failing, GetParam());
+    if (GetParam() == Fault::out_of_memory) {
+      EXPECT_EQ(gather(), nullptr);
+    } else {
+      EXPECT_THROW(static_cast<void>(gather()), CudaError);
+    }
     EXPECT_EQ(capacity->reserved_bytes(), before);
   }
-  auto* const whole = source.gather(2 * kPage, kAny, kAny, kAny);
+  auto* const whole = gather();
   ASSERT_NE(whole, nullptr);
   source.put(whole);
 }
+INSTANTIATE_TEST_SUITE_P(Faults,
+                         FailingGather,
+                         ::testing::Values(Fault::out_of_memory, Fault::launch_failure));
 
 TEST_F(Gather, NeverEndsForWantOfAddresses) {
   // Each turn leaves a page behind addresses that no other memory can have.

@@ -43,34 +43,7 @@ class LargeBlocks {
   /// the device is far behind, so that the wait would be long, or many threads allocate at once.
   /// Null: there is none.
   [[nodiscard]] Block<R>* without_wait(std::size_t bytes, StreamSlot<R>& stream) {
-    auto const ready = [&](Block<R> const& free) { return rules_.is_ready(free, stream); };
-    auto const take_after = [&](auto const& ask) -> Block<R>* {
-      auto const uses = source_.uses_of_cheapest(bytes, rules_.costs(stream));
-      if (uses.empty()) {
-        return nullptr;
-      }
-      std::for_each(uses.begin(), uses.end(), ask);
-      source_.join_what_is_over();
-      return source_.take(bytes, stream, ready);
-    };
-    if (space_ == Space::device && source_.take_much_contention(stream)) [[unlikely]] {
-      lend_to(stream, ready);
-    }
-    Block<R>* block = source_.take(bytes, stream, ready);
-    if (block == nullptr) {
-      block = take_after([this](order::Position use) { rules_.look_how_far(use); });
-    }
-    if (block == nullptr) {
-      block = source_.grow(bytes, stream, soft_limit(bytes), ready);
-    }
-    if (block == nullptr) {
-      block = take_after([this](order::Position use) { rules_.ask_whether_over(use); });
-    }
-    if (block == nullptr && soft_limit_bytes_ == 0 &&
-        (source_.is_contended() || is_far_behind(bytes, stream))) {
-      block = source_.grow(bytes, stream, higher_soft_limit(bytes), ready);
-    }
-    return block != nullptr ? block : source_.take_lent(bytes, ready);
+    return find_without_wait(bytes, stream).block;
   }
   /// The same, or any block, or fresh memory up to the hard limit. `return_slabs()` makes large
   /// blocks of small ones that are free, and says whether there were any. Null: there is no memory.
@@ -78,8 +51,9 @@ class LargeBlocks {
   [[nodiscard]] Block<R>* any(std::size_t bytes,
                               StreamSlot<R>& stream,
                               ReturnSlabs&& return_slabs) {
-    if (auto* const block = without_wait(bytes, stream)) {
-      return block;
+    auto const found = find_without_wait(bytes, stream);
+    if (found.block != nullptr) {
+      return found.block;
     }
     auto const usable = [this](Block<R> const& free) {
       return space_ == Space::device || rules_.is_known_to_be_over(free);
@@ -90,9 +64,8 @@ class LargeBlocks {
 
     Block<R>* block = take_lent_for_good(bytes, stream);
     bool const may_move_used = space_ == Space::device && !is_captured(stream);
-    if (block == nullptr && may_move_used && soft_limit_bytes_ == 0 && !source_.is_contended() &&
-        is_far_behind(bytes, stream)) {
-      block = source_.try_gather(bytes, over, followed);  // meanwhile the device has work
+    if (block == nullptr && may_move_used && found.lags) {
+      block = source_.try_gather(bytes, over, followed);
     }
     if (block == nullptr) {
       block = take_any_of_joined(bytes, stream);
@@ -163,6 +136,44 @@ class LargeBlocks {
   /// Memory is scarce when less than such a part of all is not in use.
   static constexpr std::size_t kScarcePart = 8;
 
+  struct Found {
+    Block<R>* block;  ///< null: there is none without a wait
+    bool lags;        ///< the device, and the host has time; not looked at where threads meet
+  };
+  [[nodiscard]] Found find_without_wait(std::size_t bytes, StreamSlot<R>& stream) {
+    auto const ready = [&](Block<R> const& free) { return rules_.is_ready(free, stream); };
+    auto const take_after = [&](auto const& ask) -> Block<R>* {
+      auto const uses = source_.uses_of_cheapest(bytes, rules_.costs(stream));
+      if (uses.empty()) {
+        return nullptr;
+      }
+      std::for_each(uses.begin(), uses.end(), ask);
+      source_.join_what_is_over();
+      return source_.take(bytes, stream, ready);
+    };
+    if (space_ == Space::device && source_.take_much_contention(stream)) [[unlikely]] {
+      lend_to(stream, ready);
+    }
+    Block<R>* block = source_.take(bytes, stream, ready);
+    if (block == nullptr) {
+      block = take_after([this](order::Position use) { rules_.look_how_far(use); });
+    }
+    if (block == nullptr) {
+      block = source_.grow(bytes, stream, soft_limit(bytes), ready);
+    }
+    if (block == nullptr) {
+      block = take_after([this](order::Position use) { rules_.ask_whether_over(use); });
+    }
+    bool lags = false;
+    if (block == nullptr && soft_limit_bytes_ == 0) {
+      bool const is_contended = source_.is_contended();
+      lags = !is_contended && is_far_behind(bytes, stream);
+      if (is_contended || lags) {
+        block = source_.grow(bytes, stream, higher_soft_limit(bytes), ready);
+      }
+    }
+    return {block != nullptr ? block : source_.take_lent(bytes, ready), lags};
+  }
   /// A graph keeps its addresses.
   [[nodiscard]] static bool is_captured(StreamSlot<R> const& stream) noexcept {
     return stream.capture.load(std::memory_order_relaxed) != nullptr;
@@ -204,7 +215,8 @@ class LargeBlocks {
       lent_in_use += lent.bytes_in_use();
     });
     auto const limit = source_.capacity().limit_bytes();
-    auto const live_elsewhere = live_.now() - std::min(live_.now(), lent_in_use);
+    auto const live = live_.now();
+    auto const live_elsewhere = live - std::min(live, lent_in_use);
     auto const to_lend = limit - std::min(limit, live_elsewhere);
     auto const fair = to_lend / 8 * 7 / std::max(groups, std::size_t{1});
     auto const lent = std::min(fair, source_.lent().of(stream).lent_bytes());

@@ -10,24 +10,20 @@
 #include <msstream/memory/lent_memory.hpp>
 #include <msstream/memory/memory_history.hpp>
 #include <msstream/memory/page_range.hpp>
+#include <msstream/memory/runtime_memory.hpp>
 #include <msstream/runtime/observing.hpp>
 #include <msstream/stream/stream_context.hpp>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <utility>
 #include <vector>
 
 namespace msstream::memory {
-
-enum class Space : std::uint8_t { device, pinned };
 
 /// Takes memory from the runtime, under a limit, and cuts blocks of any size from it. Owns both.
 ///
@@ -45,14 +41,11 @@ class BlockSource {
               std::size_t growth_bytes,
               std::shared_ptr<MemoryHistory> history = nullptr)
       : context_(std::move(context)),
-        space_(space),
-        capacity_(std::move(capacity)),
         growth_bytes_(growth_bytes),
-        history_(std::move(history)),
-        range_(*context_->runtime, space == Space::device ? capacity_->limit_bytes() : 0) {
-    if (range_.bytes() != 0) {
+        memory_(*context_->runtime, space, std::move(capacity), std::move(history)) {
+    if (is_paged()) {
       auto const lock = lock_with_spares();
-      arena_.reserve(range_.begin(), range_.bytes());
+      arena_.reserve(range().begin(), range().bytes());
     }
   }
   BlockSource(BlockSource const&) = delete;
@@ -68,12 +61,8 @@ class BlockSource {
       return true;
     });
     take_back_and_join_all();  // so that no two blocks have a part each of a page
-    if (range_.bytes() != 0) {
+    if (is_paged()) {
       for_each_free([&](Block<R> const* block) { forget(block->data, block->bytes); });
-    }
-    for (auto const& piece : pieces_) {
-      free_piece(piece);
-      capacity_->give_back(piece.bytes);
     }
   }
 
@@ -110,19 +99,12 @@ class BlockSource {
   /// `ready(block)`, until somebody finds no memory. False: there is none, or the group has enough.
   template <class Ready>
   bool lend(std::size_t bytes, StreamSlot<R> const& stream, Ready&& ready) {
-    auto& lent = lent_.of(stream);
-    lent.provide_spares();
-    auto const lock = lock_with_spares();
-    return lend_if_any(arena_.take(bytes, ready), lent);
+    return lend_found(stream, [&] { return arena_.take(bytes, ready); });
   }
   /// The same of the block that costs least.
   template <class Cost>
   bool lend_cheapest(std::size_t bytes, StreamSlot<R> const& stream, Cost&& cost) {
-    auto& lent = lent_.of(stream);
-    lent.provide_spares();
-    auto const lock = lock_with_spares();
-    Block<R>* const found = arena_.cheapest(bytes, cost);
-    return lend_if_any(found != nullptr ? arena_.take_from(found, bytes) : nullptr, lent);
+    return lend_found(stream, [&] { return take_cheapest_of_arena(bytes, cost); });
   }
   /// Of what the stream's group has been lent, to be waited for. Null when there is none.
   [[nodiscard]] Block<R>* take_own(std::size_t bytes, StreamSlot<R> const& stream) {
@@ -134,8 +116,7 @@ class BlockSource {
   template <class Cost>
   [[nodiscard]] Block<R>* take_cheapest(std::size_t bytes, Cost&& cost) {
     auto const lock = lock_with_spares();
-    Block<R>* const found = arena_.cheapest(bytes, cost);
-    return found != nullptr ? arena_.take_from(found, bytes) : nullptr;
+    return take_cheapest_of_arena(bytes, cost);
   }
   /// The last uses of that block.
   template <class Cost>
@@ -154,21 +135,20 @@ class BlockSource {
                                StreamSlot<R> const& stream,
                                std::size_t limit_bytes,
                                Ready&& ready) {
-    bool const is_paged = range_.bytes() != 0;
-    if (is_paged && !capacity_->has_room(range_.page_bytes(), limit_bytes)) {
+    if (is_paged() && !capacity().has_room(range().page_bytes(), limit_bytes)) {
       return nullptr;  // without the lock, which others may have for long
     }
     std::lock_guard const changing(change_mutex_);
     if (auto* const found = take(bytes, stream, ready)) {
       return found;  // another thread grew, or gave back, meanwhile
     }
-    if (!is_paged) {
+    if (!is_paged()) {
       return grow_by_piece(bytes, limit_bytes);
     }
     return extend(bytes, ready, [&](Span addresses, std::size_t needed, Populated& populated) {
-      auto const preferred = std::clamp(range_.in_pages(growth_bytes_), needed, addresses.bytes);
+      auto const preferred = std::clamp(range().in_pages(growth_bytes_), needed, addresses.bytes);
       for (auto const amount : {preferred, needed}) {
-        if (populated.bytes == 0 && map(addresses.begin, amount, limit_bytes)) {
+        if (populated.bytes == 0 && memory_.map(addresses.begin, amount, limit_bytes)) {
           populated.bytes = amount;
         }
       }
@@ -200,14 +180,14 @@ class BlockSource {
       take_back_lent();
       arena_.join_neighbours(joins_for_free());  // two parts of a page are no page
     }
-    while (capacity_->reserved_bytes() > bytes) {
-      auto const excess = capacity_->reserved_bytes() - bytes;
-      auto const given = range_.bytes() != 0 ? unmap_idle(excess, over) : release_idle_piece(over);
+    while (capacity().reserved_bytes() > bytes) {
+      auto const excess = capacity().reserved_bytes() - bytes;
+      auto const given = is_paged() ? unmap_idle(excess, over) : free_idle_piece(over);
       if (given == 0) {
         return;
       }
       leave_moved(over);  // or the runtime would still have it
-      capacity_->give_back(given);
+      capacity().give_back(given);
     }
   }
   /// Joined with its neighbours where that takes little from anybody: what two streams still use,
@@ -231,9 +211,11 @@ class BlockSource {
   }
   /// The same of what groups have been lent, too, who then have nothing.
   void take_back_and_join_all() noexcept {
-    std::lock_guard const guard(mutex_);
-    take_back_lent();
-    arena_.join_neighbours([](auto const&, auto const&) { return true; });
+    {
+      std::lock_guard const guard(mutex_);
+      take_back_lent();
+    }
+    join_all();
   }
 
   /// `visit(block)` for old addresses of pages that the device still uses.
@@ -254,22 +236,21 @@ class BlockSource {
     return arena_.largest_free_bytes();
   }
   [[nodiscard]] R& runtime() const noexcept { return *context_->runtime; }
-  [[nodiscard]] Capacity& capacity() const noexcept { return *capacity_; }
-  [[nodiscard]] std::uint64_t growths() const noexcept { return growths_.load(); }
+  [[nodiscard]] Capacity& capacity() const noexcept { return memory_.capacity(); }
+  [[nodiscard]] std::uint64_t growths() const noexcept { return memory_.growths(); }
 
  private:
   static constexpr std::size_t kWhole = std::numeric_limits<std::size_t>::max();
 
-  struct Span {
-    std::byte* begin = nullptr;
-    std::size_t bytes = 0;
-  };
+  using Span = typename PageRange<R>::Span;
   /// Memory that addresses have got, and the uses that its next owner must follow.
   struct Populated {
     std::size_t bytes = 0;
     order::AccessLog uses;
   };
 
+  [[nodiscard]] PageRange<R> const& range() const noexcept { return memory_.range(); }
+  [[nodiscard]] bool is_paged() const noexcept { return range().bytes() != 0; }
   [[nodiscard]] std::unique_lock<SpinLock> lock_with_spares() {
     return with_spares(std::unique_lock(mutex_), arena_);
   }
@@ -282,13 +263,24 @@ class BlockSource {
     }
     return with_spares(std::move(lock), arena_);
   }
-  /// The caller has the lock, and a used block or none.
-  bool lend_if_any(Block<R>* block, LentMemory<R>& lent) noexcept {
+  /// What `find()` gives, a used block or null, under the lock.
+  template <class Find>
+  bool lend_found(StreamSlot<R> const& stream, Find&& find) {
+    auto& lent = lent_.of(stream);
+    lent.provide_spares();
+    auto const lock = lock_with_spares();
+    Block<R>* const block = find();
     bool const is_lent = block != nullptr && lent.add(block);
     if (block != nullptr && !is_lent) {
       arena_.put(block, joins_for_free());
     }
     return is_lent;
+  }
+  /// The caller has the lock.
+  template <class Cost>
+  Block<R>* take_cheapest_of_arena(std::size_t bytes, Cost& cost) {
+    Block<R>* const found = arena_.cheapest(bytes, cost);
+    return found != nullptr ? arena_.take_from(found, bytes) : nullptr;
   }
   /// The caller has the lock.
   void take_back_lent() noexcept {
@@ -297,7 +289,7 @@ class BlockSource {
 
   template <class Over, class Ready, class Usable>
   Block<R>* gather_locked(std::size_t bytes, Over& over, Ready& ready, Usable& usable) {
-    if (range_.bytes() == 0) {
+    if (!is_paged()) {
       return nullptr;
     }
     leave_moved(over);
@@ -315,7 +307,7 @@ class BlockSource {
   template <class Ready, class Provide>
   Block<R>* extend(std::size_t bytes, Ready& ready, Provide&& provide) {
     auto lock = lock_with_spares();
-    arena_.choose_unpopulated(range_.in_pages(bytes));
+    arena_.choose_unpopulated(range().in_pages(bytes));
     Block<R>* const last = arena_.take_last(
         [&](Block<R> const& block) { return block.bytes < bytes && ready(block); });
     Span const rest = arena_.unpopulated() != nullptr
@@ -323,7 +315,7 @@ class BlockSource {
                           : Span{};
     lock.unlock();
 
-    std::size_t const needed = range_.in_pages(bytes - (last != nullptr ? last->bytes : 0));
+    std::size_t const needed = range().in_pages(bytes - (last != nullptr ? last->bytes : 0));
     Populated populated;
     try {
       if (needed <= rest.bytes) {
@@ -371,42 +363,16 @@ class BlockSource {
     }
   }
 
-  bool map(std::byte* at, std::size_t bytes, std::size_t limit_bytes) {
-    if (!capacity_->take(bytes, limit_bytes)) {
-      return false;
-    }
-    try {
-      range_.map(at, bytes);
-      observe::memory_pooled(runtime(), at, bytes);
-    } catch (OutOfMemory const&) {
-      capacity_->give_back(bytes);
-      return false;
-    } catch (...) {
-      capacity_->give_back(bytes);
-      throw;
-    }
-    growths_.fetch_add(1, std::memory_order_relaxed);
-    note(MemoryEvent::Kind::grow, at, bytes);
-    return true;
-  }
-
   /// Where gathered pages go.
   [[nodiscard]] bool is_last(Block<R> const& block) const noexcept {
     return block.arena.higher != nullptr && block.arena.higher == arena_.unpopulated();
-  }
-  /// The whole pages of a free block.
-  [[nodiscard]] Span pages_of(Block<R> const& block) const noexcept {
-    auto const before = static_cast<std::size_t>(block.data - range_.begin());
-    auto const begin = range_.in_pages(before);
-    auto const end = (before + block.bytes) / range_.page_bytes() * range_.page_bytes();
-    return begin < end ? Span{range_.begin() + begin, end - begin} : Span{};
   }
   template <class Usable>
   std::size_t free_page_bytes(Usable& usable) const {
     std::size_t total = 0;
     std::lock_guard const guard(mutex_);
     arena_.for_each_free([&](Block<R>* block) {
-      auto const pages = pages_of(*block);
+      auto const pages = range().pages_in(block->data, block->bytes);
       if (!is_last(*block) && pages.bytes != 0 && usable(std::as_const(*block))) {
         total += pages.bytes;
       }
@@ -422,7 +388,7 @@ class BlockSource {
     Span pages;
     arena_.for_each_free([&](Block<R>* block) {
       if (chosen == nullptr) {
-        pages = pages_of(*block);
+        pages = range().pages_in(block->data, block->bytes);
         chosen = pages.bytes != 0 && usable(std::as_const(*block)) ? block : nullptr;
       }
     });
@@ -457,7 +423,7 @@ class BlockSource {
     try {
       uses.note_all_of(pages->record.log);
       moved_.reserve(moved_.size() + 1);
-      range_.move(to, pages->data, pages->bytes);
+      memory_.move(to, pages->data, pages->bytes);
     } catch (OutOfMemory const&) {
       put(pages);
       return false;
@@ -466,7 +432,6 @@ class BlockSource {
       throw;
     }
     moved_.push_back(pages);
-    note(MemoryEvent::Kind::move, to, pages->bytes);
     observe::memory_pooled(runtime(), to, pages->bytes);
     return true;
   }
@@ -477,7 +442,7 @@ class BlockSource {
       if (!over(std::as_const(*pages))) {
         return false;
       }
-      range_.leave(pages->data, pages->bytes);
+      memory_.leave(pages->data, pages->bytes);
       std::lock_guard const guard(mutex_);
       arena_.vacate(pages);
       return true;
@@ -486,25 +451,18 @@ class BlockSource {
   }
   void forget(std::byte* at, std::size_t bytes) noexcept {
     if (bytes != 0) {
-      range_.unmap(at, bytes);
-      capacity_->give_back(bytes);
-      note(MemoryEvent::Kind::release, at, bytes);
-    }
-  }
-  void note(MemoryEvent::Kind kind, std::byte const* at, std::size_t bytes) noexcept {
-    if (history_ != nullptr) {
-      history_->note({0, kind, reinterpret_cast<std::uintptr_t>(at), bytes, 0, nullptr});
+      memory_.unmap(at, bytes);
+      capacity().give_back(bytes);
     }
   }
   template <class Over>
   std::size_t unmap_idle(std::size_t most_bytes, Over& over) {
-    Block<R>* const pages = take_pages(range_.in_pages(most_bytes), over);
+    Block<R>* const pages = take_pages(range().in_pages(most_bytes), over);
     if (pages == nullptr) {
       return 0;
     }
     auto const bytes = pages->bytes;
-    range_.unmap(pages->data, bytes);
-    note(MemoryEvent::Kind::release, pages->data, bytes);
+    memory_.unmap(pages->data, bytes);
     std::lock_guard const guard(mutex_);
     arena_.vacate(pages);
     return bytes;
@@ -512,47 +470,20 @@ class BlockSource {
 
   Block<R>* grow_by_piece(std::size_t bytes, std::size_t limit_bytes) {
     for (std::size_t const amount : {std::max(bytes, growth_bytes_), bytes}) {
-      if (auto* const memory = obtain(amount, limit_bytes)) {
+      if (auto* const memory = memory_.take_piece(amount, limit_bytes)) {
         auto const lock = lock_with_spares();
         return arena_.take_from(arena_.add(memory, amount), bytes);
       }
     }
     return nullptr;
   }
-  /// Null: there is no such memory, under the limit or at all.
-  std::byte* obtain(std::size_t bytes, std::size_t limit_bytes) {
-    if (!capacity_->take(bytes, limit_bytes)) {
-      return nullptr;
-    }
-    Span piece{nullptr, bytes};
-    try {
-      piece.begin =
-          static_cast<std::byte*>(space_ == Space::device ? runtime().allocate_device(bytes)
-                                                          : runtime().allocate_pinned(bytes));
-      observe::memory_pooled(runtime(), piece.begin, bytes);
-      pieces_.push_back(piece);
-    } catch (OutOfMemory const&) {
-      capacity_->give_back(bytes);
-      return nullptr;
-    } catch (...) {
-      if (piece.begin != nullptr) {
-        free_piece(piece);
-      }
-      capacity_->give_back(bytes);
-      throw;
-    }
-    growths_.fetch_add(1, std::memory_order_relaxed);
-    note(MemoryEvent::Kind::grow, piece.begin, bytes);
-    return piece.begin;
-  }
   template <class Over>
-  std::size_t release_idle_piece(Over& over) {
-    auto const place = std::find_if(pieces_.begin(), pieces_.end(), [&](Span const& piece) {
+  std::size_t free_idle_piece(Over& over) {
+    return memory_.free_piece([&](std::byte const* begin, std::size_t bytes) {
       auto const lock = lock_with_spares();
       Block<R>* whole = nullptr;
       arena_.for_each_free([&](Block<R>* block) {
-        if (block->data == piece.begin && block->bytes == piece.bytes &&
-            over(std::as_const(*block))) {
+        if (block->data == begin && block->bytes == bytes && over(std::as_const(*block))) {
           whole = block;
         }
       });
@@ -561,39 +492,19 @@ class BlockSource {
       }
       return whole != nullptr;
     });
-    if (place == pieces_.end()) {
-      return 0;
-    }
-    Span const piece = *place;
-    pieces_.erase(place);
-    free_piece(piece);
-    note(MemoryEvent::Kind::release, piece.begin, piece.bytes);
-    return piece.bytes;
-  }
-  void free_piece(Span const& piece) noexcept {
-    if (space_ == Space::device) {
-      runtime().free_device(piece.begin, piece.bytes);
-    } else {
-      runtime().free_pinned(piece.begin, piece.bytes);
-    }
   }
 
   std::shared_ptr<StreamContext<R>> context_;
-  Space space_;
-  std::shared_ptr<Capacity> capacity_;
   std::size_t growth_bytes_;
-  std::shared_ptr<MemoryHistory> history_;  ///< null: nobody wants to know
 
-  mutable std::mutex change_mutex_;  ///< guards the range's memory, the moved pages and the pieces
-  PageRange<R> range_;
+  mutable std::mutex change_mutex_;  ///< guards the runtime's memory and the moved pages
+  RuntimeMemory<R> memory_;
   std::vector<Block<R>*> moved_;  ///< old addresses, in use on the device
-  std::vector<Span> pieces_;
 
   alignas(64) mutable SpinLock mutex_;  ///< guards the arena
   Arena<R> arena_;
   alignas(64) LentMemories<R> lent_;
   Lately contention_;
-  std::atomic<std::uint64_t> growths_{0};
 };
 
 }  // namespace msstream::memory

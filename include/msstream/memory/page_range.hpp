@@ -14,6 +14,11 @@ namespace msstream::memory {
 template <Runtime R>
 class PageRange {
  public:
+  struct Span {
+    std::byte* begin = nullptr;
+    std::size_t bytes = 0;
+  };
+
   /// Addresses for up to `most_bytes` of memory at a time; no range for less than a few pages.
   PageRange(R& runtime, std::size_t most_bytes) : runtime_(runtime) {
     if constexpr (PagedRuntime<R>) {
@@ -39,6 +44,14 @@ class PageRange {
   /// Rounded up to whole pages.
   [[nodiscard]] std::size_t in_pages(std::size_t bytes) const noexcept {
     return (bytes + page_bytes_ - 1) / page_bytes_ * page_bytes_;
+  }
+
+  /// The whole pages of so many of its addresses, from `begin` on.
+  [[nodiscard]] Span pages_in(std::byte const* begin, std::size_t bytes) const noexcept {
+    auto const before = static_cast<std::size_t>(begin - begin_);
+    auto const first = in_pages(before);
+    auto const end = (before + bytes) / page_bytes_ * page_bytes_;
+    return first < end ? Span{begin_ + first, end - first} : Span{};
   }
 
   void map(std::byte* at, std::size_t bytes) {

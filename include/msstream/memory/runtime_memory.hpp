@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/error.hpp>
+#include <msstream/memory/capacity.hpp>
+#include <msstream/memory/memory_history.hpp>
+#include <msstream/memory/page_range.hpp>
+#include <msstream/runtime/observing.hpp>
+#include <msstream/runtime/runtime.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace msstream::memory {
+
+enum class Space : std::uint8_t { device, pinned };
+
+/// What a pool has from the runtime: pages in one range of addresses, or else pieces. What is taken
+/// is counted before the memory, so that a limit holds, and what happens goes into the history. Not
+/// synchronised.
+template <Runtime R>
+class RuntimeMemory {
+ public:
+  RuntimeMemory(R& runtime,
+                Space space,
+                std::shared_ptr<Capacity> capacity,
+                std::shared_ptr<MemoryHistory> history)
+      : runtime_(runtime),
+        space_(space),
+        capacity_(std::move(capacity)),
+        history_(std::move(history)),
+        range_(runtime, space == Space::device ? capacity_->limit_bytes() : 0) {}
+  RuntimeMemory(RuntimeMemory const&) = delete;
+  RuntimeMemory& operator=(RuntimeMemory const&) = delete;
+  /// All work on the pieces is over; pages are unmapped before.
+  ~RuntimeMemory() {
+    for (auto const& piece : pieces_) {
+      free(piece);
+      capacity_->give_back(piece.bytes);
+    }
+  }
+
+  /// Of no bytes: memory comes in pieces.
+  [[nodiscard]] PageRange<R> const& range() const noexcept { return range_; }
+  [[nodiscard]] Capacity& capacity() const noexcept { return *capacity_; }
+  /// How often it was given more; from any thread.
+  [[nodiscard]] std::uint64_t growths() const noexcept { return growths_.load(); }
+
+  /// False: there is no such memory, under the limits or at all.
+  [[nodiscard]] bool map(std::byte* at, std::size_t bytes, std::size_t limit_bytes) {
+    return take(bytes, limit_bytes, [&] {
+      range_.map(at, bytes);
+      return at;
+    });
+  }
+  /// The old addresses stay until leave().
+  void move(std::byte* to, std::byte* from, std::size_t bytes) {
+    range_.move(to, from, bytes);
+    note(MemoryEvent::Kind::move, to, bytes);
+  }
+  void leave(std::byte* from, std::size_t bytes) noexcept { range_.leave(from, bytes); }
+  /// The caller gives back the capacity when the pages have left all their addresses.
+  void unmap(std::byte* at, std::size_t bytes) noexcept {
+    range_.unmap(at, bytes);
+    note(MemoryEvent::Kind::release, at, bytes);
+  }
+
+  /// Null: there is no such memory, under the limits or at all.
+  [[nodiscard]] std::byte* take_piece(std::size_t bytes, std::size_t limit_bytes) {
+    pieces_.reserve(pieces_.size() + 1);
+    return take(bytes, limit_bytes, [&] {
+      auto* const memory =
+          static_cast<std::byte*>(space_ == Space::device ? runtime_.allocate_device(bytes)
+                                                          : runtime_.allocate_pinned(bytes));
+      pieces_.push_back({memory, bytes});
+      return memory;
+    });
+  }
+  /// Gives back the first piece that is `unneeded(begin, bytes)`, but for the capacity. Returns its
+  /// bytes; 0: there is none.
+  template <class Unneeded>
+  std::size_t free_piece(Unneeded&& unneeded) {
+    auto const place = std::find_if(pieces_.begin(), pieces_.end(), [&](Piece const& piece) {
+      return unneeded(piece.begin, piece.bytes);
+    });
+    if (place == pieces_.end()) {
+      return 0;
+    }
+    Piece const piece = *place;
+    pieces_.erase(place);
+    free(piece);
+    note(MemoryEvent::Kind::release, piece.begin, piece.bytes);
+    return piece.bytes;
+  }
+
+ private:
+  struct Piece {
+    std::byte* begin;
+    std::size_t bytes;
+  };
+
+  /// `obtain()` returns where the memory is. Null: there is none.
+  template <class Obtain>
+  std::byte* take(std::size_t bytes, std::size_t limit_bytes, Obtain&& obtain) {
+    if (!capacity_->take(bytes, limit_bytes)) {
+      return nullptr;
+    }
+    std::byte* begin = nullptr;
+    try {
+      begin = obtain();
+    } catch (OutOfMemory const&) {
+      capacity_->give_back(bytes);
+      return nullptr;
+    } catch (...) {
+      capacity_->give_back(bytes);
+      throw;
+    }
+    growths_.fetch_add(1, std::memory_order_relaxed);
+    note(MemoryEvent::Kind::grow, begin, bytes);
+    observe::memory_pooled(runtime_, begin, bytes);
+    return begin;
+  }
+  void free(Piece const& piece) noexcept {
+    if (space_ == Space::device) {
+      runtime_.free_device(piece.begin, piece.bytes);
+    } else {
+      runtime_.free_pinned(piece.begin, piece.bytes);
+    }
+  }
+  void note(MemoryEvent::Kind kind, std::byte const* at, std::size_t bytes) noexcept {
+    if (history_ != nullptr) {
+      history_->note({0, kind, reinterpret_cast<std::uintptr_t>(at), bytes, 0, nullptr});
+    }
+  }
+
+  R& runtime_;
+  Space space_;
+  std::shared_ptr<Capacity> capacity_;
+  std::shared_ptr<MemoryHistory> history_;  ///< null: nobody wants to know
+  PageRange<R> range_;
+  std::vector<Piece> pieces_;
+  std::atomic<std::uint64_t> growths_{0};
+};
+
+}  // namespace msstream::memory

@@ -40,7 +40,7 @@ class RuntimeMemory {
   /// All work on the pieces is over; pages are unmapped before.
   ~RuntimeMemory() {
     for (auto const& piece : pieces_) {
-      free(piece);
+      give_back(piece);
       capacity_->give_back(piece.bytes);
     }
   }
@@ -93,7 +93,7 @@ class RuntimeMemory {
     }
     Piece const piece = *place;
     pieces_.erase(place);
-    free(piece);
+    give_back(piece);
     note(MemoryEvent::Kind::release, piece.begin, piece.bytes);
     return piece.bytes;
   }
@@ -125,7 +125,7 @@ class RuntimeMemory {
     observe::memory_pooled(runtime_, begin, bytes);
     return begin;
   }
-  void free(Piece const& piece) noexcept {
+  void give_back(Piece const& piece) noexcept {
     if (space_ == Space::device) {
       runtime_.free_device(piece.begin, piece.bytes);
     } else {

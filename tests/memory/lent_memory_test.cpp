@@ -54,6 +54,14 @@ class LentMemory : public ::testing::Test {
                            memory::Space::device,
                            std::make_shared<memory::Capacity>(kArenaLimit),
                            kWhole};
+  memory::LiveBytes live;
+  memory::LargeBlocks<Host> large{device.context(),
+                                  memory::Space::device,
+                                  std::make_shared<memory::Capacity>(kArenaLimit),
+                                  kWhole,
+                                  kArenaLimit,
+                                  live,
+                                  nullptr};
 };
 
 TEST_F(LentMemory, IsThatOfItsGroupUntilItIsTakenBack) {
@@ -200,14 +208,6 @@ TEST_F(LentMemory, IsNobodysTwiceWhileThreadsLendAndJoin) {
 
 /// Threads that meet at the lock often enough are lent memory without asking.
 TEST_F(LentMemory, ComesToThreadsThatMeet) {
-  memory::LiveBytes live;
-  memory::LargeBlocks<Host> large(device.context(),
-                                  memory::Space::device,
-                                  std::make_shared<memory::Capacity>(kArenaLimit),
-                                  kWhole,
-                                  kArenaLimit,
-                                  live,
-                                  nullptr);
   auto const none = [] { return false; };
   large.source().put(large.any(8 * kWhole, slot(0), none));
   auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -219,6 +219,21 @@ TEST_F(LentMemory, ComesToThreadsThatMeet) {
   auto* const lent = large.source().take_lent(kQuarter, kAny);
   ASSERT_NE(lent, nullptr);
   large.source().put(lent);
+}
+
+TEST_F(LentMemory, IsLeftWholeByWhatIsKeptWhileThereIsOther) {
+  auto& memory = large.source();
+  memory.put(memory.grow(kArenaLimit, slot(0), kArenaLimit, kAny));
+  ASSERT_TRUE(memory.lend(kWhole, slot(0), kAny));
+  std::vector<Block<Host>*> kept{large.to_keep(kQuarter, slot(0))};
+  auto* const part = memory.take_own(kWhole, slot(0));
+  ASSERT_NE(part, nullptr);
+  memory.put(part);
+  while (auto* const block = large.to_keep(kQuarter, slot(0))) {
+    kept.push_back(block);
+  }
+  EXPECT_EQ(kept.size(), kArenaLimit / kQuarter);
+  std::for_each(kept.begin(), kept.end(), [&](auto* block) { memory.put(block); });
 }
 
 /// Threads that allocate large blocks side by side, as users do.

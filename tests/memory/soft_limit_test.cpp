@@ -137,6 +137,37 @@ TEST_P(Parts, AreGivenToGroupsThatOftenWaitUnderAHardLimit) {
 
 INSTANTIATE_TEST_SUITE_P(SoftLimitOnHost, Parts, ::testing::Values(0, 12 * kMiB));
 
+/// Groups that use one block at a time, small ones among them, of which the largest takes most of a
+/// part: it has to be large enough, put together where memory lies in bits, and left alone by what
+/// is kept. Then each group waits once for memory, and once for its part.
+TEST(SoftLimitOnHost, PartsHoldTheLargestBlockThatAllCanHaveAtOnce) {
+  constexpr int kGroups = 8;
+  constexpr int kRounds = 1000;
+  for (unsigned seed = 1; seed <= 4; ++seed) {
+    Device<Host> device({.memory = {.limit_bytes = std::size_t(768 * kMiB)}});
+    StreamPool pool(device, {.groups = kGroups, .launch_threads = LaunchThreads::none});
+    static_cast<void>(Tensor<std::uint8_t, Host>(device, {700 * kMiB}));  // that is nobody's, then
+    std::array<Gate, kGroups> gates;
+    for (int group = 0; group < kGroups; ++group) {
+      gates[group].hold(pool[group].compute());
+    }
+    std::mt19937_64 random(seed);
+    std::uniform_real_distribution<double> doublings(8, 26);
+    std::uint64_t waits = 0;
+    for (int i = 0; i < kRounds * kGroups; ++i) {
+      StreamScope const scope(pool[i % kGroups]);
+      auto const before = device.memory_statistics().waiting_reuses;
+      Tensor<std::uint8_t, Host> const block(
+          device, {static_cast<std::int64_t>(std::exp2(doublings(random)))});
+      issue("use", writes(block), [](auto) {});
+      bool const is_large = block.bytes() > kMiB;
+      waits += is_large ? device.memory_statistics().waiting_reuses - before : 0;
+    }
+    EXPECT_GE(waits, std::uint64_t{kGroups}) << "seed " << seed;
+    EXPECT_LE(waits, std::uint64_t{2 * kGroups}) << "seed " << seed;
+  }
+}
+
 TEST(SoftLimitOnHost, AStreamThatIsIdleDoesNotMakeMemoryScarce) {
   Device<Host> device({.memory = {.limit_bytes = std::size_t(256 * kMiB)}});
   StreamPool pool(device, {.groups = 1, .launch_threads = LaunchThreads::none});

@@ -367,7 +367,7 @@ class BlockPool {
     }
     if (block == nullptr) {
       block = from_new_slab(
-          wanted, hold, [&](std::size_t bytes) { return large_.without_wait(bytes, stream); });
+          wanted, hold, [&](std::size_t bytes) { return large_.to_keep(bytes, stream); });
     }
     if (block == nullptr && space_ == Space::device) {
       block = reusable_when_asked(wanted.index, stream);

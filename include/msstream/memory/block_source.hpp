@@ -77,6 +77,12 @@ class BlockSource {
     auto const lock = lock_with_spares_for(lent);
     return arena_.take(bytes, ready);
   }
+  /// The same of what nobody has been lent.
+  template <class Ready>
+  [[nodiscard]] Block<R>* take_common(std::size_t bytes, Ready&& ready) {
+    auto const lock = lock_with_spares();
+    return arena_.take(bytes, ready);
+  }
   /// The same of what any group has been lent, for who would else have to wait.
   template <class Ready>
   [[nodiscard]] Block<R>* take_lent(std::size_t bytes, Ready&& ready) {
@@ -105,6 +111,17 @@ class BlockSource {
   template <class Cost>
   bool lend_cheapest(std::size_t bytes, StreamSlot<R> const& stream, Cost&& cost) {
     return lend_found(stream, [&] { return take_cheapest_of_arena(bytes, cost); });
+  }
+  /// The same of one that is gathered from all that is free.
+  template <class Over, class Ready>
+  bool lend_gathered(std::size_t bytes, StreamSlot<R> const& stream, Over&& over, Ready&& ready) {
+    Block<R>* const block = gather(bytes, over, ready, [](auto const&) { return true; });
+    try {
+      return block != nullptr && lend_found(stream, [&] { return block; });
+    } catch (...) {
+      put(block);
+      throw;
+    }
   }
   /// Of what the stream's group has been lent, to be waited for. Null when there is none.
   [[nodiscard]] Block<R>* take_own(std::size_t bytes, StreamSlot<R> const& stream) {

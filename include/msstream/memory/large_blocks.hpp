@@ -39,14 +39,17 @@ class LargeBlocks {
         rules_(context->tracker, space),
         source_(std::move(context), space, std::move(capacity), growth_bytes, std::move(history)) {}
 
-  /// A block that nothing has to wait for; fresh memory while little of it is free, and later where
-  /// the device is far behind, so that the wait would be long, or many threads allocate at once.
-  /// Null: there is none.
-  [[nodiscard]] Block<R>* without_wait(std::size_t bytes, StreamSlot<R>& stream) {
-    return find_without_wait(bytes, stream).block;
+  /// A block that nothing has to wait for, to be kept: the part that the stream's group has been
+  /// lent stays whole while there is other memory. Null: there is none.
+  [[nodiscard]] Block<R>* to_keep(std::size_t bytes, StreamSlot<R>& stream) {
+    Block<R>* const common = source_.take_common(
+        bytes, [&](Block<R> const& free) { return rules_.is_ready(free, stream); });
+    return common != nullptr ? common : find_without_wait(bytes, stream).block;
   }
-  /// The same, or any block, or fresh memory up to the hard limit. `return_slabs()` makes large
-  /// blocks of small ones that are free, and says whether there were any. Null: there is no memory.
+  /// A block that nothing has to wait for; fresh memory while little of it is free, and later where
+  /// the device is far behind, so that the wait would be long, or many threads allocate at once; or
+  /// else any block, or fresh memory up to the hard limit. `return_slabs()` makes large blocks of
+  /// small ones that are free, and says whether there were any. Null: there is no memory.
   template <class ReturnSlabs>
   [[nodiscard]] Block<R>* any(std::size_t bytes,
                               StreamSlot<R>& stream,
@@ -222,16 +225,16 @@ class LargeBlocks {
     auto const lent = std::min(fair, source_.lent().of(stream).lent_bytes());
     return std::min(fair - lent, to_lend - std::min(to_lend, lent_to_all));
   }
+  /// Of so much; what is left of a fair share in one piece, because several would be too small.
+  [[nodiscard]] static std::size_t part_of(std::size_t most) noexcept {
+    return most < 2 * kMostLentBytes ? SizeBin::round_down(most) : kMostLentBytes;
+  }
   /// So that threads do not wait for each other. Nobody else has to wait for that memory.
   template <class Ready>
   void lend_to(StreamSlot<R>& stream, Ready const& ready) {
     auto const most = most_to_lend(stream);
-    if (most < 2 * kMostLentBytes) {  // all of a part in one piece: several would be too small
-      auto const part = std::min(kMostLentBytes, SizeBin::round_down(most));
-      static_cast<void>(part >= kLeastLentBytes && source_.lend(part, stream, ready));
-      return;
-    }
-    for (auto bytes = kMostLentBytes; bytes >= kLeastLentBytes; bytes /= 2) {
+    auto const least = most < 2 * kMostLentBytes ? part_of(most) : kLeastLentBytes;
+    for (auto bytes = part_of(most); bytes >= std::max(least, kLeastLentBytes); bytes /= 2) {
       if (source_.lend(bytes, stream, ready)) {
         return;
       }
@@ -240,11 +243,12 @@ class LargeBlocks {
   /// Where all memory is in use or has been used by others, groups that have waited for it get a
   /// part each to themselves, waited for once.
   [[nodiscard]] Block<R>* take_lent_for_good(std::size_t bytes, StreamSlot<R>& stream) {
-    if (space_ != Space::device || is_captured(stream) ||
-        !source_.lent().of(stream).take_much_waiting()) {
+    auto& lent = source_.lent().of(stream);
+    if (space_ != Space::device || is_captured(stream) || !lent.take_much_waiting() ||
+        !lent.has_room_for_a_part()) {
       return nullptr;
     }
-    auto const part = std::min(kMostLentBytes, SizeBin::round_down(most_to_lend(stream)));
+    auto const part = part_of(most_to_lend(stream));
     if (part < std::max(growth_bytes_ / 4, bytes)) {
       return nullptr;
     }
@@ -253,6 +257,13 @@ class LargeBlocks {
     if (!is_lent) {
       source_.join_all();
       is_lent = source_.lend_cheapest(part, stream, costs);
+    }
+    if (!is_lent) {
+      is_lent = source_.lend_gathered(
+          part,
+          stream,
+          [this](Block<R> const& free) { return rules_.is_known_to_be_over(free); },
+          [&](Block<R> const& free) { return rules_.is_followed(free, stream); });
     }
     return is_lent ? source_.take_own(bytes, stream) : nullptr;
   }

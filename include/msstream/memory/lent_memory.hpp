@@ -49,6 +49,10 @@ class alignas(64) LentMemory {
     return true;
   }
 
+  [[nodiscard]] bool has_room_for_a_part() const noexcept {
+    std::lock_guard const guard(mutex_);
+    return parts_.size() < kMostParts;
+  }
   /// Before add().
   void provide_spares() { auto const lock = lock_with_spares(); }
   /// A used block of the arena, whose lock the caller has. False: there are enough, or the host has

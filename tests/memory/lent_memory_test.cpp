@@ -33,6 +33,7 @@ constexpr std::size_t kQuarter = 4 * kMiB;
 constexpr std::size_t kWhole = 4 * kQuarter;
 constexpr std::size_t kArenaLimit = 16 * kWhole;
 constexpr auto kAny = [](auto const&) { return true; };
+constexpr auto kHasNone = [] { return false; };
 
 class LentMemory : public ::testing::Test {
  protected:
@@ -120,27 +121,25 @@ TEST_F(LentMemory, GoesToOthersWhoWouldHaveToWait) {
 }
 
 TEST_F(LentMemory, IsTakenFromOthersBeforeAnybodyWaits) {
-  memory::LiveBytes live;
-  memory::LargeBlocks<Host> large(device.context(),
-                                  memory::Space::device,
-                                  std::make_shared<memory::Capacity>(kArenaLimit),
-                                  kWhole,
-                                  2 * kWhole,
-                                  live,
-                                  nullptr);
-  auto const none = [] { return false; };
-  auto* const pending = large.any(kWhole, slot(0), none);
-  auto* const lent = large.any(kWhole, slot(0), none);
+  memory::LargeBlocks<Host> limited(device.context(),
+                                    memory::Space::device,
+                                    std::make_shared<memory::Capacity>(kArenaLimit),
+                                    kWhole,
+                                    2 * kWhole,
+                                    live,
+                                    nullptr);
+  auto* const pending = limited.any(kWhole, slot(0), kHasNone, kHasNone);
+  auto* const lent = limited.any(kWhole, slot(0), kHasNone, kHasNone);
   auto const* const address = lent->data;
-  large.source().put(lent);
-  ASSERT_TRUE(large.source().lend(kWhole, slot(0), kAny));
+  limited.source().put(lent);
+  ASSERT_TRUE(limited.source().lend(kWhole, slot(0), kAny));
   Gate gate;
   gate.hold(pool[0].compute());
   pending->record.log.note_write(pool[0].compute().mark());
-  large.source().put(pending);
-  auto* const block = large.any(kWhole, slot(1), none);
+  limited.source().put(pending);
+  auto* const block = limited.any(kWhole, slot(1), kHasNone, kHasNone);
   EXPECT_EQ(block->data, address);
-  large.source().put(block);
+  limited.source().put(block);
   gate.open();
 }
 
@@ -208,12 +207,11 @@ TEST_F(LentMemory, IsNobodysTwiceWhileThreadsLendAndJoin) {
 
 /// Threads that meet at the lock often enough are lent memory without asking.
 TEST_F(LentMemory, ComesToThreadsThatMeet) {
-  auto const none = [] { return false; };
-  large.source().put(large.any(8 * kWhole, slot(0), none));
+  large.source().put(large.any(8 * kWhole, slot(0), kHasNone, kHasNone));
   auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   run_threads(kGroups, [&](int group) {
     while (!large.source().is_contended() && std::chrono::steady_clock::now() < deadline) {
-      large.source().put(large.any(kQuarter, slot(group), none));
+      large.source().put(large.any(kQuarter, slot(group), kHasNone, kHasNone));
     }
   });
   auto* const lent = large.source().take_lent(kQuarter, kAny);
@@ -225,11 +223,11 @@ TEST_F(LentMemory, IsLeftWholeByWhatIsKeptWhileThereIsOther) {
   auto& memory = large.source();
   memory.put(memory.grow(kArenaLimit, slot(0), kArenaLimit, kAny));
   ASSERT_TRUE(memory.lend(kWhole, slot(0), kAny));
-  std::vector<Block<Host>*> kept{large.to_keep(kQuarter, slot(0))};
+  std::vector<Block<Host>*> kept{large.to_keep(kQuarter, slot(0), kHasNone)};
   auto* const part = memory.take_own(kWhole, slot(0));
   ASSERT_NE(part, nullptr);
   memory.put(part);
-  while (auto* const block = large.to_keep(kQuarter, slot(0))) {
+  while (auto* const block = large.to_keep(kQuarter, slot(0), kHasNone)) {
     kept.push_back(block);
   }
   EXPECT_EQ(kept.size(), kArenaLimit / kQuarter);

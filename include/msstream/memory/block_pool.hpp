@@ -326,9 +326,10 @@ class BlockPool {
   }
   template <class Hold>
   Block<R>* find_or_make(std::size_t bytes, StreamSlot<R>& stream, Hold const& hold) {
-    return bytes <= Slabs<R>::kMostBytes
-               ? small(SizeClass::of(bytes), stream, hold)
-               : large_.any(SizeBin::round_up(bytes), stream, [&] { return return_slabs(hold); });
+    return bytes <= Slabs<R>::kMostBytes ? small(SizeClass::of(bytes), stream, hold)
+                                         : large_.any(SizeBin::round_up(bytes), stream, hold, [&] {
+                                             return return_slabs(hold);
+                                           });
   }
   /// Tries while nobody else has memory in hand, and again while others have some to give, or what
   /// is free is in use on the device: for so long and no longer, because the calling thread may
@@ -357,6 +358,7 @@ class BlockPool {
   }
   template <class Hold>
   Block<R>* small(SizeClass wanted, StreamSlot<R>& stream, Hold const& hold) {
+    auto const is_held = [] { return InHand(); };
     Block<R>* block = reusable(wanted.index, stream);
     // Asking about device memory records an event: not while there is fresh memory.
     if (block == nullptr && space_ == Space::pinned) {
@@ -367,7 +369,7 @@ class BlockPool {
     }
     if (block == nullptr) {
       block = from_new_slab(
-          wanted, hold, [&](std::size_t bytes) { return large_.to_keep(bytes, stream); });
+          wanted, hold, [&](std::size_t bytes) { return large_.to_keep(bytes, stream, is_held); });
     }
     if (block == nullptr && space_ == Space::device) {
       block = reusable_when_asked(wanted.index, stream);
@@ -377,7 +379,7 @@ class BlockPool {
     }
     if (block == nullptr) {
       block = from_new_slab(wanted, hold, [&](std::size_t bytes) {
-        return large_.any(bytes, stream, [this] { return return_slabs([] { return InHand(); }); });
+        return large_.any(bytes, stream, is_held, [&] { return return_slabs(is_held); });
       });
     }
     if (block == nullptr && space_ == Space::device) {

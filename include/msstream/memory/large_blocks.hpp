@@ -40,21 +40,24 @@ class LargeBlocks {
         source_(std::move(context), space, std::move(capacity), growth_bytes, std::move(history)) {}
 
   /// A block that nothing has to wait for, to be kept: the part that the stream's group has been
-  /// lent stays whole while there is other memory. Null: there is none.
-  [[nodiscard]] Block<R>* to_keep(std::size_t bytes, StreamSlot<R>& stream) {
+  /// lent stays whole while there is other memory. `hold()`: see any(). Null: there is none.
+  template <class Hold>
+  [[nodiscard]] Block<R>* to_keep(std::size_t bytes, StreamSlot<R>& stream, Hold const& hold) {
     Block<R>* const common = source_.take_common(
         bytes, [&](Block<R> const& free) { return rules_.is_ready(free, stream); });
-    return common != nullptr ? common : find_without_wait(bytes, stream).block;
+    return common != nullptr ? common : find_without_wait(bytes, stream, hold).block;
   }
   /// A block that nothing has to wait for; fresh memory while little of it is free, and later where
   /// the device is far behind, so that the wait would be long, or many threads allocate at once; or
   /// else any block, or fresh memory up to the hard limit. `return_slabs()` makes large blocks of
-  /// small ones that are free, and says whether there were any. Null: there is no memory.
-  template <class ReturnSlabs>
+  /// small ones that are free, and says whether there were any. What `hold()` gives is kept while
+  /// others may miss free memory that is in hand here. Null: there is no memory.
+  template <class Hold, class ReturnSlabs>
   [[nodiscard]] Block<R>* any(std::size_t bytes,
                               StreamSlot<R>& stream,
+                              Hold const& hold,
                               ReturnSlabs&& return_slabs) {
-    auto const found = find_without_wait(bytes, stream);
+    auto const found = find_without_wait(bytes, stream, hold);
     if (found.block != nullptr) {
       return found.block;
     }
@@ -65,7 +68,7 @@ class LargeBlocks {
     auto const followed = [&](Block<R> const& free) { return rules_.is_followed(free, stream); };
     auto const hard_limit = source_.capacity().limit_bytes();
 
-    Block<R>* block = take_lent_for_good(bytes, stream);
+    Block<R>* block = take_lent_for_good(bytes, stream, hold);
     bool const may_move_used = space_ == Space::device && !is_captured(stream);
     if (block == nullptr && may_move_used && found.lags) {
       block = source_.try_gather(bytes, over, followed);
@@ -143,7 +146,10 @@ class LargeBlocks {
     Block<R>* block;  ///< null: there is none without a wait
     bool lags;        ///< the device, and the host has time; not looked at where threads meet
   };
-  [[nodiscard]] Found find_without_wait(std::size_t bytes, StreamSlot<R>& stream) {
+  template <class Hold>
+  [[nodiscard]] Found find_without_wait(std::size_t bytes,
+                                        StreamSlot<R>& stream,
+                                        Hold const& hold) {
     auto const ready = [&](Block<R> const& free) { return rules_.is_ready(free, stream); };
     auto const take_after = [&](auto const& ask) -> Block<R>* {
       auto const uses = source_.uses_of_cheapest(bytes, rules_.costs(stream));
@@ -155,6 +161,7 @@ class LargeBlocks {
       return source_.take(bytes, stream, ready);
     };
     if (space_ == Space::device && source_.take_much_contention(stream)) [[unlikely]] {
+      [[maybe_unused]] auto const in_hand = hold();
       lend_to(stream, ready);
     }
     Block<R>* block = source_.take(bytes, stream, ready);
@@ -242,7 +249,10 @@ class LargeBlocks {
   }
   /// Where all memory is in use or has been used by others, groups that have waited for it get a
   /// part each to themselves, waited for once.
-  [[nodiscard]] Block<R>* take_lent_for_good(std::size_t bytes, StreamSlot<R>& stream) {
+  template <class Hold>
+  [[nodiscard]] Block<R>* take_lent_for_good(std::size_t bytes,
+                                             StreamSlot<R>& stream,
+                                             Hold const& hold) {
     auto& lent = source_.lent().of(stream);
     if (space_ != Space::device || is_captured(stream) || !lent.take_much_waiting() ||
         !lent.has_room_for_a_part()) {
@@ -252,6 +262,7 @@ class LargeBlocks {
     if (part < std::max(growth_bytes_ / 4, bytes)) {
       return nullptr;
     }
+    [[maybe_unused]] auto const in_hand = hold();
     auto const costs = rules_.costs(stream);
     bool is_lent = source_.lend_cheapest(part, stream, costs);
     if (!is_lent) {

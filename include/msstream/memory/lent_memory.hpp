@@ -53,16 +53,13 @@ class alignas(64) LentMemory {
     std::lock_guard const guard(mutex_);
     return parts_.size() < kMostParts;
   }
-  /// Before add().
-  void provide_spares() { auto const lock = lock_with_spares(); }
-  /// A used block of the arena, whose lock the caller has. False: there are enough, or the host has
-  /// no memory to note it.
+  /// A used block of the arena. False: there are enough, or the host has no memory to note it.
   [[nodiscard]] bool add(Block<R>* lent) noexcept {
-    std::lock_guard const guard(mutex_);
-    if (parts_.size() == kMostParts || arena_.needs_spares()) {
-      return false;
-    }
     try {
+      auto const lock = lock_with_spares();
+      if (parts_.size() == kMostParts) {
+        return false;
+      }
       Block<R>* const first = arena_.borrow(*lent);
       first->lent_to.store(this, std::memory_order_relaxed);
       parts_.push_back({lent, first});

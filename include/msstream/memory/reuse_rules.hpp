@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/memory/block.hpp>
-#include <msstream/memory/block_source.hpp>
+#include <msstream/memory/runtime_memory.hpp>
 #include <msstream/memory/block_uses.hpp>
 #include <msstream/stream/dependency_tracker.hpp>
 

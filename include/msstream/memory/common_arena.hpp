@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/spin_lock.hpp>
+#include <msstream/memory/arena.hpp>
+#include <msstream/memory/block.hpp>
+#include <msstream/memory/block_uses.hpp>
+#include <msstream/stream/dependency_tracker.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace msstream::memory {
+
+/// The arena of all groups, with its lock, which is held for no call of the runtime and, but for
+/// uses by many streams, no allocation. Thread-safe.
+template <Runtime R>
+class CommonArena {
+ public:
+  explicit CommonArena(std::shared_ptr<DependencyTracker<R>> tracker)
+      : tracker_(std::move(tracker)) {}
+
+  /// The arena, for as long as this has its lock.
+  class Access {
+   public:
+    Access(std::unique_lock<SpinLock> lock, Arena<R>& arena) noexcept
+        : lock_(std::move(lock)), arena_(&arena) {}
+
+    Arena<R>* operator->() const noexcept { return arena_; }
+    Arena<R>& operator*() const noexcept { return *arena_; }
+
+   private:
+    std::unique_lock<SpinLock> lock_;
+    Arena<R>* arena_;
+  };
+  [[nodiscard]] Access access() noexcept { return {std::unique_lock(mutex_), arena_}; }
+  /// To cut blocks.
+  [[nodiscard]] Access access_to_cut() {
+    return {with_spares(std::unique_lock(mutex_), arena_), arena_};
+  }
+  /// The same; calls `note_contention()` when others have the lock.
+  template <class NoteContention>
+  [[nodiscard]] Access access_to_cut(NoteContention&& note_contention) {
+    std::unique_lock<SpinLock> lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) {
+      note_contention();
+      lock.lock();
+    }
+    return {with_spares(std::move(lock), arena_), arena_};
+  }
+
+  /// As Arena has it.
+  template <class Ready>
+  [[nodiscard]] Block<R>* take(std::size_t bytes, Ready&& ready) {
+    return access_to_cut()->take(bytes, ready);
+  }
+  /// The free block that costs least, `cost(block)`, of those that fit; the best fit of several.
+  /// Null when there is none.
+  template <class Cost>
+  [[nodiscard]] Block<R>* take_cheapest(std::size_t bytes, Cost&& cost) {
+    auto const arena = access_to_cut();
+    Block<R>* const found = arena->cheapest(bytes, cost);
+    return found != nullptr ? arena->take_from(found, bytes) : nullptr;
+  }
+  /// The last uses of that block.
+  template <class Cost>
+  [[nodiscard]] order::PositionSet uses_of_cheapest(std::size_t bytes, Cost&& cost) const {
+    order::PositionSet uses;
+    std::lock_guard const guard(mutex_);
+    if (auto const* const found = arena_.cheapest(bytes, cost)) {
+      for_each_use(*found, [&](order::Position use) { uses.add(use); });
+    }
+    return uses;
+  }
+  /// Joined with its neighbours where that takes little from anybody: what two streams still use,
+  /// each a part, no stream could use without a wait.
+  void put(Block<R>* block) noexcept { access()->put(block, joins_for_free()); }
+  void put_if_any(Block<R>* block) noexcept {
+    if (block != nullptr) {
+      put(block);
+    }
+  }
+  void join_what_is_over() noexcept { access()->join_neighbours(joins_for_free()); }
+  /// Whoever used them.
+  void join_all() noexcept {
+    access()->join_neighbours([](auto const&, auto const&) { return true; });
+  }
+
+  /// `visit(block)`, smallest first, under the lock.
+  template <class Visit>
+  void for_each_free(Visit&& visit) const {
+    std::lock_guard const guard(mutex_);
+    arena_.for_each_free(visit);
+  }
+  [[nodiscard]] std::size_t largest_free_bytes() const noexcept {
+    std::lock_guard const guard(mutex_);
+    return arena_.largest_free_bytes();
+  }
+
+ private:
+  [[nodiscard]] auto joins_for_free() const noexcept {
+    return [this](Block<R> const& lower, Block<R> const& higher) {
+      return is_joined_cheaply(
+          lower, higher, [this](order::Position use) { return tracker_->is_known_complete(use); });
+    };
+  }
+
+  std::shared_ptr<DependencyTracker<R>> tracker_;
+  alignas(64) mutable SpinLock mutex_;
+  Arena<R> arena_;
+};
+
+}  // namespace msstream::memory

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/memory/block.hpp>
+#include <msstream/memory/block_uses.hpp>
+#include <msstream/memory/capacity.hpp>
+#include <msstream/memory/common_arena.hpp>
+#include <msstream/memory/memory_history.hpp>
+#include <msstream/memory/page_range.hpp>
+#include <msstream/memory/runtime_memory.hpp>
+#include <msstream/runtime/observing.hpp>
+#include <msstream/stream/stream_context.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace msstream::memory {
+
+/// Takes memory from the runtime for an arena, moves it within, and gives it back.
+///
+/// Where the runtime has pages, all memory is in one range of addresses, so that neighbours join
+/// however they were taken, and pages that lie free apart from each other can be put together.
+/// Elsewhere it comes in pieces. Thread-safe: what changes the memory has a lock of its own, which
+/// is held while the runtime is at it, and is not the arena's.
+template <Runtime R>
+class MemorySupply {
+ public:
+  /// `arena` is empty, and lives longer.
+  MemorySupply(std::shared_ptr<StreamContext<R>> context,
+               Space space,
+               std::shared_ptr<Capacity> capacity,
+               std::size_t growth_bytes,
+               std::shared_ptr<MemoryHistory> history,
+               CommonArena<R>& arena)
+      : context_(std::move(context)),
+        growth_bytes_(growth_bytes),
+        arena_(arena),
+        memory_(*context_->runtime, space, std::move(capacity), std::move(history)) {
+    if (is_paged()) {
+      arena_.access_to_cut()->reserve(range().begin(), range().bytes());
+    }
+  }
+  MemorySupply(MemorySupply const&) = delete;
+  MemorySupply& operator=(MemorySupply const&) = delete;
+  /// All blocks are free, joined where they are neighbours, and their uses are over. Waits for
+  /// those of moved pages.
+  ~MemorySupply() {
+    leave_moved([&](Block<R> const& block) {
+      for_each_use(block, [&](order::Position use) { context_->tracker->finish(use); });
+      return true;
+    });
+    if (is_paged()) {
+      arena_.for_each_free([&](Block<R> const* block) { forget(block->data, block->bytes); });
+    }
+  }
+
+  /// A block cut from memory that is taken from the runtime, with what is free and `ready(block)`
+  /// before it; or what `find_again()` gives, unless null, once nobody else is changing the memory.
+  /// Null when the limit, or the lower one given, or the runtime has no more.
+  template <class Ready, class FindAgain>
+  [[nodiscard]] Block<R>* grow(std::size_t bytes,
+                               std::size_t limit_bytes,
+                               Ready&& ready,
+                               FindAgain&& find_again) {
+    if (is_paged() && !capacity().has_room(range().page_bytes(), limit_bytes)) {
+      return nullptr;  // without the lock, which others may have for long
+    }
+    std::lock_guard const changing(mutex_);
+    if (Block<R>* const found = find_again()) {
+      return found;
+    }
+    if (!is_paged()) {
+      return grow_by_piece(bytes, limit_bytes);
+    }
+    return extend(bytes, ready, [&](Span addresses, std::size_t needed, Populated& populated) {
+      auto const preferred = std::clamp(range().in_pages(growth_bytes_), needed, addresses.bytes);
+      for (auto const amount : {preferred, needed}) {
+        if (populated.bytes == 0 && memory_.map(addresses.begin, amount, limit_bytes)) {
+          populated.bytes = amount;
+        }
+      }
+    });
+  }
+  /// The same from pages that lie free apart from each other in blocks that are `usable(block)`,
+  /// those first whose uses are `over(block)`, then those that are `ready(block)`: pages that are
+  /// not over keep their old addresses for the work that still uses them, and the block that is
+  /// returned follows it. Null when there are not enough, or the runtime has no pages.
+  template <class Over, class Ready, class Usable>
+  [[nodiscard]] Block<R>* gather(std::size_t bytes, Over&& over, Ready&& ready, Usable&& usable) {
+    std::lock_guard const changing(mutex_);
+    return gather_locked(bytes, over, ready, usable);
+  }
+  /// The same of what is over or ready, where no other thread is about to change the memory.
+  template <class Over, class Ready>
+  [[nodiscard]] Block<R>* try_gather(std::size_t bytes, Over&& over, Ready&& ready) {
+    std::unique_lock const changing(mutex_, std::try_to_lock);
+    return changing.owns_lock() ? gather_locked(bytes, over, ready, ready) : nullptr;
+  }
+  /// Gives free memory whose uses are `over(block)` back to the runtime until no more than `bytes`
+  /// are reserved.
+  template <class Over>
+  void trim(std::size_t bytes, Over&& over) {
+    std::lock_guard const changing(mutex_);
+    leave_moved(over);
+    arena_.join_what_is_over();  // two parts of a page are no page
+    while (capacity().reserved_bytes() > bytes) {
+      auto const excess = capacity().reserved_bytes() - bytes;
+      auto const given = is_paged() ? unmap_idle(excess, over) : free_idle_piece(over);
+      if (given == 0) {
+        return;
+      }
+      leave_moved(over);  // or the runtime would still have it
+      capacity().give_back(given);
+    }
+  }
+
+  /// `visit(block)` for old addresses of pages that the device still uses.
+  template <class Visit>
+  void for_each_moved(Visit&& visit) const {
+    std::lock_guard const changing(mutex_);
+    std::for_each(moved_.begin(), moved_.end(), visit);
+  }
+  [[nodiscard]] Capacity& capacity() const noexcept { return memory_.capacity(); }
+  [[nodiscard]] std::uint64_t growths() const noexcept { return memory_.growths(); }
+
+ private:
+  static constexpr std::size_t kWhole = std::numeric_limits<std::size_t>::max();
+
+  using Span = typename PageRange<R>::Span;
+  /// Memory that addresses have got, and the uses that its next owner must follow.
+  struct Populated {
+    std::size_t bytes = 0;
+    order::AccessLog uses;
+  };
+
+  [[nodiscard]] PageRange<R> const& range() const noexcept { return memory_.range(); }
+  [[nodiscard]] bool is_paged() const noexcept { return range().bytes() != 0; }
+
+  template <class Over, class Ready, class Usable>
+  Block<R>* gather_locked(std::size_t bytes, Over& over, Ready& ready, Usable& usable) {
+    if (!is_paged()) {
+      return nullptr;
+    }
+    leave_moved(over);
+    auto* const block =
+        extend(bytes, usable, [&](Span addresses, std::size_t needed, Populated& populated) {
+          if (free_page_bytes(usable) >= needed) {
+            move_pages(addresses.begin, needed, over, ready, usable, populated);
+          }
+        });
+    leave_moved(over);  // not before: what is left becomes absent, and joins the absent range
+    return block;
+  }
+  struct Last {
+    Block<R>* block;  ///< in use from here on; null: there is none
+    Span addresses;   ///< behind it, without memory
+  };
+  /// The free block that more memory makes longer, if it is ready.
+  template <class Ready>
+  Last take_last(std::size_t bytes, Ready& ready) {
+    auto const arena = arena_.access_to_cut();
+    arena->choose_unpopulated(range().in_pages(bytes));
+    Block<R>* const block =
+        arena->take_last([&](Block<R> const& free) { return free.bytes < bytes && ready(free); });
+    auto const* const rest = arena->unpopulated();
+    return {block, rest != nullptr ? Span{rest->data, rest->bytes} : Span{}};
+  }
+  /// `provide(addresses, needed, populated)` puts at least `needed` bytes of memory behind the
+  /// first of the addresses, which follow the last free block. What is less stays free.
+  template <class Ready, class Provide>
+  Block<R>* extend(std::size_t bytes, Ready& ready, Provide&& provide) {
+    auto const [last, rest] = take_last(bytes, ready);
+    std::size_t const needed = range().in_pages(bytes - (last != nullptr ? last->bytes : 0));
+    Populated populated;
+    try {
+      if (needed <= rest.bytes) {
+        provide(rest, needed, populated);
+      }
+    } catch (...) {
+      arena_.put_if_any(add_populated(last, rest.begin, populated, kWhole));
+      throw;
+    }
+    bool const is_enough = populated.bytes >= needed;
+    auto* const block = add_populated(last, rest.begin, populated, is_enough ? bytes : kWhole);
+    if (!is_enough) {
+      arena_.put_if_any(block);
+      return nullptr;
+    }
+    return block;
+  }
+  /// The last block, if any, with what was populated behind it, cut to `bytes`.
+  Block<R>* add_populated(Block<R>* last, std::byte* at, Populated& populated, std::size_t bytes) {
+    if (populated.bytes == 0) {
+      return last;
+    }
+    try {
+      if (last != nullptr) {
+        last->record.log.note_all_of(populated.uses);
+      }
+      return arena_.access_to_cut()->populate(
+          last, populated.bytes, bytes, std::move(populated.uses));
+    } catch (...) {
+      forget(at, populated.bytes);
+      arena_.put_if_any(last);
+      throw;
+    }
+  }
+  /// Where gathered pages go.
+  [[nodiscard]] static bool is_last(Arena<R> const& arena, Block<R> const& block) noexcept {
+    return block.arena.higher != nullptr && block.arena.higher == arena.unpopulated();
+  }
+  template <class Usable>
+  std::size_t free_page_bytes(Usable& usable) {
+    std::size_t total = 0;
+    auto const arena = arena_.access();
+    arena->for_each_free([&](Block<R>* block) {
+      auto const pages = range().pages_in(block->data, block->bytes);
+      if (!is_last(*arena, *block) && pages.bytes != 0 && usable(std::as_const(*block))) {
+        total += pages.bytes;
+      }
+    });
+    return total;
+  }
+  /// Up to `most_bytes` of pages in a row, in use from here on, of the smallest free block that is
+  /// usable and has some: larger ones are more likely to fit. Null: there is none.
+  template <class Usable>
+  Block<R>* take_pages(std::size_t most_bytes, Usable&& usable) {
+    auto const arena = arena_.access_to_cut();
+    Block<R>* chosen = nullptr;
+    Span pages;
+    arena->for_each_free([&](Block<R>* block) {
+      if (chosen == nullptr) {
+        pages = range().pages_in(block->data, block->bytes);
+        chosen = pages.bytes != 0 && usable(*arena, *block) ? block : nullptr;
+      }
+    });
+    return chosen != nullptr
+               ? arena->take_part(chosen, pages.begin, std::min(pages.bytes, most_bytes))
+               : nullptr;
+  }
+  /// As many as are needed, or fewer where others have taken some meanwhile or the runtime has no
+  /// memory to note it.
+  template <class Over, class Ready, class Usable>
+  void move_pages(std::byte* to,
+                  std::size_t needed,
+                  Over& over,
+                  Ready& ready,
+                  Usable& usable,
+                  Populated& moved) {
+    auto const take = [&](auto& wanted) {
+      return take_pages(needed - moved.bytes, [&](auto const& arena, Block<R> const& block) {
+        return !is_last(arena, block) && wanted(block);
+      });
+    };
+    while (moved.bytes < needed) {
+      Block<R>* pages = take(over);
+      pages = pages != nullptr ? pages : take(ready);
+      pages = pages != nullptr ? pages : take(usable);
+      if (pages == nullptr || !move_or_put_back(to + moved.bytes, pages, moved.uses)) {
+        return;
+      }
+      moved.bytes += pages->bytes;
+    }
+  }
+  bool move_or_put_back(std::byte* to, Block<R>* pages, order::AccessLog& uses) {
+    try {
+      uses.note_all_of(pages->record.log);
+      moved_.reserve(moved_.size() + 1);
+      memory_.move(to, pages->data, pages->bytes);
+    } catch (OutOfMemory const&) {
+      arena_.put(pages);
+      return false;
+    } catch (...) {
+      arena_.put(pages);
+      throw;
+    }
+    moved_.push_back(pages);
+    observe::memory_pooled(*context_->runtime, to, pages->bytes);
+    return true;
+  }
+  /// Those whose uses are `over(block)` have no memory at their old addresses any more.
+  template <class Over>
+  void leave_moved(Over&& over) {
+    auto const left = std::remove_if(moved_.begin(), moved_.end(), [&](Block<R>* pages) {
+      if (!over(std::as_const(*pages))) {
+        return false;
+      }
+      memory_.leave(pages->data, pages->bytes);
+      arena_.access()->vacate(pages);
+      return true;
+    });
+    moved_.erase(left, moved_.end());
+  }
+  void forget(std::byte* at, std::size_t bytes) noexcept {
+    if (bytes != 0) {
+      memory_.unmap(at, bytes);
+      capacity().give_back(bytes);
+    }
+  }
+  template <class Over>
+  std::size_t unmap_idle(std::size_t most_bytes, Over& over) {
+    Block<R>* const pages =
+        take_pages(range().in_pages(most_bytes),
+                   [&](auto const&, Block<R> const& block) { return over(block); });
+    if (pages == nullptr) {
+      return 0;
+    }
+    auto const bytes = pages->bytes;
+    memory_.unmap(pages->data, bytes);
+    arena_.access()->vacate(pages);
+    return bytes;
+  }
+
+  Block<R>* grow_by_piece(std::size_t bytes, std::size_t limit_bytes) {
+    for (std::size_t const amount : {std::max(bytes, growth_bytes_), bytes}) {
+      if (auto* const memory = memory_.take_piece(amount, limit_bytes)) {
+        auto const arena = arena_.access_to_cut();
+        return arena->take_from(arena->add(memory, amount), bytes);
+      }
+    }
+    return nullptr;
+  }
+  template <class Over>
+  std::size_t free_idle_piece(Over& over) {
+    return memory_.free_piece([&](std::byte const* begin, std::size_t bytes) {
+      auto const arena = arena_.access_to_cut();
+      Block<R>* whole = nullptr;
+      arena->for_each_free([&](Block<R>* block) {
+        if (block->data == begin && block->bytes == bytes && over(std::as_const(*block))) {
+          whole = block;
+        }
+      });
+      if (whole != nullptr) {
+        arena->remove(whole);
+      }
+      return whole != nullptr;
+    });
+  }
+
+  std::shared_ptr<StreamContext<R>> context_;
+  std::size_t growth_bytes_;
+  CommonArena<R>& arena_;
+
+  mutable std::mutex mutex_;  ///< guards what follows
+  RuntimeMemory<R> memory_;
+  std::vector<Block<R>*> moved_;  ///< old addresses, in use on the device
+};
+
+}  // namespace msstream::memory

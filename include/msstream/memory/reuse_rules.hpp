@@ -2,8 +2,8 @@
 #pragma once
 
 #include <msstream/memory/block.hpp>
-#include <msstream/memory/runtime_memory.hpp>
 #include <msstream/memory/block_uses.hpp>
+#include <msstream/memory/runtime_memory.hpp>
 #include <msstream/stream/dependency_tracker.hpp>
 
 #include <algorithm>

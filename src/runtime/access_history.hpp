@@ -7,6 +7,7 @@
 #include <msstream/runtime/operation.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -56,6 +57,18 @@ class AccessHistory {
     update(range, [&](Uses& uses) { replace_or_add(uses.writes, access); });
   }
   void forget(Interval range) { used_.erase(range); }
+  /// The same bytes are behind other addresses, too, from `to` on.
+  void hand_on(Interval range, std::uintptr_t to) {
+    std::vector<std::pair<Interval, Uses>> past;
+    used_.for_each_overlap(range, [&](Interval place, Uses const& uses) {
+      auto const begin = std::max(place.begin, range.begin) - range.begin;
+      auto const end = std::min(place.end, range.end) - range.begin;
+      past.push_back({{to + begin, to + end}, uses});
+    });
+    for (auto& [place, uses] : past) {
+      used_.assign(place, std::move(uses));
+    }
+  }
 
  private:
   struct Uses {

@@ -356,6 +356,13 @@ void Checker::freed(void const* memory, std::size_t bytes) noexcept {
   state_->log.publish_quietly(found);
 }
 
+void Checker::moved(void const* to, void const* from, std::size_t bytes) {
+  auto const range = Interval::of(to, bytes);
+  std::lock_guard const guard(state_->mutex);
+  state_->memory.allocated(range, Space::device);
+  state_->history.hand_on(Interval::of(from, bytes), range.begin);
+}
+
 void Checker::pooled(void const* memory, std::size_t bytes) {
   std::lock_guard const guard(state_->mutex);
   state_->memory.pooled(Interval::of(memory, bytes));

@@ -5,6 +5,7 @@
 #include "memory/tagged_stress.hpp"
 #include "trust/switched_off.hpp"
 
+#include <msstream/runtime/checked.hpp>
 #include <msstream/runtime/host.hpp>
 
 #include <gmock/gmock.h>
@@ -36,6 +37,25 @@ TEST(ReuseMutation, PagesThatForgetTheirUsesAreWrittenTooEarly) {
   gate.open();
   program.pool.synchronize();
   EXPECT_THAT(program.journal.entries(), ::testing::ElementsAre("next", "last"));
+}
+/// What a checker finds when pages that are in use are put together, used and given back.
+[[nodiscard]] std::size_t findings_of_moved_pages() {
+  PiecesInUse<Checked<Host>> program({.check = {.mode = CheckMode::count, .report_path = {}}});
+  Gate gate;
+  program.use_and_free_pieces(gate);
+  program.take_whole();
+  auto const next = program.issue_next();
+  gate.open();
+  next.synchronize();
+  program.pool.synchronize();
+  return program.device.context()->runtime->checker()->count();
+}
+TEST(ReuseMutation, PagesThatForgetTheirUsesAreReported) {
+  SwitchedOff const off(Mechanism::reuse_follows_uses);
+  EXPECT_GT(findings_of_moved_pages(), 0U);
+}
+TEST(ReuseMutation, PagesThatRememberTheirUsesAreNot) {
+  EXPECT_EQ(findings_of_moved_pages(), 0U);
 }
 TEST(ReuseMutation, TheStressFindsNothingWhenAllWorks) {
   EXPECT_EQ(mismatches(), 0);

@@ -159,7 +159,7 @@ class Checked : public RuntimeDecorator<R> {
   void move_pages(void* to, void* from, std::size_t bytes) requires PagedRuntime<R> {
     OwnCall const own;
     inner_.move_pages(to, from, bytes);
-    checker_->allocated(to, bytes, Checker::Space::device);
+    checker_->moved(to, from, bytes);
   }
   void leave_pages(void* from, std::size_t bytes) noexcept requires PagedRuntime<R> {
     OwnCall const own;

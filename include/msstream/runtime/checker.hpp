@@ -110,6 +110,8 @@ class Checker {
   enum class Space : std::uint8_t { device, pinned };
   void allocated(void const* memory, std::size_t bytes, Space space);
   void freed(void const* memory, std::size_t bytes) noexcept;
+  /// Device memory that is behind both addresses now.
+  void moved(void const* to, void const* from, std::size_t bytes);
   void pooled(void const* memory, std::size_t bytes);
   void taken(void const* memory, std::size_t bytes);
   void returned(void const* memory, std::size_t bytes) noexcept;

@@ -124,7 +124,7 @@ class LargeBlocks {
     auto const is_most = [&](std::size_t live) {
       return live + limit / kScarcePart >= capacity.reserved_bytes();
     };
-    return limit - capacity.all_reserved_bytes() < growth_bytes_ &&
+    return is_limit_reached() &&
            ((is_most(live_.told()) && is_most(live_.now())) || waits_.has_happened());
   }
   [[nodiscard]] BlockSource<R>& source() noexcept { return source_; }
@@ -183,6 +183,11 @@ class LargeBlocks {
       }
     }
     return {block != nullptr ? block : source_.take_lent(bytes, ready), lags};
+  }
+  /// The hard one, but for less than a growth.
+  [[nodiscard]] bool is_limit_reached() const noexcept {
+    auto const& capacity = source_.capacity();
+    return capacity.limit_bytes() - capacity.all_reserved_bytes() < growth_bytes_;
   }
   /// A graph keeps its addresses.
   [[nodiscard]] static bool is_captured(StreamSlot<R> const& stream) noexcept {
@@ -269,7 +274,7 @@ class LargeBlocks {
       source_.join_all();
       is_lent = source_.lend_cheapest(part, stream, costs);
     }
-    if (!is_lent) {
+    if (!is_lent && is_limit_reached()) {
       is_lent = source_.lend_gathered(
           part,
           stream,

@@ -46,7 +46,7 @@ class LentMemory : public ::testing::Test {
   /// Fresh memory, which the group alone has until it is taken back.
   bool lend(std::size_t bytes, int group) {
     source.put(source.grow(bytes, slot(group), kArenaLimit, [](auto const&) { return false; }));
-    return source.lend(bytes, slot(group), kAny);
+    return source.lend(bytes, source.lent().of(slot(group)), kAny);
   }
 
   Device<Host> device;
@@ -98,7 +98,7 @@ TEST_F(LentMemory, RemembersItsUses) {
   auto const use = pool[1].compute().mark();
   block->record.log.note_write(use);
   source.put(block);
-  ASSERT_TRUE(source.lend(kWhole, slot(0), kAny));
+  ASSERT_TRUE(source.lend(kWhole, source.lent().of(slot(0)), kAny));
   for (auto const& [group, bytes] : {std::pair{0, kQuarter}, {2, kWhole}}) {
     auto* const part = take(bytes, group);
     ASSERT_NE(part, nullptr);
@@ -132,7 +132,7 @@ TEST_F(LentMemory, IsTakenFromOthersBeforeAnybodyWaits) {
   auto* const lent = limited.any(kWhole, slot(0), kHasNone, kHasNone);
   auto const* const address = lent->data;
   limited.source().put(lent);
-  ASSERT_TRUE(limited.source().lend(kWhole, slot(0), kAny));
+  ASSERT_TRUE(limited.source().lend(kWhole, limited.source().lent().of(slot(0)), kAny));
   Gate gate;
   gate.hold(pool[0].compute());
   pending->record.log.note_write(pool[0].compute().mark());
@@ -180,7 +180,7 @@ TEST_F(LentMemory, IsNobodysTwiceWhileThreadsLendAndJoin) {
     auto const value = static_cast<std::byte>(thread + 1);
     for (int i = 0; i < 20'000; ++i) {
       if (i % 64 == 0) {
-        static_cast<void>(source.lend(kWhole, slot(thread), kAny));
+        static_cast<void>(source.lend(kWhole, source.lent().of(slot(thread)), kAny));
       }
       if (auto* const block = take(kLeast * (1 + random() % 16), thread)) {
         for (std::size_t at = 0; at < block->bytes / kLeast; ++at) {
@@ -221,16 +221,20 @@ TEST_F(LentMemory, ComesToThreadsThatMeet) {
 
 TEST_F(LentMemory, IsLeftWholeByWhatIsKeptWhileThereIsOther) {
   auto& memory = large.source();
-  memory.put(memory.grow(kArenaLimit, slot(0), kArenaLimit, kAny));
-  ASSERT_TRUE(memory.lend(kWhole, slot(0), kAny));
-  std::vector<Block<Host>*> kept{large.to_keep(kQuarter, slot(0), kHasNone)};
+  memory.put(memory.grow(kWhole, slot(0), kArenaLimit, kAny));
+  ASSERT_TRUE(memory.lend(kWhole, memory.lent().of(slot(0)), kAny));
+  std::vector<Block<Host>*> kept;
+  auto const keep = [&](std::size_t blocks) {
+    while (kept.size() < blocks) {
+      kept.push_back(large.to_keep_without_wait(kQuarter, slot(0)));
+      ASSERT_NE(kept.back(), nullptr);
+    }
+  };
+  keep((kArenaLimit - kWhole) / kQuarter);
   auto* const part = memory.take_own(kWhole, slot(0));
-  ASSERT_NE(part, nullptr);
+  ASSERT_NE(part, nullptr) << "there was fresh memory";
   memory.put(part);
-  while (auto* const block = large.to_keep(kQuarter, slot(0), kHasNone)) {
-    kept.push_back(block);
-  }
-  EXPECT_EQ(kept.size(), kArenaLimit / kQuarter);
+  keep(kArenaLimit / kQuarter);
   std::for_each(kept.begin(), kept.end(), [&](auto* block) { memory.put(block); });
 }
 

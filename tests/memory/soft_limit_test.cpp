@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(SoftLimitOnHost, Parts, ::testing::Values(0, 12 * kMiB)
 
 /// Groups that use one block at a time, small ones among them, of which the largest takes most of a
 /// part: it has to be large enough, put together where memory lies in bits, and left alone by what
-/// is kept. Then each group waits once for memory, and once for its part.
+/// is kept. Then each group waits once, for its part, and hardly any for other memory before.
 TEST(SoftLimitOnHost, PartsHoldTheLargestBlockThatAllCanHaveAtOnce) {
   constexpr int kGroups = 8;
   constexpr int kRounds = 1000;
@@ -163,8 +163,8 @@ TEST(SoftLimitOnHost, PartsHoldTheLargestBlockThatAllCanHaveAtOnce) {
       bool const is_large = block.bytes() > kMiB;
       waits += is_large ? device.memory_statistics().waiting_reuses - before : 0;
     }
-    EXPECT_GE(waits, std::uint64_t{kGroups}) << "seed " << seed;
-    EXPECT_LE(waits, std::uint64_t{2 * kGroups}) << "seed " << seed;
+    EXPECT_GT(waits, 0U) << "seed " << seed;
+    EXPECT_LE(waits, std::uint64_t{kGroups + 2}) << "seed " << seed;
   }
 }
 

@@ -56,7 +56,7 @@ struct alignas(64) Block {
   Block<R>* newer = nullptr;  ///< in the BlockList that it is in
   Block<R>* older = nullptr;
   ArenaLinks<R> arena;
-  std::atomic<LentMemory<R>*> lent_to{nullptr};  ///< changes under the locks of both arenas
+  std::atomic<LentMemory<R>*> lent_to{nullptr};  ///< changes under its lock
   order::StreamIndex home = 0;                   ///< whose free list it goes back to
   std::atomic<bool> immutable{false};            ///< only read, and therefore not tracked
   std::atomic<std::uint32_t> references{0};

@@ -218,7 +218,10 @@ class BlockPool {
   }
 
   /// Free in large blocks, and not known to be over.
-  [[nodiscard]] std::size_t pending_bytes() const { return large_.pending_bytes(); }
+  [[nodiscard]] std::size_t pending_bytes() const {
+    std::lock_guard const guard(hands_);
+    return large_.pending_bytes();
+  }
   /// Gives memory that is free, and whose last uses are over, back to the runtime, until no more
   /// than `bytes` are reserved. Blocks briefly.
   void return_cached_memory(std::size_t bytes = 0) {
@@ -331,24 +334,26 @@ class BlockPool {
                                              return return_slabs(hold);
                                            });
   }
-  /// Tries while nobody else has memory in hand, and again while others have some to give, or what
-  /// is free is in use on the device: for so long and no longer, because the calling thread may
-  /// have to let that go on itself.
+  /// Tries while nobody else has memory in hand, and again while others have some to give, what is
+  /// free is in use on the device, or there is enough and others are quicker: for so long and no
+  /// longer, because the calling thread may have to let that go on itself.
   Block<R>* find_with_patience(std::size_t bytes, StreamSlot<R>& stream) {
     auto const deadline = std::chrono::steady_clock::now() + wait_for_frees_;
     int tries_of_room_made = kTriesOfRoomMade;
     for (;;) {
       Room const room = make_room_ ? make_room_() : Room::none;
+      bool has_hope = room != Room::none;
       {
         std::lock_guard const guard(hands_);
         if (auto* const block = find_or_make(bytes, stream, [] { return InHand(); })) {
           return block;
         }
+        has_hope = has_hope || (has_frees_to_wait_for_ && large_.pending_bytes() != 0) ||
+                   large_.has_pages_for(SizeBin::round_up(bytes));
       }
       if (room == Room::made && --tries_of_room_made > 0) {
         continue;  // for this one, as likely as not
       }
-      bool const has_hope = room != Room::none || (has_frees_to_wait_for_ && pending_bytes() != 0);
       if (!has_hope || std::chrono::steady_clock::now() >= deadline) {
         return nullptr;
       }
@@ -358,7 +363,6 @@ class BlockPool {
   }
   template <class Hold>
   Block<R>* small(SizeClass wanted, StreamSlot<R>& stream, Hold const& hold) {
-    auto const is_held = [] { return InHand(); };
     Block<R>* block = reusable(wanted.index, stream);
     // Asking about device memory records an event: not while there is fresh memory.
     if (block == nullptr && space_ == Space::pinned) {
@@ -368,8 +372,9 @@ class BlockPool {
       block = slabs_.cut(wanted);
     }
     if (block == nullptr) {
-      block = from_new_slab(
-          wanted, hold, [&](std::size_t bytes) { return large_.to_keep(bytes, stream, is_held); });
+      block = from_new_slab(wanted, hold, [&](std::size_t bytes) {
+        return large_.to_keep_without_wait(bytes, stream);
+      });
     }
     if (block == nullptr && space_ == Space::device) {
       block = reusable_when_asked(wanted.index, stream);
@@ -379,7 +384,8 @@ class BlockPool {
     }
     if (block == nullptr) {
       block = from_new_slab(wanted, hold, [&](std::size_t bytes) {
-        return large_.any(bytes, stream, is_held, [&] { return return_slabs(is_held); });
+        return large_.any_to_keep(
+            bytes, stream, [this] { return return_slabs([] { return InHand(); }); });
       });
     }
     if (block == nullptr && space_ == Space::device) {
@@ -461,7 +467,7 @@ class BlockPool {
   ReuseRules<R> rules_;
   LargeBlocks<R> large_;
   Slabs<R> slabs_;
-  std::shared_mutex hands_;
+  mutable std::shared_mutex hands_;
 };
 
 }  // namespace msstream::memory

@@ -13,6 +13,7 @@
 #include <msstream/stream/stream_context.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -42,22 +43,22 @@ class BlockSource {
     take_back_and_join_all();
   }
 
+  enum class From : std::uint8_t { own_part_first, common };
+
   /// The free block that fits best of those that are `ready(block)`, cut to `bytes`, of what the
-  /// stream's group has been lent if there is one. Null when there is none.
+  /// stream's group has been lent if there is one there. Null when there is none.
   template <class Ready>
-  [[nodiscard]] Block<R>* take(std::size_t bytes, StreamSlot<R> const& stream, Ready&& ready) {
+  [[nodiscard]] Block<R>* take(std::size_t bytes,
+                               StreamSlot<R> const& stream,
+                               Ready&& ready,
+                               From from = From::own_part_first) {
     auto& lent = lent_.of(stream);
-    if (auto* const block = lent.take(bytes, ready)) {
+    if (auto* const block = from == From::own_part_first ? lent.take(bytes, ready) : nullptr) {
       return block;
     }
     return arena_.access_to_cut([&] { lent.note_contention(); })->take(bytes, ready);
   }
-  /// The same of what nobody has been lent.
-  template <class Ready>
-  [[nodiscard]] Block<R>* take_common(std::size_t bytes, Ready&& ready) {
-    return arena_.take(bytes, ready);
-  }
-  /// The same of what any group has been lent, for who would else have to wait.
+  /// The same of what any group has been lent.
   template <class Ready>
   [[nodiscard]] Block<R>* take_lent(std::size_t bytes, Ready&& ready) {
     Block<R>* found = nullptr;
@@ -89,25 +90,24 @@ class BlockSource {
   }
   /// Whether any group has of late.
   [[nodiscard]] bool is_contended() const noexcept { return contention_.has_happened(); }
-  /// From here on the stream's group alone has a free block of so many bytes that is
-  /// `ready(block)`, until somebody finds no memory. False: there is none, or the group has enough.
-  /// Others may miss that block meanwhile.
+  /// From here on the group alone has a free block of so many bytes that is `ready(block)`, until
+  /// somebody finds no memory. False: there is none, or the group has enough. Others may miss that
+  /// block meanwhile.
   template <class Ready>
-  bool lend(std::size_t bytes, StreamSlot<R> const& stream, Ready&& ready) {
-    auto& lent = lent_.of(stream);
-    return lend_taken(lent, arena_.take(bytes, ready));
+  bool lend(std::size_t bytes, LentMemory<R>& group, Ready&& ready) {
+    return lend_taken(group, arena_.take(bytes, ready));
   }
   /// The same of the block that costs least.
   template <class Cost>
-  bool lend_cheapest(std::size_t bytes, StreamSlot<R> const& stream, Cost&& cost) {
-    auto& lent = lent_.of(stream);
-    return lend_taken(lent, arena_.take_cheapest(bytes, cost));
+  bool lend_cheapest(std::size_t bytes, LentMemory<R>& group, Cost&& cost) {
+    return lend_taken(group, arena_.take_cheapest(bytes, cost));
   }
-  /// The same of one that is gathered from all that is free.
+  /// The same of one that is gathered from all that is free, unless another thread is about to
+  /// change the memory.
   template <class Over, class Ready>
-  bool lend_gathered(std::size_t bytes, StreamSlot<R> const& stream, Over&& over, Ready&& ready) {
-    auto& lent = lent_.of(stream);
-    return lend_taken(lent, gather(bytes, over, ready, [](auto const&) { return true; }));
+  bool lend_gathered(std::size_t bytes, LentMemory<R>& group, Over&& over, Ready&& ready) {
+    auto const usable = [](auto const&) { return true; };
+    return lend_taken(group, supply_.try_gather(bytes, over, ready, usable));
   }
   [[nodiscard]] LentMemories<R>& lent() noexcept { return lent_; }
 
@@ -117,8 +117,10 @@ class BlockSource {
   [[nodiscard]] Block<R>* grow(std::size_t bytes,
                                StreamSlot<R> const& stream,
                                std::size_t limit_bytes,
-                               Ready&& ready) {
-    return supply_.grow(bytes, limit_bytes, ready, [&] { return take(bytes, stream, ready); });
+                               Ready&& ready,
+                               From from = From::own_part_first) {
+    return supply_.grow(
+        bytes, limit_bytes, ready, [&] { return take(bytes, stream, ready, from); });
   }
   /// As MemorySupply has it.
   template <class Over, class Ready, class Usable>
@@ -127,14 +129,18 @@ class BlockSource {
   }
   template <class Over, class Ready>
   [[nodiscard]] Block<R>* try_gather(std::size_t bytes, Over&& over, Ready&& ready) {
-    return supply_.try_gather(bytes, over, ready);
+    return supply_.try_gather(bytes, over, ready, ready);
+  }
+  /// As MemorySupply has it, of what nobody has been lent.
+  template <class Usable>
+  [[nodiscard]] bool has_pages_for(std::size_t bytes, Usable&& usable) {
+    return supply_.has_pages_for(bytes, usable);
   }
   /// Gives free memory whose uses are `over(block)`, lent or not, back to the runtime until no more
   /// than `bytes` are reserved.
   template <class Over>
   void trim(std::size_t bytes, Over&& over) {
-    take_back_lent();
-    supply_.trim(bytes, over);
+    supply_.trim(bytes, over, [this] { take_back_lent(); });
   }
 
   void put(Block<R>* block) noexcept {
@@ -157,10 +163,11 @@ class BlockSource {
   void for_each_moved(Visit&& visit) const {
     supply_.for_each_moved(visit);
   }
-  /// `visit(block)` for each free block, under a lock.
+  /// `visit(block)` for each free block, under the locks.
   template <class Visit>
   void for_each_free(Visit&& visit) const {
-    arena_.for_each_free(visit);
+    auto const arena = arena_.access();  // nothing goes there from those who were lent it
+    arena->for_each_free(visit);
     lent_.for_each([&](LentMemory<R> const& lent) { lent.for_each_free(visit); });
   }
   [[nodiscard]] std::size_t largest_free_bytes() const noexcept {
@@ -172,8 +179,8 @@ class BlockSource {
 
  private:
   /// A used block of the arena, which goes back there if it cannot be lent, or null.
-  bool lend_taken(LentMemory<R>& lent, Block<R>* block) noexcept {
-    bool const is_lent = block != nullptr && lent.add(block);
+  bool lend_taken(LentMemory<R>& group, Block<R>* block) noexcept {
+    bool const is_lent = block != nullptr && group.add(block);
     if (block != nullptr && !is_lent) {
       arena_.put(block);
     }

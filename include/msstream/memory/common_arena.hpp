@@ -14,8 +14,8 @@
 
 namespace msstream::memory {
 
-/// The arena of all groups, with its lock, which is held for no call of the runtime and, but for
-/// uses by many streams, no allocation. Thread-safe.
+/// The arena of all groups, with its lock, which is held for no call of the runtime (but when all
+/// goes) and, but for uses by many streams, no allocation. Thread-safe.
 template <Runtime R>
 class CommonArena {
  public:
@@ -23,19 +23,23 @@ class CommonArena {
       : tracker_(std::move(tracker)) {}
 
   /// The arena, for as long as this has its lock.
-  class Access {
+  template <class A>
+  class BasicAccess {
    public:
-    Access(std::unique_lock<SpinLock> lock, Arena<R>& arena) noexcept
+    BasicAccess(std::unique_lock<SpinLock> lock, A& arena) noexcept
         : lock_(std::move(lock)), arena_(&arena) {}
 
-    Arena<R>* operator->() const noexcept { return arena_; }
-    Arena<R>& operator*() const noexcept { return *arena_; }
+    A* operator->() const noexcept { return arena_; }
+    A& operator*() const noexcept { return *arena_; }
 
    private:
     std::unique_lock<SpinLock> lock_;
-    Arena<R>* arena_;
+    A* arena_;
   };
+  using Access = BasicAccess<Arena<R>>;
+  using ConstAccess = BasicAccess<Arena<R> const>;
   [[nodiscard]] Access access() noexcept { return {std::unique_lock(mutex_), arena_}; }
+  [[nodiscard]] ConstAccess access() const noexcept { return {std::unique_lock(mutex_), arena_}; }
   /// To cut blocks.
   [[nodiscard]] Access access_to_cut() {
     return {with_spares(std::unique_lock(mutex_), arena_), arena_};
@@ -68,8 +72,8 @@ class CommonArena {
   template <class Cost>
   [[nodiscard]] order::PositionSet uses_of_cheapest(std::size_t bytes, Cost&& cost) const {
     order::PositionSet uses;
-    std::lock_guard const guard(mutex_);
-    if (auto const* const found = arena_.cheapest(bytes, cost)) {
+    auto const arena = access();
+    if (auto const* const found = arena->cheapest(bytes, cost)) {
       for_each_use(*found, [&](order::Position use) { uses.add(use); });
     }
     return uses;
@@ -91,12 +95,10 @@ class CommonArena {
   /// `visit(block)`, smallest first, under the lock.
   template <class Visit>
   void for_each_free(Visit&& visit) const {
-    std::lock_guard const guard(mutex_);
-    arena_.for_each_free(visit);
+    access()->for_each_free(visit);
   }
   [[nodiscard]] std::size_t largest_free_bytes() const noexcept {
-    std::lock_guard const guard(mutex_);
-    return arena_.largest_free_bytes();
+    return access()->largest_free_bytes();
   }
 
  private:

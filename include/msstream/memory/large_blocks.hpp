@@ -6,6 +6,7 @@
 #include <msstream/memory/block_source.hpp>
 #include <msstream/memory/block_uses.hpp>
 #include <msstream/memory/lately.hpp>
+#include <msstream/memory/lending.hpp>
 #include <msstream/memory/live_bytes.hpp>
 #include <msstream/memory/reuse_rules.hpp>
 #include <msstream/stream/stream_context.hpp>
@@ -37,40 +38,141 @@ class LargeBlocks {
         soft_limit_bytes_(soft_limit_bytes),
         live_(live),
         rules_(context->tracker, space),
-        source_(std::move(context), space, std::move(capacity), growth_bytes, std::move(history)) {}
+        source_(std::move(context), space, std::move(capacity), growth_bytes, std::move(history)),
+        lending_(source_, rules_, live_, growth_bytes) {}
 
-  /// A block that nothing has to wait for, to be kept: the part that the stream's group has been
-  /// lent stays whole while there is other memory. `hold()`: see any(). Null: there is none.
-  template <class Hold>
-  [[nodiscard]] Block<R>* to_keep(std::size_t bytes, StreamSlot<R>& stream, Hold const& hold) {
-    Block<R>* const common = source_.take_common(
-        bytes, [&](Block<R> const& free) { return rules_.is_ready(free, stream); });
-    return common != nullptr ? common : find_without_wait(bytes, stream, hold).block;
-  }
   /// A block that nothing has to wait for; fresh memory while little of it is free, and later where
   /// the device is far behind, so that the wait would be long, or many threads allocate at once; or
-  /// else any block, or fresh memory up to the hard limit. `return_slabs()` makes large blocks of
-  /// small ones that are free, and says whether there were any. What `hold()` gives is kept while
-  /// others may miss free memory that is in hand here. Null: there is no memory.
+  /// else any block, or fresh memory up to the hard limit. What `hold()` gives is kept while free
+  /// memory is in hand here, so that others may miss it. `return_slabs()` makes large blocks of
+  /// small ones that are free, and says whether there were any. Null: there is no memory.
   template <class Hold, class ReturnSlabs>
   [[nodiscard]] Block<R>* any(std::size_t bytes,
                               StreamSlot<R>& stream,
                               Hold const& hold,
                               ReturnSlabs&& return_slabs) {
-    auto const found = find_without_wait(bytes, stream, hold);
+    bool const has_parts = may_move_or_lend(stream);
+    if (has_parts) {
+      lending_.lend_if_contended(stream, hold);
+    }
+    auto const found = find_without_wait(bytes, stream, From::own_part_first);
     if (found.block != nullptr) {
       return found.block;
     }
+    Block<R>* const own = has_parts ? lending_.take_own(bytes, stream, hold) : nullptr;
+    return own != nullptr ? with_wait_noted(own, stream)
+                          : find_any(bytes, stream, found.lags, return_slabs);
+  }
+  /// The same in two steps for a slab, which stays: the part that the stream's group has been lent
+  /// is whole as long as there is other memory that nothing has to wait for.
+  [[nodiscard]] Block<R>* to_keep_without_wait(std::size_t bytes, StreamSlot<R>& stream) {
+    Block<R>* const common = find_without_wait(bytes, stream, From::common).block;
+    return common != nullptr ? common : source_.take(bytes, stream, rules_.ready_for(stream));
+  }
+  template <class ReturnSlabs>
+  [[nodiscard]] Block<R>* any_to_keep(std::size_t bytes,
+                                      StreamSlot<R>& stream,
+                                      ReturnSlabs&& return_slabs) {
+    Block<R>* const found = to_keep_without_wait(bytes, stream);
+    return found != nullptr ? found : find_any(bytes, stream, false, return_slabs);
+  }
+
+  /// Gives memory that is free, and whose last uses are over, back to the runtime, until no more
+  /// than `bytes` are reserved.
+  void return_to_runtime(std::size_t bytes) {
+    ask_what_is_over();
+    source_.trim(bytes, [this](Block<R> const& block) {
+      return rules_.is_known_to_be_over(block) || !works(Mechanism::release_after_uses);
+    });
+  }
+  /// Free, and not known to be over.
+  [[nodiscard]] std::size_t pending_bytes() const {
+    std::size_t pending = 0;
+    source_.for_each_free([&](Block<R> const* block) {
+      pending += rules_.is_known_to_be_over(*block) ? 0 : block->bytes;
+    });
+    return pending;
+  }
+  /// Whether pages that are over or fresh are enough, though others may have been quicker.
+  [[nodiscard]] bool has_pages_for(std::size_t bytes) {
+    return source_.has_pages_for(bytes, rules_.over());
+  }
+  /// Whether there is no fresh memory, and not much that is free either, or somebody has had to
+  /// wait for it.
+  [[nodiscard]] bool is_scarce() const noexcept {
+    auto const& capacity = source_.capacity();
+    auto const limit = capacity.limit_bytes();
+    auto const is_most = [&](std::size_t live) {
+      return live + limit / kScarcePart >= capacity.reserved_bytes();
+    };
+    return !capacity.has_room(growth_bytes_, limit) &&
+           ((is_most(live_.told()) && is_most(live_.now())) || waits_.has_happened());
+  }
+  [[nodiscard]] BlockSource<R>& source() noexcept { return source_; }
+  [[nodiscard]] BlockSource<R> const& source() const noexcept { return source_; }
+
+ private:
+  using From = typename BlockSource<R>::From;
+
+  static constexpr std::size_t kSparePercent = 34;
+  /// Memory that one thread's group has to itself is no use to those of others.
+  static constexpr std::size_t kSpareOfManyPercent = 66;
+  /// Of a large device nobody minds such a part.
+  static constexpr std::size_t kNegligiblePart = 64;
+  static constexpr std::size_t kNegligiblePartOfMany = 32;
+  /// Memory is scarce when less than such a part of all is not in use.
+  static constexpr std::size_t kScarcePart = 8;
+
+  struct Found {
+    Block<R>* block;  ///< null: there is none without a wait
+    bool lags;        ///< the device, and the host has time; not looked at where threads meet
+  };
+  [[nodiscard]] Found find_without_wait(std::size_t bytes, StreamSlot<R>& stream, From from) {
+    auto const ready = rules_.ready_for(stream);
+    auto const take_after = [&](auto const& ask) -> Block<R>* {
+      auto const uses = source_.uses_of_cheapest(bytes, rules_.costs(stream));
+      if (uses.empty()) {
+        return nullptr;
+      }
+      std::for_each(uses.begin(), uses.end(), ask);
+      source_.join_what_is_over();
+      return source_.take(bytes, stream, ready, from);
+    };
+    Block<R>* block = source_.take(bytes, stream, ready, from);
+    if (block == nullptr) {
+      block = take_after([this](order::Position use) { rules_.look_how_far(use); });
+    }
+    if (block == nullptr) {
+      block = source_.grow(bytes, stream, soft_limit(bytes), ready, from);
+    }
+    if (block == nullptr) {
+      block = take_after([this](order::Position use) { rules_.ask_whether_over(use); });
+    }
+    bool lags = false;
+    if (block == nullptr && soft_limit_bytes_ == 0) {
+      bool const is_contended = source_.is_contended();
+      lags = !is_contended && is_far_behind(bytes, stream);
+      if (is_contended || lags) {
+        block = source_.grow(bytes, stream, higher_soft_limit(bytes), ready, from);
+      }
+    }
+    return {block, lags};
+  }
+  template <class ReturnSlabs>
+  [[nodiscard]] Block<R>* find_any(std::size_t bytes,
+                                   StreamSlot<R>& stream,
+                                   bool lags,
+                                   ReturnSlabs& return_slabs) {
+    auto const over = rules_.over();
+    auto const followed = rules_.followed_by(stream);
     auto const usable = [this](Block<R> const& free) {
       return space_ == Space::device || rules_.is_known_to_be_over(free);
     };
-    auto const over = [this](Block<R> const& free) { return rules_.is_known_to_be_over(free); };
-    auto const followed = [&](Block<R> const& free) { return rules_.is_followed(free, stream); };
     auto const hard_limit = source_.capacity().limit_bytes();
+    bool const may_move_used = may_move_or_lend(stream);
 
-    Block<R>* block = take_lent_for_good(bytes, stream, hold);
-    bool const may_move_used = space_ == Space::device && !is_captured(stream);
-    if (block == nullptr && may_move_used && found.lags) {
+    Block<R>* block = source_.take_lent(bytes, rules_.ready_for(stream));
+    if (block == nullptr && may_move_used && lags) {
       block = source_.try_gather(bytes, over, followed);
     }
     if (block == nullptr) {
@@ -99,108 +201,18 @@ class LargeBlocks {
     }
     return block;
   }
-
-  /// Gives memory that is free, and whose last uses are over, back to the runtime, until no more
-  /// than `bytes` are reserved.
-  void return_to_runtime(std::size_t bytes) {
-    ask_what_is_over();
-    source_.trim(bytes, [this](Block<R> const& block) {
-      return rules_.is_known_to_be_over(block) || !works(Mechanism::release_after_uses);
-    });
-  }
-  /// Free, and not known to be over.
-  [[nodiscard]] std::size_t pending_bytes() const {
-    std::size_t pending = 0;
-    source_.for_each_free([&](Block<R> const* block) {
-      pending += rules_.is_known_to_be_over(*block) ? 0 : block->bytes;
-    });
-    return pending;
-  }
-  /// Whether there is no fresh memory, and not much that is free either, or somebody has had to
-  /// wait for it.
-  [[nodiscard]] bool is_scarce() const noexcept {
-    auto const& capacity = source_.capacity();
-    auto const limit = capacity.limit_bytes();
-    auto const is_most = [&](std::size_t live) {
-      return live + limit / kScarcePart >= capacity.reserved_bytes();
-    };
-    return is_limit_reached() &&
-           ((is_most(live_.told()) && is_most(live_.now())) || waits_.has_happened());
-  }
-  [[nodiscard]] BlockSource<R>& source() noexcept { return source_; }
-  [[nodiscard]] BlockSource<R> const& source() const noexcept { return source_; }
-
- private:
-  static constexpr std::size_t kMostLentBytes = std::size_t{64} << 20U;
-  static constexpr std::size_t kLeastLentBytes = std::size_t{16} << 20U;
-  static constexpr std::size_t kSparePercent = 34;
-  /// Memory that one thread's group has to itself is no use to those of others.
-  static constexpr std::size_t kSpareOfManyPercent = 66;
-  /// Of a large device nobody minds such a part.
-  static constexpr std::size_t kNegligiblePart = 64;
-  static constexpr std::size_t kNegligiblePartOfMany = 32;
-  /// Memory is scarce when less than such a part of all is not in use.
-  static constexpr std::size_t kScarcePart = 8;
-
-  struct Found {
-    Block<R>* block;  ///< null: there is none without a wait
-    bool lags;        ///< the device, and the host has time; not looked at where threads meet
-  };
-  template <class Hold>
-  [[nodiscard]] Found find_without_wait(std::size_t bytes,
-                                        StreamSlot<R>& stream,
-                                        Hold const& hold) {
-    auto const ready = [&](Block<R> const& free) { return rules_.is_ready(free, stream); };
-    auto const take_after = [&](auto const& ask) -> Block<R>* {
-      auto const uses = source_.uses_of_cheapest(bytes, rules_.costs(stream));
-      if (uses.empty()) {
-        return nullptr;
-      }
-      std::for_each(uses.begin(), uses.end(), ask);
-      source_.join_what_is_over();
-      return source_.take(bytes, stream, ready);
-    };
-    if (space_ == Space::device && source_.take_much_contention(stream)) [[unlikely]] {
-      [[maybe_unused]] auto const in_hand = hold();
-      lend_to(stream, ready);
-    }
-    Block<R>* block = source_.take(bytes, stream, ready);
-    if (block == nullptr) {
-      block = take_after([this](order::Position use) { rules_.look_how_far(use); });
-    }
-    if (block == nullptr) {
-      block = source_.grow(bytes, stream, soft_limit(bytes), ready);
-    }
-    if (block == nullptr) {
-      block = take_after([this](order::Position use) { rules_.ask_whether_over(use); });
-    }
-    bool lags = false;
-    if (block == nullptr && soft_limit_bytes_ == 0) {
-      bool const is_contended = source_.is_contended();
-      lags = !is_contended && is_far_behind(bytes, stream);
-      if (is_contended || lags) {
-        block = source_.grow(bytes, stream, higher_soft_limit(bytes), ready);
-      }
-    }
-    return {block != nullptr ? block : source_.take_lent(bytes, ready), lags};
-  }
-  /// The hard one, but for less than a growth.
-  [[nodiscard]] bool is_limit_reached() const noexcept {
-    auto const& capacity = source_.capacity();
-    return capacity.limit_bytes() - capacity.all_reserved_bytes() < growth_bytes_;
-  }
   /// A graph keeps its addresses.
-  [[nodiscard]] static bool is_captured(StreamSlot<R> const& stream) noexcept {
-    return stream.capture.load(std::memory_order_relaxed) != nullptr;
+  [[nodiscard]] bool may_move_or_lend(StreamSlot<R> const& stream) const noexcept {
+    return space_ == Space::device && stream.capture.load(std::memory_order_relaxed) == nullptr;
   }
   [[nodiscard]] Block<R>* take_any(std::size_t bytes, StreamSlot<R>& stream) {
     if (space_ == Space::pinned) {
-      return source_.take(
-          bytes, stream, [this](Block<R> const& free) { return rules_.is_known_to_be_over(free); });
+      return source_.take(bytes, stream, rules_.over());
     }
-    Block<R>* const block = source_.take_cheapest(bytes, rules_.costs(stream));
+    return with_wait_noted(source_.take_cheapest(bytes, rules_.costs(stream)), stream);
+  }
+  [[nodiscard]] Block<R>* with_wait_noted(Block<R>* block, StreamSlot<R>& stream) {
     if (block != nullptr && !rules_.is_followed(*block, stream)) {
-      source_.lent().of(stream).note_wait();
       waits_.note();
     }
     return block;
@@ -218,71 +230,7 @@ class LargeBlocks {
     }
     return block;
   }
-  /// How much more the stream's group may be lent, so that there is as much for all, and for what
-  /// is too large.
-  [[nodiscard]] std::size_t most_to_lend(StreamSlot<R> const& stream) {
-    std::size_t groups = 0;
-    std::size_t lent_to_all = 0;
-    std::size_t lent_in_use = 0;
-    source_.lent().for_each([&](LentMemory<R> const& lent) {
-      ++groups;
-      lent_to_all += lent.lent_bytes();
-      lent_in_use += lent.bytes_in_use();
-    });
-    auto const limit = source_.capacity().limit_bytes();
-    auto const live = live_.now();
-    auto const live_elsewhere = live - std::min(live, lent_in_use);
-    auto const to_lend = limit - std::min(limit, live_elsewhere);
-    auto const fair = to_lend / 8 * 7 / std::max(groups, std::size_t{1});
-    auto const lent = std::min(fair, source_.lent().of(stream).lent_bytes());
-    return std::min(fair - lent, to_lend - std::min(to_lend, lent_to_all));
-  }
-  /// Of so much; what is left of a fair share in one piece, because several would be too small.
-  [[nodiscard]] static std::size_t part_of(std::size_t most) noexcept {
-    return most < 2 * kMostLentBytes ? SizeBin::round_down(most) : kMostLentBytes;
-  }
-  /// So that threads do not wait for each other. Nobody else has to wait for that memory.
-  template <class Ready>
-  void lend_to(StreamSlot<R>& stream, Ready const& ready) {
-    auto const most = most_to_lend(stream);
-    auto const least = most < 2 * kMostLentBytes ? part_of(most) : kLeastLentBytes;
-    for (auto bytes = part_of(most); bytes >= std::max(least, kLeastLentBytes); bytes /= 2) {
-      if (source_.lend(bytes, stream, ready)) {
-        return;
-      }
-    }
-  }
-  /// Where all memory is in use or has been used by others, groups that have waited for it get a
-  /// part each to themselves, waited for once.
-  template <class Hold>
-  [[nodiscard]] Block<R>* take_lent_for_good(std::size_t bytes,
-                                             StreamSlot<R>& stream,
-                                             Hold const& hold) {
-    auto& lent = source_.lent().of(stream);
-    if (space_ != Space::device || is_captured(stream) || !lent.take_much_waiting() ||
-        !lent.has_room_for_a_part()) {
-      return nullptr;
-    }
-    auto const part = part_of(most_to_lend(stream));
-    if (part < std::max(growth_bytes_ / 4, bytes)) {
-      return nullptr;
-    }
-    [[maybe_unused]] auto const in_hand = hold();
-    auto const costs = rules_.costs(stream);
-    bool is_lent = source_.lend_cheapest(part, stream, costs);
-    if (!is_lent) {
-      source_.join_all();
-      is_lent = source_.lend_cheapest(part, stream, costs);
-    }
-    if (!is_lent && is_limit_reached()) {
-      is_lent = source_.lend_gathered(
-          part,
-          stream,
-          [this](Block<R> const& free) { return rules_.is_known_to_be_over(free); },
-          [&](Block<R> const& free) { return rules_.is_followed(free, stream); });
-    }
-    return is_lent ? source_.take_own(bytes, stream) : nullptr;
-  }
+
   /// Asks the runtime about the newest use of free memory by each stream.
   void ask_what_is_over() {
     order::PositionSet newest;
@@ -328,6 +276,7 @@ class LargeBlocks {
   LiveBytes const& live_;
   ReuseRules<R> rules_;
   BlockSource<R> source_;
+  Lending<R> lending_;
   Lately waits_;  ///< for free memory that others use
 };
 

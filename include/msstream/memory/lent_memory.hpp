@@ -49,6 +49,10 @@ class alignas(64) LentMemory {
     return true;
   }
 
+  /// It has never been lent anything.
+  [[nodiscard]] bool is_new() const noexcept {
+    return lent_bytes() == 0 && much_need_.load(std::memory_order_relaxed) == kMuchNeed;
+  }
   [[nodiscard]] bool has_room_for_a_part() const noexcept {
     std::lock_guard const guard(mutex_);
     return parts_.size() < kMostParts;
@@ -79,8 +83,8 @@ class alignas(64) LentMemory {
       owner.take_back(part.lent, part.first, arena_);
     }
     if (!parts_.empty()) {
-      auto const much = much_waiting_.load(std::memory_order_relaxed);
-      much_waiting_.store(std::min(2 * much, kVeryMuchWaiting), std::memory_order_relaxed);
+      auto const much = much_need_.load(std::memory_order_relaxed);
+      much_need_.store(std::min(2 * much, kVeryMuchNeed), std::memory_order_relaxed);
     }
     parts_.clear();
     lent_bytes_.store(0, std::memory_order_relaxed);
@@ -110,23 +114,23 @@ class alignas(64) LentMemory {
     contentions_.store(0, std::memory_order_relaxed);
     return true;
   }
-  /// The group has got memory that it must wait for.
-  void note_wait() noexcept { waits_.fetch_add(1, std::memory_order_relaxed); }
+  /// The group finds no memory but what it must wait for, or others have been lent.
+  void note_need() noexcept { needs_.fetch_add(1, std::memory_order_relaxed); }
   /// Whether it has done so often since the last call that said so: more often each time that
   /// others needed what it had been lent.
-  [[nodiscard]] bool take_much_waiting() noexcept {
-    if (waits_.load(std::memory_order_relaxed) < much_waiting_.load(std::memory_order_relaxed)) {
+  [[nodiscard]] bool take_much_need() noexcept {
+    if (needs_.load(std::memory_order_relaxed) < much_need_.load(std::memory_order_relaxed)) {
       return false;
     }
-    waits_.store(0, std::memory_order_relaxed);
+    needs_.store(0, std::memory_order_relaxed);
     return true;
   }
 
  private:
   static constexpr std::size_t kMostParts = 8;
   static constexpr int kMuchContention = 16;
-  static constexpr std::uint64_t kMuchWaiting = 1;
-  static constexpr std::uint64_t kVeryMuchWaiting = 64;
+  static constexpr std::uint64_t kMuchNeed = 1;
+  static constexpr std::uint64_t kVeryMuchNeed = 64;
 
   struct Part {
     Block<R>* lent;
@@ -142,8 +146,8 @@ class alignas(64) LentMemory {
   std::vector<Part> parts_;
   std::atomic<std::size_t> lent_bytes_{0};
   std::atomic<int> contentions_{0};
-  std::atomic<std::uint64_t> waits_{0};
-  std::atomic<std::uint64_t> much_waiting_{kMuchWaiting};
+  std::atomic<std::uint64_t> needs_{0};
+  std::atomic<std::uint64_t> much_need_{kMuchNeed};
 };
 
 /// What each group, or stream without one, has been lent of an arena; some share one where there

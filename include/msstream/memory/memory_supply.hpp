@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/error.hpp>
 #include <msstream/memory/block.hpp>
 #include <msstream/memory/block_uses.hpp>
 #include <msstream/memory/capacity.hpp>
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -95,18 +97,34 @@ class MemorySupply {
     std::lock_guard const changing(mutex_);
     return gather_locked(bytes, over, ready, usable);
   }
-  /// The same of what is over or ready, where no other thread is about to change the memory.
-  template <class Over, class Ready>
-  [[nodiscard]] Block<R>* try_gather(std::size_t bytes, Over&& over, Ready&& ready) {
+  /// The same where no other thread is about to change the memory.
+  template <class Over, class Ready, class Usable>
+  [[nodiscard]] Block<R>* try_gather(std::size_t bytes,
+                                     Over&& over,
+                                     Ready&& ready,
+                                     Usable&& usable) {
     std::unique_lock const changing(mutex_, std::try_to_lock);
-    return changing.owns_lock() ? gather_locked(bytes, over, ready, ready) : nullptr;
+    return changing.owns_lock() ? gather_locked(bytes, over, ready, usable) : nullptr;
+  }
+  /// Whether there are as many free pages in blocks that are `usable(block)`, with those that the
+  /// limits have room for.
+  template <class Usable>
+  [[nodiscard]] bool has_pages_for(std::size_t bytes, Usable&& usable) {
+    if (!is_paged()) {
+      return false;
+    }
+    auto const needed = range().in_pages(bytes);
+    auto const free =
+        free_page_bytes([&](auto const&, Block<R> const& block) { return usable(block); });
+    return capacity().has_room(needed - std::min(needed, free), capacity().limit_bytes());
   }
   /// Gives free memory whose uses are `over(block)` back to the runtime until no more than `bytes`
-  /// are reserved.
-  template <class Over>
-  void trim(std::size_t bytes, Over&& over) {
+  /// are reserved; what `take_back()` puts into the arena, too.
+  template <class Over, class TakeBack>
+  void trim(std::size_t bytes, Over&& over, TakeBack&& take_back) {
     std::lock_guard const changing(mutex_);
     leave_moved(over);
+    take_back();
     arena_.join_what_is_over();  // two parts of a page are no page
     while (capacity().reserved_bytes() > bytes) {
       auto const excess = capacity().reserved_bytes() - bytes;
@@ -149,7 +167,10 @@ class MemorySupply {
     leave_moved(over);
     auto* const block =
         extend(bytes, usable, [&](Span addresses, std::size_t needed, Populated& populated) {
-          if (free_page_bytes(usable) >= needed) {
+          auto const is_usable = [&](Arena<R> const& arena, Block<R> const& free) {
+            return !is_last(arena, free) && usable(free);
+          };
+          if (free_page_bytes(is_usable) >= needed) {
             move_pages(addresses.begin, needed, over, ready, usable, populated);
           }
         });
@@ -215,14 +236,12 @@ class MemorySupply {
     return block.arena.higher != nullptr && block.arena.higher == arena.unpopulated();
   }
   template <class Usable>
-  std::size_t free_page_bytes(Usable& usable) {
+  std::size_t free_page_bytes(Usable&& usable) {
     std::size_t total = 0;
     auto const arena = arena_.access();
     arena->for_each_free([&](Block<R>* block) {
       auto const pages = range().pages_in(block->data, block->bytes);
-      if (!is_last(*arena, *block) && pages.bytes != 0 && usable(std::as_const(*block))) {
-        total += pages.bytes;
-      }
+      total += pages.bytes != 0 && usable(*arena, *block) ? pages.bytes : 0;
     });
     return total;
   }

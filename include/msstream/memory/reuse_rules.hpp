@@ -66,7 +66,16 @@ class ReuseRules {
     return most;
   }
 
-  /// The function of that.
+  /// The functions of these.
+  [[nodiscard]] auto over() const {
+    return [this](Block<R> const& block) { return is_known_to_be_over(block); };
+  }
+  [[nodiscard]] auto followed_by(StreamSlot<R>& stream) const {
+    return [this, &stream](Block<R> const& block) { return is_followed(block, stream); };
+  }
+  [[nodiscard]] auto ready_for(StreamSlot<R>& stream) const {
+    return [this, &stream](Block<R> const& block) { return is_ready(block, stream); };
+  }
   [[nodiscard]] auto costs(StreamSlot<R>& stream) const {
     return [this, &stream](Block<R> const& block) { return cost(block, stream); };
   }

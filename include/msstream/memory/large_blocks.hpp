@@ -59,9 +59,9 @@ class LargeBlocks {
     if (found.block != nullptr) {
       return found.block;
     }
-    Block<R>* const own = has_parts ? lending_.take_own(bytes, stream, hold) : nullptr;
-    return own != nullptr ? with_wait_noted(own, stream)
-                          : find_any(bytes, stream, found.lags, return_slabs);
+    Block<R>* const lent = has_parts ? lending_.take(bytes, stream, hold) : nullptr;
+    note_wait(lent, stream);
+    return lent != nullptr ? lent : find_any(bytes, stream, found.lags, return_slabs);
   }
   /// The same in two steps for a slab, which stays: the part that the stream's group has been lent
   /// is whole as long as there is other memory that nothing has to wait for.
@@ -209,13 +209,19 @@ class LargeBlocks {
     if (space_ == Space::pinned) {
       return source_.take(bytes, stream, rules_.over());
     }
-    return with_wait_noted(source_.take_cheapest(bytes, rules_.costs(stream)), stream);
-  }
-  [[nodiscard]] Block<R>* with_wait_noted(Block<R>* block, StreamSlot<R>& stream) {
-    if (block != nullptr && !rules_.is_followed(*block, stream)) {
-      waits_.note();
+    Block<R>* const block = source_.take_cheapest(bytes, rules_.costs(stream));
+    if (note_wait(block, stream)) {
+      lending_.note_need(stream);
     }
     return block;
+  }
+  /// Whether the stream has to wait for the block; null: no.
+  bool note_wait(Block<R> const* block, StreamSlot<R>& stream) {
+    bool const waits = block != nullptr && !rules_.is_followed(*block, stream);
+    if (waits) {
+      waits_.note();
+    }
+    return waits;
   }
   /// Joins what is free as far as it takes, and last what groups have been lent.
   [[nodiscard]] Block<R>* take_any_of_joined(std::size_t bytes, StreamSlot<R>& stream) {

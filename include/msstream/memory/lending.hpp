@@ -33,13 +33,22 @@ class Lending {
       lend_ready(stream, hold);
     }
   }
-  /// From the part of the stream's group, whoever used that. Groups that often find no memory
-  /// without a wait are lent one, so that they wait once.
+  /// The stream has to wait for free memory.
+  void note_need(StreamSlot<R> const& stream) { source_.lent().of(stream).note_need(); }
+  /// Lent memory, where there is no other without a wait. As long as there is fresh memory, what
+  /// nobody has to wait for, whoever was lent it. Under the limit, what the stream's group was
+  /// lent, whoever used that: it waits for it once. A group that has often been in need is lent a
+  /// part. Null: there is none for it.
   template <class Hold>
-  [[nodiscard]] Block<R>* take_own(std::size_t bytes, StreamSlot<R>& stream, Hold const& hold) {
+  [[nodiscard]] Block<R>* take(std::size_t bytes, StreamSlot<R>& stream, Hold const& hold) {
     auto& group = source_.lent().of(stream);
-    group.note_need();
-    Block<R>* block = source_.take_own(bytes, stream);
+    Block<R>* block = nullptr;
+    if (is_limit_reached(bytes)) {
+      group.note_need();
+      block = source_.take_own(bytes, stream);
+    } else {
+      block = source_.take_lent(bytes, rules_.ready_for(stream));
+    }
     if (block == nullptr && group.take_much_need() && lend_for_good(bytes, stream, group, hold)) {
       block = source_.take_own(bytes, stream);
     }
@@ -51,6 +60,11 @@ class Lending {
   static constexpr std::size_t kLeastPartBytes = std::size_t{16} << 20U;
   static constexpr std::size_t kPartStep = std::size_t{2} << 20U;  ///< whole pages
 
+  /// Whether so much cannot be fresh memory any more, nor what is taken at a time.
+  [[nodiscard]] bool is_limit_reached(std::size_t bytes) const {
+    auto const& capacity = source_.capacity();
+    return !capacity.has_room(std::max(bytes, growth_bytes_), capacity.limit_bytes());
+  }
   /// How much more the group may be lent, so that there is as much for all, and for what is too
   /// large.
   [[nodiscard]] std::size_t most_to_lend(LentMemory<R> const& group) {
@@ -105,7 +119,7 @@ class Lending {
       source_.join_all();
       is_lent = source_.lend_cheapest(part, group, costs);
     }
-    if (!source_.capacity().has_room(growth_bytes_, source_.capacity().limit_bytes())) {
+    if (is_limit_reached(bytes)) {
       auto const cheap = [&](Block<R> const& free) { return costs(free) == 0; };
       is_lent = is_lent || source_.lend_gathered(part, group, rules_.over(), cheap);
       lend_to_new_groups(costs);

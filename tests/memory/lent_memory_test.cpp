@@ -49,6 +49,11 @@ class LentMemory : public ::testing::Test {
     return source.lend(bytes, source.lent().of(slot(group)), kAny);
   }
 
+  /// By `large`.
+  [[nodiscard]] std::size_t lent_bytes(int group) {
+    return large.source().lent().of(slot(group)).lent_bytes();
+  }
+
   Device<Host> device;
   StreamPool<Host> pool{device, {.groups = kGroups, .launch_threads = LaunchThreads::none}};
   BlockSource<Host> source{device.context(),
@@ -236,6 +241,44 @@ TEST_F(LentMemory, IsLeftWholeByWhatIsKeptWhileThereIsOther) {
   memory.put(part);
   keep(kArenaLimit / kQuarter);
   std::for_each(kept.begin(), kept.end(), [&](auto* block) { memory.put(block); });
+}
+
+/// All memory is there, free between blocks in use, and others wait for it: of a half, an eighth is
+/// left for what is too large.
+TEST_F(LentMemory, OfAGroupInNeedIsPutTogetherUnderTheLimit) {
+  std::vector<Block<Host>*> blocks;
+  while (blocks.size() < kArenaLimit / kWhole) {
+    blocks.push_back(large.any(kWhole, slot(1), kHasNone, kHasNone));
+  }
+  Gate gate;
+  gate.hold(pool[1].compute());
+  auto const use = pool[1].compute().mark();
+  for (std::size_t i = 0; i < blocks.size(); i += 2) {
+    blocks[i]->record.log.note_write(use);
+    large.source().put(blocks[i]);
+  }
+  auto* const block = large.any(kQuarter, slot(0), kHasNone, kHasNone);
+  EXPECT_EQ(lent_bytes(0), kArenaLimit / 2 / 8 * 7);
+  large.source().put(block);
+  for (std::size_t i = 1; i < blocks.size(); i += 2) {
+    large.source().put(blocks[i]);
+  }
+  gate.open();
+}
+
+TEST_F(LentMemory, GoesToAllGroupsWhenTheFirstIsInNeedUnderTheLimit) {
+  auto* const whole = large.any(kArenaLimit, slot(1), kHasNone, kHasNone);
+  EXPECT_EQ(lent_bytes(2), 0U);
+  Gate gate;
+  gate.hold(pool[1].compute());
+  whole->record.log.note_write(pool[1].compute().mark());
+  large.source().put(whole);
+  auto* const block = large.any(kQuarter, slot(0), kHasNone, kHasNone);
+  EXPECT_GT(lent_bytes(0), kArenaLimit / 4);
+  EXPECT_EQ(lent_bytes(1), lent_bytes(0));
+  EXPECT_EQ(lent_bytes(2), lent_bytes(0));
+  large.source().put(block);
+  gate.open();
 }
 
 /// Threads that allocate large blocks side by side, as users do.

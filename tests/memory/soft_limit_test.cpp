@@ -137,10 +137,9 @@ TEST_P(Parts, AreGivenToGroupsThatOftenWaitUnderAHardLimit) {
 
 INSTANTIATE_TEST_SUITE_P(SoftLimitOnHost, Parts, ::testing::Values(0, 12 * kMiB));
 
-/// Groups that use one block at a time, small ones among them, of which the largest takes most of a
-/// part: it has to be large enough, put together where memory lies in bits, and left alone by what
-/// is kept. Then each group waits once, for its part, and hardly any for other memory before.
-TEST(SoftLimitOnHost, PartsHoldTheLargestBlockThatAllCanHaveAtOnce) {
+/// Groups that use one block at a time, on streams that are held back. A group that needs a large
+/// block, and finds none without a wait, waits for a part that holds all later ones.
+TEST(SoftLimitOnHost, EachGroupWaitsOnceForItsPart) {
   constexpr int kGroups = 8;
   constexpr int kRounds = 1000;
   for (unsigned seed = 1; seed <= 4; ++seed) {

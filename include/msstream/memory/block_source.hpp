@@ -133,7 +133,7 @@ class BlockSource {
   }
   /// As MemorySupply has it, of what nobody has been lent.
   template <class Usable>
-  [[nodiscard]] bool has_pages_for(std::size_t bytes, Usable&& usable) {
+  [[nodiscard]] bool has_pages_for(std::size_t bytes, Usable&& usable) const {
     return supply_.has_pages_for(bytes, usable);
   }
   /// Gives free memory whose uses are `over(block)`, lent or not, back to the runtime until no more

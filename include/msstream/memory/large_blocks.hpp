@@ -63,18 +63,18 @@ class LargeBlocks {
     note_wait(lent, stream);
     return lent != nullptr ? lent : find_any(bytes, stream, found.lags, return_slabs);
   }
-  /// The same in two steps for a slab, which stays: the part that the stream's group has been lent
-  /// is whole as long as there is other memory that nothing has to wait for.
+  /// The same in two steps for a slab, which stays: a part is whole as long as there is other
+  /// memory that nothing has to wait for.
   [[nodiscard]] Block<R>* to_keep_without_wait(std::size_t bytes, StreamSlot<R>& stream) {
     Block<R>* const common = find_without_wait(bytes, stream, From::common).block;
     return common != nullptr ? common : source_.take(bytes, stream, rules_.ready_for(stream));
   }
+  /// When that has found none.
   template <class ReturnSlabs>
   [[nodiscard]] Block<R>* any_to_keep(std::size_t bytes,
                                       StreamSlot<R>& stream,
                                       ReturnSlabs&& return_slabs) {
-    Block<R>* const found = to_keep_without_wait(bytes, stream);
-    return found != nullptr ? found : find_any(bytes, stream, false, return_slabs);
+    return find_any(bytes, stream, false, return_slabs);
   }
 
   /// Gives memory that is free, and whose last uses are over, back to the runtime, until no more
@@ -94,7 +94,7 @@ class LargeBlocks {
     return pending;
   }
   /// Whether pages that are over or fresh are enough, though others may have been quicker.
-  [[nodiscard]] bool has_pages_for(std::size_t bytes) {
+  [[nodiscard]] bool has_pages_for(std::size_t bytes) const {
     return source_.has_pages_for(bytes, rules_.over());
   }
   /// Whether there is no fresh memory, and not much that is free either, or somebody has had to

@@ -109,7 +109,7 @@ class MemorySupply {
   /// Whether there are as many free pages in blocks that are `usable(block)`, with those that the
   /// limits have room for.
   template <class Usable>
-  [[nodiscard]] bool has_pages_for(std::size_t bytes, Usable&& usable) {
+  [[nodiscard]] bool has_pages_for(std::size_t bytes, Usable&& usable) const {
     if (!is_paged()) {
       return false;
     }
@@ -236,7 +236,7 @@ class MemorySupply {
     return block.arena.higher != nullptr && block.arena.higher == arena.unpopulated();
   }
   template <class Usable>
-  std::size_t free_page_bytes(Usable&& usable) {
+  std::size_t free_page_bytes(Usable&& usable) const {
     std::size_t total = 0;
     auto const arena = arena_.access();
     arena->for_each_free([&](Block<R>* block) {

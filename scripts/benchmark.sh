@@ -73,7 +73,7 @@ done
 
 if [ "${#filters[@]}" = 0 ] || grep -qE "$filter" <<<memory_workloads; then
   say "memory_workloads"
-  quietly ./memory_workloads --seeds 42,1,2,3 --repeats "$repetitions" \
+  quietly ./memory_workloads --seeds 42,1,2,3 --repeats "$((3 * repetitions))" \
     --commit "$commit" --json "$out/memory_workloads.json"
 fi
 

@@ -37,10 +37,12 @@ class Draws {
     std::size_t bytes;
     std::size_t slot;  ///< which live block it replaces
   };
-  Draw const& next() { return draws_[next_++ % draws_.size()]; }
+  Draw const& next() { return draws_[next_++ % kCount]; }
 
  private:
-  std::vector<Draw> draws_ = std::vector<Draw>(2 * axes::kAllocationsPerBatch);
+  static constexpr std::size_t kCount = 2 * axes::kAllocationsPerBatch;
+
+  std::vector<Draw> draws_ = std::vector<Draw>(kCount);
   std::size_t next_ = 0;
 };
 

@@ -102,5 +102,26 @@ TEST(InlineVector, CanBeClearedAndUsedAgain) {
   EXPECT_EQ(contents(numbers), std::vector<int>{5});
 }
 
+TEST(InlineVector, TakesTheContentsOfAnotherWhateverEitherHad) {
+  for (int const before : {0, 3, 9, 20}) {
+    for (int const count : {0, 3, 9, 20}) {
+      Numbers original = first_numbers(count);
+      auto const expected = contents(original);
+      Numbers copied = first_numbers(before);
+      copied = original;
+      EXPECT_EQ(contents(copied), expected) << before;
+      EXPECT_EQ(contents(original), expected) << before;
+      Numbers moved = first_numbers(before);
+      moved = std::move(original);
+      EXPECT_EQ(contents(moved), expected) << before;
+      for (int i = 0; i < 9; ++i) {
+        copied.push_back(i);
+        moved.push_back(i);
+      }
+      EXPECT_EQ(contents(moved), contents(copied)) << before;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace msstream

@@ -17,16 +17,22 @@ template <class T, std::size_t Inline>
 class InlineVector {
  public:
   InlineVector() = default;
-  InlineVector(InlineVector const&) = default;
-  InlineVector& operator=(InlineVector const&) = default;
-  InlineVector(InlineVector&& other) noexcept
-      : size_(std::exchange(other.size_, 0)),
-        inline_(other.inline_),
-        spilled_(std::exchange(other.spilled_, {})) {}
+  InlineVector(InlineVector const& other) = default;
+  InlineVector& operator=(InlineVector const& other) {
+    if (has_spilled() || other.has_spilled()) [[unlikely]] {
+      spilled_ = other.spilled_;
+    }
+    size_ = other.size_;
+    inline_ = other.inline_;
+    return *this;
+  }
+  InlineVector(InlineVector&& other) noexcept { *this = std::move(other); }
   InlineVector& operator=(InlineVector&& other) noexcept {
+    if (has_spilled() || other.has_spilled()) [[unlikely]] {
+      spilled_ = std::exchange(other.spilled_, {});
+    }
     size_ = std::exchange(other.size_, 0);
     inline_ = other.inline_;
-    spilled_ = std::exchange(other.spilled_, {});
     return *this;
   }
   ~InlineVector() = default;
@@ -41,7 +47,7 @@ class InlineVector {
   void clear() noexcept { resize_down(0); }
   /// Keeps the first `count` elements.
   void resize_down(std::size_t count) noexcept {
-    if (size_ > Inline) {
+    if (has_spilled()) [[unlikely]] {
       if (count <= Inline) {
         for (std::size_t i = 0; i < count; ++i) {
           inline_[i] = spilled_[i];
@@ -56,10 +62,10 @@ class InlineVector {
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
-  [[nodiscard]] T* begin() noexcept { return size_ > Inline ? spilled_.data() : inline_.data(); }
+  [[nodiscard]] T* begin() noexcept { return has_spilled() ? spilled_.data() : inline_.data(); }
   [[nodiscard]] T* end() noexcept { return begin() + size_; }
   [[nodiscard]] T const* begin() const noexcept {
-    return size_ > Inline ? spilled_.data() : inline_.data();
+    return has_spilled() ? spilled_.data() : inline_.data();
   }
   [[nodiscard]] T const* end() const noexcept { return begin() + size_; }
   [[nodiscard]] T& operator[](std::size_t i) noexcept { return begin()[i]; }
@@ -67,6 +73,7 @@ class InlineVector {
   [[nodiscard]] std::span<T const> view() const noexcept { return {begin(), size_}; }
 
  private:
+  [[nodiscard]] bool has_spilled() const noexcept { return size_ > Inline; }
   [[gnu::noinline]] void spill(T const& value) {
     if (size_ == Inline) {
       spilled_.assign(inline_.begin(), inline_.end());

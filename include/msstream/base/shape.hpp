@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <limits>
 #include <string>
 
 namespace msstream {
@@ -62,10 +61,11 @@ class Shape {
  private:
   void append(std::int64_t extent) {
     require(extent >= 0, "shape: extent ", extent, " of dimension ", rank_, " is negative");
-    bool const fits = extent == 0 || count_ <= std::numeric_limits<std::int64_t>::max() / extent;
+    std::int64_t count = 0;
+    bool const fits = !__builtin_mul_overflow(count_, extent, &count);
     require(fits, "shape: the number of elements does not fit in 63 bits");
     extents_[rank_++] = extent;
-    count_ *= extent;
+    count_ = count;
   }
 
   std::array<std::int64_t, kMaxRank> extents_{};

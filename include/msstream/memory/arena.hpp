@@ -214,7 +214,7 @@ class Arena {
   }
   /// The memory has gone from behind a used block.
   void vacate(Block<R>* used) noexcept {
-    used->record.log = {};
+    used->record.log.clear();
     static_cast<void>(settle(used, Holding::absent, always));
   }
 
@@ -399,7 +399,7 @@ class Arena {
     return spare;
   }
   void recycle(Block<R>* block) noexcept {
-    block->record.log = {};
+    block->record.log.clear();
     block->lent_to.store(nullptr, std::memory_order_relaxed);
     block->arena.lower = block->arena.higher = nullptr;
     spares_.add(*block);

@@ -62,7 +62,8 @@ struct alignas(64) Block {
   std::atomic<std::uint32_t> references{0};
   BlockPool<R>* pool = nullptr;                ///< null for memory that someone else owns:
   void (*release)(Block*) noexcept = nullptr;  ///< gives that back to its owner
-  std::shared_ptr<std::string const> scope;    ///< where it was allocated; null outside all scopes
+  /// Where it was allocated; null outside all scopes, and while it is free.
+  std::shared_ptr<std::string const> scope;
   /// Of whoever keeps the device alive for the block while it is in use.
   std::shared_ptr<DeviceState<R>> const* device = nullptr;
 };

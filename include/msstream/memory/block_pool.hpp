@@ -113,7 +113,7 @@ class BlockPool {
       cache.use(*block, device, waits);
     }
     if (!works(Mechanism::reuse_follows_uses)) {
-      block->record.log = {};
+      block->record.log.clear();
     }
     block->pool = this;
     block->home = stream.index;
@@ -261,10 +261,16 @@ class BlockPool {
              (space_ == Space::pinned && !works(Mechanism::pinned_reuse));
     };
     auto const followed = [&](auto const& block) { return rules_.is_followed(block, stream); };
-    return caches_.search(stream.index, [&](auto& cache) {
+    auto& rivalry = caches_.of(stream.index).rivalry();
+    rivalry.note_search();
+    Block<R>* const found = caches_.search(stream.index, [&](auto& cache) {
       return space_ == Space::pinned ? cache.take_over(size_class, over)
                                      : cache.take_ready(size_class, followed, over);
     });
+    if (found != nullptr && found->home != stream.index) {
+      rivalry.note_taken_from(caches_.of(found->home).rivalry());
+    }
+    return found;
   }
   /// The same after asking the runtime about the oldest blocks of the class, which are the
   /// likeliest to be over: under no lock.
@@ -363,18 +369,25 @@ class BlockPool {
   }
   template <class Hold>
   Block<R>* small(SizeClass wanted, StreamSlot<R>& stream, Hold const& hold) {
-    Block<R>* block = reusable(wanted.index, stream);
+    Block<R>* block = nullptr;
+    auto const cut = [&](auto&& obtain) {
+      block = slabs_.cut(wanted);
+      if (block == nullptr) {
+        block = from_new_slab(wanted, hold, obtain);
+      }
+    };
+    if (caches_.of(stream.index).rivalry().take_too_few()) {
+      cut([&](std::size_t bytes) { return large_.to_keep_for_oneself(bytes, stream); });
+    }
+    if (block == nullptr) {
+      block = reusable(wanted.index, stream);
+    }
     // Asking about device memory records an event: not while there is fresh memory.
     if (block == nullptr && space_ == Space::pinned) {
       block = reusable_when_asked(wanted.index, stream);
     }
     if (block == nullptr) {
-      block = slabs_.cut(wanted);
-    }
-    if (block == nullptr) {
-      block = from_new_slab(wanted, hold, [&](std::size_t bytes) {
-        return large_.to_keep_without_wait(bytes, stream);
-      });
+      cut([&](std::size_t bytes) { return large_.to_keep_without_wait(bytes, stream); });
     }
     if (block == nullptr && space_ == Space::device) {
       block = reusable_when_asked(wanted.index, stream);

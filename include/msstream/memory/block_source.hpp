@@ -38,7 +38,7 @@ class BlockSource {
   ~BlockSource() {
     for_each_free([&](Block<R>* block) {
       for_each_use(*block, [&](order::Position use) { context_->tracker->finish(use); });
-      block->record.log = {};
+      block->record.log.clear();
     });
     take_back_and_join_all();
   }

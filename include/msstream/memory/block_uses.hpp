@@ -20,9 +20,14 @@ void for_each_use(Block<R> const& block, Visit&& visit) {
 /// Whether `holds(position)` is true for all of them.
 template <Runtime R, class Predicate>
 [[nodiscard]] bool all_uses(Block<R> const& block, Predicate&& holds) {
-  bool all = true;
-  for_each_use(block, [&](order::Position use) { all = all && holds(use); });
-  return all;
+  for (auto const& uses : {&block.record.log.writes(), &block.record.log.reads()}) {
+    for (auto const& use : *uses) {
+      if (!holds(use)) {
+        return false;
+      }
+    }
+  }
+  return true;
 }
 
 /// Whether joining the two takes little from anybody: who may use the one without a wait may use
@@ -38,6 +43,9 @@ template <Runtime R, class Over>
   bool const one_is_used = is_used_by(one, anybody);
   if (one_is_used != is_used_by(other, anybody)) {
     return one_is_used ? other.bytes <= one.bytes : one.bytes <= other.bytes;
+  }
+  if (!one_is_used) {
+    return true;
   }
   auto const are_all_users_of = [&](Block<R> const& some, Block<R> const& others) {
     return all_uses(some, [&](order::Position use) {

@@ -69,6 +69,15 @@ class LargeBlocks {
     Block<R>* const common = find_without_wait(bytes, stream, From::common).block;
     return common != nullptr ? common : source_.take(bytes, stream, rules_.ready_for(stream));
   }
+  /// The same for who could do with the blocks of others: fresh memory as long as little is in
+  /// use, or nobody minds.
+  [[nodiscard]] Block<R>* to_keep_for_oneself(std::size_t bytes, StreamSlot<R>& stream) {
+    if (is_limit_reached()) {
+      return nullptr;
+    }
+    auto const limit = soft_limit_bytes_ != 0 ? soft_limit_bytes_ : higher_soft_limit(bytes);
+    return source_.grow(bytes, stream, limit, rules_.ready_for(stream), From::common);
+  }
   /// When that has found none.
   template <class ReturnSlabs>
   [[nodiscard]] Block<R>* any_to_keep(std::size_t bytes,
@@ -101,11 +110,10 @@ class LargeBlocks {
   /// wait for it.
   [[nodiscard]] bool is_scarce() const noexcept {
     auto const& capacity = source_.capacity();
-    auto const limit = capacity.limit_bytes();
     auto const is_most = [&](std::size_t live) {
-      return live + limit / kScarcePart >= capacity.reserved_bytes();
+      return live + capacity.limit_bytes() / kScarcePart >= capacity.reserved_bytes();
     };
-    return !capacity.has_room(growth_bytes_, limit) &&
+    return is_limit_reached() &&
            ((is_most(live_.told()) && is_most(live_.now())) || waits_.has_happened());
   }
   [[nodiscard]] BlockSource<R>& source() noexcept { return source_; }
@@ -200,6 +208,11 @@ class LargeBlocks {
       block = source_.grow(bytes, stream, hard_limit, usable);
     }
     return block;
+  }
+  /// Whether it has no room for what is taken at a time.
+  [[nodiscard]] bool is_limit_reached() const noexcept {
+    auto const& capacity = source_.capacity();
+    return !capacity.has_room(growth_bytes_, capacity.limit_bytes());
   }
   /// A graph keeps its addresses.
   [[nodiscard]] bool may_move_or_lend(StreamSlot<R> const& stream) const noexcept {

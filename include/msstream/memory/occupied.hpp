@@ -9,36 +9,45 @@
 
 namespace msstream::memory {
 
-/// Which of `Count` places hold something: finds the next one in a few instructions. One thread at
-/// a time changes it; others may look, and may see what was a moment ago.
+/// Which of `Count` places hold something: finds the next one in a few instructions, however far it
+/// is. One thread at a time changes it; others may look, and may see what was a moment ago.
 template <std::size_t Count>
 class Occupied {
  public:
   static constexpr std::size_t kNone = Count;
 
   void insert(std::size_t place) noexcept {
-    auto& word = words_[place / kBits];
-    word.store(word.load(std::memory_order_relaxed) | bit(place), std::memory_order_relaxed);
+    set(words_[place / kBits], place % kBits);
+    set(words_in_use_, place / kBits);
   }
   void erase(std::size_t place) noexcept {
     auto& word = words_[place / kBits];
-    word.store(word.load(std::memory_order_relaxed) & ~bit(place), std::memory_order_relaxed);
+    clear(word, place % kBits);
+    if (load(word) == 0) {
+      clear(words_in_use_, place / kBits);
+    }
   }
   /// The first occupied place from `place` on, or kNone; `place` may be beyond all.
   [[nodiscard]] std::size_t next(std::size_t place) const noexcept {
-    auto wanted = ~std::uint64_t{0} << (place % kBits);
-    for (std::size_t word = place / kBits; word < words_.size(); ++word) {
-      if (auto const found = words_[word].load(std::memory_order_relaxed) & wanted; found != 0) {
-        return word * kBits + static_cast<std::size_t>(std::countr_zero(found));
-      }
-      wanted = ~std::uint64_t{0};
+    if (place >= Count) {
+      return kNone;
     }
-    return kNone;
+    std::size_t word = place / kBits;
+    auto found = from(load(words_[word]), place % kBits);
+    while (found == 0) {
+      auto const others = from(load(words_in_use_), word + 1);
+      if (others == 0) {
+        return kNone;
+      }
+      word = lowest(others);
+      found = load(words_[word]);
+    }
+    return word * kBits + lowest(found);
   }
   /// The last occupied place, or kNone.
   [[nodiscard]] std::size_t last() const noexcept {
     for (std::size_t word = words_.size(); word-- > 0;) {
-      if (auto const found = words_[word].load(std::memory_order_relaxed); found != 0) {
+      if (auto const found = load(words_[word]); found != 0) {
         return word * kBits + kBits - 1 - static_cast<std::size_t>(std::countl_zero(found));
       }
     }
@@ -46,13 +55,29 @@ class Occupied {
   }
 
  private:
+  using Word = std::atomic<std::uint64_t>;
   static constexpr std::size_t kBits = 64;
+  static constexpr std::size_t kWords = (Count + kBits - 1) / kBits;
+  static_assert(kWords < kBits, "one word says which of them are not 0, and has a bit behind them");
 
-  static constexpr std::uint64_t bit(std::size_t place) noexcept {
-    return std::uint64_t{1} << (place % kBits);
+  static std::uint64_t load(Word const& word) noexcept {
+    return word.load(std::memory_order_relaxed);
+  }
+  static void set(Word& word, std::size_t place) noexcept {
+    word.store(load(word) | std::uint64_t{1} << place, std::memory_order_relaxed);
+  }
+  static void clear(Word& word, std::size_t place) noexcept {
+    word.store(load(word) & ~(std::uint64_t{1} << place), std::memory_order_relaxed);
+  }
+  static constexpr std::uint64_t from(std::uint64_t bits, std::size_t place) noexcept {
+    return bits & (~std::uint64_t{0} << place);
+  }
+  static constexpr std::size_t lowest(std::uint64_t bits) noexcept {
+    return static_cast<std::size_t>(std::countr_zero(bits));
   }
 
-  std::array<std::atomic<std::uint64_t>, (Count + kBits - 1) / kBits> words_{};
+  std::array<Word, kWords> words_{};
+  Word words_in_use_{0};
 };
 
 }  // namespace msstream::memory

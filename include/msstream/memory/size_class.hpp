@@ -34,21 +34,19 @@ struct SizeClass {
   /// The smallest class that holds `bytes`, for bytes ≤ kMostBytes.
   [[nodiscard]] static constexpr SizeClass of(std::size_t bytes) noexcept {
     std::size_t const wanted = std::max(bytes, kLeastBytes);
-    std::size_t const doubling = std::bit_width(wanted) - 1;
-    std::size_t const step =
-        std::max(kLeastBytes, (std::size_t{1} << doubling) / kStepsPerDoubling);
-    std::size_t const rounded = (wanted + step - 1) / step * step;
-    return exactly(rounded);
+    std::size_t const step = step_of(wanted);
+    return exactly((wanted + step - 1) & ~(step - 1));
   }
   /// The largest class whose blocks fit in `bytes`, which is at least 256.
   [[nodiscard]] static constexpr SizeClass within(std::size_t bytes) noexcept {
-    std::size_t const doubling = std::bit_width(bytes | 1U) - 1;
-    std::size_t const step =
-        std::max(kLeastBytes, (std::size_t{1} << doubling) / kStepsPerDoubling);
-    return exactly(bytes / step * step);
+    return exactly(bytes & ~(step_of(bytes) - 1));
   }
 
  private:
+  /// A power of two.
+  [[nodiscard]] static constexpr std::size_t step_of(std::size_t bytes) noexcept {
+    return std::max(kLeastBytes, std::bit_floor(bytes) / kStepsPerDoubling);
+  }
   [[nodiscard]] static constexpr SizeClass exactly(std::size_t bytes) noexcept {
     std::size_t const doubling = std::bit_width(bytes | 1U) - 1;
     std::size_t const place = (bytes - (std::size_t{1} << doubling)) * kStepsPerDoubling;

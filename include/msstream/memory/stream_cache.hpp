@@ -7,6 +7,7 @@
 #include <msstream/memory/block_uses.hpp>
 #include <msstream/memory/live_bytes.hpp>
 #include <msstream/memory/occupied.hpp>
+#include <msstream/memory/rivalry.hpp>
 #include <msstream/memory/size_class.hpp>
 #include <msstream/memory/statistics.hpp>
 #include <msstream/order/position_set.hpp>
@@ -148,6 +149,7 @@ class alignas(64) StreamCache {
     return abandoned_ && in_use_.empty() ? std::exchange(device_, nullptr) : nullptr;
   }
 
+  [[nodiscard]] Rivalry& rivalry() noexcept { return rivalry_; }
   /// What of its pool's live bytes are this stream's: to be entered there.
   [[nodiscard]] LiveBytes::Part& live() noexcept { return live_; }
   /// Whether nobody but what is in use needs the device. Returns what the caller must let go.
@@ -210,7 +212,9 @@ class alignas(64) StreamCache {
       device_ = device;
     }
     block.device = &device_;
-    block.scope = NameScope::kept();
+    if (NameScope::is_open()) [[unlikely]] {
+      block.scope = NameScope::kept();
+    }
     in_use_.add(block);
     count(block);
     pool_live_.add(live_, block.bytes);
@@ -238,6 +242,7 @@ class alignas(64) StreamCache {
   Account account_;  ///< but for the live bytes
   std::array<BlockList<R>, SizeClass::kSmallCount> lists_;
   Occupied<SizeClass::kSmallCount> occupied_;
+  Rivalry rivalry_;
 };
 
 }  // namespace msstream::memory

@@ -34,9 +34,8 @@ class AccessLog {
 
   void note_read(Position position) { reads_.add(position); }
   void note_write(Position position) {
-    writes_.clear();
+    clear();
     writes_.add(position);
-    reads_.clear();
   }
   /// Takes over what is noted of other memory that becomes part of this one.
   void note_all_of(AccessLog const& other) {
@@ -50,6 +49,10 @@ class AccessLog {
   /// A use that may have read and written, beside other such uses on other streams, and was ordered
   /// after nothing.
   void note_unordered_write(Position position) { writes_.add(position); }
+  void clear() noexcept {
+    writes_.clear();
+    reads_.clear();
+  }
 
   [[nodiscard]] PositionSet const& writes() const noexcept { return writes_; }
   [[nodiscard]] PositionSet const& reads() const noexcept { return reads_; }

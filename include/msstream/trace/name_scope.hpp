@@ -24,6 +24,8 @@ class NameScope {
   NameScope(NameScope const&) = delete;
   NameScope& operator=(NameScope const&) = delete;
 
+  /// Whether the calling thread is in one.
+  [[nodiscard]] static bool is_open() noexcept { return current_ != nullptr; }
   /// The path of the calling thread's innermost scope; empty outside all.
   [[nodiscard]] static std::string_view current() noexcept {
     return current_ == nullptr ? std::string_view{} : std::string_view(*current_->path_);

@@ -249,7 +249,7 @@ class BlockPool {
   /// Where fresh memory is scarce somebody is likely to wait for the block: for this moment then,
   /// and not for what its streams go on with.
   void mark_point_of_return(Block<R> const& block) noexcept {
-    if (space_ == Space::device && large_.is_scarce()) {
+    if (space_ == Space::device && !block.record.log.empty() && large_.is_scarce()) {
       for_each_use(block, [this](order::Position use) { tracker_->want_event(use); });
     }
   }

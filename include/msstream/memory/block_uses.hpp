@@ -20,14 +20,12 @@ void for_each_use(Block<R> const& block, Visit&& visit) {
 /// Whether `holds(position)` is true for all of them.
 template <Runtime R, class Predicate>
 [[nodiscard]] bool all_uses(Block<R> const& block, Predicate&& holds) {
-  for (auto const& uses : {&block.record.log.writes(), &block.record.log.reads()}) {
-    for (auto const& use : *uses) {
-      if (!holds(use)) {
-        return false;
-      }
-    }
-  }
-  return true;
+  auto const all_of_some = [&] {
+    bool all = true;
+    for_each_use(block, [&](order::Position use) { all = all && holds(use); });
+    return all;
+  };
+  return block.record.log.empty() || all_of_some();
 }
 
 /// Whether joining the two takes little from anybody: who may use the one without a wait may use

@@ -32,9 +32,12 @@ class Capacity {
   }
   /// Whether take() would do it now.
   [[nodiscard]] bool has_room(std::size_t bytes, std::size_t limit_bytes) const noexcept {
-    auto const limit = std::min(limit_bytes, limit_bytes_);
-    return bytes <= limit && reserved_bytes() <= limit - bytes &&
-           (whole_ == nullptr || whole_->has_room(bytes, limit_bytes_));
+    bool has_room = bytes <= limit_bytes && reserved_bytes() <= limit_bytes - bytes;
+    for (auto const* part = this; has_room && part != nullptr; part = part->whole_.get()) {
+      has_room =
+          bytes <= part->limit_bytes_ && part->reserved_bytes() <= part->limit_bytes_ - bytes;
+    }
+    return has_room;
   }
   void give_back(std::size_t bytes) noexcept {
     reserved_.fetch_sub(bytes);

@@ -221,15 +221,10 @@ class alignas(64) StreamCache {
     account_.peak_live_bytes = std::max(account_.peak_live_bytes, live_.bytes());
   }
   void count(Block<R> const& block) noexcept {
-    bool is_used = false;
-    bool is_of_another = false;
-    for_each_use(block, [&](order::Position use) {
-      is_used = true;
-      is_of_another = is_of_another || use.stream != stream_;
-    });
+    bool const is_own = all_uses(block, [&](order::Position use) { return use.stream == stream_; });
     ++account_.counts.allocations;
-    account_.counts.reuses += is_used ? 1 : 0;
-    account_.counts.steals += is_of_another ? 1 : 0;
+    account_.counts.reuses += block.record.log.empty() ? 0 : 1;
+    account_.counts.steals += is_own ? 0 : 1;
   }
 
   LiveBytes& pool_live_;

@@ -19,14 +19,14 @@ class BlockListTest : public ::testing::Test {
  protected:
   [[nodiscard]] std::vector<HostBlock const*> from_the_oldest() const {
     std::vector<HostBlock const*> seen;
-    for (auto const* block = list.oldest(); block != nullptr; block = block->newer) {
+    for (auto const* block = list.oldest(); block != nullptr; block = list.newer_than(*block)) {
       seen.push_back(block);
     }
     return seen;
   }
   [[nodiscard]] std::vector<HostBlock const*> from_the_newest() const {
     std::vector<HostBlock const*> seen;
-    for (auto const* block = list.newest(); block != nullptr; block = block->older) {
+    for (auto const* block = list.newest(); block != nullptr; block = list.older_than(*block)) {
       seen.push_back(block);
     }
     return seen;

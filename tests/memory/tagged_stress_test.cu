@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stress of memory reuse with kernels that take random times, and check the tags on the GPU.
 #include "memory/tagged_stress.hpp"
+#include "trust/many.hpp"
 
 #include <msstream/runtime/cuda.hpp>
 
@@ -98,12 +99,12 @@ class CudaReuseStress : public ::testing::Test {
 };
 
 TEST_F(CudaReuseStress, a_million_operations_on_small_blocks_see_their_own_tags) {
-  auto const options = stress_of_small_blocks(1'000'000);
+  auto const options = stress_of_small_blocks(many(1'000'000));
   expect_own_tags(tagged_stress<Cuda, CudaTagKernels>(options), options);
 }
 
 TEST_F(CudaReuseStress, operations_on_blocks_that_are_cut_and_join_see_their_own_tags) {
-  auto const options = stress_of_large_blocks(100'000);
+  auto const options = stress_of_large_blocks(many(100'000));
   expect_own_tags(tagged_stress<Cuda, CudaTagKernels>(options), options);
 }
 

@@ -262,11 +262,11 @@ TEST(CheckerThreads, FindNothingInAProgramThatIsRightAndAllInOneThatIsNot) {
     on.write(1, 63, "shared");
     on.synchronize(1);
     std::vector<std::thread> threads;
-    constexpr std::uint64_t kTimes = many(5000);
+    std::uint64_t const times = many(5000);
     for (std::size_t t = 0; t < Streams::kStreams; ++t) {
       threads.emplace_back([&, t] {
         auto const stream = static_cast<Checker::Handle>(t + 1);
-        for (std::uint64_t i = 0; i < kTimes; ++i) {
+        for (std::uint64_t i = 0; i < times; ++i) {
           on.write(stream, t, "own");
           on.read(stream, 63, "shared");
           on.record(100 + t, stream);

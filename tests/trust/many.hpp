@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/env.hpp>
+
 #include <cstdint>
 
 namespace msstream::testing {
 
-/// How often, in a build that a sanitizer or missing optimisation does not slow down.
-[[nodiscard]] constexpr std::uint32_t many(std::uint32_t times) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__OPTIMIZE__)
-  return times / 10;
+inline constexpr std::int64_t kUsualSlowdown = 10;
 #else
-  return times;
+inline constexpr std::int64_t kUsualSlowdown = 1;
 #endif
+
+/// How often, where nothing slows the program down. A tool that does, and that the build knows
+/// nothing of, is told by MSSTREAM_TEST_SLOWDOWN.
+[[nodiscard]] inline std::uint32_t many(std::uint32_t times) {
+  static auto const slowdown = env::integer("MSSTREAM_TEST_SLOWDOWN", kUsualSlowdown, 1, 1000);
+  return times / static_cast<std::uint32_t>(slowdown);
 }
 
 }  // namespace msstream::testing

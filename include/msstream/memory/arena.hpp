@@ -57,7 +57,7 @@ class Arena {
   [[nodiscard]] Block<R> const* unpopulated() const noexcept { return unpopulated_; }
   /// Makes that the smallest of the absent ranges that have `bytes`, or else the longest.
   void choose_unpopulated(std::size_t bytes) noexcept {
-    for (Block<R>* block = absent_.newest(); block != nullptr; block = block->older) {
+    for (Block<R>* block = absent_.newest(); block != nullptr; block = absent_.older_than(*block)) {
       bool const is_better = unpopulated_ == nullptr ||
                              (unpopulated_->bytes < bytes
                                   ? block->bytes > unpopulated_->bytes
@@ -225,10 +225,12 @@ class Arena {
   /// Of the largest free block.
   [[nodiscard]] std::size_t largest_free_bytes() const noexcept {
     auto const bin = occupied_.last();
+    if (bin == OccupiedBins::kNone) {
+      return 0;
+    }
     std::size_t largest = 0;
-    for (Block<R> const* block = bin != OccupiedBins::kNone ? bins_[bin].newest() : nullptr;
-         block != nullptr;
-         block = block->older) {
+    for (Block<R> const* block = bins_[bin].newest(); block != nullptr;
+         block = bins_[bin].older_than(*block)) {
       largest = std::max(largest, block->bytes);
     }
     return largest;
@@ -239,7 +241,7 @@ class Arena {
     for (std::size_t bin = occupied_.next(0); bin != OccupiedBins::kNone;
          bin = occupied_.next(bin + 1)) {
       for (Block<R>* block = bins_[bin].newest(); block != nullptr;) {
-        Block<R>* const older = block->older;
+        Block<R>* const older = bins_[bin].older_than(*block);
         visit(block);
         block = older;
       }
@@ -282,7 +284,7 @@ class Arena {
         if (block->bytes >= bytes) {
           visit(block);
         }
-        block = block->older;
+        block = bins_[bin].older_than(*block);
       }
       looks = bin == first ? 0 : looks;
     }
@@ -323,7 +325,7 @@ class Arena {
   [[nodiscard]] Block<R>* one_that_grows(std::size_t bin, MayJoin& may_join) const noexcept {
     Block<R>* block = bins_[bin].newest();
     while (block != nullptr && !can_join(block, block->arena.higher, may_join)) {
-      block = block->older;
+      block = bins_[bin].older_than(*block);
     }
     return block;
   }

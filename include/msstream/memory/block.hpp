@@ -41,6 +41,12 @@ struct ArenaLinks {
   Holding holding = Holding::used;
 };
 
+/// The neighbours in the BlockList that a block is in.
+struct ListLinks {
+  ListLinks* newer = nullptr;
+  ListLinks* older = nullptr;
+};
+
 /// A piece of device or pinned memory with the record of its accesses.
 ///
 /// The record stays with the memory when it goes back to its pool and to the next owner: that
@@ -48,13 +54,11 @@ struct ArenaLinks {
 /// back takes no event and no wait. Blocks of different streams share no line of the processor's
 /// cache.
 template <Runtime R>
-struct alignas(64) Block {
+struct alignas(64) Block : ListLinks {
   AccessRecord record;
   std::byte* data = nullptr;
   std::size_t bytes = 0;  ///< capacity
   std::size_t size_class = SizeClass::kNone;
-  Block<R>* newer = nullptr;  ///< in the BlockList that it is in
-  Block<R>* older = nullptr;
   ArenaLinks<R> arena;
   std::atomic<LentMemory<R>*> lent_to{nullptr};  ///< changes under its lock
   order::StreamIndex home = 0;                   ///< whose free list it goes back to

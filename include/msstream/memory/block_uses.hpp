@@ -17,15 +17,17 @@ void for_each_use(Block<R> const& block, Visit&& visit) {
   }
 }
 
-/// Whether `holds(position)` is true for all of them.
+/// See all_uses().
 template <Runtime R, class Predicate>
-[[nodiscard]] bool all_uses(Block<R> const& block, Predicate&& holds) {
-  auto const all_of_some = [&] {
-    bool all = true;
-    for_each_use(block, [&](order::Position use) { all = all && holds(use); });
-    return all;
-  };
-  return block.record.log.empty() || all_of_some();
+[[gnu::noinline]] bool all_of_some_uses(Block<R> const& block, Predicate const& holds) {
+  bool all = true;
+  for_each_use(block, [&](order::Position use) { all = all && holds(use); });
+  return all;
+}
+/// Whether `holds(position)` is true for all of them; often there are none.
+template <Runtime R, class Predicate>
+[[nodiscard]] bool all_uses(Block<R> const& block, Predicate const& holds) {
+  return block.record.log.empty() || all_of_some_uses(block, holds);
 }
 
 /// Whether joining the two takes little from anybody: who may use the one without a wait may use

@@ -80,11 +80,13 @@ class alignas(64) StreamCache {
       return nullptr;
     }
     std::lock_guard const guard(lock_);
-    Block<R>* block = lists_[size_class].oldest();
-    for (std::size_t look = 0; look < kLooks && block != nullptr; ++look, block = block->newer) {
+    auto const& list = lists_[size_class];
+    Block<R>* block = list.oldest();
+    for (std::size_t look = 0; look < kLooks && block != nullptr; ++look) {
       if (over(*block)) {
         return take(block);
       }
+      block = list.newer_than(*block);
     }
     return nullptr;
   }
@@ -106,7 +108,7 @@ class alignas(64) StreamCache {
     std::lock_guard const guard(lock_);
     Block<R> const* block = lists_[size_class].oldest();
     for (; place > 0 && block != nullptr; --place) {
-      block = block->newer;
+      block = lists_[size_class].newer_than(*block);
     }
     if (block == nullptr) {
       return std::nullopt;
@@ -118,9 +120,10 @@ class alignas(64) StreamCache {
   /// False when the block is not here.
   [[nodiscard]] bool take_this(Block<R>* block) {
     std::lock_guard const guard(lock_);
-    Block<R>* found = lists_[block->size_class].newest();
+    auto const& list = lists_[block->size_class];
+    Block<R>* found = list.newest();
     while (found != nullptr && found != block) {
-      found = found->older;
+      found = list.older_than(*found);
     }
     return found != nullptr && take(found) != nullptr;
   }
@@ -162,7 +165,7 @@ class alignas(64) StreamCache {
   template <class Visit>
   void for_each_in_use(Visit&& visit) const {
     std::lock_guard const guard(lock_);
-    for (Block<R>* block = in_use_.newest(); block != nullptr; block = block->older) {
+    for (Block<R>* block = in_use_.newest(); block != nullptr; block = in_use_.older_than(*block)) {
       visit(*block);
     }
   }
@@ -171,7 +174,8 @@ class alignas(64) StreamCache {
   void for_each_cached(Visit&& visit) const {
     std::lock_guard const guard(lock_);
     for (auto const& list : lists_) {
-      for (Block<R> const* block = list.oldest(); block != nullptr; block = block->newer) {
+      for (Block<R> const* block = list.oldest(); block != nullptr;
+           block = list.newer_than(*block)) {
         visit(*block);
       }
     }
@@ -200,10 +204,11 @@ class alignas(64) StreamCache {
   Block<R>* find_ready(std::size_t size_class, Ready& ready, Over& over) {
     auto const& list = lists_[size_class];
     Block<R>* block = list.newest();
-    for (std::size_t look = 0; look < kLooks && block != nullptr; ++look, block = block->older) {
+    for (std::size_t look = 0; look < kLooks && block != nullptr; ++look) {
       if (ready(*block)) {
         return take(block);
       }
+      block = list.older_than(*block);
     }
     return !list.empty() && over(*list.oldest()) ? take(list.oldest()) : nullptr;
   }

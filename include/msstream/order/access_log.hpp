@@ -54,7 +54,7 @@ class AccessLog {
     reads_.clear();
   }
 
-  [[nodiscard]] bool empty() const noexcept { return writes_.empty() && reads_.empty(); }
+  [[nodiscard]] bool empty() const noexcept { return writes_.size() + reads_.size() == 0; }
   [[nodiscard]] PositionSet const& writes() const noexcept { return writes_; }
   [[nodiscard]] PositionSet const& reads() const noexcept { return reads_; }
 

@@ -3,7 +3,8 @@
 # scripts/sanitize_gpu.sh [--data FILE] [build folder]: the tests with kernels and a full epoch of training
 # under compute-sanitizer's memcheck, racecheck, initcheck and synccheck. For a machine with a GPU, after
 # scripts/test.sh has built for it. TOOLS='memcheck racecheck' chooses tools, ROOMS='kernels ops' rooms, and
-# ROOMS=' ' the epoch alone; JOBS=4 run beside each other, LIMIT_S=900 seconds each.
+# ROOMS=' ' the epoch alone; JOBS=4 run beside each other, LIMIT_S=900 seconds each. Tests that repeat
+# something do so a twentieth as often.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 export PATH="$PATH:${CUDA_HOME:-/usr/local/cuda}/bin"

@@ -3,13 +3,17 @@
 #include "memory/runtimes.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/tensor/pinned_array.hpp>
 #include <msstream/tensor/tensor.hpp>
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <barrier>
+#include <cstddef>
 #include <cstdint>
+#include <set>
+#include <vector>
 
 namespace msstream::testing {
 namespace {
@@ -18,49 +22,89 @@ namespace {
 template <class R>
 class Rivalry : public RuntimeTest<R> {
  protected:
+  using Bytes = Tensor<std::uint8_t, R>;
   static constexpr int kTurns = 64;
   static constexpr std::int64_t kBytes = kMiB;
 
-  void take_turn(int group) {
-    StreamScope const scope(pool[group]);
-    Tensor<std::uint8_t, R> const block(device, {kBytes});
-    last[static_cast<std::size_t>(group)] = block.data();
+  /// `part_bytes`: what there is for rivals.
+  [[nodiscard]] static Device<R> device_with(std::int64_t part_bytes) {
+    return Device<R>({.memory = {.limit_bytes = std::size_t(512 * part_bytes),
+                                 .max_growth_bytes = std::size_t{2 * kMiB}}});
   }
-  void take_turns_of_threads() {
+  /// Where the two groups found a block last. `make()` makes one, for the current group.
+  template <class Make>
+  [[nodiscard]] static std::array<void const*, 2> last_of_threads(StreamPool<R>& pool,
+                                                                  Make const& make) {
+    std::array<void const*, 2> last{};
     std::barrier turn(2);
     run_threads(2, [&](int thread) {
       for (int i = 0; i < kTurns; ++i) {
         if (i % 2 == thread) {
-          this->take_turn(thread);
+          StreamScope const scope(pool[thread]);
+          last[static_cast<std::size_t>(thread)] = make().data();
         }
         turn.arrive_and_wait();
       }
     });
+    return last;
   }
-
-  Device<R> device{
-      {.memory = {.limit_bytes = 2 * kMiB, .max_growth_bytes = std::size_t{kMiB} / 2}}};
-  StreamPool<R> pool{device, {.groups = 2}};
-  std::array<void const*, 2> last{};
+  [[nodiscard]] static std::array<void const*, 2> last_of_threads(Device<R> const& device) {
+    StreamPool<R> pool(device, {.groups = 2});
+    return last_of_threads(pool, [&] { return Bytes(device, {kBytes}); });
+  }
 };
 TYPED_TEST_SUITE(Rivalry, Runtimes, RuntimeNames);
 
 TYPED_TEST(Rivalry, of_two_threads_ends_with_a_block_for_each) {
-  this->take_turns_of_threads();
-  EXPECT_NE(this->last[0], this->last[1]);
+  auto const last = this->last_of_threads(this->device_with(this->kBytes));
+  EXPECT_NE(last[0], last[1]);
+}
+
+TYPED_TEST(Rivalry, gets_no_more_than_its_part_of_the_limit) {
+  auto const last = this->last_of_threads(this->device_with(this->kBytes - 1));
+  EXPECT_EQ(last[0], last[1]);
 }
 
 TYPED_TEST(Rivalry, is_none_between_streams_of_one_thread) {
+  auto const device = this->device_with(this->kBytes);
+  StreamPool pool(device, {.groups = 2});
+  std::set<void const*> blocks;
   for (int i = 0; i < this->kTurns; ++i) {
-    this->take_turn(i % 2);
+    StreamScope const scope(pool[i % 2]);
+    blocks.insert(Tensor<std::uint8_t, TypeParam>(device, {this->kBytes}).data());
   }
-  EXPECT_EQ(this->last[0], this->last[1]);
+  EXPECT_EQ(blocks.size(), 1U);
 }
 
-TYPED_TEST(Rivalry, goes_on_where_there_is_no_more_memory) {
-  Tensor<std::uint8_t, TypeParam> const rest(this->device, {this->kBytes});
-  this->take_turns_of_threads();
-  EXPECT_EQ(this->last[0], this->last[1]);
+TYPED_TEST(Rivalry, is_none_where_one_thread_takes_what_another_does_not_want_back) {
+  auto const device = this->device_with(this->kBytes);
+  StreamPool pool(device, {.groups = 2});
+  std::array<std::set<void const*>, 2> blocks;
+  std::barrier turn(2);
+  run_threads(2, [&](int thread) {
+    if (thread == 1) {
+      turn.arrive_and_wait();
+    }
+    StreamScope const scope(pool[thread]);
+    std::vector<Tensor<std::uint8_t, TypeParam>> held;
+    for (int i = 0; i < this->kTurns; ++i) {
+      held.emplace_back(device, Shape{4096});
+      blocks[static_cast<std::size_t>(thread)].insert(held.back().data());
+    }
+    held.clear();
+    if (thread == 0) {
+      turn.arrive_and_wait();
+    }
+  });
+  EXPECT_EQ(blocks[0], blocks[1]);
+}
+
+TYPED_TEST(Rivalry, gets_no_pinned_memory) {
+  auto const device = this->device_with(this->kBytes);
+  StreamPool pool(device, {.groups = 2});
+  auto const last = this->last_of_threads(
+      pool, [&] { return PinnedArray<std::uint8_t, TypeParam>(device, {this->kBytes}); });
+  EXPECT_EQ(last[0], last[1]);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <msstream/base/env.hpp>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace msstream::testing {
@@ -17,7 +18,7 @@ inline constexpr std::int64_t kUsualSlowdown = 1;
 /// nothing of, is told by MSSTREAM_TEST_SLOWDOWN.
 [[nodiscard]] inline std::uint32_t many(std::uint32_t times) {
   static auto const slowdown = env::integer("MSSTREAM_TEST_SLOWDOWN", kUsualSlowdown, 1, 1000);
-  return times / static_cast<std::uint32_t>(slowdown);
+  return std::max(times / static_cast<std::uint32_t>(slowdown), 1U);
 }
 
 }  // namespace msstream::testing

@@ -20,6 +20,7 @@
 #include <msstream/stream/stream_context.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -237,6 +238,7 @@ class BlockPool {
   static constexpr std::size_t kLargerClassesTried = 2 * SizeClass::kStepsPerDoubling;
   static constexpr std::chrono::microseconds kBetweenLooks{20};
   static constexpr int kTriesOfRoomMade = 64;
+  static constexpr std::size_t kPartForRivals = 512;
 
   /// What has been issued so far may have read the block, which nobody noted.
   void note_untracked_reads(Block<R>& block) {
@@ -376,7 +378,8 @@ class BlockPool {
         block = from_new_slab(wanted, hold, obtain);
       }
     };
-    if (caches_.of(stream.index).rivalry().take_too_few()) {
+    if (space_ == Space::device && caches_.of(stream.index).rivalry().take_too_few() &&
+        take_for_rivals(wanted.bytes)) {
       cut([&](std::size_t bytes) { return large_.to_keep_for_oneself(bytes, stream); });
     }
     if (block == nullptr) {
@@ -425,10 +428,20 @@ class BlockPool {
         [this](Block<R>* unneeded) { source().put(unneeded); });
   }
 
+  /// Whether so much more may go to streams that could do with the blocks of others.
+  [[nodiscard]] bool take_for_rivals(std::size_t bytes) noexcept {
+    auto const most = source().capacity().limit_bytes() / kPartForRivals;
+    if (for_rivals_.load(std::memory_order_relaxed) + bytes > most) {
+      return false;
+    }
+    for_rivals_.fetch_add(bytes, std::memory_order_relaxed);
+    return true;
+  }
+
   template <class Hold>
   bool return_slabs(Hold const& hold) {
     InHand const in_hand = hold();
-    return slabs_.return_free(
+    bool const any = slabs_.return_free(
         [this](Block<R>* block) {
           bool taken = false;
           caches_.for_each([&](StreamCache<R>& cache) { taken = taken || cache.take_this(block); });
@@ -436,6 +449,10 @@ class BlockPool {
         },
         [this](Block<R>* block) { caches_.of(block->home).put(block); },
         [this](Block<R>* slab) { source().put(slab); });
+    if (any) {
+      for_rivals_.store(0, std::memory_order_relaxed);
+    }
+    return any;
   }
   [[nodiscard]] OutOfMemory out_of_memory(std::size_t bytes) const {
     auto all = account_ ? account_() : MemoryAccount{statistics(), use_by_scope()};
@@ -480,6 +497,7 @@ class BlockPool {
   ReuseRules<R> rules_;
   LargeBlocks<R> large_;
   Slabs<R> slabs_;
+  std::atomic<std::size_t> for_rivals_{0};  ///< since slabs were given back
   mutable std::shared_mutex hands_;
 };
 

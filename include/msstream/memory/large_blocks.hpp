@@ -69,14 +69,13 @@ class LargeBlocks {
     Block<R>* const common = find_without_wait(bytes, stream, From::common).block;
     return common != nullptr ? common : source_.take(bytes, stream, rules_.ready_for(stream));
   }
-  /// The same for who could do with the blocks of others: fresh memory as long as little is in
-  /// use, or nobody minds.
+  /// The same for who could do with the blocks of others: the runtime is asked for nothing but
+  /// memory, and that once.
   [[nodiscard]] Block<R>* to_keep_for_oneself(std::size_t bytes, StreamSlot<R>& stream) {
-    if (is_limit_reached()) {
-      return nullptr;
-    }
+    auto const ready = rules_.ready_for(stream);
     auto const limit = soft_limit_bytes_ != 0 ? soft_limit_bytes_ : higher_soft_limit(bytes);
-    return source_.grow(bytes, stream, limit, rules_.ready_for(stream), From::common);
+    Block<R>* const block = source_.take(bytes, stream, ready, From::common);
+    return block != nullptr ? block : source_.grow(bytes, stream, limit, ready, From::common);
   }
   /// When that has found none.
   template <class ReturnSlabs>

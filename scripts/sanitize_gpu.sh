@@ -34,7 +34,8 @@ check() {
   shift 2
   read -ra options <<<"${needs[$tool]:-}"
   timeout "${LIMIT_S:-900}" env CUDA_LAUNCH_BLOCKING="$([ "$tool" = initcheck ] && echo 1 || echo 0)" \
-    MSSTREAM_TEST_SLOWDOWN=20 compute-sanitizer --tool "$tool" "${options[@]}" --error-exitcode 9 "$@" >"$log" 2>&1 || status=$?
+    MSSTREAM_TEST_SLOWDOWN=20 \
+    compute-sanitizer --tool "$tool" "${options[@]}" --error-exitcode 9 "$@" >"$log" 2>&1 || status=$?
   if [ "$status" = 0 ] && { [ "$name" = epoch ] || grep -q '^\[  PASSED  \] [1-9]' "$log"; }; then
     echo "$tool $name: clean, $(grep -cE '^\[       OK' "$log") tests, $((SECONDS - started)) s" >"$log.result"
   else

@@ -17,7 +17,7 @@ template <class T, std::size_t Inline>
 class InlineVector {
  public:
   InlineVector() = default;
-  InlineVector(InlineVector const& other) = default;
+  InlineVector(InlineVector const&) = default;
   InlineVector& operator=(InlineVector const& other) {
     if (has_spilled() || other.has_spilled()) [[unlikely]] {
       spilled_ = other.spilled_;

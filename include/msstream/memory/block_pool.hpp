@@ -12,6 +12,7 @@
 #include <msstream/memory/memory_use.hpp>
 #include <msstream/memory/out_of_memory_error.hpp>
 #include <msstream/memory/reuse_rules.hpp>
+#include <msstream/memory/rivalry.hpp>
 #include <msstream/memory/size_class.hpp>
 #include <msstream/memory/slabs.hpp>
 #include <msstream/memory/statistics.hpp>
@@ -20,7 +21,6 @@
 #include <msstream/stream/stream_context.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -238,7 +238,6 @@ class BlockPool {
   static constexpr std::size_t kLargerClassesTried = 2 * SizeClass::kStepsPerDoubling;
   static constexpr std::chrono::microseconds kBetweenLooks{20};
   static constexpr int kTriesOfRoomMade = 64;
-  static constexpr std::size_t kPartForRivals = 512;
 
   /// What has been issued so far may have read the block, which nobody noted.
   void note_untracked_reads(Block<R>& block) {
@@ -379,7 +378,7 @@ class BlockPool {
       }
     };
     if (space_ == Space::device && caches_.of(stream.index).rivalry().take_too_few() &&
-        take_for_rivals(wanted.bytes)) {
+        part_for_rivals_.take(wanted.bytes, source().capacity().limit_bytes())) {
       cut([&](std::size_t bytes) { return large_.to_keep_for_oneself(bytes, stream); });
     }
     if (block == nullptr) {
@@ -428,16 +427,6 @@ class BlockPool {
         [this](Block<R>* unneeded) { source().put(unneeded); });
   }
 
-  /// Whether so much more may go to streams that could do with the blocks of others.
-  [[nodiscard]] bool take_for_rivals(std::size_t bytes) noexcept {
-    auto const most = source().capacity().limit_bytes() / kPartForRivals;
-    if (for_rivals_.load(std::memory_order_relaxed) + bytes > most) {
-      return false;
-    }
-    for_rivals_.fetch_add(bytes, std::memory_order_relaxed);
-    return true;
-  }
-
   template <class Hold>
   bool return_slabs(Hold const& hold) {
     InHand const in_hand = hold();
@@ -450,7 +439,7 @@ class BlockPool {
         [this](Block<R>* block) { caches_.of(block->home).put(block); },
         [this](Block<R>* slab) { source().put(slab); });
     if (any) {
-      for_rivals_.store(0, std::memory_order_relaxed);
+      part_for_rivals_.give_back_all();
     }
     return any;
   }
@@ -497,7 +486,7 @@ class BlockPool {
   ReuseRules<R> rules_;
   LargeBlocks<R> large_;
   Slabs<R> slabs_;
-  std::atomic<std::size_t> for_rivals_{0};  ///< since slabs were given back
+  PartForRivals part_for_rivals_;
   mutable std::shared_mutex hands_;
 };
 

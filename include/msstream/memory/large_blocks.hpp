@@ -70,7 +70,7 @@ class LargeBlocks {
     return common != nullptr ? common : source_.take(bytes, stream, rules_.ready_for(stream));
   }
   /// The same for who could do with the blocks of others: the runtime is asked for nothing but
-  /// memory, and that once.
+  /// memory.
   [[nodiscard]] Block<R>* to_keep_for_oneself(std::size_t bytes, StreamSlot<R>& stream) {
     auto const ready = rules_.ready_for(stream);
     auto const limit = soft_limit_bytes_ != 0 ? soft_limit_bytes_ : higher_soft_limit(bytes);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <thread>
 
 namespace msstream::memory {
@@ -41,6 +42,26 @@ class Rivalry {
   std::atomic<std::thread::id> searcher_{};  ///< of late
   std::atomic<int> taken_{0};
   std::atomic<int> lost_{0};
+};
+
+/// How much of a pool has gone to streams that could do with the blocks of others. Thread-safe.
+class PartForRivals {
+ public:
+  /// False: with that it would be more than a 512th of the limit, or a little more where threads
+  /// meet.
+  [[nodiscard]] bool take(std::size_t bytes, std::size_t limit_bytes) noexcept {
+    if (taken_bytes_.load(std::memory_order_relaxed) + bytes > limit_bytes / kPart) {
+      return false;
+    }
+    taken_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    return true;
+  }
+  void give_back_all() noexcept { taken_bytes_.store(0, std::memory_order_relaxed); }
+
+ private:
+  static constexpr std::size_t kPart = 512;
+
+  std::atomic<std::size_t> taken_bytes_{0};
 };
 
 }  // namespace msstream::memory

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -13,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20U;
 /// What a part may have more than it told.
-constexpr std::size_t kUntold = kMiB + (std::size_t{64} << 10U);
+constexpr std::size_t kUntold = 2 * kMiB;
 
 TEST(LiveBytesTest, are_those_of_all_parts) {
   LiveBytes live;
@@ -45,6 +46,18 @@ TEST(LiveBytesTest, of_parts_that_take_turns_are_no_peak_together) {
   live.subtract(parts[0], 6 * kMiB);
   EXPECT_EQ(live.take_recent_peak(), 12 * kMiB) << "it was in use at the last call";
   EXPECT_EQ(live.take_recent_peak(), 6 * kMiB);
+}
+
+TEST(LiveBytesTest, have_a_peak_that_is_right_to_an_eighth) {
+  constexpr std::size_t kKiB = std::size_t{1} << 10U;
+  LiveBytes live;
+  LiveBytes::Part part;
+  live.enter(part);
+  for (std::size_t bytes = 0; bytes < 32 * kMiB; bytes += kKiB) {
+    live.add(part, kKiB);
+    EXPECT_LE(live.peak(), live.now());
+    EXPECT_GE(live.peak() + std::clamp(live.peak() / 8, 64 * kKiB, kMiB), live.now());
+  }
 }
 
 TEST(LiveBytesTest, are_counted_by_threads_side_by_side) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 
@@ -38,7 +39,7 @@ class LiveBytes {
   void add(Part& part, std::size_t bytes) noexcept {
     auto const now = part.bytes() + bytes;
     part.bytes_.store(now, std::memory_order_relaxed);
-    if (now > part.told_ + kUntoldGrowth || now + kUntoldShrinkage < part.told_) {
+    if (now > part.told_ + untold_growth(part.told_) || now + kUntoldShrinkage < part.told_) {
       tell(part, now);
     }
   }
@@ -64,8 +65,12 @@ class LiveBytes {
   }
 
  private:
-  static constexpr std::size_t kUntoldGrowth = std::size_t{64} << 10U;
   static constexpr std::size_t kUntoldShrinkage = std::size_t{1} << 20U;
+
+  /// An eighth: peaks are right to that, and to 64 KiB of what is small and a MiB of what is large.
+  static constexpr std::size_t untold_growth(std::size_t told) noexcept {
+    return std::clamp(told / 8, std::size_t{64} << 10U, std::size_t{1} << 20U);
+  }
 
   void tell(Part& part, std::size_t bytes) noexcept {
     auto const change = bytes - part.told_;

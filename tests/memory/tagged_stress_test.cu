@@ -51,7 +51,7 @@ __global__ void check_tags(TaggedWords of, std::int64_t tag, std::int64_t* misma
   std::int64_t word;
   if (find_word(of, word) && of.words[word] != tag) {
     // In pinned memory: the host reads it, and nothing that all streams write orders them.
-    atomicAdd_system(reinterpret_cast<unsigned long long*>(mismatches), 1ULL);
+    atomicAdd(reinterpret_cast<unsigned long long*>(mismatches), 1ULL);
   }
 }
 

@@ -4,7 +4,7 @@
 # under compute-sanitizer's memcheck, racecheck, initcheck and synccheck. For a machine with a GPU, after
 # scripts/test.sh has built for it. TOOLS='memcheck racecheck' chooses tools, ROOMS='kernels ops' rooms, and
 # ROOMS=' ' the epoch alone; JOBS=4 run beside each other, LIMIT_S=900 seconds each. Tests that repeat
-# something do so a twentieth as often, and under synccheck, which is slower, a two-hundredth.
+# something do so a twentieth as often.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 export PATH="$PATH:${CUDA_HOME:-/usr/local/cuda}/bin"
@@ -26,7 +26,6 @@ trap 'rm -rf "$logs"' EXIT
 # What a tool needs besides its name. Return codes are checked in the code, and tests provoke errors. The
 # shared memory of NVIDIA's own kernels is not ours to check. Of kernels that run beside each other initcheck
 # loses writes now and then (docs/testing.md), so launches block.
-declare -A slowdown=([memcheck]=20 [synccheck]=200)
 declare -A needs=([memcheck]='--report-api-errors no' [racecheck]='--kernel-name kernel_substring=msstream')
 
 # check TOOL NAME COMMAND…: checks run beside each other, and each prints when it is done.
@@ -62,8 +61,7 @@ for tool in "${tools[@]}"; do
       # Their tests hold streams back with gates, at which launches wait for ever under the tool.
       initcheck-tensor | initcheck-memory | initcheck-stream | initcheck-runtime) continue ;;
     esac
-    MSSTREAM_TEST_SLOWDOWN=${slowdown[$tool]:-20} \
-      check "$tool" "$room" "$build/tests/test_$room" "$only_cuda" &
+    MSSTREAM_TEST_SLOWDOWN=20 check "$tool" "$room" "$build/tests/test_$room" "$only_cuda" &
     checks=$((checks + 1))
     while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
   done

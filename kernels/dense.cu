@@ -17,7 +17,7 @@ __device__ float activate(float value, Activation activation) {
   return activation == Activation::relu ? rectify(value) : value;
 }
 
-/// output[row] = activation(input[row, :] · weight + bias): a warp a row.
+/// output[row] = activation(input[row, :] · weight + bias): a warp a row, blockIdx.y a layer.
 __global__ void __launch_bounds__(kBlockThreads)
     dot_rows_kernel(DenseArgs const args, bool aligned) {
   std::int64_t const row = grid_thread() / kWarpThreads;
@@ -25,13 +25,16 @@ __global__ void __launch_bounds__(kBlockThreads)
   if (row >= args.batch) {
     return;
   }
-  float const* const input = args.input + row * args.inputs;
+  std::int64_t const layer = blockIdx.y;
+  auto const first_row = args.shared_input ? 0 : layer * args.batch;
+  float const* const input = args.input + (first_row + row) * args.inputs;
+  float const* const weight = args.weight + layer * args.inputs;
   float sum = 0.0F;
 #pragma unroll 2
   for (std::int64_t quad = lane; 4 * quad < args.inputs; quad += kWarpThreads) {
     QuadPlace const place(quad, args.inputs, aligned);
     Quad const x = place.load(input);
-    Quad const w = place.load(args.weight);
+    Quad const w = place.load(weight);
     for (int k = 0; k < 4; ++k) {
       sum += x.lanes[k] * w.lanes[k];
     }
@@ -40,30 +43,33 @@ __global__ void __launch_bounds__(kBlockThreads)
     sum += __shfl_down_sync(0xFFFFFFFFU, sum, half);
   }
   if (lane == 0) {
-    float const bias = args.bias != nullptr ? args.bias[0] : 0.0F;
-    args.output[row] = activate(sum + bias, args.activation);
+    float const bias = args.bias != nullptr ? args.bias[layer] : 0.0F;
+    args.output[layer * args.batch + row] = activate(sum + bias, args.activation);
   }
 }
 
-/// input_gradient[row, column] = output_gradient[row] * weight[column]: one output.
+/// input_gradient[row, column] = output_gradient[row] * weight[column]: one output, the rows of all
+/// layers.
 __global__ void __launch_bounds__(kBlockThreads)
     outer_product_kernel(DenseInputGradientArgs const args) {
   std::int64_t const i = grid_thread();
   std::int64_t const row = i / args.inputs;
-  if (row >= args.batch) {
+  if (row >= args.layers * args.batch) {
     return;
   }
-  args.input_gradient[i] = args.output_gradient[row] * args.weight[i - row * args.inputs];
+  float const* const weight = args.weight + row / args.batch * args.inputs;
+  args.input_gradient[i] = args.output_gradient[row] * weight[i - row * args.inputs];
 }
 
 /// output = activation(output + bias), for a product whose epilogue cuBLASLt does not offer.
 __global__ void __launch_bounds__(kBlockThreads) bias_activation_kernel(DenseArgs const args) {
   std::int64_t const i = grid_thread();
   std::int64_t const row = i / args.outputs;
-  if (row >= args.batch) {
+  if (row >= args.layers * args.batch) {
     return;
   }
-  float const bias = args.bias != nullptr ? args.bias[i - row * args.outputs] : 0.0F;
+  auto const first_bias = row / args.batch * args.outputs;
+  float const bias = args.bias != nullptr ? args.bias[first_bias + i - row * args.outputs] : 0.0F;
   args.output[i] = activate(args.output[i] + bias, args.activation);
 }
 
@@ -81,14 +87,6 @@ cublasLtEpilogue_t epilogue_of(DenseArgs const& args) {
   return relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
 }
 
-void set_to_zero(CudaStream stream, float* values, std::int64_t count) {
-  if (count > 0) {
-    check_cuda(
-        cudaMemsetAsync(values, 0, static_cast<std::size_t>(count) * sizeof(float), stream.handle),
-        "cudaMemsetAsync");
-  }
-}
-
 /// The product with its epilogue; where there is no algorithm for both, the plain one, and false.
 bool fused_product(CudaStream stream, Product product) {
   if (try_product(stream, product)) {
@@ -103,19 +101,20 @@ bool fused_product(CudaStream stream, Product product) {
 }  // namespace
 
 void dense(CudaStream stream, DenseArgs const& args) {
-  if (args.batch == 0 || args.outputs == 0) {
+  if (args.layers == 0 || args.batch == 0 || args.outputs == 0) {
     return;
   }
   if (args.outputs == 1) {
     bool const aligned = args.inputs % 4 == 0 && quads_fit(args.input, args.weight);
-    auto const blocks = grid_for(args.batch, kBlockThreads / kWarpThreads);
+    dim3 const blocks(grid_for(args.batch, kBlockThreads / kWarpThreads),
+                      static_cast<unsigned>(args.layers));
     dot_rows_kernel<<<blocks, kBlockThreads, 0, stream.handle>>>(args, aligned);
     check_launch("dense (one output)");
     return;
   }
   bool complete = false;
   if (args.inputs == 0) {
-    set_to_zero(stream, args.output, args.batch * args.outputs);
+    set_to_zero(stream, args.output, args.layers * args.batch * args.outputs);
   } else {
     complete = fused_product(stream,
                              {.a = args.weight,
@@ -125,10 +124,13 @@ void dense(CudaStream stream, DenseArgs const& args) {
                               .n = args.batch,
                               .k = args.inputs,
                               .epilogue = epilogue_of(args),
-                              .bias = args.bias});
+                              .bias = args.bias,
+                              .batch = args.layers,
+                              .stride_a = args.inputs * args.outputs,
+                              .stride_b = args.shared_input ? 0 : args.batch * args.inputs});
   }
   if (!complete) {
-    auto const blocks = grid_for(args.batch * args.outputs, kBlockThreads);
+    auto const blocks = grid_for(args.layers * args.batch * args.outputs, kBlockThreads);
     bias_activation_kernel<<<blocks, kBlockThreads, 0, stream.handle>>>(args);
     check_launch("dense (bias and activation)");
   }
@@ -145,7 +147,7 @@ void relu_gradient(CudaStream stream, ReluGradientArgs const& args) {
 }
 
 void dense_input_gradient(CudaStream stream, DenseInputGradientArgs const& args) {
-  auto const count = args.batch * args.inputs;
+  auto const count = args.layers * args.batch * args.inputs;
   if (count == 0) {
     return;
   }
@@ -162,18 +164,21 @@ void dense_input_gradient(CudaStream stream, DenseInputGradientArgs const& args)
                          .m = args.inputs,
                          .n = args.batch,
                          .k = args.outputs,
-                         .transpose_a = CUBLAS_OP_T});
+                         .transpose_a = CUBLAS_OP_T,
+                         .batch = args.layers,
+                         .stride_a = args.inputs * args.outputs,
+                         .stride_b = args.batch * args.outputs});
   }
 }
 
 void dense_weight_gradient(CudaStream stream, DenseWeightGradientArgs const& args) {
-  if (args.outputs == 0) {
+  if (args.layers == 0 || args.outputs == 0) {
     return;
   }
   if (args.batch == 0) {
-    set_to_zero(stream, args.weight_gradient, args.inputs * args.outputs);
+    set_to_zero(stream, args.weight_gradient, args.layers * args.inputs * args.outputs);
     if (args.bias_gradient != nullptr) {
-      set_to_zero(stream, args.bias_gradient, args.outputs);
+      set_to_zero(stream, args.bias_gradient, args.layers * args.outputs);
     }
     return;
   }
@@ -184,7 +189,9 @@ void dense_weight_gradient(CudaStream stream, DenseWeightGradientArgs const& arg
                  .rows = args.batch,
                  .columns = args.inputs,
                  .sums = args.weight_gradient,
-                 .weight_sum = args.bias_gradient});
+                 .weight_sum = args.bias_gradient,
+                 .layers = args.layers,
+                 .shared_matrix = args.shared_input});
     return;
   }
   bool const with_bias = args.bias_gradient != nullptr;
@@ -200,27 +207,19 @@ void dense_weight_gradient(CudaStream stream, DenseWeightGradientArgs const& arg
                        .k = args.batch,
                        .transpose_b = CUBLAS_OP_T,
                        .epilogue = with_bias ? CUBLASLT_EPILOGUE_BGRADA : CUBLASLT_EPILOGUE_DEFAULT,
-                       .bias = args.bias_gradient});
+                       .bias = args.bias_gradient,
+                       .batch = args.layers,
+                       .stride_a = args.batch * args.outputs,
+                       .stride_b = args.shared_input ? 0 : args.batch * args.inputs});
   }
   if (!complete) {
     column_sums(stream,
                 {.matrix = args.output_gradient,
                  .rows = args.batch,
                  .columns = args.outputs,
-                 .sums = args.bias_gradient});
+                 .sums = args.bias_gradient,
+                 .layers = args.layers});
   }
-}
-
-void matmul(CudaStream stream, MatmulArgs const& args) {
-  dense(stream,
-        {.input = args.left,
-         .weight = args.right,
-         .bias = nullptr,
-         .output = args.product,
-         .batch = args.rows,
-         .inputs = args.inner,
-         .outputs = args.columns,
-         .activation = Activation::none});
 }
 
 }  // namespace msstream::ops::kernels

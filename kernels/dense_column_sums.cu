@@ -13,7 +13,7 @@ constexpr int kTileRows = 32;
 
 /// One pass over a matrix in chunks of rows; each chunk yields a row of sums.
 ///
-///   block (x, y) = columns [32 x, 32 x + 32) of chunk y
+///   block (x, y, z) = columns [32 x, 32 x + 32) of chunk y of layer z
 ///   thread (c, r) adds rows r, r + 32, … of the chunk; then r = 0 adds the 32 sums of its column
 struct Pass {
   ColumnSums args;              ///< `sums` and `weight_sum` are those of the first chunk
@@ -21,6 +21,8 @@ struct Pass {
   std::int64_t columns_out;     ///< those of `sums`, and one more for `weight_sum`
   std::int64_t rows_a_chunk;
   std::int64_t chunk_stride;  ///< from one chunk's sums to the next one's
+  std::int64_t layer_stride;  ///< from one layer's sums to the next one's
+  std::int64_t layer_stride_of_weight_sums;
 };
 
 __global__ void __launch_bounds__(kTileColumns* kTileRows) column_sums_kernel(Pass const pass) {
@@ -28,15 +30,19 @@ __global__ void __launch_bounds__(kTileColumns* kTileRows) column_sums_kernel(Pa
   auto const& args = pass.args;
   std::int64_t const column = static_cast<std::int64_t>(blockIdx.x) * kTileColumns + threadIdx.x;
   std::int64_t const chunk = blockIdx.y;
+  std::int64_t const layer = blockIdx.z;
   std::int64_t const first = chunk * pass.rows_a_chunk;
   std::int64_t const last = min(first + pass.rows_a_chunk, args.rows);
+  auto const* const matrix =
+      args.matrix + (args.shared_matrix ? 0 : layer * args.rows * pass.matrix_columns);
+  auto const* const weights = args.weights != nullptr ? args.weights + layer * args.rows : nullptr;
   float sum = 0.0F;
   if (column < pass.columns_out) {
 #pragma unroll 8
     for (std::int64_t row = first + threadIdx.y; row < last; row += kTileRows) {
       float const value =
-          column < pass.matrix_columns ? args.matrix[row * pass.matrix_columns + column] : 1.0F;
-      sum += args.weights != nullptr ? args.weights[row] * value : value;
+          column < pass.matrix_columns ? matrix[row * pass.matrix_columns + column] : 1.0F;
+      sum += weights != nullptr ? weights[row] * value : value;
     }
   }
   tile[threadIdx.y][threadIdx.x] = sum;
@@ -48,13 +54,16 @@ __global__ void __launch_bounds__(kTileColumns* kTileRows) column_sums_kernel(Pa
   for (int row = 0; row < kTileRows; ++row) {
     total += tile[row][threadIdx.x];
   }
-  float* const to = column < args.columns ? args.sums + column : args.weight_sum;
+  float* const to = column < args.columns
+                        ? args.sums + layer * pass.layer_stride + column
+                        : args.weight_sum + layer * pass.layer_stride_of_weight_sums;
   to[chunk * pass.chunk_stride] = total;
 }
 
 void launch(CudaStream stream, Pass const& pass) {
   dim3 const grid(grid_for(pass.columns_out, kTileColumns),
-                  grid_for(pass.args.rows, pass.rows_a_chunk));
+                  grid_for(pass.args.rows, pass.rows_a_chunk),
+                  static_cast<unsigned>(pass.args.layers));
   column_sums_kernel<<<grid, dim3(kTileColumns, kTileRows), 0, stream.handle>>>(pass);
   check_launch("column_sums");
 }
@@ -65,28 +74,32 @@ void column_sums(CudaStream stream, ColumnSums const& args) {
   constexpr std::int64_t kRowsWorthABlock = 512;
   constexpr std::int64_t kMostChunks = 256;  // the second pass is to stay short
   auto const columns_out = args.columns + (args.weight_sum != nullptr ? 1 : 0);
-  if (columns_out == 0) {
+  if (columns_out == 0 || args.layers == 0) {
     return;
   }
-  auto const row_bytes = columns_out * static_cast<std::int64_t>(sizeof(float));
+  auto const row_bytes = args.layers * columns_out * static_cast<std::int64_t>(sizeof(float));
   auto const chunks_held = static_cast<std::int64_t>(stream.libraries->workspace_bytes) / row_bytes;
   auto const wanted = std::min({ceil_div(args.rows, kRowsWorthABlock), kMostChunks, chunks_held});
   auto const rows_a_chunk = ceil_div(args.rows, std::max<std::int64_t>(wanted, 1));
   auto const chunks = ceil_div(args.rows, rows_a_chunk);
   if (chunks == 1) {
-    launch(stream, {args, args.columns, columns_out, rows_a_chunk, 0});
+    launch(stream, {args, args.columns, columns_out, rows_a_chunk, 0, args.columns, 1});
     return;
   }
+  // Partial sums: [layers, chunks, columns_out].
   auto* const partials = static_cast<float*>(stream.libraries->workspace);
   ColumnSums first = args;
   first.sums = partials;
   first.weight_sum = partials + args.columns;
-  launch(stream, {first, args.columns, columns_out, rows_a_chunk, columns_out});
+  auto const layer_stride = chunks * columns_out;
+  launch(stream,
+         {first, args.columns, columns_out, rows_a_chunk, columns_out, layer_stride, layer_stride});
   ColumnSums second = args;
   second.matrix = partials;
+  second.shared_matrix = false;
   second.weights = nullptr;
   second.rows = chunks;
-  launch(stream, {second, columns_out, columns_out, chunks, 0});
+  launch(stream, {second, columns_out, columns_out, chunks, 0, args.columns, 1});
 }
 
 }  // namespace msstream::ops::kernels

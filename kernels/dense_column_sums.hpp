@@ -7,14 +7,17 @@
 
 namespace msstream::ops::kernels {
 
-/// sums[c] = sum over the rows of weights[row] * matrix[row, c], row-major float32.
+/// sums[c] = sum over the rows of weights[row] * matrix[row, c], row-major float32; for each of
+/// `layers` layers, which lie one behind the other in every array.
 struct ColumnSums {
-  float const* matrix;             ///< [rows, columns]
-  float const* weights = nullptr;  ///< [rows], or null for ones
+  float const* matrix;             ///< [layers, rows, columns]
+  float const* weights = nullptr;  ///< [layers, rows], or null for ones
   std::int64_t rows;
   std::int64_t columns;
-  float* sums;                  ///< [columns]
-  float* weight_sum = nullptr;  ///< the sum of the weights, or null if it is not wanted
+  float* sums;                  ///< [layers, columns]
+  float* weight_sum = nullptr;  ///< [layers], the sum of the weights, or null if it is not wanted
+  std::int64_t layers = 1;
+  bool shared_matrix = false;  ///< one [rows, columns] for all layers
 };
 
 /// Adds in an order that depends only on the sizes and on the size of the stream's workspace, which

@@ -36,6 +36,10 @@ struct PlanKey {
   cublasOperation_t transpose_a;
   cublasOperation_t transpose_b;
   cublasLtEpilogue_t epilogue;
+  std::int64_t batch;
+  std::int64_t stride_a;
+  std::int64_t stride_b;
+  MatmulPrecision precision;
   std::uint32_t alignment_bytes;
   int device;
   std::size_t workspace_bytes;
@@ -57,6 +61,10 @@ struct PlanKeyHash {
     mix((key.transpose_a << 4U) | key.transpose_b);
     mix((static_cast<std::uint64_t>(key.device) << 32U) | key.alignment_bytes);
     mix(key.workspace_bytes);
+    mix(key.batch);
+    mix(key.stride_a);
+    mix(key.stride_b);
+    mix(key.precision);
     return hash;
   }
 };
@@ -67,13 +75,21 @@ PlanKey key_of(CudaStream stream, Product const& product) {
   auto const bits =
       reinterpret_cast<std::uintptr_t>(product.a) | reinterpret_cast<std::uintptr_t>(product.b) |
       reinterpret_cast<std::uintptr_t>(product.d) | reinterpret_cast<std::uintptr_t>(product.bias);
-  bool const aligned = bits % kVectorBytes == 0;
+  auto const strides = product.batch == 1 ? 0
+                                          : product.stride_a | product.stride_b | product.m |
+                                                (product.m * product.n);
+  constexpr auto kVectorFloats = static_cast<std::int64_t>(kVectorBytes / sizeof(float));
+  bool const aligned = bits % kVectorBytes == 0 && strides % kVectorFloats == 0;
   return {product.m,
           product.n,
           product.k,
           product.transpose_a,
           product.transpose_b,
           product.epilogue,
+          product.batch,
+          product.stride_a,
+          product.stride_b,
+          stream.libraries->precision,
           aligned ? kVectorBytes : static_cast<std::uint32_t>(alignof(float)),
           stream.libraries->ordinal,
           stream.libraries->workspace_bytes};
@@ -88,7 +104,9 @@ struct Descriptors {
   cublasLtMatrixLayoutOpaque_t d;
 
   explicit Descriptors(PlanKey const& key) {
-    check_blas(cublasLtMatmulDescInit(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+    auto const arithmetic =
+        key.precision == MatmulPrecision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    check_blas(cublasLtMatmulDescInit(&operation, arithmetic, CUDA_R_32F),
                "cublasLtMatmulDescInit");
     set(CUBLASLT_MATMUL_DESC_TRANSA, key.transpose_a);
     set(CUBLASLT_MATMUL_DESC_TRANSB, key.transpose_b);
@@ -97,10 +115,13 @@ struct Descriptors {
       // The heuristic asks how this pointer is aligned, and does not look behind it.
       set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
           reinterpret_cast<void const*>(std::uintptr_t{key.alignment_bytes}));
+      if (key.batch > 1) {
+        set(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, key.m);
+      }
     }
-    init(a, key.m, key.k, key.transpose_a);
-    init(b, key.k, key.n, key.transpose_b);
-    init(d, key.m, key.n, CUBLAS_OP_N);
+    init(a, key.m, key.k, key.transpose_a, key.batch, key.stride_a);
+    init(b, key.k, key.n, key.transpose_b, key.batch, key.stride_b);
+    init(d, key.m, key.n, CUBLAS_OP_N, key.batch, key.m * key.n);
   }
   Descriptors(Descriptors const&) = delete;
   Descriptors& operator=(Descriptors const&) = delete;
@@ -115,7 +136,9 @@ struct Descriptors {
   static void init(cublasLtMatrixLayoutOpaque_t& layout,
                    std::int64_t rows,
                    std::int64_t columns,
-                   cublasOperation_t transpose) {
+                   cublasOperation_t transpose,
+                   std::int64_t batch,
+                   std::int64_t stride) {
     if (transpose != CUBLAS_OP_N) {
       std::swap(rows, columns);
     }
@@ -125,6 +148,17 @@ struct Descriptors {
                                         static_cast<std::uint64_t>(columns),
                                         rows),
                "cublasLtMatrixLayoutInit");
+    if (batch > 1) {
+      set_layout(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
+      set_layout(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
+    }
+  }
+  template <class Value>
+  static void set_layout(cublasLtMatrixLayoutOpaque_t& layout,
+                         cublasLtMatrixLayoutAttribute_t attribute,
+                         Value const& value) {
+    check_blas(cublasLtMatrixLayoutSetAttribute(&layout, attribute, &value, sizeof value),
+               "cublasLtMatrixLayoutSetAttribute");
   }
 };
 
@@ -222,11 +256,10 @@ bool try_product(CudaStream stream, Product const& product) {
   if (uses_bias(product.epilogue)) {
     plan.descriptors.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
   }
-  constexpr float kOne = 1.0F;
   constexpr float kZero = 0.0F;
   auto const status = cublasLtMatmul(stream.libraries->blas,
                                      &plan.descriptors.operation,
-                                     &kOne,
+                                     &product.factor,
                                      product.a,
                                      &plan.descriptors.a,
                                      product.b,

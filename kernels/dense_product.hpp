@@ -13,6 +13,9 @@ namespace msstream::ops::kernels {
 ///
 /// A row-major matrix is the transpose of the column-major one in the same memory: the row-major
 /// x · y is asked for as d = y · x, with the rows of the result as m = its columns.
+///
+/// A batch of them is one behind the other in `d`, and in `a` and `b` at their strides, 0 for one
+/// matrix that serves all; a bias is that of each [batch, m].
 struct Product {
   float const* a;
   float const* b;
@@ -24,17 +27,21 @@ struct Product {
   cublasOperation_t transpose_b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   float const* bias = nullptr;  ///< [m]; written when the epilogue is a bias gradient
+  std::int64_t batch = 1;
+  std::int64_t stride_a = 0;
+  std::int64_t stride_b = 0;
+  float factor = 1.0F;  ///< of the product, before the epilogue
 };
 
 /// Puts the product on the stream; returns false, with nothing done, if cuBLASLt offers no
 /// algorithm for the epilogue. Throws RuntimeError for any other failure, the want of an algorithm
 /// for the plain product among them.
 ///
-/// Plain float32 arithmetic, no TF32. The algorithm depends on the shape, the epilogue, the
-/// device, the size of the workspace and on whether the pointers are aligned to 16 bytes, and is
-/// chosen once for the process: the bits do not depend on the stream, the thread or who calls
-/// first. Thread-safe; after a thread's first call with a shape there is no lock, no heuristic
-/// query and no new descriptor. Capture-safe.
+/// The arithmetic is that of the libraries' precision. The algorithm depends on it, the shape, the
+/// epilogue, the device, the size of the workspace and on whether the pointers are aligned to 16
+/// bytes, and is chosen once for the process: the bits do not depend on the stream, the thread or
+/// who calls first. Thread-safe; after a thread's first call with a shape there is no lock, no
+/// heuristic query and no new descriptor. Capture-safe.
 [[nodiscard]] bool try_product(CudaStream stream, Product const& product);
 
 }  // namespace msstream::ops::kernels

@@ -65,6 +65,13 @@ struct QuadPlace {
   }
 };
 
+inline void set_to_zero(cudaStream_t stream, float* values, std::int64_t count) {
+  if (count > 0) {
+    check_cuda(cudaMemsetAsync(values, 0, static_cast<std::size_t>(count) * sizeof(float), stream),
+               "cudaMemsetAsync");
+  }
+}
+
 template <class Function, class... Inputs>
 __global__ void __launch_bounds__(kBlockThreads) map_kernel(
     Function function, float* output, std::int64_t count, bool aligned, Inputs... inputs) {

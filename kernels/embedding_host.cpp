@@ -1,27 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bag_layout.hpp"
 #include "column_count_host.hpp"
+#include "id_report_host.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/kernels/embedding.hpp>
 
 #include <algorithm>
-#include <atomic>
 
 namespace msstream::ops::kernels {
 namespace {
-
-void spring_trap(IdReport const& report, std::int64_t id, std::int64_t rows) {
-  IdTrap& trap = *report.trap;
-  std::atomic_ref<std::uint32_t> const set(trap.set);
-  std::uint32_t expected = 0;
-  if (set.compare_exchange_strong(expected, 2)) {
-    trap.operation = report.operation;
-    trap.id = id;
-    trap.rows = rows;
-    set.store(1, std::memory_order_release);
-  }
-}
 
 template <class T, class Columns>
 void pool_bags(LookupArgs const& args, Columns columns) {
@@ -37,7 +25,7 @@ void pool_bags(LookupArgs const& args, Columns columns) {
         if (is_in_range(id, args.rows)) {
           add_row(table + id * columns.count(), 1.0F);
           ++valid;
-        } else if (out_of_range++ == 0 && args.report.trap != nullptr) {
+        } else if (out_of_range++ == 0) {
           spring_trap(args.report, id, args.rows);
         }
       }
@@ -46,9 +34,7 @@ void pool_bags(LookupArgs const& args, Columns columns) {
   }
   std::fill(
       args.output + bags * columns.count(), args.output + args.bags.bags * columns.count(), 0.0F);
-  if (out_of_range > 0 && args.report.count != nullptr) {
-    std::atomic_ref(*args.report.count).fetch_add(out_of_range, std::memory_order_relaxed);
-  }
+  count_out_of_range(args.report, out_of_range);
 }
 
 template <class Columns>

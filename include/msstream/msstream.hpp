@@ -10,8 +10,11 @@
 #include <msstream/ops/embedding.hpp>
 #include <msstream/ops/hash.hpp>
 #include <msstream/ops/loss.hpp>
+#include <msstream/ops/matmul.hpp>
+#include <msstream/ops/mixture.hpp>
 #include <msstream/ops/optimizer.hpp>
 #include <msstream/ops/segment.hpp>
+#include <msstream/ops/table_batch.hpp>
 #include <msstream/step/captured_step.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/gradient_tape.hpp>

@@ -9,7 +9,7 @@
 
 namespace msstream {
 
-Cuda::native_libraries Cuda::create_libraries(std::size_t workspace_bytes) {
+Cuda::native_libraries Cuda::create_libraries(LibraryOptions const& options) {
   make_current();
   auto libraries = std::make_unique<CudaLibraries>();
   cublasLtHandle_t blas = nullptr;
@@ -19,9 +19,10 @@ Cuda::native_libraries Cuda::create_libraries(std::size_t workspace_bytes) {
   }
   libraries->ordinal = ordinal_;
   libraries->blas = blas;
-  libraries->workspace_bytes = workspace_bytes;
+  libraries->workspace_bytes = options.workspace_bytes;
+  libraries->precision = options.matmul_precision;
   try {
-    libraries->workspace = allocate_device(workspace_bytes);
+    libraries->workspace = allocate_device(options.workspace_bytes);
   } catch (...) {
     cublasLtDestroy(blas);
     throw;

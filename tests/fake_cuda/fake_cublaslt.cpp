@@ -75,6 +75,13 @@ cublasStatus_t cublasLtMatrixLayoutInit_internal(
   return accept("cublasLtMatrixLayoutInit");
 }
 
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t,
+                                                cublasLtMatrixLayoutAttribute_t,
+                                                void const*,
+                                                std::size_t) {
+  return accept("cublasLtMatrixLayoutSetAttribute");
+}
+
 cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t, std::size_t) {
   return accept("cublasLtMatmulPreferenceInit");
 }

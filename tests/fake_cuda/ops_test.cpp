@@ -31,6 +31,11 @@ struct Inputs {
   Floats weight_of_one{device, {kWidth, 1}};
   Floats scalar{device, ms::Shape{}};
   Floats table{device, {kRows, kWidth}};
+  Floats stacked_weight{device, {2, kWidth, kWidth}};
+  Floats stacked_bias{device, {2, kWidth}};
+  Floats stacked_output{device, {2, kBatch, kWidth}};
+  Floats logits{device, {kBatch, 3}};
+  ops::TableBatch<float, ms::Cuda> tables{device, {kRows, kRows}, kWidth};
   Ids ids{device, {kBatch}};
   Ids many_ids{device, {10000}};
   Ids offsets{device, {kBatch + 1}};
@@ -149,6 +154,35 @@ std::vector<Case> cases() {
              in.matrix, in.weight_of_one, in.column, Activation::none, in.column, true));
        },
        kernels(2)},
+      {"dense_of_stacked_layers",
+       [](Inputs& in) {
+         drop(ops::dense(in.matrix, in.stacked_weight, in.stacked_bias, Activation::relu));
+       },
+       products(1, 1)},
+      {"dense_gradient_of_stacked_layers",
+       [](Inputs& in) {
+         drop(ops::dense_gradient(in.matrix,
+                                  in.stacked_weight,
+                                  in.stacked_output,
+                                  Activation::none,
+                                  in.stacked_output,
+                                  true));
+       },
+       products(2, 1, 1)},
+      {"mix_experts",
+       [](Inputs& in) {
+         drop(ops::mix_experts<ms::Cuda>({in.stacked_output}, in.logits, {{0, 1}, {1}}));
+       },
+       kernels(1)},
+      {"mix_experts_gradient",
+       [](Inputs& in) {
+         drop(ops::mix_experts_gradient<ms::Cuda>(
+             {in.stacked_output}, in.logits, {{0, 1}, {1}}, in.stacked_output, {true}));
+       },
+       kernels(1)},
+      {"hash_to_tables",
+       [](Inputs& in) { drop(ops::hash_to_tables(in.tables, ms::ops::Bags(in.ids))); },
+       kernels(1)},
       {"matmul", [](Inputs& in) { drop(ops::matmul(in.matrix, in.weight)); }, products(1, 0)},
       {"add",
        [](Inputs& in) {

@@ -207,6 +207,100 @@ TYPED_TEST(DenseTest, gradients_are_those_of_the_product) {
   }
 }
 
+TYPED_TEST(DenseTest, layers_are_each_their_own_product) {
+  using Layer = typename TestFixture::Layer;
+  for (auto const& shape : {Shape3{33, 13, 1},
+                            Shape3{1100, 9, 1},
+                            Shape3{31, 37, 29},
+                            Shape3{1100, 6, 5},
+                            Shape3{128, 64, 32},
+                            Shape3{0, 5, 3},
+                            Shape3{4, 0, 3}}) {
+    for (std::int64_t const layers : {0, 1, 3, 8}) {
+      for (bool const shared : {false, true}) {
+        SCOPED_TRACE(text(describe(shape), ", layers ", layers, shared ? ", one input" : ""));
+        auto const [batch, inputs, outputs] = shape;
+        std::vector<Layer> all;
+        Layer stacked;
+        auto const append = [](std::vector<float>& to, std::vector<float> const& from) {
+          to.insert(to.end(), from.begin(), from.end());
+        };
+        for (std::int64_t i = 0; i < layers; ++i) {
+          auto layer = this->random_layer(shape);
+          if (shared && i > 0) {
+            layer.input = all.front().input;
+          } else {
+            append(stacked.input, layer.input);
+          }
+          append(stacked.weight, layer.weight);
+          append(stacked.bias, layer.bias);
+          append(stacked.output_gradient, layer.output_gradient);
+          all.push_back(std::move(layer));
+        }
+        auto const input = this->upload(stacked.input);
+        auto const weight = this->upload(stacked.weight);
+        auto const bias = this->upload(stacked.bias);
+        auto const gradient = this->upload(stacked.output_gradient);
+        auto const output = this->floats(layers * batch * outputs);
+        auto const input_gradient = this->floats(layers * batch * inputs);
+        auto const weight_gradient = this->floats(layers * inputs * outputs);
+        auto const bias_gradient = this->floats(layers * outputs);
+        dense(this->stream(),
+              {.input = input.data(),
+               .weight = weight.data(),
+               .bias = bias.data(),
+               .output = output.data(),
+               .batch = batch,
+               .inputs = inputs,
+               .outputs = outputs,
+               .activation = Activation::relu,
+               .layers = layers,
+               .shared_input = shared});
+        dense_input_gradient(this->stream(),
+                             {.output_gradient = gradient.data(),
+                              .weight = weight.data(),
+                              .input_gradient = input_gradient.data(),
+                              .batch = batch,
+                              .inputs = inputs,
+                              .outputs = outputs,
+                              .layers = layers});
+        dense_weight_gradient(this->stream(),
+                              {.input = input.data(),
+                               .output_gradient = gradient.data(),
+                               .weight_gradient = weight_gradient.data(),
+                               .bias_gradient = bias_gradient.data(),
+                               .batch = batch,
+                               .inputs = inputs,
+                               .outputs = outputs,
+                               .layers = layers,
+                               .shared_input = shared});
+        Sums outputs_expected;
+        Sums input_gradients;
+        Sums weight_gradients;
+        Sums bias_gradients;
+        auto const append_sums = [](Sums& to, Sums const& from) {
+          to.insert(to.end(), from.begin(), from.end());
+        };
+        std::vector<float> const ones(static_cast<std::size_t>(batch), 1.0F);
+        for (auto const& layer : all) {
+          View const dy{layer.output_gradient, outputs};
+          append_sums(outputs_expected,
+                      this->expected_output(layer, shape, true, Activation::relu));
+          append_sums(input_gradients,
+                      product(dy, {layer.weight, outputs, true}, batch, outputs, inputs));
+          append_sums(weight_gradients,
+                      product({layer.input, inputs, true}, dy, inputs, batch, outputs));
+          append_sums(bias_gradients, product({ones, batch}, dy, 1, batch, outputs));
+        }
+        expect_close(this->read(output), outputs_expected, "output");
+        expect_close(this->read(input_gradient), input_gradients, "input_gradient");
+        expect_close(this->read(weight_gradient), weight_gradients, "weight_gradient");
+        expect_close(this->read(bias_gradient), bias_gradients, "bias_gradient");
+      }
+    }
+  }
+}
+
 TYPED_TEST(DenseTest, matrices_may_start_at_any_float) {
   for (Shape3 const shape : {Shape3{40, 36, 24}, Shape3{40, 36, 1}}) {
     SCOPED_TRACE(describe(shape));
@@ -354,21 +448,6 @@ TYPED_TEST(DenseTest, a_nan_in_the_input_shows_behind_the_activation_of_one_outp
   dense(this->stream(),
         {input.data(), weight.data(), nullptr, output.data(), 1, 2, 1, Activation::relu});
   EXPECT_TRUE(std::isnan(this->read(output).front()));
-}
-
-TYPED_TEST(DenseTest, matmul_is_the_product) {
-  for (auto const& [rows, inner, columns] : kShapes) {
-    SCOPED_TRACE(describe({rows, inner, columns}));
-    auto const left_values = this->reals(rows * inner);
-    auto const right_values = this->reals(inner * columns);
-    auto const left = this->upload(left_values);
-    auto const right = this->upload(right_values);
-    auto const result = this->floats(rows * columns);
-    matmul(this->stream(), {left.data(), right.data(), result.data(), rows, inner, columns});
-    expect_close(this->read(result),
-                 product({left_values, inner}, {right_values, columns}, rows, inner, columns),
-                 "product");
-  }
 }
 
 }  // namespace

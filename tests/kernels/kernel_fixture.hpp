@@ -98,6 +98,7 @@ class Machine<CudaStream> {
     check(cudaGetDevice(&libraries_.ordinal), "cudaGetDevice");
     libraries_.workspace = workspace_.get();
     libraries_.workspace_bytes = kWorkspaceBytes;
+    libraries_.precision = MatmulPrecision::float32;
   }
   ~Machine() {
     EXPECT_EQ(cublasLtDestroy(libraries_.blas), CUBLAS_STATUS_SUCCESS);

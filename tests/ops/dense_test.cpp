@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 namespace msstream::testing {
 namespace {
@@ -107,6 +108,52 @@ TYPED_TEST(DenseTest, forward_and_gradients_agree_with_double) {
   }
 }
 
+TYPED_TEST(DenseTest, stacked_layers_are_each_layer_alone) {
+  constexpr std::int64_t kLayers = 3;
+  constexpr std::int64_t kBatch = 7;
+  for (bool const shared : {false, true}) {
+    for (std::int64_t const outputs : {1, 4}) {
+      SCOPED_TRACE(text(outputs, " outputs", shared ? ", one input" : ""));
+      auto const input = this->random_tensor(shared ? Shape{kBatch, 5} : Shape{kLayers, kBatch, 5});
+      auto const weight = this->random_tensor({kLayers, 5, outputs});
+      auto const bias = this->random_tensor({kLayers, outputs});
+      auto const upstream = this->random_tensor({kLayers, kBatch, outputs});
+      auto const output = ops::dense(input, weight, bias, Activation::relu);
+      ASSERT_EQ(output.shape(), (Shape{kLayers, kBatch, outputs}));
+      auto const all = ops::dense_gradient(input, weight, output, Activation::relu, upstream, true);
+      ASSERT_EQ(all.input->shape(), input.shape());
+      auto const one = [](auto const& tensor, std::int64_t layer, Shape const& shape) {
+        return tensor.rows(layer, layer + 1).reshaped(shape);
+      };
+      Doubles input_gradients(to_host(input).size() / (shared ? 1 : kLayers));
+      for (std::int64_t layer = 0; layer < kLayers; ++layer) {
+        auto const x = shared ? input : one(input, layer, {kBatch, 5});
+        auto const w = one(weight, layer, {5, outputs});
+        auto const y = ops::dense(x, w, one(bias, layer, {outputs}), Activation::relu);
+        auto const given = one(output, layer, {kBatch, outputs});
+        expect_near(to_host(given), to_doubles(to_host(y)), kTolerance);
+        auto const gradients = ops::dense_gradient(
+            x, w, given, Activation::relu, one(upstream, layer, {kBatch, outputs}), true);
+        expect_near(to_host(one(all.weight, layer, {5, outputs})),
+                    to_doubles(to_host(gradients.weight)),
+                    kTolerance);
+        expect_near(to_host(one(all.bias, layer, {outputs})),
+                    to_doubles(to_host(gradients.bias)),
+                    kTolerance);
+        auto const dx = to_doubles(to_host(*gradients.input));
+        if (shared) {
+          std::ranges::transform(input_gradients, dx, input_gradients.begin(), std::plus<>());
+        } else {
+          expect_near(to_host(one(*all.input, layer, {kBatch, 5})), dx, kTolerance);
+        }
+      }
+      if (shared) {
+        expect_near(to_host(*all.input), input_gradients, kTolerance);
+      }
+    }
+  }
+}
+
 TYPED_TEST(DenseTest, an_empty_batch_has_zero_gradients) {
   auto const input = this->any({0, 3});
   auto const weight = this->random_tensor({3, 2});
@@ -116,14 +163,6 @@ TYPED_TEST(DenseTest, an_empty_batch_has_zero_gradients) {
   EXPECT_EQ(gradients.input->shape(), (Shape{0, 3}));
   EXPECT_THAT(to_host(gradients.weight), ::testing::Each(0.0F));
   EXPECT_THAT(to_host(gradients.bias), ::testing::Each(0.0F));
-}
-
-TYPED_TEST(DenseTest, matmul_agrees_with_double) {
-  auto const left = this->operand(9, 21);
-  auto const right = this->operand(21, 6);
-  expect_near(to_host(ops::matmul(left.tensor, right.tensor)),
-              (left.matrix * right.matrix).values,
-              kTolerance);
 }
 
 TYPED_TEST(DenseTest, refuses_shapes_that_do_not_fit) {
@@ -162,8 +201,9 @@ TYPED_TEST(DenseTest, refuses_shapes_that_do_not_fit) {
   gradient_refused(x, this->any({2, 2}), y, y);
   gradient_refused(x, this->any({6}), y, y);
 
-  expect_refused([&] { (void)ops::matmul(x, y); }, "matmul", "[4, 3]", "[4, 2]");
-  expect_refused([&] { (void)ops::matmul(x, b); }, "matmul", "[4, 3]", "[2]");
+  refused(this->any({2, 4, 3}), w, b);
+  refused(x, this->any({2, 3, 2}), b);
+  refused(this->any({5, 4, 3}), this->any({2, 3, 2}), y);
 }
 
 }  // namespace

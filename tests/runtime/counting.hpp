@@ -237,9 +237,9 @@ class Counting : public RuntimeDecorator<R>, public msstream::detail::GraphOf<R>
     inner_.destroy_graph(graph);
   }
 
-  native_libraries create_libraries(std::size_t workspace_bytes) {
+  native_libraries create_libraries(LibraryOptions const& options) {
     called();
-    auto libraries = inner_.create_libraries(workspace_bytes);
+    auto libraries = inner_.create_libraries(options);
     ++census_->libraries;
     if constexpr (kHasNone) {
       libraries = census_.get();  // null would never be given back

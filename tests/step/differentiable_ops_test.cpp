@@ -148,6 +148,113 @@ Doubles dense_reference(Doubles const& input,
   return result;
 }
 
+/// factor * op(left) · op(right) in double, of one matrix or a batch on either side.
+Doubles matmul_reference(Doubles const& left,
+                         Shape const& left_shape,
+                         Doubles const& right,
+                         Shape const& right_shape,
+                         ops::MatmulOptions const& options) {
+  auto const extent = [](Shape const& shape, std::size_t from_back) {
+    return static_cast<std::size_t>(shape[shape.rank() - from_back]);
+  };
+  auto const batch = static_cast<std::size_t>(std::max(
+      left_shape.rank() == 3 ? left_shape[0] : 1, right_shape.rank() == 3 ? right_shape[0] : 1));
+  auto const rows = extent(left_shape, options.transpose_left ? 1 : 2);
+  auto const inner = extent(left_shape, options.transpose_left ? 2 : 1);
+  auto const columns = extent(right_shape, options.transpose_right ? 2 : 1);
+  Doubles product;
+  for (std::size_t b = 0; b < batch; ++b) {
+    auto const l =
+        left.begin() + static_cast<std::ptrdiff_t>(left_shape.rank() == 3 ? b * rows * inner : 0);
+    auto const r = right.begin() +
+                   static_cast<std::ptrdiff_t>(right_shape.rank() == 3 ? b * inner * columns : 0);
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (std::size_t column = 0; column < columns; ++column) {
+        double sum = 0;
+        for (std::size_t k = 0; k < inner; ++k) {
+          sum += l[static_cast<std::ptrdiff_t>(options.transpose_left ? k * rows + row
+                                                                      : row * inner + k)] *
+                 r[static_cast<std::ptrdiff_t>(options.transpose_right ? column * inner + k
+                                                                       : k * columns + column)];
+        }
+        product.push_back(options.factor * sum);
+      }
+    }
+  }
+  return product;
+}
+
+TYPED_TEST(DifferentiableOpsTest, matmul_of_either_side_however_it_lies) {
+  for (int const flags : {0, 1, 2, 3}) {
+    ops::MatmulOptions const options{
+        .transpose_left = (flags & 1) != 0, .transpose_right = (flags & 2) != 0, .factor = 0.75F};
+    for (auto const& [left_batch, right_batch] :
+         {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
+      SCOPED_TRACE(text("transposed ", flags, ", batches ", left_batch, right_batch));
+      auto const shaped = [](bool batch, std::int64_t rows, std::int64_t columns, bool swapped) {
+        if (swapped) {
+          std::swap(rows, columns);
+        }
+        return batch ? Shape{3, rows, columns} : Shape{rows, columns};
+      };
+      auto const left = shaped(left_batch, 4, 2, options.transpose_left);
+      auto const right = shaped(right_batch, 2, 5, options.transpose_right);
+      auto const other_left = this->random.reals(left.count());
+      auto const other_right = this->random.reals(right.count());
+      this->expect_gradient(
+          left,
+          [&](auto& tape, auto const& x) {
+            return ops::matmul(tape, x, this->put(other_right, right), options);
+          },
+          [&](Doubles const& x) {
+            return matmul_reference(x, left, to_doubles(other_right), right, options);
+          });
+      this->expect_gradient(
+          right,
+          [&](auto& tape, auto const& x) {
+            return ops::matmul(tape, this->put(other_left, left), x, options);
+          },
+          [&](Doubles const& x) {
+            return matmul_reference(to_doubles(other_left), left, x, right, options);
+          });
+    }
+  }
+}
+
+/// Of experts [2, batch, width] and logits [batch, 2], one gate, in double.
+Doubles mixture_reference(Doubles const& experts, Doubles const& logits) {
+  auto const batch = logits.size() / 2;
+  auto const width = experts.size() / 2 / batch;
+  Doubles output;
+  for (std::size_t row = 0; row < batch; ++row) {
+    double const first = 1 / (1 + std::exp(logits[2 * row + 1] - logits[2 * row]));
+    for (std::size_t column = 0; column < width; ++column) {
+      auto const place = row * width + column;
+      output.push_back(first * experts[place] + (1 - first) * experts[batch * width + place]);
+    }
+  }
+  return output;
+}
+
+TYPED_TEST(DifferentiableOpsTest, mix_experts_by_experts_and_by_logits) {
+  constexpr std::int64_t kBatch = 4;
+  Shape const experts{2, kBatch, 3};
+  Shape const logits{kBatch, 2};
+  auto const other_experts = this->random.reals(experts.count());
+  auto const other_logits = this->random.reals(logits.count());
+  auto const mix = [](auto& tape, auto const& of, auto const& by) {
+    return ops::mix_experts(tape, std::vector{of}, by, {{0, 1}});
+  };
+  this->expect_gradient(
+      experts,
+      [&](auto& tape, auto const& x) { return mix(tape, x, this->put(other_logits, logits)); },
+      [&](Doubles const& x) { return mixture_reference(x, to_doubles(other_logits)); });
+  this->expect_gradient(
+      logits,
+      [&](auto& tape, auto const& x) { return mix(tape, this->put(other_experts, experts), x); },
+      [&](Doubles const& x) { return mixture_reference(to_doubles(other_experts), x); });
+}
+
 TYPED_TEST(DifferentiableOpsTest, dense_by_each_of_its_inputs) {
   // Signs are chosen so that no sum of relu comes near 0, where there is no derivative.
   for (float const shift : {0.0F, 4.0F, -4.0F}) {
@@ -301,6 +408,34 @@ TYPED_TEST(DifferentiableOpsTest, a_chain_through_shared_tensors) {
         }
         return packed;
       });
+}
+
+TYPED_TEST(DifferentiableOpsTest, a_batch_of_tables_has_the_gradients_of_each) {
+  constexpr std::int64_t kTables = 2;
+  constexpr std::int64_t kBatch = 3;
+  constexpr std::int64_t kWidth = 2;
+  ops::TableBatch<float, TypeParam> const tables(this->device(), {5, 4}, kWidth);
+  copy(tables.weights(), this->random_tensor({9, kWidth}));
+  Integers const ids{4, 0, 1, 3, 4, 3};
+  GradientTape tape(this->device());
+  auto const rows = ops::rows_of_tables(tables, ops::Bags<TypeParam>(this->put(ids)));
+  auto const pooled = ops::embedding_lookup(tape, tables, rows, Pooling::sum);
+  ASSERT_EQ(pooled.shape(), (Shape{kBatch, kTables * kWidth}));
+  auto const labels = this->random_tensor(pooled.shape());
+  tape.backward(ops::mean_bce_with_logits(tape, pooled, labels));
+  auto const& parts = tape.row_gradients(tables.weights());
+  ASSERT_EQ(parts.size(), 1U);
+  auto const count = to_host(parts.front().rows.count).front();
+  auto const unique = to_host(parts.front().rows.ids);
+  EXPECT_EQ(Integers(unique.begin(), unique.begin() + count), (Integers{1, 4, 5, 8}));
+  // Row 4 is that of the first table's samples 0 and 2.
+  auto const x = to_host(pooled);
+  auto const z = to_host(labels);
+  auto const of = [&](std::size_t place) {
+    return (1 / (1 + std::exp(-double{x[place]})) - z[place]) / static_cast<double>(x.size());
+  };
+  auto const values = to_host(parts.front().rows.values);
+  expect_near(Floats(values.begin() + 2, values.begin() + 4), {of(0) + of(8), of(1) + of(9)});
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ class RecordingRuntime {
   void copy(void*, void const*, std::size_t, CopyKind, native_stream) {}
   void fill(void*, std::uint8_t, std::size_t, native_stream) {}
   void call_host(native_stream, Closure) {}
-  native_libraries create_libraries(std::size_t) { return nullptr; }
+  native_libraries create_libraries(LibraryOptions const&) { return nullptr; }
   void destroy_libraries(native_libraries) noexcept {}
   [[nodiscard]] stream_ref ref(native_stream, native_libraries) const { return {}; }
   void make_current() const noexcept {}

@@ -30,6 +30,11 @@ struct DeviceOptions {
   /// Gets a sentence for every elided wait. For debugging.
   std::function<void(std::string const&)> explain_waits = {};
   AllocatorOptions memory = {};
+  /// Of float32 matrix products; tf32 is for training that bears it.
+  MatmulPrecision matmul_precision =
+      env::choice("MSSTREAM_MATMUL_PRECISION",
+                  MatmulPrecision::float32,
+                  {{"float32", MatmulPrecision::float32}, {"tf32", MatmulPrecision::tf32}});
   /// Set to another device's tracker to order work across the two.
   std::shared_ptr<DependencyTracker<R>> tracker = nullptr;
 };
@@ -42,7 +47,8 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
             options.runtime,
             options.tracker != nullptr ? options.tracker
                                        : std::make_shared<DependencyTracker<R>>(TrackerOptions{
-                                             options.reduce_waits, options.explain_waits}))),
+                                             options.reduce_waits, options.explain_waits}),
+            options.matmul_precision)),
         memory(context, options.memory),
         pinned(context, options.memory) {}
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/ops/kernels/dense.hpp>
+#include <msstream/ops/sum_of_first.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -11,33 +12,79 @@
 
 namespace msstream::ops {
 
+namespace detail {
+
+/// The sizes of a dense layer, or of several that are computed side by side.
+struct DenseSizes {
+  std::int64_t layers;
+  std::int64_t batch;
+  std::int64_t inputs;
+  std::int64_t outputs;
+  bool stacked;       ///< shapes have the layers in front, even if there is one
+  bool shared_input;  ///< of stacked layers
+
+  /// Nothing where the shapes do not fit each other.
+  [[nodiscard]] static std::optional<DenseSizes> of(Shape const& input, Shape const& weight) {
+    bool const stacked = weight.rank() == 3;
+    if ((!stacked && weight.rank() != 2) ||
+        (input.rank() != 2 && !(stacked && input.rank() == 3))) {
+      return std::nullopt;
+    }
+    auto const layers = stacked ? weight[0] : 1;
+    bool const shared = stacked && input.rank() == 2;
+    auto const batch = input[input.rank() - 2];
+    auto const inputs = input[input.rank() - 1];
+    if (inputs != weight[weight.rank() - 2] || layers > kernels::kMostDenseLayers ||
+        (input.rank() == 3 && input[0] != layers)) {
+      return std::nullopt;
+    }
+    return DenseSizes{layers, batch, inputs, weight[weight.rank() - 1], stacked, shared};
+  }
+  [[nodiscard]] Shape output() const {
+    return stacked ? Shape{layers, batch, outputs} : Shape{batch, outputs};
+  }
+  [[nodiscard]] Shape bias() const { return stacked ? Shape{layers, outputs} : Shape{outputs}; }
+};
+
+}  // namespace detail
+
 /// activation(input · weight + bias): input [batch, inputs], weight [inputs, outputs], bias
-/// [outputs] → [batch, outputs]. float32 throughout, by cuBLASLt with the bias and the activation
-/// in its epilogue, or Eigen. Deterministic; asynchronous; capture-safe. Throws
-/// std::invalid_argument when the shapes do not fit.
+/// [outputs] → [batch, outputs].
+///
+/// Several layers of one size in one launch: weight [layers, inputs, outputs], bias [layers,
+/// outputs] → [layers, batch, outputs], from input [layers, batch, inputs] or from one [batch,
+/// inputs] for all of them. At most 65,535 layers.
+///
+/// float32, in the device's MatmulPrecision; by cuBLASLt with the bias and the activation in its
+/// epilogue, or Eigen. Deterministic; asynchronous; capture-safe. Throws std::invalid_argument when
+/// the shapes do not fit.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> dense(Tensor<float, R> const& input,
                                      Tensor<float, R> const& weight,
                                      Tensor<float, R> const& bias,
                                      Activation activation = Activation::none) {
-  require(input.shape().rank() == 2 && weight.shape().rank() == 2 &&
-              input.shape()[1] == weight.shape()[0] && bias.count() == weight.shape()[1],
-          "dense: input ",
-          input.shape(),
-          ", weight ",
-          weight.shape(),
-          ", bias ",
-          bias.shape(),
-          "; expected [batch, inputs], [inputs, outputs], [outputs]");
-  Tensor<float, R> output(input.device(), {input.shape()[0], weight.shape()[1]});
-  kernels::DenseArgs const args{input.data(),
-                                weight.data(),
-                                bias.data(),
-                                output.data(),
-                                input.shape()[0],
-                                weight.shape()[0],
-                                weight.shape()[1],
-                                activation};
+  auto const sizes = detail::DenseSizes::of(input.shape(), weight.shape());
+  require(
+      sizes && bias.count() == sizes->layers * sizes->outputs,
+      "dense: input ",
+      input.shape(),
+      ", weight ",
+      weight.shape(),
+      ", bias ",
+      bias.shape(),
+      "; expected [batch, inputs], [inputs, outputs], [outputs], or in front of each the number "
+      "of layers");
+  Tensor<float, R> output(input.device(), sizes->output());
+  kernels::DenseArgs const args{.input = input.data(),
+                                .weight = weight.data(),
+                                .bias = bias.data(),
+                                .output = output.data(),
+                                .batch = sizes->batch,
+                                .inputs = sizes->inputs,
+                                .outputs = sizes->outputs,
+                                .activation = activation,
+                                .layers = sizes->layers,
+                                .shared_input = sizes->shared_input};
   issue("dense", reads(input, weight, bias), writes(output), [args](auto stream) {
     kernels::dense(stream, args);
   });
@@ -51,6 +98,31 @@ struct DenseGradients {
   Tensor<float, R> bias;
 };
 
+namespace detail {
+
+/// The gradient of the layers' input, which is one of each of them, or the sum of all.
+template <Runtime R>
+Tensor<float, R> dense_input_gradient(DenseSizes const& sizes,
+                                      Tensor<float, R> const& weight,
+                                      Tensor<float, R> const& gradient) {
+  Shape const of_one{sizes.batch, sizes.inputs};
+  Tensor<float, R> each(weight.device(),
+                        sizes.stacked ? Shape{sizes.layers, sizes.batch, sizes.inputs} : of_one);
+  kernels::DenseInputGradientArgs const args{.output_gradient = gradient.data(),
+                                             .weight = weight.data(),
+                                             .input_gradient = each.data(),
+                                             .batch = sizes.batch,
+                                             .inputs = sizes.inputs,
+                                             .outputs = sizes.outputs,
+                                             .layers = sizes.layers};
+  issue("dense_input_gradient", reads(gradient, weight), writes(each), [args](auto stream) {
+    kernels::dense_input_gradient(stream, args);
+  });
+  return sizes.shared_input ? sum_of_first(each, of_one) : each;
+}
+
+}  // namespace detail
+
 /// The gradients of dense(), from its output and the output's gradient; the input's only if asked
 /// for. Throws std::invalid_argument when the shapes do not fit.
 template <Runtime R>
@@ -61,21 +133,16 @@ template <Runtime R>
                                                Tensor<float, R> const& output_gradient,
                                                bool with_input_gradient) {
   auto const& device = input.device();
-  auto const& shape = output.shape();
-  require(input.shape().rank() == 2 && weight.shape().rank() == 2 && shape.rank() == 2 &&
-              input.shape()[0] == shape[0] && input.shape()[1] == weight.shape()[0] &&
-              weight.shape()[1] == shape[1] && output_gradient.shape() == shape,
+  auto const sizes = detail::DenseSizes::of(input.shape(), weight.shape());
+  require(sizes && output.shape() == sizes->output() && output_gradient.shape() == sizes->output(),
           "dense_gradient: input ",
           input.shape(),
           ", weight ",
           weight.shape(),
           ", output ",
-          shape,
+          output.shape(),
           ", output gradient ",
           output_gradient.shape());
-  std::int64_t const batch = input.shape()[0];
-  std::int64_t const inputs = weight.shape()[0];
-  std::int64_t const outputs = weight.shape()[1];
 
   Tensor<float, R> gradient = output_gradient;
   if (activation == Activation::relu) {
@@ -86,50 +153,24 @@ template <Runtime R>
       kernels::relu_gradient(stream, args);
     });
   }
-  DenseGradients<R> gradients{{}, {device, weight.shape()}, {device, {outputs}}};
+  DenseGradients<R> gradients{{}, {device, weight.shape()}, {device, sizes->bias()}};
   if (with_input_gradient) {
-    gradients.input.emplace(device, input.shape());
-    kernels::DenseInputGradientArgs const args{
-        gradient.data(), weight.data(), gradients.input->data(), batch, inputs, outputs};
-    issue("dense_input_gradient",
-          reads(gradient, weight),
-          writes(*gradients.input),
-          [args](auto stream) { kernels::dense_input_gradient(stream, args); });
+    gradients.input = detail::dense_input_gradient(*sizes, weight, gradient);
   }
-  kernels::DenseWeightGradientArgs const args{input.data(),
-                                              gradient.data(),
-                                              gradients.weight.data(),
-                                              gradients.bias.data(),
-                                              batch,
-                                              inputs,
-                                              outputs};
+  kernels::DenseWeightGradientArgs const args{.input = input.data(),
+                                              .output_gradient = gradient.data(),
+                                              .weight_gradient = gradients.weight.data(),
+                                              .bias_gradient = gradients.bias.data(),
+                                              .batch = sizes->batch,
+                                              .inputs = sizes->inputs,
+                                              .outputs = sizes->outputs,
+                                              .layers = sizes->layers,
+                                              .shared_input = sizes->shared_input};
   issue("dense_weight_gradient",
         reads(input, gradient),
         writes(gradients.weight, gradients.bias),
         [args](auto stream) { kernels::dense_weight_gradient(stream, args); });
   return gradients;
-}
-
-/// left · right: [rows, inner], [inner, columns] → [rows, columns], float32.
-template <Runtime R>
-[[nodiscard]] Tensor<float, R> matmul(Tensor<float, R> const& left, Tensor<float, R> const& right) {
-  require(
-      left.shape().rank() == 2 && right.shape().rank() == 2 && left.shape()[1] == right.shape()[0],
-      "matmul: ",
-      left.shape(),
-      " by ",
-      right.shape());
-  Tensor<float, R> product(left.device(), {left.shape()[0], right.shape()[1]});
-  kernels::MatmulArgs const args{left.data(),
-                                 right.data(),
-                                 product.data(),
-                                 left.shape()[0],
-                                 left.shape()[1],
-                                 right.shape()[1]};
-  issue("matmul", reads(left, right), writes(product), [args](auto stream) {
-    kernels::matmul(stream, args);
-  });
-  return product;
 }
 
 }  // namespace msstream::ops

@@ -53,12 +53,6 @@ template <Element T, Runtime R>
           table.shape(),
           "; expected [rows, width]");
   detail::require_weights<T>("embedding_lookup");
-  require(options.bad_id_count.has_value() == (options.out_of_range == OutOfRange::count),
-          "embedding_lookup: bad_id_count goes with OutOfRange::count");
-  require(!options.bad_id_count || options.bad_id_count->count() == 1,
-          "embedding_lookup: bad_id_count of shape ",
-          options.bad_id_count ? options.bad_id_count->shape() : Shape{},
-          "; expected a scalar");
   Tensor<float, R> pooled(table.device(), {bags.bags(), table.shape()[1]});
   kernels::LookupArgs args{table.data(),
                            dtype_of<T>,
@@ -70,15 +64,8 @@ template <Element T, Runtime R>
                            {},
                            pooled.data()};
   auto written = writes(pooled);
-  if (options.bad_id_count) {
-    args.report.count = reinterpret_cast<std::uint64_t*>(options.bad_id_count->data());
-    written.add(*options.bad_id_count);
-  }
-  if (options.out_of_range == OutOfRange::trap) {
-    auto& traps = table.device()->template attachment<detail::IdTraps<R>>();
-    args.report.trap = traps.trap();
-    args.report.operation = traps.operation(NameScope::qualify("embedding_lookup"));
-  }
+  args.report = detail::id_report(
+      "embedding_lookup", *table.device(), options.out_of_range, options.bad_id_count, written);
   auto read = detail::reads_of(bags);
   read.add(table);
   issue("embedding_lookup", read, written, [args](auto stream) {

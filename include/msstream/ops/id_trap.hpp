@@ -3,12 +3,14 @@
 
 #include <msstream/memory/device.hpp>
 #include <msstream/ops/kernels/id_policy.hpp>
+#include <msstream/tensor/tensor.hpp>
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -66,5 +68,34 @@ class IdTraps {
   std::mutex mutex_;
   std::vector<std::string> names_;
 };
+
+/// Where `operation` reports bad ids; a count is added to what it writes. Throws
+/// std::invalid_argument unless there is a scalar to count in, if and only if they are counted.
+template <Runtime R, class Written>
+kernels::IdReport id_report(char const* operation,
+                            DeviceState<R>& device,
+                            OutOfRange policy,
+                            std::optional<Tensor<std::int64_t, R>> const& bad_id_count,
+                            Written& written) {
+  require(bad_id_count.has_value() == (policy == OutOfRange::count),
+          operation,
+          ": bad_id_count goes with OutOfRange::count");
+  require(!bad_id_count || bad_id_count->count() == 1,
+          operation,
+          ": bad_id_count of shape ",
+          bad_id_count ? bad_id_count->shape() : Shape{},
+          "; expected a scalar");
+  kernels::IdReport report;
+  if (bad_id_count) {
+    report.count = reinterpret_cast<std::uint64_t*>(bad_id_count->data());
+    written.add(*bad_id_count);
+  }
+  if (policy == OutOfRange::trap) {
+    auto& traps = device.template attachment<IdTraps<R>>();
+    report.trap = traps.trap();
+    report.operation = traps.operation(NameScope::qualify(operation));
+  }
+  return report;
+}
 
 }  // namespace msstream::ops::detail

@@ -171,9 +171,9 @@ class Checked : public RuntimeDecorator<R> {
     checker_->freed(at, bytes);
     inner_.unmap_pages(at, bytes);
   }
-  typename Base::native_libraries create_libraries(std::size_t workspace_bytes) {
+  typename Base::native_libraries create_libraries(LibraryOptions const& options) {
     OwnCall const own;
-    return inner_.create_libraries(workspace_bytes);
+    return inner_.create_libraries(options);
   }
   void destroy_libraries(typename Base::native_libraries libraries) noexcept {
     OwnCall const own;

@@ -96,7 +96,7 @@ class Cuda {
   void launch_graph(native_graph graph, native_stream stream);
   void destroy_graph(native_graph graph) noexcept;
 
-  native_libraries create_libraries(std::size_t workspace_bytes);
+  native_libraries create_libraries(LibraryOptions const& options);
   void destroy_libraries(native_libraries libraries) noexcept;
   [[nodiscard]] stream_ref ref(native_stream stream, native_libraries libraries) const {
     return {stream, libraries};

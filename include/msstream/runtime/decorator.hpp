@@ -96,8 +96,8 @@ class RuntimeDecorator : public detail::VisitOf<Inner> {
     inner_.call_host(stream, std::move(closure));
   }
 
-  native_libraries create_libraries(std::size_t workspace_bytes) {
-    return inner_.create_libraries(workspace_bytes);
+  native_libraries create_libraries(LibraryOptions const& options) {
+    return inner_.create_libraries(options);
   }
   void destroy_libraries(native_libraries libraries) noexcept {
     inner_.destroy_libraries(libraries);

@@ -183,9 +183,9 @@ class Faulty : public RuntimeDecorator<R>, public detail::GraphOf<R> {
     inner_.destroy_graph(graph);
   }
 
-  native_libraries create_libraries(std::size_t workspace_bytes) {
+  native_libraries create_libraries(LibraryOptions const& options) {
     pass(RuntimeCall::create_libraries);
-    return inner_.create_libraries(workspace_bytes);
+    return inner_.create_libraries(options);
   }
   void destroy_libraries(native_libraries libraries) noexcept {
     finish_if_lost();

@@ -78,7 +78,7 @@ class Host {
   void fill(void* memory, std::uint8_t value, std::size_t bytes, native_stream stream);
   void call_host(native_stream stream, Closure closure);
 
-  native_libraries create_libraries(std::size_t) { return nullptr; }
+  native_libraries create_libraries(LibraryOptions const&) { return nullptr; }
   void destroy_libraries(native_libraries) noexcept {}
   [[nodiscard]] stream_ref ref(native_stream stream, native_libraries) const {
     return HostStream(*stream);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/base/closure.hpp>
+#include <msstream/runtime/library_options.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -74,7 +75,7 @@ concept Runtime = requires(R runtime,
   {runtime.copy(memory, source, bytes, CopyKind::h2d, stream)};
   {runtime.fill(memory, std::uint8_t{}, bytes, stream)};
   {runtime.call_host(stream, std::move(closure))};
-  { runtime.create_libraries(bytes) } -> std::same_as<typename R::native_libraries>;
+  { runtime.create_libraries(LibraryOptions{}) } -> std::same_as<typename R::native_libraries>;
   { runtime.destroy_libraries(libraries) }
   noexcept;
   { runtime.ref(stream, libraries) } -> std::same_as<typename R::stream_ref>;

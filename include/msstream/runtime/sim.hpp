@@ -82,7 +82,7 @@ class Sim {
   /// The stream's later work waits until somebody sets `*open`.
   void hold(native_stream stream, std::shared_ptr<std::atomic<bool>> open);
 
-  native_libraries create_libraries(std::size_t) { return nullptr; }
+  native_libraries create_libraries(LibraryOptions const&) { return nullptr; }
   void destroy_libraries(native_libraries) noexcept {}
   [[nodiscard]] stream_ref ref(native_stream stream, native_libraries) const {
     return HostStream(*stream);

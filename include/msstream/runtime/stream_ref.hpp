@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/runtime/library_options.hpp>
 #include <msstream/runtime/work_queue.hpp>
 
 #include <cstddef>
@@ -36,6 +37,7 @@ struct CudaLibraries {
   cublasLtContext* blas;
   void* workspace;
   std::size_t workspace_bytes;
+  MatmulPrecision precision;
 };
 
 /// What the closure given to issue() receives on the CUDA runtime; use it wherever a `cudaStream_t`

@@ -4,9 +4,12 @@
 #include <msstream/ops/concat.hpp>
 #include <msstream/ops/dense.hpp>
 #include <msstream/ops/elementwise.hpp>
-#include <msstream/ops/embedding.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/ops/segment.hpp>
+#include <msstream/step/differentiable/embedding.hpp>
+#include <msstream/step/differentiable/matmul.hpp>
+#include <msstream/step/differentiable/mixture.hpp>
+#include <msstream/step/differentiable/table_batch.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
 #include <cstddef>
@@ -18,35 +21,6 @@
 /// The operations of ops/ with a tape as first argument: the same results, and the backward
 /// recorded.
 namespace msstream::ops {
-
-/// The table's gradient is row-sparse: GradientTape::row_gradients().
-template <Element T, Runtime R>
-[[nodiscard]] Tensor<float, R> embedding_lookup(GradientTape<R>& tape,
-                                                Tensor<T, R> const& table,
-                                                Bags<R> const& bags,
-                                                LookupOptions<R> const& options = {}) {
-  auto pooled = embedding_lookup(table, bags, options);
-  if (tape.wants_gradient(table)) {
-    tape.record("embedding_lookup",
-                pooled,
-                [table, bags, pooling = options.pooling](GradientTape<R>& playing,
-                                                         Tensor<float, R> const& gradient) {
-                  std::int64_t const rows = table.shape()[0];
-                  auto const& unique = playing.unique_rows(bags, rows);
-                  playing.add_row_gradient(
-                      table, embedding_gradient(bags, unique, rows, pooling, gradient));
-                });
-  }
-  return pooled;
-}
-template <Element T, Runtime R>
-[[nodiscard]] Tensor<float, R> embedding_lookup(GradientTape<R>& tape,
-                                                Tensor<T, R> const& table,
-                                                Tensor<std::int64_t, R> const& ids,
-                                                Tensor<std::int64_t, R> const& offsets,
-                                                Pooling pooling) {
-  return embedding_lookup(tape, table, Bags<R>(ids, offsets), LookupOptions<R>{.pooling = pooling});
-}
 
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_reduce(GradientTape<R>& tape,

@@ -19,8 +19,10 @@ namespace msstream {
 template <Runtime R>
 struct StreamContext {
   StreamContext(typename R::Options const& runtime_options,
-                std::shared_ptr<DependencyTracker<R>> shared_tracker)
-      : runtime(std::make_shared<R>(runtime_options)),
+                std::shared_ptr<DependencyTracker<R>> shared_tracker,
+                MatmulPrecision precision = MatmulPrecision::float32)
+      : matmul_precision(precision),
+        runtime(std::make_shared<R>(runtime_options)),
         events(std::make_shared<EventPool<R>>(runtime)),
         tracker(std::move(shared_tracker)),
         spans(runtime) {}
@@ -45,6 +47,7 @@ struct StreamContext {
     }
   }
 
+  MatmulPrecision matmul_precision;  ///< of all groups: the bits do not depend on who computes
   std::shared_ptr<R> runtime;
   std::shared_ptr<EventPool<R>> events;
   std::shared_ptr<DependencyTracker<R>> tracker;

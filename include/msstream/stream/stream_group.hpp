@@ -42,7 +42,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
       : context_(std::move(context)),
         index_(index),
         name_(index < 0 ? std::string("default group") : text("group ", index)),
-        libraries_(context_->runtime->create_libraries(options.workspace_bytes),
+        libraries_(context_->runtime->create_libraries(
+                       {options.workspace_bytes, context_->matmul_precision}),
                    {context_->runtime}),
         launcher_(std::move(launcher)),
         options_(options),

@@ -11,17 +11,21 @@ enum class Activation : std::uint8_t { none, relu };
 
 namespace kernels {
 
-/// output = activation(input · weight + bias). All row-major float32.
+/// output = activation(input · weight + bias), for each of `layers` layers that lie one behind the
+/// other in every array. All row-major float32.
 struct DenseArgs {
-  float const* input;   ///< [batch, inputs]
-  float const* weight;  ///< [inputs, outputs]
-  float const* bias;    ///< [outputs], or null
-  float* output;        ///< [batch, outputs]
+  float const* input;   ///< [layers, batch, inputs]; if shared_input, one [batch, inputs] for all
+  float const* weight;  ///< [layers, inputs, outputs]
+  float const* bias;    ///< [layers, outputs], or null
+  float* output;        ///< [layers, batch, outputs]
   std::int64_t batch;
   std::int64_t inputs;
   std::int64_t outputs;
   Activation activation;
+  std::int64_t layers = 1;  ///< at most kMostDenseLayers
+  bool shared_input = false;
 };
+inline constexpr std::int64_t kMostDenseLayers = 65'535;
 void dense(HostStream stream, DenseArgs const& args);
 void dense(CudaStream stream, DenseArgs const& args);
 
@@ -35,43 +39,34 @@ struct ReluGradientArgs {
 void relu_gradient(HostStream stream, ReluGradientArgs const& args);
 void relu_gradient(CudaStream stream, ReluGradientArgs const& args);
 
-/// input_gradient = output_gradient · weightᵀ.
+/// input_gradient = output_gradient · weightᵀ, for each layer.
 struct DenseInputGradientArgs {
-  float const* output_gradient;  ///< [batch, outputs], before the activation
-  float const* weight;           ///< [inputs, outputs]
-  float* input_gradient;         ///< [batch, inputs]
+  float const* output_gradient;  ///< [layers, batch, outputs], before the activation
+  float const* weight;           ///< [layers, inputs, outputs]
+  float* input_gradient;         ///< [layers, batch, inputs]
   std::int64_t batch;
   std::int64_t inputs;
   std::int64_t outputs;
+  std::int64_t layers = 1;
 };
 void dense_input_gradient(HostStream stream, DenseInputGradientArgs const& args);
 void dense_input_gradient(CudaStream stream, DenseInputGradientArgs const& args);
 
 /// weight_gradient = inputᵀ · output_gradient; bias_gradient = column sums of output_gradient; both
-/// are 0 for an empty batch.
+/// are 0 for an empty batch. For each layer.
 struct DenseWeightGradientArgs {
-  float const* input;            ///< [batch, inputs]
-  float const* output_gradient;  ///< [batch, outputs], before the activation
-  float* weight_gradient;        ///< [inputs, outputs]
-  float* bias_gradient;          ///< [outputs], or null
+  float const* input;            ///< as in DenseArgs
+  float const* output_gradient;  ///< [layers, batch, outputs], before the activation
+  float* weight_gradient;        ///< [layers, inputs, outputs]
+  float* bias_gradient;          ///< [layers, outputs], or null
   std::int64_t batch;
   std::int64_t inputs;
   std::int64_t outputs;
+  std::int64_t layers = 1;
+  bool shared_input = false;
 };
 void dense_weight_gradient(HostStream stream, DenseWeightGradientArgs const& args);
 void dense_weight_gradient(CudaStream stream, DenseWeightGradientArgs const& args);
-
-/// product = left · right, row-major float32: [rows, inner] · [inner, columns].
-struct MatmulArgs {
-  float const* left;
-  float const* right;
-  float* product;
-  std::int64_t rows;
-  std::int64_t inner;
-  std::int64_t columns;
-};
-void matmul(HostStream stream, MatmulArgs const& args);
-void matmul(CudaStream stream, MatmulArgs const& args);
 
 }  // namespace kernels
 }  // namespace msstream::ops

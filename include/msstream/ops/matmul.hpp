@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/kernels/matmul.hpp>
+#include <msstream/ops/sum_of_first.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <cstdint>
+#include <utility>
+
+namespace msstream::ops {
+
+struct MatmulOptions {
+  bool transpose_left = false;
+  bool transpose_right = false;
+  float factor = 1.0F;  ///< of the product
+};
+
+namespace detail {
+
+/// A matrix, or a batch of them.
+struct MatmulOperand {
+  std::int64_t batch;
+  std::int64_t rows;  ///< as they enter the product, after a transpose
+  std::int64_t columns;
+
+  [[nodiscard]] static MatmulOperand of(Shape const& shape, bool transposed) {
+    require(shape.rank() == 2 || shape.rank() == 3,
+            "matmul: an operand of shape ",
+            shape,
+            "; expected [rows, columns] or [batch, rows, columns]");
+    auto rows = shape[shape.rank() - 2];
+    auto columns = shape[shape.rank() - 1];
+    if (transposed) {
+      std::swap(rows, columns);
+    }
+    return {shape.rank() == 3 ? shape[0] : 1, rows, columns};
+  }
+};
+
+}  // namespace detail
+
+/// factor * op(left) · op(right), op being the transpose or nothing: [rows, inner], [inner,
+/// columns] → [rows, columns]. Either side may be a batch, [batch, …], and then the product is one;
+/// a matrix beside a batch serves all of it.
+///
+/// float32, in the device's MatmulPrecision; by cuBLASLt in one launch, or Eigen. Deterministic;
+/// asynchronous; capture-safe. Throws std::invalid_argument when the shapes do not fit.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> matmul(Tensor<float, R> const& left,
+                                      Tensor<float, R> const& right,
+                                      MatmulOptions const& options = {}) {
+  auto const first = detail::MatmulOperand::of(left.shape(), options.transpose_left);
+  auto const second = detail::MatmulOperand::of(right.shape(), options.transpose_right);
+  bool const batched = left.shape().rank() == 3 || right.shape().rank() == 3;
+  bool const shared_left = batched && left.shape().rank() == 2;
+  bool const shared_right = batched && right.shape().rank() == 2;
+  auto const batch = shared_left ? second.batch : first.batch;
+  require(first.columns == second.rows && (shared_right || second.batch == batch),
+          "matmul: ",
+          left.shape(),
+          options.transpose_left ? " transposed" : "",
+          " by ",
+          right.shape(),
+          options.transpose_right ? " transposed" : "");
+  Tensor<float, R> product(left.device(),
+                           batched ? Shape{batch, first.rows, second.columns}
+                                   : Shape{first.rows, second.columns});
+  kernels::MatmulArgs args{.left = left.data(),
+                           .right = right.data(),
+                           .product = product.data(),
+                           .rows = first.rows,
+                           .inner = first.columns,
+                           .columns = second.columns,
+                           .transpose_left = options.transpose_left,
+                           .transpose_right = options.transpose_right,
+                           .batch = batch,
+                           .shared_left = shared_left,
+                           .shared_right = shared_right,
+                           .factor = options.factor};
+  if (shared_right && !options.transpose_left) {
+    // The rows of the whole batch are those of one matrix.
+    args.rows *= batch;
+    args.batch = 1;
+  }
+  issue("matmul", reads(left, right), writes(product), [args](auto stream) {
+    kernels::matmul(stream, args);
+  });
+  return product;
+}
+
+/// The gradients of matmul() with respect to its operands, in their shapes.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> matmul_left_gradient(Tensor<float, R> const& left,
+                                                    Tensor<float, R> const& right,
+                                                    MatmulOptions const& options,
+                                                    Tensor<float, R> const& product_gradient) {
+  auto const gradient =
+      options.transpose_left
+          ? matmul(right,
+                   product_gradient,
+                   {.transpose_left = options.transpose_right,
+                    .transpose_right = true,
+                    .factor = options.factor})
+          : matmul(product_gradient,
+                   right,
+                   {.transpose_right = !options.transpose_right, .factor = options.factor});
+  bool const shared = left.shape().rank() == 2 && gradient.shape().rank() == 3;
+  return shared ? detail::sum_of_first(gradient, left.shape()) : gradient;
+}
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> matmul_right_gradient(Tensor<float, R> const& left,
+                                                     Tensor<float, R> const& right,
+                                                     MatmulOptions const& options,
+                                                     Tensor<float, R> const& product_gradient) {
+  bool const shared = right.shape().rank() == 2 && product_gradient.shape().rank() == 3;
+  if (shared && left.shape().rank() == 3 && !options.transpose_left) {
+    // One product over the rows of the whole batch.
+    auto const rows_of = [](Tensor<float, R> const& batch) {
+      auto const& shape = batch.shape();
+      return batch.reshaped({shape[0] * shape[1], shape[2]});
+    };
+    return matmul_right_gradient(rows_of(left), right, options, rows_of(product_gradient));
+  }
+  auto const gradient =
+      options.transpose_right
+          ? matmul(product_gradient,
+                   left,
+                   {.transpose_left = true,
+                    .transpose_right = options.transpose_left,
+                    .factor = options.factor})
+          : matmul(left,
+                   product_gradient,
+                   {.transpose_left = !options.transpose_left, .factor = options.factor});
+  return shared ? detail::sum_of_first(gradient, right.shape()) : gradient;
+}
+
+}  // namespace msstream::ops

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/bags.hpp>
+#include <msstream/ops/embedding.hpp>
+#include <msstream/ops/id_trap.hpp>
+#include <msstream/ops/kernels/table_rows.hpp>
+#include <msstream/tensor/copy.hpp>
+#include <msstream/tensor/issue.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace msstream::ops {
+
+/// Embedding tables of one width in one tensor, one behind the other, so that one launch looks up
+/// in all of them, and one groups the ids, sums the gradients and moves the rows of all.
+///
+/// Its bags are ordered sample by sample: bag b is one of table b mod tables(). What a lookup gives,
+/// [batch * tables, width], is then [batch, tables * width], the tables' columns side by side.
+template <Element T, Runtime R = DefaultRuntime>
+class TableBatch {
+ public:
+  /// `rows` of each table, at least 1. The elements are undefined.
+  TableBatch(Device<R> const& device, std::vector<std::int64_t> const& rows, std::int64_t width)
+      : first_rows_(ascending(rows)),
+        weights_(device, {first_rows_.back(), width}),
+        first_rows_on_device_(to_device<std::int64_t, R>(
+            device, first_rows_, {static_cast<std::int64_t>(first_rows_.size())})) {}
+
+  [[nodiscard]] std::int64_t tables() const noexcept {
+    return static_cast<std::int64_t>(first_rows_.size()) - 1;
+  }
+  /// [rows of all tables, width].
+  [[nodiscard]] Tensor<T, R> const& weights() const noexcept { return weights_; }
+  /// [rows, width] of one table, sharing the elements. Throws std::invalid_argument for a number
+  /// that is not below tables().
+  [[nodiscard]] Tensor<T, R> table(std::int64_t number) const {
+    require(number >= 0 && number < tables(), "table ", number, " of a batch of ", tables());
+    auto const i = static_cast<std::size_t>(number);
+    return weights_.rows(first_rows_[i], first_rows_[i + 1]);
+  }
+  /// [tables + 1]: where each begins, on the device.
+  [[nodiscard]] Tensor<std::int64_t, R> const& first_rows() const noexcept {
+    return first_rows_on_device_;
+  }
+
+ private:
+  static std::vector<std::int64_t> ascending(std::vector<std::int64_t> const& rows) {
+    require(!rows.empty(), "a batch of no tables");
+    std::vector<std::int64_t> first{0};
+    for (auto const count : rows) {
+      require(count >= 1,
+              "table ",
+              first.size() - 1,
+              " of a batch has ",
+              count,
+              " rows; expected at least 1");
+      first.push_back(first.back() + count);
+    }
+    return first;
+  }
+
+  std::vector<std::int64_t> first_rows_;
+  Tensor<T, R> weights_;
+  Tensor<std::int64_t, R> first_rows_on_device_;
+};
+
+namespace detail {
+
+template <Element T, Runtime R>
+Bags<R> table_rows(char const* name,
+                   TableBatch<T, R> const& tables,
+                   Bags<R> const& bags,
+                   kernels::TableRowsArgs args,
+                   OutOfRange policy,
+                   std::optional<Tensor<std::int64_t, R>> const& bad_id_count) {
+  require(bags.bags() % tables.tables() == 0,
+          name,
+          ": ",
+          bags.bags(),
+          " bags for ",
+          tables.tables(),
+          " tables; expected one a table and sample");
+  Bags<R> rows = bags;
+  rows.ids = Tensor<std::int64_t, R>(bags.ids.device(), bags.ids.shape());
+  auto written = writes(rows.ids);
+  args.ids = bags.ids.data();
+  args.bags = bags.layout();
+  args.tables = tables.tables();
+  args.first_rows = tables.first_rows().data();
+  args.rows = rows.ids.data();
+  args.report = id_report(name, *bags.ids.device(), policy, bad_id_count, written);
+  auto read = reads_of(bags);
+  read.add(tables.first_rows());
+  issue(name, read, written, [args](auto stream) { kernels::table_rows(stream, args); });
+  return rows;
+}
+
+}  // namespace detail
+
+/// The bags with each key replaced by a row of its table: the first row of the table, and the
+/// key's bucket among the table's rows, which is that of hash_to_bucket(). Asynchronous,
+/// capture-safe. Throws std::invalid_argument unless the bags are as many for each table.
+template <Element T, Runtime R>
+[[nodiscard]] Bags<R> hash_to_tables(TableBatch<T, R> const& tables,
+                                     Bags<R> const& keys,
+                                     std::uint64_t salt = 0) {
+  kernels::TableRowsArgs args{};
+  args.hashed = true;
+  args.salt = salt;
+  return detail::table_rows("hash_to_tables", tables, keys, args, OutOfRange::drop, {});
+}
+
+/// The bags with each id within its table replaced by its row among those of all tables. An id
+/// that the table does not have becomes -1, which no lookup has, and is reported as `policy` says.
+/// Asynchronous; capture-safe unless ids trap. Throws as hash_to_tables().
+template <Element T, Runtime R>
+[[nodiscard]] Bags<R> rows_of_tables(
+    TableBatch<T, R> const& tables,
+    Bags<R> const& ids,
+    OutOfRange policy = OutOfRange::drop,
+    std::optional<Tensor<std::int64_t, R>> const& bad_id_count = {}) {
+  return detail::table_rows("rows_of_tables", tables, ids, {}, policy, bad_id_count);
+}
+
+/// [batch, tables * width], pooled from rows of all tables as hash_to_tables() and
+/// rows_of_tables() give them: embedding_lookup() in their one tensor.
+template <Element T, Runtime R>
+[[nodiscard]] Tensor<float, R> embedding_lookup(TableBatch<T, R> const& tables,
+                                                Bags<R> const& rows,
+                                                Pooling pooling = Pooling::sum) {
+  return embedding_lookup(tables.weights(), rows, LookupOptions<R>{.pooling = pooling})
+      .reshaped({rows.bags() / tables.tables(), tables.tables() * tables.weights().shape()[1]});
+}
+
+}  // namespace msstream::ops

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/mixture.hpp>
+#include <msstream/step/gradient_tape.hpp>
+
+#include <cstddef>
+#include <vector>
+
+namespace msstream::ops {
+
+/// The output alone: [gates, batch, width].
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> mix_experts(GradientTape<R>& tape,
+                                           std::vector<Tensor<float, R>> const& experts,
+                                           Tensor<float, R> const& logits,
+                                           Gates const& gates) {
+  auto const mixture = mix_experts(experts, logits, gates);
+  tape.record("mix_experts",
+              mixture.output,
+              [experts, logits, gates, weights = mixture.weights](
+                  GradientTape<R>& playing, Tensor<float, R> const& gradient) {
+                std::vector<bool> wanted;
+                for (auto const& expert : experts) {
+                  wanted.push_back(playing.wants_gradient(expert));
+                }
+                auto const gradients =
+                    mix_experts_gradient(experts, weights, gates, gradient, wanted);
+                for (std::size_t i = 0; i < experts.size(); ++i) {
+                  if (gradients.experts[i]) {
+                    playing.add_gradient(experts[i], *gradients.experts[i]);
+                  }
+                }
+                playing.add_gradient(logits, gradients.logits);
+              });
+  return mixture.output;
+}
+
+}  // namespace msstream::ops

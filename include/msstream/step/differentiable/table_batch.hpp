@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/table_batch.hpp>
+#include <msstream/step/differentiable/embedding.hpp>
+#include <msstream/step/gradient_tape.hpp>
+
+namespace msstream::ops {
+
+/// The gradient is that of TableBatch::weights(), row-sparse: GradientTape::row_gradients().
+template <Element T, Runtime R>
+[[nodiscard]] Tensor<float, R> embedding_lookup(GradientTape<R>& tape,
+                                                TableBatch<T, R> const& tables,
+                                                Bags<R> const& rows,
+                                                Pooling pooling = Pooling::sum) {
+  return embedding_lookup(tape, tables.weights(), rows, LookupOptions<R>{.pooling = pooling})
+      .reshaped({rows.bags() / tables.tables(), tables.tables() * tables.weights().shape()[1]});
+}
+
+}  // namespace msstream::ops

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/kernels/id_policy.hpp>
+
+#include <atomic>
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+/// The first to claim the trap fills it; nothing where the report has none.
+inline void spring_trap(IdReport const& report, std::int64_t id, std::int64_t rows) {
+  if (report.trap == nullptr) {
+    return;
+  }
+  IdTrap& trap = *report.trap;
+  std::atomic_ref<std::uint32_t> const set(trap.set);
+  std::uint32_t expected = 0;
+  if (set.compare_exchange_strong(expected, 2)) {
+    trap.operation = report.operation;
+    trap.id = id;
+    trap.rows = rows;
+    set.store(1, std::memory_order_release);
+  }
+}
+
+inline void count_out_of_range(IdReport const& report, std::uint64_t ids) {
+  if (ids > 0 && report.count != nullptr) {
+    std::atomic_ref(*report.count).fetch_add(ids, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda_check.cuh"
+#include "id_report.cuh"
+#include "table_rows.hpp"
+
+namespace msstream::ops::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+
+// One thread a place. All lanes stay to the end, because a warp reports its bad ids together; those
+// of one warp may be of several tables, and the trap names the size of its own.
+__global__ void __launch_bounds__(kThreads) table_rows_kernel(TableRowsArgs const args) {
+  auto const places = existing_places(args.bags);
+  auto const place = places.begin + grid_thread();
+  OutOfRangeIds bad;
+  std::int64_t rows_of_table = 0;
+  if (place < places.end) {
+    auto const found = table_row_of(args, place);
+    args.rows[place] = found.row;
+    rows_of_table = found.rows_of_table;
+    if (!found.is_valid) {
+      bad.add(args.ids[place]);
+    }
+  }
+  if (!args.hashed) {
+    report_out_of_range(args.report, bad, rows_of_table);
+  }
+}
+
+}  // namespace
+
+void table_rows(CudaStream stream, TableRowsArgs const& args) {
+  if (args.bags.capacity > 0) {
+    table_rows_kernel<<<grid_for(args.bags.capacity, kThreads), kThreads, 0, stream.handle>>>(args);
+    check_launch("table_rows");
+  }
+}
+
+}  // namespace msstream::ops::kernels

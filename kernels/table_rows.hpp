@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "bag_layout.hpp"
+#include "hash_functions.hpp"
+
+#include <msstream/ops/kernels/table_rows.hpp>
+
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+/// Where one id leads: both twins' arithmetic.
+struct TableRow {
+  std::int64_t row;
+  std::int64_t rows_of_table;
+  bool is_valid;
+};
+
+[[nodiscard]] constexpr TableRow table_row_of(TableRowsArgs const& args, std::int64_t place) {
+  auto const table = bag_of_place(args.bags, place) % args.tables;
+  auto const first = args.first_rows[table];
+  auto const count = args.first_rows[table + 1] - first;
+  auto const id = args.ids[place];
+  if (args.hashed) {
+    return {first + bucket_of(id, args.salt, count), count, true};
+  }
+  bool const is_valid = is_in_range(id, count);
+  return {is_valid ? first + id : -1, count, is_valid};
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "id_report_host.hpp"
+#include "table_rows.hpp"
+
+namespace msstream::ops::kernels {
+
+void table_rows(HostStream stream, TableRowsArgs const& args) {
+  stream.run([args] {
+    auto const places = existing_places(args.bags);
+    std::uint64_t out_of_range = 0;
+    for (auto place = places.begin; place < places.end; ++place) {
+      auto const found = table_row_of(args, place);
+      args.rows[place] = found.row;
+      if (!found.is_valid && out_of_range++ == 0) {
+        spring_trap(args.report, args.ids[place], found.rows_of_table);
+      }
+    }
+    count_out_of_range(args.report, out_of_range);
+  });
+}
+
+}  // namespace msstream::ops::kernels

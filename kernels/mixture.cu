@@ -14,31 +14,28 @@ constexpr int kWarp = 32;
 constexpr int kWarpsABlock = 4;
 constexpr int kThreads = kWarp * kWarpsABlock;
 
-/// What the places of one gate's choices in the table and in a row are.
+/// Where one gate's choices are in the table.
 struct GateChoices {
-  int begin;           ///< in the table
+  int begin;
   int count;
-  std::int64_t first;  ///< of the row's logits
 
-  __device__ GateChoices(GateTable const& table, GateLayout const& layout, int gate, std::int64_t row)
-      : begin(table.first_choice[gate]),
-        count(table.first_choice[gate + 1] - begin),
-        first(layout.first(table, gate, row)) {}
+  __device__ GateChoices(GateTable const& table, int gate)
+      : begin(table.first_choice[gate]), count(table.first_choice[gate + 1] - begin) {}
 };
 
 /// A warp a row of a gate's output. Every lane computes the softmax, of a few numbers.
 template <int Count>
-__global__ void __launch_bounds__(kThreads)
-    mix_kernel(__grid_constant__ MixtureArgs const args) {
+__global__ void __launch_bounds__(kThreads) mix_kernel(__grid_constant__ MixtureArgs const args) {
   std::int64_t const place = grid_thread() / kWarp;
   int const lane = static_cast<int>(threadIdx.x) % kWarp;
-  if (place >= args.table.gates * args.layout.batch) {
+  if (place >= args.table.gates * args.batch) {
     return;
   }
-  int const gate = static_cast<int>(place / args.layout.batch);
-  std::int64_t const row = place - gate * args.layout.batch;
-  GateChoices const choices(args.table, args.layout, gate, row);
-  float const* const logits = args.logits + choices.first;
+  int const gate = static_cast<int>(place / args.batch);
+  std::int64_t const row = place - gate * args.batch;
+  GateChoices const choices(args.table, gate);
+  float const* const logits = args.logits.first[gate] + row * args.row_stride[gate];
+  float* const weights = args.weights.first[gate] + row * args.row_stride[gate];
   float highest = -INFINITY;
   for (int k = 0; k < choices.count; ++k) {
     highest = fmaxf(highest, logits[k]);  // a NaN shows in the sum
@@ -49,7 +46,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   auto const weight = [&](int k) { return expf(logits[k] - highest) / sum; };
   for (int k = lane; k < choices.count; k += kWarp) {
-    args.weights[choices.first + k] = weight(k);
+    weights[k] = weight(k);
   }
   for (std::int64_t column = lane * Count; column < args.width; column += kWarp * Count) {
     Columns<Count> total;
@@ -84,14 +81,13 @@ __global__ void __launch_bounds__(kThreads)
   int const lane = static_cast<int>(threadIdx.x) % kWarp;
   auto const& table = args.table;
   auto const gradient_of = [&](int gate) {
-    return args.output_gradient + (gate * args.layout.batch + row) * args.width;
+    return args.output_gradient + (gate * args.batch + row) * args.width;
   };
   for (int gate = 0; gate < table.gates; ++gate) {
-    GateChoices const choices(table, args.layout, gate, row);
+    GateChoices const choices(table, gate);
     float const* const gradient = gradient_of(gate);
     for (int k = static_cast<int>(threadIdx.x) / kWarp; k < choices.count; k += kWarpsABlock) {
-      auto const* const expert =
-          args.experts[table.expert[choices.begin + k]] + row * args.width;
+      auto const* const expert = args.experts[table.expert[choices.begin + k]] + row * args.width;
       float sum = 0.0F;
       for (std::int64_t column = lane * Count; column < args.width; column += kWarp * Count) {
         auto const left = load_columns<Count>(gradient + column);
@@ -103,19 +99,19 @@ __global__ void __launch_bounds__(kThreads)
       sum = sum_of_warp(sum);
       if (lane == 0) {
         by_weight[choices.begin + k] = sum;
-        weights[choices.begin + k] = args.weights[choices.first + k];
+        weights[choices.begin + k] = args.weights.first[gate][row * args.row_stride[gate] + k];
       }
     }
   }
   __syncthreads();
   for (int gate = 0; gate < table.gates; ++gate) {
-    GateChoices const choices(table, args.layout, gate, row);
+    GateChoices const choices(table, gate);
     for (int k = static_cast<int>(threadIdx.x); k < choices.count; k += kThreads) {
       float weighted = 0.0F;
       for (int other = 0; other < choices.count; ++other) {
         weighted += weights[choices.begin + other] * by_weight[choices.begin + other];
       }
-      args.logits_gradient[choices.first + k] =
+      args.logits_gradient.first[gate][row * args.row_stride[gate] + k] =
           weights[choices.begin + k] * (by_weight[choices.begin + k] - weighted);
     }
   }
@@ -142,9 +138,8 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class Pointer>
 bool allow_quads(Pointer const* arrays, int count, std::int64_t width) {
-  return std::all_of(arrays, arrays + count, [&](float const* array) {
-    return allows_vectors(array, width, 4);
-  });
+  return std::all_of(
+      arrays, arrays + count, [&](float const* array) { return allows_vectors(array, width, 4); });
 }
 
 int experts_of(GateTable const& table) {
@@ -158,7 +153,7 @@ int experts_of(GateTable const& table) {
 }  // namespace
 
 void mix_experts(CudaStream stream, MixtureArgs const& args) {
-  auto const rows = args.table.gates * args.layout.batch;
+  auto const rows = args.table.gates * args.batch;
   if (rows == 0) {
     return;
   }
@@ -170,14 +165,14 @@ void mix_experts(CudaStream stream, MixtureArgs const& args) {
 }
 
 void mix_experts_gradient(CudaStream stream, MixtureGradientArgs const& args) {
-  if (args.layout.batch == 0) {
+  if (args.batch == 0) {
     return;
   }
   bool const quads = allow_quads(args.experts, args.expert_count, args.width) &&
                      allow_quads(args.expert_gradients, args.expert_count, args.width) &&
                      allows_vectors(args.output_gradient, args.width, 4);
   auto const kernel = quads ? mix_gradient_kernel<4> : mix_gradient_kernel<1>;
-  kernel<<<grid_for(args.layout.batch, 1), kThreads, 0, stream.handle>>>(args);
+  kernel<<<grid_for(args.batch, 1), kThreads, 0, stream.handle>>>(args);
   check_launch("mix_experts_gradient");
 }
 

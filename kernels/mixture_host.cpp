@@ -45,11 +45,11 @@ void mix_experts(HostStream stream, MixtureArgs const& args) {
     for (int gate = 0; gate < table.gates; ++gate) {
       auto const begin = table.first_choice[gate];
       auto const choices = table.first_choice[gate + 1] - begin;
-      for (std::int64_t row = 0; row < args.layout.batch; ++row) {
-        auto const first = args.layout.first(table, gate, row);
-        auto* const weights = args.weights + first;
-        softmax(args.logits + first, choices, weights);
-        auto* const output = args.output + (gate * args.layout.batch + row) * args.width;
+      for (std::int64_t row = 0; row < args.batch; ++row) {
+        auto const place = row * args.row_stride[gate];
+        auto* const weights = args.weights.first[gate] + place;
+        softmax(args.logits.first[gate] + place, choices, weights);
+        auto* const output = args.output + (gate * args.batch + row) * args.width;
         std::fill_n(output, args.width, 0.0F);
         for (int k = 0; k < choices; ++k) {
           auto const* const expert = args.experts[table.expert[begin + k]];
@@ -63,7 +63,7 @@ void mix_experts(HostStream stream, MixtureArgs const& args) {
 void mix_experts_gradient(HostStream stream, MixtureGradientArgs const& args) {
   stream.run([args] {
     auto const& table = args.table;
-    auto const count = args.layout.batch * args.width;
+    auto const count = args.batch * args.width;
     for (int expert = 0; expert < args.expert_count; ++expert) {
       if (args.expert_gradients[expert] != nullptr) {
         std::fill_n(args.expert_gradients[expert], count, 0.0F);
@@ -72,26 +72,24 @@ void mix_experts_gradient(HostStream stream, MixtureGradientArgs const& args) {
     for (int gate = 0; gate < table.gates; ++gate) {
       auto const begin = table.first_choice[gate];
       auto const choices = table.first_choice[gate + 1] - begin;
-      for (std::int64_t row = 0; row < args.layout.batch; ++row) {
-        auto const first = args.layout.first(table, gate, row);
-        auto const* const weights = args.weights + first;
-        auto const* const gradient =
-            args.output_gradient + (gate * args.layout.batch + row) * args.width;
+      for (std::int64_t row = 0; row < args.batch; ++row) {
+        auto const* const weights = args.weights.first[gate] + row * args.row_stride[gate];
+        auto* const logits_gradient =
+            args.logits_gradient.first[gate] + row * args.row_stride[gate];
+        auto const* const gradient = args.output_gradient + (gate * args.batch + row) * args.width;
         float weighted = 0.0F;
         for (int k = 0; k < choices; ++k) {
           int const expert = table.expert[begin + k];
           auto const place = row * args.width;
           float const by_weight = dot(gradient, args.experts[expert] + place, args.width);
-          args.logits_gradient[first + k] = by_weight;
+          logits_gradient[k] = by_weight;
           weighted += weights[k] * by_weight;
           if (args.expert_gradients[expert] != nullptr) {
-            add_scaled(
-                weights[k], gradient, args.expert_gradients[expert] + place, args.width);
+            add_scaled(weights[k], gradient, args.expert_gradients[expert] + place, args.width);
           }
         }
         for (int k = 0; k < choices; ++k) {
-          auto& logit = args.logits_gradient[first + k];
-          logit = weights[k] * (logit - weighted);
+          logits_gradient[k] = weights[k] * (logits_gradient[k] - weighted);
         }
       }
     }

@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(kThreads) table_rows_kernel(TableRowsArgs cons
     args.rows[place] = found.row;
     rows_of_table = found.rows_of_table;
     if (!found.is_valid) {
-      bad.add(args.ids[place]);
+      bad.add(found.id);
     }
   }
   if (!args.hashed) {

@@ -12,21 +12,25 @@ namespace msstream::ops::kernels {
 
 /// Where one id leads: both twins' arithmetic.
 struct TableRow {
+  std::int64_t id;
   std::int64_t row;
   std::int64_t rows_of_table;
   bool is_valid;
 };
 
 [[nodiscard]] constexpr TableRow table_row_of(TableRowsArgs const& args, std::int64_t place) {
-  auto const table = bag_of_place(args.bags, place) % args.tables;
+  auto const bag = bag_of_place(args.bags, place);
+  auto const sample = bag / args.tables;
+  auto const table = bag - sample * args.tables;
   auto const first = args.first_rows[table];
   auto const count = args.first_rows[table + 1] - first;
-  auto const id = args.ids[place];
+  auto const by_table = table * (args.bags.bags / args.tables) + sample - bag;
+  auto const id = args.ids[place + (args.ids_by_table ? by_table * args.bags.hotness : 0)];
   if (args.hashed) {
-    return {first + bucket_of(id, args.salt, count), count, true};
+    return {id, first + bucket_of(id, args.salt, count), count, true};
   }
   bool const is_valid = is_in_range(id, count);
-  return {is_valid ? first + id : -1, count, is_valid};
+  return {id, is_valid ? first + id : -1, count, is_valid};
 }
 
 }  // namespace msstream::ops::kernels

@@ -12,7 +12,7 @@ void table_rows(HostStream stream, TableRowsArgs const& args) {
       auto const found = table_row_of(args, place);
       args.rows[place] = found.row;
       if (!found.is_valid && out_of_range++ == 0) {
-        spring_trap(args.report, args.ids[place], found.rows_of_table);
+        spring_trap(args.report, found.id, found.rows_of_table);
       }
     }
     count_out_of_range(args.report, out_of_range);

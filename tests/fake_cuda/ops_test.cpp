@@ -177,7 +177,7 @@ std::vector<Case> cases() {
       {"mix_experts_gradient",
        [](Inputs& in) {
          drop(ops::mix_experts_gradient<ms::Cuda>(
-             {in.stacked_output}, in.logits, {{0, 1}, {1}}, in.stacked_output, {true}));
+             {in.stacked_output}, {{in.logits, {{0, 1}, {1}}}}, in.stacked_output, {true}));
        },
        kernels(1)},
       {"hash_to_tables",

@@ -36,8 +36,7 @@ TYPED_TEST(MatmulTest, is_the_product_however_the_operands_lie) {
                         .shared_right = (flags & 8) != 0,
                         .factor = -0.5F};
         SCOPED_TRACE(text(rows, " x ", inner, " x ", columns, ", batch ", batch, ", ", flags));
-        auto const left_values =
-            this->random.reals((args.shared_left ? 1 : batch) * rows * inner);
+        auto const left_values = this->random.reals((args.shared_left ? 1 : batch) * rows * inner);
         auto const right_values =
             this->random.reals((args.shared_right ? 1 : batch) * inner * columns);
         auto const left = this->upload(left_values);

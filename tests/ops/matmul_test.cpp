@@ -31,18 +31,15 @@ TYPED_TEST(MatmulTest, a_matrix_serves_a_whole_batch) {
   EXPECT_EQ(to_host(ops::matmul(many, one, {.transpose_left = true})),
             to_host(ops::matmul(many, one)))
       << "they are symmetric";
-  EXPECT_EQ(to_host(ops::matmul(many, many)),
-            (Floats{1, 0, 0, 1, 1, 0, 0, 1, 4, 0, 0, 4}));
+  EXPECT_EQ(to_host(ops::matmul(many, many)), (Floats{1, 0, 0, 1, 1, 0, 0, 1, 4, 0, 0, 4}));
 }
 
 TYPED_TEST(MatmulTest, refuses_shapes_that_do_not_fit) {
   auto const x = this->any({4, 3});
   auto const y = this->any({4, 2});
   auto const refused = [&](auto const& left, auto const& right, ops::MatmulOptions options = {}) {
-    expect_refused([&] { (void)ops::matmul(left, right, options); },
-                   "matmul",
-                   left.shape(),
-                   right.shape());
+    expect_refused(
+        [&] { (void)ops::matmul(left, right, options); }, "matmul", left.shape(), right.shape());
   };
   refused(x, y);
   refused(x, x, {.transpose_left = true, .transpose_right = true});

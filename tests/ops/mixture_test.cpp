@@ -57,8 +57,7 @@ struct Reference {
           weighted += weight * by_weight;
         }
         for (std::size_t k = 0; k < chosen.size(); ++k) {
-          logits_gradient[first + k] =
-              weights[first + k] * (logits_gradient[first + k] - weighted);
+          logits_gradient[first + k] = weights[first + k] * (logits_gradient[first + k] - weighted);
         }
         first += chosen.size();
       }
@@ -82,8 +81,7 @@ TYPED_TEST(MixtureTest, and_its_gradients_agree_with_double) {
       auto const each = batch * width;
       auto const experts = this->random.reals(kExperts * each);
       auto const logits = this->random.reals(batch * std::int64_t{kChoices}, -3.0F, 3.0F);
-      auto const gradient =
-          this->random.reals(static_cast<std::int64_t>(kGates.size()) * each);
+      auto const gradient = this->random.reals(static_cast<std::int64_t>(kGates.size()) * each);
       Reference const expected(to_doubles(experts),
                                to_doubles(logits),
                                to_doubles(gradient),
@@ -96,18 +94,18 @@ TYPED_TEST(MixtureTest, and_its_gradients_agree_with_double) {
           this->put(floats(0, 3), {3, batch, width}),
           this->put(floats(3, 1), {batch, width}),
           this->put(floats(4, 1), {1, batch, width})};
-      auto const mixture = ops::mix_experts(
-          tensors, this->put(logits, {batch, std::int64_t{kChoices}}), kGates);
+      auto const mixture =
+          ops::mix_experts(tensors, this->put(logits, {batch, std::int64_t{kChoices}}), kGates);
       EXPECT_EQ(mixture.output.shape(), (Shape{3, batch, width}));
       expect_near(to_host(mixture.output), expected.output, 1e-5);
-      expect_near(to_host(mixture.weights), expected.weights, 1e-5);
+      expect_near(to_host(mixture.weights.front()), expected.weights, 1e-5);
       for (bool const all : {true, false}) {
-        auto const gradients = ops::mix_experts_gradient(tensors,
-                                                         mixture.weights,
-                                                         kGates,
-                                                         this->put(gradient, {3, batch, width}),
-                                                         {all, true, all});
-        expect_near(to_host(gradients.logits), expected.logits_gradient, 1e-5);
+        auto const gradients =
+            ops::mix_experts_gradient<TypeParam>(tensors,
+                                                 {{mixture.weights.front(), kGates}},
+                                                 this->put(gradient, {3, batch, width}),
+                                                 {all, true, all});
+        expect_near(to_host(gradients.logits.front()), expected.logits_gradient, 1e-5);
         ASSERT_EQ(gradients.experts.size(), 3U);
         ASSERT_EQ(gradients.experts[0].has_value(), all);
         expect_near(to_host(*gradients.experts[1]),
@@ -142,14 +140,32 @@ TYPED_TEST(MixtureTest, logits_of_gates_that_lie_one_behind_the_other_are_the_sa
   auto const other = ops::mix_experts(experts, this->put(stacked, {2, kBatch, 2}), gates);
   EXPECT_EQ(to_host(one.output), to_host(other.output));
   auto const upstream = this->random_tensor({2, kBatch, 8});
-  auto const by_one = ops::mix_experts_gradient(experts, one.weights, gates, upstream, {true});
-  auto const by_other =
-      ops::mix_experts_gradient(experts, other.weights, gates, upstream, {true});
+  auto const by_one = ops::mix_experts_gradient<TypeParam>(
+      experts, {{one.weights.front(), gates}}, upstream, {true});
+  auto const by_other = ops::mix_experts_gradient<TypeParam>(
+      experts, {{other.weights.front(), gates}}, upstream, {true});
   EXPECT_EQ(to_host(*by_one.experts[0]), to_host(*by_other.experts[0]));
-  auto const flat = to_host(by_one.logits);
-  auto const deep = to_host(by_other.logits);
-  EXPECT_EQ(by_other.logits.shape(), (Shape{2, kBatch, 2}));
+  auto const flat = to_host(by_one.logits.front());
+  auto const deep = to_host(by_other.logits.front());
+  EXPECT_EQ(by_other.logits.front().shape(), (Shape{2, kBatch, 2}));
   EXPECT_EQ(deep[2 * kBatch], flat[2]) << "the second gate's first";
+
+  // And each gate may have a tensor of its own.
+  Floats first;
+  Floats second;
+  for (std::size_t row = 0; row < kBatch; ++row) {
+    first.insert(first.end(), {packed[row * 4], packed[row * 4 + 1]});
+    second.insert(second.end(), {packed[row * 4 + 2], packed[row * 4 + 3]});
+  }
+  auto const apart = ops::mix_experts<TypeParam>(experts,
+                                                 {{this->put(first, {kBatch, 2}), {gates[0]}},
+                                                  {this->put(second, {1, kBatch, 2}), {gates[1]}}});
+  EXPECT_EQ(to_host(apart.output), to_host(one.output));
+  auto const by_apart = ops::mix_experts_gradient<TypeParam>(
+      experts, {{apart.weights[0], {gates[0]}}, {apart.weights[1], {gates[1]}}}, upstream, {true});
+  EXPECT_EQ(to_host(*by_apart.experts[0]), to_host(*by_one.experts[0]));
+  auto const of_second = to_host(by_apart.logits[1]);
+  EXPECT_EQ(Floats(deep.begin() + 2 * kBatch, deep.end()), of_second);
 }
 
 TYPED_TEST(MixtureTest, large_logits_do_not_overflow) {
@@ -160,26 +176,24 @@ TYPED_TEST(MixtureTest, large_logits_do_not_overflow) {
 
 TYPED_TEST(MixtureTest, refuses_what_does_not_fit) {
   using Tensors = std::vector<Tensor<float, TypeParam>>;
-  auto const refused = [&](Tensors const& experts,
-                           Shape const& logits,
-                           Gates const& gates,
-                           auto const&... words) {
-    expect_refused([&] { (void)ops::mix_experts(experts, this->any(logits), gates); },
-                   "mix_experts",
-                   words...);
-  };
+  auto const refused =
+      [&](Tensors const& experts, Shape const& logits, Gates const& gates, auto const&... words) {
+        expect_refused([&] { (void)ops::mix_experts(experts, this->any(logits), gates); },
+                       "mix_experts",
+                       words...);
+      };
   Tensors const experts{this->any({3, 4, 8})};
   refused({}, {4, 2}, {{0}}, "no experts");
   refused({this->any({8})}, {4, 2}, {{0}}, "[8]");
   refused({this->any({4, 8}), this->any({4, 7})}, {4, 2}, {{0}}, "[4, 7]");
-  refused(experts, {4, 2}, {}, "0 gates");
+  refused(experts, {4, 2}, {}, "no gates");
   refused(experts, {4, 2}, {{0}, {}}, "gate 1");
   refused(experts, {4, 2}, {{0, 3}}, "expert 3 of 3");
   refused(experts, {4, 2}, {{0, -1}}, "expert -1");
   refused(experts, {4, 3}, {{0, 1}}, "[4, 3]");
   refused(experts, {2, 4, 2}, {{0, 1}, {0}}, "[2, 4, 2]");
   refused(experts, {2, 4, 1}, {{0, 1}, {0}}, "[2, 4, 1]");
-  refused(experts, {4, 17}, Gates(17, {0}), "17 gates");
+  refused(experts, {4, 17}, Gates(17, {0}), "16 gates");
   refused(experts, {4, 129}, {std::vector<int>(129, 0)}, "128 choices");
   refused({this->any({65, 1, 1})}, {1, 1}, {{0}}, "65 experts");
 }

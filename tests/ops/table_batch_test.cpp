@@ -44,8 +44,8 @@ TYPED_TEST(TableBatchTest, a_lookup_in_all_is_that_in_each) {
     auto const keys =
         this->random.integers(kBatch * kTables * kHotness, -1'000'000'000, 1'000'000'000);
     Bags<TypeParam> const all(this->put(keys, {kBatch * kTables, kHotness}));
-    auto const pooled = ops::embedding_lookup(
-        tables, ops::hash_to_tables(tables, all, 11), Pooling::mean);
+    auto const pooled =
+        ops::embedding_lookup(tables, ops::hash_to_tables(tables, all, 11), Pooling::mean);
     EXPECT_EQ(pooled.shape(), (Shape{kBatch, kTables * width}));
     auto const values = to_host(pooled);
     for (std::int64_t table = 0; table < kTables; ++table) {
@@ -58,9 +58,8 @@ TYPED_TEST(TableBatchTest, a_lookup_in_all_is_that_in_each) {
       auto const rows = ops::hash_to_bucket(
           this->put(own, {kBatch, kHotness}), kRows[static_cast<std::size_t>(table)], 11);
       EXPECT_EQ(this->columns_of(values, table, width),
-                to_host(ops::embedding_lookup(tables.table(table),
-                                              Bags<TypeParam>(rows),
-                                              {.pooling = Pooling::mean})));
+                to_host(ops::embedding_lookup(
+                    tables.table(table), Bags<TypeParam>(rows), {.pooling = Pooling::mean})));
     }
   }
 }
@@ -93,6 +92,27 @@ TYPED_TEST(TableBatchTest, of_bags_some_of_which_exist_the_others_give_0) {
   EXPECT_THAT(Floats(pooled.begin() + 6, pooled.end()), ::testing::Each(0.0F));
 }
 
+TYPED_TEST(TableBatchTest, ids_may_lie_table_by_table) {
+  auto const tables = this->random_tables(1);
+  auto const by_table = this->put(Integers{6, 1, 2, 3, 0, 0, 9, 0, 30, 31, 32, 33}, {3, 2, 2});
+  auto const rows = ops::rows_of_tables(tables, by_table);
+  EXPECT_EQ(rows.bags(), 6);
+  EXPECT_EQ(rows.hotness(), 2);
+  EXPECT_EQ(to_host(rows.ids), (Integers{6, 1, 7, 7, 38, 39, 2, 3, -1, 7, 40, 41}));
+  auto const keys = this->random.integers(3 * 2 * 2, -1000, 1000);
+  Integers by_sample;
+  for (std::size_t sample = 0; sample < 2; ++sample) {
+    for (std::size_t table = 0; table < 3; ++table) {
+      by_sample.insert(by_sample.end(),
+                       {keys[table * 4 + sample * 2], keys[table * 4 + sample * 2 + 1]});
+    }
+  }
+  EXPECT_EQ(
+      to_host(ops::hash_to_tables(tables, this->put(keys, {3, 2, 2}), 5).ids),
+      to_host(ops::hash_to_tables(tables, Bags<TypeParam>(this->put(by_sample, {6, 2})), 5).ids));
+  expect_refused([&] { (void)ops::hash_to_tables(tables, this->put(keys, {2, 6})); }, "[2, 6]");
+}
+
 TYPED_TEST(TableBatchTest, an_id_that_a_table_does_not_have_is_reported) {
   auto const tables = this->random_tables(2);
   // 7, 1 and -1 are bad, though 7 and 1 are rows of other tables.
@@ -102,8 +122,8 @@ TYPED_TEST(TableBatchTest, an_id_that_a_table_does_not_have_is_reported) {
   EXPECT_EQ(to_host(rows.ids), (Integers{-1, -1, 10, 3, 7, -1}));
   EXPECT_EQ(to_host(count), (Integers{3}));
   NameScope const scope("user");
-  auto const trapped = ops::rows_of_tables(
-      tables, Bags<TypeParam>(this->put(Integers{0, 5, 0})), OutOfRange::trap);
+  auto const trapped =
+      ops::rows_of_tables(tables, Bags<TypeParam>(this->put(Integers{0, 5, 0})), OutOfRange::trap);
   EXPECT_EQ(message_of<std::out_of_range>([&] { (void)to_host(trapped.ids); }),
             "user/rows_of_tables: id 5 outside [0, 1)");
 }

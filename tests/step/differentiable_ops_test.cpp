@@ -410,6 +410,39 @@ TYPED_TEST(DifferentiableOpsTest, a_chain_through_shared_tensors) {
       });
 }
 
+TYPED_TEST(DifferentiableOpsTest, rows_of_a_result_beside_the_whole) {
+  auto const part = [](auto& tape, auto const& x, std::int64_t begin, std::int64_t end) {
+    return ops::rows(tape, ops::scale(tape, x, 2.0F), begin, end);
+  };
+  for (auto const& [begin, end] : {std::pair{0, 2}, {1, 3}, {0, 3}}) {
+    SCOPED_TRACE(text("rows ", begin, " to ", end));
+    auto const first = static_cast<std::ptrdiff_t>(begin) * 2;
+    auto const last = static_cast<std::ptrdiff_t>(end) * 2;
+    this->expect_gradient(
+        {3, 2},
+        [&](auto& tape, auto const& x) { return part(tape, x, begin, end); },
+        [&](Doubles x) {
+          std::ranges::transform(x, x.begin(), [](double v) { return 2 * v; });
+          return Doubles{x.begin() + first, x.begin() + last};
+        });
+  }
+  this->expect_gradient(
+      {3, 2},
+      [](auto& tape, auto const& x) {
+        auto const doubled = ops::scale(tape, x, 2.0F);
+        return ops::concat(
+            tape,
+            std::vector{doubled.reshaped({1, 6}), ops::rows(tape, doubled, 0, 2).reshaped({1, 4})});
+      },
+      [](Doubles const& x) {
+        Doubles out;
+        for (std::size_t i = 0; i < 10; ++i) {
+          out.push_back(2 * x[i % 6]);
+        }
+        return out;
+      });
+}
+
 TYPED_TEST(DifferentiableOpsTest, a_batch_of_tables_has_the_gradients_of_each) {
   constexpr std::int64_t kTables = 2;
   constexpr std::int64_t kBatch = 3;

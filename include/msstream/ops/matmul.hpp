@@ -64,9 +64,9 @@ template <Runtime R>
           " by ",
           right.shape(),
           options.transpose_right ? " transposed" : "");
-  Tensor<float, R> product(left.device(),
-                           batched ? Shape{batch, first.rows, second.columns}
-                                   : Shape{first.rows, second.columns});
+  Tensor<float, R> product(
+      left.device(),
+      batched ? Shape{batch, first.rows, second.columns} : Shape{first.rows, second.columns});
   kernels::MatmulArgs args{.left = left.data(),
                            .right = right.data(),
                            .product = product.data(),

@@ -5,6 +5,7 @@
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -17,10 +18,18 @@ namespace msstream::ops {
 /// gates and 128 choices of all together, among at most 64 experts.
 using Gates = std::vector<std::vector<int>>;
 
+/// Some gates and their logits: [batch, choices of all], or [gates, batch, choices] where each gate
+/// has as many.
+template <Runtime R>
+struct GateLogits {
+  Tensor<float, R> logits;
+  Gates gates;
+};
+
 template <Runtime R>
 struct Mixture {
-  Tensor<float, R> output;   ///< [gates, batch, width]
-  Tensor<float, R> weights;  ///< softmax of the logits, in their shape
+  Tensor<float, R> output;                ///< [gates, batch, width]
+  std::vector<Tensor<float, R>> weights;  ///< softmax of the logits, in their shapes
 };
 
 namespace detail {
@@ -61,14 +70,40 @@ struct Experts {
   }
 };
 
-inline kernels::GateTable gate_table(Gates const& gates, std::size_t experts) {
+/// All gates of several tensors of logits, numbered through.
+struct NumberedGates {
   kernels::GateTable table;
-  require(!gates.empty() && gates.size() <= kernels::GateTable::kMostGates,
-          "mix_experts: ",
-          gates.size(),
-          " gates; expected 1 to ",
-          kernels::GateTable::kMostGates);
-  for (auto const& gate : gates) {
+  std::int64_t row_stride[kernels::GateTable::kMostGates] = {};
+  /// Of each gate: the tensor, and the place in it of its first logit.
+  std::size_t tensor[kernels::GateTable::kMostGates] = {};
+  std::int64_t place[kernels::GateTable::kMostGates] = {};
+
+  template <Runtime R>
+  NumberedGates(std::vector<GateLogits<R>> const& all, std::size_t experts, std::int64_t batch) {
+    require(!all.empty(), "mix_experts: no gates");
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      int const first = table.gates;
+      for (auto const& gate : all[i].gates) {
+        add(gate, experts);
+      }
+      locate(first, i, all[i].logits.shape(), batch);
+    }
+  }
+
+  /// The numbers of each gate in tensors that lie as the logits do.
+  template <class Pointer, class Data>
+  void find(kernels::GateNumbers<Pointer>& numbers, Data const& data) const {
+    for (int gate = 0; gate < table.gates; ++gate) {
+      numbers.first[gate] = data(tensor[gate]) + place[gate];
+    }
+  }
+
+ private:
+  void add(std::vector<int> const& gate, std::size_t experts) {
+    require(table.gates < kernels::GateTable::kMostGates,
+            "mix_experts: more than ",
+            kernels::GateTable::kMostGates,
+            " gates");
     require(!gate.empty(), "mix_experts: gate ", table.gates, " mixes no experts");
     auto next = table.first_choice[table.gates];
     for (int const expert : gate) {
@@ -87,33 +122,37 @@ inline kernels::GateTable gate_table(Gates const& gates, std::size_t experts) {
     }
     table.first_choice[++table.gates] = next;
   }
-  return table;
-}
 
-/// Where the logits lie, by their shape.
-inline kernels::GateLayout gate_layout(kernels::GateTable const& table,
-                                       std::int64_t batch,
-                                       Shape const& logits) {
-  auto const stacked = logits.rank() == 3;
-  bool fits = logits == Shape{batch, table.choices()};
-  if (stacked) {
-    fits = logits == Shape{table.gates, batch, table.first_choice[1]};
-    for (int gate = 0; gate <= table.gates; ++gate) {
-      fits = fits && table.first_choice[gate] == gate * table.first_choice[1];
+  void locate(int first, std::size_t number, Shape const& logits, std::int64_t batch) {
+    int const gates = table.gates - first;
+    require(gates > 0, "mix_experts: no gates for logits of shape ", logits);
+    std::int64_t const before = table.first_choice[first];
+    std::int64_t const of_first = table.first_choice[first + 1] - before;
+    std::int64_t const of_all = table.first_choice[table.gates] - before;
+    bool const stacked = logits.rank() == 3;
+    bool fits = logits == Shape{batch, of_all};
+    if (stacked) {
+      fits = logits == Shape{gates, batch, of_first};
     }
+    for (int gate = first; gate < table.gates; ++gate) {
+      auto const choices = table.first_choice[gate + 1] - table.first_choice[gate];
+      fits = fits && (!stacked || choices == of_first);
+      row_stride[gate] = stacked ? of_first : of_all;
+      tensor[gate] = number;
+      place[gate] = stacked ? (gate - first) * batch * of_first : table.first_choice[gate] - before;
+    }
+    require(fits,
+            "mix_experts: logits of shape ",
+            logits,
+            " for ",
+            gates,
+            " gates with ",
+            of_all,
+            " choices of all and a batch of ",
+            batch,
+            "; expected [batch, choices of all], or [gates, batch, choices of each]");
   }
-  require(fits,
-          "mix_experts: logits of shape ",
-          logits,
-          " for ",
-          table.gates,
-          " gates with ",
-          table.choices(),
-          " choices of all and a batch of ",
-          batch,
-          "; expected [batch, choices of all], or [gates, batch, choices of each]");
-  return {batch, stacked};
-}
+};
 
 }  // namespace detail
 
@@ -121,54 +160,60 @@ inline kernels::GateLayout gate_layout(kernels::GateTable const& table,
 /// section 4): output[g] = sum over the experts that gate g mixes of softmax(its logits) times the
 /// expert's output, row by row.
 ///
-/// experts: tensors [batch, width] or [experts, batch, width], numbered through. logits: [batch,
-/// choices of all gates], or [gates, batch, choices] where each gate has as many. One launch;
-/// float32; deterministic; asynchronous; capture-safe. Throws std::invalid_argument for shapes
-/// and numbers that do not fit.
+/// experts: tensors [batch, width] or [experts, batch, width], numbered through, as the gates are.
+/// One launch; float32; deterministic; asynchronous; capture-safe. Throws std::invalid_argument for
+/// shapes and numbers that do not fit.
 template <Runtime R>
 [[nodiscard]] Mixture<R> mix_experts(std::vector<Tensor<float, R>> const& experts,
-                                     Tensor<float, R> const& logits,
-                                     Gates const& gates) {
+                                     std::vector<GateLogits<R>> const& gates) {
   detail::Experts<R> const numbered(experts);
-  auto const table = detail::gate_table(gates, numbered.outputs.size());
-  auto const layout = detail::gate_layout(table, numbered.batch, logits.shape());
-  Mixture<R> mixture{{logits.device(), {table.gates, numbered.batch, numbered.width}},
-                     {logits.device(), logits.shape()}};
-  kernels::MixtureArgs args{.table = table,
-                            .layout = layout,
-                            .experts = {},
-                            .logits = logits.data(),
-                            .weights = mixture.weights.data(),
-                            .output = mixture.output.data(),
-                            .width = numbered.width};
-  for (std::size_t i = 0; i < numbered.outputs.size(); ++i) {
-    args.experts[i] = numbered.outputs[i];
+  detail::NumberedGates const all(gates, numbered.outputs.size(), numbered.batch);
+  Mixture<R> mixture{{experts.front().device(), {all.table.gates, numbered.batch, numbered.width}},
+                     {}};
+  std::vector<Tensor<float, R>> logits;
+  for (auto const& some : gates) {
+    logits.push_back(some.logits);
+    mixture.weights.emplace_back(some.logits.device(), some.logits.shape());
   }
+  kernels::MixtureArgs args{};
+  args.table = all.table;
+  std::copy_n(all.row_stride, all.table.gates, args.row_stride);
+  all.find(args.logits, [&](std::size_t i) { return logits[i].data(); });
+  all.find(args.weights, [&](std::size_t i) { return mixture.weights[i].data(); });
+  std::copy(numbered.outputs.begin(), numbered.outputs.end(), args.experts);
+  args.output = mixture.output.data();
+  args.batch = numbered.batch;
+  args.width = numbered.width;
   issue("mix_experts",
         reads(experts, logits),
         writes(mixture.output, mixture.weights),
         [args](auto stream) { kernels::mix_experts(stream, args); });
   return mixture;
 }
+/// With the logits of all gates in one tensor.
+template <Runtime R>
+[[nodiscard]] Mixture<R> mix_experts(std::vector<Tensor<float, R>> const& experts,
+                                     Tensor<float, R> const& logits,
+                                     Gates const& gates) {
+  return mix_experts(experts, std::vector<GateLogits<R>>{{logits, gates}});
+}
 
 template <Runtime R>
 struct MixtureGradients {
   std::vector<std::optional<Tensor<float, R>>> experts;  ///< empty where not wanted
-  Tensor<float, R> logits;
+  std::vector<Tensor<float, R>> logits;
 };
 
-/// The gradients of mix_experts(), from the weights that it gave; of the experts those wanted.
+/// The gradients of mix_experts(), from the weights that it gave, which take the logits' place in
+/// `weights`; of the experts those wanted.
 template <Runtime R>
-[[nodiscard]] MixtureGradients<R> mix_experts_gradient(
-    std::vector<Tensor<float, R>> const& experts,
-    Tensor<float, R> const& weights,
-    Gates const& gates,
-    Tensor<float, R> const& output_gradient,
-    std::vector<bool> const& wanted) {
+[[nodiscard]] MixtureGradients<R> mix_experts_gradient(std::vector<Tensor<float, R>> const& experts,
+                                                       std::vector<GateLogits<R>> const& weights,
+                                                       Tensor<float, R> const& output_gradient,
+                                                       std::vector<bool> const& wanted) {
   detail::Experts<R> const numbered(experts);
-  auto const table = detail::gate_table(gates, numbered.outputs.size());
-  auto const layout = detail::gate_layout(table, numbered.batch, weights.shape());
-  require(output_gradient.shape() == Shape{table.gates, numbered.batch, numbered.width} &&
+  detail::NumberedGates const all(weights, numbered.outputs.size(), numbered.batch);
+  require(output_gradient.shape() == Shape{all.table.gates, numbered.batch, numbered.width} &&
               wanted.size() == experts.size(),
           "mix_experts_gradient: output gradient of shape ",
           output_gradient.shape(),
@@ -177,17 +222,20 @@ template <Runtime R>
           " of ",
           experts.size(),
           " wanted");
-  MixtureGradients<R> gradients{{}, {weights.device(), weights.shape()}};
-  kernels::MixtureGradientArgs args{.table = table,
-                                    .layout = layout,
-                                    .expert_count = static_cast<int>(numbered.outputs.size()),
-                                    .experts = {},
-                                    .expert_gradients = {},
-                                    .weights = weights.data(),
-                                    .output_gradient = output_gradient.data(),
-                                    .logits_gradient = gradients.logits.data(),
-                                    .width = numbered.width};
+  MixtureGradients<R> gradients;
+  std::vector<Tensor<float, R>> by_gate;
+  for (auto const& some : weights) {
+    by_gate.push_back(some.logits);
+    gradients.logits.emplace_back(some.logits.device(), some.logits.shape());
+  }
   auto written = writes(gradients.logits);
+  kernels::MixtureGradientArgs args{};
+  args.table = all.table;
+  std::copy_n(all.row_stride, all.table.gates, args.row_stride);
+  all.find(args.weights, [&](std::size_t i) { return by_gate[i].data(); });
+  all.find(args.logits_gradient, [&](std::size_t i) { return gradients.logits[i].data(); });
+  args.expert_count = static_cast<int>(numbered.outputs.size());
+  std::copy(numbered.outputs.begin(), numbered.outputs.end(), args.experts);
   std::size_t number = 0;
   for (std::size_t i = 0; i < experts.size(); ++i) {
     auto& gradient = gradients.experts.emplace_back();
@@ -196,14 +244,16 @@ template <Runtime R>
     }
     auto const& shape = experts[i].shape();
     auto const count = shape.rank() == 3 ? shape[0] : 1;
-    for (std::int64_t k = 0; k < count; ++k, ++number) {
-      args.experts[number] = numbered.outputs[number];
-      args.expert_gradients[number] =
+    for (std::int64_t k = 0; k < count; ++k) {
+      args.expert_gradients[number++] =
           wanted[i] ? gradient->data() + k * numbered.batch * numbered.width : nullptr;
     }
   }
+  args.output_gradient = output_gradient.data();
+  args.batch = numbered.batch;
+  args.width = numbered.width;
   issue("mix_experts_gradient",
-        reads(experts, weights, output_gradient),
+        reads(experts, by_gate, output_gradient),
         written,
         [args](auto stream) { kernels::mix_experts_gradient(stream, args); });
   return gradients;

@@ -19,8 +19,9 @@ namespace msstream::ops {
 /// Embedding tables of one width in one tensor, one behind the other, so that one launch looks up
 /// in all of them, and one groups the ids, sums the gradients and moves the rows of all.
 ///
-/// Its bags are ordered sample by sample: bag b is one of table b mod tables(). What a lookup gives,
-/// [batch * tables, width], is then [batch, tables * width], the tables' columns side by side.
+/// Its bags are ordered sample by sample: bag b is one of table b mod tables(). What a lookup
+/// gives, [batch * tables, width], is then [batch, tables * width], the tables' columns side by
+/// side.
 template <Element T, Runtime R = DefaultRuntime>
 class TableBatch {
  public:
@@ -102,6 +103,23 @@ Bags<R> table_rows(char const* name,
 
 }  // namespace detail
 
+namespace detail {
+
+/// Ids that lie table by table, as the bags sample by sample that they become.
+template <Runtime R>
+Bags<R> sample_major(std::int64_t tables, Tensor<std::int64_t, R> const& ids) {
+  auto const& shape = ids.shape();
+  require((shape.rank() == 2 || shape.rank() == 3) && shape[0] == tables,
+          "ids of ",
+          tables,
+          " tables, of shape ",
+          shape,
+          "; expected [tables, batch] or [tables, batch, hotness]");
+  return Bags<R>(ids.reshaped({shape[0] * shape[1], shape.rank() == 3 ? shape[2] : 1}));
+}
+
+}  // namespace detail
+
 /// The bags with each key replaced by a row of its table: the first row of the table, and the
 /// key's bucket among the table's rows, which is that of hash_to_bucket(). Asynchronous,
 /// capture-safe. Throws std::invalid_argument unless the bags are as many for each table.
@@ -115,6 +133,24 @@ template <Element T, Runtime R>
   return detail::table_rows("hash_to_tables", tables, keys, args, OutOfRange::drop, {});
 }
 
+/// The same of keys that lie table by table, [tables, batch] or [tables, batch, hotness]: bags of
+/// [batch * tables], sample by sample.
+template <Element T, Runtime R>
+[[nodiscard]] Bags<R> hash_to_tables(TableBatch<T, R> const& tables,
+                                     Tensor<std::int64_t, R> const& keys,
+                                     std::uint64_t salt = 0) {
+  kernels::TableRowsArgs args{};
+  args.hashed = true;
+  args.ids_by_table = true;
+  args.salt = salt;
+  return detail::table_rows("hash_to_tables",
+                            tables,
+                            detail::sample_major(tables.tables(), keys),
+                            args,
+                            OutOfRange::drop,
+                            {});
+}
+
 /// The bags with each id within its table replaced by its row among those of all tables. An id
 /// that the table does not have becomes -1, which no lookup has, and is reported as `policy` says.
 /// Asynchronous; capture-safe unless ids trap. Throws as hash_to_tables().
@@ -125,6 +161,23 @@ template <Element T, Runtime R>
     OutOfRange policy = OutOfRange::drop,
     std::optional<Tensor<std::int64_t, R>> const& bad_id_count = {}) {
   return detail::table_rows("rows_of_tables", tables, ids, {}, policy, bad_id_count);
+}
+
+/// The same of ids that lie table by table, [tables, batch] or [tables, batch, hotness].
+template <Element T, Runtime R>
+[[nodiscard]] Bags<R> rows_of_tables(
+    TableBatch<T, R> const& tables,
+    Tensor<std::int64_t, R> const& ids,
+    OutOfRange policy = OutOfRange::drop,
+    std::optional<Tensor<std::int64_t, R>> const& bad_id_count = {}) {
+  kernels::TableRowsArgs args{};
+  args.ids_by_table = true;
+  return detail::table_rows("rows_of_tables",
+                            tables,
+                            detail::sample_major(tables.tables(), ids),
+                            args,
+                            policy,
+                            bad_id_count);
 }
 
 /// [batch, tables * width], pooled from rows of all tables as hash_to_tables() and

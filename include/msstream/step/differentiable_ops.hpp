@@ -9,6 +9,7 @@
 #include <msstream/step/differentiable/embedding.hpp>
 #include <msstream/step/differentiable/matmul.hpp>
 #include <msstream/step/differentiable/mixture.hpp>
+#include <msstream/step/differentiable/rows.hpp>
 #include <msstream/step/differentiable/table_batch.hpp>
 #include <msstream/step/gradient_tape.hpp>
 

@@ -21,29 +21,22 @@ struct GateTable {
   [[nodiscard]] constexpr int choices() const { return first_choice[gates]; }
 };
 
-/// Where a gate's logits of a row lie; its weights and its logits' gradient lie alike.
-struct GateLayout {
-  std::int64_t batch;
-  bool stacked;  ///< [gates, batch, choices of each]; else [batch, choices of all]
-
-  [[nodiscard]] constexpr std::int64_t first(GateTable const& table,
-                                             int gate,
-                                             std::int64_t row) const {
-    auto const before = table.first_choice[gate];
-    auto const choices = table.first_choice[gate + 1] - before;
-    return stacked ? (gate * batch + row) * choices : row * table.choices() + before;
-  }
+/// The numbers of each gate, one a choice, row by row.
+template <class T>
+struct GateNumbers {
+  T* first[GateTable::kMostGates];  ///< of the first row
 };
 
 /// weights = softmax of each gate's logits; output[g, row, :] = sum over its choices k, in their
 /// order, of weights[k] * experts[expert of k][row, :].
 struct MixtureArgs {
   GateTable table;
-  GateLayout layout;
+  std::int64_t row_stride[GateTable::kMostGates];  ///< of a gate's logits and weights
+  GateNumbers<float const> logits;
+  GateNumbers<float> weights;
   float const* experts[GateTable::kMostExperts];  ///< each [batch, width]
-  float const* logits;
-  float* weights;
-  float* output;  ///< [gates, batch, width]
+  float* output;                                  ///< [gates, batch, width]
+  std::int64_t batch;
   std::int64_t width;
 };
 void mix_experts(HostStream stream, MixtureArgs const& args);
@@ -53,13 +46,14 @@ void mix_experts(CudaStream stream, MixtureArgs const& args);
 /// logits_gradient by the softmax's derivative.
 struct MixtureGradientArgs {
   GateTable table;
-  GateLayout layout;
+  std::int64_t row_stride[GateTable::kMostGates];
+  GateNumbers<float const> weights;
+  GateNumbers<float> logits_gradient;
   int expert_count;
   float const* experts[GateTable::kMostExperts];     ///< each [batch, width]
   float* expert_gradients[GateTable::kMostExperts];  ///< each [batch, width], or null
-  float const* weights;
-  float const* output_gradient;  ///< [gates, batch, width]
-  float* logits_gradient;
+  float const* output_gradient;                      ///< [gates, batch, width]
+  std::int64_t batch;
   std::int64_t width;
 };
 void mix_experts_gradient(HostStream stream, MixtureGradientArgs const& args);

@@ -14,13 +14,15 @@ namespace msstream::ops::kernels {
 ///
 /// That row is the id itself, or -1 with a report if the table does not have it; or, if `hashed`,
 /// bucket_of(id, salt, rows of the table). Places that belong to no bag that exists are not
-/// touched.
+/// touched. With `ids_by_table` the ids of fixed hotness lie table by table, [tables, bags /
+/// tables, hotness], and the rows sample by sample all the same.
 struct TableRowsArgs {
   std::int64_t const* ids;
   BagLayout bags;
   std::int64_t tables;
   std::int64_t const* first_rows;  ///< [tables + 1], ascending, on the device
   bool hashed;
+  bool ids_by_table;
   std::uint64_t salt;
   IdReport report;
   std::int64_t* rows;  ///< [capacity]

@@ -13,27 +13,38 @@ namespace msstream::ops {
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> mix_experts(GradientTape<R>& tape,
                                            std::vector<Tensor<float, R>> const& experts,
-                                           Tensor<float, R> const& logits,
-                                           Gates const& gates) {
-  auto const mixture = mix_experts(experts, logits, gates);
+                                           std::vector<GateLogits<R>> const& gates) {
+  auto const mixture = mix_experts(experts, gates);
   tape.record("mix_experts",
               mixture.output,
-              [experts, logits, gates, weights = mixture.weights](
-                  GradientTape<R>& playing, Tensor<float, R> const& gradient) {
+              [experts, gates, weights = mixture.weights](GradientTape<R>& playing,
+                                                          Tensor<float, R> const& gradient) {
                 std::vector<bool> wanted;
                 for (auto const& expert : experts) {
                   wanted.push_back(playing.wants_gradient(expert));
                 }
-                auto const gradients =
-                    mix_experts_gradient(experts, weights, gates, gradient, wanted);
+                auto by_weight = gates;
+                for (std::size_t i = 0; i < gates.size(); ++i) {
+                  by_weight[i].logits = weights[i];
+                }
+                auto const gradients = mix_experts_gradient(experts, by_weight, gradient, wanted);
                 for (std::size_t i = 0; i < experts.size(); ++i) {
                   if (gradients.experts[i]) {
                     playing.add_gradient(experts[i], *gradients.experts[i]);
                   }
                 }
-                playing.add_gradient(logits, gradients.logits);
+                for (std::size_t i = 0; i < gates.size(); ++i) {
+                  playing.add_gradient(gates[i].logits, gradients.logits[i]);
+                }
               });
   return mixture.output;
+}
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> mix_experts(GradientTape<R>& tape,
+                                           std::vector<Tensor<float, R>> const& experts,
+                                           Tensor<float, R> const& logits,
+                                           Gates const& gates) {
+  return mix_experts(tape, experts, std::vector<GateLogits<R>>{{logits, gates}});
 }
 
 }  // namespace msstream::ops

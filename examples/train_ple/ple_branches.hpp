@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ple_shape.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace train_ple {
+
+/// The model as it is usually written: each field, expert, gate and tower an operation or a few of
+/// its own, each in a branch on a stream group.
+template <ms::Runtime R>
+class PleBranches {
+ public:
+  PleBranches(ms::Device<R> const& device, PleShape shape) : shape_(std::move(shape)) {
+    Initialiser const initialiser(shape_.seed);
+    for (std::int64_t field = 0; field < shape_.fields(); ++field) {
+      auto const rows = shape_.table_rows[static_cast<std::size_t>(field)];
+      std::vector<float> values;
+      initialiser.append_table(values, field, rows * shape_.embedding_dim);
+      tables_.push_back(ms::to_device<float, R>(device, values, {rows, shape_.embedding_dim}));
+    }
+    auto const layer = [&](std::string const& name, std::int64_t inputs, std::int64_t outputs) {
+      return Layer<R>(device, initialiser, {name}, inputs, outputs, false);
+    };
+    for (int level = 0; level < shape_.levels; ++level) {
+      auto const inputs = shape_.inputs_of(level);
+      auto& built = levels_.emplace_back();
+      for (int owner = 0; owner < shape_.owners(); ++owner) {
+        for (int k = 0; k < shape_.experts; ++k) {
+          auto const name = expert_name(level, owner, k);
+          built.hidden.push_back(layer(name + "/hidden", inputs, shape_.expert_hidden));
+          built.outputs.push_back(
+              layer(name + "/output", shape_.expert_hidden, shape_.expert_outputs));
+        }
+      }
+      for (int owner = 0; owner < shape_.gates_of(level); ++owner) {
+        auto const mixed = owner < shape_.tasks ? 2 : shape_.owners();
+        built.gates.push_back(layer(gate_name(level, owner), inputs, mixed * shape_.experts));
+      }
+    }
+    for (int task = 0; task < shape_.tasks; ++task) {
+      tower_hidden_.push_back(
+          layer(tower_name(task) + "/hidden", shape_.expert_outputs, shape_.tower_hidden));
+      tower_outputs_.push_back(layer(tower_name(task) + "/output", shape_.tower_hidden, 1));
+    }
+  }
+
+  /// The sum over the tasks of the mean loss of each.
+  [[nodiscard]] ms::Tensor<float, R> loss(ms::GradientTape<R>& tape,
+                                          ms::StreamPool<R>& pool,
+                                          DeviceBatch<R> const& batch) const {
+    int branches = 0;
+    // Each call is a branch, on the next group.
+    auto const branch = [&](std::string const& name, auto&& work) {
+      ms::StreamScope<R> const scope(pool[branches++ % pool.groups()], {.include_grad = true});
+      ms::NameScope const named(name);
+      return work();
+    };
+    auto const rows = batch.continuous.shape()[0];
+    std::vector<ms::Tensor<float, R>> columns;
+    for (std::int64_t field = 0; field < shape_.fields(); ++field) {
+      auto const i = static_cast<std::size_t>(field);
+      columns.push_back(branch(ms::text("field", field), [&] {
+        auto const keys = batch.keys.rows(field, field + 1).reshaped(
+            {rows, batch.keys.shape()[2]});
+        return ms::ops::embedding_lookup(
+            tape,
+            tables_[i],
+            ms::ops::Bags<R>(ms::ops::hash_to_bucket(keys, shape_.table_rows[i])),
+            ms::ops::LookupOptions<R>{.pooling = ms::ops::Pooling::mean});
+      }));
+    }
+    tape.without_gradient(batch.continuous);
+    columns.push_back(batch.continuous);
+    std::vector<ms::Tensor<float, R>> inputs(static_cast<std::size_t>(shape_.owners()),
+                                             ms::ops::concat(tape, columns));
+    for (int level = 0; level < shape_.levels; ++level) {
+      inputs = extract(tape, branch, level, inputs);
+    }
+    std::vector<ms::Tensor<float, R>> losses;
+    for (int task = 0; task < shape_.tasks; ++task) {
+      auto const i = static_cast<std::size_t>(task);
+      losses.push_back(branch(tower_name(task), [&] {
+        auto const hidden = tower_hidden_[i](tape, inputs[i], ms::ops::Activation::relu);
+        auto const labels = batch.labels.rows(task, task + 1).reshaped({rows, 1});
+        return ms::ops::mean_bce_with_logits(tape, tower_outputs_[i](tape, hidden), labels);
+      }));
+    }
+    return ms::ops::add(tape, losses);
+  }
+
+  /// `dense(name, tensor)` for each dense parameter, `table(name, tensor)` for each table.
+  template <class Dense, class Table>
+  void visit_parameters(Dense&& dense, Table&& table) const {
+    for (std::size_t i = 0; i < tables_.size(); ++i) {
+      table(ms::text("field", i), tables_[i]);
+    }
+    int number = 0;
+    auto const visit = [&](std::vector<Layer<R>> const& layers) {
+      for (auto const& layer : layers) {
+        auto const name = ms::text("layer", number++);
+        dense(name + "/weight", layer.weight);
+        dense(name + "/bias", layer.bias);
+      }
+    };
+    for (auto const& level : levels_) {
+      visit(level.hidden);
+      visit(level.outputs);
+      visit(level.gates);
+    }
+    visit(tower_hidden_);
+    visit(tower_outputs_);
+  }
+
+ private:
+  struct Level {
+    std::vector<Layer<R>> hidden;   ///< owner by owner, their experts
+    std::vector<Layer<R>> outputs;  ///< likewise
+    std::vector<Layer<R>> gates;
+  };
+
+  /// What the gates of one level give, from what each owner gets.
+  template <class Branch>
+  std::vector<ms::Tensor<float, R>> extract(ms::GradientTape<R>& tape,
+                                            Branch const& branch,
+                                            int level,
+                                            std::vector<ms::Tensor<float, R>> const& inputs) const {
+    auto const& built = levels_[static_cast<std::size_t>(level)];
+    std::vector<ms::Tensor<float, R>> experts;
+    for (int owner = 0; owner < shape_.owners(); ++owner) {
+      for (int k = 0; k < shape_.experts; ++k) {
+        auto const i = experts.size();
+        experts.push_back(branch(expert_name(level, owner, k), [&] {
+          auto const relu = ms::ops::Activation::relu;
+          auto const& input = inputs[static_cast<std::size_t>(owner)];
+          return built.outputs[i](tape, built.hidden[i](tape, input, relu), relu);
+        }));
+      }
+    }
+    auto const of_owner = [&](std::size_t owner) {
+      auto const first = experts.begin() + static_cast<std::ptrdiff_t>(owner) * shape_.experts;
+      return std::vector<ms::Tensor<float, R>>(first, first + shape_.experts);
+    };
+    std::vector<ms::Tensor<float, R>> mixed;
+    for (std::size_t owner = 0; owner < built.gates.size(); ++owner) {
+      mixed.push_back(branch(gate_name(level, static_cast<int>(owner)), [&] {
+        auto const shared = static_cast<std::size_t>(shape_.tasks);
+        auto among = owner == shared ? experts : of_owner(owner);
+        if (owner != shared) {
+          auto const others = of_owner(shared);
+          among.insert(among.end(), others.begin(), others.end());
+        }
+        std::vector<int> all;
+        for (std::size_t k = 0; k < among.size(); ++k) {
+          all.push_back(static_cast<int>(k));
+        }
+        auto const output = ms::ops::mix_experts(
+            tape, among, built.gates[owner](tape, inputs[owner]), {all});
+        return output.reshaped({output.shape()[1], output.shape()[2]});
+      }));
+    }
+    return mixed;
+  }
+
+  PleShape shape_;
+  std::vector<ms::Tensor<float, R>> tables_;
+  std::vector<Level> levels_;
+  std::vector<Layer<R>> tower_hidden_;
+  std::vector<Layer<R>> tower_outputs_;
+};
+
+}  // namespace train_ple

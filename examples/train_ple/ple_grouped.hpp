@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ple_shape.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace train_ple {
+
+/// The same model in few, larger operations: all tables in one tensor, the layers of the experts of
+/// a level stacked, all gates of a level in one mixture. What does not hang together is on other
+/// groups: the tables on the last, every other share of a level's experts on the next.
+template <ms::Runtime R>
+class PleGrouped {
+ public:
+  PleGrouped(ms::Device<R> const& device, PleShape shape)
+      : shape_(std::move(shape)), tables_(device, shape_.table_rows, shape_.embedding_dim) {
+    Initialiser const initialiser(shape_.seed);
+    for (std::int64_t field = 0; field < shape_.fields(); ++field) {
+      std::vector<float> values;
+      auto const table = tables_.table(field);
+      initialiser.append_table(values, field, table.count());
+      ms::copy(table, ms::to_device<float, R>(device, values, table.shape()));
+    }
+    auto const layers = [&](std::vector<std::string> const& names,
+                            std::string const& suffix,
+                            std::int64_t inputs,
+                            std::int64_t outputs) {
+      std::vector<std::string> full;
+      for (auto const& name : names) {
+        full.push_back(name + suffix);
+      }
+      return Layer<R>(device, initialiser, full, inputs, outputs, true);
+    };
+    for (int level = 0; level < shape_.levels; ++level) {
+      auto const inputs = shape_.inputs_of(level);
+      auto& built = levels_.emplace_back();
+      for (auto const& share : shares_of(level)) {
+        built.hidden.push_back(layers(share, "/hidden", inputs, shape_.expert_hidden));
+        built.outputs.push_back(
+            layers(share, "/output", shape_.expert_hidden, shape_.expert_outputs));
+      }
+      std::vector<std::string> of_tasks;
+      for (int task = 0; task < shape_.tasks; ++task) {
+        of_tasks.push_back(gate_name(level, task));
+      }
+      built.gates.push_back(layers(of_tasks, "", inputs, std::int64_t{2} * shape_.experts));
+      if (!shape_.is_last(level)) {
+        built.gates.push_back(layers({gate_name(level, shape_.tasks)},
+                                     "",
+                                     inputs,
+                                     std::int64_t{shape_.owners()} * shape_.experts));
+      }
+    }
+    std::vector<std::string> towers;
+    for (int task = 0; task < shape_.tasks; ++task) {
+      towers.push_back(tower_name(task));
+    }
+    towers_.push_back(layers(towers, "/hidden", shape_.expert_outputs, shape_.tower_hidden));
+    towers_.push_back(layers(towers, "/output", shape_.tower_hidden, 1));
+  }
+
+  /// The sum over the tasks of the mean loss of each.
+  [[nodiscard]] ms::Tensor<float, R> loss(ms::GradientTape<R>& tape,
+                                          ms::StreamPool<R>& pool,
+                                          DeviceBatch<R> const& batch) const {
+    ms::StreamScope<R> const main(pool[0], {.include_grad = true});
+    tape.without_gradient(batch.continuous);
+    auto input = ms::ops::concat(tape, {look_up(tape, pool, batch.keys), batch.continuous});
+    for (int level = 0; level < shape_.levels; ++level) {
+      ms::NameScope const named(ms::text("level", level));
+      input = extract(tape, pool, level, input);
+    }
+    ms::NameScope const named("towers");
+    auto const hidden = towers_[0](tape, input, ms::ops::Activation::relu);
+    auto const mean =
+        ms::ops::mean_bce_with_logits(tape, towers_[1](tape, hidden), batch.labels);
+    return ms::ops::scale(tape, mean, static_cast<float>(shape_.tasks));
+  }
+
+  template <class Dense, class Table>
+  void visit_parameters(Dense&& dense, Table&& table) const {
+    table("tables", tables_.weights());
+    int number = 0;
+    auto const visit = [&](std::vector<Layer<R>> const& layers) {
+      for (auto const& layer : layers) {
+        auto const name = ms::text("layer", number++);
+        dense(name + "/weight", layer.weight);
+        dense(name + "/bias", layer.bias);
+      }
+    };
+    for (auto const& level : levels_) {
+      visit(level.hidden);
+      visit(level.outputs);
+      visit(level.gates);
+    }
+    visit(towers_);
+  }
+
+ private:
+  struct Level {
+    std::vector<Layer<R>> hidden;   ///< a share each
+    std::vector<Layer<R>> outputs;  ///< likewise
+    std::vector<Layer<R>> gates;    ///< the tasks' gates; and but for the last level, the shared one
+  };
+
+  /// The names of the experts whose layers are stacked. On the first level all have the same input,
+  /// so that there is one share; further on each share has one expert of every owner, in the order
+  /// of the owners' inputs.
+  [[nodiscard]] std::vector<std::vector<std::string>> shares_of(int level) const {
+    std::vector<std::vector<std::string>> shares(
+        level == 0 ? 1 : static_cast<std::size_t>(shape_.experts));
+    for (int k = 0; k < shape_.experts; ++k) {
+      for (int owner = 0; owner < shape_.owners(); ++owner) {
+        shares[level == 0 ? 0 : static_cast<std::size_t>(k)].push_back(
+            expert_name(level, owner, k));
+      }
+    }
+    return shares;
+  }
+  /// In shares_of() one expert of every owner follows the other, on each level.
+  [[nodiscard]] int number_of(int owner, int expert) const noexcept {
+    return expert * shape_.owners() + owner;
+  }
+
+  ms::Tensor<float, R> look_up(ms::GradientTape<R>& tape,
+                               ms::StreamPool<R>& pool,
+                               ms::Tensor<std::int64_t, R> const& keys) const {
+    ms::StreamScope<R> const side(pool[pool.groups() - 1], {.include_grad = true});
+    ms::NameScope const named("tables");
+    return ms::ops::embedding_lookup(
+        tape, tables_, ms::ops::hash_to_tables(tables_, keys), ms::ops::Pooling::mean);
+  }
+
+  /// [gates, batch, outputs], from [batch, inputs] for all owners, or [owners, batch, inputs].
+  ms::Tensor<float, R> extract(ms::GradientTape<R>& tape,
+                               ms::StreamPool<R>& pool,
+                               int level,
+                               ms::Tensor<float, R> const& input) const {
+    auto const& built = levels_[static_cast<std::size_t>(level)];
+    auto const relu = ms::ops::Activation::relu;
+    bool const stacked = input.shape().rank() == 3;
+    std::vector<ms::Tensor<float, R>> experts;
+    for (std::size_t share = 0; share < built.hidden.size(); ++share) {
+      ms::StreamScope<R> const scope(pool[static_cast<int>(share) % pool.groups()],
+                                     {.include_grad = true});
+      ms::NameScope const named(ms::text("experts", share));
+      experts.push_back(
+          built.outputs[share](tape, built.hidden[share](tape, input, relu), relu));
+    }
+    ms::ops::Gates of_tasks;
+    std::vector<int> all;
+    for (int owner = 0; owner < shape_.owners(); ++owner) {
+      auto& chosen = of_tasks.emplace_back();
+      for (int k = 0; k < shape_.experts; ++k) {
+        chosen.push_back(number_of(owner, k));
+        all.push_back(number_of(owner, k));
+      }
+    }
+    auto const shared = of_tasks.back();
+    of_tasks.pop_back();
+    for (auto& chosen : of_tasks) {
+      chosen.insert(chosen.end(), shared.begin(), shared.end());
+    }
+    std::vector<ms::ops::GateLogits<R>> gates;
+    {
+      ms::StreamScope<R> const scope(pool[1 % pool.groups()], {.include_grad = true});
+      ms::NameScope const named("gates");
+      auto const tasks = shape_.tasks;
+      auto const of = [&](int first, int end) {
+        return stacked ? ms::ops::rows(tape, input, first, end) : input;
+      };
+      gates.push_back({built.gates[0](tape, of(0, tasks)), of_tasks});
+      if (!shape_.is_last(level)) {
+        gates.push_back({built.gates[1](tape, of(tasks, shape_.owners())), {all}});
+      }
+    }
+    return ms::ops::mix_experts(tape, experts, gates);
+  }
+
+  PleShape shape_;
+  ms::ops::TableBatch<float, R> tables_;
+  std::vector<Level> levels_;
+  std::vector<Layer<R>> towers_;
+};
+
+}  // namespace train_ple

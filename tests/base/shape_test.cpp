@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <stdexcept>
 
 namespace msstream {
@@ -27,6 +28,13 @@ TEST(Shape, HasItsExtentsAndTheirProduct) {
   EXPECT_EQ(shape[0], 2);
   EXPECT_EQ(shape[3], 7);
   EXPECT_EQ(shape.describe(), "[2, 3, 5, 7]");
+}
+
+TEST(Shape, CanBeMadeOfExtentsThatAreCountedAtRunTime) {
+  std::int64_t const extents[] = {2, 3, 5, 7, 11};
+  EXPECT_EQ(Shape(std::span(extents).first(3)), Shape({2, 3, 5}));
+  EXPECT_EQ(Shape(std::span(extents).first(0)), Shape());
+  EXPECT_THROW(Shape{std::span(extents)}, std::invalid_argument);
 }
 
 TEST(Shape, DiffersByRankAndByExtent) {

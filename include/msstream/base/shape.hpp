@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 
 namespace msstream {
@@ -17,7 +18,9 @@ class Shape {
   static constexpr std::size_t kMaxRank = 4;
 
   Shape() = default;
-  Shape(std::initializer_list<std::int64_t> extents) {
+  Shape(std::initializer_list<std::int64_t> extents)
+      : Shape(std::span<std::int64_t const>(extents.begin(), extents.size())) {}
+  explicit Shape(std::span<std::int64_t const> extents) {
     require(extents.size() <= kMaxRank,
             "shape: rank ",
             extents.size(),

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/elementwise.hpp>
+#include <msstream/ops/kernels/reduce.hpp>
+#include <msstream/ops/workspace.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace msstream::ops {
+
+struct ReduceOptions {
+  bool keep_dimension = false;  ///< the reduced dimension stays, with extent 1
+};
+
+namespace detail {
+
+/// The dimension that `axis` names, as in NumPy: -1 is the last. Throws std::invalid_argument.
+inline std::size_t require_axis(char const* operation, Shape const& shape, std::int64_t axis) {
+  auto const rank = static_cast<std::int64_t>(shape.rank());
+  require(
+      -rank <= axis && axis < rank, operation, ": axis ", axis, " of a tensor of shape ", shape);
+  return static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
+}
+
+inline kernels::AxisView view_along(Shape const& shape, std::size_t dimension) {
+  kernels::AxisView view{1, shape[dimension], 1};
+  for (std::size_t d = 0; d < shape.rank(); ++d) {
+    (d < dimension ? view.outer : view.inner) *= d == dimension ? 1 : shape[d];
+  }
+  return view;
+}
+
+inline Shape reduced_shape(Shape const& shape, std::size_t dimension, ReduceOptions options) {
+  std::int64_t extents[Shape::kMaxRank] = {};
+  std::size_t rank = 0;
+  for (std::size_t d = 0; d < shape.rank(); ++d) {
+    if (d != dimension || options.keep_dimension) {
+      extents[rank++] = d == dimension ? 1 : shape[d];
+    }
+  }
+  return Shape(std::span<std::int64_t const>(extents, rank));
+}
+
+/// One reduction of a view of `input` into a tensor of the given shape.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> reduce_view(char const* operation,
+                                           kernels::Reduction reduction,
+                                           Tensor<float, R> const& input,
+                                           kernels::AxisView const& view,
+                                           float factor,
+                                           Shape const& shape) {
+  auto const& device = input.device();
+  Tensor<float, R> output(device, shape);
+  Workspace<R> const workspace(device,
+                               kernels::reduce_axis_workspace_bytes(size_query(*device), view));
+  kernels::ReduceAxisArgs const args{
+      reduction, view, factor, input.data(), workspace.data(), output.data()};
+  issue(operation, reads(input), workspace.with(writes(output)), [args](auto stream) {
+    kernels::reduce_axis(stream, args);
+  });
+  return output;
+}
+
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> extremum(char const* operation,
+                                        kernels::Reduction reduction,
+                                        Tensor<float, R> const& input,
+                                        std::int64_t axis,
+                                        ReduceOptions options) {
+  auto const dimension = require_axis(operation, input.shape(), axis);
+  require(input.shape()[dimension] > 0,
+          operation,
+          " over axis ",
+          axis,
+          " of a tensor of shape ",
+          input.shape(),
+          ", which is empty");
+  return reduce_view(operation,
+                     reduction,
+                     input,
+                     view_along(input.shape(), dimension),
+                     1.0F,
+                     reduced_shape(input.shape(), dimension, options));
+}
+
+}  // namespace detail
+
+/// The sum over one axis of a tensor of any shape, float32; a negative axis counts from the last.
+/// An empty axis gives 0. Asynchronous; capture-safe; deterministic: the order of the additions
+/// depends on the shape alone. Throws std::invalid_argument for an axis that is not there.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> sum(Tensor<float, R> const& input,
+                                   std::int64_t axis,
+                                   ReduceOptions options = {}) {
+  auto const dimension = detail::require_axis("sum", input.shape(), axis);
+  return detail::reduce_view("sum",
+                             kernels::Reduction::sum,
+                             input,
+                             detail::view_along(input.shape(), dimension),
+                             1.0F,
+                             detail::reduced_shape(input.shape(), dimension, options));
+}
+/// The mean over one axis: as sum, but an empty axis is refused.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> mean(Tensor<float, R> const& input,
+                                    std::int64_t axis,
+                                    ReduceOptions options = {}) {
+  auto const dimension = detail::require_axis("mean", input.shape(), axis);
+  auto const view = detail::view_along(input.shape(), dimension);
+  require(view.axis > 0,
+          "mean over axis ",
+          axis,
+          " of a tensor of shape ",
+          input.shape(),
+          ", which is empty");
+  return detail::reduce_view("mean",
+                             kernels::Reduction::sum,
+                             input,
+                             view,
+                             1.0F / static_cast<float>(view.axis),
+                             detail::reduced_shape(input.shape(), dimension, options));
+}
+/// The largest element along one axis; NaN where there is one. Otherwise as mean.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> max(Tensor<float, R> const& input,
+                                   std::int64_t axis,
+                                   ReduceOptions options = {}) {
+  return detail::extremum("max", kernels::Reduction::max, input, axis, options);
+}
+/// The smallest element along one axis; NaN where there is one. Otherwise as mean.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> min(Tensor<float, R> const& input,
+                                   std::int64_t axis,
+                                   ReduceOptions options = {}) {
+  return detail::extremum("min", kernels::Reduction::min, input, axis, options);
+}
+
+/// factor * output_gradient, repeated along `axis` to `shape`: the gradient of a sum over that axis
+/// (factor 1), or of a mean. The output's gradient may have the reduced dimension or not.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> sum_gradient(Tensor<float, R> const& output_gradient,
+                                            Shape const& shape,
+                                            std::int64_t axis,
+                                            float factor = 1.0F) {
+  auto const view = detail::view_along(shape, detail::require_axis("sum_gradient", shape, axis));
+  require(output_gradient.count() == view.outputs(),
+          "sum_gradient: output gradient ",
+          output_gradient.shape(),
+          " for axis ",
+          axis,
+          " of ",
+          shape);
+  Tensor<float, R> gradient(output_gradient.device(), shape);
+  kernels::RepeatAxisArgs const args{view, factor, output_gradient.data(), gradient.data()};
+  issue("sum_gradient", reads(output_gradient), writes(gradient), [args](auto stream) {
+    kernels::repeat_axis(stream, args);
+  });
+  return gradient;
+}
+
+/// The gradient of max or min over `axis`, from its input, output and output's gradient: in equal
+/// parts to all elements that equal the output, NaN to NaN. Two launches, and one more where few
+/// long axes are counted in chunks.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> extremum_gradient(Tensor<float, R> const& input,
+                                                 Tensor<float, R> const& output,
+                                                 Tensor<float, R> const& output_gradient,
+                                                 std::int64_t axis) {
+  auto const& device = input.device();
+  auto const view = detail::view_along(
+      input.shape(), detail::require_axis("extremum_gradient", input.shape(), axis));
+  require(output.count() == view.outputs() && output_gradient.count() == view.outputs(),
+          "extremum_gradient: axis ",
+          axis,
+          " of ",
+          input.shape(),
+          ", output ",
+          output.shape(),
+          ", output gradient ",
+          output_gradient.shape());
+  Tensor<float, R> gradient(device, input.shape());
+  detail::Workspace<R> const workspace(
+      device, kernels::extremum_gradient_workspace_bytes(detail::size_query(*device), view));
+  kernels::ExtremumGradientArgs const args{
+      view, input.data(), output.data(), output_gradient.data(), workspace.data(), gradient.data()};
+  issue("extremum_gradient",
+        reads(input, output, output_gradient),
+        workspace.with(writes(gradient)),
+        [args](auto stream) { kernels::extremum_gradient(stream, args); });
+  return gradient;
+}
+
+/// factor * (the sum of `gradient` over the dimensions in which a tensor of `shape` was repeated to
+/// become gradient's shape): the gradient of a broadcast operand. At most two reductions; the
+/// tensor itself where nothing was repeated and factor is 1. Deterministic. Throws
+/// std::invalid_argument unless `shape` broadcasts to gradient's.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> sum_to(Tensor<float, R> const& gradient,
+                                      Shape const& shape,
+                                      float factor = 1.0F) {
+  require(kernels::broadcast_shape(shape, gradient.shape()) == gradient.shape(),
+          "sum_to: ",
+          gradient.shape(),
+          " to ",
+          shape);
+  auto const plan = kernels::plan_sum_to(gradient.shape(), shape);
+  if (plan.count == 0) {
+    return (factor == 1.0F ? gradient : scale(gradient, factor)).reshaped(shape);
+  }
+  auto sum = gradient;
+  for (int step = 0; step < plan.count; ++step) {
+    auto const& view = plan.steps[step];
+    bool const last = step + 1 == plan.count;
+    sum = detail::reduce_view("sum_to",
+                              kernels::Reduction::sum,
+                              sum,
+                              view,
+                              last ? factor : 1.0F,
+                              last ? shape : Shape{view.outer, view.inner});
+  }
+  return sum;
+}
+
+}  // namespace msstream::ops

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "elementwise_math.hpp"
+
+#include <msstream/ops/kernels/reduce.hpp>
+
+#include <cmath>
+
+/// What the reductions are made of, for both twins: where they begin and how two values become one.
+namespace msstream::ops::kernels {
+
+struct Total {
+  MSSTREAM_HOST_DEVICE static constexpr float nothing() { return 0.0F; }
+  MSSTREAM_HOST_DEVICE static float combine(float a, float b) { return a + b; }
+};
+/// A NaN on either side is kept: no comparison with it holds.
+struct Largest {
+  MSSTREAM_HOST_DEVICE static constexpr float nothing() { return -HUGE_VALF; }
+  MSSTREAM_HOST_DEVICE static float combine(float a, float b) { return a > b || a != a ? a : b; }
+};
+struct Smallest {
+  MSSTREAM_HOST_DEVICE static constexpr float nothing() { return HUGE_VALF; }
+  MSSTREAM_HOST_DEVICE static float combine(float a, float b) { return a < b || a != a ? a : b; }
+};
+
+/// Whether an element shares in the gradient of an extremum.
+MSSTREAM_HOST_DEVICE inline bool is_extremum(float element, float extremum) {
+  return element == extremum || (element != element && extremum != extremum);
+}
+
+/// Calls visit(the reduction's object).
+template <class Visit>
+void with_reduction(Reduction reduction, Visit const& visit) {
+  switch (reduction) {
+    case Reduction::sum:
+      return visit(Total{});
+    case Reduction::max:
+      return visit(Largest{});
+    case Reduction::min:
+      return visit(Smallest{});
+  }
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/kernels/binary.hpp>
+#include <msstream/ops/reduce.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <optional>
+
+/// Arithmetic of two tensors, float32, whose shapes broadcast as in NumPy: aligned at the last
+/// dimension, an extent of 1, or none, is repeated. One launch each. Asynchronous; capture-safe;
+/// deterministic. Throws std::invalid_argument where shapes do not broadcast.
+namespace msstream::ops {
+
+namespace detail {
+
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> binary(char const* operation,
+                                      kernels::BinaryFunction function,
+                                      Tensor<float, R> const& left,
+                                      Tensor<float, R> const& right) {
+  auto const shape = kernels::broadcast_shape(left.shape(), right.shape());
+  require(shape.has_value(),
+          operation,
+          ": ",
+          left.shape(),
+          " and ",
+          right.shape(),
+          " do not broadcast to one shape");
+  Tensor<float, R> output(left.device(), *shape);
+  kernels::BinaryArgs const args{function,
+                                 kernels::plan_broadcast(left.shape(), right.shape()),
+                                 left.data(),
+                                 right.data(),
+                                 output.data()};
+  issue(operation, reads(left, right), writes(output), [args](auto stream) {
+    kernels::binary(stream, args);
+  });
+  return output;
+}
+
+}  // namespace detail
+
+/// left + right.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> add(Tensor<float, R> const& left, Tensor<float, R> const& right) {
+  return detail::binary("add", kernels::BinaryFunction::add, left, right);
+}
+/// left - right.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> subtract(Tensor<float, R> const& left,
+                                        Tensor<float, R> const& right) {
+  return detail::binary("subtract", kernels::BinaryFunction::subtract, left, right);
+}
+/// left * right, element by element.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> multiply(Tensor<float, R> const& left,
+                                        Tensor<float, R> const& right) {
+  return detail::binary("multiply", kernels::BinaryFunction::multiply, left, right);
+}
+/// left / right; infinite or NaN where right is 0.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> divide(Tensor<float, R> const& left, Tensor<float, R> const& right) {
+  return detail::binary("divide", kernels::BinaryFunction::divide, left, right);
+}
+
+/// Which operands' gradients to compute; nothing is launched for another.
+struct WantedOperands {
+  bool left = true;
+  bool right = true;
+};
+/// The gradients that were wanted, each of its operand's shape.
+template <Runtime R>
+struct OperandGradients {
+  std::optional<Tensor<float, R>> left;
+  std::optional<Tensor<float, R>> right;
+};
+
+/// Of add, from the operands' shapes and the gradient of the sum.
+template <Runtime R>
+[[nodiscard]] OperandGradients<R> add_gradient(Shape const& left,
+                                               Shape const& right,
+                                               Tensor<float, R> const& output_gradient,
+                                               WantedOperands wanted = {}) {
+  OperandGradients<R> gradients;
+  if (wanted.left) {
+    gradients.left = sum_to(output_gradient, left);
+  }
+  if (wanted.right) {
+    gradients.right = sum_to(output_gradient, right);
+  }
+  return gradients;
+}
+/// Of subtract, from the operands' shapes and the gradient of the difference.
+template <Runtime R>
+[[nodiscard]] OperandGradients<R> subtract_gradient(Shape const& left,
+                                                    Shape const& right,
+                                                    Tensor<float, R> const& output_gradient,
+                                                    WantedOperands wanted = {}) {
+  OperandGradients<R> gradients;
+  if (wanted.left) {
+    gradients.left = sum_to(output_gradient, left);
+  }
+  if (wanted.right) {
+    gradients.right = sum_to(output_gradient, right, -1.0F);
+  }
+  return gradients;
+}
+/// Of multiply, from the operands and the gradient of the product.
+template <Runtime R>
+[[nodiscard]] OperandGradients<R> multiply_gradient(Tensor<float, R> const& left,
+                                                    Tensor<float, R> const& right,
+                                                    Tensor<float, R> const& output_gradient,
+                                                    WantedOperands wanted = {}) {
+  OperandGradients<R> gradients;
+  if (wanted.left) {
+    gradients.left = sum_to(multiply(output_gradient, right), left.shape());
+  }
+  if (wanted.right) {
+    gradients.right = sum_to(multiply(output_gradient, left), right.shape());
+  }
+  return gradients;
+}
+/// Of divide, from the dividend's shape, the divisor, the quotient and the quotient's gradient g:
+/// g / right, and -(g / right) * quotient.
+template <Runtime R>
+[[nodiscard]] OperandGradients<R> divide_gradient(Shape const& left,
+                                                  Tensor<float, R> const& right,
+                                                  Tensor<float, R> const& quotient,
+                                                  Tensor<float, R> const& output_gradient,
+                                                  WantedOperands wanted = {}) {
+  OperandGradients<R> gradients;
+  if (!wanted.left && !wanted.right) {
+    return gradients;
+  }
+  auto const shared = divide(output_gradient, right);
+  if (wanted.left) {
+    gradients.left = sum_to(shared, left);
+  }
+  if (wanted.right) {
+    gradients.right =
+        sum_to(detail::binary(
+                   "divide_gradient", kernels::BinaryFunction::negative_product, shared, quotient),
+               right.shape());
+  }
+  return gradients;
+}
+
+}  // namespace msstream::ops

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "binary_math.hpp"
+#include "cuda_check.cuh"
+#include "elementwise_pack.cuh"
+
+#include <msstream/ops/kernels/binary.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+namespace msstream::ops::kernels {
+
+namespace {
+
+/// One dimension: two contiguous operands, or a contiguous one and one element.
+struct FlatOperand {
+  float const* data;
+  bool repeats;
+
+  __device__ Quad load(QuadPlace const& place) const {
+    if (!repeats) {
+      return place.load(data);
+    }
+    float const value = *data;
+    return {{value, value, value, value}};
+  }
+};
+
+template <class Function>
+__global__ void __launch_bounds__(kBlockThreads) flat_kernel(Function function,
+                                                             FlatOperand left,
+                                                             FlatOperand right,
+                                                             float* output,
+                                                             std::int64_t count,
+                                                             bool aligned) {
+  QuadPlace const place(grid_thread(), count, aligned);
+  if (!place.exists()) {
+    return;
+  }
+  Quad const lefts = left.load(place);
+  Quad const rights = right.load(place);
+  Quad results;
+#pragma unroll
+  for (int lane = 0; lane < 4; ++lane) {
+    results.lanes[lane] = function(lefts.lanes[lane], rights.lanes[lane]);
+  }
+  place.store(output, results);
+}
+
+/// The plan in the integers that the kernel divides with.
+template <int Rank, class Index>
+struct Walk {
+  Index extents[Rank];
+  Index left_strides[Rank];
+  Index right_strides[Rank];
+};
+
+template <int Lanes, class Index>
+__device__ Pack<float, Lanes> load_lanes(float const* from, Index stride) {
+  Pack<float, Lanes> pack;
+  if (Lanes > 1 && stride != 0) {
+    return *reinterpret_cast<Pack<float, Lanes> const*>(from);
+  }
+  float const value = *from;
+#pragma unroll
+  for (int lane = 0; lane < Lanes; ++lane) {
+    pack.lanes[lane] = value;
+  }
+  return pack;
+}
+
+/// A thread computes `Lanes` neighbours, which lie in one row of the innermost dimension.
+template <class Function, int Rank, int Lanes, class Index>
+__global__ void __launch_bounds__(kBlockThreads)
+    strided_kernel(Function function,
+                   __grid_constant__ Walk<Rank, Index> const walk,
+                   float const* left,
+                   float const* right,
+                   float* output,
+                   std::int64_t count) {
+  std::int64_t const first = grid_thread() * Lanes;
+  if (first >= count) {
+    return;
+  }
+  auto rest = static_cast<Index>(first);
+  Index left_place = 0;
+  Index right_place = 0;
+#pragma unroll
+  for (int d = Rank - 1; d > 0; --d) {
+    Index const outside = rest / walk.extents[d];
+    Index const at = rest - outside * walk.extents[d];
+    left_place += at * walk.left_strides[d];
+    right_place += at * walk.right_strides[d];
+    rest = outside;
+  }
+  left_place += rest * walk.left_strides[0];
+  right_place += rest * walk.right_strides[0];
+  auto const lefts = load_lanes<Lanes>(left + left_place, walk.left_strides[Rank - 1]);
+  auto const rights = load_lanes<Lanes>(right + right_place, walk.right_strides[Rank - 1]);
+  Pack<float, Lanes> results;
+#pragma unroll
+  for (int lane = 0; lane < Lanes; ++lane) {
+    results.lanes[lane] = function(lefts.lanes[lane], rights.lanes[lane]);
+  }
+  *reinterpret_cast<Pack<float, Lanes>*>(output + first) = results;
+}
+
+/// Whether every group of four neighbours lies in one row and can be loaded and stored at once.
+bool rows_fit_quads(BinaryArgs const& args) {
+  auto const& plan = args.plan;
+  int const last = plan.rank - 1;
+  auto const fits = [&](float const* data, std::int64_t const* strides) {
+    return strides[last] == 0 ||
+           (quads_fit(data) &&
+            std::all_of(strides, strides + last, [](auto s) { return s % 4 == 0; }));
+  };
+  return plan.extents[last] % 4 == 0 && quads_fit(args.output) &&
+         fits(args.left, plan.left_strides) && fits(args.right, plan.right_strides);
+}
+
+template <int Rank, class Index, class Function>
+void launch_strided(CudaStream stream, BinaryArgs const& args, Function function) {
+  auto const& plan = args.plan;
+  Walk<Rank, Index> walk;
+  int const missing = Rank - plan.rank;  // of a plan with fewer dimensions the outermost are 1
+  for (int d = 0; d < Rank; ++d) {
+    bool const exists = d >= missing;
+    walk.extents[d] = static_cast<Index>(exists ? plan.extents[d - missing] : 1);
+    walk.left_strides[d] = static_cast<Index>(exists ? plan.left_strides[d - missing] : 0);
+    walk.right_strides[d] = static_cast<Index>(exists ? plan.right_strides[d - missing] : 0);
+  }
+  if (rows_fit_quads(args)) {
+    strided_kernel<Function, Rank, 4, Index>
+        <<<grid_for(plan.count, 4 * kBlockThreads), kBlockThreads, 0, stream.handle>>>(
+            function, walk, args.left, args.right, args.output, plan.count);
+  } else {
+    strided_kernel<Function, Rank, 1, Index>
+        <<<grid_for(plan.count, kBlockThreads), kBlockThreads, 0, stream.handle>>>(
+            function, walk, args.left, args.right, args.output, plan.count);
+  }
+}
+
+template <class Function>
+void launch(CudaStream stream, BinaryArgs const& args, Function function) {
+  auto const& plan = args.plan;
+  if (plan.rank == 1) {
+    FlatOperand const left{args.left, plan.left_strides[0] == 0};
+    FlatOperand const right{args.right, plan.right_strides[0] == 0};
+    bool const aligned = quads_fit(args.output) && (left.repeats || quads_fit(left.data)) &&
+                         (right.repeats || quads_fit(right.data));
+    flat_kernel<<<grid_for(plan.count, 4 * kBlockThreads), kBlockThreads, 0, stream.handle>>>(
+        function, left, right, args.output, plan.count, aligned);
+  } else if (plan.count > std::numeric_limits<std::int32_t>::max()) {
+    launch_strided<Shape::kMaxRank, std::int64_t>(stream, args, function);
+  } else if (plan.rank == 2) {
+    launch_strided<2, std::uint32_t>(stream, args, function);
+  } else if (plan.rank == 3) {
+    launch_strided<3, std::uint32_t>(stream, args, function);
+  } else {
+    launch_strided<4, std::uint32_t>(stream, args, function);
+  }
+  check_launch("binary");
+}
+
+}  // namespace
+
+void binary(CudaStream stream, BinaryArgs const& args) {
+  if (args.plan.count > 0) {
+    with_function(args.function, [&](auto function) { launch(stream, args, function); });
+  }
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/ops/kernels/binary.hpp>
+
+#include <kernels/kernel_fixture.hpp>
+
+#include <cmath>
+#include <utility>
+
+namespace msstream::ops::kernels::testing {
+namespace {
+
+constexpr BinaryFunction kBinaryFunctions[] = {BinaryFunction::add,
+                                               BinaryFunction::subtract,
+                                               BinaryFunction::multiply,
+                                               BinaryFunction::divide,
+                                               BinaryFunction::negative_product};
+
+/// One rounding each: both twins have to give this very number.
+float result_of(BinaryFunction function, float left, float right) {
+  switch (function) {
+    case BinaryFunction::add:
+      return left + right;
+    case BinaryFunction::subtract:
+      return left - right;
+    case BinaryFunction::multiply:
+      return left * right;
+    case BinaryFunction::divide:
+      return left / right;
+    case BinaryFunction::negative_product:
+      return -(left * right);
+  }
+  return std::nanf("");
+}
+
+/// Shapes for the vector path, for its tail, for the path without it and for each rank of a plan.
+std::pair<Shape, Shape> const kOperands[] = {
+    {{}, {}},
+    {{7}, {7}},
+    {{1023}, {1}},
+    {{}, {1025}},
+    {{2, 3, 1024}, {2, 3, 1024}},
+    {{33, 20}, {20}},
+    {{33, 19}, {19}},
+    {{1, 64}, {65, 64}},
+    {{65, 64}, {65, 1}},
+    {{67, 1}, {67, 5}},
+    {{40, 1}, {1, 36}},
+    {{5, 3, 8}, {5, 1, 8}},
+    {{5, 1, 7}, {3, 1}},
+    {{3, 1, 5, 4}, {7, 1, 4}},
+    {{3, 1, 5, 1}, {1, 7, 1, 6}},
+    {{2, 3, 4, 5}, {1, 3, 1, 5}},
+    {{0, 4}, {4}},
+    {{3, 0}, {3, 1}},
+};
+
+template <class Stream>
+class BinaryTest : public KernelTest<Stream> {
+ protected:
+  /// `offset` floats lie before each buffer's first element.
+  void check(BinaryFunction function, Shape const& left, Shape const& right, std::size_t offset) {
+    SCOPED_TRACE(text(left, " and ", right, ", offset ", offset));
+    auto const plan = plan_broadcast(left, right);
+    auto const skipped = static_cast<std::int64_t>(offset);
+    auto const lefts = this->random.reals(left.count() + skipped, 0.5F, 3.0F);
+    auto const rights = this->random.reals(right.count() + skipped, 0.5F, 3.0F);
+    std::vector<float> expected;
+    for (std::int64_t place = 0; place < plan.count; ++place) {
+      auto rest = place;
+      std::int64_t l = skipped;
+      std::int64_t r = skipped;
+      for (int d = plan.rank - 1; d >= 0; --d) {
+        l += rest % plan.extents[d] * plan.left_strides[d];
+        r += rest % plan.extents[d] * plan.right_strides[d];
+        rest /= plan.extents[d];
+      }
+      expected.push_back(result_of(
+          function, lefts[static_cast<std::size_t>(l)], rights[static_cast<std::size_t>(r)]));
+    }
+    auto const left_in = this->upload(lefts);
+    auto const right_in = this->upload(rights);
+    auto const output = this->floats(plan.count + skipped);
+    binary(this->stream(),
+           {function,
+            plan,
+            left_in.data() + offset,
+            right_in.data() + offset,
+            output.data() + offset});
+    auto actual = this->read(output);
+    for (std::size_t i = 0; i < offset; ++i) {
+      EXPECT_TRUE(std::isnan(actual[i])) << "written before the first element";
+    }
+    actual.erase(actual.begin(), actual.begin() + skipped);
+    EXPECT_EQ(actual, expected);
+  }
+};
+TYPED_TEST_SUITE(BinaryTest, StreamKinds, StreamKindName);
+
+TYPED_TEST(BinaryTest, gives_the_exact_result_for_every_pair_of_shapes) {
+  for (auto const& [left, right] : kOperands) {
+    for (std::size_t const offset : {0U, 1U}) {
+      this->check(BinaryFunction::subtract, left, right, offset);
+      this->check(BinaryFunction::subtract, right, left, offset);
+    }
+  }
+}
+
+TYPED_TEST(BinaryTest, knows_every_function) {
+  for (auto const function : kBinaryFunctions) {
+    this->check(function, {37, 8}, {37, 8}, 0);
+    this->check(function, {37, 8}, {8}, 0);
+    this->check(function, {3, 1, 5, 3}, {7, 1, 3}, 0);
+  }
+}
+
+TYPED_TEST(BinaryTest, writes_over_an_operand_of_its_own_shape) {
+  auto const lefts = this->random.reals(24);
+  auto const rights = this->random.reals(4);
+  auto const left = this->upload(lefts);
+  auto const right = this->upload(rights);
+  binary(
+      this->stream(),
+      {BinaryFunction::add, plan_broadcast({6, 4}, {4}), left.data(), right.data(), left.data()});
+  std::vector<float> expected;
+  for (std::size_t i = 0; i < lefts.size(); ++i) {
+    expected.push_back(lefts[i] + rights[i % 4]);
+  }
+  EXPECT_EQ(this->read(left), expected);
+}
+
+TYPED_TEST(BinaryTest, can_be_captured) {
+  auto const values = this->random.reals(12);
+  auto const input = this->upload(values);
+  auto const output = this->floats(12);
+  this->replay([&](auto stream) {
+    binary(stream,
+           {BinaryFunction::multiply,
+            plan_broadcast({3, 4}, {3, 4}),
+            input.data(),
+            input.data(),
+            output.data()});
+  });
+  std::vector<float> expected;
+  for (auto const value : values) {
+    expected.push_back(value * value);
+  }
+  EXPECT_EQ(this->read(output), expected);
+}
+
+}  // namespace
+}  // namespace msstream::ops::kernels::testing

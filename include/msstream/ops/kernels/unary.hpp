@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/runtime/stream_ref.hpp>
+
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+/// A function of one element x.
+enum class UnaryFunction : std::uint8_t {
+  square,
+  sqrt,
+  abs,
+  sqrt_abs,  ///< sqrt(|x| + epsilon)
+  relu,      ///< max(x, 0); NaN stays NaN
+  exp,
+  log,
+};
+
+/// Whether the gradient of a function is computed from the function's output, else from its input.
+constexpr bool gradient_reads_output(UnaryFunction function) {
+  return function == UnaryFunction::sqrt || function == UnaryFunction::relu ||
+         function == UnaryFunction::exp;
+}
+
+/// output[i] = function(input[i]); may be in place.
+struct UnaryArgs {
+  UnaryFunction function;
+  float epsilon;  ///< of sqrt_abs
+  float const* input;
+  float* output;
+  std::int64_t count;
+};
+void unary(HostStream stream, UnaryArgs const& args);
+void unary(CudaStream stream, UnaryArgs const& args);
+
+/// input_gradient[i] = output_gradient[i] * function'(saved[i]); may be in place. The derivatives
+/// of abs, sqrt_abs and relu at 0 are 0.
+struct UnaryGradientArgs {
+  UnaryFunction function;
+  float epsilon;       ///< of sqrt_abs
+  float const* saved;  ///< the output if gradient_reads_output(function), else the input
+  float const* output_gradient;
+  float* input_gradient;
+  std::int64_t count;
+};
+void unary_gradient(HostStream stream, UnaryGradientArgs const& args);
+void unary_gradient(CudaStream stream, UnaryGradientArgs const& args);
+
+}  // namespace msstream::ops::kernels

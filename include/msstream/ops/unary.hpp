@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/kernels/unary.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <cmath>
+
+/// Functions of each element of a float32 tensor of any shape. One launch each, and one for a
+/// gradient. Asynchronous; capture-safe; deterministic.
+namespace msstream::ops {
+
+namespace detail {
+
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> unary(char const* operation,
+                                     kernels::UnaryFunction function,
+                                     Tensor<float, R> const& input,
+                                     float epsilon = 0.0F) {
+  Tensor<float, R> output(input.device(), input.shape());
+  kernels::UnaryArgs const args{function, epsilon, input.data(), output.data(), input.count()};
+  issue(operation, reads(input), writes(output), [args](auto stream) {
+    kernels::unary(stream, args);
+  });
+  return output;
+}
+
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> unary_gradient(char const* operation,
+                                              kernels::UnaryFunction function,
+                                              Tensor<float, R> const& saved,
+                                              Tensor<float, R> const& output_gradient,
+                                              float epsilon = 0.0F) {
+  require(saved.shape() == output_gradient.shape(),
+          operation,
+          ": ",
+          saved.shape(),
+          " and ",
+          output_gradient.shape());
+  Tensor<float, R> gradient(saved.device(), saved.shape());
+  kernels::UnaryGradientArgs const args{
+      function, epsilon, saved.data(), output_gradient.data(), gradient.data(), saved.count()};
+  issue(operation, reads(saved, output_gradient), writes(gradient), [args](auto stream) {
+    kernels::unary_gradient(stream, args);
+  });
+  return gradient;
+}
+
+}  // namespace detail
+
+/// input * input.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> square(Tensor<float, R> const& input) {
+  return detail::unary("square", kernels::UnaryFunction::square, input);
+}
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> square_gradient(Tensor<float, R> const& input,
+                                               Tensor<float, R> const& output_gradient) {
+  return detail::unary_gradient(
+      "square_gradient", kernels::UnaryFunction::square, input, output_gradient);
+}
+
+/// The square root; NaN of a negative element.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> sqrt(Tensor<float, R> const& input) {
+  return detail::unary("sqrt", kernels::UnaryFunction::sqrt, input);
+}
+/// From sqrt's output; infinite or NaN where that is 0.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> sqrt_gradient(Tensor<float, R> const& output,
+                                             Tensor<float, R> const& output_gradient) {
+  return detail::unary_gradient(
+      "sqrt_gradient", kernels::UnaryFunction::sqrt, output, output_gradient);
+}
+
+/// |input|; its derivative at 0 is 0.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> abs(Tensor<float, R> const& input) {
+  return detail::unary("abs", kernels::UnaryFunction::abs, input);
+}
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> abs_gradient(Tensor<float, R> const& input,
+                                            Tensor<float, R> const& output_gradient) {
+  return detail::unary_gradient(
+      "abs_gradient", kernels::UnaryFunction::abs, input, output_gradient);
+}
+
+/// sqrt(|input| + epsilon); its derivative at 0 is 0. Throws std::invalid_argument unless epsilon
+/// is finite and not negative.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> sqrt_abs(Tensor<float, R> const& input, float epsilon) {
+  require(std::isfinite(epsilon) && epsilon >= 0.0F, "sqrt_abs: epsilon ", epsilon);
+  return detail::unary("sqrt_abs", kernels::UnaryFunction::sqrt_abs, input, epsilon);
+}
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> sqrt_abs_gradient(Tensor<float, R> const& input,
+                                                 float epsilon,
+                                                 Tensor<float, R> const& output_gradient) {
+  return detail::unary_gradient(
+      "sqrt_abs_gradient", kernels::UnaryFunction::sqrt_abs, input, output_gradient, epsilon);
+}
+
+/// max(input, 0); NaN stays NaN. Its derivative at 0 is 0.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> relu(Tensor<float, R> const& input) {
+  return detail::unary("relu", kernels::UnaryFunction::relu, input);
+}
+/// From relu's output.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> relu_gradient(Tensor<float, R> const& output,
+                                             Tensor<float, R> const& output_gradient) {
+  return detail::unary_gradient(
+      "relu_gradient", kernels::UnaryFunction::relu, output, output_gradient);
+}
+
+/// e to the power of input.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> exp(Tensor<float, R> const& input) {
+  return detail::unary("exp", kernels::UnaryFunction::exp, input);
+}
+/// From exp's output.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> exp_gradient(Tensor<float, R> const& output,
+                                            Tensor<float, R> const& output_gradient) {
+  return detail::unary_gradient(
+      "exp_gradient", kernels::UnaryFunction::exp, output, output_gradient);
+}
+
+/// The natural logarithm; -infinity of 0, NaN of a negative element.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> log(Tensor<float, R> const& input) {
+  return detail::unary("log", kernels::UnaryFunction::log, input);
+}
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> log_gradient(Tensor<float, R> const& input,
+                                            Tensor<float, R> const& output_gradient) {
+  return detail::unary_gradient(
+      "log_gradient", kernels::UnaryFunction::log, input, output_gradient);
+}
+
+}  // namespace msstream::ops

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/ops/kernels/unary.hpp>
+
+#include <kernels/expect_within.hpp>
+#include <kernels/kernel_fixture.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace msstream::ops::kernels::testing {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr float kEpsilon = 0.25F;
+constexpr std::int64_t kUnaryCounts[] = {0, 1, 3, 4, 5, 1023, 1024, 4099};
+
+/// A function in double, its derivative, and where to try them.
+struct UnaryReference {
+  UnaryFunction function;
+  double (*value)(double x);
+  double (*derivative)(double x);
+  float low;
+  float high;
+};
+constexpr UnaryReference kUnaryReferences[] = {
+    {UnaryFunction::square,
+     [](double x) { return x * x; },
+     [](double x) { return 2 * x; },
+     -3.0F,
+     3.0F},
+    {UnaryFunction::sqrt,
+     [](double x) { return std::sqrt(x); },
+     [](double x) { return 0.5 / std::sqrt(x); },
+     0.1F,
+     9.0F},
+    {UnaryFunction::abs,
+     [](double x) { return std::abs(x); },
+     [](double x) { return x < 0 ? -1.0 : 1.0; },
+     -3.0F,
+     3.0F},
+    {UnaryFunction::sqrt_abs,
+     [](double x) { return std::sqrt(std::abs(x) + double{kEpsilon}); },
+     [](double x) { return (x < 0 ? -0.5 : 0.5) / std::sqrt(std::abs(x) + double{kEpsilon}); },
+     -3.0F,
+     3.0F},
+    {UnaryFunction::relu,
+     [](double x) { return x < 0 ? 0.0 : x; },
+     [](double x) { return x < 0 ? 0.0 : 1.0; },
+     -3.0F,
+     3.0F},
+    {UnaryFunction::exp,
+     [](double x) { return std::exp(x); },
+     [](double x) { return std::exp(x); },
+     -3.0F,
+     3.0F},
+    {UnaryFunction::log,
+     [](double x) { return std::log(x); },
+     [](double x) { return 1 / x; },
+     0.1F,
+     9.0F},
+};
+
+template <class Stream>
+class UnaryTest : public KernelTest<Stream> {
+ protected:
+  std::vector<float> outputs(UnaryFunction function, std::vector<float> const& values) {
+    auto const input = this->upload(values);
+    auto const output = this->floats(static_cast<std::int64_t>(values.size()));
+    unary(this->stream(),
+          {function,
+           kEpsilon,
+           input.data(),
+           output.data(),
+           static_cast<std::int64_t>(values.size())});
+    return this->read(output);
+  }
+  /// Of an output's gradient of 1.
+  std::vector<float> derivatives(UnaryFunction function,
+                                 std::vector<float> const& saved,
+                                 float epsilon = kEpsilon) {
+    auto const count = static_cast<std::int64_t>(saved.size());
+    auto const input = this->upload(saved);
+    auto const ones = this->upload(std::vector<float>(saved.size(), 1.0F));
+    auto const gradient = this->floats(count);
+    unary_gradient(this->stream(),
+                   {function, epsilon, input.data(), ones.data(), gradient.data(), count});
+    return this->read(gradient);
+  }
+};
+TYPED_TEST_SUITE(UnaryTest, StreamKinds, StreamKindName);
+
+TYPED_TEST(UnaryTest, values_agree_with_double_also_unaligned_and_in_place) {
+  for (auto const& reference : kUnaryReferences) {
+    for (auto const count : kUnaryCounts) {
+      SCOPED_TRACE(text("function ", static_cast<int>(reference.function), ", count ", count));
+      auto const values = this->random.reals(count, reference.low, reference.high);
+      std::vector<double> expected;
+      for (auto const x : values) {
+        expected.push_back(reference.value(x));
+      }
+      auto const input = this->upload(values);
+      auto const shifted = this->floats(count + 1);
+      unary(this->stream(),
+            {reference.function, kEpsilon, input.data(), shifted.data() + 1, count});
+      auto behind_first = this->read(shifted);
+      EXPECT_TRUE(std::isnan(behind_first.front()));
+      behind_first.erase(behind_first.begin());
+      expect_within(behind_first, expected);
+      unary(this->stream(), {reference.function, kEpsilon, input.data(), input.data(), count});
+      expect_within(this->read(input), expected);
+    }
+  }
+}
+
+TYPED_TEST(UnaryTest, gradients_agree_with_double) {
+  for (auto const& reference : kUnaryReferences) {
+    for (auto const count : kUnaryCounts) {
+      SCOPED_TRACE(text("function ", static_cast<int>(reference.function), ", count ", count));
+      auto values = this->random.reals(count, reference.low, reference.high);
+      std::replace(values.begin(), values.end(), 0.0F, 1.0F);  // a kink has no derivative
+      auto const gradients = this->random.reals(count);
+      std::vector<float> saved = values;
+      std::vector<double> expected;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        if (gradient_reads_output(reference.function)) {
+          saved[i] = static_cast<float>(reference.value(values[i]));
+        }
+        expected.push_back(gradients[i] * reference.derivative(values[i]));
+      }
+      auto const saved_in = this->upload(saved);
+      auto const gradients_in = this->upload(gradients);
+      auto const output = this->floats(count);
+      unary_gradient(this->stream(),
+                     {reference.function,
+                      kEpsilon,
+                      saved_in.data(),
+                      gradients_in.data(),
+                      output.data(),
+                      count});
+      expect_within(this->read(output), expected);
+    }
+  }
+}
+
+TYPED_TEST(UnaryTest, not_a_number_stays_and_the_edges_are_what_the_functions_promise) {
+  auto const nan = std::nanf("");
+  auto const infinity = std::numeric_limits<float>::infinity();
+  for (auto const& reference : kUnaryReferences) {
+    expect_within(this->outputs(reference.function, {nan}), {kNaN});
+  }
+  expect_within(this->outputs(UnaryFunction::sqrt, {-1.0F, 0.0F, infinity}), {kNaN, 0, kInfinity});
+  expect_within(this->outputs(UnaryFunction::log, {-1.0F, 0.0F, infinity}),
+                {kNaN, -kInfinity, kInfinity});
+  expect_within(this->outputs(UnaryFunction::exp, {-infinity, 1000.0F}), {0, kInfinity});
+  expect_within(this->outputs(UnaryFunction::relu, {-infinity, -0.0F, infinity}),
+                {0, 0, kInfinity});
+}
+
+TYPED_TEST(UnaryTest, derivatives_at_zero_are_zero_where_there_is_a_kink) {
+  for (auto const function : {UnaryFunction::abs, UnaryFunction::sqrt_abs, UnaryFunction::relu}) {
+    EXPECT_EQ(this->derivatives(function, {0.0F, -0.0F}), (std::vector{0.0F, 0.0F}));
+  }
+  EXPECT_EQ(this->derivatives(UnaryFunction::sqrt_abs, {0.0F, 4.0F}, 0.0F),
+            (std::vector{0.0F, 0.25F}));
+  expect_within(this->derivatives(UnaryFunction::abs, {std::nanf("")}), {kNaN});
+}
+
+}  // namespace
+}  // namespace msstream::ops::kernels::testing

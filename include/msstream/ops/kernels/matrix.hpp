@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/runtime/stream_ref.hpp>
+
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+/// output[b, column, row] = input[b, row, column]. Not in place.
+struct TransposeArgs {
+  float const* input;  ///< [batch, rows, columns]
+  float* output;       ///< [batch, columns, rows]
+  std::int64_t batch;
+  std::int64_t rows;
+  std::int64_t columns;
+};
+void transpose(HostStream stream, TransposeArgs const& args);
+void transpose(CudaStream stream, TransposeArgs const& args);
+
+/// output = input + factor * I; may be in place.
+struct AddIdentityArgs {
+  float const* input;  ///< [width, width]
+  float* output;       ///< [width, width]
+  std::int64_t width;
+  float factor;
+};
+void add_identity(HostStream stream, AddIdentityArgs const& args);
+void add_identity(CudaStream stream, AddIdentityArgs const& args);
+
+}  // namespace msstream::ops::kernels

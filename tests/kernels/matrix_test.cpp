@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/ops/kernels/matrix.hpp>
+
+#include <kernels/kernel_fixture.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace msstream::ops::kernels::testing {
+namespace {
+
+template <class Stream>
+class MatrixTest : public KernelTest<Stream> {};
+TYPED_TEST_SUITE(MatrixTest, StreamKinds, StreamKindName);
+
+TYPED_TEST(MatrixTest, transpose_puts_every_element_in_its_place) {
+  // Around the edges of a tile of 32, and more tiles than one.
+  constexpr std::int64_t kExtents[] = {0, 1, 3, 31, 32, 33, 100};
+  for (std::int64_t const batch : {0, 1, 3}) {
+    for (auto const rows : kExtents) {
+      for (auto const columns : kExtents) {
+        SCOPED_TRACE(text(batch, " of ", rows, " by ", columns));
+        auto const values = this->random.reals(batch * rows * columns);
+        std::vector<float> expected(values.size());
+        for (std::int64_t b = 0; b < batch; ++b) {
+          for (std::int64_t row = 0; row < rows; ++row) {
+            for (std::int64_t column = 0; column < columns; ++column) {
+              expected[static_cast<std::size_t>((b * columns + column) * rows + row)] =
+                  values[static_cast<std::size_t>((b * rows + row) * columns + column)];
+            }
+          }
+        }
+        auto const input = this->upload(values);
+        auto const output = this->floats(static_cast<std::int64_t>(values.size()));
+        transpose(this->stream(), {input.data(), output.data(), batch, rows, columns});
+        EXPECT_EQ(this->read(output), expected);
+      }
+    }
+  }
+}
+
+TYPED_TEST(MatrixTest, add_identity_changes_the_diagonal_alone) {
+  for (std::int64_t const width : {0, 1, 2, 3, 4, 5, 32, 67}) {
+    for (std::int64_t const offset : {0, 1}) {
+      SCOPED_TRACE(text("width ", width, ", offset ", offset));
+      auto const values = this->random.reals(width * width);
+      auto expected = values;
+      for (std::int64_t row = 0; row < width; ++row) {
+        expected[static_cast<std::size_t>(row * width + row)] += 0.75F;
+      }
+      auto const input = this->upload(values);
+      auto const output = this->floats(width * width + offset);
+      add_identity(this->stream(), {input.data(), output.data() + offset, width, 0.75F});
+      auto actual = this->read(output);
+      EXPECT_TRUE(std::all_of(
+          actual.begin(), actual.begin() + offset, [](float x) { return std::isnan(x); }));
+      actual.erase(actual.begin(), actual.begin() + offset);
+      EXPECT_EQ(actual, expected);
+      add_identity(this->stream(), {input.data(), input.data(), width, 0.75F});
+      EXPECT_EQ(this->read(input), expected);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace msstream::ops::kernels::testing

@@ -4,6 +4,7 @@
 /// Everything. Costs a few seconds to compile; each header can be included alone.
 
 #include <msstream/memory/device.hpp>
+#include <msstream/ops/arithmetic.hpp>
 #include <msstream/ops/concat.hpp>
 #include <msstream/ops/dense.hpp>
 #include <msstream/ops/elementwise.hpp>
@@ -11,10 +12,13 @@
 #include <msstream/ops/hash.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/ops/matmul.hpp>
+#include <msstream/ops/matrix.hpp>
 #include <msstream/ops/mixture.hpp>
 #include <msstream/ops/optimizer.hpp>
+#include <msstream/ops/reduce.hpp>
 #include <msstream/ops/segment.hpp>
 #include <msstream/ops/table_batch.hpp>
+#include <msstream/ops/unary.hpp>
 #include <msstream/step/captured_step.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/gradient_tape.hpp>

@@ -30,6 +30,7 @@ struct Inputs {
   Floats column{device, {kBatch, 1}};
   Floats weight_of_one{device, {kWidth, 1}};
   Floats scalar{device, ms::Shape{}};
+  Floats row{device, {1, 20000}};
   Floats table{device, {kRows, kWidth}};
   Floats stacked_weight{device, {2, kWidth, kWidth}};
   Floats stacked_bias{device, {2, kWidth}};
@@ -216,6 +217,66 @@ std::vector<Case> cases() {
       {"scale_by_scalar",
        [](Inputs& in) { drop(ops::scale_by_scalar(in.matrix, in.scalar, 1.0F)); },
        kernels(1)},
+      {"add_of_two", [](Inputs& in) { drop(ops::add(in.matrix, in.gradient)); }, kernels(1)},
+      {"subtract_a_row", [](Inputs& in) { drop(ops::subtract(in.matrix, in.bias)); }, kernels(1)},
+      {"multiply_by_a_column",
+       [](Inputs& in) { drop(ops::multiply(in.matrix, in.column)); },
+       kernels(1)},
+      {"divide_by_a_scalar",
+       [](Inputs& in) { drop(ops::divide(in.matrix, in.scalar)); },
+       kernels(1)},
+      {"multiply_by_a_view_of_rank_4",
+       [](Inputs& in) {
+         drop(ops::multiply(in.matrix.reshaped({4, 4, 4, 16}), in.bias.reshaped({4, 1, 4, 1})));
+       },
+       kernels(1)},
+      // The sum over the rows is one launch, if they are few.
+      {"add_gradient_of_a_row",
+       [](Inputs& in) { drop(ops::add_gradient(in.matrix.shape(), in.bias.shape(), in.gradient)); },
+       kernels(1)},
+      {"subtract_gradient",
+       [](Inputs& in) {
+         drop(ops::subtract_gradient(in.matrix.shape(), in.matrix.shape(), in.gradient));
+       },
+       kernels(1)},
+      {"multiply_gradient_of_a_row",
+       [](Inputs& in) { drop(ops::multiply_gradient(in.matrix, in.bias, in.gradient)); },
+       kernels(1 + 2)},
+      {"multiply_gradient_of_one_operand",
+       [](Inputs& in) {
+         drop(ops::multiply_gradient(in.matrix, in.bias, in.gradient, {.right = false}));
+       },
+       kernels(1)},
+      {"divide_gradient",
+       [](Inputs& in) {
+         drop(ops::divide_gradient(in.matrix.shape(), in.gradient, in.matrix, in.gradient));
+       },
+       kernels(2)},
+      {"sum_to_a_scalar", [](Inputs& in) { drop(ops::sum_to(in.matrix, {})); }, kernels(1)},
+      {"square", [](Inputs& in) { drop(ops::square(in.matrix)); }, kernels(1)},
+      {"sqrt", [](Inputs& in) { drop(ops::sqrt(in.matrix)); }, kernels(1)},
+      {"abs", [](Inputs& in) { drop(ops::abs(in.matrix)); }, kernels(1)},
+      {"sqrt_abs", [](Inputs& in) { drop(ops::sqrt_abs(in.matrix, 1.0F)); }, kernels(1)},
+      {"relu", [](Inputs& in) { drop(ops::relu(in.matrix)); }, kernels(1)},
+      {"exp", [](Inputs& in) { drop(ops::exp(in.matrix)); }, kernels(1)},
+      {"log", [](Inputs& in) { drop(ops::log(in.matrix)); }, kernels(1)},
+      {"sqrt_abs_gradient",
+       [](Inputs& in) { drop(ops::sqrt_abs_gradient(in.matrix, 1.0F, in.gradient)); },
+       kernels(1)},
+      {"transpose", [](Inputs& in) { drop(ops::transpose(in.matrix)); }, kernels(1)},
+      {"add_identity", [](Inputs& in) { drop(ops::add_identity(in.weight)); }, kernels(1)},
+      {"sum_of_rows", [](Inputs& in) { drop(ops::sum(in.matrix, 1)); }, kernels(1)},
+      {"mean_of_columns", [](Inputs& in) { drop(ops::mean(in.matrix, 0)); }, kernels(1)},
+      {"max_of_rows", [](Inputs& in) { drop(ops::max(in.matrix, -1)); }, kernels(1)},
+      {"min_of_columns", [](Inputs& in) { drop(ops::min(in.matrix, 0)); }, kernels(1)},
+      {"sum_of_a_long_row", [](Inputs& in) { drop(ops::sum(in.row, 1)); }, kernels(2)},
+      {"sum_of_long_columns", [](Inputs& in) { drop(ops::sum(in.table, 0)); }, kernels(2)},
+      {"sum_gradient",
+       [](Inputs& in) { drop(ops::sum_gradient(in.column, in.matrix.shape(), 1)); },
+       kernels(1)},
+      {"extremum_gradient",
+       [](Inputs& in) { drop(ops::extremum_gradient(in.matrix, in.column, in.column, 1)); },
+       kernels(2)},
       {"advance_step", [](Inputs& in) { in.step.advance(in.rule); }, kernels(1)},
       {"update_dense",
        [](Inputs& in) {

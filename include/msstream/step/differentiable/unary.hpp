@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/unary.hpp>
+#include <msstream/step/gradient_tape.hpp>
+
+#include <utility>
+
+/// ops/unary.hpp with a tape as first argument: the same results, and the backward recorded.
+namespace msstream::ops {
+
+namespace detail {
+
+/// Records that `output` is a function of `input`; gradient_of(output_gradient) gives the input's.
+template <Runtime R, class GradientOf>
+[[nodiscard]] Tensor<float, R> recorded(GradientTape<R>& tape,
+                                        char const* operation,
+                                        Tensor<float, R> const& input,
+                                        Tensor<float, R> output,
+                                        GradientOf gradient_of) {
+  tape.record(operation,
+              output,
+              [input, gradient_of = std::move(gradient_of)](GradientTape<R>& playing,
+                                                            Tensor<float, R> const& gradient) {
+                if (playing.wants_gradient(input)) {
+                  playing.add_gradient(input, gradient_of(gradient));
+                }
+              });
+  return output;
+}
+
+}  // namespace detail
+
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> square(GradientTape<R>& tape, Tensor<float, R> const& input) {
+  auto const output = square(input);
+  return detail::recorded(tape, "square", input, output, [input](Tensor<float, R> const& gradient) {
+    return square_gradient(input, gradient);
+  });
+}
+
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> sqrt(GradientTape<R>& tape, Tensor<float, R> const& input) {
+  auto const output = sqrt(input);
+  return detail::recorded(tape, "sqrt", input, output, [output](Tensor<float, R> const& gradient) {
+    return sqrt_gradient(output, gradient);
+  });
+}
+
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> abs(GradientTape<R>& tape, Tensor<float, R> const& input) {
+  auto const output = abs(input);
+  return detail::recorded(tape, "abs", input, output, [input](Tensor<float, R> const& gradient) {
+    return abs_gradient(input, gradient);
+  });
+}
+
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> relu(GradientTape<R>& tape, Tensor<float, R> const& input) {
+  auto const output = relu(input);
+  return detail::recorded(tape, "relu", input, output, [output](Tensor<float, R> const& gradient) {
+    return relu_gradient(output, gradient);
+  });
+}
+
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> exp(GradientTape<R>& tape, Tensor<float, R> const& input) {
+  auto const output = exp(input);
+  return detail::recorded(tape, "exp", input, output, [output](Tensor<float, R> const& gradient) {
+    return exp_gradient(output, gradient);
+  });
+}
+
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> log(GradientTape<R>& tape, Tensor<float, R> const& input) {
+  auto const output = log(input);
+  return detail::recorded(tape, "log", input, output, [input](Tensor<float, R> const& gradient) {
+    return log_gradient(input, gradient);
+  });
+}
+
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> sqrt_abs(GradientTape<R>& tape,
+                                        Tensor<float, R> const& input,
+                                        float epsilon) {
+  auto const output = sqrt_abs(input, epsilon);
+  return detail::recorded(
+      tape, "sqrt_abs", input, output, [input, epsilon](Tensor<float, R> const& gradient) {
+        return sqrt_abs_gradient(input, epsilon, gradient);
+      });
+}
+
+}  // namespace msstream::ops

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ops/ops_fixture.hpp"
+
+#include <msstream/step/differentiable_ops.hpp>
+
+#include <cmath>
+#include <functional>
+
+namespace msstream::testing {
+
+/// Central differences of a function of doubles: good to about 1e-9 where it is smooth.
+inline Doubles numeric_gradient(std::function<double(Doubles const&)> const& function, Doubles at) {
+  constexpr double kStep = 1e-6;
+  Doubles gradient;
+  for (auto& x : at) {
+    double const middle = x;
+    x = middle + kStep;
+    double const above = function(at);
+    x = middle - kStep;
+    double const below = function(at);
+    x = middle;
+    gradient.push_back((above - below) / (2 * kStep));
+  }
+  return gradient;
+}
+
+/// Each operation's result goes through the loss of the training program against random labels, so
+/// that every element of the result has a gradient of its own. The references are in double and
+/// share nothing with the kernels.
+template <class R>
+class GradientTest : public OpsTest<R> {
+ protected:
+  using Input = Tensor<float, R>;
+
+  /// `op` of a tensor of the given elements with the gradient that the tape gives, against central
+  /// differences of `reference`, which is the same in double.
+  void expect_gradient(Floats const& values,
+                       Shape const& shape,
+                       std::function<Input(GradientTape<R>&, Input const&)> const& op,
+                       std::function<Doubles(Doubles const&)> const& reference) {
+    auto const x = this->put(values, shape);
+    GradientTape tape(this->device());
+    auto const result = op(tape, x);
+    auto const labels = this->random.reals(result.count(), 0.0F, 1.0F);
+    tape.backward(ops::mean_bce_with_logits(tape, result, this->put(labels, result.shape())));
+    expect_near(to_host(tape.gradient(x)),
+                numeric_gradient([&](Doubles const& at) { return loss(reference(at), labels); },
+                                 to_doubles(values)));
+  }
+  /// Of random elements.
+  void expect_gradient(Shape const& shape,
+                       std::function<Input(GradientTape<R>&, Input const&)> const& op,
+                       std::function<Doubles(Doubles const&)> const& reference) {
+    expect_gradient(this->random.reals(shape.count()), shape, op, reference);
+  }
+
+  static double loss(Doubles const& logits, Floats const& labels) {
+    double sum = 0;
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      double const p = 1 / (1 + std::exp(-logits[i]));
+      sum -= labels[i] * std::log(p) + (1 - labels[i]) * std::log(1 - p);
+    }
+    return sum / static_cast<double>(logits.size());
+  }
+};
+
+}  // namespace msstream::testing

@@ -17,6 +17,7 @@
 #include <msstream/ops/optimizer.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/ops/segment.hpp>
+#include <msstream/ops/softmax.hpp>
 #include <msstream/ops/table_batch.hpp>
 #include <msstream/ops/unary.hpp>
 #include <msstream/step/captured_step.hpp>

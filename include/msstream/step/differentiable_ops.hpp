@@ -13,6 +13,7 @@
 #include <msstream/step/differentiable/mixture.hpp>
 #include <msstream/step/differentiable/reduce.hpp>
 #include <msstream/step/differentiable/rows.hpp>
+#include <msstream/step/differentiable/softmax.hpp>
 #include <msstream/step/differentiable/table_batch.hpp>
 #include <msstream/step/differentiable/unary.hpp>
 #include <msstream/step/gradient_tape.hpp>

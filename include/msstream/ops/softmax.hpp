@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/id_trap.hpp>
+#include <msstream/ops/kernels/softmax.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace msstream::ops {
+
+namespace detail {
+
+/// A tensor seen as rows of its last dimension. Throws std::invalid_argument for a scalar.
+struct Rows {
+  std::int64_t rows;
+  std::int64_t columns;
+};
+inline Rows rows_of(char const* operation, Shape const& shape) {
+  require(shape.rank() >= 1, operation, " of a scalar; expected at least one dimension");
+  auto const columns = shape[shape.rank() - 1];
+  std::int64_t rows = 1;
+  for (std::size_t d = 0; d + 1 < shape.rank(); ++d) {
+    rows *= shape[d];
+  }
+  return {rows, columns};
+}
+
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> softmax(Tensor<float, R> const& input,
+                                       Tensor<std::int64_t, R> const* lengths) {
+  auto const [rows, columns] = rows_of("softmax", input.shape());
+  Tensor<float, R> output(input.device(), input.shape());
+  kernels::SoftmaxArgs args{input.data(), output.data(), rows, columns};
+  auto read = reads(input);
+  if (lengths != nullptr) {
+    auto const count = lengths->count();
+    require(count == 0 ? rows == 0 : rows % count == 0,
+            "softmax: lengths ",
+            lengths->shape(),
+            " for ",
+            rows,
+            " rows of ",
+            input.shape(),
+            "; expected a divisor of the rows");
+    args.lengths = lengths->data();
+    args.rows_a_length = count == 0 ? 1 : rows / count;
+    read.add(*lengths);
+  }
+  issue("softmax", read, writes(output), [args](auto stream) { kernels::softmax(stream, args); });
+  return output;
+}
+
+}  // namespace detail
+
+/// exp(input) / sum of exp(input) over the last dimension, [..., columns] float32. The largest
+/// element is subtracted first, so that nothing overflows. A row with NaN is all NaN, and so is one
+/// of nothing but -infinity. One launch; asynchronous; capture-safe; deterministic. Throws
+/// std::invalid_argument for a scalar.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> softmax(Tensor<float, R> const& input) {
+  return detail::softmax<R>(input, nullptr);
+}
+/// Over the leading columns of each row alone; the rest get 0, and a row of length 0 is all 0.
+/// `lengths` is read on the device, each clamped to [0, columns]; it may have fewer elements than
+/// there are rows, if it divides them: element k then serves the k-th run of rows / lengths rows.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> softmax(Tensor<float, R> const& input,
+                                       Tensor<std::int64_t, R> const& lengths) {
+  return detail::softmax(input, &lengths);
+}
+
+/// The gradient of softmax, with lengths or without, from its output y: y * (dy - sum of y * dy), 0
+/// wherever y is 0. One launch.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> softmax_gradient(Tensor<float, R> const& output,
+                                                Tensor<float, R> const& output_gradient) {
+  require(output.shape() == output_gradient.shape(),
+          "softmax_gradient: ",
+          output.shape(),
+          " and ",
+          output_gradient.shape());
+  auto const [rows, columns] = detail::rows_of("softmax_gradient", output.shape());
+  Tensor<float, R> gradient(output.device(), output.shape());
+  kernels::SoftmaxGradientArgs const args{
+      output.data(), output_gradient.data(), gradient.data(), rows, columns};
+  issue("softmax_gradient", reads(output, output_gradient), writes(gradient), [args](auto stream) {
+    kernels::softmax_gradient(stream, args);
+  });
+  return gradient;
+}
+
+/// What becomes of a class outside [0, classes). Whatever it is, the example's loss and gradients
+/// are 0.
+template <Runtime R>
+struct CrossEntropyOptions {
+  OutOfRange out_of_range = OutOfRange::drop;
+  /// For OutOfRange::count: a device scalar that grows by the number of bad classes.
+  std::optional<Tensor<std::int64_t, R>> bad_class_count = {};
+};
+
+/// What softmax_cross_entropy gives: one loss an example, and the gradient of each loss.
+template <Runtime R>
+struct CrossEntropyResult {
+  Tensor<float, R> losses;     ///< [batch]
+  Tensor<float, R> gradients;  ///< [batch, classes]: softmax(logits), less 1 at the class
+};
+
+/// The cross-entropy of softmax(logits [batch, classes]) against one class an example, [batch]:
+/// log(sum of exp(logits)) - logits[class], without overflow. One launch; asynchronous;
+/// deterministic; capture-safe unless classes trap. Throws std::invalid_argument for bad shapes.
+/// With OutOfRange::trap the next to_host() or PinnedArray::wait() throws std::out_of_range.
+template <Runtime R>
+[[nodiscard]] CrossEntropyResult<R> softmax_cross_entropy(
+    Tensor<float, R> const& logits,
+    Tensor<std::int64_t, R> const& classes,
+    CrossEntropyOptions<R> const& options = {}) {
+  auto const& shape = logits.shape();
+  require(shape.rank() == 2 && classes.count() == shape[0],
+          "softmax_cross_entropy: logits ",
+          shape,
+          ", classes ",
+          classes.shape(),
+          "; expected [batch, classes] and [batch]");
+  require(options.bad_class_count.has_value() == (options.out_of_range == OutOfRange::count),
+          "softmax_cross_entropy: bad_class_count goes with OutOfRange::count");
+  require(!options.bad_class_count || options.bad_class_count->count() == 1,
+          "softmax_cross_entropy: bad_class_count of shape ",
+          options.bad_class_count ? options.bad_class_count->shape() : Shape{},
+          "; expected a scalar");
+  CrossEntropyResult<R> result{{logits.device(), {shape[0]}}, {logits.device(), shape}};
+  kernels::CrossEntropyArgs args{logits.data(),
+                                 classes.data(),
+                                 result.losses.data(),
+                                 result.gradients.data(),
+                                 shape[0],
+                                 shape[1],
+                                 {}};
+  auto written = writes(result.losses, result.gradients);
+  if (options.bad_class_count) {
+    args.report.count = reinterpret_cast<std::uint64_t*>(options.bad_class_count->data());
+    written.add(*options.bad_class_count);
+  }
+  if (options.out_of_range == OutOfRange::trap) {
+    auto& traps = logits.device()->template attachment<detail::IdTraps<R>>();
+    args.report.trap = traps.trap();
+    args.report.operation = traps.operation(NameScope::qualify("softmax_cross_entropy"));
+  }
+  issue("softmax_cross_entropy", reads(logits, classes), written, [args](auto stream) {
+    kernels::softmax_cross_entropy(stream, args);
+  });
+  return result;
+}
+
+}  // namespace msstream::ops

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cuda_check.cuh"
+#include "elementwise_pack.cuh"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+/// Kernels that go over a row more than once: a short row stays in the registers of up to a warp, a
+/// long one is read again by its block, from the cache if it is lucky.
+namespace msstream::ops::kernels {
+
+/// What lanes share: 32 registers each.
+inline constexpr std::int64_t kLongestRowOfLanes = 1024;
+
+/// The row of a thread, and its elements: columns lane, lane + lanes, …
+struct RowOfLanes {
+  int lanes;  ///< a power of two
+  int lane;
+  std::int64_t row;
+
+  explicit __device__ RowOfLanes(int log2_lanes)
+      : lanes(1 << log2_lanes),
+        lane(static_cast<int>(threadIdx.x) & (lanes - 1)),
+        row(grid_thread() >> log2_lanes) {}
+
+  /// Calls each(k, column) for this thread's columns below `columns`; k counts them, to index
+  /// registers, and is known when compiling.
+  template <int PerLane, class Each>
+  __device__ void for_each(std::int64_t columns, Each const& each) const {
+#pragma unroll
+    for (int k = 0; k < PerLane; ++k) {
+      int const column = lane + k * lanes;
+      if (column < columns) {
+        each(k, column);
+      }
+    }
+  }
+};
+
+/// Calls launch(elements a lane as a constant, log2 of the lanes, blocks) for rows of at most
+/// kLongestRowOfLanes.
+template <class Launch>
+void with_row_lanes(std::int64_t rows, std::int64_t columns, Launch const& launch) {
+  auto const width = static_cast<unsigned>(std::max<std::int64_t>(columns, 1));
+  int const log2_lanes = std::min(static_cast<int>(std::bit_width(width - 1)), 5);
+  unsigned const blocks = grid_for(rows, kBlockThreads >> log2_lanes);
+  auto const with = [&](auto per_lane) { launch(per_lane, log2_lanes, blocks); };
+  if (columns <= 32) {
+    with(std::integral_constant<int, 1>{});
+  } else if (columns <= 64) {
+    with(std::integral_constant<int, 2>{});
+  } else if (columns <= 128) {
+    with(std::integral_constant<int, 4>{});
+  } else if (columns <= 256) {
+    with(std::integral_constant<int, 8>{});
+  } else if (columns <= 512) {
+    with(std::integral_constant<int, 16>{});
+  } else {
+    with(std::integral_constant<int, 32>{});
+  }
+}
+
+/// Calls each(column) for the calling thread's columns of a row that its block shares.
+template <class Each>
+__device__ void for_each_of_block(std::int64_t columns, Each const& each) {
+#pragma unroll 4
+  for (std::int64_t column = threadIdx.x; column < columns; column += kBlockThreads) {
+    each(column);
+  }
+}
+
+}  // namespace msstream::ops::kernels

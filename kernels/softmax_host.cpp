@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "id_report_host.hpp"
+#include "reduce_math.hpp"
+
+#include <msstream/ops/kernels/softmax.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+namespace {
+
+struct Normaliser {
+  float largest;
+  float sum;  ///< of exp(element - largest)
+};
+
+/// Writes exp(element - largest) on the way.
+Normaliser exponentials(float const* input, float* output, std::int64_t count) {
+  Normaliser found{Largest::nothing(), 0.0F};
+  for (std::int64_t c = 0; c < count; ++c) {
+    found.largest = Largest::combine(found.largest, input[c]);
+  }
+  for (std::int64_t c = 0; c < count; ++c) {
+    output[c] = std::exp(input[c] - found.largest);
+    found.sum += output[c];
+  }
+  return found;
+}
+
+}  // namespace
+
+void softmax(HostStream stream, SoftmaxArgs const& args) {
+  stream.run([args] {
+    for (std::int64_t row = 0; row < args.rows; ++row) {
+      float* const output = args.output + row * args.columns;
+      auto const length =
+          args.lengths == nullptr
+              ? args.columns
+              : std::clamp<std::int64_t>(args.lengths[row / args.rows_a_length], 0, args.columns);
+      auto const found = exponentials(args.input + row * args.columns, output, length);
+      for (std::int64_t c = 0; c < length; ++c) {
+        output[c] /= found.sum;
+      }
+      std::fill(output + length, output + args.columns, 0.0F);
+    }
+  });
+}
+
+void softmax_gradient(HostStream stream, SoftmaxGradientArgs const& args) {
+  stream.run([args] {
+    for (std::int64_t row = 0; row < args.rows; ++row) {
+      std::int64_t const first = row * args.columns;
+      float total = 0.0F;
+      for (std::int64_t c = first; c < first + args.columns; ++c) {
+        total += args.output[c] != 0.0F ? args.output[c] * args.output_gradient[c] : 0.0F;
+      }
+      for (std::int64_t c = first; c < first + args.columns; ++c) {
+        float const y = args.output[c];
+        args.input_gradient[c] = y != 0.0F ? y * (args.output_gradient[c] - total) : 0.0F;
+      }
+    }
+  });
+}
+
+void softmax_cross_entropy(HostStream stream, CrossEntropyArgs const& args) {
+  stream.run([args] {
+    std::uint64_t out_of_range = 0;
+    for (std::int64_t row = 0; row < args.rows; ++row) {
+      float const* const logits = args.logits + row * args.columns;
+      float* const gradients = args.gradients + row * args.columns;
+      auto const chosen = args.classes[row];
+      if (chosen < 0 || chosen >= args.columns) {
+        if (out_of_range++ == 0 && args.report.trap != nullptr) {
+          spring_trap(args.report, chosen, args.columns);
+        }
+        std::fill_n(gradients, args.columns, 0.0F);
+        args.losses[row] = 0.0F;
+        continue;
+      }
+      auto const found = exponentials(logits, gradients, args.columns);
+      args.losses[row] = std::log(found.sum) - (logits[chosen] - found.largest);
+      for (std::int64_t c = 0; c < args.columns; ++c) {
+        gradients[c] = gradients[c] / found.sum - (c == chosen ? 1.0F : 0.0F);
+      }
+    }
+    if (out_of_range > 0 && args.report.count != nullptr) {
+      std::atomic_ref(*args.report.count).fetch_add(out_of_range, std::memory_order_relaxed);
+    }
+  });
+}
+
+}  // namespace msstream::ops::kernels

@@ -10,6 +10,7 @@
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/embedding.hpp>
 #include <msstream/ops/hash.hpp>
+#include <msstream/ops/layer_norm.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/ops/matmul.hpp>
 #include <msstream/ops/matrix.hpp>

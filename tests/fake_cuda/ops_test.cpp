@@ -277,6 +277,34 @@ std::vector<Case> cases() {
       {"extremum_gradient",
        [](Inputs& in) { drop(ops::extremum_gradient(in.matrix, in.column, in.column, 1)); },
        kernels(2)},
+      {"softmax", [](Inputs& in) { drop(ops::softmax(in.matrix)); }, kernels(1)},
+      {"softmax_of_a_long_row", [](Inputs& in) { drop(ops::softmax(in.row)); }, kernels(1)},
+      {"softmax_with_lengths",
+       [](Inputs& in) { drop(ops::softmax(in.matrix, in.ids)); },
+       kernels(1)},
+      {"softmax_gradient",
+       [](Inputs& in) { drop(ops::softmax_gradient(in.matrix, in.gradient)); },
+       kernels(1)},
+      {"softmax_cross_entropy",
+       [](Inputs& in) { drop(ops::softmax_cross_entropy(in.matrix, in.ids)); },
+       kernels(1)},
+      {"layer_norm",
+       [](Inputs& in) { drop(ops::layer_norm(in.matrix, in.bias, in.bias)); },
+       kernels(1)},
+      {"layer_norm_gradient",
+       [](Inputs& in) {
+         ops::LayerNormResult<ms::Cuda> const result{in.matrix, in.column, in.column};
+         drop(ops::layer_norm_gradient(in.matrix, in.bias, result, in.gradient));
+       },
+       kernels(2)},
+      {"layer_norm_gradient_of_many_rows",
+       [](Inputs& in) {
+         auto const rows = in.row.reshaped({5000, 4});
+         auto const four = in.bias.reshaped({4, 4}).rows(0, 1).reshaped({4});
+         Floats const each(in.device, {5000});
+         drop(ops::layer_norm_gradient(rows, four, {rows, each, each}, rows, {.input = false}));
+       },
+       kernels(2)},
       {"advance_step", [](Inputs& in) { in.step.advance(in.rule); }, kernels(1)},
       {"update_dense",
        [](Inputs& in) {

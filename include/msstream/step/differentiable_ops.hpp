@@ -8,6 +8,7 @@
 #include <msstream/ops/segment.hpp>
 #include <msstream/step/differentiable/arithmetic.hpp>
 #include <msstream/step/differentiable/embedding.hpp>
+#include <msstream/step/differentiable/layer_norm.hpp>
 #include <msstream/step/differentiable/matmul.hpp>
 #include <msstream/step/differentiable/matrix.hpp>
 #include <msstream/step/differentiable/mixture.hpp>

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda_check.cuh"
+#include "reduce_lanes.cuh"
+#include "reduce_math.hpp"
+#include "row_lanes.cuh"
+
+#include <msstream/ops/kernels/layer_norm.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+namespace {
+
+template <int PerLane>
+__global__ void __launch_bounds__(kBlockThreads)
+    layer_norm_by_lanes_kernel(__grid_constant__ LayerNormArgs const args, int log2_lanes) {
+  RowOfLanes const place(log2_lanes);
+  bool const exists = place.row < args.rows;
+  std::int64_t const columns = exists ? args.width : 0;
+  std::int64_t const first = place.row * args.width;
+  auto const width = static_cast<float>(args.width);
+  float values[PerLane] = {};
+  float sum = 0.0F;
+  place.for_each<PerLane>(columns, [&](int k, int column) {
+    values[k] = args.input[first + column];
+    sum += values[k];
+  });
+  float const mean = reduce_lanes<Total>(sum, place.lanes) / width;
+  float squares = 0.0F;
+  place.for_each<PerLane>(columns, [&](int k, int) {
+    values[k] -= mean;
+    squares += values[k] * values[k];
+  });
+  squares = reduce_lanes<Total>(squares, place.lanes);
+  float const reciprocal = 1.0F / std::sqrt(squares / width + args.epsilon);
+  place.for_each<PerLane>(columns, [&](int k, int column) {
+    args.output[first + column] = values[k] * reciprocal * args.gain[column] + args.shift[column];
+  });
+  if (exists && place.lane == 0) {
+    args.means[place.row] = mean;
+    args.reciprocals[place.row] = reciprocal;
+  }
+}
+
+__global__ void __launch_bounds__(kBlockThreads)
+    layer_norm_by_blocks_kernel(__grid_constant__ LayerNormArgs const args) {
+  std::int64_t const row = blockIdx.x;
+  float const* const input = args.input + row * args.width;
+  float* const output = args.output + row * args.width;
+  auto const width = static_cast<float>(args.width);
+  float sum = 0.0F;
+  for_each_of_block(args.width, [&](std::int64_t column) { sum += input[column]; });
+  float const mean = reduce_block<Total>(sum) / width;
+  float squares = 0.0F;
+  for_each_of_block(args.width, [&](std::int64_t column) {
+    float const deviation = input[column] - mean;
+    squares += deviation * deviation;
+  });
+  squares = reduce_block<Total>(squares);
+  float const reciprocal = 1.0F / std::sqrt(squares / width + args.epsilon);
+  for_each_of_block(args.width, [&](std::int64_t column) {
+    output[column] = (input[column] - mean) * reciprocal * args.gain[column] + args.shift[column];
+  });
+  if (threadIdx.x == 0) {
+    args.means[row] = mean;
+    args.reciprocals[row] = reciprocal;
+  }
+}
+
+template <int PerLane>
+__global__ void __launch_bounds__(kBlockThreads)
+    input_gradient_by_lanes_kernel(__grid_constant__ LayerNormInputGradientArgs const args,
+                                   int log2_lanes) {
+  RowOfLanes const place(log2_lanes);
+  bool const exists = place.row < args.rows;
+  std::int64_t const columns = exists ? args.width : 0;
+  std::int64_t const first = place.row * args.width;
+  auto const width = static_cast<float>(args.width);
+  float const mean = exists ? args.means[place.row] : 0.0F;
+  float const reciprocal = exists ? args.reciprocals[place.row] : 0.0F;
+  float normal[PerLane] = {};
+  float gained[PerLane] = {};
+  float sum = 0.0F;
+  float weighted = 0.0F;
+  place.for_each<PerLane>(columns, [&](int k, int column) {
+    normal[k] = (args.input[first + column] - mean) * reciprocal;
+    gained[k] = args.output_gradient[first + column] * args.gain[column];
+    sum += gained[k];
+    weighted += gained[k] * normal[k];
+  });
+  sum = reduce_lanes<Total>(sum, place.lanes) / width;
+  weighted = reduce_lanes<Total>(weighted, place.lanes) / width;
+  place.for_each<PerLane>(columns, [&](int k, int column) {
+    args.input_gradient[first + column] = reciprocal * (gained[k] - sum - normal[k] * weighted);
+  });
+}
+
+__global__ void __launch_bounds__(kBlockThreads)
+    input_gradient_by_blocks_kernel(__grid_constant__ LayerNormInputGradientArgs const args) {
+  std::int64_t const row = blockIdx.x;
+  std::int64_t const first = row * args.width;
+  auto const width = static_cast<float>(args.width);
+  float const mean = args.means[row];
+  float const reciprocal = args.reciprocals[row];
+  float sum = 0.0F;
+  float weighted = 0.0F;
+  for_each_of_block(args.width, [&](std::int64_t column) {
+    float const gained = args.output_gradient[first + column] * args.gain[column];
+    sum += gained;
+    weighted += gained * ((args.input[first + column] - mean) * reciprocal);
+  });
+  sum = reduce_block<Total>(sum) / width;
+  weighted = reduce_block<Total>(weighted) / width;
+  for_each_of_block(args.width, [&](std::int64_t column) {
+    float const normal = (args.input[first + column] - mean) * reciprocal;
+    float const gained = args.output_gradient[first + column] * args.gain[column];
+    args.input_gradient[first + column] = reciprocal * (gained - sum - normal * weighted);
+  });
+}
+
+constexpr int kTileColumns = 32;
+constexpr int kTileRows = kBlockThreads / kTileColumns;
+
+/// One pass over the rows in chunks, or over what the chunks have given.
+///
+///   block = columns [32 tile, 32 tile + 32) of a chunk
+///   thread (c, r) adds rows r, r + 8, … of the chunk; then r = 0 adds the 8 sums of its column
+struct ParameterPass {
+  LayerNormParameterGradientArgs args;
+  float const* partials;  ///< [rows, 2, width], or null: the terms are computed from `args`
+  std::int64_t rows;
+  std::int64_t tiles;
+  std::int64_t chunk_length;
+  std::int64_t chunk_stride;  ///< from one chunk's sums to the next one's
+  float* gains;               ///< those of the first chunk
+  float* shifts;
+};
+
+__global__ void __launch_bounds__(kBlockThreads)
+    parameter_gradient_kernel(__grid_constant__ ParameterPass const pass) {
+  __shared__ float gains[kTileRows][kTileColumns];
+  __shared__ float shifts[kTileRows][kTileColumns];
+  auto const& args = pass.args;
+  std::int64_t const width = args.width;
+  std::int64_t const chunk = blockIdx.x / pass.tiles;
+  std::int64_t const column = (blockIdx.x - chunk * pass.tiles) * kTileColumns + threadIdx.x;
+  std::int64_t const last = min((chunk + 1) * pass.chunk_length, pass.rows);
+  float gain = 0.0F;
+  float shift = 0.0F;
+  if (column < width) {
+#pragma unroll 4
+    for (std::int64_t row = chunk * pass.chunk_length + threadIdx.y; row < last; row += kTileRows) {
+      if (pass.partials != nullptr) {
+        gain += pass.partials[2 * row * width + column];
+        shift += pass.partials[(2 * row + 1) * width + column];
+      } else {
+        float const gradient = args.output_gradient[row * width + column];
+        float const deviation = args.input[row * width + column] - args.means[row];
+        gain += gradient * (deviation * args.reciprocals[row]);
+        shift += gradient;
+      }
+    }
+  }
+  gains[threadIdx.y][threadIdx.x] = gain;
+  shifts[threadIdx.y][threadIdx.x] = shift;
+  __syncthreads();
+  if (threadIdx.y != 0 || column >= width) {
+    return;
+  }
+  for (int row = 1; row < kTileRows; ++row) {
+    gain += gains[row][threadIdx.x];
+    shift += shifts[row][threadIdx.x];
+  }
+  pass.gains[chunk * pass.chunk_stride + column] = gain;
+  pass.shifts[chunk * pass.chunk_stride + column] = shift;
+}
+
+/// Chunks of at least 64 rows, for about 1024 blocks; no more than the second pass likes.
+std::int64_t rows_a_chunk(std::int64_t rows, std::int64_t tiles) {
+  constexpr std::int64_t kEnoughBlocks = 1024;
+  constexpr std::int64_t kLeastRows = 64;
+  constexpr std::int64_t kMostChunks = 256;
+  auto const wanted =
+      std::min({ceil_div(kEnoughBlocks, tiles), ceil_div(rows, kLeastRows), kMostChunks});
+  return std::max<std::int64_t>(ceil_div(rows, std::max<std::int64_t>(wanted, 1)), 1);
+}
+std::int64_t chunks_of(std::int64_t rows, std::int64_t tiles) {
+  return std::max<std::int64_t>(ceil_div(rows, rows_a_chunk(rows, tiles)), 1);
+}
+
+}  // namespace
+
+void layer_norm(CudaStream stream, LayerNormArgs const& args) {
+  if (args.rows == 0) {
+    return;
+  }
+  if (args.width > kLongestRowOfLanes) {
+    layer_norm_by_blocks_kernel<<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(args);
+  } else {
+    with_row_lanes(args.rows, args.width, [&](auto per_lane, int log2_lanes, unsigned blocks) {
+      layer_norm_by_lanes_kernel<decltype(per_lane)::value>
+          <<<blocks, kBlockThreads, 0, stream.handle>>>(args, log2_lanes);
+    });
+  }
+  check_launch("layer_norm");
+}
+
+void layer_norm_input_gradient(CudaStream stream, LayerNormInputGradientArgs const& args) {
+  if (args.rows == 0) {
+    return;
+  }
+  if (args.width > kLongestRowOfLanes) {
+    input_gradient_by_blocks_kernel<<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(
+        args);
+  } else {
+    with_row_lanes(args.rows, args.width, [&](auto per_lane, int log2_lanes, unsigned blocks) {
+      input_gradient_by_lanes_kernel<decltype(per_lane)::value>
+          <<<blocks, kBlockThreads, 0, stream.handle>>>(args, log2_lanes);
+    });
+  }
+  check_launch("layer_norm_input_gradient");
+}
+
+std::size_t layer_norm_workspace_bytes(CudaStream, std::int64_t rows, std::int64_t width) {
+  auto const chunks = chunks_of(rows, ceil_div<std::int64_t>(width, kTileColumns));
+  return chunks == 1 ? 0 : static_cast<std::size_t>(chunks * 2 * width) * sizeof(float);
+}
+
+void layer_norm_parameter_gradient(CudaStream stream, LayerNormParameterGradientArgs const& args) {
+  auto const tiles = ceil_div<std::int64_t>(args.width, kTileColumns);
+  auto const launch = [&](ParameterPass const& pass, std::int64_t chunks) {
+    parameter_gradient_kernel<<<grid_for(tiles * chunks, 1),
+                                dim3(kTileColumns, kTileRows),
+                                0,
+                                stream.handle>>>(pass);
+    check_launch("layer_norm_parameter_gradient");
+  };
+  auto const chunks = chunks_of(args.rows, tiles);
+  auto const length = rows_a_chunk(args.rows, tiles);
+  if (chunks == 1) {
+    launch({args, nullptr, args.rows, tiles, length, 0, args.gain_gradient, args.shift_gradient},
+           1);
+    return;
+  }
+  auto* const partials = static_cast<float*>(args.workspace);
+  auto const stride = 2 * args.width;
+  launch({args, nullptr, args.rows, tiles, length, stride, partials, partials + args.width},
+         chunks);
+  launch({args, partials, chunks, tiles, chunks, 0, args.gain_gradient, args.shift_gradient}, 1);
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/ops/kernels/layer_norm.hpp>
+
+#include <kernels/expect_within.hpp>
+#include <kernels/kernel_fixture.hpp>
+
+#include <cmath>
+
+namespace msstream::ops::kernels::testing {
+namespace {
+
+constexpr float kNormEpsilon = 1e-3F;
+/// A few lanes, a warp with one to 32 elements a lane, and a block a row.
+constexpr std::int64_t kNormWidths[] = {1, 2, 5, 32, 33, 64, 100, 200, 500, 1024, 1025, 3000};
+
+/// A random problem and its results in double.
+struct LayerNormCase {
+  std::int64_t rows;
+  std::int64_t width;
+  std::vector<float> input;
+  std::vector<float> gain;
+  std::vector<float> shift;
+  std::vector<float> output_gradient;
+  std::vector<double> means;
+  std::vector<double> reciprocals;
+  std::vector<double> output;
+  std::vector<double> input_gradient;
+  std::vector<double> gain_gradient;
+  std::vector<double> shift_gradient;
+};
+
+template <class Stream>
+class LayerNormTest : public KernelTest<Stream> {
+ protected:
+  /// The elements lie about `centre`.
+  LayerNormCase random_case(std::int64_t rows, std::int64_t width, float centre = 1.0F) {
+    LayerNormCase made{rows,
+                       width,
+                       this->random.reals(rows * width, centre - 2, centre + 2),
+                       this->random.reals(width),
+                       this->random.reals(width),
+                       this->random.reals(rows * width),
+                       {},
+                       {},
+                       {},
+                       {},
+                       std::vector<double>(static_cast<std::size_t>(width), 0.0),
+                       std::vector<double>(static_cast<std::size_t>(width), 0.0)};
+    auto const columns = static_cast<std::size_t>(width);
+    auto const n = static_cast<double>(width);
+    for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
+      float const* const x = made.input.data() + row * columns;
+      float const* const dy = made.output_gradient.data() + row * columns;
+      double mean = 0;
+      double variance = 0;
+      for (std::size_t c = 0; c < columns; ++c) {
+        mean += x[c] / n;
+      }
+      for (std::size_t c = 0; c < columns; ++c) {
+        variance += (x[c] - mean) * (x[c] - mean) / n;
+      }
+      double const reciprocal = 1 / std::sqrt(variance + double{kNormEpsilon});
+      double sum = 0;
+      double weighted = 0;
+      for (std::size_t c = 0; c < columns; ++c) {
+        double const normal = (x[c] - mean) * reciprocal;
+        made.output.push_back(normal * made.gain[c] + made.shift[c]);
+        made.gain_gradient[c] += dy[c] * normal;
+        made.shift_gradient[c] += dy[c];
+        sum += double{dy[c]} * made.gain[c] / n;
+        weighted += double{dy[c]} * made.gain[c] * normal / n;
+      }
+      for (std::size_t c = 0; c < columns; ++c) {
+        double const normal = (x[c] - mean) * reciprocal;
+        made.input_gradient.push_back(reciprocal *
+                                      (double{dy[c]} * made.gain[c] - sum - normal * weighted));
+      }
+      made.means.push_back(mean);
+      made.reciprocals.push_back(reciprocal);
+    }
+    return made;
+  }
+  static std::vector<float> in_float(std::vector<double> const& values) {
+    return {values.begin(), values.end()};
+  }
+};
+TYPED_TEST_SUITE(LayerNormTest, StreamKinds, StreamKindName);
+
+TYPED_TEST(LayerNormTest, forward_agrees_with_double_also_in_place) {
+  for (auto const width : kNormWidths) {
+    for (std::int64_t const rows : {0, 1, 67}) {
+      SCOPED_TRACE(text(rows, " rows of ", width));
+      auto const made = this->random_case(rows, width);
+      auto const input = this->upload(made.input);
+      auto const gain = this->upload(made.gain);
+      auto const shift = this->upload(made.shift);
+      auto const output = this->floats(rows * width);
+      auto const means = this->floats(rows);
+      auto const reciprocals = this->floats(rows);
+      for (auto* const target : {output.data(), input.data()}) {
+        layer_norm(this->stream(),
+                   {input.data(),
+                    gain.data(),
+                    shift.data(),
+                    target,
+                    means.data(),
+                    reciprocals.data(),
+                    rows,
+                    width,
+                    kNormEpsilon});
+      }
+      expect_within(this->read(output), made.output, 5e-6);
+      expect_within(this->read(input), made.output, 5e-6);
+      expect_within(this->read(means), made.means, 5e-6);
+      expect_within(this->read(reciprocals), made.reciprocals, 5e-6);
+    }
+  }
+}
+
+TYPED_TEST(LayerNormTest, a_small_variance_beside_a_large_mean_is_not_lost) {
+  // A variance from the mean of squares would be 0, or negative.
+  auto const input = this->upload(std::vector{10'000.0F, 10'001.0F, 10'002.0F, 10'001.0F});
+  auto const ones = this->upload(std::vector<float>(4, 1.0F));
+  auto const zeros = this->upload(std::vector<float>(4, 0.0F));
+  auto const output = this->floats(4);
+  auto const means = this->floats(1);
+  auto const reciprocals = this->floats(1);
+  layer_norm(this->stream(),
+             {input.data(),
+              ones.data(),
+              zeros.data(),
+              output.data(),
+              means.data(),
+              reciprocals.data(),
+              1,
+              4,
+              0.0F});
+  double const root = std::sqrt(2.0);
+  expect_within(this->read(output), {-root, 0, root, 0});
+}
+
+TYPED_TEST(LayerNormTest, input_gradient_agrees_with_double) {
+  for (auto const width : kNormWidths) {
+    for (std::int64_t const rows : {0, 1, 67}) {
+      SCOPED_TRACE(text(rows, " rows of ", width));
+      auto const made = this->random_case(rows, width);
+      auto const input = this->upload(made.input);
+      auto const gain = this->upload(made.gain);
+      auto const means = this->upload(this->in_float(made.means));
+      auto const reciprocals = this->upload(this->in_float(made.reciprocals));
+      auto const output_gradient = this->upload(made.output_gradient);
+      auto const gradient = this->floats(rows * width);
+      layer_norm_input_gradient(this->stream(),
+                                {input.data(),
+                                 gain.data(),
+                                 means.data(),
+                                 reciprocals.data(),
+                                 output_gradient.data(),
+                                 gradient.data(),
+                                 rows,
+                                 width});
+      // Rows of one element: the reciprocal is some 30, and so is the error.
+      expect_within(this->read(gradient), made.input_gradient, 2e-5);
+    }
+  }
+}
+
+TYPED_TEST(LayerNormTest, parameter_gradients_agree_with_double_and_are_the_same_in_every_run) {
+  for (std::int64_t const width : {1, 3, 32, 33, 100}) {
+    for (std::int64_t const rows : {0, 1, 7, 63, 64, 65, 1000, 20'000}) {
+      SCOPED_TRACE(text(rows, " rows of ", width));
+      auto const made = this->random_case(rows, width);
+      auto const input = this->upload(made.input);
+      auto const means = this->upload(this->in_float(made.means));
+      auto const reciprocals = this->upload(this->in_float(made.reciprocals));
+      auto const output_gradient = this->upload(made.output_gradient);
+      std::vector<float> before;
+      for (int run = 0; run < 2; ++run) {
+        auto const workspace =
+            this->workspace(layer_norm_workspace_bytes(this->stream(), rows, width));
+        auto const gains = this->floats(width);
+        auto const shifts = this->floats(width);
+        layer_norm_parameter_gradient(this->stream(),
+                                      {input.data(),
+                                       means.data(),
+                                       reciprocals.data(),
+                                       output_gradient.data(),
+                                       rows,
+                                       width,
+                                       workspace.data(),
+                                       gains.data(),
+                                       shifts.data()});
+        auto const gain_gradient = this->read(gains);
+        // Sums of up to 20,000 terms of either sign: what counts is their magnitude.
+        expect_within(gain_gradient, made.gain_gradient, 1e-3);
+        expect_within(this->read(shifts), made.shift_gradient, 1e-3);
+        if (run > 0) {
+          EXPECT_EQ(gain_gradient, before);
+        }
+        before = gain_gradient;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace msstream::ops::kernels::testing

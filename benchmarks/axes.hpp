@@ -68,6 +68,12 @@ struct Ple {
 };
 inline constexpr std::int64_t kHostPleDivisor = 16;
 
+/// Four branches of elementwise layers on square matrices.
+struct Branches {
+  static constexpr std::int64_t kWidth = 512;
+  static constexpr std::array kGroups{1, 4};
+};
+
 /// The tables, bags and matrices of the kernels. A small machine divides the rows, and keeps the
 /// widths.
 struct Kernels {

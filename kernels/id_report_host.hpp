@@ -13,8 +13,6 @@ inline void spring_trap(IdReport const& report, std::int64_t id, std::int64_t ro
   if (report.trap == nullptr) {
     return;
   }
-/// The first thread to claim the trap fills it; the host sees the fields before it sees set == 1.
-inline void spring_trap(IdReport const& report, std::int64_t id, std::int64_t rows) {
   IdTrap& trap = *report.trap;
   std::atomic_ref<std::uint32_t> const set(trap.set);
   std::uint32_t expected = 0;

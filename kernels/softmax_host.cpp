@@ -74,7 +74,7 @@ void softmax_cross_entropy(HostStream stream, CrossEntropyArgs const& args) {
       float* const gradients = args.gradients + row * args.columns;
       auto const chosen = args.classes[row];
       if (chosen < 0 || chosen >= args.columns) {
-        if (out_of_range++ == 0 && args.report.trap != nullptr) {
+        if (out_of_range++ == 0) {
           spring_trap(args.report, chosen, args.columns);
         }
         std::fill_n(gradients, args.columns, 0.0F);
@@ -87,9 +87,7 @@ void softmax_cross_entropy(HostStream stream, CrossEntropyArgs const& args) {
         gradients[c] = gradients[c] / found.sum - (c == chosen ? 1.0F : 0.0F);
       }
     }
-    if (out_of_range > 0 && args.report.count != nullptr) {
-      std::atomic_ref(*args.report.count).fetch_add(out_of_range, std::memory_order_relaxed);
-    }
+    count_out_of_range(args.report, out_of_range);
   });
 }
 

@@ -66,8 +66,7 @@ class PleBranches {
     for (std::int64_t field = 0; field < shape_.fields(); ++field) {
       auto const i = static_cast<std::size_t>(field);
       columns.push_back(branch(ms::text("field", field), [&] {
-        auto const keys = batch.keys.rows(field, field + 1).reshaped(
-            {rows, batch.keys.shape()[2]});
+        auto const keys = batch.keys.rows(field, field + 1).reshaped({rows, batch.keys.shape()[2]});
         return ms::ops::embedding_lookup(
             tape,
             tables_[i],
@@ -159,8 +158,8 @@ class PleBranches {
         for (std::size_t k = 0; k < among.size(); ++k) {
           all.push_back(static_cast<int>(k));
         }
-        auto const output = ms::ops::mix_experts(
-            tape, among, built.gates[owner](tape, inputs[owner]), {all});
+        auto const output =
+            ms::ops::mix_experts(tape, among, built.gates[owner](tape, inputs[owner]), {all});
         return output.reshaped({output.shape()[1], output.shape()[2]});
       }));
     }

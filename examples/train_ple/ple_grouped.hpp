@@ -77,8 +77,7 @@ class PleGrouped {
     }
     ms::NameScope const named("towers");
     auto const hidden = towers_[0](tape, input, ms::ops::Activation::relu);
-    auto const mean =
-        ms::ops::mean_bce_with_logits(tape, towers_[1](tape, hidden), batch.labels);
+    auto const mean = ms::ops::mean_bce_with_logits(tape, towers_[1](tape, hidden), batch.labels);
     return ms::ops::scale(tape, mean, static_cast<float>(shape_.tasks));
   }
 
@@ -105,7 +104,7 @@ class PleGrouped {
   struct Level {
     std::vector<Layer<R>> hidden;   ///< a share each
     std::vector<Layer<R>> outputs;  ///< likewise
-    std::vector<Layer<R>> gates;    ///< the tasks' gates; and but for the last level, the shared one
+    std::vector<Layer<R>> gates;  ///< the tasks' gates; and but for the last level, the shared one
   };
 
   /// The names of the experts whose layers are stacked. On the first level all have the same input,
@@ -149,8 +148,7 @@ class PleGrouped {
       ms::StreamScope<R> const scope(pool[static_cast<int>(share) % pool.groups()],
                                      {.include_grad = true});
       ms::NameScope const named(ms::text("experts", share));
-      experts.push_back(
-          built.outputs[share](tape, built.hidden[share](tape, input, relu), relu));
+      experts.push_back(built.outputs[share](tape, built.hidden[share](tape, input, relu), relu));
     }
     ms::ops::Gates of_tasks;
     std::vector<int> all;

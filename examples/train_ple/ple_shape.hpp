@@ -112,10 +112,9 @@ struct Layer {
             values(initialiser, names, inputs, outputs),
             stacked ? ms::Shape{static_cast<std::int64_t>(names.size()), inputs, outputs}
                     : ms::Shape{inputs, outputs})),
-        bias(ms::zeros<float>(
-            device,
-            stacked ? ms::Shape{static_cast<std::int64_t>(names.size()), outputs}
-                    : ms::Shape{outputs})) {}
+        bias(ms::zeros<float>(device,
+                              stacked ? ms::Shape{static_cast<std::int64_t>(names.size()), outputs}
+                                      : ms::Shape{outputs})) {}
 
   [[nodiscard]] ms::Tensor<float, R> operator()(
       ms::GradientTape<R>& tape,

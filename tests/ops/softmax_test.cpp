@@ -98,7 +98,7 @@ TYPED_TEST(SoftmaxTest, a_bad_class_is_dropped_counted_or_thrown_once_at_the_nex
 
   auto const counter = this->scalar(10);
   (void)ops::softmax_cross_entropy(
-      logits, bad, Options{.out_of_range = ops::OutOfRange::count, .bad_class_count = counter});
+      logits, bad, Options{.out_of_range = ops::OutOfRange::count, .bad_id_count = counter});
   EXPECT_THAT(to_host(counter), ElementsAre(12));
 
   NameScope const name("user");
@@ -130,7 +130,7 @@ TYPED_TEST(SoftmaxTest, refuses_shapes_that_do_not_fit) {
   expect_refused(
       [&] { (void)ops::softmax_cross_entropy(x, four, {.out_of_range = ops::OutOfRange::count}); },
       "softmax_cross_entropy",
-      "bad_class_count");
+      "bad_id_count");
 }
 
 }  // namespace

@@ -47,8 +47,7 @@ class PleModelTest : public OpsTest<R> {
     StreamPool<R> pool(device, {.groups = run.groups, .launch_threads = run.launch_threads});
     GradientTape<R> tape(device);
     Model const model(device, shape);
-    Optimizer<R> optimizer(device,
-                           {.kind = ops::OptimizerKind::adagrad, .learning_rate = 0.05F});
+    Optimizer<R> optimizer(device, {.kind = ops::OptimizerKind::adagrad, .learning_rate = 0.05F});
     model.visit_parameters(
         [&](auto const& name, auto const& weight) { optimizer.add(name, weight); },
         [&](auto const& name, auto const& table) { optimizer.add_table(name, table); });

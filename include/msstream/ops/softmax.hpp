@@ -99,7 +99,7 @@ template <Runtime R>
 struct CrossEntropyOptions {
   OutOfRange out_of_range = OutOfRange::drop;
   /// For OutOfRange::count: a device scalar that grows by the number of bad classes.
-  std::optional<Tensor<std::int64_t, R>> bad_class_count = {};
+  std::optional<Tensor<std::int64_t, R>> bad_id_count = {};
 };
 
 /// What softmax_cross_entropy gives: one loss an example, and the gradient of each loss.
@@ -125,12 +125,6 @@ template <Runtime R>
           ", classes ",
           classes.shape(),
           "; expected [batch, classes] and [batch]");
-  require(options.bad_class_count.has_value() == (options.out_of_range == OutOfRange::count),
-          "softmax_cross_entropy: bad_class_count goes with OutOfRange::count");
-  require(!options.bad_class_count || options.bad_class_count->count() == 1,
-          "softmax_cross_entropy: bad_class_count of shape ",
-          options.bad_class_count ? options.bad_class_count->shape() : Shape{},
-          "; expected a scalar");
   CrossEntropyResult<R> result{{logits.device(), {shape[0]}}, {logits.device(), shape}};
   kernels::CrossEntropyArgs args{logits.data(),
                                  classes.data(),
@@ -140,15 +134,11 @@ template <Runtime R>
                                  shape[1],
                                  {}};
   auto written = writes(result.losses, result.gradients);
-  if (options.bad_class_count) {
-    args.report.count = reinterpret_cast<std::uint64_t*>(options.bad_class_count->data());
-    written.add(*options.bad_class_count);
-  }
-  if (options.out_of_range == OutOfRange::trap) {
-    auto& traps = logits.device()->template attachment<detail::IdTraps<R>>();
-    args.report.trap = traps.trap();
-    args.report.operation = traps.operation(NameScope::qualify("softmax_cross_entropy"));
-  }
+  args.report = detail::id_report("softmax_cross_entropy",
+                                  *logits.device(),
+                                  options.out_of_range,
+                                  options.bad_id_count,
+                                  written);
   issue("softmax_cross_entropy", reads(logits, classes), written, [args](auto stream) {
     kernels::softmax_cross_entropy(stream, args);
   });

@@ -32,12 +32,10 @@ template <Runtime R>
                                     std::int64_t end) {
   auto part = input.rows(begin, end);
   if (part.count() != input.count()) {
-    tape.record("rows",
-                part,
-                [input, begin](GradientTape<R>& playing, Tensor<float, R> const& gradient) {
-                  playing.add_gradient(
-                      input, detail::surrounded_by_zeros(gradient, input.shape(), begin));
-                });
+    tape.record(
+        "rows", part, [input, begin](GradientTape<R>& playing, Tensor<float, R> const& gradient) {
+          playing.add_gradient(input, detail::surrounded_by_zeros(gradient, input.shape(), begin));
+        });
   }
   return part;
 }

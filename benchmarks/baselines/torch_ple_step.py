@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The training step of ple_step_benchmark in PyTorch, printed as JSON.
+
+torch_ple_step.py [--out FILE] [--batches 512,4096] [--streams 1,4,7] [--steps 40] [--repetitions 5]
+
+PyTorch's defaults: dense gradients of the tables, SGD over all rows in a few launches (foreach), and
+TF32 products. Each field, expert, gate and tower is a branch, on streams in turn; eager, and captured
+into one CUDA graph.
+"""
+import argparse
+import json
+import statistics
+import time
+
+import torch
+import torch.nn.functional as functional
+from torch import nn
+
+# As in benchmarks/axes.hpp.
+FIELDS, HOTNESS, TABLE_ROWS, DIM, CONTINUOUS, TASKS = 26, 4, 100_000, 16, 13, 3
+EXPERTS, LEVELS, HIDDEN, OUTPUTS, TOWER = 2, 2, 256, 128, 64
+
+
+def perceptron(*widths):
+    layers = []
+    for inputs, outputs in zip(widths, widths[1:]):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return nn.Sequential(*layers)
+
+
+class Level(nn.Module):
+    def __init__(self, inputs, has_shared_gate):
+        super().__init__()
+        self.experts = nn.ModuleList(perceptron(inputs, HIDDEN, OUTPUTS) for _ in range((TASKS + 1) * EXPERTS))
+        self.gates = nn.ModuleList(nn.Linear(inputs, 2 * EXPERTS) for _ in range(TASKS))
+        if has_shared_gate:
+            self.gates.append(nn.Linear(inputs, (TASKS + 1) * EXPERTS))
+
+    def forward(self, run, inputs):
+        """What each gate gives, from what the tasks and the shared experts get."""
+        outputs = run([lambda k=k, expert=expert: expert(inputs[k // EXPERTS])
+                       for k, expert in enumerate(self.experts)])
+        shared = outputs[TASKS * EXPERTS:]
+
+        def mix(owner):
+            own = outputs[owner * EXPERTS:(owner + 1) * EXPERTS] + shared if owner < TASKS else outputs
+            weights = torch.softmax(self.gates[owner](inputs[owner]), 1)
+            return sum(weights[:, k:k + 1] * output for k, output in enumerate(own))
+
+        return run([lambda owner=owner: mix(owner) for owner in range(len(self.gates))])
+
+
+class Ple(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tables = nn.ModuleList(nn.EmbeddingBag(TABLE_ROWS, DIM, mode="mean") for _ in range(FIELDS))
+        inputs = FIELDS * DIM + CONTINUOUS
+        self.levels = nn.ModuleList(Level(OUTPUTS if level else inputs, level + 1 < LEVELS) for level in range(LEVELS))
+        self.towers = nn.ModuleList(nn.Sequential(perceptron(OUTPUTS, TOWER), nn.Linear(TOWER, 1)) for _ in range(TASKS))
+
+    def forward(self, run, keys, continuous):
+        columns = run([lambda field=field, table=table: table(keys[field] % TABLE_ROWS)
+                       for field, table in enumerate(self.tables)])
+        inputs = [torch.cat([*columns, continuous], 1)] * (TASKS + 1)
+        for level in self.levels:
+            inputs = level(run, inputs)
+        return run([lambda task=task, tower=tower: tower(inputs[task]) for task, tower in enumerate(self.towers)])
+
+
+def runner(streams):
+    """Runs branches on that many streams in turn, between a fork and a join."""
+    if streams == 1:
+        return lambda branches: [branch() for branch in branches]
+    pool = [torch.cuda.Stream() for _ in range(streams)]
+
+    def run(branches):
+        current = torch.cuda.current_stream()
+        results = []
+        for stream in pool:
+            stream.wait_stream(current)
+        for number, branch in enumerate(branches):
+            with torch.cuda.stream(pool[number % streams]):
+                results.append(branch())
+        for stream in pool:
+            current.wait_stream(stream)
+        return results
+
+    return run
+
+
+def step_function(batch, streams, captured):
+    model = Ple().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, foreach=True)
+    run = runner(streams)
+    keys = torch.randint(1 << 40, (FIELDS, batch, HOTNESS), device="cuda")
+    continuous = torch.rand(batch, CONTINUOUS, device="cuda")
+    labels = torch.randint(2, (TASKS, batch, 1), device="cuda").float()
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        logits = model(run, keys, continuous)
+        loss = sum(functional.binary_cross_entropy_with_logits(logit, label) for logit, label in zip(logits, labels))
+        loss.backward()
+        optimizer.step()
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(5):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    if not captured:
+        return step
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
+def median_step_ms(batch, streams, captured, steps, repetitions):
+    step = step_function(batch, streams, captured)
+    times = []
+    for repetition in range(repetitions + 1):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(steps):
+            step()
+        torch.cuda.synchronize()
+        if repetition > 0:  # the first one warms up
+            times.append((time.perf_counter() - begin) * 1e3 / steps)
+    peak_mib = torch.cuda.max_memory_allocated() / 2**20
+    torch.cuda.reset_peak_memory_stats()
+    return {"batch": batch, "streams": streams, "captured": captured, "median_ms": statistics.median(times),
+            "min_ms": min(times), "max_ms": max(times), "peak_mib": peak_mib}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--out", help="write the JSON here as well")
+    parser.add_argument("--batches", default="512,4096")
+    parser.add_argument("--streams", default="1,4,7")
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--repetitions", type=int, default=5)
+    options = parser.parse_args()
+
+    torch.manual_seed(1)
+    torch.backends.cuda.matmul.allow_tf32 = True
+    runs = [median_step_ms(int(batch), int(streams), captured, options.steps, options.repetitions)
+            for batch in options.batches.split(",") for captured in (False, True) for streams in options.streams.split(",")]
+    printed = json.dumps({"torch": torch.__version__, "device": torch.cuda.get_device_name(), "steps": options.steps,
+                          "repetitions": options.repetitions, "ple_step": runs}, indent=2)
+    print(printed)
+    if options.out:
+        with open(options.out, "w", encoding="utf-8") as file:
+            file.write(printed + "\n")
+
+
+if __name__ == "__main__":
+    main()

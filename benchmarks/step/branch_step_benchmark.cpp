@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "branch_model.hpp"
+#include "step_training.hpp"
+
+#include <cstdint>
+#include <utility>
+
+/// A whole training step of train_branches's model, eager and captured.
+namespace benchmarks {
+namespace {
+
+template <ms::Runtime R>
+void add_one(StepSetting const& setting, std::int64_t width, int steps) {
+  using Model = train_branches::BranchModel<R>;
+  auto const name = ms::text("branch_step/", R::name, "/width:", width, "/", setting.name());
+  add(name, axes::kRunsPerRepetition, [=](benchmark::State& state) {
+    time_steps(state,
+               StepTraining<R, Model, typename Model::Batch>(
+                   setting,
+                   {.kind = ms::ops::OptimizerKind::adam, .learning_rate = 1e-3F},
+                   [&](ms::Device<R> const& device) {
+                     Model model(device, {.width = width});
+                     auto batch = model.random_batch(device);
+                     return std::pair(std::move(model), std::move(batch));
+                   }),
+               steps);
+  });
+}
+
+}  // namespace
+
+void add_host_benchmarks() {
+  for (int const groups : {1, 4}) {
+    for (bool const captured : {false, true}) {
+      add_one<ms::Host>({.groups = groups, .captured = captured},
+                        axes::Branches::kWidth / axes::kHostPleDivisor,
+                        axes::kHostSteps);
+    }
+  }
+}
+
+void add_cuda_benchmarks() {
+#if MSSTREAM_CUDA
+  using enum ms::MatmulPrecision;
+  for (int const groups : axes::Branches::kGroups) {
+    for (auto const precision : {float32, tf32}) {
+      add_one<ms::Cuda>({.groups = groups, .captured = true, .precision = precision},
+                        axes::Branches::kWidth,
+                        axes::kCudaSteps);
+    }
+    for (auto const threads : {ms::LaunchThreads::none, ms::LaunchThreads::per_group}) {
+      add_one<ms::Cuda>({.groups = groups, .launch_threads = threads, .precision = tf32},
+                        axes::Branches::kWidth,
+                        axes::kCudaSteps);
+    }
+  }
+#endif
+}
+
+}  // namespace benchmarks

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/msstream.hpp>
+#include <msstream/support/counter_random.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace train_branches {
+
+namespace ms = msstream;
+
+struct BranchShape {
+  std::int64_t width = 512;  ///< all matrices are [width, width]
+  int layers = 20;
+  std::int64_t target = 20;  ///< the class
+  std::uint64_t seed = 1;
+};
+
+/// The branch-training example of NVIDIA's multi-stream TensorFlow: four branches of elementwise
+/// layers on square matrices, nothing of which needs anything of another before they are
+/// concatenated.
+///
+///     branches 0, 1: m = x W + b; then m = transpose(m ∓ I) ∘ W - b ± I, layer by layer; m
+///     transpose(m) branch 2:      m = transpose(x) W + b; then m = sqrt|m² ∘ W - b|; row sums
+///     branch 3:      likewise, but m = (sqrt|m| ∘ W - b)²
+///     all:           concat, dense, column means, cross-entropy with one class
+template <ms::Runtime R>
+class BranchModel {
+ public:
+  using Matrix = ms::Tensor<float, R>;
+  /// An input matrix a branch.
+  using Batch = std::vector<Matrix>;
+
+  static constexpr int kBranches = 4;
+
+  BranchModel(ms::Device<R> const& device, BranchShape const& shape)
+      : shape_(shape),
+        target_(ms::to_device<std::int64_t, R>(device, {shape.target}, {1})),
+        last_{normal(device, {2 * shape.width + 2, shape.width}), normal(device, {shape.width})} {
+    for (int branch = 0; branch < kBranches; ++branch) {
+      branches_.push_back(
+          {normal(device, {shape.width, shape.width}), normal(device, {shape.width})});
+    }
+  }
+
+  /// Normal values.
+  [[nodiscard]] Batch random_batch(ms::Device<R> const& device) {
+    Batch batch;
+    for (int branch = 0; branch < kBranches; ++branch) {
+      batch.push_back(normal(device, {shape_.width, shape_.width}));
+    }
+    return batch;
+  }
+
+  [[nodiscard]] Matrix loss(ms::GradientTape<R>& tape,
+                            ms::StreamPool<R>& pool,
+                            Batch const& batch) const {
+    std::vector<Matrix> columns;
+    for (int branch = 0; branch < kBranches; ++branch) {
+      auto const i = static_cast<std::size_t>(branch);
+      ms::StreamScope<R> const scope(pool[branch % pool.groups()], {.include_grad = true});
+      ms::NameScope const named(ms::text("branch", branch));
+      tape.without_gradient(batch[i]);
+      columns.push_back(branch < 2
+                            ? transposing(tape, branches_[i], batch[i], branch == 0 ? 1.0F : -1.0F)
+                            : squaring(tape, branches_[i], batch[i], branch == 2));
+    }
+    ms::StreamScope<R> const scope(pool[0], {.include_grad = true});
+    ms::NameScope const named("joined");
+    auto const logits =
+        ms::ops::dense(tape, ms::ops::concat(tape, columns), last_.weight, last_.bias);
+    auto const means = ms::ops::mean(tape, logits, 0, {.keep_dimension = true});
+    return ms::ops::mean_softmax_cross_entropy(tape, means, target_);
+  }
+
+  /// `dense(name, tensor)` for each parameter; there are no tables.
+  template <class Dense, class Table>
+  void visit_parameters(Dense&& dense, Table&&) const {
+    for (std::size_t i = 0; i < branches_.size(); ++i) {
+      dense(ms::text("branch", i, "/weight"), branches_[i].weight);
+      dense(ms::text("branch", i, "/bias"), branches_[i].bias);
+    }
+    dense("joined/weight", last_.weight);
+    dense("joined/bias", last_.bias);
+  }
+
+ private:
+  struct Parameters {
+    Matrix weight;
+    Matrix bias;
+  };
+
+  Matrix transposing(ms::GradientTape<R>& tape,
+                     Parameters const& with,
+                     Matrix const& input,
+                     float sign) const {
+    auto m = ms::ops::dense(tape, input, with.weight, with.bias);
+    for (int layer = 0; layer < shape_.layers; ++layer) {
+      ms::NameScope const named(ms::text("layer", layer));
+      m = ms::ops::add_identity(tape, m, -sign);
+      m = ms::ops::multiply(tape, ms::ops::transpose(tape, m), with.weight);
+      m = ms::ops::subtract(tape, m, with.bias);
+      m = ms::ops::add_identity(tape, m, sign);
+    }
+    return ms::ops::matmul(tape, m, m, {.transpose_right = true});
+  }
+
+  Matrix squaring(ms::GradientTape<R>& tape,
+                  Parameters const& with,
+                  Matrix const& input,
+                  bool square_first) const {
+    auto m = ms::ops::add(
+        tape, ms::ops::matmul(tape, input, with.weight, {.transpose_left = true}), with.bias);
+    auto const root = [&](Matrix const& of) { return ms::ops::sqrt_abs(tape, of, kEpsilon); };
+    auto const square = [&](Matrix const& of) { return ms::ops::square(tape, of); };
+    for (int layer = 0; layer < shape_.layers; ++layer) {
+      ms::NameScope const named(ms::text("layer", layer));
+      m = square_first ? square(m) : root(m);
+      m = ms::ops::subtract(tape, ms::ops::multiply(tape, m, with.weight), with.bias);
+      m = square_first ? root(m) : square(m);
+    }
+    return ms::ops::sum(tape, m, 1, {.keep_dimension = true});
+  }
+
+  Matrix normal(ms::Device<R> const& device, ms::Shape const& shape) {
+    std::vector<float> values(static_cast<std::size_t>(shape.count()));
+    std::uint64_t const stream = drawn_++;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      using ms::support::random_bits;
+      values[i] = static_cast<float>(ms::support::normal_of(
+          random_bits(shape_.seed, stream, 2 * i), random_bits(shape_.seed, stream, 2 * i + 1)));
+    }
+    return ms::to_device<float, R>(device, values, shape);
+  }
+
+  /// Where the root's slope would be infinite.
+  static constexpr float kEpsilon = 1e-6F;
+
+  BranchShape shape_;
+  std::uint64_t drawn_ = 0;
+  ms::Tensor<std::int64_t, R> target_;
+  Parameters last_;
+  std::vector<Parameters> branches_;
+};
+
+}  // namespace train_branches

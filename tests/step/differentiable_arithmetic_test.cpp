@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/gradient_fixture.hpp"
 
+#include <cstdint>
 #include <functional>
-#include <numeric>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -102,6 +103,41 @@ TYPED_TEST(DifferentiableArithmeticTest, multiply) {
 TYPED_TEST(DifferentiableArithmeticTest, divide) {
   this->check([](auto& tape, auto const& a, auto const& b) { return ops::divide(tape, a, b); },
               [](double a, double b) { return a / b; });
+}
+
+/// How many operations the group's compute stream has got so far, this one included.
+template <Runtime R>
+std::uint64_t operations(Tensor<float, R> const& any) {
+  return issue("count", reads(any), [](auto) {}).number;
+}
+
+TYPED_TEST(DifferentiableArithmeticTest, nothing_is_issued_for_an_operand_without_gradient) {
+  auto const a = this->random_tensor({2, 3});
+  auto const b = this->random_tensor({3});
+  auto const c = this->random_tensor({2, 3});
+  auto const issued_by = [&](typename TestFixture::Op const& op, auto const&... excluded) {
+    GradientTape tape(this->device());
+    (tape.without_gradient(excluded), ...);
+    auto const loss = ops::mean(tape, op(tape, a, b));
+    auto const before = operations(a);
+    tape.backward(loss);
+    return operations(a) - before - 1;
+  };
+  typename TestFixture::Op const tried[] = {
+      [](auto& tape, auto const& x, auto const& y) { return ops::add(tape, x, y); },
+      [](auto& tape, auto const& x, auto const& y) { return ops::subtract(tape, x, y); },
+      [](auto& tape, auto const& x, auto const& y) { return ops::multiply(tape, x, y); },
+      [](auto& tape, auto const& x, auto const& y) { return ops::divide(tape, x, y); },
+  };
+  // Of the left operand, of the right one, which is a row, and of both.
+  constexpr std::uint64_t kLaunches[][3] = {{0, 1, 1}, {0, 1, 1}, {1, 2, 3}, {1, 3, 3}};
+  for (std::size_t i = 0; i < std::size(tried); ++i) {
+    SCOPED_TRACE(text("operation ", i));
+    auto const of_mean = issued_by(tried[i], a, b);
+    EXPECT_EQ(issued_by(tried[i], b) - of_mean, kLaunches[i][0]);
+    EXPECT_EQ(issued_by(tried[i], a) - of_mean, kLaunches[i][1]);
+    EXPECT_EQ(issued_by(tried[i], c) - of_mean, kLaunches[i][2]);
+  }
 }
 
 TYPED_TEST(DifferentiableArithmeticTest, an_operand_without_gradient_gets_none) {

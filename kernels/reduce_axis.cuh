@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cuda_check.cuh"
+#include "elementwise_pack.cuh"
+#include "reduce_lanes.cuh"
+#include "reduce_math.hpp"
+
+#include <msstream/ops/kernels/reduce.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+/// Reductions of the middle of [outer, axis, inner]: four kernels, and which of them takes a view.
+namespace msstream::ops::kernels {
+
+inline constexpr std::int64_t kEnoughBlocks = 1024;  // some seven on each multiprocessor of an H200
+
+/// One launch. An axis in several chunks yields a partial result a chunk, for a second launch.
+struct ReducePass {
+  float const* input;     ///< [outer, axis, inner]
+  float const* extremum;  ///< [outer, inner], or null: what the elements are compared with
+  float* output;          ///< [outer, chunks, inner]
+  AxisView view;
+  std::int64_t chunks;
+  std::int64_t chunk_length;  ///< of the axis; the last one may be shorter
+  float factor;
+
+  __device__ std::int64_t end_of_chunk(std::int64_t chunk) const {
+    return min((chunk + 1) * chunk_length, view.axis);
+  }
+};
+
+/// What an element brings into its reduction: itself.
+struct Itself {
+  __device__ Itself(ReducePass const&, std::int64_t) {}
+  __device__ float operator()(float element) const { return element; }
+};
+/// 1 if it is the extremum, for counting those that are.
+struct IsExtremum {
+  float extremum;
+  __device__ IsExtremum(ReducePass const& pass, std::int64_t place)
+      : extremum(pass.extremum[place]) {}
+  __device__ float operator()(float element) const {
+    return is_extremum(element, extremum) ? 1.0F : 0.0F;
+  }
+};
+
+/// Contiguous rows, short: a power of two of lanes a row, up to a warp.
+template <class Reducer, class Element>
+__global__ void __launch_bounds__(kBlockThreads)
+    rows_by_lanes_kernel(__grid_constant__ ReducePass const pass, int log2_lanes) {
+  int const lanes = 1 << log2_lanes;
+  int const lane = static_cast<int>(threadIdx.x) & (lanes - 1);
+  std::int64_t const row = grid_thread() >> log2_lanes;
+  bool const exists = row < pass.view.outer;
+  float total = Reducer::nothing();
+  if (exists) {
+    Element const element(pass, row);
+    float const* const from = pass.input + row * pass.view.axis;
+#pragma unroll 4
+    for (std::int64_t a = lane; a < pass.view.axis; a += lanes) {
+      total = Reducer::combine(total, element(from[a]));
+    }
+  }
+  total = reduce_lanes<Reducer>(total, lanes);
+  if (exists && lane == 0) {
+    pass.output[row] = pass.factor * total;
+  }
+}
+
+/// Contiguous rows, long: a block a chunk of a row.
+template <class Reducer, class Element>
+__global__ void __launch_bounds__(kBlockThreads)
+    rows_by_blocks_kernel(__grid_constant__ ReducePass const pass) {
+  std::int64_t const row = blockIdx.x / pass.chunks;
+  std::int64_t const chunk = blockIdx.x - row * pass.chunks;
+  std::int64_t const end = pass.end_of_chunk(chunk);
+  Element const element(pass, row);
+  float const* const from = pass.input + row * pass.view.axis;
+  float total = Reducer::nothing();
+#pragma unroll 8
+  for (std::int64_t a = chunk * pass.chunk_length + threadIdx.x; a < end; a += kBlockThreads) {
+    total = Reducer::combine(total, element(from[a]));
+  }
+  total = reduce_block<Reducer>(total);
+  if (threadIdx.x == 0) {
+    pass.output[blockIdx.x] = pass.factor * total;
+  }
+}
+
+/// Columns of a short axis, or very many columns: a thread a column.
+template <class Reducer, class Element>
+__global__ void __launch_bounds__(kBlockThreads)
+    columns_by_threads_kernel(__grid_constant__ ReducePass const pass) {
+  std::int64_t const place = grid_thread();
+  if (place >= pass.view.outer * pass.view.inner) {
+    return;
+  }
+  std::int64_t const outer = place / pass.view.inner;
+  std::int64_t const column = place - outer * pass.view.inner;
+  Element const element(pass, place);
+  float const* const from = pass.input + outer * pass.view.axis * pass.view.inner + column;
+  float total = Reducer::nothing();
+#pragma unroll 8
+  for (std::int64_t a = 0; a < pass.view.axis; ++a) {
+    total = Reducer::combine(total, element(from[a * pass.view.inner]));
+  }
+  pass.output[place] = pass.factor * total;
+}
+
+/// Few columns of a long axis: a block a chunk of the axis and a tile of columns.
+///
+///   thread (r, c) of [threads / columns, columns] takes rows r, r + threads / columns, … of the
+///   chunk; then r = 0 combines those of its column, front to back
+template <class Reducer, class Element>
+__global__ void __launch_bounds__(kBlockThreads)
+    columns_by_tiles_kernel(__grid_constant__ ReducePass const pass, int log2_columns) {
+  __shared__ float tile[kBlockThreads];
+  int const columns = 1 << log2_columns;
+  int const rows = kBlockThreads >> log2_columns;
+  int const row = static_cast<int>(threadIdx.x) >> log2_columns;
+  std::int64_t const tiles = ceil_div<std::int64_t>(pass.view.inner, columns);
+  std::int64_t const slab = blockIdx.x / tiles;  // a chunk of one index of `outer`
+  std::int64_t const outer = slab / pass.chunks;
+  std::int64_t const chunk = slab - outer * pass.chunks;
+  std::int64_t const column =
+      (blockIdx.x - slab * tiles) * columns + (static_cast<int>(threadIdx.x) & (columns - 1));
+  float total = Reducer::nothing();
+  if (column < pass.view.inner) {
+    Element const element(pass, outer * pass.view.inner + column);
+    std::int64_t const end = pass.end_of_chunk(chunk);
+    float const* const from = pass.input + outer * pass.view.axis * pass.view.inner + column;
+#pragma unroll 8
+    for (std::int64_t a = chunk * pass.chunk_length + row; a < end; a += rows) {
+      total = Reducer::combine(total, element(from[a * pass.view.inner]));
+    }
+  }
+  tile[threadIdx.x] = total;
+  __syncthreads();
+  if (row != 0 || column >= pass.view.inner) {
+    return;
+  }
+  for (int other = 1; other < rows; ++other) {
+    total = Reducer::combine(total, tile[(other << log2_columns) + threadIdx.x]);
+  }
+  pass.output[slab * pass.view.inner + column] = pass.factor * total;
+}
+
+enum class ReduceWay : std::uint8_t {
+  rows_by_lanes,
+  rows_by_blocks,
+  columns_by_threads,
+  columns_by_tiles
+};
+
+/// How a view is reduced; depends on its sizes alone, and so does the order of the additions.
+struct ReducePlan {
+  ReduceWay way;
+  int log2 = 0;  ///< of the lanes a row, or of the columns a tile
+  std::int64_t chunks = 1;
+  std::int64_t chunk_length = 0;
+};
+
+inline int log2_of_lanes(std::int64_t wanted) {
+  auto const most = std::min<std::int64_t>(std::max<std::int64_t>(wanted, 1), 32);
+  return std::bit_width(static_cast<unsigned>(most - 1));
+}
+
+/// Chunks of at least `least` for about kEnoughBlocks blocks, where one chunk would have `blocks`.
+inline ReducePlan chunked(ReducePlan plan,
+                          std::int64_t axis,
+                          std::int64_t blocks,
+                          std::int64_t least) {
+  auto const wanted = std::min(ceil_div(kEnoughBlocks, blocks), ceil_div(axis, least));
+  plan.chunk_length = ceil_div(axis, std::max<std::int64_t>(wanted, 1));
+  plan.chunks = ceil_div(axis, plan.chunk_length);
+  return plan;
+}
+
+/// For at least one output.
+inline ReducePlan reduce_plan(AxisView const& view, bool may_chunk = true) {
+  constexpr std::int64_t kLongestOfAWarp = 1024;
+  constexpr std::int64_t kLeastOfABlock = 4096;
+  constexpr std::int64_t kLongestOfAThread = 64;
+  constexpr std::int64_t kManyThreads = std::int64_t{1} << 17U;
+  constexpr std::int64_t kLeastOfAThread = 8;
+  if (view.inner == 1) {
+    if (view.axis <= kLongestOfAWarp) {
+      return {ReduceWay::rows_by_lanes,
+              log2_of_lanes(ceil_div<std::int64_t>(view.axis, 4)),
+              1,
+              view.axis};
+    }
+    ReducePlan const whole{ReduceWay::rows_by_blocks, 0, 1, view.axis};
+    return may_chunk ? chunked(whole, view.axis, view.outer, kLeastOfABlock) : whole;
+  }
+  if (view.axis <= kLongestOfAThread || view.outputs() >= kManyThreads) {
+    return {ReduceWay::columns_by_threads, 0, 1, view.axis};
+  }
+  int const log2_columns = log2_of_lanes(view.inner);
+  std::int64_t const tiles = ceil_div(view.inner, std::int64_t{1} << log2_columns);
+  std::int64_t const least = (kBlockThreads >> log2_columns) * kLeastOfAThread;
+  ReducePlan const whole{ReduceWay::columns_by_tiles, log2_columns, 1, view.axis};
+  return may_chunk ? chunked(whole, view.axis, view.outer * tiles, least) : whole;
+}
+
+template <class Reducer, class Element>
+void launch_reduction(CudaStream stream, ReducePlan const& plan, ReducePass const& pass) {
+  auto const& view = pass.view;
+  auto const handle = stream.handle;
+  switch (plan.way) {
+    case ReduceWay::rows_by_lanes:
+      rows_by_lanes_kernel<Reducer, Element>
+          <<<grid_for(view.outer, kBlockThreads >> plan.log2), kBlockThreads, 0, handle>>>(
+              pass, plan.log2);
+      break;
+    case ReduceWay::rows_by_blocks:
+      rows_by_blocks_kernel<Reducer, Element>
+          <<<grid_for(view.outer * plan.chunks, 1), kBlockThreads, 0, handle>>>(pass);
+      break;
+    case ReduceWay::columns_by_threads:
+      columns_by_threads_kernel<Reducer, Element>
+          <<<grid_for(view.outputs(), kBlockThreads), kBlockThreads, 0, handle>>>(pass);
+      break;
+    case ReduceWay::columns_by_tiles: {
+      auto const tiles = ceil_div(view.inner, std::int64_t{1} << plan.log2);
+      columns_by_tiles_kernel<Reducer, Element>
+          <<<grid_for(view.outer * plan.chunks * tiles, 1), kBlockThreads, 0, handle>>>(pass,
+                                                                                        plan.log2);
+      break;
+    }
+  }
+  check_launch("reduce_axis");
+}
+
+/// output[o, i] = factor * (the reduction over a of element(input[o, a, i])): one launch, or two
+/// with the chunks' results in `workspace`, reduce_axis_workspace_bytes() of it.
+template <class Reducer, class Element>
+void reduce(CudaStream stream,
+            AxisView const& view,
+            float const* input,
+            float const* extremum,
+            float factor,
+            void* workspace,
+            float* output) {
+  if (view.outputs() == 0) {
+    return;
+  }
+  ReducePlan const plan = reduce_plan(view);
+  if (plan.chunks == 1) {
+    launch_reduction<Reducer, Element>(
+        stream, plan, {input, extremum, output, view, 1, plan.chunk_length, factor});
+    return;
+  }
+  auto* const partials = static_cast<float*>(workspace);
+  launch_reduction<Reducer, Element>(
+      stream, plan, {input, extremum, partials, view, plan.chunks, plan.chunk_length, 1.0F});
+  AxisView const rest{view.outer, plan.chunks, view.inner};
+  launch_reduction<Reducer, Itself>(
+      stream, reduce_plan(rest, false), {partials, nullptr, output, rest, 1, rest.axis, factor});
+}
+
+}  // namespace msstream::ops::kernels

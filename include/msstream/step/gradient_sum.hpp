@@ -5,63 +5,74 @@
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/stream/stream_scope.hpp>
 
-#include <utility>
-
-#if MSSTREAM_TEST_SWITCHES
 #include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
-#endif
 
 namespace msstream::detail {
 
 /// A gradient of which parts come one after the other. They are added in that order: sums of floats
-/// depend on it, and it is the same for any number of groups.
+/// depend on it, and it is the same for any number of groups. Several are added in one launch, when
+/// the sum is asked for, or when they are many; on the group that brought the last one.
 template <Runtime R>
 class GradientSum {
  public:
   using Gradient = Tensor<float, R>;
 
-  explicit GradientSum(Gradient first) : sum_(std::move(first)) { keep(sum_); }
+  explicit GradientSum(Gradient first) { keep(std::move(first)); }
 
-  [[nodiscard]] Gradient const& sum() const noexcept { return sum_; }
+  [[nodiscard]] Gradient const& sum() const {
+    if (parts_.size() > 1) {
+      add_up();
+    }
+    return parts_.front().gradient;
+  }
 
   void add(Gradient const& part) {
-    auto const next = part.reshaped(sum_.shape());
-    keep(next);
-    // A new tensor: the parts may be shared with other tensors' gradients.
-    sum_ = works(Mechanism::gradient_accumulation) ? ops::add<R>({sum_, next}) : by_group();
+    keep(part.reshaped(parts_.front().gradient.shape()));
+    if (parts_.size() >= kMostParts || parts_.size() * part.bytes() > kMostBytes) {
+      add_up();
+    }
   }
 
  private:
-#if MSSTREAM_TEST_SWITCHES
   struct Part {
-    int group;
     Gradient gradient;
+    std::shared_ptr<StreamGroup<R>> group;  ///< that was current; null: outside every scope
+
+    [[nodiscard]] int number() const { return group == nullptr ? -1 : group->index(); }
   };
-  void keep(Gradient const& gradient) {
+
+  static constexpr std::size_t kMostParts = 32;
+  static constexpr std::size_t kMostBytes = std::size_t{64} << 20U;
+
+  void keep(Gradient gradient) {
     auto const* const scope = StreamScope<R>::current(*gradient.device()->context);
-    parts_.push_back({scope == nullptr ? -1 : scope->group()->index(), gradient});
+    parts_.push_back({std::move(gradient), scope == nullptr ? nullptr : scope->group()});
   }
-  /// All parts again, in the order of the groups that made them.
-  Gradient by_group() const {
-    auto parts = parts_;
-    std::ranges::stable_sort(parts, {}, &Part::group);
+  void add_up() const {
+    auto const group = parts_.back().group;
+    if (!works(Mechanism::gradient_accumulation)) {
+      std::ranges::stable_sort(parts_, {}, &Part::number);
+    }
     std::vector<Gradient> terms;
-    for (auto const& part : parts) {
+    for (auto const& part : parts_) {
       terms.push_back(part.gradient);
     }
-    return ops::add<R>(terms);
+    std::optional<StreamScope<R>> scope;
+    if (group != nullptr) {
+      scope.emplace(*group);
+    }
+    // A new tensor: the parts may be shared with other tensors' gradients.
+    Part total{ops::add<R>(terms), group};
+    parts_.clear();
+    parts_.push_back(std::move(total));
   }
 
-  std::vector<Part> parts_;
-#else
-  static void keep(Gradient const&) {}
-  Gradient by_group() const {
-    return sum_;
-  }
-#endif
-
-  Gradient sum_;
+  mutable std::vector<Part> parts_;  ///< at least one
 };
 
 }  // namespace msstream::detail

@@ -3,7 +3,7 @@
 // line ends, the comments and the lines around it.
 #include "fuzz.hpp"
 
-#include <msstream/step/stream_assignment.hpp>
+#include <msstream/stream/stream_assignment.hpp>
 
 #include <array>
 #include <stdexcept>

@@ -92,6 +92,21 @@ class Capture {
     use.mode = std::max(use.mode, mode);
     return block.immutable ? nullptr : &use.record;
   }
+  /// The group that last wrote the block in the capture, not its twin; null: none did.
+  [[nodiscard]] StreamGroup<R>* writer_of(Block<R>& block) const {
+    auto const use = uses_.find(&block);
+    AccessRecord const* const record = pools_->own(block)   ? &block.record
+                                       : use != uses_.end() ? &use->second.record
+                                                            : nullptr;
+    if (record != nullptr) {
+      for (auto const& write : record->log.writes()) {
+        if (auto* const group = streams_.group_of(write.stream)) {
+          return group;
+        }
+      }
+    }
+    return nullptr;
+  }
   /// Whether something that is captured uses it, so that the host cannot wait for it.
   [[nodiscard]] bool uses(Block<R>& block) const {
     return pools_->own(block) || uses_.contains(&block);

@@ -3,6 +3,7 @@
 
 #include <msstream/base/env.hpp>
 #include <msstream/memory/allocator.hpp>
+#include <msstream/memory/issue_observer.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 #include <msstream/runtime/runtime_thread.hpp>
 #include <msstream/stream/stream_group.hpp>
@@ -69,7 +70,21 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
   /// The group that the calling thread's next operation goes to.
   StreamGroup<R>& current_group() {
     auto const* const scope = StreamScope<R>::current(*context);
-    auto& group = scope != nullptr ? *scope->group() : default_group();
+    return here(scope != nullptr ? *scope->group() : default_group());
+  }
+  /// The group of the operation of this name where a pool places operations. `of_inputs()` is asked
+  /// when neither the name nor a scope says; it returns null when its inputs do not either.
+  template <class OfInputs>
+  StreamGroup<R>& group_for(Placement<R> const& placement, char const* name, OfInputs&& of_inputs) {
+    auto* group = placement.by_name(name);
+    if (group == nullptr && placement.propagates() &&
+        StreamScope<R>::current(*context) == nullptr) {
+      group = std::forward<OfInputs>(of_inputs)();
+    }
+    return group != nullptr ? here(*group) : current_group();
+  }
+  /// The group itself, or its twin where the calling thread captures.
+  StreamGroup<R>& here(StreamGroup<R>& group) {
     if constexpr (CapturingRuntime<R>) {
       if (auto* const capture = memory::Capture<R>::current(*context)) [[unlikely]] {
         return capture->twin_of(group);
@@ -111,6 +126,8 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
   void remove_handle() { change_handles(-1); }
 
   std::shared_ptr<StreamContext<R>> context;
+  /// Whoever records a step.
+  Hook<IssueObserver<R>> issue_observer;
 
  private:
   void change_handles(int by) {

@@ -3,8 +3,10 @@
 
 #include <msstream/tensor/issue.hpp>
 
+#include <mutex>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 namespace msstream {
 
@@ -53,7 +55,8 @@ class CapturedStep {
     }
   }
 
-  /// Issues the step to the current group. Throws std::logic_error inside a capture on the device,
+  /// Issues the step as the operation "replay": to the group of that name in a pool's assignment,
+  /// else to the current group. Throws std::logic_error inside a capture on the device,
   /// and when a tensor that the step writes has been frozen.
   order::Position replay() {
     auto& state = *device_.state();
@@ -69,14 +72,34 @@ class CapturedStep {
       }
     }
     accesses.add(replays_, AccessMode::write);  // a graph does not run beside itself
-    auto& group = state.current_group();
-    return group.submit(
-        "replay",
-        StreamKind::compute,
-        accesses,
-        [runtime = state.context->runtime.get(),
-         graph = *captured_.work->graph,
-         native = group.compute().native()](auto) { runtime->launch_graph(graph, native); });
+    constexpr char const* name = "replay";
+    auto const placement = state.context->placement.current();
+    auto& group = placement == nullptr ? state.current_group()
+                                       : state.group_for(*placement, name, [] { return nullptr; });
+    auto const submit = [&] {
+      return group.submit(
+          name,
+          StreamKind::compute,
+          accesses,
+          NativeWork{[runtime = state.context->runtime.get(),
+                      graph = *captured_.work->graph](typename R::native_stream native) {
+            runtime->launch_graph(graph, native);
+          }});
+    };
+    auto const observer = state.issue_observer.current();
+    if (observer == nullptr) [[likely]] {
+      return submit();
+    }
+    InsideWork::refuse(name);
+    std::vector<memory::Block<R>*> read;
+    std::vector<memory::Block<R>*> written;
+    for (auto const& use : captured_.uses) {
+      (use.mode == AccessMode::write ? written : read).push_back(&*use.block);
+    }
+    std::lock_guard const order(observer->order());
+    auto const position = submit();
+    observer->issued({name, group, StreamKind::compute, position, read, written});
+    return position;
   }
 
  private:

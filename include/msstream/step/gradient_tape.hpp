@@ -30,6 +30,10 @@ namespace msstream {
 /// gradients are added in the order of playing back, whatever the groups: the same bits for any
 /// number of them.
 ///
+/// What backward() issues is named `gradients/`, the name scopes around the recorded operation, and
+/// the operation: a StreamAssignment steers the two of a tower together by
+/// `(gradients/)?tower_1/.*`.
+///
 /// Every tensor has a gradient unless it is frozen or excluded with without_gradient(). Handles of
 /// the same elements share it, whatever their shapes; a part of a recorded result has none. The
 /// tape holds the tensors that the gradients need until backward() has used them, and those with a
@@ -57,6 +61,7 @@ class GradientTape {
     bool const keeps_group = scope != nullptr && scope->includes_grad();
     recorded_.insert_or_assign(key_of(output), output.shape());
     nodes_.push_back({NameScope::qualify(name),
+                      NameScope::kept(),
                       std::move(output),
                       keeps_group ? scope->group() : nullptr,
                       std::move(backward)});
@@ -98,7 +103,11 @@ class GradientTape {
     if (!recorded_.contains(key_of(loss))) {
       throw std::logic_error("backward from a tensor that this tape did not record");
     }
-    add_gradient(loss, one());
+    GradientScopes scopes;
+    {
+      NameScope const names(scopes.of(nullptr));
+      add_gradient(loss, one());
+    }
     while (!nodes_.empty()) {
       Node node = std::move(nodes_.back());
       nodes_.pop_back();
@@ -108,6 +117,7 @@ class GradientTape {
         if (node.group != nullptr) {
           scope.emplace(*node.group, StreamScopeOptions{.include_grad = true});
         }
+        NameScope const names(scopes.of(node.scope));
         trace::Range const range(node.name.c_str());
         node.backward(*this, gradient->second.value.sum().reshaped(node.output.shape()));
         gradients_.erase(key_of(node.output));
@@ -226,9 +236,29 @@ class GradientTape {
                              std::int64_t>;
   struct Node {
     std::string name;
+    std::shared_ptr<std::string const> scope;  ///< the name scopes around it; null: none
     Tensor<float, R> output;
     std::shared_ptr<StreamGroup<R>> group;
     Backward backward;
+  };
+
+  /// The paths of what is played back; neighbours share one.
+  class GradientScopes {
+   public:
+    /// `recorded` is the path of a recorded operation, kept; null: of none.
+    [[nodiscard]] std::shared_ptr<std::string const> const& of(
+        std::shared_ptr<std::string const> const& recorded) {
+      if (path_ == nullptr || recorded != recorded_) {
+        recorded_ = recorded;
+        path_ = std::make_shared<std::string const>(recorded == nullptr ? std::string("gradients")
+                                                                        : "gradients/" + *recorded);
+      }
+      return path_;
+    }
+
+   private:
+    std::shared_ptr<std::string const> recorded_;
+    std::shared_ptr<std::string const> path_;
   };
 
   template <Element T>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/order/position.hpp>
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/trace/timeline.hpp>
 
@@ -55,22 +56,36 @@ class SpanRecorder {
       spans.push_back({entry.name,
                        entry.lane,
                        runtime_->elapsed_ns(zero_->native(), entry.begin.native()),
-                       runtime_->elapsed_ns(zero_->native(), entry.end.native())});
+                       runtime_->elapsed_ns(zero_->native(), entry.end.native()),
+                       entry.position.stream,
+                       entry.position.number});
     }
     discard();
     return trace::Timeline(std::move(spans));
   }
 
+  /// Ends the recording and drops the spans.
+  void abandon() noexcept {
+    std::lock_guard const guard(mutex_);
+    recording_.store(false);
+    discard();
+  }
+
   /// Runs `work` between two timed events on the stream. Work that throws leaves no span.
   template <class Work>
-  void record(std::string name, std::string lane, typename R::native_stream stream, Work&& work) {
+  void record(std::string name,
+              std::string lane,
+              typename R::native_stream stream,
+              order::Position position,
+              Work&& work) {
     TimedEvent begin(runtime_);
     TimedEvent end(runtime_);
     runtime_->record(begin.native(), stream);
     std::forward<Work>(work)();
     runtime_->record(end.native(), stream);
     std::lock_guard const guard(mutex_);
-    entries_.push_back({std::move(name), std::move(lane), std::move(begin), std::move(end)});
+    entries_.push_back(
+        {std::move(name), std::move(lane), position, std::move(begin), std::move(end)});
   }
 
  private:
@@ -95,6 +110,7 @@ class SpanRecorder {
   struct Entry {
     std::string name;
     std::string lane;
+    order::Position position;
     TimedEvent begin;
     TimedEvent end;
   };

@@ -59,6 +59,19 @@ class StreamCapture {
     return found != pairs_.end() ? *found->twin : make_twin(group);
   }
 
+  /// The group whose twin has the stream; null: it is no twin's.
+  [[nodiscard]] StreamGroup<R>* group_of(order::StreamIndex stream) const {
+    for (auto const& pair : pairs_) {
+      bool found = false;
+      for_each_stream_of(
+          *pair.twin, [&](Stream<R>& of_twin) { found = found || of_twin.slot().index == stream; });
+      if (found) {
+        return pair.group.get();
+      }
+    }
+    return nullptr;
+  }
+
   /// Makes the graph; throws std::runtime_error where an operation's order was lost on the way, and
   /// then, as when the runtime throws, there is none. Either way the capture is over.
   [[nodiscard]] typename R::native_graph end() {

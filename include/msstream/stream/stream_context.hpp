@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/hook.hpp>
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/stream/dependency_tracker.hpp>
 #include <msstream/stream/event_pool.hpp>
 #include <msstream/stream/launch_failure.hpp>
+#include <msstream/stream/placement.hpp>
 #include <msstream/stream/span_recorder.hpp>
 
 #include <exception>
@@ -52,6 +54,8 @@ struct StreamContext {
   std::shared_ptr<EventPool<R>> events;
   std::shared_ptr<DependencyTracker<R>> tracker;
   SpanRecorder<R> spans;
+  /// How a pool chooses the groups of operations, if one does.
+  Hook<Placement<R> const> placement;
   /// Of all groups' launch threads: whoever next issues to the device or waits for it gets it.
   std::shared_ptr<LaunchFailure> launch_failure = std::make_shared<LaunchFailure>();
 };

@@ -3,6 +3,7 @@
 
 #include <msstream/runtime/observing.hpp>
 #include <msstream/stream/launch_pool.hpp>
+#include <msstream/stream/native_work.hpp>
 #include <msstream/stream/stream.hpp>
 #include <msstream/stream/stream_context.hpp>
 #include <msstream/trace/name_scope.hpp>
@@ -94,10 +95,11 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
   }
 
   /// Orders and launches one operation: reserves its number, then waits for its hazards and calls
-  /// `work(stream_ref)`, on this thread or on a launch thread. Rethrows what an earlier operation
-  /// threw on a launch thread. `name` must outlive the launch. Returns the operation's position.
-  /// `observed` is what describe() made of it, if its memory is to be known. Throws
-  /// std::logic_error when called from inside the work of another operation.
+  /// `work(stream_ref)`, or a NativeWork with the native stream, on this thread or on a launch
+  /// thread. Rethrows what an earlier operation threw on a launch thread. `name` must outlive the
+  /// launch. Returns the operation's position. `observed` is what describe() made of it, if its
+  /// memory is to be known. Throws std::logic_error when called from inside the work of another
+  /// operation.
   template <class Work>
   order::Position submit(char const* name,
                          StreamKind kind,
@@ -208,10 +210,15 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     trace::Range const range(name, category());
     declared.run(target.native(), [&] {
       if (!span_name.empty()) [[unlikely]] {
-        context_->spans.record(
-            std::move(span_name), lane(kind), target.native(), [&] { work(ref); });
+        // Launches on a stream have one order, and this is the next.
+        auto const& slot = target.slot();
+        context_->spans.record(std::move(span_name),
+                               lane(kind),
+                               target.native(),
+                               {slot.index, slot.launched.load() + 1},
+                               [&] { detail::call_work(work, ref, target.native()); });
       } else {
-        work(ref);
+        detail::call_work(work, ref, target.native());
       }
     });
   }

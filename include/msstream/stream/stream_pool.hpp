@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/base/env.hpp>
+#include <msstream/stream/stream_assignment.hpp>
 #include <msstream/stream/stream_group.hpp>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <concepts>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
@@ -37,6 +39,11 @@ struct StreamPoolOptions {
   int launch_thread_count =
       static_cast<int>(env::integer("MSSTREAM_LAUNCH_THREAD_COUNT", 0, 0, 64));
   LeasePolicy policy = LeasePolicy::least_loaded;
+  /// The groups of operations by their names: comes before every StreamScope.
+  std::optional<StreamAssignment> assignment = StreamAssignment::from_environment(groups);
+  /// An operation outside every scope goes to the pool's group that last wrote the first of its
+  /// inputs that one of them wrote.
+  bool propagate_groups = env::flag("MSSTREAM_PROPAGATE_GROUPS", false);
 };
 
 template <Runtime R>
@@ -65,6 +72,11 @@ class StreamLease {
 };
 
 /// N stream groups of one device. Thread-safe, without a lock; acquire() looks at each group once.
+///
+/// A pool with an assignment or with propagation places the operations of its device while it
+/// lives, one such pool a device. An operation's group is then, in this order: the one of its name
+/// in the assignment, that of the innermost StreamScope, the one that wrote its inputs, the
+/// device's default group.
 template <Runtime R>
 class StreamPool {
  public:
@@ -82,6 +94,12 @@ class StreamPool {
             "StreamPool: ",
             options.launch_thread_count,
             " launch threads; expected 1 to 64, or 0 to let the pool choose");
+    require(!options.assignment || options.assignment->groups() <= options.groups,
+            "StreamPool: an assignment to ",
+            options.assignment ? options.assignment->groups() : 0,
+            " groups for a pool of ",
+            options.groups,
+            "; expected one to at most as many");
     std::shared_ptr<LaunchPool<R>> launcher;
     if (options.launch_threads == LaunchThreads::shared) {
       int const threads = options.launch_thread_count != 0 ? options.launch_thread_count
@@ -97,6 +115,17 @@ class StreamPool {
       groups_.push_back(std::make_shared<StreamGroup<R>>(context, i, group_options, launcher));
       leases_.push_back(std::make_shared<std::atomic<int>>(0));
     }
+    if (options.assignment || options.propagate_groups) {
+      auto placement = std::make_shared<Placement<R> const>(
+          options.assignment, options.propagate_groups, groups_);
+      if (!context->placement.begin(std::move(placement))) {
+        throw std::logic_error(
+            "StreamPool: another pool of the device places its operations already, by assignment "
+            "(MSSTREAM_STREAM_ASSIGNMENT) or propagation (MSSTREAM_PROPAGATE_GROUPS); expected one "
+            "such pool a device at a time");
+      }
+      placed_ = context;
+    }
   }
   /// A pool of the groups of a Device.
   template <class D>
@@ -105,6 +134,14 @@ class StreamPool {
     }
   explicit StreamPool(D const& device, StreamPoolOptions const& options = {})
       : StreamPool(device.context(), options) {}
+
+  StreamPool(StreamPool const&) = delete;
+  StreamPool& operator=(StreamPool const&) = delete;
+  ~StreamPool() {
+    if (placed_ != nullptr) {
+      placed_->placement.end();
+    }
+  }
 
   [[nodiscard]] int groups() const noexcept { return static_cast<int>(groups_.size()); }
   /// Throws std::out_of_range when there is no such group.
@@ -199,6 +236,7 @@ class StreamPool {
   StreamPoolOptions options_;
   std::vector<std::shared_ptr<StreamGroup<R>>> groups_;
   std::vector<std::shared_ptr<std::atomic<int>>> leases_;
+  std::shared_ptr<StreamContext<R>> placed_;  ///< whose operations it places; null: none's
   std::atomic<std::size_t> next_{0};
   static inline std::atomic<std::uint64_t> last_identity_{0};
   std::uint64_t identity_ = ++last_identity_;

@@ -31,6 +31,7 @@ struct WaitCounts {
     elided += other.elided;
     return *this;
   }
+  friend bool operator==(WaitCounts const&, WaitCounts const&) = default;
 };
 
 /// Whose a stream is, for those who account for streams or keep groups apart.

@@ -16,7 +16,7 @@ namespace msstream {
 
 namespace detail {
 
-/// Copies on one of the current group's streams, ordered like any operation.
+/// Copies on one of the operation's group's streams, ordered like any operation.
 template <Runtime R, class To, class From>
 void issue_copy(char const* name,
                 To const& to,
@@ -29,20 +29,18 @@ void issue_copy(char const* name,
                                                     : StreamKind::compute;
   auto& state = *to.device();
   auto* const runtime = state.context->runtime.get();
-  auto const native = state.current_group().stream(stream).native();
   void* const target = to.data();
   void const* const source = from.data();
-  issue(
-      name,
-      reads(from),
-      writes(to),
-      [=](auto) {
-        if (bytes != 0) {
-          runtime->copy(target, source, bytes, kind, native);
-        }
-      },
-      {.stream = stream},
-      issued_at);
+  issue(name,
+        reads(from),
+        writes(to),
+        NativeWork{[=](typename R::native_stream native) {
+          if (bytes != 0) {
+            runtime->copy(target, source, bytes, kind, native);
+          }
+        }},
+        {.stream = stream},
+        issued_at);
 }
 
 }  // namespace detail
@@ -130,24 +128,23 @@ template <Element T, Runtime R>
   return {elements.begin(), elements.end()};
 }
 
-/// Sets every byte of the tensor on the current group's compute stream.
+/// Sets every byte of the tensor on the group's compute stream.
 template <Element T, Runtime R>
 void fill_bytes(Tensor<T, R> const& tensor,
                 std::uint8_t value,
                 std::source_location issued_at = std::source_location::current()) {
   auto& state = *tensor.device();
   auto* const runtime = state.context->runtime.get();
-  auto const native = state.current_group().compute().native();
-  issue(
-      "fill",
-      writes(tensor),
-      [runtime, native, value, memory = tensor.data(), bytes = tensor.bytes()](auto) {
-        if (bytes != 0) {
-          runtime->fill(memory, value, bytes, native);
-        }
-      },
-      {},
-      issued_at);
+  issue("fill",
+        writes(tensor),
+        NativeWork{[runtime, value, memory = tensor.data(), bytes = tensor.bytes()](
+                       typename R::native_stream native) {
+          if (bytes != 0) {
+            runtime->fill(memory, value, bytes, native);
+          }
+        }},
+        {},
+        issued_at);
 }
 
 /// A tensor of zeros.

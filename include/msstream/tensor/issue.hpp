@@ -8,8 +8,10 @@
 #include <concepts>
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <ranges>
 #include <source_location>
+#include <span>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
@@ -184,6 +186,43 @@ AccessSet captured_accesses(DeviceState<R> const& device,
   return accesses;
 }
 
+template <Runtime R, AccessMode Mode>
+std::span<memory::Block<R>* const> span_of(Uses<R, Mode> const* uses) {
+  return uses == nullptr
+             ? std::span<memory::Block<R>* const>()
+             : std::span<memory::Block<R>* const>(uses->blocks().begin(), uses->blocks().size());
+}
+
+/// The group of the placement's pool that last wrote the first of the inputs that one of them
+/// wrote; null: none did. In a capture, what was written there counts before what was before it.
+template <Runtime R>
+StreamGroup<R>* writer_of(Placement<R> const& placement,
+                          DeviceState<R> const& device,
+                          Uses<R, AccessMode::read> const& read) {
+  for (auto* const block : read.blocks()) {
+    if (block->immutable) {
+      continue;
+    }
+    StreamGroup<R>* writer = nullptr;
+    if constexpr (CapturingRuntime<R>) {
+      if (auto* const capture = memory::Capture<R>::current(*device.context)) {
+        writer = capture->writer_of(*block);
+        if (writer != nullptr && !placement.contains(*writer)) {
+          continue;
+        }
+      }
+    }
+    if (writer == nullptr) {
+      std::lock_guard const guard(block->record.lock);
+      writer = placement.writer(block->record.log);
+    }
+    if (writer != nullptr) {
+      return writer;
+    }
+  }
+  return nullptr;
+}
+
 template <Runtime R, class Work>
 order::Position issue(char const* name,
                       Uses<R, AccessMode::read> const* read,
@@ -216,7 +255,15 @@ order::Position issue(char const* name,
   if (device == nullptr) {
     throw std::invalid_argument(text("operation '", name, "' names no tensor"));
   }
-  auto& group = device->current_group();
+  auto const placement = device->context->placement.current();  // keeps the groups
+  // What an h2d stream reads the host wrote.
+  auto& group = placement == nullptr
+                    ? device->current_group()
+                    : device->group_for(*placement, name, [&]() -> StreamGroup<R>* {
+                        bool const has_inputs =
+                            read != nullptr && options.stream != StreamKind::h2d;
+                        return has_inputs ? writer_of(*placement, *device, *read) : nullptr;
+                      });
   if constexpr (CapturingRuntime<R>) {
     if (group.captured()) [[unlikely]] {
       accesses = captured_accesses(*device, read, written);
@@ -226,8 +273,18 @@ order::Position issue(char const* name,
   if constexpr (ObservingRuntime<R>) {
     observed = describe(name, group, *device, read, written, options, issued_at);
   }
-  return group.submit(
-      name, options.stream, accesses, std::forward<Work>(work), std::move(observed));
+  auto const observer = device->issue_observer.current();
+  std::unique_lock<std::mutex> order;
+  if (observer != nullptr) [[unlikely]] {
+    InsideWork::refuse(name);  // whose thread has the lock
+    order = std::unique_lock(observer->order());
+  }
+  auto const position =
+      group.submit(name, options.stream, accesses, std::forward<Work>(work), std::move(observed));
+  if (observer != nullptr && !group.captured()) [[unlikely]] {
+    observer->issued({name, group, options.stream, position, span_of(read), span_of(written)});
+  }
+  return position;
 }
 
 }  // namespace detail
@@ -235,7 +292,8 @@ order::Position issue(char const* name,
 /// The one door through which work goes: `issue("scale", reads(x), writes(y), [=](auto stream) { …
 /// });`
 ///
-/// Puts the operation on the current scope's group, after everything that it must follow (its
+/// Puts the operation on the current scope's group, or where a StreamPool with an assignment or
+/// propagation places it, after everything that it must follow (its
 /// inputs' last writes, its outputs' last writes and reads) and nothing else. Calls `work(stream)`
 /// once, with a CudaStream, which is usable as a cudaStream_t, or a HostStream, whose run() takes
 /// the work: on the calling thread, or on a launch thread if the pool has them. The host does not

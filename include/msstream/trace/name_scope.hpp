@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace msstream {
 
@@ -18,6 +19,11 @@ class NameScope {
       : path_(std::make_shared<std::string const>(qualify(segment))),
         outer_(current_),
         range_(path_->c_str()) {
+    current_ = this;
+  }
+  /// The path itself, whatever scopes are open. Not null.
+  explicit NameScope(std::shared_ptr<std::string const> path)
+      : path_(std::move(path)), outer_(current_), range_(path_->c_str()) {
     current_ = this;
   }
   ~NameScope() { current_ = outer_; }

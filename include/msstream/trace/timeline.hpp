@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,9 @@ struct Span {
   std::string lane;  ///< the stream, such as "group 0 h2d"
   double begin_ns;
   double end_ns;
+  /// The operation's position: its stream's index among all, and its number there; 0: it has none.
+  std::uint32_t stream = 0;
+  std::uint64_t number = 0;
 };
 
 /// Spans to look at.

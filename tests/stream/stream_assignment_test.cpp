@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/text.hpp>
-#include <msstream/step/stream_assignment.hpp>
+#include <msstream/stream/stream_assignment.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

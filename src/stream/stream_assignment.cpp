@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/env.hpp>
 #include <msstream/base/error.hpp>
-#include <msstream/step/stream_assignment.hpp>
+#include <msstream/stream/stream_assignment.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -167,6 +168,7 @@ Line parse_line(std::string_view content, std::int64_t number, std::string_view 
 
 struct StreamAssignment::State {
   std::string file_name;
+  int groups = 1;
   std::shared_mutex mutex;  ///< guards the marks of the lines, and the names
   std::vector<Line> lines;
   std::unordered_map<std::string, std::optional<int>, NameHash, std::equal_to<>> names;
@@ -183,18 +185,16 @@ struct StreamAssignment::State {
   }
 };
 
-StreamAssignment::StreamAssignment(std::unique_ptr<State> state) noexcept
+StreamAssignment::StreamAssignment(std::shared_ptr<State> state) noexcept
     : state_(std::move(state)) {}
-StreamAssignment::StreamAssignment(StreamAssignment&&) noexcept = default;
-StreamAssignment& StreamAssignment::operator=(StreamAssignment&&) noexcept = default;
-StreamAssignment::~StreamAssignment() = default;
 
 StreamAssignment StreamAssignment::parse(std::string_view file_text,
                                          std::string const& file_name,
                                          int groups) {
   require(groups >= 1, file_name, ": expected a pool of at least 1 group, found ", groups);
-  auto state = std::make_unique<State>();
+  auto state = std::make_shared<State>();
   state->file_name = file_name;
+  state->groups = groups;
   for (std::int64_t number = 1; !file_text.empty(); ++number) {
     auto line = take(file_text, '\n');
     if (line.ends_with('\r')) {
@@ -218,6 +218,23 @@ StreamAssignment StreamAssignment::from_file(std::filesystem::path const& path, 
   std::string const content{std::istreambuf_iterator<char>(file), {}};
   require(!file.bad(), name, ": cannot read to the end");
   return parse(content, name, groups);
+}
+
+std::optional<StreamAssignment> StreamAssignment::from_environment(int groups) {
+  constexpr char const* variable = "MSSTREAM_STREAM_ASSIGNMENT";
+  auto const path = env::value_of(variable);
+  if (path.empty()) {
+    return std::nullopt;
+  }
+  try {
+    return from_file(path, groups);
+  } catch (std::invalid_argument const& error) {
+    throw std::invalid_argument(text(variable, ": ", std::string_view(error.what())));
+  }
+}
+
+int StreamAssignment::groups() const noexcept {
+  return state_->groups;
 }
 
 std::optional<int> StreamAssignment::group_of(std::string_view operation) const {

@@ -29,10 +29,12 @@ namespace msstream {
 /// times the repetitions in its braces, than `kLongestExpression`. Matching a name takes time
 /// proportional to its length.
 ///
+/// A StreamPool that is given one asks it for the group of every operation of its device.
+///
 /// States: immutable but for a cache of the names asked for, and a mark on each line that matched.
-/// Ownership: the cache belongs to the assignment and holds up to `kCachedNames` names; further
-/// ones are matched each time. Ordering: a lock, shared by the lookups of names that are known, so
-/// all const members may be called by several threads at once.
+/// Ownership: copies share both; the cache holds up to `kCachedNames` names, further ones are
+/// matched each time. Ordering: a lock, shared by the lookups of names that are known, so all const
+/// members may be called by several threads at once.
 class StreamAssignment {
  public:
   static constexpr std::size_t kLongestExpression = 1024;
@@ -48,14 +50,15 @@ class StreamAssignment {
   /// Throws what parse() does, and std::invalid_argument for a file that cannot be read.
   [[nodiscard]] static StreamAssignment from_file(std::filesystem::path const& path, int groups);
 
-  StreamAssignment(StreamAssignment&&) noexcept;
-  StreamAssignment& operator=(StreamAssignment&&) noexcept;
-  StreamAssignment(StreamAssignment const&) = delete;  // two caches and two sets of marks
-  StreamAssignment& operator=(StreamAssignment const&) = delete;
-  ~StreamAssignment();
+  /// The file that MSSTREAM_STREAM_ASSIGNMENT names; nothing when it is not set. Throws what
+  /// from_file() does, with the variable's name before it.
+  [[nodiscard]] static std::optional<StreamAssignment> from_environment(int groups);
 
   /// The group of the operation of this name; nothing when no line matches.
   [[nodiscard]] std::optional<int> group_of(std::string_view operation) const;
+
+  /// How many groups the pool has that it was read for.
+  [[nodiscard]] int groups() const noexcept;
 
   /// The lines, as `file:number: text`, that gave no operation its group so far: misspelt, out of
   /// date, or hidden by the lines above them. For a warning after the first step.
@@ -63,9 +66,9 @@ class StreamAssignment {
 
  private:
   struct State;
-  explicit StreamAssignment(std::unique_ptr<State> state) noexcept;
+  explicit StreamAssignment(std::shared_ptr<State> state) noexcept;
 
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace msstream

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/hook.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace msstream {
+namespace {
+
+TEST(Hook, IsThereFromBeginToEnd) {
+  Hook<int const> hook;
+  EXPECT_EQ(hook.current(), nullptr);
+  EXPECT_TRUE(hook.begin(std::make_shared<int const>(3)));
+  EXPECT_EQ(*hook.current(), 3);
+  EXPECT_FALSE(hook.begin(std::make_shared<int const>(4)));
+  EXPECT_EQ(*hook.current(), 3);
+  hook.end();
+  EXPECT_EQ(hook.current(), nullptr);
+  EXPECT_TRUE(hook.begin(std::make_shared<int const>(4)));
+  EXPECT_EQ(*hook.current(), 4);
+}
+
+TEST(Hook, WhoeverHasItKeepsIt) {
+  Hook<int> hook;
+  auto const object = std::make_shared<int>(3);
+  EXPECT_TRUE(hook.begin(object));
+  auto const kept = hook.current();
+  hook.end();
+  EXPECT_EQ(object.use_count(), 2);
+  EXPECT_EQ(*kept, 3);
+}
+
+TEST(Hook, MayEndWhileOthersAsk) {
+  Hook<std::vector<int> const> hook;
+  std::atomic<bool> over{false};
+  std::thread asker([&] {
+    while (!over.load()) {
+      if (auto const current = hook.current()) {
+        ASSERT_EQ(current->back(), 7);
+      }
+    }
+  });
+  for (int i = 0; i < 2000; ++i) {
+    ASSERT_TRUE(hook.begin(std::make_shared<std::vector<int> const>(100, 7)));
+    hook.end();
+  }
+  over.store(true);
+  asker.join();
+}
+
+}  // namespace
+}  // namespace msstream

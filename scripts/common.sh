@@ -6,8 +6,8 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export PATH="$PATH:${CUDA_HOME:-/usr/local/cuda}/bin"
 
-build_packages=(g++ cmake ninja-build libeigen3-dev)
-example_packages=(libcli11-dev nlohmann-json3-dev zlib1g-dev)
+build_packages=(g++ cmake ninja-build libeigen3-dev nlohmann-json3-dev)
+example_packages=(libcli11-dev zlib1g-dev)
 test_packages=(libgtest-dev libgmock-dev)
 
 say() { printf 'msstream: %s\n' "$*" >&2; }

@@ -25,6 +25,9 @@
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/step/optimizer.hpp>
+#include <msstream/step/record_step.hpp>
+#include <msstream/step/step_trace.hpp>
+#include <msstream/stream/stream_assignment.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>

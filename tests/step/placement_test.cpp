@@ -124,8 +124,8 @@ Floats train(StreamPoolOptions const& options, Device<R> const& device = Device<
   std::mt19937_64 random(7);
   auto const put = [&](Shape const& shape) {
     Floats values(static_cast<std::size_t>(shape.count()));
-    std::ranges::generate(
-        values, [&] { return static_cast<float>(random() % 20001) / 10000.0F - 1.0F; });
+    std::ranges::generate(values,
+                          [&] { return static_cast<float>(random() % 20001) / 10000.0F - 1.0F; });
     return to_device<float, R>(device, values, shape);
   };
   std::vector<Tensor<float, R>> tables{put({50, 8}), put({50, 8})};
@@ -155,8 +155,8 @@ Floats train(StreamPoolOptions const& options, Device<R> const& device = Device<
       towers.push_back(ops::sigmoid(tape, ops::embedding_lookup(tape, tables[i], bags)));
     }
     auto const logits = ops::dense(tape, ops::concat(tape, towers), weight, bias);
-    auto const labels =
-        to_device<float, R>(device, Floats(static_cast<std::size_t>(logits.count()), 0.25F), logits.shape());
+    auto const labels = to_device<float, R>(
+        device, Floats(static_cast<std::size_t>(logits.count()), 0.25F), logits.shape());
     auto const loss = ops::mean_bce_with_logits(tape, logits, labels);
     tape.backward(loss);
     optimizer.step(tape);
@@ -171,11 +171,10 @@ Floats train(StreamPoolOptions const& options, Device<R> const& device = Device<
 
 TYPED_TEST(StepPlacementTest, TrainingGivesTheSameBitsForAnyAssignment) {
   auto const expected = train<TypeParam>({.groups = 1});
-  std::vector<std::string> const files{
-      "3:.*",
-      "1:(gradients/)?tower_1/.*\n2:(gradients/)?tower_0/.*",
-      "1:.*gradient.*\n2:.*[aeiou]d.*\n3:.*s.*",
-      "0:.*h2d\n1:.*d2h\n2:tower_0/.*\n3:gradients/.*"};
+  std::vector<std::string> const files{"3:.*",
+                                       "1:(gradients/)?tower_1/.*\n2:(gradients/)?tower_0/.*",
+                                       "1:.*gradient.*\n2:.*[aeiou]d.*\n3:.*s.*",
+                                       "0:.*h2d\n1:.*d2h\n2:tower_0/.*\n3:gradients/.*"};
   for (auto const& file : files) {
     for (bool const propagate : {false, true}) {
       for (bool const merge : {false, true}) {

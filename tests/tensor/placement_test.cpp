@@ -36,7 +36,8 @@ class PlacementTest : public OpsTest<R> {
   [[nodiscard]] StreamIdentity where_from(char const* name,
                                           std::vector<Floats32> const& inputs,
                                           IssueOptions const& options = {}) {
-    return identity(issue(name, reads(inputs), writes(fresh()), [](auto) {}, options));
+    return identity(issue(
+        name, reads(inputs), writes(fresh()), [](auto) {}, options));
   }
   [[nodiscard]] Floats32 fresh() const { return Floats32(this->device(), {4}); }
   [[nodiscard]] Floats32 written_on(StreamGroup<R>& group) const {
@@ -134,12 +135,12 @@ TYPED_TEST(PlacementTest, CopiesGoToTheGroupsStreams) {
   std::optional<Tensor<float, TypeParam>> input;
   {
     NameScope const scope("in");
-    input.emplace(this->put(values));                   // in/copy_h2d
-    fill_bytes(this->fresh(), 0);                       // in/fill
+    input.emplace(this->put(values));  // in/copy_h2d
+    fill_bytes(this->fresh(), 0);      // in/fill
   }
   auto const copied = Tensor<float, TypeParam>(this->device(), input->shape());
-  copy(copied, *input);                                 // copy_d2d, where the input is
-  EXPECT_EQ(to_host(copied), values);                   // copy_d2h
+  copy(copied, *input);                // copy_d2d, where the input is
+  EXPECT_EQ(to_host(copied), values);  // copy_d2h
   std::vector<std::string> lanes;
   auto const timeline = this->device().stop_spans();
   for (auto const& span : timeline.spans()) {
@@ -193,8 +194,9 @@ TYPED_TEST(PlacementTest, AStreamInTheOldPlaceOfAnotherDidNotDoItsWork) {
 }
 
 TYPED_TEST(PlacementTest, AnAssignmentToMoreGroupsThanThereAreIsRefused) {
-  expect_refused([&] { StreamPool const pool(this->device(), {.groups = 2, .assignment = assign("1:a")}); },
-                 "assignment to 4 groups for a pool of 2");
+  expect_refused(
+      [&] { StreamPool const pool(this->device(), {.groups = 2, .assignment = assign("1:a")}); },
+      "assignment to 4 groups for a pool of 2");
   StreamPool const pool(this->device(), {.groups = 2, .assignment = assign("0:a", 1)});
   EXPECT_EQ(this->where("a").group, 0);
 }
@@ -255,8 +257,9 @@ TYPED_TEST(PlacementTest, ThreadsArePlacedWhileThePoolComesAndGoes) {
     });
   }
   for (int turn = 0; turn < 20; ++turn) {
-    StreamPool const pool(this->device(),
-                          {.groups = 4, .assignment = assign("0:thread_0/.*\n1:thread_1/.*\n2:thread_2/.*")});
+    StreamPool const pool(
+        this->device(),
+        {.groups = 4, .assignment = assign("0:thread_0/.*\n1:thread_1/.*\n2:thread_2/.*")});
     EXPECT_EQ(this->where("thread_2/op").group, 2);
   }
   over.store(true);

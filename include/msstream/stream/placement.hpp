@@ -43,8 +43,8 @@ class Placement {
     if (!assignment_) {
       return nullptr;
     }
-    auto const group =
-        NameScope::is_open() ? assignment_->group_of(NameScope::qualify(name)) : assignment_->group_of(name);
+    auto const group = NameScope::is_open() ? assignment_->group_of(NameScope::qualify(name))
+                                            : assignment_->group_of(name);
     return group ? groups_[static_cast<std::size_t>(*group)].get() : nullptr;
   }
   /// Whether operations that nothing else places go where their inputs were written.

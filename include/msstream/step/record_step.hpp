@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/memory/device.hpp>
+#include <msstream/step/step_trace.hpp>
+#include <msstream/tensor/issue.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace msstream {
+
+namespace detail {
+
+/// Notes the operations of a device, and holds the memory that they name.
+template <Runtime R>
+class StepRecorder : public IssueObserver<R> {
+ public:
+  void issued(IssuedOperation<R> const& operation) override {
+    auto& group = operation.group;
+    auto const stream = stream_of(group, operation.kind, operation.position.stream);
+    StepOperation noted{.name = NameScope::qualify(operation.name),
+                        .stream = stream,
+                        .kind = operation.kind};
+    for (auto* const block : operation.reads) {
+      noted.reads.push_back(number_of(*block));
+    }
+    for (auto* const block : operation.writes) {
+      noted.writes.push_back(number_of(*block));
+    }
+    numbers_.emplace(key(operation.position), operations_.size());
+    operations_.push_back(std::move(noted));
+  }
+
+  /// The operations with their times. Nobody issues any more.
+  [[nodiscard]] StepTrace trace(trace::Timeline const& timeline, WaitCounts const& waits) {
+    std::lock_guard const guard(this->order());
+    std::vector<bool> timed(operations_.size(), false);
+    for (auto const& span : timeline.spans()) {
+      auto const found = numbers_.find(key({span.stream, span.number}));
+      if (found != numbers_.end()) {
+        auto& operation = operations_[found->second];
+        operation.begin_ns = span.begin_ns;
+        operation.end_ns = std::max(span.begin_ns, span.end_ns);
+        timed[found->second] = true;
+      }
+    }
+    for (std::size_t i = 0; i < timed.size(); ++i) {
+      if (!timed[i]) {
+        throw std::logic_error(text("record_step: the operation '",
+                                    operations_[i].name,
+                                    "' has no time: it failed, or was issued as the recording began or ended"));
+      }
+    }
+    return {std::move(streams_), std::move(bytes_), std::move(operations_), waits};
+  }
+
+ private:
+  static std::pair<order::StreamIndex, std::uint64_t> key(order::Position position) {
+    return {position.stream, position.number};
+  }
+  std::size_t stream_of(StreamGroup<R>& group, StreamKind kind, order::StreamIndex index) {
+    auto const [found, is_new] = stream_numbers_.try_emplace(index, streams_.size());
+    if (is_new) {
+      auto const name = group.context()->tracker->identity_of(index).name;
+      streams_.push_back({name, group.index(), group.merged()});
+    }
+    static_cast<void>(kind);
+    return found->second;
+  }
+  std::size_t number_of(memory::Block<R>& block) {
+    auto const [found, is_new] = memory_numbers_.try_emplace(&block, bytes_.size());
+    if (is_new) {
+      held_.push_back(memory::BlockRef<R>::share(block));
+      bytes_.push_back(block.bytes);
+    }
+    return found->second;
+  }
+
+  std::vector<StepStream> streams_;
+  std::vector<std::size_t> bytes_;
+  std::vector<StepOperation> operations_;
+  std::map<order::StreamIndex, std::size_t> stream_numbers_;
+  std::unordered_map<memory::Block<R>*, std::size_t> memory_numbers_;
+  std::map<std::pair<order::StreamIndex, std::uint64_t>, std::size_t> numbers_;
+  std::vector<memory::BlockRef<R>> held_;
+};
+
+/// While the guard lives, a device's operations are recorded and timed.
+template <Runtime R>
+class StepRecording {
+ public:
+  explicit StepRecording(DeviceState<R>& state)
+      : state_(state), recorder_(std::make_shared<StepRecorder<R>>()) {
+    if (state.context->spans.recording()) {
+      throw std::logic_error("record_step: spans of the device are being recorded already");
+    }
+    if (!state.issue_observer.begin(recorder_)) {
+      throw std::logic_error("record_step: a step of the device is being recorded already");
+    }
+    try {
+      state.context->spans.start(state.current_group().compute().native());
+    } catch (...) {
+      state.issue_observer.end();
+      throw;
+    }
+  }
+  StepRecording(StepRecording const&) = delete;
+  StepRecording& operator=(StepRecording const&) = delete;
+  ~StepRecording() {
+    state_.issue_observer.end();
+    state_.context->spans.abandon();
+  }
+
+  [[nodiscard]] StepTrace finish(WaitCounts const& before) {
+    state_.issue_observer.end();
+    wait_for_all(state_);
+    auto waits = state_.context->tracker->wait_counts();
+    waits.needed -= before.needed;
+    waits.issued -= before.issued;
+    waits.elided -= before.elided;
+    return recorder_->trace(state_.context->spans.stop(), waits);
+  }
+
+  /// Blocks the host until all work of the device's tracker is launched and complete.
+  static void wait_for_all(DeviceState<R>& state) {
+    auto& tracker = *state.context->tracker;
+    for (auto const& position : tracker.newest_positions()) {
+      if (!tracker.is_captured(position)) {
+        tracker.synchronize(position);
+      }
+    }
+    state.context->rethrow_launch_failure();
+  }
+
+ private:
+  DeviceState<R>& state_;
+  std::shared_ptr<StepRecorder<R>> recorder_;
+};
+
+}  // namespace detail
+
+/// Runs `step`, which issues the operations of one step to the device in the usual way, and returns
+/// what they are, what they need of each other and when they ran.
+///
+/// Blocks the host until all earlier work is complete, and again until the step is. Meanwhile every
+/// operation that any thread issues to the device counts, operations are issued one at a time, each
+/// costs two timed events, and all memory that is named stays taken, so that no operation follows
+/// another one on the allocator's account: the step needs as much memory as if it freed nothing.
+/// Captured operations run at another time and are not recorded; their replay is one operation. Raw
+/// memory is nobody's and orders nothing. Throws what `step` throws; std::logic_error while another
+/// recording of the device goes on, or its spans are recorded, and inside a capture of the device.
+template <Runtime R, class Step>
+[[nodiscard]] StepTrace record_step(Device<R> const& device, Step&& step) {
+  auto& state = *device.state();
+  if constexpr (CapturingRuntime<R>) {
+    if (memory::Capture<R>::current(*state.context) != nullptr) {
+      throw std::logic_error("record_step: inside a capture of the device, where nothing runs");
+    }
+  }
+  detail::StepRecording<R>::wait_for_all(state);
+  detail::StepRecording<R> recording(state);
+  auto const before = device.wait_counts();
+  std::forward<Step>(step)();
+  return recording.finish(before);
+}
+
+}  // namespace msstream

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// The step trace as pictures.
+#include <msstream/base/json_string.hpp>
+#include <msstream/base/text.hpp>
+#include <msstream/step/step_trace.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace msstream {
+
+namespace {
+
+constexpr std::array kPalette{
+    "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#997700", "#004488"};
+constexpr char const* kDefaultGroup = "#999999";
+
+char const* colour_of(int group) {
+  return group < 0 ? kDefaultGroup : kPalette[static_cast<std::size_t>(group) % kPalette.size()];
+}
+
+/// With one digit after the point.
+std::string tenths(double value) {
+  auto const rounded = static_cast<std::int64_t>(std::llround(value * 10));
+  return text(rounded < 0 ? "-" : "", std::abs(rounded) / 10, ".", std::abs(rounded) % 10);
+}
+std::string in_us(double ns) {
+  return tenths(ns / 1000) + " µs";
+}
+
+std::string escaped(std::string_view raw) {
+  std::string out;
+  for (char const letter : raw) {
+    switch (letter) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += static_cast<unsigned char>(letter) < 0x20 ? ' ' : letter;
+    }
+  }
+  return out;
+}
+
+/// A quoted text of Graphviz, in which \n breaks the line.
+std::string label_of(StepOperation const& operation) {
+  auto label = json_string(operation.name);
+  label.pop_back();
+  return text(label, "\\n", in_us(operation.duration_ns()), "\"");
+}
+
+/// For each operation the next one on the critical path; 0, which follows nothing: none.
+std::vector<std::size_t> next_on_path(StepTrace const& trace, CriticalPath const& path) {
+  std::vector<std::size_t> next(trace.operations().size(), 0);
+  for (std::size_t i = 0; i + 1 < path.operations.size(); ++i) {
+    next[path.operations[i]] = path.operations[i + 1];
+  }
+  return next;
+}
+
+std::string caption(StepTrace const& trace, CriticalPath const& path) {
+  auto out = text(trace.operations().size(),
+                  " operations in ",
+                  in_us(trace.step_ns()),
+                  ", critical path ",
+                  in_us(path.length_ns),
+                  "; waits: ",
+                  trace.waits().needed,
+                  " needed, ",
+                  trace.waits().issued,
+                  " issued, ",
+                  trace.waits().elided,
+                  " elided; running at once:");
+  auto const shares = trace.concurrency();
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    out += text(i == 0 ? " " : ", ", i, ": ", tenths(100 * shares[i]), " %");
+  }
+  return out;
+}
+
+constexpr double kWidth = 1200;
+constexpr double kLeft = 160;
+constexpr double kTop = 40;
+constexpr double kLane = 28;
+constexpr double kBar = 18;
+
+}  // namespace
+
+std::string StepTrace::dot() const {
+  auto const path = critical_path();
+  auto const next = next_on_path(*this, path);
+  std::vector<bool> critical(operations_.size(), false);
+  for (auto const i : path.operations) {
+    critical[i] = true;
+  }
+  std::string out =
+      "digraph step {\n  rankdir=LR;\n  node [shape=box, style=filled, fontcolor=white];\n";
+  for (std::size_t i = 0; i < operations_.size(); ++i) {
+    auto const& operation = operations_[i];
+    out += text("  n",
+                i,
+                " [label=",
+                label_of(operation),
+                ", fillcolor=\"",
+                colour_of(group_of(i)),
+                "\"",
+                critical[i] ? ", penwidth=4" : "",
+                "];\n");
+  }
+  for (std::size_t i = 0; i < operations_.size(); ++i) {
+    for (auto const earlier : operations_[i].after) {
+      out += text("  n", earlier, " -> n", i, next[earlier] == i ? " [style=bold]" : "", ";\n");
+    }
+  }
+  return out + "}\n";
+}
+
+std::string StepTrace::svg() const {
+  auto const path = critical_path();
+  auto const next = next_on_path(*this, path);
+  double begin = operations_.empty() ? 0 : operations_.front().begin_ns;
+  for (auto const& operation : operations_) {
+    begin = std::min(begin, operation.begin_ns);
+  }
+  double const scale = (kWidth - kLeft - 10) / std::max(step_ns(), 1.0);
+  auto const x = [&](double ns) { return kLeft + (ns - begin) * scale; };
+  auto const y = [&](std::size_t i) {
+    return kTop + kLane * static_cast<double>(operations_[i].stream);
+  };
+  double const height = kTop + kLane * static_cast<double>(streams_.size()) + 10;
+  auto out = text("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"",
+                  tenths(kWidth),
+                  "\" height=\"",
+                  tenths(height),
+                  "\" font-family=\"sans-serif\" font-size=\"11\">\n",
+                  "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"10\" y=\"20\">",
+                  escaped(caption(*this, path)),
+                  "</text>\n");
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    out += text("<text class=\"lane\" x=\"10\" y=\"",
+                tenths(kTop + kLane * static_cast<double>(i) + kBar - 5),
+                "\">",
+                escaped(streams_[i].name),
+                "</text>\n");
+  }
+  std::vector<bool> critical(operations_.size(), false);
+  for (auto const i : path.operations) {
+    critical[i] = true;
+  }
+  for (std::size_t i = 0; i < operations_.size(); ++i) {
+    auto const& operation = operations_[i];
+    out += text("<rect class=\"",
+                critical[i] ? "operation critical" : "operation",
+                "\" x=\"",
+                tenths(x(operation.begin_ns)),
+                "\" y=\"",
+                tenths(y(i)),
+                "\" width=\"",
+                tenths(std::max(operation.duration_ns() * scale, 0.5)),
+                "\" height=\"",
+                tenths(kBar),
+                "\" fill=\"",
+                colour_of(group_of(i)),
+                "\" stroke=\"",
+                critical[i] ? "black\" stroke-width=\"2" : "white\" stroke-width=\"0.5",
+                "\"><title>",
+                escaped(operation.name),
+                "\n",
+                escaped(streams_[operation.stream].name),
+                "\n",
+                in_us(operation.duration_ns()),
+                " from ",
+                in_us(operation.begin_ns - begin),
+                "</title></rect>\n");
+  }
+  for (std::size_t i = 0; i < operations_.size(); ++i) {
+    for (auto const earlier : operations_[i].after) {
+      bool const on_path = next[earlier] == i;
+      if (group_of(earlier) != group_of(i) || on_path) {
+        out += text("<line class=\"",
+                    on_path ? "dependency critical" : "dependency",
+                    "\" x1=\"",
+                    tenths(x(operations_[earlier].end_ns)),
+                    "\" y1=\"",
+                    tenths(y(earlier) + kBar / 2),
+                    "\" x2=\"",
+                    tenths(x(operations_[i].begin_ns)),
+                    "\" y2=\"",
+                    tenths(y(i) + kBar / 2),
+                    "\" stroke=\"black\" stroke-opacity=\"0.5\" stroke-width=\"",
+                    on_path ? "2" : "0.7",
+                    "\"/>\n");
+      }
+    }
+  }
+  return out + "</svg>\n";
+}
+
+}  // namespace msstream

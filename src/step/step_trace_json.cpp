@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// The step trace as a file.
+#include <msstream/base/error.hpp>
+#include <msstream/base/json_string.hpp>
+#include <msstream/base/text.hpp>
+#include <msstream/step/step_trace.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <cerrno>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace msstream {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr char const* kFormat = "msstream step trace";
+constexpr int kVersion = 1;
+constexpr char const* kKinds[] = {"compute", "h2d", "d2h"};
+
+/// A value of the file, and how to call it in messages.
+class Field {
+ public:
+  Field(json const& value, std::string place) : value_(&value), place_(std::move(place)) {}
+
+  [[nodiscard]] Field member(char const* name) const {
+    auto const found = object().find(name);
+    if (found == value_->end()) {
+      refuse(text("a field '", name, "'"), "none");
+    }
+    return {*found, text(place_, place_.ends_with(' ') ? "" : ".", name)};
+  }
+  [[nodiscard]] bool has(char const* name) const { return object().contains(name); }
+  [[nodiscard]] std::size_t count() const {
+    if (!value_->is_array()) {
+      refuse("a list");
+    }
+    return value_->size();
+  }
+  [[nodiscard]] Field operator[](std::size_t i) const { return {(*value_)[i], text(place_, "[", i, "]")}; }
+  /// What `read(element)` makes of each element of a list.
+  template <class Read>
+  [[nodiscard]] auto list(Read&& read) const {
+    std::vector<decltype(read(std::declval<Field const&>()))> elements;
+    auto const end = count();
+    for (std::size_t i = 0; i < end; ++i) {
+      elements.push_back(read((*this)[i]));
+    }
+    return elements;
+  }
+
+  [[nodiscard]] std::string string() const {
+    if (!value_->is_string()) {
+      refuse("a text");
+    }
+    return value_->get<std::string>();
+  }
+  [[nodiscard]] bool flag() const {
+    if (!value_->is_boolean()) {
+      refuse("true or false");
+    }
+    return value_->get<bool>();
+  }
+  [[nodiscard]] double number() const {
+    if (!value_->is_number()) {
+      refuse("a number");
+    }
+    return value_->get<double>();
+  }
+  [[nodiscard]] std::int64_t integer(std::int64_t least, std::int64_t most) const {
+    auto const fits = value_->is_number_integer() &&
+        !(value_->is_number_unsigned() &&
+          value_->get<std::uint64_t>() >
+              static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
+    if (!fits || value_->get<std::int64_t>() < least || value_->get<std::int64_t>() > most) {
+      refuse(text("a whole number from ", least, " to ", most));
+    }
+    return value_->get<std::int64_t>();
+  }
+  [[nodiscard]] std::size_t count_value() const {
+    return static_cast<std::size_t>(integer(0, std::numeric_limits<std::int64_t>::max()));
+  }
+
+  void refuse(std::string_view expected) const { refuse(expected, shown()); }
+
+ private:
+  [[noreturn]] void refuse(std::string_view expected, std::string_view found) const {
+    throw std::invalid_argument(text(place_, place_.ends_with(' ') ? "" : ": ", "expected ", expected, ", found ", found));
+  }
+  [[nodiscard]] json const& object() const {
+    if (!value_->is_object()) {
+      refuse("an object");
+    }
+    return *value_;
+  }
+  [[nodiscard]] std::string shown() const {
+    constexpr std::size_t most = 60;
+    auto out = value_->dump(-1, ' ', true, json::error_handler_t::replace);
+    return out.size() <= most ? out : out.substr(0, most) + "...";
+  }
+
+  json const* value_;
+  std::string place_;
+};
+
+StreamKind kind_from(Field const& field) {
+  auto const name = field.string();
+  for (int i = 0; i < 3; ++i) {
+    if (name == kKinds[i]) {
+      return static_cast<StreamKind>(i);
+    }
+  }
+  field.refuse("compute, h2d or d2h");
+  return StreamKind::compute;
+}
+
+std::vector<std::size_t> numbers_from(Field const& field) {
+  return field.list([](Field const& number) { return number.count_value(); });
+}
+
+StepStream stream_from(Field const& field) {
+  return {.name = field.member("name").string(),
+          .group = static_cast<int>(
+              field.member("group").integer(-1, std::numeric_limits<int>::max())),
+          .merged = field.member("merged").flag()};
+}
+
+StepOperation operation_from(Field const& field) {
+  StepOperation operation{.name = field.member("name").string(),
+                          .stream = field.member("stream").count_value(),
+                          .kind = kind_from(field.member("kind")),
+                          .reads = numbers_from(field.member("reads")),
+                          .writes = numbers_from(field.member("writes")),
+                          .begin_ns = field.member("begin_ns").number(),
+                          .end_ns = field.member("end_ns").number()};
+  if (field.has("sms")) {
+    operation.sms =
+        static_cast<int>(field.member("sms").integer(0, std::numeric_limits<int>::max()));
+  }
+  return operation;
+}
+
+WaitCounts waits_from(Field const& field) {
+  return {field.member("needed").count_value(),
+          field.member("issued").count_value(),
+          field.member("elided").count_value()};
+}
+
+std::string list_of(std::vector<std::size_t> const& numbers) {
+  std::string out = "[";
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    out += text(i == 0 ? "" : ", ", numbers[i]);
+  }
+  return out + "]";
+}
+
+}  // namespace
+
+std::string StepTrace::json() const {
+  std::string out = text("{\n \"format\": \"", kFormat, "\",\n \"version\": ", kVersion, ",\n \"streams\": [");
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    auto const& stream = streams_[i];
+    out += text(i == 0 ? "" : ",",
+                "\n  {\"name\": ",
+                json_string(stream.name),
+                ", \"group\": ",
+                stream.group,
+                ", \"merged\": ",
+                stream.merged,
+                "}");
+  }
+  out += text("\n ],\n \"memory_bytes\": ", list_of(memory_bytes_), ",\n \"operations\": [");
+  for (std::size_t i = 0; i < operations_.size(); ++i) {
+    auto const& operation = operations_[i];
+    out += text(i == 0 ? "" : ",",
+                "\n  {\"name\": ",
+                json_string(operation.name),
+                ", \"stream\": ",
+                operation.stream,
+                ", \"kind\": \"",
+                kKinds[static_cast<int>(operation.kind)],
+                "\", \"reads\": ",
+                list_of(operation.reads),
+                ", \"writes\": ",
+                list_of(operation.writes),
+                ", \"after\": ",
+                list_of(operation.after),
+                ", \"begin_ns\": ",
+                operation.begin_ns,
+                ", \"end_ns\": ",
+                operation.end_ns);
+    out += operation.sms == 0 ? std::string("}") : text(", \"sms\": ", operation.sms, "}");
+  }
+  return out +
+         text("\n ],\n \"waits\": {\"needed\": ",
+              waits_.needed,
+              ", \"issued\": ",
+              waits_.issued,
+              ", \"elided\": ",
+              waits_.elided,
+              "}\n}\n");
+}
+
+StepTrace StepTrace::from_json(std::string_view content, std::string const& file_name) {
+  nlohmann::json parsed;
+  try {
+    parsed = nlohmann::json::parse(content);
+  } catch (nlohmann::json::exception const& error) {
+    throw std::invalid_argument(
+        text(file_name, ": expected JSON, found ", std::string_view(error.what())));
+  }
+  Field const file(parsed, file_name + ": ");
+  if (auto const format = file.member("format"); format.string() != kFormat) {
+    format.refuse(text("\"", kFormat, "\""));
+  }
+  if (auto const version = file.member("version"); version.integer(0, 1'000'000) != kVersion) {
+    version.refuse(text("version ", kVersion));
+  }
+  auto streams = file.member("streams").list(stream_from);
+  auto memory_bytes = numbers_from(file.member("memory_bytes"));
+  auto operations = file.member("operations").list(operation_from);
+  auto const waits = waits_from(file.member("waits"));
+  try {
+    StepTrace trace(std::move(streams), std::move(memory_bytes), std::move(operations), waits);
+    for (std::size_t i = 0; i < trace.operations_.size(); ++i) {
+      auto const operation = file.member("operations")[i];
+      if (operation.has("after") &&
+          numbers_from(operation.member("after")) != trace.operations_[i].after) {
+        operation.member("after").refuse(
+            text(list_of(trace.operations_[i].after), ", which reads and writes give"));
+      }
+    }
+    return trace;
+  } catch (std::invalid_argument const& error) {
+    std::string_view const message = error.what();
+    if (message.starts_with(file_name)) {
+      throw;
+    }
+    throw std::invalid_argument(text(file_name, ": ", message));
+  }
+}
+
+void StepTrace::save(std::filesystem::path const& path) const {
+  std::ofstream file(path, std::ios::binary);
+  file << json();
+  file.close();
+  if (!file) {
+    throw std::runtime_error(text(path.string(), ": cannot write the step trace"));
+  }
+}
+
+StepTrace StepTrace::load(std::filesystem::path const& path) {
+  auto const name = path.string();
+  std::error_code ignored;
+  require(!std::filesystem::is_directory(path, ignored), name, ": expected a file, found a folder");
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  require(file.is_open(), name, ": cannot open: ", std::generic_category().message(errno));
+  std::string const content{std::istreambuf_iterator<char>(file), {}};
+  require(!file.bad(), name, ": cannot read to the end");
+  return from_json(content, name);
+}
+
+}  // namespace msstream

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/step_traces.hpp"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace msstream::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+/// A fork on two groups and a join: 0 writes a; 1 and 2 read it; 3 joins, and overwrites a.
+StepTrace fork_and_join() {
+  TraceMaker maker;
+  maker.add("start", 0, 10, {}, {0});
+  maker.add("left", 0, 20, {0}, {1});
+  maker.add("right", 1, 50, {0}, {2});
+  maker.add("join", 0, 5, {1, 2}, {0});
+  return maker.run_at({0, 10, 12, 62});
+}
+
+std::string refusal(std::string const& json) {
+  try {
+    (void)StepTrace::from_json(json, "step.json");
+  } catch (std::invalid_argument const& error) {
+    return error.what();
+  }
+  return "did not throw";
+}
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  auto const place = text.find(from);
+  EXPECT_NE(place, std::string::npos) << from;
+  return place == std::string::npos ? text : text.replace(place, from.size(), to);
+}
+
+TEST(StepTrace, OperationsFollowThoseWhoseMemoryTheyUse) {
+  auto const trace = fork_and_join();
+  EXPECT_THAT(trace.operations()[0].after, IsEmpty());
+  EXPECT_THAT(trace.operations()[1].after, ElementsAre(0));
+  EXPECT_THAT(trace.operations()[2].after, ElementsAre(0));
+  EXPECT_THAT(trace.operations()[3].after, ElementsAre(0, 1, 2));
+}
+
+TEST(StepTrace, ReadsDoNotFollowReadsAndAWriteEndsWhatWasBefore) {
+  TraceMaker maker;
+  maker.add("write", 0, 1, {}, {0});
+  maker.add("read", 0, 1, {0}, {});
+  maker.add("read", 0, 1, {0}, {});
+  maker.add("update", 0, 1, {0}, {0});
+  maker.add("read", 0, 1, {0}, {});
+  auto const trace = maker.run();
+  EXPECT_THAT(trace.operations()[2].after, ElementsAre(0));
+  EXPECT_THAT(trace.operations()[3].after, ElementsAre(0, 1, 2));
+  EXPECT_THAT(trace.operations()[4].after, ElementsAre(3));
+}
+
+TEST(StepTrace, TellsTheCriticalPathAndWhatRanAtOnce) {
+  auto const trace = fork_and_join();
+  auto const path = trace.critical_path();
+  EXPECT_THAT(path.operations, ElementsAre(0, 2, 3));
+  EXPECT_DOUBLE_EQ(path.length_ns, 65);
+  EXPECT_DOUBLE_EQ(trace.step_ns(), 67);
+  // none: 0 to 0; one: [0, 12], [30, 67]; two: [12, 30]
+  EXPECT_THAT(trace.concurrency(),
+              ElementsAre(0, ::testing::DoubleEq(49.0 / 67), ::testing::DoubleEq(18.0 / 67)));
+  EXPECT_EQ(trace.group_of(2), 1);
+}
+
+TEST(StepTrace, OfNothingIsNothing) {
+  StepTrace const trace({}, {}, {});
+  EXPECT_THAT(trace.critical_path().operations, IsEmpty());
+  EXPECT_EQ(trace.step_ns(), 0);
+  EXPECT_THAT(trace.concurrency(), IsEmpty());
+  EXPECT_EQ(StepTrace::from_json(trace.json(), "file"), trace);
+  EXPECT_THAT(trace.svg(), HasSubstr("</svg>"));
+}
+
+TEST(StepTrace, NumbersThatAreNotThereAreRefused) {
+  auto const of = [](StepOperation operation) {
+    return message_of<std::invalid_argument>(
+        [&] { StepTrace({{.name = "s"}}, {8}, {std::move(operation)}); });
+  };
+  EXPECT_THAT(of({.name = ""}), HasSubstr("operations[0].name: expected a name"));
+  EXPECT_THAT(of({.name = "a", .stream = 1}),
+              HasSubstr("operations[0].stream: expected a number below 1, found 1"));
+  EXPECT_THAT(of({.name = "a", .reads = {0, 1}}),
+              HasSubstr("operations[0].reads[1]: expected a number below 1, found 1"));
+  EXPECT_THAT(of({.name = "a", .writes = {7}}), HasSubstr("operations[0].writes[0]"));
+  EXPECT_THAT(of({.name = "a", .begin_ns = 2, .end_ns = 1}),
+              HasSubstr("operations[0].end_ns: expected a time from begin_ns on, 2, found 1"));
+  EXPECT_THAT(of({.name = "a", .sms = -1}), HasSubstr("operations[0].sms"));
+}
+
+TEST(StepTrace, IsTheSameFromItsFile) {
+  TraceMaker maker;
+  maker.add("quoted \"\\\n\u00e9", 0, 10.25, {}, {0}, StreamKind::h2d);
+  maker.add("b", 1, 1.0 / 3, {0}, {1});
+  auto const trace = maker.run();
+  EXPECT_EQ(StepTrace::from_json(trace.json(), "file"), trace);
+  auto const path = std::filesystem::path(::testing::TempDir()) / "msstream_step_trace.json";
+  trace.save(path);
+  EXPECT_EQ(StepTrace::load(path), trace);
+  std::filesystem::remove(path);
+  EXPECT_THAT(message_of<std::invalid_argument>([&] { (void)StepTrace::load(path); }),
+              ::testing::AllOf(HasSubstr(path.string()), HasSubstr("cannot open")));
+  EXPECT_THAT(message_of<std::runtime_error>([&] { trace.save(path / "under a file"); }),
+              HasSubstr("cannot write"));
+}
+
+TEST(StepTrace, BrokenFilesAreRefusedByFileAndField) {
+  auto const json = fork_and_join().json();
+  EXPECT_THAT(refusal(json.substr(0, json.size() / 2)), HasSubstr("step.json: expected JSON"));
+  EXPECT_THAT(refusal("[]"), HasSubstr("step.json: expected an object, found []"));
+  EXPECT_THAT(refusal("{}"), HasSubstr("step.json: expected a field 'format', found none"));
+  EXPECT_THAT(refusal(replaced(json, "msstream step", "other")),
+              HasSubstr("step.json: format: expected \"msstream step trace\""));
+  EXPECT_THAT(refusal(replaced(json, "\"version\": 1", "\"version\": 2")),
+              HasSubstr("step.json: version: expected version 1, found 2"));
+  EXPECT_THAT(refusal(replaced(json, "\"group\": 1", "\"group\": -2")),
+              HasSubstr("step.json: streams[1].group: expected a whole number from -1"));
+  EXPECT_THAT(refusal(replaced(json, "\"merged\": true", "\"merged\": 0")),
+              HasSubstr("streams[0].merged: expected true or false, found 0"));
+  EXPECT_THAT(refusal(replaced(json, "\"stream\": 1", "\"stream\": 9")),
+              HasSubstr("step.json: operations[2].stream: expected a number below 2, found 9"));
+  EXPECT_THAT(refusal(replaced(json, "\"stream\": 1", "\"stream\": \"x\"")),
+              HasSubstr("operations[2].stream: expected a whole number"));
+  EXPECT_THAT(refusal(replaced(json, "\"kind\": \"compute\"", "\"kind\": \"h2h\"")),
+              HasSubstr("operations[0].kind: expected compute, h2d or d2h, found \"h2h\""));
+  EXPECT_THAT(refusal(replaced(json, "\"reads\": [1, 2]", "\"reads\": [1, -2]")),
+              HasSubstr("operations[3].reads[1]: expected a whole number from 0"));
+  EXPECT_THAT(refusal(replaced(json, "\"reads\": [1, 2]", "\"reads\": 1")),
+              HasSubstr("operations[3].reads: expected a list, found 1"));
+  EXPECT_THAT(refusal(replaced(json, "\"after\": [0, 1, 2]", "\"after\": [0]")),
+              HasSubstr("operations[3].after: expected [0, 1, 2], which reads and writes give"));
+  EXPECT_THAT(refusal(replaced(json, "\"end_ns\": 10", "\"end_ns\": -1")),
+              HasSubstr("operations[0].end_ns"));
+  EXPECT_THAT(refusal(replaced(json, "\"begin_ns\": 0", "\"begin_ns\": null")),
+              HasSubstr("operations[0].begin_ns: expected a number, found null"));
+  EXPECT_THAT(refusal(replaced(json, "\"issued\": 0", "\"issued\": 0.5")),
+              HasSubstr("waits.issued: expected a whole number"));
+  // What is not told is not needed; what is not known is passed over.
+  EXPECT_EQ(StepTrace::from_json(replaced(json, ", \"after\": [0, 1, 2]", ", \"x\": 1"), "file"),
+            fork_and_join());
+}
+
+TEST(StepTrace, IsAGraphForGraphviz) {
+  auto const dot = fork_and_join().dot();
+  EXPECT_THAT(dot, HasSubstr("digraph step {"));
+  EXPECT_THAT(dot, HasSubstr("n2 [label=\"right\\n0.1 µs\", fillcolor=\"#ee6677\", penwidth=4];"));
+  EXPECT_THAT(dot, HasSubstr("n1 [label=\"left\\n0.0 µs\", fillcolor=\"#4477aa\"];"));
+  EXPECT_THAT(dot, HasSubstr("n0 -> n2 [style=bold];"));
+  EXPECT_THAT(dot, HasSubstr("n0 -> n1;"));
+  EXPECT_THAT(dot, HasSubstr("n0 -> n3;"));
+}
+
+TEST(StepTrace, IsAPicture) {
+  TraceMaker maker;
+  maker.add("<a & \"b\">", 0, 1000, {}, {0});
+  maker.add("b", 1, 3000, {0}, {1});
+  maker.add("c", 0, 1000, {0}, {2});
+  auto const svg = maker.run_at({0, 1000, 1000}, {5, 3, 2}).svg();
+  EXPECT_THAT(svg, HasSubstr("3 operations in 4.0 µs, critical path 4.0 µs; waits: 5 needed, 3 "
+                             "issued, 2 elided; running at once: 0: 0.0 %, 1: 75.0 %, 2: 25.0 %"));
+  EXPECT_THAT(svg, HasSubstr("<title>&lt;a &amp; &quot;b&quot;&gt;\ngroup 0\n1.0 µs from 0.0 µs"));
+  EXPECT_THAT(svg, Not(HasSubstr("<a &")));
+  auto const count = [&](std::string_view what) {
+    std::size_t found = 0;
+    for (auto at = svg.find(what); at != std::string::npos; at = svg.find(what, at + 1)) {
+      ++found;
+    }
+    return found;
+  };
+  EXPECT_EQ(count("<rect class=\"operation critical\""), 2);
+  EXPECT_EQ(count("<rect class=\"operation\""), 1);
+  EXPECT_EQ(count("<line class=\"dependency critical\""), 1);
+  EXPECT_EQ(count("<line class=\"dependency\""), 0) << "a and c are on one group";
+  EXPECT_EQ(count("class=\"lane\""), 2);
+}
+
+}  // namespace
+}  // namespace msstream::testing

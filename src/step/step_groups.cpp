@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/error.hpp>
+#include <msstream/step/step_groups.hpp>
+
+#include <map>
+#include <utility>
+
+namespace msstream {
+
+StepGroups recorded_groups(StepTrace const& trace) {
+  StepGroups groups;
+  for (std::size_t i = 0; i < trace.operations().size(); ++i) {
+    groups.push_back(trace.group_of(i));
+  }
+  return groups;
+}
+
+StepGroups groups_by(StepTrace const& trace, StreamAssignment const& assignment) {
+  auto groups = recorded_groups(trace);
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    groups[i] = assignment.group_of(trace.operations()[i].name).value_or(groups[i]);
+  }
+  return groups;
+}
+
+std::vector<std::size_t> streams_by(StepTrace const& trace,
+                                    StepGroups const& groups,
+                                    bool merge_streams) {
+  require(groups.size() == trace.operations().size(),
+          "groups for ",
+          groups.size(),
+          " operations; expected one for each of the step's ",
+          trace.operations().size());
+  std::map<std::pair<int, StreamKind>, std::size_t> numbers;
+  std::vector<std::size_t> streams;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    require(groups[i] >= -1,
+            "operation ",
+            i,
+            ": expected a group, or -1 for the default group, found ",
+            groups[i]);
+    auto const kind = merge_streams ? StreamKind::compute : trace.operations()[i].kind;
+    streams.push_back(numbers.try_emplace({groups[i], kind}, numbers.size()).first->second);
+  }
+  return streams;
+}
+
+}  // namespace msstream

@@ -46,7 +46,9 @@ class Field {
     }
     return value_->size();
   }
-  [[nodiscard]] Field operator[](std::size_t i) const { return {(*value_)[i], text(place_, "[", i, "]")}; }
+  [[nodiscard]] Field operator[](std::size_t i) const {
+    return {(*value_)[i], text(place_, "[", i, "]")};
+  }
   /// What `read(element)` makes of each element of a list.
   template <class Read>
   [[nodiscard]] auto list(Read&& read) const {
@@ -78,9 +80,9 @@ class Field {
   }
   [[nodiscard]] std::int64_t integer(std::int64_t least, std::int64_t most) const {
     auto const fits = value_->is_number_integer() &&
-        !(value_->is_number_unsigned() &&
-          value_->get<std::uint64_t>() >
-              static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
+                      !(value_->is_number_unsigned() &&
+                        value_->get<std::uint64_t>() >
+                            static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
     if (!fits || value_->get<std::int64_t>() < least || value_->get<std::int64_t>() > most) {
       refuse(text("a whole number from ", least, " to ", most));
     }
@@ -94,7 +96,8 @@ class Field {
 
  private:
   [[noreturn]] void refuse(std::string_view expected, std::string_view found) const {
-    throw std::invalid_argument(text(place_, place_.ends_with(' ') ? "" : ": ", "expected ", expected, ", found ", found));
+    throw std::invalid_argument(
+        text(place_, place_.ends_with(' ') ? "" : ": ", "expected ", expected, ", found ", found));
   }
   [[nodiscard]] json const& object() const {
     if (!value_->is_object()) {
@@ -128,10 +131,10 @@ std::vector<std::size_t> numbers_from(Field const& field) {
 }
 
 StepStream stream_from(Field const& field) {
-  return {.name = field.member("name").string(),
-          .group = static_cast<int>(
-              field.member("group").integer(-1, std::numeric_limits<int>::max())),
-          .merged = field.member("merged").flag()};
+  return {
+      .name = field.member("name").string(),
+      .group = static_cast<int>(field.member("group").integer(-1, std::numeric_limits<int>::max())),
+      .merged = field.member("merged").flag()};
 }
 
 StepOperation operation_from(Field const& field) {
@@ -166,7 +169,8 @@ std::string list_of(std::vector<std::size_t> const& numbers) {
 }  // namespace
 
 std::string StepTrace::json() const {
-  std::string out = text("{\n \"format\": \"", kFormat, "\",\n \"version\": ", kVersion, ",\n \"streams\": [");
+  std::string out =
+      text("{\n \"format\": \"", kFormat, "\",\n \"version\": ", kVersion, ",\n \"streams\": [");
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     auto const& stream = streams_[i];
     out += text(i == 0 ? "" : ",",
@@ -200,14 +204,13 @@ std::string StepTrace::json() const {
                 operation.end_ns);
     out += operation.sms == 0 ? std::string("}") : text(", \"sms\": ", operation.sms, "}");
   }
-  return out +
-         text("\n ],\n \"waits\": {\"needed\": ",
-              waits_.needed,
-              ", \"issued\": ",
-              waits_.issued,
-              ", \"elided\": ",
-              waits_.elided,
-              "}\n}\n");
+  return out + text("\n ],\n \"waits\": {\"needed\": ",
+                    waits_.needed,
+                    ", \"issued\": ",
+                    waits_.issued,
+                    ", \"elided\": ",
+                    waits_.elided,
+                    "}\n}\n");
 }
 
 StepTrace StepTrace::from_json(std::string_view content, std::string const& file_name) {

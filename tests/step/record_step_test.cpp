@@ -82,9 +82,7 @@ TYPED_TEST(RecordStepTest, ReuseOfMemoryAddsNoDependency) {
     EXPECT_THAT(operation.after, IsEmpty());
   }
   auto const before = this->device().memory_statistics().live_bytes;
-  {
-    auto const again = record_step(this->device(), step);
-  }
+  { auto const again = record_step(this->device(), step); }
   EXPECT_EQ(this->device().memory_statistics().live_bytes, before) << "nothing is kept";
 }
 

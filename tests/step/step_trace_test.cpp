@@ -164,8 +164,9 @@ TEST(StepTrace, IsAPicture) {
   maker.add("b", 1, 3000, {0}, {1});
   maker.add("c", 0, 1000, {0}, {2});
   auto const svg = maker.run_at({0, 1000, 1000}, {5, 3, 2}).svg();
-  EXPECT_THAT(svg, HasSubstr("3 operations in 4.0 µs, critical path 4.0 µs; waits: 5 needed, 3 "
-                             "issued, 2 elided; running at once: 0: 0.0 %, 1: 75.0 %, 2: 25.0 %"));
+  EXPECT_THAT(svg,
+              HasSubstr("3 operations in 4.0 µs, critical path 4.0 µs; waits: 5 needed, 3 "
+                        "issued, 2 elided; running at once: 0: 0.0 %, 1: 75.0 %, 2: 25.0 %"));
   EXPECT_THAT(svg, HasSubstr("<title>&lt;a &amp; &quot;b&quot;&gt;\ngroup 0\n1.0 µs from 0.0 µs"));
   EXPECT_THAT(svg, Not(HasSubstr("<a &")));
   auto const count = [&](std::string_view what) {

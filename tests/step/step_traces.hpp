@@ -59,7 +59,10 @@ class TraceMaker {
     for (int i = 0; i < groups_; ++i) {
       streams.push_back({text("group ", i), i, true});
     }
-    return {std::move(streams), std::vector<std::size_t>(memories_, kBytes), std::move(operations), waits};
+    return {std::move(streams),
+            std::vector<std::size_t>(memories_, kBytes),
+            std::move(operations),
+            waits};
   }
   [[nodiscard]] std::size_t count() const noexcept { return operations_.size(); }
 

@@ -129,8 +129,11 @@ TEST(StepWaits, RefusesGroupsThatAreNotThere) {
   TraceMaker maker;
   maker.add("a", 0, 1, {}, {0});
   auto const trace = maker.run();
-  expect_refused([&] { static_cast<void>(minimal_waits(trace, {0, 0})); },
-                 "groups for 2 operations; expected one for each of the step's 1");
+  expect_refused(
+      [&] {
+        static_cast<void>(minimal_waits(trace, {0, 0}));
+      },
+      "groups for 2 operations; expected one for each of the step's 1");
   expect_refused([&] { static_cast<void>(minimal_waits(trace, {-2})); }, "found -2");
 }
 
@@ -177,7 +180,7 @@ TEST(StepWaits, AreTheEdgesThatNoOtherOnesImply) {
       bool implied = false;
       for (std::size_t via = before + 1; via < of; ++via) {
         bool const leads_to = streams[via] == streams[of] ||
-            std::ranges::find(edges, Order::Edge(via, of)) != edges.end();
+                              std::ranges::find(edges, Order::Edge(via, of)) != edges.end();
         implied = implied || (leads_to && order.precedes(before, via));
       }
       necessary += implied ? 0 : 1;

@@ -26,9 +26,8 @@ class StepRecorder : public IssueObserver<R> {
   void issued(IssuedOperation<R> const& operation) override {
     auto& group = operation.group;
     auto const stream = stream_of(group, operation.kind, operation.position.stream);
-    StepOperation noted{.name = NameScope::qualify(operation.name),
-                        .stream = stream,
-                        .kind = operation.kind};
+    StepOperation noted{
+        .name = NameScope::qualify(operation.name), .stream = stream, .kind = operation.kind};
     for (auto* const block : operation.reads) {
       noted.reads.push_back(number_of(*block));
     }
@@ -54,9 +53,10 @@ class StepRecorder : public IssueObserver<R> {
     }
     for (std::size_t i = 0; i < timed.size(); ++i) {
       if (!timed[i]) {
-        throw std::logic_error(text("record_step: the operation '",
-                                    operations_[i].name,
-                                    "' has no time: it failed, or was issued as the recording began or ended"));
+        throw std::logic_error(
+            text("record_step: the operation '",
+                 operations_[i].name,
+                 "' has no time: it failed, or was issued as the recording began or ended"));
       }
     }
     return {std::move(streams_), std::move(bytes_), std::move(operations_), waits};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/stream/stream_slot.hpp>
 #include <msstream/stream/stream_group.hpp>
+#include <msstream/stream/stream_slot.hpp>
 
 #include <cstddef>
 #include <filesystem>
@@ -14,8 +14,8 @@ namespace msstream {
 
 /// A stream that operations of a step ran on.
 struct StepStream {
-  std::string name;  ///< such as "group 2 h2d"
-  int group = -1;    ///< number in its pool; -1: the device's default group
+  std::string name;     ///< such as "group 2 h2d"
+  int group = -1;       ///< number in its pool; -1: the device's default group
   bool merged = false;  ///< whether it does the copies of its group as well
 
   friend bool operator==(StepStream const&, StepStream const&) = default;
@@ -32,8 +32,8 @@ struct StepOperation {
   double end_ns = 0;
   /// Multiprocessors that it can fill; 0: nobody said.
   int sms = 0;
-  /// The earlier operations that it directly follows, ascending: those that last wrote what it uses,
-  /// and those that have read since what it writes. The trace finds them.
+  /// The earlier operations that it directly follows, ascending: those that last wrote what it
+  /// uses, and those that have read since what it writes. The trace finds them.
   std::vector<std::size_t> after = {};
 
   [[nodiscard]] double duration_ns() const noexcept { return end_ns - begin_ns; }

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/runtime/sim_cost.hpp>
+#include <msstream/step/step_groups.hpp>
+#include <msstream/step/step_trace.hpp>
+#include <msstream/stream/stream_assignment.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace msstream {
+
+/// How a step gets to the device. eager: one thread issues it; graph: it is replayed as one.
+enum class StepLaunch : std::uint8_t { eager, graph };
+
+/// What a prediction assumes.
+struct StepModel {
+  StepLaunch launch = StepLaunch::eager;
+  bool merge_streams = false;
+  /// Of a graph: from the end of an operation to the begin of the next one on its stream, and of one
+  /// on another stream that waits for it. Guesses for one H200, to be measured.
+  double in_stream_ns = 1300;
+  double across_streams_ns = 1600;
+  /// What calls cost the issuing thread, and how many multiprocessors there are. How long operations
+  /// take comes from the trace.
+  SimCost cost = {};
+};
+
+/// How long the traced step would take with its operations on these groups, in ns from its first
+/// call, or from the graph's launch, to its last end.
+///
+/// A simulation in virtual time (`Sim`): operations take the time that they took when traced, the
+/// waits are those that the tracker finds. Kernels share the multiprocessors, and take the part
+/// that the trace says, or one for every 64 KiB that they use; copies queue for the engine of
+/// their direction. Times that were traced while other operations ran are taken for the
+/// operation's own, so trace a step on one group to compare groups. Throws what streams_by() does.
+[[nodiscard]] double predict(StepTrace const& trace,
+                             StepGroups const& groups,
+                             StepModel const& model = {});
+
+/// With the groups that an assignment gives; see groups_by().
+[[nodiscard]] double predict(StepTrace const& trace,
+                             StreamAssignment const& assignment,
+                             StepModel const& model = {});
+
+}  // namespace msstream

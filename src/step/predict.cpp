@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/runtime/sim.hpp>
+#include <msstream/runtime/sim_load.hpp>
+#include <msstream/step/predict.hpp>
+#include <msstream/stream/stream_context.hpp>
+#include <msstream/stream/stream_group.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+#include <queue>
+#include <utility>
+#include <vector>
+
+namespace msstream {
+
+namespace {
+
+/// What an operation takes of a device that it has to itself.
+KernelCost cost_of(StepTrace const& trace, std::size_t i, int sm_count) {
+  auto const& operation = trace.operations()[i];
+  int sms = operation.sms;
+  if (sms == 0) {
+    std::vector<MemoryUse> uses;
+    for (auto const* const used : {&operation.reads, &operation.writes}) {
+      for (auto const memory : *used) {
+        uses.push_back({nullptr, trace.memory_bytes()[memory], AccessMode::read});
+      }
+    }
+    sms = SimCost::by_bytes(operation.name, uses).sms;
+  }
+  return {operation.duration_ns(), std::min(sms, sm_count)};
+}
+
+CopyKind engine_of(StreamKind kind) {
+  return kind == StreamKind::h2d ? CopyKind::h2d : CopyKind::d2h;
+}
+
+/// One thread issues the step to the groups of a simulated device.
+double predict_eager(StepTrace const& trace, StepGroups const& groups, StepModel const& model) {
+  std::size_t current = 0;
+  auto cost = model.cost;
+  cost.kernel = [&](std::string_view, std::span<MemoryUse const>) {
+    return cost_of(trace, current, model.cost.sm_count);
+  };
+  // A copy of n bytes takes n ns: what it took when traced.
+  cost.copy_latency_ns = 0;
+  cost.h2d_bytes_per_ns = 1;
+  cost.d2h_bytes_per_ns = 1;
+  auto const context = std::make_shared<StreamContext<Sim>>(
+      SimOptions{.schedule = sim::by_time(), .cost = cost, .runs_work = false},
+      std::make_shared<DependencyTracker<Sim>>());
+  std::map<int, std::shared_ptr<StreamGroup<Sim>>> made;
+  for (auto const index : groups) {
+    auto& group = made[index];
+    if (group == nullptr) {
+      group = std::make_shared<StreamGroup<Sim>>(
+          context, index, StreamGroupOptions{.merge_streams = model.merge_streams});
+    }
+  }
+  std::vector<AccessRecord> memory(trace.memory_bytes().size());
+  auto& runtime = *context->runtime;
+  double const start_ns = runtime.host_time_ns();
+  for (; current < groups.size(); ++current) {
+    auto const& operation = trace.operations()[current];
+    AccessSet accesses;
+    for (auto const used : operation.reads) {
+      accesses.add(memory[used], AccessMode::read);
+    }
+    for (auto const used : operation.writes) {
+      accesses.add(memory[used], AccessMode::write);
+    }
+    auto& group = *made[groups[current]];
+    if (operation.kind == StreamKind::compute) {
+      group.submit("operation", operation.kind, accesses, [](HostStream stream) {
+        stream.run([] {});
+      });
+    } else {
+      auto const bytes = static_cast<std::size_t>(std::llround(operation.duration_ns()));
+      group.submit("copy",
+                   operation.kind,
+                   accesses,
+                   NativeWork{[&runtime, bytes, engine = engine_of(operation.kind)](
+                                  Sim::native_stream native) {
+                     runtime.copy(nullptr, nullptr, bytes, engine, native);
+                   }});
+    }
+  }
+  // Past the groups, which would record events.
+  for (auto const& [index, group] : made) {
+    for (auto const kind : {StreamKind::compute, StreamKind::h2d, StreamKind::d2h}) {
+      runtime.synchronize_stream(group->stream(kind).native());
+    }
+  }
+  return runtime.host_time_ns() - start_ns;
+}
+
+/// A graph of the step, one node an operation, on a simulated device.
+class GraphRun {
+ public:
+  GraphRun(StepTrace const& trace, std::vector<std::size_t> streams, StepModel const& model)
+      : trace_(trace),
+        streams_(std::move(streams)),
+        model_(model),
+        load_(model.cost.sm_count),
+        followers_(streams_.size()),
+        missing_(streams_.size(), 0),
+        ready_ns_(streams_.size(), 0),
+        on_stream_(streams_.size(), 0) {
+    std::vector<std::size_t> last(streams_.size(), kNone);
+    for (std::size_t i = 0; i < streams_.size(); ++i) {
+      auto& before = last[streams_[i]];
+      if (before != kNone) {
+        add_edge(before, i);
+      }
+      before = i;
+      for (auto const earlier : trace.operations()[i].after) {
+        if (streams_[earlier] != streams_[i]) {
+          add_edge(earlier, i);
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] double makespan_ns() {
+    for (std::size_t i = 0; i < streams_.size(); ++i) {
+      if (missing_[i] == 0) {
+        waiting_.push({0.0, i});
+      }
+    }
+    std::vector<sim::StreamNumber> done;
+    double now = 0;
+    while (true) {
+      while (!waiting_.empty() && waiting_.top().first <= now) {
+        start(waiting_.top().second);
+        waiting_.pop();
+      }
+      double const done_in = load_.next_done_in_ns();
+      double const ready_in = waiting_.empty() ? std::numeric_limits<double>::infinity()
+                                               : waiting_.top().first - now;
+      double const step = std::min(done_in, ready_in);
+      if (step == std::numeric_limits<double>::infinity()) {
+        return now;
+      }
+      done.clear();
+      load_.pass(step, done);
+      now = ready_in < done_in ? waiting_.top().first : now + step;
+      for (auto const stream : done) {
+        finish(on_stream_[stream], now);
+      }
+    }
+  }
+
+ private:
+  static constexpr auto kNone = static_cast<std::size_t>(-1);
+  using Ready = std::pair<double, std::size_t>;
+
+  void add_edge(std::size_t before, std::size_t after) {
+    followers_[before].push_back(after);
+    ++missing_[after];
+  }
+  void start(std::size_t i) {
+    auto const& operation = trace_.operations()[i];
+    auto const stream = static_cast<sim::StreamNumber>(streams_[i]);
+    on_stream_[stream] = i;
+    auto const cost = cost_of(trace_, i, model_.cost.sm_count);
+    if (operation.kind == StreamKind::compute) {
+      load_.start_kernel(stream, cost.device_ns, cost.sms);
+    } else {
+      load_.start_copy(stream, engine_of(operation.kind), cost.device_ns);
+    }
+  }
+  void finish(std::size_t i, double now) {
+    for (auto const follower : followers_[i]) {
+      double const gap =
+          streams_[follower] == streams_[i] ? model_.in_stream_ns : model_.across_streams_ns;
+      ready_ns_[follower] = std::max(ready_ns_[follower], now + gap);
+      if (--missing_[follower] == 0) {
+        waiting_.push({ready_ns_[follower], follower});
+      }
+    }
+  }
+
+  StepTrace const& trace_;
+  std::vector<std::size_t> streams_;
+  StepModel const& model_;
+  sim::DeviceLoad load_;
+  std::vector<std::vector<std::size_t>> followers_;
+  std::vector<std::size_t> missing_;  ///< of those before that have not ended
+  std::vector<double> ready_ns_;
+  std::vector<std::size_t> on_stream_;  ///< what runs there
+  std::priority_queue<Ready, std::vector<Ready>, std::greater<>> waiting_;
+};
+
+}  // namespace
+
+double predict(StepTrace const& trace, StepGroups const& groups, StepModel const& model) {
+  auto streams = streams_by(trace, groups, model.merge_streams);
+  if (model.launch == StepLaunch::graph) {
+    return GraphRun(trace, std::move(streams), model).makespan_ns();
+  }
+  return predict_eager(trace, groups, model);
+}
+
+double predict(StepTrace const& trace,
+               StreamAssignment const& assignment,
+               StepModel const& model) {
+  return predict(trace, groups_by(trace, assignment), model);
+}
+
+}  // namespace msstream

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Predicted steps, against makespans worked out by hand.
+#include "step/step_traces.hpp"
+
+#include <msstream/step/predict.hpp>
+#include <msstream/step/step_waits.hpp>
+
+namespace msstream::testing {
+namespace {
+
+/// Round numbers: a launch or copy 100, a record 10, a wait 5; a device of 100 multiprocessors.
+StepModel round_model(StepLaunch launch) {
+  StepModel model{.launch = launch, .in_stream_ns = 13, .across_streams_ns = 16};
+  model.cost.launch_call_ns = 100;
+  model.cost.copy_call_ns = 100;
+  model.cost.record_call_ns = 10;
+  model.cost.wait_call_ns = 5;
+  model.cost.query_call_ns = 1;
+  model.cost.sm_count = 100;
+  return model;
+}
+StepModel const kEager = round_model(StepLaunch::eager);
+StepModel const kGraph = round_model(StepLaunch::graph);
+
+TEST(Predict, NothingTakesNoTime) {
+  StepTrace const nothing({}, {}, {});
+  EXPECT_DOUBLE_EQ(predict(nothing, StepGroups{}, kEager), 0);
+  EXPECT_DOUBLE_EQ(predict(nothing, StepGroups{}, kGraph), 0);
+}
+
+TEST(Predict, AChainRunsOneAfterTheOther) {
+  TraceMaker maker;
+  for (std::size_t i = 0; i < 3; ++i) {
+    maker.add("op", 0, 1000, {i}, {i + 1});
+  }
+  auto const trace = maker.run();
+  EXPECT_DOUBLE_EQ(predict(trace, {0, 0, 0}, kEager), 100 + 3 * 1000);
+  EXPECT_DOUBLE_EQ(predict(trace, {0, 0, 0}, kGraph), 3 * 1000 + 2 * 13);
+  // The waits are for work that is not done yet, and done by the host while it runs.
+  EXPECT_DOUBLE_EQ(predict(trace, {0, 1, -1}, kEager), 100 + 3 * 1000);
+  EXPECT_DOUBLE_EQ(predict(trace, {0, 1, -1}, kGraph), 3 * 1000 + 2 * 16);
+}
+
+TEST(Predict, BranchesRunBesideEachOther) {
+  TraceMaker maker;
+  maker.add("left", 0, 1000, {}, {0});
+  maker.add("left", 0, 1000, {0}, {1});
+  maker.add("right", 0, 1000, {}, {2});
+  maker.add("right", 0, 1000, {2}, {3});
+  auto const trace = maker.run();
+  EXPECT_DOUBLE_EQ(predict(trace, {0, 0, 0, 0}, kEager), 100 + 4000);
+  EXPECT_DOUBLE_EQ(predict(trace, {0, 0, 1, 1}, kEager), 300 + 2000) << "launched third";
+  EXPECT_DOUBLE_EQ(predict(trace, {0, 0, 0, 0}, kGraph), 4000 + 3 * 13);
+  EXPECT_DOUBLE_EQ(predict(trace, {0, 0, 1, 1}, kGraph), 2000 + 13);
+}
+
+TEST(Predict, AForkAndJoinWaits) {
+  TraceMaker maker;
+  maker.add("fork", 0, 1000, {}, {0});
+  maker.add("left", 0, 1000, {0}, {1});
+  maker.add("right", 1, 3000, {0}, {2});
+  maker.add("join", 0, 500, {1, 2}, {3});
+  auto const trace = maker.run();
+  EXPECT_DOUBLE_EQ(predict(trace, recorded_groups(trace), kGraph), 1000 + 16 + 3000 + 16 + 500);
+  // The event that `right` waits for is recorded behind `left`, which was issued before.
+  EXPECT_DOUBLE_EQ(predict(trace, recorded_groups(trace), kEager), 100 + 1000 + 1000 + 3000 + 500);
+  EXPECT_DOUBLE_EQ(predict(trace, {0, 1, 0, 0}, kEager), 100 + 1000 + 3000 + 500)
+      << "the same the other way round: left waits for fork alone";
+  EXPECT_DOUBLE_EQ(predict(trace, {0, 0, 0, 0}, kEager), 100 + 5500);
+}
+
+TEST(Predict, ShortOperationsAreBoundByTheirLaunches) {
+  TraceMaker maker;
+  for (std::size_t i = 0; i < 10; ++i) {
+    maker.add("op", 0, 20, {}, {i});
+  }
+  auto const trace = maker.run();
+  EXPECT_DOUBLE_EQ(predict(trace, StepGroups(10, 0), kEager), 10 * 100 + 20);
+  EXPECT_DOUBLE_EQ(predict(trace, {0, 1, 0, 1, 0, 1, 0, 1, 0, 1}, kEager), 10 * 100 + 20)
+      << "from one thread more streams do not help";
+  EXPECT_DOUBLE_EQ(predict(trace, {0, 1, 0, 1, 0, 1, 0, 1, 0, 1}, kGraph), 5 * 20 + 4 * 13);
+}
+
+TEST(Predict, WaitsCostTheHost) {
+  TraceMaker maker;
+  maker.add("a", 0, 20, {}, {0});
+  maker.add("b", 0, 1000, {}, {1});
+  maker.add("c", 1, 20, {1}, {2});
+  maker.add("d", 0, 20, {}, {3});
+  // a at 100, b at 200 to 1200; record and wait; c issued at 315, runs to 1220; d beside it.
+  EXPECT_DOUBLE_EQ(predict(maker.run(), recorded_groups(maker.run()), kEager), 1220);
+  EXPECT_DOUBLE_EQ(predict(maker.run(), {0, 0, 0, 0}, kEager), 1240);
+}
+
+TEST(Predict, KernelsShareTheDeviceByTheirMultiprocessors) {
+  TraceMaker maker;
+  maker.add("wide", 0, 1000, {}, {0}, StreamKind::compute, 80);
+  maker.add("wide", 1, 1000, {}, {1}, StreamKind::compute, 80);
+  auto const trace = maker.run();
+  EXPECT_DOUBLE_EQ(predict(trace, {0, 1}, kGraph), 1600);
+  EXPECT_DOUBLE_EQ(predict(trace, {0, 0}, kGraph), 2013);
+  // The second begins 100 later: 100 alone, 1440 at 5/8 of the speed for 900, then the rest alone.
+  EXPECT_DOUBLE_EQ(predict(trace, {0, 1}, kEager), 100 + 100 + 1440 + 100);
+}
+
+TEST(Predict, WithoutThemBytesSayHowManyMultiprocessorsItTakes) {
+  auto const of = [](std::size_t bytes) {
+    std::vector<StepOperation> operations{{.name = "a", .writes = {0}, .end_ns = 1000},
+                                          {.name = "b", .writes = {1}, .end_ns = 1000}};
+    return predict(StepTrace({{.name = "s"}}, {bytes, bytes}, operations), {0, 1}, kGraph);
+  };
+  EXPECT_DOUBLE_EQ(of(1024), 1000);
+  EXPECT_DOUBLE_EQ(of(std::size_t{79} << 16U), 1600);  // 80 each
+  EXPECT_DOUBLE_EQ(of(std::size_t{1} << 30U), 2000);   // all each
+}
+
+TEST(Predict, CopiesQueueForTheirEngine) {
+  TraceMaker maker;
+  maker.add("in", 0, 1000, {}, {0}, StreamKind::h2d);
+  maker.add("in", 1, 1000, {}, {1}, StreamKind::h2d);
+  maker.add("out", 2, 1000, {}, {2}, StreamKind::d2h);
+  auto const trace = maker.run();
+  EXPECT_DOUBLE_EQ(predict(trace, {0, 1, 2}, kGraph), 2000);
+  EXPECT_DOUBLE_EQ(predict(trace, {0, 1, 2}, kEager), 2100);
+  EXPECT_DOUBLE_EQ(predict(trace, {0, 0, 0}, kGraph), 2013) << "a stream for each direction";
+  auto merged = kGraph;
+  merged.merge_streams = true;
+  EXPECT_DOUBLE_EQ(predict(trace, {0, 0, 0}, merged), 3026);
+}
+
+TEST(Predict, AnAssignmentMovesWhatItMatches) {
+  TraceMaker maker;
+  maker.add("left", 0, 1000, {}, {0});
+  maker.add("right", 0, 1000, {}, {1});
+  auto const trace = maker.run();
+  EXPECT_DOUBLE_EQ(predict(trace, StreamAssignment::parse("", "none", 2), kGraph), 2013);
+  EXPECT_DOUBLE_EQ(predict(trace, StreamAssignment::parse("1:right", "one", 2), kGraph), 1000);
+  expect_refused([&] { static_cast<void>(predict(trace, StepGroups{0}, kGraph)); },
+                 "groups for 1 operations");
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -74,9 +74,8 @@ double predict_eager(StepTrace const& trace, StepGroups const& groups, StepModel
     }
     auto& group = *made[groups[current]];
     if (operation.kind == StreamKind::compute) {
-      group.submit("operation", operation.kind, accesses, [](HostStream stream) {
-        stream.run([] {});
-      });
+      group.submit(
+          "operation", operation.kind, accesses, [](HostStream stream) { stream.run([] {}); });
     } else {
       auto const bytes = static_cast<std::size_t>(std::llround(operation.duration_ns()));
       group.submit("copy",
@@ -138,8 +137,8 @@ class GraphRun {
         waiting_.pop();
       }
       double const done_in = load_.next_done_in_ns();
-      double const ready_in = waiting_.empty() ? std::numeric_limits<double>::infinity()
-                                               : waiting_.top().first - now;
+      double const ready_in =
+          waiting_.empty() ? std::numeric_limits<double>::infinity() : waiting_.top().first - now;
       double const step = std::min(done_in, ready_in);
       if (step == std::numeric_limits<double>::infinity()) {
         return now;
@@ -204,9 +203,7 @@ double predict(StepTrace const& trace, StepGroups const& groups, StepModel const
   return predict_eager(trace, groups, model);
 }
 
-double predict(StepTrace const& trace,
-               StreamAssignment const& assignment,
-               StepModel const& model) {
+double predict(StepTrace const& trace, StreamAssignment const& assignment, StepModel const& model) {
   return predict(trace, groups_by(trace, assignment), model);
 }
 

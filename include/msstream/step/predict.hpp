@@ -18,12 +18,12 @@ enum class StepLaunch : std::uint8_t { eager, graph };
 struct StepModel {
   StepLaunch launch = StepLaunch::eager;
   bool merge_streams = false;
-  /// Of a graph: from the end of an operation to the begin of the next one on its stream, and of one
-  /// on another stream that waits for it. Guesses for one H200, to be measured.
+  /// Of a graph: from the end of an operation to the begin of the next one on its stream, and of
+  /// one on another stream that waits for it. Guesses for one H200, to be measured.
   double in_stream_ns = 1300;
   double across_streams_ns = 1600;
-  /// What calls cost the issuing thread, and how many multiprocessors there are. How long operations
-  /// take comes from the trace.
+  /// What calls cost the issuing thread, and how many multiprocessors there are. How long
+  /// operations take comes from the trace.
   SimCost cost = {};
 };
 

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assignment_text.hpp"
+
+#include <msstream/base/error.hpp>
+#include <msstream/base/text.hpp>
+#include <msstream/stream/stream_assignment.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <map>
+
+namespace msstream {
+
+namespace {
+
+constexpr std::size_t kLineBytes = 100;
+
+bool is_plain(unsigned char letter) {
+  return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
+      (letter >= '0' && letter <= '9') || letter == '_' || letter == '/' || letter == '-' ||
+      letter >= 0x80;
+}
+
+std::string in_us(double ns) {
+  return text(static_cast<double>(std::llround(ns / 100)) / 10, " us");
+}
+
+}  // namespace
+
+std::string expression_for(std::string_view name) {
+  constexpr char const* hex = "0123456789abcdef";
+  std::string out;
+  for (char const letter : name) {
+    auto const code = static_cast<unsigned char>(letter);
+    if (is_plain(code)) {
+      out += letter;
+    } else if (code <= 0x20 || code == 0x7F || letter == ',') {
+      // What a line cannot hold, or would cut off.
+      out += text("\\x", hex[code >> 4U], hex[code & 15U]);
+    } else {
+      out += text('\\', letter);
+    }
+  }
+  require(out.size() <= StreamAssignment::kLongestExpression,
+          "an operation's name of ",
+          name.size(),
+          " bytes cannot be written as an expression of at most ",
+          StreamAssignment::kLongestExpression,
+          ": '",
+          name.substr(0, 60),
+          "'");
+  return out;
+}
+
+std::string assignment_text(std::vector<NamedGroup> const& names, AssignmentHead const& head) {
+  auto out = text("# Groups for a step of ",
+                  head.operations,
+                  " operations and a pool of ",
+                  head.groups,
+                  ", by msstream::auto_assignment().\n# Predicted, ",
+                  head.launch == StepLaunch::graph ? "replayed as a graph" : "issued by one thread",
+                  ": ",
+                  in_us(head.predicted_ns),
+                  "; on one group ",
+                  in_us(head.one_group_ns),
+                  "; as recorded ",
+                  in_us(head.recorded_ns),
+                  ".\n");
+  if (names.empty()) {
+    return out + "# No better groups than the recorded ones were found.\n";
+  }
+  std::map<int, std::vector<std::string>> by_group;
+  for (auto const& [name, group] : names) {
+    by_group[group].push_back(expression_for(name));
+  }
+  for (auto const& [group, expressions] : by_group) {
+    std::string line;
+    for (auto const& expression : expressions) {
+      if (!line.empty() && line.size() + expression.size() >= kLineBytes) {
+        out += line + "\n";
+        line.clear();
+      }
+      line += line.empty() ? text(group, ":", expression) : "," + expression;
+    }
+    out += line + "\n";
+  }
+  return out;
+}
+
+}  // namespace msstream

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/step_traces.hpp"
+
+#include <msstream/step/auto_assignment.hpp>
+#include <msstream/step/record_step.hpp>
+
+#include <msstream/ops/elementwise.hpp>
+#include <msstream/stream/stream_pool.hpp>
+
+#include <random>
+#include <set>
+
+namespace msstream::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// `chains` of `length` operations of `duration_ns`, issued in turn.
+StepTrace chains(std::size_t chains, std::size_t length, double duration_ns) {
+  TraceMaker maker;
+  for (std::size_t link = 0; link < length; ++link) {
+    for (std::size_t chain = 0; chain < chains; ++chain) {
+      auto const memory = [&](std::size_t of) { return chain * (length + 1) + of; };
+      maker.add(text("chain_", chain, "/op_", link),
+                0,
+                duration_ns,
+                {memory(link)},
+                {memory(link + 1)});
+    }
+  }
+  return maker.run();
+}
+
+StepTrace random_step(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  TraceMaker maker;
+  for (int i = 0; i < 40; ++i) {
+    std::vector<std::size_t> reads;
+    for (auto left = random() % 3; left > 0; --left) {
+      reads.push_back(random() % 12);
+    }
+    maker.add(text("op,", random() % 15, " (*)"),
+              static_cast<int>(random() % 3),
+              static_cast<double>(100 + random() % 20'000),
+              reads,
+              {random() % 12},
+              random() % 5 == 0 ? StreamKind::h2d : StreamKind::compute,
+              static_cast<int>(random() % 60));
+  }
+  return maker.run();
+}
+
+constexpr StepLaunch kLaunches[] = {StepLaunch::eager, StepLaunch::graph};
+
+/// What must hold of any result.
+void expect_sound(StepTrace const& trace, int groups, AutoAssignmentOptions const& options) {
+  auto const result = auto_assignment(trace, groups, options);
+  EXPECT_LE(result.predicted_ns, result.one_group_ns);
+  EXPECT_LE(result.predicted_ns, result.recorded_ns);
+  EXPECT_DOUBLE_EQ(
+      result.one_group_ns,
+      predict(trace, StepGroups(trace.operations().size(), 0), options.model));
+  EXPECT_DOUBLE_EQ(result.recorded_ns, predict(trace, recorded_groups(trace), options.model));
+  EXPECT_DOUBLE_EQ(result.predicted_ns, predict(trace, result.groups, options.model));
+  auto const assignment = StreamAssignment::parse(result.text, "auto", groups);
+  EXPECT_EQ(groups_by(trace, assignment), result.groups) << result.text;
+  EXPECT_THAT(assignment.unmatched_lines(), ::testing::IsEmpty());
+  EXPECT_EQ(auto_assignment(trace, groups, options).text, result.text);
+}
+
+TEST(AutoAssignment, IndependentChainsGoApart) {
+  auto const trace = chains(2, 6, 10'000);
+  for (auto const launch : kLaunches) {
+    auto const result = auto_assignment(trace, 2, {.model = {.launch = launch}});
+    for (std::size_t i = 0; i < trace.operations().size(); ++i) {
+      EXPECT_EQ(result.groups[i], result.groups[i % 2]) << "a chain stays together";
+    }
+    EXPECT_NE(result.groups[0], result.groups[1]);
+    EXPECT_LT(result.predicted_ns, 0.6 * result.one_group_ns);
+    expect_sound(trace, 2, {.model = {.launch = launch}});
+  }
+}
+
+TEST(AutoAssignment, MoreChainsTakeMoreGroups) {
+  auto const trace = chains(4, 4, 20'000);
+  auto const result =
+      auto_assignment(trace, 8, {.model = {.launch = StepLaunch::graph}});
+  EXPECT_EQ(std::set<int>(result.groups.begin(), result.groups.end()).size(), 4U);
+  EXPECT_DOUBLE_EQ(result.predicted_ns, trace.critical_path().length_ns + 3 * 1300);
+}
+
+TEST(AutoAssignment, AChainStaysTogether) {
+  auto const trace = chains(1, 8, 10'000);
+  for (auto const launch : kLaunches) {
+    auto const result = auto_assignment(trace, 4, {.model = {.launch = launch}});
+    EXPECT_THAT(result.groups, Each(0));
+    EXPECT_EQ(result.predicted_ns, result.one_group_ns);
+  }
+}
+
+TEST(AutoAssignment, WhatIsBoundByLaunchesStaysOnOneGroup) {
+  auto const trace = chains(4, 8, 1000);  // a launch takes 2600
+  EXPECT_THAT(auto_assignment(trace, 4).groups, Each(0));
+  auto const replayed = auto_assignment(trace, 4, {.model = {.launch = StepLaunch::graph}});
+  EXPECT_THAT(replayed.groups, Not(Each(0))) << "which a graph is not";
+}
+
+TEST(AutoAssignment, OperationsOfOneNameShareAGroup) {
+  TraceMaker maker;
+  for (std::size_t i = 0; i < 6; ++i) {
+    maker.add("same", 0, 50'000, {}, {i});
+  }
+  auto const result = auto_assignment(maker.run(), 4);
+  EXPECT_THAT(result.groups, Each(0));
+  EXPECT_EQ(result.predicted_ns, result.one_group_ns);
+}
+
+TEST(AutoAssignment, WhatWasRecordedIsKeptWhereItIsBetter) {
+  TraceMaker maker;  // the recorded groups part operations of one name, as no file can
+  for (std::size_t i = 0; i < 4; ++i) {
+    maker.add("same", static_cast<int>(i), 50'000, {}, {i});
+  }
+  auto const trace = maker.run();
+  auto const result = auto_assignment(trace, 4);
+  EXPECT_EQ(result.groups, recorded_groups(trace));
+  EXPECT_EQ(result.predicted_ns, result.recorded_ns);
+  EXPECT_THAT(result.text, HasSubstr("# No better groups than the recorded ones were found."));
+  expect_sound(trace, 4, {});
+}
+
+TEST(AutoAssignment, TheTextTellsThePredictions) {
+  auto const text = auto_assignment(chains(2, 2, 100'000), 2).text;
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("# Groups for a step of 4 operations and a pool of 2"),
+                    HasSubstr("issued by one thread: "),
+                    HasSubstr("; on one group 402.6 us; as recorded 402.6 us."),
+                    HasSubstr("\n0:"),
+                    HasSubstr("\n1:")));
+}
+
+TEST(AutoAssignment, AnyNameIsWrittenSoThatItIsReadBack) {
+  TraceMaker maker;
+  std::size_t memory = 0;
+  for (std::string name : {"a.b*c+d?", "(x|y)[z]{3}^$\\", "comma,colon:hash#", " spaces ", "tab\t",
+                           "line\nbreak", "\xc3\xa9", "#first", "<\"&'>~`!@%=;", "-a/b_c"}) {
+    for (auto const& suffix : {"", "/x"}) {
+      maker.add(name + suffix, 0, 50'000, {}, {memory++});
+    }
+  }
+  maker.add(std::string(900, 'n'), 0, 50'000, {}, {memory++});
+  expect_sound(maker.run(), 8, {.most_predictions = 40});
+  maker.add(std::string(600, '.'), 0, 50'000, {}, {memory++});
+  expect_refused([&] { static_cast<void>(auto_assignment(maker.run(), 8, {.most_predictions = 9})); },
+                 "name of 600 bytes cannot be written");
+}
+
+TEST(AutoAssignment, LinesAreShort) {
+  auto const text = auto_assignment(chains(4, 40, 20'000), 2, {.most_predictions = 20}).text;
+  for (std::size_t at = 0; at < text.size();) {
+    auto const end = text.find('\n', at);
+    EXPECT_LE(end - at, 130U);
+    at = end + 1;
+  }
+}
+
+TEST(AutoAssignment, RandomStepsAreNeverPredictedSlower) {
+  for (std::uint64_t seed = 0; seed < 15; ++seed) {
+    for (auto const launch : kLaunches) {
+      for (bool const merge : {false, true}) {
+        expect_sound(random_step(seed),
+                     1 + static_cast<int>(seed % 4),
+                     {.model = {.launch = launch, .merge_streams = merge},
+                      .most_predictions = 60});
+      }
+    }
+  }
+}
+
+TEST(AutoAssignment, OfNothingIsNothing) {
+  auto const result = auto_assignment(StepTrace({}, {}, {}), 2);
+  EXPECT_EQ(result.predicted_ns, 0);
+  EXPECT_TRUE(result.groups.empty());
+  expect_refused([] { static_cast<void>(auto_assignment(StepTrace({}, {}, {}), 0)); },
+                 "expected 1 to 256 groups, found 0");
+}
+
+template <class R>
+class AutoAssignmentOfRecorded : public OpsTest<R> {};
+TYPED_TEST_SUITE(AutoAssignmentOfRecorded, Runtimes, RuntimeNames);
+
+TYPED_TEST(AutoAssignmentOfRecorded, StepsGoWhereItSaysWithTheSameResults) {
+  auto const x = this->put(std::vector<float>(100, 1.0F));
+  auto const step = [&] {
+    std::vector<Tensor<float, TypeParam>> branches;
+    for (int i = 0; i < 4; ++i) {
+      NameScope const branch(text("branch_", i));
+      auto y = ops::scale(x, 0.5F);
+      for (int link = 0; link < 4; ++link) {
+        NameScope const layer(text("layer_", link));
+        y = ops::sigmoid(y);
+      }
+      branches.push_back(y);
+    }
+    return to_host(ops::add(branches));
+  };
+  std::vector<float> expected;
+  auto const recorded = record_step(this->device(), [&] { expected = step(); });
+  // Every operation as long as the other, whatever this machine was doing.
+  auto operations = recorded.operations();
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    operations[i].begin_ns = static_cast<double>(i) * 10'000;
+    operations[i].end_ns = operations[i].begin_ns + 10'000;
+  }
+  StepTrace const trace(recorded.streams(), recorded.memory_bytes(), operations);
+  auto const result = auto_assignment(trace, 3, {.model = {.launch = StepLaunch::graph}});
+  EXPECT_LT(result.predicted_ns, result.one_group_ns);
+
+  StreamPool const pool(
+      this->device(),
+      {.groups = 3, .assignment = StreamAssignment::parse(result.text, "auto", 3)});
+  std::vector<float> placed;
+  auto const again = record_step(this->device(), [&] { placed = step(); });
+  EXPECT_EQ(placed, expected);
+  EXPECT_EQ(recorded_groups(again), result.groups);
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -239,6 +239,22 @@ TYPED_TEST(PlacementTest, OptionsComeFromTheEnvironment) {
   ::unsetenv("MSSTREAM_PROPAGATE_GROUPS");
 }
 
+TYPED_TEST(PlacementTest, MemoryIsReusedWhereOperationsArePlaced) {
+  StreamPool const pool(this->device(), {.groups = 4, .assignment = assign("2:scale")});
+  auto const x = this->put(std::vector<float>(1000, 1.0F));
+  auto y = ops::scale(x, 2.0F);
+  for (int i = 0; i < 10; ++i) {
+    y = ops::scale(y, 0.5F);
+  }
+  auto const memory = this->device().memory_statistics().reserved_bytes;
+  auto const waits = this->device().wait_counts();
+  for (int i = 0; i < 5000; ++i) {
+    y = ops::scale(y, 0.999F);  // the memory of the one before the last
+  }
+  EXPECT_EQ(this->device().memory_statistics().reserved_bytes, memory);
+  EXPECT_EQ(this->device().wait_counts().needed, waits.needed);
+}
+
 TYPED_TEST(PlacementTest, ThreadsArePlacedWhileThePoolComesAndGoes) {
   std::atomic<bool> over{false};
   std::vector<std::thread> threads;
@@ -248,7 +264,7 @@ TYPED_TEST(PlacementTest, ThreadsArePlacedWhileThePoolComesAndGoes) {
     threads.emplace_back([&, i] {
       NameScope const names(text("thread_", i));
       while (!over.load()) {
-        auto const group = this->where_from("op", {shared, this->fresh()}).group;
+        auto const group = this->where_from("op", {shared}).group;
         if (group != -1 && group != i) {
           ADD_FAILURE() << "thread " << i << " placed on group " << group;
           return;

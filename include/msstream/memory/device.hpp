@@ -81,7 +81,19 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
         StreamScope<R>::current(*context) == nullptr) {
       group = std::forward<OfInputs>(of_inputs)();
     }
+    placement.note_latest(group);
     return group != nullptr ? here(*group) : current_group();
+  }
+  /// Device memory for the calling thread. It is chosen so that the group that is likely to use it
+  /// first need not wait for it: where a pool places operations, that of the thread's latest
+  /// operation, else the current one. `self` is this state. Throws OutOfMemory.
+  [[nodiscard]] memory::BlockRef<R> allocate(std::size_t bytes,
+                                             StreamKind first_use,
+                                             std::shared_ptr<DeviceState> const& self) {
+    auto const placement = context->placement.current();  // keeps the groups
+    auto* const latest = placement != nullptr ? placement->latest() : nullptr;
+    auto& group = latest != nullptr ? here(*latest) : current_group();
+    return memory.allocate(bytes, group.stream(first_use).slot(), self);
   }
   /// The group itself, or its twin where the calling thread captures.
   StreamGroup<R>& here(StreamGroup<R>& group) {

@@ -7,6 +7,7 @@
 #include <msstream/stream/stream_assignment.hpp>
 #include <msstream/trace/name_scope.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -61,6 +62,12 @@ class Placement {
     }
     return nullptr;
   }
+  /// Notes where the calling thread's latest operation was placed; null: where nothing placed it.
+  void note_latest(StreamGroup<R>* group) const noexcept { latest_ = {identity_, group}; }
+  /// What was noted; null also where this placement noted nothing on the thread.
+  [[nodiscard]] StreamGroup<R>* latest() const noexcept {
+    return latest_.placement == identity_ ? latest_.group : nullptr;
+  }
   [[nodiscard]] bool contains(StreamGroup<R> const& group) const noexcept {
     for (auto const& stream : streams_) {
       if (stream.group == &group) {
@@ -77,6 +84,14 @@ class Placement {
     StreamGroup<R>* group;
   };
 
+  struct Latest {
+    std::uint64_t placement = 0;
+    StreamGroup<R>* group = nullptr;
+  };
+  static inline thread_local Latest latest_;
+  static inline std::atomic<std::uint64_t> last_identity_{0};
+
+  std::uint64_t identity_ = ++last_identity_;
   std::optional<StreamAssignment> assignment_;
   bool propagate_;
   Groups groups_;

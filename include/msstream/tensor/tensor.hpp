@@ -26,15 +26,15 @@ class Tensor {
   using value_type = T;
   using runtime_type = R;
 
-  /// A tensor with undefined elements, first used on the current group: its memory is chosen so
-  /// that `first_use` of the group's streams need not wait for it. Throws OutOfMemory.
+  /// A tensor with undefined elements, first used on the current group, or where a pool placed the
+  /// thread's latest operation: its memory is chosen so that `first_use` of the group's streams
+  /// need not wait for it. Throws OutOfMemory.
   Tensor(Device<R> const& device, Shape const& shape, StreamKind first_use = StreamKind::compute)
       : Tensor(device.state(), shape, first_use) {}
   Tensor(std::shared_ptr<DeviceState<R>> const& device,
          Shape const& shape,
          StreamKind first_use = StreamKind::compute)
-      : block_(device->memory.allocate(
-            bytes_for(shape), device->current_group().stream(first_use).slot(), device)),
+      : block_(device->allocate(bytes_for(shape), first_use, device)),
         data_(reinterpret_cast<T*>(block_->data)),
         shape_(shape) {}
 

@@ -17,8 +17,8 @@ constexpr std::size_t kLineBytes = 100;
 
 bool is_plain(unsigned char letter) {
   return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
-      (letter >= '0' && letter <= '9') || letter == '_' || letter == '/' || letter == '-' ||
-      letter >= 0x80;
+         (letter >= '0' && letter <= '9') || letter == '_' || letter == '/' || letter == '-' ||
+         letter >= 0x80;
 }
 
 std::string in_us(double ns) {

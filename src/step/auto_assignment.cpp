@@ -137,14 +137,14 @@ class ListScheduler {
   /// When the operation would end on a group, and how many waits it would take there.
   [[nodiscard]] std::pair<double, std::size_t> expect(std::size_t i, int group) const {
     auto const waits_here = waits(i, group);
-    double begin = host_ns_ + expected_.launch_ns +
-        expected_.wait_ns * static_cast<double>(waits_here);
+    double begin =
+        host_ns_ + expected_.launch_ns + expected_.wait_ns * static_cast<double>(waits_here);
     begin = std::max(begin, free_ns_[stream_of(i, group)]);
     for (auto const earlier : trace_.operations()[i].after) {
       bool const elsewhere = is_elsewhere(earlier, i, group);
-      begin = std::max(begin,
-                       end_ns_[earlier] +
-                           (elsewhere ? expected_.across_streams_ns : expected_.in_stream_ns));
+      begin = std::max(
+          begin,
+          end_ns_[earlier] + (elsewhere ? expected_.across_streams_ns : expected_.in_stream_ns));
     }
     return {begin + trace_.operations()[i].duration_ns(), waits_here};
   }
@@ -224,9 +224,7 @@ class Search {
     ++predictions_;
     return predict(trace_, units_.spread(candidate), options_.model);
   }
-  [[nodiscard]] bool may_go_on() const noexcept {
-    return predictions_ < options_.most_predictions;
-  }
+  [[nodiscard]] bool may_go_on() const noexcept { return predictions_ < options_.most_predictions; }
 
   StepTrace const& trace_;
   Units const& units_;
@@ -243,9 +241,8 @@ class Search {
 AutoAssignment auto_assignment(StepTrace const& trace,
                                int groups,
                                AutoAssignmentOptions const& options) {
-  require(groups >= 1 && groups <= 256,
-          "auto_assignment: expected 1 to 256 groups, found ",
-          groups);
+  require(
+      groups >= 1 && groups <= 256, "auto_assignment: expected 1 to 256 groups, found ", groups);
   Units const units(trace);
   Search search(trace, units, options);
 

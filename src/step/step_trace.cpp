@@ -10,6 +10,13 @@
 
 namespace msstream {
 
+namespace {
+
+/// Some thirty years; sums and differences are exact enough.
+constexpr double kLatestNs = 1e18;
+
+}  // namespace
+
 StepTrace::StepTrace(std::vector<StepStream> streams,
                      std::vector<std::size_t> memory_bytes,
                      std::vector<StepOperation> operations,
@@ -50,8 +57,14 @@ void StepTrace::check() const {
     };
     check_memory(operation.reads, "reads");
     check_memory(operation.writes, "writes");
-    require(std::isfinite(operation.begin_ns) && std::isfinite(operation.end_ns) &&
-                operation.begin_ns <= operation.end_ns,
+    require(std::abs(operation.begin_ns) <= kLatestNs,
+            "operations[",
+            i,
+            "].begin_ns: expected a time of at most ",
+            kLatestNs,
+            ", found ",
+            operation.begin_ns);
+    require(operation.begin_ns <= operation.end_ns && operation.end_ns <= kLatestNs,
             "operations[",
             i,
             "].end_ns: expected a time from begin_ns on, ",

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/step_traces.hpp"
 
+#include <msstream/ops/elementwise.hpp>
 #include <msstream/step/auto_assignment.hpp>
 #include <msstream/step/record_step.hpp>
-
-#include <msstream/ops/elementwise.hpp>
 #include <msstream/stream/stream_pool.hpp>
 
 #include <random>
@@ -24,11 +23,8 @@ StepTrace chains(std::size_t chains, std::size_t length, double duration_ns) {
   for (std::size_t link = 0; link < length; ++link) {
     for (std::size_t chain = 0; chain < chains; ++chain) {
       auto const memory = [&](std::size_t of) { return chain * (length + 1) + of; };
-      maker.add(text("chain_", chain, "/op_", link),
-                0,
-                duration_ns,
-                {memory(link)},
-                {memory(link + 1)});
+      maker.add(
+          text("chain_", chain, "/op_", link), 0, duration_ns, {memory(link)}, {memory(link + 1)});
     }
   }
   return maker.run();
@@ -60,9 +56,8 @@ void expect_sound(StepTrace const& trace, int groups, AutoAssignmentOptions cons
   auto const result = auto_assignment(trace, groups, options);
   EXPECT_LE(result.predicted_ns, result.one_group_ns);
   EXPECT_LE(result.predicted_ns, result.recorded_ns);
-  EXPECT_DOUBLE_EQ(
-      result.one_group_ns,
-      predict(trace, StepGroups(trace.operations().size(), 0), options.model));
+  EXPECT_DOUBLE_EQ(result.one_group_ns,
+                   predict(trace, StepGroups(trace.operations().size(), 0), options.model));
   EXPECT_DOUBLE_EQ(result.recorded_ns, predict(trace, recorded_groups(trace), options.model));
   EXPECT_DOUBLE_EQ(result.predicted_ns, predict(trace, result.groups, options.model));
   auto const assignment = StreamAssignment::parse(result.text, "auto", groups);
@@ -86,8 +81,7 @@ TEST(AutoAssignment, IndependentChainsGoApart) {
 
 TEST(AutoAssignment, MoreChainsTakeMoreGroups) {
   auto const trace = chains(4, 4, 20'000);
-  auto const result =
-      auto_assignment(trace, 8, {.model = {.launch = StepLaunch::graph}});
+  auto const result = auto_assignment(trace, 8, {.model = {.launch = StepLaunch::graph}});
   EXPECT_EQ(std::set<int>(result.groups.begin(), result.groups.end()).size(), 4U);
   EXPECT_DOUBLE_EQ(result.predicted_ns, trace.critical_path().length_ns + 3 * 1300);
 }
@@ -144,8 +138,16 @@ TEST(AutoAssignment, TheTextTellsThePredictions) {
 TEST(AutoAssignment, AnyNameIsWrittenSoThatItIsReadBack) {
   TraceMaker maker;
   std::size_t memory = 0;
-  for (std::string name : {"a.b*c+d?", "(x|y)[z]{3}^$\\", "comma,colon:hash#", " spaces ", "tab\t",
-                           "line\nbreak", "\xc3\xa9", "#first", "<\"&'>~`!@%=;", "-a/b_c"}) {
+  for (std::string name : {"a.b*c+d?",
+                           "(x|y)[z]{3}^$\\",
+                           "comma,colon:hash#",
+                           " spaces ",
+                           "tab\t",
+                           "line\nbreak",
+                           "\xc3\xa9",
+                           "#first",
+                           "<\"&'>~`!@%=;",
+                           "-a/b_c"}) {
     for (auto const& suffix : {"", "/x"}) {
       maker.add(name + suffix, 0, 50'000, {}, {memory++});
     }
@@ -153,8 +155,9 @@ TEST(AutoAssignment, AnyNameIsWrittenSoThatItIsReadBack) {
   maker.add(std::string(900, 'n'), 0, 50'000, {}, {memory++});
   expect_sound(maker.run(), 8, {.most_predictions = 40});
   maker.add(std::string(600, '.'), 0, 50'000, {}, {memory++});
-  expect_refused([&] { static_cast<void>(auto_assignment(maker.run(), 8, {.most_predictions = 9})); },
-                 "name of 600 bytes cannot be written");
+  expect_refused(
+      [&] { static_cast<void>(auto_assignment(maker.run(), 8, {.most_predictions = 9})); },
+      "name of 600 bytes cannot be written");
 }
 
 TEST(AutoAssignment, LinesAreShort) {
@@ -172,8 +175,7 @@ TEST(AutoAssignment, RandomStepsAreNeverPredictedSlower) {
       for (bool const merge : {false, true}) {
         expect_sound(random_step(seed),
                      1 + static_cast<int>(seed % 4),
-                     {.model = {.launch = launch, .merge_streams = merge},
-                      .most_predictions = 60});
+                     {.model = {.launch = launch, .merge_streams = merge}, .most_predictions = 60});
       }
     }
   }
@@ -219,8 +221,7 @@ TYPED_TEST(AutoAssignmentOfRecorded, StepsGoWhereItSaysWithTheSameResults) {
   EXPECT_LT(result.predicted_ns, result.one_group_ns);
 
   StreamPool const pool(
-      this->device(),
-      {.groups = 3, .assignment = StreamAssignment::parse(result.text, "auto", 3)});
+      this->device(), {.groups = 3, .assignment = StreamAssignment::parse(result.text, "auto", 3)});
   std::vector<float> placed;
   auto const again = record_step(this->device(), [&] { placed = step(); });
   EXPECT_EQ(placed, expected);

@@ -74,7 +74,11 @@ TYPED_TEST(StepPlacementTest, BackwardIsNamedAfterTheForward) {
   }
 }
 
-TYPED_TEST(StepPlacementTest, CapturesFollowTheFileTheScopeAndTheInputs) {
+template <class R>
+class CapturedPlacementTest : public StepPlacementTest<R> {};
+TYPED_TEST_SUITE(CapturedPlacementTest, PlainRuntimes, RuntimeNames);
+
+TYPED_TEST(CapturedPlacementTest, CapturesFollowTheFileTheScopeAndTheInputs) {
   StreamPool pool(this->device(),
                   {.groups = 4, .assignment = assign("1:op"), .propagate_groups = true});
   Tensor<float, TypeParam> const before(this->device(), {4});
@@ -106,7 +110,7 @@ TYPED_TEST(StepPlacementTest, CapturesFollowTheFileTheScopeAndTheInputs) {
   EXPECT_EQ(this->device().context()->tracker->identity_of(replayed.stream).group, -1);
 }
 
-TYPED_TEST(StepPlacementTest, ReplaysHaveAName) {
+TYPED_TEST(CapturedPlacementTest, ReplaysHaveAName) {
   StreamPool pool(this->device(), {.groups = 4, .assignment = assign("2:serve/replay")});
   auto const x = this->put(std::vector<float>(8, 1.0F));
   Tensor<float, TypeParam> const y(this->device(), {8});

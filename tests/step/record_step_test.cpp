@@ -129,7 +129,11 @@ TYPED_TEST(RecordStepTest, MergedGroupsHaveOneStream) {
   EXPECT_THAT(names(trace), ElementsAre("copy_h2d", "copy_d2h"));
 }
 
-TYPED_TEST(RecordStepTest, AReplayIsOneOperationAndWhatItIsMadeOfIsNone) {
+template <class R>
+class RecordCapturedStepTest : public RecordStepTest<R> {};
+TYPED_TEST_SUITE(RecordCapturedStepTest, PlainRuntimes, RuntimeNames);
+
+TYPED_TEST(RecordCapturedStepTest, AReplayIsOneOperationAndWhatItIsMadeOfIsNone) {
   auto const x = this->put(std::vector<float>(100, 1.0F));
   auto const y = this->fresh();
   std::optional<CapturedStep<TypeParam>> step;
@@ -145,7 +149,7 @@ TYPED_TEST(RecordStepTest, AReplayIsOneOperationAndWhatItIsMadeOfIsNone) {
   EXPECT_THAT(trace.operations()[3].after, ElementsAre(2));
 }
 
-TYPED_TEST(RecordStepTest, OneRecordingAtATimeAndNoneInACapture) {
+TYPED_TEST(RecordStepTest, OneRecordingAtATime) {
   auto const nothing = [] {};
   auto const trace = record_step(this->device(), [&] {
     EXPECT_THAT(message_of<std::logic_error>(
@@ -159,6 +163,10 @@ TYPED_TEST(RecordStepTest, OneRecordingAtATimeAndNoneInACapture) {
                   [&] { static_cast<void>(record_step(this->device(), nothing)); }),
               HasSubstr("spans of the device are being recorded"));
   EXPECT_THAT(this->device().stop_spans().spans(), IsEmpty());
+}
+
+TYPED_TEST(RecordCapturedStepTest, IsRefusedInACapture) {
+  auto const nothing = [] {};
   EXPECT_THAT(message_of<std::logic_error>([&] {
                 CapturedStep const step(this->device(), [&] {
                   static_cast<void>(record_step(this->device(), nothing));

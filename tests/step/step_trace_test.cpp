@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -93,6 +94,9 @@ TEST(StepTrace, NumbersThatAreNotThereAreRefused) {
   EXPECT_THAT(of({.name = "a", .writes = {7}}), HasSubstr("operations[0].writes[0]"));
   EXPECT_THAT(of({.name = "a", .begin_ns = 2, .end_ns = 1}),
               HasSubstr("operations[0].end_ns: expected a time from begin_ns on, 2, found 1"));
+  EXPECT_THAT(of({.name = "a", .begin_ns = -1e300, .end_ns = 1}), HasSubstr("[0].begin_ns"));
+  EXPECT_THAT(of({.name = "a", .begin_ns = std::nan(""), .end_ns = 1}), HasSubstr("[0].begin_ns"));
+  EXPECT_THAT(of({.name = "a", .end_ns = 1e300}), HasSubstr("[0].end_ns"));
   EXPECT_THAT(of({.name = "a", .sms = -1}), HasSubstr("operations[0].sms"));
 }
 

@@ -209,6 +209,10 @@ StepTrace record_random_step(std::uint64_t seed, bool reduce_waits, bool merge_s
   Gate gate;  // so that nobody finds anything complete
   return record_step(device, [&] {
     gate.block(*device.context()->runtime, pool[0].compute().native());
+    for (auto const& tensor : memory) {
+      StreamScope const scope(pool[static_cast<int>(random() % 4)]);
+      issue("write", writes(tensor), [](auto) {});
+    }
     for (int i = 0; i < 100; ++i) {
       StreamScope const scope(pool[static_cast<int>(random() % 4)]);
       std::vector<Tensor<float, R>> inputs;

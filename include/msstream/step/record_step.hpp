@@ -5,10 +5,12 @@
 #include <msstream/step/step_trace.hpp>
 #include <msstream/tensor/issue.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
@@ -23,9 +25,17 @@ namespace detail {
 template <Runtime R>
 class StepRecorder : public IssueObserver<R> {
  public:
+  /// Whether what is issued from here on is noted: only while times are taken.
+  void note(bool notes) {
+    std::lock_guard const guard(this->order());
+    notes_ = notes;
+  }
   void issued(IssuedOperation<R> const& operation) override {
+    if (!notes_) {
+      return;
+    }
     auto& group = operation.group;
-    auto const stream = stream_of(group, operation.kind, operation.position.stream);
+    auto const stream = stream_of(group, operation.position.stream);
     StepOperation noted{
         .name = NameScope::qualify(operation.name), .stream = stream, .kind = operation.kind};
     for (auto* const block : operation.reads) {
@@ -53,10 +63,9 @@ class StepRecorder : public IssueObserver<R> {
     }
     for (std::size_t i = 0; i < timed.size(); ++i) {
       if (!timed[i]) {
-        throw std::logic_error(
-            text("record_step: the operation '",
-                 operations_[i].name,
-                 "' has no time: it failed, or was issued as the recording began or ended"));
+        throw std::logic_error(text("record_step: the operation '",
+                                    operations_[i].name,
+                                    "' has no time, though it was launched"));
       }
     }
     return {std::move(streams_), std::move(bytes_), std::move(operations_), waits};
@@ -66,13 +75,12 @@ class StepRecorder : public IssueObserver<R> {
   static std::pair<order::StreamIndex, std::uint64_t> key(order::Position position) {
     return {position.stream, position.number};
   }
-  std::size_t stream_of(StreamGroup<R>& group, StreamKind kind, order::StreamIndex index) {
+  std::size_t stream_of(StreamGroup<R>& group, order::StreamIndex index) {
     auto const [found, is_new] = stream_numbers_.try_emplace(index, streams_.size());
     if (is_new) {
       auto const name = group.context()->tracker->identity_of(index).name;
       streams_.push_back({name, group.index(), group.merged()});
     }
-    static_cast<void>(kind);
     return found->second;
   }
   std::size_t number_of(memory::Block<R>& block) {
@@ -84,6 +92,7 @@ class StepRecorder : public IssueObserver<R> {
     return found->second;
   }
 
+  bool notes_ = false;
   std::vector<StepStream> streams_;
   std::vector<std::size_t> bytes_;
   std::vector<StepOperation> operations_;
@@ -99,34 +108,43 @@ class StepRecording {
  public:
   explicit StepRecording(DeviceState<R>& state)
       : state_(state), recorder_(std::make_shared<StepRecorder<R>>()) {
-    if (state.context->spans.recording()) {
-      throw std::logic_error("record_step: spans of the device are being recorded already");
-    }
     if (!state.issue_observer.begin(recorder_)) {
       throw std::logic_error("record_step: a step of the device is being recorded already");
     }
     try {
+      if (state.context->spans.recording()) {
+        throw std::logic_error("record_step: spans of the device are being recorded already");
+      }
       state.context->spans.start(state.current_group().compute().native());
     } catch (...) {
       state.issue_observer.end();
       throw;
     }
+    recorder_->note(true);
   }
   StepRecording(StepRecording const&) = delete;
   StepRecording& operator=(StepRecording const&) = delete;
   ~StepRecording() {
-    state_.issue_observer.end();
-    state_.context->spans.abandon();
+    if (observing_) {
+      state_.issue_observer.end();
+    }
+    if (timing_) {
+      state_.context->spans.abandon();
+    }
   }
 
   [[nodiscard]] StepTrace finish(WaitCounts const& before) {
+    recorder_->note(false);
     state_.issue_observer.end();
-    wait_for_all(state_);
+    observing_ = false;
+    wait_for_all(state_);  // what was noted has its times then
     auto waits = state_.context->tracker->wait_counts();
     waits.needed -= before.needed;
     waits.issued -= before.issued;
     waits.elided -= before.elided;
-    return recorder_->trace(state_.context->spans.stop(), waits);
+    auto const timeline = state_.context->spans.stop();
+    timing_ = false;
+    return recorder_->trace(timeline, waits);
   }
 
   /// Blocks the host until all work of the device's tracker is launched and complete.
@@ -143,6 +161,8 @@ class StepRecording {
  private:
   DeviceState<R>& state_;
   std::shared_ptr<StepRecorder<R>> recorder_;
+  bool observing_ = true;
+  bool timing_ = true;
 };
 
 }  // namespace detail

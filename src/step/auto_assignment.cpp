@@ -4,6 +4,7 @@
 #include <msstream/base/error.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/step/auto_assignment.hpp>
+#include <msstream/step/step_waits.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -186,14 +187,24 @@ class Search {
         one_group_(units.count(), 0),
         best_(one_group_),
         best_ns_(price(best_)),
+        best_waits_(count_waits(best_)),
         one_group_ns_(best_ns_) {}
 
-  void consider(std::vector<int> const& candidate) {
+  /// Takes what is faster, or no slower with fewer waits, and tells whether it did.
+  bool consider(std::vector<int> const& candidate) {
     double const ns = price(candidate);
-    if (ns < best_ns_ * (1 - kLeastGain)) {
-      best_ = candidate;
-      best_ns_ = ns;
+    bool const is_faster = ns < best_ns_ * (1 - kLeastGain);
+    if (!is_faster && ns > best_ns_) {
+      return false;
     }
+    auto const waits = count_waits(candidate);
+    if (!is_faster && waits >= best_waits_) {
+      return false;
+    }
+    best_ = candidate;
+    best_ns_ = ns;
+    best_waits_ = waits;
+    return true;
   }
   /// Moves one unit at a time, those that take longest first, until nothing gets better.
   void refine(int groups) {
@@ -202,14 +213,14 @@ class Search {
     std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
       return units_.busy_ns[a] > units_.busy_ns[b];
     });
-    for (double before = 2 * best_ns_; best_ns_ < before && may_go_on();) {
-      before = best_ns_;
+    for (bool moved = true; moved;) {
+      moved = false;
       for (auto const unit : order) {
         for (int group = 0; group < groups && may_go_on(); ++group) {
           if (group != best_[unit]) {
             auto candidate = best_;
             candidate[unit] = group;
-            consider(candidate);
+            moved = consider(candidate) || moved;
           }
         }
       }
@@ -224,6 +235,9 @@ class Search {
     ++predictions_;
     return predict(trace_, units_.spread(candidate), options_.model);
   }
+  [[nodiscard]] std::size_t count_waits(std::vector<int> const& candidate) const {
+    return minimal_waits(trace_, units_.spread(candidate), options_.model.merge_streams).necessary;
+  }
   [[nodiscard]] bool may_go_on() const noexcept { return predictions_ < options_.most_predictions; }
 
   StepTrace const& trace_;
@@ -233,6 +247,7 @@ class Search {
   std::vector<int> one_group_;
   std::vector<int> best_;
   double best_ns_;
+  std::size_t best_waits_;
   double one_group_ns_;
 };
 

@@ -4,6 +4,7 @@
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/step/auto_assignment.hpp>
 #include <msstream/step/record_step.hpp>
+#include <msstream/step/step_waits.hpp>
 #include <msstream/stream/stream_pool.hpp>
 
 #include <random>
@@ -123,6 +124,19 @@ TEST(AutoAssignment, WhatWasRecordedIsKeptWhereItIsBetter) {
   EXPECT_EQ(result.predicted_ns, result.recorded_ns);
   EXPECT_THAT(result.text, HasSubstr("# No better groups than the recorded ones were found."));
   expect_sound(trace, 4, {});
+}
+
+TEST(AutoAssignment, OfTheSameTimeTheOneWithFewerWaitsIsTaken) {
+  TraceMaker maker;  // two long chains, and a short one that fits beside them anywhere
+  for (std::size_t link = 0; link < 4; ++link) {
+    maker.add(text("long_0_", link), 0, 50'000, {link}, {link + 1});
+    maker.add(text("long_1_", link), 0, 50'000, {10 + link}, {11 + link});
+    maker.add(text("short_", link), 0, 5'000, {20 + link}, {21 + link});
+  }
+  auto const trace = maker.run();
+  auto const result = auto_assignment(trace, 3, {.model = {.launch = StepLaunch::graph}});
+  EXPECT_LT(result.predicted_ns, 0.6 * result.one_group_ns);
+  EXPECT_EQ(minimal_waits(trace, result.groups).necessary, 0U);
 }
 
 TEST(AutoAssignment, TheTextTellsThePredictions) {

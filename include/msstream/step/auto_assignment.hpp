@@ -35,9 +35,10 @@ struct AutoAssignment {
 /// List scheduling by the longest path to the end of the step: each name goes where its operations
 /// are expected to end first, waits and launches counted (Topcuoglu, Hariri, Wu: HEFT, 2002, with
 /// names in place of tasks). From the best of a few such lists, of one group and of the recorded
-/// groups, names are then moved one at a time as long as predict() finds it better. What is not
-/// predicted to be better than one group stays on one. Deterministic. Throws std::invalid_argument
-/// for `groups` outside 1 to 256, and for a name that is too long to be written as an expression.
+/// groups, names are then moved one at a time as long as predict() finds it better, or the same
+/// with fewer waits. What is not predicted to be better than one group stays on one. Deterministic.
+/// Throws std::invalid_argument for `groups` outside 1 to 256, and for a name that is too long to
+/// be written as an expression.
 [[nodiscard]] AutoAssignment auto_assignment(StepTrace const& trace,
                                              int groups,
                                              AutoAssignmentOptions const& options = {});

@@ -99,6 +99,16 @@ def train_step_table(rows, torch):
     return table(["a step", "ms", "min–max", of_what, "issuing, ms", "operations", "waits issued", "elided"], lines)
 
 
+def model_steps_table(rows, torch):
+    """PyTorch's forms of the step, where they were timed, above ours."""
+    lines = [[f"PyTorch {torch['torch']}, batch {run['batch']}, {'captured' if run['captured'] else 'eager'}, "
+              f"streams {run['streams']}", number(run["median_ms"]), f"{number(run['min_ms'])}–{number(run['max_ms'])}", "",
+              number(run["peak_mib"])] for run in torch.get("ple_step", [])]
+    lines += [[case_of(name), row["time_ns"].text(1e6), row["time_ns"].spread(1e6), row["operations"].text(),
+               row["reserved_mib"].text()] for name, row in rows.items()]
+    return table(["a step", "ms", "min–max", "operations", "MiB"], lines)
+
+
 def kernels_table(rows):
     return table(["", "µs", "min–max", "GB/s", "of a copy", "TFLOP/s"],
                  [[case_of(name), row["time_ns"].text(1e3), row["time_ns"].spread(1e3), optional(row, "GBps"),
@@ -154,6 +164,8 @@ SUITES = [
     ("event", "Events and waits", comparison_table),
     ("allocator", "Tensors made and dropped", comparison_table),
     ("train_step", "A training step", None),
+    ("ple_step", "A step of PLE", None),
+    ("branch_step", "A step of four branches", None),
     ("kernels", "Kernels", kernels_table),
 ]
 
@@ -176,7 +188,12 @@ def summary(folder):
                  f"{context['num_cpus']} × {context['cpu']}", f"commit {context['commit']}",
                  context["date"][:10], f"{repetitions} repetitions"]
         heading = f"## {context['device']}\n\n{', '.join(where)}."
-        body = train_step_table(rows, torch) if to_table is None else to_table(rows)
+        if suite == "train_step":
+            body = train_step_table(rows, torch)
+        elif to_table is None:
+            body = model_steps_table(rows, read_json(folder / f"torch_{suite}.json"))
+        else:
+            body = to_table(rows)
         sections.append(f"### {title}\n\n{body}")
     workloads = read_json(folder / "memory_workloads.json")
     if workloads:

@@ -141,7 +141,7 @@ std::string StepTrace::svg() const {
     return kTop + kLane * static_cast<double>(operations_[i].stream);
   };
   double const height = kTop + kLane * static_cast<double>(streams_.size()) + 10;
-  auto out = text("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"",
+  auto out = text(R"(<svg xmlns="http://www.w3.org/2000/svg" width=")",
                   tenths(kWidth),
                   "\" height=\"",
                   tenths(height),
@@ -150,7 +150,7 @@ std::string StepTrace::svg() const {
                   escaped(caption(*this, path)),
                   "</text>\n");
   for (std::size_t i = 0; i < streams_.size(); ++i) {
-    out += text("<text class=\"lane\" x=\"10\" y=\"",
+    out += text(R"(<text class="lane" x="10" y=")",
                 tenths(kTop + kLane * static_cast<double>(i) + kBar - 5),
                 "\">",
                 escaped(streams_[i].name),
@@ -200,7 +200,7 @@ std::string StepTrace::svg() const {
                     tenths(x(operations_[i].begin_ns)),
                     "\" y2=\"",
                     tenths(y(i) + kBar / 2),
-                    "\" stroke=\"black\" stroke-opacity=\"0.5\" stroke-width=\"",
+                    R"(" stroke="black" stroke-opacity="0.5" stroke-width=")",
                     on_path ? "2" : "0.7",
                     "\"/>\n");
       }

@@ -102,6 +102,7 @@ std::size_t count_waits(std::vector<Issued> const& operations) {
     auto needed = all_needed;
     std::erase_if(needed, [&](Position const& wanted) { return clock.covers(wanted); });
     std::vector<VectorClock> brought;
+    brought.reserve(needed.size());
     for (auto const& wanted : needed) {
       brought.push_back(events.look(wanted));
     }

@@ -14,16 +14,16 @@ void add_one(StepSetting const& setting, std::int64_t width, int steps) {
   using Model = train_branches::BranchModel<R>;
   auto const name = ms::text("branch_step/", R::name, "/width:", width, "/", setting.name());
   add(name, axes::kRunsPerRepetition, [=](benchmark::State& state) {
-    time_steps(state,
-               StepTraining<R, Model, typename Model::Batch>(
-                   setting,
-                   {.kind = ms::ops::OptimizerKind::adam, .learning_rate = 1e-3F},
-                   [&](ms::Device<R> const& device) {
-                     Model model(device, {.width = width});
-                     auto batch = model.random_batch(device);
-                     return std::pair(std::move(model), std::move(batch));
-                   }),
-               steps);
+    auto const training = make_training<StepTraining<R, Model, typename Model::Batch>>(
+        state,
+        setting,
+        {.kind = ms::ops::OptimizerKind::adam, .learning_rate = 1e-3F},
+        [&](ms::Device<R> const& device) {
+          Model model(device, {.width = width});
+          auto batch = model.random_batch(device);
+          return std::pair(std::move(model), std::move(batch));
+        });
+    time_steps(state, *training, steps);
   });
 }
 
@@ -42,6 +42,11 @@ void add_host_benchmarks() {
 void add_cuda_benchmarks() {
 #if MSSTREAM_CUDA
   using enum ms::MatmulPrecision;
+  for (int const groups : {4, 8}) {
+    add_one<ms::Cuda>({.groups = groups, .captured = true, .precision = tf32, .assigned = true},
+                      axes::Branches::kWidth,
+                      axes::kCudaSteps);
+  }
   for (int const groups : axes::Branches::kGroups) {
     for (auto const precision : {float32, tf32}) {
       add_one<ms::Cuda>({.groups = groups, .captured = true, .precision = precision},

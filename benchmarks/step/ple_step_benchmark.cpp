@@ -57,15 +57,14 @@ void add_form(char const* form,
   auto const name =
       ms::text("ple_step/", R::name, "/batch:", batch, "/", form, "/", setting.name());
   add(name, axes::kRunsPerRepetition, [=](benchmark::State& state) {
-    time_steps(state,
-               StepTraining<R, Model<R>, DeviceBatch<R>>(
-                   setting,
-                   {.kind = ms::ops::OptimizerKind::sgd, .learning_rate = 0.01F},
-                   [&](ms::Device<R> const& device) {
-                     return std::pair(Model<R>(device, ple_shape(divisor)),
-                                      random_batch(device, batch));
-                   }),
-               steps);
+    auto const training = make_training<StepTraining<R, Model<R>, DeviceBatch<R>>>(
+        state,
+        setting,
+        {.kind = ms::ops::OptimizerKind::sgd, .learning_rate = 0.01F},
+        [&](ms::Device<R> const& device) {
+          return std::pair(Model<R>(device, ple_shape(divisor)), random_batch(device, batch));
+        });
+    time_steps(state, *training, steps);
   });
 }
 // Templates of concepts do not match templates of classes.
@@ -106,6 +105,11 @@ void add_cuda_benchmarks() {
       }
     }
   }
+  add_both<ms::Cuda>(
+      {.groups = Ple::kGroups.back(), .captured = true, .precision = tf32, .assigned = true},
+      Ple::kBatches[0],
+      axes::kCudaSteps,
+      1);
   for (int const groups : Ple::kGroups) {
     for (auto const threads : {ms::LaunchThreads::none, ms::LaunchThreads::per_group}) {
       add_both<ms::Cuda>({.groups = groups, .launch_threads = threads, .precision = tf32},

@@ -5,9 +5,11 @@
 #include "suite.hpp"
 
 #include <msstream/msstream.hpp>
+#include <msstream/step/auto_assignment.hpp>
+#include <msstream/step/record_step.hpp>
 
 #include <chrono>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,12 +27,14 @@ struct StepSetting {
   bool captured = false;
   ms::MatmulPrecision precision = ms::MatmulPrecision::float32;
   bool reduce_waits = true;
+  bool assigned = false;  ///< groups by auto_assignment(), from a step that was traced on one
 
   [[nodiscard]] std::string name() const {
     constexpr std::string_view eager[] = {"eager", "eager_shared", "eager_private"};
     return ms::text(captured ? "captured" : eager[static_cast<int>(launch_threads)],
                     precision == ms::MatmulPrecision::tf32 ? "/tf32" : "",
                     reduce_waits ? "" : "/all_waits",
+                    assigned ? "/assigned" : "",
                     "/groups:",
                     groups);
   }
@@ -42,14 +46,18 @@ class StepTraining {
  public:
   /// `build(device)` gives the model and a batch.
   template <class Build>
-  StepTraining(StepSetting const& setting, ms::ops::OptimizerRule const& rule, Build const& build)
+  StepTraining(StepSetting const& setting,
+               ms::ops::OptimizerRule const& rule,
+               Build const& build,
+               std::optional<ms::StreamAssignment> assignment = std::nullopt)
       : device_(ms::DeviceOptions<R>{.reduce_waits = setting.reduce_waits,
                                      .matmul_precision = setting.precision}),
         pool_(device_,
               {.groups = setting.groups,
                .merge_streams = true,
                .launch_threads = setting.launch_threads,
-               .launch_thread_count = 0}),
+               .launch_thread_count = 0,
+               .assignment = std::move(assignment)}),
         trunk_(pool_[0]),
         tape_(device_),
         built_(build(device_)),
@@ -73,6 +81,9 @@ class StepTraining {
     }
   }
   void synchronize() { pool_.synchronize(); }
+  [[nodiscard]] ms::StepTrace record() {
+    return ms::record_step(device_, [this] { train(); });
+  }
   [[nodiscard]] ms::Device<R> const& device() const noexcept { return device_; }
 
  private:
@@ -91,9 +102,37 @@ class StepTraining {
   std::optional<ms::CapturedStep<R>> captured_;
 };
 
+/// What `setting` asks for; where groups are assigned, a step is traced first.
+template <class Training, class Build>
+std::unique_ptr<Training> make_training(benchmark::State& state,
+                                        StepSetting const& setting,
+                                        ms::ops::OptimizerRule const& rule,
+                                        Build const& build) {
+  if (!setting.assigned) {
+    return std::make_unique<Training>(setting, rule, build);
+  }
+  auto on_one = setting;
+  on_one.groups = 1;
+  on_one.captured = false;
+  on_one.launch_threads = ms::LaunchThreads::none;
+  auto const trace = Training(on_one, rule, build).record();
+  auto const choice = ms::auto_assignment(
+      trace,
+      setting.groups,
+      {.model = {.launch = setting.captured ? ms::StepLaunch::graph : ms::StepLaunch::eager,
+                 .merge_streams = true}});
+  state.counters["predicted_ms"] = choice.predicted_ns * 1e-6;
+  state.counters["predicted_on_one_ms"] = choice.one_group_ns * 1e-6;
+  return std::make_unique<Training>(
+      setting,
+      rule,
+      build,
+      ms::StreamAssignment::parse(choice.text, "auto_assignment", setting.groups));
+}
+
 /// One iteration trains `steps` steps back to back and waits for the device once, after the last.
 template <class Training>
-void time_steps(benchmark::State& state, Training&& training, int steps) {
+void time_steps(benchmark::State& state, Training& training, int steps) {
   using Clock = std::chrono::steady_clock;
   auto const operations_before = training.device().operation_count();
   auto const waits_before = training.device().wait_counts();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "branch_model.hpp"
+
 #include "ops/ops_fixture.hpp"
 
 #include <cmath>

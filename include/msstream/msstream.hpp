@@ -22,6 +22,7 @@
 #include <msstream/ops/table_batch.hpp>
 #include <msstream/ops/unary.hpp>
 #include <msstream/step/captured_step.hpp>
+#include <msstream/step/captured_steps.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/step/optimizer.hpp>

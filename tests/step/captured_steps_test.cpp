@@ -53,8 +53,7 @@ class CapturedStepsTest : public OpsTest<R> {
 
   /// Ids in bags of any lengths.
   Batch batch(std::int64_t ids) {
-    Batch made{this->random.integers(ids, 0, kRows - 1),
-               this->random.integers(kBags - 1, 0, ids)};
+    Batch made{this->random.integers(ids, 0, kRows - 1), this->random.integers(kBags - 1, 0, ids)};
     std::ranges::sort(made.offsets);
     made.offsets.insert(made.offsets.begin(), 0);
     made.offsets.push_back(ids);
@@ -138,8 +137,7 @@ TYPED_TEST(CapturedStepsTest, the_least_recently_used_step_goes) {
   auto steps = this->captured({.capacities = {4, 8, 16}, .most_kept = 2, .eager_first = 0});
   auto const run = [&](std::int64_t count) {
     auto const batch = this->batch(count);
-    auto const result =
-        steps.run(count, [&](auto const& inputs) { this->fill(inputs, batch); });
+    auto const result = steps.run(count, [&](auto const& inputs) { this->fill(inputs, batch); });
     EXPECT_TRUE(same_bits(to_host(result), this->eager(batch))) << count;
   };
   run(4);

@@ -38,9 +38,9 @@ struct CapturedStepsOptions {
 struct CapturedStepsCounts {
   std::uint64_t replays = 0;  ///< by a captured step, the first one of each included
   std::uint64_t captures = 0;
-  std::uint64_t evictions = 0;   ///< captured steps that had to go
-  std::uint64_t eager_first = 0; ///< eagerly, before the capture for their capacity
-  std::uint64_t too_large = 0;   ///< eagerly, because they are above every capacity
+  std::uint64_t evictions = 0;    ///< captured steps that had to go
+  std::uint64_t eager_first = 0;  ///< eagerly, before the capture for their capacity
+  std::uint64_t too_large = 0;    ///< eagerly, because they are above every capacity
 };
 
 /// A step for batches of any size: captured for some capacities, and replayed for each batch that
@@ -198,9 +198,8 @@ class CapturedSteps {
 
 template <CapturingRuntime R, class Make, class Step>
 CapturedSteps(Device<R>, Make, Step, CapturedStepsOptions)
-    -> CapturedSteps<
-        R,
-        std::invoke_result_t<Make, std::int64_t>,
-        std::invoke_result_t<Step, std::invoke_result_t<Make, std::int64_t> const&>>;
+    -> CapturedSteps<R,
+                     std::invoke_result_t<Make, std::int64_t>,
+                     std::invoke_result_t<Step, std::invoke_result_t<Make, std::int64_t> const&>>;
 
 }  // namespace msstream

@@ -73,12 +73,6 @@ __global__ void __launch_bounds__(kBlockThreads) bias_activation_kernel(DenseArg
   args.output[i] = activate(args.output[i] + bias, args.activation);
 }
 
-struct ReluGradient {
-  __device__ float operator()(float output, float gradient) const {
-    return output > 0.0F ? gradient : 0.0F;
-  }
-};
-
 cublasLtEpilogue_t epilogue_of(DenseArgs const& args) {
   bool const relu = args.activation == Activation::relu;
   if (args.bias == nullptr) {
@@ -134,16 +128,6 @@ void dense(CudaStream stream, DenseArgs const& args) {
     bias_activation_kernel<<<blocks, kBlockThreads, 0, stream.handle>>>(args);
     check_launch("dense (bias and activation)");
   }
-}
-
-void relu_gradient(CudaStream stream, ReluGradientArgs const& args) {
-  map(stream,
-      "relu_gradient",
-      ReluGradient{},
-      args.masked,
-      args.count,
-      args.output,
-      args.output_gradient);
 }
 
 void dense_input_gradient(CudaStream stream, DenseInputGradientArgs const& args) {

@@ -53,15 +53,6 @@ void dense(HostStream stream, DenseArgs const& args) {
   });
 }
 
-void relu_gradient(HostStream stream, ReluGradientArgs const& args) {
-  stream.run([args] {
-    for (std::int64_t i = 0; i < args.count; ++i) {
-      float const gradient = args.output_gradient[i];
-      args.masked[i] = args.output[i] > 0.0F ? gradient : 0.0F;
-    }
-  });
-}
-
 void dense_input_gradient(HostStream stream, DenseInputGradientArgs const& args) {
   stream.run([args] {
     for (std::int64_t layer = 0; layer < args.layers; ++layer) {

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks the layout of every tracked source with clang-format 14, or writes it: check_format.sh --fix
+# Checks the layout of every source with clang-format 14, or writes it: check_format.sh --fix
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 format=$(command -v clang-format-14 || command -v clang-format)
 action=(--dry-run -Werror)
 [ "${1:-}" != --fix ] || action=(-i)
-mapfile -d '' files < <(git ls-files -z '*.hpp' '*.cpp' '*.cu' '*.cuh')
+mapfile -d '' files < <(git ls-files -z --cached --others --exclude-standard '*.hpp' '*.cpp' '*.cu' '*.cuh')
 printf '%s\0' "${files[@]}" | xargs -0 -n 8 -P "$(nproc)" "$format" "${action[@]}"
 echo "format: ${#files[@]} files are as clang-format lays them out"

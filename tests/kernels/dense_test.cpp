@@ -417,30 +417,6 @@ TYPED_TEST(DenseTest, a_captured_call_gives_the_bits_of_an_eager_one) {
   EXPECT_EQ(bits_of(this->read(output)), bits_of(eager));
 }
 
-TYPED_TEST(DenseTest, relu_gradient_passes_where_the_output_is_positive) {
-  for (std::int64_t const count : {0, 1, 3, 4, 5, 1027}) {
-    auto values = this->reals(count);
-    if (count > 3) {
-      values[0] = 0.0F;
-      values[1] = -0.0F;
-    }
-    auto const gradients = this->reals(count);
-    std::vector<float> expected(values.size());
-    std::transform(values.begin(),
-                   values.end(),
-                   gradients.begin(),
-                   expected.begin(),
-                   [](float value, float gradient) { return value > 0 ? gradient : 0.0F; });
-    auto const output = this->upload(values);
-    auto const masked = this->floats(count);
-    auto const in_place = this->upload(gradients);
-    relu_gradient(this->stream(), {output.data(), in_place.data(), masked.data(), count});
-    relu_gradient(this->stream(), {output.data(), in_place.data(), in_place.data(), count});
-    EXPECT_EQ(this->read(masked), expected);
-    EXPECT_EQ(this->read(in_place), expected);
-  }
-}
-
 TYPED_TEST(DenseTest, a_nan_in_the_input_shows_behind_the_activation_of_one_output) {
   auto const input = this->upload(std::vector{1.0F, std::nanf("")});
   auto const weight = this->upload(std::vector{1.0F, 1.0F});

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <msstream/ops/kernels/dense.hpp>
-#include <msstream/ops/sum_of_first.hpp>
+#include <msstream/ops/reduce.hpp>
+#include <msstream/ops/unary.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -105,9 +106,9 @@ template <Runtime R>
 Tensor<float, R> dense_input_gradient(DenseSizes const& sizes,
                                       Tensor<float, R> const& weight,
                                       Tensor<float, R> const& gradient) {
-  Shape const of_one{sizes.batch, sizes.inputs};
   Tensor<float, R> each(weight.device(),
-                        sizes.stacked ? Shape{sizes.layers, sizes.batch, sizes.inputs} : of_one);
+                        sizes.stacked ? Shape{sizes.layers, sizes.batch, sizes.inputs}
+                                      : Shape{sizes.batch, sizes.inputs});
   kernels::DenseInputGradientArgs const args{.output_gradient = gradient.data(),
                                              .weight = weight.data(),
                                              .input_gradient = each.data(),
@@ -118,7 +119,7 @@ Tensor<float, R> dense_input_gradient(DenseSizes const& sizes,
   issue("dense_input_gradient", reads(gradient, weight), writes(each), [args](auto stream) {
     kernels::dense_input_gradient(stream, args);
   });
-  return sizes.shared_input ? sum_of_first(each, of_one) : each;
+  return sizes.shared_input ? sum(each, 0) : each;
 }
 
 }  // namespace detail
@@ -146,12 +147,7 @@ template <Runtime R>
 
   Tensor<float, R> gradient = output_gradient;
   if (activation == Activation::relu) {
-    gradient = Tensor<float, R>(device, output.shape());
-    kernels::ReluGradientArgs const args{
-        output.data(), output_gradient.data(), gradient.data(), output.count()};
-    issue("relu_gradient", reads(output, output_gradient), writes(gradient), [args](auto stream) {
-      kernels::relu_gradient(stream, args);
-    });
+    gradient = relu_gradient(output, output_gradient);
   }
   DenseGradients<R> gradients{{}, {device, weight.shape()}, {device, sizes->bias()}};
   if (with_input_gradient) {

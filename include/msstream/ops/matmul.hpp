@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/ops/kernels/matmul.hpp>
-#include <msstream/ops/sum_of_first.hpp>
+#include <msstream/ops/reduce.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -107,7 +107,7 @@ template <Runtime R>
                    right,
                    {.transpose_right = !options.transpose_right, .factor = options.factor});
   bool const shared = left.shape().rank() == 2 && gradient.shape().rank() == 3;
-  return shared ? detail::sum_of_first(gradient, left.shape()) : gradient;
+  return shared ? sum(gradient, 0) : gradient;
 }
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> matmul_right_gradient(Tensor<float, R> const& left,
@@ -133,7 +133,7 @@ template <Runtime R>
           : matmul(left,
                    product_gradient,
                    {.transpose_left = !options.transpose_left, .factor = options.factor});
-  return shared ? detail::sum_of_first(gradient, right.shape()) : gradient;
+  return shared ? sum(gradient, 0) : gradient;
 }
 
 }  // namespace msstream::ops

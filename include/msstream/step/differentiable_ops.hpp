@@ -12,6 +12,7 @@
 #include <msstream/step/differentiable/matmul.hpp>
 #include <msstream/step/differentiable/matrix.hpp>
 #include <msstream/step/differentiable/mixture.hpp>
+#include <msstream/step/differentiable/recorded.hpp>
 #include <msstream/step/differentiable/reduce.hpp>
 #include <msstream/step/differentiable/rows.hpp>
 #include <msstream/step/differentiable/softmax.hpp>
@@ -109,42 +110,34 @@ template <Runtime R>
 [[nodiscard]] Tensor<float, R> scale(GradientTape<R>& tape,
                                      Tensor<float, R> const& input,
                                      float factor) {
-  auto output = scale(input, factor);
-  tape.record(
-      "scale", output, [input, factor](GradientTape<R>& playing, Tensor<float, R> const& gradient) {
-        playing.add_gradient(input, scale(gradient, factor));
+  return detail::recorded(
+      tape, "scale", input, scale(input, factor), [factor](auto const& gradient) {
+        return scale(gradient, factor);
       });
-  return output;
 }
 
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> sigmoid(GradientTape<R>& tape, Tensor<float, R> const& input) {
-  auto output = sigmoid(input);
-  tape.record("sigmoid",
-              output,
-              [input, output](GradientTape<R>& playing, Tensor<float, R> const& gradient) {
-                playing.add_gradient(input, sigmoid_gradient(output, gradient));
-              });
-  return output;
+  auto const output = sigmoid(input);
+  return detail::recorded(tape, "sigmoid", input, output, [output](auto const& gradient) {
+    return sigmoid_gradient(output, gradient);
+  });
 }
 
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> sum(GradientTape<R>& tape, Tensor<float, R> const& input) {
-  auto total = sum(input);
-  tape.record("sum", total, [input](GradientTape<R>& playing, Tensor<float, R> const& gradient) {
-    playing.add_gradient(input, broadcast(gradient, 1.0F, input.shape()));
-  });
-  return total;
+  return detail::recorded(
+      tape, "sum", input, sum(input), [shape = input.shape()](auto const& gradient) {
+        return broadcast(gradient, 1.0F, shape);
+      });
 }
 
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> mean(GradientTape<R>& tape, Tensor<float, R> const& input) {
-  auto average = mean(input);
-  tape.record("mean", average, [input](GradientTape<R>& playing, Tensor<float, R> const& gradient) {
-    playing.add_gradient(
-        input, broadcast(gradient, 1.0F / static_cast<float>(input.count()), input.shape()));
-  });
-  return average;
+  return detail::recorded(
+      tape, "mean", input, mean(input), [shape = input.shape()](auto const& gradient) {
+        return broadcast(gradient, 1.0F / static_cast<float>(shape.count()), shape);
+      });
 }
 
 /// The mean over the batch of bce_with_logits: a scalar loss.
@@ -153,17 +146,14 @@ template <Runtime R>
                                                     Tensor<float, R> const& logits,
                                                     Tensor<float, R> const& labels) {
   auto const result = bce_with_logits(logits, labels);
-  auto loss = mean(result.losses);
-  tape.record(
-      "mean_bce_with_logits",
-      loss,
-      [logits, gradients = result.gradients](GradientTape<R>& playing,
-                                             Tensor<float, R> const& gradient) {
-        playing.add_gradient(
-            logits,
-            scale_by_scalar(gradients, gradient, 1.0F / static_cast<float>(gradients.count())));
-      });
-  return loss;
+  auto const factor = 1.0F / static_cast<float>(result.losses.count());
+  return detail::recorded(tape,
+                          "mean_bce_with_logits",
+                          logits,
+                          mean(result.losses),
+                          [gradients = result.gradients, factor](auto const& gradient) {
+                            return scale_by_scalar(gradients, gradient, factor);
+                          });
 }
 
 }  // namespace msstream::ops

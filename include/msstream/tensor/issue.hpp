@@ -293,15 +293,15 @@ order::Position issue(char const* name,
 /// });`
 ///
 /// Puts the operation on the current scope's group, or where a StreamPool with an assignment or
-/// propagation places it, after everything that it must follow (its
-/// inputs' last writes, its outputs' last writes and reads) and nothing else. Calls `work(stream)`
-/// once, with a CudaStream, which is usable as a cudaStream_t, or a HostStream, whose run() takes
-/// the work: on the calling thread, or on a launch thread if the pool has them. The host does not
-/// wait for the device; a calling thread waits for launch threads to launch what is followed.
-/// `name` must outlive the program's work: use a literal. Memory named here may be let go as soon
-/// as issue() returns. Thread-safe. Throws what `work` throws (from a launch thread: at a later
-/// call), and std::logic_error for a write to an immutable tensor. `issued_at` is for the reports
-/// of a checking runtime.
+/// propagation places it, after everything that it must follow (its inputs' last writes, its
+/// outputs' last writes and reads) and nothing else. Calls `work(stream)` once, with a CudaStream,
+/// which is usable as a cudaStream_t, or a HostStream, whose run() takes the work: on the calling
+/// thread, or on a launch thread if the pool has them. The host does not wait for the device; a
+/// calling thread waits for launch threads to launch what is followed. `name` must outlive the
+/// program's work: use a literal. Memory named here may be let go as soon as issue() returns.
+/// Thread-safe. Throws what `work` throws (from a launch thread: at a later call), and
+/// std::logic_error for a write to an immutable tensor. `issued_at` is for the reports of a
+/// checking runtime.
 template <Runtime R, class Work>
 order::Position issue(char const* name,
                       detail::Uses<R, AccessMode::read> const& read,

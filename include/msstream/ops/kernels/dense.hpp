@@ -29,16 +29,6 @@ inline constexpr std::int64_t kMostDenseLayers = 65'535;
 void dense(HostStream stream, DenseArgs const& args);
 void dense(CudaStream stream, DenseArgs const& args);
 
-/// masked = output_gradient where output > 0, else 0; may be in place.
-struct ReluGradientArgs {
-  float const* output;
-  float const* output_gradient;
-  float* masked;
-  std::int64_t count;
-};
-void relu_gradient(HostStream stream, ReluGradientArgs const& args);
-void relu_gradient(CudaStream stream, ReluGradientArgs const& args);
-
 /// input_gradient = output_gradient · weightᵀ, for each layer.
 struct DenseInputGradientArgs {
   float const* output_gradient;  ///< [layers, batch, outputs], before the activation

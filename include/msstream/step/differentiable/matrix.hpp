@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/ops/matrix.hpp>
+#include <msstream/step/differentiable/recorded.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
 /// ops/matrix.hpp with a tape as first argument: the same results, and the backward recorded.
@@ -9,26 +10,19 @@ namespace msstream::ops {
 
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> transpose(GradientTape<R>& tape, Tensor<float, R> const& input) {
-  auto output = transpose(input);
-  tape.record(
-      "transpose", output, [input](GradientTape<R>& playing, Tensor<float, R> const& gradient) {
-        if (playing.wants_gradient(input)) {
-          playing.add_gradient(input, transpose(gradient));
-        }
-      });
-  return output;
+  return detail::recorded(tape, "transpose", input, transpose(input), [](auto const& gradient) {
+    return transpose(gradient);
+  });
 }
 
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> add_identity(GradientTape<R>& tape,
                                             Tensor<float, R> const& input,
                                             float factor = 1.0F) {
-  auto output = add_identity(input, factor);
-  tape.record(
-      "add_identity", output, [input](GradientTape<R>& playing, Tensor<float, R> const& gradient) {
-        playing.add_gradient(input, gradient);
+  return detail::recorded(
+      tape, "add_identity", input, add_identity(input, factor), [](auto const& gradient) {
+        return gradient;
       });
-  return output;
 }
 
 }  // namespace msstream::ops

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <msstream/ops/reduce.hpp>
+#include <msstream/step/differentiable/recorded.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
 #include <cstdint>
+#include <utility>
 
 /// ops/reduce.hpp with a tape as first argument: the same results, and the backward recorded.
 namespace msstream::ops {
@@ -12,33 +14,29 @@ namespace msstream::ops {
 namespace detail {
 
 template <Runtime R>
-void record_sum(GradientTape<R>& tape,
-                char const* operation,
-                Tensor<float, R> const& input,
-                Tensor<float, R> const& output,
-                std::int64_t axis,
-                float factor) {
-  tape.record(operation,
-              output,
-              [input, axis, factor](GradientTape<R>& playing, Tensor<float, R> const& gradient) {
-                if (playing.wants_gradient(input)) {
-                  playing.add_gradient(input, sum_gradient(gradient, input.shape(), axis, factor));
-                }
-              });
+Tensor<float, R> recorded_sum(GradientTape<R>& tape,
+                              char const* operation,
+                              Tensor<float, R> const& input,
+                              Tensor<float, R> output,
+                              std::int64_t axis,
+                              float factor) {
+  return recorded(tape,
+                  operation,
+                  input,
+                  std::move(output),
+                  [shape = input.shape(), axis, factor](auto const& gradient) {
+                    return sum_gradient(gradient, shape, axis, factor);
+                  });
 }
 template <Runtime R>
-void record_extremum(GradientTape<R>& tape,
-                     char const* operation,
-                     Tensor<float, R> const& input,
-                     Tensor<float, R> const& output,
-                     std::int64_t axis) {
-  tape.record(operation,
-              output,
-              [input, output, axis](GradientTape<R>& playing, Tensor<float, R> const& gradient) {
-                if (playing.wants_gradient(input)) {
-                  playing.add_gradient(input, extremum_gradient(input, output, gradient, axis));
-                }
-              });
+Tensor<float, R> recorded_extremum(GradientTape<R>& tape,
+                                   char const* operation,
+                                   Tensor<float, R> const& input,
+                                   Tensor<float, R> const& output,
+                                   std::int64_t axis) {
+  return recorded(tape, operation, input, output, [input, output, axis](auto const& gradient) {
+    return extremum_gradient(input, output, gradient, axis);
+  });
 }
 
 }  // namespace detail
@@ -48,9 +46,7 @@ template <Runtime R>
                                    Tensor<float, R> const& input,
                                    std::int64_t axis,
                                    ReduceOptions options = {}) {
-  auto output = sum(input, axis, options);
-  detail::record_sum(tape, "sum", input, output, axis, 1.0F);
-  return output;
+  return detail::recorded_sum(tape, "sum", input, sum(input, axis, options), axis, 1.0F);
 }
 
 template <Runtime R>
@@ -61,8 +57,7 @@ template <Runtime R>
   auto output = mean(input, axis, options);
   auto const dimension = detail::require_axis("mean", input.shape(), axis);
   auto const factor = 1.0F / static_cast<float>(input.shape()[dimension]);
-  detail::record_sum(tape, "mean", input, output, axis, factor);
-  return output;
+  return detail::recorded_sum(tape, "mean", input, std::move(output), axis, factor);
 }
 
 template <Runtime R>
@@ -70,9 +65,7 @@ template <Runtime R>
                                    Tensor<float, R> const& input,
                                    std::int64_t axis,
                                    ReduceOptions options = {}) {
-  auto output = max(input, axis, options);
-  detail::record_extremum(tape, "max", input, output, axis);
-  return output;
+  return detail::recorded_extremum(tape, "max", input, max(input, axis, options), axis);
 }
 
 template <Runtime R>
@@ -80,9 +73,7 @@ template <Runtime R>
                                    Tensor<float, R> const& input,
                                    std::int64_t axis,
                                    ReduceOptions options = {}) {
-  auto output = min(input, axis, options);
-  detail::record_extremum(tape, "min", input, output, axis);
-  return output;
+  return detail::recorded_extremum(tape, "min", input, min(input, axis, options), axis);
 }
 
 }  // namespace msstream::ops

@@ -4,6 +4,7 @@
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/ops/softmax.hpp>
+#include <msstream/step/differentiable/recorded.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
 #include <cstdint>
@@ -14,33 +15,25 @@ namespace msstream::ops {
 namespace detail {
 
 template <Runtime R>
-void record_softmax(GradientTape<R>& tape,
-                    Tensor<float, R> const& input,
-                    Tensor<float, R> const& output) {
-  tape.record("softmax",
-              output,
-              [input, output](GradientTape<R>& playing, Tensor<float, R> const& gradient) {
-                if (playing.wants_gradient(input)) {
-                  playing.add_gradient(input, softmax_gradient(output, gradient));
-                }
-              });
+Tensor<float, R> recorded_softmax(GradientTape<R>& tape,
+                                  Tensor<float, R> const& input,
+                                  Tensor<float, R> const& output) {
+  return recorded(tape, "softmax", input, output, [output](auto const& gradient) {
+    return softmax_gradient(output, gradient);
+  });
 }
 
 }  // namespace detail
 
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> softmax(GradientTape<R>& tape, Tensor<float, R> const& input) {
-  auto output = softmax(input);
-  detail::record_softmax(tape, input, output);
-  return output;
+  return detail::recorded_softmax(tape, input, softmax(input));
 }
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> softmax(GradientTape<R>& tape,
                                        Tensor<float, R> const& input,
                                        Tensor<std::int64_t, R> const& lengths) {
-  auto output = softmax(input, lengths);
-  detail::record_softmax(tape, input, output);
-  return output;
+  return detail::recorded_softmax(tape, input, softmax(input, lengths));
 }
 
 /// The mean over the batch of softmax_cross_entropy: a scalar loss. Examples of a class that is out
@@ -52,17 +45,14 @@ template <Runtime R>
     Tensor<std::int64_t, R> const& classes,
     CrossEntropyOptions<R> const& options = {}) {
   auto const result = softmax_cross_entropy(logits, classes, options);
-  auto loss = mean(result.losses);
   auto const factor = 1.0F / static_cast<float>(result.losses.count());
-  tape.record("mean_softmax_cross_entropy",
-              loss,
-              [logits, gradients = result.gradients, factor](GradientTape<R>& playing,
-                                                             Tensor<float, R> const& gradient) {
-                if (playing.wants_gradient(logits)) {
-                  playing.add_gradient(logits, scale_by_scalar(gradients, gradient, factor));
-                }
-              });
-  return loss;
+  return detail::recorded(tape,
+                          "mean_softmax_cross_entropy",
+                          logits,
+                          mean(result.losses),
+                          [gradients = result.gradients, factor](auto const& gradient) {
+                            return scale_by_scalar(gradients, gradient, factor);
+                          });
 }
 
 }  // namespace msstream::ops

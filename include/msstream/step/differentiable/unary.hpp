@@ -2,34 +2,11 @@
 #pragma once
 
 #include <msstream/ops/unary.hpp>
+#include <msstream/step/differentiable/recorded.hpp>
 #include <msstream/step/gradient_tape.hpp>
-
-#include <utility>
 
 /// ops/unary.hpp with a tape as first argument: the same results, and the backward recorded.
 namespace msstream::ops {
-
-namespace detail {
-
-/// Records that `output` is a function of `input`; gradient_of(output_gradient) gives the input's.
-template <Runtime R, class GradientOf>
-[[nodiscard]] Tensor<float, R> recorded(GradientTape<R>& tape,
-                                        char const* operation,
-                                        Tensor<float, R> const& input,
-                                        Tensor<float, R> output,
-                                        GradientOf gradient_of) {
-  tape.record(operation,
-              output,
-              [input, gradient_of = std::move(gradient_of)](GradientTape<R>& playing,
-                                                            Tensor<float, R> const& gradient) {
-                if (playing.wants_gradient(input)) {
-                  playing.add_gradient(input, gradient_of(gradient));
-                }
-              });
-  return output;
-}
-
-}  // namespace detail
 
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> square(GradientTape<R>& tape, Tensor<float, R> const& input) {

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ops/ops_fixture.hpp"
+
+#include <msstream/msstream.hpp>
+
+#include <optional>
+
+namespace msstream::testing {
+
+/// How a model's steps are issued, which must not change a bit.
+struct StepsIssued {
+  int groups = 1;
+  bool captured = false;
+  LaunchThreads launch_threads = LaunchThreads::none;
+};
+
+/// The loss of each of `steps` steps of training on one batch.
+template <class Model, class Batch, Runtime R>
+Floats model_losses(Device<R> const& device,
+                    Model const& model,
+                    Batch const& batch,
+                    ops::OptimizerRule const& rule,
+                    int steps,
+                    StepsIssued const& issued) {
+  StreamPool<R> pool(device, {.groups = issued.groups, .launch_threads = issued.launch_threads});
+  GradientTape<R> tape(device);
+  Optimizer<R> optimizer(device, rule);
+  model.visit_parameters(
+      [&](auto const& name, auto const& weight) { optimizer.add(name, weight); },
+      [&](auto const& name, auto const& table) { optimizer.add_table(name, table); });
+  std::optional<Tensor<float, R>> loss;
+  auto const train = [&] {
+    loss = model.loss(tape, pool, batch);
+    tape.backward(*loss);
+    optimizer.step(tape);
+    tape.clear();
+  };
+  Floats losses;
+  auto const repeat = [&](int times, auto&& step) {
+    for (int i = 0; i < times; ++i) {
+      step();
+      losses.push_back(to_host(*loss).front());
+    }
+  };
+  if constexpr (CapturingRuntime<R>) {
+    if (issued.captured) {
+      repeat(1, train);
+      CapturedStep<R> captured(device, train);
+      repeat(steps - 1, [&] { captured.replay(); });
+      return losses;
+    }
+  }
+  repeat(steps, train);
+  return losses;
+}
+
+/// `losses(issued)` are the same for several numbers of groups, launch threads, and captured.
+template <class R, class Losses>
+void expect_same_bits_however_issued(Losses const& losses) {
+  auto const expected = losses(StepsIssued{});
+  EXPECT_NE(expected.back(), expected.front()) << "it moves";
+  for (int const groups : {1, 3, 4, 7}) {
+    SCOPED_TRACE(text(groups, " groups"));
+    EXPECT_EQ(losses({.groups = groups}), expected);
+    EXPECT_EQ(losses({.groups = groups, .launch_threads = LaunchThreads::per_group}), expected);
+    if constexpr (CapturingRuntime<R>) {
+      EXPECT_EQ(losses({.groups = groups, .captured = true}), expected);
+    }
+  }
+}
+
+}  // namespace msstream::testing

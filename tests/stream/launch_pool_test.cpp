@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <thread>
@@ -49,24 +50,76 @@ TYPED_TEST(LaunchContract, TheIssuerDoesNotWaitForTheLaunch) {
   pool.synchronize();
 }
 
+TYPED_TEST(LaunchContract, AThreadThatLooksForWorkNeedNotBeWoken) {
+  constexpr std::chrono::hours for_ever{1};
+  auto const launcher = std::make_shared<LaunchPool<TypeParam>>(
+      this->context->tracker, LaunchPoolOptions{.threads = 1, .spin = for_ever});
+  StreamGroup<TypeParam> group(this->context, 0, {}, launcher);
+  for (int i = 0; i < 100; ++i) {
+    auto const position = this->run(group, [](auto) {});
+    group.compute().slot().await_launched(position.number);
+  }
+  group.synchronize();
+  EXPECT_EQ(launcher->sleeps(), 0U);
+}
+
+TYPED_TEST(LaunchContract, AThreadThatHasNothingToLaunchSleeps) {
+  for (int const spin_us : {0, 20}) {
+    auto const launcher = std::make_shared<LaunchPool<TypeParam>>(
+        this->context->tracker,
+        LaunchPoolOptions{.threads = 1, .spin = std::chrono::microseconds(spin_us)});
+    StreamGroup<TypeParam> group(this->context, 0, {}, launcher);
+    for (int i = 0; i < 10; ++i) {
+      auto const sleeps = launcher->sleeps();
+      this->run(group, [](auto) {});
+      group.synchronize();
+      while (launcher->sleeps() == sleeps) {  // hangs if it stays awake
+        std::this_thread::yield();
+      }
+    }
+  }
+}
+
 TYPED_TEST(LaunchContract, OneThreadServesGroupsThatDependOnEachOther) {
   constexpr int kGroups = 4;
-  StreamPool<TypeParam> pool(
-      this->context,
-      {.groups = kGroups, .launch_threads = LaunchThreads::shared, .launch_thread_count = 1});
-  auto const x = this->make_cell();
-  for (int round = 0; round < 200; ++round) {
-    this->write(pool[round % kGroups], *x, static_cast<std::uint8_t>(round));
-    this->read(pool[(round + 1) % kGroups], *x);
+  for (int const spin_us : {0, 1'000'000}) {
+    StreamPool<TypeParam> pool(this->context,
+                               {.groups = kGroups,
+                                .launch_threads = LaunchThreads::shared,
+                                .launch_thread_count = 1,
+                                .launch_spin_us = spin_us});
+    auto const x = this->make_cell();
+    for (int round = 0; round < 200; ++round) {
+      this->write(pool[round % kGroups], *x, static_cast<std::uint8_t>(round));
+      this->read(pool[(round + 1) % kGroups], *x);
+    }
+    pool.synchronize();
+    EXPECT_EQ(x->cell.seen(), 199);
   }
-  pool.synchronize();
-  EXPECT_EQ(x->cell.seen(), 199);
+}
+
+TYPED_TEST(LaunchContract, AThreadAGroupServesGroupsThatDependOnEachOther) {
+  constexpr int kGroups = 3;
+  for (int const spin_us : {0, 1'000'000}) {
+    StreamPool<TypeParam> pool(
+        this->context,
+        {.groups = kGroups, .launch_threads = LaunchThreads::per_group, .launch_spin_us = spin_us});
+    auto const x = this->make_cell();
+    for (int round = 0; round < 200; ++round) {
+      this->write(pool[round % kGroups], *x, static_cast<std::uint8_t>(round));
+    }
+    this->read(pool[0], *x);
+    pool.synchronize();
+    EXPECT_EQ(x->cell.seen(), 199);
+  }
 }
 
 TYPED_TEST(LaunchContract, ATaskThatMustNotBeLaunchedYetDoesNotHoldTheThread) {
-  StreamPool<TypeParam> pool(
-      this->context,
-      {.groups = 2, .launch_threads = LaunchThreads::shared, .launch_thread_count = 1});
+  StreamPool<TypeParam> pool(this->context,
+                             {.groups = 2,
+                              .launch_threads = LaunchThreads::shared,
+                              .launch_thread_count = 1,
+                              .launch_spin_us = 1'000'000});
   auto const x = this->make_cell();
   StreamGroup<TypeParam> direct(this->context, 9);
   std::atomic<bool> inside{false};

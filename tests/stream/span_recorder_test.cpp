@@ -79,7 +79,8 @@ TYPED_TEST(SpanContract, ShowsThatStreamsOverlapped) {
 }
 
 TYPED_TEST(SpanContract, NamesOperationsByTheScopeOfTheThreadThatIssuedThem) {
-  auto launcher = std::make_shared<LaunchPool<TypeParam>>(this->context->tracker, 1);
+  auto launcher =
+      std::make_shared<LaunchPool<TypeParam>>(this->context->tracker, LaunchPoolOptions{});
   auto const group = std::make_shared<StreamGroup<TypeParam>>(
       this->context, 0, StreamGroupOptions{}, std::move(launcher));
   this->context->spans.start(group->compute().native());

@@ -26,7 +26,7 @@ class GroupContract : public StreamTest<R> {
     return std::make_shared<Group>(this->context, index, options);
   }
   std::shared_ptr<Group> make_launched_group(int index) {
-    auto launcher = std::make_shared<LaunchPool<R>>(this->context->tracker, 1);
+    auto launcher = std::make_shared<LaunchPool<R>>(this->context->tracker, LaunchPoolOptions{});
     return std::make_shared<Group>(this->context, index, StreamGroupOptions{}, std::move(launcher));
   }
 };

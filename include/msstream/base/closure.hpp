@@ -8,7 +8,7 @@
 
 namespace msstream {
 
-/// A move-only `void()` callable that stores callables of up to 128 bytes without allocating.
+/// A move-only `void()` callable that stores callables of up to 256 bytes without allocating.
 class Closure {
  public:
   template <class F>
@@ -45,7 +45,7 @@ class Closure {
   void operator()() { operations_->call(storage_); }
 
  private:
-  static constexpr std::size_t kInlineBytes = 128;
+  static constexpr std::size_t kInlineBytes = 256;
 
   struct Operations {
     void (*call)(void*);

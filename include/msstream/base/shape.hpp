@@ -36,7 +36,7 @@ class Shape {
 
   /// Throws std::invalid_argument when `dimension` is not below the rank.
   [[nodiscard]] std::int64_t operator[](std::size_t dimension) const {
-    require(dimension < rank_, "shape ", describe(), " has no dimension ", dimension);
+    require(dimension < rank_, "shape ", *this, " has no dimension ", dimension);
     return extents_[dimension];
   }
 

@@ -6,6 +6,15 @@
 
 namespace msstream {
 
+/// For loops that look again and again: lets others have the processor's resources meanwhile.
+inline void relax_processor() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
 /// A one-byte lock for critical sections of a few instructions; after a short spin it yields its
 /// time slice.
 ///
@@ -30,20 +39,11 @@ class SpinLock {
   [[gnu::noinline, gnu::cold]] void wait_and_lock() noexcept {
     for (int attempts = 0; !try_lock(); ++attempts) {
       if (attempts < kSpins) {
-        pause();
+        relax_processor();
       } else {
         std::this_thread::yield();
       }
     }
-  }
-
-  /// Lets the owner have the processor's resources.
-  static void pause() noexcept {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield");
-#endif
   }
 
   std::atomic<bool> held_{false};

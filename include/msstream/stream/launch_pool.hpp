@@ -2,13 +2,15 @@
 #pragma once
 
 #include <msstream/base/closure.hpp>
+#include <msstream/base/spin_lock.hpp>
 #include <msstream/order/position_set.hpp>
 #include <msstream/stream/dependency_tracker.hpp>
+#include <msstream/stream/doorbell.hpp>
 #include <msstream/stream/launch_failure.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -32,6 +34,13 @@ struct LaunchTask {
   std::shared_ptr<LaunchFailure> failure;
 };
 
+struct LaunchPoolOptions {
+  int threads = 1;
+  /// How long a thread that has nothing to launch looks for work before it sleeps. Who finds a
+  /// sleeping thread pays for waking it, which takes longer than most operations take to issue.
+  std::chrono::microseconds spin{0};
+};
+
 /// Threads that launch operations: each stream's in the order of their numbers, different streams'
 /// beside each other.
 ///
@@ -42,10 +51,10 @@ struct LaunchTask {
 template <Runtime R>
 class LaunchPool {
  public:
-  LaunchPool(std::shared_ptr<DependencyTracker<R>> tracker, int threads)
-      : tracker_(std::move(tracker)) {
+  LaunchPool(std::shared_ptr<DependencyTracker<R>> tracker, LaunchPoolOptions const& options)
+      : tracker_(std::move(tracker)), spin_(options.spin) {
     try {
-      for (int i = 0; i < threads; ++i) {
+      for (int i = 0; i < options.threads; ++i) {
         threads_.emplace_back([this] { work(); });
       }
     } catch (...) {  // the system has no more threads
@@ -59,12 +68,13 @@ class LaunchPool {
 
   void push(LaunchTask<R> task) {
     {
-      std::lock_guard const guard(mutex_);
+      std::lock_guard const guard(lock_);
       Line& line = lines_[task.slot->index];
-      line.tasks.push_back(std::move(task));
       if (line.queued) {
+        line.later.push_back(std::move(task));
         return;
       }
+      line.tasks.push_back(std::move(task));
       try {
         ready_.push_back(&line);
       } catch (...) {
@@ -73,66 +83,113 @@ class LaunchPool {
       }
       line.queued = true;
     }
-    changed_.notify_one();
+    doorbell_.ring();
   }
+  /// How often a thread has gone to sleep.
+  [[nodiscard]] std::uint64_t sleeps() const noexcept { return doorbell_.sleeps(); }
 
  private:
-  /// The tasks of one stream; `queued` while it is in ready_ or a thread has taken it from there.
+  using Clock = std::chrono::steady_clock;
+
+  /// The tasks of one stream. While it is queued, in ready_ or taken from there by a thread, what
+  /// is pushed goes to `later`; `tasks`, from `next` on, are whose the line is.
   struct Line {
-    std::deque<LaunchTask<R>> tasks;
+    std::vector<LaunchTask<R>> tasks;
+    std::size_t next = 0;
+    std::vector<LaunchTask<R>> later;
     bool queued = false;
+  };
+  /// A line whose first task can be launched, taken from ready_; null: there is none.
+  struct Found {
+    Line* line = nullptr;
+    bool others = false;  ///< there are other lines in ready_
   };
 
   static constexpr std::chrono::microseconds kRetryAfter{50};
+  static constexpr int kPausesBetweenLooks = 8;
 
   void stop() {
-    {
-      std::lock_guard const guard(mutex_);
-      stopping_ = true;
-    }
-    changed_.notify_all();
+    stopping_.store(true);
+    doorbell_.ring_for_all();
     for (auto& thread : threads_) {
       thread.join();
     }
   }
 
   void work() {
-    std::unique_lock lock(mutex_);
-    std::size_t blocked_in_a_row = 0;
     while (true) {
-      changed_.wait(lock, [this] { return !ready_.empty() || stopping_; });
-      if (ready_.empty()) {
+      auto const rung = doorbell_.rung();
+      bool const stopping = stopping_.load();
+      Found const found = find();
+      if (found.line != nullptr) {
+        if (found.others) {
+          doorbell_.wake_one();
+        }
+        launch_tasks_of(*found.line);
+      } else if (stopping && !found.others) {
         return;
-      }
-      if (blocked_in_a_row >= ready_.size()) {
-        // Every line waits for a launch by another thread, which is about to happen.
-        changed_.wait_for(lock, kRetryAfter);
-        blocked_in_a_row = 0;
-        continue;
-      }
-      Line& line = *ready_.front();
-      ready_.pop_front();
-      if (!tracker_->launchable(line.tasks.front().needed)) {
-        ++blocked_in_a_row;
-        ready_.push_back(&line);
-        continue;
-      }
-      blocked_in_a_row = 0;
-      {
-        LaunchTask<R> task = std::move(line.tasks.front());
-        line.tasks.pop_front();
-        lock.unlock();
-        launch(task);
-      }  // what the task holds goes while the pool is free
-      lock.lock();
-      if (line.tasks.empty()) {
-        line.queued = false;
-      } else {
-        ready_.push_back(&line);
+      } else if (!watch(rung)) {
+        // Lines that wait for launches by other threads are looked at again: those do not ring.
+        found.others ? doorbell_.sleep_for(rung, kRetryAfter) : doorbell_.sleep(rung);
       }
     }
   }
 
+  [[nodiscard]] bool launchable(Line const& line) const noexcept {
+    return tracker_->launchable(line.tasks[line.next].needed);
+  }
+  Found find() {
+    std::lock_guard const guard(lock_);
+    for (auto left = ready_.size(); left != 0; --left) {
+      Line* const line = ready_.front();
+      ready_.pop_front();
+      if (launchable(*line)) {
+        return {line, !ready_.empty()};
+      }
+      ready_.push_back(line);
+    }
+    return {nullptr, !ready_.empty()};
+  }
+
+  /// Whether there may be something to launch; false: there was nothing for as long as `spin_`.
+  bool watch(std::uint64_t rung) {
+    if (spin_ == std::chrono::microseconds::zero()) {
+      return false;
+    }
+    Doorbell::Watch const watching(doorbell_);
+    for (auto const end = Clock::now() + spin_; Clock::now() < end;) {
+      for (int i = 0; i < kPausesBetweenLooks; ++i) {
+        relax_processor();
+      }
+      if (doorbell_.rung() != rung || any_launchable()) {
+        return true;
+      }
+    }
+    return false;
+  }
+  [[nodiscard]] bool any_launchable() {
+    std::lock_guard const guard(lock_);
+    return std::any_of(
+        ready_.begin(), ready_.end(), [this](Line const* line) { return launchable(*line); });
+  }
+
+  void launch_tasks_of(Line& line) {
+    do {
+      LaunchTask<R> task = std::move(line.tasks[line.next++]);
+      launch(task);
+    } while (line.next < line.tasks.size() && launchable(line));
+    std::lock_guard const guard(lock_);
+    if (line.next == line.tasks.size()) {
+      line.tasks.clear();
+      line.next = 0;
+      line.tasks.swap(line.later);
+    }
+    if (line.tasks.empty()) {
+      line.queued = false;
+    } else {
+      ready_.push_back(&line);
+    }
+  }
   void launch(LaunchTask<R>& task) noexcept {
     tracker_->launch_if_sound(
         *task.slot, task.number, task.needed, task.work, [&](std::exception_ptr failure) {
@@ -141,11 +198,12 @@ class LaunchPool {
   }
 
   std::shared_ptr<DependencyTracker<R>> tracker_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  std::chrono::microseconds spin_;
+  SpinLock lock_;  ///< of the lines
   std::unordered_map<order::StreamIndex, Line> lines_;
   std::deque<Line*> ready_;
-  bool stopping_ = false;
+  Doorbell doorbell_;
+  std::atomic<bool> stopping_{false};
   std::vector<std::thread> threads_;
 };
 

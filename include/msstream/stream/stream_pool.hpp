@@ -7,11 +7,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -38,6 +40,9 @@ struct StreamPoolOptions {
   /// Threads of LaunchThreads::shared; 0 chooses min(groups, 4).
   int launch_thread_count =
       static_cast<int>(env::integer("MSSTREAM_LAUNCH_THREAD_COUNT", 0, 0, 64));
+  /// Microseconds for which a launch thread looks for more to launch before it sleeps; -1: 50 if
+  /// the machine has more processors than the pool has launch threads, else none.
+  int launch_spin_us = static_cast<int>(env::integer("MSSTREAM_LAUNCH_SPIN_US", -1, -1, 1'000'000));
   LeasePolicy policy = LeasePolicy::least_loaded;
   /// The groups of operations by their names: comes before every StreamScope.
   std::optional<StreamAssignment> assignment = StreamAssignment::from_environment(groups);
@@ -94,25 +99,29 @@ class StreamPool {
             "StreamPool: ",
             options.launch_thread_count,
             " launch threads; expected 1 to 64, or 0 to let the pool choose");
+    require(options.launch_spin_us >= -1 && options.launch_spin_us <= 1'000'000,
+            "StreamPool: launch_spin_us ",
+            options.launch_spin_us,
+            "; expected 0 to 1000000, or -1 to let the pool choose");
     require(!options.assignment || options.assignment->groups() <= options.groups,
             "StreamPool: an assignment to ",
             options.assignment ? options.assignment->groups() : 0,
             " groups for a pool of ",
             options.groups,
             "; expected one to at most as many");
-    std::shared_ptr<LaunchPool<R>> launcher;
-    if (options.launch_threads == LaunchThreads::shared) {
-      int const threads = options.launch_thread_count != 0 ? options.launch_thread_count
-                                                           : std::min(options.groups, 4);
-      launcher = std::make_shared<LaunchPool<R>>(context->tracker, threads);
-    }
+    bool const per_group = options.launch_threads == LaunchThreads::per_group;
+    int const threads = launch_thread_count(options);
+    auto const make_launcher = [&](int count) {
+      return std::make_shared<LaunchPool<R>>(
+          context->tracker,
+          LaunchPoolOptions{.threads = count, .spin = launch_spin(options, threads)});
+    };
+    auto const shared = threads == 0 || per_group ? nullptr : make_launcher(threads);
     for (int i = 0; i < options.groups; ++i) {
-      if (options.launch_threads == LaunchThreads::per_group) {
-        launcher = std::make_shared<LaunchPool<R>>(context->tracker, 1);
-      }
-      StreamGroupOptions group_options{.merge_streams = options.merge_streams,
-                                       .priority = options.priority};
-      groups_.push_back(std::make_shared<StreamGroup<R>>(context, i, group_options, launcher));
+      StreamGroupOptions const group_options{.merge_streams = options.merge_streams,
+                                             .priority = options.priority};
+      groups_.push_back(std::make_shared<StreamGroup<R>>(
+          context, i, group_options, per_group ? make_launcher(1) : shared));
       leases_.push_back(std::make_shared<std::atomic<int>>(0));
     }
     if (options.assignment || options.propagate_groups) {
@@ -197,6 +206,27 @@ class StreamPool {
   static std::vector<StickyChoice>& sticky_choices() {
     static thread_local std::vector<StickyChoice> choices;
     return choices;
+  }
+
+  /// The launch threads of all groups together.
+  static int launch_thread_count(StreamPoolOptions const& options) noexcept {
+    switch (options.launch_threads) {
+      case LaunchThreads::shared:
+        return options.launch_thread_count != 0 ? options.launch_thread_count
+                                                : std::min(options.groups, 4);
+      case LaunchThreads::per_group:
+        return options.groups;
+      case LaunchThreads::none:
+        break;
+    }
+    return 0;
+  }
+  static std::chrono::microseconds launch_spin(StreamPoolOptions const& options, int threads) {
+    constexpr int kUsual = 50;
+    bool const has_room = static_cast<unsigned>(threads) < std::thread::hardware_concurrency();
+    return std::chrono::microseconds(options.launch_spin_us >= 0 ? options.launch_spin_us
+                                     : has_room                  ? kUsual
+                                                                 : 0);
   }
 
   StreamLease<R> lease(std::size_t index) { return StreamLease<R>(groups_[index], leases_[index]); }

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/stream/doorbell.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+void await_sleeps(Doorbell const& bell, std::uint64_t sleeps) {
+  while (bell.sleeps() < sleeps) {
+    std::this_thread::yield();
+  }
+}
+
+TEST(Doorbell, SleepReturnsAtOnceWhenTheBellRangBefore) {
+  Doorbell bell;
+  auto const rung = bell.rung();
+  bell.ring();
+  bell.sleep(rung);  // hangs if the ring is lost
+  EXPECT_NE(bell.rung(), rung);
+}
+
+TEST(Doorbell, RingingWakesASleeper) {
+  Doorbell bell;
+  std::thread sleeper([&, rung = bell.rung()] { bell.sleep(rung); });
+  await_sleeps(bell, 1);
+  bell.ring();
+  sleeper.join();
+}
+
+TEST(Doorbell, RingingForAllWakesAll) {
+  Doorbell bell;
+  std::vector<std::thread> sleepers;
+  for (int i = 0; i < 3; ++i) {
+    sleepers.emplace_back([&, rung = bell.rung()] { bell.sleep(rung); });
+  }
+  await_sleeps(bell, 3);
+  bell.ring_for_all();
+  for (auto& sleeper : sleepers) {
+    sleeper.join();
+  }
+}
+
+TEST(Doorbell, ASleepForATimeEndsWithoutARing) {
+  Doorbell bell;
+  bell.sleep_for(bell.rung(), std::chrono::microseconds(1));
+  EXPECT_EQ(bell.sleeps(), 1U);
+}
+
+TEST(Doorbell, NobodyIsWokenWhileAnotherIsOnWatchAndNoRingIsLost) {
+  constexpr int kRounds = 2'000;
+  Doorbell bell;
+  std::atomic<int> work{0};
+  std::atomic<int> done{0};
+  auto const worker = [&](bool watches) {
+    while (done.load() < kRounds) {
+      auto const rung = bell.rung();
+      auto open = work.load();
+      if (open > 0 && work.compare_exchange_strong(open, open - 1)) {
+        if (done.fetch_add(1) + 1 == kRounds) {
+          bell.ring_for_all();
+        }
+      } else if (open <= 0 && done.load() < kRounds) {
+        if (watches) {
+          Doorbell::Watch const watching(bell);
+          for (int i = 0; i < 50 && bell.rung() == rung; ++i) {
+          }
+        }
+        bell.sleep(rung);
+      }
+    }
+  };
+  std::thread watching(worker, true);
+  std::thread sleeping(worker, false);
+  for (int i = 0; i < kRounds; ++i) {
+    work.fetch_add(1);
+    bell.ring();
+  }
+  watching.join();  // hangs if work was put down and nobody heard
+  sleeping.join();
+  EXPECT_EQ(done.load(), kRounds);
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -7,6 +7,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -108,6 +109,36 @@ TYPED_TEST(SpanContract, ASecondRecordingForgetsTheFirst) {
   this->context->spans.start(group->compute().native());
   EXPECT_TRUE(this->context->spans.stop().spans().empty());
   EXPECT_THROW((void)this->context->spans.stop(), std::logic_error);
+}
+
+TYPED_TEST(SpanContract, AHeldOperationBeginsWhenAllOfItIsLaunched) {
+  auto const group = this->make_group(0);
+  auto& runtime = this->runtime();
+  auto const native = group->compute().native();
+  std::shared_ptr<void> const keeps_event(runtime.create_event(EventTiming::untimed),
+                                          [&](auto* event) { runtime.destroy_event(event); });
+  auto const event = static_cast<typename TypeParam::native_event>(keeps_event.get());
+  this->context->spans.start(native, SpanTiming::held);
+  bool began_early = false;
+  this->run(*group, [&](auto) {
+    runtime.record(event, native);
+    for (int i = 0; i < 20'000 && !began_early; ++i) {
+      std::this_thread::yield();
+      began_early = runtime.query(event);
+    }
+  });
+  group->synchronize();
+  EXPECT_FALSE(began_early);
+  EXPECT_EQ(this->context->spans.stop().spans().size(), 1U);
+}
+
+TYPED_TEST(SpanContract, AHeldOperationThatThrowsHoldsNobodyUp) {
+  auto const group = this->make_group(0);
+  this->context->spans.start(group->compute().native(), SpanTiming::held);
+  EXPECT_THROW(this->run(*group, [](auto) { throw std::range_error("in work"); }),
+               std::range_error);
+  group->synchronize();  // takes the hold's whole time if it is not let go
+  EXPECT_TRUE(this->context->spans.stop().spans().empty());
 }
 
 }  // namespace

@@ -81,4 +81,14 @@ concept Runtime = requires(R runtime,
   { runtime.ref(stream, libraries) } -> std::same_as<typename R::stream_ref>;
 };
 
+/// Whether work moves on while the host does other things; not so on a simulated device.
+template <class R>
+inline constexpr bool runs_beside_host = true;
+template <class Decorator>
+  requires requires {
+    typename Decorator::inner_type;
+  }
+inline constexpr bool runs_beside_host<Decorator> =
+    runs_beside_host<typename Decorator::inner_type>;
+
 }  // namespace msstream

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/runtime/observing.hpp>
+#include <msstream/runtime/runtime.hpp>
 #include <msstream/runtime/sim_cost.hpp>
 #include <msstream/runtime/sim_machine.hpp>
 #include <msstream/runtime/sim_schedule.hpp>
@@ -116,5 +117,8 @@ class Sim {
 };
 
 static_assert(ObservingRuntime<Sim>);
+
+template <>
+inline constexpr bool runs_beside_host<Sim> = false;
 
 }  // namespace msstream

@@ -106,7 +106,7 @@ class StepRecorder : public IssueObserver<R> {
 template <Runtime R>
 class StepRecording {
  public:
-  explicit StepRecording(DeviceState<R>& state)
+  StepRecording(DeviceState<R>& state, SpanTiming timing)
       : state_(state), recorder_(std::make_shared<StepRecorder<R>>()) {
     if (!state.issue_observer.begin(recorder_)) {
       throw std::logic_error("record_step: a step of the device is being recorded already");
@@ -115,7 +115,7 @@ class StepRecording {
       if (state.context->spans.recording()) {
         throw std::logic_error("record_step: spans of the device are being recorded already");
       }
-      state.context->spans.start(state.current_group().compute().native());
+      state.context->spans.start(state.current_group().compute().native(), timing);
     } catch (...) {
       state.issue_observer.end();
       throw;
@@ -174,11 +174,16 @@ class StepRecording {
 /// operation that any thread issues to the device counts, operations are issued one at a time, each
 /// costs two timed events, and all memory that is named stays taken, so that no operation follows
 /// another one on the allocator's account: the step needs as much memory as if it freed nothing.
+/// The times of operations are the device's alone (SpanTiming::held), as predict() wants them; with
+/// SpanTiming::as_issued the trace is a picture of the step as it is issued, in which the time of a
+/// short operation on an idle device has the host's launch in it.
 /// Captured operations run at another time and are not recorded; their replay is one operation. Raw
 /// memory is nobody's and orders nothing. Throws what `step` throws; std::logic_error while another
 /// recording of the device goes on, or its spans are recorded, and inside a capture of the device.
 template <Runtime R, class Step>
-[[nodiscard]] StepTrace record_step(Device<R> const& device, Step&& step) {
+[[nodiscard]] StepTrace record_step(Device<R> const& device,
+                                    Step&& step,
+                                    SpanTiming timing = SpanTiming::held) {
   auto& state = *device.state();
   if constexpr (CapturingRuntime<R>) {
     if (memory::Capture<R>::current(*state.context) != nullptr) {
@@ -186,7 +191,7 @@ template <Runtime R, class Step>
     }
   }
   detail::StepRecording<R>::wait_for_all(state);
-  detail::StepRecording<R> recording(state);
+  detail::StepRecording<R> recording(state, timing);
   auto const before = device.wait_counts();
   std::forward<Step>(step)();
   return recording.finish(before);

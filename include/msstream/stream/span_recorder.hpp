@@ -3,9 +3,11 @@
 
 #include <msstream/order/position.hpp>
 #include <msstream/runtime/runtime.hpp>
+#include <msstream/stream/stream_hold.hpp>
 #include <msstream/trace/timeline.hpp>
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,6 +17,12 @@
 #include <vector>
 
 namespace msstream {
+
+/// What the time of an operation is. as_issued: from the device's getting there to its end, also
+/// while it waits for the host to launch the rest; held: the device's alone, since each operation
+/// is held back until the host has launched all of it. The step takes longer, and operations
+/// overlap less.
+enum class SpanTiming : std::uint8_t { as_issued, held };
 
 /// Records when each operation ran on the device, between start() and stop(). Off, it costs one
 /// load an operation.
@@ -33,13 +41,14 @@ class SpanRecorder {
   }
 
   /// Time zero is when `stream` gets here. Earlier spans are dropped.
-  void start(typename R::native_stream stream) {
+  void start(typename R::native_stream stream, SpanTiming timing = SpanTiming::as_issued) {
     std::lock_guard const guard(mutex_);
     recording_.store(false);
     discard();
     TimedEvent zero(runtime_);
     runtime_->record(zero.native(), stream);
     zero_.emplace(std::move(zero));
+    holds_.store(timing == SpanTiming::held);
     recording_.store(true);
   }
 
@@ -80,9 +89,15 @@ class SpanRecorder {
               Work&& work) {
     TimedEvent begin(runtime_);
     TimedEvent end(runtime_);
-    runtime_->record(begin.native(), stream);
-    std::forward<Work>(work)();
-    runtime_->record(end.native(), stream);
+    {
+      std::optional<StreamHold<R>> hold;
+      if (runs_beside_host<R> && holds_.load()) {
+        hold.emplace(*runtime_, stream);
+      }
+      runtime_->record(begin.native(), stream);
+      std::forward<Work>(work)();
+      runtime_->record(end.native(), stream);
+    }
     std::lock_guard const guard(mutex_);
     entries_.push_back(
         {std::move(name), std::move(lane), position, std::move(begin), std::move(end)});
@@ -122,6 +137,7 @@ class SpanRecorder {
 
   std::shared_ptr<R> runtime_;
   std::atomic<bool> recording_{false};
+  std::atomic<bool> holds_{false};
   std::mutex mutex_;
   std::optional<TimedEvent> zero_;
   std::vector<Entry> entries_;

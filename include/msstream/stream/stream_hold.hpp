@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/runtime/runtime.hpp>
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+
+namespace msstream {
+
+/// Keeps a stream from going on to what it gets later, until the guard goes: the device then finds
+/// all of that ready, however long the host took. A host that waits inside for the stream itself
+/// gets nowhere until the hold gives up, after a second.
+template <Runtime R>
+class StreamHold {
+ public:
+  StreamHold(R& runtime, typename R::native_stream stream) : gate_(std::make_shared<Gate>()) {
+    runtime.call_host(stream, [gate = gate_] { gate->pass(); });
+  }
+  ~StreamHold() { gate_->open(); }
+  StreamHold(StreamHold const&) = delete;
+  StreamHold& operator=(StreamHold const&) = delete;
+
+ private:
+  class Gate {
+   public:
+    void open() noexcept {
+      std::lock_guard const guard(mutex_);
+      open_ = true;
+      opened_.notify_one();
+    }
+    void pass() {
+      std::unique_lock lock(mutex_);
+      opened_.wait_for(lock, std::chrono::seconds(1), [this] { return open_; });
+    }
+
+   private:
+    std::mutex mutex_;
+    std::condition_variable opened_;
+    bool open_ = false;
+  };
+
+  std::shared_ptr<Gate> gate_;
+};
+
+}  // namespace msstream

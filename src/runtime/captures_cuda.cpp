@@ -71,6 +71,12 @@ void Cuda::begin_capture(native_stream stream) {
   }
 }
 
+bool Cuda::is_capture_sound(native_stream stream) const {
+  cudaStreamCaptureStatus status{};
+  check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  return status == cudaStreamCaptureStatusActive;
+}
+
 Cuda::native_graph Cuda::end_capture(native_stream stream) {
   cudaGraph_t captured = nullptr;
   cudaError_t const ended = cudaStreamEndCapture(stream, &captured);

@@ -244,6 +244,11 @@ void Host::begin_capture(native_stream stream) {
   }
 }
 
+bool Host::is_capture_sound(native_stream stream) const {
+  auto const place = stream->place();
+  return place.capture != nullptr && place.capture->is_sound();
+}
+
 Host::native_graph Host::end_capture(native_stream stream) {
   auto const place = stream->place();
   if (place.capture == nullptr) {

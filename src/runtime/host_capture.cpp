@@ -75,6 +75,11 @@ void HostCapture::refuse(std::string_view call, std::string_view why) {
   detail::throw_capture_error(call, why);
 }
 
+bool HostCapture::is_sound() {
+  std::lock_guard const lock(mutex_);
+  return !spoilt_ && !is_over();
+}
+
 void HostCapture::spoil(std::string_view why) noexcept {
   std::lock_guard const lock(mutex_);
   if (!std::exchange(spoilt_, true)) {

@@ -165,7 +165,9 @@ TYPED_TEST(Capture, what_a_capture_cannot_have_throws) {
   auto const of_outside = this->recorded(this->stream());
   auto const refuses = [&](char const* what, auto&& mistake) {
     this->runtime->begin_capture(origin);
+    EXPECT_TRUE(this->runtime->is_capture_sound(origin)) << what;
     EXPECT_THROW(mistake(), RuntimeError) << what;
+    EXPECT_FALSE(this->runtime->is_capture_sound(origin)) << what;
     this->runtime->abandon_capture(origin);
     EXPECT_NO_THROW(this->runtime->synchronize_stream(origin)) << what;
   };

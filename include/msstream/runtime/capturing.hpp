@@ -17,6 +17,7 @@ namespace msstream {
 /// meanwhile.
 /// - What a captured stream cannot do throws, and the capture can then only be ended: to wait for
 /// an event of outside, to be waited for from outside, to be asked or waited for by the host.
+/// - is_capture_sound: whether the capture that the stream is part of can still become a graph.
 /// - end_capture: of the origin, which must follow all other captured streams' work. Makes the
 /// graph, or throws; either way no stream is captured any more.
 /// - abandon_capture: ends it, however far it is, and makes no graph.
@@ -29,6 +30,7 @@ template <class R>
 concept CapturingRuntime = Runtime<R> &&
     requires(R runtime, typename R::native_stream stream, typename R::native_graph graph) {
   {runtime.begin_capture(stream)};
+  { runtime.is_capture_sound(stream) } -> std::same_as<bool>;
   { runtime.end_capture(stream) } -> std::same_as<typename R::native_graph>;
   { runtime.abandon_capture(stream) }
   noexcept;

@@ -91,6 +91,7 @@ class Cuda {
 
   // CapturingRuntime, in the relaxed mode: other threads may do as they please.
   void begin_capture(native_stream stream);
+  [[nodiscard]] bool is_capture_sound(native_stream stream) const;
   native_graph end_capture(native_stream stream);
   void abandon_capture(native_stream stream) noexcept;
   void launch_graph(native_graph graph, native_stream stream);

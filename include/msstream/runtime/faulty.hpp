@@ -159,6 +159,9 @@ class Faulty : public RuntimeDecorator<R>, public detail::GraphOf<R> {
     pass(RuntimeCall::begin_capture);
     inner_.begin_capture(stream);
   }
+  [[nodiscard]] bool is_capture_sound(native_stream stream) requires CapturingRuntime<R> {
+    return inner_.is_capture_sound(stream);
+  }
   /// Also when it fails, the capture is over.
   [[nodiscard]] auto end_capture(native_stream stream) requires CapturingRuntime<R> {
     try {

@@ -87,6 +87,7 @@ class Host {
   // CapturingRuntime. A launch runs the graph's work on the stream's thread, in another order each
   // time.
   void begin_capture(native_stream stream);
+  [[nodiscard]] bool is_capture_sound(native_stream stream) const;
   native_graph end_capture(native_stream stream);
   void abandon_capture(native_stream stream) noexcept;
   void launch_graph(native_graph graph, native_stream stream);

@@ -45,6 +45,7 @@ class HostCapture {
 
   /// Where the closure is.
   std::size_t add(Closure work, HostProgram::Nodes const& after);
+  [[nodiscard]] bool is_sound();
   [[nodiscard]] bool is_over() const noexcept { return over_.load(std::memory_order_acquire); }
   /// The stream that the capture began on, by its id.
   [[nodiscard]] std::uint64_t origin() const noexcept { return origin_; }

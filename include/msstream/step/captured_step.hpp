@@ -34,8 +34,9 @@ namespace msstream {
 template <CapturingRuntime R = DefaultRuntime>
 class CapturedStep {
  public:
-  /// Throws what `function` throws, what a capture throws, and std::logic_error inside the capture
-  /// of another step on the device; nothing is left of the capture then.
+  /// Throws what `function` throws and what a capture throws; std::logic_error inside the capture
+  /// of another step on the device, and for an operation that may not be captured, by its name: one
+  /// whose work waits for the device. Nothing is left of the capture then.
   template <class F>
   CapturedStep(Device<R> const& device, F&& function)
       : device_(device), captured_(capture(*device.state(), std::forward<F>(function))) {}

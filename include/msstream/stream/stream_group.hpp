@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/runtime/capturing.hpp>
 #include <msstream/runtime/observing.hpp>
 #include <msstream/stream/launch_pool.hpp>
 #include <msstream/stream/native_work.hpp>
@@ -11,10 +12,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <source_location>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -209,7 +213,9 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     context_->runtime->make_current();
     trace::Range const range(name, category());
     declared.run(target.native(), [&] {
-      if (!span_name.empty()) [[unlikely]] {
+      if (captured()) [[unlikely]] {
+        run_captured(name, target, ref, work);
+      } else if (!span_name.empty()) [[unlikely]] {
         // Launches on a stream have one order, and this is the next.
         auto const& slot = target.slot();
         context_->spans.record(std::move(span_name),
@@ -221,6 +227,26 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
         detail::call_work(work, ref, target.native());
       }
     });
+  }
+
+  /// Work after which nothing more can be captured is told by its name, whatever it says itself.
+  template <class Work>
+  void run_captured(char const* name, Stream<R>& target, typename R::stream_ref ref, Work& work) {
+    if constexpr (CapturingRuntime<R>) {
+      auto const require_sound = [&](std::string_view why) {
+        if (!context_->runtime->is_capture_sound(target.native())) {
+          throw std::logic_error(
+              text("operation '", NameScope::qualify(name), "' may not be captured: ", why));
+        }
+      };
+      try {
+        detail::call_work(work, ref, target.native());
+      } catch (std::exception const& error) {
+        require_sound(error.what());
+        throw;
+      }
+      require_sound("it makes a call that waits for the device, or has another stream do so");
+    }
   }
 
   void push(StreamSlot<R>& slot,

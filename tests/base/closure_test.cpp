@@ -87,13 +87,13 @@ void expect_life_cycle(bool on_heap) {
   EXPECT_EQ(counts.frees, on_heap ? 1 : 0);
 }
 
-TEST(Closure, KeepsUpTo128BytesInline) {
+TEST(Closure, KeepsUpTo256BytesInline) {
   expect_life_cycle<Counting<16>>(false);
-  expect_life_cycle<Counting<128>>(false);
+  expect_life_cycle<Counting<256>>(false);
 }
 
 TEST(Closure, PutsOnTheHeapWhatIsLargeOverAlignedOrMayThrowWhenMoved) {
-  expect_life_cycle<Counting<136>>(true);
+  expect_life_cycle<Counting<264>>(true);
   expect_life_cycle<Counting<64, true, 64>>(true);
   expect_life_cycle<Counting<16, false>>(true);
 }

@@ -52,5 +52,17 @@ TEST(Hook, MayEndWhileOthersAsk) {
   asker.join();
 }
 
+TEST(Hook, ThreadsThatAskShareNoCount) {
+  Hook<int const> hook;
+  EXPECT_TRUE(hook.begin(std::make_shared<int const>(3)));
+  auto const mine = hook.current();
+  std::thread([&] {
+    auto const others = hook.current();
+    EXPECT_EQ(others.get(), mine.get());
+    EXPECT_EQ(others.use_count(), 2);  // the hook's and this thread's
+    EXPECT_EQ(mine.use_count(), 2);
+  }).join();
+}
+
 }  // namespace
 }  // namespace msstream

@@ -34,21 +34,16 @@ class DeviceFeed {
              int threads,
              ms::StreamGroup<R>& group)
       : device_(std::move(device)),
-        group_(group),
         layout_(data.dataset.schema(), static_cast<std::size_t>(plan.batch_rows)),
         staged_(make_staging()),
         loader_(data.dataset,
                 std::move(plan),
                 buffers_of(staged_),
                 {.threads = static_cast<std::size_t>(threads), .first_batch = first_batch}),
-        ahead_(upload()) {}
+        uploads_(group, [this] { return upload(); }) {}
 
   /// The next batch; empty after the last. The batch after it is on its way when this returns.
-  [[nodiscard]] std::optional<Batch> next() {
-    auto current = std::move(ahead_);
-    ahead_ = current ? upload() : std::nullopt;
-    return current;
-  }
+  [[nodiscard]] std::optional<Batch> next() { return uploads_.next(); }
 
  private:
   static constexpr std::size_t kStagingBuffers = 6;
@@ -118,15 +113,11 @@ class DeviceFeed {
     auto const fields = static_cast<std::int64_t>(layout_.fields);
     auto const capacity = static_cast<std::int64_t>(layout_.capacity);
     auto const continuous = static_cast<std::int64_t>(layout_.continuous);
-    ms::StreamScope<R> const scope(group_);
     ms::NameScope const name("feed");
     ms::Tensor<std::int64_t, R> keys(device_, {fields, capacity});
     ms::Tensor<float, R> floats(device_, {static_cast<std::int64_t>(stage.floats.count())});
     ms::copy(keys, stage.keys);
     ms::copy(floats, stage.floats);
-    ms::publish(keys);  // the step on this batch must not wait for the next batch's copies, which
-                        // are issued before it
-    ms::publish(floats);
     auto const values = floats.rows(0, capacity * continuous).reshaped({capacity, continuous});
     auto const labels =
         floats.rows(capacity * continuous, capacity * (continuous + 1)).reshaped({capacity, 1});
@@ -136,12 +127,11 @@ class DeviceFeed {
   }
 
   ms::Device<R> device_;
-  ms::StreamGroup<R>& group_;
   ms::support::BatchLayout layout_;
   std::vector<Staging> staged_;
   std::deque<Staging*> in_flight_;
   ms::support::BatchLoader loader_;
-  std::optional<Batch> ahead_;
+  ms::Prefetch<R, Batch> uploads_;
 };
 
 }  // namespace train_wdl

@@ -21,13 +21,17 @@
 #include <msstream/ops/softmax.hpp>
 #include <msstream/ops/table_batch.hpp>
 #include <msstream/ops/unary.hpp>
+#include <msstream/step/batch_parts.hpp>
 #include <msstream/step/captured_step.hpp>
 #include <msstream/step/captured_steps.hpp>
+#include <msstream/step/captured_two_stage.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/step/optimizer.hpp>
+#include <msstream/step/prefetch.hpp>
 #include <msstream/step/record_step.hpp>
 #include <msstream/step/step_trace.hpp>
+#include <msstream/step/two_stage.hpp>
 #include <msstream/stream/stream_assignment.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>

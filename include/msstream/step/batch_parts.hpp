@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/step/differentiable_ops.hpp>
+#include <msstream/stream/stream_pool.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace msstream {
+
+/// Rows [begin, end) of a batch.
+struct BatchPart {
+  std::int64_t begin;
+  std::int64_t end;
+
+  [[nodiscard]] std::int64_t rows() const noexcept { return end - begin; }
+  friend bool operator==(BatchPart const&, BatchPart const&) = default;
+};
+
+/// `rows` in `parts` whose sizes differ by one at most, the larger ones first; in fewer parts where
+/// there are fewer rows. Throws std::invalid_argument unless both are at least 1.
+[[nodiscard]] inline std::vector<BatchPart> batch_parts(std::int64_t rows, int parts) {
+  require(rows >= 1, "a batch of ", rows, " rows in parts; expected at least 1");
+  require(parts >= 1, "a batch in ", parts, " parts; expected at least 1");
+  std::int64_t const count = std::min<std::int64_t>(rows, parts);
+  std::vector<BatchPart> made;
+  std::int64_t begin = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    auto const end = begin + rows / count + (i < rows % count ? 1 : 0);
+    made.push_back({begin, end});
+    begin = end;
+  }
+  return made;
+}
+
+/// The loss of a batch of `rows` from the losses of its parts, each issued on the next of the
+/// pool's groups, whose backward is issued there, too: what one part waits for, such as a
+/// collective, hides behind the work of another.
+///
+///     auto const loss = loss_in_parts(tape, pool, rows, 2, [&](BatchPart part) {
+///       return model.loss(tape, batch.rows(part.begin, part.end));
+///     });
+///     tape.backward(loss);
+///
+/// `part_loss` gives the mean over the part's rows, a scalar that the tape recorded, and takes its
+/// rows by Tensor::rows(), or where they have a gradient by ops::rows(). The parts' losses are
+/// weighted by their rows and added in their order, on the current group: the mean over the batch,
+/// up to rounding, with the same bits for any groups and other bits for other numbers of parts.
+/// Throws what batch_parts() and `part_loss` throw, and std::invalid_argument for a loss that is no
+/// scalar.
+template <Runtime R, class PartLoss>
+[[nodiscard]] Tensor<float, R> loss_in_parts(GradientTape<R>& tape,
+                                             StreamPool<R> const& pool,
+                                             std::int64_t rows,
+                                             int parts,
+                                             PartLoss&& part_loss) {
+  std::vector<Tensor<float, R>> losses;
+  for (auto const& part : batch_parts(rows, parts)) {
+    auto const number = static_cast<int>(losses.size());
+    StreamScope const scope(pool[number % pool.groups()], {.include_grad = true});
+    Tensor<float, R> const loss = part_loss(part);
+    require(loss.count() == 1,
+            "loss_in_parts: the loss of a part has shape ",
+            loss.shape(),
+            "; expected a scalar");
+    auto const weight = static_cast<double>(part.rows()) / static_cast<double>(rows);
+    losses.push_back(ops::scale(tape, loss.reshaped(Shape{}), static_cast<float>(weight)));
+  }
+  return ops::add(tape, losses);
+}
+
+}  // namespace msstream

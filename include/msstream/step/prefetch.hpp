@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/tensor/publish.hpp>
+
+#include <cstddef>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+namespace msstream {
+
+struct PrefetchOptions {
+  int ahead = 1;  ///< batches whose upload is under way before they are asked for
+};
+
+/// Keeps the uploads of the next batches under way while one is used.
+///
+///     Prefetch batches(pool[0], [&]() -> std::optional<Batch> {
+///       return reader.next() ? std::optional(upload(device, reader)) : std::nullopt;
+///     });
+///     while (auto batch = batches.next()) {
+///       train(*batch);
+///     }
+///
+/// `upload` issues the copies of one batch, which go to the group, and returns what they write;
+/// empty: there are no more, and it is not called again. Work on a batch waits for the copies of
+/// that batch and not for those of the next ones, though they are issued before it. Not
+/// synchronised.
+template <Runtime R, class Batch>
+class Prefetch {
+ public:
+  using Upload = std::function<std::optional<Batch>()>;
+
+  /// Issues the first uploads. Throws std::invalid_argument unless `ahead` is at least 1.
+  Prefetch(StreamGroup<R>& group, Upload upload, PrefetchOptions const& options = {})
+      : group_(group.shared_from_this()),
+        upload_(std::move(upload)),
+        ahead_(static_cast<std::size_t>(options.ahead)) {
+    require(options.ahead >= 1, "Prefetch: ahead is ", options.ahead, "; expected at least 1");
+    fill();
+  }
+  Prefetch(Prefetch const&) = delete;
+  Prefetch& operator=(Prefetch const&) = delete;
+
+  /// The next batch; empty after the last. The upload of a further one is issued before this
+  /// returns. What `upload` throws comes in the place of its batch; the next call goes on with the
+  /// batch after it. The host does not block unless `upload` does.
+  [[nodiscard]] std::optional<Batch> next() {
+    fill();
+    if (uploaded_.empty()) {
+      if (failure_ != nullptr) {
+        std::rethrow_exception(std::exchange(failure_, nullptr));
+      }
+      return std::nullopt;
+    }
+    std::optional<Batch> batch(std::move(uploaded_.front()));
+    uploaded_.pop_front();
+    fill();
+    return batch;
+  }
+
+ private:
+  void fill() {
+    while (uploaded_.size() < ahead_ && !at_end_ && failure_ == nullptr) {
+      try {
+        issue_published(*group_, [this] {
+          auto batch = upload_();
+          at_end_ = !batch;
+          if (batch) {
+            uploaded_.push_back(std::move(*batch));
+          }
+        });
+      } catch (...) {
+        failure_ = std::current_exception();
+      }
+    }
+  }
+
+  std::shared_ptr<StreamGroup<R>> group_;
+  Upload upload_;
+  std::size_t ahead_;
+  std::deque<Batch> uploaded_;
+  bool at_end_ = false;
+  std::exception_ptr failure_;  ///< of the upload after those in uploaded_
+};
+
+template <Runtime R, class Upload>
+Prefetch(StreamGroup<R>&, Upload, PrefetchOptions = {})
+    -> Prefetch<R, typename std::invoke_result_t<Upload&>::value_type>;
+
+}  // namespace msstream

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/two_stage_fixture.hpp"
+
+namespace msstream::testing {
+namespace {
+
+/// A model and its pipeline, captured.
+template <Runtime R>
+class CapturedPipelined {
+ public:
+  using Model = EmbeddingModel<R>;
+
+  CapturedPipelined(EmbeddingProblem const& problem,
+                    Staleness staleness,
+                    TrainedBy const& by = {.groups = 2},
+                    typename ModelStages<R>::Before before = {})
+      : model(problem, by),
+        stages_(model, std::move(before)),
+        pipeline(
+            model.device,
+            model.options(staleness),
+            [this] { return typename Model::Batch(model.device); },
+            stages_.prepare(),
+            stages_.embed(),
+            stages_.main(),
+            stages_.update()) {
+    model.optimizer.add_table("tables", model.tables.weights());
+  }
+
+  std::optional<Tensor<float, R>> run(int batch) {
+    return pipeline.run([&](typename Model::Batch const& inputs) { model.fill(inputs, batch); });
+  }
+  std::optional<Tensor<float, R>> finish() { return pipeline.finish(); }
+
+  Model model;
+
+ private:
+  ModelStages<R> stages_;
+
+ public:
+  CapturedTwoStage<R,
+                   typename Model::Batch,
+                   typename Model::Prepared,
+                   typename Model::Features,
+                   Tensor<float, R>>
+      pipeline;
+};
+
+template <class R>
+class CapturedTwoStageTest : public OpsTest<R> {
+ protected:
+  EmbeddingProblem problem{this->random, 12};
+  std::vector<int> const all{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+};
+TYPED_TEST_SUITE(CapturedTwoStageTest, PlainRuntimes, RuntimeNames);
+
+TYPED_TEST(CapturedTwoStageTest, gives_the_bits_of_eager_steps) {
+  for (auto const staleness : {Staleness::exact, Staleness::one_step_stale}) {
+    Pipelined<TypeParam> eager(this->problem, staleness, {});
+    auto const expected = train<TypeParam>(eager, this->all);
+    ASSERT_EQ(expected.losses.size(), this->all.size());
+    for (auto const& way : ways_to_train()) {
+      CapturedPipelined<TypeParam> captured(this->problem, staleness, way);
+      EXPECT_EQ(train<TypeParam>(captured, this->all), expected) << way.groups;
+    }
+  }
+}
+
+TYPED_TEST(CapturedTwoStageTest, may_be_emptied_and_go_on) {
+  for (auto const staleness : {Staleness::exact, Staleness::one_step_stale}) {
+    std::set<int> const ends{0, 4, 5, 6, 9};
+    Pipelined<TypeParam> eager(this->problem, staleness);
+    CapturedPipelined<TypeParam> captured(this->problem, staleness);
+    EXPECT_EQ(train<TypeParam>(captured, this->all, ends),
+              train<TypeParam>(eager, this->all, ends));
+  }
+}
+
+TYPED_TEST(CapturedTwoStageTest, stages_run_twice_for_each_of_two_batches_in_flight) {
+  for (auto const staleness : {Staleness::exact, Staleness::one_step_stale}) {
+    std::multiset<std::string> calls;
+    CapturedPipelined<TypeParam> captured(
+        this->problem, staleness, {.groups = 2}, [&](std::string const& stage, int) {
+          calls.insert(stage);
+        });
+    for (int batch = 0; batch < 5; ++batch) {
+      captured.run(batch);
+    }
+    auto const before = captured.model.device.operation_count();
+    captured.run(5);
+    auto const copies = 2;
+    auto const replays = staleness == Staleness::exact ? 2 : 3;
+    EXPECT_EQ(captured.model.device.operation_count() - before, copies + replays);
+    for (std::string const stage : {"prepare", "embed", "main", "update"}) {
+      EXPECT_EQ(calls.count(stage), 4U) << stage;
+    }
+  }
+}
+
+TYPED_TEST(CapturedTwoStageTest, the_main_stage_does_not_wait_for_what_is_issued_ahead_of_it) {
+  CapturedPipelined<TypeParam> captured(this->problem, Staleness::exact);
+  auto& pool = captured.model.pool;
+  auto& tracker = *captured.model.device.context()->tracker;
+  auto& main = pool[0].compute().slot();
+  for (int batch = 0; batch < 5; ++batch) {
+    captured.run(batch);
+  }
+  Gate gate;  // so that nobody finds anything complete
+  // first = [gate, ahead of 5, ahead of 6], main = [… 4, 5]
+  gate.hold(pool[1].compute());
+  captured.run(5);
+  auto const ahead_of_5 = newest(pool[1]);
+  EXPECT_FALSE(tracker.covers(main, ahead_of_5));
+  captured.run(6);
+  EXPECT_TRUE(tracker.covers(main, ahead_of_5));
+  EXPECT_FALSE(tracker.covers(main, newest(pool[1])));
+}
+
+TYPED_TEST(CapturedTwoStageTest, a_batch_of_which_a_stage_throws_is_left_out) {
+  auto const expected = train_in_turn<TypeParam>(this->problem, {0, 1, 2, 4, 5, 6, 7, 8, 9, 10});
+  for (std::string const stage : {"prepare", "embed", "main", "update"}) {
+    CapturedPipelined<TypeParam> captured(
+        this->problem, Staleness::exact, {.groups = 2}, [&](std::string const& called, int number) {
+          if (called == stage && number == 3) {
+            throw std::runtime_error("in the capture of batch 3");
+          }
+        });
+    EXPECT_EQ(train<TypeParam>(captured, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}), expected) << stage;
+  }
+}
+
+TYPED_TEST(CapturedTwoStageTest, a_batch_that_cannot_be_filled_is_left_out) {
+  auto const expected = train_in_turn<TypeParam>(this->problem, {0, 1, 2, 3, 4, 6, 7, 8, 9});
+  CapturedPipelined<TypeParam> captured(this->problem, Staleness::exact);
+  Losses<TypeParam> losses(captured.model.device);
+  for (int batch = 0; batch < 10; ++batch) {
+    if (batch == 5) {
+      EXPECT_THROW(captured.pipeline.run([](auto const&) { throw std::runtime_error("no batch"); }),
+                   std::runtime_error);
+    } else {
+      losses.add(captured.run(batch));
+    }
+  }
+  losses.add(captured.finish());
+  EXPECT_EQ((Trained{losses.on_host(), captured.model.parameters()}), expected);
+}
+
+}  // namespace
+}  // namespace msstream::testing

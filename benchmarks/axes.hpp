@@ -68,6 +68,17 @@ struct Ple {
 };
 inline constexpr std::int64_t kHostPleDivisor = 16;
 
+/// Lookups that take as long as the layers behind them.
+struct Pipeline {
+  static constexpr std::int64_t kFields = 26;
+  static constexpr std::int64_t kHotness = 10;
+  static constexpr std::int64_t kTableRows = 1'000'000;
+  static constexpr std::int64_t kEmbeddingDim = 64;
+  static constexpr std::int64_t kBatch = 4096;
+  static constexpr std::array<std::int64_t, 3> kLayers{512, 256, 1};
+};
+inline constexpr std::int64_t kHostPipelineDivisor = 64;
+
 /// Four branches of elementwise layers on square matrices.
 struct Branches {
   static constexpr std::int64_t kWidth = 512;

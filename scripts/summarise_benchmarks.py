@@ -109,6 +109,13 @@ def model_steps_table(rows, torch):
     return table(["a step", "ms", "min–max", "operations", "MiB"], lines)
 
 
+def two_stage_table(rows):
+    return table(["a step", "ms", "min–max", "speed to in turn, captured, groups 1", "operations", "waits issued", "MiB"],
+                 [[case_of(name), row["time_ns"].text(1e6), row["time_ns"].spread(1e6),
+                   f"{row['speed_to_in_turn_captured'].median:.2f}x", row["operations"].text(),
+                   row["waits_issued"].text(), row["reserved_mib"].text()] for name, row in rows.items()])
+
+
 def kernels_table(rows):
     return table(["", "µs", "min–max", "GB/s", "of a copy", "TFLOP/s"],
                  [[case_of(name), row["time_ns"].text(1e3), row["time_ns"].spread(1e3), optional(row, "GBps"),
@@ -166,6 +173,7 @@ SUITES = [
     ("train_step", "A training step", None),
     ("ple_step", "A step of PLE", None),
     ("branch_step", "A step of four branches", None),
+    ("two_stage", "A step in two stages", two_stage_table),
     ("kernels", "Kernels", kernels_table),
 ]
 

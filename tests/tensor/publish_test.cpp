@@ -15,18 +15,25 @@ template <class R>
 class Publish : public RuntimeTest<R> {};
 TYPED_TEST_SUITE(Publish, Runtimes, RuntimeNames);
 
+enum class Published : std::uint8_t { no, afterwards, as_issued };
+
 /// Whether a reader on another group is free of what the writer's stream got after the write.
 template <Runtime R>
-[[nodiscard]] bool reader_passes_a_held_writer(bool published) {
+[[nodiscard]] bool reader_passes_a_held_writer(Published published) {
   Device<R> const device;
   StreamPool<R> pool(device, {.groups = 2});
   Tensor<float, R> const source(device, {16});
   Tensor<float, R> const copied(device, {16});
   Gate gate;
   // group 0 = [write source, gate]   group 1 = [read source]
-  StreamScope const writer(pool[0]);
-  fill_bytes(source, 1);
-  if (published) {
+  auto const write = [&] { fill_bytes(source, 1); };
+  if (published == Published::as_issued) {
+    issue_published(pool[0], write);
+  } else {
+    StreamScope const writer(pool[0]);
+    write();
+  }
+  if (published == Published::afterwards) {
     publish(source);
   }
   gate.hold(pool[0].compute());
@@ -34,7 +41,7 @@ template <Runtime R>
   StreamScope const reader(pool[1]);
   copy(copied, source);
   auto const read = pool[1].compute().record();
-  if (published) {
+  if (published != Published::no) {
     read.synchronize();  // hangs if the reader waits for the gate
     return true;
   }
@@ -45,11 +52,12 @@ template <Runtime R>
 }
 
 TYPED_TEST(Publish, ReaderWaitsForTheWriteAndNotForWhatCameAfter) {
-  EXPECT_TRUE(reader_passes_a_held_writer<TypeParam>(true));
+  EXPECT_TRUE(reader_passes_a_held_writer<TypeParam>(Published::afterwards));
+  EXPECT_TRUE(reader_passes_a_held_writer<TypeParam>(Published::as_issued));
 }
 
 TYPED_TEST(Publish, WithoutItTheReaderWaitsForTheTailOfTheStream) {
-  EXPECT_FALSE(reader_passes_a_held_writer<TypeParam>(false));
+  EXPECT_FALSE(reader_passes_a_held_writer<TypeParam>(Published::no));
 }
 
 }  // namespace

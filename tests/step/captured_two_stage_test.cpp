@@ -97,6 +97,33 @@ TYPED_TEST(CapturedTwoStageTest, stages_run_twice_for_each_of_two_batches_in_fli
   }
 }
 
+TYPED_TEST(CapturedTwoStageTest, replays_follow_what_they_need_and_nothing_else) {
+  for (auto const staleness : {Staleness::exact, Staleness::one_step_stale}) {
+    CapturedPipelined<TypeParam> captured(this->problem, staleness);
+    for (int batch = 0; batch < 5; ++batch) {
+      captured.run(batch);
+    }
+    auto const trace = record_step(captured.model.device, [&] { captured.run(5); });
+    std::vector<std::size_t> replays;
+    for (std::size_t i = 0; i < trace.operations().size(); ++i) {
+      if (trace.operations()[i].name == "replay") {
+        replays.push_back(i);
+      }
+    }
+    auto const follows = [&](std::size_t later, std::size_t earlier) {
+      auto const& after = trace.operations()[replays.at(later)].after;
+      return std::ranges::find(after, replays.at(earlier)) != after.end();
+    };
+    EXPECT_EQ(trace.group_of(replays.at(0)), 1);
+    EXPECT_EQ(trace.group_of(replays.at(1)), 0);
+    EXPECT_FALSE(follows(1, 0)) << "the main stage what is issued ahead";
+    if (staleness == Staleness::one_step_stale) {
+      EXPECT_TRUE(follows(2, 0)) << "the update the next lookups";
+      EXPECT_TRUE(follows(2, 1));
+    }
+  }
+}
+
 TYPED_TEST(CapturedTwoStageTest, the_main_stage_does_not_wait_for_what_is_issued_ahead_of_it) {
   CapturedPipelined<TypeParam> captured(this->problem, Staleness::exact);
   auto& pool = captured.model.pool;

@@ -143,16 +143,36 @@ TYPED_TEST(CapturedTwoStageTest, the_main_stage_does_not_wait_for_what_is_issued
   EXPECT_FALSE(tracker.covers(main, newest(pool[1])));
 }
 
+TYPED_TEST(CapturedTwoStageTest, may_go_with_a_batch_in_flight) {
+  for (auto const staleness : {Staleness::exact, Staleness::one_step_stale}) {
+    for (int const batches : {1, 3, 4, 8}) {
+      std::optional<Tensor<float, TypeParam>> loss;
+      {
+        CapturedPipelined<TypeParam> captured(this->problem, staleness);
+        for (int batch = 0; batch < batches; ++batch) {
+          loss = captured.run(batch);
+        }
+      }
+      if (loss) {
+        EXPECT_TRUE(std::isfinite(to_host(*loss).front()));
+      }
+    }
+  }
+}
+
 TYPED_TEST(CapturedTwoStageTest, a_batch_of_which_a_stage_throws_is_left_out) {
   auto const expected = train_in_turn<TypeParam>(this->problem, {0, 1, 2, 4, 5, 6, 7, 8, 9, 10});
   for (std::string const stage : {"prepare", "embed", "main", "update"}) {
+    int prepared = 0;
     CapturedPipelined<TypeParam> captured(
         this->problem, Staleness::exact, {.groups = 2}, [&](std::string const& called, int number) {
+          prepared += called == "prepare" ? 1 : 0;
           if (called == stage && number == 3) {
             throw std::runtime_error("in the capture of batch 3");
           }
         });
     EXPECT_EQ(train<TypeParam>(captured, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}), expected) << stage;
+    EXPECT_EQ(prepared, 5) << "captured anew after " << stage;
   }
 }
 

@@ -6,6 +6,7 @@
 #include <msstream/step/prefetch.hpp>
 #include <msstream/stream/stream_pool.hpp>
 
+#include <algorithm>
 #include <optional>
 #include <stdexcept>
 #include <vector>
@@ -24,9 +25,19 @@ class PrefetchTest : public OpsTest<R> {
       ++calls_at_end_;
       return std::nullopt;
     }
-    return this->put(Floats(100, static_cast<float>(uploads_++)));
+    // Kept, because letting go of pinned memory may record an event.
+    auto const& staged = staged_.emplace_back(this->device(), 100);
+    std::ranges::fill(staged.elements(), static_cast<float>(uploads_++));
+    Batch batch(this->device(), {100}, StreamKind::h2d);
+    copy(batch, staged);
+    return batch;
+  }
+  void TearDown() override {
+    staged_.clear();
+    OpsTest<R>::TearDown();
   }
 
+  std::vector<PinnedArray<float, R>> staged_;
   int uploads_ = 0;
   int calls_at_end_ = 0;
 };

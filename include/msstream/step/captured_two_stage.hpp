@@ -98,9 +98,9 @@ class CapturedTwoStage {
       return *result_;
     }
     void forget() {
-      ahead_.reset();  // what is captured of a batch hangs together
+      update_.reset();  // what is captured of a batch hangs together
       rest_.reset();
-      update_.reset();
+      ahead_.reset();
       staged_.forget();
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/ops_fixture.hpp"
+#include "step/captured_fixture.hpp"
 
 #include <msstream/ops/hash.hpp>
 #include <msstream/step/differentiable_ops.hpp>
@@ -7,7 +7,6 @@
 #include <msstream/stream/stream_pool.hpp>
 
 #include <algorithm>
-#include <cstring>
 #include <random>
 
 namespace msstream::testing {
@@ -191,11 +190,6 @@ class RandomStep {
   std::vector<Tensor<float, R>> biases_;
   std::vector<float const*> used_;
 };
-
-[[nodiscard]] bool same_bits(Floats const& left, Floats const& right) {
-  return left.size() == right.size() &&
-         std::memcmp(left.data(), right.data(), left.size() * sizeof(float)) == 0;
-}
 
 template <class R>
 class RandomStepTest : public OpsTest<R> {};

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/two_stage_fixture.hpp"
 
+#include <cmath>
+#include <cstddef>
+#include <type_traits>
+
 namespace msstream::testing {
 namespace {
 
@@ -64,6 +68,22 @@ TYPED_TEST(CapturedTwoStageTest, gives_the_bits_of_eager_steps) {
       EXPECT_EQ(train<TypeParam>(captured, this->all), expected) << way.groups;
     }
   }
+}
+
+TYPED_TEST(CapturedTwoStageTest, is_deduced_from_its_stages) {
+  CapturedPipelined<TypeParam> captured(this->problem, Staleness::exact);
+  auto& model = captured.model;
+  ModelStages<TypeParam> stages(model);
+  CapturedTwoStage pipeline(
+      model.device,
+      {.first = model.pool[1], .main = model.pool[0]},
+      [&] { return typename EmbeddingModel<TypeParam>::Batch(model.device); },
+      stages.prepare(),
+      stages.embed(),
+      stages.main(),
+      stages.update());
+  static_assert(std::is_same_v<decltype(pipeline), decltype(captured.pipeline)>);
+  EXPECT_FALSE(pipeline.finish());
 }
 
 TYPED_TEST(CapturedTwoStageTest, may_be_emptied_and_go_on) {

@@ -3,6 +3,7 @@
 #include "step/two_stage_fixture.hpp"
 
 #include <cstddef>
+#include <type_traits>
 
 namespace msstream::testing {
 namespace {
@@ -44,6 +45,20 @@ TYPED_TEST(TwoStageTest, after_finish_nothing_is_stale) {
   Pipelined<TypeParam> pipelined(this->problem, Staleness::one_step_stale);
   EXPECT_EQ(train<TypeParam>(pipelined, this->all, {0, 1, 2, 3, 4, 5, 6, 7}),
             train_in_turn<TypeParam>(this->problem, this->all));
+}
+
+TYPED_TEST(TwoStageTest, is_deduced_from_its_stages) {
+  Pipelined<TypeParam> pipelined(this->problem, Staleness::exact);
+  auto& model = pipelined.model;
+  ModelStages<TypeParam> stages(model);
+  TwoStage pipeline(model.device,
+                    {.first = model.pool[1], .main = model.pool[0]},
+                    stages.prepare(),
+                    stages.embed(),
+                    stages.main(),
+                    stages.update());
+  static_assert(std::is_same_v<decltype(pipeline), decltype(pipelined.pipeline)>);
+  EXPECT_FALSE(pipeline.finish());
 }
 
 /// The names of what operations with such names follow, directly or not.

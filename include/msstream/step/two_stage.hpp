@@ -35,13 +35,13 @@ namespace msstream {
 ///     }
 ///     auto const last_loss = pipeline.finish();
 ///
-/// exact: `prepare` is issued ahead, to the first group; `embed`, `main` and `update` follow the
-/// update by the batch before. The bits are those of training on one batch after the other.
-/// one_step_stale: `embed` is issued ahead as well, before the update by the batch before: a lookup
-/// sees each row as it was one step earlier, the first two batches see the same rows, and gradients
-/// of what was seen move what is there now. What `embed` records must not read a parameter in its
-/// backward, which would find it one step newer: lookups do not, a dense layer does.
-/// Either way the same bits for any groups, launch threads and kinds of waits.
+/// exact: `prepare` is issued ahead, to the first group; `embed`, `main` and `update` go to the
+/// main group, behind the update by the batch before. The bits are those of training on one batch
+/// after the other. one_step_stale: `embed` is issued ahead as well, before the update by the batch
+/// before: a lookup sees each row as it was one step earlier, the first two batches see the same
+/// rows, and gradients of what was seen move what is there now. What `embed` records must not read
+/// a parameter in its backward, which would find it one step newer: lookups do not, a dense layer
+/// does. Either way the same bits for any groups, launch threads and kinds of waits.
 ///
 /// Scopes that the stages open count as ever. Each batch has one of two tapes, which the stages
 /// get, and which is cleared after `update`. What is issued ahead is waited for by the main stage

@@ -7,9 +7,7 @@
 #include <utility>
 
 /// What operations of one or two tensors have in common when a tape records them.
-namespace msstream::ops {
-
-namespace detail {
+namespace msstream::ops::detail {
 
 /// Records that `output` is a function of `input`; gradient_of(output_gradient) gives the input's.
 template <Runtime R, class GradientOf>
@@ -55,6 +53,4 @@ template <Runtime R, class GradientsOf>
   return output;
 }
 
-}  // namespace detail
-
-}  // namespace msstream::ops
+}  // namespace msstream::ops::detail

@@ -15,6 +15,12 @@ namespace {
 BatchPlan checked(BatchPlan plan) {
   require(!plan.rows.empty(), "batches: there are no rows");
   require(plan.batch_rows >= 1, "batches: expected at least 1 row, found ", plan.batch_rows);
+  require(plan.batches_per_epoch() >= 1,
+          "batches: whole ones of ",
+          plan.batch_rows,
+          " rows; expected at most the ",
+          plan.rows.size(),
+          " that there are");
   require(plan.epochs >= 0, "batches: expected at least 0 epochs, found ", plan.epochs);
   return plan;
 }

@@ -13,6 +13,7 @@ namespace msstream::support {
 namespace {
 
 constexpr std::size_t kContinuous = 13;
+constexpr int kMostTasks = 64;
 constexpr double kPopularityExponent = 1.05;
 constexpr std::array<std::int64_t, 26> kCardinalities{
     1460,  583,     1'000'000, 200'000, 305,  24, 12517,   633, 3,  93145,  5683, 800'000, 3194, 27,
@@ -30,6 +31,16 @@ double planted(std::uint64_t seed, Purpose purpose, std::size_t field, std::int6
   auto const stream = stream_of(purpose, field);
   auto const counter = 2 * static_cast<std::uint64_t>(number);
   return normal_of(random_bits(seed, stream, counter), random_bits(seed, stream, counter + 1));
+}
+
+/// What is planted for a task: of two tasks half is common.
+double planted(std::uint64_t seed, int task, Purpose purpose, std::size_t field, std::int64_t i) {
+  double const common = planted(seed, purpose, field, i);
+  if (task == 0) {
+    return common;
+  }
+  auto const own = mix64(seed ^ (static_cast<std::uint64_t>(task) << 32U));
+  return std::sqrt(0.5) * (common + planted(own, purpose, field, i));
 }
 
 /// The inverse of the distribution function of a continuous power law over [1, cardinality + 1),
@@ -50,6 +61,11 @@ GeneratedData::GeneratedData(GeneratedOptions const& options) : options_(options
           "generated data: largest cardinality ",
           options.largest_cardinality,
           " is below 1");
+  require(options.tasks >= 1 && options.tasks <= kMostTasks,
+          "generated data: ",
+          options.tasks,
+          " tasks; expected 1 to ",
+          kMostTasks);
   for (std::size_t i = 0; i < kContinuous; ++i) {
     schema_.continuous.push_back(text("I", i + 1));
   }
@@ -58,6 +74,9 @@ GeneratedData::GeneratedData(GeneratedOptions const& options) : options_(options
     schema_.categorical.push_back(text("C", cardinalities_.size()));
   }
   schema_.labels = {"Label"};
+  for (int task = 1; task < options.tasks; ++task) {
+    schema_.labels.push_back(text("Label", task + 1));
+  }
   schema_.hotness = options.hotness;
 }
 
@@ -71,7 +90,7 @@ double GeneratedData::continuous(std::int64_t row, std::size_t field) const {
   return planted(options_.seed, Purpose::continuous, field, row);
 }
 
-double GeneratedData::true_logit(std::int64_t row) const {
+double GeneratedData::true_logit(std::int64_t row, int task) const {
   auto const hotness = static_cast<double>(options_.hotness);
   double logit = -1.0;
   std::array<double, 4> factors{};  // of the two products: fields 0 and 1, fields 2 and 3
@@ -79,15 +98,16 @@ double GeneratedData::true_logit(std::int64_t row) const {
     double sum = 0;
     for (std::int64_t slot = 0; slot < options_.hotness; ++slot) {
       auto const value = rank(row, field, slot);
-      sum += planted(options_.seed, Purpose::weight, field, value);
+      sum += planted(options_.seed, task, Purpose::weight, field, value);
       if (field < factors.size()) {
-        factors[field] += planted(options_.seed, Purpose::interaction, field, value);
+        factors[field] += planted(options_.seed, task, Purpose::interaction, field, value);
       }
     }
     logit += 0.35 * sum / std::sqrt(hotness);  // as much variance whatever the hotness
   }
   for (std::size_t field = 0; field < kContinuous; ++field) {
-    logit += 0.3 * planted(options_.seed, Purpose::weight, 512 + field, 0) * continuous(row, field);
+    logit += 0.3 * planted(options_.seed, task, Purpose::weight, 512 + field, 0) *
+             continuous(row, field);
   }
   return logit + 0.5 * (factors[0] * factors[1] + factors[2] * factors[3]) / hotness;
 }
@@ -107,9 +127,14 @@ RowBlock GeneratedData::block(std::int64_t first_row, std::int64_t rows) const {
     for (std::size_t field = 0; field < kContinuous; ++field) {
       block.continuous.push_back(static_cast<float>(continuous(row, field)));
     }
-    double const draw = uniform_of(
-        random_bits(options_.seed, stream_of(Purpose::label, 0), static_cast<std::uint64_t>(row)));
-    block.labels.push_back(draw < 1.0 / (1.0 + std::exp(-true_logit(row))) ? 1.0F : 0.0F);
+    for (int task = 0; task < options_.tasks; ++task) {
+      double const draw =
+          uniform_of(random_bits(options_.seed,
+                                 stream_of(Purpose::label, static_cast<std::size_t>(task)),
+                                 static_cast<std::uint64_t>(row)));
+      double const chance = 1.0 / (1.0 + std::exp(-true_logit(row, task)));
+      block.labels.push_back(draw < chance ? 1.0F : 0.0F);
+    }
   }
   return block;
 }

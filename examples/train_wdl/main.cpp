@@ -23,11 +23,7 @@ nlohmann::ordered_json train(TrainOptions const& options, TrainingData const& da
 
 void run(ms::support::Arguments const& arguments) {
   TrainOptions const options = parse_options(arguments);
-#if MSSTREAM_CUDA
-  if (options.runtime == RuntimeChoice::cuda && ms::Cuda::device_count() == 0) {
-    throw ms::support::UsageError("--runtime cuda: no GPU is visible; --runtime host needs none");
-  }
-#endif
+  ms::support::require_runtime(options);
   TrainingData const data = load_training_data(options);
   if (!options.quiet) {
     std::cerr << ms::text(data.origin,

@@ -2,13 +2,10 @@
 #include "train_options.hpp"
 
 #include <msstream/base/env.hpp>
-#include <msstream/memory/allocator.hpp>
 
 #include <nlohmann/json.hpp>
 
-#include <filesystem>
 #include <iostream>
-#include <map>
 #include <stdexcept>
 
 namespace train_wdl {
@@ -27,9 +24,8 @@ constexpr char const* kDescription =
 
 /// The library's own variables, which it would read, and refuse, only after the data is loaded.
 void read_library_variables(TrainOptions& chosen) {
+  support::read_library_variables(chosen);
   try {
-    chosen.no_reduce_waits = !msstream::env::flag("MSSTREAM_REDUCE_WAITS", true);
-    (void)msstream::AllocatorOptions{};
     if (!msstream::env::value_of("MSSTREAM_CHECK_MODE").empty()) {
       chosen.check_mode = msstream::CheckerOptions{}.mode;
     }
@@ -39,19 +35,7 @@ void read_library_variables(TrainOptions& chosen) {
 }
 
 void check(TrainOptions const& options) {
-  namespace fs = std::filesystem;
-  if (options.launch_thread_count != 0 &&
-      options.launch_threads != msstream::LaunchThreads::shared) {
-    throw UsageError(
-        "--launch-thread-count goes with --launch-threads shared; private means one thread a "
-        "group");
-  }
-#if !MSSTREAM_CUDA
-  if (options.runtime == RuntimeChoice::cuda) {
-    throw UsageError(
-        "--runtime cuda: this build has no CUDA; configure with MSSTREAM_CUDA=ON, or use host");
-  }
-#endif
+  support::check(static_cast<support::StreamOptions const&>(options));
   if (!options.check && !options.check_report.empty()) {
     throw UsageError("--check-report goes with --check");
   }
@@ -61,22 +45,10 @@ void check(TrainOptions const& options) {
   if (options.data.empty() && options.format != support::DataFormat::automatic) {
     throw UsageError("--format describes a file: give --data");
   }
-  std::map<std::string, char const*> writers;
-  for (auto const& [name, file] : {std::pair{"--save", options.save},
-                                   {"--report", options.report},
-                                   {"--trace", options.trace},
-                                   {"--check-report", options.check_report}}) {
-    if (auto const [other, is_first] = writers.emplace(file, name); !file.empty() && !is_first) {
-      throw UsageError(text(name, " ", file, ": ", other->second, " writes that file"));
-    }
-    auto const folder = fs::path(file).parent_path();
-    if (!file.empty() && !folder.empty() && !fs::is_directory(folder)) {
-      throw UsageError(text(name, " ", file, ": there is no folder ", folder.string()));
-    }
-    if (!file.empty() && fs::is_directory(file)) {
-      throw UsageError(text(name, " ", file, ": is a folder; expected a file"));
-    }
-  }
+  support::check_outputs({{"--save", options.save},
+                          {"--report", options.report},
+                          {"--trace", options.trace},
+                          {"--check-report", options.check_report}});
 }
 
 }  // namespace
@@ -111,29 +83,7 @@ TrainOptions parse_options(support::Arguments const& arguments) {
   options.add<int>(
       "--reader-threads", chosen.reader_threads, "threads that fill batches ahead", {1, 64});
 
-  options.group("Streams");
-  options.add_choice("--runtime",
-                     chosen.runtime,
-                     {{"host", RuntimeChoice::host}, {"cuda", RuntimeChoice::cuda}},
-                     "where to train; cuda needs a build with it");
-  options.add<int>("--stream-groups",
-                   chosen.stream_groups,
-                   "stream groups to spread the branches over",
-                   {1, 256});
-  options.add_flag(
-      "--merge-streams", chosen.merge_streams, "one stream a group for compute and copies");
-  options.add_flag(
-      "--no-reduce-waits", chosen.no_reduce_waits, "issue every wait, also those known to hold");
-  options.add_choice("--launch-threads",
-                     chosen.launch_threads,
-                     {{"none", msstream::LaunchThreads::none},
-                      {"shared", msstream::LaunchThreads::shared},
-                      {"private", msstream::LaunchThreads::per_group}},
-                     "who launches: this thread, a few for all groups, or one a group");
-  options.add<int>("--launch-thread-count",
-                   chosen.launch_thread_count,
-                   "how many when shared; 0 chooses",
-                   {0, 64});
+  support::add_options(options, static_cast<support::StreamOptions&>(chosen));
 
   options.group("Model");
   options.add<int>("--embedding-dim", chosen.embedding_dim, "width of the deep tables", {1, 1024});
@@ -149,13 +99,7 @@ TrainOptions parse_options(support::Arguments const& arguments) {
                             chosen.steps,
                             "stop after so many steps since the start of training; 0: do not",
                             {0, 1'000'000'000});
-  options.add_choice("--optimizer",
-                     chosen.optimizer,
-                     {{"adam", msstream::ops::OptimizerKind::adam},
-                      {"adagrad", msstream::ops::OptimizerKind::adagrad},
-                      {"sgd", msstream::ops::OptimizerKind::sgd}},
-                     "update rule");
-  options.add<float>("--lr", chosen.learning_rate, "learning rate", {0.0F, 1e6F});
+  support::add_options(options, static_cast<support::UpdateOptions&>(chosen));
   options.add<std::uint64_t>("--seed", chosen.seed, "of weights, order and generated data");
 
   options.group("Checking");
@@ -170,79 +114,31 @@ TrainOptions parse_options(support::Arguments const& arguments) {
   options.add("--report", chosen.report, "losses, epochs, waits and memory as JSON", "a path");
   options.add("--trace", chosen.trace, "one training step as trace JSON for Perfetto", "a path");
   options.add_flag("--quiet", chosen.quiet, "no progress");
-  // What the library reads itself, and the project's scripts and tests.
-  options.know_variables({"MSSTREAM_MEMORY_LIMIT_BYTES",
-                          "MSSTREAM_MEMORY_LIMIT_PERCENT",
-                          "MSSTREAM_MEMORY_SOFT_LIMIT_BYTES",
-                          "MSSTREAM_MAX_GROWTH_BYTES",
-                          "MSSTREAM_MEMORY_POOLS",
-                          "MSSTREAM_MEMORY_PRIVATE_POOLS",
-                          "MSSTREAM_PINNED_POOLS",
-                          "MSSTREAM_MEMORY_KEEP_BYTES",
-                          "MSSTREAM_MEMORY_RETURN_AFTER_MS",
-                          "MSSTREAM_MEMORY_WAIT_MS",
-                          "MSSTREAM_MEMORY_HISTORY",
-                          "MSSTREAM_REDUCE_WAITS",
-                          "MSSTREAM_CHECK_MODE",
-                          "MSSTREAM_BUILD_PRESET",
-                          "MSSTREAM_TEST_DATA"});
+  support::know_library_variables(options);
   options.parse(arguments, std::cerr);
   check(chosen);
   return chosen;
 }
 
-std::string_view name_of(RuntimeChoice choice) {
-  return choice == RuntimeChoice::cuda ? "cuda" : "host";
-}
-
-std::string_view name_of(msstream::LaunchThreads choice) {
-  switch (choice) {
-    case msstream::LaunchThreads::shared:
-      return "shared";
-    case msstream::LaunchThreads::per_group:
-      return "private";
-    case msstream::LaunchThreads::none:
-      break;
-  }
-  return "none";
-}
-
-std::string_view name_of(msstream::ops::OptimizerKind kind) {
-  switch (kind) {
-    case msstream::ops::OptimizerKind::sgd:
-      return "sgd";
-    case msstream::ops::OptimizerKind::adagrad:
-      return "adagrad";
-    case msstream::ops::OptimizerKind::adam:
-      break;
-  }
-  return "adam";
-}
-
 nlohmann::ordered_json describe(TrainOptions const& options) {
-  return {{"data", options.data},
-          {"format", support::name_of(options.format)},
-          {"rows", options.rows},
-          {"holdout", options.holdout},
-          {"runtime", name_of(options.runtime)},
-          {"stream_groups", options.stream_groups},
-          {"merge_streams", options.merge_streams},
-          {"reduce_waits", !options.no_reduce_waits},
-          {"launch_threads", name_of(options.launch_threads)},
-          {"launch_thread_count", options.launch_thread_count},
-          {"embedding_dim", options.embedding_dim},
-          {"layers", options.layers},
-          {"buckets", options.buckets},
-          {"batch", options.batch},
-          {"epochs", options.epochs},
-          {"steps", options.steps},
-          {"optimizer", name_of(options.optimizer)},
-          {"lr", options.learning_rate},
-          {"seed", options.seed},
-          {"reader_threads", options.reader_threads},
-          {"check", options.check},
-          {"save", options.save},
-          {"resume", options.resume}};
+  nlohmann::ordered_json described = {{"data", options.data},
+                                      {"format", support::name_of(options.format)},
+                                      {"rows", options.rows},
+                                      {"holdout", options.holdout}};
+  described.update(support::describe(static_cast<support::StreamOptions const&>(options)));
+  described.update({{"embedding_dim", options.embedding_dim},
+                    {"layers", options.layers},
+                    {"buckets", options.buckets},
+                    {"batch", options.batch},
+                    {"epochs", options.epochs},
+                    {"steps", options.steps}});
+  described.update(support::describe(static_cast<support::UpdateOptions const&>(options)));
+  described.update({{"seed", options.seed},
+                    {"reader_threads", options.reader_threads},
+                    {"check", options.check},
+                    {"save", options.save},
+                    {"resume", options.resume}});
+  return described;
 }
 
 }  // namespace train_wdl

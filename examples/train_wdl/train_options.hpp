@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/kernels/optimizer.hpp>
 #include <msstream/runtime/checker.hpp>
-#include <msstream/stream/stream_pool.hpp>
 #include <msstream/support/options.hpp>
 #include <msstream/support/readers.hpp>
+#include <msstream/support/training_options.hpp>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -17,25 +16,15 @@ namespace train_wdl {
 
 namespace ms = msstream;
 
-enum class RuntimeChoice : std::uint8_t { host, cuda };
+using ms::support::name_of;
+using ms::support::RuntimeChoice;
 
 /// What train_wdl was asked to do; the values here are the defaults.
-struct TrainOptions {
+struct TrainOptions : ms::support::StreamOptions, ms::support::UpdateOptions {
   std::string data;
   msstream::support::DataFormat format = msstream::support::DataFormat::automatic;
   std::int64_t rows = 400'000;
   std::int64_t holdout = 5;
-
-#if MSSTREAM_CUDA
-  RuntimeChoice runtime = RuntimeChoice::cuda;
-#else
-  RuntimeChoice runtime = RuntimeChoice::host;
-#endif
-  int stream_groups = 4;
-  bool merge_streams = false;
-  bool no_reduce_waits = false;
-  msstream::LaunchThreads launch_threads = msstream::LaunchThreads::none;
-  int launch_thread_count = 0;
 
   int embedding_dim = 16;
   std::vector<std::int64_t> layers = {256, 128};
@@ -44,8 +33,6 @@ struct TrainOptions {
   std::int64_t batch = 512;
   std::int64_t epochs = 1;
   std::int64_t steps = 0;
-  msstream::ops::OptimizerKind optimizer = msstream::ops::OptimizerKind::adam;
-  float learning_rate = 1e-3F;
   std::uint64_t seed = 1;
   int reader_threads = 2;
 
@@ -66,9 +53,5 @@ struct TrainOptions {
 
 /// The options as the report shows them.
 [[nodiscard]] nlohmann::ordered_json describe(TrainOptions const& options);
-
-[[nodiscard]] std::string_view name_of(RuntimeChoice choice);
-[[nodiscard]] std::string_view name_of(msstream::LaunchThreads choice);
-[[nodiscard]] std::string_view name_of(msstream::ops::OptimizerKind kind);
 
 }  // namespace train_wdl

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "checkpoint.hpp"
-#include "device_feed.hpp"
 #include "train_options.hpp"
 #include "wide_deep.hpp"
 
 #include <msstream/support/atomic_file.hpp>
+#include <msstream/support/device_feed.hpp>
 #include <msstream/support/metrics.hpp>
 #include <msstream/support/progress.hpp>
 
@@ -72,7 +72,8 @@ class Trainer {
     }
     first_step_ = step_;
     traced_step_ = std::min(first_step_ + kStepsBeforeTrace, last_step() - 1);
-    DeviceFeed<R> feed(device_, data_, plan_, step_, options_.reader_threads, pool_[0]);
+    ms::support::DeviceFeed<R> feed(
+        device_, data_.dataset, plan_, step_, options_.reader_threads, pool_[0]);
     auto epochs = nlohmann::ordered_json::array();
     while (step_ < last_step()) {
       epochs.push_back(train_epoch(feed));
@@ -99,6 +100,15 @@ class Trainer {
   /// How many steps the host may be ahead of the losses that it has seen.
   static constexpr std::size_t kStepsAhead = 2;
 
+  /// The rows that a fed batch has.
+  static DeviceBatch<R> batch_of(ms::support::DeviceRows<R> const& fed) {
+    auto const fields = fed.keys.shape()[0];
+    auto const capacity = fed.keys.shape()[1];
+    return {fed.keys.reshaped({fields, capacity}),
+            fed.continuous.rows(0, fed.rows),
+            fed.labels.reshaped({capacity, 1}).rows(0, fed.rows)};
+  }
+
   static WideDeepShape shape_of(TrainOptions const& options, TrainingData const& data) {
     auto const& schema = data.dataset.schema();
     return {.fields = schema.categorical,
@@ -115,7 +125,7 @@ class Trainer {
   }
 
   /// Trains to the end of the epoch that step_ is in, or to the last step, and tests.
-  nlohmann::ordered_json train_epoch(DeviceFeed<R>& feed) {
+  nlohmann::ordered_json train_epoch(ms::support::DeviceFeed<R>& feed) {
     std::int64_t const epoch = step_ / plan_.batches_per_epoch();
     std::int64_t const end = std::min(last_step(), (epoch + 1) * plan_.batches_per_epoch());
     std::int64_t const rows_to_do =
@@ -126,7 +136,7 @@ class Trainer {
     auto const started = Clock::now();
     while (step_ < end) {
       auto batch = feed.next();
-      train_step(batch->device);
+      train_step(batch_of(*batch));
       rows += batch->rows;
       ++step_;
       harvest_losses(kStepsAhead);
@@ -153,8 +163,7 @@ class Trainer {
       pool_.synchronize();
       device_.start_spans();
     }
-    auto const logits = model_.forward(tape_, pool_, batch);
-    auto const loss = ms::ops::mean_bce_with_logits(tape_, logits, batch.labels);
+    auto const loss = model_.loss(tape_, pool_, batch);
     tape_.backward(loss);
     optimizer_.step(tape_);
     tape_.clear();
@@ -195,12 +204,13 @@ class Trainer {
     typename ms::GradientTape<R>::Pause const no_gradients(tape_);
     ms::support::BatchPlan const plan{
         .rows = rows, .batch_rows = kTestBatchRows, .epochs = 1, .shuffle = false, .seed = 0};
-    DeviceFeed<R> feed(device_, data_, plan, 0, options_.reader_threads, pool_[0]);
+    ms::support::DeviceFeed<R> feed(
+        device_, data_.dataset, plan, 0, options_.reader_threads, pool_[0]);
     std::vector<float> logits;
     std::vector<float> labels;
     labels.reserve(rows.size());
     while (auto batch = feed.next()) {
-      auto const answers = ms::to_host(model_.forward(tape_, pool_, batch->device));
+      auto const answers = ms::to_host(model_.forward(tape_, pool_, batch_of(*batch)));
       logits.insert(logits.end(), answers.begin(), answers.end());
     }
     for (auto const row : rows) {

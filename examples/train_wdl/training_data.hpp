@@ -3,22 +3,11 @@
 
 #include "train_options.hpp"
 
-#include <msstream/support/dataset.hpp>
-#include <msstream/support/split.hpp>
-
-#include <cstdint>
-#include <string>
-#include <vector>
+#include <msstream/support/training_data.hpp>
 
 namespace train_wdl {
 
-/// The rows in memory, standardised on the training rows, and which of them are held out.
-struct TrainingData {
-  msstream::support::Dataset dataset;
-  msstream::support::Split split;
-  std::vector<std::int64_t> table_rows;  ///< one a categorical field
-  std::string origin;                    ///< for people
-};
+using ms::support::TrainingData;
 
 /// Reads or generates. Throws support::DataError, and std::invalid_argument when no row is left to
 /// train on.

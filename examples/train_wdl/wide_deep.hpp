@@ -94,6 +94,13 @@ class WideDeep {
     return ms::ops::add(tape, wide);
   }
 
+  /// The mean loss of the batch.
+  [[nodiscard]] ms::Tensor<float, R> loss(ms::GradientTape<R>& tape,
+                                          ms::StreamPool<R>& pool,
+                                          DeviceBatch<R> const& batch) const {
+    return ms::ops::mean_bce_with_logits(tape, forward(tape, pool, batch), batch.labels);
+  }
+
   /// `dense(name, tensor)` for each dense parameter, `table(name, tensor)` for each table.
   template <class Dense, class Table>
   void visit_parameters(Dense&& dense, Table&& table) const {

@@ -78,6 +78,27 @@ TEST_F(BatchLoaderTest, UnshuffledBatchesHoldTheRowsInOrder) {
   EXPECT_EQ(batches.back().size(), 4U);
 }
 
+TEST_F(BatchLoaderTest, WholeBatchesLeaveOutOtherRowsEachEpoch) {
+  auto whole = plan(2);
+  whole.whole_batches = true;
+  EXPECT_EQ(whole.batch_count(), 12);
+  auto const batches = drain(whole, {});
+  ASSERT_EQ(batches.size(), 12U);
+  std::vector<Rows> epochs(2);
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    EXPECT_EQ(batches[i].size(), 16U);
+    auto& epoch = epochs[i / 6];
+    epoch.insert(epoch.end(), batches[i].begin(), batches[i].end());
+  }
+  for (auto& epoch : epochs) {
+    std::ranges::sort(epoch);
+    EXPECT_EQ(std::ranges::adjacent_find(epoch), epoch.end());
+  }
+  EXPECT_NE(epochs[0], epochs[1]);
+  whole.batch_rows = 101;
+  EXPECT_THROW(BatchLoader(data_, whole, pointers(staging_)), std::invalid_argument);
+}
+
 TEST_F(BatchLoaderTest, EachEpochHoldsEachRowOnceInAnotherOrder) {
   auto const batches = drain(plan(3), {});
   ASSERT_EQ(batches.size(), 21U);

@@ -52,6 +52,35 @@ TEST(Generated, HotnessIsKeysAField) {
   EXPECT_EQ(data.keys(0).size(), 26 * 4U);
 }
 
+TEST(Generated, TasksHaveLabelsOfTheirOwnAndShareTheRow) {
+  constexpr std::int64_t rows = 20'000;
+  GeneratedData const one({.seed = 5, .largest_cardinality = 1000});
+  GeneratedData const three({.seed = 5, .largest_cardinality = 1000, .tasks = 3});
+  EXPECT_EQ(three.schema().labels, (std::vector<std::string>{"Label", "Label2", "Label3"}));
+  auto const single = one.block(0, rows);
+  auto const block = three.block(0, rows);
+  EXPECT_EQ(block.keys, single.keys);
+  EXPECT_EQ(block.continuous, single.continuous);
+  ASSERT_EQ(block.labels.size(), std::size_t{3} * rows);
+  // What is known of one task says something of another, and less than of its own.
+  for (int of = 0; of < 3; ++of) {
+    for (int by = 0; by < 3; ++by) {
+      std::vector<float> scores;
+      std::vector<float> labels;
+      for (std::int64_t row = 0; row < rows; ++row) {
+        scores.push_back(static_cast<float>(three.true_logit(row, by)));
+        labels.push_back(block.labels[static_cast<std::size_t>(3 * row + of)]);
+        EXPECT_TRUE(of != 0 || labels.back() == single.labels[static_cast<std::size_t>(row)]);
+      }
+      auto const auc = roc_auc(scores, labels).value();
+      EXPECT_GT(auc, of == by ? 0.83 : 0.6) << of << " by " << by;
+      EXPECT_LT(auc, of == by ? 0.92 : 0.82) << of << " by " << by;
+    }
+  }
+  EXPECT_THROW(GeneratedData({.tasks = 0}), std::invalid_argument);
+  EXPECT_THROW(GeneratedData({.tasks = 65}), std::invalid_argument);
+}
+
 TEST(Generated, PopularityFollowsAPowerLaw) {
   GeneratedData const data({});
   constexpr std::int64_t rows = 50'000;

@@ -16,16 +16,19 @@
 namespace msstream::support {
 
 /// Which batches there are. Batch b is batch b modulo `batches_per_epoch()` of epoch b divided by
-/// it; the last of an epoch may be short.
+/// it; the last of an epoch may be short, unless `whole_batches`.
 struct BatchPlan {
   std::vector<std::int64_t> rows;  ///< row numbers of the data set, in unshuffled order
   std::int64_t batch_rows = 512;
   std::int64_t epochs = 1;
   bool shuffle = true;
   std::uint64_t seed = 1;
+  /// Leaves out what would be a short batch: other rows each epoch when they are shuffled.
+  bool whole_batches = false;
 
   [[nodiscard]] std::int64_t batches_per_epoch() const {
-    return (static_cast<std::int64_t>(rows.size()) + batch_rows - 1) / batch_rows;
+    auto const count = static_cast<std::int64_t>(rows.size());
+    return (whole_batches ? count : count + batch_rows - 1) / batch_rows;
   }
   [[nodiscard]] std::int64_t batch_count() const { return epochs * batches_per_epoch(); }
 };
@@ -48,8 +51,9 @@ class BatchLoader {
     bool recycled_elsewhere = false;
   };
 
-  /// Starts filling `buffers`. Throws std::invalid_argument for a plan without rows, a batch below
-  /// one row, no buffers, no threads or a first batch outside [0, batch_count()].
+  /// Starts filling `buffers`. Throws std::invalid_argument for a plan without rows or without
+  /// any batch, a batch below one row, no buffers, no threads or a first batch outside [0,
+  /// batch_count()].
   BatchLoader(Dataset const& dataset,
               BatchPlan plan,
               std::vector<StagedBatch*> const& buffers,

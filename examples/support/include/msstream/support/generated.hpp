@@ -15,6 +15,8 @@ struct GeneratedOptions {
   std::int64_t hotness = 1;
   /// No field has more distinct values than this.
   std::int64_t largest_cardinality = 100'000;
+  /// Labels a row.
+  int tasks = 1;
 };
 
 /// Rows shaped as Criteo's (13 continuous and 26 categorical fields), with a truth to be found.
@@ -26,7 +28,8 @@ struct GeneratedOptions {
 /// machines can generate any of them; the same bits need the same libm.
 class GeneratedData {
  public:
-  /// Throws std::invalid_argument for fewer than 0 rows, a hotness or cardinality below 1.
+  /// Throws std::invalid_argument for fewer than 0 rows, a hotness or cardinality below 1,
+  /// tasks outside 1 to 64.
   explicit GeneratedData(GeneratedOptions const& options);
 
   [[nodiscard]] Schema const& schema() const noexcept { return schema_; }
@@ -38,8 +41,8 @@ class GeneratedData {
   /// Thread-safe. Numbers beyond the option `rows` are rows too.
   [[nodiscard]] RowBlock block(std::int64_t first_row, std::int64_t rows) const;
 
-  /// z of the row: the best score that a model could give.
-  [[nodiscard]] double true_logit(std::int64_t row) const;
+  /// z of the row for a task: the best score that a model could give.
+  [[nodiscard]] double true_logit(std::int64_t row, int task = 0) const;
 
  private:
   [[nodiscard]] std::int64_t rank(std::int64_t row, std::size_t field, std::int64_t slot) const;

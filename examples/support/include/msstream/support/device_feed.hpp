@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "training_data.hpp"
-#include "wide_deep.hpp"
-
+#include <msstream/msstream.hpp>
 #include <msstream/support/batch_loader.hpp>
 
 #include <algorithm>
@@ -14,29 +12,35 @@
 #include <utility>
 #include <vector>
 
-namespace train_wdl {
+namespace msstream::support {
+
+/// One batch on the device. Of a short batch the rows up to the capacity are zero.
+template <Runtime R>
+struct DeviceRows {
+  Tensor<std::int64_t, R> keys;  ///< [fields, capacity, hotness]
+  Tensor<float, R> continuous;   ///< [capacity, continuous]
+  Tensor<float, R> labels;       ///< [labels, capacity]
+  std::int64_t rows;             ///< how many of the capacity are used
+  std::int64_t index;            ///< number of the batch since the start of training
+};
 
 /// Brings batches to the device ahead of their use: worker threads fill pinned buffers, and each
 /// batch's copies are issued on the group's h2d stream one batch before it is asked for.
-template <ms::Runtime R>
+template <Runtime R>
 class DeviceFeed {
  public:
-  struct Batch {
-    DeviceBatch<R> device;
-    std::int64_t rows;
-    std::int64_t index;
-  };
+  using Batch = DeviceRows<R>;
 
-  DeviceFeed(ms::Device<R> device,
-             TrainingData const& data,
-             ms::support::BatchPlan plan,
+  DeviceFeed(Device<R> device,
+             Dataset const& dataset,
+             BatchPlan plan,
              std::int64_t first_batch,
              int threads,
-             ms::StreamGroup<R>& group)
+             StreamGroup<R>& group)
       : device_(std::move(device)),
-        layout_(data.dataset.schema(), static_cast<std::size_t>(plan.batch_rows)),
+        layout_(dataset.schema(), static_cast<std::size_t>(plan.batch_rows)),
         staged_(make_staging()),
-        loader_(data.dataset,
+        loader_(dataset,
                 std::move(plan),
                 buffers_of(staged_),
                 {.threads = static_cast<std::size_t>(threads), .first_batch = first_batch}),
@@ -51,9 +55,9 @@ class DeviceFeed {
 
   /// One batch in pinned memory; floats hold the continuous values, then the labels.
   struct Staging {
-    ms::PinnedArray<std::int64_t, R> keys;
-    ms::PinnedArray<float, R> floats;
-    ms::support::StagedBatch batch;
+    PinnedArray<std::int64_t, R> keys;
+    PinnedArray<float, R> floats;
+    StagedBatch batch;
 
     /// The loader's threads write through addresses that a checking runtime does not see used.
     void host_writes() const {
@@ -65,17 +69,17 @@ class DeviceFeed {
   std::vector<Staging> make_staging() {
     std::vector<Staging> staging;
     for (std::size_t i = 0; i < kStagingBuffers; ++i) {
-      ms::PinnedArray<std::int64_t, R> keys(device_, layout_.key_count());
-      ms::PinnedArray<float, R> floats(device_, layout_.continuous_count() + layout_.label_count());
-      ms::support::StagedBatch const batch{
+      PinnedArray<std::int64_t, R> keys(device_, layout_.key_count());
+      PinnedArray<float, R> floats(device_, layout_.continuous_count() + layout_.label_count());
+      StagedBatch const batch{
           keys.data(), floats.data(), floats.data() + layout_.continuous_count()};
       staging.push_back({std::move(keys), std::move(floats), batch});
       staging.back().host_writes();
     }
     return staging;
   }
-  static std::vector<ms::support::StagedBatch*> buffers_of(std::vector<Staging>& staging) {
-    std::vector<ms::support::StagedBatch*> buffers;
+  static std::vector<StagedBatch*> buffers_of(std::vector<Staging>& staging) {
+    std::vector<StagedBatch*> buffers;
     buffers.reserve(staging.size());
     for (auto& stage : staging) {
       buffers.push_back(&stage.batch);
@@ -83,7 +87,7 @@ class DeviceFeed {
     return buffers;
   }
 
-  Staging& stage_of(ms::support::StagedBatch const* batch) {
+  Staging& stage_of(StagedBatch const* batch) {
     return *std::find_if(staged_.begin(), staged_.end(), [&](Staging const& stage) {
       return &stage.batch == batch;
     });
@@ -110,28 +114,31 @@ class DeviceFeed {
     }
     Staging& stage = stage_of(filled);
     in_flight_.push_back(&stage);
-    auto const fields = static_cast<std::int64_t>(layout_.fields);
     auto const capacity = static_cast<std::int64_t>(layout_.capacity);
-    auto const continuous = static_cast<std::int64_t>(layout_.continuous);
-    ms::NameScope const name("feed");
-    ms::Tensor<std::int64_t, R> keys(device_, {fields, capacity});
-    ms::Tensor<float, R> floats(device_, {static_cast<std::int64_t>(stage.floats.count())});
-    ms::copy(keys, stage.keys);
-    ms::copy(floats, stage.floats);
-    auto const values = floats.rows(0, capacity * continuous).reshaped({capacity, continuous});
-    auto const labels =
-        floats.rows(capacity * continuous, capacity * (continuous + 1)).reshaped({capacity, 1});
-    return Batch{{keys, values.rows(0, filled->rows), labels.rows(0, filled->rows)},
+    auto const continuous = static_cast<std::int64_t>(layout_.continuous_count());
+    auto const labels = static_cast<std::int64_t>(layout_.label_count());
+    NameScope const name("feed");
+    Tensor<std::int64_t, R> keys(device_, {static_cast<std::int64_t>(layout_.key_count())});
+    Tensor<float, R> floats(device_, {continuous + labels});
+    copy(keys, stage.keys);
+    copy(floats, stage.floats);
+    return Batch{keys.reshaped({static_cast<std::int64_t>(layout_.fields),
+                                capacity,
+                                static_cast<std::int64_t>(layout_.hotness)}),
+                 floats.rows(0, continuous)
+                     .reshaped({capacity, static_cast<std::int64_t>(layout_.continuous)}),
+                 floats.rows(continuous, continuous + labels)
+                     .reshaped({static_cast<std::int64_t>(layout_.labels), capacity}),
                  filled->rows,
                  filled->index};
   }
 
-  ms::Device<R> device_;
-  ms::support::BatchLayout layout_;
+  Device<R> device_;
+  BatchLayout layout_;
   std::vector<Staging> staged_;
   std::deque<Staging*> in_flight_;
-  ms::support::BatchLoader loader_;
-  ms::Prefetch<R, Batch> uploads_;
+  BatchLoader loader_;
+  Prefetch<R, Batch> uploads_;
 };
 
-}  // namespace train_wdl
+}  // namespace msstream::support

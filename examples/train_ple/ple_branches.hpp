@@ -54,6 +54,37 @@ class PleBranches {
   [[nodiscard]] ms::Tensor<float, R> loss(ms::GradientTape<R>& tape,
                                           ms::StreamPool<R>& pool,
                                           DeviceBatch<R> const& batch) const {
+    auto const rows = batch.continuous.shape()[0];
+    auto const losses = of_tasks(tape, pool, batch, [&](int task, auto const& logits) {
+      auto const labels = batch.labels.rows(task, task + 1).reshaped({rows, 1});
+      return ms::ops::mean_bce_with_logits(tape, logits, labels);
+    });
+    return ms::ops::add(tape, losses);
+  }
+
+  /// Of each task, [batch, 1].
+  [[nodiscard]] std::vector<ms::Tensor<float, R>> logits(ms::GradientTape<R>& tape,
+                                                         ms::StreamPool<R>& pool,
+                                                         DeviceBatch<R> const& batch) const {
+    return of_tasks(tape, pool, batch, [](int, auto const& logits) { return logits; });
+  }
+
+  /// `dense(name, tensor)` for each dense parameter, `table(name, tensor)` for each table.
+  template <class Dense, class Table>
+  void visit_parameters(Dense&& dense, Table&& table) const {
+    for (std::size_t i = 0; i < tables_.size(); ++i) {
+      table(ms::text("field", i), tables_[i]);
+    }
+    visit_layers(dense, levels_, tower_hidden_, tower_outputs_);
+  }
+
+ private:
+  /// `finish(task, logits)` of each task, in the branch of its tower.
+  template <class Finish>
+  std::vector<ms::Tensor<float, R>> of_tasks(ms::GradientTape<R>& tape,
+                                             ms::StreamPool<R>& pool,
+                                             DeviceBatch<R> const& batch,
+                                             Finish const& finish) const {
     int branches = 0;
     // Each call is a branch, on the next group.
     auto const branch = [&](std::string const& name, auto&& work) {
@@ -81,47 +112,16 @@ class PleBranches {
     for (int level = 0; level < shape_.levels; ++level) {
       inputs = extract(tape, branch, level, inputs);
     }
-    std::vector<ms::Tensor<float, R>> losses;
+    std::vector<ms::Tensor<float, R>> finished;
     for (int task = 0; task < shape_.tasks; ++task) {
       auto const i = static_cast<std::size_t>(task);
-      losses.push_back(branch(tower_name(task), [&] {
+      finished.push_back(branch(tower_name(task), [&] {
         auto const hidden = tower_hidden_[i](tape, inputs[i], ms::ops::Activation::relu);
-        auto const labels = batch.labels.rows(task, task + 1).reshaped({rows, 1});
-        return ms::ops::mean_bce_with_logits(tape, tower_outputs_[i](tape, hidden), labels);
+        return finish(task, tower_outputs_[i](tape, hidden));
       }));
     }
-    return ms::ops::add(tape, losses);
+    return finished;
   }
-
-  /// `dense(name, tensor)` for each dense parameter, `table(name, tensor)` for each table.
-  template <class Dense, class Table>
-  void visit_parameters(Dense&& dense, Table&& table) const {
-    for (std::size_t i = 0; i < tables_.size(); ++i) {
-      table(ms::text("field", i), tables_[i]);
-    }
-    int number = 0;
-    auto const visit = [&](std::vector<Layer<R>> const& layers) {
-      for (auto const& layer : layers) {
-        auto const name = ms::text("layer", number++);
-        dense(name + "/weight", layer.weight);
-        dense(name + "/bias", layer.bias);
-      }
-    };
-    for (auto const& level : levels_) {
-      visit(level.hidden);
-      visit(level.outputs);
-      visit(level.gates);
-    }
-    visit(tower_hidden_);
-    visit(tower_outputs_);
-  }
-
- private:
-  struct Level {
-    std::vector<Layer<R>> hidden;   ///< owner by owner, their experts
-    std::vector<Layer<R>> outputs;  ///< likewise
-    std::vector<Layer<R>> gates;
-  };
 
   /// What the gates of one level give, from what each owner gets.
   template <class Branch>
@@ -168,7 +168,7 @@ class PleBranches {
 
   PleShape shape_;
   std::vector<ms::Tensor<float, R>> tables_;
-  std::vector<Level> levels_;
+  std::vector<Level<R>> levels_;  ///< the experts owner by owner
   std::vector<Layer<R>> tower_hidden_;
   std::vector<Layer<R>> tower_outputs_;
 };

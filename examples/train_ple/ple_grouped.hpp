@@ -69,6 +69,37 @@ class PleGrouped {
                                           ms::StreamPool<R>& pool,
                                           DeviceBatch<R> const& batch) const {
     ms::StreamScope<R> const main(pool[0], {.include_grad = true});
+    auto const all = stacked_logits(tape, pool, batch);
+    ms::NameScope const named("towers");
+    auto const mean = ms::ops::mean_bce_with_logits(tape, all, batch.labels);
+    return ms::ops::scale(tape, mean, static_cast<float>(shape_.tasks));
+  }
+
+  /// Of each task, [batch, 1]: parts of one tensor, not to be differentiated.
+  [[nodiscard]] std::vector<ms::Tensor<float, R>> logits(ms::GradientTape<R>& tape,
+                                                         ms::StreamPool<R>& pool,
+                                                         DeviceBatch<R> const& batch) const {
+    ms::StreamScope<R> const main(pool[0], {.include_grad = true});
+    auto const all = stacked_logits(tape, pool, batch);
+    std::vector<ms::Tensor<float, R>> of_tasks;
+    for (int task = 0; task < shape_.tasks; ++task) {
+      of_tasks.push_back(all.rows(task, task + 1).reshaped({all.shape()[1], 1}));
+    }
+    return of_tasks;
+  }
+
+  /// `dense(name, tensor)` for each dense parameter, `table(name, tensor)` for all tables.
+  template <class Dense, class Table>
+  void visit_parameters(Dense&& dense, Table&& table) const {
+    table("tables", tables_.weights());
+    visit_layers(dense, levels_, towers_);
+  }
+
+ private:
+  /// [tasks, batch, 1]
+  ms::Tensor<float, R> stacked_logits(ms::GradientTape<R>& tape,
+                                      ms::StreamPool<R>& pool,
+                                      DeviceBatch<R> const& batch) const {
     tape.without_gradient(batch.continuous);
     auto input = ms::ops::concat(tape, {look_up(tape, pool, batch.keys), batch.continuous});
     for (int level = 0; level < shape_.levels; ++level) {
@@ -76,36 +107,8 @@ class PleGrouped {
       input = extract(tape, pool, level, input);
     }
     ms::NameScope const named("towers");
-    auto const hidden = towers_[0](tape, input, ms::ops::Activation::relu);
-    auto const mean = ms::ops::mean_bce_with_logits(tape, towers_[1](tape, hidden), batch.labels);
-    return ms::ops::scale(tape, mean, static_cast<float>(shape_.tasks));
+    return towers_[1](tape, towers_[0](tape, input, ms::ops::Activation::relu));
   }
-
-  template <class Dense, class Table>
-  void visit_parameters(Dense&& dense, Table&& table) const {
-    table("tables", tables_.weights());
-    int number = 0;
-    auto const visit = [&](std::vector<Layer<R>> const& layers) {
-      for (auto const& layer : layers) {
-        auto const name = ms::text("layer", number++);
-        dense(name + "/weight", layer.weight);
-        dense(name + "/bias", layer.bias);
-      }
-    };
-    for (auto const& level : levels_) {
-      visit(level.hidden);
-      visit(level.outputs);
-      visit(level.gates);
-    }
-    visit(towers_);
-  }
-
- private:
-  struct Level {
-    std::vector<Layer<R>> hidden;   ///< a share each
-    std::vector<Layer<R>> outputs;  ///< likewise
-    std::vector<Layer<R>> gates;  ///< the tasks' gates; and but for the last level, the shared one
-  };
 
   /// The names of the experts whose layers are stacked. On the first level all have the same input,
   /// so that there is one share; further on each share has one expert of every owner, in the order
@@ -182,7 +185,9 @@ class PleGrouped {
 
   PleShape shape_;
   ms::ops::TableBatch<float, R> tables_;
-  std::vector<Level> levels_;
+  /// Hidden and output layers: a share each. Gates: the tasks', and but for the last level the
+  /// shared one.
+  std::vector<Level<R>> levels_;
   std::vector<Layer<R>> towers_;
 };
 

@@ -136,4 +136,32 @@ struct Layer {
   }
 };
 
+/// What one level of the model has.
+template <ms::Runtime R>
+struct Level {
+  std::vector<Layer<R>> hidden;   ///< of the experts
+  std::vector<Layer<R>> outputs;  ///< likewise
+  std::vector<Layer<R>> gates;
+};
+
+/// `dense(name, tensor)` for the weights and biases of all layers, numbered level by level, then
+/// through `towers`, which are vectors of layers.
+template <class Dense, ms::Runtime R, class... Towers>
+void visit_layers(Dense&& dense, std::vector<Level<R>> const& levels, Towers const&... towers) {
+  int number = 0;
+  auto const visit = [&](std::vector<Layer<R>> const& layers) {
+    for (auto const& layer : layers) {
+      auto const name = ms::text("layer", number++);
+      dense(name + "/weight", layer.weight);
+      dense(name + "/bias", layer.bias);
+    }
+  };
+  for (auto const& level : levels) {
+    visit(level.hidden);
+    visit(level.outputs);
+    visit(level.gates);
+  }
+  (visit(towers), ...);
+}
+
 }  // namespace train_ple

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/step/step_waits.hpp>
+#include <msstream/support/atomic_file.hpp>
+#include <msstream/support/progress.hpp>
+#include <msstream/support/step_options.hpp>
+#include <msstream/support/step_report.hpp>
+#include <msstream/support/step_training.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <iostream>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace msstream::support {
+
+/// A program's training as its options say: traces a step and chooses groups first where that is
+/// asked for, then trains, and reports.
+template <Runtime R, class Build>
+class StepRun {
+ public:
+  using Training = StepTrainingOf<R, Build>;
+
+  /// `build(device)` gives the model and inputs that hold a batch, as a pair; it is called once for
+  /// each training that is needed. `last_step`: how many steps all calls of train() are for.
+  StepRun(StepOptions const& options, std::int64_t last_step, Build const& build)
+      : options_(options),
+        assignment_(prepare(build)),
+        training_(options.setting(), options.rule(), build, assignment_),
+        style_(ProgressStyle::of_stderr(options.quiet)),
+        timed_step_(std::min<std::int64_t>(kStepsBeforeTrace, last_step - 1)) {}
+
+  [[nodiscard]] Training& training() noexcept { return training_; }
+  [[nodiscard]] std::int64_t steps_done() const noexcept { return steps_done_; }
+  /// Of the steps so far whose losses are known.
+  [[nodiscard]] std::vector<float> const& losses() const noexcept { return measured_.losses; }
+
+  /// Trains `steps` steps, each after `feed(inputs)`, which writes the next batch in place. Blocks
+  /// the host until their losses are known. Throws std::runtime_error for a loss that is not
+  /// finite.
+  template <class Feed>
+  void train(std::int64_t steps, std::int64_t rows_a_step, std::string title, Feed&& feed) {
+    Progress progress(style_, std::move(title), steps * rows_a_step);
+    arrived_.reset();
+    for (std::int64_t step = 1; step <= steps; ++step) {
+      feed(training_.inputs());
+      train_step();
+      harvest(kStepsAhead, true);
+      progress.update(step * rows_a_step, latest_loss());
+    }
+    harvest(0, false);
+    progress.finish(latest_loss());
+  }
+
+  [[nodiscard]] nlohmann::ordered_json report() {
+    auto const& device = training_.device();
+    measured_.captured = training_.is_captured();
+    measured_.operations = device.operation_count();
+    measured_.waits = device.wait_counts();
+    measured_.memory = device.memory_statistics();
+    return report_of(options_, measured_);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// How many steps the host may be ahead of the losses that it has seen.
+  static constexpr std::size_t kStepsAhead = 2;
+  /// The first is eager, the second may be captured.
+  static constexpr std::size_t kUntimedSteps = 2;
+  static constexpr std::int64_t kStepsBeforeTrace = 10;  ///< memory is warm by then
+
+  /// What must be known before the training is made; what it learns goes to `measured_`.
+  std::optional<StreamAssignment> prepare(Build const& build) {
+    auto assignment = options_.read_assignment();
+    if (options_.chooses_groups()) {
+      auto const choice = choose_groups<R>(options_.setting(), options_.rule(), build);
+      if (!options_.save_assignment.empty()) {
+        AtomicFile file(options_.save_assignment);
+        file.write(choice.text);
+        file.commit();
+      }
+      assignment =
+          StreamAssignment::parse(choice.text, "--assignment auto", options_.stream_groups);
+      measured_.predicted = {
+          choice.predicted_ns * 1e-6, choice.one_group_ns * 1e-6, choice.recorded_ns * 1e-6};
+    }
+    if (options_.records_step()) {
+      auto const trace = rehearse<R>(options_.setting(), options_.rule(), build, assignment);
+      if (!options_.step_trace.empty()) {
+        write_step_trace(options_.step_trace, trace);
+      }
+      measured_.traced = {trace.operations().size(),
+                          trace.step_ns() * 1e-6,
+                          trace.critical_path().length_ns * 1e-6,
+                          minimal_waits(trace)};
+    }
+    return assignment;
+  }
+
+  void train_step() {
+    bool const timed = !options_.trace.empty() && steps_done_ == timed_step_;
+    auto const& device = training_.device();
+    if (timed) {
+      training_.synchronize();
+      device.start_spans();
+    }
+    training_.step();
+    if (timed) {
+      AtomicFile file(options_.trace);
+      file.write(device.stop_spans().trace_json());
+      file.commit();
+    }
+    // A loss must not wait for those of all later steps. Said one step late, it is no wait for
+    // launch threads either.
+    if (!pending_.empty()) {
+      publish(pending_.back());
+    }
+    PinnedArray<float, R> staged(device, 1);
+    copy(staged, training_.loss());
+    pending_.push_back(std::move(staged));
+    if (steps_done_++ == 0) {
+      warn_of_unmatched();
+    }
+  }
+
+  void warn_of_unmatched() const {
+    if (!assignment_ || options_.chooses_groups() || options_.quiet) {
+      return;
+    }
+    for (auto const& line : assignment_->unmatched_lines()) {
+      std::cerr << text("warning: no operation of a step matches ", line, "\n");
+    }
+  }
+
+  /// `issuing`: between two losses lies a whole step.
+  void harvest(std::size_t leave, bool issuing) {
+    while (pending_.size() > leave) {
+      pending_.front().wait();
+      pending_.front().host_reads();
+      float const loss = *pending_.front().data();
+      pending_.pop_front();
+      auto const now = Clock::now();
+      if (issuing && arrived_ && measured_.losses.size() >= kUntimedSteps) {
+        measured_.step_ms.push_back(
+            std::chrono::duration<double, std::milli>(now - *arrived_).count());
+      }
+      arrived_ = now;
+      measured_.losses.push_back(loss);
+      if (!std::isfinite(loss)) {
+        throw std::runtime_error(text("training diverged: the loss of step ",
+                                      measured_.losses.size(),
+                                      " is ",
+                                      loss,
+                                      "; try a smaller --lr than ",
+                                      options_.learning_rate));
+      }
+    }
+  }
+  [[nodiscard]] std::optional<double> latest_loss() const {
+    return measured_.losses.empty() ? std::nullopt
+                                    : std::optional(static_cast<double>(measured_.losses.back()));
+  }
+
+  StepOptions const& options_;
+  StepMeasurements measured_;
+  std::optional<StreamAssignment> assignment_;
+  Training training_;
+  ProgressStyle style_;
+  std::int64_t timed_step_;
+  std::int64_t steps_done_ = 0;
+  std::deque<PinnedArray<float, R>> pending_;
+  std::optional<Clock::time_point> arrived_;
+};
+
+}  // namespace msstream::support

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/runtime/library_options.hpp>
+#include <msstream/stream/stream_pool.hpp>
+
+namespace msstream::support {
+
+/// How the steps of a training are issued. Results do not depend on it, but for the precision.
+struct StepSetting {
+  int groups = 1;
+  bool merge_streams = true;
+  LaunchThreads launch_threads = LaunchThreads::none;
+  int launch_thread_count = 0;
+  bool captured = false;  ///< from the second step on
+  MatmulPrecision precision = MatmulPrecision::float32;
+  bool reduce_waits = true;
+};
+
+}  // namespace msstream::support

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/msstream.hpp>
+#include <msstream/step/auto_assignment.hpp>
+#include <msstream/step/record_step.hpp>
+#include <msstream/support/step_setting.hpp>
+
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+namespace msstream::support {
+
+/// Trains a model on inputs that stay where they are; what is in them may change between steps.
+///
+/// A model gives `loss(tape, pool, inputs)` and `visit_parameters(dense, table)`. Not synchronised.
+/// A scope is open while it lives: it goes before what was there before it.
+template <Runtime R, class Model, class Inputs>
+class StepTraining {
+ public:
+  /// `build(device)` gives the model and the inputs, as a pair.
+  template <class Build>
+  StepTraining(StepSetting const& setting,
+               ops::OptimizerRule const& rule,
+               Build const& build,
+               std::optional<StreamAssignment> assignment = std::nullopt)
+      : device_(DeviceOptions<R>{.reduce_waits = setting.reduce_waits,
+                                 .matmul_precision = setting.precision}),
+        pool_(device_,
+              {.groups = setting.groups,
+               .merge_streams = setting.merge_streams,
+               .launch_threads = setting.launch_threads,
+               .launch_thread_count = setting.launch_thread_count,
+               .assignment = std::move(assignment)}),
+        trunk_(pool_[0]),
+        tape_(device_),
+        built_(build(std::as_const(device_))),
+        optimizer_(device_, rule),
+        captures_(setting.captured) {
+    model().visit_parameters(
+        [&](auto const& name, auto const& weight) { optimizer_.add(name, weight); },
+        [&](auto const& name, auto const& table) { optimizer_.add_table(name, table); });
+  }
+
+  /// Issues one step; the host does not block.
+  void step() {
+    if (captures_ && loss_ && !captured_) {
+      captured_.emplace(device_, [this] { train(); });
+    }
+    if (captured_) {
+      captured_->replay();
+    } else {
+      train();
+    }
+  }
+  /// The latest step's loss.
+  [[nodiscard]] Tensor<float, R> const& loss() const { return loss_.value(); }
+  [[nodiscard]] bool is_captured() const noexcept { return captured_.has_value(); }
+
+  /// Trains one step eagerly, and returns its trace. Blocks the host.
+  [[nodiscard]] StepTrace record() {
+    return record_step(device_, [this] { train(); });
+  }
+  void synchronize() { pool_.synchronize(); }
+
+  [[nodiscard]] Device<R> const& device() const noexcept { return device_; }
+  [[nodiscard]] StreamPool<R>& pool() noexcept { return pool_; }
+  [[nodiscard]] GradientTape<R>& tape() noexcept { return tape_; }
+  [[nodiscard]] Model const& model() const noexcept { return built_.first; }
+  [[nodiscard]] Inputs const& inputs() const noexcept { return built_.second; }
+
+ private:
+  void train() {
+    loss_ = model().loss(tape_, pool_, inputs());
+    tape_.backward(*loss_);
+    optimizer_.step(tape_);
+    tape_.clear();
+  }
+
+  Device<R> device_;
+  StreamPool<R> pool_;
+  StreamScope<R> trunk_;  ///< what no branch claims runs on group 0
+  GradientTape<R> tape_;
+  std::pair<Model, Inputs> built_;
+  Optimizer<R> optimizer_;
+  bool captures_;
+  std::optional<Tensor<float, R>> loss_;
+  std::optional<CapturedStep<R>> captured_;
+};
+
+/// The training of what `build` builds.
+template <Runtime R, class Build>
+using StepTrainingOf =
+    StepTraining<R,
+                 typename std::invoke_result_t<Build const&, Device<R> const&>::first_type,
+                 typename std::invoke_result_t<Build const&, Device<R> const&>::second_type>;
+
+/// The trace of a step of another training of the same model, which then goes: the third, issued
+/// eagerly by this thread.
+template <Runtime R, class Build>
+[[nodiscard]] StepTrace rehearse(StepSetting setting,
+                                 ops::OptimizerRule const& rule,
+                                 Build const& build,
+                                 std::optional<StreamAssignment> assignment = std::nullopt) {
+  setting.captured = false;
+  setting.launch_threads = LaunchThreads::none;
+  setting.launch_thread_count = 0;
+  StepTrainingOf<R, Build> training(setting, rule, build, std::move(assignment));
+  training.step();
+  training.step();
+  return training.record();
+}
+
+/// Groups for the steps that are issued as `setting` says, by one that is traced on one group.
+template <Runtime R, class Build>
+[[nodiscard]] AutoAssignment choose_groups(StepSetting const& setting,
+                                           ops::OptimizerRule const& rule,
+                                           Build const& build) {
+  auto on_one = setting;
+  on_one.groups = 1;
+  return auto_assignment(
+      rehearse<R>(on_one, rule, build),
+      setting.groups,
+      {.model = {.launch = setting.captured ? StepLaunch::graph : StepLaunch::eager,
+                 .merge_streams = setting.merge_streams}});
+}
+
+}  // namespace msstream::support

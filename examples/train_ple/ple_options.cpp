@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ple_options.hpp"
+
+#include <msstream/support/generated.hpp>
+#include <msstream/support/readers.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <iostream>
+#include <memory>
+
+namespace train_ple {
+
+namespace support = ms::support;
+using support::UsageError;
+
+namespace {
+
+constexpr char const* kDescription =
+    "Trains Progressive Layered Extraction, a model of several tasks: per level experts of each\n"
+    "task and shared ones, mixed by gates, and a tower a task. Without --data it trains on\n"
+    "generated Criteo-shaped data; the census data has two tasks. The losses are the same bits\n"
+    "for any number of groups and any way of launching. The last rows of an epoch that fill no\n"
+    "batch are left out; which they are differs from epoch to epoch.";
+
+constexpr std::int64_t kGeneratedBuckets = 100'000;
+
+void check(PleOptions const& options) {
+  support::check(static_cast<support::StepOptions const&>(options));
+  if (options.holdout == 1) {
+    throw UsageError("--holdout 1 would hold out every row; expected 0 (none) or at least 2");
+  }
+  if (!options.data.empty()) {
+    PleOptions const unchosen;
+    if (options.tasks != unchosen.tasks) {
+      throw UsageError("--tasks is for generated data; the census data of --data has two");
+    }
+    if (options.hotness != unchosen.hotness) {
+      throw UsageError("--hotness is for generated data; the census data of --data has one key");
+    }
+  }
+}
+
+void add_model_options(support::Options& options, PleOptions& chosen) {
+  options.group("Model");
+  options.add_choice("--form",
+                     chosen.form,
+                     {{"branches", PleForm::branches}, {"grouped", PleForm::grouped}},
+                     "each operation a branch, or few large operations");
+  options.add<std::int64_t>(
+      "--buckets", chosen.buckets, "rows of each table; 0 chooses by the data", {0, 1'000'000'000});
+  options.add<std::int64_t>(
+      "--embedding-dim", chosen.shape.embedding_dim, "width of the tables", {1, 1024});
+  options.add<int>("--levels", chosen.shape.levels, "levels of experts", {1, 16});
+  options.add<int>("--experts", chosen.shape.experts, "experts a task, and shared ones", {1, 64});
+  options.add<std::int64_t>(
+      "--expert-hidden", chosen.shape.expert_hidden, "hidden units of an expert", {1, 65536});
+  options.add<std::int64_t>(
+      "--expert-outputs", chosen.shape.expert_outputs, "outputs of an expert", {1, 65536});
+  options.add<std::int64_t>(
+      "--tower-hidden", chosen.shape.tower_hidden, "hidden units of a tower", {1, 65536});
+}
+
+}  // namespace
+
+PleOptions parse_options(support::Arguments const& arguments) {
+  PleOptions chosen;
+  support::read_library_variables(chosen);
+  support::Options options(
+      kDescription,
+      {{"train_ple", "generated data, 26 fields of 4 keys and three tasks, on 4 groups"},
+       {"train_ple --data census_income_kdd.csv.gz --form grouped",
+        "the census data: income, and never married"},
+       {"train_ple --stream-groups 7 --capture --report seven.json",
+        "the second step is captured and replayed"},
+       {"train_ple --stream-groups 7 --capture --assignment auto --save-assignment groups.txt",
+        "groups chosen by a trace of a step; the file can be changed and given to --assignment"},
+       {"train_ple --steps 20 --waits --step-trace step.svg",
+        "how many waits a step needs, and a picture of it"}});
+  options.group("Data");
+  options.add("--data",
+              chosen.data,
+              "Census-Income (KDD), gzipped or not; generated data without it",
+              "a path");
+  options.add<std::int64_t>("--rows", chosen.rows, "rows of generated data", {1, 1'000'000'000});
+  options.add<int>("--tasks", chosen.tasks, "labels a row of generated data", {1, 64});
+  options.add<std::int64_t>(
+      "--hotness", chosen.hotness, "keys a field of generated data", {1, 1024});
+  options.add<std::int64_t>(
+      "--holdout", chosen.holdout, "every how-manieth row is for testing; 0: none", {0, 1'000'000});
+  options.add<std::int64_t>("--batch", chosen.batch, "rows a step", {1, 1 << 20});
+  options.add<std::int64_t>(
+      "--epochs", chosen.epochs, "passes over the training rows", {1, 100'000});
+  options.add<int>(
+      "--reader-threads", chosen.reader_threads, "threads that fill batches ahead", {1, 64});
+  add_model_options(options, chosen);
+  support::add_options(options, static_cast<support::StepOptions&>(chosen));
+  options.parse(arguments, std::cerr);
+  check(chosen);
+  return chosen;
+}
+
+nlohmann::ordered_json describe(PleOptions const& options) {
+  nlohmann::ordered_json described = {
+      {"data", options.data},
+      {"rows", options.rows},
+      {"tasks", options.tasks},
+      {"hotness", options.hotness},
+      {"holdout", options.holdout},
+      {"batch", options.batch},
+      {"epochs", options.epochs},
+      {"reader_threads", options.reader_threads},
+      {"form", options.form == PleForm::grouped ? "grouped" : "branches"},
+      {"buckets", options.buckets},
+      {"embedding_dim", options.shape.embedding_dim},
+      {"levels", options.shape.levels},
+      {"experts", options.shape.experts},
+      {"expert_hidden", options.shape.expert_hidden},
+      {"expert_outputs", options.shape.expert_outputs},
+      {"tower_hidden", options.shape.tower_hidden}};
+  described.update(support::describe(static_cast<support::StepOptions const&>(options)));
+  return described;
+}
+
+support::TrainingData load_training_data(PleOptions const& options) {
+  bool const generates = options.data.empty();
+  auto const buckets = generates && options.buckets == 0 ? kGeneratedBuckets : options.buckets;
+  std::unique_ptr<support::RowSource> source;
+  if (generates) {
+    source = std::make_unique<support::GeneratedSource>(
+        support::GeneratedOptions{.rows = options.rows,
+                                  .seed = options.seed,
+                                  .hotness = options.hotness,
+                                  .tasks = options.tasks});
+  } else {
+    source = support::open_data(
+        options.data, {.format = support::DataFormat::census, .never_married_task = true});
+  }
+  auto data = support::load_training_data(
+      *source,
+      generates ? ms::text("generated data, seed ", options.seed) : options.data,
+      {.holdout = options.holdout, .buckets = buckets});
+  ms::require(static_cast<std::int64_t>(data.split.training.size()) >= options.batch,
+              data.split.training.size(),
+              " rows to train on fill no batch; expected a --batch of at most as many, found ",
+              options.batch);
+  return data;
+}
+
+}  // namespace train_ple

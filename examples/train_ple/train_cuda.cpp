@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ple_run.hpp"
+
+namespace train_ple {
+
+nlohmann::ordered_json train_on_cuda(PleOptions const& options,
+                                     ms::support::TrainingData const& data) {
+  return train_ple_on<ms::Cuda>(options, data);
+}
+
+}  // namespace train_ple

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "support/program.hpp"
+
+#include <msstream/step/step_trace.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace msstream::testing {
+
+/// Tests that hold for every program which trains a model by steps.
+class StepProgramTest : public ProgramTest {
+ protected:
+  using ProgramTest::ProgramTest;
+
+  /// What the same training must give whichever way it is issued.
+  [[nodiscard]] nlohmann::json results_of(Words const& arguments) {
+    auto const report = report_of(arguments);
+    auto results = nlohmann::json::array({report["losses"]});
+    if (report.contains("epochs")) {
+      for (auto const& epoch : report["epochs"]) {
+        results.push_back({epoch["loss"], epoch["tasks"]});
+      }
+    }
+    return results;
+  }
+
+  void expect_same_bits_however_issued(Words const& small) {
+    auto const expected = results_of(small + Words{"--stream-groups", "1"});
+    auto const& losses = expected[0];
+    ASSERT_GE(losses.size(), 3U);
+    for (auto const& loss : losses) {
+      ASSERT_TRUE(loss.is_number());
+    }
+    ASSERT_NE(losses.back(), losses.front()) << "nothing moves";
+    for (std::string const groups : {"1", "4", "7"}) {
+      std::vector<Words> ways;
+      for (std::string const threads : {"none", "shared", "private"}) {
+        ways.push_back({"--launch-threads", threads});
+        ways.push_back({"--launch-threads", threads, "--capture"});
+      }
+      ways.push_back({"--merge-streams", "--no-reduce-waits"});
+      ways.push_back({"--capture", "--assignment", "auto"});
+      for (auto const& way : ways) {
+        EXPECT_EQ(results_of(small + Words{"--stream-groups", groups} + way), expected)
+            << groups << " groups " << ::testing::PrintToString(way);
+      }
+    }
+  }
+
+  /// Of what the options ask, and how it went.
+  void expect_complete_report(Words const& small, std::size_t steps) {
+    auto const count = [](nlohmann::json const& number) { return number.get<std::int64_t>(); };
+    for (bool const captured : {false, true}) {
+      auto const report = report_of(
+          small + Words{"--stream-groups", "3", "--waits", "--lr", "0.5", "--optimizer", "sgd"} +
+          (captured ? Words{"--capture"} : Words{}));
+      auto const& options = report["options"];
+      EXPECT_EQ(options["runtime"], runtime());
+      EXPECT_EQ(options["stream_groups"], 3);
+      EXPECT_EQ(options["capture"], captured);
+      EXPECT_EQ(options["optimizer"], "sgd");
+      EXPECT_EQ(options["lr"], 0.5);
+      EXPECT_EQ(options["seed"], 1);
+      EXPECT_EQ(report["captured"], captured);
+      EXPECT_EQ(report["losses"].size(), steps);
+      auto const& times = report["step_ms"];
+      EXPECT_GT(times["count"], 0);
+      EXPECT_LE(times["p5"], times["median"]);
+      EXPECT_LE(times["median"], times["p95"]);
+      EXPECT_GT(times["p95"], 0);
+      EXPECT_EQ(report["waits"]["needed"],
+                count(report["waits"]["issued"]) + count(report["waits"]["elided"]));
+      EXPECT_GT(report["peak_bytes"], 0);
+      EXPECT_GE(report["reserved_bytes"], report["peak_bytes"]);
+      EXPECT_FALSE(report.contains("predicted_ms"));
+      auto const& traced = report["traced_step"];
+      EXPECT_GT(traced["operations"], 20);
+      EXPECT_GT(traced["critical_path_ms"], 0);
+      EXPECT_LE(traced["critical_path_ms"], traced["step_ms"]);
+      EXPECT_GT(traced["waits"]["necessary"], 0);
+      EXPECT_GE(traced["waits"]["hazards"], traced["waits"]["necessary"]);
+      EXPECT_GT(traced["waits"]["issued"], 0);
+      // A captured step is one operation, an eager one all of the trace's.
+      auto const least = count(traced["operations"]) * static_cast<std::int64_t>(steps);
+      EXPECT_EQ(count(report["operations"]) < least, captured);
+    }
+    auto const waits = report_of(small + Words{"--no-reduce-waits"})["waits"];
+    EXPECT_EQ(waits["elided"], 0);
+    EXPECT_EQ(waits["issued"], waits["needed"]);
+  }
+
+  void expect_groups_can_be_chosen_kept_and_given(Words const& small) {
+    auto const groups = small + Words{"--stream-groups", "3"};
+    auto const file = path("groups.txt");
+    auto const chosen =
+        report_of(groups + Words{"--assignment", "auto", "--save-assignment", file, "--capture"});
+    auto const& predicted = chosen["predicted_ms"];
+    EXPECT_GT(predicted["chosen"], 0);
+    EXPECT_LE(predicted["chosen"], predicted["one_group"]);
+    EXPECT_THAT(support::read_all(file), ::testing::HasSubstr("auto_assignment()"));
+    EXPECT_EQ(report_of(groups + Words{"--assignment", file})["losses"], chosen["losses"]);
+
+    auto const all_on_one = folder.write("one.txt", "2:.*\n0:nothing_of_this_name\n").string();
+    auto const given = groups + Words{"--assignment", all_on_one, "--waits", "--merge-streams"};
+    EXPECT_EQ(report_of(given)["traced_step"]["waits"]["hazards"], 0);
+    EXPECT_GT(
+        report_of(groups + Words{"--waits", "--merge-streams"})["traced_step"]["waits"]["hazards"],
+        0);
+    auto const ended = run(given + Words{"--quiet=false"});
+    EXPECT_THAT(ended.err,
+                ::testing::HasSubstr("no operation of a step matches " + all_on_one + ":2"));
+    EXPECT_THAT(ended.out, ::testing::HasSubstr(" hazards between streams, "));
+  }
+
+  void expect_traces(Words const& small) {
+    auto const record = [&](std::string const& name) {
+      auto const ended = run(small + Words{"--step-trace", path(name)});
+      EXPECT_EQ(ended.status, 0) << ended.err;
+      return support::read_all(path(name));
+    };
+    record("step.json");
+    auto const trace = StepTrace::load(path("step.json"));
+    EXPECT_GT(trace.operations().size(), 20U);
+    EXPECT_THAT(record("step.svg"), ::testing::HasSubstr("</svg>"));
+    EXPECT_THAT(record("step.dot"), ::testing::HasSubstr("digraph"));
+    ASSERT_EQ(run(small + Words{"--trace", path("timeline.json")}).status, 0);
+    auto const timeline = nlohmann::json::parse(support::read_all(path("timeline.json")));
+    int updates = 0;
+    for (auto const& event : timeline["traceEvents"]) {
+      updates += event["name"] == "update_dense" ? 1 : 0;
+    }
+    EXPECT_EQ(updates, 1) << "one step";
+  }
+
+  /// Status 2, what is wrong, and where help is.
+  void expect_usage_error(Words const& arguments, std::string const& message) const {
+    auto const ended = run(arguments);
+    EXPECT_EQ(ended.status, 2) << ::testing::PrintToString(arguments);
+    EXPECT_THAT(ended.err, ::testing::HasSubstr(message));
+    EXPECT_THAT(ended.err, ::testing::HasSubstr(" --help'.\n"));
+    EXPECT_EQ(ended.out, "");
+  }
+
+  void expect_mistakes_are_named() {
+    expect_usage_error({"--nope"}, "unknown argument '--nope'");
+    expect_usage_error({"--stream-groups", "0"}, "expected an integer from 1 to 256, found '0'");
+    expect_usage_error({"--save-assignment", path("file")}, "goes with --assignment auto");
+    expect_usage_error({"--assignment", path("missing")}, "--assignment: ");
+    auto const far = folder.write("far.txt", "4:.*\n").string();
+    expect_usage_error({"--assignment", far, "--stream-groups", "4"}, far + ":1");
+    expect_usage_error({"--step-trace", path("step.png")},
+                       "expected a path that ends with .json, .dot or .svg");
+    expect_usage_error({"--launch-thread-count", "2"}, "goes with --launch-threads shared");
+    expect_usage_error({"--report", path("nowhere/file")}, "there is no folder");
+    expect_usage_error({"--report", path("file"), "--trace", path("file")}, " writes that file");
+#if !MSSTREAM_CUDA
+    expect_usage_error({"--runtime", "cuda"}, "this build has no CUDA");
+#endif
+    for (std::string const variable :
+         {"STREAM_GROUPS=0", "STREAM_ASSIGNMENT=/nowhere", "MATMUL_PRECISION=half"}) {
+      auto const ended = run({}, {.environment = {"MSSTREAM_" + variable}});
+      EXPECT_EQ(ended.status, 2) << variable;
+      EXPECT_THAT(ended.err, ::testing::HasSubstr(variable.substr(0, variable.find('='))));
+    }
+  }
+
+  void expect_help(Words const& more) const {
+    auto const ended = run({"--help"});
+    EXPECT_EQ(ended.status, 0);
+    EXPECT_EQ(ended.err, "");
+    Words const common = {"runtime",
+                          "stream-groups",
+                          "merge-streams",
+                          "no-reduce-waits",
+                          "launch-threads",
+                          "launch-thread-count",
+                          "assignment",
+                          "save-assignment",
+                          "steps",
+                          "capture",
+                          "tf32",
+                          "optimizer",
+                          "lr",
+                          "seed",
+                          "report",
+                          "waits",
+                          "step-trace",
+                          "trace",
+                          "quiet"};
+    for (auto const& option : common + more) {
+      EXPECT_THAT(ended.out, ::testing::HasSubstr(text("  --", option, " ")));
+    }
+    EXPECT_THAT(ended.out, ::testing::HasSubstr("Examples:"));
+  }
+};
+
+}  // namespace msstream::testing

@@ -103,10 +103,11 @@ def model_steps_table(rows, torch):
     """PyTorch's forms of the step, where they were timed, above ours."""
     lines = [[f"PyTorch {torch['torch']}, batch {run['batch']}, {'captured' if run['captured'] else 'eager'}, "
               f"streams {run['streams']}", number(run["median_ms"]), f"{number(run['min_ms'])}–{number(run['max_ms'])}", "",
-              number(run["peak_mib"])] for run in torch.get("ple_step", [])]
+              "", number(run["peak_mib"])] for run in torch.get("ple_step", [])]
     lines += [[case_of(name), row["time_ns"].text(1e6), row["time_ns"].spread(1e6), row["operations"].text(),
+               row["waits_in_graph" if "waits_in_graph" in row else "waits_issued"].text(),
                row["reserved_mib"].text()] for name, row in rows.items()]
-    return table(["a step", "ms", "min–max", "operations", "MiB"], lines)
+    return table(["a step", "ms", "min–max", "operations", "waits", "MiB"], lines)
 
 
 def two_stage_table(rows):

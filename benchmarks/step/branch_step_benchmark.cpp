@@ -10,19 +10,23 @@ namespace benchmarks {
 namespace {
 
 template <ms::Runtime R>
-void add_one(StepSetting const& setting, std::int64_t width, int steps) {
-  using Model = train_branches::BranchModel<R>;
-  auto const name = ms::text("branch_step/", R::name, "/width:", width, "/", setting.name());
+void add_one(StepSetting const& setting,
+             std::int64_t width,
+             int steps,
+             Groups groups = Groups::own) {
+  auto const name =
+      ms::text("branch_step/", R::name, "/width:", width, "/", name_of(setting, groups));
   add(name, axes::kRunsPerRepetition, [=](benchmark::State& state) {
-    auto const training = make_training<StepTraining<R, Model, typename Model::Batch>>(
-        state,
-        setting,
-        {.kind = ms::ops::OptimizerKind::adam, .learning_rate = 1e-3F},
-        [&](ms::Device<R> const& device) {
-          Model model(device, {.width = width});
-          auto batch = model.random_batch(device);
-          return std::pair(std::move(model), std::move(batch));
-        });
+    auto const training =
+        make_training<R>(state,
+                         setting,
+                         groups,
+                         {.kind = ms::ops::OptimizerKind::adam, .learning_rate = 1e-3F},
+                         [&](ms::Device<R> const& device) {
+                           train_branches::BranchModel<R> model(device, {.width = width});
+                           auto batch = model.random_batch(device);
+                           return std::pair(std::move(model), std::move(batch));
+                         });
     time_steps(state, *training, steps);
   });
 }
@@ -37,13 +41,24 @@ void add_host_benchmarks() {
                         axes::kHostSteps);
     }
   }
+  for (bool const captured : {false, true}) {
+    add_one<ms::Host>({.groups = 4, .captured = captured, .reduce_waits = false},
+                      axes::Branches::kWidth / axes::kHostPleDivisor,
+                      axes::kHostSteps);
+  }
 }
 
 void add_cuda_benchmarks() {
 #if MSSTREAM_CUDA
   using enum ms::MatmulPrecision;
   for (int const groups : {4, 8}) {
-    add_one<ms::Cuda>({.groups = groups, .captured = true, .precision = tf32, .assigned = true},
+    add_one<ms::Cuda>({.groups = groups, .captured = true, .precision = tf32},
+                      axes::Branches::kWidth,
+                      axes::kCudaSteps,
+                      Groups::chosen);
+  }
+  for (bool const captured : {false, true}) {
+    add_one<ms::Cuda>({.groups = 4, .captured = captured, .precision = tf32, .reduce_waits = false},
                       axes::Branches::kWidth,
                       axes::kCudaSteps);
   }

@@ -53,13 +53,15 @@ void add_form(char const* form,
               StepSetting const& setting,
               std::int64_t batch,
               int steps,
-              std::int64_t divisor) {
+              std::int64_t divisor,
+              Groups groups) {
   auto const name =
-      ms::text("ple_step/", R::name, "/batch:", batch, "/", form, "/", setting.name());
+      ms::text("ple_step/", R::name, "/batch:", batch, "/", form, "/", name_of(setting, groups));
   add(name, axes::kRunsPerRepetition, [=](benchmark::State& state) {
-    auto const training = make_training<StepTraining<R, Model<R>, DeviceBatch<R>>>(
+    auto const training = make_training<R>(
         state,
         setting,
+        groups,
         {.kind = ms::ops::OptimizerKind::sgd, .learning_rate = 0.01F},
         [&](ms::Device<R> const& device) {
           return std::pair(Model<R>(device, ple_shape(divisor)), random_batch(device, batch));
@@ -74,9 +76,13 @@ template <class R>
 using Grouped = train_ple::PleGrouped<R>;
 
 template <ms::Runtime R>
-void add_both(StepSetting const& setting, std::int64_t batch, int steps, std::int64_t divisor) {
-  add_form<R, Branches>("branches", setting, batch, steps, divisor);
-  add_form<R, Grouped>("grouped", setting, batch, steps, divisor);
+void add_both(StepSetting const& setting,
+              std::int64_t batch,
+              int steps,
+              std::int64_t divisor,
+              Groups groups = Groups::own) {
+  add_form<R, Branches>("branches", setting, batch, steps, divisor, groups);
+  add_form<R, Grouped>("grouped", setting, batch, steps, divisor, groups);
 }
 
 }  // namespace
@@ -89,6 +95,12 @@ void add_host_benchmarks() {
                          axes::kHostSteps,
                          axes::kHostPleDivisor);
     }
+  }
+  for (bool const captured : {false, true}) {
+    add_both<ms::Host>({.groups = 4, .captured = captured, .reduce_waits = false},
+                       Ple::kBatches[0] / axes::kHostPleDivisor,
+                       axes::kHostSteps,
+                       axes::kHostPleDivisor);
   }
 }
 
@@ -105,11 +117,20 @@ void add_cuda_benchmarks() {
       }
     }
   }
-  add_both<ms::Cuda>(
-      {.groups = Ple::kGroups.back(), .captured = true, .precision = tf32, .assigned = true},
-      Ple::kBatches[0],
-      axes::kCudaSteps,
-      1);
+  add_both<ms::Cuda>({.groups = Ple::kGroups.back(), .captured = true, .precision = tf32},
+                     Ple::kBatches[0],
+                     axes::kCudaSteps,
+                     1,
+                     Groups::chosen);
+  for (bool const captured : {false, true}) {
+    add_both<ms::Cuda>({.groups = Ple::kGroups.back(),
+                        .captured = captured,
+                        .precision = tf32,
+                        .reduce_waits = false},
+                       Ple::kBatches[0],
+                       axes::kCudaSteps,
+                       1);
+  }
   for (int const groups : Ple::kGroups) {
     for (auto const threads : {ms::LaunchThreads::none, ms::LaunchThreads::per_group}) {
       add_both<ms::Cuda>({.groups = groups, .launch_threads = threads, .precision = tf32},

@@ -4,11 +4,10 @@
 #include "axes.hpp"
 #include "suite.hpp"
 
-#include <msstream/msstream.hpp>
-#include <msstream/step/auto_assignment.hpp>
-#include <msstream/step/record_step.hpp>
+#include <msstream/support/step_training.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,115 +18,49 @@
 namespace benchmarks {
 
 namespace ms = msstream;
+using ms::support::StepSetting;
 
-/// How a step is issued.
-struct StepSetting {
-  int groups = 1;
-  ms::LaunchThreads launch_threads = ms::LaunchThreads::none;
-  bool captured = false;
-  ms::MatmulPrecision precision = ms::MatmulPrecision::float32;
-  bool reduce_waits = true;
-  bool assigned = false;  ///< groups by auto_assignment(), from a step that was traced on one
-
-  [[nodiscard]] std::string name() const {
-    constexpr std::string_view eager[] = {"eager", "eager_shared", "eager_private"};
-    return ms::text(captured ? "captured" : eager[static_cast<int>(launch_threads)],
-                    precision == ms::MatmulPrecision::tf32 ? "/tf32" : "",
-                    reduce_waits ? "" : "/all_waits",
-                    assigned ? "/assigned" : "",
-                    "/groups:",
-                    groups);
-  }
+/// Whose groups the steps are on.
+enum class Groups : std::uint8_t {
+  own,     ///< the model's scopes'
+  chosen,  ///< by auto_assignment(), from a step that was traced on one
 };
 
-/// Trains a model that gives `loss(tape, pool, batch)` and `visit_parameters()`.
-template <ms::Runtime R, class Model, class Batch>
-class StepTraining {
- public:
-  /// `build(device)` gives the model and a batch.
-  template <class Build>
-  StepTraining(StepSetting const& setting,
-               ms::ops::OptimizerRule const& rule,
-               Build const& build,
-               std::optional<ms::StreamAssignment> assignment = std::nullopt)
-      : device_(ms::DeviceOptions<R>{.reduce_waits = setting.reduce_waits,
-                                     .matmul_precision = setting.precision}),
-        pool_(device_,
-              {.groups = setting.groups,
-               .merge_streams = true,
-               .launch_threads = setting.launch_threads,
-               .launch_thread_count = 0,
-               .assignment = std::move(assignment)}),
-        trunk_(pool_[0]),
-        tape_(device_),
-        built_(build(device_)),
-        optimizer_(device_, rule) {
-    built_.first.visit_parameters(
-        [&](auto const& name, auto const& weight) { optimizer_.add(name, weight); },
-        [&](auto const& name, auto const& table) { optimizer_.add_table(name, table); });
-    train();
-    train();
-    synchronize();
-    if (setting.captured) {
-      captured_.emplace(device_, [&] { train(); });
-    }
-  }
+inline std::string name_of(StepSetting const& setting, Groups groups = Groups::own) {
+  constexpr std::string_view eager[] = {"eager", "eager_shared", "eager_private"};
+  return ms::text(setting.captured ? "captured" : eager[static_cast<int>(setting.launch_threads)],
+                  setting.precision == ms::MatmulPrecision::tf32 ? "/tf32" : "",
+                  setting.reduce_waits ? "" : "/all_waits",
+                  groups == Groups::chosen ? "/assigned" : "",
+                  "/groups:",
+                  setting.groups);
+}
 
-  void step() {
-    if (captured_) {
-      captured_->replay();
-    } else {
-      train();
-    }
+/// A training of what `build(device)` builds, warm, and captured where that is asked for.
+template <ms::Runtime R, class Build>
+auto make_training(benchmark::State& state,
+                   StepSetting const& setting,
+                   Groups groups,
+                   ms::ops::OptimizerRule const& rule,
+                   Build const& build) {
+  std::optional<ms::StreamAssignment> assignment;
+  if (groups == Groups::chosen) {
+    auto const choice = ms::support::choose_groups<R>(setting, rule, build);
+    state.counters["predicted_ms"] = choice.predicted_ns * 1e-6;
+    state.counters["predicted_on_one_ms"] = choice.one_group_ns * 1e-6;
+    assignment = ms::StreamAssignment::parse(choice.text, "auto_assignment", setting.groups);
   }
-  void synchronize() { pool_.synchronize(); }
-  [[nodiscard]] ms::StepTrace record() {
-    return ms::record_step(device_, [this] { train(); });
+  auto training = std::make_unique<ms::support::StepTrainingOf<R, Build>>(
+      setting, rule, build, std::move(assignment));
+  training->step();
+  auto const waits_before = training->device().wait_counts().issued;
+  training->step();
+  if (setting.captured) {
+    auto const waits = training->device().wait_counts().issued;
+    state.counters["waits_in_graph"] = static_cast<double>(waits - waits_before);
   }
-  [[nodiscard]] ms::Device<R> const& device() const noexcept { return device_; }
-
- private:
-  void train() {
-    tape_.backward(built_.first.loss(tape_, pool_, built_.second));
-    optimizer_.step(tape_);
-    tape_.clear();
-  }
-
-  ms::Device<R> device_;
-  ms::StreamPool<R> pool_;
-  ms::StreamScope<R> trunk_;
-  ms::GradientTape<R> tape_;
-  std::pair<Model, Batch> built_;
-  ms::Optimizer<R> optimizer_;
-  std::optional<ms::CapturedStep<R>> captured_;
-};
-
-/// What `setting` asks for; where groups are assigned, a step is traced first.
-template <class Training, class Build>
-std::unique_ptr<Training> make_training(benchmark::State& state,
-                                        StepSetting const& setting,
-                                        ms::ops::OptimizerRule const& rule,
-                                        Build const& build) {
-  if (!setting.assigned) {
-    return std::make_unique<Training>(setting, rule, build);
-  }
-  auto on_one = setting;
-  on_one.groups = 1;
-  on_one.captured = false;
-  on_one.launch_threads = ms::LaunchThreads::none;
-  auto const trace = Training(on_one, rule, build).record();
-  auto const choice = ms::auto_assignment(
-      trace,
-      setting.groups,
-      {.model = {.launch = setting.captured ? ms::StepLaunch::graph : ms::StepLaunch::eager,
-                 .merge_streams = true}});
-  state.counters["predicted_ms"] = choice.predicted_ns * 1e-6;
-  state.counters["predicted_on_one_ms"] = choice.one_group_ns * 1e-6;
-  return std::make_unique<Training>(
-      setting,
-      rule,
-      build,
-      ms::StreamAssignment::parse(choice.text, "auto_assignment", setting.groups));
+  training->synchronize();
+  return training;
 }
 
 /// One iteration trains `steps` steps back to back and waits for the device once, after the last.
@@ -135,10 +68,8 @@ template <class Training>
 void time_steps(benchmark::State& state, Training& training, int steps) {
   using Clock = std::chrono::steady_clock;
   auto const operations_before = training.device().operation_count();
-  auto const waits_before = training.device().wait_counts();
   training.step();
   auto const operations = training.device().operation_count() - operations_before;
-  auto const waits = training.device().wait_counts();
   auto const train = [&] {
     for (int i = 0; i < steps; ++i) {
       training.step();
@@ -146,16 +77,27 @@ void time_steps(benchmark::State& state, Training& training, int steps) {
   };
   train();
   training.synchronize();
+  auto const waits_before = training.device().wait_counts();
+  double issuing_s = 0;
   for ([[maybe_unused]] auto _ : state) {
     auto const begin = Clock::now();
     train();
+    auto const issued = Clock::now();
     training.synchronize();
-    state.SetIterationTime(std::chrono::duration<double>(Clock::now() - begin).count() / steps);
+    auto const end = Clock::now();
+    issuing_s += std::chrono::duration<double>(issued - begin).count();
+    state.SetIterationTime(std::chrono::duration<double>(end - begin).count() / steps);
   }
+  auto const waits = training.device().wait_counts();
   auto const memory = training.device().memory_statistics();
+  double const trained = static_cast<double>(state.iterations()) * steps;
+  auto const each = [&](std::uint64_t before, std::uint64_t after) {
+    return static_cast<double>(after - before) / trained;
+  };
+  state.counters["issue_ms"] = issuing_s * 1e3 / trained;
   state.counters["operations"] = static_cast<double>(operations);
-  state.counters["waits_issued"] = static_cast<double>(waits.issued - waits_before.issued);
-  state.counters["waits_elided"] = static_cast<double>(waits.elided - waits_before.elided);
+  state.counters["waits_issued"] = each(waits_before.issued, waits.issued);
+  state.counters["waits_elided"] = each(waits_before.elided, waits.elided);
   state.counters["reserved_mib"] = static_cast<double>(memory.peak_reserved_bytes) / (1U << 20U);
 }
 

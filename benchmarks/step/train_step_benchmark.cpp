@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "suite.hpp"
+#include "step_training.hpp"
 #include "train_options.hpp"
 #include "wide_deep.hpp"
 
 #include <msstream/support/counter_random.hpp>
+#include <msstream/support/training_options.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 /// A whole training step of train_wdl's model on batches shaped as the census data.
@@ -66,114 +66,36 @@ train_wdl::DeviceBatch<R> random_batch(ms::Device<R> const& device) {
       ms::to_device(device, labels, {Census::kBatch, 1})};
 }
 
-struct Setting {
-  int groups;
-  ms::LaunchThreads launch_threads;
-  bool merged;
-};
-
-std::string_view name_of(ms::LaunchThreads threads) {
-  constexpr std::string_view names[] = {"none", "shared", "private"};
-  return names[static_cast<int>(threads)];
-}
-
-template <ms::Runtime R>
-class Training {
- public:
-  explicit Training(Setting const& setting)
-      : pool_(device_,
-              {.groups = setting.groups,
-               .merge_streams = setting.merged,
-               .launch_threads = setting.launch_threads,
-               .launch_thread_count = 0}),
-        trunk_(pool_[0]),
-        tape_(device_),
-        model_(device_, census_shape()),
-        optimizer_(device_, {.kind = ms::ops::OptimizerKind::adam, .learning_rate = 1e-3F}),
-        batch_(random_batch(device_)) {
-    model_.visit_parameters(
-        [&](auto const& name, auto const& weight) { optimizer_.add(name, weight); },
-        [&](auto const& name, auto const& table) { optimizer_.add_table(name, table); });
-  }
-
-  void step() {
-    auto const logits = model_.forward(tape_, pool_, batch_);
-    tape_.backward(ms::ops::mean_bce_with_logits(tape_, logits, batch_.labels));
-    optimizer_.step(tape_);
-    tape_.clear();
-  }
-  void synchronize() { pool_.synchronize(); }
-  [[nodiscard]] ms::Device<R> const& device() const noexcept { return device_; }
-
- private:
-  ms::Device<R> device_;
-  ms::StreamPool<R> pool_;
-  ms::StreamScope<R> trunk_;
-  ms::GradientTape<R> tape_;
-  train_wdl::WideDeep<R> model_;
-  ms::Optimizer<R> optimizer_;
-  train_wdl::DeviceBatch<R> batch_;
-};
-
-/// One iteration trains `steps` steps back to back and waits for the device once, after the last.
-template <ms::Runtime R>
-void run(benchmark::State& state, Setting const& setting, int steps) {
-  using Clock = std::chrono::steady_clock;
-  Training<R> training(setting);
-  auto const train = [&] {
-    for (int i = 0; i < steps; ++i) {
-      training.step();
-    }
-  };
-  train();
-  training.synchronize();
-  auto const operations_before = training.device().operation_count();
-  training.step();
-  auto const operations = training.device().operation_count() - operations_before;
-  training.synchronize();
-  auto const waits_before = training.device().wait_counts();
-  double issuing_s = 0;
-  for ([[maybe_unused]] auto _ : state) {
-    auto const begin = Clock::now();
-    train();
-    auto const issued = Clock::now();
-    training.synchronize();
-    auto const end = Clock::now();
-    issuing_s += std::chrono::duration<double>(issued - begin).count();
-    state.SetIterationTime(std::chrono::duration<double>(end - begin).count() / steps);
-  }
-  auto const waits = training.device().wait_counts();
-  double const trained = static_cast<double>(state.iterations()) * steps;
-  state.counters["issue_ms"] = issuing_s * 1e3 / trained;
-  state.counters["operations"] = static_cast<double>(operations);
-  state.counters["waits_issued"] =
-      static_cast<double>(waits.issued - waits_before.issued) / trained;
-  state.counters["waits_elided"] =
-      static_cast<double>(waits.elided - waits_before.elided) / trained;
-}
-
 template <ms::Runtime R>
 void add_all(int steps) {
-  auto const add_one = [steps](Setting const& setting) {
+  auto const add_one = [steps](StepSetting const& setting) {
     auto const name = ms::text("train_step/",
                                R::name,
                                "/launch_threads:",
-                               name_of(setting.launch_threads),
-                               setting.merged ? "/merged" : "",
+                               ms::support::name_of(setting.launch_threads),
+                               setting.merge_streams ? "/merged" : "",
                                "/groups:",
                                setting.groups);
     add(name, axes::kRunsPerRepetition, [=](benchmark::State& state) {
-      run<R>(state, setting, steps);
+      auto const training = make_training<R>(
+          state,
+          setting,
+          Groups::own,
+          {.kind = ms::ops::OptimizerKind::adam, .learning_rate = 1e-3F},
+          [](ms::Device<R> const& device) {
+            return std::pair(train_wdl::WideDeep<R>(device, census_shape()), random_batch(device));
+          });
+      time_steps(state, *training, steps);
     });
   };
   using enum ms::LaunchThreads;
   for (auto const launch_threads : {none, shared, per_group}) {
     for (int const groups : axes::kGroups) {
-      add_one({groups, launch_threads, false});
+      add_one({.groups = groups, .merge_streams = false, .launch_threads = launch_threads});
     }
   }
   for (int const groups : axes::kGroups) {
-    add_one({groups, none, true});
+    add_one({.groups = groups});
   }
 }
 

@@ -108,10 +108,12 @@ class StepProgramTest : public ProgramTest {
 
     auto const all_on_one = folder.write("one.txt", "2:.*\n0:nothing_of_this_name\n").string();
     auto const given = groups + Words{"--assignment", all_on_one, "--waits", "--merge-streams"};
-    EXPECT_EQ(report_of(given)["traced_step"]["waits"]["hazards"], 0);
-    EXPECT_GT(
-        report_of(groups + Words{"--waits", "--merge-streams"})["traced_step"]["waits"]["hazards"],
-        0);
+    auto const on_one = report_of(given);
+    EXPECT_EQ(on_one["traced_step"]["waits"]["hazards"], 0);
+    EXPECT_EQ(on_one["waits"]["needed"], 0);
+    auto const on_three = report_of(groups + Words{"--waits", "--merge-streams"});
+    EXPECT_GT(on_three["traced_step"]["waits"]["hazards"], 0);
+    EXPECT_GT(on_three["waits"]["needed"], 0);
     auto const ended = run(given + Words{"--quiet=false"});
     EXPECT_THAT(ended.err,
                 ::testing::HasSubstr("no operation of a step matches " + all_on_one + ":2"));

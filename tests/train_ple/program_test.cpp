@@ -2,6 +2,7 @@
 #include "support/step_program.hpp"
 
 #include <filesystem>
+#include <set>
 
 namespace msstream::testing {
 namespace {
@@ -52,6 +53,13 @@ TEST_P(TrainPle, report_says_how_the_run_was_and_went) {
   }
   auto const untested = report_of(small() + Words{"--holdout", "0"});
   EXPECT_EQ(untested["epochs"][0]["tasks"].size(), 0U);
+}
+
+TEST_P(TrainPle, each_step_trains_on_another_batch_in_another_order_each_epoch) {
+  auto const still = small() + Words{"--lr", "0", "--steps", "12"};
+  auto const losses = report_of(still)["losses"];
+  EXPECT_EQ(std::set<float>(losses.begin(), losses.end()).size(), 12U) << losses;
+  EXPECT_EQ(report_of(still + Words{"--capture"})["losses"], losses);
 }
 
 TEST_P(TrainPle, groups_can_be_chosen_kept_and_given) {

@@ -31,6 +31,7 @@ class PleGrouped {
                             std::int64_t inputs,
                             std::int64_t outputs) {
       std::vector<std::string> full;
+      full.reserve(names.size());
       for (auto const& name : names) {
         full.push_back(name + suffix);
       }
@@ -45,6 +46,7 @@ class PleGrouped {
             layers(share, "/output", shape_.expert_hidden, shape_.expert_outputs));
       }
       std::vector<std::string> of_tasks;
+      of_tasks.reserve(static_cast<std::size_t>(shape_.tasks));
       for (int task = 0; task < shape_.tasks; ++task) {
         of_tasks.push_back(gate_name(level, task));
       }
@@ -57,6 +59,7 @@ class PleGrouped {
       }
     }
     std::vector<std::string> towers;
+    towers.reserve(static_cast<std::size_t>(shape_.tasks));
     for (int task = 0; task < shape_.tasks; ++task) {
       towers.push_back(tower_name(task));
     }
@@ -82,6 +85,7 @@ class PleGrouped {
     ms::StreamScope<R> const main(pool[0], {.include_grad = true});
     auto const all = stacked_logits(tape, pool, batch);
     std::vector<ms::Tensor<float, R>> of_tasks;
+    of_tasks.reserve(static_cast<std::size_t>(shape_.tasks));
     for (int task = 0; task < shape_.tasks; ++task) {
       of_tasks.push_back(all.rows(task, task + 1).reshaped({all.shape()[1], 1}));
     }

@@ -172,6 +172,7 @@ class PleTraining {
     }
     for (std::size_t task = 0; task < tasks.size(); ++task) {
       std::vector<float> labels;
+      labels.reserve(rows.size());
       for (auto const row : rows) {
         labels.push_back(data_.dataset.labels(row)[task]);
       }

@@ -20,6 +20,7 @@ template <Runtime R>
               [experts, gates, weights = mixture.weights](GradientTape<R>& playing,
                                                           Tensor<float, R> const& gradient) {
                 std::vector<bool> wanted;
+                wanted.reserve(experts.size());
                 for (auto const& expert : experts) {
                   wanted.push_back(playing.wants_gradient(expert));
                 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "row_parser.hpp"
 
+#include "text_values.hpp"
+
 #include <msstream/base/text.hpp>
 #include <msstream/support/data_error.hpp>
 #include <msstream/support/string_key.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -27,25 +28,6 @@ std::string_view trim(std::string_view value) {
     return {};
   }
   return value.substr(begin, value.find_last_not_of(' ') - begin + 1);
-}
-
-/// Short and printable: the value may be a megabyte of anything.
-std::string shown(std::string_view value) {
-  constexpr std::size_t most = 40;
-  std::string out = "'";
-  for (char const character : value.substr(0, most)) {
-    bool const printable = static_cast<unsigned char>(character) >= 0x20 && character != 0x7F;
-    out.push_back(printable ? character : '?');
-  }
-  return out + (value.size() > most ? "…'" : "'");
-}
-
-std::optional<float> parse_number(std::string_view value) {
-  float number = 0;
-  auto const* end = value.data() + value.size();
-  auto const result = std::from_chars(value.data(), end, number);
-  bool const whole = result.ec == std::errc() && result.ptr == end;
-  return whole && std::isfinite(number) ? std::optional(number) : std::nullopt;
 }
 
 std::optional<float> parse_income(std::string_view value) {
@@ -157,11 +139,11 @@ void RowParser::parse_value(std::string_view value, Place const& place, RowBlock
       block.keys.push_back(categorical_key(value));
       break;
     case ColumnRole::continuous:
-      block.continuous.push_back(expect(parse_number(value), "a number"));
+      block.continuous.push_back(expect(parse_number<float>(value), "a number"));
       break;
     case ColumnRole::continuous_logged: {
       float const number =
-          value.empty() ? 0.0F : expect(parse_number(value), "a number or nothing");
+          value.empty() ? 0.0F : expect(parse_number<float>(value), "a number or nothing");
       block.continuous.push_back(std::log1p(std::max(number, 0.0F)));
       break;
     }

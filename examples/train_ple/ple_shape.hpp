@@ -2,19 +2,18 @@
 #pragma once
 
 #include <msstream/msstream.hpp>
-#include <msstream/support/counter_random.hpp>
+#include <msstream/support/initialiser.hpp>
+#include <msstream/support/layer.hpp>
 
-#include <cmath>
-#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace train_ple {
 
 namespace ms = msstream;
+using ms::support::Initialiser;
+using ms::support::Layer;
 
 /// One batch on the device.
 template <ms::Runtime R>
@@ -52,38 +51,6 @@ struct PleShape {
   [[nodiscard]] int gates_of(int level) const noexcept { return is_last(level) ? tasks : owners(); }
 };
 
-/// Initial values by name: a parameter has the same, whichever tensor it is a part of.
-class Initialiser {
- public:
-  explicit Initialiser(std::uint64_t seed) : seed_(seed) {}
-
-  /// Appends `count` values, uniform in [-limit, limit).
-  void append(std::vector<float>& to,
-              std::string_view name,
-              std::int64_t count,
-              double limit) const {
-    auto const stream = std::hash<std::string_view>{}(name);
-    for (std::int64_t i = 0; i < count; ++i) {
-      double const unit = ms::support::uniform_of(
-          ms::support::random_bits(seed_, stream, static_cast<std::uint64_t>(i)));
-      to.push_back(static_cast<float>(limit * (2.0 * unit - 1.0)));
-    }
-  }
-  void append_table(std::vector<float>& to, std::int64_t field, std::int64_t count) const {
-    append(to, ms::text("table/", field), count, 0.05);
-  }
-  /// Glorot & Bengio 2010, eq. 16.
-  void append_weight(std::vector<float>& to,
-                     std::string_view name,
-                     std::int64_t inputs,
-                     std::int64_t outputs) const {
-    append(to, name, inputs * outputs, std::sqrt(6.0 / static_cast<double>(inputs + outputs)));
-  }
-
- private:
-  std::uint64_t seed_;
-};
-
 inline std::string expert_name(int level, int owner, int expert) {
   return ms::text("level", level, "/owner", owner, "/expert", expert);
 }
@@ -93,48 +60,6 @@ inline std::string gate_name(int level, int owner) {
 inline std::string tower_name(int task) {
   return ms::text("tower", task);
 }
-
-/// The weights and biases of a dense layer, or of several of one size.
-template <ms::Runtime R>
-struct Layer {
-  ms::Tensor<float, R> weight;  ///< [inputs, outputs], or [layers, inputs, outputs]
-  ms::Tensor<float, R> bias;    ///< [outputs], or [layers, outputs]
-
-  /// A layer a name; more than one, or if `stacked`, in one tensor.
-  Layer(ms::Device<R> const& device,
-        Initialiser const& initialiser,
-        std::vector<std::string> const& names,
-        std::int64_t inputs,
-        std::int64_t outputs,
-        bool stacked)
-      : weight(ms::to_device<float, R>(
-            device,
-            values(initialiser, names, inputs, outputs),
-            stacked ? ms::Shape{static_cast<std::int64_t>(names.size()), inputs, outputs}
-                    : ms::Shape{inputs, outputs})),
-        bias(ms::zeros<float>(device,
-                              stacked ? ms::Shape{static_cast<std::int64_t>(names.size()), outputs}
-                                      : ms::Shape{outputs})) {}
-
-  [[nodiscard]] ms::Tensor<float, R> operator()(
-      ms::GradientTape<R>& tape,
-      ms::Tensor<float, R> const& input,
-      ms::ops::Activation activation = ms::ops::Activation::none) const {
-    return ms::ops::dense(tape, input, weight, bias, activation);
-  }
-
- private:
-  static std::vector<float> values(Initialiser const& initialiser,
-                                   std::vector<std::string> const& names,
-                                   std::int64_t inputs,
-                                   std::int64_t outputs) {
-    std::vector<float> all;
-    for (auto const& name : names) {
-      initialiser.append_weight(all, name, inputs, outputs);
-    }
-    return all;
-  }
-};
 
 /// What one level of the model has.
 template <ms::Runtime R>

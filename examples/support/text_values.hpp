@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <charconv>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace msstream::support {
+
+/// Short and printable: the value may be a megabyte of anything.
+[[nodiscard]] inline std::string shown(std::string_view value) {
+  constexpr std::size_t most = 40;
+  std::string out = "'";
+  for (char const character : value.substr(0, most)) {
+    bool const printable = static_cast<unsigned char>(character) >= 0x20 && character != 0x7F;
+    out.push_back(printable ? character : '?');
+  }
+  return out + (value.size() > most ? "…'" : "'");
+}
+
+/// The number that the whole of `value` is; nothing where it is not one, or not finite.
+template <class Number>
+[[nodiscard]] std::optional<Number> parse_number(std::string_view value) {
+  Number number = 0;
+  auto const* end = value.data() + value.size();
+  auto const result = std::from_chars(value.data(), end, number);
+  if (result.ec != std::errc() || result.ptr != end) {
+    return std::nullopt;
+  }
+  if constexpr (std::floating_point<Number>) {
+    return std::isfinite(number) ? std::optional(number) : std::nullopt;
+  }
+  return number;
+}
+
+}  // namespace msstream::support

@@ -5,6 +5,7 @@
 
 #include <msstream/memory/device.hpp>
 #include <msstream/ops/arithmetic.hpp>
+#include <msstream/ops/attention.hpp>
 #include <msstream/ops/concat.hpp>
 #include <msstream/ops/dense.hpp>
 #include <msstream/ops/elementwise.hpp>

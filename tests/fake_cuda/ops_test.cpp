@@ -285,6 +285,18 @@ std::vector<Case> cases() {
       {"softmax_gradient",
        [](Inputs& in) { drop(ops::softmax_gradient(in.matrix, in.gradient)); },
        kernels(1)},
+      {"attention_scores",
+       [](Inputs& in) { drop(ops::attention_scores(in.matrix, in.gradient, {.lengths = in.ids})); },
+       products(1, 0, 1)},
+      {"attention_scores_gradient",
+       [](Inputs& in) {
+         Floats const scores(in.device, {kBatch, kBatch});
+         drop(ops::attention_scores_gradient(in.matrix, in.gradient, scores, scores));
+       },
+       products(2, 0, 1)},
+      {"attention",
+       [](Inputs& in) { drop(ops::attention(in.matrix, in.matrix, in.gradient)); },
+       products(2, 0, 1)},
       {"softmax_cross_entropy",
        [](Inputs& in) { drop(ops::softmax_cross_entropy(in.matrix, in.ids)); },
        kernels(1)},

@@ -21,6 +21,21 @@ TYPED_TEST(DifferentiableOpsTest, loss) {
       {7, 3}, [](auto&, auto const& x) { return x; }, [](Doubles const& x) { return x; });
 }
 
+TYPED_TEST(DifferentiableOpsTest, losses_of_elements) {
+  auto const labels = this->random.reals(6, 0.0F, 1.0F);
+  this->expect_gradient(
+      {3, 2},
+      [&](auto& tape, auto const& x) {
+        return ops::bce_with_logits(tape, x, this->put(labels, {3, 2}));
+      },
+      [&](Doubles x) {
+        for (std::size_t i = 0; i < x.size(); ++i) {
+          x[i] = TestFixture::loss({x[i]}, {labels[i]});
+        }
+        return x;
+      });
+}
+
 TYPED_TEST(DifferentiableOpsTest, scale_and_sigmoid) {
   auto const each = [](auto function) {
     return [function](Doubles x) {

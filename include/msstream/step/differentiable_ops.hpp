@@ -7,6 +7,7 @@
 #include <msstream/ops/loss.hpp>
 #include <msstream/ops/segment.hpp>
 #include <msstream/step/differentiable/arithmetic.hpp>
+#include <msstream/step/differentiable/attention.hpp>
 #include <msstream/step/differentiable/embedding.hpp>
 #include <msstream/step/differentiable/layer_norm.hpp>
 #include <msstream/step/differentiable/matmul.hpp>
@@ -138,6 +139,21 @@ template <Runtime R>
       tape, "mean", input, mean(input), [shape = input.shape()](auto const& gradient) {
         return broadcast(gradient, 1.0F / static_cast<float>(shape.count()), shape);
       });
+}
+
+/// The losses alone, of the logits' shape; the labels get no gradient.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> bce_with_logits(GradientTape<R>& tape,
+                                               Tensor<float, R> const& logits,
+                                               Tensor<float, R> const& labels) {
+  auto const result = bce_with_logits(logits, labels);
+  return detail::recorded(tape,
+                          "bce_with_logits",
+                          logits,
+                          result.losses,
+                          [gradients = result.gradients](auto const& gradient) {
+                            return multiply(gradients, gradient);
+                          });
 }
 
 /// The mean over the batch of bce_with_logits: a scalar loss.

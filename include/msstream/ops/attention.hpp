@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/arithmetic.hpp>
+#include <msstream/ops/matmul.hpp>
+#include <msstream/ops/softmax.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+
+/// Scaled dot-product attention (Vaswani et al. 2017, section 3.2.1), float32. Asynchronous;
+/// capture-safe; deterministic; products in the device's MatmulPrecision.
+namespace msstream::ops {
+
+template <Runtime R>
+struct AttentionOptions {
+  /// [batch]: how many of the keys count, from the first; the others get a score of 0. Read on the
+  /// device; any other number of them that softmax() takes will do. Without it all keys count.
+  std::optional<Tensor<std::int64_t, R>> lengths = {};
+  /// Of the products; 1 / sqrt(width) where none is given.
+  std::optional<float> factor = {};
+};
+
+namespace detail {
+
+/// The product under the softmax. Throws std::invalid_argument unless queries and keys are as
+/// attention_scores() takes them.
+template <Runtime R>
+[[nodiscard]] MatmulOptions attention_product(char const* operation,
+                                              Shape const& queries,
+                                              Shape const& keys,
+                                              AttentionOptions<R> const& options) {
+  auto const is_matrix = [](Shape const& shape) { return shape.rank() == 2 || shape.rank() == 3; };
+  bool const fit = is_matrix(queries) && is_matrix(keys) &&
+                   queries[queries.rank() - 1] == keys[keys.rank() - 1] &&
+                   (queries.rank() == 2 || keys.rank() == 2 || queries[0] == keys[0]);
+  require(fit,
+          operation,
+          ": queries ",
+          queries,
+          ", keys ",
+          keys,
+          "; expected [queries, width] and [keys, width], either in a batch");
+  auto const width = static_cast<float>(keys[keys.rank() - 1]);
+  return {.transpose_right = true, .factor = options.factor.value_or(1.0F / std::sqrt(width))};
+}
+
+}  // namespace detail
+
+/// softmax(factor * queries · keysᵀ) over the keys: queries [batch, queries, width], keys [batch,
+/// keys, width] → [batch, queries, keys]. Either side, or both, may be a matrix, which then serves
+/// the whole batch. Keys beyond a length have no influence, whatever they hold. Two launches.
+/// Throws std::invalid_argument when the shapes do not fit.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> attention_scores(Tensor<float, R> const& queries,
+                                                Tensor<float, R> const& keys,
+                                                AttentionOptions<R> const& options = {}) {
+  auto const product =
+      detail::attention_product("attention_scores", queries.shape(), keys.shape(), options);
+  auto const products = matmul(queries, keys, product);
+  return options.lengths ? softmax(products, *options.lengths) : softmax(products);
+}
+
+/// The gradients of attention_scores() with respect to queries (left) and keys (right), from its
+/// operands, its result and the result's gradient: one launch and one for each that is wanted, and
+/// one more for a matrix that served a batch. What keys and queries hold where the scores are 0
+/// must be finite.
+template <Runtime R>
+[[nodiscard]] OperandGradients<R> attention_scores_gradient(Tensor<float, R> const& queries,
+                                                            Tensor<float, R> const& keys,
+                                                            Tensor<float, R> const& scores,
+                                                            Tensor<float, R> const& scores_gradient,
+                                                            AttentionOptions<R> const& options = {},
+                                                            WantedOperands wanted = {}) {
+  auto const product = detail::attention_product(
+      "attention_scores_gradient", queries.shape(), keys.shape(), options);
+  OperandGradients<R> gradients;
+  if (!wanted.left && !wanted.right) {
+    return gradients;
+  }
+  auto const of_products = softmax_gradient(scores, scores_gradient);
+  if (wanted.left) {
+    gradients.left = matmul_left_gradient(queries, keys, product, of_products);
+  }
+  if (wanted.right) {
+    gradients.right = matmul_right_gradient(queries, keys, product, of_products);
+  }
+  return gradients;
+}
+
+/// The sum of the values [batch, keys, outputs] by attention_scores() of each query: [batch,
+/// queries, outputs]. Three launches. Values beyond a length have no influence as long as they are
+/// finite. Throws std::invalid_argument when the shapes do not fit.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> attention(Tensor<float, R> const& queries,
+                                         Tensor<float, R> const& keys,
+                                         Tensor<float, R> const& values,
+                                         AttentionOptions<R> const& options = {}) {
+  return matmul(attention_scores(queries, keys, options), values);
+}
+
+}  // namespace msstream::ops

@@ -85,6 +85,20 @@ struct Branches {
   static constexpr std::array kGroups{1, 4};
 };
 
+/// Lists of up to 50 items with features in groups of 32; two groups of the user by three of the
+/// items are six pairs, and there are three targets.
+struct Rerank {
+  static constexpr std::int64_t kQueries = 128;
+  static constexpr std::int64_t kItems = 50;
+  static constexpr std::int64_t kColumns = 96;
+  static constexpr int kUserGroups = 2;
+  static constexpr int kItemGroups = 3;
+  static constexpr std::int64_t kWidth = 64;
+  static constexpr std::int64_t kTowerHidden = 64;
+  static constexpr int kTargets = 3;
+  static constexpr std::array kGroups{1, 2, 5, 7};
+};
+
 /// The tables, bags and matrices of the kernels. A small machine divides the rows, and keeps the
 /// widths.
 struct Kernels {

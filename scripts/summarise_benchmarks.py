@@ -175,6 +175,7 @@ SUITES = [
     ("ple_step", "A step of PLE", None),
     ("branch_step", "A step of four branches", None),
     ("two_stage", "A step in two stages", two_stage_table),
+    ("rerank_step", "A step of reranking", None),
     ("kernels", "Kernels", kernels_table),
 ]
 

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rerank_model.hpp"
+#include "step_training.hpp"
+
+#include <cstdint>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+/// A whole training step of train_rerank's model, eager and captured.
+namespace benchmarks {
+namespace {
+
+using Rerank = axes::Rerank;
+using train_rerank::DeviceBatch;
+using train_rerank::RerankShape;
+
+constexpr RerankShape kShape{.columns = Rerank::kColumns,
+                             .user_groups = Rerank::kUserGroups,
+                             .item_groups = Rerank::kItemGroups,
+                             .width = Rerank::kWidth,
+                             .tower_hidden = Rerank::kTowerHidden,
+                             .targets = Rerank::kTargets};
+
+template <ms::Runtime R>
+DeviceBatch<R> generated_batch(ms::Device<R> const& device, std::int64_t queries) {
+  auto const lists = ms::support::generate_rank_lists(
+      {.queries = queries, .longest = Rerank::kItems, .columns = Rerank::kColumns});
+  std::vector<std::int64_t> all(static_cast<std::size_t>(queries));
+  std::iota(all.begin(), all.end(), 0);
+  return {device, train_rerank::gather(lists, all, Rerank::kItems, kShape), kShape};
+}
+
+template <ms::Runtime R>
+void add_one(StepSetting const& setting, std::int64_t queries, int steps) {
+  using Model = train_rerank::RerankModel<R>;
+  auto const name = ms::text("rerank_step/", R::name, "/queries:", queries, "/", setting.name());
+  add(name, axes::kRunsPerRepetition, [=](benchmark::State& state) {
+    auto const training = make_training<StepTraining<R, Model, DeviceBatch<R>>>(
+        state,
+        setting,
+        {.kind = ms::ops::OptimizerKind::adam, .learning_rate = 1e-3F},
+        [&](ms::Device<R> const& device) {
+          return std::pair(Model(device, kShape), generated_batch(device, queries));
+        });
+    time_steps(state, *training, steps);
+  });
+}
+
+}  // namespace
+
+void add_host_benchmarks() {
+  for (int const groups : {1, 4}) {
+    for (bool const captured : {false, true}) {
+      add_one<ms::Host>({.groups = groups, .captured = captured},
+                        Rerank::kQueries / axes::kHostPleDivisor,
+                        axes::kHostSteps);
+    }
+  }
+}
+
+void add_cuda_benchmarks() {
+#if MSSTREAM_CUDA
+  using enum ms::MatmulPrecision;
+  for (int const groups : Rerank::kGroups) {
+    for (auto const precision : {float32, tf32}) {
+      add_one<ms::Cuda>({.groups = groups, .captured = true, .precision = precision},
+                        Rerank::kQueries,
+                        axes::kCudaSteps);
+    }
+    for (auto const threads : {ms::LaunchThreads::none, ms::LaunchThreads::per_group}) {
+      add_one<ms::Cuda>({.groups = groups, .launch_threads = threads, .precision = tf32},
+                        Rerank::kQueries,
+                        axes::kCudaSteps);
+    }
+    if (groups > 1) {
+      add_one<ms::Cuda>({.groups = groups, .captured = true, .precision = tf32, .assigned = true},
+                        Rerank::kQueries,
+                        axes::kCudaSteps);
+    }
+  }
+#endif
+}
+
+}  // namespace benchmarks

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rerank_shape.hpp"
+
+#include <msstream/msstream.hpp>
+#include <msstream/support/rank_lists.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace train_rerank {
+
+/// Lists of some queries in host memory, each padded to the same number of items.
+struct HostBatch {
+  std::int64_t queries = 0;
+  std::int64_t items = 0;                       ///< places in a list
+  std::vector<std::vector<float>> users = {};   ///< a group each: [queries, columns of the group]
+  std::vector<std::vector<float>> listed = {};  ///< [queries, items, columns of the group] each
+  std::vector<float> labels = {};               ///< [targets, queries, items], in [0, 1]
+  std::vector<std::int64_t> lengths = {};       ///< [queries]
+
+  /// All 0, with lists of no items.
+  [[nodiscard]] static HostBatch empty(std::int64_t queries,
+                                       std::int64_t items,
+                                       RerankShape const& shape) {
+    auto const places = queries * items;
+    HostBatch batch{.queries = queries, .items = items};
+    for (int group = 0; group < shape.user_groups; ++group) {
+      batch.users.emplace_back(queries * shape.user_columns(group).count());
+    }
+    for (int group = 0; group < shape.item_groups; ++group) {
+      batch.listed.emplace_back(places * shape.item_columns(group).count());
+    }
+    batch.labels.resize(static_cast<std::size_t>(shape.targets * places));
+    batch.lengths.resize(static_cast<std::size_t>(queries));
+    return batch;
+  }
+};
+
+namespace detail {
+
+/// Adds to the user's features the item's, each times `factor`.
+inline void add_to_user(HostBatch& batch,
+                        std::int64_t query,
+                        float const* features,
+                        float factor,
+                        RerankShape const& shape) {
+  for (int group = 0; group < shape.user_groups; ++group) {
+    auto const columns = shape.user_columns(group);
+    auto* const user =
+        batch.users[static_cast<std::size_t>(group)].data() + query * columns.count();
+    for (auto c = columns.begin; c < columns.end; ++c) {
+      user[c - columns.begin] += factor * features[c];
+    }
+  }
+}
+
+/// Puts an item into a place, counted over all lists.
+inline void put_item(HostBatch& batch,
+                     std::int64_t place,
+                     float const* features,
+                     float grade,
+                     RerankShape const& shape) {
+  for (int group = 0; group < shape.item_groups; ++group) {
+    auto const columns = shape.item_columns(group);
+    std::copy(features + columns.begin,
+              features + columns.end,
+              batch.listed[static_cast<std::size_t>(group)].begin() + place * columns.count());
+  }
+  for (int target = 0; target < shape.targets; ++target) {
+    auto const first = target * batch.queries * batch.items;
+    batch.labels[static_cast<std::size_t>(first + place)] =
+        grade > static_cast<float>(target) ? 1.0F : 0.0F;
+  }
+}
+
+}  // namespace detail
+
+/// The lists of the queries with these numbers, in `items` places each. Of the user nothing is
+/// known but the list that was put together for him: his features are the means of its columns over
+/// the list. The label of target t is 1 for items of a grade above t. Throws std::invalid_argument
+/// for a list that is longer than `items` or data of other columns, and std::out_of_range for a
+/// query that does not exist.
+[[nodiscard]] inline HostBatch gather(ms::support::RankLists const& lists,
+                                      std::span<std::int64_t const> queries,
+                                      std::int64_t items,
+                                      RerankShape const& shape) {
+  ms::require(lists.columns == shape.columns,
+              "lists of ",
+              lists.columns,
+              " columns for a model of ",
+              shape.columns);
+  auto batch = HostBatch::empty(static_cast<std::int64_t>(queries.size()), items, shape);
+  for (std::int64_t q = 0; q < batch.queries; ++q) {
+    auto const query = static_cast<std::size_t>(queries[static_cast<std::size_t>(q)]);
+    auto const begin = lists.offsets.at(query);
+    auto const length = lists.offsets.at(query + 1) - begin;
+    ms::require(length <= items, "a list of ", length, " items in ", items, " places");
+    batch.lengths[static_cast<std::size_t>(q)] = length;
+    for (std::int64_t i = 0; i < length; ++i) {
+      auto const* const features = lists.features.data() + (begin + i) * lists.columns;
+      auto const grade = lists.grades[static_cast<std::size_t>(begin + i)];
+      detail::add_to_user(batch, q, features, 1.0F / static_cast<float>(length), shape);
+      detail::put_item(batch, q * items + i, features, grade, shape);
+    }
+  }
+  return batch;
+}
+
+/// One batch on the device. Places beyond a list's length have no influence, as long as what they
+/// hold is finite and the labels are in [0, 1].
+template <ms::Runtime R>
+struct DeviceBatch {
+  std::vector<ms::Tensor<float, R>> users;  ///< a group each: [queries, columns of the group]
+  std::vector<ms::Tensor<float, R>> items;  ///< likewise: [queries, items, columns of the group]
+  ms::Tensor<float, R> labels;              ///< [targets, queries, items]
+  ms::Tensor<std::int64_t, R> lengths;      ///< [queries]; a list of 0 counts as one without loss
+
+  DeviceBatch(ms::Device<R> const& device, HostBatch const& host, RerankShape const& shape)
+      : labels(ms::to_device<float, R>(
+            device, host.labels, {shape.targets, host.queries, host.items})),
+        lengths(ms::to_device<std::int64_t, R>(device, host.lengths, {host.queries})) {
+    for (int group = 0; group < shape.user_groups; ++group) {
+      users.push_back(ms::to_device<float, R>(device,
+                                              host.users[static_cast<std::size_t>(group)],
+                                              {host.queries, shape.user_columns(group).count()}));
+    }
+    for (int group = 0; group < shape.item_groups; ++group) {
+      items.push_back(
+          ms::to_device<float, R>(device,
+                                  host.listed[static_cast<std::size_t>(group)],
+                                  {host.queries, host.items, shape.item_columns(group).count()}));
+    }
+  }
+};
+
+}  // namespace train_rerank

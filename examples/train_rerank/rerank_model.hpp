@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rerank_batch.hpp"
+#include "rerank_shape.hpp"
+
+#include <msstream/msstream.hpp>
+#include <msstream/support/initialiser.hpp>
+#include <msstream/support/layer.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace train_rerank {
+
+/// Ranks the items of lists. In the branch of a pair, with each weight a pair's own:
+///
+///     context = attention of the user to the items              [queries, 1, width]
+///     x       = items W + context                               [queries, items, width]
+///     y       = layer norm of x + attention of x to itself      [queries, items, width]
+///
+/// The pairs' y side by side go into a tower a target, again a branch each, which gives each item
+/// its logit. The loss is the sum over the targets of binary cross-entropy, its mean over the items
+/// of a list and then over the lists.
+template <ms::Runtime R>
+class RerankModel {
+ public:
+  using Values = ms::Tensor<float, R>;
+  using Batch = DeviceBatch<R>;
+
+  RerankModel(ms::Device<R> const& device, RerankShape const& shape) : shape_(shape) {
+    ms::support::Initialiser const initialiser(shape_.seed);
+    auto const layer = [&](std::string const& name, std::int64_t inputs, std::int64_t outputs) {
+      return ms::support::Layer<R>(device, initialiser, {name}, inputs, outputs, false);
+    };
+    auto const width = shape_.width;
+    for (int user = 0; user < shape_.user_groups; ++user) {
+      for (int item = 0; item < shape_.item_groups; ++item) {
+        auto const name = pair_name(user, item);
+        auto const user_columns = shape_.user_columns(user).count();
+        auto const item_columns = shape_.item_columns(item).count();
+        pairs_.push_back(
+            {{layer(name + "/user/query", user_columns, width),
+              layer(name + "/user/key", item_columns, width),
+              layer(name + "/user/value", item_columns, width)},
+             {layer(name + "/items/query", width, width),
+              layer(name + "/items/key", width, width),
+              layer(name + "/items/value", width, width)},
+             ms::to_device<float, R>(
+                 device, std::vector<float>(static_cast<std::size_t>(width), 1.0F), {width}),
+             ms::zeros<float>(device, {width})});
+      }
+    }
+    for (int target = 0; target < shape_.targets; ++target) {
+      auto const name = target_name(target);
+      towers_.push_back({layer(name + "/hidden", shape_.pairs() * width, shape_.tower_hidden),
+                         layer(name + "/output", shape_.tower_hidden, 1)});
+    }
+  }
+
+  /// The logits of each target, [queries, items]; places beyond a list's length have some, too.
+  [[nodiscard]] std::vector<Values> logits(ms::GradientTape<R>& tape,
+                                           ms::StreamPool<R>& pool,
+                                           Batch const& batch) const {
+    return of_targets(tape, pool, batch, [](int, Values const& logits) { return logits; });
+  }
+
+  /// A scalar.
+  [[nodiscard]] Values loss(ms::GradientTape<R>& tape,
+                            ms::StreamPool<R>& pool,
+                            Batch const& batch) const {
+    auto const& shape = batch.labels.shape();
+    // Equal scores for the places of a list that count, and 0 for the others.
+    auto const weights =
+        ms::ops::softmax(ms::zeros<float>(tape.device(), {shape[1], shape[2]}), batch.lengths);
+    tape.without_gradient(weights);
+    return ms::ops::add(
+        tape, of_targets(tape, pool, batch, [&](int target, Values const& logits) {
+          auto const labels = batch.labels.rows(target, target + 1).reshaped(logits.shape());
+          auto const losses = ms::ops::bce_with_logits(tape, logits, labels);
+          return ms::ops::mean(tape,
+                               ms::ops::sum(tape, ms::ops::multiply(tape, losses, weights), 1));
+        }));
+  }
+
+  /// `dense(name, tensor)` for each parameter; there are no tables.
+  template <class Dense, class Table>
+  void visit_parameters(Dense&& dense, Table&&) const {
+    auto const visit = [&](std::string const& name, ms::support::Layer<R> const& layer) {
+      dense(name + "/weight", layer.weight);
+      dense(name + "/bias", layer.bias);
+    };
+    for (std::size_t i = 0; i < pairs_.size(); ++i) {
+      auto const item_groups = static_cast<std::size_t>(shape_.item_groups);
+      auto const name =
+          pair_name(static_cast<int>(i / item_groups), static_cast<int>(i % item_groups));
+      for (auto const& [attending, of] :
+           {std::pair("/user", &pairs_[i].user), std::pair("/items", &pairs_[i].items)}) {
+        visit(name + attending + "/query", of->query);
+        visit(name + attending + "/key", of->key);
+        visit(name + attending + "/value", of->value);
+      }
+      dense(name + "/gain", pairs_[i].gain);
+      dense(name + "/shift", pairs_[i].shift);
+    }
+    for (std::size_t target = 0; target < towers_.size(); ++target) {
+      auto const name = target_name(static_cast<int>(target));
+      visit(name + "/hidden", towers_[target].hidden);
+      visit(name + "/output", towers_[target].output);
+    }
+  }
+
+ private:
+  struct Projections {
+    ms::support::Layer<R> query;
+    ms::support::Layer<R> key;
+    ms::support::Layer<R> value;
+  };
+  struct Pair {
+    Projections user;   ///< of the user, and of the items for him
+    Projections items;  ///< of the items for each other
+    Values gain;
+    Values shift;
+  };
+  struct Tower {
+    ms::support::Layer<R> hidden;
+    ms::support::Layer<R> output;
+  };
+
+  /// A layer over the last dimension of [queries, items, inputs].
+  static Values of_items(ms::GradientTape<R>& tape,
+                         ms::support::Layer<R> const& layer,
+                         Values const& items) {
+    auto const& shape = items.shape();
+    auto const rows = layer(tape, items.reshaped({shape[0] * shape[1], shape[2]}));
+    return rows.reshaped({shape[0], shape[1], rows.shape()[1]});
+  }
+
+  /// What the branch of a pair gives, [queries * items, width].
+  Values attend(ms::GradientTape<R>& tape,
+                Pair const& pair,
+                Values const& user,
+                Values const& items,
+                ms::Tensor<std::int64_t, R> const& lengths) const {
+    tape.without_gradient(user);
+    tape.without_gradient(items);
+    auto const with_context = [&] {
+      ms::NameScope const named("user_to_items");
+      auto const queries = user.shape()[0];
+      auto const query = pair.user.query(tape, user).reshaped({queries, 1, shape_.width});
+      auto const values = of_items(tape, pair.user.value, items);
+      auto const context = ms::ops::attention(
+          tape, query, of_items(tape, pair.user.key, items), values, {.lengths = lengths});
+      return ms::ops::add(tape, values, context);
+    }();
+    ms::NameScope const named("items_to_items");
+    auto const attended = ms::ops::attention(tape,
+                                             of_items(tape, pair.items.query, with_context),
+                                             of_items(tape, pair.items.key, with_context),
+                                             of_items(tape, pair.items.value, with_context),
+                                             {.lengths = lengths});
+    auto const normal = ms::ops::layer_norm(
+        tape, ms::ops::add(tape, with_context, attended), pair.gain, pair.shift);
+    return normal.reshaped({normal.count() / shape_.width, shape_.width});
+  }
+
+  /// What `finish(target, logits)` gives in the branch of each target.
+  template <class Finish>
+  std::vector<Values> of_targets(ms::GradientTape<R>& tape,
+                                 ms::StreamPool<R>& pool,
+                                 Batch const& batch,
+                                 Finish const& finish) const {
+    int branches = 0;
+    // Each call is a branch, on the next group.
+    auto const branch = [&](std::string const& name, auto&& work) {
+      ms::StreamScope<R> const scope(pool[branches++ % pool.groups()], {.include_grad = true});
+      ms::NameScope const named(name);
+      return work();
+    };
+    std::vector<Values> columns;
+    for (std::size_t user = 0; user < batch.users.size(); ++user) {
+      for (std::size_t item = 0; item < batch.items.size(); ++item) {
+        auto const& pair = pairs_[user * batch.items.size() + item];
+        columns.push_back(branch(pair_name(static_cast<int>(user), static_cast<int>(item)), [&] {
+          return attend(tape, pair, batch.users[user], batch.items[item], batch.lengths);
+        }));
+      }
+    }
+    auto const joined = ms::ops::concat(tape, columns);
+    auto const& shape = batch.labels.shape();
+    std::vector<Values> results;
+    for (int target = 0; target < shape_.targets; ++target) {
+      auto const& tower = towers_[static_cast<std::size_t>(target)];
+      results.push_back(branch(target_name(target), [&] {
+        auto const hidden = tower.hidden(tape, joined, ms::ops::Activation::relu);
+        return finish(target, tower.output(tape, hidden).reshaped({shape[1], shape[2]}));
+      }));
+    }
+    return results;
+  }
+
+  RerankShape shape_;
+  std::vector<Pair> pairs_;  ///< user group by user group
+  std::vector<Tower> towers_;
+};
+
+}  // namespace train_rerank

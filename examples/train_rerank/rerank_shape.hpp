@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/text.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace train_rerank {
+
+namespace ms = msstream;
+
+/// Consecutive feature columns.
+struct Columns {
+  std::int64_t begin;
+  std::int64_t end;
+
+  [[nodiscard]] std::int64_t count() const noexcept { return end - begin; }
+};
+
+/// A model that ranks the items of a list by attention. The features of an item are in groups of
+/// columns, those of the user, who asked for the list, too; each group of the user with each group
+/// of the items is a pair, and each pair a branch of its own.
+struct RerankShape {
+  std::int64_t columns = 96;  ///< features of an item
+  int user_groups = 2;        ///< at most as many as columns, like item_groups
+  int item_groups = 3;
+  std::int64_t width = 64;  ///< of the attention in a pair
+  std::int64_t tower_hidden = 64;
+  int targets = 3;
+  std::uint64_t seed = 1;
+
+  [[nodiscard]] int pairs() const noexcept { return user_groups * item_groups; }
+  [[nodiscard]] Columns user_columns(int group) const noexcept { return part(group, user_groups); }
+  [[nodiscard]] Columns item_columns(int group) const noexcept { return part(group, item_groups); }
+
+ private:
+  [[nodiscard]] Columns part(int number, int parts) const noexcept {
+    return {columns * number / parts, columns * (number + 1) / parts};
+  }
+};
+
+inline std::string pair_name(int user, int item) {
+  return ms::text("user", user, "/item", item);
+}
+inline std::string target_name(int target) {
+  return ms::text("target", target);
+}
+
+}  // namespace train_rerank

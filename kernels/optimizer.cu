@@ -9,6 +9,9 @@
 #include <cuda_fp16.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
 
 namespace msstream::ops::kernels {
 
@@ -78,16 +81,18 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-/// A thread moves `Lanes` neighbouring weights of a row; the grid walks as far as *row_count says.
+/// Each of `threads` threads moves `Lanes` neighbouring weights of a row at a time; they walk as
+/// far as *row_count says.
 template <OptimizerKind Kind, class Weight, int Lanes>
-__global__ void __launch_bounds__(kBlockThreads)
-    update_rows_kernel(RowUpdate const update, OptimizerRule const rule, StepState const* step) {
+__device__ __forceinline__ void move_rows(RowUpdate const& update,
+                                          StepRule const& step_rule,
+                                          std::int64_t thread,
+                                          std::int64_t threads) {
   using Weights = Pack<Weight, Lanes>;
   using Floats = Pack<float, Lanes>;
   std::int64_t const units_a_row = update.width / Lanes;
   std::int64_t const units = *update.row_count * units_a_row;
-  StepRule const step_rule = rule_of_step<Kind>(rule, step);
-  for (std::int64_t unit = grid_thread(); unit < units; unit += grid_stride()) {
+  for (std::int64_t unit = thread; unit < units; unit += threads) {
     std::int64_t const u = unit / units_a_row;
     std::int64_t const column = (unit - u * units_a_row) * Lanes;
     std::int64_t const place = update.row_ids[u] * update.width + column;
@@ -121,18 +126,121 @@ __global__ void __launch_bounds__(kBlockThreads)
 }
 
 template <OptimizerKind Kind, class Weight, int Lanes>
-void launch_update_rows(CudaStream stream,
-                        OptimizerRule const& rule,
-                        StepState const* step,
-                        RowUpdate const& update) {
-  // Enough blocks to fill a large device; more would only be started to find nothing to do when
-  // few of the rows exist.
-  constexpr unsigned kMostBlocks = 2048;
-  auto const units = update.capacity * (update.width / Lanes);
-  auto const blocks = std::min(kMostBlocks, grid_for(units, kBlockThreads));
-  update_rows_kernel<Kind, Weight, Lanes>
-      <<<blocks, kBlockThreads, 0, stream.handle>>>(update, rule, step);
+__global__ void __launch_bounds__(kBlockThreads)
+    update_rows_kernel(__grid_constant__ RowUpdate const update,
+                       OptimizerRule const rule,
+                       StepState const* step) {
+  move_rows<Kind, Weight, Lanes>(
+      update, rule_of_step<Kind>(rule, step), grid_thread(), grid_stride());
+}
+
+struct RowsPiece {
+  RowUpdate update;
+  unsigned first_block;
+  unsigned blocks;
+  bool quads;
+};
+constexpr int kMostTables = 40;
+using RowsTable = PieceTable<RowsPiece, kMostTables>;
+static_assert(sizeof(RowsTable) + sizeof(OptimizerRule) + sizeof(void*) <= 4096,
+              "what every device takes as parameters of a kernel");
+
+template <OptimizerKind Kind, class Weight>
+__global__ void __launch_bounds__(kBlockThreads)
+    update_tables_kernel(__grid_constant__ RowsTable const table,
+                         OptimizerRule const rule,
+                         StepState const* step) {
+  auto const& piece = piece_of_block(table.pieces, table.count);
+  auto const threads = static_cast<std::int64_t>(piece.blocks) * blockDim.x;
+  StepRule const step_rule = rule_of_step<Kind>(rule, step);
+  if (piece.quads) {
+    move_rows<Kind, Weight, 4>(piece.update, step_rule, piece_thread(piece), threads);
+  } else {
+    move_rows<Kind, Weight, 1>(piece.update, step_rule, piece_thread(piece), threads);
+  }
+}
+
+bool moves_quads(RowUpdate const& update) {
+  return update.width % 4 == 0 &&
+         quads_fit(update.table, update.gradients, update.state0, update.state1);
+}
+
+// Enough blocks to fill a large device; more would only be started to find nothing to do when few
+// of the rows exist.
+constexpr unsigned kMostBlocks = 2048;
+
+unsigned row_blocks(RowUpdate const& update) {
+  auto const units = update.capacity * (update.width / (moves_quads(update) ? 4 : 1));
+  return std::min(kMostBlocks, grid_for(units, kBlockThreads));
+}
+
+template <class Weight>
+void update_one_table(CudaStream stream,
+                      OptimizerRule const& rule,
+                      StepState const* step,
+                      RowUpdate const& update) {
+  auto const blocks = row_blocks(update);
+  with_kind(rule.kind, [&](auto kind) {
+    if (moves_quads(update)) {
+      update_rows_kernel<kind(), Weight, 4>
+          <<<blocks, kBlockThreads, 0, stream.handle>>>(update, rule, step);
+    } else {
+      update_rows_kernel<kind(), Weight, 1>
+          <<<blocks, kBlockThreads, 0, stream.handle>>>(update, rule, step);
+    }
+  });
   check_launch("update_rows");
+}
+
+/// Of several tables each gets its share of the blocks.
+template <class Weight>
+void update_tables(CudaStream stream,
+                   OptimizerRule const& rule,
+                   StepState const* step,
+                   std::span<RowUpdate const> updates) {
+  std::int64_t wanted = 0;
+  for (auto const& update : updates) {
+    wanted += row_blocks(update);
+  }
+  RowsTable table;
+  for (auto const& update : updates) {
+    std::int64_t const own = row_blocks(update);
+    auto const blocks =
+        wanted <= kMostBlocks ? own : std::max<std::int64_t>(1, own * kMostBlocks / wanted);
+    table.add({update, 0, static_cast<unsigned>(blocks), moves_quads(update)}, blocks);
+  }
+  with_kind(rule.kind, [&](auto kind) {
+    update_tables_kernel<kind(), Weight>
+        <<<grid_for(table.blocks, 1), kBlockThreads, 0, stream.handle>>>(table, rule, step);
+  });
+  check_launch("update_rows");
+}
+
+/// Those of the tables whose elements are of type Weight.
+template <class Weight>
+void update_tables_of_type(CudaStream stream,
+                           OptimizerRule const& rule,
+                           StepState const* step,
+                           std::span<RowUpdate const> updates) {
+  RowUpdate together[kMostTables];
+  std::size_t count = 0;
+  auto const launch = [&] {
+    if (count == 1) {
+      update_one_table<Weight>(stream, rule, step, together[0]);
+    } else if (count > 1) {
+      update_tables<Weight>(stream, rule, step, {together, count});
+    }
+    count = 0;
+  };
+  for (auto const& update : updates) {
+    if (update.dtype == dtype_of<Weight> && update.capacity > 0 && update.width > 0) {
+      if (count == kMostTables) {
+        launch();
+      }
+      together[count++] = update;
+    }
+  }
+  launch();
 }
 
 }  // namespace
@@ -173,22 +281,11 @@ void update_dense(CudaStream stream,
 void update_rows(CudaStream stream,
                  OptimizerRule const& rule,
                  StepState const* step,
-                 RowUpdate const& update) {
-  with_table_type(update.dtype, [&](auto type) {
-    using Weight = typename decltype(type)::type;
-    if (update.capacity <= 0 || update.width <= 0) {
-      return;
-    }
-    bool const quads = update.width % 4 == 0 &&
-                       quads_fit(update.table, update.gradients, update.state0, update.state1);
-    with_kind(rule.kind, [&](auto kind) {
-      if (quads) {
-        launch_update_rows<kind(), Weight, 4>(stream, rule, step, update);
-      } else {
-        launch_update_rows<kind(), Weight, 1>(stream, rule, step, update);
-      }
-    });
-  });
+                 std::span<RowUpdate const> updates) {
+  require_table_types(updates);
+  update_tables_of_type<float>(stream, rule, step, updates);
+  update_tables_of_type<float16>(stream, rule, step, updates);
+  update_tables_of_type<bfloat16>(stream, rule, step, updates);
 }
 
 }  // namespace msstream::ops::kernels

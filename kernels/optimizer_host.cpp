@@ -77,13 +77,16 @@ void update_dense(HostStream stream,
 void update_rows(HostStream stream,
                  OptimizerRule const& rule,
                  StepState const* step,
-                 RowUpdate const& update) {
-  with_table_type(update.dtype, [&](auto type) {
-    using Weight = typename decltype(type)::type;
-    stream.run([rule, step, update] {
-      with_kind(rule.kind, [&](auto kind) {
-        move_rows<kind(), Weight>(rule_of_step<kind()>(rule, step), update);
-      });
+                 std::span<RowUpdate const> updates) {
+  require_table_types(updates);
+  stream.run([rule, step, updates = std::vector(updates.begin(), updates.end())] {
+    with_kind(rule.kind, [&](auto kind) {
+      auto const step_rule = rule_of_step<kind()>(rule, step);
+      for (auto const& update : updates) {
+        with_table_type(update.dtype, [&](auto type) {
+          move_rows<kind(), typename decltype(type)::type>(step_rule, update);
+        });
+      }
     });
   });
 }

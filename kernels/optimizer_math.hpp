@@ -8,6 +8,7 @@
 #include <msstream/ops/kernels/optimizer.hpp>
 
 #include <cmath>
+#include <span>
 #include <type_traits>
 
 /// The update rules, one element at a time: both twins evaluate them operation for operation.
@@ -92,6 +93,13 @@ void with_table_type(DType dtype, Function&& function) {
       return function(std::type_identity<bfloat16>{});
     default:
       require(false, "update_rows: a table of ", name_of(dtype), " holds no weights");
+  }
+}
+
+/// Throws std::invalid_argument unless all tables hold weights, before anything is launched.
+inline void require_table_types(std::span<RowUpdate const> updates) {
+  for (auto const& update : updates) {
+    with_table_type(update.dtype, [](auto) {});
   }
 }
 

@@ -132,6 +132,15 @@ void add_cuda_benchmarks() {
                        1);
   }
   for (int const groups : Ple::kGroups) {
+    for (bool const captured : {false, true}) {
+      add_form<ms::Cuda, Branches>(
+          "branches",
+          {.groups = groups, .captured = captured, .precision = tf32, .tables_together = true},
+          Ple::kBatches[0],
+          axes::kCudaSteps,
+          1,
+          Groups::own);
+    }
     for (auto const threads : {ms::LaunchThreads::none, ms::LaunchThreads::per_group}) {
       add_both<ms::Cuda>({.groups = groups, .launch_threads = threads, .precision = tf32},
                          Ple::kBatches[0],

@@ -32,13 +32,17 @@ DeviceBatch<R> generated_batch(ms::Device<R> const& device, std::int64_t queries
 }
 
 template <ms::Runtime R>
-void add_one(StepSetting const& setting, std::int64_t queries, int steps) {
+void add_one(StepSetting const& setting,
+             std::int64_t queries,
+             int steps,
+             Groups groups = Groups::own) {
   using Model = train_rerank::RerankModel<R>;
-  auto const name = ms::text("rerank_step/", R::name, "/queries:", queries, "/", setting.name());
+  auto const name = ms::text("rerank_step/", R::name, "/queries:", queries, "/", name_of(setting, groups));
   add(name, axes::kRunsPerRepetition, [=](benchmark::State& state) {
-    auto const training = make_training<StepTraining<R, Model, DeviceBatch<R>>>(
+    auto const training = make_training<R>(
         state,
         setting,
+        groups,
         {.kind = ms::ops::OptimizerKind::adam, .learning_rate = 1e-3F},
         [&](ms::Device<R> const& device) {
           return std::pair(Model(device, kShape), generated_batch(device, queries));
@@ -57,11 +61,24 @@ void add_host_benchmarks() {
                         axes::kHostSteps);
     }
   }
+  for (bool const captured : {false, true}) {
+    add_one<ms::Host>({.groups = 4, .captured = captured, .reduce_waits = false},
+                      Rerank::kQueries / axes::kHostPleDivisor,
+                      axes::kHostSteps);
+  }
 }
 
 void add_cuda_benchmarks() {
 #if MSSTREAM_CUDA
   using enum ms::MatmulPrecision;
+  for (bool const captured : {false, true}) {
+    add_one<ms::Cuda>({.groups = Rerank::kGroups.back(),
+                       .captured = captured,
+                       .precision = tf32,
+                       .reduce_waits = false},
+                      Rerank::kQueries,
+                      axes::kCudaSteps);
+  }
   for (int const groups : Rerank::kGroups) {
     for (auto const precision : {float32, tf32}) {
       add_one<ms::Cuda>({.groups = groups, .captured = true, .precision = precision},
@@ -74,9 +91,10 @@ void add_cuda_benchmarks() {
                         axes::kCudaSteps);
     }
     if (groups > 1) {
-      add_one<ms::Cuda>({.groups = groups, .captured = true, .precision = tf32, .assigned = true},
+      add_one<ms::Cuda>({.groups = groups, .captured = true, .precision = tf32},
                         Rerank::kQueries,
-                        axes::kCudaSteps);
+                        axes::kCudaSteps,
+                        Groups::chosen);
     }
   }
 #endif

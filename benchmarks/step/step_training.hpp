@@ -32,6 +32,7 @@ inline std::string name_of(StepSetting const& setting, Groups groups = Groups::o
                   setting.precision == ms::MatmulPrecision::tf32 ? "/tf32" : "",
                   setting.reduce_waits ? "" : "/all_waits",
                   groups == Groups::chosen ? "/assigned" : "",
+                  setting.tables_together ? "/tables_together" : "",
                   "/groups:",
                   setting.groups);
 }

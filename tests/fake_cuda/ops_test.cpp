@@ -32,6 +32,8 @@ struct Inputs {
   Floats scalar{device, ms::Shape{}};
   Floats row{device, {1, 20000}};
   Floats table{device, {kRows, kWidth}};
+  ms::Tensor<ms::float16, ms::Cuda> half_table{device, {kRows, kWidth}};
+  ms::Tensor<ms::bfloat16, ms::Cuda> brain_table{device, {kRows, kWidth}};
   Floats stacked_weight{device, {2, kWidth, kWidth}};
   Floats stacked_bias{device, {2, kWidth}};
   Floats stacked_output{device, {2, kBatch, kWidth}};
@@ -330,6 +332,24 @@ std::vector<Case> cases() {
          ops::update_rows(in.rule, in.step, in.table, in.row_gradients, in.table_state);
        },
        kernels(1)},
+      {"update_rows_of_many_tables",
+       [](Inputs& in) {
+         std::vector<ops::TableParameter<ms::Cuda>> const many(
+             40, {in.table, in.row_gradients, in.table_state});
+         ops::update_rows(in.rule, in.step, many);
+       },
+       kernels(1)},
+      {"update_rows_of_tables_of_all_types",
+       [](Inputs& in) {
+         std::vector<ops::TableParameter<ms::Cuda>> tables(
+             40, {in.table, in.row_gradients, in.table_state});
+         tables[3].table = in.half_table;
+         tables[5].table = in.half_table;
+         tables[7].table = in.brain_table;
+         tables.insert(tables.end(), 4, tables[0]);
+         ops::update_rows(in.rule, in.step, tables);
+       },
+       kernels(2 + 1 + 1)},
   };
 }
 

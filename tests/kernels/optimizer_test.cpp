@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <stdexcept>
 
@@ -62,10 +63,77 @@ bool is_rounded(T stored, double expected) {
          half_unit * std::abs(expected) * 1.001 + subnormal_half_unit + float_error;
 }
 
+/// Random weights of some type with state and gradients of some rows.
+struct SomeTable {
+  DType dtype;
+  std::int64_t width;
+  std::int64_t capacity;
+  std::int64_t offset;  ///< elements in front of the first row
+  std::vector<std::uint8_t> start;
+  Buffer<std::uint8_t> weights;
+  Buffer<float> state0;
+  Buffer<float> state1;
+  Buffer<float> gradients;
+  Buffer<std::int64_t> ids;
+  Buffer<std::int64_t> count;
+
+  [[nodiscard]] RowUpdate update(OptimizerKind kind) const {
+    return {.table = weights.data() + offset * static_cast<std::int64_t>(bytes_of(dtype)),
+            .dtype = dtype,
+            .width = width,
+            .row_ids = ids.data(),
+            .row_count = count.data(),
+            .capacity = capacity,
+            .gradients = gradients.data(),
+            .state0 = kind == OptimizerKind::sgd ? nullptr : state0.data(),
+            .state1 = kind == OptimizerKind::adam ? state1.data() : nullptr};
+  }
+};
+
 template <class Stream>
 class OptimizerTest : public KernelTest<Stream> {
  protected:
   Buffer<StepState> new_step() { return this->upload(std::vector{StepState{0, 0.0F, 0.0F, 0}}); }
+
+  SomeTable some_table(DType dtype,
+                       std::int64_t width,
+                       std::int64_t capacity,
+                       std::int64_t offset) {
+    auto const rows = capacity + 3;
+    auto const elements = rows * width + offset;
+    std::vector<std::uint8_t> start(static_cast<std::size_t>(elements) * bytes_of(dtype));
+    for (std::int64_t i = 0; i < elements; ++i) {
+      auto* const place = start.data() + static_cast<std::size_t>(i) * bytes_of(dtype);
+      auto const put = [&](auto value) { std::memcpy(place, &value, sizeof value); };
+      auto const value = this->random.real(1.0F, 2.0F);
+      dtype == DType::float32   ? put(value)
+      : dtype == DType::float16 ? put(from_float<float16>(value))
+                                : put(from_float<bfloat16>(value));
+    }
+    std::vector<std::int64_t> ids(static_cast<std::size_t>(rows));
+    std::iota(ids.begin(), ids.end(), 0);
+    std::shuffle(ids.begin(), ids.end(), std::mt19937_64(this->random.seed()));
+    ids.resize(static_cast<std::size_t>(capacity));  // those beyond the count exist, too
+    return {dtype,
+            width,
+            capacity,
+            offset,
+            start,
+            this->upload(start),
+            this->upload(this->random.reals(rows * width, 0.1F, 1.0F)),
+            this->upload(this->random.reals(rows * width, 0.1F, 1.0F)),
+            this->upload(this->random.reals(capacity * width, 20.0F, 30.0F)),
+            this->upload(ids),
+            this->scalar(this->random.integer(0, capacity))};
+  }
+  /// With memory of its own for what an update writes.
+  SomeTable copy_of(SomeTable const& table) {
+    auto copy = table;
+    copy.weights = this->upload(table.start);
+    copy.state0 = this->upload(this->read(table.state0));
+    copy.state1 = this->upload(this->read(table.state1));
+    return copy;
+  }
 
   /// [rows, width] weights of type T with their state; moves some rows and compares all of them.
   template <class T>
@@ -103,18 +171,17 @@ class OptimizerTest : public KernelTest<Stream> {
     auto const ids_in = this->upload(ids);
     auto const count_in = this->scalar(row_count);
     advance_step(this->stream(), rule, step.data());
-    update_rows(this->stream(),
-                rule,
-                step.data(),
-                {.table = table_out.data(),
-                 .dtype = dtype_of<T>,
-                 .width = width,
-                 .row_ids = ids_in.data(),
-                 .row_count = count_in.data(),
-                 .capacity = capacity,
-                 .gradients = gradients_in.data(),
-                 .state0 = rule.kind == OptimizerKind::sgd ? nullptr : state0_out.data(),
-                 .state1 = rule.kind == OptimizerKind::adam ? state1_out.data() : nullptr});
+    std::vector const updates{
+        RowUpdate{.table = table_out.data(),
+                  .dtype = dtype_of<T>,
+                  .width = width,
+                  .row_ids = ids_in.data(),
+                  .row_count = count_in.data(),
+                  .capacity = capacity,
+                  .gradients = gradients_in.data(),
+                  .state0 = rule.kind == OptimizerKind::sgd ? nullptr : state0_out.data(),
+                  .state1 = rule.kind == OptimizerKind::adam ? state1_out.data() : nullptr}};
+    update_rows(this->stream(), rule, step.data(), updates);
 
     auto const moved = this->read(table_out);
     auto const moved0 = this->read(state0_out);
@@ -257,6 +324,46 @@ TYPED_TEST(OptimizerTest, more_rows_than_one_grid_holds_are_walked) {
   this->template check_rows<float>(rule_of(OptimizerKind::sgd), 20000, 128, 19000, 17500);
 }
 
+TYPED_TEST(OptimizerTest, many_tables_move_as_each_of_them_alone) {
+  for (auto const kind : kKinds) {
+    for (int const table_count : {0, 1, 2, 40, 41, 130}) {
+      SCOPED_TRACE(text("kind ", static_cast<int>(kind), ", ", table_count, " tables"));
+      auto const rule = rule_of(kind);
+      auto const step = this->new_step();
+      advance_step(this->stream(), rule, step.data());
+      std::vector<SomeTable> together;
+      std::vector<SomeTable> alone;
+      std::vector<RowUpdate> updates;
+      for (int k = 0; k < table_count; ++k) {
+        // One that wants all blocks of a launch; a third in half precision; some not aligned.
+        bool const large = kind == OptimizerKind::sgd && table_count == 2 && k == 0;
+        auto const capacity = large ? 17'000 : this->random.integer(0, 30);
+        auto const width = this->random.integer(1, 3) * this->random.integer(1, 4);
+        auto const dtype = k % 3 != 2                   ? DType::float32
+                           : this->random.integer(0, 1) ? DType::float16
+                                                        : DType::bfloat16;
+        together.push_back(
+            this->some_table(dtype, large ? 128 : width, capacity, k % 4 == 3 ? 1 : 0));
+        alone.push_back(this->copy_of(together.back()));
+        updates.push_back(together.back().update(kind));
+      }
+      update_rows(this->stream(), rule, step.data(), updates);
+      updates.clear();  // the call has copied what it needs
+      for (auto const& table : alone) {
+        std::vector const one{table.update(kind)};
+        update_rows(this->stream(), rule, step.data(), one);
+      }
+      for (std::size_t k = 0; k < together.size(); ++k) {
+        ASSERT_EQ(this->read(together[k].weights), this->read(alone[k].weights)) << "table " << k;
+        ASSERT_EQ(this->read(together[k].state0), this->read(alone[k].state0)) << "table " << k;
+        ASSERT_EQ(this->read(together[k].state1), this->read(alone[k].state1)) << "table " << k;
+        bool const has_rows = this->read(together[k].count).front() > 0;
+        ASSERT_EQ(this->read(together[k].weights) != together[k].start, has_rows) << "table " << k;
+      }
+    }
+  }
+}
+
 TYPED_TEST(OptimizerTest, a_weight_between_two_half_precision_values_goes_to_the_even_one) {
   auto const check = [this]<class T>(T, float unit) {
     // One unit in the last place of 1 is `unit`; the gradient moves both weights up by half of it.
@@ -264,18 +371,17 @@ TYPED_TEST(OptimizerTest, a_weight_between_two_half_precision_values_goes_to_the
     auto const gradients = this->upload(std::vector{-0.5F * unit, -0.5F * unit});
     auto const ids = this->scalar(0);
     auto const count = this->scalar(1);
-    update_rows(this->stream(),
-                {.kind = OptimizerKind::sgd, .learning_rate = 1.0F},
-                nullptr,
-                {.table = table.data(),
-                 .dtype = dtype_of<T>,
-                 .width = 2,
-                 .row_ids = ids.data(),
-                 .row_count = count.data(),
-                 .capacity = 1,
-                 .gradients = gradients.data(),
-                 .state0 = nullptr,
-                 .state1 = nullptr});
+    std::vector const updates{RowUpdate{.table = table.data(),
+                                        .dtype = dtype_of<T>,
+                                        .width = 2,
+                                        .row_ids = ids.data(),
+                                        .row_count = count.data(),
+                                        .capacity = 1,
+                                        .gradients = gradients.data(),
+                                        .state0 = nullptr,
+                                        .state1 = nullptr}};
+    update_rows(
+        this->stream(), {.kind = OptimizerKind::sgd, .learning_rate = 1.0F}, nullptr, updates);
     auto const moved = this->read(table);
     EXPECT_EQ(to_float(moved[0]), 1.0F);
     EXPECT_EQ(to_float(moved[1]), 1.0F + 2 * unit);
@@ -287,7 +393,7 @@ TYPED_TEST(OptimizerTest, a_weight_between_two_half_precision_values_goes_to_the
 TYPED_TEST(OptimizerTest, a_table_of_integers_is_refused) {
   RowUpdate update{};
   update.dtype = DType::int64;
-  EXPECT_THROW(update_rows(this->stream(), rule_of(OptimizerKind::sgd), nullptr, update),
+  EXPECT_THROW(update_rows(this->stream(), rule_of(OptimizerKind::sgd), nullptr, {&update, 1}),
                std::invalid_argument);
 }
 

@@ -5,6 +5,7 @@
 #include <msstream/ops/optimizer.hpp>
 
 #include <algorithm>
+#include <variant>
 
 namespace msstream::testing {
 namespace {
@@ -130,10 +131,75 @@ TYPED_TEST(OptimizerOpsTest, the_state_of_a_rule_is_zeros_of_the_shape) {
   }
 }
 
+TYPED_TEST(OptimizerOpsTest, tables_of_any_types_move_in_one_operation_with_the_same_bits) {
+  for (auto const kind : kOptimizerKinds) {
+    ops::OptimizerRule const rule{.kind = kind, .learning_rate = 0.01F};
+    ops::StepCounter step(this->device());
+    step.advance(rule);
+    std::vector<ops::TableParameter<TypeParam>> together;
+    std::vector<ops::TableParameter<TypeParam>> alone;
+    auto const add = [&]<class T>(T, std::int64_t width) {
+      std::vector<T> start;
+      for (float const value : this->random.reals(7 * width)) {
+        start.push_back(from_float<T>(value));
+      }
+      ops::RowGradients<TypeParam> const gradients{
+          this->put(Integers{1, 4, 6}), this->scalar(2), this->random_tensor({3, width})};
+      for (auto* const tables : {&together, &alone}) {
+        tables->push_back({this->put(start, {7, width}),
+                           gradients,
+                           ops::make_state(this->device(), kind, Shape{7, width})});
+      }
+    };
+    add(float{}, 4);
+    add(bfloat16{}, 5);
+    add(float{}, 1);
+    add(float16{}, 8);
+    auto const before = this->device().operation_count();
+    ops::update_rows(rule, step, together);
+    EXPECT_EQ(this->device().operation_count(), before + 1);
+    for (std::size_t i = 0; i < alone.size(); ++i) {
+      SCOPED_TRACE(text("kind ", static_cast<int>(kind), ", table ", i));
+      std::visit(
+          [&]<class T>(Tensor<T, TypeParam> const& table) {
+            auto const start = to_doubles(to_host(table));
+            ops::update_rows(rule, step, table, alone[i].gradients, alone[i].state);
+            auto const& moved = std::get<Tensor<T, TypeParam>>(together[i].table);
+            EXPECT_EQ(to_doubles(to_host(moved)), to_doubles(to_host(table)));
+            EXPECT_NE(to_doubles(to_host(moved)), start);
+          },
+          alone[i].table);
+      if (alone[i].state.first) {
+        EXPECT_EQ(to_host(*together[i].state.first), to_host(*alone[i].state.first));
+      }
+      if (alone[i].state.second) {
+        EXPECT_EQ(to_host(*together[i].state.second), to_host(*alone[i].state.second));
+      }
+    }
+  }
+}
+
+TYPED_TEST(OptimizerOpsTest, one_bad_table_among_others_is_refused_before_anything_moves) {
+  ops::StepCounter const step(this->device());
+  auto const table = this->put(Floats{1, 2}, {2, 1});
+  ops::RowGradients<TypeParam> const gradients{
+      this->put(Integers{0}), this->scalar(1), this->put(Floats{1}, {1, 1})};
+  std::vector<ops::TableParameter<TypeParam>> const tables{{table, gradients, {}},
+                                                           {this->any({2, 3}), gradients, {}}};
+  expect_refused(
+      [&] { ops::update_rows({.kind = OptimizerKind::sgd, .learning_rate = 1.0F}, step, tables); },
+      "update_rows",
+      "table [2, 3]",
+      "[1, 1]");
+  EXPECT_EQ(to_host(table), (Floats{1, 2}));
+}
+
 TYPED_TEST(OptimizerOpsTest, no_parameters_are_no_operation) {
   ops::StepCounter const step(this->device());
   auto const before = this->device().operation_count();
-  ops::update_dense<TypeParam>({.kind = OptimizerKind::adam, .learning_rate = 1.0F}, step, {});
+  ops::OptimizerRule const rule{.kind = OptimizerKind::adam, .learning_rate = 1.0F};
+  ops::update_dense<TypeParam>(rule, step, {});
+  ops::update_rows(rule, step, std::vector<ops::TableParameter<TypeParam>>{});
   EXPECT_EQ(this->device().operation_count(), before);
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <stdexcept>
 
 namespace msstream::testing {
@@ -163,6 +164,91 @@ TYPED_TEST(OptimizerTest, updates_a_table_on_the_group_of_its_lookup) {
   auto const update = std::ranges::find(timeline.spans(), "table/update_rows", &trace::Span::name);
   ASSERT_NE(update, timeline.spans().end());
   EXPECT_EQ(update->lane, "group 2 compute");
+}
+
+TYPED_TEST(OptimizerTest, moves_the_tables_of_a_group_together_with_the_same_bits) {
+  auto const start = this->random.reals(12);
+  // Table 3 is looked up on two groups, table 4 outside all, table 5 never.
+  std::vector<std::vector<int>> const groups_of = {{1}, {2}, {1}, {1, 2}, {-1}, {}};
+  auto const trained = [&](ops::OptimizerKind kind, bool together, auto&& look) {
+    StreamPool pool(this->device(), {.groups = 3});
+    Optimizer<TypeParam> optimizer(
+        this->device(), {.kind = kind, .learning_rate = 0.1F}, {.tables_together = together});
+    std::vector<Tensor<float, TypeParam>> tables;
+    for (int i = 0; i < 6; ++i) {
+      tables.push_back(this->put(start, {4, 3}));
+      optimizer.add_table(text("table", i), tables.back());
+    }
+    std::vector<bfloat16> halves;
+    for (float const value : start) {
+      halves.push_back(from_float<bfloat16>(value));
+    }
+    auto const half = this->put(halves, {6, 2});
+    optimizer.add_table("half", half);
+    GradientTape tape(this->device());
+    for (int step = 0; step < 3; ++step) {
+      std::vector<Tensor<float, TypeParam>> losses;
+      auto const look_up = [&](int group, auto const& table) {
+        std::optional<StreamScope<TypeParam>> scope;
+        if (group >= 0) {
+          scope.emplace(pool[group], StreamScopeOptions{.include_grad = true});
+        }
+        auto const rows =
+            ops::embedding_lookup(tape, table, {this->put(Integers{1, 3, group + 1})});
+        losses.push_back(ops::scale(tape, ops::sum(tape, rows), 0.3F));
+      };
+      for (std::size_t i = 0; i < tables.size(); ++i) {
+        for (int const group : groups_of[i]) {
+          look_up(group, tables[i]);
+        }
+      }
+      look_up(2, half);
+      tape.backward(ops::add(tape, losses));
+      if (step == 2) {
+        this->device().start_spans();
+      }
+      optimizer.step(tape);
+      tape.clear();
+    }
+    look(this->device().stop_spans());
+    std::vector<Doubles> all;
+    for (auto const& table : tables) {
+      all.push_back(to_doubles(to_host(table)));
+    }
+    all.push_back(to_doubles(to_host(half)));
+    optimizer.visit_state([&]<class T>(std::string const&, Tensor<T, TypeParam> const& state) {
+      if constexpr (std::is_same_v<T, float>) {
+        all.push_back(to_doubles(to_host(state)));
+      }
+    });
+    return all;
+  };
+  for (auto const kind : kOptimizerKinds) {
+    SCOPED_TRACE(text("kind ", static_cast<int>(kind)));
+    auto const updates_of = [](auto const& timeline) {
+      std::vector<std::string> updates;
+      for (auto const& span : timeline.spans()) {
+        if (span.name.ends_with("update_rows")) {
+          updates.push_back(span.lane + ": " + span.name);
+        }
+      }
+      std::ranges::sort(updates);
+      return updates;
+    };
+    auto const alone = trained(
+        kind, false, [&](auto const& timeline) { EXPECT_EQ(updates_of(timeline).size(), 6U); });
+    EXPECT_EQ(trained(kind,
+                      true,
+                      [&](auto const& timeline) {
+                        EXPECT_THAT(updates_of(timeline),
+                                    ElementsAre("default group compute: update_rows",
+                                                "group 1 compute: update_rows",
+                                                "group 2 compute: update_rows"));
+                      }),
+              alone);
+    EXPECT_EQ(alone[5], to_doubles(start));
+    EXPECT_NE(alone[3], to_doubles(start));
+  }
 }
 
 }  // namespace

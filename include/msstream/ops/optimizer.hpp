@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
+#include <variant>
 #include <vector>
 
 namespace msstream::ops {
@@ -142,14 +144,16 @@ void update_dense(OptimizerRule const& rule,
         });
 }
 
-/// One optimizer step for the rows of a table [rows, width] that have a gradient; other rows, and
-/// their state, stay. Deterministic; asynchronous.
+namespace detail {
+
+/// What the kernel is told of a table. Adds to `read` and `written` what it uses.
 template <Element T, Runtime R>
-void update_rows(OptimizerRule const& rule,
-                 StepCounter<R> const& step,
-                 Tensor<T, R> const& table,
-                 RowGradients<R> const& gradients,
-                 OptimizerState<R> const& state) {
+[[nodiscard]] kernels::RowUpdate row_update(OptimizerRule const& rule,
+                                            Tensor<T, R> const& table,
+                                            RowGradients<R> const& gradients,
+                                            OptimizerState<R> const& state,
+                                            msstream::detail::Uses<R, AccessMode::read>& read,
+                                            msstream::detail::Uses<R, AccessMode::write>& written) {
   auto const& values = gradients.values.shape();
   require(table.shape().rank() == 2 && values.rank() == 2 && table.shape()[1] == values[1] &&
               gradients.ids.count() == values[0],
@@ -159,29 +163,84 @@ void update_rows(OptimizerRule const& rule,
           values,
           " for ids ",
           gradients.ids.shape());
-  detail::require_weights<T>("update_rows");
-  detail::require_state("update_rows", rule.kind, state, table.shape());
-  kernels::RowUpdate const update{.table = table.data(),
-                                  .dtype = dtype_of<T>,
-                                  .width = table.shape()[1],
-                                  .row_ids = gradients.ids.data(),
-                                  .row_count = gradients.count.data(),
-                                  .capacity = gradients.values.shape()[0],
-                                  .gradients = gradients.values.data(),
-                                  .state0 = state.first ? state.first->data() : nullptr,
-                                  .state1 = state.second ? state.second->data() : nullptr};
-  auto written = writes(table);
-  if (state.first) {
-    written.add(*state.first);
+  require_weights<T>("update_rows");
+  require_state("update_rows", rule.kind, state, table.shape());
+  read.add(gradients.ids);
+  read.add(gradients.count);
+  read.add(gradients.values);
+  written.add(table);
+  for (auto const* const tensor : {&state.first, &state.second}) {
+    if (*tensor) {
+      written.add(**tensor);
+    }
   }
-  if (state.second) {
-    written.add(*state.second);
+  return {.table = table.data(),
+          .dtype = dtype_of<T>,
+          .width = table.shape()[1],
+          .row_ids = gradients.ids.data(),
+          .row_count = gradients.count.data(),
+          .capacity = values[0],
+          .gradients = gradients.values.data(),
+          .state0 = state.first ? state.first->data() : nullptr,
+          .state1 = state.second ? state.second->data() : nullptr};
+}
+
+}  // namespace detail
+
+/// One optimizer step for the rows of a table [rows, width] that have a gradient; other rows, and
+/// their state, stay. Deterministic; asynchronous.
+template <Element T, Runtime R>
+void update_rows(OptimizerRule const& rule,
+                 StepCounter<R> const& step,
+                 Tensor<T, R> const& table,
+                 RowGradients<R> const& gradients,
+                 OptimizerState<R> const& state) {
+  auto read = reads(step.tensor());
+  msstream::detail::Uses<R, AccessMode::write> written;
+  auto const update = detail::row_update(rule, table, gradients, state, read, written);
+  issue("update_rows", read, written, [rule, counter = step.data(), update](auto stream) {
+    kernels::update_rows(stream, rule, counter, {&update, 1});
+  });
+}
+
+/// A table of any type of weights.
+template <Runtime R>
+using AnyTable = std::variant<Tensor<float, R>, Tensor<float16, R>, Tensor<bfloat16, R>>;
+
+template <Runtime R>
+struct TableParameter {
+  AnyTable<R> table;  ///< [rows, width]
+  RowGradients<R> gradients;
+  OptimizerState<R> state;
+};
+
+/// One optimizer step for the rows that have a gradient of any number of tables, none of them
+/// twice: one operation, and one launch for up to 40 tables of one type. The same bits as table by
+/// table. Deterministic; asynchronous.
+template <Runtime R>
+void update_rows(OptimizerRule const& rule,
+                 StepCounter<R> const& step,
+                 std::vector<TableParameter<R>> const& tables) {
+  if (tables.empty()) {
+    return;
+  }
+  std::vector<kernels::RowUpdate> updates;
+  updates.reserve(tables.size());
+  auto read = reads(step.tensor());
+  msstream::detail::Uses<R, AccessMode::write> written;
+  for (auto const& parameter : tables) {
+    updates.push_back(std::visit(
+        [&](auto const& table) {
+          return detail::row_update(
+              rule, table, parameter.gradients, parameter.state, read, written);
+        },
+        parameter.table));
   }
   issue("update_rows",
-        reads(step.tensor(), gradients.ids, gradients.count, gradients.values),
+        read,
         written,
-        [rule, counter = step.data(), update](auto stream) {
-          kernels::update_rows(stream, rule, counter, update);
+        [rule, counter = step.data(), updates = std::move(updates)](auto stream) {
+          kernels::update_rows(stream, rule, counter, updates);
         });
 }
 

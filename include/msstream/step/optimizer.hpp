@@ -4,23 +4,31 @@
 #include <msstream/ops/optimizer.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
-#include <functional>
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace msstream {
+
+struct OptimizerOptions {
+  /// The tables whose gradients were made on one group move in one operation of that group, which
+  /// is `update_rows`; else each table has its own, `<name>/update_rows`. The results are the same.
+  bool tables_together = false;
+};
 
 /// Moves parameters by the gradients of a tape: dense ones all in one launch, tables row by row on
 /// the groups where their gradients were made. Not synchronised; the host does not block.
 template <Runtime R = DefaultRuntime>
 class Optimizer {
  public:
-  Optimizer(Device<R> device, ops::OptimizerRule const& rule)
-      : device_(std::move(device)), rule_(rule), step_(device_) {}
+  Optimizer(Device<R> device, ops::OptimizerRule const& rule, OptimizerOptions const& options = {})
+      : device_(std::move(device)), rule_(rule), options_(options), step_(device_) {}
   Optimizer(Optimizer const&) = delete;
   Optimizer& operator=(Optimizer const&) = delete;
 
@@ -28,13 +36,11 @@ class Optimizer {
     auto state = ops::make_state(device_, rule_.kind, weight.shape());
     dense_.push_back({std::move(name), weight, std::move(state)});
   }
-  /// A table [rows, width] whose gradients are row-sparse.
+  /// A table [rows, width] of floats of any precision, whose gradients are row-sparse.
   template <Element T>
   void add_table(std::string name, Tensor<T, R> const& table) {
     auto state = ops::make_state(device_, rule_.kind, table.shape());
-    tables_.push_back({name, state, [this, name, table, state](GradientTape<R> const& tape) {
-                         update_table(name, table, state, tape);
-                       }});
+    tables_.push_back({std::move(name), table, std::move(state)});
   }
 
   /// One step with the tape's gradients; a table without any stays. Throws std::logic_error when a
@@ -47,9 +53,7 @@ class Optimizer {
       parameters.push_back({parameter.weight, tape.gradient(parameter.weight), parameter.state});
     }
     step_.advance(rule_);
-    for (auto const& table : tables_) {
-      table.update(tape);
-    }
+    update_tables(tape);
     ops::update_dense(rule_, step_, parameters);
   }
 
@@ -84,39 +88,72 @@ class Optimizer {
   };
   struct Table {
     std::string name;
+    ops::AnyTable<R> table;
     ops::OptimizerState<R> state;
-    std::function<void(GradientTape<R> const&)> update;
   };
+  /// Tables that move in one operation.
+  struct Bunch {
+    std::shared_ptr<StreamGroup<R>> group;  ///< null: that of the caller
+    std::vector<ops::TableParameter<R>> tables = {};
+  };
+  using Parts = std::vector<typename GradientTape<R>::RowGradientPart>;
 
+  /// A scope of the group, if there is one.
+  static std::optional<StreamScope<R>> scope_of(std::shared_ptr<StreamGroup<R>> const& group) {
+    return group == nullptr ? std::nullopt : std::optional<StreamScope<R>>(std::in_place, *group);
+  }
+
+  static ops::RowGradients<R> sum_of(Parts const& parts, std::int64_t table_rows) {
+    if (parts.size() == 1) {
+      return parts.front().rows;
+    }
+    std::vector<ops::RowGradients<R>> rows;
+    rows.reserve(parts.size());
+    for (auto const& part : parts) {
+      rows.push_back(part.rows);
+    }
+    return ops::merge_row_gradients(rows, table_rows);
+  }
+
+  void update_tables(GradientTape<R> const& tape) {
+    std::vector<Bunch> bunches;
+    for (auto const& table : tables_) {
+      std::visit([&](auto const& weights) { update_table(table, weights, tape, bunches); },
+                 table.table);
+    }
+    for (auto const& bunch : bunches) {
+      auto const scope = scope_of(bunch.group);
+      ops::update_rows(rule_, step_, bunch.tables);
+    }
+  }
+  /// Moves the table, or adds it to the bunch of its group.
   template <Element T>
-  void update_table(std::string const& name,
-                    Tensor<T, R> const& table,
-                    ops::OptimizerState<R> const& state,
-                    GradientTape<R> const& tape) {
-    auto const& parts = tape.row_gradients(table);
+  void update_table(Table const& table,
+                    Tensor<T, R> const& weights,
+                    GradientTape<R> const& tape,
+                    std::vector<Bunch>& bunches) {
+    auto const& parts = tape.row_gradients(weights);
     if (parts.empty()) {
       return;
     }
-    std::optional<StreamScope<R>> scope;
-    if (parts.front().group != nullptr) {
-      scope.emplace(*parts.front().group);
+    auto const& group = parts.front().group;
+    auto const scope = scope_of(group);
+    NameScope const named(table.name);
+    auto const gradients = sum_of(parts, weights.shape()[0]);
+    if (!options_.tables_together) {
+      ops::update_rows(rule_, step_, weights, gradients, table.state);
+      return;
     }
-    NameScope const named(name);
-    if (parts.size() == 1) {
-      ops::update_rows(rule_, step_, table, parts.front().rows, state);
-    } else {
-      std::vector<ops::RowGradients<R>> rows;
-      rows.reserve(parts.size());
-      for (auto const& part : parts) {
-        rows.push_back(part.rows);
-      }
-      ops::update_rows(
-          rule_, step_, table, ops::merge_row_gradients(rows, table.shape()[0]), state);
+    auto bunch = std::ranges::find(bunches, group, &Bunch::group);
+    if (bunch == bunches.end()) {
+      bunch = bunches.insert(bunch, {group});
     }
+    bunch->tables.push_back({weights, gradients, table.state});
   }
 
   Device<R> device_;
   ops::OptimizerRule rule_;
+  OptimizerOptions options_;
   ops::StepCounter<R> step_;
   std::vector<Dense> dense_;
   std::vector<Table> tables_;

@@ -67,14 +67,15 @@ struct RowUpdate {
   float* state0;           ///< [rows, width] float32, or null
   float* state1;
 };
+/// Any number of tables, none of them twice; one launch for up to 40 of one element type.
 void update_rows(HostStream stream,
                  OptimizerRule const& rule,
                  StepState const* step,
-                 RowUpdate const& update);
+                 std::span<RowUpdate const> updates);
 void update_rows(CudaStream stream,
                  OptimizerRule const& rule,
                  StepState const* step,
-                 RowUpdate const& update);
+                 std::span<RowUpdate const> updates);
 
 }  // namespace kernels
 }  // namespace msstream::ops

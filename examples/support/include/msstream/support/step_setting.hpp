@@ -15,6 +15,7 @@ struct StepSetting {
   bool captured = false;  ///< from the second step on
   MatmulPrecision precision = MatmulPrecision::float32;
   bool reduce_waits = true;
+  bool tables_together = false;  ///< OptimizerOptions::tables_together
 };
 
 }  // namespace msstream::support

@@ -36,7 +36,7 @@ class StepTraining {
         trunk_(pool_[0]),
         tape_(device_),
         built_(build(std::as_const(device_))),
-        optimizer_(device_, rule),
+        optimizer_(device_, rule, {.tables_together = setting.tables_together}),
         captures_(setting.captured) {
     model().visit_parameters(
         [&](auto const& name, auto const& weight) { optimizer_.add(name, weight); },

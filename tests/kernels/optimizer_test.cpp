@@ -353,6 +353,7 @@ TYPED_TEST(OptimizerTest, many_tables_move_as_each_of_them_alone) {
         std::vector const one{table.update(kind)};
         update_rows(this->stream(), rule, step.data(), one);
       }
+      this->synchronise();
       for (std::size_t k = 0; k < together.size(); ++k) {
         ASSERT_EQ(this->read(together[k].weights), this->read(alone[k].weights)) << "table " << k;
         ASSERT_EQ(this->read(together[k].state0), this->read(alone[k].state0)) << "table " << k;

@@ -37,7 +37,8 @@ void add_one(StepSetting const& setting,
              int steps,
              Groups groups = Groups::own) {
   using Model = train_rerank::RerankModel<R>;
-  auto const name = ms::text("rerank_step/", R::name, "/queries:", queries, "/", name_of(setting, groups));
+  auto const name =
+      ms::text("rerank_step/", R::name, "/queries:", queries, "/", name_of(setting, groups));
   add(name, axes::kRunsPerRepetition, [=](benchmark::State& state) {
     auto const training = make_training<R>(
         state,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,23 @@ void require_pairs(char const* metric, std::size_t scores, std::size_t labels) {
 
 void require_some(char const* metric, std::size_t count) {
   require(count > 0, metric, ": there are no values");
+}
+
+/// Of items in descending order of score, (score, gain) each.
+double discounted_gain(std::span<std::pair<float, double> const> ranked, std::size_t places) {
+  double sum = 0;
+  for (std::size_t begin = 0; begin < std::min(ranked.size(), places);) {
+    double gain = 0;
+    double discount = 0;
+    std::size_t end = begin;
+    for (; end < ranked.size() && ranked[end].first == ranked[begin].first; ++end) {
+      gain += ranked[end].second;
+      discount += end < places ? 1 / std::log2(static_cast<double>(end + 2)) : 0;
+    }
+    sum += gain / static_cast<double>(end - begin) * discount;
+    begin = end;
+  }
+  return sum;
 }
 
 }  // namespace
@@ -75,6 +93,26 @@ double accuracy(std::span<float const> scores, std::span<float const> labels, fl
     right += (scores[i] > threshold) == (labels[i] > 0.5F) ? 1 : 0;
   }
   return static_cast<double>(right) / static_cast<double>(scores.size());
+}
+
+std::optional<double> ndcg(std::span<float const> scores,
+                           std::span<float const> grades,
+                           std::size_t places) {
+  require_pairs("NDCG", scores.size(), grades.size());
+  require(places > 0, "NDCG: expected at least 1 place");
+  std::vector<std::pair<float, double>> ranked;
+  std::vector<std::pair<float, double>> best;
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    require(!std::isnan(scores[i]), "NDCG: score ", i, " is not a number");
+    require(grades[i] >= 0, "NDCG: expected grades of 0 or more, found ", grades[i]);
+    double const gain = std::exp2(static_cast<double>(grades[i])) - 1;
+    ranked.emplace_back(scores[i], gain);
+    best.emplace_back(grades[i], gain);
+  }
+  std::ranges::stable_sort(ranked, std::greater<>(), &std::pair<float, double>::first);
+  std::ranges::stable_sort(best, std::greater<>(), &std::pair<float, double>::first);
+  double const most = discounted_gain(best, places);
+  return most > 0 ? std::optional(discounted_gain(ranked, places) / most) : std::nullopt;
 }
 
 double percentile(std::span<double const> values, double percent) {

@@ -166,6 +166,37 @@ RankLists read_rank_lists(std::filesystem::path const& path, std::int64_t column
   return lists;
 }
 
+RankLists cut(RankLists const& lists, std::int64_t most) {
+  require(most > 0, "lists: expected at least 1 item, found ", most);
+  RankLists shorter;
+  shorter.columns = lists.columns;
+  for (std::size_t query = 1; query < lists.offsets.size(); ++query) {
+    auto const begin = lists.offsets[query - 1];
+    auto const end = std::min(lists.offsets[query], begin + most);
+    auto const features = lists.features.begin();
+    shorter.features.insert(
+        shorter.features.end(), features + begin * lists.columns, features + end * lists.columns);
+    auto const grades = lists.grades.begin();
+    shorter.grades.insert(shorter.grades.end(), grades + begin, grades + end);
+    shorter.offsets.push_back(shorter.offsets.back() + end - begin);
+  }
+  return shorter;
+}
+
+void append(RankLists& lists, RankLists const& more) {
+  require(lists.columns == more.columns,
+          "lists of ",
+          more.columns,
+          " columns behind lists of ",
+          lists.columns);
+  auto const items = lists.items();
+  for (std::size_t query = 1; query < more.offsets.size(); ++query) {
+    lists.offsets.push_back(items + more.offsets[query]);
+  }
+  lists.features.insert(lists.features.end(), more.features.begin(), more.features.end());
+  lists.grades.insert(lists.grades.end(), more.grades.begin(), more.grades.end());
+}
+
 RankLists generate_rank_lists(GeneratedLists const& options) {
   require(options.queries > 0 && options.longest > 0 && options.columns > 0,
           "generated lists: expected positive sizes, found ",

@@ -138,4 +138,17 @@ struct DeviceBatch {
   }
 };
 
+/// Copies a batch over another of the same sizes.
+template <ms::Runtime R>
+void overwrite(DeviceBatch<R> const& to, DeviceBatch<R> const& from) {
+  for (std::size_t group = 0; group < to.users.size(); ++group) {
+    ms::copy(to.users[group], from.users[group]);
+  }
+  for (std::size_t group = 0; group < to.items.size(); ++group) {
+    ms::copy(to.items[group], from.items[group]);
+  }
+  ms::copy(to.labels, from.labels);
+  ms::copy(to.lengths, from.lengths);
+}
+
 }  // namespace train_rerank

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -23,6 +24,15 @@ namespace msstream::support {
 [[nodiscard]] double accuracy(std::span<float const> scores,
                               std::span<float const> labels,
                               float threshold = 0.0F);
+
+/// Normalised discounted cumulated gain of one list, of its first `places` (Järvelin and Kekäläinen
+/// 2002): the gain of an item is 2^grade - 1, its discount log2(rank + 1), and the sum is divided
+/// by that of the best order. Items of equal score share the gains of their places, as the mean
+/// over all their orders (McSherry and Najork 2008). Empty when no item has a grade above 0. Throws
+/// std::invalid_argument for different lengths, a NaN score, a grade below 0 or no places.
+[[nodiscard]] std::optional<double> ndcg(std::span<float const> scores,
+                                         std::span<float const> grades,
+                                         std::size_t places);
 
 /// The value that `percent` of the values do not exceed, interpolated between the two nearest.
 /// Throws std::invalid_argument when there are none, or for a percentage outside [0, 100].

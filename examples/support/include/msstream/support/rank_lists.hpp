@@ -34,6 +34,13 @@ struct RankLists {
 [[nodiscard]] RankLists read_rank_lists(std::filesystem::path const& path,
                                         std::int64_t columns = 0);
 
+/// The lists, of each the first `most` items. Throws std::invalid_argument unless `most` is
+/// positive.
+[[nodiscard]] RankLists cut(RankLists const& lists, std::int64_t most);
+
+/// Adds lists behind those that are there. Throws std::invalid_argument for other columns.
+void append(RankLists& lists, RankLists const& more);
+
 struct GeneratedLists {
   std::int64_t queries = 1'000;
   std::int64_t longest = 50;  ///< lengths are uniform in [1, longest]

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rerank_options.hpp"
+
+#include <msstream/support/report.hpp>
+#include <msstream/support/step_report.hpp>
+
+#include <iostream>
+
+namespace train_rerank {
+namespace {
+
+namespace support = ms::support;
+
+nlohmann::ordered_json train(RerankOptions const& options, RerankData const& data) {
+#if MSSTREAM_CUDA
+  if (options.runtime == support::RuntimeChoice::cuda) {
+    return train_on_cuda(options, data);
+  }
+#endif
+  return train_on_host(options, data);
+}
+
+void run(support::Arguments const& arguments) {
+  auto const options = parse_options(arguments);
+  support::require_runtime(options);
+  auto const data = load_data(options);
+  if (!options.quiet) {
+    std::cerr << ms::text(data.origin,
+                          ": ",
+                          data.split.training.size(),
+                          " lists to train, ",
+                          data.split.held_out.size(),
+                          " to test, of up to ",
+                          data.places,
+                          " items; ",
+                          data.lists.columns,
+                          " features; ",
+                          support::placement_text(options),
+                          "\n");
+    if (data.cut_lists > 0) {
+      std::cerr << ms::text(data.cut_lists,
+                            " of ",
+                            data.lists.queries(),
+                            " lists were longer: of them the first ",
+                            data.places,
+                            " items are used\n");
+    }
+  }
+  support::conclude(options, train(options, data));
+}
+
+}  // namespace
+}  // namespace train_rerank
+
+int main(int argc, char** argv) {
+  return msstream::support::run_program(argc, argv, train_rerank::run);
+}

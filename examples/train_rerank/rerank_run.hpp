@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rerank_model.hpp"
+#include "rerank_options.hpp"
+#include "rerank_test.hpp"
+
+#include <msstream/support/batch_loader.hpp>
+#include <msstream/support/batch_order.hpp>
+#include <msstream/support/step_run.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <iostream>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace train_rerank {
+
+inline RerankShape shape_of(RerankOptions const& options, RerankData const& data) {
+  auto shape = options.shape;
+  shape.columns = data.lists.columns;
+  shape.seed = options.seed;
+  return shape;
+}
+
+/// Which batches there are: of one size, so that a captured step fits them all.
+inline ms::support::BatchPlan plan_of(RerankOptions const& options, RerankData const& data) {
+  return {.rows = data.split.training,
+          .batch_rows = options.batch,
+          .epochs = options.epochs,
+          .shuffle = true,
+          .seed = options.seed,
+          .whole_batches = true};
+}
+
+/// Trains the model, tests before and after each epoch, and tells how it went.
+template <ms::Runtime R>
+class RerankTraining {
+ public:
+  RerankTraining(RerankOptions const& options, RerankData const& data)
+      : options_(options),
+        data_(data),
+        shape_(shape_of(options, data)),
+        plan_(plan_of(options, data)),
+        run_(options, last_step(), Build{options, data}),
+        training_(run_.training()) {}
+
+  nlohmann::ordered_json run() {
+    auto const before = test();
+    print("before training", before);
+    Feed feed(training_.pool()[0], [this] { return upload(); });
+    auto epochs = nlohmann::ordered_json::array();
+    while (run_.steps_done() < last_step()) {
+      epochs.push_back(train_epoch(feed));
+    }
+    auto report = run_.report();
+    report["options"] = describe(options_);
+    report["before"] = before;
+    report["epochs"] = std::move(epochs);
+    return report;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Feed = ms::Prefetch<R, DeviceBatch<R>>;
+
+  struct Build {
+    RerankOptions const& options;
+    RerankData const& data;
+
+    std::pair<RerankModel<R>, DeviceBatch<R>> operator()(ms::Device<R> const& device) const {
+      auto const shape = shape_of(options, data);
+      auto const first =
+          std::span(data.split.training).first(static_cast<std::size_t>(options.batch));
+      return {RerankModel<R>(device, shape),
+              DeviceBatch<R>(device, gather(data.lists, first, data.places, shape), shape)};
+    }
+  };
+
+  [[nodiscard]] std::int64_t last_step() const {
+    auto const all = plan_.batch_count();
+    return options_.steps != 0 ? std::min(options_.steps, all) : all;
+  }
+
+  /// The next batch of the plan.
+  std::optional<DeviceBatch<R>> upload() {
+    if (uploaded_ == last_step()) {
+      return std::nullopt;
+    }
+    auto const batch = uploaded_ % plan_.batches_per_epoch();
+    if (batch == 0) {
+      auto const epoch = uploaded_ / plan_.batches_per_epoch();
+      order_ = ms::support::shuffled(plan_.rows, plan_.seed, static_cast<std::uint64_t>(epoch));
+    }
+    ++uploaded_;
+    auto const rows = static_cast<std::size_t>(plan_.batch_rows);
+    auto const queries = std::span(order_).subspan(static_cast<std::size_t>(batch) * rows, rows);
+    ms::NameScope const named("feed");
+    return DeviceBatch<R>(
+        training_.device(), gather(data_.lists, queries, data_.places, shape_), shape_);
+  }
+
+  nlohmann::ordered_json train_epoch(Feed& feed) {
+    auto const first = run_.steps_done();
+    auto const epoch = first / plan_.batches_per_epoch();
+    auto const end = std::min(last_step(), (epoch + 1) * plan_.batches_per_epoch());
+    auto const started = Clock::now();
+    run_.train(end - first,
+               options_.batch,
+               ms::text("epoch ", epoch + 1, "/", options_.epochs),
+               [&](DeviceBatch<R> const& inputs) {
+                 auto const batch = feed.next().value();
+                 ms::NameScope const named("feed");
+                 overwrite(inputs, batch);
+               });
+    double const seconds = std::chrono::duration<double>(Clock::now() - started).count();
+    auto const losses = std::span(run_.losses()).last(static_cast<std::size_t>(end - first));
+    nlohmann::ordered_json result = {
+        {"epoch", epoch + 1},
+        {"complete", end == (epoch + 1) * plan_.batches_per_epoch()},
+        {"loss",
+         std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size())}};
+    result.update(test());
+    result.update({{"lists_per_s", static_cast<double>((end - first) * options_.batch) / seconds},
+                   {"seconds", seconds}});
+    print(ms::text("epoch ", epoch + 1), result);
+    return result;
+  }
+
+  /// Loss and NDCG on the held-out lists.
+  nlohmann::ordered_json test() {
+    typename ms::GradientTape<R>::Pause const no_gradients(training_.tape());
+    auto const held_out = std::span(data_.split.held_out);
+    auto const batch_lists = static_cast<std::size_t>(options_.batch);
+    RankingTest tested;
+    for (std::size_t first = 0; first < held_out.size(); first += batch_lists) {
+      auto const queries = held_out.subspan(first, std::min(batch_lists, held_out.size() - first));
+      auto const batch = gather(data_.lists, queries, data_.places, shape_);
+      std::vector<std::vector<float>> logits;
+      for (auto const& of_target :
+           training_.model().logits(training_.tape(),
+                                    training_.pool(),
+                                    DeviceBatch<R>(training_.device(), batch, shape_))) {
+        logits.push_back(ms::to_host(of_target));
+      }
+      tested.add(data_.lists, queries, batch, logits);
+    }
+    auto const number = [](std::optional<double> const& value) {
+      return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+    };
+    return {{"test_loss", number(tested.loss())}, {"test_ndcg10", number(tested.ndcg())}};
+  }
+
+  /// What there is of a result.
+  void print(std::string const& when, nlohmann::ordered_json const& result) const {
+    if (options_.quiet) {
+      return;
+    }
+    std::string line = when;
+    char const* separator = ": ";
+    for (auto const& [key, name] : {std::pair("loss", "loss "),
+                                    std::pair("test_loss", "test loss "),
+                                    std::pair("test_ndcg10", "NDCG@10 ")}) {
+      if (auto const found = result.find(key); found != result.end() && !found->is_null()) {
+        std::array<char, 32> digits{};
+        std::snprintf(digits.data(), digits.size(), "%.4f", found->template get<double>());
+        line += ms::text(std::exchange(separator, ", "), name, digits.data());
+      }
+    }
+    if (auto const found = result.find("lists_per_s"); found != result.end()) {
+      auto const rate = static_cast<std::int64_t>(found->template get<double>());
+      line += ms::text(separator, ms::support::grouped(rate), " lists/s");
+    }
+    std::cout << line << "\n" << std::flush;
+  }
+
+  RerankOptions const& options_;
+  RerankData const& data_;
+  RerankShape shape_;
+  ms::support::BatchPlan plan_;
+  ms::support::StepRun<R, Build> run_;
+  typename ms::support::StepRun<R, Build>::Training& training_;
+  std::int64_t uploaded_ = 0;
+  std::vector<std::int64_t> order_;  ///< of the lists in the epoch that is uploaded
+};
+
+template <ms::Runtime R>
+nlohmann::ordered_json train_rerank_on(RerankOptions const& options, RerankData const& data) {
+  return RerankTraining<R>(options, data).run();
+}
+
+}  // namespace train_rerank

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rerank_batch.hpp"
+
+#include <msstream/support/metrics.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace train_rerank {
+
+/// How well lists are ranked: the means over them of the loss, and of NDCG@10 where a list has an
+/// item of a grade above 0. An item's score is the sum of its targets' probabilities, which is the
+/// grade to expect of it.
+class RankingTest {
+ public:
+  static constexpr std::size_t kPlaces = 10;
+
+  /// `logits`: of each target, [queries, items], for the gathered lists of these numbers.
+  void add(ms::support::RankLists const& lists,
+           std::span<std::int64_t const> queries,
+           HostBatch const& batch,
+           std::vector<std::vector<float>> const& logits) {
+    for (std::size_t q = 0; q < queries.size(); ++q) {
+      auto const length = static_cast<std::size_t>(batch.lengths[q]);
+      auto const items = static_cast<std::size_t>(batch.items);
+      std::vector<float> scores(length);
+      double loss = 0;
+      for (std::size_t target = 0; target < logits.size(); ++target) {
+        auto const own = std::span(logits[target]).subspan(q * items, length);
+        auto const labels =
+            std::span(batch.labels).subspan((target * queries.size() + q) * items, length);
+        loss += ms::support::log_loss(own, labels);
+        for (std::size_t i = 0; i < length; ++i) {
+          scores[i] += 1.0F / (1.0F + std::exp(-own[i]));
+        }
+      }
+      loss_.add(loss);
+      auto const first =
+          static_cast<std::size_t>(lists.offsets[static_cast<std::size_t>(queries[q])]);
+      if (auto const gain =
+              ms::support::ndcg(scores, std::span(lists.grades).subspan(first, length), kPlaces)) {
+        ndcg_.add(*gain);
+      }
+    }
+  }
+
+  /// Empty where no list was.
+  [[nodiscard]] std::optional<double> loss() const { return loss_.mean(); }
+  [[nodiscard]] std::optional<double> ndcg() const { return ndcg_.mean(); }
+
+ private:
+  ms::support::StreamingMean loss_;
+  ms::support::StreamingMean ndcg_;
+};
+
+}  // namespace train_rerank

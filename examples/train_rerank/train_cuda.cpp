@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rerank_run.hpp"
+
+namespace train_rerank {
+
+nlohmann::ordered_json train_on_cuda(RerankOptions const& options, RerankData const& data) {
+  return train_rerank_on<ms::Cuda>(options, data);
+}
+
+}  // namespace train_rerank

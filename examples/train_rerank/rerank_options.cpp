@@ -166,7 +166,8 @@ RerankData load_data(RerankOptions const& options) {
               training,
               " lists to train on fill no batch; expected a --batch of at most as many, found ",
               options.batch);
-  data.places = options.list != 0 ? options.list : data.lists.longest();
+  auto const longest = data.lists.longest();
+  data.places = options.list != 0 ? std::min(options.list, longest) : longest;
   data.cut_lists = count_longer(data.lists, data.places);
   if (data.cut_lists > 0) {
     data.lists = support::cut(data.lists, data.places);

@@ -16,6 +16,9 @@ namespace train_rerank {
 
 /// What train_rerank was asked to do; the values here are the defaults.
 struct RerankOptions : ms::support::StepOptions {
+  /// Few columns, for which a thousand lists are enough to learn from.
+  RerankOptions() { shape.columns = 16; }
+
   std::string data;
   std::string test;
   std::int64_t queries = ms::support::GeneratedLists{}.queries;

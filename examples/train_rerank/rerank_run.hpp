@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ranking_quality.hpp"
 #include "rerank_model.hpp"
 #include "rerank_options.hpp"
-#include "rerank_test.hpp"
 
 #include <msstream/support/batch_loader.hpp>
 #include <msstream/support/batch_order.hpp>
@@ -143,7 +143,7 @@ class RerankTraining {
     typename ms::GradientTape<R>::Pause const no_gradients(training_.tape());
     auto const held_out = std::span(data_.split.held_out);
     auto const batch_lists = static_cast<std::size_t>(options_.batch);
-    RankingTest tested;
+    RankingQuality quality;
     for (std::size_t first = 0; first < held_out.size(); first += batch_lists) {
       auto const queries = held_out.subspan(first, std::min(batch_lists, held_out.size() - first));
       auto const batch = gather(data_.lists, queries, data_.places, shape_);
@@ -154,12 +154,12 @@ class RerankTraining {
                                     DeviceBatch<R>(training_.device(), batch, shape_))) {
         logits.push_back(ms::to_host(of_target));
       }
-      tested.add(data_.lists, queries, batch, logits);
+      quality.add(data_.lists, queries, batch, logits);
     }
     auto const number = [](std::optional<double> const& value) {
       return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
     };
-    return {{"test_loss", number(tested.loss())}, {"test_ndcg10", number(tested.ndcg())}};
+    return {{"test_loss", number(quality.loss())}, {"test_ndcg10", number(quality.ndcg())}};
   }
 
   /// What there is of a result.
@@ -167,7 +167,7 @@ class RerankTraining {
     if (options_.quiet) {
       return;
     }
-    std::string line = when;
+    std::string line;
     char const* separator = ": ";
     for (auto const& [key, name] : {std::pair("loss", "loss "),
                                     std::pair("test_loss", "test loss "),
@@ -182,7 +182,9 @@ class RerankTraining {
       auto const rate = static_cast<std::int64_t>(found->template get<double>());
       line += ms::text(separator, ms::support::grouped(rate), " lists/s");
     }
-    std::cout << line << "\n" << std::flush;
+    if (!line.empty()) {
+      std::cout << when << line << "\n" << std::flush;
+    }
   }
 
   RerankOptions const& options_;

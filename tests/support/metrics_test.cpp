@@ -4,8 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <numeric>
+#include <stdexcept>
 #include <vector>
 
 namespace msstream::support {
@@ -65,6 +70,50 @@ TEST(Metrics, LogLossIsExactAndDoesNotOverflow) {
 TEST(Metrics, AccuracyCountsBothKindsOfRight) {
   EXPECT_DOUBLE_EQ(accuracy(Floats{-1, 1, 2, -2}, Floats{0, 1, 0, 1}), 0.5);
   EXPECT_DOUBLE_EQ(accuracy(Floats{0.4F, 0.6F}, Floats{0, 1}, 0.5F), 1.0);
+}
+
+TEST(Metrics, NdcgOfKnownOrders) {
+  // Gains 3, 1 and 0 in places discounted by 1, log2(3) and 2.
+  double const best = 3 + 1 / std::log2(3.0);
+  EXPECT_DOUBLE_EQ(*ndcg(Floats{0.9F, 0.5F, 0.1F}, Floats{2, 1, 0}, 10), 1.0);
+  EXPECT_DOUBLE_EQ(*ndcg(Floats{0.1F, 0.5F, 0.9F}, Floats{2, 1, 0}, 10),
+                   (1 / std::log2(3.0) + 3.0 / 2) / best);
+  EXPECT_DOUBLE_EQ(*ndcg(Floats{0.1F, 0.5F, 0.9F}, Floats{2, 1, 0}, 2), 1 / std::log2(3.0) / best);
+  EXPECT_DOUBLE_EQ(*ndcg(Floats{0.5F, 0.9F}, Floats{2, 1}, 1), 1.0 / 3);
+  EXPECT_EQ(*ndcg(Floats{1, 2}, Floats{3, 0}, 1), 0.0);
+}
+
+TEST(Metrics, NdcgOfTiesIsTheMeanOverTheirOrders) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    std::vector<std::size_t> order(5);
+    std::iota(order.begin(), order.end(), 0);
+    Floats grades;
+    Floats scores;
+    for (std::uint64_t i = 0; i < order.size(); ++i) {
+      grades.push_back(static_cast<float>(random_bits(seed, 0, i) % 4));
+      scores.push_back(static_cast<float>(random_bits(seed, 1, i) % 2));
+    }
+    grades.front() = 4;
+    StreamingMean untied;
+    do {  // all ways to break the ties, equally often
+      Floats broken;
+      for (std::size_t i = 0; i < order.size(); ++i) {
+        broken.push_back(scores[i] + 0.01F * static_cast<float>(order[i]));
+      }
+      untied.add(*ndcg(broken, grades, 3));
+    } while (std::next_permutation(order.begin(), order.end()));
+    EXPECT_NEAR(*ndcg(scores, grades, 3), *untied.mean(), 1e-12) << seed;
+  }
+}
+
+TEST(Metrics, NdcgNeedsAnItemThatIsWanted) {
+  EXPECT_FALSE(ndcg(Floats{1, 2}, Floats{0, 0}, 10));
+  EXPECT_FALSE(ndcg(Floats{}, Floats{}, 10));
+  EXPECT_THROW((void)ndcg(Floats{1}, Floats{1, 2}, 10), std::invalid_argument);
+  EXPECT_THROW((void)ndcg(Floats{1}, Floats{1}, 0), std::invalid_argument);
+  EXPECT_THROW((void)ndcg(Floats{std::nanf("")}, Floats{1}, 10), std::invalid_argument);
+  EXPECT_THROW((void)ndcg(Floats{1}, Floats{-1}, 10), std::invalid_argument);
+  EXPECT_THROW((void)ndcg(Floats{1}, Floats{std::nanf("")}, 10), std::invalid_argument);
 }
 
 TEST(Metrics, PercentilesInterpolate) {

@@ -116,5 +116,24 @@ TEST(RankListsOfRealData, lambdarank) {
   EXPECT_EQ(lists.features[300], 0.69F);
 }
 
+TEST(RankLists, can_be_cut_and_appended) {
+  RankLists const lists{.columns = 2,
+                        .offsets = {0, 3, 4, 6},
+                        .features = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12},
+                        .grades = {0, 1, 2, 3, 4, 5}};
+  auto shorter = cut(lists, 2);
+  EXPECT_EQ(shorter.columns, 2);
+  EXPECT_THAT(shorter.offsets, ElementsAre(0, 2, 3, 5));
+  EXPECT_THAT(shorter.features, ElementsAre(1, 2, 3, 4, 7, 8, 9, 10, 11, 12));
+  EXPECT_THAT(shorter.grades, ElementsAre(0, 1, 3, 4, 5));
+  EXPECT_THROW((void)cut(lists, 0), std::invalid_argument);
+
+  append(shorter, cut(lists, 1));
+  EXPECT_THAT(shorter.offsets, ElementsAre(0, 2, 3, 5, 6, 7, 8));
+  EXPECT_THAT(shorter.features, ElementsAre(1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 1, 2, 7, 8, 9, 10));
+  EXPECT_THAT(shorter.grades, ElementsAre(0, 1, 3, 4, 5, 0, 3, 4));
+  EXPECT_THROW(append(shorter, generate_rank_lists({.columns = 3})), std::invalid_argument);
+}
+
 }  // namespace
 }  // namespace msstream::support

@@ -23,8 +23,11 @@ class StepProgramTest : public ProgramTest {
     auto const report = report_of(arguments);
     auto results = nlohmann::json::array({report["losses"]});
     if (report.contains("epochs")) {
-      for (auto const& epoch : report["epochs"]) {
-        results.push_back({epoch["loss"], epoch["tasks"]});
+      for (auto epoch : report["epochs"]) {
+        for (auto const* time : {"seconds", "rows_per_s", "lists_per_s"}) {
+          epoch.erase(time);
+        }
+        results.push_back(epoch);
       }
     }
     return results;

@@ -138,6 +138,22 @@ TYPED_TEST(RerankModelTest, branches_go_to_groups_in_turn_and_their_gradients_to
   }
 }
 
+TYPED_TEST(RerankModelTest, a_batch_can_be_overwritten_in_place) {
+  Device<TypeParam> const& device = this->device();
+  auto other = this->random_batch();
+  other.lengths = {1, 2, 0, 4, 5, 3};
+  DeviceBatch<TypeParam> const batch(device, this->random_batch(), kShape);
+  train_rerank::overwrite(batch, DeviceBatch<TypeParam>(device, other, kShape));
+  for (std::size_t group = 0; group < other.users.size(); ++group) {
+    EXPECT_EQ(to_host(batch.users[group]), other.users[group]);
+  }
+  for (std::size_t group = 0; group < other.listed.size(); ++group) {
+    EXPECT_EQ(to_host(batch.items[group]), other.listed[group]);
+  }
+  EXPECT_EQ(to_host(batch.labels), other.labels);
+  EXPECT_EQ(to_host(batch.lengths), other.lengths);
+}
+
 TYPED_TEST(RerankModelTest, learns_a_batch_by_heart) {
   auto const losses = this->losses(this->random_batch(), 60);
   EXPECT_LT(losses.back(), 0.95F * losses.front());

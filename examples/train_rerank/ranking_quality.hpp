@@ -17,7 +17,7 @@ namespace train_rerank {
 /// How well lists are ranked: the means over them of the loss, and of NDCG@10 where a list has an
 /// item of a grade above 0. An item's score is the sum of its targets' probabilities, which is the
 /// grade to expect of it.
-class RankingTest {
+class RankingQuality {
  public:
   static constexpr std::size_t kPlaces = 10;
 

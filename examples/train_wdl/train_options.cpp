@@ -11,7 +11,6 @@
 namespace train_wdl {
 
 namespace support = msstream::support;
-using msstream::text;
 using support::UsageError;
 
 namespace {

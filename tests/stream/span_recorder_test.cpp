@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -122,7 +123,9 @@ TYPED_TEST(SpanContract, AHeldOperationBeginsWhenAllOfItIsLaunched) {
   bool began_early = false;
   this->run(*group, [&](auto) {
     runtime.record(event, native);
-    for (int i = 0; i < 20'000 && !began_early; ++i) {
+    // Long enough for a stream that may go on, and short beside what a hold takes to give up.
+    auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+    while (!began_early && std::chrono::steady_clock::now() < end) {
       std::this_thread::yield();
       began_early = runtime.query(event);
     }

@@ -25,12 +25,6 @@ bool is_set(char const* variable) {
   return value != nullptr && *value != '\0';
 }
 
-std::string fixed(double value, int digits) {
-  char buffer[64];
-  auto const count = std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
-  return {buffer, static_cast<std::size_t>(std::clamp(count, 0, 63))};
-}
-
 }  // namespace
 
 ProgressStyle ProgressStyle::of_stderr(bool quiet) {
@@ -49,6 +43,12 @@ ProgressStyle ProgressStyle::of_stderr(bool quiet) {
     style.kind = Kind::quiet;
   }
   return style;
+}
+
+std::string fixed(double value, int digits) {
+  char buffer[64];
+  auto const count = std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
+  return {buffer, static_cast<std::size_t>(std::clamp(count, 0, 63))};
 }
 
 std::string grouped(std::int64_t number) {
@@ -163,7 +163,7 @@ std::string Progress::figures(Clock::time_point now) const {
   double const seconds = std::chrono::duration<double>(now - started_).count();
   double const speed = seconds > 0 ? static_cast<double>(rows_done_) / seconds : 0.0;
   std::string out = text(100 * rows_done_ / total_rows_, "%  ");
-  out += text(grouped(std::llround(speed)), " rows/s");
+  out += text(grouped(std::llround(speed)), " ", style_.unit, "/s");
   if (loss_) {
     out += text("  loss ", fixed(*loss_, 4));
   }

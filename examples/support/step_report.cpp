@@ -7,8 +7,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <array>
-#include <cstdio>
 #include <iostream>
 
 namespace msstream::support {
@@ -31,9 +29,7 @@ std::string in_ms(nlohmann::ordered_json const& ms) {
   if (ms.is_null()) {
     return "?";
   }
-  std::array<char, 32> digits{};
-  std::snprintf(digits.data(), digits.size(), "%.3f", ms.get<double>());
-  return digits.data();
+  return fixed(ms.get<double>(), 3);
 }
 
 std::string count_of(nlohmann::ordered_json const& number) {

@@ -12,14 +12,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <iostream>
-#include <numeric>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -82,7 +77,7 @@ class PleTraining {
   nlohmann::ordered_json run() {
     auto feed = feed_of(plan_);
     auto epochs = nlohmann::ordered_json::array();
-    while (run_.steps_done() < last_step()) {
+    while (!run_.is_over()) {
       epochs.push_back(train_epoch(feed));
     }
     auto report = run_.report();
@@ -92,7 +87,6 @@ class PleTraining {
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
   using Feed = ms::support::DeviceFeed<R>;
 
   struct Build {
@@ -122,30 +116,14 @@ class PleTraining {
   }
 
   nlohmann::ordered_json train_epoch(Feed& feed) {
-    auto const first = run_.steps_done();
-    auto const epoch = first / plan_.batches_per_epoch();
-    auto const end = std::min(last_step(), (epoch + 1) * plan_.batches_per_epoch());
-    auto const started = Clock::now();
-    run_.train(end - first,
-               options_.batch,
-               ms::text("epoch ", epoch + 1, "/", options_.epochs),
-               [&](DeviceBatch<R> const& inputs) {
-                 auto const batch = batch_of(feed.next().value());
-                 ms::NameScope const named("feed");
-                 ms::copy(inputs.keys, batch.keys);
-                 ms::copy(inputs.continuous, batch.continuous);
-                 ms::copy(inputs.labels, batch.labels);
-               });
-    double const seconds = std::chrono::duration<double>(Clock::now() - started).count();
-    auto const losses = std::span(run_.losses()).last(static_cast<std::size_t>(end - first));
-    nlohmann::ordered_json result = {
-        {"epoch", epoch + 1},
-        {"complete", end == (epoch + 1) * plan_.batches_per_epoch()},
-        {"loss",
-         std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size())},
-        {"tasks", test()},
-        {"rows_per_s", static_cast<double>((end - first) * options_.batch) / seconds},
-        {"seconds", seconds}};
+    auto result = run_.train_epoch(plan_, [&](DeviceBatch<R> const& inputs) {
+      auto const batch = batch_of(feed.next().value());
+      ms::NameScope const named("feed");
+      ms::copy(inputs.keys, batch.keys);
+      ms::copy(inputs.continuous, batch.continuous);
+      ms::copy(inputs.labels, batch.labels);
+    });
+    result["tasks"] = test();
     print(result);
     return result;
   }
@@ -190,9 +168,7 @@ class PleTraining {
       return;
     }
     auto const four_digits = [](nlohmann::ordered_json const& value) {
-      std::array<char, 32> digits{};
-      std::snprintf(digits.data(), digits.size(), "%.4f", value.get<double>());
-      return std::string(digits.data());
+      return ms::support::fixed(value.get<double>(), 4);
     };
     std::string line = ms::text("epoch ",
                                 result["epoch"].template get<std::int64_t>(),

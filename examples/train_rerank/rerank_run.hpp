@@ -12,13 +12,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <iostream>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -53,7 +49,7 @@ class RerankTraining {
         data_(data),
         shape_(shape_of(options, data)),
         plan_(plan_of(options, data)),
-        run_(options, last_step(), Build{options, data}),
+        run_(options, last_step(), Build{options, data}, "lists"),
         training_(run_.training()) {}
 
   nlohmann::ordered_json run() {
@@ -61,7 +57,7 @@ class RerankTraining {
     print("before training", before);
     Feed feed(training_.pool()[0], [this] { return upload(); });
     auto epochs = nlohmann::ordered_json::array();
-    while (run_.steps_done() < last_step()) {
+    while (!run_.is_over()) {
       epochs.push_back(train_epoch(feed));
     }
     auto report = run_.report();
@@ -72,7 +68,6 @@ class RerankTraining {
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
   using Feed = ms::Prefetch<R, DeviceBatch<R>>;
 
   struct Build {
@@ -112,29 +107,13 @@ class RerankTraining {
   }
 
   nlohmann::ordered_json train_epoch(Feed& feed) {
-    auto const first = run_.steps_done();
-    auto const epoch = first / plan_.batches_per_epoch();
-    auto const end = std::min(last_step(), (epoch + 1) * plan_.batches_per_epoch());
-    auto const started = Clock::now();
-    run_.train(end - first,
-               options_.batch,
-               ms::text("epoch ", epoch + 1, "/", options_.epochs),
-               [&](DeviceBatch<R> const& inputs) {
-                 auto const batch = feed.next().value();
-                 ms::NameScope const named("feed");
-                 overwrite(inputs, batch);
-               });
-    double const seconds = std::chrono::duration<double>(Clock::now() - started).count();
-    auto const losses = std::span(run_.losses()).last(static_cast<std::size_t>(end - first));
-    nlohmann::ordered_json result = {
-        {"epoch", epoch + 1},
-        {"complete", end == (epoch + 1) * plan_.batches_per_epoch()},
-        {"loss",
-         std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size())}};
+    auto result = run_.train_epoch(plan_, [&](DeviceBatch<R> const& inputs) {
+      auto const batch = feed.next().value();
+      ms::NameScope const named("feed");
+      overwrite(inputs, batch);
+    });
     result.update(test());
-    result.update({{"lists_per_s", static_cast<double>((end - first) * options_.batch) / seconds},
-                   {"seconds", seconds}});
-    print(ms::text("epoch ", epoch + 1), result);
+    print(ms::text("epoch ", result["epoch"].template get<std::int64_t>()), result);
     return result;
   }
 
@@ -173,9 +152,9 @@ class RerankTraining {
                                     std::pair("test_loss", "test loss "),
                                     std::pair("test_ndcg10", "NDCG@10 ")}) {
       if (auto const found = result.find(key); found != result.end() && !found->is_null()) {
-        std::array<char, 32> digits{};
-        std::snprintf(digits.data(), digits.size(), "%.4f", found->template get<double>());
-        line += ms::text(std::exchange(separator, ", "), name, digits.data());
+        line += ms::text(std::exchange(separator, ", "),
+                         name,
+                         ms::support::fixed(found->template get<double>(), 4));
       }
     }
     if (auto const found = result.find("lists_per_s"); found != result.end()) {

@@ -13,12 +13,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <deque>
 #include <iostream>
 #include <optional>
@@ -228,9 +226,7 @@ class Trainer {
       return;
     }
     auto const four_digits = [](nlohmann::ordered_json const& value) {
-      std::array<char, 32> digits{};
-      std::snprintf(digits.data(), digits.size(), "%.4f", value.get<double>());
-      return std::string(digits.data());
+      return ms::support::fixed(value.get<double>(), 4);
     };
     std::string line = ms::text("epoch ", result["epoch"].get<std::int64_t>(), ": ");
     if (!result["test_auc"].is_null()) {

@@ -23,22 +23,16 @@ class Doorbell {
 
   void ring() {
     rings_.fetch_add(1);
-    wake_one();
+    if (watching_.load() == 0 && sleeping_.load() != 0) {
+      std::lock_guard const guard(mutex_);
+      changed_.notify_one();
+    }
   }
   void ring_for_all() {
     rings_.fetch_add(1);
     std::lock_guard const guard(mutex_);
     changed_.notify_all();
   }
-  /// Wakes a sleeping thread if none is awake on watch. Its sleep() returns only if the bell was
-  /// rung since its rung().
-  void wake_one() {
-    if (watching_.load() == 0 && sleeping_.load() != 0) {
-      std::lock_guard const guard(mutex_);
-      changed_.notify_one();
-    }
-  }
-
   void sleep(std::uint64_t rung) {
     Sleeping const asleep(*this);
     std::unique_lock lock(mutex_);

@@ -123,12 +123,12 @@ class LaunchPool {
       Found const found = find();
       if (found.line != nullptr) {
         if (found.others) {
-          doorbell_.wake_one();
+          doorbell_.ring();
         }
         launch_tasks_of(*found.line);
       } else if (stopping && !found.others) {
         return;
-      } else if (!watch(rung)) {
+      } else if (!watch(rung, found.others)) {
         // Lines that wait for launches by other threads are looked at again: those do not ring.
         found.others ? doorbell_.sleep_for(rung, kRetryAfter) : doorbell_.sleep(rung);
       }
@@ -152,7 +152,8 @@ class LaunchPool {
   }
 
   /// Whether there may be something to launch; false: there was nothing for as long as `spin_`.
-  bool watch(std::uint64_t rung) {
+  /// `blocked`: lines wait for launches by other threads.
+  bool watch(std::uint64_t rung, bool blocked) {
     if (spin_ == std::chrono::microseconds::zero()) {
       return false;
     }
@@ -161,7 +162,7 @@ class LaunchPool {
       for (int i = 0; i < kPausesBetweenLooks; ++i) {
         relax_processor();
       }
-      if (doorbell_.rung() != rung || any_launchable()) {
+      if (doorbell_.rung() != rung || (blocked && any_launchable())) {
         return true;
       }
     }

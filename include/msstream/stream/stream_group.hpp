@@ -245,7 +245,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
         require_sound(error.what());
         throw;
       }
-      require_sound("it makes a call that waits for the device, or has another stream do so");
+      require_sound(
+          "its work makes a call that a capture cannot have, such as a wait for the stream");
     }
   }
 

@@ -22,6 +22,7 @@ struct ProgressStyle {
   bool colour = false;          ///< bars only
   std::size_t width = 80;       ///< of the terminal, in columns
   std::ostream* out = nullptr;  ///< outlives the progress
+  char const* unit = "rows";    ///< what is counted
 
   /// What suits standard error: a bar on a terminal that can draw one, coloured unless NO_COLOR is
   /// set (https://no-color.org), else lines.
@@ -67,6 +68,8 @@ class Progress {
   bool finished_ = false;
 };
 
+/// `0.1250` for 0.125 and 4 digits.
+[[nodiscard]] std::string fixed(double value, int digits);
 /// `1,234,567`
 [[nodiscard]] std::string grouped(std::int64_t number);
 /// `0:07`, `12:34`, `1:02:03`

@@ -3,6 +3,7 @@
 
 #include <msstream/step/step_waits.hpp>
 #include <msstream/support/atomic_file.hpp>
+#include <msstream/support/batch_loader.hpp>
 #include <msstream/support/progress.hpp>
 #include <msstream/support/step_options.hpp>
 #include <msstream/support/step_report.hpp>
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <deque>
 #include <iostream>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -34,15 +36,21 @@ class StepRun {
 
   /// `build(device)` gives the model and inputs that hold a batch, as a pair; it is called once for
   /// each training that is needed. `last_step`: how many steps all calls of train() are for.
-  StepRun(StepOptions const& options, std::int64_t last_step, Build const& build)
+  /// `unit`: what a batch has, for the progress.
+  StepRun(StepOptions const& options,
+          std::int64_t last_step,
+          Build const& build,
+          char const* unit = "rows")
       : options_(options),
         assignment_(prepare(build)),
         training_(options.setting(), options.rule(), build, assignment_),
         style_(ProgressStyle::of_stderr(options.quiet)),
-        timed_step_(std::min<std::int64_t>(kStepsBeforeTrace, last_step - 1)) {}
+        last_step_(last_step),
+        timed_step_(std::min<std::int64_t>(kStepsBeforeTrace, last_step - 1)) {
+    style_.unit = unit;
+  }
 
   [[nodiscard]] Training& training() noexcept { return training_; }
-  [[nodiscard]] std::int64_t steps_done() const noexcept { return steps_done_; }
   /// Of the steps so far whose losses are known.
   [[nodiscard]] std::vector<float> const& losses() const noexcept { return measured_.losses; }
 
@@ -62,6 +70,27 @@ class StepRun {
     harvest(0, false);
     progress.finish(latest_loss());
   }
+
+  /// Trains to the end of the next epoch of the plan, or to the last step; returns its number, mean
+  /// loss, speed and time.
+  template <class Feed>
+  [[nodiscard]] nlohmann::ordered_json train_epoch(BatchPlan const& plan, Feed&& feed) {
+    auto const first = steps_done_;
+    auto const epoch = first / plan.batches_per_epoch() + 1;
+    auto const end = std::min(last_step_, epoch * plan.batches_per_epoch());
+    auto const started = Clock::now();
+    train(end - first, plan.batch_rows, text("epoch ", epoch, "/", plan.epochs), feed);
+    double const seconds = std::chrono::duration<double>(Clock::now() - started).count();
+    auto const mean = std::accumulate(losses().end() - (end - first), losses().end(), 0.0) /
+                      static_cast<double>(end - first);
+    return {{"epoch", epoch},
+            {"complete", end == epoch * plan.batches_per_epoch()},
+            {"loss", mean},
+            {text(style_.unit, "_per_s"),
+             static_cast<double>((end - first) * plan.batch_rows) / seconds},
+            {"seconds", seconds}};
+  }
+  [[nodiscard]] bool is_over() const noexcept { return steps_done_ == last_step_; }
 
   [[nodiscard]] nlohmann::ordered_json report() {
     auto const& device = training_.device();
@@ -178,6 +207,7 @@ class StepRun {
   std::optional<StreamAssignment> assignment_;
   Training training_;
   ProgressStyle style_;
+  std::int64_t last_step_;
   std::int64_t timed_step_;
   std::int64_t steps_done_ = 0;
   std::deque<PinnedArray<float, R>> pending_;

@@ -19,6 +19,7 @@ void add_one(StepSetting const& setting,
   add(name, axes::kRunsPerRepetition, [=](benchmark::State& state) {
     auto const training =
         make_training<R>(state,
+                         name,
                          setting,
                          groups,
                          {.kind = ms::ops::OptimizerKind::adam, .learning_rate = 1e-3F},

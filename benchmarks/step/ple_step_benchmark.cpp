@@ -60,6 +60,7 @@ void add_form(char const* form,
   add(name, axes::kRunsPerRepetition, [=](benchmark::State& state) {
     auto const training = make_training<R>(
         state,
+        name,
         setting,
         groups,
         {.kind = ms::ops::OptimizerKind::sgd, .learning_rate = 0.01F},

@@ -4,10 +4,13 @@
 #include "axes.hpp"
 #include "suite.hpp"
 
+#include <msstream/base/env.hpp>
 #include <msstream/support/step_training.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,9 +40,19 @@ inline std::string name_of(StepSetting const& setting, Groups groups = Groups::o
                   setting.groups);
 }
 
-/// A training of what `build(device)` builds, warm, and captured where that is asked for.
+/// Into MSSTREAM_BENCHMARK_TRACES, a folder, where that is set.
+inline void keep_trace(ms::StepTrace const& trace, std::string name) {
+  std::replace(name.begin(), name.end(), '/', '.');
+  if (auto const folder = ms::env::value_of("MSSTREAM_BENCHMARK_TRACES"); !folder.empty()) {
+    trace.save(std::filesystem::path(folder) / (name + ".json"));
+  }
+}
+
+/// A training of what `build(device)` builds, warm, and captured where that is asked for; with
+/// the predicted time of a step, from one that is traced.
 template <ms::Runtime R, class Build>
 auto make_training(benchmark::State& state,
+                   std::string const& name,
                    StepSetting const& setting,
                    Groups groups,
                    ms::ops::OptimizerRule const& rule,
@@ -47,9 +60,14 @@ auto make_training(benchmark::State& state,
   std::optional<ms::StreamAssignment> assignment;
   if (groups == Groups::chosen) {
     auto const choice = ms::support::choose_groups<R>(setting, rule, build);
-    state.counters["predicted_ms"] = choice.predicted_ns * 1e-6;
     state.counters["predicted_on_one_ms"] = choice.one_group_ns * 1e-6;
     assignment = ms::StreamAssignment::parse(choice.text, "auto_assignment", setting.groups);
+  }
+  if (setting.launch_threads == ms::LaunchThreads::none) {
+    auto const trace = ms::support::rehearse<R>(setting, rule, build, assignment);
+    auto const model = ms::support::step_model(setting);
+    state.counters["predicted_ms"] = ms::predict(trace, ms::recorded_groups(trace), model) * 1e-6;
+    keep_trace(trace, name);
   }
   auto training = std::make_unique<ms::support::StepTrainingOf<R, Build>>(
       setting, rule, build, std::move(assignment));

@@ -112,6 +112,12 @@ template <Runtime R, class Build>
   return training.record();
 }
 
+/// What predict() is to assume of steps that are issued as `setting` says.
+[[nodiscard]] inline StepModel step_model(StepSetting const& setting) {
+  return {.launch = setting.captured ? StepLaunch::graph : StepLaunch::eager,
+          .merge_streams = setting.merge_streams};
+}
+
 /// Groups for the steps that are issued as `setting` says, by one that is traced on one group.
 template <Runtime R, class Build>
 [[nodiscard]] AutoAssignment choose_groups(StepSetting const& setting,
@@ -120,10 +126,7 @@ template <Runtime R, class Build>
   auto on_one = setting;
   on_one.groups = 1;
   return auto_assignment(
-      rehearse<R>(on_one, rule, build),
-      setting.groups,
-      {.model = {.launch = setting.captured ? StepLaunch::graph : StepLaunch::eager,
-                 .merge_streams = setting.merge_streams}});
+      rehearse<R>(on_one, rule, build), setting.groups, {.model = step_model(setting)});
 }
 
 }  // namespace msstream::support

@@ -79,6 +79,7 @@ void add_all(int steps) {
     add(name, axes::kRunsPerRepetition, [=](benchmark::State& state) {
       auto const training = make_training<R>(
           state,
+          name,
           setting,
           Groups::own,
           {.kind = ms::ops::OptimizerKind::adam, .learning_rate = 1e-3F},

@@ -207,7 +207,7 @@ StepTrace record_random_step(std::uint64_t seed, bool reduce_waits, bool merge_s
     memory.emplace_back(device, Shape{4});
   }
   Gate gate;  // so that nobody finds anything complete
-  return record_step(device, [&] {
+  auto const step = [&] {
     gate.block(*device.context()->runtime, pool[0].compute().native());
     for (auto const& tensor : memory) {
       StreamScope const scope(pool[static_cast<int>(random() % 4)]);
@@ -228,7 +228,9 @@ StepTrace record_random_step(std::uint64_t seed, bool reduce_waits, bool merge_s
       }
     }
     gate.open();
-  });
+  };
+  // The gate holds everything; held operations would queue behind it for the host's attention.
+  return record_step(device, step, SpanTiming::as_issued);
 }
 
 TYPED_TEST(RecordedWaitsTest, AreThoseThatTheTrackerIssues) {

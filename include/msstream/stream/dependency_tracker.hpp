@@ -359,7 +359,7 @@ class DependencyTracker : public StreamRegistry<R> {
     }
     bool covered = false;
     {
-      std::lock_guard const guard(self.lock);
+      std::lock_guard const guard(self.clock_lock);
       covered = works(Mechanism::elision_by_number) ? self.clock.covers(position)
                                                     : self.clock[position.stream] != 0;
     }
@@ -376,29 +376,22 @@ class DependencyTracker : public StreamRegistry<R> {
 
   /// False when there is nothing left to wait for.
   bool issue_wait(Slot& self, order::Position position) {
-    Slot& source = slot(position.stream);
-    if (self.scratch.empty()) {
-      self.scratch.emplace_back();
+    auto const event = this->event_at(position);
+    if (event == nullptr) {
+      return false;
     }
-    auto& brought = self.scratch.front();
-    order::Position waited_for;
-    {
-      std::lock_guard const guard(source.lock);
-      auto const* const event = this->event_from(source, position.number);
-      if (event == nullptr) {
-        return false;
-      }
-      self.events->runtime().wait(self.native, event->native);
-      brought = works(Mechanism::event_clock) ? event->clock : source.clock;
-      waited_for = event->position;
+    self.events->runtime().wait(self.native, event->native);
+    if (works(Mechanism::event_clock)) {
+      merge(self, event->clock, event->position);
+    } else {
+      merge(self, slot(position.stream).copy_of_clock(), event->position);
     }
-    merge(self, brought, waited_for);
     return true;
   }
 
   /// After the wait has been issued.
   void merge(Slot& self, order::VectorClock const& brought, order::Position waited_for) {
-    std::lock_guard const guard(self.lock);
+    std::lock_guard const guard(self.clock_lock);
     if (options_.explain) {
       note_reasons(self, brought, waited_for);
     }
@@ -412,8 +405,12 @@ class DependencyTracker : public StreamRegistry<R> {
     for (std::size_t i = 0; i < waits.size(); ++i) {
       Slot& source = slot(waits[i].stream);
       std::lock_guard const guard(source.lock);
-      auto const* const event = source.recent.earliest_from(waits[i].number);
-      self.scratch[i] = event != nullptr ? event->clock : source.clock;
+      if (auto const* const event = source.recent.earliest_from(waits[i].number)) {
+        self.scratch[i] = event->clock;
+      } else {
+        std::lock_guard const clock_guard(source.clock_lock);
+        self.scratch[i] = source.clock;
+      }
       self.scratch[i].raise(waits[i]);
     }
     order::put_uncovered_first(waits, {self.scratch.data(), waits.size()});

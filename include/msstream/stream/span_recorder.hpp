@@ -20,8 +20,9 @@ namespace msstream {
 
 /// What the time of an operation is. as_issued: from the device's getting there to its end, also
 /// while it waits for the host to launch the rest; held: the device's alone, since each operation
-/// is held back until the host has launched all of it. The step takes longer, and operations
-/// overlap less.
+/// is held back, by a host function, until the host has launched all of it. The step takes longer,
+/// and operations overlap less. The program's own host functions must not wait meanwhile for what
+/// the host does later: CUDA may run them one at a time.
 enum class SpanTiming : std::uint8_t { as_issued, held };
 
 /// Records when each operation ran on the device, between start() and stop(). Off, it costs one

@@ -40,7 +40,7 @@ struct StreamPoolOptions {
   /// Threads of LaunchThreads::shared; 0 chooses min(groups, 4).
   int launch_thread_count =
       static_cast<int>(env::integer("MSSTREAM_LAUNCH_THREAD_COUNT", 0, 0, 64));
-  /// Microseconds for which a launch thread looks for more to launch before it sleeps; -1: 50 if
+  /// Microseconds for which a launch thread looks for more to launch before it sleeps; -1: 200 if
   /// the machine has more processors than the pool has launch threads, else none.
   int launch_spin_us = static_cast<int>(env::integer("MSSTREAM_LAUNCH_SPIN_US", -1, -1, 1'000'000));
   LeasePolicy policy = LeasePolicy::least_loaded;
@@ -222,7 +222,7 @@ class StreamPool {
     return 0;
   }
   static std::chrono::microseconds launch_spin(StreamPoolOptions const& options, int threads) {
-    constexpr int kUsual = 50;
+    constexpr int kUsual = 200;
     bool const has_room = static_cast<unsigned>(threads) < std::thread::hardware_concurrency();
     return std::chrono::microseconds(options.launch_spin_us >= 0 ? options.launch_spin_us
                                      : has_room                  ? kUsual

@@ -332,7 +332,10 @@ class StreamRegistry {
     event->position = {source.index,
                        source.launched.load(std::memory_order_acquire) +
                            (works(Mechanism::event_position) ? 0 : 1)};
-    event->clock = source.clock;
+    {
+      std::lock_guard const clock_guard(source.clock_lock);
+      event->clock = source.clock;
+    }
     event->clock.raise(event->position);
     event->recorded_at = std::chrono::steady_clock::now();
     source.events->runtime().record(event->native, source.native);
@@ -366,6 +369,7 @@ class StreamRegistry {
       Slot& slot = **found;
       if (is_idle(slot) || !works(Mechanism::stream_slot_reuse)) {
         std::lock_guard const guard(slot.lock);
+        std::lock_guard const clock_guard(slot.clock_lock);
         slot.recent.clear();
         slot.clock.clear();
         slot.events = nullptr;

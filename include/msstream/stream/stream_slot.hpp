@@ -52,9 +52,10 @@ struct CaptureState {
 /// when its accesses are noted, launched once its work has been given to the runtime (or has failed
 /// to be), completed when the host knows it is. Locking: `issuing` is held from reserving a number
 /// until the operation is launched or queued for launching, so that numbers and launches have one
-/// order; a thread that holds it waits only for operations reserved earlier. `lock` guards clock,
-/// events, native, identity and failures for a few instructions and at most one record or wait (a
-/// host wait where no event can be had); no two are held at once. Memory ordering: launched and
+/// order; a thread that holds it waits only for operations reserved earlier. `lock` guards
+/// events, native, identity and failures for a few instructions and at most one record (a host wait
+/// where no event can be had), `clock_lock` the clock for a few instructions alone, also inside
+/// `lock`; of two slots nobody holds locks at once. Memory ordering: launched and
 /// completed are stored with release and loaded with acquire.
 template <Runtime R>
 struct StreamSlot {
@@ -100,6 +101,10 @@ struct StreamSlot {
       }
     }
   }
+  [[nodiscard]] order::VectorClock copy_of_clock() {
+    std::lock_guard const guard(clock_lock);
+    return clock;
+  }
   void raise_completed(std::uint64_t number) noexcept {
     auto known = completed.load(std::memory_order_relaxed);
     while (known < number &&
@@ -122,10 +127,12 @@ struct StreamSlot {
   /// Before the next launch.
   std::atomic<bool> event_wanted{false};
 
+  SpinLock clock_lock;
+  order::VectorClock clock;
+
   SpinLock lock;
   std::uint64_t last_failed = 0;
   std::exception_ptr failure;
-  order::VectorClock clock;
   RecentEvents<R> recent;
   typename R::native_stream native{};
   StreamIdentity identity;  ///< that of the last stream when it is gone

@@ -28,7 +28,6 @@ void Machine::call_host(SimStream& stream, Closure closure) {
 }
 
 void Machine::push_work(SimStream& stream, Closure closure, bool host_function) {
-  host_issues(cost_.launch_call_ns);
   bool const declared = stream.operation_ != nullptr;
   KernelCost cost{0, 0};
   if (declared && !std::exchange(stream.charged_, true)) {
@@ -36,6 +35,7 @@ void Machine::push_work(SimStream& stream, Closure closure, bool host_function) 
   } else if (!declared && !host_function) {
     cost = cost_.kernel({}, {});
   }
+  host_issues(cost.launch_ns.value_or(cost_.launch_call_ns));
   push(stream,
        Action{.kind = Action::Kind::work,
               .declared = declared,

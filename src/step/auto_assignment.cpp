@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "assignment_text.hpp"
+#include "launch_cost.hpp"
+#include "step_units.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/base/text.hpp>
@@ -22,37 +24,6 @@ namespace {
 /// Less is not worth a change.
 constexpr double kLeastGain = 1e-3;
 
-/// The names of a step, each with its operations, numbered as they come.
-struct Units {
-  explicit Units(StepTrace const& trace) {
-    std::map<std::string_view, std::size_t> numbers;
-    for (std::size_t i = 0; i < trace.operations().size(); ++i) {
-      auto const& operation = trace.operations()[i];
-      auto const [found, is_new] = numbers.try_emplace(operation.name, operations.size());
-      if (is_new) {
-        operations.emplace_back();
-        busy_ns.push_back(0);
-      }
-      of.push_back(found->second);
-      operations[found->second].push_back(i);
-      busy_ns[found->second] += operation.duration_ns();
-    }
-  }
-  [[nodiscard]] std::size_t count() const noexcept { return operations.size(); }
-  /// A group for each operation from one for each unit.
-  [[nodiscard]] StepGroups spread(std::vector<int> const& groups) const {
-    StepGroups spread;
-    for (auto const unit : of) {
-      spread.push_back(groups[unit]);
-    }
-    return spread;
-  }
-
-  std::vector<std::size_t> of;  ///< the unit of each operation
-  std::vector<std::vector<std::size_t>> operations;
-  std::vector<double> busy_ns;
-};
-
 /// For each operation, the longest path from its begin to the end of the step, gaps included.
 std::vector<double> paths_to_end(StepTrace const& trace, double gap_ns) {
   auto const& operations = trace.operations();
@@ -73,12 +44,10 @@ struct Expected {
       in_stream_ns = model.in_stream_ns;
       across_streams_ns = model.across_streams_ns;
     } else {
-      launch_ns = model.cost.launch_call_ns;
       wait_ns = model.cost.record_call_ns + model.cost.wait_call_ns;
     }
   }
-  double launch_ns = 0;  ///< of the host, for each operation
-  double wait_ns = 0;    ///< of the host, for each wait
+  double wait_ns = 0;  ///< of the host, for each wait
   double in_stream_ns = 0;
   double across_streams_ns = 0;
 };
@@ -86,11 +55,11 @@ struct Expected {
 /// Gives units to groups in the order in which their first operation comes in `order`.
 class ListScheduler {
  public:
-  ListScheduler(StepTrace const& trace, Units const& units, int groups, StepModel const& model)
+  ListScheduler(StepTrace const& trace, StepUnits const& units, int groups, StepModel const& model)
       : trace_(trace),
         units_(units),
+        model_(model),
         expected_(model),
-        merge_streams_(model.merge_streams),
         groups_(groups),
         free_ns_(static_cast<std::size_t>(groups) * kKinds, 0),
         end_ns_(trace.operations().size(), 0),
@@ -112,7 +81,7 @@ class ListScheduler {
       }
       end_ns_[i] = expect(i, group).first;
       free_ns_[stream_of(i, group)] = end_ns_[i] + expected_.in_stream_ns;
-      host_ns_ += expected_.launch_ns + expected_.wait_ns * static_cast<double>(waits(i, group));
+      host_ns_ += launch_ns(i) + expected_.wait_ns * static_cast<double>(waits(i, group));
     }
     return chosen_;
   }
@@ -121,8 +90,11 @@ class ListScheduler {
   static constexpr int kNone = -1;
   static constexpr std::size_t kKinds = 3;
 
+  [[nodiscard]] double launch_ns(std::size_t i) const {
+    return model_.launch == StepLaunch::eager ? launch_cost_ns(trace_.operations()[i], model_) : 0;
+  }
   [[nodiscard]] std::size_t stream_of(std::size_t i, int group) const {
-    auto const kind = merge_streams_ ? StreamKind::compute : trace_.operations()[i].kind;
+    auto const kind = model_.merge_streams ? StreamKind::compute : trace_.operations()[i].kind;
     return static_cast<std::size_t>(group) * kKinds + static_cast<std::size_t>(kind);
   }
   [[nodiscard]] std::size_t waits(std::size_t i, int group) const {
@@ -138,8 +110,7 @@ class ListScheduler {
   /// When the operation would end on a group, and how many waits it would take there.
   [[nodiscard]] std::pair<double, std::size_t> expect(std::size_t i, int group) const {
     auto const waits_here = waits(i, group);
-    double begin =
-        host_ns_ + expected_.launch_ns + expected_.wait_ns * static_cast<double>(waits_here);
+    double begin = host_ns_ + launch_ns(i) + expected_.wait_ns * static_cast<double>(waits_here);
     begin = std::max(begin, free_ns_[stream_of(i, group)]);
     for (auto const earlier : trace_.operations()[i].after) {
       bool const elsewhere = is_elsewhere(earlier, i, group);
@@ -151,9 +122,9 @@ class ListScheduler {
   }
 
   StepTrace const& trace_;
-  Units const& units_;
+  StepUnits const& units_;
+  StepModel const& model_;
   Expected expected_;
-  bool merge_streams_;
   int groups_;
   double host_ns_ = 0;
   std::vector<double> free_ns_;  ///< of each stream
@@ -163,7 +134,7 @@ class ListScheduler {
 
 /// Where most of each unit's time was spent when the step was recorded; groups that are not there
 /// count as 0.
-std::vector<int> recorded_by_unit(StepTrace const& trace, Units const& units, int groups) {
+std::vector<int> recorded_by_unit(StepTrace const& trace, StepUnits const& units, int groups) {
   std::vector<int> by_unit;
   for (auto const& operations : units.operations) {
     std::vector<double> time(static_cast<std::size_t>(groups), 0);
@@ -177,51 +148,76 @@ std::vector<int> recorded_by_unit(StepTrace const& trace, Units const& units, in
   return by_unit;
 }
 
-/// Assignments tried so far, and the best of them.
+/// The units, those that take longest first.
+std::vector<std::size_t> by_time(StepUnits const& units) {
+  std::vector<std::size_t> order(units.count());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return units.busy_ns[a] > units.busy_ns[b];
+  });
+  return order;
+}
+
+/// One group after the other, as units come; the trunk on group 0.
+std::vector<int> in_turn(StepUnits const& units, int groups) {
+  std::vector<int> by_unit;
+  int next = 0;
+  for (std::size_t unit = 0; unit < units.count(); ++unit) {
+    by_unit.push_back(units.is_trunk[unit] ? 0 : next++ % groups);
+  }
+  return by_unit;
+}
+
+/// Each where the least time is spent so far, the longest first (Graham: LPT, 1969); the trunk on
+/// group 0.
+std::vector<int> balanced(StepUnits const& units, int groups) {
+  std::vector<int> by_unit(units.count(), 0);
+  std::vector<double> busy(static_cast<std::size_t>(groups), 0);
+  for (std::size_t unit = 0; unit < units.count(); ++unit) {
+    busy[0] += units.is_trunk[unit] ? units.busy_ns[unit] : 0;
+  }
+  for (auto const unit : by_time(units)) {
+    if (!units.is_trunk[unit]) {
+      auto const least = std::min_element(busy.begin(), busy.end());
+      *least += units.busy_ns[unit];
+      by_unit[unit] = static_cast<int>(least - busy.begin());
+    }
+  }
+  return by_unit;
+}
+
+/// Assignments tried so far, and the best of them: a group for each name.
 class Search {
  public:
-  Search(StepTrace const& trace, Units const& units, AutoAssignmentOptions const& options)
+  Search(StepTrace const& trace, StepUnits const& names, AutoAssignmentOptions const& options)
       : trace_(trace),
-        units_(units),
+        names_(names),
         options_(options),
-        one_group_(units.count(), 0),
-        best_(one_group_),
+        best_(names.count(), 0),
         best_ns_(price(best_)),
         best_waits_(count_waits(best_)),
         one_group_ns_(best_ns_) {}
 
   /// Takes what is faster, or no slower with fewer waits, and tells whether it did.
-  bool consider(std::vector<int> const& candidate) {
-    double const ns = price(candidate);
-    bool const is_faster = ns < best_ns_ * (1 - kLeastGain);
-    if (!is_faster && ns > best_ns_) {
-      return false;
+  bool consider(StepUnits const& units, std::vector<int> const& by_unit) {
+    std::vector<int> candidate;
+    for (auto const& operations : names_.operations) {
+      candidate.push_back(by_unit[units.of[operations.front()]]);
     }
-    auto const waits = count_waits(candidate);
-    if (!is_faster && waits >= best_waits_) {
-      return false;
-    }
-    best_ = candidate;
-    best_ns_ = ns;
-    best_waits_ = waits;
-    return true;
+    return consider(std::move(candidate));
   }
   /// Moves one unit at a time, those that take longest first, until nothing gets better.
-  void refine(int groups) {
-    std::vector<std::size_t> order(units_.count());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
-      return units_.busy_ns[a] > units_.busy_ns[b];
-    });
+  void refine(StepUnits const& units, int groups) {
+    auto const order = by_time(units);
     for (bool moved = true; moved;) {
       moved = false;
       for (auto const unit : order) {
         for (int group = 0; group < groups && may_go_on(); ++group) {
-          if (group != best_[unit]) {
-            auto candidate = best_;
-            candidate[unit] = group;
-            moved = consider(candidate) || moved;
+          auto candidate = best_;
+          for (auto const i : units.operations[unit]) {
+            candidate[names_.of[i]] = group;
           }
+          moved = (candidate != best_ && consider(std::move(candidate))) || moved;
         }
       }
     }
@@ -231,20 +227,34 @@ class Search {
   [[nodiscard]] double one_group_ns() const noexcept { return one_group_ns_; }
 
  private:
+  bool consider(std::vector<int> candidate) {
+    double const ns = price(candidate);
+    bool const is_faster = ns < best_ns_ * (1 - kLeastGain);
+    if (!is_faster && ns > best_ns_) {
+      return false;
+    }
+    auto const waits = count_waits(candidate);
+    if (!is_faster && waits >= best_waits_) {
+      return false;
+    }
+    best_ = std::move(candidate);
+    best_ns_ = ns;
+    best_waits_ = waits;
+    return true;
+  }
   [[nodiscard]] double price(std::vector<int> const& candidate) {
     ++predictions_;
-    return predict(trace_, units_.spread(candidate), options_.model);
+    return predict(trace_, names_.spread(candidate), options_.model);
   }
   [[nodiscard]] std::size_t count_waits(std::vector<int> const& candidate) const {
-    return minimal_waits(trace_, units_.spread(candidate), options_.model.merge_streams).necessary;
+    return minimal_waits(trace_, names_.spread(candidate), options_.model.merge_streams).necessary;
   }
   [[nodiscard]] bool may_go_on() const noexcept { return predictions_ < options_.most_predictions; }
 
   StepTrace const& trace_;
-  Units const& units_;
+  StepUnits const& names_;
   AutoAssignmentOptions const& options_;
   std::size_t predictions_ = 0;
-  std::vector<int> one_group_;
   std::vector<int> best_;
   double best_ns_;
   std::size_t best_waits_;
@@ -258,8 +268,9 @@ AutoAssignment auto_assignment(StepTrace const& trace,
                                AutoAssignmentOptions const& options) {
   require(
       groups >= 1 && groups <= 256, "auto_assignment: expected 1 to 256 groups, found ", groups);
-  Units const units(trace);
-  Search search(trace, units, options);
+  auto const cuts = cuts_of(trace);
+  auto const& names = cuts.back();
+  Search search(trace, names, options);
 
   std::vector<std::size_t> as_issued(trace.operations().size());
   std::iota(as_issued.begin(), as_issued.end(), std::size_t{0});
@@ -269,15 +280,21 @@ AutoAssignment auto_assignment(StepTrace const& trace,
   std::stable_sort(by_path.begin(), by_path.end(), [&](std::size_t a, std::size_t b) {
     return paths[a] > paths[b];
   });
-  for (int count = 2; count <= groups; count *= 2) {
-    search.consider(ListScheduler(trace, units, count, options.model).run(by_path));
-    search.consider(ListScheduler(trace, units, count, options.model).run(as_issued));
+  search.consider(names, recorded_by_unit(trace, names, groups));
+  for (auto const& units : cuts) {
+    for (int count = 2; count < 2 * groups; count *= 2) {
+      int const used = std::min(count, groups);
+      search.consider(units, ListScheduler(trace, units, used, options.model).run(by_path));
+      search.consider(units, ListScheduler(trace, units, used, options.model).run(as_issued));
+      search.consider(units, in_turn(units, used));
+      search.consider(units, balanced(units, used));
+    }
   }
-  search.consider(ListScheduler(trace, units, groups, options.model).run(by_path));
-  search.consider(recorded_by_unit(trace, units, groups));
-  search.refine(groups);
+  for (auto const& units : cuts) {
+    search.refine(units, groups);
+  }
 
-  AutoAssignment result{.groups = units.spread(search.best()),
+  AutoAssignment result{.groups = names.spread(search.best()),
                         .predicted_ns = search.best_ns(),
                         .one_group_ns = search.one_group_ns(),
                         .recorded_ns = predict(trace, recorded_groups(trace), options.model)};
@@ -286,11 +303,11 @@ AutoAssignment auto_assignment(StepTrace const& trace,
     result.groups = recorded_groups(trace);
     result.predicted_ns = result.recorded_ns;
   }
-  std::vector<NamedGroup> names;
-  for (std::size_t unit = 0; unit < units.count() && !keeps_recorded; ++unit) {
-    names.push_back({trace.operations()[units.operations[unit].front()].name, search.best()[unit]});
+  std::vector<NamedGroup> lines;
+  for (std::size_t unit = 0; unit < names.count() && !keeps_recorded; ++unit) {
+    lines.push_back({trace.operations()[names.operations[unit].front()].name, search.best()[unit]});
   }
-  result.text = assignment_text(names,
+  result.text = assignment_text(lines,
                                 {.launch = options.model.launch,
                                  .operations = trace.operations().size(),
                                  .groups = groups,

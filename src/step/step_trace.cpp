@@ -71,6 +71,13 @@ void StepTrace::check() const {
             operation.begin_ns,
             ", found ",
             operation.end_ns);
+    require(operation.launch_ns >= 0 && operation.launch_ns <= kLatestNs,
+            "operations[",
+            i,
+            "].launch_ns: expected a time from 0 to ",
+            kLatestNs,
+            ", found ",
+            operation.launch_ns);
     require(operation.sms >= 0,
             "operations[",
             i,

@@ -145,6 +145,9 @@ StepOperation operation_from(Field const& field) {
                           .writes = numbers_from(field.member("writes")),
                           .begin_ns = field.member("begin_ns").number(),
                           .end_ns = field.member("end_ns").number()};
+  if (field.has("launch_ns")) {
+    operation.launch_ns = field.member("launch_ns").number();
+  }
   if (field.has("sms")) {
     operation.sms =
         static_cast<int>(field.member("sms").integer(0, std::numeric_limits<int>::max()));
@@ -202,6 +205,9 @@ std::string StepTrace::json() const {
                 operation.begin_ns,
                 ", \"end_ns\": ",
                 operation.end_ns);
+    if (operation.launch_ns != 0) {
+      out += text(", \"launch_ns\": ", operation.launch_ns);
+    }
     out += operation.sms == 0 ? std::string("}") : text(", \"sms\": ", operation.sms, "}");
   }
   return out + text("\n ],\n \"waits\": {\"needed\": ",

@@ -9,6 +9,9 @@
 
 #include <random>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace msstream::testing {
 namespace {
@@ -84,7 +87,79 @@ TEST(AutoAssignment, MoreChainsTakeMoreGroups) {
   auto const trace = chains(4, 4, 20'000);
   auto const result = auto_assignment(trace, 8, {.model = {.launch = StepLaunch::graph}});
   EXPECT_EQ(std::set<int>(result.groups.begin(), result.groups.end()).size(), 4U);
-  EXPECT_DOUBLE_EQ(result.predicted_ns, trace.critical_path().length_ns + 3 * 1300);
+  EXPECT_DOUBLE_EQ(result.predicted_ns,
+                   trace.critical_path().length_ns + 3 * StepModel{}.in_stream_ns);
+}
+
+/// Branches of layers on groups of their own, forward, joined, and backward with the gradients of
+/// weights, which nothing but the last operation needs.
+StepTrace branches_by_hand(std::size_t branches, std::size_t layers) {
+  TraceMaker maker;
+  constexpr int kSms = 60;
+  auto const add = [&](std::string name,
+                       std::size_t branch,
+                       std::vector<std::size_t> reads,
+                       std::size_t memory,
+                       double duration_ns) {
+    maker.add(std::move(name),
+              static_cast<int>(branch),
+              duration_ns,
+              std::move(reads),
+              {memory},
+              StreamKind::compute,
+              kSms);
+    return memory;
+  };
+  std::size_t next = 0;
+  std::vector<std::size_t> ends;
+  std::vector<std::size_t> last_reads;
+  for (std::size_t branch = 0; branch < branches; ++branch) {
+    for (std::size_t layer = 0; layer < layers; ++layer) {
+      auto const before =
+          layer == 0 ? std::vector<std::size_t>{} : std::vector<std::size_t>{next - 1};
+      add(text("branch", branch, "/layer", layer, "/op"),
+          branch,
+          before,
+          next,
+          1500 + 100.0 * static_cast<double>(layer % 7));
+      ++next;
+    }
+    ends.push_back(next - 1);
+  }
+  auto const joined = add("join", 0, ends, next++, 2000);
+  for (std::size_t branch = branches; branch-- > 0;) {
+    auto gradient = joined;
+    for (std::size_t layer = layers; layer-- > 0;) {
+      auto const scope = text("gradients/branch", branch, "/layer", layer);
+      auto const value = branch * layers + layer;
+      last_reads.push_back(
+          add(text(scope, "/weight_gradient"), branch, {gradient, value}, next++, 1800));
+      gradient = add(text(scope, "/op"), branch, {gradient, value}, next++, 1500);
+    }
+  }
+  add("update", 0, last_reads, next++, 3000);
+  return maker.run();
+}
+
+/// The same without groups.
+StepTrace on_one_group(StepTrace const& trace) {
+  auto operations = trace.operations();
+  for (auto& operation : operations) {
+    operation.stream = 0;
+  }
+  return {{{"group 0", 0, true}}, trace.memory_bytes(), std::move(operations)};
+}
+
+TEST(AutoAssignment, IsNoWorseThanAGroupABranchByHand) {
+  AutoAssignmentOptions const options{.model = {.launch = StepLaunch::graph}};
+  for (std::size_t const branches : {4U, 6U}) {
+    auto const by_hand = branches_by_hand(branches, 20);
+    auto const trace = on_one_group(by_hand);
+    auto const groups = static_cast<int>(branches);
+    auto const result = auto_assignment(trace, groups, options);
+    EXPECT_LE(result.predicted_ns, predict(by_hand, recorded_groups(by_hand), options.model));
+    expect_sound(trace, groups, options);
+  }
 }
 
 TEST(AutoAssignment, AChainStaysTogether) {

@@ -81,6 +81,20 @@ TEST(Predict, ShortOperationsAreBoundByTheirLaunches) {
   EXPECT_DOUBLE_EQ(predict(trace, {0, 1, 0, 1, 0, 1, 0, 1, 0, 1}, kGraph), 5 * 20 + 4 * 13);
 }
 
+TEST(Predict, ALaunchCostsWhatItTookWhenTraced) {
+  TraceMaker maker;
+  for (std::size_t i = 0; i < 3; ++i) {
+    maker.add("op", 0, 20, {}, {i});
+  }
+  auto operations = maker.run().operations();
+  operations[1].launch_ns = 400;
+  StepTrace const trace(maker.run().streams(), maker.run().memory_bytes(), operations);
+  auto model = kEager;
+  model.issue_ns = 7;
+  EXPECT_DOUBLE_EQ(predict(trace, {0, 0, 0}, model), 100 + 400 + 7 + 100 + 20);
+  EXPECT_DOUBLE_EQ(predict(trace, {0, 0, 0}, kGraph), 3 * 20 + 2 * 13);
+}
+
 TEST(Predict, WaitsCostTheHost) {
   TraceMaker maker;
   maker.add("a", 0, 20, {}, {0});
@@ -110,7 +124,7 @@ TEST(Predict, WithoutThemBytesSayHowManyMultiprocessorsItTakes) {
     return predict(StepTrace({{.name = "s"}}, {bytes, bytes}, operations), {0, 1}, kGraph);
   };
   EXPECT_DOUBLE_EQ(of(1024), 1000);
-  EXPECT_DOUBLE_EQ(of(std::size_t{79} << 16U), 1600);  // 80 each
+  EXPECT_DOUBLE_EQ(of(std::size_t{80} << 14U), 1600);  // 80 each
   EXPECT_DOUBLE_EQ(of(std::size_t{1} << 30U), 2000);   // all each
 }
 

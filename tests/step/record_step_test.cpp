@@ -4,6 +4,7 @@
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/record_step.hpp>
 
+#include <chrono>
 #include <thread>
 
 namespace msstream::testing {
@@ -65,6 +66,23 @@ TYPED_TEST(RecordStepTest, HasWhatWasIssuedWithItsGroupsAndDependencies) {
     }
   }
   EXPECT_EQ(StepTrace::from_json(trace.json(), "file"), trace);
+}
+
+TYPED_TEST(RecordStepTest, TellsWhatLaunchingTookTheHost) {
+  using Clock = std::chrono::steady_clock;
+  auto const x = this->fresh();
+  constexpr std::chrono::microseconds kLong{300};
+  auto const before = Clock::now();
+  auto const trace = record_step(this->device(), [&] {
+    issue("long", writes(x), [&](auto) {
+      for (auto const end = Clock::now() + kLong; Clock::now() < end;) {
+      }
+    });
+  });
+  using Nanoseconds = std::chrono::duration<double, std::nano>;
+  ASSERT_EQ(trace.operations().size(), 1U);
+  EXPECT_GE(trace.operations()[0].launch_ns, Nanoseconds(kLong).count());
+  EXPECT_LE(trace.operations()[0].launch_ns, Nanoseconds(Clock::now() - before).count());
 }
 
 TYPED_TEST(RecordStepTest, ReuseOfMemoryAddsNoDependency) {

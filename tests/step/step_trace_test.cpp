@@ -97,6 +97,7 @@ TEST(StepTrace, NumbersThatAreNotThereAreRefused) {
   EXPECT_THAT(of({.name = "a", .begin_ns = -1e300, .end_ns = 1}), HasSubstr("[0].begin_ns"));
   EXPECT_THAT(of({.name = "a", .begin_ns = std::nan(""), .end_ns = 1}), HasSubstr("[0].begin_ns"));
   EXPECT_THAT(of({.name = "a", .end_ns = 1e300}), HasSubstr("[0].end_ns"));
+  EXPECT_THAT(of({.name = "a", .launch_ns = -1}), HasSubstr("operations[0].launch_ns"));
   EXPECT_THAT(of({.name = "a", .sms = -1}), HasSubstr("operations[0].sms"));
 }
 
@@ -104,7 +105,11 @@ TEST(StepTrace, IsTheSameFromItsFile) {
   TraceMaker maker;
   maker.add("quoted \"\\\n\u00e9", 0, 10.25, {}, {0}, StreamKind::h2d);
   maker.add("b", 1, 1.0 / 3, {0}, {1});
-  auto const trace = maker.run();
+  auto operations = maker.run().operations();
+  operations[1].launch_ns = 1e4 / 3;
+  operations[1].sms = 7;
+  StepTrace const trace(
+      maker.run().streams(), maker.run().memory_bytes(), operations, {.needed = 1, .issued = 1});
   EXPECT_EQ(StepTrace::from_json(trace.json(), "file"), trace);
   auto const path = std::filesystem::path(::testing::TempDir()) / "msstream_step_trace.json";
   trace.save(path);

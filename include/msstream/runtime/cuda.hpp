@@ -130,6 +130,11 @@ class Cuda {
   std::unique_ptr<detail::CudaCaptures> captures_;
 };
 
+/// Measured on one H200: an empty kernel takes 2.6 us between two events, and 0.5 from one kernel
+/// to the next in a graph.
+template <>
+inline constexpr double timed_on_top_ns<Cuda> = 2600;
+
 static_assert(PagedRuntime<Cuda>);
 static_assert(InteropRuntime<Cuda>);
 static_assert(CapturingRuntime<Cuda>);

@@ -91,4 +91,15 @@ template <class Decorator>
 inline constexpr bool runs_beside_host<Decorator> =
     runs_beside_host<typename Decorator::inner_type>;
 
+/// What the time between two timed events has on top of an operation's own, in ns, when all of it
+/// was launched before the first event was reached.
+template <class R>
+inline constexpr double timed_on_top_ns = 0;
+template <class Decorator>
+  requires requires {
+    typename Decorator::inner_type;
+  }
+inline constexpr double timed_on_top_ns<Decorator> =
+    timed_on_top_ns<typename Decorator::inner_type>;
+
 }  // namespace msstream

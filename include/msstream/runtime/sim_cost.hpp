@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -15,6 +16,8 @@ namespace msstream {
 struct KernelCost {
   double device_ns;
   int sms;  ///< multiprocessors that it can fill, of those there are; 0: it needs none
+  /// Of the call that launches it; none: SimCost::launch_call_ns.
+  std::optional<double> launch_ns = std::nullopt;
 };
 
 /// What things cost in a simulation. The defaults are of one H200; where the comment does not say

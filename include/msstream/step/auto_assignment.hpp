@@ -14,7 +14,7 @@ struct AutoAssignmentOptions {
   /// How the step will be launched, and what that costs.
   StepModel model = {};
   /// How many assignments are tried, each at the price of a predict().
-  std::size_t most_predictions = 400;
+  std::size_t most_predictions = 2000;
 };
 
 /// A choice of groups for a step, and what it is expected to bring.
@@ -32,13 +32,14 @@ struct AutoAssignment {
 /// Chooses groups from 0 to `groups` - 1 for the operations of a step, by name: operations of one
 /// name share a group.
 ///
-/// List scheduling by the longest path to the end of the step: each name goes where its operations
-/// are expected to end first, waits and launches counted (Topcuoglu, Hariri, Wu: HEFT, 2002, with
-/// names in place of tasks). From the best of a few such lists, of one group and of the recorded
-/// groups, names are then moved one at a time as long as predict() finds it better, or the same
-/// with fewer waits. What is not predicted to be better than one group stays on one. Deterministic.
-/// Throws std::invalid_argument for `groups` outside 1 to 256, and for a name that is too long to
-/// be written as an expression.
+/// The step is cut into units: by the outermost name scope, by the two outermost, and so on down to
+/// single names. For each cut, units go where their operations are expected to end first, the
+/// longest path to the end of the step first, waits and launches counted (Topcuoglu, Hariri, Wu:
+/// HEFT, 2002, with units in place of tasks), in turn, or where the least time is spent. From the
+/// best of these, of one group and of the recorded groups, units are then moved one at a time, the
+/// largest first, as long as predict() finds it better, or the same with fewer waits. What is not
+/// predicted to be better than one group stays on one. Deterministic. Throws std::invalid_argument
+/// for `groups` outside 1 to 256, and for a name that is too long to be written as an expression.
 [[nodiscard]] AutoAssignment auto_assignment(StepTrace const& trace,
                                              int groups,
                                              AutoAssignmentOptions const& options = {});

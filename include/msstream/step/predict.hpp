@@ -18,10 +18,14 @@ enum class StepLaunch : std::uint8_t { eager, graph };
 struct StepModel {
   StepLaunch launch = StepLaunch::eager;
   bool merge_streams = false;
-  /// Of a graph: from the end of an operation to the begin of the next one on its stream, and of
-  /// one on another stream that waits for it. Guesses for one H200, to be measured.
-  double in_stream_ns = 1300;
-  double across_streams_ns = 1600;
+  /// Of a graph: from the end of an operation to the begin of the next one on its stream, which was
+  /// measured on one H200, and of one on another stream that waits for it, which is what fits the
+  /// times of three models' steps on many groups there.
+  double in_stream_ns = 500;
+  double across_streams_ns = 5000;
+  /// What an operation costs the issuing thread beside its launch, where the trace says what that
+  /// took.
+  double issue_ns = 700;
   /// What calls cost the issuing thread, and how many multiprocessors there are. How long
   /// operations take comes from the trace.
   SimCost cost = {};
@@ -32,8 +36,8 @@ struct StepModel {
 ///
 /// A simulation in virtual time (`Sim`): operations take the time that they took when traced, the
 /// waits are those that the tracker finds. Kernels share the multiprocessors, and take the part
-/// that the trace says, or one for every 64 KiB that they use; copies queue for the engine of
-/// their direction. Times that were traced while other operations ran are taken for the
+/// that the trace says, or as many as are likely by what they read and write; copies queue for the
+/// engine of their direction. Times that were traced while other operations ran are taken for the
 /// operation's own, so trace a step on one group to compare groups. Throws what streams_by() does.
 [[nodiscard]] double predict(StepTrace const& trace,
                              StepGroups const& groups,

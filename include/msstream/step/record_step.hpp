@@ -58,6 +58,7 @@ class StepRecorder : public IssueObserver<R> {
         auto& operation = operations_[found->second];
         operation.begin_ns = span.begin_ns;
         operation.end_ns = std::max(span.begin_ns, span.end_ns);
+        operation.launch_ns = span.launch_ns;
         timed[found->second] = true;
       }
     }

@@ -30,6 +30,7 @@ struct StepOperation {
   std::vector<std::size_t> writes = {};
   double begin_ns = 0;  ///< of device time since the recording began
   double end_ns = 0;
+  double launch_ns = 0;  ///< what launching it took the host; 0: nobody said
   /// Multiprocessors that it can fill; 0: nobody said.
   int sms = 0;
   /// The earlier operations that it directly follows, ascending: those that last wrote what it

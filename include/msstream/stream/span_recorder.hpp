@@ -6,7 +6,9 @@
 #include <msstream/stream/stream_hold.hpp>
 #include <msstream/trace/timeline.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -63,12 +65,15 @@ class SpanRecorder {
     }
     std::vector<trace::Span> spans;
     for (auto const& entry : entries_) {
+      auto const end_ns = runtime_->elapsed_ns(zero_->native(), entry.end.native());
+      auto const begin_ns = runtime_->elapsed_ns(zero_->native(), entry.begin.native());
       spans.push_back({entry.name,
                        entry.lane,
-                       runtime_->elapsed_ns(zero_->native(), entry.begin.native()),
-                       runtime_->elapsed_ns(zero_->native(), entry.end.native()),
+                       entry.held ? std::min(begin_ns + timed_on_top_ns<R>, end_ns) : begin_ns,
+                       end_ns,
                        entry.position.stream,
-                       entry.position.number});
+                       entry.position.number,
+                       entry.launch_ns});
     }
     discard();
     return trace::Timeline(std::move(spans));
@@ -88,20 +93,30 @@ class SpanRecorder {
               typename R::native_stream stream,
               order::Position position,
               Work&& work) {
+    using Clock = std::chrono::steady_clock;
     TimedEvent begin(runtime_);
     TimedEvent end(runtime_);
+    bool const held = runs_beside_host<R> && holds_.load();
+    Clock::duration launching{};
     {
       std::optional<StreamHold<R>> hold;
-      if (runs_beside_host<R> && holds_.load()) {
+      if (held) {
         hold.emplace(*runtime_, stream);
       }
       runtime_->record(begin.native(), stream);
+      auto const before = Clock::now();
       std::forward<Work>(work)();
+      launching = Clock::now() - before;
       runtime_->record(end.native(), stream);
     }
     std::lock_guard const guard(mutex_);
-    entries_.push_back(
-        {std::move(name), std::move(lane), position, std::move(begin), std::move(end)});
+    entries_.push_back({std::move(name),
+                        std::move(lane),
+                        position,
+                        std::move(begin),
+                        std::move(end),
+                        held,
+                        std::chrono::duration<double, std::nano>(launching).count()});
   }
 
  private:
@@ -129,6 +144,8 @@ class SpanRecorder {
     order::Position position;
     TimedEvent begin;
     TimedEvent end;
+    bool held;
+    double launch_ns;
   };
 
   void discard() noexcept {

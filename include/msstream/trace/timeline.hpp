@@ -18,6 +18,7 @@ struct Span {
   /// The operation's position: its stream's index among all, and its number there; 0: it has none.
   std::uint32_t stream = 0;
   std::uint64_t number = 0;
+  double launch_ns = 0;  ///< what launching it took the host
 };
 
 /// Spans to look at.

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/step/step_groups.hpp>
+#include <msstream/step/step_trace.hpp>
+
+#include <cstddef>
+#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace msstream {
+
+/// The operations of a step by names, or by the scopes around those: units that share a group,
+/// numbered as they come.
+struct StepUnits {
+  static constexpr std::size_t kByName = static_cast<std::size_t>(-1);
+
+  /// `depth`: so many scopes count, the outermost first; without any it is the trunk's.
+  StepUnits(StepTrace const& trace, std::size_t depth) {
+    std::map<std::string_view, std::size_t> numbers;
+    for (std::size_t i = 0; i < trace.operations().size(); ++i) {
+      auto const& operation = trace.operations()[i];
+      auto const key =
+          depth == kByName ? std::string_view(operation.name) : scopes_of(operation.name, depth);
+      auto const [found, is_new] = numbers.try_emplace(key, operations.size());
+      if (is_new) {
+        operations.emplace_back();
+        busy_ns.push_back(0);
+        is_trunk.push_back(key.empty());
+      }
+      of.push_back(found->second);
+      operations[found->second].push_back(i);
+      busy_ns[found->second] += operation.duration_ns();
+    }
+  }
+  [[nodiscard]] std::size_t count() const noexcept { return operations.size(); }
+  /// A group for each operation from one for each unit.
+  [[nodiscard]] StepGroups spread(std::vector<int> const& groups) const {
+    StepGroups spread;
+    for (auto const unit : of) {
+      spread.push_back(groups[unit]);
+    }
+    return spread;
+  }
+
+  std::vector<std::size_t> of;  ///< the unit of each operation
+  std::vector<std::vector<std::size_t>> operations;
+  std::vector<double> busy_ns;
+  std::vector<bool> is_trunk;
+
+ private:
+  /// Of a gradient, those of what it is the gradient of.
+  static std::string_view scopes_of(std::string_view name, std::size_t depth) {
+    constexpr std::string_view kGradients = "gradients/";
+    if (name.starts_with(kGradients)) {
+      name.remove_prefix(kGradients.size());
+    }
+    std::size_t end = 0;
+    for (; depth != 0; --depth) {
+      auto const next = name.find('/', end == 0 ? 0 : end + 1);
+      if (next == std::string_view::npos) {
+        break;
+      }
+      end = next;
+    }
+    return name.substr(0, end);
+  }
+};
+
+/// A step cut into units of every size there is, the largest first, single names last.
+inline std::vector<StepUnits> cuts_of(StepTrace const& trace) {
+  std::vector<StepUnits> cuts;
+  for (std::size_t depth = 1;; ++depth) {
+    StepUnits units(trace, depth);
+    if (!cuts.empty() && units.count() == cuts.back().count()) {
+      break;
+    }
+    cuts.push_back(std::move(units));
+  }
+  cuts.emplace_back(trace, StepUnits::kByName);
+  return cuts;
+}
+
+}  // namespace msstream

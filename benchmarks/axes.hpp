@@ -114,6 +114,9 @@ struct Kernels {
   static constexpr std::int64_t kDenseBatch = 512;
   static constexpr std::int64_t kDenseInputs = 535;
   static constexpr std::int64_t kDenseOutputs = 256;
+  /// Long batches with few weights: batch, inputs, outputs.
+  static constexpr std::array<std::array<std::int64_t, 3>, 2> kLongDense{
+      {{6400, 64, 64}, {4096, 429, 256}}};
 
   static constexpr std::int64_t kTables = 26;
   static constexpr std::int64_t kRowsPerTable = 100'000;

@@ -4,8 +4,11 @@
 #include "dense_product.hpp"
 #include "elementwise_math.hpp"
 #include "elementwise_pack.cuh"
+#include "product_in_parts.hpp"
 
 #include <msstream/ops/kernels/dense.hpp>
+
+#include <cstddef>
 
 namespace msstream::ops::kernels {
 
@@ -92,6 +95,35 @@ bool fused_product(CudaStream stream, Product product) {
   return false;
 }
 
+TallProduct tall_product(DenseWeightGradientArgs const& args) {
+  return {args.batch, args.inputs, args.outputs, args.layers, args.shared_input};
+}
+
+/// The weight gradient of two outputs and more; returns whether that of the bias came with it.
+///
+/// The bias gradient comes in the epilogue of one product alone: it forbids parts, and doubles the
+/// time of a batch of 8 products (256 x 429, batch 512: 39 µs for 19 on an H200, tf32).
+bool weight_product(CudaStream stream, DenseWeightGradientArgs const& args) {
+  Product product{.a = args.output_gradient,
+                  .b = args.input,
+                  .d = args.weight_gradient,
+                  .m = args.outputs,
+                  .n = args.inputs,
+                  .k = args.batch,
+                  .transpose_b = CUBLAS_OP_T,
+                  .batch = args.layers,
+                  .stride_a = args.batch * args.outputs,
+                  .stride_b = args.shared_input ? 0 : args.batch * args.inputs};
+  auto const parts = plan_parts(tall_product(args));
+  if (args.bias_gradient != nullptr && args.layers == 1 && parts.count == 1) {
+    product.epilogue = CUBLASLT_EPILOGUE_BGRADA;
+    product.bias = args.bias_gradient;
+    return fused_product(stream, product);
+  }
+  product_in_parts(stream, product, parts, args.workspace);
+  return false;
+}
+
 }  // namespace
 
 void dense(CudaStream stream, DenseArgs const& args) {
@@ -155,6 +187,10 @@ void dense_input_gradient(CudaStream stream, DenseInputGradientArgs const& args)
   }
 }
 
+std::size_t dense_weight_gradient_workspace_bytes(CudaStream, DenseWeightGradientArgs const& args) {
+  return args.outputs > 1 ? workspace_bytes(tall_product(args)) : 0;
+}
+
 void dense_weight_gradient(CudaStream stream, DenseWeightGradientArgs const& args) {
   if (args.layers == 0 || args.outputs == 0) {
     return;
@@ -178,25 +214,8 @@ void dense_weight_gradient(CudaStream stream, DenseWeightGradientArgs const& arg
                  .shared_matrix = args.shared_input});
     return;
   }
-  bool const with_bias = args.bias_gradient != nullptr;
-  bool complete = !with_bias;
-  if (args.inputs > 0) {
-    complete =
-        fused_product(stream,
-                      {.a = args.output_gradient,
-                       .b = args.input,
-                       .d = args.weight_gradient,
-                       .m = args.outputs,
-                       .n = args.inputs,
-                       .k = args.batch,
-                       .transpose_b = CUBLAS_OP_T,
-                       .epilogue = with_bias ? CUBLASLT_EPILOGUE_BGRADA : CUBLASLT_EPILOGUE_DEFAULT,
-                       .bias = args.bias_gradient,
-                       .batch = args.layers,
-                       .stride_a = args.batch * args.outputs,
-                       .stride_b = args.shared_input ? 0 : args.batch * args.inputs});
-  }
-  if (!complete) {
+  bool const bias_is_done = args.inputs > 0 && weight_product(stream, args);
+  if (args.bias_gradient != nullptr && !bias_is_done) {
     column_sums(stream,
                 {.matrix = args.output_gradient,
                  .rows = args.batch,

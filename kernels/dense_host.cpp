@@ -5,6 +5,7 @@
 #include <msstream/ops/kernels/dense.hpp>
 
 #include <algorithm>
+#include <cstddef>
 
 namespace msstream::ops::kernels {
 
@@ -63,6 +64,10 @@ void dense_input_gradient(HostStream stream, DenseInputGradientArgs const& args)
               .transpose();
     }
   });
+}
+
+std::size_t dense_weight_gradient_workspace_bytes(HostStream, DenseWeightGradientArgs const&) {
+  return 0;
 }
 
 void dense_weight_gradient(HostStream stream, DenseWeightGradientArgs const& args) {

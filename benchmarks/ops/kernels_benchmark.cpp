@@ -4,6 +4,7 @@
 #include <msstream/msstream.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -181,6 +182,23 @@ void dense(benchmark::State& state, Bench<R>& bench, bool backward) {
   });
 }
 
+/// The gradients of weights and bias alone.
+template <ms::Runtime R>
+void dense_weights(benchmark::State& state,
+                   Bench<R>& bench,
+                   std::array<std::int64_t, 3> const& sizes) {
+  auto const [batch, inputs, outputs] = sizes;
+  auto const& device = bench.device();
+  auto const input = filled(device, {batch, inputs});
+  auto const weight = filled(device, {inputs, outputs});
+  auto const gradient = filled(device, {batch, outputs});
+  double const flops = 2.0 * static_cast<double>(batch * inputs * outputs);
+  bench.measure(state, {.flops = flops}, [&] {
+    benchmark::DoNotOptimize(ms::ops::dense_gradient(
+        input, weight, gradient, ms::ops::Activation::none, gradient, false));
+  });
+}
+
 /// Adam moves seven floats an element: gradient, and weight and two states there and back.
 constexpr double kAdamBytesPerElement = 7 * sizeof(float);
 constexpr ms::ops::OptimizerRule kAdam{ms::ops::OptimizerKind::adam, 1e-3F};
@@ -244,6 +262,10 @@ void add_all(std::int64_t divisor) {
           [](auto& state, auto& bench) { segment_sum<R>(state, bench, false); });
   add_one("dense/forward", [](auto& state, auto& bench) { dense<R>(state, bench, false); });
   add_one("dense/backward", [](auto& state, auto& bench) { dense<R>(state, bench, true); });
+  for (auto const& sizes : Sizes::kLongDense) {
+    add_one(ms::text("dense/weights/", sizes[0], 'x', sizes[1], 'x', sizes[2]),
+            [=](auto& state, auto& bench) { dense_weights<R>(state, bench, sizes); });
+  }
   add_one("adam/dense", [](auto& state, auto& bench) { adam_dense<R>(state, bench); });
   add_one("adam/rows", [](auto& state, auto& bench) { adam_rows<R>(state, bench); });
 }

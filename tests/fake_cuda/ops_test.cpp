@@ -19,12 +19,14 @@ namespace ops = ms::ops;
 constexpr std::int64_t kBatch = 64;
 constexpr std::int64_t kWidth = 16;
 constexpr std::int64_t kRows = 1000;
+constexpr std::int64_t kLongBatch = 4096;
 
 /// Inputs of every kind. Nothing computes, so they need no values.
 struct Inputs {
   Device device;
   Floats matrix{device, {kBatch, kWidth}};
   Floats gradient{device, {kBatch, kWidth}};
+  Floats long_matrix{device, {kLongBatch, kWidth}};
   Floats weight{device, {kWidth, kWidth}};
   Floats bias{device, {kWidth}};
   Floats column{device, {kBatch, 1}};
@@ -171,7 +173,20 @@ std::vector<Case> cases() {
                                   in.stacked_output,
                                   true));
        },
-       products(2, 1, 1)},
+       products(2, 0, 2)},
+      // The sum of the parts, and two launches for the sums of the columns.
+      {"dense_gradient_of_a_long_batch",
+       [](Inputs& in) {
+         auto const& matrix = in.long_matrix;
+         drop(ops::dense_gradient(matrix, in.weight, matrix, Activation::none, matrix, true));
+       },
+       products(2, 0, 3)},
+      {"dense_gradient_of_a_long_batch_in_uneven_parts",
+       [](Inputs& in) {
+         auto const matrix = in.long_matrix.rows(0, 1031);
+         drop(ops::dense_gradient(matrix, in.weight, matrix, Activation::none, matrix, true));
+       },
+       products(3, 0, 3)},
       {"mix_experts",
        [](Inputs& in) {
          drop(ops::mix_experts<ms::Cuda>({in.stacked_output}, in.logits, {{0, 1}, {1}}));

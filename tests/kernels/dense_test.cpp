@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <thread>
+#include <type_traits>
 
 namespace msstream::ops::kernels::testing {
 namespace {
@@ -17,24 +18,13 @@ struct Shape3 {
   std::int64_t outputs;
 };
 
-/// Empty, single, odd, tall (more than one chunk of column sums) and the trainer's own.
-constexpr Shape3 kShapes[] = {{0, 5, 3},
-                              {0, 5, 1},
-                              {4, 0, 3},
-                              {4, 0, 1},
-                              {3, 4, 0},
-                              {1, 1, 1},
-                              {1, 7, 1},
-                              {1, 9, 6},
-                              {6, 1, 5},
-                              {33, 13, 1},
-                              {512, 128, 1},
-                              {3001, 45, 1},
-                              {3001, 0, 70},
-                              {3001, 6, 5},
-                              {31, 37, 29},
-                              {128, 64, 32},
-                              {512, 535, 256}};
+/// Empty, single, odd, tall (more than one chunk of column sums, sums in parts that are even or
+/// not) and the trainer's own.
+constexpr Shape3 kShapes[] = {
+    {0, 5, 3},     {0, 5, 1},     {4, 0, 3},      {4, 0, 1},      {3, 4, 0},      {1, 1, 1},
+    {1, 7, 1},     {1, 9, 6},     {6, 1, 5},      {33, 13, 1},    {512, 128, 1},  {3001, 45, 1},
+    {3001, 0, 70}, {3001, 6, 5},  {1031, 20, 12}, {1031, 3, 130}, {4096, 64, 64}, {4099, 9, 6},
+    {31, 37, 29},  {128, 64, 32}, {512, 535, 256}};
 
 /// A sum in double, and the sum of its terms' magnitudes: what rounding errors are relative to.
 struct Sum {
@@ -104,6 +94,15 @@ class DenseTest : public KernelTest<Stream> {
   Buffer<float> upload_shifted(std::vector<float> values) {
     values.insert(values.begin(), 0.0F);
     return this->upload(values);
+  }
+
+  /// With the workspace that it asks for, poisoned.
+  void weight_gradient(DenseWeightGradientArgs args) {
+    auto const workspace =
+        this->workspace(dense_weight_gradient_workspace_bytes(this->stream(), args));
+    args.workspace = workspace.data();
+    dense_weight_gradient(this->stream(), args);
+    this->synchronise();
   }
 
   struct Layer {
@@ -187,8 +186,7 @@ TYPED_TEST(DenseTest, gradients_are_those_of_the_product) {
     for (bool const with_bias : {true, false}) {
       auto const weight_gradient = this->floats(inputs * outputs);
       auto const bias_gradient = this->floats(outputs);
-      dense_weight_gradient(this->stream(),
-                            {input.data(),
+      this->weight_gradient({input.data(),
                              output_gradient.data(),
                              weight_gradient.data(),
                              with_bias ? bias_gradient.data() : nullptr,
@@ -213,6 +211,8 @@ TYPED_TEST(DenseTest, layers_are_each_their_own_product) {
                             Shape3{1100, 9, 1},
                             Shape3{31, 37, 29},
                             Shape3{1100, 6, 5},
+                            Shape3{1031, 6, 5},
+                            Shape3{2048, 24, 40},
                             Shape3{128, 64, 32},
                             Shape3{0, 5, 3},
                             Shape3{4, 0, 3}}) {
@@ -264,8 +264,7 @@ TYPED_TEST(DenseTest, layers_are_each_their_own_product) {
                               .inputs = inputs,
                               .outputs = outputs,
                               .layers = layers});
-        dense_weight_gradient(this->stream(),
-                              {.input = input.data(),
+        this->weight_gradient({.input = input.data(),
                                .output_gradient = gradient.data(),
                                .weight_gradient = weight_gradient.data(),
                                .bias_gradient = bias_gradient.data(),
@@ -302,7 +301,8 @@ TYPED_TEST(DenseTest, layers_are_each_their_own_product) {
 }
 
 TYPED_TEST(DenseTest, matrices_may_start_at_any_float) {
-  for (Shape3 const shape : {Shape3{40, 36, 24}, Shape3{40, 36, 1}}) {
+  for (Shape3 const shape :
+       {Shape3{40, 36, 24}, Shape3{40, 36, 1}, Shape3{1100, 36, 24}, Shape3{1031, 36, 24}}) {
     SCOPED_TRACE(describe(shape));
     auto const [batch, inputs, outputs] = shape;
     auto const layer = this->random_layer(shape);
@@ -322,8 +322,7 @@ TYPED_TEST(DenseTest, matrices_may_start_at_any_float) {
            inputs,
            outputs,
            Activation::relu});
-    dense_weight_gradient(this->stream(),
-                          {input.data() + 1,
+    this->weight_gradient({input.data() + 1,
                            gradient.data() + 1,
                            weight_gradient.data() + 1,
                            bias_gradient.data() + 1,
@@ -351,7 +350,8 @@ TYPED_TEST(DenseTest, matrices_may_start_at_any_float) {
 }
 
 TYPED_TEST(DenseTest, every_run_and_every_thread_gives_the_same_bits) {
-  for (Shape3 const shape : {Shape3{512, 535, 256}, Shape3{3001, 45, 1}, Shape3{5000, 20, 12}}) {
+  for (Shape3 const shape :
+       {Shape3{512, 535, 256}, Shape3{3001, 45, 1}, Shape3{5000, 20, 12}, Shape3{4099, 20, 12}}) {
     SCOPED_TRACE(describe(shape));
     auto const [batch, inputs, outputs] = shape;
     auto const layer = this->random_layer(shape);
@@ -372,8 +372,7 @@ TYPED_TEST(DenseTest, every_run_and_every_thread_gives_the_same_bits) {
              inputs,
              outputs,
              Activation::relu});
-      dense_weight_gradient(this->stream(),
-                            {input.data(),
+      this->weight_gradient({input.data(),
                              gradient.data(),
                              weight_gradient.data(),
                              bias_gradient.data(),
@@ -415,6 +414,60 @@ TYPED_TEST(DenseTest, a_captured_call_gives_the_bits_of_an_eager_one) {
   this->poison(output);
   this->replay(issue);
   EXPECT_EQ(bits_of(this->read(output)), bits_of(eager));
+}
+
+TYPED_TEST(DenseTest, captured_gradients_of_a_long_batch_have_the_bits_of_eager_ones) {
+  for (Shape3 const shape : {Shape3{2048, 20, 12}, Shape3{1031, 20, 12}}) {
+    SCOPED_TRACE(describe(shape));
+    auto const layer = this->random_layer(shape);
+    auto const input = this->upload(layer.input);
+    auto const gradient = this->upload(layer.output_gradient);
+    auto const weight_gradient = this->floats(shape.inputs * shape.outputs);
+    auto const bias_gradient = this->floats(shape.outputs);
+    DenseWeightGradientArgs args{input.data(),
+                                 gradient.data(),
+                                 weight_gradient.data(),
+                                 bias_gradient.data(),
+                                 shape.batch,
+                                 shape.inputs,
+                                 shape.outputs};
+    auto const workspace =
+        this->workspace(dense_weight_gradient_workspace_bytes(this->stream(), args));
+    args.workspace = workspace.data();
+    dense_weight_gradient(this->stream(), args);
+    auto const eager_weight = this->read(weight_gradient);
+    auto const eager_bias = this->read(bias_gradient);
+    this->poison(weight_gradient);
+    this->poison(bias_gradient);
+    this->poison(workspace);
+    this->replay([&](auto stream) { dense_weight_gradient(stream, args); });
+    EXPECT_EQ(bits_of(this->read(weight_gradient)), bits_of(eager_weight));
+    EXPECT_EQ(bits_of(this->read(bias_gradient)), bits_of(eager_bias));
+  }
+}
+
+TYPED_TEST(DenseTest, a_batch_in_one_part_needs_no_workspace) {
+  auto const bytes = [&](Shape3 const& shape, std::int64_t layers, bool shared) {
+    return dense_weight_gradient_workspace_bytes(this->stream(),
+                                                 {.input = nullptr,
+                                                  .output_gradient = nullptr,
+                                                  .weight_gradient = nullptr,
+                                                  .bias_gradient = nullptr,
+                                                  .batch = shape.batch,
+                                                  .inputs = shape.inputs,
+                                                  .outputs = shape.outputs,
+                                                  .layers = layers,
+                                                  .shared_input = shared});
+  };
+  EXPECT_EQ(bytes({0, 64, 64}, 1, false), 0U);
+  EXPECT_EQ(bytes({1023, 64, 64}, 1, false), 0U);
+  EXPECT_EQ(bytes({4096, 64, 1}, 1, false), 0U);
+  EXPECT_EQ(bytes({4096, 0, 64}, 1, false), 0U);
+  EXPECT_EQ(bytes({4096, 1024, 1024}, 1, false), 0U);
+  EXPECT_EQ(bytes({4096, 64, 64}, 8, true), 0U);
+  bool const in_parts = !std::is_same_v<TypeParam, HostStream>;
+  EXPECT_EQ(bytes({4096, 64, 64}, 1, true) > 0, in_parts);
+  EXPECT_EQ(bytes({4096, 64, 64}, 8, false) > 0, in_parts);
 }
 
 TYPED_TEST(DenseTest, a_nan_in_the_input_shows_behind_the_activation_of_one_output) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <tuple>
 
 namespace msstream::testing {
 namespace {
@@ -64,8 +65,13 @@ class DenseTest : public OpsTest<R> {
 TYPED_TEST_SUITE(DenseTest, Runtimes, RuntimeNames);
 
 TYPED_TEST(DenseTest, forward_and_gradients_agree_with_double) {
-  for (auto const& [batch, inputs, outputs] :
-       {std::array{1, 1, 1}, {7, 5, 3}, {64, 33, 17}, {130, 64, 1}, {3, 1, 40}}) {
+  for (auto const& [batch, inputs, outputs] : {std::array{1, 1, 1},
+                                               {7, 5, 3},
+                                               {64, 33, 17},
+                                               {130, 64, 1},
+                                               {3, 1, 40},
+                                               {2048, 9, 12},
+                                               {1031, 7, 5}}) {
     for (auto const activation : {Activation::none, Activation::relu}) {
       SCOPED_TRACE(text(batch, " x ", inputs, " x ", outputs));
       auto const input = this->operand(batch, inputs);
@@ -110,46 +116,49 @@ TYPED_TEST(DenseTest, forward_and_gradients_agree_with_double) {
 
 TYPED_TEST(DenseTest, stacked_layers_are_each_layer_alone) {
   constexpr std::int64_t kLayers = 3;
-  constexpr std::int64_t kBatch = 7;
-  for (bool const shared : {false, true}) {
-    for (std::int64_t const outputs : {1, 4}) {
-      SCOPED_TRACE(text(outputs, " outputs", shared ? ", one input" : ""));
-      auto const input = this->random_tensor(shared ? Shape{kBatch, 5} : Shape{kLayers, kBatch, 5});
-      auto const weight = this->random_tensor({kLayers, 5, outputs});
-      auto const bias = this->random_tensor({kLayers, outputs});
-      auto const upstream = this->random_tensor({kLayers, kBatch, outputs});
-      auto const output = ops::dense(input, weight, bias, Activation::relu);
-      ASSERT_EQ(output.shape(), (Shape{kLayers, kBatch, outputs}));
-      auto const all = ops::dense_gradient(input, weight, output, Activation::relu, upstream, true);
-      ASSERT_EQ(all.input->shape(), input.shape());
-      auto const one = [](auto const& tensor, std::int64_t layer, Shape const& shape) {
-        return tensor.rows(layer, layer + 1).reshaped(shape);
-      };
-      Doubles input_gradients(to_host(input).size() / (shared ? 1 : kLayers));
-      for (std::int64_t layer = 0; layer < kLayers; ++layer) {
-        auto const x = shared ? input : one(input, layer, {kBatch, 5});
-        auto const w = one(weight, layer, {5, outputs});
-        auto const y = ops::dense(x, w, one(bias, layer, {outputs}), Activation::relu);
-        auto const given = one(output, layer, {kBatch, outputs});
-        expect_near(to_host(given), to_doubles(to_host(y)), kTolerance);
-        auto const gradients = ops::dense_gradient(
-            x, w, given, Activation::relu, one(upstream, layer, {kBatch, outputs}), true);
-        expect_near(to_host(one(all.weight, layer, {5, outputs})),
-                    to_doubles(to_host(gradients.weight)),
-                    kTolerance);
-        expect_near(to_host(one(all.bias, layer, {outputs})),
-                    to_doubles(to_host(gradients.bias)),
-                    kTolerance);
-        auto const dx = to_doubles(to_host(*gradients.input));
-        if (shared) {
-          std::ranges::transform(input_gradients, dx, input_gradients.begin(), std::plus<>());
-        } else {
-          expect_near(to_host(one(*all.input, layer, {kBatch, 5})), dx, kTolerance);
-        }
-      }
+  for (auto const& [batch, outputs, shared] : {std::tuple{7, 1, false},
+                                               {7, 4, false},
+                                               {7, 1, true},
+                                               {7, 4, true},
+                                               {1024, 4, false},
+                                               {1024, 4, true},
+                                               {1031, 4, false}}) {
+    SCOPED_TRACE(text(batch, " x ", outputs, shared ? ", one input" : ""));
+    auto const tolerance = kTolerance * std::sqrt(batch);
+    auto const input = this->random_tensor(shared ? Shape{batch, 5} : Shape{kLayers, batch, 5});
+    auto const weight = this->random_tensor({kLayers, 5, outputs});
+    auto const bias = this->random_tensor({kLayers, outputs});
+    auto const upstream = this->random_tensor({kLayers, batch, outputs});
+    auto const output = ops::dense(input, weight, bias, Activation::relu);
+    ASSERT_EQ(output.shape(), (Shape{kLayers, batch, outputs}));
+    auto const all = ops::dense_gradient(input, weight, output, Activation::relu, upstream, true);
+    ASSERT_EQ(all.input->shape(), input.shape());
+    auto const one = [](auto const& tensor, std::int64_t layer, Shape const& shape) {
+      return tensor.rows(layer, layer + 1).reshaped(shape);
+    };
+    Doubles input_gradients(to_host(input).size() / (shared ? 1 : kLayers));
+    for (std::int64_t layer = 0; layer < kLayers; ++layer) {
+      auto const x = shared ? input : one(input, layer, {batch, 5});
+      auto const w = one(weight, layer, {5, outputs});
+      auto const y = ops::dense(x, w, one(bias, layer, {outputs}), Activation::relu);
+      auto const given = one(output, layer, {batch, outputs});
+      expect_near(to_host(given), to_doubles(to_host(y)), tolerance);
+      auto const gradients = ops::dense_gradient(
+          x, w, given, Activation::relu, one(upstream, layer, {batch, outputs}), true);
+      expect_near(to_host(one(all.weight, layer, {5, outputs})),
+                  to_doubles(to_host(gradients.weight)),
+                  tolerance);
+      expect_near(
+          to_host(one(all.bias, layer, {outputs})), to_doubles(to_host(gradients.bias)), tolerance);
+      auto const dx = to_doubles(to_host(*gradients.input));
       if (shared) {
-        expect_near(to_host(*all.input), input_gradients, kTolerance);
+        std::ranges::transform(input_gradients, dx, input_gradients.begin(), std::plus<>());
+      } else {
+        expect_near(to_host(one(*all.input, layer, {batch, 5})), dx, tolerance);
       }
+    }
+    if (shared) {
+      expect_near(to_host(*all.input), input_gradients, tolerance);
     }
   }
 }

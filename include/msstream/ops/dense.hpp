@@ -4,6 +4,7 @@
 #include <msstream/ops/kernels/dense.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/ops/unary.hpp>
+#include <msstream/ops/workspace.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -122,10 +123,37 @@ Tensor<float, R> dense_input_gradient(DenseSizes const& sizes,
   return sizes.shared_input ? sum(each, 0) : each;
 }
 
+template <Runtime R>
+void dense_weight_gradient(DenseSizes const& sizes,
+                           Tensor<float, R> const& input,
+                           Tensor<float, R> const& gradient,
+                           Tensor<float, R> const& weight_gradient,
+                           Tensor<float, R> const& bias_gradient) {
+  kernels::DenseWeightGradientArgs args{.input = input.data(),
+                                        .output_gradient = gradient.data(),
+                                        .weight_gradient = weight_gradient.data(),
+                                        .bias_gradient = bias_gradient.data(),
+                                        .batch = sizes.batch,
+                                        .inputs = sizes.inputs,
+                                        .outputs = sizes.outputs,
+                                        .layers = sizes.layers,
+                                        .shared_input = sizes.shared_input};
+  auto const& device = input.device();
+  Workspace<R> const workspace(
+      device, kernels::dense_weight_gradient_workspace_bytes(size_query(*device), args));
+  args.workspace = workspace.data();
+  issue("dense_weight_gradient",
+        reads(input, gradient),
+        workspace.with(writes(weight_gradient, bias_gradient)),
+        [args](auto stream) { kernels::dense_weight_gradient(stream, args); });
+}
+
 }  // namespace detail
 
 /// The gradients of dense(), from its output and the output's gradient; the input's only if asked
-/// for. Throws std::invalid_argument when the shapes do not fit.
+/// for. On CUDA a long batch is summed in parts where the weights are few, in a workspace.
+/// Deterministic; asynchronous; capture-safe. Throws std::invalid_argument when the shapes do not
+/// fit.
 template <Runtime R>
 [[nodiscard]] DenseGradients<R> dense_gradient(Tensor<float, R> const& input,
                                                Tensor<float, R> const& weight,
@@ -153,19 +181,7 @@ template <Runtime R>
   if (with_input_gradient) {
     gradients.input = detail::dense_input_gradient(*sizes, weight, gradient);
   }
-  kernels::DenseWeightGradientArgs const args{.input = input.data(),
-                                              .output_gradient = gradient.data(),
-                                              .weight_gradient = gradients.weight.data(),
-                                              .bias_gradient = gradients.bias.data(),
-                                              .batch = sizes->batch,
-                                              .inputs = sizes->inputs,
-                                              .outputs = sizes->outputs,
-                                              .layers = sizes->layers,
-                                              .shared_input = sizes->shared_input};
-  issue("dense_weight_gradient",
-        reads(input, gradient),
-        writes(gradients.weight, gradients.bias),
-        [args](auto stream) { kernels::dense_weight_gradient(stream, args); });
+  detail::dense_weight_gradient(*sizes, input, gradient, gradients.weight, gradients.bias);
   return gradients;
 }
 

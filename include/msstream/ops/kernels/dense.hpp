@@ -3,6 +3,7 @@
 
 #include <msstream/runtime/stream_ref.hpp>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace msstream::ops {
@@ -43,7 +44,8 @@ void dense_input_gradient(HostStream stream, DenseInputGradientArgs const& args)
 void dense_input_gradient(CudaStream stream, DenseInputGradientArgs const& args);
 
 /// weight_gradient = inputᵀ · output_gradient; bias_gradient = column sums of output_gradient; both
-/// are 0 for an empty batch. For each layer.
+/// are 0 for an empty batch. For each layer. On CUDA a long batch is summed in the parts of
+/// plan_parts(), of tall_product.hpp.
 struct DenseWeightGradientArgs {
   float const* input;            ///< as in DenseArgs
   float const* output_gradient;  ///< [layers, batch, outputs], before the activation
@@ -54,7 +56,14 @@ struct DenseWeightGradientArgs {
   std::int64_t outputs;
   std::int64_t layers = 1;
   bool shared_input = false;
+  void* workspace = nullptr;  ///< dense_weight_gradient_workspace_bytes() of it, aligned to 4
 };
+/// Asks no device, and reads the sizes in `args` alone. 0 on the host, and where the batch is
+/// summed in one part.
+std::size_t dense_weight_gradient_workspace_bytes(HostStream stream,
+                                                  DenseWeightGradientArgs const& args);
+std::size_t dense_weight_gradient_workspace_bytes(CudaStream stream,
+                                                  DenseWeightGradientArgs const& args);
 void dense_weight_gradient(HostStream stream, DenseWeightGradientArgs const& args);
 void dense_weight_gradient(CudaStream stream, DenseWeightGradientArgs const& args);
 

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "product_in_parts.hpp"
+
+#include <msstream/ops/kernels/reduce.hpp>
+
+namespace msstream::ops::kernels {
+
+void product_in_parts(CudaStream stream, Product const& product, SumParts parts, void* workspace) {
+  if (parts.count == 1) {
+    (void)try_product(stream, product);  // the plain product: refused by none
+    return;
+  }
+  // k is the slowest dimension of both operands: a part of it is a run of each.
+  auto* const results = static_cast<float*>(workspace);  // [batch, parts, m * n]
+  auto const result = product.m * product.n;
+  auto const equal = product.k / parts.length;
+  Product front = product;
+  front.d = results;
+  front.k = parts.length;
+  front.batch = product.batch * equal;
+  front.stride_a = parts.length * product.m;
+  front.stride_b = parts.length * product.n;
+  (void)try_product(stream, front);
+  if (equal < parts.count) {
+    // plan_parts() cuts a batch evenly: this is the rest of the only product.
+    Product rest = product;
+    rest.a += equal * front.stride_a;
+    rest.b += equal * front.stride_b;
+    rest.d = results + equal * result;
+    rest.k = product.k - equal * parts.length;
+    (void)try_product(stream, rest);
+  }
+  // So few parts are added by one thread an element, without a workspace.
+  reduce_axis(stream,
+              {.reduction = Reduction::sum,
+               .view = {product.batch, parts.count, result},
+               .factor = 1.0F,
+               .input = results,
+               .workspace = nullptr,
+               .output = product.d});
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/text.hpp>
+#include <msstream/ops/kernels/tall_product.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+namespace msstream::ops::kernels::testing {
+namespace {
+
+constexpr std::int64_t kMultiprocessors = 132;
+
+std::int64_t tiles_of(TallProduct const& product) {
+  return product.batch * ((product.rows + 63) / 64) * ((product.columns + 63) / 64);
+}
+
+/// Calls use(product) for products of many lengths and sizes.
+template <class Use>
+void for_each_product(Use const& use) {
+  for (std::int64_t const length :
+       {0, 1, 512, 1023, 1024, 1025, 1031, 2048, 4096, 4099, 6400, 8191, 65'536, 1'000'003}) {
+    for (std::int64_t const rows : {0, 1, 63, 64, 65, 429, 2000}) {
+      for (std::int64_t const columns : {1, 2, 64, 256, 1024}) {
+        for (std::int64_t const batch : {0, 1, 2, 8, 66, 67}) {
+          for (bool const shared : {false, true}) {
+            SCOPED_TRACE(text(rows, " x ", columns, " of ", length, ", batch ", batch));
+            use(TallProduct{length, rows, columns, batch, shared});
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(TallProduct, PartsCoverTheSumOnce) {
+  int even = 0;
+  int uneven = 0;
+  for_each_product([&](TallProduct const& product) {
+    auto const parts = plan_parts(product);
+    ASSERT_GE(parts.count, 1);
+    ASSERT_LT((parts.count - 1) * parts.length, product.length + (parts.count == 1 ? 1 : 0));
+    ASSERT_GE(parts.count * parts.length, product.length);
+    bool const is_even = parts.count * parts.length == product.length;
+    ASSERT_TRUE(is_even || product.batch == 1) << "matrices and parts at one stride";
+    even += parts.count > 1 && is_even ? 1 : 0;
+    uneven += is_even ? 0 : 1;
+  });
+  EXPECT_GT(even, 0);
+  EXPECT_GT(uneven, 0);
+}
+
+TEST(TallProduct, PartsAreFewAndNotShort) {
+  for_each_product([](TallProduct const& product) {
+    auto const parts = plan_parts(product);
+    if (parts.count > 1) {
+      ASSERT_LE(parts.count, 32);
+      ASSERT_GE(parts.length, 256);
+      ASSERT_LE(parts.count * tiles_of(product), kMultiprocessors);
+    }
+  });
+}
+
+TEST(TallProduct, StaysWholeIfShortOrLargeOrShared) {
+  for_each_product([](TallProduct const& product) {
+    bool const fills_the_device = 2 * tiles_of(product) > kMultiprocessors;
+    bool const shared = product.shared_operand && product.batch > 1;
+    if (product.length < 1024 || fills_the_device || tiles_of(product) == 0 || shared) {
+      ASSERT_EQ(plan_parts(product), (SumParts{1, product.length}));
+    }
+  });
+}
+
+TEST(TallProduct, HasThePartsOfTheMeasuredShapes) {
+  EXPECT_EQ(plan_parts({6400, 64, 64}), (SumParts{25, 256}));
+  EXPECT_EQ(plan_parts({4096, 256, 128}), (SumParts{16, 256}));
+  EXPECT_EQ(plan_parts({4096, 429, 256}), (SumParts{4, 1024}));
+  EXPECT_EQ(plan_parts({512, 429, 256}), (SumParts{1, 512}));
+  EXPECT_EQ(plan_parts({6400, 64, 64, 8}), (SumParts{16, 400}));
+  EXPECT_EQ(plan_parts({6400, 64, 64, 8, true}), (SumParts{1, 6400}));
+}
+
+TEST(TallProduct, WithoutAnEvenNumberOfPartsTheLastOneIsShorter) {
+  EXPECT_EQ(plan_parts({1031, 20, 12}), (SumParts{4, 288}));
+  EXPECT_EQ(plan_parts({4099, 20, 12}), (SumParts{15, 288}));
+  EXPECT_EQ(plan_parts({4099, 20, 12, 2}), (SumParts{1, 4099}));
+}
+
+TEST(TallProduct, HasAWorkspaceForTheResultsOfParts) {
+  EXPECT_EQ(workspace_bytes({6400, 64, 64, 2}), 2U * 25 * 64 * 64 * sizeof(float));
+  EXPECT_EQ(workspace_bytes({1031, 20, 12}), 4U * 20 * 12 * sizeof(float));
+  for_each_product([](TallProduct const& product) {
+    auto const bytes = workspace_bytes(product);
+    ASSERT_EQ(bytes == 0, plan_parts(product).count == 1);
+    ASSERT_LE(bytes, kMultiprocessors * 64U * 64U * sizeof(float));
+  });
+}
+
+}  // namespace
+}  // namespace msstream::ops::kernels::testing

@@ -3,6 +3,8 @@
 
 #include <msstream/ops/kernels/matmul.hpp>
 
+#include <cstddef>
+
 namespace msstream::ops::kernels {
 
 namespace {
@@ -28,6 +30,10 @@ void one_product(MatmulArgs const& args,
 }
 
 }  // namespace
+
+std::size_t matmul_workspace_bytes(HostStream, MatmulArgs const&) {
+  return 0;
+}
 
 void matmul(HostStream stream, MatmulArgs const& args) {
   stream.run([args] {

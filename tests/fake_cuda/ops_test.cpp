@@ -201,6 +201,11 @@ std::vector<Case> cases() {
       {"hash_to_tables",
        [](Inputs& in) { drop(ops::hash_to_tables(in.tables, ms::ops::Bags(in.ids))); },
        kernels(1)},
+      {"matmul_transposed_with_a_long_sum",
+       [](Inputs& in) {
+         drop(ops::matmul(in.long_matrix, in.long_matrix, {.transpose_left = true}));
+       },
+       products(1, 0, 1)},
       {"matmul", [](Inputs& in) { drop(ops::matmul(in.matrix, in.weight)); }, products(1, 0)},
       {"add",
        [](Inputs& in) {

@@ -19,8 +19,14 @@ struct Sizes {
 };
 
 TYPED_TEST(MatmulTest, is_the_product_however_the_operands_lie) {
-  for (auto const& [rows, inner, columns] :
-       {Sizes{0, 3, 4}, {3, 0, 4}, {1, 1, 1}, {9, 21, 6}, {64, 32, 16}, {5, 300, 1}}) {
+  for (auto const& [rows, inner, columns] : {Sizes{0, 3, 4},
+                                             {3, 0, 4},
+                                             {1, 1, 1},
+                                             {9, 21, 6},
+                                             {64, 32, 16},
+                                             {5, 300, 1},
+                                             {1, 1024, 1},
+                                             {9, 1031, 6}}) {
     for (std::int64_t const batch : {0, 1, 5}) {
       for (int const flags : {0, 1, 2, 3, 4, 8, 9, 6, 15}) {
         MatmulArgs args{.left = nullptr,
@@ -45,6 +51,8 @@ TYPED_TEST(MatmulTest, is_the_product_however_the_operands_lie) {
         args.left = left.data();
         args.right = right.data();
         args.product = product.data();
+        auto const workspace = this->workspace(matmul_workspace_bytes(this->stream(), args));
+        args.workspace = workspace.data();
         matmul(this->stream(), args);
         auto const actual = this->read(product);
         std::size_t place = 0;

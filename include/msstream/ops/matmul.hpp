@@ -3,6 +3,7 @@
 
 #include <msstream/ops/kernels/matmul.hpp>
 #include <msstream/ops/reduce.hpp>
+#include <msstream/ops/workspace.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -45,8 +46,10 @@ struct MatmulOperand {
 /// columns] → [rows, columns]. Either side may be a batch, [batch, …], and then the product is one;
 /// a matrix beside a batch serves all of it.
 ///
-/// float32, in the device's MatmulPrecision; by cuBLASLt in one launch, or Eigen. Deterministic;
-/// asynchronous; capture-safe. Throws std::invalid_argument when the shapes do not fit.
+/// float32, in the device's MatmulPrecision; by cuBLASLt in one launch, or Eigen. On CUDA leftᵀ ·
+/// right with a long inner dimension and a small product is summed in parts, in a workspace: two or
+/// three launches. Deterministic; asynchronous; capture-safe. Throws std::invalid_argument when the
+/// shapes do not fit.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> matmul(Tensor<float, R> const& left,
                                       Tensor<float, R> const& right,
@@ -84,7 +87,11 @@ template <Runtime R>
     args.rows *= batch;
     args.batch = 1;
   }
-  issue("matmul", reads(left, right), writes(product), [args](auto stream) {
+  auto const& device = left.device();
+  detail::Workspace<R> const workspace(
+      device, kernels::matmul_workspace_bytes(detail::size_query(*device), args));
+  args.workspace = workspace.data();
+  issue("matmul", reads(left, right), workspace.with(writes(product)), [args](auto stream) {
     kernels::matmul(stream, args);
   });
   return product;

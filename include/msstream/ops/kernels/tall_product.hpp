@@ -33,10 +33,10 @@ struct SumParts {
 ///
 /// From one H200, tf32, µs in a graph; cuBLASLt splits none of these sums by itself:
 ///
-///   rows x columns   length 512    the same, 8 at once    length 4096    length 6400
+///   rows x columns   length 512    a batch of 8 of 512    length 4096    length 6400
 ///   64 x 64                                                              70
 ///   256 x 128        8 to 10       7.4                    46
-///   256 x 429        8 to 10       19                     100
+///   429 x 256        8 to 10       19                     100
 inline SumParts plan_parts(TallProduct const& product) {
   constexpr std::int64_t kTile = 64;     // a side of what one thread block computes
   constexpr std::int64_t kBlocks = 132;  // of the H200, one a multiprocessor

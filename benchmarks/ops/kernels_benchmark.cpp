@@ -187,7 +187,9 @@ template <ms::Runtime R>
 void dense_weights(benchmark::State& state,
                    Bench<R>& bench,
                    std::array<std::int64_t, 3> const& sizes) {
-  auto const [batch, inputs, outputs] = sizes;
+  auto const batch = bench.rows(sizes[0]);
+  auto const inputs = sizes[1];
+  auto const outputs = sizes[2];
   auto const& device = bench.device();
   auto const input = filled(device, {batch, inputs});
   auto const weight = filled(device, {inputs, outputs});

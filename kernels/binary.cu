@@ -18,31 +18,37 @@ struct FlatOperand {
   float const* data;
   bool repeats;
 
-  __device__ Quad load(QuadPlace const& place) const {
+  template <int Quads>
+  __device__ auto load(QuadPlace<Quads> const& place) const {
     if (!repeats) {
       return place.load(data);
     }
+    typename QuadPlace<Quads>::Values repeated;
     float const value = *data;
-    return {{value, value, value, value}};
+#pragma unroll
+    for (float& lane : repeated.lanes) {
+      lane = value;
+    }
+    return repeated;
   }
 };
 
-template <class Function>
+template <int Quads, class Function>
 __global__ void __launch_bounds__(kBlockThreads) flat_kernel(Function function,
                                                              FlatOperand left,
                                                              FlatOperand right,
                                                              float* output,
                                                              std::int64_t count,
                                                              bool aligned) {
-  QuadPlace const place(grid_thread(), count, aligned);
+  auto const place = grid_place<Quads>(count, aligned);
   if (!place.exists()) {
     return;
   }
-  Quad const lefts = left.load(place);
-  Quad const rights = right.load(place);
-  Quad results;
+  auto const lefts = left.load(place);
+  auto const rights = right.load(place);
+  typename QuadPlace<Quads>::Values results;
 #pragma unroll
-  for (int lane = 0; lane < 4; ++lane) {
+  for (int lane = 0; lane < place.kLanes; ++lane) {
     results.lanes[lane] = function(lefts.lanes[lane], rights.lanes[lane]);
   }
   place.store(output, results);
@@ -54,6 +60,13 @@ struct Walk {
   Index extents[Rank];
   Index left_strides[Rank];
   Index right_strides[Rank];
+};
+
+/// `Lanes` neighbours of each operand, which lie in one row of the innermost dimension.
+template <int Lanes>
+struct Operands {
+  Pack<float, Lanes> left;
+  Pack<float, Lanes> right;
 };
 
 template <int Lanes, class Index>
@@ -70,20 +83,13 @@ __device__ Pack<float, Lanes> load_lanes(float const* from, Index stride) {
   return pack;
 }
 
-/// A thread computes `Lanes` neighbours, which lie in one row of the innermost dimension.
-template <class Function, int Rank, int Lanes, class Index>
-__global__ void __launch_bounds__(kBlockThreads)
-    strided_kernel(Function function,
-                   __grid_constant__ Walk<Rank, Index> const walk,
-                   float const* left,
-                   float const* right,
-                   float* output,
-                   std::int64_t count) {
-  std::int64_t const first = grid_thread() * Lanes;
-  if (first >= count) {
-    return;
-  }
-  auto rest = static_cast<Index>(first);
+/// What the output's elements from `first` on are made of.
+template <int Lanes, int Rank, class Index>
+__device__ Operands<Lanes> load_operands(Walk<Rank, Index> const& walk,
+                                         float const* left,
+                                         float const* right,
+                                         Index first) {
+  Index rest = first;
   Index left_place = 0;
   Index right_place = 0;
 #pragma unroll
@@ -96,14 +102,39 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
   left_place += rest * walk.left_strides[0];
   right_place += rest * walk.right_strides[0];
-  auto const lefts = load_lanes<Lanes>(left + left_place, walk.left_strides[Rank - 1]);
-  auto const rights = load_lanes<Lanes>(right + right_place, walk.right_strides[Rank - 1]);
-  Pack<float, Lanes> results;
+  return {load_lanes<Lanes>(left + left_place, walk.left_strides[Rank - 1]),
+          load_lanes<Lanes>(right + right_place, walk.right_strides[Rank - 1])};
+}
+
+/// A thread computes `Packs` times `Lanes` neighbours, a block's width apart.
+template <class Function, int Rank, int Packs, int Lanes, class Index>
+__global__ void __launch_bounds__(kBlockThreads)
+    strided_kernel(Function function,
+                   __grid_constant__ Walk<Rank, Index> const walk,
+                   float const* left,
+                   float const* right,
+                   float* output,
+                   std::int64_t count) {
+  std::int64_t const first = grid_quad<Packs>() * Lanes;
+  constexpr int kStep = kBlockThreads * Lanes;
+  Operands<Lanes> operands[Packs];
 #pragma unroll
-  for (int lane = 0; lane < Lanes; ++lane) {
-    results.lanes[lane] = function(lefts.lanes[lane], rights.lanes[lane]);
+  for (int p = 0; p < Packs; ++p) {
+    if (first + p * kStep < count) {
+      operands[p] = load_operands<Lanes>(walk, left, right, static_cast<Index>(first + p * kStep));
+    }
   }
-  *reinterpret_cast<Pack<float, Lanes>*>(output + first) = results;
+#pragma unroll
+  for (int p = 0; p < Packs; ++p) {
+    if (first + p * kStep < count) {
+      Pack<float, Lanes> results;
+#pragma unroll
+      for (int lane = 0; lane < Lanes; ++lane) {
+        results.lanes[lane] = function(operands[p].left.lanes[lane], operands[p].right.lanes[lane]);
+      }
+      *reinterpret_cast<Pack<float, Lanes>*>(output + first + p * kStep) = results;
+    }
+  }
 }
 
 /// Whether every group of four neighbours lies in one row and can be loaded and stored at once.
@@ -131,11 +162,13 @@ void launch_strided(CudaStream stream, BinaryArgs const& args, Function function
     walk.right_strides[d] = static_cast<Index>(exists ? plan.right_strides[d - missing] : 0);
   }
   if (rows_fit_quads(args)) {
-    strided_kernel<Function, Rank, 4, Index>
-        <<<grid_for(plan.count, 4 * kBlockThreads), kBlockThreads, 0, stream.handle>>>(
-            function, walk, args.left, args.right, args.output, plan.count);
+    with_quads_a_thread(plan.count, [&](auto quads, unsigned blocks) {
+      strided_kernel<Function, Rank, quads.value, 4, Index>
+          <<<blocks, kBlockThreads, 0, stream.handle>>>(
+              function, walk, args.left, args.right, args.output, plan.count);
+    });
   } else {
-    strided_kernel<Function, Rank, 1, Index>
+    strided_kernel<Function, Rank, 1, 1, Index>
         <<<grid_for(plan.count, kBlockThreads), kBlockThreads, 0, stream.handle>>>(
             function, walk, args.left, args.right, args.output, plan.count);
   }
@@ -149,8 +182,10 @@ void launch(CudaStream stream, BinaryArgs const& args, Function function) {
     FlatOperand const right{args.right, plan.right_strides[0] == 0};
     bool const aligned = quads_fit(args.output) && (left.repeats || quads_fit(left.data)) &&
                          (right.repeats || quads_fit(right.data));
-    flat_kernel<<<grid_for(plan.count, 4 * kBlockThreads), kBlockThreads, 0, stream.handle>>>(
-        function, left, right, args.output, plan.count, aligned);
+    with_quads_a_thread(plan.count, [&](auto quads, unsigned blocks) {
+      flat_kernel<quads.value><<<blocks, kBlockThreads, 0, stream.handle>>>(
+          function, left, right, args.output, plan.count, aligned);
+    });
   } else if (plan.count > std::numeric_limits<std::int32_t>::max()) {
     launch_strided<Shape::kMaxRank, std::int64_t>(stream, args, function);
   } else if (plan.rank == 2) {

@@ -36,8 +36,8 @@ __global__ void __launch_bounds__(kBlockThreads)
 #pragma unroll 2
   for (std::int64_t quad = lane; 4 * quad < args.inputs; quad += kWarpThreads) {
     QuadPlace const place(quad, args.inputs, aligned);
-    Quad const x = place.load(input);
-    Quad const w = place.load(weight);
+    auto const x = place.load(input);
+    auto const w = place.load(weight);
     for (int k = 0; k < 4; ++k) {
       sum += x.lanes[k] * w.lanes[k];
     }

@@ -18,21 +18,23 @@ struct AddTable {
   int count;
 };
 
+template <int Quads>
 __global__ void __launch_bounds__(kBlockThreads) add_kernel(__grid_constant__ AddTable const table,
                                                             float* output,
                                                             std::int64_t count,
                                                             bool aligned) {
-  QuadPlace const place(grid_thread(), count, aligned);
+  auto const place = grid_place<Quads>(count, aligned);
   if (!place.exists()) {
     return;
   }
   // The branch is outside of the loop, so that the loads of several inputs are in flight together.
   auto const sum_of = [&](auto const& load) {
-    Quad sum = load(table.inputs[0]);
-#pragma unroll 8
+    constexpr int kInputsInFlight = 8 / Quads;
+    auto sum = load(table.inputs[0]);
+#pragma unroll kInputsInFlight
     for (int k = 1; k < table.count; ++k) {
-      Quad const term = load(table.inputs[k]);
-      for (int lane = 0; lane < 4; ++lane) {
+      auto const term = load(table.inputs[k]);
+      for (int lane = 0; lane < place.kLanes; ++lane) {
         sum.lanes[lane] += term.lanes[lane];
       }
     }
@@ -115,8 +117,10 @@ void add(CudaStream stream,
   AddTable table{};
   bool aligned = quads_fit(output);
   auto const launch = [&] {
-    add_kernel<<<grid_for(count, 4 * kBlockThreads), kBlockThreads, 0, stream.handle>>>(
-        table, output, count, aligned);
+    with_quads_a_thread(count, [&](auto quads, unsigned blocks) {
+      add_kernel<quads.value>
+          <<<blocks, kBlockThreads, 0, stream.handle>>>(table, output, count, aligned);
+    });
     check_launch("add");
   };
   for (auto const* const input : inputs) {

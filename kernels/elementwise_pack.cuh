@@ -4,8 +4,9 @@
 #include "cuda_check.cuh"
 
 #include <cstdint>
+#include <type_traits>
 
-/// What the elementwise kernels share: four floats a thread, and several arrays a launch.
+/// What the elementwise kernels share: four or eight floats a thread, and several arrays a launch.
 namespace msstream::ops::kernels {
 
 inline constexpr int kBlockThreads = 256;
@@ -23,47 +24,101 @@ bool quads_fit(T const*... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % alignof(Quad) == 0) && ...);
 }
 
-/// The up to four elements of an array that one thread works on: whole (one vector access), or in
-/// part, because the array ends or is not aligned.
+/// The elements of an array that one thread works on, up to four in each of its Quads: whole
+/// (vector accesses), or in part, because the array ends or is not aligned. The Quads of a thread
+/// are a block's width apart, so that neighbouring threads touch neighbouring ones.
+template <int Quads = 1>
 struct QuadPlace {
+  static constexpr int kLanes = 4 * Quads;
+  struct Values {
+    float lanes[kLanes];
+  };
+
   std::int64_t first;
   std::int64_t count;  ///< of the array
   bool whole;
 
-  __device__ QuadPlace(std::int64_t quad, std::int64_t array_count, bool aligned)
-      : first(4 * quad), count(array_count), whole(aligned && first + 4 <= count) {}
+  __device__ QuadPlace(std::int64_t first_quad, std::int64_t array_count, bool aligned)
+      : first(4 * first_quad), count(array_count), whole(aligned && element(kLanes - 1) < count) {}
 
   __device__ bool exists() const { return first < count; }
+  __device__ std::int64_t element(int lane) const {
+    return first + lane / 4 * (4 * kBlockThreads) + lane % 4;
+  }
 
-  __device__ Quad load(float const* from) const {
+  __device__ Values load(float const* from) const {
     return whole ? load_whole(from) : load_part(from);
   }
 
-  __device__ Quad load_whole(float const* from) const {
-    return *reinterpret_cast<Quad const*>(from + first);
-  }
-  __device__ Quad load_part(float const* from) const {
-    Quad quad{};
-    for (int lane = 0; lane < 4; ++lane) {
-      if (first + lane < count) {
-        quad.lanes[lane] = from[first + lane];
+  __device__ Values load_whole(float const* from) const {
+    Values values;
+#pragma unroll
+    for (int lane = 0; lane < kLanes; lane += 4) {
+      Quad const quad = *reinterpret_cast<Quad const*>(from + element(lane));
+      for (int k = 0; k < 4; ++k) {
+        values.lanes[lane + k] = quad.lanes[k];
       }
     }
-    return quad;
+    return values;
+  }
+  __device__ Values load_part(float const* from) const {
+    Values values{};
+#pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      if (element(lane) < count) {
+        values.lanes[lane] = from[element(lane)];
+      }
+    }
+    return values;
   }
 
-  __device__ void store(float* to, Quad const& quad) const {
+  __device__ void store(float* to, Values const& values) const {
     if (whole) {
-      *reinterpret_cast<Quad*>(to + first) = quad;
+#pragma unroll
+      for (int lane = 0; lane < kLanes; lane += 4) {
+        *reinterpret_cast<Quad*>(to + element(lane)) = {{values.lanes[lane],
+                                                         values.lanes[lane + 1],
+                                                         values.lanes[lane + 2],
+                                                         values.lanes[lane + 3]}};
+      }
       return;
     }
-    for (int lane = 0; lane < 4; ++lane) {
-      if (first + lane < count) {
-        to[first + lane] = quad.lanes[lane];
+#pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      if (element(lane) < count) {
+        to[element(lane)] = values.lanes[lane];
       }
     }
   }
 };
+
+/// The first Quad of the calling thread where each thread of the grid has `Quads`.
+template <int Quads>
+__device__ inline std::int64_t grid_quad() {
+  return static_cast<std::int64_t>(blockIdx.x) * (Quads * kBlockThreads) + threadIdx.x;
+}
+template <int Quads>
+__device__ inline QuadPlace<Quads> grid_place(std::int64_t count, bool aligned) {
+  return {grid_quad<Quads>(), count, aligned};
+}
+
+/// The most elements that get a thread for each Quad: in 128 blocks, about one on each
+/// multiprocessor. Above, a thread has two. Two branches of kernels on 512 x 512 floats then take
+/// as long as 1.5 kernels in turn, and as 2 with a Quad a thread, four as 2 and 2.9; a branch alone
+/// takes a tenth longer (H200, in one graph).
+inline constexpr std::int64_t kMostForOneQuad = std::int64_t{128} * 4 * kBlockThreads;
+
+/// Calls launch(Quads a thread, blocks) for an elementwise kernel, the former as an
+/// std::integral_constant.
+template <class Launch>
+void with_quads_a_thread(std::int64_t count, Launch const& launch) {
+  auto const with = [&](auto quads) { launch(quads, grid_for(count, 4 * quads * kBlockThreads)); };
+  if (count <= kMostForOneQuad) {
+    with(std::integral_constant<int, 1>{});
+  } else {
+    with(std::integral_constant<int, 2>{});
+  }
+}
 
 inline void set_to_zero(cudaStream_t stream, float* values, std::int64_t count) {
   if (count > 0) {
@@ -72,19 +127,20 @@ inline void set_to_zero(cudaStream_t stream, float* values, std::int64_t count) 
   }
 }
 
-template <class Function, class... Inputs>
+template <int Quads, class Function, class... Inputs>
 __global__ void __launch_bounds__(kBlockThreads) map_kernel(
     Function function, float* output, std::int64_t count, bool aligned, Inputs... inputs) {
-  QuadPlace const place(grid_thread(), count, aligned);
+  auto const place = grid_place<Quads>(count, aligned);
   if (!place.exists()) {
     return;
   }
-  auto const apply = [&](auto const&... quads) {
-    Quad result;
-    for (int lane = 0; lane < 4; ++lane) {
-      result.lanes[lane] = function(quads.lanes[lane]...);
+  auto const apply = [&](auto const&... values) {
+    typename QuadPlace<Quads>::Values results;
+#pragma unroll
+    for (int lane = 0; lane < place.kLanes; ++lane) {
+      results.lanes[lane] = function(values.lanes[lane]...);
     }
-    return result;
+    return results;
   };
   place.store(output, apply(place.load(inputs)...));
 }
@@ -101,8 +157,10 @@ void map(cudaStream_t stream,
     return;
   }
   bool const aligned = quads_fit(output, inputs...);
-  map_kernel<<<grid_for(count, 4 * kBlockThreads), kBlockThreads, 0, stream>>>(
-      function, output, count, aligned, inputs...);
+  with_quads_a_thread(count, [&](auto quads, unsigned blocks) {
+    map_kernel<quads.value>
+        <<<blocks, kBlockThreads, 0, stream>>>(function, output, count, aligned, inputs...);
+  });
   check_launch(name);
 }
 

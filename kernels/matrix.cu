@@ -47,23 +47,27 @@ __global__ void __launch_bounds__(kTile* kTileRows)
 }
 
 /// The elements of the diagonal are width + 1 apart.
+template <int Quads>
 __global__ void __launch_bounds__(kBlockThreads)
     add_identity_kernel(__grid_constant__ AddIdentityArgs const args, bool aligned) {
-  QuadPlace const place(grid_thread(), args.width * args.width, aligned);
+  auto const place = grid_place<Quads>(args.width * args.width, aligned);
   if (!place.exists()) {
     return;
   }
-  Quad quad = place.load(args.input);
+  auto values = place.load(args.input);
   std::int64_t const step = args.width + 1;
-  std::int64_t const behind = place.first % step;  // the last diagonal element is so far behind
 #pragma unroll
-  for (int lane = 0; lane < 4; ++lane) {
-    auto const at = behind + lane;  // steps are at least 2: four lanes meet up to two of them
-    if (at == 0 || at == step || at == 2 * step) {
-      quad.lanes[lane] += args.factor;
+  for (int quad = 0; quad < Quads; ++quad) {
+    std::int64_t const behind = place.element(4 * quad) % step;  // since a diagonal element
+#pragma unroll
+    for (int lane = 0; lane < 4; ++lane) {
+      auto const at = behind + lane;  // steps are at least 2: four lanes meet up to two of them
+      if (at == 0 || at == step || at == 2 * step) {
+        values.lanes[4 * quad + lane] += args.factor;
+      }
     }
   }
-  place.store(args.output, quad);
+  place.store(args.output, values);
 }
 
 }  // namespace
@@ -84,8 +88,9 @@ void add_identity(CudaStream stream, AddIdentityArgs const& args) {
     return;
   }
   bool const aligned = quads_fit(args.input, args.output);
-  add_identity_kernel<<<grid_for(count, 4 * kBlockThreads), kBlockThreads, 0, stream.handle>>>(
-      args, aligned);
+  with_quads_a_thread(count, [&](auto quads, unsigned blocks) {
+    add_identity_kernel<quads.value><<<blocks, kBlockThreads, 0, stream.handle>>>(args, aligned);
+  });
   check_launch("add_identity");
 }
 

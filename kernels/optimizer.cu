@@ -58,10 +58,10 @@ __global__ void __launch_bounds__(kBlockThreads)
   if (!place.exists()) {
     return;
   }
-  Quad weight = place.load(update.weight);
-  Quad const gradient = place.load(update.gradient);
-  Quad state0{};
-  Quad state1{};
+  auto weight = place.load(update.weight);
+  auto const gradient = place.load(update.gradient);
+  QuadPlace<>::Values state0{};
+  QuadPlace<>::Values state1{};
   if constexpr (has_state0<Kind>) {
     state0 = place.load(update.state0);
   }

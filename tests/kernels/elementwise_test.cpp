@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/ops/kernels/elementwise.hpp>
 
+#include <kernels/expect_within.hpp>
 #include <kernels/kernel_fixture.hpp>
 
 #include <algorithm>
@@ -163,6 +164,31 @@ TYPED_TEST(ElementwiseTest, add_adds_in_the_order_of_the_inputs) {
       auto const in_place = static_cast<std::size_t>(std::min<std::int64_t>(input_count, 64) - 1);
       add(this->stream(), inputs, buffers[in_place].data(), count);
       EXPECT_EQ(this->read(buffers[in_place]), expected);
+    }
+  }
+}
+
+TYPED_TEST(ElementwiseTest, add_of_large_arrays_agrees_with_double_also_unaligned) {
+  for (std::size_t const input_count : {2, 4, 11}) {
+    for (auto const count : kManyFloats) {
+      for (std::int64_t const offset : {0, 1}) {
+        SCOPED_TRACE(text(input_count, " inputs of ", count, ", offset ", offset));
+        std::vector<Buffer<float>> buffers;
+        std::vector<float const*> inputs;
+        std::vector<double> expected(static_cast<std::size_t>(count), 0.0);
+        for (std::size_t k = 0; k < input_count; ++k) {
+          auto const values = this->reals(count);
+          buffers.push_back(this->upload(values));
+          inputs.push_back(buffers.back().data());
+          std::transform(
+              values.begin(), values.end(), expected.begin(), expected.begin(), std::plus<>());
+        }
+        auto const output = this->guarded(count, offset);
+        add(this->stream(), inputs, output.data(), count);
+        expect_within(this->read(output), expected, 5e-6);
+        add(this->stream(), inputs, buffers.back().data(), count);
+        expect_within(this->read(buffers.back()), expected, 5e-6);
+      }
     }
   }
 }

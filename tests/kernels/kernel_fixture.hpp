@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -203,6 +204,21 @@ class Buffer {
   std::size_t count_;
 };
 
+/// An output of `count` floats within poisoned memory: behind `offset` floats, before kGuardFloats.
+struct GuardedOutput {
+  static constexpr std::int64_t kGuardFloats = 3000;  // more than a block of threads writes at once
+
+  Buffer<float> memory;
+  std::int64_t offset;
+  std::int64_t count;
+
+  [[nodiscard]] float* data() const { return memory.data() + offset; }
+};
+
+/// Of arrays, so that elementwise kernels on a GPU take one Quad a thread and two, and end
+/// anywhere.
+inline constexpr std::int64_t kManyFloats[] = {131'071, 131'072, 131'073, 132'095, 300'001};
+
 /// Random numbers from a fresh seed, or from MSSTREAM_TEST_SEED to see a failure again.
 class Random {
  public:
@@ -278,6 +294,9 @@ class KernelTest : public ::testing::Test {
     return buffer;
   }
   Buffer<float> floats(std::int64_t count) { return poisoned<float>(count); }
+  GuardedOutput guarded(std::int64_t count, std::int64_t offset = 0) {
+    return {floats(offset + count + GuardedOutput::kGuardFloats), offset, count};
+  }
   Buffer<std::int64_t> integers(std::int64_t count) { return poisoned<std::int64_t>(count); }
   Buffer<std::byte> workspace(std::size_t bytes) {
     return poisoned<std::byte>(static_cast<std::int64_t>(bytes));
@@ -301,6 +320,16 @@ class KernelTest : public ::testing::Test {
     std::vector<std::remove_const_t<T>> values(buffer.count());
     machine_->copy_out(values.data(), buffer.data(), buffer.bytes());
     return values;
+  }
+  /// The output alone; the test fails where a kernel wrote beside it.
+  std::vector<float> read(GuardedOutput const& output) {
+    auto const all = read(output.memory);
+    auto const first = all.begin() + output.offset;
+    auto const last = first + output.count;
+    auto const is_poison = [](float value) { return std::isnan(value); };
+    EXPECT_TRUE(std::all_of(all.begin(), first, is_poison)) << "written before the output";
+    EXPECT_TRUE(std::all_of(last, all.end(), is_poison)) << "written behind the output";
+    return {first, last};
   }
 
   Random random;

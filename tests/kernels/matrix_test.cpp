@@ -40,7 +40,7 @@ TYPED_TEST(MatrixTest, transpose_puts_every_element_in_its_place) {
 }
 
 TYPED_TEST(MatrixTest, add_identity_changes_the_diagonal_alone) {
-  for (std::int64_t const width : {0, 1, 2, 3, 4, 5, 32, 67}) {
+  for (std::int64_t const width : {0, 1, 2, 3, 4, 5, 32, 67, 362, 363, 512, 548}) {
     for (std::int64_t const offset : {0, 1}) {
       SCOPED_TRACE(text("width ", width, ", offset ", offset));
       auto const values = this->random.reals(width * width);
@@ -49,13 +49,9 @@ TYPED_TEST(MatrixTest, add_identity_changes_the_diagonal_alone) {
         expected[static_cast<std::size_t>(row * width + row)] += 0.75F;
       }
       auto const input = this->upload(values);
-      auto const output = this->floats(width * width + offset);
-      add_identity(this->stream(), {input.data(), output.data() + offset, width, 0.75F});
-      auto actual = this->read(output);
-      EXPECT_TRUE(std::all_of(
-          actual.begin(), actual.begin() + offset, [](float x) { return std::isnan(x); }));
-      actual.erase(actual.begin(), actual.begin() + offset);
-      EXPECT_EQ(actual, expected);
+      auto const output = this->guarded(width * width, offset);
+      add_identity(this->stream(), {input.data(), output.data(), width, 0.75F});
+      EXPECT_EQ(this->read(output), expected);
       add_identity(this->stream(), {input.data(), input.data(), width, 0.75F});
       EXPECT_EQ(this->read(input), expected);
     }

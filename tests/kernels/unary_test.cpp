@@ -144,6 +144,38 @@ TYPED_TEST(UnaryTest, gradients_agree_with_double) {
   }
 }
 
+TYPED_TEST(UnaryTest, large_arrays_agree_with_double_also_unaligned) {
+  for (auto const count : kManyFloats) {
+    for (std::int64_t const offset : {0, 1}) {
+      SCOPED_TRACE(text("count ", count, ", offset ", offset));
+      auto const values = this->random.reals(count, -3.0F, 3.0F);
+      auto const gradients = this->random.reals(count);
+      std::vector<double> squares;
+      std::vector<double> expected;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        squares.push_back(double{values[i]} * values[i]);
+        expected.push_back(2.0 * values[i] * gradients[i]);
+      }
+      auto const input = this->upload(values);
+      auto const output_gradient = this->upload(gradients);
+      auto const output = this->guarded(count, offset);
+      auto const gradient = this->guarded(count, offset);
+      unary(this->stream(), {UnaryFunction::square, kEpsilon, input.data(), output.data(), count});
+      unary_gradient(this->stream(),
+                     {UnaryFunction::square,
+                      kEpsilon,
+                      input.data(),
+                      output_gradient.data(),
+                      gradient.data(),
+                      count});
+      expect_within(this->read(output), squares);
+      expect_within(this->read(gradient), expected);
+      unary(this->stream(), {UnaryFunction::square, kEpsilon, input.data(), input.data(), count});
+      expect_within(this->read(input), squares);
+    }
+  }
+}
+
 TYPED_TEST(UnaryTest, not_a_number_stays_and_the_edges_are_what_the_functions_promise) {
   auto const nan = std::nanf("");
   auto const infinity = std::numeric_limits<float>::infinity();

@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kBlockThreads)
 ///   thread (r, c) of [threads / columns, columns] takes rows r, r + threads / columns, … of the
 ///   chunk; then r = 0 combines those of its column, front to back
 template <class Reducer, class Element>
-__global__ void __launch_bounds__(kBlockThreads)
+__global__ void __launch_bounds__(kBlockThreads, 4)
     columns_by_tiles_kernel(__grid_constant__ ReducePass const pass, int log2_columns) {
   __shared__ float tile[kBlockThreads];
   int const columns = 1 << log2_columns;
@@ -132,9 +132,18 @@ __global__ void __launch_bounds__(kBlockThreads)
     Element const element(pass, outer * pass.view.inner + column);
     std::int64_t const end = pass.end_of_chunk(chunk);
     float const* const from = pass.input + outer * pass.view.axis * pass.view.inner + column;
-#pragma unroll 8
-    for (std::int64_t a = chunk * pass.chunk_length + row; a < end; a += rows) {
-      total = Reducer::combine(total, element(from[a * pass.view.inner]));
+    constexpr int kInFlight = 16;  // loads, also at the end of the chunk
+    for (std::int64_t a = chunk * pass.chunk_length + row; a < end; a += kInFlight * rows) {
+      float values[kInFlight];
+#pragma unroll
+      for (int k = 0; k < kInFlight; ++k) {
+        std::int64_t const at = a + k * rows;
+        values[k] = at < end ? element(from[at * pass.view.inner]) : Reducer::nothing();
+      }
+#pragma unroll
+      for (int k = 0; k < kInFlight; ++k) {
+        total = Reducer::combine(total, values[k]);
+      }
     }
   }
   tile[threadIdx.x] = total;
@@ -142,7 +151,9 @@ __global__ void __launch_bounds__(kBlockThreads)
   if (row != 0 || column >= pass.view.inner) {
     return;
   }
-  for (int other = 1; other < rows; ++other) {
+  total = Reducer::nothing();
+#pragma unroll 8
+  for (int other = 0; other < rows; ++other) {
     total = Reducer::combine(total, tile[(other << log2_columns) + threadIdx.x]);
   }
   pass.output[slab * pass.view.inner + column] = pass.factor * total;
@@ -186,6 +197,11 @@ inline ReducePlan reduce_plan(AxisView const& view, bool may_chunk = true) {
   constexpr std::int64_t kLongestOfAThread = 64;
   constexpr std::int64_t kManyThreads = std::int64_t{1} << 17U;
   constexpr std::int64_t kLeastOfAThread = 8;
+  // Narrow tiles take an axis of middle length whole, in two rounds of loads instead of one: less
+  // than the launch that would put chunks together.
+  constexpr std::int64_t kLongestOfATile = 1024;
+  constexpr std::int64_t kFewBlocks = 256;  // two on each multiprocessor
+  constexpr int kLog2OfASector = 3;         // columns in 32 bytes, the least that memory moves
   if (view.inner == 1) {
     if (view.axis <= kLongestOfAWarp) {
       return {ReduceWay::rows_by_lanes,
@@ -200,6 +216,11 @@ inline ReducePlan reduce_plan(AxisView const& view, bool may_chunk = true) {
     return {ReduceWay::columns_by_threads, 0, 1, view.axis};
   }
   int const log2_columns = log2_of_lanes(view.inner);
+  int const log2_narrow = std::min(log2_columns, kLog2OfASector);
+  std::int64_t const narrow_tiles = ceil_div(view.inner, std::int64_t{1} << log2_narrow);
+  if (view.axis <= kLongestOfATile && view.outer * narrow_tiles <= kFewBlocks) {
+    return {ReduceWay::columns_by_tiles, log2_narrow, 1, view.axis};
+  }
   std::int64_t const tiles = ceil_div(view.inner, std::int64_t{1} << log2_columns);
   std::int64_t const least = (kBlockThreads >> log2_columns) * kLeastOfAThread;
   ReducePlan const whole{ReduceWay::columns_by_tiles, log2_columns, 1, view.axis};

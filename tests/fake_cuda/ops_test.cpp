@@ -292,7 +292,12 @@ std::vector<Case> cases() {
       {"max_of_rows", [](Inputs& in) { drop(ops::max(in.matrix, -1)); }, kernels(1)},
       {"min_of_columns", [](Inputs& in) { drop(ops::min(in.matrix, 0)); }, kernels(1)},
       {"sum_of_a_long_row", [](Inputs& in) { drop(ops::sum(in.row, 1)); }, kernels(2)},
-      {"sum_of_long_columns", [](Inputs& in) { drop(ops::sum(in.table, 0)); }, kernels(2)},
+      {"sum_of_a_thousand_rows", [](Inputs& in) { drop(ops::sum(in.table, 0)); }, kernels(1)},
+      {"sum_of_long_columns",
+       [](Inputs& in) {
+         drop(ops::sum(in.table.reshaped({4 * kRows, kWidth / 4}), 0));
+       },
+       kernels(2)},
       {"sum_gradient",
        [](Inputs& in) { drop(ops::sum_gradient(in.column, in.matrix.shape(), 1)); },
        kernels(1)},

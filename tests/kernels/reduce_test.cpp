@@ -11,12 +11,13 @@
 namespace msstream::ops::kernels::testing {
 namespace {
 
-/// Rows of a few lanes, of a warp, of a block and of several blocks; columns by threads, by tiles
-/// and by tiles in chunks; and nothing at all.
+/// Rows of a few lanes, of a warp, of a block and of several blocks; columns by threads, by narrow
+/// tiles, by tiles and by tiles in chunks; and nothing at all.
 constexpr AxisView kViews[] = {
-    {5, 1, 1},       {67, 3, 1},     {67, 8, 1},    {9, 100, 1}, {3, 1024, 1},  {3, 1025, 1},
-    {1100, 1030, 1}, {2, 20'000, 1}, {1, 9001, 1},  {5, 1, 3},   {3, 64, 7},    {300, 5, 33},
-    {3, 65, 2},      {2, 500, 5},    {1, 3000, 64}, {1, 70, 33}, {1, 1000, 16}, {7, 129, 31},
+    {5, 1, 1},       {67, 3, 1},     {67, 8, 1},    {9, 100, 1},  {3, 1024, 1},  {3, 1025, 1},
+    {1100, 1030, 1}, {2, 20'000, 1}, {1, 9001, 1},  {5, 1, 3},    {3, 64, 7},    {300, 5, 33},
+    {3, 65, 2},      {2, 500, 5},    {1, 3000, 64}, {1, 70, 33},  {1, 1000, 16}, {7, 129, 31},
+    {1, 512, 512},   {2, 1024, 9},   {1, 1025, 9},  {3, 519, 75}, {257, 66, 8},  {70, 300, 45},
     {0, 4, 3},       {3, 4, 0},      {2, 0, 3},     {4, 0, 1},
 };
 

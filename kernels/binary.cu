@@ -198,12 +198,44 @@ void launch(CudaStream stream, BinaryArgs const& args, Function function) {
   check_launch("binary");
 }
 
+template <int Quads>
+__global__ void __launch_bounds__(kBlockThreads)
+    multiply_gradient_kernel(__grid_constant__ MultiplyGradientArgs const args, bool aligned) {
+  auto const place = grid_place<Quads>(args.count, aligned);
+  if (!place.exists()) {
+    return;
+  }
+  auto left = place.load(args.left);
+  auto right = place.load(args.right);
+  auto const gradient = place.load(args.output_gradient);
+#pragma unroll
+  for (int lane = 0; lane < place.kLanes; ++lane) {
+    left.lanes[lane] *= gradient.lanes[lane];
+    right.lanes[lane] *= gradient.lanes[lane];
+  }
+  place.store(args.left_gradient, right);
+  place.store(args.right_gradient, left);
+}
+
 }  // namespace
 
 void binary(CudaStream stream, BinaryArgs const& args) {
   if (args.plan.count > 0) {
     with_function(args.function, [&](auto function) { launch(stream, args, function); });
   }
+}
+
+void multiply_gradient(CudaStream stream, MultiplyGradientArgs const& args) {
+  if (args.count <= 0) {
+    return;
+  }
+  bool const aligned = quads_fit(
+      args.left, args.right, args.output_gradient, args.left_gradient, args.right_gradient);
+  with_quads_a_thread(args.count, [&](auto quads, unsigned blocks) {
+    multiply_gradient_kernel<quads.value>
+        <<<blocks, kBlockThreads, 0, stream.handle>>>(args, aligned);
+  });
+  check_launch("multiply_gradient");
 }
 
 }  // namespace msstream::ops::kernels

@@ -70,4 +70,16 @@ void binary(HostStream stream, BinaryArgs const& args) {
       [args] { with_function(args.function, [&](auto function) { map_rows(args, function); }); });
 }
 
+void multiply_gradient(HostStream stream, MultiplyGradientArgs const& args) {
+  stream.run([args] {
+    for (std::int64_t i = 0; i < args.count; ++i) {
+      float const left = args.left[i];
+      float const gradient = args.output_gradient[i];
+      float const left_gradient = gradient * args.right[i];
+      args.right_gradient[i] = gradient * left;
+      args.left_gradient[i] = left_gradient;
+    }
+  });
+}
+
 }  // namespace msstream::ops::kernels

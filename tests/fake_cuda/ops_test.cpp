@@ -261,6 +261,9 @@ std::vector<Case> cases() {
          drop(ops::subtract_gradient(in.matrix.shape(), in.matrix.shape(), in.gradient));
        },
        kernels(1)},
+      {"multiply_gradient",
+       [](Inputs& in) { drop(ops::multiply_gradient(in.matrix, in.matrix, in.gradient)); },
+       kernels(1)},
       {"multiply_gradient_of_a_row",
        [](Inputs& in) { drop(ops::multiply_gradient(in.matrix, in.bias, in.gradient)); },
        kernels(1 + 2)},

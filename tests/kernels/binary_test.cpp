@@ -4,6 +4,7 @@
 #include <kernels/kernel_fixture.hpp>
 
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 namespace msstream::ops::kernels::testing {
@@ -160,6 +161,85 @@ TYPED_TEST(BinaryTest, large_arrays_are_written_over_as_small_ones_are) {
     expected.push_back(lefts[i] * rights[i]);
   }
   EXPECT_EQ(this->read(right), expected);
+}
+
+/// The gradients of the product of two arrays, exact: a product of floats fits a double.
+struct ProductGradients {
+  std::vector<float> left;
+  std::vector<float> right;
+
+  ProductGradients(std::vector<float> const& lefts,
+                   std::vector<float> const& rights,
+                   std::vector<float> const& gradients) {
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      double const gradient = gradients[i];
+      left.push_back(static_cast<float>(gradient * rights[i]));
+      right.push_back(static_cast<float>(gradient * lefts[i]));
+    }
+  }
+};
+
+TYPED_TEST(BinaryTest, multiply_gradient_is_exact_also_unaligned) {
+  std::vector<std::int64_t> counts{0, 1, 3, 4, 1023, 1024, 1025, 4099};
+  counts.insert(counts.end(), std::begin(kManyFloats), std::end(kManyFloats));
+  for (auto const count : counts) {
+    // Which of the five arrays begins a float behind an aligned place: none, or this one.
+    for (std::int64_t shifted = -1; shifted < 5; ++shifted) {
+      SCOPED_TRACE(text("count ", count, ", shifted ", shifted));
+      auto const offset = [&](std::int64_t array) { return std::int64_t{array == shifted}; };
+      auto const behind = [&](std::int64_t array, std::vector<float> values) {
+        values.insert(values.begin(), static_cast<std::size_t>(offset(array)), 0.0F);
+        return this->upload(values);
+      };
+      auto const lefts = this->random.reals(count);
+      auto const rights = this->random.reals(count);
+      auto const gradients = this->random.reals(count);
+      ProductGradients const expected(lefts, rights, gradients);
+      auto const left = behind(0, lefts);
+      auto const right = behind(1, rights);
+      auto const gradient = behind(2, gradients);
+      auto const left_gradient = this->guarded(count, offset(3));
+      auto const right_gradient = this->guarded(count, offset(4));
+      multiply_gradient(this->stream(),
+                        {left.data() + offset(0),
+                         right.data() + offset(1),
+                         gradient.data() + offset(2),
+                         left_gradient.data(),
+                         right_gradient.data(),
+                         count});
+      EXPECT_EQ(this->read(left_gradient), expected.left);
+      EXPECT_EQ(this->read(right_gradient), expected.right);
+    }
+  }
+}
+
+TYPED_TEST(BinaryTest, multiply_gradient_may_write_over_any_two_of_its_inputs) {
+  for (std::int64_t const count : {1025, 300'001}) {
+    for (std::size_t l = 0; l < 3; ++l) {
+      for (std::size_t r = 0; r < 3; ++r) {
+        if (l == r) {
+          continue;
+        }
+        SCOPED_TRACE(text("count ", count, ", over inputs ", l, " and ", r));
+        std::vector<float> values[3];
+        std::vector<Buffer<float>> inputs;
+        for (auto& of_input : values) {
+          of_input = this->random.reals(count);
+          inputs.push_back(this->upload(of_input));
+        }
+        ProductGradients const expected(values[0], values[1], values[2]);
+        multiply_gradient(this->stream(),
+                          {inputs[0].data(),
+                           inputs[1].data(),
+                           inputs[2].data(),
+                           inputs[l].data(),
+                           inputs[r].data(),
+                           count});
+        EXPECT_EQ(this->read(inputs[l]), expected.left);
+        EXPECT_EQ(this->read(inputs[r]), expected.right);
+      }
+    }
+  }
 }
 
 TYPED_TEST(BinaryTest, can_be_captured) {

@@ -103,6 +103,22 @@ TYPED_TEST(ArithmeticTest, gradients_that_are_not_wanted_are_not_computed) {
   }
 }
 
+TYPED_TEST(ArithmeticTest, both_gradients_of_a_product_are_the_two_products) {
+  for (auto const& shape : {Shape{}, Shape{0, 3}, Shape{7, 5}, Shape{300, 440}}) {
+    SCOPED_TRACE(text(shape));
+    auto const a = this->random_tensor(shape);
+    auto const b = this->random_tensor(shape);
+    auto const g = this->random_tensor(shape);
+    auto const both = ops::multiply_gradient(a, b, g);
+    EXPECT_EQ(both.left->shape(), shape);
+    EXPECT_EQ(to_host(*both.left), to_host(ops::multiply(g, b)));
+    EXPECT_EQ(to_host(*both.right), to_host(ops::multiply(g, a)));
+    auto const of_a_square = ops::multiply_gradient(a, a, g);
+    EXPECT_EQ(to_host(*of_a_square.left), to_host(ops::multiply(g, a)));
+    EXPECT_EQ(to_host(*of_a_square.right), to_host(ops::multiply(g, a)));
+  }
+}
+
 TYPED_TEST(ArithmeticTest, refuses_shapes_that_do_not_broadcast) {
   auto const x = this->any({2, 3});
   auto const y = this->any({3, 2});

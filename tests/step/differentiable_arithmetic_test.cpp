@@ -140,6 +140,20 @@ TYPED_TEST(DifferentiableArithmeticTest, nothing_is_issued_for_an_operand_withou
   }
 }
 
+TYPED_TEST(DifferentiableArithmeticTest, both_gradients_of_a_product_are_one_operation) {
+  auto const a = this->random_tensor({2, 3});
+  auto const issued_by = [&](Shape const& shape) {
+    auto const b = this->random_tensor(shape);
+    GradientTape tape(this->device());
+    auto const loss = ops::mean(tape, ops::multiply(tape, a, b));
+    auto const before = operations(a);
+    tape.backward(loss);
+    return operations(a) - before - 1;
+  };
+  // With a row: a product for either operand, and the sum over the rows.
+  EXPECT_EQ(issued_by({3}) - issued_by({2, 3}), 2U);
+}
+
 TYPED_TEST(DifferentiableArithmeticTest, an_operand_without_gradient_gets_none) {
   auto const x = this->random_tensor({2, 3});
   auto const data = this->random_tensor({3});

@@ -7,6 +7,7 @@
 #include <msstream/tensor/tensor.hpp>
 
 #include <optional>
+#include <utility>
 
 /// Arithmetic of two tensors, float32, whose shapes broadcast as in NumPy: aligned at the last
 /// dimension, an extent of 1, or none, is repeated. One launch each. Asynchronous; capture-safe;
@@ -107,12 +108,40 @@ template <Runtime R>
   }
   return gradients;
 }
+namespace detail {
+
+/// Of two operands of one shape, both in one launch.
+template <Runtime R>
+[[nodiscard]] OperandGradients<R> multiply_gradient(Tensor<float, R> const& left,
+                                                    Tensor<float, R> const& right,
+                                                    Tensor<float, R> const& output_gradient) {
+  Tensor<float, R> left_gradient(left.device(), left.shape());
+  Tensor<float, R> right_gradient(right.device(), right.shape());
+  kernels::MultiplyGradientArgs const args{left.data(),
+                                           right.data(),
+                                           output_gradient.data(),
+                                           left_gradient.data(),
+                                           right_gradient.data(),
+                                           left.count()};
+  issue("multiply_gradient",
+        reads(left, right, output_gradient),
+        writes(left_gradient, right_gradient),
+        [args](auto stream) { kernels::multiply_gradient(stream, args); });
+  return {std::move(left_gradient), std::move(right_gradient)};
+}
+
+}  // namespace detail
+
 /// Of multiply, from the operands and the gradient of the product.
 template <Runtime R>
 [[nodiscard]] OperandGradients<R> multiply_gradient(Tensor<float, R> const& left,
                                                     Tensor<float, R> const& right,
                                                     Tensor<float, R> const& output_gradient,
                                                     WantedOperands wanted = {}) {
+  if (wanted.left && wanted.right && left.shape() == right.shape() &&
+      left.shape() == output_gradient.shape()) {
+    return detail::multiply_gradient(left, right, output_gradient);
+  }
   OperandGradients<R> gradients;
   if (wanted.left) {
     gradients.left = sum_to(multiply(output_gradient, right), left.shape());

@@ -29,4 +29,18 @@ struct BinaryArgs {
 void binary(HostStream stream, BinaryArgs const& args);
 void binary(CudaStream stream, BinaryArgs const& args);
 
+/// Of a product of two arrays of one shape: left_gradient = output_gradient * right and
+/// right_gradient = output_gradient * left. Each of the two may be an input, and else they overlap
+/// nothing.
+struct MultiplyGradientArgs {
+  float const* left;
+  float const* right;
+  float const* output_gradient;
+  float* left_gradient;
+  float* right_gradient;
+  std::int64_t count;  ///< of each array
+};
+void multiply_gradient(HostStream stream, MultiplyGradientArgs const& args);
+void multiply_gradient(CudaStream stream, MultiplyGradientArgs const& args);
+
 }  // namespace msstream::ops::kernels

@@ -13,35 +13,66 @@ namespace {
 constexpr int kTile = 32;
 constexpr int kTileRows = 8;  // of threads: each moves four elements
 
-/// A block a tile of 32 by 32: read by rows, written by rows of the transposed matrix. The column
-/// of padding puts the elements of a tile's column into banks of their own.
-__global__ void __launch_bounds__(kTile* kTileRows)
-    transpose_kernel(__grid_constant__ TransposeArgs const args) {
-  __shared__ float tile[kTile][kTile + 1];
+static_assert(kTile * kTileRows == kBlockThreads && kTile == 4 * kTileRows, "a Quad a thread");
+
+/// Where a tile lies; tiles are numbered across, then down, then by matrix.
+struct TilePlace {
+  std::int64_t matrix;  ///< its first element
+  std::int64_t left;
+  std::int64_t top;
+  bool exists;
+};
+__device__ inline TilePlace place_of_tile(TransposeArgs const& args, std::int64_t tile) {
   std::int64_t const tiles_across = ceil_div<std::int64_t>(args.columns, kTile);
   std::int64_t const tiles_down = ceil_div<std::int64_t>(args.rows, kTile);
-  std::int64_t const band = blockIdx.x / tiles_across;
+  std::int64_t const band = tile / tiles_across;
   std::int64_t const matrix = band / tiles_down;
-  std::int64_t const left = (blockIdx.x - band * tiles_across) * kTile;
-  std::int64_t const top = (band - matrix * tiles_down) * kTile;
-  float const* const from = args.input + matrix * args.rows * args.columns;
-  float* const to = args.output + matrix * args.rows * args.columns;
+  return {matrix * args.rows * args.columns,
+          (tile - band * tiles_across) * kTile,
+          (band - matrix * tiles_down) * kTile,
+          matrix < args.batch};
+}
 
-  std::int64_t const column = left + threadIdx.x;
+/// A block `Tiles` tiles of 32 by 32: read by rows, written by rows of the transposed matrix. The
+/// column of padding puts the elements of a tile's column into banks of their own.
+template <int Tiles>
+__global__ void __launch_bounds__(kBlockThreads)
+    transpose_kernel(__grid_constant__ TransposeArgs const args) {
+  __shared__ float tiles[Tiles][kTile][kTile + 1];
+  TilePlace places[Tiles];
+  float values[Tiles][kTile / kTileRows] = {};
 #pragma unroll
-  for (int step = 0; step < kTile; step += kTileRows) {
-    std::int64_t const row = top + threadIdx.y + step;
-    if (row < args.rows && column < args.columns) {
-      tile[threadIdx.y + step][threadIdx.x] = from[row * args.columns + column];
+  for (int t = 0; t < Tiles; ++t) {
+    auto const& place = places[t] =
+        place_of_tile(args, static_cast<std::int64_t>(blockIdx.x) * Tiles + t);
+    std::int64_t const column = place.left + threadIdx.x;
+#pragma unroll
+    for (int k = 0; k < kTile / kTileRows; ++k) {
+      std::int64_t const row = place.top + threadIdx.y + k * kTileRows;
+      if (place.exists && row < args.rows && column < args.columns) {
+        values[t][k] = args.input[place.matrix + row * args.columns + column];
+      }
+    }
+  }
+#pragma unroll
+  for (int t = 0; t < Tiles; ++t) {
+#pragma unroll
+    for (int k = 0; k < kTile / kTileRows; ++k) {
+      tiles[t][threadIdx.y + k * kTileRows][threadIdx.x] = values[t][k];
     }
   }
   __syncthreads();
-  std::int64_t const row = top + threadIdx.x;
 #pragma unroll
-  for (int step = 0; step < kTile; step += kTileRows) {
-    std::int64_t const across = left + threadIdx.y + step;
-    if (row < args.rows && across < args.columns) {
-      to[across * args.rows + row] = tile[threadIdx.x][threadIdx.y + step];
+  for (int t = 0; t < Tiles; ++t) {
+    auto const& place = places[t];
+    std::int64_t const row = place.top + threadIdx.x;
+#pragma unroll
+    for (int k = 0; k < kTile / kTileRows; ++k) {
+      std::int64_t const across = place.left + threadIdx.y + k * kTileRows;
+      if (place.exists && row < args.rows && across < args.columns) {
+        args.output[place.matrix + across * args.rows + row] =
+            tiles[t][threadIdx.x][threadIdx.y + k * kTileRows];
+      }
     }
   }
 }
@@ -78,7 +109,10 @@ void transpose(CudaStream stream, TransposeArgs const& args) {
   if (tiles == 0) {
     return;
   }
-  transpose_kernel<<<grid_for(tiles, 1), dim3(kTile, kTileRows), 0, stream.handle>>>(args);
+  with_quads_a_thread(tiles * kTile * kTile, [&](auto tiles_a_block, unsigned blocks) {
+    transpose_kernel<tiles_a_block.value>
+        <<<blocks, dim3(kTile, kTileRows), 0, stream.handle>>>(args);
+  });
   check_launch("transpose");
 }
 

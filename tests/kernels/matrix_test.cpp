@@ -10,7 +10,26 @@ namespace msstream::ops::kernels::testing {
 namespace {
 
 template <class Stream>
-class MatrixTest : public KernelTest<Stream> {};
+class MatrixTest : public KernelTest<Stream> {
+ protected:
+  void check_transpose(std::int64_t batch, std::int64_t rows, std::int64_t columns) {
+    SCOPED_TRACE(text(batch, " of ", rows, " by ", columns));
+    auto const values = this->random.reals(batch * rows * columns);
+    std::vector<float> expected(values.size());
+    for (std::int64_t b = 0; b < batch; ++b) {
+      for (std::int64_t row = 0; row < rows; ++row) {
+        for (std::int64_t column = 0; column < columns; ++column) {
+          expected[static_cast<std::size_t>((b * columns + column) * rows + row)] =
+              values[static_cast<std::size_t>((b * rows + row) * columns + column)];
+        }
+      }
+    }
+    auto const input = this->upload(values);
+    auto const output = this->guarded(static_cast<std::int64_t>(values.size()));
+    transpose(this->stream(), {input.data(), output.data(), batch, rows, columns});
+    EXPECT_EQ(this->read(output), expected);
+  }
+};
 TYPED_TEST_SUITE(MatrixTest, StreamKinds, StreamKindName);
 
 TYPED_TEST(MatrixTest, transpose_puts_every_element_in_its_place) {
@@ -19,24 +38,19 @@ TYPED_TEST(MatrixTest, transpose_puts_every_element_in_its_place) {
   for (std::int64_t const batch : {0, 1, 3}) {
     for (auto const rows : kExtents) {
       for (auto const columns : kExtents) {
-        SCOPED_TRACE(text(batch, " of ", rows, " by ", columns));
-        auto const values = this->random.reals(batch * rows * columns);
-        std::vector<float> expected(values.size());
-        for (std::int64_t b = 0; b < batch; ++b) {
-          for (std::int64_t row = 0; row < rows; ++row) {
-            for (std::int64_t column = 0; column < columns; ++column) {
-              expected[static_cast<std::size_t>((b * columns + column) * rows + row)] =
-                  values[static_cast<std::size_t>((b * rows + row) * columns + column)];
-            }
-          }
-        }
-        auto const input = this->upload(values);
-        auto const output = this->floats(static_cast<std::int64_t>(values.size()));
-        transpose(this->stream(), {input.data(), output.data(), batch, rows, columns});
-        EXPECT_EQ(this->read(output), expected);
+        this->check_transpose(batch, rows, columns);
       }
     }
   }
+}
+
+TYPED_TEST(MatrixTest, transpose_of_many_tiles_puts_every_element_in_its_place) {
+  this->check_transpose(1, 512, 256);  // 128 tiles
+  this->check_transpose(1, 385, 350);  // 143
+  this->check_transpose(1, 512, 512);  // 256
+  this->check_transpose(3, 200, 231);  // 168
+  this->check_transpose(43, 33, 40);   // 172, of which most are partial
+  this->check_transpose(1, 1, 5'000);  // 157
 }
 
 TYPED_TEST(MatrixTest, add_identity_changes_the_diagonal_alone) {

@@ -197,8 +197,8 @@ inline ReducePlan reduce_plan(AxisView const& view, bool may_chunk = true) {
   constexpr std::int64_t kLongestOfAThread = 64;
   constexpr std::int64_t kManyThreads = std::int64_t{1} << 17U;
   constexpr std::int64_t kLeastOfAThread = 8;
-  // Narrow tiles take an axis of middle length whole, in two rounds of loads instead of one: less
-  // than the launch that would put chunks together.
+  // Narrow tiles take an axis of middle length whole, in at most two rounds of loads instead of
+  // one: less than the launch that would put chunks together.
   constexpr std::int64_t kLongestOfATile = 1024;
   constexpr std::int64_t kFewBlocks = 256;  // two on each multiprocessor
   constexpr int kLog2OfASector = 3;         // columns in 32 bytes, the least that memory moves

@@ -79,8 +79,10 @@ fi
 
 if [ "${#filters[@]}" = 0 ]; then
   if python3 -c 'import torch' 2>/dev/null; then
-    say "torch_ple_step"
-    python3 -B "$root/benchmarks/baselines/torch_ple_step.py" --out "$out/torch_ple_step.json" >/dev/null
+    for model in ple branch; do
+      say "torch_${model}_step"
+      python3 -B "$root/benchmarks/baselines/torch_${model}_step.py" --out "$out/torch_${model}_step.json" >/dev/null
+    done
     say "torch_census_step"
     python3 -B "$root/benchmarks/baselines/torch_census_step.py" ${data:+--data "$data"} \
       --out "$out/torch_census_step.json" >/dev/null

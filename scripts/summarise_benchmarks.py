@@ -99,15 +99,23 @@ def train_step_table(rows, torch):
     return table(["a step", "ms", "min–max", of_what, "issuing, ms", "operations", "waits issued", "elided"], lines)
 
 
-def model_steps_table(rows, torch):
+def model_steps_table(rows, torch, suite):
     """PyTorch's forms of the step, where they were timed, above ours."""
-    lines = [[f"PyTorch {torch['torch']}, batch {run['batch']}, {'captured' if run['captured'] else 'eager'}, "
-              f"streams {run['streams']}", number(run["median_ms"]), f"{number(run['min_ms'])}–{number(run['max_ms'])}", "",
-              "", number(run["peak_mib"])] for run in torch.get("ple_step", [])]
-    lines += [[case_of(name), row["time_ns"].text(1e6), row["time_ns"].spread(1e6), row["operations"].text(),
+    def predicted(row):
+        if "predicted_ms" not in row:
+            return ["", ""]
+        return [row["predicted_ms"].text(), f"{row['predicted_ms'].median * 1e6 / row['time_ns'].median:.2f}"]
+
+    lines = [[f"PyTorch {torch['torch']}{', batch ' + str(run['batch']) if 'batch' in run else ''}, "
+              f"{'captured' if run['captured'] else 'eager'}, streams {run['streams']}", number(run["median_ms"]),
+              f"{number(run['min_ms'])}–{number(run['max_ms'])}", "", "", "", "", "", number(run["peak_mib"])]
+             for run in torch.get(suite, [])]
+    lines += [[case_of(name), row["time_ns"].text(1e6), row["time_ns"].spread(1e6), *predicted(row),
+               row["issue_ms"].text(), row["operations"].text(),
                row["waits_in_graph" if "waits_in_graph" in row else "waits_issued"].text(),
                row["reserved_mib"].text()] for name, row in rows.items()]
-    return table(["a step", "ms", "min–max", "operations", "waits", "MiB"], lines)
+    return table(["a step", "ms", "min–max", "predicted, ms", "to measured", "issuing, ms", "operations", "waits", "MiB"],
+                 lines)
 
 
 def two_stage_table(rows):
@@ -201,7 +209,7 @@ def summary(folder):
         if suite == "train_step":
             body = train_step_table(rows, torch)
         elif to_table is None:
-            body = model_steps_table(rows, read_json(folder / f"torch_{suite}.json"))
+            body = model_steps_table(rows, read_json(folder / f"torch_{suite}.json"), suite)
         else:
             body = to_table(rows)
         sections.append(f"### {title}\n\n{body}")

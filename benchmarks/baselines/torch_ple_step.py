@@ -8,14 +8,11 @@ PyTorch's defaults: dense gradients of the tables, SGD over all rows in a few la
 TF32 products. Each field, expert, gate and tower is a branch, on streams in turn; eager, and captured
 into one CUDA graph.
 """
-import argparse
-import json
-import statistics
-import time
-
 import torch
 import torch.nn.functional as functional
 from torch import nn
+
+import torch_steps
 
 # As in benchmarks/axes.hpp.
 FIELDS, HOTNESS, TABLE_ROWS, DIM, CONTINUOUS, TASKS = 26, 4, 100_000, 16, 13, 3
@@ -68,31 +65,10 @@ class Ple(nn.Module):
         return run([lambda task=task, tower=tower: tower(inputs[task]) for task, tower in enumerate(self.towers)])
 
 
-def runner(streams):
-    """Runs branches on that many streams in turn, between a fork and a join."""
-    if streams == 1:
-        return lambda branches: [branch() for branch in branches]
-    pool = [torch.cuda.Stream() for _ in range(streams)]
-
-    def run(branches):
-        current = torch.cuda.current_stream()
-        results = []
-        for stream in pool:
-            stream.wait_stream(current)
-        for number, branch in enumerate(branches):
-            with torch.cuda.stream(pool[number % streams]):
-                results.append(branch())
-        for stream in pool:
-            current.wait_stream(stream)
-        return results
-
-    return run
-
-
-def step_function(batch, streams, captured):
+def step_function(batch, streams):
     model = Ple().cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, foreach=True)
-    run = runner(streams)
+    run = torch_steps.runner(streams)
     keys = torch.randint(1 << 40, (FIELDS, batch, HOTNESS), device="cuda")
     continuous = torch.rand(batch, CONTINUOUS, device="cuda")
     labels = torch.randint(2, (TASKS, batch, 1), device="cuda").float()
@@ -104,56 +80,21 @@ def step_function(batch, streams, captured):
         loss.backward()
         optimizer.step()
 
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(5):
-            step()
-    torch.cuda.current_stream().wait_stream(side)
-    if not captured:
-        return step
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-    return graph.replay
-
-
-def median_step_ms(batch, streams, captured, steps, repetitions):
-    step = step_function(batch, streams, captured)
-    times = []
-    for repetition in range(repetitions + 1):
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        for _ in range(steps):
-            step()
-        torch.cuda.synchronize()
-        if repetition > 0:  # the first one warms up
-            times.append((time.perf_counter() - begin) * 1e3 / steps)
-    peak_mib = torch.cuda.max_memory_allocated() / 2**20
-    torch.cuda.reset_peak_memory_stats()
-    return {"batch": batch, "streams": streams, "captured": captured, "median_ms": statistics.median(times),
-            "min_ms": min(times), "max_ms": max(times), "peak_mib": peak_mib}
+    return step
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", help="write the JSON here as well")
+    parser = torch_steps.arguments(__doc__.partition("\n")[0], "1,4,7")
     parser.add_argument("--batches", default="512,4096")
-    parser.add_argument("--streams", default="1,4,7")
-    parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--repetitions", type=int, default=5)
     options = parser.parse_args()
 
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = True
-    runs = [median_step_ms(int(batch), int(streams), captured, options.steps, options.repetitions)
+    runs = [{"batch": int(batch), "streams": int(streams)}
+            | torch_steps.measured_step(step_function(int(batch), int(streams)), captured, options.steps,
+                                        options.repetitions)
             for batch in options.batches.split(",") for captured in (False, True) for streams in options.streams.split(",")]
-    printed = json.dumps({"torch": torch.__version__, "device": torch.cuda.get_device_name(), "steps": options.steps,
-                          "repetitions": options.repetitions, "ple_step": runs}, indent=2)
-    print(printed)
-    if options.out:
-        with open(options.out, "w", encoding="utf-8") as file:
-            file.write(printed + "\n")
+    torch_steps.write(options, "ple_step", runs)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,11 @@ class EmbeddingModel {
     ms::Tensor<std::int64_t, R> keys;  ///< [fields, batch, hotness]
     Floats labels;                     ///< [batch, 1]
   };
+  /// The same in pinned memory of the host.
+  struct HostBatch {
+    ms::PinnedArray<std::int64_t, R> keys;
+    ms::PinnedArray<float, R> labels;
+  };
   struct Prepared {
     ms::ops::Bags<R> rows;
     Floats labels;
@@ -90,20 +95,23 @@ class EmbeddingModel {
   }
 
   /// Keys uniform over 40 bits, and labels.
-  static Batch random_batch(ms::Device<R> const& device, std::int64_t rows, std::uint64_t number) {
+  static HostBatch random_batch(ms::Device<R> const& device,
+                                std::int64_t rows,
+                                std::uint64_t number) {
     std::uint64_t draw = 0;
     auto const next = [&] { return ms::support::random_bits(kSeed + 1, number, draw++); };
-    std::vector<std::int64_t> keys(
-        static_cast<std::size_t>(Sizes::kFields * rows * Sizes::kHotness));
-    for (auto& key : keys) {
+    HostBatch batch{{device, static_cast<std::size_t>(Sizes::kFields * rows * Sizes::kHotness)},
+                    {device, static_cast<std::size_t>(rows)}};
+    for (auto& key : batch.keys.elements()) {
       key = static_cast<std::int64_t>(next() >> 24U);
     }
-    std::vector<float> labels(static_cast<std::size_t>(rows));
-    for (auto& label : labels) {
+    for (auto& label : batch.labels.elements()) {
       label = static_cast<float>(next() % 2);
     }
-    return {ms::to_device<std::int64_t, R>(device, keys, {Sizes::kFields, rows, Sizes::kHotness}),
-            ms::to_device<float, R>(device, labels, {rows, 1})};
+    return batch;
+  }
+  static Batch make_inputs(ms::Device<R> const& device, std::int64_t rows) {
+    return {{device, {Sizes::kFields, rows, Sizes::kHotness}}, {device, {rows, 1}}};
   }
 
   Prepared prepare(Batch const& batch) const {
@@ -142,7 +150,7 @@ class EmbeddingModel {
   std::vector<std::pair<Floats, Floats>> layers_;
 };
 
-/// Trains on a few batches over and over; captured steps take them from the device, too.
+/// Trains on a few batches over and over, each of which comes from pinned memory.
 template <ms::Runtime R>
 class EmbeddingTraining {
  public:
@@ -152,7 +160,8 @@ class EmbeddingTraining {
                .merge_streams = true,
                .launch_threads = ms::LaunchThreads::none}),
         main_(pool_[0]),
-        model_(device_, shape.table_rows) {
+        model_(device_, shape.table_rows),
+        rows_(shape.batch) {
     for (std::uint64_t i = 0; i < kBatches; ++i) {
       batches_.push_back(Model::random_batch(device_, shape.batch, i));
     }
@@ -179,17 +188,14 @@ class EmbeddingTraining {
  private:
   using Model = EmbeddingModel<R>;
   using Batch = typename Model::Batch;
+  using HostBatch = typename Model::HostBatch;
   using Tape = ms::GradientTape<R>;
   static constexpr std::size_t kBatches = 4;
   static constexpr int kWarmSteps = 6;
 
   [[nodiscard]] ms::StreamGroup<R>& first_group() const { return pool_[pool_.groups() - 1]; }
-  [[nodiscard]] Batch make_inputs() const {
-    auto const& like = batches_.front();
-    return {ms::Tensor<std::int64_t, R>(device_, like.keys.shape()),
-            ms::Tensor<float, R>(device_, like.labels.shape())};
-  }
-  static void fill(Batch const& inputs, Batch const& batch) {
+  [[nodiscard]] Batch make_inputs() const { return Model::make_inputs(device_, rows_); }
+  static void fill(Batch const& inputs, HostBatch const& batch) {
     ms::copy(inputs.keys, batch.keys);
     ms::copy(inputs.labels, batch.labels);
   }
@@ -210,12 +216,16 @@ class EmbeddingTraining {
       tape->clear();
     };
     if (!captured) {
-      train_ = train;
+      train_ = [this, train](HostBatch const& batch) {
+        auto const inputs = make_inputs();
+        fill(inputs, batch);
+        train(inputs);
+      };
       return;
     }
     auto const inputs = std::make_shared<Batch>(make_inputs());
     auto const step = std::make_shared<std::optional<ms::CapturedStep<R>>>();
-    train_ = [this, train, inputs, step, eager = 2](Batch const& batch) mutable {
+    train_ = [this, train, inputs, step, eager = 2](HostBatch const& batch) mutable {
       fill(*inputs, batch);
       if (eager-- > 0) {
         train(*inputs);
@@ -248,14 +258,19 @@ class EmbeddingTraining {
           device_, options, [this] { return make_inputs(); }, prepare, embed, main, update));
       auto const pipeline = std::make_shared<Pipeline>(
           device_, options, [this] { return make_inputs(); }, prepare, embed, main, update);
-      train_ = [pipeline](Batch const& batch) {
+      train_ = [pipeline](HostBatch const& batch) {
         pipeline->run([&](Batch const& inputs) { fill(inputs, batch); });
       };
     } else {
-      using Pipeline = decltype(ms::TwoStage(device_, options, prepare, embed, main, update));
+      auto const fetch = [this, prepare](Tape& tape, HostBatch const& batch) {
+        auto const inputs = make_inputs();
+        fill(inputs, batch);
+        return prepare(tape, inputs);
+      };
+      using Pipeline = decltype(ms::TwoStage(device_, options, fetch, embed, main, update));
       auto const pipeline =
-          std::make_shared<Pipeline>(device_, options, prepare, embed, main, update);
-      train_ = [pipeline](Batch const& batch) { pipeline->run(batch); };
+          std::make_shared<Pipeline>(device_, options, fetch, embed, main, update);
+      train_ = [pipeline](HostBatch const& batch) { pipeline->run(batch); };
     }
   }
 
@@ -263,9 +278,10 @@ class EmbeddingTraining {
   ms::StreamPool<R> pool_;
   ms::StreamScope<R> main_;
   Model model_;
-  std::vector<Batch> batches_;
+  std::int64_t rows_;
+  std::vector<HostBatch> batches_;
   std::size_t next_ = 0;
-  std::function<void(Batch const&)> train_;
+  std::function<void(HostBatch const&)> train_;
 };
 
 }  // namespace benchmarks

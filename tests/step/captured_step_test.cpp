@@ -85,6 +85,37 @@ TYPED_TEST(CapturedStepTest, a_thousand_replays_among_eager_work_give_the_bits_o
   EXPECT_TRUE(same_bits(replayed, expected));
 }
 
+TEST(CapturedStepOnHost, an_operation_follows_nothing_that_its_producer_does_later) {
+  StepWorld<Host> const world;
+  auto const x = world.vector(1);
+  auto const y = world.vector(2);
+  int ran = 0;
+  int later_ran = 0;
+  int consumer_ran = 0;
+  auto const notes = [&](int& when) {
+    return [&ran, &when](HostStream stream) { stream.run([&ran, &when] { when = ran++; }); };
+  };
+  CapturedStep<Host> step(world.device, [&] {
+    {
+      StreamScope const scope(world.pool[1]);
+      issue("produce", writes(x), [](HostStream stream) { stream.run([] {}); });
+      issue("later", writes(y), notes(later_ran));
+    }
+    StreamScope const scope(world.pool[2]);
+    issue("consume", reads(x), notes(consumer_ran));
+  });
+  int before = 0;
+  constexpr int kReplays = 200;  // in random orders of what is not ordered
+  for (int i = 0; i < kReplays; ++i) {
+    ran = 0;
+    step.replay();
+    static_cast<void>(to_host(y));
+    before += consumer_ran < later_ran ? 1 : 0;
+  }
+  EXPECT_GT(before, 0);
+  EXPECT_LT(before, kReplays);
+}
+
 TEST(CapturedStepOnHost, without_the_order_of_its_graph_it_goes_wrong) {
   StepWorld<HostWithoutEdges> const world;
   auto const run = [&](bool captured) {

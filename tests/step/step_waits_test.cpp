@@ -196,60 +196,104 @@ template <class R>
 class RecordedWaitsTest : public RuntimeTest<R> {};
 TYPED_TEST_SUITE(RecordedWaitsTest, Runtimes, RuntimeNames);
 
-/// Random operations on random groups and streams; the memory is there before.
+/// A device with four groups, and operations on random ones and random streams of theirs; the
+/// memory is there before.
 template <Runtime R>
-StepTrace record_random_step(std::uint64_t seed, bool reduce_waits, bool merge_streams) {
-  std::mt19937_64 random(seed);
-  Device<R> const device(DeviceOptions<R>{.reduce_waits = reduce_waits});
-  StreamPool<R> pool(device, {.groups = 4, .merge_streams = merge_streams});
-  std::vector<Tensor<float, R>> memory;
-  for (int i = 0; i < 8; ++i) {
-    memory.emplace_back(device, Shape{4});
+class ScatteredOperations {
+ public:
+  ScatteredOperations(std::uint64_t seed, bool reduce_waits, bool merge_streams)
+      : seed_(seed),
+        device_(DeviceOptions<R>{.reduce_waits = reduce_waits}),
+        pool_(device_, {.groups = kGroups, .merge_streams = merge_streams}) {
+    for (int i = 0; i < 8; ++i) {
+      memory_.emplace_back(device_, Shape{4});
+    }
   }
-  Gate gate;  // so that nobody finds anything complete
-  auto const step = [&] {
-    gate.block(*device.context()->runtime, pool[0].compute().native());
-    for (auto const& tensor : memory) {
-      StreamScope const scope(pool[static_cast<int>(random() % 4)]);
+  void issue_all() const {
+    std::mt19937_64 random(seed_);
+    for (auto const& tensor : memory_) {
+      StreamScope const scope(pool_[static_cast<int>(random() % kGroups)]);
       issue("write", writes(tensor), [](auto) {});
     }
     for (int i = 0; i < 100; ++i) {
-      StreamScope const scope(pool[static_cast<int>(random() % 4)]);
+      StreamScope const scope(pool_[static_cast<int>(random() % kGroups)]);
       std::vector<Tensor<float, R>> inputs;
       for (auto left = random() % 3; left > 0; --left) {
-        inputs.push_back(memory[random() % memory.size()]);
+        inputs.push_back(memory_[random() % memory_.size()]);
       }
       auto const kind = static_cast<StreamKind>(random() % 3);
       if (random() % 3 == 0 && !inputs.empty()) {
         issue("read", reads(inputs), [](auto) {}, {.stream = kind});
       } else {
-        auto const& output = memory[random() % memory.size()];
+        auto const& output = memory_[random() % memory_.size()];
         issue("write", reads(inputs), writes(output), [](auto) {}, {.stream = kind});
       }
     }
-    gate.open();
-  };
-  // The gate holds everything; held operations would queue behind it for the host's attention.
-  return record_step(device, step, SpanTiming::as_issued);
-}
+  }
+  /// Nobody finds anything complete meanwhile.
+  [[nodiscard]] StepTrace record() const {
+    Gate gate;
+    auto const step = [&] {
+      gate.block(*device_.context()->runtime, pool_[0].compute().native());
+      issue_all();
+      gate.open();
+    };
+    // The gate holds everything; held operations would queue behind it for the host's attention.
+    return record_step(device_, step, SpanTiming::as_issued);
+  }
+  [[nodiscard]] WaitCounts capture() const requires CapturingRuntime<R> {
+    auto const before = device_.wait_counts();
+    CapturedStep<R> const captured(device_, [&] { issue_all(); });
+    auto const after = device_.wait_counts();
+    return {
+        after.needed - before.needed, after.issued - before.issued, after.elided - before.elided};
+  }
+
+ private:
+  static constexpr int kGroups = 4;
+
+  std::uint64_t seed_;
+  Device<R> device_;
+  StreamPool<R> pool_;
+  std::vector<Tensor<float, R>> memory_;
+};
 
 TYPED_TEST(RecordedWaitsTest, AreThoseThatTheTrackerIssues) {
   std::size_t saved = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     for (bool const merge : {false, true}) {
-      auto const trace = record_random_step<TypeParam>(seed, /*reduce_waits=*/true, merge);
+      auto const trace =
+          ScatteredOperations<TypeParam>(seed, /*reduce_waits=*/true, merge).record();
       auto const waits = minimal_waits(trace);
       EXPECT_EQ(trace.waits().issued, waits.issued) << "seed " << seed;
       EXPECT_EQ(trace.waits().needed, waits.hazards) << "seed " << seed;
       EXPECT_EQ(minimal_waits(trace, recorded_groups(trace), merge), waits);
 
-      auto const unreduced = record_random_step<TypeParam>(seed, /*reduce_waits=*/false, merge);
+      auto const unreduced =
+          ScatteredOperations<TypeParam>(seed, /*reduce_waits=*/false, merge).record();
       EXPECT_EQ(unreduced.waits().issued, minimal_waits(unreduced).hazards);
       EXPECT_GE(unreduced.waits().issued, waits.necessary);
       saved += unreduced.waits().issued - waits.issued;
     }
   }
   EXPECT_GT(saved, 0U);
+}
+
+template <class R>
+class CapturedWaitsTest : public RuntimeTest<R> {};
+TYPED_TEST_SUITE(CapturedWaitsTest, PlainRuntimes, RuntimeNames);
+
+TYPED_TEST(CapturedWaitsTest, AreTheNecessaryOnes) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    for (bool const merge : {false, true}) {
+      auto const waits = minimal_waits(
+          ScatteredOperations<TypeParam>(seed, /*reduce_waits=*/true, merge).record());
+      ScatteredOperations<TypeParam> const reduced(seed, /*reduce_waits=*/true, merge);
+      EXPECT_EQ(reduced.capture().issued, waits.necessary) << "seed " << seed;
+      ScatteredOperations<TypeParam> const unreduced(seed, /*reduce_waits=*/false, merge);
+      EXPECT_EQ(unreduced.capture().issued, waits.hazards) << "seed " << seed;
+    }
+  }
 }
 
 }  // namespace

@@ -135,6 +135,25 @@ TYPED_TEST(SpanContract, AHeldOperationBeginsWhenAllOfItIsLaunched) {
   EXPECT_EQ(this->context->spans.stop().spans().size(), 1U);
 }
 
+TYPED_TEST(SpanContract, HeldOperationsOfDifferentGroupsRunOneAfterTheOther) {
+  auto const left = this->make_group(0);
+  auto const right = this->make_group(1);
+  auto& runtime = this->runtime();
+  this->context->spans.start(left->compute().native(), SpanTiming::held);
+  for (auto const& group : {left, right}) {
+    this->run(*group, [&, native = group->compute().native()](auto) {
+      runtime.call_host(native, [] {
+        auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds(2);
+        while (std::chrono::steady_clock::now() < end) {
+        }
+      });
+    });
+  }
+  auto const spans = this->context->spans.stop().spans();
+  ASSERT_EQ(spans.size(), 2U);
+  EXPECT_LE(spans[0].end_ns, spans[1].begin_ns);
+}
+
 TYPED_TEST(SpanContract, AHeldOperationThatThrowsHoldsNobodyUp) {
   auto const group = this->make_group(0);
   this->context->spans.start(group->compute().native(), SpanTiming::held);

@@ -37,8 +37,7 @@ struct StepModel {
 /// A simulation in virtual time (`Sim`): operations take the time that they took when traced, the
 /// waits are those that the tracker finds. Kernels share the multiprocessors, and take the part
 /// that the trace says, or as many as are likely by what they read and write; copies queue for the
-/// engine of their direction. Times that were traced while other operations ran are taken for the
-/// operation's own, so trace a step on one group to compare groups. Throws what streams_by() does.
+/// engine of their direction. Throws what streams_by() does.
 [[nodiscard]] double predict(StepTrace const& trace,
                              StepGroups const& groups,
                              StepModel const& model = {});

@@ -6,12 +6,14 @@
 #include <msstream/order/vector_clock.hpp>
 #include <msstream/stream/event_pool.hpp>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace msstream {
 
@@ -35,8 +37,9 @@ struct RecordedEvent {
   std::chrono::steady_clock::time_point recorded_at;
 };
 
-/// Events of one stream, oldest first, at most sixteen: the newest ones, and of those that are not
-/// known to be complete the oldest, with some between. Not synchronised.
+/// Events of one stream, oldest first. Of a stream that runs at most sixteen: the newest ones, and
+/// of those that are not known to be complete the oldest, with some between. Of one that is
+/// captured all, from keep_all() on. Not synchronised.
 template <Runtime R>
 class RecentEvents {
  public:
@@ -53,7 +56,12 @@ class RecentEvents {
     return found == nullptr ? nullptr : *found;
   }
 
+  void keep_all() noexcept { keeps_all_ = true; }
+
   [[nodiscard]] Handle newest() const {
+    if (keeps_all_) {
+      return kept_.empty() ? nullptr : kept_.back();
+    }
     return count_ == 0 ? nullptr : ring_[(first_ + count_ - 1) % kCapacity];
   }
 
@@ -78,12 +86,18 @@ class RecentEvents {
     return std::make_shared<RecordedEvent<R>>(pool);
   }
   void add(Handle event) {
+    if (keeps_all_) {
+      kept_.push_back(std::move(event));
+      return;
+    }
     at(count_) = std::move(event);
     ++count_;
   }
   void clear() noexcept {
     ring_.fill(nullptr);
     count_ = 0;
+    kept_.clear();
+    keeps_all_ = false;
   }
 
  private:
@@ -114,6 +128,13 @@ class RecentEvents {
   }
 
   [[nodiscard]] Handle const* find(std::uint64_t number) const noexcept {
+    if (keeps_all_) {
+      auto const found = std::lower_bound(
+          kept_.begin(), kept_.end(), number, [](Handle const& event, std::uint64_t wanted) {
+            return event->position.number < wanted;
+          });
+      return found == kept_.end() ? nullptr : &*found;
+    }
     Handle const* found = nullptr;
     for (std::size_t back = count_; back > 0; --back) {
       auto const& event = ring_[(first_ + back - 1) % kCapacity];
@@ -128,6 +149,8 @@ class RecentEvents {
   std::array<Handle, kCapacity> ring_;
   std::size_t first_ = 0;
   std::size_t count_ = 0;
+  std::vector<Handle> kept_;
+  bool keeps_all_ = false;
 };
 
 }  // namespace msstream

@@ -21,10 +21,10 @@
 namespace msstream {
 
 /// What the time of an operation is. as_issued: from the device's getting there to its end, also
-/// while it waits for the host to launch the rest; held: the device's alone, since each operation
-/// is held back, by a host function, until the host has launched all of it. The step takes longer,
-/// and operations overlap less. The program's own host functions must not wait meanwhile for what
-/// the host does later: CUDA may run them one at a time.
+/// while it waits for the host to launch the rest, or shares the device. held: its own alone, since
+/// each operation is held back, by a host function, until the host has launched all of it, and the
+/// host launches the next one when it is over. The program's own host functions must not wait
+/// meanwhile for what the host does later.
 enum class SpanTiming : std::uint8_t { as_issued, held };
 
 /// Records when each operation ran on the device, between start() and stop(). Off, it costs one
@@ -97,6 +97,10 @@ class SpanRecorder {
     TimedEvent begin(runtime_);
     TimedEvent end(runtime_);
     bool const held = runs_beside_host<R> && holds_.load();
+    std::unique_lock alone(alone_, std::defer_lock);
+    if (held) {
+      alone.lock();
+    }
     Clock::duration launching{};
     {
       std::optional<StreamHold<R>> hold;
@@ -108,6 +112,10 @@ class SpanRecorder {
       std::forward<Work>(work)();
       launching = Clock::now() - before;
       runtime_->record(end.native(), stream);
+    }
+    if (held) {
+      runtime_->synchronize(end.native());
+      alone.unlock();
     }
     std::lock_guard const guard(mutex_);
     entries_.push_back({std::move(name),
@@ -156,6 +164,7 @@ class SpanRecorder {
   std::shared_ptr<R> runtime_;
   std::atomic<bool> recording_{false};
   std::atomic<bool> holds_{false};
+  std::mutex alone_;  ///< of the held operation that is on its way
   std::mutex mutex_;
   std::optional<TimedEvent> zero_;
   std::vector<Entry> entries_;

@@ -49,6 +49,9 @@ class StreamRegistry {
     slot.events = std::move(events);
     slot.identity = std::move(identity);
     slot.capture.store(capture, std::memory_order_release);
+    if (capture != nullptr) {
+      slot.recent.keep_all();
+    }
     return slot;
   }
 
@@ -307,9 +310,12 @@ class StreamRegistry {
     return slot_count_.load(std::memory_order_acquire);
   }
 
-  /// By the launching thread, before it launches anything.
+  /// By the launching thread, before it launches anything. What is captured has an event for every
+  /// operation, which costs a graph nothing: one that is recorded when somebody asks would stand
+  /// for later operations, too, and hold up in every replay who need not follow them.
   void record_if_wanted(Slot& self) {
-    if (self.event_wanted.load(std::memory_order_relaxed)) [[unlikely]] {
+    if (self.event_wanted.load(std::memory_order_relaxed) ||
+        self.capture.load(std::memory_order_relaxed) != nullptr) [[unlikely]] {
       self.event_wanted.store(false, std::memory_order_relaxed);
       std::lock_guard const guard(self.lock);
       event_from(self, self.launched.load(std::memory_order_relaxed));

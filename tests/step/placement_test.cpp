@@ -110,6 +110,23 @@ TYPED_TEST(CapturedPlacementTest, CapturesFollowTheFileTheScopeAndTheInputs) {
   EXPECT_EQ(this->device().context()->tracker->identity_of(replayed.stream).group, -1);
 }
 
+TYPED_TEST(CapturedPlacementTest, MemoryComesFromTheGroupOfTheOperationThatIsNext) {
+  StreamPool pool(this->device(), {.groups = 3, .assignment = assign("1:left/.*\n2:right/.*", 3)});
+  auto const x = this->put(std::vector<float>(1000, 1.0F));
+  auto const step = [&] {
+    for (int i = 0; i < 10; ++i) {
+      for (auto const* const side : {"left", "right", "right"}) {
+        NameScope const named(side);
+        static_cast<void>(ops::scale(x, 2.0F));
+      }
+    }
+  };
+  step();
+  auto const before = this->device().wait_counts().issued;
+  CapturedStep<TypeParam> const captured(this->device(), step);
+  EXPECT_EQ(this->device().wait_counts().issued, before) << "nothing needs anything of another";
+}
+
 TYPED_TEST(CapturedPlacementTest, ReplaysHaveAName) {
   StreamPool pool(this->device(), {.groups = 4, .assignment = assign("2:serve/replay")});
   auto const x = this->put(std::vector<float>(8, 1.0F));

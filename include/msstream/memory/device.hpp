@@ -8,6 +8,7 @@
 #include <msstream/runtime/runtime_thread.hpp>
 #include <msstream/stream/stream_group.hpp>
 #include <msstream/stream/stream_scope.hpp>
+#include <msstream/trace/name_scope.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -76,23 +77,25 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
   /// when neither the name nor a scope says; it returns null when its inputs do not either.
   template <class OfInputs>
   StreamGroup<R>& group_for(Placement<R> const& placement, char const* name, OfInputs&& of_inputs) {
-    auto* group = placement.by_name(name);
+    auto const qualified = NameScope::qualify(name);
+    auto* group = placement.by_name(qualified);
     if (group == nullptr && placement.propagates() &&
         StreamScope<R>::current(*context) == nullptr) {
       group = std::forward<OfInputs>(of_inputs)();
     }
-    placement.note_latest(group);
+    placement.note_latest(qualified, group);
     return group != nullptr ? here(*group) : current_group();
   }
   /// Device memory for the calling thread. It is chosen so that the group that is likely to use it
-  /// first need not wait for it: where a pool places operations, that of the thread's latest
-  /// operation, else the current one. `self` is this state. Throws OutOfMemory.
+  /// first need not wait for it: where a pool places operations, that of the thread's next
+  /// operation as far as the last time tells, else the current one. `self` is this state. Throws
+  /// OutOfMemory.
   [[nodiscard]] memory::BlockRef<R> allocate(std::size_t bytes,
                                              StreamKind first_use,
                                              std::shared_ptr<DeviceState> const& self) {
     auto const placement = context->placement.current();  // keeps the groups
-    auto* const latest = placement != nullptr ? placement->latest() : nullptr;
-    auto& group = latest != nullptr ? here(*latest) : current_group();
+    auto* const expected = placement != nullptr ? placement->expected() : nullptr;
+    auto& group = expected != nullptr ? here(*expected) : current_group();
     return memory.allocate(bytes, group.stream(first_use).slot(), self);
   }
   /// The group itself, or its twin where the calling thread captures.

@@ -5,13 +5,15 @@
 #include <msstream/order/position.hpp>
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/stream/stream_assignment.hpp>
-#include <msstream/trace/name_scope.hpp>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -38,14 +40,12 @@ class Placement {
     }
   }
 
-  /// The group that the file gives the operation of this name, the calling thread's name scopes
-  /// before it; null: none.
-  [[nodiscard]] StreamGroup<R>* by_name(char const* name) const {
+  /// The group that the file gives the operation of this name, name scopes before it; null: none.
+  [[nodiscard]] StreamGroup<R>* by_name(std::string const& name) const {
     if (!assignment_) {
       return nullptr;
     }
-    auto const group = NameScope::is_open() ? assignment_->group_of(NameScope::qualify(name))
-                                            : assignment_->group_of(name);
+    auto const group = assignment_->group_of(name);
     return group ? groups_[static_cast<std::size_t>(*group)].get() : nullptr;
   }
   /// Whether operations that nothing else places go where their inputs were written.
@@ -62,12 +62,15 @@ class Placement {
     }
     return nullptr;
   }
-  /// Notes where the calling thread's latest operation was placed; null: where nothing placed it.
-  void note_latest(StreamGroup<R>* group) const noexcept { latest_ = {identity_, group}; }
-  /// What was noted; null also where this placement noted nothing on the thread.
-  [[nodiscard]] StreamGroup<R>* latest() const noexcept {
-    return latest_.placement == identity_ ? latest_.group : nullptr;
+  /// Notes the calling thread's latest operation, and where it was placed; null: where nothing
+  /// placed it.
+  void note_latest(std::string const& name, StreamGroup<R>* group) const {
+    latest_.note(identity_, std::hash<std::string>()(name), group);
   }
+  /// Where the calling thread's next operation is likely to be placed: where the one was that came
+  /// after the latest two the last time, since steps repeat, else where the latest was. Null also
+  /// where this placement noted nothing on the thread.
+  [[nodiscard]] StreamGroup<R>* expected() const { return latest_.expected(identity_); }
   [[nodiscard]] bool contains(StreamGroup<R> const& group) const noexcept {
     for (auto const& stream : streams_) {
       if (stream.group == &group) {
@@ -84,9 +87,37 @@ class Placement {
     StreamGroup<R>* group;
   };
 
-  struct Latest {
-    std::uint64_t placement = 0;
-    StreamGroup<R>* group = nullptr;
+  /// Of one thread and one placement, the latest to note something.
+  class Latest {
+   public:
+    void note(std::uint64_t placement, std::size_t name, StreamGroup<R>* group) {
+      if (placement_ != placement || followers_.size() >= kMostRemembered) {
+        followers_.clear();
+        placement_ = placement;
+        latest_name_ = 0;
+        pair_ = 0;
+      }
+      followers_[pair_] = group;
+      pair_ = latest_name_ * 31 + name;
+      latest_name_ = name;
+      group_ = group;
+    }
+    [[nodiscard]] StreamGroup<R>* expected(std::uint64_t placement) const {
+      if (placement_ != placement) {
+        return nullptr;
+      }
+      auto const found = followers_.find(pair_);
+      return found == followers_.end() ? group_ : found->second;
+    }
+
+   private:
+    static constexpr std::size_t kMostRemembered = std::size_t{1} << 14U;
+
+    std::uint64_t placement_ = 0;
+    std::size_t latest_name_ = 0;
+    std::size_t pair_ = 0;  ///< the latest two names
+    StreamGroup<R>* group_ = nullptr;
+    std::unordered_map<std::size_t, StreamGroup<R>*> followers_;
   };
   static inline thread_local Latest latest_;
   static inline std::atomic<std::uint64_t> last_identity_{0};

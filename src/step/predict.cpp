@@ -24,8 +24,8 @@ namespace {
 /// models' steps on many groups of one H200: products have a tile of some kilobytes a
 /// multiprocessor, others a few thread blocks.
 int likely_sms(StepTrace const& trace, StepOperation const& operation) {
-  constexpr double kWrittenBytes = 16 << 10;
-  constexpr double kReadBytes = 128 << 10;
+  constexpr double kWrittenBytes = 18'000;
+  constexpr double kReadBytes = 150'000;
   auto const bytes = [&](std::vector<std::size_t> const& used) {
     double sum = 0;
     for (auto const memory : used) {

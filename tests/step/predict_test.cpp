@@ -124,8 +124,8 @@ TEST(Predict, WithoutThemBytesSayHowManyMultiprocessorsItTakes) {
     return predict(StepTrace({{.name = "s"}}, {bytes, bytes}, operations), {0, 1}, kGraph);
   };
   EXPECT_DOUBLE_EQ(of(1024), 1000);
-  EXPECT_DOUBLE_EQ(of(std::size_t{80} << 14U), 1600);  // 80 each
-  EXPECT_DOUBLE_EQ(of(std::size_t{1} << 30U), 2000);   // all each
+  EXPECT_DOUBLE_EQ(of(std::size_t{80 * 18'000}), 1600);  // 80 each
+  EXPECT_DOUBLE_EQ(of(std::size_t{1} << 30U), 2000);     // all each
 }
 
 TEST(Predict, CopiesQueueForTheirEngine) {

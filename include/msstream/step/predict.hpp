@@ -22,7 +22,7 @@ struct StepModel {
   /// measured on one H200, and of one on another stream that waits for it, which is what fits the
   /// times of three models' steps on many groups there.
   double in_stream_ns = 500;
-  double across_streams_ns = 5000;
+  double across_streams_ns = 8000;
   /// What an operation costs the issuing thread beside its launch, where the trace says what that
   /// took.
   double issue_ns = 700;

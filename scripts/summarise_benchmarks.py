@@ -108,14 +108,14 @@ def model_steps_table(rows, torch, suite):
 
     lines = [[f"PyTorch {torch['torch']}{', batch ' + str(run['batch']) if 'batch' in run else ''}, "
               f"{'captured' if run['captured'] else 'eager'}, streams {run['streams']}", number(run["median_ms"]),
-              f"{number(run['min_ms'])}–{number(run['max_ms'])}", "", "", "", "", "", number(run["peak_mib"])]
+              f"{number(run['min_ms'])}–{number(run['max_ms'])}", "", "", "", "", "", "", number(run["peak_mib"])]
              for run in torch.get(suite, [])]
     lines += [[case_of(name), row["time_ns"].text(1e6), row["time_ns"].spread(1e6), *predicted(row),
                row["issue_ms"].text(), row["operations"].text(),
                row["waits_in_graph" if "waits_in_graph" in row else "waits_issued"].text(),
-               row["reserved_mib"].text()] for name, row in rows.items()]
-    return table(["a step", "ms", "min–max", "predicted, ms", "to measured", "issuing, ms", "operations", "waits", "MiB"],
-                 lines)
+               row["reserved_mib"].text(), optional(row, "in_use_mib")] for name, row in rows.items()]
+    return table(["a step", "ms", "min–max", "predicted, ms", "to measured", "issuing, ms", "operations", "waits",
+                  "MiB reserved", "in use"], lines)
 
 
 def two_stage_table(rows):

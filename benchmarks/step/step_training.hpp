@@ -118,6 +118,7 @@ void time_steps(benchmark::State& state, Training& training, int steps) {
   state.counters["waits_issued"] = each(waits_before.issued, waits.issued);
   state.counters["waits_elided"] = each(waits_before.elided, waits.elided);
   state.counters["reserved_mib"] = static_cast<double>(memory.peak_reserved_bytes) / (1U << 20U);
+  state.counters["in_use_mib"] = static_cast<double>(memory.peak_live_bytes) / (1U << 20U);
 }
 
 }  // namespace benchmarks

@@ -65,12 +65,12 @@ class Placement {
   /// Notes the calling thread's latest operation, and where it was placed; null: where nothing
   /// placed it.
   void note_latest(std::string const& name, StreamGroup<R>* group) const {
-    latest_.note(identity_, std::hash<std::string>()(name), group);
+    latest().note(identity_, std::hash<std::string>()(name), group);
   }
   /// Where the calling thread's next operation is likely to be placed: where the one was that came
   /// after the latest two the last time, since steps repeat, else where the latest was. Null also
   /// where this placement noted nothing on the thread.
-  [[nodiscard]] StreamGroup<R>* expected() const { return latest_.expected(identity_); }
+  [[nodiscard]] StreamGroup<R>* expected() const { return latest().expected(identity_); }
   [[nodiscard]] bool contains(StreamGroup<R> const& group) const noexcept {
     for (auto const& stream : streams_) {
       if (stream.group == &group) {
@@ -119,7 +119,10 @@ class Placement {
     StreamGroup<R>* group_ = nullptr;
     std::unordered_map<std::size_t, StreamGroup<R>*> followers_;
   };
-  static inline thread_local Latest latest_;
+  static Latest& latest() {
+    thread_local Latest latest;
+    return latest;
+  }
   static inline std::atomic<std::uint64_t> last_identity_{0};
 
   std::uint64_t identity_ = ++last_identity_;

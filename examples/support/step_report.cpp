@@ -57,7 +57,7 @@ nlohmann::ordered_json report_of(StepOptions const& options, StepMeasurements co
   }
   if (auto const& traced = measured.traced) {
     report["traced_step"] = {{"operations", traced->operations},
-                             {"step_ms", traced->step_ms},
+                             {"busy_ms", traced->busy_ms},
                              {"critical_path_ms", traced->critical_path_ms},
                              {"waits",
                               {{"hazards", traced->waits.hazards},
@@ -109,7 +109,7 @@ std::string summary_of(nlohmann::ordered_json const& report) {
                   " issued; critical path ",
                   in_ms(found->at("critical_path_ms")),
                   " of ",
-                  in_ms(found->at("step_ms")),
+                  in_ms(found->at("busy_ms")),
                   " ms\n");
   }
   return lines;

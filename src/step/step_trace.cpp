@@ -136,6 +136,14 @@ double StepTrace::step_ns() const noexcept {
   return end - begin;
 }
 
+double StepTrace::busy_ns() const noexcept {
+  double busy = 0;
+  for (auto const& operation : operations_) {
+    busy += operation.duration_ns();
+  }
+  return busy;
+}
+
 std::vector<double> StepTrace::concurrency() const {
   std::vector<std::pair<double, int>> changes;
   for (auto const& operation : operations_) {

@@ -4,6 +4,7 @@
 #include <msstream/step/step_groups.hpp>
 #include <msstream/step/step_trace.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <string_view>
@@ -71,13 +72,17 @@ struct StepUnits {
 
 /// A step cut into units of every size there is, the largest first, single names last.
 inline std::vector<StepUnits> cuts_of(StepTrace const& trace) {
+  std::ptrdiff_t most_scopes = 0;
+  for (auto const& operation : trace.operations()) {
+    auto const& name = operation.name;
+    most_scopes = std::max(most_scopes, std::count(name.begin(), name.end(), '/'));
+  }
   std::vector<StepUnits> cuts;
-  for (std::size_t depth = 1;; ++depth) {
+  for (std::size_t depth = 1; depth <= static_cast<std::size_t>(most_scopes); ++depth) {
     StepUnits units(trace, depth);
-    if (!cuts.empty() && units.count() == cuts.back().count()) {
-      break;
+    if (cuts.empty() || units.count() != cuts.back().count()) {
+      cuts.push_back(std::move(units));
     }
-    cuts.push_back(std::move(units));
   }
   cuts.emplace_back(trace, StepUnits::kByName);
   return cuts;

@@ -76,8 +76,10 @@ class StepTrace {
 
   /// From the first operation's begin to the last one's end; 0 without operations.
   [[nodiscard]] double step_ns() const noexcept;
-  /// Shares of that time with 0, 1, 2 … operations running; they add up to 1. Empty when there is
-  /// no time.
+  /// Of all operations together: no single group takes less.
+  [[nodiscard]] double busy_ns() const noexcept;
+  /// Shares of the step's time with 0, 1, 2 … operations running; they add up to 1. Empty when
+  /// there is no time.
   [[nodiscard]] std::vector<double> concurrency() const;
   /// The path of operations following each other that takes longest, first to last: no assignment
   /// makes the step shorter than that.

@@ -33,6 +33,8 @@ struct StepOptions : StreamOptions, UpdateOptions {
   [[nodiscard]] bool chooses_groups() const { return assignment == "auto"; }
   /// Whether a step is traced as it will be issued.
   [[nodiscard]] bool records_step() const { return waits || !step_trace.empty(); }
+  /// Whether the trace is to look at: of operations beside each other, and not of each alone.
+  [[nodiscard]] bool draws_step() const { return step_trace.ends_with(".svg"); }
   [[nodiscard]] StepSetting setting() const;
   [[nodiscard]] ops::OptimizerRule rule() const {
     return {.kind = optimizer, .learning_rate = learning_rate};

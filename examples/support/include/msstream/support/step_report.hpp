@@ -26,7 +26,7 @@ struct PredictedStep {
 /// What the trace of a step says.
 struct TracedStep {
   std::size_t operations;
-  double step_ms;
+  double busy_ms;
   double critical_path_ms;
   StepWaits waits;
 };

@@ -127,11 +127,15 @@ class StepRun {
     }
     if (options_.records_step()) {
       auto const trace = rehearse<R>(options_.setting(), options_.rule(), build, assignment);
-      if (!options_.step_trace.empty()) {
+      if (options_.draws_step()) {
+        auto const as_issued = rehearse<R>(
+            options_.setting(), options_.rule(), build, assignment, SpanTiming::as_issued);
+        write_step_trace(options_.step_trace, as_issued);
+      } else if (!options_.step_trace.empty()) {
         write_step_trace(options_.step_trace, trace);
       }
       measured_.traced = {trace.operations().size(),
-                          trace.step_ns() * 1e-6,
+                          trace.busy_ns() * 1e-6,
                           trace.critical_path().length_ns * 1e-6,
                           minimal_waits(trace)};
     }

@@ -59,8 +59,9 @@ class StepTraining {
   [[nodiscard]] bool is_captured() const noexcept { return captured_.has_value(); }
 
   /// Trains one step eagerly, and returns its trace. Blocks the host.
-  [[nodiscard]] StepTrace record() {
-    return record_step(device_, [this] { train(); });
+  [[nodiscard]] StepTrace record(SpanTiming timing) {
+    return record_step(
+        device_, [this] { train(); }, timing);
   }
   void synchronize() { pool_.synchronize(); }
 
@@ -102,14 +103,15 @@ template <Runtime R, class Build>
 [[nodiscard]] StepTrace rehearse(StepSetting setting,
                                  ops::OptimizerRule const& rule,
                                  Build const& build,
-                                 std::optional<StreamAssignment> assignment = std::nullopt) {
+                                 std::optional<StreamAssignment> assignment = std::nullopt,
+                                 SpanTiming timing = SpanTiming::held) {
   setting.captured = false;
   setting.launch_threads = LaunchThreads::none;
   setting.launch_thread_count = 0;
   StepTrainingOf<R, Build> training(setting, rule, build, std::move(assignment));
   training.step();
   training.step();
-  return training.record();
+  return training.record(timing);
 }
 
 /// What predict() is to assume of steps that are issued as `setting` says.
@@ -118,15 +120,14 @@ template <Runtime R, class Build>
           .merge_streams = setting.merge_streams};
 }
 
-/// Groups for the steps that are issued as `setting` says, by one that is traced on one group.
+/// Groups for the steps that are issued as `setting` says, by one that is traced on the model's
+/// own.
 template <Runtime R, class Build>
 [[nodiscard]] AutoAssignment choose_groups(StepSetting const& setting,
                                            ops::OptimizerRule const& rule,
                                            Build const& build) {
-  auto on_one = setting;
-  on_one.groups = 1;
   return auto_assignment(
-      rehearse<R>(on_one, rule, build), setting.groups, {.model = step_model(setting)});
+      rehearse<R>(setting, rule, build), setting.groups, {.model = step_model(setting)});
 }
 
 }  // namespace msstream::support

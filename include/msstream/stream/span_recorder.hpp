@@ -23,8 +23,8 @@ namespace msstream {
 /// What the time of an operation is. as_issued: from the device's getting there to its end, also
 /// while it waits for the host to launch the rest, or shares the device. held: its own alone, since
 /// each operation is held back, by a host function, until the host has launched all of it, and the
-/// host launches the next one when it is over. The program's own host functions must not wait
-/// meanwhile for what the host does later.
+/// host launches the next one when it is over. Operations and host functions that wait meanwhile
+/// for what is issued later, such as a collective with another rank on the thread, never end.
 enum class SpanTiming : std::uint8_t { as_issued, held };
 
 /// Records when each operation ran on the device, between start() and stop(). Off, it costs one

@@ -180,6 +180,34 @@ TYPED_TEST(CapturedStepsTest, what_throws_leaves_it_usable) {
   EXPECT_EQ(steps.counts().captures, 1U);
 }
 
+TYPED_TEST(CapturedStepsTest, what_may_not_be_captured_runs_eagerly_and_says_so) {
+  std::vector<std::string> lines;
+  CapturedSteps steps(
+      this->device(),
+      [this](std::int64_t capacity) { return Inputs<TypeParam>(this->device(), capacity); },
+      [&](Inputs<TypeParam> const& inputs) {
+        auto result = this->step(inputs);
+        if (inputs.ids.count() > 8) {
+          static_cast<void>(to_host(result));  // waits for the device
+        }
+        return result;
+      },
+      {.capacities = {8, 16}, .log = [&](std::string const& line) { lines.push_back(line); }});
+  for (auto const count : {16, 16, 16, 8, 8, 8, 16}) {
+    auto const batch = this->batch(count);
+    auto const result = steps.run(count, [&](auto const& inputs) { this->fill(inputs, batch); });
+    EXPECT_TRUE(same_bits(to_host(result), this->eager(batch)));
+  }
+  EXPECT_EQ(steps.counts().not_captured, 3U);
+  EXPECT_EQ(steps.counts().eager_first, 2U);
+  EXPECT_EQ(steps.counts().captures, 1U) << "the other capacity's";
+  EXPECT_EQ(steps.counts().replays, 2U);
+  EXPECT_THAT(lines,
+              ::testing::ElementsAre(::testing::AllOf(HasSubstr("up to 16 run eagerly"),
+                                                      HasSubstr("since the host waits for memory")),
+                                     HasSubstr("captured for up to 8")));
+}
+
 TYPED_TEST(CapturedStepsTest, refuses_options_that_make_no_sense) {
   expect_refused([&] { (void)this->captured({.capacities = {8, 8}}); }, "capacity of 8 after 8");
   expect_refused([&] { (void)this->captured({.capacities = {0}}); }, "capacity of 0");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -27,8 +28,8 @@ struct CapturedStepsOptions {
   /// How many batches of a capacity run eagerly before its step is captured: what is made when
   /// first needed is then there.
   std::int64_t eager_first = 1;
-  /// Gets a line for each capture, for each step that goes, and for the 1st, 2nd, 4th, 8th … batch
-  /// that is above every capacity.
+  /// Gets a line for each capture, done or failed, for each step that goes, and for the 1st, 2nd,
+  /// 4th, 8th … batch that is above every capacity.
   std::function<void(std::string const&)> log = [](std::string const& line) {
     std::clog << line << std::endl;
   };
@@ -38,9 +39,10 @@ struct CapturedStepsOptions {
 struct CapturedStepsCounts {
   std::uint64_t replays = 0;  ///< by a captured step, the first one of each included
   std::uint64_t captures = 0;
-  std::uint64_t evictions = 0;    ///< captured steps that had to go
-  std::uint64_t eager_first = 0;  ///< eagerly, before the capture for their capacity
-  std::uint64_t too_large = 0;    ///< eagerly, because they are above every capacity
+  std::uint64_t evictions = 0;     ///< captured steps that had to go
+  std::uint64_t eager_first = 0;   ///< eagerly, before the capture for their capacity
+  std::uint64_t too_large = 0;     ///< eagerly, because they are above every capacity
+  std::uint64_t not_captured = 0;  ///< eagerly, because the capture for their capacity failed
 };
 
 /// A step for batches of any size: captured for some capacities, and replayed for each batch that
@@ -58,7 +60,8 @@ struct CapturedStepsCounts {
 /// Each capacity has inputs of its own, made when first needed. `fill` writes a batch into them in
 /// place, by copies or any other operations; the step reads on the device how much of the capacity
 /// the batch fills. A batch that is above every capacity gets inputs of its size, and runs eagerly.
-/// Not synchronised.
+/// So do, from then on, the batches of a capacity whose capture failed, though the step itself ran:
+/// because of an operation that may not be captured, or for lack of memory. Not synchronised.
 template <CapturingRuntime R, class Inputs, class Result>
 class CapturedSteps {
  public:
@@ -106,9 +109,17 @@ class CapturedSteps {
       ++counts_.eager_first;
       return step_(kept.inputs);
     }
+    if (found->stays_eager) {
+      ++counts_.not_captured;
+      return step_(kept.inputs);
+    }
     if (!kept.step) {
-      kept.step = std::make_unique<CapturedStep<R>>(
-          device_, [&] { kept.result.emplace(step_(kept.inputs)); });
+      try {
+        kept.step = std::make_unique<CapturedStep<R>>(
+            device_, [&] { kept.result.emplace(step_(kept.inputs)); });
+      } catch (std::exception const& error) {
+        return run_not_captured(*found, error);
+      }
       ++counts_.captures;
       log("captured for up to ", found->count, ", when a batch of ", count, " came");
     }
@@ -131,6 +142,7 @@ class CapturedSteps {
     std::int64_t count;
     std::int64_t eager_runs;
     std::unique_ptr<Kept> kept;
+    bool stays_eager = false;
   };
 
   Kept& keep(Capacity& capacity) {
@@ -163,6 +175,15 @@ class CapturedSteps {
         options_.most_kept);
   }
 
+  /// Throws what the step throws: then it was no matter of the capture.
+  Result run_not_captured(Capacity& capacity, std::exception const& error) {
+    capacity.kept->result.reset();
+    auto result = step_(capacity.kept->inputs);
+    capacity.stays_eager = true;
+    ++counts_.not_captured;
+    log("batches of up to ", capacity.count, " run eagerly from here on, since ", error.what());
+    return result;
+  }
   template <class Fill>
   Result run_too_large(std::int64_t count, Fill&& fill) {
     auto const batches = ++counts_.too_large;

@@ -16,10 +16,10 @@ struct StepWaits {
   /// Those of them that are necessary: no other needed wait and nothing before on the operation's
   /// own stream implies them. The edges between streams of a captured step's order.
   std::size_t necessary = 0;
-  /// What the tracker issues of an eager step with `reduce_waits`. It records an event when one is first asked for,
-  /// and such an event stands for all that its stream got until then: it may save later waits, at
-  /// the price of an order that nobody asked for. (The host may save more by knowing what is
-  /// complete.)
+  /// What the tracker issues of an eager step with `reduce_waits`. It records an event when one is
+  /// first asked for, and such an event stands for all that its stream got until then: it may save
+  /// later waits, at the price of an order that nobody asked for. (The host may save more by
+  /// knowing what is complete.)
   std::size_t issued = 0;
 
   friend bool operator==(StepWaits const&, StepWaits const&) = default;

@@ -376,7 +376,7 @@ class DependencyTracker : public StreamRegistry<R> {
 
   /// False when there is nothing left to wait for.
   bool issue_wait(Slot& self, order::Position position) {
-    auto const event = this->event_at(position);
+    auto const event = this->event_of_launched(position);
     if (event == nullptr) {
       return false;
     }

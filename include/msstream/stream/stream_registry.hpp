@@ -108,9 +108,7 @@ class StreamRegistry {
       InsideWork::refuse("a wait for an operation that is not launched");
       source.await_launched(position.number);
     }
-    std::lock_guard const guard(source.lock);
-    event_from(source, position.number);
-    return source.recent.share_earliest_from(position.number);
+    return event_of_launched(position);
   }
 
   /// Somebody is likely to wait for the position: its stream is to record an event before it goes
@@ -320,6 +318,14 @@ class StreamRegistry {
       std::lock_guard const guard(self.lock);
       event_from(self, self.launched.load(std::memory_order_relaxed));
     }
+  }
+
+  /// The same where the operation has been launched.
+  [[nodiscard]] EventHandle event_of_launched(order::Position position) {
+    Slot& source = slot(position.stream);
+    std::lock_guard const guard(source.lock);
+    event_from(source, position.number);
+    return source.recent.share_earliest_from(position.number);
   }
 
   /// Caller holds source.lock, and `number` is launched. Null when the stream is gone and its work

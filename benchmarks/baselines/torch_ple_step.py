@@ -14,7 +14,7 @@ from torch import nn
 
 import torch_steps
 
-# As in benchmarks/axes.hpp.
+# As in benchmarks/axes.hpp, which has 16 continuous columns.
 FIELDS, HOTNESS, TABLE_ROWS, DIM, CONTINUOUS, TASKS = 26, 4, 100_000, 16, 13, 3
 EXPERTS, LEVELS, HIDDEN, OUTPUTS, TOWER = 2, 2, 256, 128, 64
 

@@ -92,6 +92,11 @@ void check(StepOptions const& chosen) {
   if (!chosen.save_assignment.empty() && !chosen.chooses_groups()) {
     throw UsageError("--save-assignment goes with --assignment auto");
   }
+  if (chosen.chooses_groups() && !chosen.capture && chosen.launch_threads != LaunchThreads::none) {
+    throw UsageError(
+        "--assignment auto foresees steps that one thread issues, or that are captured: "
+        "it goes with --capture or --launch-threads none");
+  }
   if (!chosen.step_trace.empty() && !is_trace_name(chosen.step_trace)) {
     throw UsageError(text("--step-trace ",
                           chosen.step_trace,

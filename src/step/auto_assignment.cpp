@@ -9,11 +9,8 @@
 #include <msstream/step/step_waits.hpp>
 
 #include <algorithm>
-#include <cstdint>
-#include <map>
+#include <cstddef>
 #include <numeric>
-#include <optional>
-#include <string_view>
 #include <utility>
 #include <vector>
 

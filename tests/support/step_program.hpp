@@ -156,6 +156,8 @@ class StepProgramTest : public ProgramTest {
     expect_usage_error({"--nope"}, "unknown argument '--nope'");
     expect_usage_error({"--stream-groups", "0"}, "expected an integer from 1 to 256, found '0'");
     expect_usage_error({"--save-assignment", path("file")}, "goes with --assignment auto");
+    expect_usage_error({"--assignment", "auto", "--launch-threads", "private"},
+                       "goes with --capture or --launch-threads none");
     expect_usage_error({"--assignment", path("missing")}, "--assignment: ");
     auto const far = folder.write("far.txt", "4:.*\n").string();
     expect_usage_error({"--assignment", far, "--stream-groups", "4"}, far + ":1");

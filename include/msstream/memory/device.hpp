@@ -8,7 +8,6 @@
 #include <msstream/runtime/runtime_thread.hpp>
 #include <msstream/stream/stream_group.hpp>
 #include <msstream/stream/stream_scope.hpp>
-#include <msstream/trace/name_scope.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -77,13 +76,12 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
   /// when neither the name nor a scope says; it returns null when its inputs do not either.
   template <class OfInputs>
   StreamGroup<R>& group_for(Placement<R> const& placement, char const* name, OfInputs&& of_inputs) {
-    auto const qualified = NameScope::qualify(name);
-    auto* group = placement.by_name(qualified);
+    auto* group = placement.by_name(name);
     if (group == nullptr && placement.propagates() &&
         StreamScope<R>::current(*context) == nullptr) {
       group = std::forward<OfInputs>(of_inputs)();
     }
-    placement.note_latest(qualified, group);
+    placement.note_latest(name, group);
     return group != nullptr ? here(*group) : current_group();
   }
   /// Device memory for the calling thread. It is chosen so that the group that is likely to use it

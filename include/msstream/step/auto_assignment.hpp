@@ -13,7 +13,7 @@ namespace msstream {
 struct AutoAssignmentOptions {
   /// How the step will be launched, and what that costs.
   StepModel model = {};
-  /// How many assignments are tried, each at the price of a predict().
+  /// After so many no more units are moved, each at the price of a predict().
   std::size_t most_predictions = 2000;
 };
 
@@ -37,7 +37,8 @@ struct AutoAssignment {
 /// longest path to the end of the step first, waits and launches counted (Topcuoglu, Hariri, Wu:
 /// HEFT, 2002, with units in place of tasks), in turn, or where the least time is spent. From the
 /// best of these, of one group and of the recorded groups, units are then moved one at a time, the
-/// largest first, as long as predict() finds it better, or the same with fewer waits. What is not
+/// largest first, as long as predict() finds it better, or the same with fewer waits, and there are
+/// `most_predictions` left. What is not
 /// predicted to be better than one group stays on one. Deterministic. Throws std::invalid_argument
 /// for `groups` outside 1 to 256, and for a name that is too long to be written as an expression.
 [[nodiscard]] AutoAssignment auto_assignment(StepTrace const& trace,

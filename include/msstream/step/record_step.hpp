@@ -175,9 +175,10 @@ class StepRecording {
 /// operation that any thread issues to the device counts, operations are issued one at a time, each
 /// costs two timed events, and all memory that is named stays taken, so that no operation follows
 /// another one on the allocator's account: the step needs as much memory as if it freed nothing.
-/// The times of operations are the device's alone (SpanTiming::held), as predict() wants them; with
-/// SpanTiming::as_issued the trace is a picture of the step as it is issued, in which the time of a
-/// short operation on an idle device has the host's launch in it.
+/// Operations run one at a time, and their times are their own alone (SpanTiming::held, which tells
+/// what cannot be recorded so), as predict() wants them. With SpanTiming::as_issued the trace is a
+/// picture of the step as it is issued, in which the time of a short operation on an idle device
+/// has the host's launch in it.
 /// Captured operations run at another time and are not recorded; their replay is one operation. Raw
 /// memory is nobody's and orders nothing. Throws what `step` throws; std::logic_error while another
 /// recording of the device goes on, or its spans are recorded, and inside a capture of the device.

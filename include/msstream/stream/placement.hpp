@@ -5,6 +5,7 @@
 #include <msstream/order/position.hpp>
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/stream/stream_assignment.hpp>
+#include <msstream/trace/name_scope.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -12,7 +13,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -40,12 +41,14 @@ class Placement {
     }
   }
 
-  /// The group that the file gives the operation of this name, name scopes before it; null: none.
-  [[nodiscard]] StreamGroup<R>* by_name(std::string const& name) const {
+  /// The group that the file gives the operation of this name, the calling thread's name scopes
+  /// before it; null: none.
+  [[nodiscard]] StreamGroup<R>* by_name(char const* name) const {
     if (!assignment_) {
       return nullptr;
     }
-    auto const group = assignment_->group_of(name);
+    auto const group = NameScope::is_open() ? assignment_->group_of(NameScope::qualify(name))
+                                            : assignment_->group_of(name);
     return group ? groups_[static_cast<std::size_t>(*group)].get() : nullptr;
   }
   /// Whether operations that nothing else places go where their inputs were written.
@@ -64,8 +67,9 @@ class Placement {
   }
   /// Notes the calling thread's latest operation, and where it was placed; null: where nothing
   /// placed it.
-  void note_latest(std::string const& name, StreamGroup<R>* group) const {
-    latest().note(identity_, std::hash<std::string>()(name), group);
+  void note_latest(char const* name, StreamGroup<R>* group) const {
+    std::hash<std::string_view> const hash;
+    latest().note(identity_, 31 * hash(NameScope::current()) + hash(name), group);
   }
   /// Where the calling thread's next operation is likely to be placed: where the one was that came
   /// after the latest two the last time, since steps repeat, else where the latest was. Null also

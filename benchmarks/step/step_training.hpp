@@ -5,7 +5,7 @@
 #include "suite.hpp"
 
 #include <msstream/base/env.hpp>
-#include <msstream/support/step_training.hpp>
+#include <msstream/support/choose_groups.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -26,7 +26,7 @@ using ms::support::StepSetting;
 /// Whose groups the steps are on.
 enum class Groups : std::uint8_t {
   own,     ///< the model's scopes'
-  chosen,  ///< by auto_assignment(), from a step that was traced on one
+  chosen,  ///< the fastest by choose_groups()
 };
 
 inline std::string name_of(StepSetting const& setting, Groups groups = Groups::own) {
@@ -60,7 +60,11 @@ auto make_training(benchmark::State& state,
   std::optional<ms::StreamAssignment> assignment;
   if (groups == Groups::chosen) {
     auto const choice = ms::support::choose_groups<R>(setting, rule, build);
-    state.counters["predicted_on_one_ms"] = choice.one_group_ns * 1e-6;
+    state.counters["predicted_on_one_ms"] = choice.predicted.one_group_ns * 1e-6;
+    state.counters["predicted_assigned_ms"] = choice.predicted.predicted_ns * 1e-6;
+    state.counters["tried_assigned_ms"] = choice.tried.chosen_ms;
+    state.counters["tried_one_group_ms"] = choice.tried.one_group_ms;
+    state.counters["tried_own_ms"] = choice.tried.own_ms;
     assignment = ms::StreamAssignment::parse(choice.text, "auto_assignment", setting.groups);
   }
   if (setting.launch_threads == ms::LaunchThreads::none) {
@@ -72,11 +76,9 @@ auto make_training(benchmark::State& state,
   auto training = std::make_unique<ms::support::StepTrainingOf<R, Build>>(
       setting, rule, build, std::move(assignment));
   training->step();
-  auto const waits_before = training->device().wait_counts().issued;
   training->step();
   if (setting.captured) {
-    auto const waits = training->device().wait_counts().issued;
-    state.counters["waits_in_graph"] = static_cast<double>(waits - waits_before);
+    state.counters["waits_in_graph"] = static_cast<double>(training->waits_in_graph());
   }
   training->synchronize();
   return training;

@@ -43,11 +43,12 @@ std::optional<StreamAssignment> StepOptions::read_assignment() const {
 
 void add_options(Options& options, StepOptions& chosen) {
   add_options(options, static_cast<StreamOptions&>(chosen));
-  options.add("--assignment",
-              chosen.assignment,
-              "which group operations go to by their names; auto: trace a step on one group and "
-              "choose",
-              "a path, or auto");
+  options.add(
+      "--assignment",
+      chosen.assignment,
+      "which group operations go to by their names; auto: trace a step, choose, and keep what "
+      "is measured to be faster than the model's own groups and than one",
+      "a path, or auto");
   options.add("--save-assignment",
               chosen.save_assignment,
               "what --assignment auto chose, to be read and changed",

@@ -32,6 +32,18 @@ std::string in_ms(nlohmann::ordered_json const& ms) {
   return fixed(ms.get<double>(), 3);
 }
 
+char const* name_of(TriedGroups::Fastest fastest) {
+  switch (fastest) {
+    case TriedGroups::Fastest::chosen:
+      return "those of the trace";
+    case TriedGroups::Fastest::one_group:
+      return "one group";
+    case TriedGroups::Fastest::own:
+      break;
+  }
+  return "the model's own";
+}
+
 std::string count_of(nlohmann::ordered_json const& number) {
   return grouped(number.get<std::int64_t>());
 }
@@ -54,6 +66,15 @@ nlohmann::ordered_json report_of(StepOptions const& options, StepMeasurements co
     report["predicted_ms"] = {{"chosen", predicted->chosen_ms},
                               {"one_group", predicted->one_group_ms},
                               {"recorded", predicted->recorded_ms}};
+  }
+  if (measured.captured) {
+    report["waits_in_graph"] = measured.waits_in_graph;
+  }
+  if (auto const& tried = measured.tried) {
+    report["tried_ms"] = {{"chosen", tried->chosen_ms},
+                          {"one_group", tried->one_group_ms},
+                          {"own", tried->own_ms},
+                          {"fastest", name_of(tried->fastest())}};
   }
   if (auto const& traced = measured.traced) {
     report["traced_step"] = {{"operations", traced->operations},
@@ -95,6 +116,17 @@ std::string summary_of(nlohmann::ordered_json const& report) {
                   " ms, on one group ",
                   in_ms(found->at("one_group")),
                   " ms\n");
+  }
+  if (auto const found = report.find("tried_ms"); found != report.end()) {
+    lines += text("measured ",
+                  in_ms(found->at("chosen")),
+                  " ms, on one group ",
+                  in_ms(found->at("one_group")),
+                  ", on the model's own ",
+                  in_ms(found->at("own")),
+                  ": trained on ",
+                  found->at("fastest").get<std::string>(),
+                  "\n");
   }
   if (auto const found = report.find("traced_step"); found != report.end()) {
     auto const& needs = found->at("waits");

@@ -20,12 +20,14 @@ namespace msstream {
 
 namespace {
 
-/// How many multiprocessors an operation fills that does not say so. What fits the times of three
-/// models' steps on many groups of one H200: products have a tile of some kilobytes a
-/// multiprocessor, others a few thread blocks.
-int likely_sms(StepTrace const& trace, StepOperation const& operation) {
-  constexpr double kWrittenBytes = 18'000;
-  constexpr double kReadBytes = 150'000;
+/// How many multiprocessors an operation fills that does not say so: as many as its thread blocks
+/// need, which what it writes and reads tells of, and no larger a part of the device than the part
+/// of the device's throughput that it has. The constants are what fits the times of three models'
+/// steps on many groups of one H200.
+int likely_sms(StepTrace const& trace, StepOperation const& operation, int sm_count) {
+  constexpr double kWrittenBytes = 15'000;
+  constexpr double kReadBytes = 300'000;
+  constexpr double kBytesPerNs = 1'400;  ///< of a kernel that fills the device
   auto const bytes = [&](std::vector<std::size_t> const& used) {
     double sum = 0;
     for (auto const memory : used) {
@@ -33,16 +35,19 @@ int likely_sms(StepTrace const& trace, StepOperation const& operation) {
     }
     return sum;
   };
-  auto const sms = std::max({1.0,
-                             std::ceil(bytes(operation.writes) / kWrittenBytes),
-                             std::ceil(bytes(operation.reads) / kReadBytes)});
-  return static_cast<int>(std::min(sms, 1e6));
+  double const written = bytes(operation.writes);
+  double const read = bytes(operation.reads);
+  double const blocks = std::max(written / kWrittenBytes, read / kReadBytes);
+  double const moved_ns = (written + read) / kBytesPerNs;
+  double const throughput = sm_count * moved_ns / std::max(operation.duration_ns(), 1.0);
+  return static_cast<int>(std::clamp(std::ceil(std::min(blocks, throughput)), 1.0, 1e6));
 }
 
 /// What an operation takes of a device that it has to itself.
 KernelCost cost_of(StepTrace const& trace, std::size_t i, StepModel const& model) {
   auto const& operation = trace.operations()[i];
-  int const sms = operation.sms != 0 ? operation.sms : likely_sms(trace, operation);
+  int const sms =
+      operation.sms != 0 ? operation.sms : likely_sms(trace, operation, model.cost.sm_count);
   return {operation.duration_ns(),
           std::min(sms, model.cost.sm_count),
           launch_cost_ns(operation, model)};

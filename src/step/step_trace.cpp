@@ -119,6 +119,25 @@ void StepTrace::find_dependencies() {
   }
 }
 
+StepTrace StepTrace::with_issue_time(double ns) const {
+  require(ns >= 0 && ns <= kLatestNs,
+          "StepTrace: an issue time of ",
+          ns,
+          " ns; expected 0 to ",
+          kLatestNs);
+  double sum = 0;
+  for (auto const& operation : operations_) {
+    sum += operation.launch_ns;
+  }
+  auto scaled = *this;
+  for (auto& operation : scaled.operations_) {
+    double const part =
+        sum != 0 ? operation.launch_ns / sum : 1 / static_cast<double>(operations_.size());
+    operation.launch_ns = ns * part;
+  }
+  return scaled;
+}
+
 int StepTrace::group_of(std::size_t operation) const {
   return streams_.at(operations_.at(operation).stream).group;
 }

@@ -269,4 +269,9 @@ std::vector<std::string> StreamAssignment::unmatched_lines() const {
   return unmatched;
 }
 
+bool StreamAssignment::was_asked() const {
+  std::shared_lock const lock(state_->mutex);
+  return !state_->names.empty();
+}
+
 }  // namespace msstream

@@ -89,10 +89,9 @@ TEST(Predict, ALaunchCostsWhatItTookWhenTraced) {
   auto operations = maker.run().operations();
   operations[1].launch_ns = 400;
   StepTrace const trace(maker.run().streams(), maker.run().memory_bytes(), operations);
-  auto model = kEager;
-  model.issue_ns = 7;
-  EXPECT_DOUBLE_EQ(predict(trace, {0, 0, 0}, model), 100 + 400 + 7 + 100 + 20);
+  EXPECT_DOUBLE_EQ(predict(trace, {0, 0, 0}, kEager), 100 + 400 + 100 + 20);
   EXPECT_DOUBLE_EQ(predict(trace, {0, 0, 0}, kGraph), 3 * 20 + 2 * 13);
+  EXPECT_DOUBLE_EQ(predict(maker.run().with_issue_time(900), {0, 0, 0}, kEager), 900 + 20);
 }
 
 TEST(Predict, WaitsCostTheHost) {
@@ -117,15 +116,17 @@ TEST(Predict, KernelsShareTheDeviceByTheirMultiprocessors) {
   EXPECT_DOUBLE_EQ(predict(trace, {0, 1}, kEager), 100 + 100 + 1440 + 100);
 }
 
-TEST(Predict, WithoutThemBytesSayHowManyMultiprocessorsItTakes) {
-  auto const of = [](std::size_t bytes) {
-    std::vector<StepOperation> operations{{.name = "a", .writes = {0}, .end_ns = 1000},
-                                          {.name = "b", .writes = {1}, .end_ns = 1000}};
+TEST(Predict, WithoutThemBytesAndTimeSayHowManyMultiprocessorsItTakes) {
+  auto const of = [](std::size_t bytes, double ns) {
+    std::vector<StepOperation> operations{{.name = "a", .writes = {0}, .end_ns = ns},
+                                          {.name = "b", .writes = {1}, .end_ns = ns}};
     return predict(StepTrace({{.name = "s"}}, {bytes, bytes}, operations), {0, 1}, kGraph);
   };
-  EXPECT_DOUBLE_EQ(of(1024), 1000);
-  EXPECT_DOUBLE_EQ(of(std::size_t{80 * 18'000}), 1600);  // 80 each
-  EXPECT_DOUBLE_EQ(of(std::size_t{1} << 30U), 2000);     // all each
+  EXPECT_DOUBLE_EQ(of(1024, 1000), 1000);
+  EXPECT_DOUBLE_EQ(of(std::size_t{80 * 15'000}, 1000), 1600);  // 80 each
+  EXPECT_DOUBLE_EQ(of(std::size_t{1} << 30U, 1000), 2000);     // all each
+  EXPECT_DOUBLE_EQ(of(std::size_t{80 * 15'000}, 10'000), 10'000)
+      << "what moves a twelfth of the bytes that the device could takes no more of it";
 }
 
 TEST(Predict, CopiesQueueForTheirEngine) {

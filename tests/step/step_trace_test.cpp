@@ -192,5 +192,23 @@ TEST(StepTrace, IsAPicture) {
   EXPECT_EQ(count("class=\"lane\""), 2);
 }
 
+TEST(StepTrace, CanBeGivenWhatIssuingItTakes) {
+  std::vector<StepOperation> operations{{.name = "a", .launch_ns = 30},
+                                        {.name = "b", .launch_ns = 90}};
+  auto const launches = [](StepTrace const& trace) {
+    return std::pair(trace.operations()[0].launch_ns, trace.operations()[1].launch_ns);
+  };
+  StepTrace const trace({{.name = "s"}}, {}, operations);
+  EXPECT_EQ(launches(trace.with_issue_time(60)), std::pair(15.0, 45.0));
+  EXPECT_EQ(launches(trace), std::pair(30.0, 90.0)) << "a trace is immutable";
+  operations[0].launch_ns = operations[1].launch_ns = 0;
+  StepTrace const unknown({{.name = "s"}}, {}, operations);
+  EXPECT_EQ(launches(unknown.with_issue_time(60)), std::pair(30.0, 30.0));
+  EXPECT_EQ(StepTrace({}, {}, {}).with_issue_time(60), StepTrace({}, {}, {}));
+  for (double const wrong : {-1.0, 1e300, std::nan("")}) {
+    EXPECT_THROW((void)trace.with_issue_time(wrong), std::invalid_argument);
+  }
+}
+
 }  // namespace
 }  // namespace msstream::testing

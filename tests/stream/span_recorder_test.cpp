@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <stdexcept>
@@ -136,19 +137,26 @@ TYPED_TEST(SpanContract, AHeldOperationBeginsWhenAllOfItIsLaunched) {
 }
 
 TYPED_TEST(SpanContract, HeldOperationsOfDifferentGroupsRunOneAfterTheOther) {
-  auto const left = this->make_group(0);
-  auto const right = this->make_group(1);
+  auto const first = this->make_group(0);
+  auto const second = this->make_group(1);
   auto& runtime = this->runtime();
-  this->context->spans.start(left->compute().native(), SpanTiming::held);
-  for (auto const& group : {left, right}) {
-    this->run(*group, [&, native = group->compute().native()](auto) {
-      runtime.call_host(native, [] {
-        auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds(2);
-        while (std::chrono::steady_clock::now() < end) {
-        }
-      });
+  std::atomic<bool> second_is_launched{false};
+  std::atomic<bool> first_is_over{false};
+  this->context->spans.start(first->compute().native(), SpanTiming::held);
+  this->run(*first, [&](auto) {
+    runtime.call_host(first->compute().native(), [&] {
+      // Long enough for a second operation that need not wait.
+      auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+      while (!second_is_launched && std::chrono::steady_clock::now() < end) {
+        std::this_thread::yield();
+      }
+      first_is_over = !second_is_launched;
     });
-  }
+  });
+  this->run(*second, [&](auto) {
+    second_is_launched = true;
+    EXPECT_TRUE(first_is_over);
+  });
   auto const spans = this->context->spans.stop().spans();
   ASSERT_EQ(spans.size(), 2U);
   EXPECT_LE(spans[0].end_ns, spans[1].begin_ns);

@@ -88,6 +88,11 @@ class StepProgramTest : public ProgramTest {
       EXPECT_LE(traced["critical_path_ms"], traced["busy_ms"]);
       EXPECT_GT(traced["waits"]["necessary"], 0);
       EXPECT_GE(traced["waits"]["hazards"], traced["waits"]["necessary"]);
+      EXPECT_EQ(report.contains("waits_in_graph"), captured);
+      if (captured) {
+        // Those that the operations need, and those for memory that is used again.
+        EXPECT_GE(report["waits_in_graph"], traced["waits"]["necessary"]);
+      }
       EXPECT_GT(traced["waits"]["issued"], 0);
       // A captured step is one operation, an eager one all of the trace's.
       auto const least = count(traced["operations"]) * static_cast<std::int64_t>(steps);
@@ -106,7 +111,20 @@ class StepProgramTest : public ProgramTest {
     auto const& predicted = chosen["predicted_ms"];
     EXPECT_GT(predicted["chosen"], 0);
     EXPECT_LE(predicted["chosen"], predicted["one_group"]);
-    EXPECT_THAT(support::read_all(file), ::testing::HasSubstr("auto_assignment()"));
+    auto const& tried = chosen["tried_ms"];
+    EXPECT_GT(tried["chosen"], 0);
+    auto const kept = support::read_all(file);
+    EXPECT_THAT(kept, ::testing::HasSubstr("auto_assignment()"));
+    if (tried["one_group"] < tried["chosen"] && tried["one_group"] < tried["own"]) {
+      EXPECT_THAT(kept, ::testing::HasSubstr("\n0:.*\n"));
+      EXPECT_EQ(tried["fastest"], "one group");
+    } else if (tried["chosen"] < tried["own"]) {
+      EXPECT_THAT(kept, ::testing::HasSubstr("\n# Predicted, "));
+      EXPECT_EQ(tried["fastest"], "those of the trace");
+    } else {
+      EXPECT_THAT(kept, ::testing::HasSubstr("\n# So the model's own are kept.\n"));
+      EXPECT_EQ(tried["fastest"], "the model's own");
+    }
     EXPECT_EQ(report_of(groups + Words{"--assignment", file})["losses"], chosen["losses"]);
 
     auto const all_on_one = folder.write("one.txt", "2:.*\n0:nothing_of_this_name\n").string();

@@ -12,6 +12,8 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -212,6 +214,31 @@ TYPED_TEST(PlacementTest, LinesThatMatchedNothingCanBeAskedFor) {
   EXPECT_THAT(pool.options().assignment->unmatched_lines(), IsEmpty()) << "copies share the marks";
 }
 
+TYPED_TEST(PlacementTest, APoolThatGoesSaysWhichLinesMatchedNothing) {
+  std::vector<std::string> said;
+  auto const note = [&](std::string const& line) { said.push_back(line); };
+  for (auto const* name : {"used", "", "other"}) {
+    StreamPool const pool(
+        this->device(),
+        {.groups = 4, .assignment = assign("1:used\n2:unused,never\n"), .log = note});
+    if (*name != '\0') {
+      EXPECT_EQ(this->where(name).group, name == std::string("used") ? 1 : -1);
+    }
+  }
+  EXPECT_THAT(said,
+              ::testing::ElementsAre(
+                  "msstream: stream pool: no operation matched groups:2: 2:unused,never",
+                  "msstream: stream pool: no operation matched groups:1: 1:used",
+                  "msstream: stream pool: no operation matched groups:2: 2:unused,never"))
+      << "nothing of a pool that was not used";
+  auto const refuse = [](std::string const&) { throw std::runtime_error("the disk is full"); };
+  for (auto const& log : std::vector<std::function<void(std::string const&)>>{nullptr, refuse}) {
+    StreamPool const pool(this->device(),
+                          {.groups = 4, .assignment = assign("1:unused"), .log = log});
+    EXPECT_EQ(this->where("other").group, -1);
+  }
+}
+
 TYPED_TEST(PlacementTest, OptionsComeFromTheEnvironment) {
   auto const path = std::filesystem::path(::testing::TempDir()) / "msstream_placement_groups.txt";
   std::ofstream(path) << "1:op\n";
@@ -277,9 +304,10 @@ TYPED_TEST(PlacementTest, ThreadsArePlacedWhileThePoolComesAndGoes) {
   // Kept, so that no stream of a later pool has the index by which a thread still asks for a group.
   std::vector<std::shared_ptr<StreamGroup<TypeParam>>> groups;
   for (int turn = 0; turn < 20; ++turn) {
-    StreamPool const pool(
-        this->device(),
-        {.groups = 4, .assignment = assign("0:thread_0/.*\n1:thread_1/.*\n2:thread_2/.*")});
+    StreamPool const pool(this->device(),
+                          {.groups = 4,
+                           .assignment = assign("0:thread_0/.*\n1:thread_1/.*\n2:thread_2/.*"),
+                           .log = nullptr});
     for (int group = 0; group < pool.groups(); ++group) {
       groups.push_back(pool[group].shared_from_this());
     }

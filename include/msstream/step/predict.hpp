@@ -22,12 +22,9 @@ struct StepModel {
   /// measured on one H200, and of one on another stream that waits for it, which is what fits the
   /// times of three models' steps on many groups there.
   double in_stream_ns = 500;
-  double across_streams_ns = 8000;
-  /// What an operation costs the issuing thread beside its launch, where the trace says what that
-  /// took.
-  double issue_ns = 700;
+  double across_streams_ns = 9000;
   /// What calls cost the issuing thread, and how many multiprocessors there are. How long
-  /// operations take comes from the trace.
+  /// operations take comes from the trace, and what launching them costs where that says it.
   SimCost cost = {};
 };
 

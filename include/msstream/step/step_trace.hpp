@@ -74,6 +74,11 @@ class StepTrace {
   /// The group that an operation ran on; -1: the default group.
   [[nodiscard]] int group_of(std::size_t operation) const;
 
+  /// The same step with launches that take the host `ns` together, each its part: what issuing the
+  /// step takes when nothing is traced. A launch that is traced alone takes up to twice as long as
+  /// one among others. Throws std::invalid_argument for less than nothing, or what is not finite.
+  [[nodiscard]] StepTrace with_issue_time(double ns) const;
+
   /// From the first operation's begin to the last one's end; 0 without operations.
   [[nodiscard]] double step_ns() const noexcept;
   /// Of all operations together: no single group takes less.

@@ -61,8 +61,11 @@ class StreamAssignment {
   [[nodiscard]] int groups() const noexcept;
 
   /// The lines, as `file:number: text`, that gave no operation its group so far: misspelt, out of
-  /// date, or hidden by the lines above them. For a warning after the first step.
+  /// date, or hidden by the lines above them. For a warning after the first step; a StreamPool says
+  /// it when it goes.
   [[nodiscard]] std::vector<std::string> unmatched_lines() const;
+  /// Whether it was asked for the group of any operation.
+  [[nodiscard]] bool was_asked() const;
 
  private:
   struct State;

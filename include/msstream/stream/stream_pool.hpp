@@ -10,9 +10,12 @@
 #include <chrono>
 #include <concepts>
 #include <cstdint>
+#include <functional>
+#include <iostream>
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -49,6 +52,11 @@ struct StreamPoolOptions {
   /// An operation outside every scope goes to the pool's group that last wrote the first of its
   /// inputs that one of them wrote.
   bool propagate_groups = env::flag("MSSTREAM_PROPAGATE_GROUPS", false);
+  /// Gets a sentence, when the pool goes, for each line of the assignment that gave no operation
+  /// its group. Null: nobody does.
+  std::function<void(std::string const&)> log = [](std::string const& line) {
+    std::clog << line << std::endl;
+  };
 };
 
 template <Runtime R>
@@ -149,6 +157,7 @@ class StreamPool {
   ~StreamPool() {
     if (placed_ != nullptr) {
       placed_->placement.end();
+      warn_of_unmatched_lines();
     }
   }
 
@@ -198,6 +207,17 @@ class StreamPool {
   }
 
  private:
+  void warn_of_unmatched_lines() const noexcept {
+    try {
+      if (options_.log && options_.assignment && options_.assignment->was_asked()) {
+        for (auto const& line : options_.assignment->unmatched_lines()) {
+          options_.log(text("msstream: stream pool: no operation matched ", line));
+        }
+      }
+    } catch (...) {  // a warning is not worth the program's end
+    }
+  }
+
   struct StickyChoice {
     std::uint64_t pool;
     std::size_t index;

@@ -5,6 +5,7 @@
 #include <msstream/step/step_waits.hpp>
 #include <msstream/stream/stream_slot.hpp>
 #include <msstream/support/step_options.hpp>
+#include <msstream/support/tried_groups.hpp>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -39,7 +40,9 @@ struct StepMeasurements {
   std::uint64_t operations = 0;
   WaitCounts waits = {};
   MemoryStatistics memory = {};
+  std::uint64_t waits_in_graph = 0;  ///< between streams; of a captured step
   std::optional<PredictedStep> predicted = {};
+  std::optional<TriedGroups> tried = {};
   std::optional<TracedStep> traced = {};
 };
 

@@ -4,6 +4,7 @@
 #include <msstream/step/step_waits.hpp>
 #include <msstream/support/atomic_file.hpp>
 #include <msstream/support/batch_loader.hpp>
+#include <msstream/support/choose_groups.hpp>
 #include <msstream/support/progress.hpp>
 #include <msstream/support/step_options.hpp>
 #include <msstream/support/step_report.hpp>
@@ -95,6 +96,7 @@ class StepRun {
   [[nodiscard]] nlohmann::ordered_json report() {
     auto const& device = training_.device();
     measured_.captured = training_.is_captured();
+    measured_.waits_in_graph = training_.waits_in_graph();
     measured_.operations = device.operation_count();
     measured_.waits = device.wait_counts();
     measured_.memory = device.memory_statistics();
@@ -122,8 +124,11 @@ class StepRun {
       }
       assignment =
           StreamAssignment::parse(choice.text, "--assignment auto", options_.stream_groups);
-      measured_.predicted = {
-          choice.predicted_ns * 1e-6, choice.one_group_ns * 1e-6, choice.recorded_ns * 1e-6};
+      auto const& predicted = choice.predicted;
+      measured_.predicted = {predicted.predicted_ns * 1e-6,
+                             predicted.one_group_ns * 1e-6,
+                             predicted.recorded_ns * 1e-6};
+      measured_.tried = choice.tried;
     }
     if (options_.records_step()) {
       auto const trace = rehearse<R>(options_.setting(), options_.rule(), build, assignment);

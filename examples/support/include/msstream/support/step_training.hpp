@@ -2,10 +2,12 @@
 #pragma once
 
 #include <msstream/msstream.hpp>
-#include <msstream/step/auto_assignment.hpp>
+#include <msstream/step/predict.hpp>
 #include <msstream/step/record_step.hpp>
 #include <msstream/support/step_setting.hpp>
 
+#include <chrono>
+#include <cstdint>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -32,7 +34,8 @@ class StepTraining {
                .merge_streams = setting.merge_streams,
                .launch_threads = setting.launch_threads,
                .launch_thread_count = setting.launch_thread_count,
-               .assignment = std::move(assignment)}),
+               .assignment = std::move(assignment),
+               .log = nullptr}),
         trunk_(pool_[0]),
         tape_(device_),
         built_(build(std::as_const(device_))),
@@ -46,7 +49,9 @@ class StepTraining {
   /// Issues one step; the host does not block.
   void step() {
     if (captures_ && loss_ && !captured_) {
+      auto const before = device_.wait_counts().issued;
       captured_.emplace(device_, [this] { train(); });
+      waits_in_graph_ = device_.wait_counts().issued - before;
     }
     if (captured_) {
       captured_->replay();
@@ -57,11 +62,22 @@ class StepTraining {
   /// The latest step's loss.
   [[nodiscard]] Tensor<float, R> const& loss() const { return loss_.value(); }
   [[nodiscard]] bool is_captured() const noexcept { return captured_.has_value(); }
+  /// How many waits between streams the captured step has, while nobody else issues to the device.
+  [[nodiscard]] std::uint64_t waits_in_graph() const noexcept { return waits_in_graph_; }
+  /// The next step is captured anew, where steps are.
+  void forget_capture() { captured_.reset(); }
 
-  /// Trains one step eagerly, and returns its trace. Blocks the host.
+  /// Trains two steps eagerly, and returns the trace of the second, with what issuing the first
+  /// took. Blocks the host.
   [[nodiscard]] StepTrace record(SpanTiming timing) {
-    return record_step(
+    using Clock = std::chrono::steady_clock;
+    synchronize();
+    auto const begin = Clock::now();
+    train();
+    std::chrono::duration<double, std::nano> const issuing = Clock::now() - begin;
+    auto const trace = record_step(
         device_, [this] { train(); }, timing);
+    return trace.with_issue_time(issuing.count());
   }
   void synchronize() { pool_.synchronize(); }
 
@@ -88,6 +104,7 @@ class StepTraining {
   bool captures_;
   std::optional<Tensor<float, R>> loss_;
   std::optional<CapturedStep<R>> captured_;
+  std::uint64_t waits_in_graph_ = 0;
 };
 
 /// The training of what `build` builds.
@@ -97,7 +114,7 @@ using StepTrainingOf =
                  typename std::invoke_result_t<Build const&, Device<R> const&>::first_type,
                  typename std::invoke_result_t<Build const&, Device<R> const&>::second_type>;
 
-/// The trace of a step of another training of the same model, which then goes: the third, issued
+/// The trace of a step of another training of the same model, which then goes: the fourth, issued
 /// eagerly by this thread.
 template <Runtime R, class Build>
 [[nodiscard]] StepTrace rehearse(StepSetting setting,
@@ -118,16 +135,6 @@ template <Runtime R, class Build>
 [[nodiscard]] inline StepModel step_model(StepSetting const& setting) {
   return {.launch = setting.captured ? StepLaunch::graph : StepLaunch::eager,
           .merge_streams = setting.merge_streams};
-}
-
-/// Groups for the steps that are issued as `setting` says, by one that is traced on the model's
-/// own.
-template <Runtime R, class Build>
-[[nodiscard]] AutoAssignment choose_groups(StepSetting const& setting,
-                                           ops::OptimizerRule const& rule,
-                                           Build const& build) {
-  return auto_assignment(
-      rehearse<R>(setting, rule, build), setting.groups, {.model = step_model(setting)});
 }
 
 }  // namespace msstream::support

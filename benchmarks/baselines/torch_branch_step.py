@@ -17,12 +17,18 @@ import torch_steps
 WIDTH, LAYERS, TARGET, EPSILON = 512, 20, 20, 1e-6
 
 
+def factors():
+    """Of either sign, and close to 1 in size: all layers of a branch multiply by the same ones."""
+    return torch.empty(WIDTH, WIDTH).uniform_(0.98, 1.02) * torch.randn(WIDTH, WIDTH).sign()
+
+
 class Branches(nn.Module):
     def __init__(self):
         super().__init__()
-        self.weights = nn.ParameterList(torch.randn(WIDTH, WIDTH) for _ in range(4))
-        self.biases = nn.ParameterList(torch.randn(WIDTH) for _ in range(4))
+        self.weights = nn.ParameterList(factors() for _ in range(4))
+        self.biases = nn.ParameterList(0.1 * torch.randn(WIDTH) for _ in range(4))
         self.joined = nn.Linear(2 * WIDTH + 2, WIDTH)
+        nn.init.normal_(self.joined.weight, std=0.25 / WIDTH)
         self.register_buffer("identity", torch.eye(WIDTH))
 
     def transposing(self, branch, value, sign):
@@ -53,7 +59,7 @@ def step_function(streams):
     model = Branches().cuda()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, foreach=True, capturable=True)
     run = torch_steps.runner(streams)
-    values = [torch.randn(WIDTH, WIDTH, device="cuda") for _ in range(4)]
+    values = [torch.randn(WIDTH, WIDTH, device="cuda") / WIDTH**0.5 for _ in range(4)]
     target = torch.tensor([TARGET], device="cuda")
 
     def step():

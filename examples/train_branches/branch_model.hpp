@@ -4,6 +4,7 @@
 #include <msstream/msstream.hpp>
 #include <msstream/support/counter_random.hpp>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -40,18 +41,19 @@ class BranchModel {
   BranchModel(ms::Device<R> const& device, BranchShape const& shape)
       : shape_(shape),
         target_(ms::to_device<std::int64_t, R>(device, {shape.target}, {1})),
-        last_{normal(device, {2 * shape.width + 2, shape.width}), normal(device, {shape.width})} {
+        last_{normal(device, {2 * shape.width + 2, shape.width}, 0.25 / width()),
+              normal(device, {shape.width}, 0.1)} {
     for (int branch = 0; branch < kBranches; ++branch) {
       branches_.push_back(
-          {normal(device, {shape.width, shape.width}), normal(device, {shape.width})});
+          {factors(device, {shape.width, shape.width}), normal(device, {shape.width}, 0.1)});
     }
   }
 
-  /// Normal values.
+  /// Normal values; their products with the weights are of size 1.
   [[nodiscard]] Batch random_batch(ms::Device<R> const& device) {
     Batch batch;
     for (int branch = 0; branch < kBranches; ++branch) {
-      batch.push_back(normal(device, {shape_.width, shape_.width}));
+      batch.push_back(normal(device, {shape_.width, shape_.width}, 1 / std::sqrt(width())));
     }
     return batch;
   }
@@ -126,16 +128,30 @@ class BranchModel {
     return ms::ops::sum(tape, m, 1, {.keep_dimension = true});
   }
 
-  Matrix normal(ms::Device<R> const& device, ms::Shape const& shape) {
+  /// `draw(counter)` for each element.
+  template <class Draw>
+  Matrix filled(ms::Device<R> const& device, ms::Shape const& shape, Draw const& draw) {
     std::vector<float> values(static_cast<std::size_t>(shape.count()));
-    std::uint64_t const stream = drawn_++;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      using ms::support::random_bits;
-      values[i] = static_cast<float>(ms::support::normal_of(
-          random_bits(shape_.seed, stream, 2 * i), random_bits(shape_.seed, stream, 2 * i + 1)));
+      values[i] = static_cast<float>(draw(i));
     }
     return ms::to_device<float, R>(device, values, shape);
   }
+  Matrix normal(ms::Device<R> const& device, ms::Shape const& shape, double deviation) {
+    return filled(device, shape, [&, stream = drawn_++](std::uint64_t i) {
+      using ms::support::random_bits;
+      return deviation * ms::support::normal_of(random_bits(shape_.seed, stream, 2 * i),
+                                                random_bits(shape_.seed, stream, 2 * i + 1));
+    });
+  }
+  /// Of either sign, and close to 1 in size: all layers of a branch multiply by the same ones.
+  Matrix factors(ms::Device<R> const& device, ms::Shape const& shape) {
+    return filled(device, shape, [&, stream = drawn_++](std::uint64_t i) {
+      double const unit = ms::support::uniform_of(ms::support::random_bits(shape_.seed, stream, i));
+      return unit < 0.5 ? 0.98 + 0.08 * unit : -0.94 - 0.08 * unit;
+    });
+  }
+  [[nodiscard]] double width() const noexcept { return static_cast<double>(shape_.width); }
 
   /// Where the root's slope would be infinite.
   static constexpr float kEpsilon = 1e-6F;

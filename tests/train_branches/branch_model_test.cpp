@@ -4,7 +4,9 @@
 #include "ops/ops_fixture.hpp"
 #include "step/model_losses.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <string>
 
 namespace msstream::testing {
 namespace {
@@ -29,6 +31,27 @@ TYPED_TEST(BranchModelTest, losses_have_the_same_bits_however_a_step_is_issued) 
   EXPECT_TRUE(std::isfinite(this->losses({}).back()));
   expect_same_bits_however_issued<TypeParam>(
       [&](StepsIssued const& issued) { return this->losses(issued); });
+}
+
+TYPED_TEST(BranchModelTest, twenty_layers_neither_vanish_nor_overflow) {
+  constexpr int kWidth = 48;
+  Device<TypeParam> const& device = this->device();
+  train_branches::BranchModel<TypeParam> model(device, {.width = kWidth});
+  StreamPool<TypeParam> pool(device, {.groups = 4});
+  GradientTape<TypeParam> tape(device);
+  auto const loss = model.loss(tape, pool, model.random_batch(device));
+  tape.backward(loss);
+  EXPECT_LT(to_host(loss).front(), 4 * std::log(kWidth)) << "of guessing: log(48)";
+  model.visit_parameters(
+      [&](std::string const& name, auto const& parameter) {
+        auto const gradient = to_host(tape.gradient(parameter));
+        auto const moves = [](float value) {
+          return std::isfinite(value * value) && value * value > 0;
+        };
+        EXPECT_GT(std::count_if(gradient.begin(), gradient.end(), moves), 0.95 * gradient.size())
+            << name;
+      },
+      [](auto const&, auto const&) {});
 }
 
 }  // namespace

@@ -55,13 +55,12 @@ struct Census {
   static constexpr std::array<std::int64_t, 2> kLayers{256, 128};
 };
 
-/// Progressive Layered Extraction as PyTorch's figures have it: 26 bags of 4, three tasks. The
-/// continuous values are padded from 13 to 16, which lets products load 16 bytes at a time.
+/// Progressive Layered Extraction as PyTorch's figures have it: 26 bags of 4, three tasks.
 struct Ple {
   static constexpr std::int64_t kFields = 26;
   static constexpr std::int64_t kHotness = 4;
   static constexpr std::int64_t kTableRows = 100'000;
-  static constexpr std::int64_t kContinuous = 16;
+  static constexpr std::int64_t kContinuous = 13;
   static constexpr std::int64_t kTasks = 3;
   static constexpr std::array<std::int64_t, 2> kBatches{512, 4096};
   static constexpr std::array kGroups{1, 4, 7};

@@ -57,7 +57,7 @@ class Branches(nn.Module):
 
 def step_function(streams):
     model = Branches().cuda()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, foreach=True, capturable=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-6, foreach=True, capturable=True)
     run = torch_steps.runner(streams)
     values = [torch.randn(WIDTH, WIDTH, device="cuda") / WIDTH**0.5 for _ in range(4)]
     target = torch.tensor([TARGET], device="cuda")

@@ -22,7 +22,7 @@ void add_one(StepSetting const& setting,
                          name,
                          setting,
                          groups,
-                         {.kind = ms::ops::OptimizerKind::adam, .learning_rate = 1e-3F},
+                         {.kind = ms::ops::OptimizerKind::adam, .learning_rate = 1e-6F},
                          [&](ms::Device<R> const& device) {
                            train_branches::BranchModel<R> model(device, {.width = width});
                            auto batch = model.random_batch(device);

@@ -59,7 +59,7 @@ auto make_training(benchmark::State& state,
                    Build const& build) {
   std::optional<ms::StreamAssignment> assignment;
   if (groups == Groups::chosen) {
-    auto const choice = ms::support::choose_groups<R>(setting, rule, build);
+    auto const choice = ms::support::choose_groups<R>(setting, rule, build, [](int) {});
     state.counters["predicted_on_one_ms"] = choice.predicted.one_group_ns * 1e-6;
     state.counters["predicted_assigned_ms"] = choice.predicted.predicted_ns * 1e-6;
     state.counters["tried_assigned_ms"] = choice.tried.chosen_ms;

@@ -93,11 +93,6 @@ void check(StepOptions const& chosen) {
   if (!chosen.save_assignment.empty() && !chosen.chooses_groups()) {
     throw UsageError("--save-assignment goes with --assignment auto");
   }
-  if (chosen.chooses_groups() && !chosen.capture && chosen.launch_threads != LaunchThreads::none) {
-    throw UsageError(
-        "--assignment auto foresees steps that one thread issues, or that are captured: "
-        "it goes with --capture or --launch-threads none");
-  }
   if (!chosen.step_trace.empty() && !is_trace_name(chosen.step_trace)) {
     throw UsageError(text("--step-trace ",
                           chosen.step_trace,
@@ -120,10 +115,14 @@ nlohmann::ordered_json describe(StepOptions const& chosen) {
   return described;
 }
 
-void write_step_trace(std::filesystem::path const& path, StepTrace const& trace) {
+void write_step_trace(std::filesystem::path const& path,
+                      StepTrace const& trace,
+                      CriticalPath const& critical) {
   auto const end = path.extension();
   AtomicFile file(path);
-  file.write(end == ".dot" ? trace.dot() : end == ".svg" ? trace.svg() : trace.json());
+  file.write(end == ".dot"   ? trace.dot(critical)
+             : end == ".svg" ? trace.svg(critical)
+                             : trace.json());
   file.commit();
 }
 

@@ -11,7 +11,10 @@ namespace train_branches {
 
 /// What train_branches was asked to do; the values here are the defaults.
 struct BranchOptions : msstream::support::StepOptions {
-  BranchOptions() { steps = 20; }
+  BranchOptions() {
+    steps = 20;
+    learning_rate = 1e-6F;  // a step moves a logit by the sum of a thousand column means
+  }
 
   std::int64_t width = 512;
   int layers = 20;

@@ -16,7 +16,8 @@ namespace train_ple {
 template <ms::Runtime R>
 class PleBranches {
  public:
-  PleBranches(ms::Device<R> const& device, PleShape shape) : shape_(std::move(shape)) {
+  PleBranches(ms::Device<R> const& device, PleShape shape)
+      : shape_(std::move(shape)), other_columns_(shape_) {
     Initialiser const initialiser(shape_.seed);
     for (std::int64_t field = 0; field < shape_.fields(); ++field) {
       auto const rows = shape_.table_rows[static_cast<std::size_t>(field)];
@@ -105,8 +106,7 @@ class PleBranches {
             ms::ops::LookupOptions<R>{.pooling = ms::ops::Pooling::mean});
       }));
     }
-    tape.without_gradient(batch.continuous);
-    columns.push_back(batch.continuous);
+    other_columns_.append(tape, batch.continuous, columns);
     std::vector<ms::Tensor<float, R>> inputs(static_cast<std::size_t>(shape_.owners()),
                                              ms::ops::concat(tape, columns));
     for (int level = 0; level < shape_.levels; ++level) {
@@ -167,6 +167,7 @@ class PleBranches {
   }
 
   PleShape shape_;
+  OtherColumns<R> other_columns_;
   std::vector<ms::Tensor<float, R>> tables_;
   std::vector<Level<R>> levels_;  ///< the experts owner by owner
   std::vector<Layer<R>> tower_hidden_;

@@ -18,7 +18,9 @@ template <ms::Runtime R>
 class PleGrouped {
  public:
   PleGrouped(ms::Device<R> const& device, PleShape shape)
-      : shape_(std::move(shape)), tables_(device, shape_.table_rows, shape_.embedding_dim) {
+      : shape_(std::move(shape)),
+        other_columns_(shape_),
+        tables_(device, shape_.table_rows, shape_.embedding_dim) {
     Initialiser const initialiser(shape_.seed);
     for (std::int64_t field = 0; field < shape_.fields(); ++field) {
       std::vector<float> values;
@@ -104,8 +106,9 @@ class PleGrouped {
   ms::Tensor<float, R> stacked_logits(ms::GradientTape<R>& tape,
                                       ms::StreamPool<R>& pool,
                                       DeviceBatch<R> const& batch) const {
-    tape.without_gradient(batch.continuous);
-    auto input = ms::ops::concat(tape, {look_up(tape, pool, batch.keys), batch.continuous});
+    std::vector columns{look_up(tape, pool, batch.keys)};
+    other_columns_.append(tape, batch.continuous, columns);
+    auto input = ms::ops::concat(tape, columns);
     for (int level = 0; level < shape_.levels; ++level) {
       ms::NameScope const named(ms::text("level", level));
       input = extract(tape, pool, level, input);
@@ -188,6 +191,7 @@ class PleGrouped {
   }
 
   PleShape shape_;
+  OtherColumns<R> other_columns_;
   ms::ops::TableBatch<float, R> tables_;
   /// Hidden and output layers: a share each. Gates: the tasks', and but for the last level the
   /// shared one.

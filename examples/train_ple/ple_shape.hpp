@@ -6,6 +6,7 @@
 #include <msstream/support/layer.hpp>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -43,8 +44,14 @@ struct PleShape {
   [[nodiscard]] std::int64_t fields() const noexcept {
     return static_cast<std::int64_t>(table_rows.size());
   }
+  /// Columns of zeros that the first level has besides, so that rows begin where a product can load
+  /// 16 bytes at a time. Their weights stay as they are, and have no effect.
+  [[nodiscard]] std::int64_t padding() const noexcept {
+    constexpr std::int64_t kTogether = 4;
+    return -(fields() * embedding_dim + continuous) & (kTogether - 1);
+  }
   [[nodiscard]] std::int64_t inputs_of(int level) const noexcept {
-    return level == 0 ? fields() * embedding_dim + continuous : expert_outputs;
+    return level == 0 ? fields() * embedding_dim + continuous + padding() : expert_outputs;
   }
   [[nodiscard]] bool is_last(int level) const noexcept { return level + 1 == levels; }
   /// How many of the owners have a gate.
@@ -60,6 +67,39 @@ inline std::string gate_name(int level, int owner) {
 inline std::string tower_name(int task) {
   return ms::text("tower", task);
 }
+
+/// The columns of the first level that are no embeddings: the continuous values, and the padding.
+template <ms::Runtime R>
+class OtherColumns {
+ public:
+  explicit OtherColumns(PleShape const& shape) : padding_(shape.padding()) {}
+
+  /// Appends them to `columns`. They get no gradient.
+  void append(ms::GradientTape<R>& tape,
+              ms::Tensor<float, R> const& continuous,
+              std::vector<ms::Tensor<float, R>>& columns) const {
+    tape.without_gradient(continuous);
+    columns.push_back(continuous);
+    if (padding_ != 0) {
+      auto const& zeros = zeros_for(tape.device(), continuous.shape()[0]);
+      tape.without_gradient(zeros);
+      columns.push_back(zeros);
+    }
+  }
+
+ private:
+  /// Made when a batch of so many rows first comes.
+  [[nodiscard]] ms::Tensor<float, R> const& zeros_for(ms::Device<R> const& device,
+                                                      std::int64_t rows) const {
+    auto const found = zeros_.find(rows);
+    return found != zeros_.end()
+               ? found->second
+               : zeros_.emplace(rows, ms::zeros<float>(device, {rows, padding_})).first->second;
+  }
+
+  std::int64_t padding_;
+  mutable std::map<std::int64_t, ms::Tensor<float, R>> zeros_;
+};
 
 /// What one level of the model has.
 template <ms::Runtime R>

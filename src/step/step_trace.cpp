@@ -120,10 +120,10 @@ void StepTrace::find_dependencies() {
 }
 
 StepTrace StepTrace::with_issue_time(double ns) const {
-  require(ns >= 0 && ns <= kLatestNs,
+  require(ns > 0 && ns <= kLatestNs,
           "StepTrace: an issue time of ",
           ns,
-          " ns; expected 0 to ",
+          " ns; expected more than 0 and at most ",
           kLatestNs);
   double sum = 0;
   for (auto const& operation : operations_) {

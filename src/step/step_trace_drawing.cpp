@@ -3,11 +3,13 @@
 #include <msstream/base/json_string.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/step/step_trace.hpp>
+#include <msstream/step/step_waits.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,8 +21,28 @@ constexpr std::array kPalette{
     "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#997700", "#004488"};
 constexpr char const* kDefaultGroup = "#999999";
 
-char const* colour_of(int group) {
-  return group < 0 ? kDefaultGroup : kPalette[static_cast<std::size_t>(group) % kPalette.size()];
+/// Hues that are far from those of the numbers before, by the golden angle.
+std::string generated_colour(int number) {
+  double const hue = std::fmod(number * 0.618'033'988'75, 1.0);
+  constexpr double kDarkest = 70;
+  constexpr double kBrightest = 190;
+  auto const channel = [&](double shift) {
+    double const wave = std::abs(6 * std::fmod(hue + shift, 1.0) - 3) - 1;
+    return static_cast<int>(kDarkest + (kBrightest - kDarkest) * std::clamp(wave, 0.0, 1.0));
+  };
+  constexpr char const* hex = "0123456789abcdef";
+  std::string out = "#";
+  for (int const value : {channel(0), channel(2.0 / 3), channel(1.0 / 3)}) {
+    out += {hex[value / 16], hex[value % 16]};
+  }
+  return out;
+}
+
+std::string colour_of(int group) {
+  auto const number = static_cast<std::size_t>(std::max(group, 0));
+  return group < 0                  ? kDefaultGroup
+         : number < kPalette.size() ? kPalette[number]
+                                    : generated_colour(group);
 }
 
 /// With one digit after the point.
@@ -56,34 +78,43 @@ std::string escaped(std::string_view raw) {
 }
 
 /// A quoted text of Graphviz, in which \n breaks the line.
-std::string label_of(StepOperation const& operation) {
-  auto label = json_string(operation.name);
-  label.pop_back();
-  return text(label, "\\n", in_us(operation.duration_ns()), "\"");
+std::string label_of(StepOperation const& operation, StepStream const& stream) {
+  auto const quoted_part = [](std::string const& words) {
+    auto const quoted = json_string(words);
+    return quoted.substr(1, quoted.size() - 2);
+  };
+  return text("\"",
+              quoted_part(operation.name),
+              "\\n",
+              in_us(operation.duration_ns()),
+              "\\n",
+              quoted_part(stream.name),
+              "\"");
 }
 
 /// For each operation the next one on the critical path; 0, which follows nothing: none.
 std::vector<std::size_t> next_on_path(StepTrace const& trace, CriticalPath const& path) {
   std::vector<std::size_t> next(trace.operations().size(), 0);
   for (std::size_t i = 0; i + 1 < path.operations.size(); ++i) {
-    next[path.operations[i]] = path.operations[i + 1];
+    next.at(path.operations[i]) = path.operations[i + 1];
   }
   return next;
 }
 
 std::string caption(StepTrace const& trace, CriticalPath const& path) {
+  auto const waits = minimal_waits(trace);
   auto out = text(trace.operations().size(),
                   " operations in ",
                   in_us(trace.step_ns()),
                   ", critical path ",
                   in_us(path.length_ns),
-                  "; waits: ",
-                  trace.waits().needed,
-                  " needed, ",
+                  "; ",
+                  waits.hazards,
+                  " hazards between streams, ",
+                  waits.necessary,
+                  " waits necessary, ",
                   trace.waits().issued,
-                  " issued, ",
-                  trace.waits().elided,
-                  " elided; running at once:");
+                  " issued; running at once:");
   auto const shares = trace.concurrency();
   for (std::size_t i = 0; i < shares.size(); ++i) {
     out += text(i == 0 ? " " : ", ", i, ": ", tenths(100 * shares[i]), " %");
@@ -99,12 +130,12 @@ constexpr double kBar = 18;
 
 }  // namespace
 
-std::string StepTrace::dot() const {
-  auto const path = critical_path();
+std::string StepTrace::dot(std::optional<CriticalPath> const& marked) const {
+  auto const path = marked.value_or(critical_path());
   auto const next = next_on_path(*this, path);
   std::vector<bool> critical(operations_.size(), false);
   for (auto const i : path.operations) {
-    critical[i] = true;
+    critical.at(i) = true;
   }
   std::string out =
       "digraph step {\n  rankdir=LR;\n  node [shape=box, style=filled, fontcolor=white];\n";
@@ -113,7 +144,7 @@ std::string StepTrace::dot() const {
     out += text("  n",
                 i,
                 " [label=",
-                label_of(operation),
+                label_of(operation, streams_[operation.stream]),
                 ", fillcolor=\"",
                 colour_of(group_of(i)),
                 "\"",
@@ -128,8 +159,8 @@ std::string StepTrace::dot() const {
   return out + "}\n";
 }
 
-std::string StepTrace::svg() const {
-  auto const path = critical_path();
+std::string StepTrace::svg(std::optional<CriticalPath> const& marked) const {
+  auto const path = marked.value_or(critical_path());
   auto const next = next_on_path(*this, path);
   double begin = operations_.empty() ? 0 : operations_.front().begin_ns;
   for (auto const& operation : operations_) {
@@ -158,7 +189,7 @@ std::string StepTrace::svg() const {
   }
   std::vector<bool> critical(operations_.size(), false);
   for (auto const i : path.operations) {
-    critical[i] = true;
+    critical.at(i) = true;
   }
   for (std::size_t i = 0; i < operations_.size(); ++i) {
     auto const& operation = operations_[i];

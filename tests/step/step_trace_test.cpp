@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 namespace msstream::testing {
 namespace {
@@ -160,8 +161,10 @@ TEST(StepTrace, BrokenFilesAreRefusedByFileAndField) {
 TEST(StepTrace, IsAGraphForGraphviz) {
   auto const dot = fork_and_join().dot();
   EXPECT_THAT(dot, HasSubstr("digraph step {"));
-  EXPECT_THAT(dot, HasSubstr("n2 [label=\"right\\n0.1 µs\", fillcolor=\"#ee6677\", penwidth=4];"));
-  EXPECT_THAT(dot, HasSubstr("n1 [label=\"left\\n0.0 µs\", fillcolor=\"#4477aa\"];"));
+  EXPECT_THAT(
+      dot,
+      HasSubstr("n2 [label=\"right\\n0.1 µs\\ngroup 1\", fillcolor=\"#ee6677\", penwidth=4];"));
+  EXPECT_THAT(dot, HasSubstr("n1 [label=\"left\\n0.0 µs\\ngroup 0\", fillcolor=\"#4477aa\"];"));
   EXPECT_THAT(dot, HasSubstr("n0 -> n2 [style=bold];"));
   EXPECT_THAT(dot, HasSubstr("n0 -> n1;"));
   EXPECT_THAT(dot, HasSubstr("n0 -> n3;"));
@@ -174,8 +177,9 @@ TEST(StepTrace, IsAPicture) {
   maker.add("c", 0, 1000, {0}, {2});
   auto const svg = maker.run_at({0, 1000, 1000}, {5, 3, 2}).svg();
   EXPECT_THAT(svg,
-              HasSubstr("3 operations in 4.0 µs, critical path 4.0 µs; waits: 5 needed, 3 "
-                        "issued, 2 elided; running at once: 0: 0.0 %, 1: 75.0 %, 2: 25.0 %"));
+              HasSubstr("3 operations in 4.0 µs, critical path 4.0 µs; 1 hazards between streams, "
+                        "1 waits necessary, 3 issued; running at once: 0: 0.0 %, 1: 75.0 %, 2: "
+                        "25.0 %"));
   EXPECT_THAT(svg, HasSubstr("<title>&lt;a &amp; &quot;b&quot;&gt;\ngroup 0\n1.0 µs from 0.0 µs"));
   EXPECT_THAT(svg, Not(HasSubstr("<a &")));
   auto const count = [&](std::string_view what) {
@@ -192,6 +196,32 @@ TEST(StepTrace, IsAPicture) {
   EXPECT_EQ(count("class=\"lane\""), 2);
 }
 
+TEST(StepTrace, APictureMarksThePathThatItIsGiven) {
+  auto const trace = fork_and_join();
+  CriticalPath const path{.operations = {0, 1}, .length_ns = 7000};
+  EXPECT_THAT(trace.svg(path), HasSubstr("critical path 7.0 µs"));
+  EXPECT_THAT(trace.dot(path), HasSubstr("n0 -> n1 [style=bold];"));
+  EXPECT_THAT(trace.dot(path), HasSubstr("n0 -> n2;"));
+  CriticalPath const beyond{.operations = {0, 4}};
+  EXPECT_THROW((void)trace.svg(beyond), std::out_of_range);
+  EXPECT_THROW((void)trace.dot(beyond), std::out_of_range);
+}
+
+TEST(StepTrace, EachGroupHasAColourOfItsOwn) {
+  TraceMaker maker;
+  constexpr int kGroups = 64;
+  for (int group = 0; group < kGroups; ++group) {
+    maker.add("op", group, 10, {}, {});
+  }
+  auto const dot = maker.run().dot();
+  std::set<std::string> colours;
+  constexpr std::string_view kField = "fillcolor=\"";
+  for (auto at = dot.find(kField); at != std::string::npos; at = dot.find(kField, at + 1)) {
+    colours.insert(dot.substr(at + kField.size(), 7));
+  }
+  EXPECT_EQ(colours.size(), kGroups);
+}
+
 TEST(StepTrace, CanBeGivenWhatIssuingItTakes) {
   std::vector<StepOperation> operations{{.name = "a", .launch_ns = 30},
                                         {.name = "b", .launch_ns = 90}};
@@ -205,7 +235,7 @@ TEST(StepTrace, CanBeGivenWhatIssuingItTakes) {
   StepTrace const unknown({{.name = "s"}}, {}, operations);
   EXPECT_EQ(launches(unknown.with_issue_time(60)), std::pair(30.0, 30.0));
   EXPECT_EQ(StepTrace({}, {}, {}).with_issue_time(60), StepTrace({}, {}, {}));
-  for (double const wrong : {-1.0, 1e300, std::nan("")}) {
+  for (double const wrong : {0.0, -1.0, 1e300, std::nan("")}) {
     EXPECT_THROW((void)trace.with_issue_time(wrong), std::invalid_argument);
   }
 }

@@ -62,6 +62,21 @@ TYPED_TEST(ScopeContract, AScopeOfAnotherDeviceIsPassedOver) {
   EXPECT_EQ(StreamScope<TypeParam>::current(*other_device)->group(), foreign);
 }
 
+TYPED_TEST(ScopeContract, ScopesThatAreMembersMayGoInAnyOrder) {
+  using Scope = StreamScope<TypeParam>;
+  auto const group = this->make_group(0);
+  auto const other = this->make_group(1);
+  auto first = std::make_unique<Scope>(*group);
+  auto second = std::make_unique<Scope>(*other);
+  auto third = std::make_unique<Scope>(*group);
+  second.reset();
+  EXPECT_EQ(this->current(), group.get());
+  first.reset();
+  EXPECT_EQ(this->current(), group.get()) << "the third";
+  third.reset();
+  EXPECT_EQ(this->current(), nullptr);
+}
+
 TYPED_TEST(ScopeContract, AScopeKeepsItsGroup) {
   auto group = this->make_group(0);
   std::weak_ptr<StreamGroup<TypeParam>> const watched = group;

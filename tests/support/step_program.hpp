@@ -135,10 +135,42 @@ class StepProgramTest : public ProgramTest {
     auto const on_three = report_of(groups + Words{"--waits", "--merge-streams"});
     EXPECT_GT(on_three["traced_step"]["waits"]["hazards"], 0);
     EXPECT_GT(on_three["waits"]["needed"], 0);
+    auto const of_replays = folder.write("replay.txt", "1:replay\n").string();
+    EXPECT_THAT(run(groups + Words{"--assignment", of_replays, "--capture", "--quiet=false"}).err,
+                ::testing::Not(::testing::HasSubstr("warning")));
     auto const ended = run(given + Words{"--quiet=false"});
     EXPECT_THAT(ended.err,
                 ::testing::HasSubstr("no operation of a step matches " + all_on_one + ":2"));
     EXPECT_THAT(ended.out, ::testing::HasSubstr(" hazards between streams, "));
+  }
+
+  /// Than one: in use at once, and, of a captured step, had from the driver. (How much that is of
+  /// an eager step depends on how far the device is behind.)
+  void expect_groups_take_no_more_memory(Words const& model, double most_reserved = 1.1) {
+    auto const on = [&](char const* groups, Words const& way) {
+      return report_of(model + way + Words{"--stream-groups", groups});
+    };
+    auto const ratio = [](auto const& seven, auto const& one, char const* bytes) {
+      return seven[bytes].template get<double>() / one[bytes].template get<double>();
+    };
+    EXPECT_LE(ratio(on("7", {}), on("1", {}), "peak_bytes"), 1.1);
+    auto const one = on("1", {"--capture"});
+    auto const seven = on("7", {"--capture"});
+    EXPECT_LE(ratio(seven, one, "peak_bytes"), 1.1);
+    EXPECT_LE(ratio(seven, one, "reserved_bytes"), most_reserved);
+  }
+
+  /// What no branch claims then goes where its inputs were written.
+  void expect_groups_can_propagate(Words const& small) {
+    auto const groups = small + Words{"--stream-groups", "3", "--waits", "--no-reduce-waits"};
+    auto const file = path("report.json");
+    auto const ended =
+        run(groups + Words{"--report", file}, {.environment = {"MSSTREAM_PROPAGATE_GROUPS=1"}});
+    ASSERT_EQ(ended.status, 0) << ended.err;
+    auto const propagated = nlohmann::json::parse(support::read_all(file));
+    auto const on_trunk = report_of(groups);
+    EXPECT_EQ(propagated["losses"], on_trunk["losses"]);
+    EXPECT_NE(propagated["traced_step"]["waits"], on_trunk["traced_step"]["waits"]);
   }
 
   void expect_traces(Words const& small) {
@@ -174,8 +206,6 @@ class StepProgramTest : public ProgramTest {
     expect_usage_error({"--nope"}, "unknown argument '--nope'");
     expect_usage_error({"--stream-groups", "0"}, "expected an integer from 1 to 256, found '0'");
     expect_usage_error({"--save-assignment", path("file")}, "goes with --assignment auto");
-    expect_usage_error({"--assignment", "auto", "--launch-threads", "private"},
-                       "goes with --capture or --launch-threads none");
     expect_usage_error({"--assignment", path("missing")}, "--assignment: ");
     auto const far = folder.write("far.txt", "4:.*\n").string();
     expect_usage_error({"--assignment", far, "--stream-groups", "4"}, far + ":1");

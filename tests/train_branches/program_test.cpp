@@ -40,6 +40,14 @@ TEST_P(TrainBranches, groups_can_be_chosen_kept_and_given) {
   expect_groups_can_be_chosen_kept_and_given(small());
 }
 
+TEST_P(TrainBranches, groups_take_no_more_memory_than_one) {
+  expect_groups_take_no_more_memory(small() + Words{"--width", "256"});
+}
+
+TEST_P(TrainBranches, groups_can_propagate) {
+  expect_groups_can_propagate(small());
+}
+
 TEST_P(TrainBranches, a_step_can_be_looked_at) {
   expect_traces(small());
 }

@@ -66,6 +66,14 @@ TEST_P(TrainPle, groups_can_be_chosen_kept_and_given) {
   expect_groups_can_be_chosen_kept_and_given(small());
 }
 
+TEST_P(TrainPle, groups_take_no_more_memory_than_one) {
+  expect_groups_take_no_more_memory(small() + Words{"--batch", "128", "--buckets", "20000"});
+}
+
+TEST_P(TrainPle, groups_can_propagate) {
+  expect_groups_can_propagate(small());
+}
+
 TEST_P(TrainPle, a_step_can_be_looked_at) {
   expect_traces(small());
 }

@@ -81,6 +81,15 @@ TEST_P(TrainRerank, groups_can_be_chosen_kept_and_given) {
   expect_groups_can_be_chosen_kept_and_given(small());
 }
 
+TEST_P(TrainRerank, groups_take_no_more_memory_than_one) {
+  expect_groups_take_no_more_memory(
+      small() + Words{"--batch", "32", "--queries", "200", "--list", "40", "--width", "64"}, 1.25);
+}
+
+TEST_P(TrainRerank, groups_can_propagate) {
+  expect_groups_can_propagate(small());
+}
+
 TEST_P(TrainRerank, a_step_can_be_looked_at) {
   expect_traces(small());
 }

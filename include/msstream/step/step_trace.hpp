@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,7 +77,7 @@ class StepTrace {
 
   /// The same step with launches that take the host `ns` together, each its part: what issuing the
   /// step takes when nothing is traced. A launch that is traced alone takes up to twice as long as
-  /// one among others. Throws std::invalid_argument for less than nothing, or what is not finite.
+  /// one among others. Throws std::invalid_argument for 0 and below, and for what is not finite.
   [[nodiscard]] StepTrace with_issue_time(double ns) const;
 
   /// From the first operation's begin to the last one's end; 0 without operations.
@@ -101,11 +102,15 @@ class StepTrace {
   /// cannot be read.
   [[nodiscard]] static StepTrace load(std::filesystem::path const& path);
 
-  /// The graph for Graphviz: groups as colours, the critical path bold, with durations.
-  [[nodiscard]] std::string dot() const;
+  /// The graph for Graphviz: groups as colours, the critical path bold, with durations. `marked`: a
+  /// path to mark in place of critical_path(), of another trace of the same step, such as one whose
+  /// operations ran one at a time. Throws std::out_of_range for one with operations that are not
+  /// there.
+  [[nodiscard]] std::string dot(std::optional<CriticalPath> const& marked = {}) const;
   /// A picture that needs nothing else: a lane a stream over time, operations as bars that tell of
-  /// themselves when pointed at, dependencies between groups as lines, the critical path marked.
-  [[nodiscard]] std::string svg() const;
+  /// themselves when pointed at, dependencies between groups as lines, the critical path marked, or
+  /// `marked`, as dot() does.
+  [[nodiscard]] std::string svg(std::optional<CriticalPath> const& marked = {}) const;
 
   friend bool operator==(StepTrace const&, StepTrace const&) = default;
 

@@ -10,8 +10,8 @@ namespace msstream {
 
 /// How many event waits the operations of a step take, issued in the trace's order.
 struct StepWaits {
-  /// One for each other stream that an operation directly needs something of: what is issued
-  /// without `reduce_waits`.
+  /// One for each other stream that an operation directly needs something of. Without
+  /// `reduce_waits` these are issued, and those for memory that is used again.
   std::size_t hazards = 0;
   /// Those of them that are necessary: no other needed wait and nothing before on the operation's
   /// own stream implies them. The edges between streams of a captured step's order.

@@ -13,8 +13,8 @@ struct StreamScopeOptions {
   bool include_grad = false;  ///< the backward of what is issued inside runs on the same group
 };
 
-/// While the guard lives, what the calling thread issues goes to `group`. Scopes nest; the
-/// innermost one counts, among those on the device of the operation's tensors.
+/// While the guard lives, what the calling thread issues goes to `group`. Scopes nest; the one that
+/// was opened last counts, among those on the device of the operation's tensors.
 template <Runtime R>
 class StreamScope {
  public:
@@ -29,7 +29,14 @@ class StreamScope {
         region_(*group_->context()->runtime, opened_at) {
     innermost_ = this;
   }
-  ~StreamScope() { innermost_ = outer_; }
+  ~StreamScope() {
+    // The innermost, but for scopes that are kept as members of objects which go in another order.
+    StreamScope const** link = &innermost_;
+    while (*link != this) {
+      link = &(*link)->outer_;
+    }
+    *link = outer_;
+  }
   StreamScope(StreamScope const&) = delete;
   StreamScope& operator=(StreamScope const&) = delete;
 
@@ -51,7 +58,7 @@ class StreamScope {
   std::shared_ptr<StreamGroup<R>> group_;
   StreamScopeOptions options_;
   std::source_location opened_at_;
-  StreamScope const* outer_;
+  mutable StreamScope const* outer_;
   trace::Range range_;
   [[no_unique_address]] ScopeRegion<R> region_;
 };

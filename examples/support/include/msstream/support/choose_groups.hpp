@@ -2,13 +2,16 @@
 #pragma once
 
 #include <msstream/step/auto_assignment.hpp>
+#include <msstream/support/metrics.hpp>
 #include <msstream/support/step_training.hpp>
 #include <msstream/support/tried_groups.hpp>
 
 #include <chrono>
-#include <optional>
+#include <cstddef>
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace msstream::support {
 
@@ -20,21 +23,54 @@ struct ChosenGroups {
   std::string text;
 };
 
-/// What a step of a training takes, in ms, with the captures of several trials: how a graph is laid
-/// out on a device, which differs from one to the next, makes up to a fifth. The training then
-/// goes.
+constexpr int kTrialRounds = 7;
+/// The most that choose_groups() makes.
+constexpr int kGroupTrials = 3 * kTrialRounds;
+
+/// Trainings of one model on different groups, timed beside each other.
 template <Runtime R, class Build>
-[[nodiscard]] double measure_step_ms(StepSetting const& setting,
-                                     ops::OptimizerRule const& rule,
-                                     Build const& build,
-                                     std::optional<StreamAssignment> assignment) {
-  using Clock = std::chrono::steady_clock;
-  constexpr int kTrials = 5;
-  constexpr int kSteps = 8;
-  StepTrainingOf<R, Build> training(setting, rule, build, std::move(assignment));
-  training.step();
-  Clock::duration taken{0};
-  for (int trial = 0; trial < kTrials; ++trial) {
+class GroupTrial {
+ public:
+  GroupTrial(StepSetting const& setting, ops::OptimizerRule const& rule, Build const& build)
+      : setting_(setting), rule_(rule), build_(build) {}
+
+  /// The number of the candidate, from 0.
+  std::size_t add(std::string const& groups) {
+    auto& training = trainings_.emplace_back(std::make_unique<Training>(
+        setting_,
+        rule_,
+        build_,
+        StreamAssignment::parse(groups, "auto_assignment", setting_.groups)));
+    training->step();
+    return trainings_.size() - 1;
+  }
+  /// Of each candidate, the median of what a step takes in several rounds, in ms; `tell(trials)`
+  /// after each. Where steps are
+  /// captured, each round has a capture of its own: how a graph is laid out on a device, which
+  /// differs from one to the next, makes up to a fifth.
+  template <class Tell>
+  [[nodiscard]] std::vector<double> run(Tell const& tell) {
+    std::vector<std::vector<double>> ms(trainings_.size());
+    int done = 0;
+    for (int round = 0; round < kTrialRounds; ++round) {
+      for (std::size_t i = 0; i < trainings_.size(); ++i) {
+        ms[i].push_back(time_steps(*trainings_[i]));
+        tell(++done);
+      }
+    }
+    std::vector<double> medians;
+    for (auto const& rounds : ms) {
+      medians.push_back(percentile(rounds, 50));
+    }
+    return medians;
+  }
+
+ private:
+  using Training = StepTrainingOf<R, Build>;
+
+  static double time_steps(Training& training) {
+    using Clock = std::chrono::steady_clock;
+    constexpr int kSteps = 8;
     training.forget_capture();
     training.step();
     training.synchronize();
@@ -43,28 +79,35 @@ template <Runtime R, class Build>
       training.step();
     }
     training.synchronize();
-    taken += Clock::now() - begin;
+    return std::chrono::duration<double, std::milli>(Clock::now() - begin).count() / kSteps;
   }
-  return std::chrono::duration<double, std::milli>(taken).count() / (kTrials * kSteps);
-}
+
+  StepSetting const& setting_;
+  ops::OptimizerRule const& rule_;
+  Build const& build_;
+  std::vector<std::unique_ptr<Training>> trainings_;
+};
 
 /// Groups for the steps that are issued as `setting` says: those that auto_assignment() finds by a
 /// step that is traced on the model's own, if they are measured to be faster than those and than
-/// one group.
-template <Runtime R, class Build>
+/// one group. Launch threads are in what is measured, not in what is predicted. What is the same is
+/// tried once. `tell(trials)` as it goes.
+template <Runtime R, class Build, class Tell>
 [[nodiscard]] ChosenGroups choose_groups(StepSetting const& setting,
                                          ops::OptimizerRule const& rule,
-                                         Build const& build) {
+                                         Build const& build,
+                                         Tell const& tell) {
   auto predicted = auto_assignment(
       rehearse<R>(setting, rule, build), setting.groups, {.model = step_model(setting)});
-  auto const measure = [&](std::string const& groups) {
-    return measure_step_ms<R>(
-        setting, rule, build, StreamAssignment::parse(groups, "auto_assignment", setting.groups));
-  };
   constexpr char const* kOneGroup = "0:.*\n";
-  TriedGroups const tried{.chosen_ms = measure(predicted.text),
-                          .one_group_ms = measure(kOneGroup),
-                          .own_ms = measure("")};
+  GroupTrial<R, Build> trial(setting, rule, build);
+  auto const own = trial.add("");
+  bool const is_own = setting.groups == 1 || predicted.predicted_ns == predicted.recorded_ns;
+  auto const chosen = is_own ? own : trial.add(predicted.text);
+  auto const one_group = setting.groups == 1 ? own : trial.add(kOneGroup);
+  auto const ms = trial.run(tell);
+  TriedGroups const tried{
+      .chosen_ms = ms[chosen], .one_group_ms = ms[one_group], .own_ms = ms[own]};
   auto kept = text("# Measured, ms a step: ",
                    tried.chosen_ms,
                    " on the groups of auto_assignment(), ",

@@ -56,6 +56,8 @@ void check(StepOptions const& chosen);
 [[nodiscard]] nlohmann::ordered_json describe(StepOptions const& chosen);
 
 /// Writes the trace as its name's end says: `.json`, `.dot` or `.svg`. Throws as AtomicFile.
-void write_step_trace(std::filesystem::path const& path, StepTrace const& trace);
+void write_step_trace(std::filesystem::path const& path,
+                      StepTrace const& trace,
+                      CriticalPath const& critical);
 
 }  // namespace msstream::support

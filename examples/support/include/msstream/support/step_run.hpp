@@ -116,7 +116,13 @@ class StepRun {
   std::optional<StreamAssignment> prepare(Build const& build) {
     auto assignment = options_.read_assignment();
     if (options_.chooses_groups()) {
-      auto const choice = choose_groups<R>(options_.setting(), options_.rule(), build);
+      auto style = ProgressStyle::of_stderr(options_.quiet);
+      style.unit = "trials";
+      Progress progress(style, "choosing groups", kGroupTrials);
+      progress.update(0);
+      auto const choice = choose_groups<R>(
+          options_.setting(), options_.rule(), build, [&](int done) { progress.update(done); });
+      progress.finish();
       if (!options_.save_assignment.empty()) {
         AtomicFile file(options_.save_assignment);
         file.write(choice.text);
@@ -135,9 +141,10 @@ class StepRun {
       if (options_.draws_step()) {
         auto const as_issued = rehearse<R>(
             options_.setting(), options_.rule(), build, assignment, SpanTiming::as_issued);
-        write_step_trace(options_.step_trace, as_issued);
+        // What is critical is told by times that have no launches in them.
+        write_step_trace(options_.step_trace, as_issued, trace.critical_path());
       } else if (!options_.step_trace.empty()) {
-        write_step_trace(options_.step_trace, trace);
+        write_step_trace(options_.step_trace, trace, trace.critical_path());
       }
       measured_.traced = {trace.operations().size(),
                           trace.busy_ns() * 1e-6,
@@ -168,7 +175,8 @@ class StepRun {
     PinnedArray<float, R> staged(device, 1);
     copy(staged, training_.loss());
     pending_.push_back(std::move(staged));
-    if (steps_done_++ == 0) {
+    // The second one may be captured, and be the operation "replay".
+    if (++steps_done_ == std::min<std::int64_t>(options_.capture ? 2 : 1, last_step_)) {
       warn_of_unmatched();
     }
   }

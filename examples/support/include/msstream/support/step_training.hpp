@@ -36,11 +36,13 @@ class StepTraining {
                .launch_thread_count = setting.launch_thread_count,
                .assignment = std::move(assignment),
                .log = nullptr}),
-        trunk_(pool_[0]),
         tape_(device_),
         built_(build(std::as_const(device_))),
         optimizer_(device_, rule, {.tables_together = setting.tables_together}),
         captures_(setting.captured) {
+    if (!pool_.options().propagate_groups) {
+      trunk_.emplace(pool_[0]);
+    }
     model().visit_parameters(
         [&](auto const& name, auto const& weight) { optimizer_.add(name, weight); },
         [&](auto const& name, auto const& table) { optimizer_.add_table(name, table); });
@@ -97,7 +99,8 @@ class StepTraining {
 
   Device<R> device_;
   StreamPool<R> pool_;
-  StreamScope<R> trunk_;  ///< what no branch claims runs on group 0
+  /// What no branch claims runs on group 0, or where its inputs were written.
+  std::optional<StreamScope<R>> trunk_;
   GradientTape<R> tape_;
   std::pair<Model, Inputs> built_;
   Optimizer<R> optimizer_;
@@ -115,7 +118,7 @@ using StepTrainingOf =
                  typename std::invoke_result_t<Build const&, Device<R> const&>::second_type>;
 
 /// The trace of a step of another training of the same model, which then goes: the fourth, issued
-/// eagerly by this thread.
+/// eagerly, and by this thread where operations are held.
 template <Runtime R, class Build>
 [[nodiscard]] StepTrace rehearse(StepSetting setting,
                                  ops::OptimizerRule const& rule,
@@ -123,8 +126,10 @@ template <Runtime R, class Build>
                                  std::optional<StreamAssignment> assignment = std::nullopt,
                                  SpanTiming timing = SpanTiming::held) {
   setting.captured = false;
-  setting.launch_threads = LaunchThreads::none;
-  setting.launch_thread_count = 0;
+  if (timing == SpanTiming::held) {
+    setting.launch_threads = LaunchThreads::none;
+    setting.launch_thread_count = 0;
+  }
   StepTrainingOf<R, Build> training(setting, rule, build, std::move(assignment));
   training.step();
   training.step();

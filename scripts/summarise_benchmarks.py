@@ -106,16 +106,20 @@ def model_steps_table(rows, torch, suite):
             return ["", ""]
         return [row["predicted_ms"].text(), f"{row['predicted_ms'].median * 1e6 / row['time_ns'].median:.2f}"]
 
+    def tried(row):
+        counters = [f"tried_{groups}_ms" for groups in ("assigned", "own", "one_group")]
+        return " / ".join(row[counter].text() for counter in counters) if counters[0] in row else ""
+
     lines = [[f"PyTorch {torch['torch']}{', batch ' + str(run['batch']) if 'batch' in run else ''}, "
               f"{'captured' if run['captured'] else 'eager'}, streams {run['streams']}", number(run["median_ms"]),
-              f"{number(run['min_ms'])}–{number(run['max_ms'])}", "", "", "", "", "", "", number(run["peak_mib"])]
+              f"{number(run['min_ms'])}–{number(run['max_ms'])}", "", "", "", "", "", "", "", number(run["peak_mib"])]
              for run in torch.get(suite, [])]
     lines += [[case_of(name), row["time_ns"].text(1e6), row["time_ns"].spread(1e6), *predicted(row),
-               row["issue_ms"].text(), row["operations"].text(),
+               tried(row), row["issue_ms"].text(), row["operations"].text(),
                row["waits_in_graph" if "waits_in_graph" in row else "waits_issued"].text(),
                row["reserved_mib"].text(), optional(row, "in_use_mib")] for name, row in rows.items()]
-    return table(["a step", "ms", "min–max", "predicted, ms", "to measured", "issuing, ms", "operations", "waits",
-                  "MiB reserved", "in use"], lines)
+    return table(["a step", "ms", "min–max", "predicted, ms", "to measured", "tried: auto / own / one, ms",
+                  "issuing, ms", "operations", "waits", "MiB reserved", "in use"], lines)
 
 
 def two_stage_table(rows):

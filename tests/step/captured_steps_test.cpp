@@ -7,14 +7,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace msstream::testing {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr std::int64_t kBags = 6;
 constexpr std::int64_t kRows = 40;
@@ -206,6 +211,212 @@ TYPED_TEST(CapturedStepsTest, what_may_not_be_captured_runs_eagerly_and_says_so)
               ::testing::ElementsAre(::testing::AllOf(HasSubstr("up to 16 run eagerly"),
                                                       HasSubstr("since the host waits for memory")),
                                      HasSubstr("captured for up to 8")));
+}
+
+/// Keeps a step for 4 and one for 8, of which that for 4 is the older one.
+template <class Steps, class Run>
+void keep_two(Steps& steps, Run& run) {
+  run(4);
+  run(8);
+  ASSERT_EQ(steps.counts().captures, 2U);
+}
+
+TYPED_TEST(CapturedStepsTest, what_finds_no_memory_is_tried_again_without_the_oldest_other_step) {
+  for (std::string_view const where : {"making", "filling", "capture"}) {
+    int refusals = 0;
+    auto const refuse = [&](std::string_view here) {
+      if (here == where && refusals > 0) {
+        --refusals;
+        throw OutOfMemory(1, "no memory\nin use: all");
+      }
+    };
+    std::vector<std::string> lines;
+    CapturedSteps steps(
+        this->device(),
+        [&](std::int64_t capacity) {
+          refuse("making");
+          return Inputs<TypeParam>(this->device(), capacity);
+        },
+        [&](Inputs<TypeParam> const& inputs) {
+          auto result = this->step(inputs);
+          refuse("capture");
+          return result;
+        },
+        {.capacities = {4, 8, 16, 32}, .eager_first = 0, .log = [&](std::string const& line) {
+           lines.push_back(line);
+         }});
+    auto const run = [&](std::int64_t count) {
+      auto const batch = this->batch(count);
+      auto const result = steps.run(count, [&](auto const& inputs) {
+        this->fill(inputs, batch);
+        refuse("filling");
+      });
+      EXPECT_TRUE(same_bits(to_host(result), this->eager(batch))) << count;
+    };
+    keep_two(steps, run);
+    refusals = 1;
+    run(16);  // that for 4 goes
+    EXPECT_EQ(steps.counts().evictions, 1U) << where;
+    EXPECT_THAT(lines.at(2), HasSubstr("up to 4 goes, the least recently used, since no memory,"));
+    EXPECT_EQ(steps.counts().captures, 3U);
+    refusals = 4;  // more than there are other steps, and once more where it runs eagerly
+    EXPECT_THROW(run(32), OutOfMemory) << where;
+    EXPECT_EQ(steps.counts().evictions, 3U) << "all the others";
+    refusals = 0;
+    run(32);
+    EXPECT_EQ(steps.counts().captures, 4U) << "nothing stays eager: " << where;
+    EXPECT_EQ(steps.counts().not_captured, 0U);
+  }
+}
+
+TYPED_TEST(CapturedStepsTest, an_eager_step_is_tried_again_only_if_it_issued_nothing) {
+  bool refuses_first = false;
+  bool refuses_last = false;
+  int calls = 0;
+  CapturedSteps steps(
+      this->device(),
+      [&](std::int64_t capacity) { return Inputs<TypeParam>(this->device(), capacity); },
+      [&](Inputs<TypeParam> const& inputs) {
+        ++calls;
+        if (std::exchange(refuses_first, false)) {
+          throw OutOfMemory(1, "no memory");
+        }
+        auto result = this->step(inputs);
+        if (std::exchange(refuses_last, false)) {
+          throw OutOfMemory(1, "no memory");
+        }
+        return result;
+      },
+      {.capacities = {4, 8, 16}, .log = {}});
+  auto const run = [&](std::int64_t count) {
+    auto const batch = this->batch(count);
+    auto const result = steps.run(count, [&](auto const& inputs) { this->fill(inputs, batch); });
+    EXPECT_TRUE(same_bits(to_host(result), this->eager(batch))) << count;
+  };
+  for (auto const count : {4, 4, 8, 8}) {
+    run(count);
+  }
+  calls = 0;
+  refuses_first = true;
+  run(16);
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(steps.counts().evictions, 1U);
+  calls = 0;
+  refuses_last = true;
+  EXPECT_THROW(run(100), OutOfMemory);
+  EXPECT_EQ(calls, 1) << "what it issued has happened";
+  EXPECT_EQ(steps.counts().evictions, 2U) << "for the next batch";
+  run(100);
+  run(16);
+  EXPECT_EQ(steps.counts().captures, 3U);
+  EXPECT_EQ(steps.counts().evictions, 2U);
+}
+
+TYPED_TEST(CapturedStepsTest, steps_that_go_and_come_again_are_told_ever_less_often) {
+  auto steps = this->captured({.capacities = {4, 8}, .most_kept = 1, .eager_first = 0});
+  for (int i = 0; i < 20; ++i) {
+    auto const batch = this->batch(i % 2 == 0 ? 4 : 8);
+    (void)steps.run(i % 2 == 0 ? 4 : 8, [&](auto const& inputs) { this->fill(inputs, batch); });
+  }
+  EXPECT_EQ(steps.counts().evictions, 19U);
+  auto const lines_with = [&](std::string_view what) {
+    return std::ranges::count_if(
+        this->lines_, [&](auto const& line) { return line.find(what) != std::string::npos; });
+  };
+  EXPECT_EQ(lines_with(" goes, "), 5) << "the 1st, 2nd, 4th, 8th and 16th";
+  EXPECT_EQ(lines_with("captured for up to 4, "), 4) << "of 10";
+}
+
+/// Steps that take much memory: of `capacity` MiB are the inputs, and inside two tensors at a time.
+template <class R>
+class LargeCapturedSteps : public RuntimeTest<R> {
+ protected:
+  using Bytes = Tensor<std::uint8_t, R>;
+
+  /// Memory that is in use is not waited for: what an allocation does not get, it does not get.
+  static Device<R> device_of(std::int64_t limit) {
+    return Device<R>({.memory = {.limit_bytes = static_cast<std::size_t>(limit * kMiB),
+                                 .wait_for_frees = std::chrono::milliseconds(0)}});
+  }
+  static CapturedSteps<R, Bytes, Bytes> captured(Device<R> const& device,
+                                                 CapturedStepsOptions options) {
+    return {device,
+            [device](std::int64_t capacity) { return Bytes(device, {capacity * kMiB}); },
+            [device](Bytes const& input) {
+              Bytes const result(device, {1});
+              Bytes last = input;
+              for (int i = 0; i < 4; ++i) {
+                Bytes const next(device, input.shape());
+                copy(next, last);
+                last = next;
+              }
+              copy(result, last.rows(0, 1));
+              return result;
+            },
+            std::move(options)};
+  }
+  static Bytes run(CapturedSteps<R, Bytes, Bytes>& steps, std::int64_t count, int value) {
+    return steps.run(
+        count, [&](Bytes const& input) { fill_bytes(input, static_cast<std::uint8_t>(value)); });
+  }
+};
+TYPED_TEST_SUITE(LargeCapturedSteps, PlainRuntimes, RuntimeNames);
+
+TYPED_TEST(LargeCapturedSteps, those_that_do_not_fit_together_take_turns) {
+  auto const device = this->device_of(200);
+  std::vector<std::int64_t> const capacities{9, 10, 11, 12, 13, 14, 15, 16};
+  std::vector<std::string> lines;
+  auto steps = this->captured(
+      device,
+      {.capacities = capacities, .log = [&](std::string const& line) { lines.push_back(line); }});
+  for (int i = 0; i < 48; ++i) {
+    auto const count = capacities[static_cast<std::size_t>(i * 5 % 8)];
+    ASSERT_EQ(to_host(this->run(steps, count, i)).front(), i) << "batch " << i;
+  }
+  EXPECT_EQ(steps.counts().eager_first, 8U);
+  EXPECT_EQ(steps.counts().not_captured, 0U);
+  EXPECT_EQ(steps.counts().replays, 40U);
+  EXPECT_GE(steps.counts().captures, 8U);
+  EXPECT_GE(steps.counts().evictions, 5U);
+  EXPECT_THAT(lines, Contains(HasSubstr("goes, the least recently used, since ")));
+}
+
+TYPED_TEST(LargeCapturedSteps, one_goes_before_the_inputs_of_the_next_are_made) {
+  auto const device = this->device_of(64);
+  std::vector<std::string> lines;
+  auto steps = this->captured(
+      device,
+      {.capacities = {16, 17}, .most_kept = 1, .eager_first = 0, .log = [&](auto const& line) {
+         lines.push_back(line);
+       }});
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(to_host(this->run(steps, 16 + i % 2, i)).front(), i);
+  }
+  EXPECT_EQ(steps.counts().captures, 6U);
+  EXPECT_EQ(steps.counts().evictions, 5U);
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("since")))) << "none for lack of memory";
+}
+
+class LargeCapturedStepsOnHost : public LargeCapturedSteps<Host> {};
+
+TEST_F(LargeCapturedStepsOnHost, a_step_that_goes_is_waited_for_where_its_memory_is_needed) {
+  auto const device = device_of(56);
+  Gate gate;
+  auto steps = captured(
+      device, {.capacities = {9, 12}, .eager_first = 0, .log = [&](std::string const& line) {
+                 if (line.find("goes, the least recently used, since") != std::string::npos) {
+                   gate.open();
+                 }
+               }});
+  EXPECT_EQ(to_host(run(steps, 9, 1)).front(), 1);
+  // group = [gate, fill, replay of 9, fill, replay of 12]
+  gate.hold(device.default_group().compute());
+  auto const first = run(steps, 9, 2);
+  auto const second = run(steps, 12, 3);
+  EXPECT_EQ(to_host(first).front(), 2);
+  EXPECT_EQ(to_host(second).front(), 3);
+  EXPECT_EQ(steps.counts().captures, 2U);
+  EXPECT_EQ(steps.counts().evictions, 1U);
 }
 
 TYPED_TEST(CapturedStepsTest, refuses_options_that_make_no_sense) {

@@ -78,6 +78,19 @@ struct Pipeline {
 };
 inline constexpr std::int64_t kHostPipelineDivisor = 64;
 
+/// Bags of any hotness around kHotness: two keys less to two more than a batch's own, which is from
+/// half of it to half more.
+struct Jagged {
+  static constexpr std::int64_t kFields = 26;
+  static constexpr std::int64_t kHotness = 4;
+  static constexpr std::int64_t kMostHotness = 8;
+  static constexpr std::int64_t kTableRows = 100'000;
+  static constexpr std::int64_t kEmbeddingDim = 16;
+  static constexpr std::int64_t kBatch = 512;
+  static constexpr std::array<std::int64_t, 3> kLayers{256, 128, 1};
+};
+inline constexpr std::int64_t kHostJaggedDivisor = 16;
+
 /// Four branches of elementwise layers on square matrices.
 struct Branches {
   static constexpr std::int64_t kWidth = 512;

@@ -74,6 +74,11 @@ def optional(row, key):
     return row[key].text() if key in row else ""
 
 
+def number_of(row, key):
+    """The largest of the repetitions, of what is counted."""
+    return f"{max(row[key].values):.0f}"
+
+
 def comparison_table(rows):
     return table(["ns", "bare", "msstream", "extra", "extra, min–max", "ratio"],
                  [[case_of(name), row["bare_ns"].text(), row["ours_ns"].text(), row["extra_ns"].text(),
@@ -127,6 +132,15 @@ def two_stage_table(rows):
                  [[case_of(name), row["time_ns"].text(1e6), row["time_ns"].spread(1e6),
                    f"{row['speed_to_in_turn_captured'].median:.2f}x", row["operations"].text(),
                    row["waits_issued"].text(), row["reserved_mib"].text()] for name, row in rows.items()])
+
+
+def jagged_step_table(rows):
+    return table(["a step", "ms", "min–max", "eager, ms", "speed to eager", "of the largest capacity", "captures", "replays",
+                  "mismatches", "MiB"],
+                 [[case_of(name), row["time_ns"].text(1e6), row["time_ns"].spread(1e6), row["eager_ms"].text(),
+                   f"{row['speed_to_eager'].median:.2f}x", f"{row['ids_of_capacity'].median:.2f}",
+                   *(number_of(row, key) for key in ("captures", "replays", "mismatches")),
+                   row["reserved_mib"].text()] for name, row in rows.items()])
 
 
 def kernels_table(rows):
@@ -187,6 +201,7 @@ SUITES = [
     ("ple_step", "A step of PLE", None),
     ("branch_step", "A step of four branches", None),
     ("two_stage", "A step in two stages", two_stage_table),
+    ("jagged_step", "A step of any hotness", jagged_step_table),
     ("rerank_step", "A step of reranking", None),
     ("kernels", "Kernels", kernels_table),
 ]

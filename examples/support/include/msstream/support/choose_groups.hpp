@@ -59,6 +59,7 @@ class GroupTrial {
       }
     }
     std::vector<double> medians;
+    medians.reserve(ms.size());
     for (auto const& rounds : ms) {
       medians.push_back(percentile(rounds, 50));
     }

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <thread>
 #include <vector>
@@ -45,12 +44,6 @@ TEST(Doorbell, RingingForAllWakesAll) {
   for (auto& sleeper : sleepers) {
     sleeper.join();
   }
-}
-
-TEST(Doorbell, ASleepForATimeEndsWithoutARing) {
-  Doorbell bell;
-  bell.sleep_for(bell.rung(), std::chrono::microseconds(1));
-  EXPECT_EQ(bell.sleeps(), 1U);
 }
 
 TEST(Doorbell, NobodyIsWokenWhileAnotherIsOnWatchAndNoRingIsLost) {

@@ -150,6 +150,109 @@ TYPED_TEST(LaunchContract, ATaskThatMustNotBeLaunchedYetDoesNotHoldTheThread) {
   EXPECT_EQ(x->cell.seen(), 7);
 }
 
+/// Three lines that wait for a launch by another thread, while that is held up.
+TYPED_TEST(LaunchContract, ThreadsSleepWhileWhatThereIsMustNotBeLaunchedYet) {
+  constexpr int kThreads = 2;
+  constexpr int kLines = 3;
+  for (int const spin_us : {0, 50}) {
+    auto const launcher = std::make_shared<LaunchPool<TypeParam>>(
+        this->context->tracker,
+        LaunchPoolOptions{.threads = kThreads, .spin = std::chrono::microseconds(spin_us)});
+    auto const x = this->make_cell();
+    StreamGroup<TypeParam> direct(this->context, 9);
+    StreamGroup<TypeParam> other(this->context, 10);
+    std::vector<std::unique_ptr<StreamGroup<TypeParam>>> groups;
+    for (int i = 0; i < kLines; ++i) {
+      groups.push_back(std::make_unique<StreamGroup<TypeParam>>(
+          this->context, i, StreamGroupOptions{}, launcher));
+    }
+    std::atomic<bool> inside{false};
+    std::atomic<bool> may_launch{false};
+    // direct = [write 7, being launched by another thread]; groups = [read x], which need it
+    std::thread issuer([&] {
+      AccessSet accesses;
+      accesses.add(x->record, AccessMode::write);
+      direct.submit("write", StreamKind::compute, accesses, [&](auto) {
+        inside.store(true);
+        inside.notify_all();
+        may_launch.wait(false);
+        x->cell.write(7, direct.compute().native());
+      });
+    });
+    inside.wait(false);
+    for (auto const& group : groups) {
+      this->read(*group, *x);
+    }
+    // Launches of other streams are nothing to them.
+    auto const until = std::chrono::steady_clock::now() + std::chrono::milliseconds(10);
+    while (std::chrono::steady_clock::now() < until) {
+      this->run(other, [](auto) {});
+    }
+    // Each push wakes one thread at most, and both may have gone to sleep before.
+    EXPECT_LE(launcher->sleeps(), static_cast<std::uint64_t>(kThreads + kLines));
+    may_launch.store(true);
+    may_launch.notify_all();
+    issuer.join();
+    for (auto const& group : groups) {
+      group->synchronize();  // hangs if nobody wakes them
+    }
+    EXPECT_EQ(x->cell.seen(), 7);
+    EXPECT_LE(launcher->sleeps(), static_cast<std::uint64_t>(2 * kThreads + 4 * kLines));
+  }
+}
+
+TYPED_TEST(LaunchContract, ALaunchThatLinesWaitForWakesAThreadHoweverTheyMeet) {
+  constexpr int kRounds = 4'000;
+  constexpr int kDelays = 200;
+  constexpr int kLines = 3;
+  for (int const threads : {1, 2}) {
+    auto const launcher = std::make_shared<LaunchPool<TypeParam>>(
+        this->context->tracker, LaunchPoolOptions{.threads = threads});
+    auto const x = this->make_cell();
+    StreamGroup<TypeParam> direct(this->context, 9);
+    std::vector<std::unique_ptr<StreamGroup<TypeParam>>> groups;
+    for (int i = 0; i < kLines; ++i) {
+      groups.push_back(std::make_unique<StreamGroup<TypeParam>>(
+          this->context, i, StreamGroupOptions{}, launcher));
+    }
+    std::atomic<int> issued{0};
+    std::atomic<int> may_launch{0};
+    std::thread issuer([&] {
+      for (int round = 1; round <= kRounds; ++round) {
+        AccessSet accesses;
+        accesses.add(x->record, AccessMode::write);
+        direct.submit("write", StreamKind::compute, accesses, [&](auto) {
+          issued.store(round);
+          while (may_launch.load() < round) {
+            std::this_thread::yield();
+          }
+        });
+      }
+    });
+    for (int round = 1; round <= kRounds; ++round) {
+      while (issued.load() < round) {
+        std::this_thread::yield();
+      }
+      AccessSet accesses;
+      std::vector<order::Position> reads;
+      for (auto const& group : groups) {
+        accesses = {};
+        accesses.add(x->record, AccessMode::read);
+        reads.push_back(group->submit("read", StreamKind::compute, accesses, [](auto) {}));
+      }
+      for (int delay = 0; delay < round % kDelays; ++delay) {
+        relax_processor();
+      }
+      may_launch.store(round);            // while the threads go to sleep, or are asleep
+      for (int i = 0; i < kLines; ++i) {  // hangs if a wake-up is lost
+        groups[static_cast<std::size_t>(i)]->compute().slot().await_launched(
+            reads[static_cast<std::size_t>(i)].number);
+      }
+    }
+    issuer.join();
+  }
+}
+
 TYPED_TEST(LaunchContract, ManyIssuersAndFewThreadsLaunchEverythingInOrder) {
   constexpr int kIssuers = 6;
   constexpr int kRounds = 150;

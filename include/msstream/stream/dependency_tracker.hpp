@@ -166,15 +166,19 @@ class DependencyTracker : public StreamRegistry<R> {
 
   /// Whether launch() would have to wait for another thread to launch what this needs.
   [[nodiscard]] bool launchable(order::PositionSet const& needed) const noexcept {
+    return first_to_launch(needed) == nullptr;
+  }
+  /// What launch() would wait for first; null: nothing.
+  [[nodiscard]] order::Position const* first_to_launch(
+      order::PositionSet const& needed) const noexcept {
     if (!works(Mechanism::launch_handshake)) {
-      return true;
+      return nullptr;
     }
-    for (auto const& position : needed) {
-      if (slot(position.stream).launched.load(std::memory_order_acquire) < position.number) {
-        return false;
-      }
-    }
-    return true;
+    auto const* const found =
+        std::find_if(needed.begin(), needed.end(), [this](order::Position const& position) {
+          return slot(position.stream).launched.load(std::memory_order_acquire) < position.number;
+        });
+    return found != needed.end() ? found : nullptr;
   }
 
   /// A new position that stands for all work put on the stream so far; its event is recorded when

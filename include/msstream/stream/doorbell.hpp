@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -37,11 +36,6 @@ class Doorbell {
     Sleeping const asleep(*this);
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return rings_.load() != rung; });
-  }
-  void sleep_for(std::uint64_t rung, std::chrono::nanoseconds longest) {
-    Sleeping const asleep(*this);
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, longest, [&] { return rings_.load() != rung; });
   }
   /// How often a thread has gone to sleep.
   [[nodiscard]] std::uint64_t sleeps() const noexcept { return sleeps_.load(); }

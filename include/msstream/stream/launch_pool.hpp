@@ -17,6 +17,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -46,8 +47,21 @@ struct LaunchPoolOptions {
 ///
 /// A task that fails tells its LaunchFailure, and tasks that follow it are given up until the
 /// caller has taken that. A task whose predecessors are not launched yet never holds a thread: its
-/// stream goes back to the end of the line, so any number of threads, also one, makes progress.
-/// Idle threads sleep. The destructor launches what is queued.
+/// stream goes back to the end of the line, so any number of threads, also one, makes progress. The
+/// destructor launches what is queued.
+///
+/// States of a thread: it launches; with nothing that can be launched it looks on for `spin`; then
+/// it sleeps until the pool's doorbell rings. Who pushes rings it, and while lines are blocked,
+/// each waiting for a launch that somebody else has to make, so does that launch: before it sleeps
+/// a thread leaves the doorbell with the first missing launch of every line (LaunchBells).
+///
+/// No wake-up is missed. A thread reads the doorbell's count before it looks at the lines, and does
+/// not sleep if it has rung since: that covers pushes. Launches are covered by the order of
+/// LaunchBells: left the bell, then looked at the launch once more. A ring wakes one thread, which
+/// need not be the one that left the bell: each that has heard a ring looks at all lines, rings
+/// again if it goes off with one and leaves others, and before it sleeps leaves the bell for all
+/// that are blocked, also those that a thread, itself perhaps, has put back meanwhile. Each blocked
+/// task wakes at most as often as it has predecessors.
 template <Runtime R>
 class LaunchPool {
  public:
@@ -105,7 +119,6 @@ class LaunchPool {
     bool others = false;  ///< there are other lines in ready_
   };
 
-  static constexpr std::chrono::microseconds kRetryAfter{50};
   static constexpr int kPausesBetweenLooks = 8;
 
   void stop() {
@@ -129,14 +142,16 @@ class LaunchPool {
       } else if (stopping && !found.others) {
         return;
       } else if (!watch(rung, found.others)) {
-        // Lines that wait for launches by other threads are looked at again: those do not ring.
-        found.others ? doorbell_.sleep_for(rung, kRetryAfter) : doorbell_.sleep(rung);
+        sleep(rung);
       }
     }
   }
 
+  [[nodiscard]] order::PositionSet const& needed_by(Line const& line) const noexcept {
+    return line.tasks[line.next].needed;
+  }
   [[nodiscard]] bool launchable(Line const& line) const noexcept {
-    return tracker_->launchable(line.tasks[line.next].needed);
+    return tracker_->launchable(needed_by(line));
   }
   Found find() {
     std::lock_guard const guard(lock_);
@@ -172,6 +187,38 @@ class LaunchPool {
     std::lock_guard const guard(lock_);
     return std::any_of(
         ready_.begin(), ready_.end(), [this](Line const* line) { return launchable(*line); });
+  }
+
+  /// Until the doorbell has rung since `rung`: a line was pushed, or may have become launchable.
+  void sleep(std::uint64_t rung) {
+    auto const missing = missing_launches();
+    if (!missing) {
+      return;
+    }
+    bool all_missing = true;
+    for (auto const& launch : *missing) {
+      auto& slot = tracker_->slot(launch.stream);
+      all_missing &= slot.bells.add(launch.number, doorbell_, slot.launched);
+    }
+    if (all_missing) {
+      doorbell_.sleep(rung);
+    }
+    for (auto const& launch : *missing) {
+      tracker_->slot(launch.stream).bells.remove(launch.number, doorbell_);
+    }
+  }
+  /// What each line waits for first; nothing: one of them waits no more.
+  [[nodiscard]] std::optional<std::vector<order::Position>> missing_launches() {
+    std::vector<order::Position> missing;
+    std::lock_guard const guard(lock_);
+    for (Line const* const line : ready_) {
+      auto const* const first = tracker_->first_to_launch(needed_by(*line));
+      if (first == nullptr) {
+        return std::nullopt;
+      }
+      missing.push_back(*first);
+    }
+    return missing;
   }
 
   void launch_tasks_of(Line& line) {

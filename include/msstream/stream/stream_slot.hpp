@@ -4,6 +4,7 @@
 #include <msstream/base/spin_lock.hpp>
 #include <msstream/order/position.hpp>
 #include <msstream/order/vector_clock.hpp>
+#include <msstream/stream/launch_bells.hpp>
 #include <msstream/stream/recorded_event.hpp>
 
 #include <atomic>
@@ -56,15 +57,16 @@ struct CaptureState {
 /// events, native, identity and failures for a few instructions and at most one record (a host wait
 /// where no event can be had), `clock_lock` the clock for a few instructions alone, also inside
 /// `lock`; of two slots nobody holds locks at once. Memory ordering: launched and
-/// completed are stored with release and loaded with acquire.
+/// completed are stored with release and loaded with acquire, launched also as `bells` have it.
 template <Runtime R>
 struct StreamSlot {
   explicit StreamSlot(order::StreamIndex place) : index(place) {}
 
   /// Also when the operation failed to be launched: those who wait for it must go on.
   void publish_launched(std::uint64_t number) noexcept {
-    launched.store(number, std::memory_order_release);
+    launched.store(number);
     launched.notify_all();
+    bells.launched(number);
   }
   /// Blocks the host until operation `number` is launched.
   void await_launched(std::uint64_t number) noexcept {
@@ -118,6 +120,7 @@ struct StreamSlot {
   std::mutex issuing;
   std::atomic<std::uint64_t> reserved{0};
   std::atomic<std::uint64_t> launched{0};
+  LaunchBells bells;  ///< of threads that sleep until `launched` grows
   std::atomic<std::uint64_t> completed{0};
   /// What the stream is given is captured; null: it runs. Set from attach() to end_capture().
   std::atomic<CaptureState*> capture{nullptr};

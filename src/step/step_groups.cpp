@@ -18,7 +18,7 @@ StepGroups recorded_groups(StepTrace const& trace) {
 StepGroups groups_by(StepTrace const& trace, StreamAssignment const& assignment) {
   auto groups = recorded_groups(trace);
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    groups[i] = assignment.group_of(trace.operations()[i].name).value_or(groups[i]);
+    groups[i] = assignment.peek_group_of(trace.operations()[i].name).value_or(groups[i]);
   }
   return groups;
 }

@@ -233,6 +233,17 @@ std::optional<StreamAssignment> StreamAssignment::from_environment(int groups) {
   }
 }
 
+std::optional<int> StreamAssignment::peek_group_of(std::string_view operation) const {
+  {
+    std::shared_lock const lock(state_->mutex);
+    if (auto const known = state_->names.find(operation); known != state_->names.end()) {
+      return known->second;
+    }
+  }
+  Line const* const line = state_->first_match(operation);
+  return line != nullptr ? std::optional(line->group) : std::nullopt;
+}
+
 int StreamAssignment::groups() const noexcept {
   return state_->groups;
 }

@@ -154,5 +154,19 @@ TEST(Predict, AnAssignmentMovesWhatItMatches) {
                  "groups for 1 operations");
 }
 
+TEST(Predict, leaves_no_mark_on_the_assignment) {
+  TraceMaker maker;
+  maker.add("left", 0, 1000, {}, {0});
+  maker.add("right", 0, 1000, {}, {1});
+  auto const trace = maker.run();
+  auto const assignment = StreamAssignment::parse("1:right\n0:left", "two", 2);
+  EXPECT_DOUBLE_EQ(predict(trace, assignment, kGraph), 1000);
+  EXPECT_FALSE(assignment.was_asked()) << "or a pool that issued nothing would warn";
+  EXPECT_THAT(assignment.unmatched_lines(), ::testing::SizeIs(2));
+  EXPECT_EQ(assignment.group_of("right"), 1);
+  EXPECT_DOUBLE_EQ(predict(trace, assignment, kGraph), 1000) << "names asked for, and not";
+  EXPECT_THAT(assignment.unmatched_lines(), ::testing::ElementsAre("two:2: 0:left"));
+}
+
 }  // namespace
 }  // namespace msstream::testing

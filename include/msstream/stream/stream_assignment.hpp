@@ -57,6 +57,10 @@ class StreamAssignment {
   /// The group of the operation of this name; nothing when no line matches.
   [[nodiscard]] std::optional<int> group_of(std::string_view operation) const;
 
+  /// The same for those who only look, such as predictions: no line counts as matched, and nothing
+  /// as asked. What nobody has asked for is matched each time.
+  [[nodiscard]] std::optional<int> peek_group_of(std::string_view operation) const;
+
   /// How many groups the pool has that it was read for.
   [[nodiscard]] int groups() const noexcept;
 

@@ -296,6 +296,43 @@ TYPED_TEST(CapturedStepTest, the_host_cannot_wait_inside) {
   EXPECT_EQ(to_host(x).front(), 1.0F);
 }
 
+TYPED_TEST(CapturedStepTest, what_is_refused_inside_names_the_call_and_the_place) {
+  using R = TypeParam;
+  StepWorld<R> const world;
+  auto const x = world.vector(1);
+  PinnedArray<float, R> const pinned(world.device, static_cast<std::size_t>(x.count()));
+  auto const refused = [&](auto&& function) {
+    return message_of<std::logic_error>([&] {
+      CapturedStep<R>(world.device, [&] {
+        copy(x, ops::scale(x, 2.0F));
+        copy(pinned, x);
+        NameScope const tower("tower");
+        function();
+      });
+    });
+  };
+  using ::testing::AllOf;
+  using ::testing::HasSubstr;
+  using ::testing::StartsWith;
+  EXPECT_THAT(refused([&] { static_cast<void>(to_host(x)); }),
+              StartsWith("to_host in 'tower': the host waits for memory"));
+  EXPECT_THAT(refused([&] { pinned.wait(); }), StartsWith("PinnedArray::wait in 'tower': "));
+  EXPECT_THAT(refused([&] {
+                auto frozen = x;
+                frozen.freeze();
+              }),
+              StartsWith("Tensor::freeze in 'tower': "));
+  EXPECT_THAT(refused([&] {
+                issue("wait", writes(x), [&](auto) { world.device.current_group().synchronize(); });
+              }),
+              AllOf(HasSubstr("synchronize"), HasSubstr("the operation 'tower/wait'")));
+  EXPECT_THAT(refused([&] { issue("wait", writes(x), [&](auto) { pinned.wait(); }); }),
+              StartsWith("PinnedArray::wait in 'tower/wait': "));
+  EXPECT_THAT(refused([&] { issue("nest", writes(x), [&](auto) { fill_bytes(x, 0); }); }),
+              HasSubstr("inside the work of the operation 'tower/nest'"));
+  EXPECT_EQ(to_host(x).front(), 1.0F);
+}
+
 TYPED_TEST(CapturedStepTest, an_operation_that_may_not_be_captured_is_named) {
   using R = TypeParam;
   StepWorld<R> const world;

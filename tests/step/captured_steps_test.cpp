@@ -208,9 +208,10 @@ TYPED_TEST(CapturedStepsTest, what_may_not_be_captured_runs_eagerly_and_says_so)
   EXPECT_EQ(steps.counts().captures, 1U) << "the other capacity's";
   EXPECT_EQ(steps.counts().replays, 2U);
   EXPECT_THAT(lines,
-              ::testing::ElementsAre(::testing::AllOf(HasSubstr("up to 16 run eagerly"),
-                                                      HasSubstr("since the host waits for memory")),
-                                     HasSubstr("captured for up to 8")));
+              ::testing::ElementsAre(
+                  ::testing::AllOf(HasSubstr("up to 16 run eagerly"),
+                                   HasSubstr("since to_host: the host waits for memory")),
+                  HasSubstr("captured for up to 8")));
 }
 
 /// Keeps a step for 4 and one for 8, of which that for 4 is the older one.

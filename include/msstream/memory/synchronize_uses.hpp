@@ -2,7 +2,9 @@
 #pragma once
 
 #include <msstream/base/mechanism.hpp>
+#include <msstream/base/text.hpp>
 #include <msstream/memory/device.hpp>
+#include <msstream/stream/inside_work.hpp>
 
 #include <mutex>
 #include <stdexcept>
@@ -10,9 +12,10 @@
 namespace msstream {
 
 /// Blocks the host until it may access the block's memory itself: to read, until the writes so far
-/// are complete; to write, until the reads are too.
+/// are complete; to write, until the reads are too. Throws std::logic_error that names `call` where
+/// something that is captured uses the memory.
 template <Runtime R>
-void synchronize_uses(memory::Block<R>& block, AccessMode mode) {
+void synchronize_uses(memory::Block<R>& block, AccessMode mode, char const* call) {
   if (!works(Mechanism::host_wait)) {
     return;
   }
@@ -20,8 +23,12 @@ void synchronize_uses(memory::Block<R>& block, AccessMode mode) {
   if constexpr (CapturingRuntime<R>) {
     auto const* const capture = memory::Capture<R>::current(context);
     if (capture != nullptr && capture->uses(block)) [[unlikely]] {
+      auto const place = InsideWork::place();
       throw std::logic_error(
-          "the host waits for memory that is used in a capture: what is captured has not run");
+          text(call,
+               place.empty() ? "" : text(" in '", place, "'"),
+               ": the host waits for memory that is used in a capture, and what is captured has "
+               "not run"));
     }
   }
   order::PositionSet needed;

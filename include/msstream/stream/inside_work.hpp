@@ -2,8 +2,10 @@
 #pragma once
 
 #include <msstream/base/text.hpp>
+#include <msstream/trace/name_scope.hpp>
 
 #include <stdexcept>
+#include <string>
 #include <string_view>
 
 namespace msstream {
@@ -13,20 +15,28 @@ namespace msstream {
 /// launched before its work returns.
 class InsideWork {
  public:
-  InsideWork() noexcept { active_ = true; }
-  ~InsideWork() { active_ = false; }
+  /// `operation` outlives the guard.
+  explicit InsideWork(char const* operation) noexcept { operation_ = operation; }
+  ~InsideWork() { operation_ = nullptr; }
   InsideWork(InsideWork const&) = delete;
   InsideWork& operator=(InsideWork const&) = delete;
 
-  /// Throws std::logic_error that names `what` when the calling thread is inside.
+  /// Throws std::logic_error that names `what` and the operation when the calling thread is inside.
   static void refuse(std::string_view what) {
-    if (active_) [[unlikely]] {
-      throw std::logic_error(text(what, " called from inside the work of an operation"));
+    if (operation_ != nullptr) [[unlikely]] {
+      throw std::logic_error(
+          text(what, " called from inside the work of the operation '", place(), "'"));
     }
+  }
+  /// The operation whose work the calling thread is inside, else its name scopes; empty where there
+  /// is neither. A launch thread does not know the scopes of the thread that issued.
+  [[nodiscard]] static std::string place() {
+    return operation_ != nullptr ? NameScope::qualify(operation_)
+                                 : std::string(NameScope::current());
   }
 
  private:
-  static inline thread_local bool active_ = false;
+  static inline thread_local char const* operation_ = nullptr;
 };
 
 }  // namespace msstream

@@ -209,7 +209,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
            Stream<R>& target,
            typename R::stream_ref ref,
            Work& work) {
-    InsideWork const inside;
+    InsideWork const inside(name);
     context_->runtime->make_current();
     trace::Range const range(name, category());
     declared.run(target.native(), [&] {

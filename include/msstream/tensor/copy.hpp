@@ -123,7 +123,7 @@ template <Element T, Runtime R>
     Tensor<T, R> const& tensor, std::source_location issued_at = std::source_location::current()) {
   PinnedArray<T, R> staged(tensor.device(), static_cast<std::size_t>(tensor.count()));
   copy(staged, tensor, issued_at);
-  staged.wait();
+  staged.wait("to_host");
   auto const elements = staged.const_elements();
   return {elements.begin(), elements.end()};
 }

@@ -138,7 +138,7 @@ inline void require_row_major(DLTensor const& foreign, Shape const& shape) {
 template <Element T, Runtime R>
 [[nodiscard]] DLManagedTensor* to_dlpack(Tensor<T, R> const& tensor) {
   auto exported = std::make_unique<detail::ExportedTensor<T, R>>(tensor);
-  synchronize_uses(*tensor.block(), AccessMode::write);
+  synchronize_uses(*tensor.block(), AccessMode::write, "to_dlpack");
   return &exported.release()->managed;
 }
 

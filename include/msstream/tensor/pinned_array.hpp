@@ -54,8 +54,10 @@ class PinnedArray {
 
   /// Blocks the host until the copies issued so far are complete; then runs the device's checks,
   /// which may throw.
-  void wait() const {
-    synchronize_uses(*block_, AccessMode::write);
+  void wait() const { wait("PinnedArray::wait"); }
+  /// The same for another call, which is then named where the host cannot wait.
+  void wait(char const* call) const {
+    synchronize_uses(*block_, AccessMode::write, call);
     device()->run_checks();
   }
 

@@ -93,7 +93,7 @@ class Tensor {
   /// of threads. Blocks the host until the writes so far are complete. A later write through
   /// issue() throws std::logic_error.
   void freeze() {
-    synchronize_uses(*block_, AccessMode::read);
+    synchronize_uses(*block_, AccessMode::read, "Tensor::freeze");
     block_->immutable = true;
   }
   [[nodiscard]] bool immutable() const noexcept { return block_->immutable; }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <thread>
 #include <vector>
@@ -29,6 +30,19 @@ TEST(Doorbell, RingingWakesASleeper) {
   Doorbell bell;
   std::thread sleeper([&, rung = bell.rung()] { bell.sleep(rung); });
   await_sleeps(bell, 1);
+  bell.ring();
+  sleeper.join();
+}
+
+TEST(Doorbell, ASleepThatHasAnEndEndsThenOrWhenTheBellRings) {
+  using std::chrono::steady_clock;
+  Doorbell bell;
+  auto const end = steady_clock::now() + std::chrono::milliseconds(1);
+  bell.sleep_until(bell.rung(), end);  // hangs if time does not end it
+  EXPECT_GE(steady_clock::now(), end);
+  auto const late = steady_clock::now() + std::chrono::hours(1);
+  std::thread sleeper([&, rung = bell.rung()] { bell.sleep_until(rung, late); });
+  await_sleeps(bell, 2);
   bell.ring();
   sleeper.join();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -36,6 +37,12 @@ class Doorbell {
     Sleeping const asleep(*this);
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return rings_.load() != rung; });
+  }
+  /// The same until a time at the latest.
+  void sleep_until(std::uint64_t rung, std::chrono::steady_clock::time_point end) {
+    Sleeping const asleep(*this);
+    std::unique_lock lock(mutex_);
+    changed_.wait_until(lock, end, [&] { return rings_.load() != rung; });
   }
   /// How often a thread has gone to sleep.
   [[nodiscard]] std::uint64_t sleeps() const noexcept { return sleeps_.load(); }

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/runtime/default_runtime.hpp>
+#include <msstream/serve/options.hpp>
+#include <msstream/serve/poller.hpp>
+#include <msstream/serve/slot_launchers.hpp>
+#include <msstream/stream/stream_pool.hpp>
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace msstream::serve {
+
+/// Answers many queries at once: replicas of one model on stream groups of their own, which share
+/// its weights.
+///
+///     InferencePool pool(device, model,  // std::shared_ptr<Net const>
+///                        {.inputs = {field<std::int64_t>("keys", 104), field<float>("dense", 13)},
+///                         .replicas = 16,
+///                         .buckets = {64, 256}});
+///     std::future<Answer> answer = pool.submit({.rows = 3, .values = {keys, dense}});
+///
+/// The model is called as `(*model)(inputs)` with an `Inputs<R> const&`, from several threads at
+/// once, and returns a Tensor<float, R> of [inputs.rows(), outputs_per_row], each row computed from
+/// that row of the inputs alone. It issues its operations to the current group and opens no scopes.
+/// Its weights should be frozen. For each replica and bucket it is captured once, in the
+/// constructor, and replayed; where that fails, or on a runtime that cannot capture, it is called
+/// for each launch.
+///
+/// A query goes to the replica that is busy for the least time; where none has a slot, it waits in
+/// the queue, by priority and then in order; where that is full, it is refused. Every query gets
+/// exactly one outcome: its answer, or an exception, of the model or of the device too. A replica
+/// on which a call of the device fails gets no more queries, the others go on.
+///
+/// Thread-safe, but for the destructor, which drains.
+template <class Model, Runtime R = DefaultRuntime>
+class InferencePool {
+ public:
+  using SharedModel = std::shared_ptr<Model const>;
+  /// Makes a replica's own model, with its own weights.
+  using Clone = std::function<SharedModel(Model const&)>;
+
+  /// Calls the model once for each bucket, on zeros, and waits; then captures. Without `clone` all
+  /// replicas share the model. Throws what the model throws, std::invalid_argument for options out
+  /// of range and for a result of another shape, OutOfMemory.
+  InferencePool(Device<R> const& device,
+                SharedModel model,
+                InferencePoolOptions options,
+                Clone clone = {})
+      : device_(device),
+        options_(options.checked()),
+        clone_(std::move(clone)),
+        layout_(std::make_shared<InputLayout const>(options_.inputs)),
+        streams_(device_,
+                 {.groups = options_.replicas + 1,
+                  .merge_streams = options_.merge_streams,
+                  .priority = options_.stream_priority,
+                  .launch_threads = LaunchThreads::none,
+                  .launch_thread_count = 0,
+                  .assignment = std::nullopt,
+                  .propagate_groups = false}) {
+    auto replicas = make_replicas();
+    auto first = make_version(1, std::move(model), replicas);
+    pool_ = std::make_unique<PoolState<R>>(device_.context(),
+                                           layout_,
+                                           options_.outputs_per_row,
+                                           options_.buckets,
+                                           options_.queue_capacity,
+                                           std::move(replicas),
+                                           std::move(first));
+    pool_->max_batch_delay = options_.max_batch_delay;
+    dispatcher_ = std::make_unique<Dispatcher<R>>(*pool_);
+    launchers_ = std::make_unique<SlotLaunchers<R>>(
+        *pool_, *dispatcher_, options_.launch_thread_total(), options_.launch_spin());
+    poller_ = std::make_unique<Poller<R>>(*pool_, *dispatcher_);
+  }
+  InferencePool(InferencePool const&) = delete;
+  InferencePool& operator=(InferencePool const&) = delete;
+  /// drain(). Not from a callback.
+  ~InferencePool() {
+    pool_->ledger.close();
+    pool_->bell.ring();
+    pool_->ledger.await_replies();
+  }
+
+  /// Takes a query, and does not wait for anything: copies its values, and launches it where a slot
+  /// is idle and there are no launch threads. The future gets the answer, or the exception Refused,
+  /// DeadlineExceeded, or what the model or the device threw. Throws std::invalid_argument for a
+  /// query whose rows or values do not fit.
+  [[nodiscard]] std::future<Answer> submit(Query const& query) {
+    std::promise<Answer> promise;
+    auto answer = promise.get_future();
+    dispatcher_->admit(query, Reply(std::move(promise)));
+    return answer;
+  }
+  /// The same with a callback, which gets the outcome once: from the poller, which looks after
+  /// nothing else meanwhile, or, when the query is not admitted, before submit() returns. It may
+  /// submit, but neither swap nor drain. What it throws is dropped, and counted.
+  void submit(Query const& query, Callback callback) {
+    dispatcher_->admit(query, Reply(std::move(callback)));
+  }
+
+  /// Queries launched from here on are answered by `model`, those launched before by the one that
+  /// was current; each by one alone. Captures the new one on the calling thread while the old one
+  /// serves, and keeps the memory of both meanwhile. Blocks until the old one's last query is over,
+  /// and lets go of it. Returns the new version. Throws what the constructor throws, and then the
+  /// old one stays; std::logic_error from a callback.
+  std::uint64_t swap(SharedModel model) {
+    refuse_callback("swap");
+    std::lock_guard const guard(swapping_);
+    auto const version = version_ + 1;
+    pool_->versions.replace(make_version(version, std::move(model), pool_->replicas));
+    version_ = version;
+    device_.state()->memory.release_unneeded();
+    return version;
+  }
+
+  /// Refuses queries from here on, and blocks until all that were admitted have their outcome.
+  /// Throws std::logic_error from a callback.
+  void drain() {
+    refuse_callback("drain");
+    pool_->ledger.close();
+    pool_->bell.ring();
+    pool_->ledger.await_replies();
+  }
+
+  [[nodiscard]] PoolCounts counts() const noexcept {
+    auto counts = pool_->ledger.scores.counts();
+    counts.captured_steps = captured_steps_.load();
+    counts.failed_captures = failed_captures_.load();
+    counts.sound_replicas = pool_->replicas.sound();
+    counts.version = version_.load();
+    counts.poller_sleeps = pool_->bell.sleeps();
+    return counts;
+  }
+  [[nodiscard]] PoolLatencies latencies() const noexcept {
+    return pool_->ledger.scores.latencies();
+  }
+  [[nodiscard]] InferencePoolOptions const& options() const noexcept { return options_; }
+  /// Replica i runs on group i; the last group is for trying out models.
+  [[nodiscard]] StreamPool<R> const& streams() const noexcept { return streams_; }
+
+ private:
+  using OwnedReplicas = std::vector<std::unique_ptr<Replica<R>>>;
+
+  [[nodiscard]] Staging<R> make_staging() const {
+    return {device_, layout_, options_.buckets.back(), options_.outputs_per_row};
+  }
+  [[nodiscard]] OwnedReplicas make_replicas() const {
+    OwnedReplicas replicas;
+    for (int i = 0; i < options_.replicas; ++i) {
+      StreamScope const scope(streams_[i]);
+      std::vector<std::unique_ptr<Slot<R>>> slots;
+      for (int j = 0; j < options_.depth; ++j) {
+        Place const place{static_cast<std::size_t>(i), static_cast<std::size_t>(j), 0};
+        slots.push_back(std::make_unique<Slot<R>>(
+            place, make_staging(), static_cast<std::size_t>(options_.buckets.back())));
+      }
+      replicas.push_back(std::make_unique<Replica<R>>(streams_[i], std::move(slots)));
+    }
+    return replicas;
+  }
+
+  [[nodiscard]] std::unique_ptr<ModelVersion<R>> make_version(std::uint64_t number,
+                                                              SharedModel model,
+                                                              auto const& replicas) {
+    require(model != nullptr, "InferencePool: the model is null");
+    std::vector<Forward<R>> forwards;
+    for (int i = 0; i < options_.replicas; ++i) {
+      forwards.push_back([own = clone_ ? clone_(*model) : model](Inputs<R> const& inputs) {
+        return (*own)(inputs);
+      });
+    }
+    auto version = std::make_unique<ModelVersion<R>>(
+        number, std::move(forwards), static_cast<std::size_t>(options_.depth), options_.buckets);
+    try_out(*version);
+    captured_steps_.store(capture(*version, replicas));
+    return version;
+  }
+  /// What is made when first needed is then there.
+  void try_out(ModelVersion<R> const& version) const {
+    StreamScope const scope(streams_[options_.replicas]);
+    auto const staging = make_staging();
+    for (std::size_t bucket = 0; bucket < options_.buckets.size(); ++bucket) {
+      bool has_issued = false;
+      auto const last = version.issue({0, 0, bucket}, staging, has_issued);
+      device_.context()->tracker->synchronize(last);
+    }
+  }
+  /// How many steps.
+  std::uint64_t capture(ModelVersion<R>& version, auto const& replicas) {
+    std::uint64_t captured = 0;
+    if constexpr (CapturingRuntime<R>) {
+      if (!options_.capture) {
+        return 0;
+      }
+      for (auto const& replica : replicas) {
+        StreamScope const scope(replica->group());
+        for (auto const& slot : replica->slots()) {
+          for (std::size_t bucket = 0; bucket < options_.buckets.size(); ++bucket) {
+            Place const place{slot->place.replica, slot->place.slot, bucket};
+            try {
+              version.capture(device_, place, slot->staging);
+              ++captured;
+            } catch (std::exception const& error) {
+              note_failed_capture(version, place, error);
+            }
+          }
+        }
+      }
+    }
+    return captured;
+  }
+  void note_failed_capture(ModelVersion<R> const& version,
+                           Place const& place,
+                           std::exception const& error) {
+    failed_captures_.fetch_add(1);
+    if (options_.log) {
+      options_.log(text("msstream: inference pool: version ",
+                        version.number(),
+                        " is issued anew by replica ",
+                        place.replica,
+                        " for each launch of up to ",
+                        options_.buckets[place.bucket],
+                        " rows, since ",
+                        error.what()));
+    }
+  }
+
+  void refuse_callback(char const* call) const {
+    if (poller_->is_this_thread()) {
+      throw std::logic_error(text("InferencePool::", call, " called from a callback"));
+    }
+  }
+
+  Device<R> device_;
+  InferencePoolOptions options_;
+  Clone clone_;
+  std::shared_ptr<InputLayout const> layout_;
+  StreamPool<R> streams_;
+  std::atomic<std::uint64_t> captured_steps_{0};
+  std::atomic<std::uint64_t> failed_captures_{0};
+  std::mutex swapping_;
+  std::atomic<std::uint64_t> version_{1};
+  std::unique_ptr<PoolState<R>> pool_;
+  std::unique_ptr<Dispatcher<R>> dispatcher_;
+  std::unique_ptr<SlotLaunchers<R>> launchers_;
+  std::unique_ptr<Poller<R>> poller_;
+};
+
+template <Runtime R, class Model>
+InferencePool(Device<R> const&, std::shared_ptr<Model>, InferencePoolOptions)
+    -> InferencePool<std::remove_const_t<Model>, R>;
+template <Runtime R, class Model, class Clone>
+InferencePool(Device<R> const&, std::shared_ptr<Model>, InferencePoolOptions, Clone)
+    -> InferencePool<std::remove_const_t<Model>, R>;
+
+}  // namespace msstream::serve

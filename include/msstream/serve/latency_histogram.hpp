@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace msstream::serve {
+
+/// Of many durations. The percentiles are at most a sixteenth too high, never too low.
+struct LatencySummary {
+  std::uint64_t count = 0;
+  std::chrono::nanoseconds mean{0};
+  std::chrono::nanoseconds p50{0};
+  std::chrono::nanoseconds p95{0};
+  std::chrono::nanoseconds p99{0};
+  std::chrono::nanoseconds max{0};
+};
+
+/// Counts durations in buckets: sixteen for each doubling, from 1 ns to 18 minutes, longer ones in
+/// the last.
+///
+/// States: counts only grow. Ownership: its user's; nothing is allocated. Memory ordering: relaxed
+/// throughout: record() from any thread, and a summary taken meanwhile is of some of what is
+/// recorded.
+class LatencyHistogram {
+ public:
+  void record(std::chrono::nanoseconds duration) noexcept;
+  [[nodiscard]] LatencySummary summary() const noexcept;
+
+ private:
+  static constexpr int kSubBits = 4;
+  static constexpr std::uint64_t kSubBuckets = 1U << kSubBits;
+  static constexpr int kMostBits = 40;
+  static constexpr std::size_t kBuckets = (kMostBits - kSubBits + 1) * kSubBuckets;
+
+  [[nodiscard]] static std::size_t bucket_of(std::uint64_t ns) noexcept;
+  /// The longest duration that the bucket is for.
+  [[nodiscard]] static std::uint64_t longest_in(std::size_t bucket) noexcept;
+
+  std::array<std::atomic<std::uint64_t>, kBuckets> counts_{};
+  std::atomic<std::uint64_t> total_ns_{0};
+  std::atomic<std::uint64_t> max_ns_{0};
+};
+
+}  // namespace msstream::serve

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/serve/staging.hpp>
+#include <msstream/step/captured_step.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace msstream::serve {
+
+/// Which slot of which replica, and for which bucket, by number.
+struct Place {
+  std::size_t replica;
+  std::size_t slot;
+  std::size_t bucket;
+};
+
+/// One of the models that a pool has had: how each replica runs it, and what was captured of that.
+/// Made by one thread; from then on any may launch, one at a time for each slot.
+template <Runtime R>
+class ModelVersion {
+ public:
+  /// `forwards`: one for each replica.
+  ModelVersion(std::uint64_t number,
+               std::vector<Forward<R>> forwards,
+               std::size_t slots,
+               std::vector<std::int64_t> buckets)
+      : number_(number),
+        forwards_(std::move(forwards)),
+        slots_(slots),
+        buckets_(std::move(buckets)),
+        steps_(forwards_.size() * slots_ * buckets_.size()) {}
+
+  [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
+
+  /// Captures what a slot runs for a bucket, for launch() to replay. Throws what that throws;
+  /// launch() then issues it anew each time.
+  void capture(Device<R> const& device,
+               Place const& place,
+               Staging<R> const& staging) requires CapturingRuntime<R> {
+    bool has_issued = false;
+    step(place) =
+        std::make_unique<CapturedStep<R>>(device, [&] { issue(place, staging, has_issued); });
+  }
+
+  /// Runs a bucket with what is staged, on the current group; see Staging::issue().
+  order::Position launch(Place const& place, Staging<R> const& staging, bool& has_issued) {
+    if constexpr (CapturingRuntime<R>) {
+      if (auto const& captured = step(place)) {
+        return captured->replay();
+      }
+    }
+    return issue(place, staging, has_issued);
+  }
+  /// The same without what was captured.
+  order::Position issue(Place const& place, Staging<R> const& staging, bool& has_issued) const {
+    return staging.issue(buckets_[place.bucket], forwards_[place.replica], has_issued);
+  }
+
+ private:
+  template <class Of>
+  struct StepOf {
+    using type = int;  // of which there are none
+  };
+  template <CapturingRuntime Of>
+  struct StepOf<Of> {
+    using type = CapturedStep<Of>;
+  };
+  using Step = std::unique_ptr<typename StepOf<R>::type>;
+
+  [[nodiscard]] Step& step(Place const& place) {
+    return steps_[(place.replica * slots_ + place.slot) * buckets_.size() + place.bucket];
+  }
+
+  std::uint64_t number_;
+  std::vector<Forward<R>> forwards_;
+  std::size_t slots_;
+  std::vector<std::int64_t> buckets_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace msstream::serve

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/spin_lock.hpp>
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace msstream::serve {
+
+/// A value that many threads use while one replaces it.
+///
+/// States of a value: current; replaced, while uses of it go on; over. Ownership: this object's;
+/// who replaces a value waits until it is over, and destroys it, so that no user ever does.
+/// Locking: a spin lock for a few instructions, so that each use begins either before a replacement
+/// or after it. Memory ordering: a use sees all that was written before its value was published.
+template <class T>
+class Published {
+ public:
+  class Entry {
+   public:
+    explicit Entry(std::unique_ptr<T> of) noexcept : value(std::move(of)) {}
+    std::unique_ptr<T> const value;
+
+   private:
+    friend class Published;
+    int uses_ = 0;  ///< under the lock
+  };
+
+  explicit Published(std::unique_ptr<T> first)
+      : current_(std::make_unique<Entry>(std::move(first))) {}
+  Published(Published const&) = delete;
+  Published& operator=(Published const&) = delete;
+
+  /// The current value, for use until release().
+  [[nodiscard]] Entry& acquire() noexcept {
+    std::lock_guard const guard(lock_);
+    ++current_->uses_;
+    return *current_;
+  }
+  void release(Entry& entry) noexcept {
+    bool is_over = false;
+    {
+      std::lock_guard const guard(lock_);
+      is_over = --entry.uses_ == 0 && &entry != current_.get();
+    }
+    if (is_over) {
+      std::lock_guard const guard(mutex_);
+      over_.notify_all();
+    }
+  }
+
+  /// What acquire() returns from here on. Blocks until the last use of the value before is over,
+  /// then destroys that. Thread-safe.
+  void replace(std::unique_ptr<T> value) {
+    auto entry = std::make_unique<Entry>(std::move(value));
+    {
+      std::lock_guard const guard(lock_);
+      entry.swap(current_);
+    }
+    std::unique_lock lock(mutex_);
+    over_.wait(lock, [&] {
+      std::lock_guard const guard(lock_);
+      return entry->uses_ == 0;
+    });
+  }
+
+ private:
+  SpinLock lock_;
+  std::unique_ptr<Entry> current_;
+  std::mutex mutex_;
+  std::condition_variable over_;
+};
+
+}  // namespace msstream::serve

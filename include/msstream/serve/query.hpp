@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/dtype.hpp>
+#include <msstream/base/inline_vector.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+namespace msstream::serve {
+
+using Clock = std::chrono::steady_clock;
+
+/// Which of the queries that wait goes first.
+enum class Priority : std::uint8_t { low, normal, high };
+
+/// A query's elements of one field, row after row: somebody else's memory.
+struct FieldValues {
+  FieldValues() = default;
+  template <Element T>
+  FieldValues(std::span<T const> values) noexcept  // NOLINT(google-explicit-constructor)
+      : data(values.data()), count(values.size()), dtype(dtype_of<T>) {}
+  template <Element T>
+  FieldValues(std::vector<T> const& values) noexcept  // NOLINT(google-explicit-constructor)
+      : FieldValues(std::span<T const>(values)) {}
+
+  void const* data = nullptr;
+  std::size_t count = 0;
+  DType dtype = DType::uint8;
+};
+
+/// The values of all fields, in the order of InferencePoolOptions::inputs. Up to eight take no
+/// allocation.
+class QueryValues : public InlineVector<FieldValues, 8> {
+ public:
+  QueryValues() = default;
+  QueryValues(std::initializer_list<FieldValues> values) {
+    for (auto const& of_field : values) {
+      push_back(of_field);
+    }
+  }
+};
+
+/// What a user asks of the model: `{.rows = 3, .values = {keys, dense}}`. The memory that it names
+/// must stay until submit() returns, and no longer.
+struct Query {
+  std::int64_t rows = 1;
+  QueryValues values = {};
+  Priority priority = Priority::normal;
+  /// A query that still waits then is answered with DeadlineExceeded; one that has been launched
+  /// gets its answer, however late.
+  Clock::time_point deadline = Clock::time_point::max();
+};
+
+}  // namespace msstream::serve

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/serve/model_version.hpp>
+#include <msstream/serve/published.hpp>
+#include <msstream/serve/query_queue.hpp>
+#include <msstream/serve/ticket.hpp>
+#include <msstream/stream/event.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <vector>
+
+namespace msstream::serve {
+
+/// A place for one launch of a replica: its buffers, and whose queries are in them.
+///
+///     idle ── claimed ──┬── staged ──┬── launched ── idle
+///     any thread's      │            └── stranded ── idle
+///                       └ (no launch threads) ┘
+///
+/// States: idle: the replica has it to give away; claimed: the thread that claimed it fills it;
+/// staged: it waits for its launch thread; launched and stranded, which is when nothing of it could
+/// be launched: the poller's. Ownership: everything but `state` is that of whose the state says.
+/// Memory ordering: a state is stored with release by who hands the slot over, and loaded with
+/// acquire by who takes it.
+template <Runtime R>
+struct Slot {
+  enum class State : std::uint8_t { idle, claimed, staged, launched, stranded };
+  using Version = typename Published<ModelVersion<R>>::Entry;
+
+  Slot(Place at, Staging<R> buffers, std::size_t most_queries)
+      : place(at), staging(std::move(buffers)) {
+    tickets.reserve(most_queries);
+    waiting.reserve(most_queries);
+  }
+
+  /// Hands it over.
+  void become(State next) noexcept { state.store(next, std::memory_order_release); }
+  [[nodiscard]] bool is(State wanted) const noexcept {
+    return state.load(std::memory_order_acquire) == wanted;
+  }
+
+  std::atomic<State> state{State::idle};
+  Place place;
+  Staging<R> staging;
+  std::vector<Ticket> tickets;         ///< in the order of their rows
+  std::vector<WaitingQuery*> waiting;  ///< of the last tickets: their values are still in the queue
+  std::int64_t rows = 0;               ///< of all tickets
+  std::int64_t expected_ns = 0;        ///< what it adds to the replica's load
+
+  // Of the launch.
+  Version* version = nullptr;
+  std::optional<Event<R>> event = {};  ///< none: there is nothing to wait for
+  std::exception_ptr failure = {};
+  Clock::time_point launched_at = {};
+  std::uint64_t launch_number = 0;
+};
+
+}  // namespace msstream::serve

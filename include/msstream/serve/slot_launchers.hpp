@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/spin_lock.hpp>
+#include <msstream/serve/dispatcher.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace msstream::serve {
+
+/// Threads that launch slots which others have staged: each those of its own replicas, so that a
+/// replica's launches come from one thread.
+///
+/// States: working, stopped, when nothing is staged any more. Ownership: the pool's, whose state
+/// they must not outlive. Memory ordering: that of the slots' states and of a Doorbell a thread.
+template <Runtime R>
+class SlotLaunchers {
+ public:
+  /// `spin`: for how long a thread looks for more before it sleeps.
+  SlotLaunchers(PoolState<R>& pool,
+                Dispatcher<R>& dispatcher,
+                int threads,
+                std::chrono::microseconds spin)
+      : dispatcher_(dispatcher), spin_(spin) {
+    for (int i = 0; i < threads; ++i) {
+      workers_.push_back(std::make_unique<Worker>());
+    }
+    std::size_t next = 0;
+    for (auto const& replica : pool.replicas) {
+      if (threads > 0) {
+        auto& worker = *workers_[next++ % workers_.size()];
+        worker.replicas.push_back(replica.get());
+        replica->launch_bell = &worker.bell;
+      }
+    }
+    try {
+      for (auto const& worker : workers_) {
+        worker->thread = std::thread([this, &its = *worker] { work(its); });
+      }
+    } catch (...) {  // the system has no more threads
+      stop();
+      throw;
+    }
+  }
+  SlotLaunchers(SlotLaunchers const&) = delete;
+  SlotLaunchers& operator=(SlotLaunchers const&) = delete;
+  ~SlotLaunchers() { stop(); }
+
+ private:
+  struct Worker {
+    std::vector<Replica<R>*> replicas;
+    Doorbell bell;
+    std::thread thread;
+  };
+
+  static constexpr int kPausesBetweenLooks = 8;
+
+  void stop() noexcept {
+    stopping_.store(true);
+    for (auto const& worker : workers_) {
+      worker->bell.ring_for_all();
+      if (worker->thread.joinable()) {
+        worker->thread.join();
+      }
+    }
+  }
+
+  void work(Worker& worker) noexcept {
+    while (true) {
+      auto const rung = worker.bell.rung();
+      bool const stopping = stopping_.load();
+      if (launch_staged(worker)) {
+        continue;
+      }
+      if (stopping) {
+        return;
+      }
+      if (!is_rung_soon(worker, rung)) {
+        worker.bell.sleep(rung);
+      }
+    }
+  }
+  bool launch_staged(Worker& worker) noexcept {
+    bool found = false;
+    for (auto* const replica : worker.replicas) {
+      for (auto const& slot : replica->slots()) {
+        if (slot->is(Slot<R>::State::staged)) {
+          dispatcher_.launch(*slot);
+          found = true;
+        }
+      }
+    }
+    return found;
+  }
+  bool is_rung_soon(Worker& worker, std::uint64_t rung) noexcept {
+    if (spin_ == std::chrono::microseconds::zero()) {
+      return false;
+    }
+    Doorbell::Watch const watching(worker.bell);
+    for (auto const end = Clock::now() + spin_; Clock::now() < end;) {
+      for (int i = 0; i < kPausesBetweenLooks; ++i) {
+        relax_processor();
+      }
+      if (worker.bell.rung() != rung) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  Dispatcher<R>& dispatcher_;
+  std::chrono::microseconds spin_;
+  std::atomic<bool> stopping_{false};
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+}  // namespace msstream::serve

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/serve/inputs.hpp>
+#include <msstream/tensor/copy.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+
+namespace msstream::serve {
+
+/// A model as the pool calls it: from the inputs of a bucket to [rows, outputs_per_row].
+template <Runtime R>
+using Forward = std::function<Tensor<float, R>(Inputs<R> const&)>;
+
+/// What one query at a time, or a batch of them, goes through: pinned memory for the inputs, device
+/// memory for them, pinned memory for the answers; each for `most_rows` rows. Not synchronised. The
+/// host may write values() and read answers() while nothing that was issued is in flight.
+template <Runtime R>
+class Staging {
+ public:
+  Staging(Device<R> const& device,
+          std::shared_ptr<InputLayout const> layout,
+          std::int64_t most_rows,
+          std::int64_t outputs_per_row)
+      : layout_(std::move(layout)),
+        outputs_per_row_(outputs_per_row),
+        pinned_(device, layout_->bytes(most_rows)),
+        packed_(device, {static_cast<std::int64_t>(layout_->bytes(most_rows))}, StreamKind::h2d),
+        answers_(device, static_cast<std::size_t>(most_rows * outputs_per_row)) {
+    std::ranges::fill(pinned_.elements(), std::uint8_t{0});
+  }
+
+  /// Where the values go, as layout() packs them.
+  [[nodiscard]] std::byte* values() const {
+    return reinterpret_cast<std::byte*>(pinned_.elements().data());
+  }
+  [[nodiscard]] std::byte const* values_to_read() const {
+    return reinterpret_cast<std::byte const*>(pinned_.const_elements().data());
+  }
+  /// Row after row.
+  [[nodiscard]] std::span<float const> answers() const { return answers_.const_elements(); }
+  [[nodiscard]] InputLayout const& layout() const noexcept { return *layout_; }
+
+  /// Issues to the current group: the copy of a bucket's inputs, the model, the copy of its
+  /// answers, and returns the position of that, which is after all of it. Throws what the model
+  /// throws, and std::invalid_argument when the result has another shape than expected;
+  /// `has_issued` is then whether something was issued.
+  order::Position issue(std::int64_t rows, Forward<R> const& forward, bool& has_issued) const {
+    auto const bytes = static_cast<std::int64_t>(layout_->bytes(rows));
+    auto const inputs = packed_.rows(0, bytes);
+    copy_to_device(inputs);
+    has_issued = true;
+    auto const result = forward(Inputs<R>(layout_, packed_, rows));
+    require(result.shape() == Shape{rows, outputs_per_row_},
+            "serve: the model returned a tensor of shape ",
+            result.shape(),
+            "; expected [rows of the bucket, outputs_per_row], ",
+            Shape{rows, outputs_per_row_});
+    return copy_to_host(result, inputs);
+  }
+
+ private:
+  void copy_to_device(Tensor<std::uint8_t, R> const& inputs) const { copy(inputs, pinned_); }
+  /// Also after the copy of the inputs, where the result does not depend on it: what comes after
+  /// the answers may write the inputs.
+  order::Position copy_to_host(Tensor<float, R> const& result,
+                               Tensor<std::uint8_t, R> const& inputs) const {
+    auto* const runtime = result.device()->context->runtime.get();
+    return msstream::issue(
+        "copy_d2h",
+        reads(result, inputs),
+        writes(answers_),
+        NativeWork{[runtime, to = answers_.data(), from = result.data(), bytes = result.bytes()](
+                       typename R::native_stream native) {
+          runtime->copy(to, from, bytes, CopyKind::d2h, native);
+        }},
+        {.stream = StreamKind::d2h});
+  }
+
+  std::shared_ptr<InputLayout const> layout_;
+  std::int64_t outputs_per_row_;
+  PinnedArray<std::uint8_t, R> pinned_;
+  Tensor<std::uint8_t, R> packed_;
+  PinnedArray<float, R> answers_;
+};
+
+}  // namespace msstream::serve

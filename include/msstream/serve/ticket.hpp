@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/serve/answer.hpp>
+#include <msstream/serve/query.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <utility>
+#include <variant>
+
+namespace msstream::serve {
+
+/// Gets the outcome of a query, once.
+using Callback = std::function<void(Outcome const&)>;
+
+/// Where a query's outcome goes.
+class Reply {
+ public:
+  Reply() = default;
+  explicit Reply(std::promise<Answer> promise) : to_(std::move(promise)) {}
+  explicit Reply(Callback callback) : to_(std::move(callback)) {}
+
+  /// Once. False: the callback threw.
+  bool give(Outcome outcome) noexcept {
+    try {
+      if (auto* const callback = std::get_if<Callback>(&to_)) {
+        (*callback)(outcome);
+      } else if (auto* const promise = std::get_if<std::promise<Answer>>(&to_)) {
+        if (outcome.has_answer()) {
+          promise->set_value(outcome.take_answer());
+        } else {
+          promise->set_exception(outcome.error());
+        }
+      }
+      to_ = std::monostate();
+      return true;
+    } catch (...) {
+      to_ = std::monostate();
+      return false;
+    }
+  }
+
+ private:
+  std::variant<std::monostate, std::promise<Answer>, Callback> to_;
+};
+
+/// What the pool keeps of a query beside its values.
+struct Ticket {
+  Reply reply = {};
+  std::int64_t rows = 0;
+  Clock::time_point admitted_at = {};
+};
+
+}  // namespace msstream::serve

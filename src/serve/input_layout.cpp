@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/error.hpp>
+#include <msstream/serve/input_layout.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace msstream::serve {
+
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+InputLayout::InputLayout(std::vector<Field> fields) : fields_(std::move(fields)) {
+  require(!fields_.empty(), "serve: no inputs; expected at least one field");
+  for (auto const& field : fields_) {
+    require(field.per_row >= 1,
+            "serve: input '",
+            field.name,
+            "' has ",
+            field.per_row,
+            " elements a row; expected at least 1");
+    auto const same_name = [&](Field const& other) { return other.name == field.name; };
+    require(std::ranges::count_if(fields_, same_name) == 1,
+            "serve: two inputs are named '",
+            field.name,
+            "'");
+    row_bytes_.push_back(static_cast<std::size_t>(field.per_row) * bytes_of(field.dtype));
+  }
+}
+
+std::size_t InputLayout::find(std::string_view name, DType dtype) const {
+  auto const found = std::ranges::find(fields_, name, &Field::name);
+  require(found != fields_.end(), "serve: the pool has no input '", name, "'");
+  require(found->dtype == dtype,
+          "serve: input '",
+          name,
+          "' has elements of ",
+          name_of(found->dtype),
+          ", not of ",
+          name_of(dtype));
+  return static_cast<std::size_t>(found - fields_.begin());
+}
+
+std::size_t InputLayout::offset(std::size_t field, std::int64_t rows) const noexcept {
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < field; ++i) {
+    begin += aligned(bytes_of_rows(i, rows));
+  }
+  return begin;
+}
+
+void InputLayout::check(Query const& query) const {
+  require(query.values.size() == fields_.size(),
+          "serve: a query with values of ",
+          query.values.size(),
+          " fields; the pool has ",
+          fields_.size());
+  for (std::size_t i = 0; i < fields_.size(); ++i) {
+    auto const& given = query.values[i];
+    auto const& field = fields_[i];
+    require(given.dtype == field.dtype,
+            "serve: a query with values of ",
+            name_of(given.dtype),
+            " for '",
+            field.name,
+            "', which has ",
+            name_of(field.dtype));
+    require(given.count == static_cast<std::size_t>(query.rows * field.per_row),
+            "serve: a query of ",
+            query.rows,
+            " rows with ",
+            given.count,
+            " values for '",
+            field.name,
+            "', which has ",
+            field.per_row,
+            " a row");
+  }
+}
+
+void InputLayout::pack(Query const& query,
+                       std::byte* to,
+                       std::int64_t rows,
+                       std::int64_t begin) const {
+  copy([&](std::size_t field) { return query.values[field].data; }, query.rows, to, rows, begin);
+}
+
+void InputLayout::repack(std::byte const* from,
+                         std::int64_t count,
+                         std::byte* to,
+                         std::int64_t rows,
+                         std::int64_t begin) const {
+  copy(
+      [&, next = std::size_t{0}](std::size_t field) mutable -> void const* {
+        return from + std::exchange(next, next + aligned(bytes_of_rows(field, count)));
+      },
+      count,
+      to,
+      rows,
+      begin);
+}
+
+template <class SourceOf>
+void InputLayout::copy(SourceOf source_of,
+                       std::int64_t count,
+                       std::byte* to,
+                       std::int64_t rows,
+                       std::int64_t begin) const {
+  for (std::size_t i = 0; i < fields_.size(); ++i) {
+    std::memcpy(to + bytes_of_rows(i, begin), source_of(i), bytes_of_rows(i, count));
+    to += aligned(bytes_of_rows(i, rows));
+  }
+}
+
+}  // namespace msstream::serve

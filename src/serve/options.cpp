@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/error.hpp>
+#include <msstream/serve/options.hpp>
+#include <msstream/serve/replica.hpp>
+
+#include <algorithm>
+#include <thread>
+
+namespace msstream::serve {
+
+namespace {
+
+template <class Value>
+void require_within(char const* option, Value value, Value least, Value most) {
+  require(value >= least && value <= most,
+          "InferencePoolOptions: ",
+          option,
+          " is ",
+          value,
+          "; expected ",
+          least,
+          " to ",
+          most);
+}
+
+}  // namespace
+
+InferencePoolOptions const& InferencePoolOptions::checked() const {
+  require_within("replicas", replicas, 1, 255);
+  require_within("depth", depth, 1, kMostSlots);
+  require_within<std::int64_t>("outputs_per_row", outputs_per_row, 1, 1 << 20);
+  require_within<std::size_t>("queue_capacity", queue_capacity, 0, 1 << 24);
+  require(!buckets.empty(), "InferencePoolOptions: no buckets; expected at least one");
+  std::int64_t before = 0;
+  for (auto const rows : buckets) {
+    require(rows > before,
+            "InferencePoolOptions: a bucket of ",
+            rows,
+            " rows after ",
+            before,
+            "; expected them positive and ascending");
+    before = rows;
+  }
+  require(max_batch_delay.count() >= 0,
+          "InferencePoolOptions: max_batch_delay is negative; expected at least 0");
+  require(max_batch_delay.count() == 0 || queue_capacity >= 1,
+          "InferencePoolOptions: max_batch_delay with a queue_capacity of 0; queries wait in the "
+          "queue for each other");
+  require_within("launch_thread_count", launch_thread_count, 0, 64);
+  require(launch_thread_count == 0 || launch_threads == LaunchThreads::shared,
+          "InferencePoolOptions: launch_thread_count is for launch_threads = shared");
+  require_within("launch_spin_us", launch_spin_us, -1, 1'000'000);
+  return *this;
+}
+
+int InferencePoolOptions::launch_thread_total() const noexcept {
+  constexpr int kUsual = 4;
+  switch (launch_threads) {
+    case LaunchThreads::shared:
+      return std::min(replicas, launch_thread_count != 0 ? launch_thread_count : kUsual);
+    case LaunchThreads::per_group:
+      return replicas;
+    case LaunchThreads::none:
+      break;
+  }
+  return 0;
+}
+
+std::chrono::microseconds InferencePoolOptions::launch_spin() const noexcept {
+  constexpr int kUsual = 200;
+  auto const busy = static_cast<unsigned>(launch_thread_total()) + 1;
+  bool const has_room = busy < std::thread::hardware_concurrency();
+  return std::chrono::microseconds(launch_spin_us >= 0 ? launch_spin_us : has_room ? kUsual : 0);
+}
+
+}  // namespace msstream::serve

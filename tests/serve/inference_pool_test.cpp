@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Queries get the bits that the model gives them alone, however the pool runs them.
+#include "serve/serve_fixture.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace msstream::testing {
+namespace {
+
+template <class R>
+class InferencePoolTest : public RuntimeTest<R> {};
+TYPED_TEST_SUITE(InferencePoolTest, Runtimes, RuntimeNames);
+
+TYPED_TEST(InferencePoolTest, a_query_gets_its_answer) {
+  ServeWorld<TypeParam> const world;
+  auto const net = world.net(1);
+  serve::InferencePool pool(world.device, net, world.options());
+  Random random;
+  Asked const asked(random, 3);
+  auto const answer = pool.submit(asked.query()).get();
+  EXPECT_TRUE(same_bits(answer.values, world.alone(*net, asked)));
+  EXPECT_EQ(answer.version, 1U);
+  EXPECT_GT(answer.on_device.count(), 0);
+  EXPECT_EQ(pool.counts().answered, 1U);
+  EXPECT_EQ(pool.latencies().on_device.count, 1U);
+}
+
+/// Asks from several threads, each with its own seed, and compares every answer.
+template <Runtime R, class Pool>
+void ask_from_threads(ServeWorld<R> const& world, Net<R> const& net, Pool& pool, int queries = 40) {
+  constexpr int kThreads = 4;
+  Random random;
+  SCOPED_TRACE(text("seed ", random.seed()));
+  std::vector<std::vector<Asked>> asked(kThreads);
+  std::vector<std::vector<Floats>> expected(kThreads);
+  for (int i = 0; i < kThreads; ++i) {
+    for (int j = 0; j < queries; ++j) {
+      auto const& made =
+          asked[static_cast<std::size_t>(i)].emplace_back(random, random.integer(1, 16));
+      expected[static_cast<std::size_t>(i)].push_back(world.alone(net, made));
+    }
+  }
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      constexpr std::size_t kAhead = 5;
+      std::vector<std::future<Answer>> answers;
+      auto const look = [&](std::size_t j) {
+        wrong += same_bits(answers[j].get().values, expected[i][j]) ? 0 : 1;
+      };
+      for (std::size_t j = 0; j < asked[i].size(); ++j) {
+        answers.push_back(pool.submit(asked[i][j].query()));
+        if (j >= kAhead) {
+          look(j - kAhead);
+        }
+      }
+      for (std::size_t j = asked[i].size() - kAhead; j < asked[i].size(); ++j) {
+        look(j);
+      }
+    });
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(pool.counts().answered, static_cast<std::uint64_t>(kThreads * queries));
+}
+
+TYPED_TEST(InferencePoolTest, many_threads_get_the_bits_of_lone_runs_with_every_option) {
+  std::vector<std::pair<std::string, std::function<void(InferencePoolOptions&)>>> const changes{
+      {"as they are", [](auto&) {}},
+      {"one replica", [](auto& o) { o.replicas = 1; }},
+      {"five replicas", [](auto& o) { o.replicas = 5; }},
+      {"depth 1", [](auto& o) { o.depth = 1; }},
+      {"depth 4", [](auto& o) { o.depth = 4; }},
+      {"not captured", [](auto& o) { o.capture = false; }},
+      {"three streams", [](auto& o) { o.merge_streams = false; }},
+      {"three streams, not captured", [](auto& o) { o.merge_streams = o.capture = false; }},
+      {"a launch thread for all",
+       [](auto& o) {
+         o.launch_threads = LaunchThreads::shared;
+         o.launch_thread_count = 1;
+       }},
+      {"launch threads, not captured",
+       [](auto& o) {
+         o.launch_threads = LaunchThreads::per_group;
+         o.capture = false;
+       }},
+      {"a spinning launch thread a replica",
+       [](auto& o) {
+         o.launch_threads = LaunchThreads::per_group;
+         o.launch_spin_us = 50;
+       }},
+      {"high priority", [](auto& o) { o.stream_priority = StreamPriority::high; }},
+      {"one bucket", [](auto& o) { o.buckets = {16}; }},
+      {"batches", [](auto& o) { o.max_batch_delay = std::chrono::microseconds(100); }},
+      {"batches by launch threads", [](auto& o) {
+         o.max_batch_delay = std::chrono::microseconds(100);
+         o.launch_threads = LaunchThreads::shared;
+       }}};
+  ServeWorld<TypeParam> const world;
+  auto const net = world.net(1);
+  for (auto const& [name, change] : changes) {
+    SCOPED_TRACE(name);
+    auto options = world.options();
+    change(options);
+    serve::InferencePool pool(world.device, net, options);
+    ask_from_threads(world, *net, pool);
+    auto const steps =
+        static_cast<std::uint64_t>(options.replicas * options.depth) * options.buckets.size();
+    EXPECT_EQ(pool.counts().captured_steps,
+              options.capture && CapturingRuntime<TypeParam> ? steps : 0U);
+    EXPECT_EQ(pool.counts().failed_captures, 0U);
+  }
+}
+
+TYPED_TEST(InferencePoolTest, whoever_shares_memory) {
+  for (auto const pinned : {PinnedMode::shared, PinnedMode::per_group}) {
+    for (auto const mode : {PoolMode::shared, PoolMode::private_pools_one_limit}) {
+      DeviceOptions<TypeParam> options;
+      options.memory.pinned_mode = pinned;
+      options.memory.mode = mode;
+      options.memory.private_pools = 3;
+      ServeWorld<TypeParam> const world(options);
+      auto const net = world.net(1);
+      serve::InferencePool pool(world.device, net, world.options());
+      ask_from_threads(world, *net, pool, 10);
+    }
+  }
+}
+
+TYPED_TEST(InferencePoolTest, replicas_with_weights_of_their_own) {
+  ServeWorld<TypeParam> const world;
+  auto const net = world.net(1);
+  std::vector<std::shared_ptr<Net<TypeParam> const>> copies;
+  serve::InferencePool pool(world.device, net, world.options(), [&](Net<TypeParam> const&) {
+    return copies.emplace_back(world.net(1));
+  });
+  EXPECT_EQ(copies.size(), 2U);
+  EXPECT_NE(copies[0]->table.data(), copies[1]->table.data());
+  ask_from_threads(world, *net, pool, 10);
+}
+
+TYPED_TEST(InferencePoolTest, a_query_goes_to_the_replica_with_the_least_to_do) {
+  ServeWorld<TypeParam> const world;
+  auto options = world.options();
+  options.replicas = 3;
+  serve::InferencePool pool(world.device, world.net(1), options);
+  Random random;
+  Asked const asked(random, 2);
+  std::vector<std::future<Answer>> answers;
+  {
+    Gate gate;
+    hold_all(gate, pool);
+    for (int i = 0; i < 6; ++i) {
+      answers.push_back(pool.submit(asked.query()));
+    }
+  }
+  std::vector<int> launched(3);
+  for (auto& answer : answers) {
+    ++launched[static_cast<std::size_t>(answer.get().replica)];
+  }
+  EXPECT_THAT(launched, ::testing::Each(2));
+}
+
+TYPED_TEST(InferencePoolTest, a_query_that_does_not_fit_is_refused_by_name) {
+  ServeWorld<TypeParam> const world;
+  serve::InferencePool pool(world.device, world.net(1), world.options());
+  Random random;
+  Asked const asked(random, 2);
+  auto const refused = [&](Query const& query, auto const&... words) {
+    expect_refused([&] { static_cast<void>(pool.submit(query)); }, words...);
+  };
+  refused({.rows = 0, .values = {asked.keys, asked.dense}}, "0 rows", "1 to 16");
+  refused({.rows = 17, .values = {asked.keys, asked.dense}}, "17 rows", "1 to 16");
+  refused({.rows = 2, .values = {asked.keys}}, "1 fields", "has 2");
+  refused({.rows = 2, .values = {asked.dense, asked.keys}}, "float32", "'keys'", "int64");
+  refused({.rows = 1, .values = {asked.keys, asked.dense}}, "8 values", "'keys'", "4 a row");
+  EXPECT_EQ(pool.submit(asked.query()).get().values.size(), 4U);
+  EXPECT_EQ(pool.counts().admitted, 1U);
+}
+
+TYPED_TEST(InferencePoolTest, options_out_of_range_are_refused_by_name) {
+  ServeWorld<TypeParam> const world;
+  auto const refused = [&](auto&& change, auto const&... words) {
+    auto options = world.options();
+    change(options);
+    expect_refused([&] { serve::InferencePool(world.device, world.net(1), options); }, words...);
+  };
+  refused([](auto& o) { o.replicas = 0; }, "replicas", "1 to 255");
+  refused([](auto& o) { o.depth = 65; }, "depth", "1 to 64");
+  refused([](auto& o) { o.inputs = {}; }, "no inputs");
+  refused([](auto& o) { o.inputs.push_back(o.inputs[0]); }, "two inputs", "'keys'");
+  refused([](auto& o) { o.inputs[1].per_row = 0; }, "'dense'", "at least 1");
+  refused([](auto& o) { o.buckets = {}; }, "no buckets");
+  refused([](auto& o) { o.buckets = {4, 4}; }, "bucket", "ascending");
+  refused([](auto& o) { o.launch_thread_count = 2; }, "launch_thread_count");
+  refused([](auto& o) { o.launch_spin_us = -2; }, "launch_spin_us");
+  refused([](auto& o) { o.outputs_per_row = 3; }, "shape", "[4, 3]");
+  refused([](auto& o) { o.max_batch_delay = std::chrono::nanoseconds(-1); }, "max_batch_delay");
+  refused(
+      [](auto& o) {
+        o.max_batch_delay = std::chrono::nanoseconds(1);
+        o.queue_capacity = 0;
+      },
+      "queue_capacity");
+  refused([](auto& o) { o.inputs[0].name = "ids"; }, "'keys'");
+  expect_refused(
+      [&] {
+        serve::InferencePool(
+            world.device, std::shared_ptr<Net<TypeParam> const>(), world.options());
+      },
+      "null");
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ops/ops_fixture.hpp"
+#include "runtime/gate.hpp"
+
+#include <msstream/ops/arithmetic.hpp>
+#include <msstream/ops/concat.hpp>
+#include <msstream/ops/embedding.hpp>
+#include <msstream/ops/hash.hpp>
+#include <msstream/ops/reduce.hpp>
+#include <msstream/serve/inference_pool.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace msstream::testing {
+
+using serve::Answer;
+using serve::InferencePoolOptions;
+using serve::Query;
+
+/// A model of several operations, whose rows do not depend on each other.
+template <Runtime R>
+struct Net {
+  static constexpr std::int64_t kKeys = 4;
+  static constexpr std::int64_t kDense = 3;
+  static constexpr std::int64_t kWidth = 8;
+  static constexpr std::int64_t kTableRows = 64;
+  static constexpr std::int64_t kOutputs = 2;
+
+  /// Weights that depend on `number`.
+  Net(Device<R> const& on, int number)
+      : device(on),
+        table(frozen(number, {kTableRows, kWidth})),
+        weights(frozen(number + 7, {1, kWidth + kDense})) {}
+
+  [[nodiscard]] Tensor<float, R> operator()(serve::Inputs<R> const& inputs) const {
+    before();
+    auto const rows = ops::hash_to_bucket(inputs.template get<std::int64_t>("keys"), kTableRows);
+    auto const pooled = ops::embedding_lookup(table, ops::Bags<R>(rows));
+    auto const features = ops::concat<R>({pooled, inputs.template get<float>("dense")});
+    auto const weighted = ops::multiply(features, weights);
+    auto const squares = ops::multiply(weighted, weighted);
+    Shape const column{inputs.rows(), 1};
+    return ops::concat<R>(
+        {ops::sum(weighted, 1).reshaped(column), ops::sum(squares, 1).reshaped(column)});
+  }
+
+  Tensor<float, R> frozen(int number, Shape const& shape) const {
+    Floats values;
+    for (std::int64_t i = 0; i < shape.count(); ++i) {
+      values.push_back(0.01F * static_cast<float>((i * 37 + number * 101) % 211) - 1.0F);
+    }
+    auto tensor = to_device<float, R>(device, values, shape);
+    tensor.freeze();
+    return tensor;
+  }
+
+  Device<R> device;
+  Tensor<float, R> table;
+  Tensor<float, R> weights;
+  std::function<void()> before = [] {};
+};
+
+/// A query with values of its own.
+struct Asked {
+  Asked(Random& random, std::int64_t of_rows)
+      : rows(of_rows),
+        keys(random.integers(of_rows * 4, -1'000'000, 1'000'000)),
+        dense(random.reals(of_rows * 3)) {}
+  [[nodiscard]] Query query() const { return {.rows = rows, .values = {keys, dense}}; }
+
+  std::int64_t rows;
+  Integers keys;
+  Floats dense;
+};
+
+[[nodiscard]] inline std::vector<serve::Field> net_inputs() {
+  return {serve::field<std::int64_t>("keys", 4), serve::field<float>("dense", 3)};
+}
+
+/// A device with a model, and options for small queries.
+template <Runtime R>
+struct ServeWorld {
+  using Model = Net<R>;
+
+  explicit ServeWorld(DeviceOptions<R> const& with = {}) : device(with) {}
+
+  [[nodiscard]] std::shared_ptr<Model> net(int number) const {
+    return std::make_shared<Model>(device, number);
+  }
+  [[nodiscard]] static InferencePoolOptions options() {
+    return {.inputs = net_inputs(),
+            .outputs_per_row = Model::kOutputs,
+            .replicas = 2,
+            .buckets = {4, 16},
+            .log = {}};
+  }
+  /// What the model says to this query alone, in buffers of its size.
+  [[nodiscard]] Floats alone(Model const& model, Asked const& asked) const {
+    auto const layout = std::make_shared<serve::InputLayout const>(net_inputs());
+    serve::Staging<R> const staging(device, layout, asked.rows, Model::kOutputs);
+    layout->pack(asked.query(), staging.values(), asked.rows, 0);
+    bool has_issued = false;
+    auto const last = staging.issue(asked.rows, model, has_issued);
+    device.context()->tracker->synchronize(last);
+    auto const answers = staging.answers();
+    return {answers.begin(), answers.end()};
+  }
+
+  Device<R> device;
+};
+
+[[nodiscard]] inline bool same_bits(Floats const& left, Floats const& right) {
+  return left.size() == right.size() &&
+         std::memcmp(left.data(), right.data(), left.size() * sizeof(float)) == 0;
+}
+
+/// Holds all groups of a pool, so that nothing that is launched gets over.
+template <class Pool>
+void hold_all(Gate& gate, Pool const& pool) {
+  for (int i = 0; i < pool.streams().groups(); ++i) {
+    gate.hold(pool.streams()[i].compute());
+  }
+}
+
+/// The message of the E that a future throws.
+template <class E>
+[[nodiscard]] std::string error_of(std::future<Answer>& answer) {
+  return message_of<E>([&] { static_cast<void>(answer.get()); });
+}
+
+/// Waits, without sleeping, for what another thread is about to do.
+template <class Condition>
+void await(Condition&& condition) {
+  while (!condition()) {
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace msstream::testing

@@ -46,6 +46,7 @@ struct Net {
     before();
     auto const rows = ops::hash_to_bucket(inputs.template get<std::int64_t>("keys"), kTableRows);
     auto const pooled = ops::embedding_lookup(table, ops::Bags<R>(rows));
+    midway();
     auto const features = ops::concat<R>({pooled, inputs.template get<float>("dense")});
     auto const weighted = ops::multiply(features, weights);
     auto const squares = ops::multiply(weighted, weighted);
@@ -68,6 +69,7 @@ struct Net {
   Tensor<float, R> table;
   Tensor<float, R> weights;
   std::function<void()> before = [] {};
+  std::function<void()> midway = [] {};  ///< when some of it has been issued
 };
 
 /// A query with values of its own.

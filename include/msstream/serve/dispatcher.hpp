@@ -70,6 +70,8 @@ class Dispatcher {
         }
         completion_.finish(*slot);
       }
+    }
+    for (auto const& replica : pool_.replicas) {
       if (!replica->is_sound()) [[unlikely]] {
         move_stranded(*replica);
       }
@@ -217,7 +219,8 @@ class Dispatcher {
     }
   }
 
-  /// What was never launched runs elsewhere, before what waits.
+  /// What was never launched runs elsewhere, before what waits: in a slot that is idle by now, or
+  /// else is in flight, so that there will be another sweep.
   void move_stranded(Replica<R>& failed) noexcept {
     for (auto const& slot : failed.slots()) {
       if (!slot->is(State::stranded)) {

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whatever fails, every query gets an outcome, and the pool goes on with what is left.
+#include "faulty/watchdog.hpp"
+#include "serve/serve_fixture.hpp"
+
+#include <msstream/runtime/faulty.hpp>
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <string>
+
+namespace msstream::testing {
+namespace {
+
+using serve::Outcome;
+using serve::Refused;
+using ::testing::HasSubstr;
+
+template <class R>
+class ServeFailuresTest : public RuntimeTest<R> {};
+TYPED_TEST_SUITE(ServeFailuresTest, Runtimes, RuntimeNames);
+
+TYPED_TEST(ServeFailuresTest, what_the_model_throws_its_query_gets) {
+  ServeWorld<TypeParam> const world;
+  for (auto const threads : {LaunchThreads::none, LaunchThreads::shared}) {
+    auto const net = world.net(1);
+    std::atomic<int> calls{0};
+    auto options = world.options();
+    options.capture = false;
+    options.launch_threads = threads;
+    options.max_batch_delay = std::chrono::nanoseconds(threads == LaunchThreads::none ? 0 : 1);
+    serve::InferencePool pool(world.device, net, options);
+    Random random;
+    std::vector<Asked> asked;
+    std::vector<Floats> expected;
+    for (int i = 0; i < 40; ++i) {
+      asked.emplace_back(random, random.integer(1, 16));
+      expected.push_back(world.alone(*net, asked.back()));
+    }
+    // Called by no one else until the queries come.
+    net->before = [&] {
+      if (calls.fetch_add(1) % 5 == 3) {
+        throw std::domain_error("before all of it");
+      }
+    };
+    net->midway = [&] {
+      if (calls.fetch_add(1) % 7 == 3) {
+        throw std::domain_error("midway");
+      }
+    };
+    std::vector<std::future<Answer>> answers;
+    for (auto const& one : asked) {
+      answers.push_back(pool.submit(one.query()));
+    }
+    std::uint64_t failed = 0;
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      try {
+        EXPECT_TRUE(same_bits(answers[i].get().values, expected[i]));
+      } catch (std::domain_error const&) {
+        ++failed;
+      }
+    }
+    pool.drain();
+    auto const counts = pool.counts();
+    EXPECT_GT(failed, 0U);
+    EXPECT_LT(failed, 40U);
+    EXPECT_EQ(counts.failed, failed);
+    EXPECT_EQ(counts.admitted, counts.answered + counts.failed);
+    EXPECT_EQ(counts.sound_replicas, 2);
+  }
+}
+
+TYPED_TEST(ServeFailuresTest, a_pool_whose_model_fails_on_zeros_is_not_made) {
+  ServeWorld<TypeParam> const world;
+  auto const net = world.net(1);
+  net->midway = [] { throw std::domain_error("the model's"); };
+  EXPECT_THROW((serve::InferencePool(world.device, net, world.options())), std::domain_error);
+}
+
+TYPED_TEST(ServeFailuresTest, what_cannot_be_captured_is_issued_and_says_so) {
+  if constexpr (!CapturingRuntime<TypeParam>) {
+    GTEST_SKIP() << "nothing is captured on this runtime";
+  }
+  ServeWorld<TypeParam> const world;
+  auto const net = world.net(1);
+  int calls = 0;
+  net->midway = [&] {
+    ++calls;
+    if (calls == 4 || calls == 7) {  // after two to try it out
+      throw std::domain_error("not in a capture");
+    }
+  };
+  auto options = world.options();
+  std::vector<std::string> lines;
+  options.log = [&](std::string const& line) { lines.push_back(line); };
+  serve::InferencePool pool(world.device, net, options);
+  net->midway = [] {};
+  EXPECT_EQ(pool.counts().captured_steps, 6U);
+  EXPECT_EQ(pool.counts().failed_captures, 2U);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_THAT(lines[0], HasSubstr("replica 0 for each launch of up to 16 rows, since not in a"));
+  Random random;
+  for (int i = 0; i < 20; ++i) {
+    std::vector<Asked> asked;
+    std::vector<std::future<Answer>> answers;
+    for (int j = 0; j < 8; ++j) {
+      answers.push_back(pool.submit(asked.emplace_back(random, random.integer(1, 16)).query()));
+    }
+    for (std::size_t j = 0; j < answers.size(); ++j) {
+      EXPECT_TRUE(same_bits(answers[j].get().values, world.alone(*net, asked[j])));
+    }
+  }
+}
+
+/// A pool on a device whose calls may fail.
+class FaultyServeTest : public ::testing::Test {
+ protected:
+  using R = Faulty<Host>;
+
+  explicit FaultyServeTest() : world_({.runtime = {.plan = plan_}}), net_(world_.net(1)) {
+    for (int i = 0; i < 12; ++i) {
+      asked_.emplace_back(random_, random_.integer(1, 16));
+      expected_.push_back(world_.alone(*net_, asked_.back()));
+    }
+  }
+
+  /// Whether a query got its answer, which is right; else it got a failure of the device.
+  bool is_answered(std::future<Answer>& answer, std::size_t which) {
+    try {
+      EXPECT_TRUE(same_bits(answer.get().values, expected_[which]));
+      return true;
+    } catch (CudaError const&) {
+    } catch (OutOfMemory const&) {
+    } catch (Refused const& refused) {
+      EXPECT_EQ(refused.reason(), Refused::Reason::no_replica_left);
+    }
+    return false;
+  }
+  bool ask(auto& pool, std::size_t which = 0) {
+    auto answer = pool.submit(asked_[which].query());
+    return is_answered(answer, which);
+  }
+
+  std::shared_ptr<FaultPlan> plan_ = std::make_shared<FaultPlan>();
+  Random random_;
+  ServeWorld<R> world_;
+  std::shared_ptr<Net<R>> net_;
+  std::vector<Asked> asked_;
+  std::vector<Floats> expected_;
+};
+
+TEST_F(FaultyServeTest, what_was_not_launched_runs_on_another_replica) {
+  auto const options = world_.options();
+  for (auto const threads : {LaunchThreads::none, LaunchThreads::per_group}) {
+    auto with = options;
+    with.launch_threads = threads;
+    serve::InferencePool pool(world_.device, net_, with);
+    plan_->fail(RuntimeCall::launch_graph, 1, Fault::launch_failure);
+    EXPECT_TRUE(ask(pool));
+    EXPECT_EQ(pool.counts().moved, 1U);
+    EXPECT_EQ(pool.counts().sound_replicas, 1);
+    for (std::size_t i = 0; i < asked_.size(); ++i) {
+      EXPECT_TRUE(ask(pool, i));
+    }
+    plan_->reset();
+  }
+}
+
+TEST_F(FaultyServeTest, what_was_launched_gets_the_error_and_the_others_go_on) {
+  for (auto const call : {RuntimeCall::query, RuntimeCall::record}) {
+    serve::InferencePool pool(world_.device, net_, world_.options());
+    plan_->fail(call, 1, Fault::launch_failure);
+    auto answer = pool.submit(asked_[0].query());
+    EXPECT_THAT(error_of<CudaError>(answer), HasSubstr("719"));
+    EXPECT_EQ(pool.counts().sound_replicas, 1);
+    EXPECT_EQ(pool.counts().failed, 1U);
+    for (std::size_t i = 0; i < asked_.size(); ++i) {
+      EXPECT_TRUE(ask(pool, i));
+    }
+    plan_->reset();
+  }
+}
+
+TEST_F(FaultyServeTest, a_pool_without_replicas_refuses_and_says_why) {
+  auto options = world_.options();
+  options.replicas = 1;
+  options.depth = 1;
+  serve::InferencePool pool(world_.device, net_, options);
+  std::vector<std::future<Answer>> answers;
+  {
+    Gate gate;
+    hold_all(gate, pool);
+    for (int i = 0; i < 3; ++i) {
+      answers.push_back(pool.submit(asked_[0].query()));
+    }
+    plan_->fail(RuntimeCall::query, 1, Fault::sticky);
+    await([&] { return plan_->lost(); });
+  }
+  EXPECT_THAT(error_of<CudaError>(answers[0]), HasSubstr("700"));
+  for (std::size_t i = 1; i < 3; ++i) {
+    EXPECT_THAT(error_of<Refused>(answers[i]), HasSubstr("no replica is left"));
+  }
+  auto late = pool.submit(asked_[0].query());
+  EXPECT_THAT(error_of<Refused>(late), HasSubstr("700"));
+  EXPECT_EQ(pool.counts().sound_replicas, 0);
+  pool.drain();
+  EXPECT_EQ(pool.counts().failed, 3U);
+  EXPECT_EQ(pool.counts().refused, 1U);
+}
+
+TEST_F(FaultyServeTest, whichever_call_fails_every_query_gets_an_outcome) {
+  for (bool const capture : {true, false}) {
+    for (auto const threads : {LaunchThreads::none, LaunchThreads::per_group}) {
+      for (auto const fault : {Fault::out_of_memory, Fault::launch_failure, Fault::sticky}) {
+        int answered = 0;
+        for (std::uint64_t number = 1; number <= 60; ++number) {
+          auto const where = text("capture ", capture, ", call ", number, ", ", name_of(fault));
+          SCOPED_TRACE(where);
+          Watchdog const watchdog([&] { return where; });
+          {
+            auto options = world_.options();
+            options.capture = capture;
+            options.launch_threads = threads;
+            serve::InferencePool pool(world_.device, net_, options);
+            plan_->fail(number, fault);
+            std::vector<std::future<Answer>> answers;
+            for (auto const& asked : asked_) {
+              answers.push_back(pool.submit(asked.query()));
+            }
+            for (std::size_t i = 0; i < answers.size(); ++i) {
+              answered += is_answered(answers[i], i) ? 1 : 0;
+            }
+            pool.drain();
+            auto const counts = pool.counts();
+            EXPECT_EQ(counts.admitted, counts.answered + counts.failed);
+            EXPECT_EQ(counts.admitted + counts.refused, asked_.size());
+            EXPECT_TRUE(fault == Fault::sticky || counts.sound_replicas >= 1);
+            EXPECT_TRUE(fault == Fault::sticky || counts.failed <= 2);
+          }
+          plan_->reset();
+          ASSERT_FALSE(HasFailure());
+        }
+        EXPECT_GT(answered, 0);
+      }
+    }
+  }
+}
+
+TEST_F(FaultyServeTest, a_swap_in_which_a_call_fails_leaves_the_old_model_or_brings_the_new) {
+  auto const other = world_.net(2);
+  auto const expected_of_other = world_.alone(*other, asked_[0]);
+  for (std::uint64_t number = 1; number <= 80; ++number) {
+    SCOPED_TRACE(text("call ", number));
+    auto options = world_.options();
+    options.replicas = 1;
+    serve::InferencePool pool(world_.device, net_, options);
+    plan_->fail(number, Fault::launch_failure);
+    bool swapped = false;
+    try {
+      pool.swap(other);
+      swapped = true;
+    } catch (CudaError const&) {
+    }
+    plan_->reset();
+    auto const answer = pool.submit(asked_[0].query()).get();
+    EXPECT_EQ(answer.version, swapped ? 2U : 1U);
+    EXPECT_TRUE(same_bits(answer.values, swapped ? expected_of_other : expected_[0]));
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/serve/input_layout.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+namespace msstream::serve {
+namespace {
+
+template <class T>
+std::vector<T> elements_at(std::byte const* packed, std::size_t offset, std::size_t count) {
+  std::vector<T> elements(count);
+  std::memcpy(elements.data(), packed + offset, count * sizeof(T));
+  return elements;
+}
+
+TEST(InputLayout, fields_lie_one_after_the_other_from_multiples_of_256_bytes_on) {
+  InputLayout const layout({field<std::int64_t>("keys", 40), field<float>("dense", 3)});
+  EXPECT_EQ(layout.offset(0, 2), 0U);
+  EXPECT_EQ(layout.offset(1, 2), 768U);  // 640 bytes of keys
+  EXPECT_EQ(layout.bytes(2), 1024U);
+  EXPECT_EQ(layout.find("dense", DType::float32), 1U);
+  EXPECT_THROW(static_cast<void>(layout.find("dense", DType::int64)), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(layout.find("labels", DType::float32)), std::invalid_argument);
+}
+
+TEST(InputLayout, rows_packed_by_themselves_and_then_among_others_are_those_packed_there) {
+  InputLayout const layout({field<std::int64_t>("keys", 2), field<float>("dense", 1)});
+  std::vector<std::int64_t> const keys{1, 2, 3, 4, 5, 6};
+  std::vector<float> const dense{0.1F, 0.2F, 0.3F};
+  Query const query{.rows = 3, .values = {keys, dense}};
+  layout.check(query);
+  std::vector<std::byte> direct(layout.bytes(8));
+  layout.pack(query, direct.data(), 8, 4);
+  EXPECT_EQ(elements_at<std::int64_t>(direct.data(), 4 * 16, 6), keys);
+  EXPECT_EQ(elements_at<float>(direct.data(), layout.offset(1, 8) + 4 * 4, 3), dense);
+  std::vector<std::byte> alone(layout.bytes(3));
+  std::vector<std::byte> again(layout.bytes(8));
+  layout.pack(query, alone.data(), 3, 0);
+  layout.repack(alone.data(), 3, again.data(), 8, 4);
+  EXPECT_EQ(direct, again);
+}
+
+}  // namespace
+}  // namespace msstream::serve

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/kernel_fixture.hpp"
+
+#include <msstream/base/text.hpp>
+#include <msstream/serve/latency_histogram.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace msstream::serve {
+namespace {
+
+using std::chrono::nanoseconds;
+
+TEST(LatencyHistogram, of_nothing_is_zero) {
+  auto const summary = LatencyHistogram().summary();
+  EXPECT_EQ(summary.count, 0U);
+  EXPECT_EQ(summary.max, nanoseconds(0));
+}
+
+TEST(LatencyHistogram, percentiles_are_at_most_a_sixteenth_too_high) {
+  ops::kernels::testing::Random random;
+  SCOPED_TRACE(text("seed ", random.seed()));
+  for (int round = 0; round < 200; ++round) {
+    LatencyHistogram histogram;
+    std::vector<std::int64_t> all;
+    auto const count = random.integer(1, 300);
+    for (std::int64_t i = 0; i < count; ++i) {
+      // From 1 ns to 1.5 minutes, as many of each size.
+      all.push_back(static_cast<std::int64_t>(std::exp(random.real(0, 25.2F))));
+      histogram.record(nanoseconds(all.back()));
+    }
+    std::sort(all.begin(), all.end());
+    auto const summary = histogram.summary();
+    auto const expect_near = [&](nanoseconds told, double part) {
+      auto const rank = static_cast<std::size_t>(std::ceil(part * static_cast<double>(count)));
+      auto const exact = all[rank - 1];
+      EXPECT_GE(told.count(), exact);
+      EXPECT_LE(told.count(), exact + exact / 16);
+    };
+    expect_near(summary.p50, 0.50);
+    expect_near(summary.p95, 0.95);
+    expect_near(summary.p99, 0.99);
+    EXPECT_EQ(summary.max.count(), all.back());
+    EXPECT_EQ(summary.count, all.size());
+  }
+}
+
+TEST(LatencyHistogram, what_is_out_of_range_is_in_the_outer_buckets) {
+  LatencyHistogram histogram;
+  histogram.record(nanoseconds(-5));
+  EXPECT_EQ(histogram.summary().p50, nanoseconds(0));
+  histogram.record(std::chrono::hours(10));
+  EXPECT_EQ(histogram.summary().p99, nanoseconds(std::chrono::hours(10)));
+}
+
+}  // namespace
+}  // namespace msstream::serve

@@ -22,6 +22,7 @@
 #include <msstream/ops/softmax.hpp>
 #include <msstream/ops/table_batch.hpp>
 #include <msstream/ops/unary.hpp>
+#include <msstream/serve/inference_pool.hpp>
 #include <msstream/step/batch_parts.hpp>
 #include <msstream/step/captured_step.hpp>
 #include <msstream/step/captured_steps.hpp>

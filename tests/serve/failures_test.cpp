@@ -137,6 +137,12 @@ class FaultyServeTest : public ::testing::Test {
     }
     return false;
   }
+  /// Captures that fail, as they are meant to, say nothing.
+  [[nodiscard]] static InferencePoolOptions options() {
+    auto options = ServeWorld<R>::options();
+    options.log = {};
+    return options;
+  }
   bool ask(auto& pool, std::size_t which = 0) {
     auto answer = pool.submit(asked_[which].query());
     return is_answered(answer, which);
@@ -151,9 +157,9 @@ class FaultyServeTest : public ::testing::Test {
 };
 
 TEST_F(FaultyServeTest, what_was_not_launched_runs_on_another_replica) {
-  auto const options = world_.options();
+  auto const all_options = options();
   for (auto const threads : {LaunchThreads::none, LaunchThreads::per_group}) {
-    auto with = options;
+    auto with = all_options;
     with.launch_threads = threads;
     serve::InferencePool pool(world_.device, net_, with);
     plan_->fail(RuntimeCall::launch_graph, 1, Fault::launch_failure);
@@ -169,7 +175,7 @@ TEST_F(FaultyServeTest, what_was_not_launched_runs_on_another_replica) {
 
 TEST_F(FaultyServeTest, what_was_launched_gets_the_error_and_the_others_go_on) {
   for (auto const call : {RuntimeCall::query, RuntimeCall::record}) {
-    serve::InferencePool pool(world_.device, net_, world_.options());
+    serve::InferencePool pool(world_.device, net_, options());
     plan_->fail(call, 1, Fault::launch_failure);
     auto answer = pool.submit(asked_[0].query());
     EXPECT_THAT(error_of<CudaError>(answer), HasSubstr("719"));
@@ -183,10 +189,10 @@ TEST_F(FaultyServeTest, what_was_launched_gets_the_error_and_the_others_go_on) {
 }
 
 TEST_F(FaultyServeTest, a_pool_without_replicas_refuses_and_says_why) {
-  auto options = world_.options();
-  options.replicas = 1;
-  options.depth = 1;
-  serve::InferencePool pool(world_.device, net_, options);
+  auto with = options();
+  with.replicas = 1;
+  with.depth = 1;
+  serve::InferencePool pool(world_.device, net_, with);
   std::vector<std::future<Answer>> answers;
   {
     Gate gate;
@@ -219,10 +225,10 @@ TEST_F(FaultyServeTest, whichever_call_fails_every_query_gets_an_outcome) {
           SCOPED_TRACE(where);
           Watchdog const watchdog([&] { return where; });
           {
-            auto options = world_.options();
-            options.capture = capture;
-            options.launch_threads = threads;
-            serve::InferencePool pool(world_.device, net_, options);
+            auto with = options();
+            with.capture = capture;
+            with.launch_threads = threads;
+            serve::InferencePool pool(world_.device, net_, with);
             plan_->fail(number, fault);
             std::vector<std::future<Answer>> answers;
             for (auto const& asked : asked_) {
@@ -252,9 +258,9 @@ TEST_F(FaultyServeTest, a_swap_in_which_a_call_fails_leaves_the_old_model_or_bri
   auto const expected_of_other = world_.alone(*other, asked_[0]);
   for (std::uint64_t number = 1; number <= 80; ++number) {
     SCOPED_TRACE(text("call ", number));
-    auto options = world_.options();
-    options.replicas = 1;
-    serve::InferencePool pool(world_.device, net_, options);
+    auto with = options();
+    with.replicas = 1;
+    serve::InferencePool pool(world_.device, net_, with);
     plan_->fail(number, Fault::launch_failure);
     bool swapped = false;
     try {

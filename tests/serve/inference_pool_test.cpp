@@ -166,6 +166,39 @@ TYPED_TEST(InferencePoolTest, a_query_goes_to_the_replica_with_the_least_to_do) 
   EXPECT_THAT(launched, ::testing::Each(2));
 }
 
+/// The same for every query.
+template <Runtime R>
+struct Constant {
+  [[nodiscard]] Tensor<float, R> operator()(serve::Inputs<R> const& inputs) const {
+    return values.rows(0, inputs.rows());
+  }
+  Tensor<float, R> values;
+};
+
+TYPED_TEST(InferencePoolTest, an_answer_comes_after_the_copy_of_inputs_that_it_ignores) {
+  ServeWorld<TypeParam> const world;
+  auto values = zeros<float, TypeParam>(world.device, {16, 2});
+  values.freeze();
+  auto options = world.options();
+  options.capture = false;
+  options.merge_streams = false;
+  auto const model = std::make_shared<Constant<TypeParam> const>(Constant<TypeParam>{values});
+  serve::InferencePool pool(world.device, model, options);
+  Random random;
+  Asked const asked(random, 2);
+  std::future<Answer> held;
+  {
+    Gate gate;
+    gate.hold(pool.streams()[0].h2d());
+    held = pool.submit(asked.query());
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_EQ(pool.submit(asked.query()).get().replica, 1);
+    }
+    EXPECT_EQ(held.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  }
+  EXPECT_EQ(held.get().replica, 0);
+}
+
 TYPED_TEST(InferencePoolTest, a_query_that_does_not_fit_is_refused_by_name) {
   ServeWorld<TypeParam> const world;
   serve::InferencePool pool(world.device, world.net(1), world.options());

@@ -94,7 +94,9 @@ template <Runtime R>
 struct ServeWorld {
   using Model = Net<R>;
 
-  explicit ServeWorld(DeviceOptions<R> const& with = {}) : device(with) {}
+  /// Each capture reserves addresses for all of the limit, of which a sanitizer leaves few.
+  explicit ServeWorld(DeviceOptions<R> with = {})
+      : device((with.memory.limit_bytes = std::size_t{512} << 20U, with)) {}
 
   [[nodiscard]] std::shared_ptr<Model> net(int number) const {
     return std::make_shared<Model>(device, number);
@@ -103,8 +105,7 @@ struct ServeWorld {
     return {.inputs = net_inputs(),
             .outputs_per_row = Model::kOutputs,
             .replicas = 2,
-            .buckets = {4, 16},
-            .log = {}};
+            .buckets = {4, 16}};
   }
   /// What the model says to this query alone, in buffers of its size.
   [[nodiscard]] Floats alone(Model const& model, Asked const& asked) const {

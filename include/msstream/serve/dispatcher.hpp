@@ -63,8 +63,10 @@ class Dispatcher {
     pool_.ledger.scores.sweeps.add();
     bool is_in_flight = false;
     for (auto const& replica : pool_.replicas) {
+      // As many as there were: callbacks may launch more.
+      auto left = replica->slots().size();
       while (auto* const slot = replica->first_launched()) {
-        if (!completion_.is_over(*slot)) {
+        if (left-- == 0 || !completion_.is_over(*slot)) {
           is_in_flight = true;
           break;
         }

@@ -7,6 +7,8 @@
 #include <msstream/serve/slot_launchers.hpp>
 #include <msstream/stream/stream_pool.hpp>
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -87,11 +89,7 @@ class InferencePool {
   InferencePool(InferencePool const&) = delete;
   InferencePool& operator=(InferencePool const&) = delete;
   /// drain(). Not from a callback.
-  ~InferencePool() {
-    pool_->ledger.close();
-    pool_->bell.ring();
-    pool_->ledger.await_replies();
-  }
+  ~InferencePool() { close(); }
 
   /// Takes a query, and does not wait for anything: copies its values, and launches it where a slot
   /// is idle and there are no launch threads. The future gets the answer, or the exception Refused,
@@ -129,9 +127,7 @@ class InferencePool {
   /// Throws std::logic_error from a callback.
   void drain() {
     refuse_callback("drain");
-    pool_->ledger.close();
-    pool_->bell.ring();
-    pool_->ledger.await_replies();
+    close();
   }
 
   [[nodiscard]] PoolCounts counts() const noexcept {
@@ -205,6 +201,9 @@ class InferencePool {
         return 0;
       }
       for (auto const& replica : replicas) {
+        if (!replica->is_sound()) {
+          continue;
+        }
         StreamScope const scope(replica->group());
         for (auto const& slot : replica->slots()) {
           for (std::size_t bucket = 0; bucket < options_.buckets.size(); ++bucket) {
@@ -237,6 +236,11 @@ class InferencePool {
     }
   }
 
+  void close() noexcept {
+    pool_->ledger.close();
+    pool_->bell.ring();
+    pool_->ledger.await_replies();
+  }
   void refuse_callback(char const* call) const {
     if (poller_->is_this_thread()) {
       throw std::logic_error(text("InferencePool::", call, " called from a callback"));

@@ -22,28 +22,9 @@ class Launch {
   /// the replica failed before anything was issued. What was thrown is the slot's failure. A call
   /// of the device that fails is the replica's failure, too.
   void operator()(Slot<R>& slot) noexcept {
+    stage_waiting(slot);
     auto& replica = pool_.replicas.of(slot);
-    bool is_stranded = false;
-    if (slot.failure == nullptr) {
-      bool has_issued = false;
-      try {
-        stage_waiting(slot);
-        issue(slot, replica, has_issued);
-      } catch (RuntimeError const&) {
-        slot.failure = std::current_exception();
-        pool_.replicas.fail(replica, slot.failure);
-        is_stranded = !has_issued;
-      } catch (...) {
-        slot.failure = std::current_exception();
-        if (has_issued) {
-          await_all_issued(slot, replica);
-        }
-      }
-    }
-    for (auto* const query : slot.waiting) {
-      pool_.queue.release(*query);
-    }
-    slot.waiting.clear();
+    bool const is_stranded = slot.failure == nullptr && !give(slot, replica);
     slot.launch_number = replica.next_launch_number();
     pool_.ledger.scores.launches.add();
     slot.become(is_stranded ? Slot<R>::State::stranded : Slot<R>::State::launched);
@@ -51,18 +32,43 @@ class Launch {
   }
 
  private:
-  void stage_waiting(Slot<R>& slot) {
+  void stage_waiting(Slot<R>& slot) noexcept {
     if (slot.waiting.empty()) {
       return;
     }
-    auto const rows = pool_.buckets.rows(slot.place.bucket);
-    auto* const values = slot.staging.values();
-    std::int64_t begin = 0;
-    for (std::size_t i = 0; i < slot.waiting.size(); ++i) {
-      auto const count = slot.tickets[i].rows;
-      slot.staging.layout().repack(slot.waiting[i]->values.data(), count, values, rows, begin);
-      begin += count;
+    try {
+      auto const rows = pool_.buckets.rows(slot.place.bucket);
+      auto* const values = slot.staging.values();
+      std::int64_t begin = 0;
+      for (std::size_t i = 0; i < slot.waiting.size(); ++i) {
+        auto const count = slot.tickets[i].rows;
+        pool_.layout->repack(slot.waiting[i]->values.data(), count, values, rows, begin);
+        begin += count;
+      }
+    } catch (...) {
+      slot.failure = std::current_exception();
     }
+    for (auto* const query : slot.waiting) {
+      pool_.queue.release(*query);
+    }
+    slot.waiting.clear();
+  }
+  /// False: the replica has failed, and nothing was issued.
+  bool give(Slot<R>& slot, Replica<R>& replica) noexcept {
+    bool has_issued = false;
+    try {
+      issue(slot, replica, has_issued);
+    } catch (RuntimeError const&) {
+      slot.failure = std::current_exception();
+      pool_.replicas.fail(replica, slot.failure);
+      return has_issued;
+    } catch (...) {
+      slot.failure = std::current_exception();
+      if (has_issued) {
+        await_all_issued(slot, replica);
+      }
+    }
+    return true;
   }
   void issue(Slot<R>& slot, Replica<R>& replica, bool& has_issued) {
     slot.version = &pool_.versions.acquire();

@@ -18,15 +18,14 @@ namespace msstream::serve {
 
 /// A place for one launch of a replica: its buffers, and whose queries are in them.
 ///
-///     idle ── claimed ──┬── staged ──┬── launched ── idle
-///     any thread's      │            └── stranded ── idle
-///                       └ (no launch threads) ┘
+///     idle ── claimed ──┬────────────┬── launched ── idle
+///                       └── staged ──┴── stranded ── idle
 ///
 /// States: idle: the replica has it to give away; claimed: the thread that claimed it fills it;
-/// staged: it waits for its launch thread; launched and stranded, which is when nothing of it could
-/// be launched: the poller's. Ownership: everything but `state` is that of whose the state says.
-/// Memory ordering: a state is stored with release by who hands the slot over, and loaded with
-/// acquire by who takes it.
+/// staged: it is its launch thread's, where there are such; launched: the poller's; stranded, when
+/// nothing of it could be launched: the poller's, too. Ownership: everything but `state` is that of
+/// whose the state says. Memory ordering: a state is stored with release by who hands the slot
+/// over, and loaded with acquire by who takes it.
 template <Runtime R>
 struct Slot {
   enum class State : std::uint8_t { idle, claimed, staged, launched, stranded };
@@ -48,8 +47,7 @@ struct Slot {
   Place place;
   Staging<R> staging;
   std::vector<Ticket> tickets;         ///< in the order of their rows
-  std::vector<WaitingQuery*> waiting;  ///< of the last tickets: their values are still in the queue
-  std::int64_t rows = 0;               ///< of all tickets
+  std::vector<WaitingQuery*> waiting;  ///< where the tickets' values are, if not in `staging`
   std::int64_t expected_ns = 0;        ///< what it adds to the replica's load
 
   // Of the launch.

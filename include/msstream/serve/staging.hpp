@@ -45,7 +45,6 @@ class Staging {
   }
   /// Row after row.
   [[nodiscard]] std::span<float const> answers() const { return answers_.const_elements(); }
-  [[nodiscard]] InputLayout const& layout() const noexcept { return *layout_; }
 
   /// Issues to the current group: the copy of a bucket's inputs, the model, the copy of its
   /// answers, and returns the position of that, which is after all of it. Throws what the model

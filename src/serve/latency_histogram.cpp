@@ -11,7 +11,7 @@ std::size_t LatencyHistogram::bucket_of(std::uint64_t ns) noexcept {
   if (ns < kSubBuckets) {
     return static_cast<std::size_t>(ns);
   }
-  int const bits = std::bit_width(ns) - 1;  // 2^bits <= ns
+  int const bits = static_cast<int>(std::bit_width(ns)) - 1;  // 2^bits <= ns
   auto const sub = (ns >> static_cast<unsigned>(bits - kSubBits)) - kSubBuckets;
   auto const bucket = static_cast<std::uint64_t>(bits - kSubBits + 1) * kSubBuckets + sub;
   return std::min<std::size_t>(bucket, kBuckets - 1);

@@ -39,7 +39,7 @@ void QueryQueue::release(WaitingQuery& place) noexcept {
 
 void QueryQueue::push(WaitingQuery& query) noexcept {
   std::lock_guard const guard(lock_);
-  auto& line = lines_[static_cast<std::size_t>(query.priority)];
+  auto& line = line_of(query);
   query.before = line.last;
   query.after = nullptr;
   (line.last == nullptr ? line.first : line.last->after) = &query;
@@ -53,8 +53,8 @@ void QueryQueue::push(WaitingQuery& query) noexcept {
 
 WaitingQuery* QueryQueue::take(std::int64_t most_rows) noexcept {
   std::lock_guard const guard(lock_);
-  for (auto line = lines_.rbegin(); line != lines_.rend(); ++line) {
-    if (auto* const query = line->first) {
+  for (auto const& line : lines_) {
+    if (auto* const query = line.first) {
       if (query->ticket.rows > most_rows) {
         return nullptr;
       }
@@ -90,8 +90,12 @@ QueryQueue::Outlook QueryQueue::outlook() const noexcept {
   return outlook;
 }
 
+QueryQueue::Line& QueryQueue::line_of(WaitingQuery const& query) noexcept {
+  return lines_[lines_.size() - 1 - static_cast<std::size_t>(query.priority)];
+}
+
 void QueryQueue::unlink(WaitingQuery& query) noexcept {
-  auto& line = lines_[static_cast<std::size_t>(query.priority)];
+  auto& line = line_of(query);
   (query.before == nullptr ? line.first : query.before->after) = query.after;
   (query.after == nullptr ? line.last : query.after->before) = query.before;
   if (has_deadline(query)) {

@@ -57,7 +57,7 @@ class InferencePool {
   /// of range and for a result of another shape, OutOfMemory.
   InferencePool(Device<R> const& device,
                 SharedModel model,
-                InferencePoolOptions options,
+                InferencePoolOptions const& options,
                 Clone clone = {})
       : device_(device),
         options_(options.checked()),

@@ -66,6 +66,7 @@ class QueryQueue {
   };
 
   // Under the lock.
+  [[nodiscard]] Line& line_of(WaitingQuery const& query) noexcept;
   void unlink(WaitingQuery& query) noexcept;
   void insert_deadline(WaitingQuery& query) noexcept;
   void remove_deadline(WaitingQuery const& query) noexcept;
@@ -76,7 +77,7 @@ class QueryQueue {
   mutable SpinLock lock_;
   std::vector<WaitingQuery> places_;
   std::vector<WaitingQuery*> free_;
-  std::array<Line, 3> lines_;             ///< by priority
+  std::array<Line, 3> lines_;             ///< by priority, the highest first
   std::vector<WaitingQuery*> deadlines_;  ///< a heap, the next one first
   std::int64_t rows_ = 0;
   std::atomic<std::size_t> waiting_{0};

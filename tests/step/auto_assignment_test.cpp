@@ -62,10 +62,14 @@ void expect_sound(StepTrace const& trace, int groups, AutoAssignmentOptions cons
   EXPECT_LE(result.predicted_ns, result.recorded_ns);
   EXPECT_DOUBLE_EQ(result.one_group_ns,
                    predict(trace, StepGroups(trace.operations().size(), 0), options.model));
-  EXPECT_DOUBLE_EQ(result.recorded_ns, predict(trace, recorded_groups(trace), options.model));
+  auto const recorded = recorded_groups(trace);
+  EXPECT_DOUBLE_EQ(result.recorded_ns, predict(trace, recorded, options.model));
   EXPECT_DOUBLE_EQ(result.predicted_ns, predict(trace, result.groups, options.model));
   auto const assignment = StreamAssignment::parse(result.text, "auto", groups);
   EXPECT_EQ(groups_by(trace, assignment), result.groups) << result.text;
+  for (auto const& operation : trace.operations()) {
+    EXPECT_TRUE(assignment.group_of(operation.name).has_value() || result.groups == recorded);
+  }
   EXPECT_THAT(assignment.unmatched_lines(), ::testing::IsEmpty());
   EXPECT_EQ(auto_assignment(trace, groups, options).text, result.text);
 }

@@ -29,6 +29,19 @@ void LatencyHistogram::record(std::chrono::nanoseconds duration) noexcept {
   auto const ns = static_cast<std::uint64_t>(std::max<std::int64_t>(duration.count(), 0));
   counts_[bucket_of(ns)].fetch_add(1, std::memory_order_relaxed);
   total_ns_.fetch_add(ns, std::memory_order_relaxed);
+  raise_max(ns);
+}
+
+void LatencyHistogram::add(LatencyHistogram const& other) noexcept {
+  for (std::size_t i = 0; i < kBuckets; ++i) {
+    counts_[i].fetch_add(other.counts_[i].load(std::memory_order_relaxed),
+                         std::memory_order_relaxed);
+  }
+  total_ns_.fetch_add(other.total_ns_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  raise_max(other.max_ns_.load(std::memory_order_relaxed));
+}
+
+void LatencyHistogram::raise_max(std::uint64_t ns) noexcept {
   auto most = max_ns_.load(std::memory_order_relaxed);
   while (most < ns && !max_ns_.compare_exchange_weak(most, ns, std::memory_order_relaxed)) {
   }

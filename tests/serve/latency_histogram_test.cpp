@@ -49,6 +49,22 @@ TEST(LatencyHistogram, percentiles_are_at_most_a_sixteenth_too_high) {
   }
 }
 
+TEST(LatencyHistogram, can_be_added_up) {
+  LatencyHistogram fast;
+  LatencyHistogram slow;
+  for (int i = 0; i < 99; ++i) {
+    fast.record(nanoseconds(10));
+  }
+  slow.record(nanoseconds(1010));
+  fast.add(slow);
+  auto const summary = fast.summary();
+  EXPECT_EQ(summary.count, 100U);
+  EXPECT_EQ(summary.p99, nanoseconds(10));
+  EXPECT_EQ(summary.max, nanoseconds(1010));
+  EXPECT_EQ(summary.mean, nanoseconds(20));
+  EXPECT_EQ(slow.summary().count, 1U);
+}
+
 TEST(LatencyHistogram, what_is_out_of_range_is_in_the_outer_buckets) {
   LatencyHistogram histogram;
   histogram.record(nanoseconds(-5));

@@ -28,6 +28,8 @@ struct LatencySummary {
 class LatencyHistogram {
  public:
   void record(std::chrono::nanoseconds duration) noexcept;
+  /// Counts what the other one has counted so far.
+  void add(LatencyHistogram const& other) noexcept;
   [[nodiscard]] LatencySummary summary() const noexcept;
 
  private:
@@ -39,6 +41,7 @@ class LatencyHistogram {
   [[nodiscard]] static std::size_t bucket_of(std::uint64_t ns) noexcept;
   /// The longest duration that the bucket is for.
   [[nodiscard]] static std::uint64_t longest_in(std::size_t bucket) noexcept;
+  void raise_max(std::uint64_t ns) noexcept;
 
   std::array<std::atomic<std::uint64_t>, kBuckets> counts_{};
   std::atomic<std::uint64_t> total_ns_{0};

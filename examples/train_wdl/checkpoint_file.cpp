@@ -16,6 +16,10 @@ support::TensorMetadata checkpoint_metadata(TrainOptions const& options,
   for (auto const width : options.layers) {
     layers += text(layers.empty() ? "" : ",", width);
   }
+  std::string field_names;  // a line each: what the tensors' names do not tell is their order
+  for (auto const& field : data.dataset.schema().categorical) {
+    field_names += text(field_names.empty() ? "" : "\n", field);
+  }
   return {{"format", "msstream train_wdl 1"},
           {"step", text(step)},
           {"batch", text(options.batch)},
@@ -26,6 +30,7 @@ support::TensorMetadata checkpoint_metadata(TrainOptions const& options,
           {"layers", layers},
           {"rows", text(data.dataset.rows())},
           {"fields", text(data.dataset.schema().categorical.size())},
+          {"field_names", field_names},
           {"continuous", text(data.dataset.schema().continuous.size())}};
 }
 

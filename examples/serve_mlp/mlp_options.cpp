@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mlp_options.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <iostream>
+
+namespace serve_mlp {
+
+namespace support = ms::support;
+using support::UsageError;
+
+namespace {
+
+constexpr char const* kDescription =
+    "Serves a multilayer perceptron to a few threads, each of which asks, waits for the answer "
+    "and\n"
+    "asks again: the inference example of NVIDIA's multi-stream TensorFlow.";
+
+void check(MlpOptions const& options) {
+  support::check(static_cast<support::ServeOptions const&>(options));
+  if (options.layers.size() < 2) {
+    throw UsageError("--layers: expected at least two widths, of the inputs and of the outputs");
+  }
+  support::check_outputs({{"--report", options.report}});
+}
+
+}  // namespace
+
+MlpOptions parse_options(support::Arguments const& arguments) {
+  MlpOptions chosen;
+  support::read_library_variables(chosen);
+  support::Options options(
+      kDescription,
+      {{"serve_mlp", "4 threads, 1000 queries each, on 4 replicas"},
+       {"serve_mlp --baseline", "and what one stream does without a captured step"},
+       {"serve_mlp --replicas 8 --threads 16 --check --report r.json",
+        "every answer compared with a lone run's"}});
+  options.group("Load");
+  options.add<int>("--threads", chosen.threads, "threads that ask", {1, 1024});
+  options.add<std::int64_t>(
+      "--iterations", chosen.iterations, "queries of each thread", {1, 1'000'000'000});
+  options.group("Model");
+  options.add<std::int64_t>(
+      "--layers", chosen.layers, "widths: inputs, hidden layers, outputs", {1, 65536});
+  support::add_options(options, static_cast<support::ServeOptions&>(chosen));
+  options.parse(arguments, std::cerr);
+  check(chosen);
+  return chosen;
+}
+
+nlohmann::ordered_json describe(MlpOptions const& options) {
+  nlohmann::ordered_json described = {
+      {"threads", options.threads}, {"iterations", options.iterations}, {"layers", options.layers}};
+  described.update(support::describe(static_cast<support::ServeOptions const&>(options)));
+  return described;
+}
+
+}  // namespace serve_mlp

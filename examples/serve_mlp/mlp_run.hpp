@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "mlp_options.hpp"
+
+#include <msstream/msstream.hpp>
+#include <msstream/support/initialiser.hpp>
+#include <msstream/support/serve_run.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace serve_mlp {
+
+/// Dense layers with ReLU in between.
+template <ms::Runtime R>
+class Mlp : public ms::support::ServedModel<R> {
+ public:
+  struct Layer {
+    ms::Tensor<float, R> weight;  ///< [inputs, outputs]
+    ms::Tensor<float, R> bias;    ///< [outputs]
+  };
+
+  /// Weights that depend on the seed and on the variant.
+  Mlp(ms::Device<R> const& device, MlpOptions const& options, int variant)
+      : ms::support::ServedModel<R>(variant) {
+    ms::support::Initialiser const initialiser(options.seed + static_cast<std::uint64_t>(variant));
+    auto const& widths = options.layers;
+    for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
+      std::vector<float> weight;
+      std::vector<float> bias;
+      initialiser.append_weight(weight, ms::text("layer", i), widths[i], widths[i + 1]);
+      initialiser.append(bias, ms::text("bias", i), widths[i + 1], 0.1);
+      layers_.push_back({ms::support::frozen(device, weight, {widths[i], widths[i + 1]}),
+                         ms::support::frozen(device, bias, {widths[i + 1]})});
+    }
+  }
+
+  ms::Tensor<float, R> operator()(ms::serve::Inputs<R> const& inputs) const override {
+    auto values = inputs.template get<float>("values");
+    for (auto const& layer : layers_) {
+      bool const is_last = &layer == &layers_.back();
+      values = ms::ops::dense(values,
+                              layer.weight,
+                              layer.bias,
+                              is_last ? ms::ops::Activation::none : ms::ops::Activation::relu);
+    }
+    return values;
+  }
+  std::size_t weight_bytes() const override {
+    std::size_t bytes = 0;
+    for (auto const& layer : layers_) {
+      bytes += layer.weight.bytes() + layer.bias.bytes();
+    }
+    return bytes;
+  }
+
+ private:
+  std::vector<Layer> layers_;
+};
+
+template <ms::Runtime R>
+nlohmann::ordered_json serve_mlp_on(MlpOptions const& options) {
+  namespace support = ms::support;
+  auto const inputs = options.layers.front();
+  auto const count = static_cast<std::size_t>(options.batch * inputs);
+  support::Workload<R> workload{.inputs = {ms::serve::field<float>("values", inputs)},
+                                .outputs_per_row = options.layers.back(),
+                                .query_rows = options.batch,
+                                .build = [&options](ms::Device<R> const& device, int variant) {
+                                  return std::make_shared<Mlp<R> const>(device, options, variant);
+                                }};
+  std::vector<std::vector<float>> values;
+  support::Initialiser const random(options.seed);
+  for (int i = 0; i < options.queries; ++i) {
+    random.append(
+        values.emplace_back(), ms::text("query", i), static_cast<std::int64_t>(count), 1.0);
+    workload.queries.push_back({.query = {.rows = options.batch, .values = {values.back()}}});
+  }
+  support::prepare_check(workload, options);
+  auto report = support::serve_workload(
+      workload,
+      options,
+      {.clients = options.threads,
+       .iterations = options.iterations,
+       .deadline = std::chrono::duration<double, std::milli>(options.deadline_ms),
+       .seed = options.seed});
+  report["options"] = describe(options);
+  return report;
+}
+
+}  // namespace serve_mlp

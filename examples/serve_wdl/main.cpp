@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sweep.hpp"
+#include "wdl_options.hpp"
+
+#include <msstream/support/progress.hpp>
+#include <msstream/support/serve_report.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <iostream>
+
+namespace serve_wdl {
+namespace {
+
+namespace support = ms::support;
+
+nlohmann::ordered_json serve(WdlOptions const& options) {
+#if MSSTREAM_CUDA
+  if (options.runtime == support::RuntimeChoice::cuda) {
+    return serve_on_cuda(options);
+  }
+#endif
+  return serve_on_host(options);
+}
+
+std::string load_text(WdlOptions const& options) {
+  auto const plan = options.plan();
+  if (plan.mode == LoadMode::open) {
+    return ms::text(support::grouped(std::llround(plan.rate)), " queries/s arrive at random");
+  }
+  return ms::text(plan.clients, plan.clients == 1 ? " client" : " clients");
+}
+
+void run(support::Arguments const& arguments) {
+  auto const options = parse_options(arguments);
+  support::require_runtime(options);
+  if (!options.quiet) {
+    std::cerr << ms::text(
+        options.model.empty() ? ms::text("random weights, seed ", options.seed) : options.model,
+        "; ",
+        options.batch,
+        " rows a query; ",
+        load_text(options),
+        "; ",
+        support::placement_text(options),
+        "\n");
+  }
+  auto const report = serve(options);
+  options.sweep ? conclude_sweep(options, report) : support::conclude(options, report);
+}
+
+}  // namespace
+}  // namespace serve_wdl
+
+int main(int argc, char** argv) {
+  return msstream::support::run_program(argc, argv, serve_wdl::run);
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sweep.hpp"
+
+#include <msstream/support/atomic_file.hpp>
+#include <msstream/support/progress.hpp>
+#include <msstream/support/report.hpp>
+#include <msstream/support/serve_report.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <stdexcept>
+
+namespace serve_wdl {
+
+namespace support = ms::support;
+using Json = nlohmann::ordered_json;
+using ms::text;
+
+namespace {
+
+std::string padded(std::string const& word, std::size_t width) {
+  return std::string(width > word.size() ? width - word.size() : 0, ' ') + word;
+}
+
+/// A line for each setting, in the order of the points, which go setting by setting.
+template <class Figure>
+std::string table(Json const& points, std::string const& title, Figure const& figure) {
+  constexpr std::size_t kFirst = 20;
+  constexpr std::size_t kColumn = 10;
+  std::string heads = title + std::string(kFirst - std::min(title.size(), kFirst), ' ');
+  std::string lines;
+  std::string setting;
+  bool is_first_line = true;
+  for (auto const& point : points) {
+    if (auto const& its = point.at("setting").get_ref<std::string const&>(); its != setting) {
+      is_first_line = setting.empty();
+      setting = its;
+      lines += "\n" + setting + std::string(kFirst - std::min(setting.size(), kFirst), ' ');
+    }
+    if (is_first_line) {
+      heads += padded(text(point.at("replicas").get<int>()), kColumn);
+    }
+    lines += padded(figure(point), kColumn);
+  }
+  return heads + lines + "\n";
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, support::ServeSetting>> sweep_settings(
+    support::ServeSetting const& chosen) {
+  auto setting = chosen;
+  setting.merge_streams = false;
+  setting.pinned = ms::PinnedMode::shared;
+  setting.launch_threads = ms::LaunchThreads::none;
+  setting.launch_thread_count = 0;
+  setting.no_capture = true;
+  std::vector<std::pair<std::string, support::ServeSetting>> settings{{"eager", setting}};
+  setting.merge_streams = true;
+  settings.emplace_back("+ merged streams", setting);
+  setting.pinned = ms::PinnedMode::per_group;
+  settings.emplace_back("+ pinned per group", setting);
+  setting.launch_threads = ms::LaunchThreads::per_group;
+  settings.emplace_back("+ launch threads", setting);
+  setting.no_capture = false;
+  settings.emplace_back("+ capture", setting);
+  return settings;
+}
+
+Json report_of_sweep(std::vector<SweepPoint> const& points, std::int64_t query_rows) {
+  auto report = Json::array();
+  for (auto const& point : points) {
+    Json entry = {{"setting", point.setting}, {"replicas", point.replicas}};
+    entry.update(support::report_of(point.trial, query_rows));
+    report.push_back(std::move(entry));
+  }
+  return report;
+}
+
+std::string sweep_table(Json const& points) {
+  return table(points,
+               "queries/s, replicas:",
+               [](Json const& point) {
+                 return support::grouped(std::llround(point.at("queries_per_s").get<double>()));
+               }) +
+         table(points, "p99, ms", [](Json const& point) {
+           return support::fixed(point.at("latency_ms").at("p99").get<double>(), 3);
+         });
+}
+
+void conclude_sweep(WdlOptions const& options, Json const& report) {
+  auto const& points = report.at("sweep");
+  if (!options.report.empty()) {
+    support::write_report(options.report, report);
+  }
+  if (!options.svg.empty()) {
+    support::AtomicFile file(options.svg);
+    file.write(sweep_svg(points));
+    file.commit();
+  }
+  if (!options.quiet) {
+    std::cout << sweep_table(points) << std::flush;
+  }
+  std::int64_t mismatches = 0;
+  for (auto const& point : points) {
+    mismatches += point.at("mismatches").get<std::int64_t>();
+  }
+  if (mismatches != 0) {
+    throw std::runtime_error(
+        text(mismatches, " answers differ from what the model says to the query alone"));
+  }
+}
+
+}  // namespace serve_wdl

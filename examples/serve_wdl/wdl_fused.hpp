@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "wdl_layers.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace serve_wdl {
+
+/// The same model with all tables in one tensor, in whose rows the wide weight stands behind the
+/// deep ones: one hash and one lookup for all fields. Of the lookup's columns the first layer takes
+/// the deep ones, and a layer of one output, whose weights there are 1, adds up the wide ones.
+template <ms::Runtime R>
+class WdlFused : public ms::support::ServedModel<R> {
+ public:
+  WdlFused(ms::Device<R> const& device, WdlWeights const& weights, int variant)
+      : ms::support::ServedModel<R>(variant),
+        tables_(device, rows_of(weights), packed_width(weights)),
+        layers_(device, with_packed_inputs(weights)),
+        wide_(device, wide_layer(weights)) {
+    auto const width = packed_width(weights);
+    std::vector<float> packed;
+    for (std::int64_t field = 0; field < weights.fields(); ++field) {
+      auto const& table = weights.tables[static_cast<std::size_t>(field)];
+      packed.assign(static_cast<std::size_t>(table.rows * width), 0.0F);
+      for (std::int64_t row = 0; row < table.rows; ++row) {
+        auto const to = packed.begin() + row * width;
+        auto const deep = table.deep.begin() + row * weights.embedding_dim;
+        std::copy(deep, deep + weights.embedding_dim, to);
+        to[weights.embedding_dim] = table.wide[static_cast<std::size_t>(row)];
+      }
+      ms::copy(tables_.table(field), ms::to_device<float, R>(device, packed, {table.rows, width}));
+    }
+    auto all = tables_.weights();
+    all.freeze();
+    auto first_rows = tables_.first_rows();
+    first_rows.freeze();
+  }
+
+  static std::vector<ms::serve::Field> inputs(WdlWeights const& weights, std::int64_t hotness) {
+    return {ms::serve::field<std::int64_t>("keys", weights.fields() * hotness),
+            ms::serve::field<float>("dense", weights.dense_columns())};
+  }
+
+  /// Probabilities, [rows, 1].
+  ms::Tensor<float, R> operator()(ms::serve::Inputs<R> const& inputs) const override {
+    auto const keys = inputs.template get<std::int64_t>("keys");
+    auto const bags = inputs.rows() * tables_.tables();
+    auto const ids = ms::ops::hash_to_tables(
+        tables_, ms::ops::Bags<R>(keys.reshaped({bags, keys.count() / bags})));
+    auto const columns = ms::ops::concat<R>(
+        {ms::ops::embedding_lookup(tables_, ids), inputs.template get<float>("dense")});
+    return ms::ops::sigmoid(ms::ops::add(wide_(columns), layers_(columns)));
+  }
+  std::size_t weight_bytes() const override {
+    return tables_.weights().bytes() + layers_.bytes() + wide_.bytes();
+  }
+
+ private:
+  static std::vector<std::int64_t> rows_of(WdlWeights const& weights) {
+    std::vector<std::int64_t> rows;
+    for (auto const& table : weights.tables) {
+      rows.push_back(table.rows);
+    }
+    return rows;
+  }
+  /// Of a row: the deep weights, the wide one, and zeros up to a load of 16 bytes.
+  static std::int64_t packed_width(WdlWeights const& weights) {
+    constexpr std::int64_t kTogether = 4;
+    return (weights.embedding_dim + kTogether) / kTogether * kTogether;
+  }
+  static std::int64_t packed_inputs(WdlWeights const& weights) {
+    return weights.fields() * packed_width(weights) + weights.dense_columns();
+  }
+
+  /// The layers, the first one with zeros for what is not deep.
+  static std::vector<WdlWeights::Layer> with_packed_inputs(WdlWeights const& weights) {
+    auto layers = weights.layers;
+    auto& first = layers.front();
+    auto const from = std::exchange(first.weight, {});
+    first.inputs = packed_inputs(weights);
+    first.weight.assign(static_cast<std::size_t>(first.inputs * first.outputs), 0.0F);
+    auto const copy_rows = [&](std::int64_t source, std::int64_t target, std::int64_t count) {
+      auto const begin = from.begin() + source * first.outputs;
+      std::copy(
+          begin, begin + count * first.outputs, first.weight.begin() + target * first.outputs);
+    };
+    auto const width = weights.embedding_dim;
+    for (std::int64_t field = 0; field < weights.fields(); ++field) {
+      copy_rows(field * width, field * packed_width(weights), width);
+    }
+    copy_rows(weights.fields() * width,
+              weights.fields() * packed_width(weights),
+              weights.dense_columns());
+    return layers;
+  }
+  static WdlWeights::Layer wide_layer(WdlWeights const& weights) {
+    WdlWeights::Layer layer{packed_inputs(weights), 1, {}, weights.linear.bias};
+    layer.weight.assign(static_cast<std::size_t>(layer.inputs), 0.0F);
+    for (std::int64_t field = 0; field < weights.fields(); ++field) {
+      auto const column = field * packed_width(weights) + weights.embedding_dim;
+      layer.weight[static_cast<std::size_t>(column)] = 1;
+    }
+    std::ranges::copy(weights.linear.weight, layer.weight.end() - weights.dense_columns());
+    return layer;
+  }
+
+  ms::ops::TableBatch<float, R> tables_;
+  Perceptron<R> layers_;
+  FrozenLayer<R> wide_;
+};
+
+}  // namespace serve_wdl

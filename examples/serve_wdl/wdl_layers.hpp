@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "wdl_weights.hpp"
+
+#include <msstream/msstream.hpp>
+#include <msstream/support/served_model.hpp>
+
+#include <cstddef>
+#include <vector>
+
+namespace serve_wdl {
+
+template <ms::Runtime R>
+class FrozenLayer {
+ public:
+  FrozenLayer(ms::Device<R> const& device, WdlWeights::Layer const& layer)
+      : weight_(ms::support::frozen(device, layer.weight, {layer.inputs, layer.outputs})),
+        bias_(ms::support::frozen(device, layer.bias, {layer.outputs})) {}
+
+  [[nodiscard]] ms::Tensor<float, R> operator()(
+      ms::Tensor<float, R> const& input,
+      ms::ops::Activation activation = ms::ops::Activation::none) const {
+    return ms::ops::dense(input, weight_, bias_, activation);
+  }
+  [[nodiscard]] std::size_t bytes() const { return weight_.bytes() + bias_.bytes(); }
+
+ private:
+  ms::Tensor<float, R> weight_;  ///< [inputs, outputs]
+  ms::Tensor<float, R> bias_;    ///< [outputs]
+};
+
+/// Layers with ReLU in between.
+template <ms::Runtime R>
+class Perceptron {
+ public:
+  Perceptron(ms::Device<R> const& device, std::vector<WdlWeights::Layer> const& layers) {
+    for (auto const& layer : layers) {
+      layers_.emplace_back(device, layer);
+    }
+  }
+
+  [[nodiscard]] ms::Tensor<float, R> operator()(ms::Tensor<float, R> input) const {
+    for (auto const& layer : layers_) {
+      bool const is_last = &layer == &layers_.back();
+      input = layer(input, is_last ? ms::ops::Activation::none : ms::ops::Activation::relu);
+    }
+    return input;
+  }
+  [[nodiscard]] std::size_t bytes() const {
+    std::size_t bytes = 0;
+    for (auto const& layer : layers_) {
+      bytes += layer.bytes();
+    }
+    return bytes;
+  }
+
+ private:
+  std::vector<FrozenLayer<R>> layers_;
+};
+
+}  // namespace serve_wdl

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/memory/device.hpp>
+#include <msstream/serve/options.hpp>
+#include <msstream/support/training_options.hpp>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace msstream::support {
+
+/// Whether the replicas share the model's weights.
+enum class ServedWeights : std::uint8_t { shared, copied };
+
+/// How an InferencePool is set up.
+struct ServeSetting {
+  int replicas = 4;
+  int depth = 2;
+  bool merge_streams = true;
+  LaunchThreads launch_threads = LaunchThreads::none;
+  int launch_thread_count = 0;
+  int launch_spin_us = -1;
+  PinnedMode pinned = PinnedMode::shared;
+  ServedWeights weights = ServedWeights::shared;
+  StreamPriority priority = StreamPriority::normal;
+  bool no_capture = false;
+  std::vector<std::int64_t> buckets = {};  ///< empty: of the queries' rows
+  std::int64_t queue = 1024;
+  std::int64_t max_batch_delay_us = 0;
+  bool tf32 = false;
+
+  [[nodiscard]] serve::InferencePoolOptions pool_options(std::vector<serve::Field> inputs,
+                                                         std::int64_t outputs_per_row,
+                                                         std::int64_t query_rows) const;
+  /// Those that queries of so many rows have.
+  [[nodiscard]] std::vector<std::int64_t> buckets_for(std::int64_t query_rows) const;
+  /// The same operations, eagerly and on one stream.
+  [[nodiscard]] ServeSetting baseline() const;
+};
+
+template <Runtime R>
+[[nodiscard]] DeviceOptions<R> device_options(ServeSetting const& setting) {
+  DeviceOptions<R> options;
+  options.memory.pinned_mode = setting.pinned;
+  options.memory.private_pools = setting.replicas + 1;
+  if (setting.tf32) {
+    options.matmul_precision = MatmulPrecision::tf32;
+  }
+  return options;
+}
+
+/// What a program that serves a model and asks it was asked to do; the values here are the
+/// defaults.
+struct ServeOptions : ServeSetting {
+  RuntimeChoice runtime = StreamOptions{}.runtime;
+  std::int64_t batch = 64;
+  int queries = 256;
+  bool check = false;
+  std::int64_t swap_ms = 0;
+  double deadline_ms = 0;
+  double warmup = 0.5;
+  std::uint64_t seed = 1;
+
+  bool baseline_too = false;
+  bool raw_loop = false;
+  std::string report;
+  bool quiet = false;
+};
+
+/// Under titles of their own: the pool, queries, files.
+void add_options(Options& options, ServeOptions& chosen);
+/// The variables of the library that stand for options. Throws UsageError.
+void read_library_variables(ServeOptions& chosen);
+/// Throws UsageError for values that contradict each other or the build.
+void check(ServeOptions const& chosen);
+/// Throws UsageError when CUDA is asked for and no GPU is visible.
+void require_runtime(ServeOptions const& chosen);
+
+/// The options as a report shows them.
+[[nodiscard]] nlohmann::ordered_json describe(ServeSetting const& setting);
+[[nodiscard]] nlohmann::ordered_json describe(ServeOptions const& chosen);
+
+}  // namespace msstream::support

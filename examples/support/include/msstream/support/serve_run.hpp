@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/support/raw_loop.hpp>
+#include <msstream/support/serve_report.hpp>
+#include <msstream/support/serve_trial.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace msstream::support {
+
+/// Serves a workload as the options say, and what they ask for besides, one after the other; the
+/// report says how it went.
+template <Runtime R>
+[[nodiscard]] nlohmann::ordered_json serve_workload(Workload<R> const& workload,
+                                                    ServeOptions const& options,
+                                                    LoadPlan const& plan) {
+  auto const style = ProgressStyle::of_stderr(options.quiet);
+  nlohmann::ordered_json report;
+  auto const pool = try_serving(workload, options, options, plan, style, "pool");
+  report["result"] = report_of(pool, workload.query_rows);
+  ServeComparisons others;
+  if (options.baseline_too) {
+    others.baseline =
+        try_serving(workload, options.baseline(), options, plan, style, "one by one, one stream");
+  }
+  if constexpr (CapturingRuntime<R>) {
+    if (options.raw_loop) {
+      constexpr double kLeast = 0.05;
+      auto const seconds = plan.iterations > 0 ? pool.load.seconds : plan.length.count();
+      others.raw_loop_queries_per_s =
+          RawLoop<R>(workload, options).run(options.warmup, std::max(seconds, kLeast));
+    }
+  }
+  add_comparisons(report, others, workload.query_rows);
+  return report;
+}
+
+/// Makes the lone answers that --check compares with.
+template <Runtime R>
+void prepare_check(Workload<R>& workload, ServeOptions const& options) {
+  if (options.check) {
+    auto const buckets = options.buckets_for(workload.query_rows);
+    expect_lone_answers(Device<R>(device_options<R>(options)),
+                        workload,
+                        options.swap_ms > 0 ? 2 : 1,
+                        *std::ranges::lower_bound(buckets, workload.query_rows));
+  }
+}
+
+}  // namespace msstream::support

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/serve/inference_pool.hpp>
+#include <msstream/support/load_plan.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace msstream::support {
+
+/// A model with its weights on a device, as the pools of the programs hold it.
+template <Runtime R>
+class ServedModel {
+ public:
+  /// `variant`: which of the workload's sets of weights it has.
+  explicit ServedModel(int variant) noexcept : variant_(variant) {}
+  ServedModel(ServedModel const&) = delete;
+  ServedModel& operator=(ServedModel const&) = delete;
+  virtual ~ServedModel() = default;
+
+  /// [inputs.rows(), outputs a row]
+  [[nodiscard]] virtual Tensor<float, R> operator()(serve::Inputs<R> const& inputs) const = 0;
+  [[nodiscard]] virtual std::size_t weight_bytes() const = 0;
+  [[nodiscard]] int variant() const noexcept { return variant_; }
+
+ private:
+  int variant_;
+};
+
+/// A frozen tensor of the elements.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> frozen(Device<R> const& device,
+                                      std::vector<float> const& elements,
+                                      Shape const& shape) {
+  auto tensor = to_device<float, R>(device, elements, shape);
+  tensor.freeze();
+  return tensor;
+}
+
+/// What a program serves, and what it asks.
+template <Runtime R>
+struct Workload {
+  using Model = std::shared_ptr<ServedModel<R> const>;
+
+  std::vector<serve::Field> inputs;
+  std::int64_t outputs_per_row;
+  std::int64_t query_rows;
+  /// Of two sets of weights, which --swap-ms puts in place in turn.
+  std::function<Model(Device<R> const&, int variant)> build;
+  std::vector<LoadQuery> queries = {};
+};
+
+/// What a model says to a query alone, in buffers for `bucket` rows, its operations issued one by
+/// one.
+template <Runtime R>
+[[nodiscard]] std::vector<float> lone_answer(Device<R> const& device,
+                                             Workload<R> const& workload,
+                                             ServedModel<R> const& model,
+                                             serve::Query const& query,
+                                             std::int64_t bucket) {
+  auto const layout = std::make_shared<serve::InputLayout const>(workload.inputs);
+  serve::Staging<R> const staging(device, layout, bucket, workload.outputs_per_row);
+  layout->pack(query, staging.values(), bucket, 0);
+  bool has_issued = false;
+  auto const last = staging.issue(
+      bucket, [&](auto const& inputs) { return model(inputs); }, has_issued);
+  device.context()->tracker->synchronize(last);
+  auto const answers = staging.answers();
+  auto const count = static_cast<std::size_t>(query.rows * workload.outputs_per_row);
+  return {answers.begin(), answers.begin() + static_cast<std::ptrdiff_t>(count)};
+}
+
+/// Sets what to expect of all queries, of the first `variants` sets of weights.
+template <Runtime R>
+void expect_lone_answers(Device<R> const& device,
+                         Workload<R>& workload,
+                         int variants,
+                         std::int64_t bucket) {
+  for (int variant = 0; variant < variants; ++variant) {
+    auto const model = workload.build(device, variant);
+    for (auto& asked : workload.queries) {
+      asked.expected.push_back(lone_answer(device, workload, *model, asked.query, bucket));
+    }
+  }
+}
+
+}  // namespace msstream::support

@@ -23,17 +23,17 @@ class WdlFused : public ms::support::ServedModel<R> {
         layers_(device, with_packed_inputs(weights)),
         wide_(device, wide_layer(weights)) {
     auto const width = packed_width(weights);
-    std::vector<float> packed;
     for (std::int64_t field = 0; field < weights.fields(); ++field) {
       auto const& table = weights.tables[static_cast<std::size_t>(field)];
-      packed.assign(static_cast<std::size_t>(table.rows * width), 0.0F);
+      ms::PinnedArray<float, R> packed(device, static_cast<std::size_t>(table.rows * width));
+      std::ranges::fill(packed.elements(), 0.0F);
       for (std::int64_t row = 0; row < table.rows; ++row) {
-        auto const to = packed.begin() + row * width;
+        auto* const to = packed.data() + row * width;
         auto const deep = table.deep.begin() + row * weights.embedding_dim;
         std::copy(deep, deep + weights.embedding_dim, to);
         to[weights.embedding_dim] = table.wide[static_cast<std::size_t>(row)];
       }
-      ms::copy(tables_.table(field), ms::to_device<float, R>(device, packed, {table.rows, width}));
+      ms::copy(tables_.table(field), packed);
     }
     auto all = tables_.weights();
     all.freeze();

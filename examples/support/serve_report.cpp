@@ -89,6 +89,7 @@ Json report_of(TrialResult const& trial, std::int64_t query_rows) {
           {"memory",
            {{"weights_bytes", trial.memory.weights},
             {"replica_bytes", trial.memory.replica},
+            {"replica_reserved_bytes", trial.memory.replica_reserved},
             {"replica_pinned_bytes", trial.memory.replica_pinned},
             {"reserved_bytes", trial.memory.reserved}}}};
 }
@@ -147,11 +148,13 @@ std::string serve_summary(Json const& report) {
                     mebibytes(memory.at("weights_bytes")),
                     ", a replica ",
                     mebibytes(memory.at("replica_bytes")),
-                    " and ",
+                    " in use, ",
+                    mebibytes(memory.at("replica_reserved_bytes")),
+                    " reserved, ",
                     mebibytes(memory.at("replica_pinned_bytes")),
-                    " pinned; reserved ",
+                    " pinned; ",
                     mebibytes(memory.at("reserved_bytes")),
-                    "\n");
+                    " reserved in all\n");
   if (result.at("asked_late_ms").at("max") != 0) {
     lines += text("asked later than they arrived, ms: p50 ",
                   digits(result.at("asked_late_ms").at("p50"), 3),

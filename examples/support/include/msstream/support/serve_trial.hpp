@@ -31,9 +31,8 @@ template <Runtime R>
   if (options.swap_ms > 0) {
     models.push_back(workload.build(device, 1));
   }
-  auto const live_bytes = [&] { return device.memory_statistics().live_bytes; };
   auto const pinned_bytes = [&] { return device.state()->pinned.statistics().live_bytes; };
-  auto const device_before = live_bytes();
+  auto const device_before = device.memory_statistics();
   auto const pinned_before = pinned_bytes();
 
   using Pool = serve::InferencePool<Model, R>;
@@ -46,9 +45,12 @@ template <Runtime R>
             setting.pool_options(workload.inputs, workload.outputs_per_row, workload.query_rows),
             clone);
   auto const replicas = static_cast<std::size_t>(setting.replicas);
+  auto const device_after = device.memory_statistics();
   TrialResult result{
       .memory = {.weights = models.front()->weight_bytes(),
-                 .replica = (live_bytes() - device_before) / replicas,
+                 .replica = (device_after.live_bytes - device_before.live_bytes) / replicas,
+                 .replica_reserved =
+                     (device_after.reserved_bytes - device_before.reserved_bytes) / replicas,
                  .replica_pinned = (pinned_bytes() - pinned_before) / replicas},
       .captured = pool.counts().captured_steps > 0 && pool.counts().failed_captures == 0};
   {

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve_wdl_program.hpp"
+
+#include <set>
+
+namespace msstream::testing {
+namespace {
+
+TEST_P(ServeWdl, report_says_how_the_run_was_and_went) {
+  for (std::string const tables : {"branches", "fused"}) {
+    SCOPED_TRACE(tables);
+    auto const report = report_of(small() + Words{"--tables", tables, "--clients", "3"});
+    auto const& options = report["options"];
+    EXPECT_EQ(options["runtime"], runtime());
+    EXPECT_EQ(options["tables"], tables);
+    EXPECT_EQ(options["mode"], "closed");
+    EXPECT_EQ(options["clients"], 3);
+    EXPECT_EQ(options["table_rows"], 50);
+    EXPECT_EQ(options["layers"], nlohmann::json({8, 4}));
+    auto const& result = report["result"];
+    expect_complete_result(result);
+    EXPECT_EQ(result["captured"], true);
+    EXPECT_EQ(result["refused"], 0);
+    EXPECT_EQ(result["expired"], 0);
+    EXPECT_EQ(result["swaps"], 0);
+    EXPECT_LE(result["in_flight"], 3.0);
+    EXPECT_GE(result["seconds"], 0.05);
+  }
+  EXPECT_EQ(report_of(small() + Words{"--replicas", "3", "--depth", "1"})["options"]["clients"], 6);
+}
+
+TEST_P(ServeWdl, is_compared_with_one_stream_and_with_a_raw_loop) {
+  expect_comparisons(small());
+}
+
+TEST_P(ServeWdl, answers_are_those_of_lone_runs) {
+  expect_answers_of_lone_runs(small());
+  expect_answers_of_lone_runs(small() +
+                              Words{"--tables", "fused", "--mode", "open", "--rate", "1500"});
+}
+
+TEST_P(ServeWdl, weights_are_swapped_while_it_serves) {
+  auto const report = report_of(small() + Words{"--swap-ms", "1", "--seconds", "0.3", "--check"});
+  EXPECT_GT(report["result"]["swaps"], 1);
+  EXPECT_EQ(report["result"]["mismatches"], 0);
+}
+
+TEST_P(ServeWdl, an_open_load_arrives_as_fast_as_asked) {
+  auto const report = report_of(
+      small() + Words{"--mode", "open", "--rate", "400", "--seconds", "1", "--clients", "1"});
+  auto const& result = report["result"];
+  expect_complete_result(result);
+  // 400 expected: beyond six standard deviations something else is wrong.
+  EXPECT_GT(result["admitted"], 280);
+  EXPECT_LT(result["admitted"], 520);
+  EXPECT_GT(result["asked_late_ms"]["max"], 0);
+  EXPECT_EQ(result["refused"], 0);
+}
+
+TEST_P(ServeWdl, what_an_open_load_waits_counts_from_its_arrival) {
+  // Far more than there are processors for: clients fall behind, and the latency says so.
+  auto const report = report_of(
+      small() + Words{"--mode", "open", "--rate", "1e7", "--seconds", "0.1", "--warmup", "0"});
+  auto const& result = report["result"];
+  EXPECT_GT(result["asked_late_ms"]["p50"], result["device_ms"]["p50"]);
+  EXPECT_GE(result["latency_ms"]["max"].get<double>(),
+            0.5 * result["asked_late_ms"]["p50"].get<double>());
+}
+
+TEST_P(ServeWdl, refusals_and_late_queries_are_counted) {
+  Words const flood = {"--mode",
+                       "open",
+                       "--rate",
+                       "50000",
+                       "--replicas",
+                       "1",
+                       "--depth",
+                       "1",
+                       "--queue",
+                       "1",
+                       "--batch",
+                       "64",
+                       "--layers",
+                       "256,64",
+                       "--check"};
+  auto const refused = report_of(small() + flood)["result"];
+  EXPECT_GT(refused["refused"], 0);
+  EXPECT_GT(refused["answered"], 0);
+  EXPECT_EQ(refused["mismatches"], 0);
+  EXPECT_EQ(refused["admitted"], refused["answered"]);
+  auto const late =
+      report_of(small() + flood + Words{"--queue", "1000", "--deadline-ms", "0.5"})["result"];
+  EXPECT_GT(late["expired"], 0);
+  EXPECT_EQ(count(late, "admitted"), count(late, "answered") + count(late, "expired"));
+}
+
+TEST_P(ServeWdl, serves_what_train_wdl_saved) {
+  auto const model = path("model.safetensors");
+  auto const trained = run_program(MSSTREAM_TRAIN_WDL,
+                                   {"--rows",
+                                    "600",
+                                    "--batch",
+                                    "100",
+                                    "--buckets",
+                                    "30",
+                                    "--embedding-dim",
+                                    "4",
+                                    "--layers",
+                                    "8,4",
+                                    "--quiet",
+                                    "--save",
+                                    model,
+                                    "--runtime",
+                                    runtime()});
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  for (std::string const tables : {"branches", "fused"}) {
+    auto const report = report_of(
+        asking() + Words{"--model", model, "--tables", tables, "--check", "--swap-ms", "1"});
+    EXPECT_EQ(report["result"]["mismatches"], 0);
+    EXPECT_GT(report["result"]["checked"], 0);
+    EXPECT_FALSE(report["options"].contains("layers"));
+  }
+  auto const other_shape = run({"--model", model, "--layers", "9"});
+  EXPECT_EQ(other_shape.status, 2);
+  EXPECT_THAT(other_shape.err, ::testing::HasSubstr("the file of --model has its own"));
+}
+
+TEST_P(ServeWdl, a_sweep_has_a_point_for_each_setting_and_number_of_replicas) {
+  auto const picture = path("sweep.svg");
+  auto const report = report_of(
+      small() +
+      Words{
+          "--sweep", "--sweep-replicas", "1,3", "--svg", picture, "--check", "--seconds", "0.03"});
+  auto const& points = report["sweep"];
+  ASSERT_EQ(points.size(), 10U);
+  std::set<std::string> settings;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    expect_complete_result(points[i]);
+    EXPECT_EQ(points[i]["replicas"], i % 2 == 0 ? 1 : 3);
+    EXPECT_EQ(points[i]["captured"], i >= 8);
+    EXPECT_EQ(points[i]["mismatches"], 0);
+    settings.insert(points[i]["setting"].get<std::string>());
+  }
+  EXPECT_EQ(settings.size(), 5U);
+  EXPECT_FALSE(report.contains("result"));
+  EXPECT_THAT(support::read_all(picture), ::testing::EndsWith("</svg>\n"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Runtimes, ServeWdl, kRuntimes, name_of_runtime);
+
+class ServeWdlProgram : public ServeWdl {};
+
+TEST_F(ServeWdlProgram, mistakes_are_named) {
+  expect_mistakes_are_named();
+  expect_usage_error({"--mode", "open"}, "--mode open needs --rate");
+  expect_usage_error({"--rate", "5"}, "--rate goes with --mode open");
+  expect_usage_error({"--svg", path("a.svg")}, "--svg draws what --sweep measures");
+  expect_usage_error({"--sweep", "--baseline"}, "--sweep does not go with --baseline");
+  expect_usage_error({"--sweep", "--svg", path("a"), "--report", path("a")}, " writes that file");
+  expect_usage_error({"--tables", "one"}, "expected one of branches, fused, found 'one'");
+  auto const no_file = run({"--model", path("missing")});
+  EXPECT_EQ(no_file.status, 1);
+  EXPECT_THAT(no_file.err, ::testing::HasSubstr(path("missing")));
+}
+
+TEST_F(ServeWdlProgram, help_tells_of_every_option) {
+  expect_help({"mode",
+               "clients",
+               "rate",
+               "seconds",
+               "model",
+               "tables",
+               "fields",
+               "hotness",
+               "layers",
+               "sweep",
+               "sweep-replicas",
+               "table-rows",
+               "embedding-dim",
+               "continuous",
+               "svg"});
+}
+
+TEST_F(ServeWdlProgram, quiet_is_quiet) {
+  expect_quiet(small());
+  expect_quiet(small() + Words{"--sweep", "--sweep-replicas", "1", "--seconds", "0.01"});
+}
+
+TEST_F(ServeWdlProgram, results_go_to_stdout) {
+  expect_table(small() + Words{"--clients", "2"},
+               "random weights, seed 1; 4 rows a query; 2 clients; 2 replicas, captured");
+  auto const sweep = run(
+      small() + Words{"--quiet=false", "--sweep", "--sweep-replicas", "1,2", "--seconds", "0.01"});
+  EXPECT_THAT(sweep.out, ::testing::ContainsRegex("queries/s, replicas: +1 +2\n"));
+  EXPECT_THAT(sweep.out, ::testing::ContainsRegex("\n\\+ capture +[0-9,]+ +[0-9,]+\n"));
+  EXPECT_THAT(sweep.out, ::testing::ContainsRegex("\np99, ms +1 +2\n"));
+}
+
+TEST_F(ServeWdlProgram, tells_how_it_goes) {
+  auto const ended = run(small() + Words{"--quiet=false", "--seconds", "1.2"});
+  EXPECT_THAT(ended.err,
+              ::testing::ContainsRegex(
+                  "pool  [0-9,]+ q/s  p50 [0-9.]+ ms  p99 [0-9.]+ ms  in the pool [0-9]+\n"));
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "support/program.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace msstream::testing {
+
+/// Tests that hold for every program which serves a model and asks it.
+class ServeProgramTest : public ProgramTest {
+ protected:
+  using ProgramTest::ProgramTest;
+
+  static std::uint64_t count(nlohmann::json const& result, char const* of) {
+    return result.at(of).get<std::uint64_t>();
+  }
+
+  /// Times that can be, and counts that agree with each other.
+  static void expect_complete_result(nlohmann::json const& result) {
+    EXPECT_GT(result["seconds"], 0);
+    EXPECT_GT(result["queries_per_s"], 0);
+    EXPECT_GT(result["in_flight"], 0);
+    EXPECT_GE(result["in_flight"], result["in_flight_on_device"]);
+    EXPECT_NEAR(result["queries_per_s"].get<double>() * result["seconds"].get<double>(),
+                result["answered"].get<double>(),
+                1e-3);
+    for (auto const* const times : {"latency_ms", "queue_ms", "device_ms"}) {
+      SCOPED_TRACE(times);
+      EXPECT_GE(result[times]["p50"], 0);
+      EXPECT_LE(result[times]["p50"], result[times]["p95"]);
+      EXPECT_LE(result[times]["p95"], result[times]["p99"]);
+      EXPECT_LE(result[times]["p99"], result[times]["max"]);
+    }
+    EXPECT_GT(result["latency_ms"]["p50"], 0);
+    EXPECT_GT(result["device_ms"]["p50"], 0);
+    EXPECT_GE(result["latency_ms"]["mean"], result["device_ms"]["mean"]);
+    EXPECT_EQ(count(result, "admitted"),
+              count(result, "answered") + count(result, "expired") + count(result, "failed"));
+    EXPECT_EQ(result["failed"], 0);
+    EXPECT_LE(count(result, "launches"), count(result, "answered"));
+    EXPECT_GT(result["launches"], 0);
+    auto const& memory = result["memory"];
+    EXPECT_GT(memory["weights_bytes"], 0);
+    EXPECT_GT(memory["replica_bytes"], 0);
+    EXPECT_GT(memory["replica_pinned_bytes"], 0);
+    EXPECT_GT(memory["reserved_bytes"], 0);
+  }
+
+  void expect_comparisons(Words const& small) {
+    auto const report = report_of(small + Words{"--baseline", "--raw-loop"});
+    expect_complete_result(report["result"]);
+    expect_complete_result(report["baseline"]);
+    EXPECT_EQ(report["result"]["captured"], true);
+    EXPECT_EQ(report["baseline"]["captured"], false);
+    auto const per_s = [&](char const* of) { return report[of]["queries_per_s"].get<double>(); };
+    EXPECT_NEAR(report["over_baseline"]["throughput"].get<double>(),
+                per_s("result") / per_s("baseline"),
+                1e-6);
+    EXPECT_GT(report["over_baseline"]["p50"], 0);
+    EXPECT_GT(report["over_baseline"]["p99"], 0);
+    EXPECT_NEAR(report["over_raw_loop"]["throughput"].get<double>(),
+                per_s("result") / per_s("raw_loop"),
+                1e-6);
+    auto const alone = report_of(small);
+    EXPECT_FALSE(alone.contains("baseline"));
+    EXPECT_FALSE(alone.contains("raw_loop"));
+  }
+
+  /// Each way to run the pool gives the answers of lone runs, other weights in place all the time.
+  void expect_answers_of_lone_runs(Words const& small) {
+    for (Words const& way : {Words{},
+                             Words{"--no-capture", "--depth", "1"},
+                             Words{"--merge-streams=false", "--launch-threads", "private"},
+                             Words{"--launch-threads", "shared", "--launch-thread-count", "2"},
+                             Words{"--pinned", "per-group", "--weights", "copied"},
+                             Words{"--max-batch-delay-us", "100", "--priority", "high"}}) {
+      for (std::string const swap_ms : {"0", "1"}) {
+        SCOPED_TRACE(::testing::PrintToString(way) + " --swap-ms " + swap_ms);
+        auto const report = report_of(small + way + Words{"--check", "--swap-ms", swap_ms});
+        auto const& result = report["result"];
+        EXPECT_EQ(result["mismatches"], 0);
+        EXPECT_EQ(result["checked"], result["answered"]);
+        EXPECT_GT(result["answered"], 0);
+      }
+    }
+  }
+
+  /// Status 2, what is wrong, and where help is.
+  void expect_usage_error(Words const& arguments, std::string const& message) const {
+    auto const ended = run(arguments);
+    EXPECT_EQ(ended.status, 2) << ::testing::PrintToString(arguments);
+    EXPECT_THAT(ended.err, ::testing::HasSubstr(message));
+    EXPECT_THAT(ended.err, ::testing::HasSubstr(" --help'.\n"));
+    EXPECT_EQ(ended.out, "");
+  }
+  void expect_mistakes_are_named() {
+    expect_usage_error({"--nope"}, "unknown argument '--nope'");
+    expect_usage_error({"--replicas", "0"}, "expected an integer from 1 to 255, found '0'");
+    expect_usage_error({"--depth", "65"}, "expected an integer from 1 to 64, found '65'");
+    expect_usage_error({"--batch", "8", "--buckets", "4"},
+                       "the largest holds 4 rows; expected at least --batch, 8");
+    expect_usage_error({"--batch", "4", "--buckets", "8,4"},
+                       "--buckets: expected them in ascending");
+    expect_usage_error({"--launch-thread-count", "2"}, "goes with --launch-threads shared");
+    expect_usage_error({"--pinned", "none"}, "expected one of shared, per-group, found 'none'");
+    expect_usage_error({"--raw-loop", "--no-capture"}, "does not go with --no-capture");
+    expect_usage_error({"--report", path("nowhere/file")}, "there is no folder");
+#if !MSSTREAM_CUDA
+    expect_usage_error({"--runtime", "cuda"}, "this build has no CUDA");
+#endif
+    for (std::string const variable :
+         {"REPLICAS=0", "MATMUL_PRECISION=half", "PINNED_POOLS=ours"}) {
+      auto const ended = run({}, {.environment = {"MSSTREAM_" + variable}});
+      EXPECT_EQ(ended.status, 2) << variable;
+      EXPECT_THAT(ended.err, ::testing::HasSubstr(variable.substr(0, variable.find('='))));
+    }
+  }
+  void expect_help(Words const& more) const {
+    auto const ended = run({"--help"});
+    EXPECT_EQ(ended.status, 0);
+    EXPECT_EQ(ended.err, "");
+    Words const common = {"replicas",
+                          "depth",
+                          "merge-streams",
+                          "launch-threads",
+                          "launch-thread-count",
+                          "launch-spin-us",
+                          "pinned",
+                          "weights",
+                          "priority",
+                          "no-capture",
+                          "buckets",
+                          "queue",
+                          "max-batch-delay-us",
+                          "tf32",
+                          "batch",
+                          "queries",
+                          "deadline-ms",
+                          "swap-ms",
+                          "check",
+                          "warmup",
+                          "seed",
+                          "baseline",
+                          "raw-loop",
+                          "runtime",
+                          "report",
+                          "quiet"};
+    for (auto const& option : common + more) {
+      EXPECT_THAT(ended.out, ::testing::HasSubstr(text("  --", option, " ")));
+    }
+    EXPECT_THAT(ended.out, ::testing::HasSubstr("Examples:"));
+  }
+  void expect_quiet(Words const& small) const {
+    auto const quiet = run(small + Words{"--quiet"});
+    EXPECT_EQ(quiet.status, 0);
+    EXPECT_EQ(quiet.out, "");
+    EXPECT_EQ(quiet.err, "");
+  }
+  void expect_table(Words const& small, std::string const& begins) const {
+    auto const ended = run(small + Words{"--quiet=false", "--baseline", "--raw-loop", "--check"});
+    for (auto const* const line : {"queries answered in [0-9.]+ s, captured: [0-9,]+ queries/s",
+                                   "\nlatency  ( +[0-9]+\\.[0-9]+){5}\n",
+                                   "\nin the queue ( +[0-9]+\\.[0-9]+){5}\n",
+                                   "\non the device ( +[0-9]+\\.[0-9]+){5}\n",
+                                   "queries in flight, [0-9.]+ on the device; 0 refused",
+                                   "memory: weights [0-9.]+ MiB, a replica",
+                                   "answers compared with lone runs, 0 differ",
+                                   "eagerly on one stream: [0-9,]+ queries/s",
+                                   "a raw loop of replays: [0-9,]+ queries/s"}) {
+      EXPECT_THAT(ended.out, ::testing::ContainsRegex(line));
+    }
+    EXPECT_THAT(ended.err, ::testing::HasSubstr(begins));
+  }
+};
+
+}  // namespace msstream::testing

@@ -13,6 +13,18 @@ class ServeProgramTest : public ProgramTest {
  protected:
   using ProgramTest::ProgramTest;
 
+  /// Each capture reserves addresses for all of the limit, of which a sanitizer leaves few.
+  [[nodiscard]] static RunOptions limited(RunOptions options) {
+    options.environment.emplace_back("MSSTREAM_MEMORY_LIMIT_BYTES=536870912");
+    return options;
+  }
+  [[nodiscard]] Ended run(Words const& arguments, RunOptions const& options = {}) const {
+    return ProgramTest::run(arguments, limited(options));
+  }
+  [[nodiscard]] nlohmann::json report_of(Words const& arguments, RunOptions const& options = {}) {
+    return ProgramTest::report_of(arguments, limited(options));
+  }
+
   static std::uint64_t count(nlohmann::json const& result, char const* of) {
     return result.at(of).get<std::uint64_t>();
   }

@@ -172,6 +172,7 @@ class InferencePool {
                                                               auto const& replicas) {
     require(model != nullptr, "InferencePool: the model is null");
     std::vector<Forward<R>> forwards;
+    forwards.reserve(static_cast<std::size_t>(options_.replicas));
     for (int i = 0; i < options_.replicas; ++i) {
       forwards.push_back([own = clone_ ? clone_(*model) : model](Inputs<R> const& inputs) {
         return (*own)(inputs);

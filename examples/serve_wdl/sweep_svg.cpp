@@ -89,15 +89,17 @@ std::string panel(Json const& points,
   double const step = tick_below(most);
   double const top = std::max(std::ceil(most / step), 1.0) * step;
   auto const y = [&](double value) { return kTop + kPanelHeight * (1 - value / top); };
-  auto out = text("<text class=\"title\" x=\"",
+  auto out = text(R"(<text class="title" x=")",
                   tenths(left),
                   "\" y=\"",
                   tenths(kTop - 20),
-                  "\" font-size=\"13\">",
+                  R"(" font-size="13">)",
                   title,
                   "</text>\n");
-  for (double value = 0; value <= top + step / 2; value += step) {
-    out += text("<line class=\"tick\" x1=\"",
+  auto const ticks = static_cast<int>(std::lround(top / step));
+  for (int tick = 0; tick <= ticks; ++tick) {
+    double const value = tick * step;
+    out += text(R"(<line class="tick" x1=")",
                 tenths(left),
                 "\" y1=\"",
                 tenths(y(value)),
@@ -109,7 +111,7 @@ std::string panel(Json const& points,
                 tenths(left - 6),
                 "\" y=\"",
                 tenths(y(value) + 4),
-                "\" text-anchor=\"end\">",
+                R"(" text-anchor="end">)",
                 tick_text(value, step),
                 "</text>\n");
   }
@@ -118,7 +120,7 @@ std::string panel(Json const& points,
                 tenths(left + sweep.x(on)),
                 "\" y=\"",
                 tenths(kTop + kPanelHeight + 18),
-                "\" text-anchor=\"middle\">",
+                R"(" text-anchor="middle">)",
                 on,
                 "</text>\n");
   }
@@ -133,11 +135,11 @@ std::string panel(Json const& points,
       auto const at = text(tenths(left + sweep.x(point.at("replicas").get<int>())));
       auto const height = tenths(y(figure(point)));
       path += text(path.empty() ? "" : " ", at, ",", height);
-      dots += text("<circle class=\"point\" cx=\"",
+      dots += text(R"(<circle class="point" cx=")",
                    at,
                    "\" cy=\"",
                    height,
-                   "\" r=\"3\" fill=\"",
+                   R"(" r="3" fill=")",
                    colour,
                    "\"><title>",
                    sweep.settings[i],
@@ -147,9 +149,9 @@ std::string panel(Json const& points,
                    ms::support::fixed(figure(point), 3),
                    "</title></circle>\n");
     }
-    out += text("<polyline class=\"setting\" points=\"",
+    out += text(R"(<polyline class="setting" points=")",
                 path,
-                "\" fill=\"none\" stroke=\"",
+                R"(" fill="none" stroke=")",
                 colour,
                 "\" stroke-width=\"2\"/>\n",
                 dots);
@@ -182,7 +184,7 @@ std::string sweep_svg(Json const& points) {
                 tenths(kLeft),
                 "\" y=\"",
                 tenths(y - 9),
-                "\" width=\"10\" height=\"10\" fill=\"",
+                R"(" width="10" height="10" fill=")",
                 kPalette[i % kPalette.size()],
                 "\"/>\n<text class=\"legend\" x=\"",
                 tenths(kLeft + 16),

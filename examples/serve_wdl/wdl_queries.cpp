@@ -16,7 +16,7 @@ WdlQueries::WdlQueries(WdlOptions const& options, WdlWeights const& weights) {
   auto const columns = weights.dense_columns();
   auto const seed = options.seed ^ 0x51A7E5U;
   for (int i = 0; i < options.queries; ++i) {
-    auto const stream = static_cast<std::uint64_t>(2 * i);
+    auto const stream = 2 * static_cast<std::uint64_t>(i);
     auto& keys = keys_.emplace_back(static_cast<std::size_t>(options.batch * fields * hotness));
     auto& dense = dense_.emplace_back(static_cast<std::size_t>(options.batch * columns), 0.0F);
     std::uint64_t drawn = 0;

@@ -29,7 +29,7 @@ Json in_ms(serve::LatencySummary const& summary) {
           {"max", ms(summary.max)}};
 }
 
-std::string padded(std::string word, std::size_t width) {
+std::string padded(std::string const& word, std::size_t width) {
   return std::string(width > word.size() ? width - word.size() : 0, ' ') + word;
 }
 std::string count_of(Json const& number) {

@@ -39,6 +39,19 @@ TEST_P(ServeWdl, answers_are_those_of_lone_runs) {
                               Words{"--tables", "fused", "--mode", "open", "--rate", "1500"});
 }
 
+/// Of which the bits may be those of another bucket than the query's own.
+TEST_P(ServeWdl, queries_that_run_together_get_their_own_answers) {
+  auto const result = report_of(small() + Words{"--max-batch-delay-us",
+                                                "200",
+                                                "--buckets",
+                                                "4,16",
+                                                "--clients",
+                                                "12",
+                                                "--check"})["result"];
+  EXPECT_EQ(result["mismatches"], 0);
+  EXPECT_LT(count(result, "launches"), count(result, "answered"));
+}
+
 TEST_P(ServeWdl, weights_are_swapped_while_it_serves) {
   auto const report = report_of(small() + Words{"--swap-ms", "1", "--seconds", "0.3", "--check"});
   EXPECT_GT(report["result"]["swaps"], 1);

@@ -6,10 +6,12 @@
 #include <msstream/serve/pool_counts.hpp>
 #include <msstream/support/load_plan.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 namespace msstream::support {
 
@@ -34,9 +36,10 @@ struct alignas(64) ClientMeasures {
       return;
     }
     auto const& expected = asked.expected[(answer.version - 1) % asked.expected.size()];
-    bool const is_same =
-        expected.size() == answer.values.size() &&
-        std::memcmp(expected.data(), answer.values.data(), expected.size() * sizeof(float)) == 0;
+    bool const is_same = std::ranges::any_of(expected, [&](std::vector<float> const& lone) {
+      return lone.size() == answer.values.size() &&
+             std::memcmp(lone.data(), answer.values.data(), lone.size() * sizeof(float)) == 0;
+    });
     checked.fetch_add(1, std::memory_order_relaxed);
     if (!is_same) {
       mismatches.fetch_add(1, std::memory_order_relaxed);

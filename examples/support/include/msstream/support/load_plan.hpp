@@ -25,11 +25,15 @@ struct LoadPlan {
   std::uint64_t seed = 1;                     ///< of the arrivals
 };
 
+/// What a model says to a query, bit for bit: in each bucket that holds it, since a product may add
+/// up in another order for another number of rows.
+using LoneAnswers = std::vector<std::vector<float>>;
+
 /// A query that is asked again and again. The values that it names are its maker's.
 struct LoadQuery {
   serve::Query query;
-  /// What model version v says to it: expected[(v - 1) % size]; none: it is not checked.
-  std::vector<std::vector<float>> expected = {};
+  /// Of model version v: expected[(v - 1) % size]; none: it is not checked.
+  std::vector<LoneAnswers> expected = {};
 };
 
 }  // namespace msstream::support

@@ -76,16 +76,22 @@ template <Runtime R>
   return {answers.begin(), answers.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
-/// Sets what to expect of all queries, of the first `variants` sets of weights.
+/// Sets what to expect of all queries, of the first `variants` sets of weights, in each of the
+/// buckets that holds them.
 template <Runtime R>
 void expect_lone_answers(Device<R> const& device,
                          Workload<R>& workload,
                          int variants,
-                         std::int64_t bucket) {
+                         std::vector<std::int64_t> const& buckets) {
   for (int variant = 0; variant < variants; ++variant) {
     auto const model = workload.build(device, variant);
     for (auto& asked : workload.queries) {
-      asked.expected.push_back(lone_answer(device, workload, *model, asked.query, bucket));
+      auto& expected = asked.expected.emplace_back();
+      for (auto const bucket : buckets) {
+        if (bucket >= asked.query.rows) {
+          expected.push_back(lone_answer(device, workload, *model, asked.query, bucket));
+        }
+      }
     }
   }
 }

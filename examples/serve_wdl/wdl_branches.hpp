@@ -44,7 +44,8 @@ class WdlBranches : public ms::support::ServedModel<R> {
     std::vector<ms::Tensor<float, R>> wide;
     for (std::size_t i = 0; i < deep_.size(); ++i) {
       auto const name = keys_of_field(i);
-      ms::NameScope const scope(name);
+      ms::NameScope const named(name);
+      ms::StreamScope const scope(inputs.branch(i));
       auto const keys = inputs.template get<std::int64_t>(name);
       ms::ops::Bags<R> const ids = ms::ops::hash_to_bucket(keys, deep_[i].shape()[0]);
       deep.push_back(ms::ops::embedding_lookup(deep_[i], ids));

@@ -113,10 +113,12 @@ WdlOptions parse_options(support::Arguments const& arguments) {
   add_model_options(options, chosen);
   support::add_options(options, static_cast<support::ServeOptions&>(chosen));
   options.group("Sweep");
-  options.add_flag("--sweep",
-                   chosen.sweep,
-                   "instead: operations one by one; then with merged streams, pinned memory a "
-                   "group, a launch thread a group, captured steps, each besides those before");
+  options.add_flag(
+      "--sweep",
+      chosen.sweep,
+      "instead: operations one by one; then with merged streams, pinned memory a "
+      "group, a launch thread a group, captured steps, a part of the multiprocessors a "
+      "replica, each besides those before");
   options.add<int>(
       "--sweep-replicas", chosen.sweep_replicas, "on how many replicas each", {1, 255});
   options.add("--svg", chosen.svg, "throughput and p99 of the sweep as a picture", "a path");

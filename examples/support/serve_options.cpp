@@ -34,6 +34,10 @@ void add_pool_options(Options& options, ServeSetting& chosen) {
                    "replicas of the model, each on a stream group of its own",
                    {1, 255});
   options.add<int>("--depth", chosen.depth, "launches in flight a replica", {1, 64});
+  options.add<int>("--branches",
+                   chosen.branches,
+                   "stream groups a replica, for what the model can do side by side",
+                   {1, 64});
   options.add_flag("--merge-streams",
                    chosen.merge_streams,
                    "one stream a replica for compute and copies; =false: three");
@@ -65,6 +69,11 @@ void add_pool_options(Options& options, ServeSetting& chosen) {
                       {"normal", StreamPriority::normal},
                       {"high", StreamPriority::high}},
                      "of the replicas' streams");
+  options.add<int>("--sm-partitions",
+                   chosen.sm_partitions,
+                   "split the multiprocessors; replica i runs on part i mod so many; 0: one a "
+                   "replica, as far as the device has them",
+                   {0, 256});
   options.add_flag(
       "--no-capture", chosen.no_capture, "launch the operations one by one for each query");
   options.add<std::int64_t>("--buckets",
@@ -77,6 +86,10 @@ void add_pool_options(Options& options, ServeSetting& chosen) {
                             chosen.max_batch_delay_us,
                             "for how long queries wait to be launched together; 0: do not",
                             {0, 10'000'000});
+  options.add<std::int64_t>("--workspace-kib",
+                            chosen.workspace_kib,
+                            "KiB that the products of each stream group may use besides tensors",
+                            {0, 1 << 20});
   options.add_flag(
       "--tf32", chosen.tf32, "products of float32 matrices on the tensor cores, where there are");
 }
@@ -94,12 +107,14 @@ serve::InferencePoolOptions ServeSetting::pool_options(std::vector<serve::Field>
           .outputs_per_row = outputs_per_row,
           .replicas = replicas,
           .depth = depth,
+          .branches = branches,
           .buckets = buckets_for(query_rows),
           .queue_capacity = static_cast<std::size_t>(queue),
           .max_batch_delay = std::chrono::microseconds(max_batch_delay_us),
           .capture = !no_capture,
           .merge_streams = merge_streams,
           .stream_priority = priority,
+          .sm_partitions = sm_partitions,
           .launch_threads = launch_threads,
           .launch_thread_count = launch_thread_count,
           .launch_spin_us = launch_spin_us};
@@ -108,11 +123,13 @@ serve::InferencePoolOptions ServeSetting::pool_options(std::vector<serve::Field>
 ServeSetting ServeSetting::baseline() const {
   auto eager = *this;
   eager.replicas = 1;
+  eager.branches = 1;
   eager.merge_streams = true;
   eager.launch_threads = LaunchThreads::none;
   eager.launch_thread_count = 0;
   eager.pinned = PinnedMode::shared;
   eager.weights = ServedWeights::shared;
+  eager.sm_partitions = 1;
   eager.no_capture = true;
   eager.max_batch_delay_us = 0;
   return eager;
@@ -167,6 +184,7 @@ void read_library_variables(ServeOptions& chosen) {
   try {
     chosen.tf32 = DeviceOptions<Host>{}.matmul_precision == MatmulPrecision::tf32;
     chosen.pinned = AllocatorOptions{}.pinned_mode;
+    chosen.sm_partitions = StreamPoolOptions{}.sm_partitions;
   } catch (std::invalid_argument const& error) {
     throw UsageError(error.what());
   }
@@ -202,13 +220,16 @@ void require_runtime(ServeOptions const& chosen) {
 nlohmann::ordered_json describe(ServeSetting const& setting) {
   return {{"replicas", setting.replicas},
           {"depth", setting.depth},
+          {"branches", setting.branches},
           {"merge_streams", setting.merge_streams},
+          {"workspace_kib", setting.workspace_kib},
           {"launch_threads", name_of(setting.launch_threads)},
           {"launch_thread_count", setting.launch_thread_count},
           {"launch_spin_us", setting.launch_spin_us},
           {"pinned", setting.pinned == PinnedMode::shared ? "shared" : "per-group"},
           {"weights", setting.weights == ServedWeights::shared ? "shared" : "copied"},
           {"priority", name_of(setting.priority)},
+          {"sm_partitions", setting.sm_partitions},
           {"capture", !setting.no_capture},
           {"buckets", setting.buckets},
           {"queue", setting.queue},

@@ -86,6 +86,12 @@ Cuda::native_graph Cuda::end_capture(native_stream stream) {
   cudaError_t const made = cudaGraphInstantiate(&graph->executable, captured, 0);
   cudaGraphDestroy(captured);
   check(made, "cudaGraphInstantiate");
+  // Else the first launch would have to.
+  if (cudaError_t const uploaded = cudaGraphUpload(graph->executable, stream);
+      uploaded != cudaSuccess) {
+    cudaGraphExecDestroy(graph->executable);
+    check(uploaded, "cudaGraphUpload");
+  }
   return graph.release();
 }
 

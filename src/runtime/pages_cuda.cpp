@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pages_cuda.hpp"
 
+#include "driver_call_cuda.hpp"
+
 #include <msstream/base/error.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/runtime/cuda.hpp>
@@ -17,17 +19,10 @@ namespace {
 
 constexpr unsigned kDriverVersion = 12000;  // whose meaning of the calls is asked for
 
-template <class Call>
-bool find(Call& call, char const* name) {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult result{};
-  auto const code =
-      cudaGetDriverEntryPointByVersion(name, &found, kDriverVersion, cudaEnableDefault, &result);
-  call = reinterpret_cast<Call>(found);
-  return code == cudaSuccess && result == cudaDriverEntryPointSuccess;
-}
-
 bool find_all(PageCalls& calls) {
+  auto const find = [](auto& call, char const* name) {
+    return find_driver_call(call, name, kDriverVersion);
+  };
   return find(calls.get_attribute, "cuDeviceGetAttribute") &&
          find(calls.get_granularity, "cuMemGetAllocationGranularity") &&
          find(calls.reserve, "cuMemAddressReserve") && find(calls.release, "cuMemAddressFree") &&

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "captures_cuda.hpp"
 #include "pages_cuda.hpp"
+#include "sm_parts_cuda.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/runtime/cuda.hpp>
@@ -39,6 +40,22 @@ constexpr cudaMemcpyKind direction_of(CopyKind kind) {
   return cudaMemcpyDeviceToDevice;
 }
 
+/// As CUDA counts them.
+int level_of(StreamPriority priority) {
+  int least = 0;
+  int greatest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+  switch (priority) {
+    case StreamPriority::high:
+      return greatest;
+    case StreamPriority::low:
+      return least;
+    case StreamPriority::normal:
+      break;
+  }
+  return (least + greatest) / 2;
+}
+
 void CUDART_CB run_and_delete(void* closure) {
   RuntimeThread const marked;
   std::unique_ptr<Closure> const owned(static_cast<Closure*>(closure));
@@ -73,6 +90,7 @@ Cuda::Cuda(Options options) : ordinal_(options.ordinal) {
   make_current();
   pages_ = std::make_unique<detail::CudaPages>(ordinal_);
   captures_ = std::make_unique<detail::CudaCaptures>();
+  sm_parts_ = std::make_unique<detail::CudaSmParts>(ordinal_);
 }
 
 Cuda::~Cuda() = default;
@@ -89,17 +107,23 @@ void Cuda::forget_current() noexcept {
 }
 
 Cuda::native_stream Cuda::create_stream(StreamPriority priority) {
+  return create_stream(priority, {});
+}
+
+Cuda::native_stream Cuda::create_stream(StreamPriority priority, SmPartition partition) {
   make_current();
-  int least = 0;
-  int greatest = 0;
-  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
-  int const level = priority == StreamPriority::high  ? greatest
-                    : priority == StreamPriority::low ? least
-                                                      : (least + greatest) / 2;
+  int const level = level_of(priority);
+  if (!partition.is_all()) {
+    return sm_parts_->create_stream(partition, level);
+  }
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, level),
         "cudaStreamCreateWithPriority");
   return stream;
+}
+
+int Cuda::most_sm_parts() const noexcept {
+  return sm_parts_->most();
 }
 
 void Cuda::destroy_stream(native_stream stream) noexcept {

@@ -28,6 +28,7 @@ void require_within(char const* option, Value value, Value least, Value most) {
 InferencePoolOptions const& InferencePoolOptions::checked() const {
   require_within("replicas", replicas, 1, 255);
   require_within("depth", depth, 1, kMostSlots);
+  require_within("branches", branches, 1, 64);
   require_within<std::int64_t>("outputs_per_row", outputs_per_row, 1, 1 << 20);
   require_within<std::size_t>("queue_capacity", queue_capacity, 0, 1 << 24);
   require(!buckets.empty(), "InferencePoolOptions: no buckets; expected at least one");
@@ -46,6 +47,7 @@ InferencePoolOptions const& InferencePoolOptions::checked() const {
   require(max_batch_delay.count() == 0 || queue_capacity >= 1,
           "InferencePoolOptions: max_batch_delay with a queue_capacity of 0; queries wait in the "
           "queue for each other");
+  require_within("sm_partitions", sm_partitions, 1, 256);
   require_within("launch_thread_count", launch_thread_count, 0, 64);
   require(launch_thread_count == 0 || launch_threads == LaunchThreads::shared,
           "InferencePoolOptions: launch_thread_count is for launch_threads = shared");

@@ -56,6 +56,9 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable,
   });
 }
 
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
+  return call("cudaGraphUpload", [](FakeDevice&) { return cudaSuccess; });
+}
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   return call("cudaGraphLaunch",
               [&](FakeDevice& device) { return device.launch(executable, stream); });

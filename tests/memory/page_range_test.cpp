@@ -28,13 +28,14 @@ class HostOfFewAddresses : public Host {
   std::size_t most_;
 };
 
-TEST(PageRangeTest, has_many_times_the_addresses_of_its_memory) {
+TEST(PageRangeTest, has_the_addresses_that_are_wanted) {
   Host host;
-  EXPECT_GE(PageRange(host, kGiB).bytes(), 4 * kGiB);
+  EXPECT_EQ(PageRange(host, kGiB, 16 * kGiB).bytes(), 16 * kGiB);
+  EXPECT_EQ(PageRange(host, kGiB, 2 * kGiB).bytes(), 2 * kGiB);
 }
 TEST(PageRangeTest, has_fewer_where_there_are_not_as_many) {
   HostOfFewAddresses host(5 * kGiB);
-  PageRange range(host, kGiB);
+  PageRange range(host, kGiB, 16 * kGiB);
   EXPECT_GE(range.bytes(), 2 * kGiB);
   EXPECT_LE(range.bytes(), 5 * kGiB);
   range.map(range.begin() + range.bytes() - host.page_bytes(), host.page_bytes());
@@ -42,7 +43,7 @@ TEST(PageRangeTest, has_fewer_where_there_are_not_as_many) {
 }
 TEST(PageRangeTest, has_at_least_those_of_its_memory) {
   HostOfFewAddresses host(kGiB - 1);
-  EXPECT_THROW(PageRange(host, kGiB), OutOfMemory);
+  EXPECT_THROW(PageRange(host, kGiB, 16 * kGiB), OutOfMemory);
 }
 
 }  // namespace

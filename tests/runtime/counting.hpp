@@ -103,9 +103,9 @@ class Counting : public RuntimeDecorator<R>, public msstream::detail::GraphOf<R>
 
   explicit Counting(Options const& options = {}) : Base(options.runtime), census_(options.census) {}
 
-  native_stream create_stream(StreamPriority priority) {
+  native_stream create_stream(StreamPriority priority, SmPartition partition = {}) {
     called();
-    auto const stream = inner_.create_stream(priority);
+    auto const stream = msstream::create_stream(inner_, priority, partition);
     ++census_->streams;
     return stream;
   }
@@ -215,6 +215,9 @@ class Counting : public RuntimeDecorator<R>, public msstream::detail::GraphOf<R>
   void begin_capture(native_stream stream) requires CapturingRuntime<R> {
     called();
     inner_.begin_capture(stream);
+  }
+  [[nodiscard]] bool is_capture_sound(native_stream stream) const requires CapturingRuntime<R> {
+    return inner_.is_capture_sound(stream);
   }
   [[nodiscard]] auto end_capture(native_stream stream) requires CapturingRuntime<R> {
     called();

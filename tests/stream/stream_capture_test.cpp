@@ -63,6 +63,7 @@ class Captured : public StreamTest<R> {
     return cell.cell.seen();
   }
 
+  TwinLibraries<R> libraries;
   std::shared_ptr<Group> a;
   std::shared_ptr<Group> b;
   std::unique_ptr<typename StreamTest<R>::TrackedCell> x;
@@ -75,7 +76,7 @@ TYPED_TEST_SUITE(Captured, PlainRuntimes, RuntimeNames);
 
 TYPED_TEST(Captured, a_twin_is_like_its_group_and_is_its_own) {
   auto const merged = this->make_group(5, {.merge_streams = true, .workspace_bytes = 1U << 16U});
-  StreamCapture<TypeParam> capture(this->context);
+  StreamCapture<TypeParam> capture(this->context, this->libraries);
   auto& twin = capture.twin_of(*merged);
   EXPECT_NE(&twin, merged.get());
   EXPECT_TRUE(twin.captured());
@@ -89,7 +90,7 @@ TYPED_TEST(Captured, a_twin_is_like_its_group_and_is_its_own) {
 }
 
 TYPED_TEST(Captured, the_order_between_groups_is_the_graphs) {
-  std::optional<StreamCapture<TypeParam>> capture(std::in_place, this->context);
+  std::optional<StreamCapture<TypeParam>> capture(std::in_place, this->context, this->libraries);
   auto const before = this->counts();
   // a = [write x], b = [wait, copy x to y], a = [wait, write x]
   this->write(capture->twin_of(*this->a), *this->x, 5);
@@ -108,7 +109,7 @@ TYPED_TEST(Captured, the_order_between_groups_is_the_graphs) {
 }
 
 TYPED_TEST(Captured, copy_streams_are_captured_too) {
-  StreamCapture<TypeParam> capture(this->context);
+  StreamCapture<TypeParam> capture(this->context, this->libraries);
   auto& twin = capture.twin_of(*this->a);
   this->write(twin, *this->x, 5);
   this->write(twin, *this->x, 7, StreamKind::h2d);
@@ -124,7 +125,8 @@ TYPED_TEST(Captured, what_runs_and_what_is_captured_do_not_wait_for_each_other) 
     auto const own = this->make_context({.reduce_waits = reduce_waits, .explain = {}});
     auto const group = std::make_shared<StreamGroup<TypeParam>>(own, 0);
     auto const other = std::make_shared<StreamGroup<TypeParam>>(own, 1);
-    StreamCapture<TypeParam> capture(own);
+    TwinLibraries<TypeParam> libraries;
+    StreamCapture<TypeParam> capture(own, libraries);
     auto& twin = capture.twin_of(*other);
     Gate gate;
     // group = [gate, write y], and the twin's own write of y waits for nothing
@@ -152,7 +154,7 @@ TYPED_TEST(Captured, what_runs_and_what_is_captured_do_not_wait_for_each_other) 
 }
 
 TYPED_TEST(Captured, the_host_cannot_wait_for_it) {
-  StreamCapture<TypeParam> capture(this->context);
+  StreamCapture<TypeParam> capture(this->context, this->libraries);
   auto& twin = capture.twin_of(*this->b);
   auto const position = this->write(twin, *this->x, 2);
   auto const event = twin.compute().record();
@@ -177,7 +179,7 @@ TYPED_TEST(Captured, the_host_cannot_wait_for_it) {
 TYPED_TEST(Captured, spans_are_not_recorded_in_it) {
   auto& spans = this->context->spans;
   spans.start(this->a->compute().native());
-  StreamCapture<TypeParam> capture(this->context);
+  StreamCapture<TypeParam> capture(this->context, this->libraries);
   this->write(capture.twin_of(*this->a), *this->x, 2);
   static_cast<void>(this->end(capture));
   EXPECT_TRUE(spans.stop().spans().empty());
@@ -187,7 +189,7 @@ TYPED_TEST(Captured, one_that_is_thrown_away_leaves_nothing) {
   std::size_t streams = 0;
   for (int round = 0; round < 3; ++round) {
     {
-      StreamCapture<TypeParam> capture(this->context);
+      StreamCapture<TypeParam> capture(this->context, this->libraries);
       this->write(capture.twin_of(*this->a), *this->x, 2);
       this->write(capture.twin_of(*this->b), *this->x, 3);
     }
@@ -215,7 +217,8 @@ TEST(CaptureFault, what_could_not_be_ordered_makes_no_graph) {
     group.submit("use", StreamKind::compute, accesses, [](auto) {});
   };
   {
-    StreamCapture<R> capture(context);
+    TwinLibraries<R> libraries;
+    StreamCapture<R> capture(context, libraries);
     auto& first = capture.twin_of(*a);
     auto& second = capture.twin_of(*b);
     use(first);
@@ -225,7 +228,8 @@ TEST(CaptureFault, what_could_not_be_ordered_makes_no_graph) {
   }
   {
     // A twin that cannot be made, in a capture that then still can be thrown away.
-    StreamCapture<R> capture(context);
+    TwinLibraries<R> libraries;
+    StreamCapture<R> capture(context, libraries);
     plan->fail(RuntimeCall::wait, 2, Fault::launch_failure);
     EXPECT_THROW(static_cast<void>(capture.twin_of(*a)), CudaError);
   }

@@ -173,7 +173,8 @@ class PoolEnvironment : public ::testing::Test {
     for (auto const* name : {"MSSTREAM_STREAM_GROUPS",
                              "MSSTREAM_MERGE_STREAMS",
                              "MSSTREAM_LAUNCH_THREADS",
-                             "MSSTREAM_LAUNCH_THREAD_COUNT"}) {
+                             "MSSTREAM_LAUNCH_THREAD_COUNT",
+                             "MSSTREAM_SM_PARTITIONS"}) {
       unsetenv(name);
     }
   }
@@ -184,19 +185,23 @@ TEST_F(PoolEnvironment, SetsWhatCodeDoesNot) {
   setenv("MSSTREAM_MERGE_STREAMS", "on", 1);
   setenv("MSSTREAM_LAUNCH_THREADS", "shared", 1);
   setenv("MSSTREAM_LAUNCH_THREAD_COUNT", "2", 1);
+  setenv("MSSTREAM_SM_PARTITIONS", "3", 1);
   StreamPoolOptions const from_environment;
   EXPECT_EQ(from_environment.groups, 6);
   EXPECT_TRUE(from_environment.merge_streams);
   EXPECT_EQ(from_environment.launch_threads, LaunchThreads::shared);
   EXPECT_EQ(from_environment.launch_thread_count, 2);
+  EXPECT_EQ(from_environment.sm_partitions, 3);
   StreamPoolOptions const from_code{.groups = 3};
   EXPECT_EQ(from_code.groups, 3);
   EXPECT_TRUE(from_code.merge_streams);
 }
 
 TEST_F(PoolEnvironment, NamesTheVariableThatIsWrong) {
-  for (auto const* name :
-       {"MSSTREAM_STREAM_GROUPS", "MSSTREAM_LAUNCH_THREADS", "MSSTREAM_LAUNCH_THREAD_COUNT"}) {
+  for (auto const* name : {"MSSTREAM_STREAM_GROUPS",
+                           "MSSTREAM_LAUNCH_THREADS",
+                           "MSSTREAM_LAUNCH_THREAD_COUNT",
+                           "MSSTREAM_SM_PARTITIONS"}) {
     setenv(name, "many", 1);
     try {
       StreamPoolOptions const options;

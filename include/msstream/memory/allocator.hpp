@@ -126,6 +126,10 @@ class StreamAwareAllocator {
     auto pools = std::make_shared<memory::Pools<R>>();
     for (std::size_t i = 0; i < pools_.count(); ++i) {
       auto options = pool_options(i);
+      // There may be many, which are small, and whose pages stay where they are.
+      options.capacity = std::make_shared<memory::Capacity>(limits_[i % limits_.size()],
+                                                            pools_.count() == 1 ? 2 : 1);
+      options.growth_bytes = std::min(options.growth_bytes, kCaptureGrowthBytes);
       options.soft_limit_bytes = options_.soft_limit_bytes;
       options.has_frees_to_wait_for = false;
       options.make_room = [this] { return make_room(true); };
@@ -208,6 +212,8 @@ class StreamAwareAllocator {
   }
 
  private:
+  static constexpr std::size_t kCaptureGrowthBytes = std::size_t{2} << 20U;
+
   /// Those of captures, too.
   template <class Visit>
   void for_each_pool(Visit&& visit) const {

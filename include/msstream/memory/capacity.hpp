@@ -15,8 +15,12 @@ namespace msstream::memory {
 class Capacity {
  public:
   explicit Capacity(std::size_t limit_bytes) noexcept : limit_bytes_(limit_bytes) {}
-  explicit Capacity(std::shared_ptr<Capacity> whole) noexcept
-      : limit_bytes_(whole->limit_bytes()), whole_(std::move(whole)) {}
+  /// `addresses_per_byte`: see address_bytes().
+  explicit Capacity(std::shared_ptr<Capacity> whole,
+                    std::size_t addresses_per_byte = kUsualAddressesPerByte) noexcept
+      : limit_bytes_(whole->limit_bytes()),
+        addresses_per_byte_(addresses_per_byte),
+        whole_(std::move(whole)) {}
 
   /// False: the limit, or a lower one of the caller's, has no room for that, and nothing was taken.
   [[nodiscard]] bool take(std::size_t bytes, std::size_t limit_bytes) noexcept {
@@ -47,6 +51,12 @@ class Capacity {
   }
 
   [[nodiscard]] std::size_t limit_bytes() const noexcept { return limit_bytes_; }
+  /// How many addresses whoever maps memory into them should have: they cost nothing, and pages
+  /// that are moved leave theirs behind.
+  [[nodiscard]] std::size_t address_bytes() const noexcept {
+    constexpr std::size_t kMost = std::size_t{1} << 44U;
+    return std::min(limit_bytes_, kMost / addresses_per_byte_) * addresses_per_byte_;
+  }
   [[nodiscard]] std::size_t reserved_bytes() const noexcept { return reserved_.load(); }
   /// By all that are within the same one.
   [[nodiscard]] std::size_t all_reserved_bytes() const noexcept {
@@ -71,7 +81,10 @@ class Capacity {
     }
   }
 
+  static constexpr std::size_t kUsualAddressesPerByte = 16;
+
   std::size_t const limit_bytes_;
+  std::size_t const addresses_per_byte_ = kUsualAddressesPerByte;
   std::shared_ptr<Capacity> const whole_ = nullptr;
   std::atomic<std::size_t> reserved_{0};
   std::atomic<std::size_t> peak_{0};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/memory/capture_memory.hpp>
 #include <msstream/memory/pools.hpp>
 #include <msstream/stream/stream_capture.hpp>
 
@@ -40,8 +41,9 @@ struct CapturedUse {
 };
 
 /// While the guard lives, what the calling thread issues to a device is captured, through twins of
-/// the groups, and the device memory that it allocates there comes from pools of the capture: what
-/// is free in them is used by the graph, and nobody else's. Other threads go on as before.
+/// the groups, and the device memory that it allocates there comes from the capture's memory: what
+/// is free in it is used by the graph, by others that share it, and nobody else's. Other threads go
+/// on as before.
 ///
 /// The uses of memory that was there before are kept apart from those by others, which go on, in
 /// records of the capture: the graph's launches are what others order themselves after. Not
@@ -49,15 +51,23 @@ struct CapturedUse {
 template <CapturingRuntime R>
 class Capture {
  public:
-  /// `pools` are new.
-  Capture(std::shared_ptr<StreamContext<R>> context, std::shared_ptr<Pools<R>> pools)
+  Capture(std::shared_ptr<StreamContext<R>> context, std::shared_ptr<CaptureMemory<R>> memory)
       : context_(std::move(context)),
-        pools_(std::move(pools)),
-        streams_((refuse_second(*context_), context_)),
+        memory_(std::move(memory)),
+        open_((refuse_second(*context_), *memory_), *context_),
+        streams_(context_, memory_->libraries()),
         outer_(std::exchange(innermost_, this)) {}
   Capture(Capture const&) = delete;
   Capture& operator=(Capture const&) = delete;
-  ~Capture() { innermost_ = outer_; }
+  ~Capture() {
+    innermost_ = outer_;
+    if (!over_) {
+      try {
+        static_cast<void>(memory_->keep_survivors());
+      } catch (...) {  // NOLINT(bugprone-empty-catch): of a capture that failed for want of memory
+      }
+    }
+  }
 
   /// The calling thread's on a device; null: there is none.
   [[nodiscard]] static Capture* current(StreamContext<R> const& context) noexcept {
@@ -79,13 +89,13 @@ class Capture {
 
   [[nodiscard]] StreamGroup<R>& twin_of(StreamGroup<R>& group) { return streams_.twin_of(group); }
   [[nodiscard]] BlockPool<R>& pool_of(StreamSlot<R> const& stream) const noexcept {
-    return pools_->of(stream);
+    return memory_->pools()->of(stream);
   }
 
   /// Where a captured use of the block is noted; null: nowhere, it is only read. Keeps the block,
   /// if it is not the capture's own.
   [[nodiscard]] AccessRecord* record_of(Block<R>& block, AccessMode mode) {
-    if (pools_->own(block)) {
+    if (memory_->is_of_open(block)) {
       return block.immutable ? nullptr : &block.record;
     }
     auto& use = uses_.try_emplace(&block, BlockRef<R>::share(block)).first->second;
@@ -95,9 +105,9 @@ class Capture {
   /// The group that last wrote the block in the capture, not its twin; null: none did.
   [[nodiscard]] StreamGroup<R>* writer_of(Block<R>& block) const {
     auto const use = uses_.find(&block);
-    AccessRecord const* const record = pools_->own(block)   ? &block.record
-                                       : use != uses_.end() ? &use->second.record
-                                                            : nullptr;
+    AccessRecord const* const record = memory_->is_of_open(block) ? &block.record
+                                       : use != uses_.end()       ? &use->second.record
+                                                                  : nullptr;
     if (record != nullptr) {
       for (auto const& write : record->log.writes()) {
         if (auto* const group = streams_.group_of(write.stream)) {
@@ -109,7 +119,7 @@ class Capture {
   }
   /// Whether something that is captured uses it, so that the host cannot wait for it.
   [[nodiscard]] bool uses(Block<R>& block) const {
-    return pools_->own(block) || uses_.contains(&block);
+    return memory_->is_of_open(block) || uses_.contains(&block);
   }
 
   struct Captured {
@@ -122,15 +132,14 @@ class Capture {
     Captured captured{std::make_shared<CapturedWork<R>>(context_), {}};
     captured.work->graph = streams_.end();
     captured.work->groups = streams_.twins();
-    captured.work->pools = pools_;
+    captured.work->pools = memory_->pools();
     for (auto const& [block, use] : uses_) {
       captured.uses.push_back({use.block, use.mode});
     }
-    pools_->for_each([&](BlockPool<R> const& pool) {
-      for (auto& block : pool.blocks_in_use()) {
-        captured.uses.push_back({std::move(block), AccessMode::write});
-      }
-    });
+    for (auto& block : memory_->keep_survivors()) {
+      captured.uses.push_back({std::move(block), AccessMode::write});
+    }
+    over_ = true;
     return captured;
   }
 
@@ -152,10 +161,12 @@ class Capture {
   static inline thread_local Capture* innermost_ = nullptr;
 
   std::shared_ptr<StreamContext<R>> context_;
-  std::shared_ptr<Pools<R>> pools_;
+  std::shared_ptr<CaptureMemory<R>> memory_;
+  typename CaptureMemory<R>::Open open_;
   std::unordered_map<Block<R>*, Use> uses_;
   StreamCapture<R> streams_;  ///< goes first: its work uses the rest
   Capture* outer_;
+  bool over_ = false;
 };
 
 }  // namespace msstream::memory

@@ -36,6 +36,10 @@ struct DeviceOptions {
       env::choice("MSSTREAM_MATMUL_PRECISION",
                   MatmulPrecision::float32,
                   {{"float32", MatmulPrecision::float32}, {"tf32", MatmulPrecision::tf32}});
+  /// Of each stream group: what its matrix products may use besides their tensors, such as for
+  /// sums in parts. Who changes it may get other bits.
+  std::size_t workspace_bytes = static_cast<std::size_t>(
+      env::integer("MSSTREAM_WORKSPACE_BYTES", std::int64_t{4} << 20, 0, std::int64_t{1} << 32));
   /// Set to another device's tracker to order work across the two.
   std::shared_ptr<DependencyTracker<R>> tracker = nullptr;
 };
@@ -49,7 +53,7 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
             options.tracker != nullptr ? options.tracker
                                        : std::make_shared<DependencyTracker<R>>(TrackerOptions{
                                              options.reduce_waits, options.explain_waits}),
-            options.matmul_precision)),
+            LibraryOptions{options.workspace_bytes, options.matmul_precision})),
         memory(context, options.memory),
         pinned(context, options.memory) {}
 

@@ -19,12 +19,13 @@ class PageRange {
     std::size_t bytes = 0;
   };
 
-  /// Addresses for up to `most_bytes` of memory at a time; no range for less than a few pages.
-  PageRange(R& runtime, std::size_t most_bytes) : runtime_(runtime) {
+  /// Addresses, `wanted_bytes` of them or else as many as there are, for up to `most_bytes` of
+  /// memory at a time; no range for less than a few pages.
+  PageRange(R& runtime, std::size_t most_bytes, std::size_t wanted_bytes) : runtime_(runtime) {
     if constexpr (PagedRuntime<R>) {
       page_bytes_ = runtime.page_bytes();
       if (page_bytes_ != 0 && most_bytes / kLeastPages >= page_bytes_) {
-        reserve(most_bytes);
+        reserve(most_bytes, wanted_bytes);
       }
     }
   }
@@ -78,15 +79,11 @@ class PageRange {
  private:
   // With fewer than these, what rounding to pages costs is more than they save.
   static constexpr std::size_t kLeastPages = 32;
-  // Addresses cost nothing, and pages that are moved leave theirs behind.
-  static constexpr std::size_t kAddressesPerByte = 16;
-  static constexpr std::size_t kMostBytes = std::size_t{1} << 44U;
 
   /// As many addresses as the process may have, if it may not have all: under a limit of its
   /// address space, or a sanitizer.
-  void reserve(std::size_t most_bytes) {
-    auto wanted =
-        in_pages(std::min(most_bytes, kMostBytes / kAddressesPerByte) * kAddressesPerByte);
+  void reserve(std::size_t most_bytes, std::size_t wanted_bytes) {
+    auto wanted = in_pages(wanted_bytes);
     while (begin_ == nullptr) {
       try {
         begin_ = static_cast<std::byte*>(runtime_.reserve_addresses(wanted));

@@ -34,7 +34,9 @@ class RuntimeMemory {
         space_(space),
         capacity_(std::move(capacity)),
         history_(std::move(history)),
-        range_(runtime, space == Space::device ? capacity_->limit_bytes() : 0) {}
+        range_(runtime,
+               space == Space::device ? capacity_->limit_bytes() : 0,
+               capacity_->address_bytes()) {}
   RuntimeMemory(RuntimeMemory const&) = delete;
   RuntimeMemory& operator=(RuntimeMemory const&) = delete;
   /// All work on the pieces is over; pages are unmapped before.

@@ -51,8 +51,8 @@ class Checked : public RuntimeDecorator<R> {
 
   [[nodiscard]] std::shared_ptr<Checker> const& checker() const noexcept { return checker_; }
 
-  native_stream create_stream(StreamPriority priority) {
-    auto const stream = inner_.create_stream(priority);
+  native_stream create_stream(StreamPriority priority, SmPartition partition = {}) {
+    auto const stream = msstream::create_stream(inner_, priority, partition);
     checker_->stream_created(handle_of(stream));
     return stream;
   }

@@ -7,6 +7,7 @@
 #include <msstream/runtime/capturing.hpp>
 #include <msstream/runtime/interop.hpp>
 #include <msstream/runtime/paged.hpp>
+#include <msstream/runtime/partitioning.hpp>
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
@@ -23,6 +24,7 @@ namespace msstream {
 namespace detail {
 class CudaPages;
 class CudaCaptures;
+class CudaSmParts;
 struct CudaGraph;
 }  // namespace detail
 
@@ -57,6 +59,9 @@ class Cuda {
   Cuda& operator=(Cuda const&) = delete;
 
   native_stream create_stream(StreamPriority priority);
+  // PartitioningRuntime, by green contexts.
+  native_stream create_stream(StreamPriority priority, SmPartition partition);
+  [[nodiscard]] int most_sm_parts() const noexcept;
   void destroy_stream(native_stream stream) noexcept;
   void synchronize_stream(native_stream stream);
 
@@ -128,6 +133,7 @@ class Cuda {
   int ordinal_;
   std::unique_ptr<detail::CudaPages> pages_;
   std::unique_ptr<detail::CudaCaptures> captures_;
+  std::unique_ptr<detail::CudaSmParts> sm_parts_;
 };
 
 /// Measured on one H200: an empty kernel takes 2.6 us between two events, and 0.5 from one kernel
@@ -138,6 +144,7 @@ inline constexpr double timed_on_top_ns<Cuda> = 2600;
 static_assert(PagedRuntime<Cuda>);
 static_assert(InteropRuntime<Cuda>);
 static_assert(CapturingRuntime<Cuda>);
+static_assert(PartitioningRuntime<Cuda>);
 
 }  // namespace msstream
 

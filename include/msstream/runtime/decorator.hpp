@@ -4,6 +4,7 @@
 #include <msstream/runtime/interop.hpp>
 #include <msstream/runtime/observing.hpp>
 #include <msstream/runtime/paged.hpp>
+#include <msstream/runtime/partitioning.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -46,7 +47,12 @@ class RuntimeDecorator : public detail::VisitOf<Inner> {
   }
   { return inner_.checker(); }
 
-  native_stream create_stream(StreamPriority priority) { return inner_.create_stream(priority); }
+  native_stream create_stream(StreamPriority priority, SmPartition partition = {}) {
+    return msstream::create_stream(inner_, priority, partition);
+  }
+  [[nodiscard]] int most_sm_parts() const noexcept requires PartitioningRuntime<Inner> {
+    return inner_.most_sm_parts();
+  }
   void destroy_stream(native_stream stream) noexcept { inner_.destroy_stream(stream); }
   void synchronize_stream(native_stream stream) { inner_.synchronize_stream(stream); }
 

@@ -57,11 +57,11 @@ class Faulty : public RuntimeDecorator<R>, public detail::GraphOf<R> {
 
   [[nodiscard]] std::shared_ptr<FaultPlan> const& plan() const noexcept { return plan_; }
 
-  native_stream create_stream(StreamPriority priority) {
+  native_stream create_stream(StreamPriority priority, SmPartition partition = {}) {
     pass(RuntimeCall::create_stream);
     std::lock_guard const guard(mutex_);
     streams_.reserve(streams_.size() + 1);
-    return streams_.emplace_back(inner_.create_stream(priority));
+    return streams_.emplace_back(msstream::create_stream(inner_, priority, partition));
   }
   void destroy_stream(native_stream stream) noexcept {
     {

@@ -34,7 +34,8 @@ namespace msstream::serve {
 ///
 /// The model is called as `(*model)(inputs)` with an `Inputs<R> const&`, from several threads at
 /// once, and returns a Tensor<float, R> of [inputs.rows(), outputs_per_row], each row computed from
-/// that row of the inputs alone. It issues its operations to the current group and opens no scopes.
+/// that row of the inputs alone. It issues its operations to the current group, and may open scopes
+/// of inputs.branch(i), and no others.
 /// Its weights should be frozen. For each replica and bucket it is captured once, in the
 /// constructor, and replayed; where that fails, or on a runtime that cannot capture, it is called
 /// for each launch.
@@ -63,15 +64,13 @@ class InferencePool {
         options_(options.checked()),
         clone_(std::move(clone)),
         layout_(std::make_shared<InputLayout const>(options_.inputs)),
-        streams_(device_,
-                 {.groups = options_.replicas + 1,
-                  .merge_streams = options_.merge_streams,
-                  .priority = options_.stream_priority,
-                  .launch_threads = LaunchThreads::none,
-                  .launch_thread_count = 0,
-                  .assignment = std::nullopt,
-                  .propagate_groups = false}) {
+        streams_(make_streams()) {
     auto replicas = make_replicas();
+    if constexpr (CapturingRuntime<R>) {
+      for (auto const& replica : replicas) {
+        memories_.emplace_back(device_, replica->group());
+      }
+    }
     auto first = make_version(1, std::move(model), replicas);
     pool_ = std::make_unique<PoolState<R>>(device_.context(),
                                            layout_,
@@ -144,25 +143,51 @@ class InferencePool {
   }
   [[nodiscard]] InferencePoolOptions const& options() const noexcept { return options_; }
   /// Replica i runs on group i; the last group is for trying out models.
-  [[nodiscard]] StreamPool<R> const& streams() const noexcept { return streams_; }
+  [[nodiscard]] StreamPool<R> const& streams() const noexcept { return *streams_.front(); }
 
  private:
   using OwnedReplicas = std::vector<std::unique_ptr<Replica<R>>>;
 
+  /// A pool for each branch, so that a replica has the same number in each, and with that the same
+  /// part of the device.
+  [[nodiscard]] std::vector<std::unique_ptr<StreamPool<R>>> make_streams() const {
+    std::vector<std::unique_ptr<StreamPool<R>>> pools;
+    for (int i = 0; i < options_.branches; ++i) {
+      pools.push_back(
+          std::make_unique<StreamPool<R>>(device_,
+                                          StreamPoolOptions{.groups = options_.replicas + 1,
+                                                            .merge_streams = options_.merge_streams,
+                                                            .priority = options_.stream_priority,
+                                                            .sm_partitions = options_.sm_partitions,
+                                                            .launch_threads = LaunchThreads::none,
+                                                            .launch_thread_count = 0,
+                                                            .assignment = std::nullopt,
+                                                            .propagate_groups = false}));
+    }
+    return pools;
+  }
+  [[nodiscard]] Branches<R> branches_of(int replica) const {
+    Branches<R> branches;
+    for (auto const& pool : streams_) {
+      branches.push_back(&(*pool)[replica]);
+    }
+    return branches;
+  }
   [[nodiscard]] Staging<R> make_staging() const {
     return {device_, layout_, options_.buckets.back(), options_.outputs_per_row};
   }
   [[nodiscard]] OwnedReplicas make_replicas() const {
     OwnedReplicas replicas;
     for (int i = 0; i < options_.replicas; ++i) {
-      StreamScope const scope(streams_[i]);
+      auto branches = branches_of(i);
+      StreamScope const scope(*branches.front());
       std::vector<std::unique_ptr<Slot<R>>> slots;
       for (int j = 0; j < options_.depth; ++j) {
         Place const place{static_cast<std::size_t>(i), static_cast<std::size_t>(j), 0};
         slots.push_back(std::make_unique<Slot<R>>(
             place, make_staging(), static_cast<std::size_t>(options_.buckets.back())));
       }
-      replicas.push_back(std::make_unique<Replica<R>>(streams_[i], std::move(slots)));
+      replicas.push_back(std::make_unique<Replica<R>>(std::move(branches), std::move(slots)));
     }
     return replicas;
   }
@@ -186,11 +211,12 @@ class InferencePool {
   }
   /// What is made when first needed is then there.
   void try_out(ModelVersion<R> const& version) const {
-    StreamScope const scope(streams_[options_.replicas]);
+    auto const branches = branches_of(options_.replicas);
+    StreamScope const scope(*branches.front());
     auto const staging = make_staging();
     for (std::size_t bucket = 0; bucket < options_.buckets.size(); ++bucket) {
       bool has_issued = false;
-      auto const last = version.issue({0, 0, bucket}, staging, has_issued);
+      auto const last = version.issue({0, 0, bucket}, staging, branches, has_issued);
       device_.context()->tracker->synchronize(last);
     }
   }
@@ -210,7 +236,8 @@ class InferencePool {
           for (std::size_t bucket = 0; bucket < options_.buckets.size(); ++bucket) {
             Place const place{slot->place.replica, slot->place.slot, bucket};
             try {
-              version.capture(device_, place, slot->staging);
+              version.capture(
+                  device_, place, slot->staging, replica->branches(), memories_[place.replica]);
               ++captured;
             } catch (std::exception const& error) {
               note_failed_capture(version, place, error);
@@ -252,7 +279,8 @@ class InferencePool {
   InferencePoolOptions options_;
   Clone clone_;
   std::shared_ptr<InputLayout const> layout_;
-  StreamPool<R> streams_;
+  std::vector<std::unique_ptr<StreamPool<R>>> streams_;           ///< a branch each
+  std::vector<typename detail::CapturesOf<R>::Memory> memories_;  ///< a replica each
   std::atomic<std::uint64_t> captured_steps_{0};
   std::atomic<std::uint64_t> failed_captures_{0};
   std::mutex swapping_;

@@ -74,7 +74,8 @@ class Launch {
     slot.version = &pool_.versions.acquire();
     StreamScope<R> const scope(replica.group());
     slot.launched_at = Clock::now();
-    auto const position = slot.version->value->launch(slot.place, slot.staging, has_issued);
+    auto const position =
+        slot.version->value->launch(slot.place, slot.staging, replica.branches(), has_issued);
     has_issued = true;
     // Recorded at once, so that it stands for no later launch.
     if (auto event = pool_.context->tracker->event_at(position)) {

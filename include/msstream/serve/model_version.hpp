@@ -19,6 +19,26 @@ struct Place {
   std::size_t bucket;
 };
 
+namespace detail {
+
+/// What a replica has of a runtime that captures; of others nothing.
+template <Runtime R>
+struct CapturesOf {
+  using Step = int;
+  using Memory = int;
+};
+template <CapturingRuntime R>
+struct CapturesOf<R> {
+  using Step = CapturedStep<R>;
+  using Memory = StepMemory<R>;
+};
+
+}  // namespace detail
+
+/// The groups of a replica; the first is where it is launched.
+template <Runtime R>
+using Branches = std::vector<StreamGroup<R>*>;
+
 /// One of the models that a pool has had: how each replica runs it, and what was captured of that.
 /// Made by one thread; from then on any may launch, one at a time for each slot.
 template <Runtime R>
@@ -37,40 +57,41 @@ class ModelVersion {
 
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
 
-  /// Captures what a slot runs for a bucket, for launch() to replay. Throws what that throws;
-  /// launch() then issues it anew each time.
+  /// Captures what a slot runs for a bucket, for launch() to replay, in memory that all that the
+  /// replica captures shares. Throws what that throws; launch() then issues it anew each time.
   void capture(Device<R> const& device,
                Place const& place,
-               Staging<R> const& staging) requires CapturingRuntime<R> {
+               Staging<R> const& staging,
+               Branches<R> const& branches,
+               StepMemory<R> const& memory) requires CapturingRuntime<R> {
     bool has_issued = false;
-    step(place) =
-        std::make_unique<CapturedStep<R>>(device, [&] { issue(place, staging, has_issued); });
+    step(place) = std::make_unique<CapturedStep<R>>(
+        device, [&] { issue(place, staging, branches, has_issued); }, memory);
   }
 
-  /// Runs a bucket with what is staged, on the current group; see Staging::issue().
-  order::Position launch(Place const& place, Staging<R> const& staging, bool& has_issued) {
+  /// Runs a bucket with what is staged, on the current group, the first of `branches`; see
+  /// Staging::issue().
+  order::Position launch(Place const& place,
+                         Staging<R> const& staging,
+                         Branches<R> const& branches,
+                         bool& has_issued) {
     if constexpr (CapturingRuntime<R>) {
       if (auto const& captured = step(place)) {
         return captured->replay();
       }
     }
-    return issue(place, staging, has_issued);
+    return issue(place, staging, branches, has_issued);
   }
   /// The same without what was captured.
-  order::Position issue(Place const& place, Staging<R> const& staging, bool& has_issued) const {
-    return staging.issue(buckets_[place.bucket], forwards_[place.replica], has_issued);
+  order::Position issue(Place const& place,
+                        Staging<R> const& staging,
+                        Branches<R> const& branches,
+                        bool& has_issued) const {
+    return staging.issue(buckets_[place.bucket], forwards_[place.replica], has_issued, branches);
   }
 
  private:
-  template <class Of>
-  struct StepOf {
-    using type = int;  // of which there are none
-  };
-  template <CapturingRuntime Of>
-  struct StepOf<Of> {
-    using type = CapturedStep<Of>;
-  };
-  using Step = std::unique_ptr<typename StepOf<R>::type>;
+  using Step = std::unique_ptr<typename detail::CapturesOf<R>::Step>;
 
   [[nodiscard]] Step& step(Place const& place) {
     return steps_[(place.replica * slots_ + place.slot) * buckets_.size() + place.bucket];

@@ -27,6 +27,9 @@ struct InferencePoolOptions {
   /// How many may be launched on a replica at once: 1 to 64. With two, one is there when the other
   /// is over.
   int depth = 2;
+  /// Stream groups a replica, 1 to 64: for operations that the model puts on `inputs.branch(i)`, to
+  /// run beside each other. Captured, they are branches of one graph.
+  int branches = 1;
   /// For how many rows there are buffers and captured steps, ascending: a query runs in the least
   /// that holds it. Those above the largest are not accepted.
   std::vector<std::int64_t> buckets = {64};
@@ -42,6 +45,9 @@ struct InferencePoolOptions {
   /// One stream a replica, not three.
   bool merge_streams = true;
   StreamPriority stream_priority = StreamPriority::normal;
+  /// Into how many equal parts the device's multiprocessors are split: replica i runs on part i mod
+  /// so many. 1: on all. See StreamPoolOptions.
+  int sm_partitions = 1;
   /// Who launches. none: who submits, and for queries that waited the poller; shared: a few
   /// threads; per_group: one a replica.
   LaunchThreads launch_threads = LaunchThreads::none;

@@ -18,7 +18,7 @@ namespace msstream::serve {
 /// Of a replica.
 inline constexpr int kMostSlots = 64;
 
-/// A stream group that runs the model, and its slots.
+/// Stream groups that run the model, and its slots.
 ///
 /// States: sound; failed, for ever, after a call of the device failed: it is given no more queries,
 /// and what it has launched is looked at as before. Ownership: the pool's. Memory ordering: a slot
@@ -26,12 +26,14 @@ inline constexpr int kMostSlots = 64;
 template <Runtime R>
 class Replica {
  public:
-  Replica(StreamGroup<R>& group, std::vector<std::unique_ptr<Slot<R>>> slots)
-      : group_(&group),
+  Replica(Branches<R> branches, std::vector<std::unique_ptr<Slot<R>>> slots)
+      : branches_(std::move(branches)),
         slots_(std::move(slots)),
         idle_(~std::uint64_t{0} >> (static_cast<std::size_t>(kMostSlots) - slots_.size())) {}
 
-  [[nodiscard]] StreamGroup<R>& group() const noexcept { return *group_; }
+  /// Where it is launched.
+  [[nodiscard]] StreamGroup<R>& group() const noexcept { return *branches_.front(); }
+  [[nodiscard]] Branches<R> const& branches() const noexcept { return branches_; }
   [[nodiscard]] std::vector<std::unique_ptr<Slot<R>>> const& slots() const noexcept {
     return slots_;
   }
@@ -88,7 +90,7 @@ class Replica {
   Clock::time_point idle_since = {};
 
  private:
-  StreamGroup<R>* group_;
+  Branches<R> branches_;
   std::vector<std::unique_ptr<Slot<R>>> slots_;
   std::atomic<bool> sound_{true};
   alignas(64) std::atomic<std::uint64_t> idle_;  ///< a bit for each slot

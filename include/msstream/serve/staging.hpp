@@ -46,16 +46,20 @@ class Staging {
   /// Row after row.
   [[nodiscard]] std::span<float const> answers() const { return answers_.const_elements(); }
 
-  /// Issues to the current group: the copy of a bucket's inputs, the model, the copy of its
-  /// answers, and returns the position of that, which is after all of it. Throws what the model
-  /// throws, and std::invalid_argument when the result has another shape than expected;
-  /// `has_issued` is then whether something was issued.
-  order::Position issue(std::int64_t rows, Forward<R> const& forward, bool& has_issued) const {
+  /// Issues to the current group, the first of `branches` if there are such: the copy of a bucket's
+  /// inputs, the model, which may use the other ones, the copy of its answers, and returns the
+  /// position of that, which is after all of it. Throws what the model throws, and
+  /// std::invalid_argument when the result has another shape than expected; `has_issued` is then
+  /// whether something was issued.
+  order::Position issue(std::int64_t rows,
+                        Forward<R> const& forward,
+                        bool& has_issued,
+                        std::span<StreamGroup<R>* const> branches = {}) const {
     auto const bytes = static_cast<std::int64_t>(layout_->bytes(rows));
     auto const inputs = packed_.rows(0, bytes);
     copy_to_device(inputs);
     has_issued = true;
-    auto const result = forward(Inputs<R>(layout_, packed_, rows));
+    auto const result = forward(Inputs<R>(layout_, packed_, rows, branches));
     require(result.shape() == Shape{rows, outputs_per_row_},
             "serve: the model returned a tensor of shape ",
             result.shape(),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/step/step_memory.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <mutex>
@@ -28,9 +29,10 @@ namespace msstream {
 /// meanwhile and is not captured; tensors made inside are theirs once the constructor has returned.
 ///
 /// The step keeps what it uses: tensors of outside that it names, and the memory of those made
-/// inside, which nobody else gets, though most of it is free between the operations. Going does not
-/// block: the memory goes back when the last replay is over and somebody waits for the device,
-/// finds no memory, or captures. Thread-safe but for going.
+/// inside, which nobody else gets, though most of it is free between the operations; several steps
+/// may share that, see StepMemory. Going does not block: the memory goes back when the last replay
+/// is over and somebody waits for the device, finds no memory, or captures. Thread-safe but for
+/// going.
 template <CapturingRuntime R = DefaultRuntime>
 class CapturedStep {
  public:
@@ -39,12 +41,18 @@ class CapturedStep {
   /// whose work waits for the device. Nothing is left of the capture then.
   template <class F>
   CapturedStep(Device<R> const& device, F&& function)
-      : device_(device), captured_(capture(*device.state(), std::forward<F>(function))) {}
+      : CapturedStep(device, std::forward<F>(function), sweep_and_make_memory(device)) {}
+  /// In memory that other steps of the device may share.
+  template <class F>
+  CapturedStep(Device<R> const& device, F&& function, StepMemory<R> const& memory)
+      : device_(device),
+        memory_(memory.memory_),
+        captured_(capture(*device.state(), memory_, std::forward<F>(function))) {}
   CapturedStep(CapturedStep const&) = delete;
   CapturedStep& operator=(CapturedStep const&) = delete;
   ~CapturedStep() {
     auto& captures = device_.state()->memory.captures();
-    auto const last = replays_.log.writes();
+    auto const last = memory_->launches.log.writes();
     // The records of the memory have the last replay, too: whoever gets it comes after that.
     captured_.uses.clear();
     try {
@@ -56,9 +64,9 @@ class CapturedStep {
     }
   }
 
-  /// Issues the step as the operation "replay": to the group of that name in a pool's assignment,
-  /// else to the current group. Throws std::logic_error inside a capture on the device,
-  /// and when a tensor that the step writes has been frozen.
+  /// Issues the step as the operation "replay": to the group of its memory, if that has one, to the
+  /// group of that name in a pool's assignment, else to the current group. Throws std::logic_error
+  /// inside a capture on the device, and when a tensor that the step writes has been frozen.
   order::Position replay() {
     auto& state = *device_.state();
     if (memory::Capture<R>::current(*state.context) != nullptr) {
@@ -72,11 +80,9 @@ class CapturedStep {
         throw std::logic_error("a captured step writes a tensor that has become immutable");
       }
     }
-    accesses.add(replays_, AccessMode::write);  // a graph does not run beside itself
+    accesses.add(memory_->launches, AccessMode::write);
     constexpr char const* name = "replay";
-    auto const placement = state.context->placement.current();
-    auto& group = placement == nullptr ? state.current_group()
-                                       : state.group_for(*placement, name, [] { return nullptr; });
+    auto& group = group_of_replay(state, name);
     auto const submit = [&] {
       return group.submit(
           name,
@@ -106,17 +112,30 @@ class CapturedStep {
  private:
   using Captured = typename memory::Capture<R>::Captured;
 
+  static StepMemory<R> sweep_and_make_memory(Device<R> const& device) {
+    device.state()->memory.captures().sweep();
+    return StepMemory<R>(device);
+  }
   template <class F>
-  static Captured capture(DeviceState<R>& state, F&& function) {
-    state.memory.captures().sweep();
-    memory::Capture<R> open(state.context, state.memory.make_private_pools());
+  static Captured capture(DeviceState<R>& state,
+                          std::shared_ptr<memory::CaptureMemory<R>> const& memory,
+                          F&& function) {
+    memory::Capture<R> open(state.context, memory);
     std::forward<F>(function)();
     return open.end();
   }
+  [[nodiscard]] StreamGroup<R>& group_of_replay(DeviceState<R>& state, char const* name) const {
+    if (auto* const only = memory_->libraries().lender()) {
+      return *only;
+    }
+    auto const placement = state.context->placement.current();
+    return placement == nullptr ? state.current_group()
+                                : state.group_for(*placement, name, [] { return nullptr; });
+  }
 
   Device<R> device_;
+  std::shared_ptr<memory::CaptureMemory<R>> memory_;
   Captured captured_;
-  AccessRecord replays_;
 };
 
 template <Runtime R, class F>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/base/error.hpp>
+#include <msstream/runtime/partitioning.hpp>
 #include <msstream/stream/event.hpp>
 #include <msstream/stream/stream_context.hpp>
 
@@ -19,9 +20,10 @@ class Stream {
   explicit Stream(std::shared_ptr<StreamContext<R>> context,
                   StreamPriority priority = StreamPriority::normal,
                   StreamIdentity identity = {},
-                  CaptureState* capture = nullptr)
+                  CaptureState* capture = nullptr,
+                  SmPartition partition = {})
       : context_(std::move(context)),
-        native_(context_->runtime->create_stream(priority)),
+        native_(create_stream(*context_->runtime, priority, partition)),
         slot_(attach(std::move(identity), capture)) {}
   ~Stream() {
     context_->tracker->detach(*slot_);

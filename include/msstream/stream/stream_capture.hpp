@@ -4,6 +4,7 @@
 #include <msstream/base/mechanism.hpp>
 #include <msstream/runtime/capturing.hpp>
 #include <msstream/stream/stream_group.hpp>
+#include <msstream/stream/twin_libraries.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -14,8 +15,8 @@
 namespace msstream {
 
 /// Work of any number of groups that becomes one graph. It goes to a twin of each group, with
-/// streams, library handles and a workspace of its own, which the groups' own work, going on
-/// meanwhile, does not meet.
+/// streams, library handles and a workspace which the groups' own work, going on meanwhile, does
+/// not meet.
 ///
 ///     origin:  begin, fork ──────────────────────────────┬── join, end
 ///     twins:         └── wait for the fork … their work ─┘
@@ -26,11 +27,14 @@ class StreamCapture {
  public:
   using Twins = std::vector<std::shared_ptr<StreamGroup<R>>>;
 
-  explicit StreamCapture(std::shared_ptr<StreamContext<R>> context)
+  /// `libraries`: of the twins; they are kept as long as these.
+  StreamCapture(std::shared_ptr<StreamContext<R>> context, TwinLibraries<R>& libraries)
       : context_(std::move(context)),
+        libraries_(libraries),
         origin_(*context_->runtime),
         fork_(*context_->events),
         state_(std::make_unique<CaptureState>()) {
+    libraries_.begin();
     context_->runtime->begin_capture(origin_.native);
     try {
       context_->runtime->record(fork_.native, origin_.native);
@@ -131,7 +135,8 @@ class StreamCapture {
     auto options = group.options();
     options.capture = state_.get();
     pairs_.reserve(pairs_.size() + 1);
-    auto const twin = std::make_shared<StreamGroup<R>>(context_, group.index(), options);
+    auto const twin = std::make_shared<StreamGroup<R>>(
+        context_, group.index(), options, nullptr, libraries_.take_for(group));
     for_each_stream_of(
         *twin, [&](Stream<R>& stream) { context_->runtime->wait(stream.native(), fork_.native); });
     pairs_.push_back({group.shared_from_this(), twin});
@@ -156,6 +161,7 @@ class StreamCapture {
   }
 
   std::shared_ptr<StreamContext<R>> context_;
+  TwinLibraries<R>& libraries_;
   OwnStream origin_;
   PooledEvent fork_;
   std::unique_ptr<CaptureState> state_;

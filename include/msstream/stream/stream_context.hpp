@@ -22,8 +22,8 @@ template <Runtime R>
 struct StreamContext {
   StreamContext(typename R::Options const& runtime_options,
                 std::shared_ptr<DependencyTracker<R>> shared_tracker,
-                MatmulPrecision precision = MatmulPrecision::float32)
-      : matmul_precision(precision),
+                LibraryOptions const& of_groups = {})
+      : libraries(of_groups),
         runtime(std::make_shared<R>(runtime_options)),
         events(std::make_shared<EventPool<R>>(runtime)),
         tracker(std::move(shared_tracker)),
@@ -49,7 +49,7 @@ struct StreamContext {
     }
   }
 
-  MatmulPrecision matmul_precision;  ///< of all groups: the bits do not depend on who computes
+  LibraryOptions libraries;  ///< of all groups: the bits do not depend on who computes
   std::shared_ptr<R> runtime;
   std::shared_ptr<EventPool<R>> events;
   std::shared_ptr<DependencyTracker<R>> tracker;

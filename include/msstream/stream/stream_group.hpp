@@ -3,6 +3,7 @@
 
 #include <msstream/runtime/capturing.hpp>
 #include <msstream/runtime/observing.hpp>
+#include <msstream/stream/group_libraries.hpp>
 #include <msstream/stream/launch_pool.hpp>
 #include <msstream/stream/native_work.hpp>
 #include <msstream/stream/stream.hpp>
@@ -30,7 +31,8 @@ enum class StreamKind : std::uint8_t { compute, h2d, d2h };
 struct StreamGroupOptions {
   bool merge_streams = false;  ///< one stream for compute and copies
   StreamPriority priority = StreamPriority::normal;
-  std::size_t workspace_bytes = std::size_t{4} << 20U;  ///< of the group's library handles
+  SmPartition partition = {};       ///< on which its kernels run
+  std::size_t workspace_bytes = 0;  ///< of the group's library handles; 0: as all of the device
   CaptureState* capture = nullptr;  ///< its streams are to be captured; null: they run their work
 };
 
@@ -39,25 +41,29 @@ struct StreamGroupOptions {
 template <Runtime R>
 class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
  public:
-  /// `launcher` null: operations are launched by the thread that issues them.
+  /// `launcher` null: operations are launched by the thread that issues them. `libraries` null: it
+  /// has its own.
   StreamGroup(std::shared_ptr<StreamContext<R>> context,
               int index,
               StreamGroupOptions const& options = {},
-              std::shared_ptr<LaunchPool<R>> launcher = nullptr)
+              std::shared_ptr<LaunchPool<R>> launcher = nullptr,
+              std::shared_ptr<GroupLibraries<R>> libraries = nullptr)
       : context_(std::move(context)),
         index_(index),
         name_(index < 0 ? std::string("default group") : text("group ", index)),
-        libraries_(context_->runtime->create_libraries(
-                       {options.workspace_bytes, context_->matmul_precision}),
-                   {context_->runtime}),
+        libraries_(libraries != nullptr ? std::move(libraries)
+                                        : std::make_shared<GroupLibraries<R>>(
+                                              context_->runtime, library_options(options))),
         launcher_(std::move(launcher)),
         options_(options),
-        compute_(context_, options.priority, identity(StreamKind::compute), options.capture) {
+        compute_(context_,
+                 options.priority,
+                 identity(StreamKind::compute),
+                 options.capture,
+                 options.partition) {
     if (!merged()) {
-      h2d_ = std::make_unique<Stream<R>>(
-          context_, options.priority, identity(StreamKind::h2d), options.capture);
-      d2h_ = std::make_unique<Stream<R>>(
-          context_, options.priority, identity(StreamKind::d2h), options.capture);
+      h2d_ = make_copy_stream(StreamKind::h2d);
+      d2h_ = make_copy_stream(StreamKind::d2h);
     }
     trace::name_category(category(), name_.c_str());
   }
@@ -91,6 +97,9 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
   /// Whether it is the twin of another group in a capture, or was: see StreamCapture.
   [[nodiscard]] bool captured() const noexcept { return options_.capture != nullptr; }
   [[nodiscard]] StreamGroupOptions const& options() const noexcept { return options_; }
+  [[nodiscard]] std::shared_ptr<GroupLibraries<R>> const& libraries() const noexcept {
+    return libraries_;
+  }
   /// The group's number in its pool; -1 for a device's default group.
   [[nodiscard]] int index() const noexcept { return index_; }
   [[nodiscard]] std::string const& name() const noexcept { return name_; }
@@ -121,8 +130,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     Stream<R>& target = stream(kind);
     auto& slot = target.slot();
     bool const owns_libraries = &target == &compute_;
-    auto const ref = context_->runtime->ref(target.native(),
-                                            owns_libraries ? libraries_.get() : native_libraries{});
+    auto const ref = context_->runtime->ref(
+        target.native(), owns_libraries ? libraries_->native() : native_libraries{});
     // Named here: the scope is the issuing thread's.
     // What is captured has no time.
     auto span_name =
@@ -183,18 +192,21 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
  private:
   using native_libraries = typename R::native_libraries;
 
-  struct DestroyLibraries {
-    using pointer = native_libraries;
-    std::shared_ptr<R> runtime;
-    void operator()(native_libraries libraries) const noexcept {
-      runtime->destroy_libraries(libraries);
-    }
-  };
-
   [[nodiscard]] std::uint32_t category() const noexcept {
     return static_cast<std::uint32_t>(index_) + 1;
   }
 
+  [[nodiscard]] LibraryOptions library_options(StreamGroupOptions const& options) const {
+    auto of_group = context_->libraries;
+    if (options.workspace_bytes != 0) {
+      of_group.workspace_bytes = options.workspace_bytes;
+    }
+    return of_group;
+  }
+  [[nodiscard]] std::unique_ptr<Stream<R>> make_copy_stream(StreamKind kind) const {
+    return std::make_unique<Stream<R>>(
+        context_, options_.priority, identity(kind), options_.capture, options_.partition);
+  }
   [[nodiscard]] StreamIdentity identity(StreamKind kind) const { return {lane(kind), index_}; }
   [[nodiscard]] std::string lane(StreamKind kind) const {
     constexpr char const* suffixes[] = {" compute", " h2d", " d2h"};
@@ -265,7 +277,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
   std::shared_ptr<StreamContext<R>> context_;
   int index_;
   std::string name_;
-  std::unique_ptr<native_libraries, DestroyLibraries> libraries_;
+  std::shared_ptr<GroupLibraries<R>> libraries_;
   std::shared_ptr<LaunchPool<R>> launcher_;
   StreamGroupOptions options_;
   Stream<R> compute_;

@@ -35,6 +35,9 @@ struct StreamPoolOptions {
   int groups = static_cast<int>(env::integer("MSSTREAM_STREAM_GROUPS", 1, 1, 256));
   bool merge_streams = env::flag("MSSTREAM_MERGE_STREAMS", false);
   StreamPriority priority = StreamPriority::normal;
+  /// Into how many equal parts the device's multiprocessors are split: the kernels of group i run
+  /// on part i mod so many. 1: on all. A runtime without multiprocessors runs all alike.
+  int sm_partitions = static_cast<int>(env::integer("MSSTREAM_SM_PARTITIONS", 1, 1, 256));
   LaunchThreads launch_threads = env::choice("MSSTREAM_LAUNCH_THREADS",
                                              LaunchThreads::none,
                                              {{"none", LaunchThreads::none},
@@ -100,6 +103,10 @@ class StreamPool {
             "StreamPool: ",
             options.groups,
             " groups; expected 1 to 256");
+    require(options.sm_partitions >= 1 && options.sm_partitions <= 256,
+            "StreamPool: ",
+            options.sm_partitions,
+            " partitions of the multiprocessors; expected 1 to 256");
     require(options.launch_thread_count == 0 || options.launch_threads == LaunchThreads::shared,
             "StreamPool: launch_thread_count is for launch_threads = shared; private means one "
             "thread a group");
@@ -126,8 +133,10 @@ class StreamPool {
     };
     auto const shared = threads == 0 || per_group ? nullptr : make_launcher(threads);
     for (int i = 0; i < options.groups; ++i) {
-      StreamGroupOptions const group_options{.merge_streams = options.merge_streams,
-                                             .priority = options.priority};
+      StreamGroupOptions const group_options{
+          .merge_streams = options.merge_streams,
+          .priority = options.priority,
+          .partition = {i % options.sm_partitions, options.sm_partitions}};
       groups_.push_back(std::make_shared<StreamGroup<R>>(
           context, i, group_options, per_group ? make_launcher(1) : shared));
       leases_.push_back(std::make_shared<std::atomic<int>>(0));

@@ -32,6 +32,7 @@ class RawLoop {
                 {.groups = setting.replicas,
                  .merge_streams = setting.merge_streams,
                  .priority = setting.priority,
+                 .sm_partitions = fitted(setting, device_).sm_partitions,
                  .launch_threads = LaunchThreads::none,
                  .launch_thread_count = 0,
                  .assignment = std::nullopt,

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ enum class ServedWeights : std::uint8_t { shared, copied };
 struct ServeSetting {
   int replicas = 4;
   int depth = 2;
+  int branches = 1;
   bool merge_streams = true;
   LaunchThreads launch_threads = LaunchThreads::none;
   int launch_thread_count = 0;
@@ -27,9 +29,11 @@ struct ServeSetting {
   PinnedMode pinned = PinnedMode::shared;
   ServedWeights weights = ServedWeights::shared;
   StreamPriority priority = StreamPriority::normal;
+  int sm_partitions = 1;  ///< 0: one a replica, as far as the device has them
   bool no_capture = false;
   std::vector<std::int64_t> buckets = {};  ///< empty: of the queries' rows
   std::int64_t queue = 1024;
+  std::int64_t workspace_kib = 1024;
   std::int64_t max_batch_delay_us = 0;
   bool tf32 = false;
 
@@ -47,10 +51,24 @@ template <Runtime R>
   DeviceOptions<R> options;
   options.memory.pinned_mode = setting.pinned;
   options.memory.private_pools = setting.replicas + 1;
+  options.workspace_bytes = static_cast<std::size_t>(setting.workspace_kib) << 10U;
   if (setting.tf32) {
     options.matmul_precision = MatmulPrecision::tf32;
   }
   return options;
+}
+
+/// The setting as the device can have it.
+template <Runtime R>
+[[nodiscard]] ServeSetting fitted(ServeSetting setting, Device<R> const& device) {
+  if (setting.sm_partitions == 0) {
+    setting.sm_partitions = 1;
+    if constexpr (PartitioningRuntime<R>) {
+      setting.sm_partitions =
+          std::min(setting.replicas, device.context()->runtime->most_sm_parts());
+    }
+  }
+  return setting;
 }
 
 /// What a program that serves a model and asks it was asked to do; the values here are the

@@ -16,17 +16,18 @@
 
 namespace msstream::support {
 
-/// Serves the workload from a device and a pool of its own, as `setting` says, under a load: first
+/// Serves the workload from a device and a pool of its own, as `chosen` says, under a load: first
 /// for `options.warmup` seconds, then as planned, which is measured.
 template <Runtime R>
 [[nodiscard]] TrialResult try_serving(Workload<R> const& workload,
-                                      ServeSetting const& setting,
+                                      ServeSetting const& chosen,
                                       ServeOptions const& options,
                                       LoadPlan const& plan,
                                       ProgressStyle const& style,
                                       std::string const& title) {
   using Model = ServedModel<R>;
-  Device<R> const device(device_options<R>(setting));
+  Device<R> const device(device_options<R>(chosen));
+  auto const setting = fitted(chosen, device);
   std::vector<std::shared_ptr<Model const>> models{workload.build(device, 0)};
   if (options.swap_ms > 0) {
     models.push_back(workload.build(device, 1));

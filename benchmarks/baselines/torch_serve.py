@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What serve_wdl and serve_mlp serve, in PyTorch, printed as JSON.
+
+torch_serve.py [--out FILE] [--models wdl,mlp] [--threads 1,4,8] [--queries 1000] [--repetitions 3]
+
+A query: pinned inputs to the device, the model, its answer back, and the thread that asked waits
+for it. PyTorch's defaults but for TF32 products. Modes: eager, each thread on a stream of its own;
+captured into a CUDA graph with the copies, a graph a thread.
+"""
+import statistics
+import threading
+import time
+
+import torch
+from torch import nn
+
+import torch_steps
+
+# As in serve_wdl and serve_mlp.
+FIELDS, HOTNESS, TABLE_ROWS, DIM, CONTINUOUS, WDL_BATCH = 26, 4, 100_000, 16, 13, 64
+HIDDEN = (1024, 512, 256, 1)
+MLP, MLP_BATCH = (2048, 1024, 512, 256, 128, 64), 16
+WARM_UP = 50
+
+
+class WideAndDeep(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.deep = nn.ModuleList(nn.EmbeddingBag(TABLE_ROWS, DIM, mode="mean") for _ in range(FIELDS))
+        self.wide = nn.ModuleList(nn.EmbeddingBag(TABLE_ROWS, 1, mode="sum") for _ in range(FIELDS))
+        self.linear = nn.Linear(CONTINUOUS, 1)
+        layers, width = [], FIELDS * DIM + CONTINUOUS
+        for outputs in HIDDEN:
+            layers += [nn.Linear(width, outputs), nn.ReLU()]
+            width = outputs
+        self.layers = nn.Sequential(*layers[:-1])
+
+    def forward(self, keys, dense):
+        rows = [keys[field] % TABLE_ROWS for field in range(FIELDS)]
+        deep = [table(ids) for table, ids in zip(self.deep, rows)]
+        wide = sum(table(ids) for table, ids in zip(self.wide, rows)) + self.linear(dense)
+        return torch.sigmoid(self.layers(torch.cat(deep + [dense], 1)) + wide)
+
+    @staticmethod
+    def query():
+        return (torch.randint(0, 1 << 40, (FIELDS, WDL_BATCH, HOTNESS)), torch.rand(WDL_BATCH, CONTINUOUS))
+
+
+class Perceptron(nn.Module):
+    def __init__(self):
+        super().__init__()
+        layers = []
+        for inputs, outputs in zip(MLP, MLP[1:]):
+            layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+        self.layers = nn.Sequential(*layers[:-1])
+
+    def forward(self, values):
+        return self.layers(values)
+
+    @staticmethod
+    def query():
+        return (torch.randn(MLP_BATCH, MLP[0]),)
+
+
+class Client:
+    """A thread's stream, buffers and, if captured, graph."""
+
+    def __init__(self, model, captured):
+        self.model, self.stream, self.done = model, torch.cuda.Stream(), torch.cuda.Event()
+        self.pinned = [part.pin_memory() for part in model.query()]
+        with torch.cuda.stream(self.stream), torch.inference_mode():
+            self.device = [part.cuda() for part in self.pinned]
+            self.answer = self.model(*self.device).cpu().pin_memory()
+            self.launch = self.run
+            for _ in range(3):
+                self.run()
+            self.stream.synchronize()
+            if captured:
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph, stream=self.stream):
+                    self.run()
+                self.launch = graph.replay
+
+    def run(self):
+        for to, pinned in zip(self.device, self.pinned):
+            to.copy_(pinned, non_blocking=True)
+        self.answer.copy_(self.model(*self.device), non_blocking=True)
+
+    def ask(self, queries, latencies):
+        with torch.cuda.stream(self.stream), torch.inference_mode():
+            for _ in range(queries):
+                begin = time.perf_counter()
+                self.launch()
+                self.done.record(self.stream)
+                self.done.synchronize()
+                latencies.append((time.perf_counter() - begin) * 1e3)
+
+
+def measured(model, captured, threads, options):
+    clients = [Client(model, captured) for _ in range(threads)]
+    rates, latencies = [], []
+    for repetition in range(options.repetitions + 1):
+        of_threads = [[] for _ in clients]
+        queries = WARM_UP if repetition == 0 else options.queries
+        asking = [threading.Thread(target=client.ask, args=(queries, latency))
+                  for client, latency in zip(clients, of_threads)]
+        begin = time.perf_counter()
+        for thread in asking:
+            thread.start()
+        for thread in asking:
+            thread.join()
+        if repetition > 0:  # the first one warms up
+            rates.append(queries * threads / (time.perf_counter() - begin))
+            latencies += sum(of_threads, [])
+    latencies.sort()
+    return {"captured": captured, "threads": threads, "queries_per_s": statistics.median(rates), "least": min(rates),
+            "most": max(rates), "p50_ms": latencies[len(latencies) // 2], "p99_ms": latencies[len(latencies) * 99 // 100]}
+
+
+def main():
+    parser = torch_steps.arguments(__doc__.partition("\n")[0], "")
+    parser.add_argument("--models", default="wdl,mlp")
+    parser.add_argument("--threads", default="1,4,8")
+    parser.add_argument("--queries", type=int, default=1000, help="a thread and repetition")
+    parser.set_defaults(repetitions=3)
+    options = parser.parse_args()
+    torch.manual_seed(1)
+    torch.backends.cuda.matmul.allow_tf32 = True
+    runs = {}
+    for name in options.models.split(","):
+        model = {"wdl": WideAndDeep, "mlp": Perceptron}[name]().cuda().eval()
+        runs[name] = [measured(model, captured, int(threads), options)
+                      for captured in (False, True) for threads in options.threads.split(",")]
+    torch_steps.write(options, "serve", runs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/error.hpp>
+#include <msstream/memory/pools.hpp>
+#include <msstream/stream/access.hpp>
+#include <msstream/stream/twin_libraries.hpp>
+
+#include <atomic>
+#include <memory>
+#include <stdexcept>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace msstream::memory {
+
+/// What captures share whose graphs come one after the other: pools, whose free memory each uses as
+/// if it were alone, and the libraries of twins.
+///
+/// Memory that outlives the capture that made it is that graph's and its owners', whose uses the
+/// other graphs know nothing of: it stays taken as long as this.
+///
+/// States: free, open while there is a capture. Thread-safe in that a second one is refused.
+template <CapturingRuntime R>
+class CaptureMemory {
+ public:
+  /// `pools` are new, and of the device of the context. `lender`: see TwinLibraries.
+  CaptureMemory(std::shared_ptr<StreamContext<R>> context,
+                std::shared_ptr<Pools<R>> pools,
+                std::shared_ptr<StreamGroup<R>> lender)
+      : context_(std::move(context)), pools_(std::move(pools)), libraries_(std::move(lender)) {}
+  CaptureMemory(CaptureMemory const&) = delete;
+  CaptureMemory& operator=(CaptureMemory const&) = delete;
+
+  /// While it lives the memory is open. Throws std::logic_error when it is already, and
+  /// std::invalid_argument for a capture on another device.
+  class Open {
+   public:
+    Open(CaptureMemory& memory, StreamContext<R> const& captured) : memory_(memory) {
+      require(memory_.context_.get() == &captured,
+              "a step is captured on another device than that of its StepMemory");
+      if (memory_.is_open_.exchange(true)) {
+        throw std::logic_error("a step is captured in memory in which another one is captured now");
+      }
+    }
+    Open(Open const&) = delete;
+    Open& operator=(Open const&) = delete;
+    ~Open() { memory_.is_open_.store(false); }
+
+   private:
+    CaptureMemory& memory_;
+  };
+
+  [[nodiscard]] std::shared_ptr<Pools<R>> const& pools() const noexcept { return pools_; }
+  [[nodiscard]] TwinLibraries<R>& libraries() noexcept { return libraries_; }
+
+  /// Whether the block has been made in the capture that is open.
+  [[nodiscard]] bool is_of_open(Block<R> const& block) const {
+    return pools_->own(block) && !known_.contains(&block);
+  }
+  /// What has outlived the capture that is open, which ends; it stays taken.
+  [[nodiscard]] std::vector<BlockRef<R>> keep_survivors() {
+    std::vector<BlockRef<R>> survivors;
+    pools_->for_each([&](BlockPool<R> const& pool) {
+      for (auto& block : pool.blocks_in_use()) {
+        if (!known_.contains(&*block)) {
+          survivors.push_back(std::move(block));
+        }
+      }
+    });
+    for (auto const& block : survivors) {
+      known_.insert(&*block);
+      kept_.push_back(block);
+    }
+    return survivors;
+  }
+
+  /// Written by each launch: no two of the graphs run beside each other.
+  AccessRecord launches;
+
+ private:
+  std::shared_ptr<StreamContext<R>> context_;
+  std::shared_ptr<Pools<R>> pools_;
+  TwinLibraries<R> libraries_;
+  std::vector<BlockRef<R>> kept_;
+  std::unordered_set<Block<R> const*> known_;  ///< the same
+  std::atomic<bool> is_open_{false};
+};
+
+}  // namespace msstream::memory

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/stream/stream_group.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace msstream {
+
+/// The libraries of the twins of captures whose graphs never run beside each other: those of one
+/// are used again by the next. Not synchronised.
+template <CapturingRuntime R>
+class TwinLibraries {
+ public:
+  using Libraries = std::shared_ptr<GroupLibraries<R>>;
+
+  /// `lender`: a group whose own libraries its twins use, since the graphs come one after the other
+  /// with its work; null: there is none.
+  explicit TwinLibraries(std::shared_ptr<StreamGroup<R>> lender = nullptr)
+      : lender_(std::move(lender)) {}
+
+  [[nodiscard]] StreamGroup<R>* lender() const noexcept { return lender_.get(); }
+
+  /// A capture begins.
+  void begin() noexcept { taken_ = 0; }
+  /// Which no other twin of this capture has.
+  [[nodiscard]] Libraries take_for(StreamGroup<R> const& group) {
+    if (&group == lender_.get()) {
+      return lender_->libraries();
+    }
+    auto const& wanted = group.libraries()->options();
+    auto const free = made_.begin() + static_cast<std::ptrdiff_t>(taken_);
+    auto const found =
+        std::find_if(free, made_.end(), [&](auto const& its) { return its->options() == wanted; });
+    if (found == made_.end()) {
+      made_.push_back(std::make_shared<GroupLibraries<R>>(group.context()->runtime, wanted));
+      std::swap(made_[taken_], made_.back());
+    } else {
+      std::iter_swap(free, found);
+    }
+    return made_[taken_++];
+  }
+
+ private:
+  std::shared_ptr<StreamGroup<R>> lender_;
+  std::vector<Libraries> made_;
+  std::size_t taken_ = 0;  ///< of those made, in front
+};
+
+}  // namespace msstream

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sm_parts_cuda.hpp"
+
+#include "driver_call_cuda.hpp"
+
+#include <msstream/base/error.hpp>
+#include <msstream/base/text.hpp>
+#include <msstream/runtime/cuda.hpp>
+
+#include <cstddef>
+
+namespace msstream::detail {
+
+namespace {
+
+constexpr unsigned kDriverVersion = 12050;  // the first with streams of green contexts
+
+bool find_all(GreenContextCalls& calls) {
+  auto const find = [](auto& call, char const* name) {
+    return find_driver_call(call, name, kDriverVersion);
+  };
+  return find(calls.get_resource, "cuDeviceGetDevResource") &&
+         find(calls.split, "cuDevSmResourceSplitByCount") &&
+         find(calls.describe, "cuDevResourceGenerateDesc") &&
+         find(calls.create, "cuGreenCtxCreate") && find(calls.destroy, "cuGreenCtxDestroy") &&
+         find(calls.create_stream, "cuGreenCtxStreamCreate") &&
+         find(calls.error_string, "cuGetErrorString");
+}
+
+}  // namespace
+
+CudaSmParts::CudaSmParts(int ordinal) : ordinal_(ordinal) {
+  CUdevResource device{};
+  if (find_all(calls_) &&
+      calls_.get_resource(ordinal_, &device, CU_DEV_RESOURCE_TYPE_SM) == CUDA_SUCCESS) {
+    unsigned parts = 1;
+    if (calls_.split(nullptr, &parts, &device, nullptr, 0, 1) == CUDA_SUCCESS) {
+      most_ = static_cast<int>(parts);
+    }
+  }
+  cudaGetLastError();
+}
+
+CudaSmParts::~CudaSmParts() {
+  for (auto const& [parts, contexts] : contexts_) {
+    for (auto* const context : contexts) {
+      calls_.destroy(context);
+    }
+  }
+}
+
+CUstream CudaSmParts::create_stream(SmPartition partition, int level) {
+  require(partition.parts >= 1 && partition.parts <= most_,
+          "cuda runtime: ",
+          partition.parts,
+          " partitions of the multiprocessors; expected 1 to ",
+          most_,
+          most_ == 1 ? ", since this device, or its driver, cannot split them" : "");
+  require(partition.index >= 0 && partition.index < partition.parts,
+          "cuda runtime: partition ",
+          partition.index,
+          " of ",
+          partition.parts,
+          "; expected 0 to ",
+          partition.parts - 1);
+  std::lock_guard const guard(mutex_);
+  auto& contexts = contexts_[partition.parts];
+  if (contexts.empty()) {
+    contexts = make(partition.parts);
+  }
+  CUstream stream = nullptr;
+  check(calls_.create_stream(&stream,
+                             contexts[static_cast<std::size_t>(partition.index)],
+                             CU_STREAM_NON_BLOCKING,
+                             level),
+        "cuGreenCtxStreamCreate");
+  return stream;
+}
+
+void CudaSmParts::check(CUresult code, char const* call) const {
+  if (code != CUDA_SUCCESS) {
+    char const* message = nullptr;
+    calls_.error_string(code, &message);
+    throw CudaError(code, message == nullptr ? "unknown error" : message, call);
+  }
+}
+
+CUdevResource CudaSmParts::all() const {
+  CUdevResource device{};
+  check(calls_.get_resource(ordinal_, &device, CU_DEV_RESOURCE_TYPE_SM), "cuDeviceGetDevResource");
+  return device;
+}
+
+/// Into how many parts of at least so many the device can be split.
+unsigned CudaSmParts::parts_of(unsigned multiprocessors) const {
+  auto const device = all();
+  unsigned parts = 0;
+  check(calls_.split(nullptr, &parts, &device, nullptr, 0, multiprocessors),
+        "cuDevSmResourceSplitByCount");
+  return parts;
+}
+
+std::vector<CUgreenCtx> CudaSmParts::make(int count) const {
+  auto const device = all();
+  auto parts = static_cast<unsigned>(count);
+  auto each = device.sm.smCount / parts;
+  while (each > 1 && parts_of(each) < parts) {  // the device rounds up to what it can split off
+    --each;
+  }
+  std::vector<CUdevResource> split(parts);
+  check(calls_.split(split.data(), &parts, &device, nullptr, 0, each),
+        "cuDevSmResourceSplitByCount");
+  std::vector<CUgreenCtx> contexts;
+  contexts.reserve(split.size());
+  try {
+    for (auto& part : split) {
+      CUdevResourceDesc described{};
+      check(calls_.describe(&described, &part, 1), "cuDevResourceGenerateDesc");
+      CUgreenCtx context{};
+      check(calls_.create(&context, described, ordinal_, CU_GREEN_CTX_DEFAULT_STREAM),
+            "cuGreenCtxCreate");
+      contexts.push_back(context);
+    }
+  } catch (...) {
+    for (auto* const context : contexts) {
+      calls_.destroy(context);
+    }
+    throw;
+  }
+  return contexts;
+}
+
+}  // namespace msstream::detail

@@ -127,6 +127,28 @@ TYPED_TEST(CapturedPlacementTest, MemoryComesFromTheGroupOfTheOperationThatIsNex
   EXPECT_EQ(this->device().wait_counts().issued, before) << "nothing needs anything of another";
 }
 
+TYPED_TEST(CapturedPlacementTest, WhatAThreadHasLearntOutlivesItsStepsOnOtherDevices) {
+  auto const file = assign("1:left/.*\n2:right/.*", 3);
+  StreamPool pool(this->device(), {.groups = 3, .assignment = file});
+  auto const x = this->put(std::vector<float>(1000, 1.0F));
+  Device<TypeParam> const other;
+  StreamPool other_pool(other, {.groups = 3, .assignment = file});
+  auto const y = to_device<float, TypeParam>(other, std::vector<float>(1000, 1.0F), {1000});
+  auto const step = [](auto const& of) {
+    for (int i = 0; i < 10; ++i) {
+      for (auto const* const side : {"left", "right", "right"}) {
+        NameScope const named(side);
+        static_cast<void>(ops::scale(of, 2.0F));
+      }
+    }
+  };
+  step(x);
+  step(y);
+  auto const before = this->device().wait_counts().issued;
+  CapturedStep<TypeParam> const captured(this->device(), [&] { step(x); });
+  EXPECT_EQ(this->device().wait_counts().issued, before);
+}
+
 TYPED_TEST(CapturedPlacementTest, ReplaysHaveAName) {
   StreamPool pool(this->device(), {.groups = 4, .assignment = assign("2:serve/replay")});
   auto const x = this->put(std::vector<float>(8, 1.0F));

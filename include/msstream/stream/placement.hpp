@@ -7,6 +7,7 @@
 #include <msstream/stream/stream_assignment.hpp>
 #include <msstream/trace/name_scope.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -69,12 +70,17 @@ class Placement {
   /// placed it.
   void note_latest(char const* name, StreamGroup<R>* group) const {
     std::hash<std::string_view> const hash;
-    latest().note(identity_, 31 * hash(NameScope::current()) + hash(name), group);
+    auto* const known = learnt();
+    (known != nullptr ? *known : begin_to_learn())
+        .note(31 * hash(NameScope::current()) + hash(name), group);
   }
   /// Where the calling thread's next operation is likely to be placed: where the one was that came
   /// after the latest two the last time, since steps repeat, else where the latest was. Null also
   /// where this placement noted nothing on the thread.
-  [[nodiscard]] StreamGroup<R>* expected() const { return latest().expected(identity_); }
+  [[nodiscard]] StreamGroup<R>* expected() const {
+    auto const* const known = learnt();
+    return known != nullptr ? known->expected() : nullptr;
+  }
   [[nodiscard]] bool contains(StreamGroup<R> const& group) const noexcept {
     for (auto const& stream : streams_) {
       if (stream.group == &group) {
@@ -91,41 +97,57 @@ class Placement {
     StreamGroup<R>* group;
   };
 
-  /// Of one thread and one placement, the latest to note something.
-  class Latest {
-   public:
-    void note(std::uint64_t placement, std::size_t name, StreamGroup<R>* group) {
-      if (placement_ != placement || followers_.size() >= kMostRemembered) {
-        followers_.clear();
-        placement_ = placement;
-        latest_name_ = 0;
-        pair_ = 0;
-      }
-      followers_[pair_] = group;
-      pair_ = latest_name_ * 31 + name;
-      latest_name_ = name;
-      group_ = group;
-    }
-    [[nodiscard]] StreamGroup<R>* expected(std::uint64_t placement) const {
-      if (placement_ != placement) {
-        return nullptr;
-      }
-      auto const found = followers_.find(pair_);
-      return found == followers_.end() ? group_ : found->second;
-    }
-
-   private:
+  /// What followed what on one thread, in one placement.
+  struct Learnt {
     static constexpr std::size_t kMostRemembered = std::size_t{1} << 14U;
 
-    std::uint64_t placement_ = 0;
-    std::size_t latest_name_ = 0;
-    std::size_t pair_ = 0;  ///< the latest two names
-    StreamGroup<R>* group_ = nullptr;
-    std::unordered_map<std::size_t, StreamGroup<R>*> followers_;
+    explicit Learnt(std::uint64_t identity) : placement(identity) {}
+
+    void note(std::size_t name, StreamGroup<R>* its_group) {
+      if (followers.size() >= kMostRemembered) {
+        followers.clear();
+      }
+      followers[pair] = its_group;
+      pair = latest_name * 31 + name;
+      latest_name = name;
+      group = its_group;
+    }
+    [[nodiscard]] StreamGroup<R>* expected() const {
+      auto const found = followers.find(pair);
+      return found == followers.end() ? group : found->second;
+    }
+
+    std::uint64_t placement;
+    std::size_t latest_name = 0;
+    std::size_t pair = 0;  ///< the latest two names
+    StreamGroup<R>* group = nullptr;
+    std::unordered_map<std::size_t, StreamGroup<R>*> followers;
   };
-  static Latest& latest() {
-    thread_local Latest latest;
-    return latest;
+
+  /// What the calling thread has learnt of this placement; null: nothing. Of the placements that a
+  /// thread uses by turns it remembers the latest few.
+  [[nodiscard]] Learnt* learnt() const {
+    auto& all = learnt_by_thread();
+    auto const found =
+        std::ranges::find(all, identity_, [](auto const& entry) { return entry->placement; });
+    if (found == all.end()) {
+      return nullptr;
+    }
+    std::rotate(all.begin(), found, found + 1);
+    return all.front().get();
+  }
+  [[nodiscard]] Learnt& begin_to_learn() const {
+    constexpr std::size_t kPlacements = 8;
+    auto& all = learnt_by_thread();
+    auto fresh = std::make_unique<Learnt>(identity_);
+    if (all.size() == kPlacements) {
+      all.pop_back();
+    }
+    return **all.insert(all.begin(), std::move(fresh));
+  }
+  static std::vector<std::unique_ptr<Learnt>>& learnt_by_thread() {
+    thread_local std::vector<std::unique_ptr<Learnt>> all;
+    return all;
   }
   static inline std::atomic<std::uint64_t> last_identity_{0};
 

@@ -159,6 +159,79 @@ def epoch_table(torch, trained):
     return table(["an epoch of the census data", "s", "rows/s"], rows) if rows else ""
 
 
+SERVE_ROWS = {
+    "captured": "16 replicas, captured, a branch a field; 16 clients",
+    "eager": "8 replicas, eager, a launch thread each, a branch a field; 8 clients",
+    "branches": "16 replicas, captured, a branch a field, tf32; 16 clients",
+    "fused": "16 replicas, captured, tables in one, tf32; 32 clients",
+    "half": "the same, arriving at random at half of the peak",
+    "mlp": "serve_mlp, 4 threads, tf32",
+}
+
+
+def median_of(reports, *keys):
+    def value(report):
+        for key in keys:
+            report = report.get(key) if report is not None else None
+        return report
+
+    values = [each for each in map(value, reports) if each is not None]
+    return Measured(values) if values else None
+
+
+def serve_table(rows, torch):
+    header = ["what is served", "queries/s", "min–max", "p50, ms", "p99, ms", "to one stream, eager", "its p99", "to bare replays",
+              "p99 to a lone p50", "kernels in flight", "MiB a replica"]
+    lines = []
+    for name, modes in torch.get("serve", {}).items():
+        for mode in modes:
+            kind = "captured" if mode["captured"] else "eager"
+            lines.append([f"PyTorch {torch['torch']}, {name}, {kind}, threads {mode['threads']}", number(mode["queries_per_s"]),
+                          f"{number(mode['least'])}–{number(mode['most'])}", number(mode["p50_ms"]), number(mode["p99_ms"]),
+                          "", "", "", "", "", ""])
+    for row, title in SERVE_ROWS.items():
+        reports = rows.get(row)
+        if not reports:
+            continue
+        rate = median_of(reports, "result", "queries_per_s")
+        optional = [median_of(reports, *keys) for keys in (
+            ("over_baseline", "throughput"), ("over_baseline", "p99"), ("over_raw_loop", "throughput"),
+            ("result", "over_lone", "p99"), ("result", "kernels_in_flight"), ("result", "memory", "replica_device_bytes"))]
+        scale = [1, 1, 1, 1, 1, 2**20]
+        lines.append([title, rate.text(), rate.spread(), median_of(reports, "result", "latency_ms", "p50").text(),
+                      median_of(reports, "result", "latency_ms", "p99").text(),
+                      *(each.text(unit) if each else "" for each, unit in zip(optional, scale))])
+    return table(header, lines)
+
+
+def sweep_tables(points):
+    replicas = sorted({point["replicas"] for point in points})
+    settings = list(dict.fromkeys(point["setting"] for point in points))
+    at = {(point["setting"], point["replicas"]): point for point in points}
+
+    def part(title, figure):
+        return table([title, *(f"{count} replica{'s' if count > 1 else ''}" for count in replicas)],
+                     [[setting, *(number(figure(at[setting, count])) for count in replicas)] for setting in settings])
+
+    return (part("queries/s", lambda point: point["queries_per_s"]) + "\n\n" +
+            part("p99, ms", lambda point: point["latency_ms"]["p99"]))
+
+
+def serve_sections(folder):
+    """A heading and the tables of scripts/benchmark_serve.sh."""
+    gathered = read_json(folder / "serve.json")
+    if not gathered:
+        return "", []
+    context, rows = gathered["context"], gathered["rows"]
+    repetitions = max(len(reports) for reports in rows.values())
+    heading = (f"## {context['device']}\n\ndriver {context['driver']}, {context['num_cpus']} × {context['cpu']}, "
+               f"commit {context['commit']}, {context['date'][:10]}, {repetitions} repetitions.")
+    sections = ["### Serving\n\n" + serve_table(rows, read_json(folder / "torch_serve.json"))]
+    if "sweep" in rows:
+        sections.append("### Serving, an option more at a time\n\n" + sweep_tables(rows["sweep"][0]["sweep"]))
+    return heading, sections
+
+
 def optional_number(value):
     return "" if value is None else number(value)
 
@@ -237,6 +310,9 @@ def summary(folder):
         heading = heading or f"## {workloads['device']}\n\n{workloads['version']}"
         tables = traces_table(workloads["traces"]), makespans_table(workloads["makespans"])
         sections.append("### Memory under work on several streams\n\n" + "\n\n".join(tables))
+    serve_heading, serve = serve_sections(folder)
+    heading = heading or serve_heading
+    sections += serve
     epochs = epoch_table(torch, trained)
     if epochs:
         sections.append(f"### An epoch\n\n{epochs}")

@@ -83,11 +83,12 @@ void add_model_options(support::Options& options, WdlOptions& chosen) {
 
 }  // namespace
 
-support::LoadPlan WdlOptions::plan() const {
+support::LoadPlan WdlOptions::plan(support::ServeSetting const& setting) const {
   bool const is_open = mode == LoadMode::open;
   constexpr int kOpenClients = 2;
   constexpr int kMostChosen = 256;
-  auto const chosen = is_open ? kOpenClients : std::min(2 * replicas * depth, kMostChosen);
+  auto const chosen =
+      is_open ? kOpenClients : std::min(2 * setting.replicas * setting.depth, kMostChosen);
   return {.mode = mode,
           .clients = clients != 0 ? clients : chosen,
           .rate = rate,

@@ -38,7 +38,9 @@ struct WdlOptions : ms::support::ServeOptions {
   std::vector<int> sweep_replicas = {1, 2, 4, 8, 16};
   std::string svg;
 
-  [[nodiscard]] ms::support::LoadPlan plan() const;
+  /// Of a pool that is set up so.
+  [[nodiscard]] ms::support::LoadPlan plan(ms::support::ServeSetting const& setting) const;
+  [[nodiscard]] ms::support::LoadPlan plan() const { return plan(*this); }
 };
 
 /// Throws support::UsageError for values that are not accepted or contradict each other,

@@ -72,11 +72,12 @@ std::vector<SweepPoint> sweep(ms::support::Workload<R> const& workload, WdlOptio
     for (auto const replicas : options.sweep_replicas) {
       auto on = setting;
       on.replicas = replicas;
+      auto const plan = options.plan(on);
       auto const title = ms::text(name, " on ", replicas);
-      points.push_back(
-          {name,
-           replicas,
-           ms::support::try_serving(workload, on, options, options.plan(), style, title)});
+      points.push_back({name,
+                        replicas,
+                        plan.clients,
+                        ms::support::try_serving(workload, on, options, plan, style, title)});
     }
   }
   return points;

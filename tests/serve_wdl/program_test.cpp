@@ -150,6 +150,7 @@ TEST_P(ServeWdl, a_sweep_has_a_point_for_each_setting_and_number_of_replicas) {
   for (std::size_t i = 0; i < points.size(); ++i) {
     expect_complete_result(points[i]);
     EXPECT_EQ(points[i]["replicas"], i % 2 == 0 ? 1 : 3);
+    EXPECT_EQ(points[i]["clients"], i % 2 == 0 ? 4 : 12) << "two for each place";
     EXPECT_EQ(points[i]["captured"], i >= 8);
     EXPECT_EQ(points[i]["mismatches"], 0);
     settings.insert(points[i]["setting"].get<std::string>());

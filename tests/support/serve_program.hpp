@@ -87,7 +87,9 @@ class ServeProgramTest : public ProgramTest {
                              Words{"--merge-streams=false", "--launch-threads", "private"},
                              Words{"--launch-threads", "shared", "--launch-thread-count", "2"},
                              Words{"--pinned", "per-group", "--weights", "copied"},
-                             Words{"--max-batch-delay-us", "100", "--priority", "high"}}) {
+                             Words{"--memory-pools", "private-one-limit", "--priority", "high"},
+                             Words{"--max-batch-delay-us", "2000", "--buckets", "4,8"}}) {
+      bool const is_batching = way.size() > 2 && way[0] == "--max-batch-delay-us";
       for (std::string const swap_ms : {"0", "1"}) {
         SCOPED_TRACE(::testing::PrintToString(way) + " --swap-ms " + swap_ms);
         auto const report = report_of(small + way + Words{"--check", "--swap-ms", swap_ms});
@@ -95,6 +97,9 @@ class ServeProgramTest : public ProgramTest {
         EXPECT_EQ(result["mismatches"], 0);
         EXPECT_EQ(result["checked"], result["answered"]);
         EXPECT_GT(result["answered"], 0);
+        if (is_batching) {
+          EXPECT_LT(count(result, "launches"), count(result, "answered")) << "none were together";
+        }
       }
     }
   }
@@ -117,6 +122,14 @@ class ServeProgramTest : public ProgramTest {
                        "--buckets: expected them in ascending");
     expect_usage_error({"--launch-thread-count", "2"}, "goes with --launch-threads shared");
     expect_usage_error({"--pinned", "none"}, "expected one of shared, per-group, found 'none'");
+    expect_usage_error({"--memory-pools", "mine"},
+                       "expected one of shared, private, private-one-limit, found 'mine'");
+    expect_usage_error({"--batch", "8", "--buckets", "4,15", "--max-batch-delay-us", "9"},
+                       "the largest of --buckets holds 15 rows; expected at least two queries, 16");
+    expect_usage_error({"--batch", "8", "--max-batch-delay-us", "9"}, "--buckets holds 8 rows");
+    expect_usage_error(
+        {"--batch", "4", "--buckets", "8", "--max-batch-delay-us", "9", "--queue", "0"},
+        "expected --queue of at least 1");
     expect_usage_error({"--raw-loop", "--no-capture"}, "does not go with --no-capture");
     expect_usage_error({"--report", path("nowhere/file")}, "there is no folder");
 #if !MSSTREAM_CUDA
@@ -140,6 +153,7 @@ class ServeProgramTest : public ProgramTest {
                           "launch-thread-count",
                           "launch-spin-us",
                           "pinned",
+                          "memory-pools",
                           "weights",
                           "priority",
                           "no-capture",

@@ -25,8 +25,8 @@ struct LoadPlan {
   std::uint64_t seed = 1;                     ///< of the arrivals
 };
 
-/// What a model says to a query, bit for bit: in each bucket that holds it, since a product may add
-/// up in another order for another number of rows.
+/// What a model says to a query, bit for bit: in each bucket that it may run in, since a product
+/// may add up in another order for another number of rows.
 using LoneAnswers = std::vector<std::vector<float>>;
 
 /// A query that is asked again and again. The values that it names are its maker's.

@@ -46,7 +46,7 @@ void prepare_check(Workload<R>& workload, ServeOptions const& options) {
     expect_lone_answers(Device<R>(device_options<R>(options)),
                         workload,
                         options.swap_ms > 0 ? 2 : 1,
-                        options.buckets_for(workload.query_rows));
+                        options.run_in(workload.query_rows));
   }
 }
 

@@ -66,7 +66,9 @@ std::string times_table(Json const& result) {
 Json report_of(TrialResult const& trial, std::int64_t query_rows) {
   auto const& load = trial.load;
   auto const& counts = load.counts;
-  return {{"captured", trial.captured},
+  auto const& memory = trial.memory;
+  auto const swaps = in_ms(trial.swaps);
+  return {{"captured", trial.captured()},
           {"seconds", load.seconds},
           {"queries_per_s", load.queries_per_s()},
           {"rows_per_s", load.queries_per_s() * static_cast<double>(query_rows)},
@@ -83,15 +85,24 @@ Json report_of(TrialResult const& trial, std::int64_t query_rows) {
           {"failed", counts.failed},
           {"queued", counts.queued},
           {"launches", counts.launches},
-          {"swaps", trial.swaps},
+          {"swaps", trial.swaps.count},
+          {"swap_ms", {{"mean", swaps.at("mean")}, {"max", swaps.at("max")}}},
           {"checked", load.checked},
           {"mismatches", load.mismatches},
           {"memory",
-           {{"weights_bytes", trial.memory.weights},
-            {"replica_bytes", trial.memory.replica},
-            {"replica_reserved_bytes", trial.memory.replica_reserved},
-            {"replica_pinned_bytes", trial.memory.replica_pinned},
-            {"reserved_bytes", trial.memory.reserved}}}};
+           {{"weights_bytes", memory.weights},
+            {"replica_bytes", memory.replica.in_use},
+            {"replica_reserved_bytes", memory.replica.reserved},
+            {"replica_device_bytes", memory.replica.device},
+            {"replica_pinned_bytes", memory.replica.pinned},
+            {"reserved_bytes", memory.reserved}}},
+          {"pool",
+           {{"captured_steps", trial.pool.captured_steps},
+            {"failed_captures", trial.pool.failed_captures},
+            {"moved", trial.pool.moved},
+            {"sound_replicas", trial.pool.sound_replicas},
+            {"callbacks_threw", trial.pool.callbacks_threw},
+            {"poller_sleeps", trial.pool.poller_sleeps}}}};
 }
 
 void add_comparisons(Json& report, ServeComparisons const& comparisons, std::int64_t query_rows) {
@@ -151,6 +162,8 @@ std::string serve_summary(Json const& report) {
                     " in use, ",
                     mebibytes(memory.at("replica_reserved_bytes")),
                     " reserved, ",
+                    mebibytes(memory.at("replica_device_bytes")),
+                    " less free on the device, ",
                     mebibytes(memory.at("replica_pinned_bytes")),
                     " pinned; ",
                     mebibytes(memory.at("reserved_bytes")),

@@ -41,12 +41,12 @@ class LoadGenerator {
   [[nodiscard]] LoadResult run(LiveLine& line) {
     begin_ = Clock::now();
     end_ = begin_ + std::chrono::duration_cast<Clock::duration>(plan_.length);
-    working_ = plan_.clients;
-    std::vector<std::thread> clients;
-    for (std::size_t i = 0; i < measures_.size(); ++i) {
-      clients.emplace_back([this, i] { work(i); });
+    auto clients = start_clients();
+    try {
+      watch(line);
+    } catch (...) {
+      fail(std::current_exception());
     }
-    watch(line);
     for (auto& client : clients) {
       client.join();
     }
@@ -61,15 +61,37 @@ class LoadGenerator {
  private:
   using Clock = serve::Clock;
 
+  /// As many as the system has threads for; with too few, those end soon.
+  [[nodiscard]] std::vector<std::thread> start_clients() {
+    std::vector<std::thread> clients;
+    clients.reserve(measures_.size());
+    try {
+      for (std::size_t i = 0; i < measures_.size(); ++i) {
+        begin_work();
+        clients.emplace_back([this, i] { work(i); });
+      }
+    } catch (...) {
+      fail(std::current_exception());
+      end_work();
+    }
+    return clients;
+  }
+  void begin_work() noexcept {
+    std::lock_guard const guard(mutex_);
+    ++working_;
+  }
+  void end_work() noexcept {
+    std::lock_guard const guard(mutex_);
+    --working_;
+    over_.notify_all();
+  }
   void work(std::size_t client) noexcept {
     try {
       plan_.mode == LoadMode::closed ? ask_and_wait(client) : ask_in_time(client);
     } catch (...) {
       fail(std::current_exception());
     }
-    std::lock_guard const guard(mutex_);
-    --working_;
-    over_.notify_all();
+    end_work();
   }
   [[nodiscard]] LoadQuery const& query(std::size_t client, std::int64_t number) const noexcept {
     constexpr std::size_t kApart = 37;

@@ -8,7 +8,6 @@
 #include <msstream/support/trial_result.hpp>
 
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -32,9 +31,7 @@ template <Runtime R>
   if (options.swap_ms > 0) {
     models.push_back(workload.build(device, 1));
   }
-  auto const pinned_bytes = [&] { return device.state()->pinned.statistics().live_bytes; };
-  auto const device_before = device.memory_statistics();
-  auto const pinned_before = pinned_bytes();
+  auto const before_pool = memory_taken(device);
 
   using Pool = serve::InferencePool<Model, R>;
   typename Pool::Clone clone;
@@ -45,32 +42,29 @@ template <Runtime R>
             models.front(),
             setting.pool_options(workload.inputs, workload.outputs_per_row, workload.query_rows),
             clone);
-  auto const replicas = static_cast<std::size_t>(setting.replicas);
-  auto const device_after = device.memory_statistics();
   TrialResult result{
-      .memory = {.weights = models.front()->weight_bytes(),
-                 .replica = (device_after.live_bytes - device_before.live_bytes) / replicas,
-                 .replica_reserved =
-                     (device_after.reserved_bytes - device_before.reserved_bytes) / replicas,
-                 .replica_pinned = (pinned_bytes() - pinned_before) / replicas},
-      .captured = pool.counts().captured_steps > 0 && pool.counts().failed_captures == 0};
-  {
-    ModelSwapper swapper(pool, models, std::chrono::milliseconds(options.swap_ms));
-    if (options.warmup > 0) {
-      auto before = plan;
-      before.iterations = 0;
-      before.length = std::chrono::duration<double>(options.warmup);
-      before.seed = plan.seed + 1;
-      LiveLine line(style, title + ", warming up");
-      static_cast<void>(LoadGenerator(pool, workload.queries, before).run(line));
-    }
-    auto const swaps_before = swapper.swaps();
-    LiveLine line(style, title);
-    result.load = LoadGenerator(pool, workload.queries, plan).run(line);
-    result.swaps = swapper.swaps() - swaps_before;
+      .memory = {.weights = static_cast<std::int64_t>(models.front()->weight_bytes()),
+                 .replica = (memory_taken(device) - before_pool) / setting.replicas}};
+  auto const under = [&](LoadPlan const& load, std::string const& called) {
+    LiveLine line(style, called);
+    return LoadGenerator(pool, workload.queries, load).run(line);
+  };
+  std::chrono::milliseconds const swap_period(options.swap_ms);
+  if (options.warmup > 0) {
+    ModelSwapper swapper(pool, models, swap_period);
+    auto before = plan;
+    before.iterations = 0;
+    before.length = std::chrono::duration<double>(options.warmup);
+    before.seed = plan.seed + 1;
+    static_cast<void>(under(before, title + ", warming up"));
     swapper.stop();
   }
-  result.memory.reserved = device.memory_statistics().peak_reserved_bytes;
+  ModelSwapper swapper(pool, models, swap_period);
+  result.load = under(plan, title);
+  result.swaps = swapper.stop();
+  result.pool = pool.counts();
+  result.memory.reserved =
+      static_cast<std::int64_t>(device.memory_statistics().peak_reserved_bytes);
   return result;
 }
 

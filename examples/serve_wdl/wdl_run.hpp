@@ -36,7 +36,7 @@ class WdlWorkload {
     for (auto const& query : queries_.all()) {
       workload_.queries.push_back({.query = query});
     }
-    ms::support::prepare_check(workload_, options);
+    ms::support::run_alone(workload_, options);
   }
   WdlWorkload(WdlWorkload const&) = delete;
   WdlWorkload& operator=(WdlWorkload const&) = delete;

@@ -193,10 +193,15 @@ void add_options(Options& options, ServeOptions& chosen) {
   options.add_flag("--baseline",
                    chosen.baseline_too,
                    "then the same operations one by one on one stream, for the same clients");
-  options.add_flag("--raw-loop",
-                   chosen.raw_loop,
-                   "then a loop of one thread that replays the same captured step on as many "
-                   "groups, without a pool");
+  options.add_flag(
+      "--raw-loop",
+      chosen.raw_loop,
+      "then a loop by hand: the same graphs launched on as many native streams, without "
+      "a pool");
+  options.add<int>("--raw-threads", chosen.raw_threads, "that launch in it", {1, 64});
+  options.add_flag("--lone",
+                   chosen.lone,
+                   "before, one query at a time, to whose p50 the load's latency is compared");
 
   options.group("Files");
   options.add_choice("--runtime",
@@ -289,6 +294,8 @@ nlohmann::ordered_json describe(ServeOptions const& chosen) {
   described.update({{"batch", chosen.batch},
                     {"queries", chosen.queries},
                     {"check", chosen.check},
+                    {"lone", chosen.lone},
+                    {"raw_threads", chosen.raw_threads},
                     {"swap_ms", chosen.swap_ms},
                     {"deadline_ms", chosen.deadline_ms},
                     {"warmup", chosen.warmup},

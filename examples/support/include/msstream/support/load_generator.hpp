@@ -5,6 +5,7 @@
 #include <msstream/support/counter_random.hpp>
 #include <msstream/support/live_line.hpp>
 #include <msstream/support/load_measures.hpp>
+#include <msstream/support/load_watch.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -30,10 +31,15 @@ namespace msstream::support {
 template <class Pool>
 class LoadGenerator {
  public:
-  LoadGenerator(Pool& pool, std::vector<LoadQuery> const& queries, LoadPlan const& plan)
+  /// With `memory` the result has samples. All that is named outlives the generator.
+  LoadGenerator(Pool& pool,
+                std::vector<LoadQuery> const& queries,
+                LoadPlan const& plan,
+                LookAtMemory memory = {})
       : pool_(pool),
         queries_(queries),
         plan_(plan),
+        memory_(std::move(memory)),
         before_(pool.counts()),
         measures_(static_cast<std::size_t>(plan.clients)) {}
 
@@ -41,9 +47,10 @@ class LoadGenerator {
   [[nodiscard]] LoadResult run(LiveLine& line) {
     begin_ = Clock::now();
     end_ = begin_ + std::chrono::duration_cast<Clock::duration>(plan_.length);
+    LoadWatch<Pool> watch(pool_, measures_, plan_, places(), memory_, line);
     auto clients = start_clients();
     try {
-      watch(line);
+      await_clients(watch);
     } catch (...) {
       fail(std::current_exception());
     }
@@ -52,6 +59,7 @@ class LoadGenerator {
     }
     await_outcomes();
     auto result = summary();
+    result.samples = watch.finish();
     if (failure_ != nullptr) {
       std::rethrow_exception(failure_);
     }
@@ -87,7 +95,17 @@ class LoadGenerator {
   }
   void work(std::size_t client) noexcept {
     try {
-      plan_.mode == LoadMode::closed ? ask_and_wait(client) : ask_in_time(client);
+      switch (plan_.mode) {
+        case LoadMode::closed:
+          ask_and_wait(client);
+          break;
+        case LoadMode::open:
+          ask_in_time(client);
+          break;
+        case LoadMode::lone:
+          ask_alone(client);
+          break;
+      }
     } catch (...) {
       fail(std::current_exception());
     }
@@ -127,16 +145,20 @@ class LoadGenerator {
     return use(query);
   }
 
+  /// Whether a client that asks its `number`th query at that time does so within the load.
+  [[nodiscard]] bool is_within(std::int64_t number, Clock::time_point at) const noexcept {
+    return !has_failed_.load(std::memory_order_relaxed) &&
+           (plan_.iterations > 0 ? number < plan_.iterations : at < end_);
+  }
+
   void ask_and_wait(std::size_t client) {
     auto& measures = measures_[client];
     auto asked_at = Clock::now();
-    for (std::int64_t n = 0; plan_.iterations > 0 ? n < plan_.iterations : asked_at < end_; ++n) {
-      if (has_failed_.load(std::memory_order_relaxed)) {
-        return;
-      }
+    for (std::int64_t n = 0; is_within(n, asked_at); ++n) {
       auto const& asked = query(client, n);
       auto answer = with_deadline(
           asked, asked_at, [&](serve::Query const& its) { return pool_.submit(its); });
+      ++measures.asked;
       try {
         auto const answered = answer.get();
         auto const now = Clock::now();
@@ -147,6 +169,7 @@ class LoadGenerator {
         std::this_thread::yield();
         asked_at = Clock::now();
       }
+      measures.ended.fetch_add(1, std::memory_order_relaxed);
     }
   }
 
@@ -154,28 +177,42 @@ class LoadGenerator {
     auto& measures = measures_[client];
     double const mean_s = static_cast<double>(plan_.clients) / plan_.rate;
     std::chrono::duration<double> since_begin{0};
-    for (std::int64_t n = 0; !has_failed_.load(std::memory_order_relaxed); ++n) {
+    for (std::int64_t n = 0;; ++n) {
       auto const drawn = uniform_of(random_bits(plan_.seed, client, static_cast<std::uint64_t>(n)));
       since_begin += std::chrono::duration<double>(-mean_s * std::log(1 - drawn));
       auto const arrives = begin_ + std::chrono::duration_cast<Clock::duration>(since_begin);
-      if (plan_.iterations > 0 ? n == plan_.iterations : arrives >= end_) {
+      if (!is_within(n, arrives)) {
         return;
       }
       wait_until(arrives);
       measures.late.record(Clock::now() - arrives);
-      auto const& asked = query(client, n);
-      with_deadline(asked, arrives, [&](serve::Query const& its) {
-        pool_.submit(its, [this, &measures, &asked, arrives](serve::Outcome const& outcome) {
-          if (outcome.has_answer()) {
-            measures.note(asked, outcome.answer(), Clock::now() - arrives);
-          } else {
-            note_error(outcome.error());
-          }
-          measures.ended.fetch_add(1, std::memory_order_release);
-        });
-      });
-      ++measures.begun;
+      ask(query(client, n), arrives, measures);
     }
+  }
+  void ask_alone(std::size_t client) {
+    auto& measures = measures_[client];
+    auto asked_at = Clock::now();
+    for (std::int64_t n = 0; is_within(n, asked_at); ++n) {
+      ask(query(client, n), asked_at, measures);
+      while (measures.ended.load(std::memory_order_acquire) != measures.asked) {
+        std::this_thread::yield();
+      }
+      asked_at = Clock::now();
+    }
+  }
+  /// The latency counts from `arrives` until the outcome is there, whoever sleeps.
+  void ask(LoadQuery const& asked, Clock::time_point arrives, ClientMeasures& measures) {
+    with_deadline(asked, arrives, [&](serve::Query const& its) {
+      pool_.submit(its, [this, &measures, &asked, arrives](serve::Outcome const& outcome) {
+        if (outcome.has_answer()) {
+          measures.note(asked, outcome.answer(), Clock::now() - arrives);
+        } else {
+          note_error(outcome.error());
+        }
+        measures.ended.fetch_add(1, std::memory_order_release);
+      });
+    });
+    ++measures.asked;
   }
   /// To the microsecond, which no sleep is; what is due already does not wait.
   static void wait_until(Clock::time_point then) {
@@ -188,28 +225,24 @@ class LoadGenerator {
     }
   }
 
-  void watch(LiveLine& line) {
+  /// Queries that can be launched at a time.
+  [[nodiscard]] std::int64_t places() const {
+    auto const& options = pool_.options();
+    bool const together = options.max_batch_delay.count() > 0;
+    return std::int64_t{options.replicas} * options.depth *
+           (together ? options.buckets.back() / queries_.front().query.rows : 1);
+  }
+  void await_clients(LoadWatch<Pool>& watch) {
     std::unique_lock lock(mutex_);
-    auto last = begin_;
-    std::uint64_t seen = 0;
-    while (!over_.wait_for(lock, line.period(), [&] { return working_ == 0; })) {
+    while (!over_.wait_until(lock, watch.next(), [&] { return working_ == 0; })) {
       lock.unlock();
-      auto const latency = sum(&ClientMeasures::latency);
-      auto const now = Clock::now();
-      auto const counts = pool_.counts();
-      line.show({.queries_per_s = static_cast<double>(latency.count - seen) /
-                                  std::chrono::duration<double>(now - last).count(),
-                 .p50 = latency.p50,
-                 .p99 = latency.p99,
-                 .in_pool = counts.admitted - counts.answered - counts.expired - counts.failed});
-      last = now;
-      seen = latency.count;
+      watch.look();
       lock.lock();
     }
   }
   void await_outcomes() const {
     for (auto const& measures : measures_) {
-      while (measures.ended.load(std::memory_order_acquire) != measures.begun) {
+      while (measures.ended.load(std::memory_order_acquire) != measures.asked) {
         std::this_thread::sleep_for(std::chrono::microseconds(50));
       }
     }
@@ -238,6 +271,7 @@ class LoadGenerator {
     counts.queued -= before_.queued;
     counts.launches -= before_.launches;
     for (auto const& measures : measures_) {
+      result.asked += measures.asked;
       result.checked += measures.checked.load();
       result.mismatches += measures.mismatches.load();
     }
@@ -247,6 +281,7 @@ class LoadGenerator {
   Pool& pool_;
   std::vector<LoadQuery> const& queries_;
   LoadPlan const& plan_;
+  LookAtMemory memory_;
   serve::PoolCounts before_;
   std::vector<ClientMeasures> measures_;
   Clock::time_point begin_ = {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/step/captured_step.hpp>
+#include <msstream/memory/capture.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/support/serve_options.hpp>
@@ -11,23 +11,38 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <memory>
-#include <optional>
+#include <utility>
 #include <vector>
 
 namespace msstream::support {
 
-/// What one would write by hand: the captured step of a query for each place of each group, and one
-/// thread that copies a query to each place that is free, replays, and looks which replays are
-/// over. No pool, no queue, no futures, no other thread.
+/// The graph of what `function` issues, and what it keeps: a CapturedStep without anything that
+/// orders its launches. That is the caller's business, and so is that they are over when it goes.
+template <CapturingRuntime R, class F>
+[[nodiscard]] typename memory::Capture<R>::Captured captured_by_hand(Device<R> const& device,
+                                                                     F&& function) {
+  auto& state = *device.state();
+  memory::Capture<R> open(state.context, state.memory.make_private_pools());
+  std::forward<F>(function)();
+  return open.end();
+}
+
+/// What one would write by hand: for each place of each native stream the graph of a query, and a
+/// few threads, each of which copies queries to the places of its own streams, launches, and looks
+/// whether the oldest launch of a stream is over. Nothing of the library runs meanwhile: no pool,
+/// no queue, no futures, no tracker.
 template <CapturingRuntime R>
 class RawLoop {
  public:
-  RawLoop(Workload<R> const& workload, ServeSetting const& setting)
+  RawLoop(Workload<R> const& workload, ServeSetting const& setting, int threads)
       : workload_(workload),
         device_(device_options<R>(setting)),
+        runtime_(*device_.context()->runtime),
         model_(workload.build(device_, 0)),
         layout_(std::make_shared<serve::InputLayout const>(workload.inputs)),
+        bucket_(setting.run_in(workload.query_rows).front()),
         groups_(device_,
                 {.groups = setting.replicas,
                  .merge_streams = setting.merge_streams,
@@ -36,94 +51,138 @@ class RawLoop {
                  .launch_threads = LaunchThreads::none,
                  .launch_thread_count = 0,
                  .assignment = std::nullopt,
-                 .propagate_groups = false}) {
-    auto const buckets = setting.buckets_for(workload.query_rows);
-    bucket_ = *std::ranges::lower_bound(buckets, workload.query_rows);
+                 .propagate_groups = false}),
+        workers_(static_cast<std::size_t>(std::min(threads, setting.replicas))) {
     for (int i = 0; i < setting.replicas; ++i) {
+      auto& lanes = workers_[static_cast<std::size_t>(i) % workers_.size()].lanes;
+      auto& lane = lanes.emplace_back(Lane{groups_[i].compute().native()});
       for (int j = 0; j < setting.depth; ++j) {
-        places_.push_back(std::make_unique<Place>(*this, groups_[i]));
+        lane.places.push_back(std::make_unique<Place>(*this, groups_[i]));
+      }
+    }
+    for (std::size_t i = 0; i < workers_.size(); ++i) {
+      constexpr std::size_t kApart = 37;
+      workers_[i].next = kApart * i;
+    }
+  }
+  RawLoop(RawLoop const&) = delete;
+  RawLoop& operator=(RawLoop const&) = delete;
+  /// Blocks until no launch is in flight, also after a failure.
+  ~RawLoop() {
+    for (auto const& worker : workers_) {
+      for (auto const& lane : worker.lanes) {
+        try {
+          runtime_.synchronize_stream(lane.stream);
+        } catch (...) {  // what failed is over
+          continue;
+        }
       }
     }
   }
 
-  /// Queries a second, after `warmup` seconds that do not count.
+  [[nodiscard]] int threads() const noexcept { return static_cast<int>(workers_.size()); }
+  /// Queries a second, after `warmup` seconds that do not count. Once.
   [[nodiscard]] double run(double warmup, double seconds) {
-    run_for(warmup);
-    auto const begin = Clock::now();
-    auto const answered = run_for(seconds);
-    return static_cast<double>(answered) /
-           std::chrono::duration<double>(Clock::now() - begin).count();
+    auto const from = after(Clock::now(), warmup);
+    auto const until = after(from, seconds);
+    std::vector<std::future<std::int64_t>> answered;
+    for (auto& worker : workers_) {
+      answered.push_back(std::async(
+          std::launch::async, [this, &worker, from, until] { return work(worker, from, until); }));
+    }
+    std::int64_t total = 0;
+    for (auto& of_worker : answered) {
+      total += of_worker.get();
+    }
+    return static_cast<double>(total) / seconds;
   }
 
  private:
   using Clock = std::chrono::steady_clock;
 
   struct Place {
-    Place(RawLoop const& loop, StreamGroup<R>& its)
-        : group(its),
+    Place(RawLoop const& loop, StreamGroup<R>& group)
+        : runtime(loop.runtime_),
           staging(loop.device_, loop.layout_, loop.bucket_, loop.workload_.outputs_per_row) {
       StreamScope<R> const scope(group);
-      auto const forward = [&](auto const& inputs) { return (*loop.model_)(inputs); };
-      bool has_issued = false;
-      loop.device_.context()->tracker->synchronize(
-          staging.issue(loop.bucket_, forward, has_issued));
-      step.emplace(loop.device_, [&] { staging.issue(loop.bucket_, forward, has_issued); });
+      auto const issue = [&] {
+        bool has_issued = false;
+        return staging.issue(
+            loop.bucket_, [&](auto const& inputs) { return (*loop.model_)(inputs); }, has_issued);
+      };
+      loop.device_.context()->tracker->synchronize(issue());  // made when first needed
+      captured = captured_by_hand(loop.device_, issue);
+      event = runtime.create_event(EventTiming::untimed);
     }
+    Place(Place const&) = delete;
+    Place& operator=(Place const&) = delete;
+    ~Place() { runtime.destroy_event(event); }
 
-    StreamGroup<R>& group;
+    R& runtime;
     serve::Staging<R> staging;
-    std::optional<CapturedStep<R>> step;
-    std::optional<Event<R>> event;
+    typename memory::Capture<R>::Captured captured;
+    typename R::native_event event = {};
     std::vector<float> answer;
   };
+  struct Lane {
+    typename R::native_stream stream;
+    std::vector<std::unique_ptr<Place>> places = {};
+    std::size_t in_flight = 0;
+    std::size_t oldest = 0;  ///< of those in flight
+  };
+  struct Worker {
+    std::vector<Lane> lanes;
+    std::size_t next = 0;  ///< query
+  };
 
-  /// How many were answered.
-  std::int64_t run_for(double seconds) {
-    auto const end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                        std::chrono::duration<double>(seconds));
+  static Clock::time_point after(Clock::time_point from, double seconds) {
+    return from +
+           std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  }
+
+  /// How many were answered between the two times.
+  std::int64_t work(Worker& worker, Clock::time_point from, Clock::time_point until) const {
     std::int64_t answered = 0;
-    while (Clock::now() < end) {
-      for (auto const& place : places_) {
-        if (!place->event || place->event->query()) {
-          answered += take_answer(*place);
-          ask(*place);
-        }
+    for (auto now = Clock::now(); now < until; now = Clock::now()) {
+      std::int64_t in_round = 0;
+      for (auto& lane : worker.lanes) {
+        in_round += turn(lane, worker.next);
       }
-    }
-    for (auto const& place : places_) {
-      if (place->event) {
-        place->event->synchronize();
-        answered += take_answer(*place);
-      }
+      answered += now >= from ? in_round : 0;
     }
     return answered;
   }
-  std::int64_t take_answer(Place& place) const {
-    if (!place.event) {
-      return 0;
+  /// Whether a query was answered.
+  int turn(Lane& lane, std::size_t& next) const {
+    bool const is_full = lane.in_flight == lane.places.size();
+    auto& place = *lane.places[is_full ? lane.oldest : lane.in_flight++];
+    if (is_full) {
+      if (!runtime_.query(place.event)) {
+        return 0;
+      }
+      take_answer(place);
+      lane.oldest = (lane.oldest + 1) % lane.places.size();
     }
-    place.event.reset();
+    auto const& asked = workload_.queries[next++ % workload_.queries.size()];
+    layout_->pack(asked.query, place.staging.values(), bucket_, 0);
+    runtime_.launch_graph(*place.captured.work->graph, lane.stream);
+    runtime_.record(place.event, lane.stream);
+    return is_full ? 1 : 0;
+  }
+  void take_answer(Place& place) const {
     auto const answers = place.staging.answers();
     auto const count = workload_.query_rows * workload_.outputs_per_row;
     place.answer.assign(answers.begin(), answers.begin() + count);
-    return 1;
-  }
-  void ask(Place& place) {
-    auto const& asked = workload_.queries[next_++ % workload_.queries.size()];
-    layout_->pack(asked.query, place.staging.values(), bucket_, 0);
-    StreamScope<R> const scope(place.group);
-    place.step->replay();
-    place.event = place.group.compute().record();
   }
 
   Workload<R> const& workload_;
   Device<R> device_;
+  R& runtime_;
   std::shared_ptr<ServedModel<R> const> model_;
   std::shared_ptr<serve::InputLayout const> layout_;
-  StreamPool<R> groups_;
   std::int64_t bucket_;
-  std::vector<std::unique_ptr<Place>> places_;
-  std::size_t next_ = 0;
+  StreamPool<R> groups_;
+  std::vector<Worker> workers_;
 };
 
 }  // namespace msstream::support

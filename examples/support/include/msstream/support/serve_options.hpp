@@ -87,8 +87,10 @@ struct ServeOptions : ServeSetting {
   double warmup = 0.5;
   std::uint64_t seed = 1;
 
+  bool lone = false;
   bool baseline_too = false;
   bool raw_loop = false;
+  int raw_threads = 4;
   std::string report;
   bool quiet = false;
 };

@@ -11,12 +11,14 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace msstream::support {
 
 /// Serves the workload from a device and a pool of its own, as `chosen` says, under a load: first
-/// for `options.warmup` seconds, then as planned, which is measured.
+/// for `options.warmup` seconds, then as planned, which is measured. Weights are swapped meanwhile,
+/// but not while the peak or lone queries are measured.
 template <Runtime R>
 [[nodiscard]] TrialResult try_serving(Workload<R> const& workload,
                                       ServeSetting const& chosen,
@@ -44,23 +46,30 @@ template <Runtime R>
             clone);
   TrialResult result{
       .memory = {.weights = static_cast<std::int64_t>(models.front()->weight_bytes()),
-                 .replica = (memory_taken(device) - before_pool) / setting.replicas}};
-  auto const under = [&](LoadPlan const& load, std::string const& called) {
+                 .replica = (memory_taken(device) - before_pool) / setting.replicas},
+      .cost = workload.cost};
+  auto const under = [&](LoadPlan const& load, std::string const& called, LookAtMemory memory) {
     LiveLine line(style, called);
-    return LoadGenerator(pool, workload.queries, load).run(line);
+    return LoadGenerator(pool, workload.queries, load, std::move(memory)).run(line);
   };
   std::chrono::milliseconds const swap_period(options.swap_ms);
   if (options.warmup > 0) {
     ModelSwapper swapper(pool, models, swap_period);
-    auto before = plan;
-    before.iterations = 0;
-    before.length = std::chrono::duration<double>(options.warmup);
-    before.seed = plan.seed + 1;
-    static_cast<void>(under(before, title + ", warming up"));
+    auto const warm_up = plan.of_warm_up(std::chrono::duration<double>(options.warmup));
+    static_cast<void>(under(warm_up, title + ", warming up", {}));
     swapper.stop();
   }
+  auto measured = plan;
+  if (plan.load_factor > 0) {
+    result.peak_queries_per_s = under(plan.of_peak(), title + ", its peak", {}).queries_per_s();
+    measured.rate = plan.load_factor * *result.peak_queries_per_s;
+  }
+  if (plan.lone_too) {
+    result.lone = under(plan.of_lone(), title + ", lone queries", {}).latency;
+  }
+  result.rate = measured.rate;
   ModelSwapper swapper(pool, models, swap_period);
-  result.load = under(plan, title);
+  result.load = under(measured, title, [&] { return memory_taken(device); });
   result.swaps = swapper.stop();
   result.pool = pool.counts();
   result.memory.reserved =

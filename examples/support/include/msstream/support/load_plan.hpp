@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <span>
 #include <vector>
 
 namespace msstream::support {
@@ -66,6 +68,14 @@ struct LoadQuery {
   serve::Query query;
   /// Of model version v: expected[(v - 1) % size]; none: it is not checked.
   std::vector<LoneAnswers> expected = {};
+
+  /// Whether that is, bit for bit, what the version of the model says; some of `expected` is there.
+  [[nodiscard]] bool is_answer(std::uint64_t version, std::span<float const> values) const {
+    return std::ranges::any_of(expected[(version - 1) % expected.size()], [&](auto const& lone) {
+      return lone.size() == values.size() &&
+             std::memcmp(lone.data(), values.data(), values.size_bytes()) == 0;
+    });
+  }
 };
 
 /// What a query alone takes of the device; see query_cost().

@@ -2,12 +2,13 @@
 #pragma once
 
 #include <msstream/support/live_line.hpp>
-#include <msstream/support/load_measures.hpp>
+#include <msstream/support/load_client.hpp>
 #include <msstream/support/load_sample.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -25,7 +26,7 @@ class LoadWatch {
   /// `places`: for how many queries there is room in launches. Without `memory` there are no
   /// samples. All that is named outlives the watch.
   LoadWatch(Pool const& pool,
-            std::vector<ClientMeasures> const& clients,
+            std::deque<LoadClient<Pool>> const& clients,
             LoadPlan const& plan,
             std::int64_t places,
             LookAtMemory const& memory,
@@ -81,7 +82,7 @@ class LoadWatch {
   [[nodiscard]] LoadSample end_interval(LoadIntervals& intervals, serve::Clock::time_point now) {
     LatencyCounts latencies;
     for (auto const& client : clients_) {
-      client.recent.add_to(latencies);
+      client.measures().recent.add_to(latencies);
     }
     auto const counts = pool_.counts();
     auto sample = intervals.next(now, std::move(latencies), counts.refused - refused_before_);
@@ -99,7 +100,7 @@ class LoadWatch {
   }
 
   Pool const& pool_;
-  std::vector<ClientMeasures> const& clients_;
+  std::deque<LoadClient<Pool>> const& clients_;
   LoadPlan const& plan_;
   std::int64_t places_;
   LookAtMemory const& memory_;

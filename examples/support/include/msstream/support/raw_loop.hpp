@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <future>
 #include <memory>
+#include <stdexcept>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -81,7 +83,8 @@ class RawLoop {
   }
 
   [[nodiscard]] int threads() const noexcept { return static_cast<int>(workers_.size()); }
-  /// Queries a second, after `warmup` seconds that do not count. Once.
+  /// Queries a second, after `warmup` seconds that do not count. Once. Throws std::runtime_error if
+  /// the last answer of a place is not what its query expects, where it does.
   [[nodiscard]] double run(double warmup, double seconds) {
     auto const from = after(Clock::now(), warmup);
     auto const until = after(from, seconds);
@@ -94,6 +97,7 @@ class RawLoop {
     for (auto& of_worker : answered) {
       total += of_worker.get();
     }
+    check_last();
     return static_cast<double>(total) / seconds;
   }
 
@@ -122,6 +126,7 @@ class RawLoop {
     serve::Staging<R> staging;
     typename memory::Capture<R>::Captured captured;
     typename R::native_event event = {};
+    LoadQuery const* asked = nullptr;  ///< last
     std::vector<float> answer;
   };
   struct Lane {
@@ -149,6 +154,9 @@ class RawLoop {
         in_round += turn(lane, worker.next);
       }
       answered += now >= from ? in_round : 0;
+      if (in_round == 0) {
+        std::this_thread::yield();  // as the pool's poller does
+      }
     }
     return answered;
   }
@@ -164,10 +172,25 @@ class RawLoop {
       lane.oldest = (lane.oldest + 1) % lane.places.size();
     }
     auto const& asked = workload_.queries[next++ % workload_.queries.size()];
+    place.asked = &asked;
     layout_->pack(asked.query, place.staging.values(), bucket_, 0);
     runtime_.launch_graph(*place.captured.work->graph, lane.stream);
     runtime_.record(place.event, lane.stream);
     return is_full ? 1 : 0;
+  }
+  void check_last() const {
+    for (auto const& worker : workers_) {
+      for (auto const& lane : worker.lanes) {
+        runtime_.synchronize_stream(lane.stream);
+        for (std::size_t i = 0; i < lane.in_flight; ++i) {
+          auto& place = *lane.places[i];
+          take_answer(place);
+          if (!place.asked->expected.empty() && !place.asked->is_answer(1, place.answer)) {
+            throw std::runtime_error("raw loop: an answer is not what the model says to the query");
+          }
+        }
+      }
+    }
   }
   void take_answer(Place& place) const {
     auto const answers = place.staging.answers();

@@ -121,7 +121,7 @@ WdlOptions parse_options(support::Arguments const& arguments) {
        {"serve_wdl --replicas 8 --baseline --raw-loop",
         "beside one stream without a captured step, and beside a loop by hand"},
        {"serve_wdl --check --swap-ms 20", "other weights all the time, every answer compared"},
-       {"serve_wdl --sweep --clients 64 --seconds 2 --svg sweep.svg",
+       {"serve_wdl --sweep --seconds 2 --svg sweep.svg",
         "what each option brings, on 1 to 16 replicas"}});
   add_load_options(options, chosen);
   add_model_options(options, chosen);

@@ -123,7 +123,10 @@ class ServeProgramTest : public ProgramTest {
     EXPECT_EQ(report_of(small + Words{"--raw-loop",
                                       "--raw-threads",
                                       "1",
-                                      "--merge-streams=false"})["raw_loop"]["threads"],
+                                      "--merge-streams=false",
+                                      "--branches",
+                                      "2",
+                                      "--check"})["raw_loop"]["threads"],
               1);
     auto const alone = report_of(small);
     EXPECT_FALSE(alone.contains("baseline"));

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <msstream/memory/capture.hpp>
+#include <msstream/memory/capture_memory.hpp>
+#include <msstream/serve/model_version.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/support/serve_options.hpp>
@@ -21,12 +23,14 @@
 namespace msstream::support {
 
 /// The graph of what `function` issues, and what it keeps: a CapturedStep without anything that
-/// orders its launches. That is the caller's business, and so is that they are over when it goes.
+/// orders its launches, which is the caller's business, as it is that they are over when it goes.
+/// Graphs that share `memory`, which outlives them, do not run beside each other.
 template <CapturingRuntime R, class F>
-[[nodiscard]] typename memory::Capture<R>::Captured captured_by_hand(Device<R> const& device,
-                                                                     F&& function) {
-  auto& state = *device.state();
-  memory::Capture<R> open(state.context, state.memory.make_private_pools());
+[[nodiscard]] typename memory::Capture<R>::Captured captured_by_hand(
+    Device<R> const& device,
+    std::shared_ptr<memory::CaptureMemory<R>> const& memory,
+    F&& function) {
+  memory::Capture<R> open(device.context(), memory);
   std::forward<F>(function)();
   return open.end();
 }
@@ -45,21 +49,21 @@ class RawLoop {
         model_(workload.build(device_, 0)),
         layout_(std::make_shared<serve::InputLayout const>(workload.inputs)),
         bucket_(setting.run_in(workload.query_rows).front()),
-        groups_(device_,
-                {.groups = setting.replicas,
-                 .merge_streams = setting.merge_streams,
-                 .priority = setting.priority,
-                 .sm_partitions = fitted(setting, device_).sm_partitions,
-                 .launch_threads = LaunchThreads::none,
-                 .launch_thread_count = 0,
-                 .assignment = std::nullopt,
-                 .propagate_groups = false}),
         workers_(static_cast<std::size_t>(std::min(threads, setting.replicas))) {
+    make_streams(fitted(setting, device_));
     for (int i = 0; i < setting.replicas; ++i) {
+      serve::Branches<R> branches;
+      for (auto const& pool : streams_) {
+        branches.push_back(&(*pool)[i]);
+      }
       auto& lanes = workers_[static_cast<std::size_t>(i) % workers_.size()].lanes;
-      auto& lane = lanes.emplace_back(Lane{groups_[i].compute().native()});
+      auto& lane = lanes.emplace_back(Lane{branches.front()->compute().native()});
+      auto const memory =
+          std::make_shared<memory::CaptureMemory<R>>(device_.context(),
+                                                     device_.state()->memory.make_private_pools(),
+                                                     branches.front()->shared_from_this());
       for (int j = 0; j < setting.depth; ++j) {
-        lane.places.push_back(std::make_unique<Place>(*this, groups_[i]));
+        lane.places.push_back(std::make_unique<Place>(*this, branches, memory));
       }
     }
     for (std::size_t i = 0; i < workers_.size(); ++i) {
@@ -105,17 +109,23 @@ class RawLoop {
   using Clock = std::chrono::steady_clock;
 
   struct Place {
-    Place(RawLoop const& loop, StreamGroup<R>& group)
+    Place(RawLoop const& loop,
+          serve::Branches<R> const& branches,
+          std::shared_ptr<memory::CaptureMemory<R>> of_lane)
         : runtime(loop.runtime_),
-          staging(loop.device_, loop.layout_, loop.bucket_, loop.workload_.outputs_per_row) {
-      StreamScope<R> const scope(group);
+          staging(loop.device_, loop.layout_, loop.bucket_, loop.workload_.outputs_per_row),
+          memory(std::move(of_lane)) {
+      StreamScope<R> const scope(*branches.front());
       auto const issue = [&] {
         bool has_issued = false;
         return staging.issue(
-            loop.bucket_, [&](auto const& inputs) { return (*loop.model_)(inputs); }, has_issued);
+            loop.bucket_,
+            [&](auto const& inputs) { return (*loop.model_)(inputs); },
+            has_issued,
+            branches);
       };
       loop.device_.context()->tracker->synchronize(issue());  // made when first needed
-      captured = captured_by_hand(loop.device_, issue);
+      captured = captured_by_hand(loop.device_, memory, issue);
       event = runtime.create_event(EventTiming::untimed);
     }
     Place(Place const&) = delete;
@@ -124,7 +134,8 @@ class RawLoop {
 
     R& runtime;
     serve::Staging<R> staging;
-    typename memory::Capture<R>::Captured captured;
+    std::shared_ptr<memory::CaptureMemory<R>> memory;
+    typename msstream::memory::Capture<R>::Captured captured;
     typename R::native_event event = {};
     LoadQuery const* asked = nullptr;  ///< last
     std::vector<float> answer;
@@ -139,6 +150,22 @@ class RawLoop {
     std::vector<Lane> lanes;
     std::size_t next = 0;  ///< query
   };
+
+  /// As those of an InferencePool.
+  void make_streams(ServeSetting const& setting) {
+    for (int i = 0; i < setting.branches; ++i) {
+      streams_.push_back(
+          std::make_unique<StreamPool<R>>(device_,
+                                          StreamPoolOptions{.groups = setting.replicas,
+                                                            .merge_streams = setting.merge_streams,
+                                                            .priority = setting.priority,
+                                                            .sm_partitions = setting.sm_partitions,
+                                                            .launch_threads = LaunchThreads::none,
+                                                            .launch_thread_count = 0,
+                                                            .assignment = std::nullopt,
+                                                            .propagate_groups = false}));
+    }
+  }
 
   static Clock::time_point after(Clock::time_point from, double seconds) {
     return from +
@@ -204,7 +231,7 @@ class RawLoop {
   std::shared_ptr<ServedModel<R> const> model_;
   std::shared_ptr<serve::InputLayout const> layout_;
   std::int64_t bucket_;
-  StreamPool<R> groups_;
+  std::vector<std::unique_ptr<StreamPool<R>>> streams_;  ///< a branch each
   std::vector<Worker> workers_;
 };
 

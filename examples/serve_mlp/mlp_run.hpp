@@ -80,14 +80,15 @@ nlohmann::ordered_json serve_mlp_on(MlpOptions const& options) {
         values.emplace_back(), ms::text("query", i), static_cast<std::int64_t>(count), 1.0);
     workload.queries.push_back({.query = {.rows = options.batch, .values = {values.back()}}});
   }
-  support::prepare_check(workload, options);
+  support::run_alone(workload, options);
   auto report = support::serve_workload(
       workload,
       options,
       {.clients = options.threads,
        .iterations = options.iterations,
        .deadline = std::chrono::duration<double, std::milli>(options.deadline_ms),
-       .seed = options.seed});
+       .seed = options.seed,
+       .lone_too = options.lone});
   report["options"] = describe(options);
   return report;
 }

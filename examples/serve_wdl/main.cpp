@@ -26,6 +26,9 @@ nlohmann::ordered_json serve(WdlOptions const& options) {
 
 std::string load_text(WdlOptions const& options) {
   auto const plan = options.plan();
+  if (plan.load_factor > 0) {
+    return ms::text("queries arrive at random, at ", plan.load_factor, " times the peak");
+  }
   if (plan.mode == LoadMode::open) {
     return ms::text(support::grouped(std::llround(plan.rate)), " queries/s arrive at random");
   }

@@ -76,7 +76,8 @@ std::vector<std::pair<std::string, support::ServeSetting>> sweep_settings(
 Json report_of_sweep(std::vector<SweepPoint> const& points, std::int64_t query_rows) {
   auto report = Json::array();
   for (auto const& point : points) {
-    Json entry = {{"setting", point.setting}, {"replicas", point.replicas}};
+    Json entry = {
+        {"setting", point.setting}, {"replicas", point.replicas}, {"clients", point.clients}};
     entry.update(support::report_of(point.trial, query_rows));
     report.push_back(std::move(entry));
   }

@@ -18,6 +18,7 @@ namespace serve_wdl {
 struct SweepPoint {
   std::string setting;
   int replicas;
+  int clients;
   ms::support::TrialResult trial;
 };
 

@@ -23,11 +23,15 @@ constexpr char const* kDescription =
 void check(WdlOptions const& options) {
   support::check(static_cast<support::ServeOptions const&>(options));
   bool const is_open = options.mode == LoadMode::open;
-  if (is_open && options.rate == 0) {
-    throw UsageError("--mode open needs --rate, the queries a second");
+  if (is_open && (options.rate == 0) == (options.load_factor == 0)) {
+    throw UsageError(
+        "--mode open needs --rate, the queries a second, or --load-factor, so many times the peak, "
+        "and not both");
   }
-  if (!is_open && options.rate != 0) {
-    throw UsageError("--rate goes with --mode open; closed clients ask as fast as they are served");
+  if (!is_open && (options.rate != 0 || options.load_factor != 0)) {
+    throw UsageError(
+        "--rate and --load-factor go with --mode open; closed clients ask as fast as they are "
+        "served");
   }
   if (!options.svg.empty() && !options.sweep) {
     throw UsageError("--svg draws what --sweep measures");
@@ -62,6 +66,11 @@ void add_load_options(support::Options& options, WdlOptions& chosen) {
                    {0, 4096});
   options.add(
       "--rate", chosen.rate, "queries a second of an open load", support::Range<double>{0, 1e8});
+  options.add("--load-factor",
+              chosen.load_factor,
+              "the same as so many times the peak, what a closed load reaches, which is measured "
+              "before; so are lone queries",
+              support::Range<double>{0, 1000});
   options.add("--seconds", chosen.seconds, "how long to ask", support::Range<double>{0.01, 86400});
 }
 
@@ -83,17 +92,20 @@ void add_model_options(support::Options& options, WdlOptions& chosen) {
 
 }  // namespace
 
-support::LoadPlan WdlOptions::plan() const {
-  bool const is_open = mode == LoadMode::open;
+support::LoadPlan WdlOptions::plan(support::ServeSetting const& setting) const {
   constexpr int kOpenClients = 2;
   constexpr int kMostChosen = 256;
-  auto const chosen = is_open ? kOpenClients : std::min(2 * replicas * depth, kMostChosen);
+  auto const enough = std::min(2 * setting.replicas * setting.depth, kMostChosen);
+  auto const chosen = mode == LoadMode::open ? kOpenClients : enough;
   return {.mode = mode,
           .clients = clients != 0 ? clients : chosen,
           .rate = rate,
           .length = std::chrono::duration<double>(seconds),
           .deadline = std::chrono::duration<double, std::milli>(deadline_ms),
-          .seed = seed};
+          .seed = seed,
+          .load_factor = load_factor,
+          .peak_clients = enough,
+          .lone_too = lone || load_factor > 0};
 }
 
 WdlOptions parse_options(support::Arguments const& arguments) {
@@ -104,10 +116,12 @@ WdlOptions parse_options(support::Arguments const& arguments) {
       {{"serve_wdl --replicas 16 --tables fused", "16 stream groups, as fast as they answer"},
        {"serve_wdl --mode open --rate 20000 --deadline-ms 5 --report r.json",
         "arrivals at random, and what they wait"},
+       {"serve_wdl --mode open --load-factor 0.5",
+        "at half of the peak, beside lone queries; 2 overloads"},
        {"serve_wdl --replicas 8 --baseline --raw-loop",
-        "beside one stream without a captured step, and beside a loop of bare replays"},
+        "beside one stream without a captured step, and beside a loop by hand"},
        {"serve_wdl --check --swap-ms 20", "other weights all the time, every answer compared"},
-       {"serve_wdl --sweep --clients 64 --seconds 2 --svg sweep.svg",
+       {"serve_wdl --sweep --seconds 2 --svg sweep.svg",
         "what each option brings, on 1 to 16 replicas"}});
   add_load_options(options, chosen);
   add_model_options(options, chosen);
@@ -132,6 +146,7 @@ nlohmann::ordered_json describe(WdlOptions const& options) {
       {"mode", options.mode == LoadMode::open ? "open" : "closed"},
       {"clients", options.plan().clients},
       {"rate", options.rate},
+      {"load_factor", options.load_factor},
       {"seconds", options.seconds},
       {"model", options.model},
       {"tables", options.tables == TableForm::fused ? "fused" : "branches"},

@@ -32,13 +32,16 @@ struct WdlOptions : ms::support::ServeOptions {
   LoadMode mode = LoadMode::closed;
   int clients = 0;  ///< 0: twice the places of all replicas, or of an open load two
   double rate = 0;
+  double load_factor = 0;
   double seconds = 5;
 
   bool sweep = false;
   std::vector<int> sweep_replicas = {1, 2, 4, 8, 16};
   std::string svg;
 
-  [[nodiscard]] ms::support::LoadPlan plan() const;
+  /// Of a pool that is set up so.
+  [[nodiscard]] ms::support::LoadPlan plan(ms::support::ServeSetting const& setting) const;
+  [[nodiscard]] ms::support::LoadPlan plan() const { return plan(*this); }
 };
 
 /// Throws support::UsageError for values that are not accepted or contradict each other,

@@ -36,7 +36,7 @@ class WdlWorkload {
     for (auto const& query : queries_.all()) {
       workload_.queries.push_back({.query = query});
     }
-    ms::support::prepare_check(workload_, options);
+    ms::support::run_alone(workload_, options);
   }
   WdlWorkload(WdlWorkload const&) = delete;
   WdlWorkload& operator=(WdlWorkload const&) = delete;
@@ -72,11 +72,12 @@ std::vector<SweepPoint> sweep(ms::support::Workload<R> const& workload, WdlOptio
     for (auto const replicas : options.sweep_replicas) {
       auto on = setting;
       on.replicas = replicas;
+      auto const plan = options.plan(on);
       auto const title = ms::text(name, " on ", replicas);
-      points.push_back(
-          {name,
-           replicas,
-           ms::support::try_serving(workload, on, options, options.plan(), style, title)});
+      points.push_back({name,
+                        replicas,
+                        plan.clients,
+                        ms::support::try_serving(workload, on, options, plan, style, title)});
     }
   }
   return points;

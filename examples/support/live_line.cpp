@@ -38,7 +38,7 @@ void LiveLine::show(LoadFigures const& figures) {
                    " ms  p99 ",
                    in_ms(figures.p99),
                    " ms  in the pool ",
-                   grouped(static_cast<std::int64_t>(figures.in_pool)));
+                   grouped(figures.in_pool));
   if (style_.kind == ProgressStyle::Kind::lines) {
     *style_.out << line << '\n';
   } else {

@@ -27,6 +27,18 @@ std::string_view name_of(StreamPriority priority) {
   return "normal";
 }
 
+std::string_view name_of(PoolMode mode) {
+  switch (mode) {
+    case PoolMode::private_pools:
+      return "private";
+    case PoolMode::private_pools_one_limit:
+      return "private-one-limit";
+    case PoolMode::shared:
+      break;
+  }
+  return "shared";
+}
+
 void add_pool_options(Options& options, ServeSetting& chosen) {
   options.group("Pool");
   options.add<int>("--replicas",
@@ -59,6 +71,13 @@ void add_pool_options(Options& options, ServeSetting& chosen) {
                      chosen.pinned,
                      {{"shared", PinnedMode::shared}, {"per-group", PinnedMode::per_group}},
                      "pools of pinned memory: one, or one a replica");
+  options.add_choice("--memory-pools",
+                     chosen.memory_pools,
+                     {{"shared", PoolMode::shared},
+                      {"private", PoolMode::private_pools},
+                      {"private-one-limit", PoolMode::private_pools_one_limit}},
+                     "pools of device memory: one, one a replica with its part of the limit, or "
+                     "one a replica under one limit");
   options.add_choice("--weights",
                      chosen.weights,
                      {{"shared", ServedWeights::shared}, {"copied", ServedWeights::copied}},
@@ -81,10 +100,11 @@ void add_pool_options(Options& options, ServeSetting& chosen) {
                             "for how many rows there are buffers, ascending; without it --batch",
                             {1, 1 << 20});
   options.add<std::int64_t>(
-      "--queue", chosen.queue, "queries that may wait; more are refused", {1, 1 << 20});
+      "--queue", chosen.queue, "queries that may wait; more are refused", {0, 1 << 20});
   options.add<std::int64_t>("--max-batch-delay-us",
                             chosen.max_batch_delay_us,
-                            "for how long queries wait to be launched together; 0: do not",
+                            "for how long queries wait to be launched together, as far as they "
+                            "fit into the largest bucket; 0: do not",
                             {0, 10'000'000});
   options.add<std::int64_t>("--workspace-kib",
                             chosen.workspace_kib,
@@ -98,6 +118,15 @@ void add_pool_options(Options& options, ServeSetting& chosen) {
 
 std::vector<std::int64_t> ServeSetting::buckets_for(std::int64_t query_rows) const {
   return buckets.empty() ? std::vector{query_rows} : buckets;
+}
+
+std::vector<std::int64_t> ServeSetting::run_in(std::int64_t query_rows) const {
+  auto all = buckets_for(query_rows);
+  all.erase(all.begin(), std::ranges::lower_bound(all, query_rows));
+  if (max_batch_delay_us == 0) {
+    all.resize(1);
+  }
+  return all;
 }
 
 serve::InferencePoolOptions ServeSetting::pool_options(std::vector<serve::Field> inputs,
@@ -128,6 +157,7 @@ ServeSetting ServeSetting::baseline() const {
   eager.launch_threads = LaunchThreads::none;
   eager.launch_thread_count = 0;
   eager.pinned = PinnedMode::shared;
+  eager.memory_pools = PoolMode::shared;
   eager.weights = ServedWeights::shared;
   eager.sm_partitions = 1;
   eager.no_capture = true;
@@ -148,8 +178,8 @@ void add_options(Options& options, ServeOptions& chosen) {
               Range<double>{0, 1e6});
   options.add<std::int64_t>("--swap-ms",
                             chosen.swap_ms,
-                            "put other weights in place again and again, so long after the last "
-                            "ones were; 0: never",
+                            "put other weights in place so often, or as often as it can be done; "
+                            "0: never",
                             {0, 1'000'000});
   options.add_flag("--check",
                    chosen.check,
@@ -163,10 +193,15 @@ void add_options(Options& options, ServeOptions& chosen) {
   options.add_flag("--baseline",
                    chosen.baseline_too,
                    "then the same operations one by one on one stream, for the same clients");
-  options.add_flag("--raw-loop",
-                   chosen.raw_loop,
-                   "then a loop of one thread that replays the same captured step on as many "
-                   "groups, without a pool");
+  options.add_flag(
+      "--raw-loop",
+      chosen.raw_loop,
+      "then a loop by hand: the same graphs launched on as many native streams, without "
+      "a pool");
+  options.add<int>("--raw-threads", chosen.raw_threads, "that launch in it", {1, 64});
+  options.add_flag("--lone",
+                   chosen.lone,
+                   "before, one query at a time, to whose p50 the load's latency is compared");
 
   options.group("Files");
   options.add_choice("--runtime",
@@ -185,6 +220,7 @@ void read_library_variables(ServeOptions& chosen) {
     chosen.tf32 = DeviceOptions<Host>{}.matmul_precision == MatmulPrecision::tf32;
     chosen.pinned = AllocatorOptions{}.pinned_mode;
     chosen.sm_partitions = StreamPoolOptions{}.sm_partitions;
+    chosen.memory_pools = AllocatorOptions{}.mode;
   } catch (std::invalid_argument const& error) {
     throw UsageError(error.what());
   }
@@ -205,6 +241,19 @@ void check(ServeOptions const& chosen) {
                           buckets.back(),
                           " rows; expected at least --batch, ",
                           chosen.batch));
+  }
+  if (chosen.max_batch_delay_us > 0 && buckets.back() < 2 * chosen.batch) {
+    throw UsageError(
+        text("--max-batch-delay-us puts queries together: the largest of --buckets "
+             "holds ",
+             buckets.back(),
+             " rows; expected at least two queries, ",
+             2 * chosen.batch));
+  }
+  if (chosen.max_batch_delay_us > 0 && chosen.queue == 0) {
+    throw UsageError(
+        "--max-batch-delay-us: queries wait for each other in the queue; expected "
+        "--queue of at least 1");
   }
   if (chosen.raw_loop && chosen.no_capture) {
     throw UsageError("--raw-loop replays what is captured: it does not go with --no-capture");
@@ -227,6 +276,7 @@ nlohmann::ordered_json describe(ServeSetting const& setting) {
           {"launch_thread_count", setting.launch_thread_count},
           {"launch_spin_us", setting.launch_spin_us},
           {"pinned", setting.pinned == PinnedMode::shared ? "shared" : "per-group"},
+          {"memory_pools", name_of(setting.memory_pools)},
           {"weights", setting.weights == ServedWeights::shared ? "shared" : "copied"},
           {"priority", name_of(setting.priority)},
           {"sm_partitions", setting.sm_partitions},
@@ -244,6 +294,8 @@ nlohmann::ordered_json describe(ServeOptions const& chosen) {
   described.update({{"batch", chosen.batch},
                     {"queries", chosen.queries},
                     {"check", chosen.check},
+                    {"lone", chosen.lone},
+                    {"raw_threads", chosen.raw_threads},
                     {"swap_ms", chosen.swap_ms},
                     {"deadline_ms", chosen.deadline_ms},
                     {"warmup", chosen.warmup},

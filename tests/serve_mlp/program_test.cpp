@@ -42,6 +42,9 @@ TEST_P(ServeMlp, report_says_how_the_run_was_and_went) {
   auto const& result = report["result"];
   expect_complete_result(result);
   EXPECT_EQ(result["answered"], 3 * 40);
+  EXPECT_EQ(result["asked"], 3 * 40);
+  EXPECT_EQ(result["operations_a_query"], 4) << "a copy, two layers, a copy";
+  EXPECT_EQ(result["pool"]["captured_steps"], 2);
   EXPECT_EQ(result["refused"], 0);
   EXPECT_EQ(result["checked"], 0);
   EXPECT_EQ(result["memory"]["weights_bytes"], (24 * 16 + 16 + 16 * 8 + 8) * 4);
@@ -51,6 +54,10 @@ TEST_P(ServeMlp, report_says_how_the_run_was_and_went) {
 
 TEST_P(ServeMlp, is_compared_with_one_stream_and_with_a_raw_loop) {
   expect_comparisons(small());
+}
+
+TEST_P(ServeMlp, is_compared_with_lone_queries) {
+  expect_lone_queries(small());
 }
 
 TEST_P(ServeMlp, answers_are_those_of_lone_runs) {

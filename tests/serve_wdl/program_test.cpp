@@ -33,6 +33,63 @@ TEST_P(ServeWdl, is_compared_with_one_stream_and_with_a_raw_loop) {
   expect_comparisons(small());
 }
 
+TEST_P(ServeWdl, is_compared_with_lone_queries) {
+  expect_lone_queries(small());
+}
+
+TEST_P(ServeWdl, an_open_load_can_be_a_part_of_the_peak) {
+  auto const result =
+      report_of(small() + Words{"--mode", "open", "--load-factor", "0.25"})["result"];
+  expect_complete_result(result);
+  EXPECT_NEAR(
+      result["rate"].get<double>(), 0.25 * result["peak_queries_per_s"].get<double>(), 1e-3);
+  EXPECT_GT(result["over_lone"]["p99"], 0);
+}
+
+/// So many times the peak that a peak which was measured while the machine did other things is
+/// still an overload.
+TEST_P(ServeWdl, an_overload_is_refused_and_the_rest_waits_in_bounds) {
+  constexpr std::int64_t kQueue = 8;
+  auto const result = report_of(small() + Words{"--mode",
+                                                "open",
+                                                "--load-factor",
+                                                "10",
+                                                "--batch",
+                                                "64",
+                                                "--layers",
+                                                "256,64",
+                                                "--queue",
+                                                text(kQueue),
+                                                "--deadline-ms",
+                                                "1000",
+                                                "--seconds",
+                                                "0.2"})["result"];
+  expect_complete_result(result);
+  EXPECT_GT(result["refused"], 0);
+  EXPECT_EQ(count(result, "answered") + count(result, "refused") + count(result, "expired") +
+                count(result, "failed"),
+            count(result, "asked"));
+  EXPECT_GE(result["samples"].size(), 5U);
+  EXPECT_GT(result["sampled"]["waiting"]["max"], 0);
+  // One more while the poller replies: its place is given away, and it is not yet counted.
+  EXPECT_LE(result["sampled"]["waiting"]["max"], kQueue + 1);
+  EXPECT_EQ(result["sampled"]["reserved_bytes"]["min"], result["sampled"]["reserved_bytes"]["max"]);
+  EXPECT_GT(result["sampled"]["refused"]["max"], 0);
+}
+
+TEST_P(ServeWdl, without_a_queue_what_finds_no_place_is_refused) {
+  auto const result = report_of(small() + Words{"--queue", "0", "--clients", "12"})["result"];
+  expect_complete_result(result);
+  EXPECT_EQ(result["queued"], 0);
+  EXPECT_GT(result["refused"], 0);
+}
+
+TEST_P(ServeWdl, a_pool_without_captured_steps_says_so) {
+  auto const result = report_of(small() + Words{"--no-capture"})["result"];
+  expect_complete_result(result);
+  EXPECT_EQ(result["captured"], false);
+}
+
 TEST_P(ServeWdl, answers_are_those_of_lone_runs) {
   expect_answers_of_lone_runs(small());
   expect_answers_of_lone_runs(small() +
@@ -54,7 +111,11 @@ TEST_P(ServeWdl, queries_that_run_together_get_their_own_answers) {
 
 TEST_P(ServeWdl, weights_are_swapped_while_it_serves) {
   auto const report = report_of(small() + Words{"--swap-ms", "1", "--seconds", "0.3", "--check"});
-  EXPECT_GT(report["result"]["swaps"], 1);
+  auto const& swaps = report["result"]["swaps"];
+  EXPECT_GT(swaps, 1);
+  EXPECT_LE(swaps, report["result"]["seconds"].get<double>() * 1000 + 1) << "one each millisecond";
+  EXPECT_GT(report["result"]["swap_ms"]["mean"], 0);
+  EXPECT_GE(report["result"]["swap_ms"]["max"], report["result"]["swap_ms"]["mean"]);
   EXPECT_EQ(report["result"]["mismatches"], 0);
 }
 
@@ -145,16 +206,17 @@ TEST_P(ServeWdl, a_sweep_has_a_point_for_each_setting_and_number_of_replicas) {
       Words{
           "--sweep", "--sweep-replicas", "1,3", "--svg", picture, "--check", "--seconds", "0.03"});
   auto const& points = report["sweep"];
-  ASSERT_EQ(points.size(), 10U);
+  ASSERT_EQ(points.size(), 12U);
   std::set<std::string> settings;
   for (std::size_t i = 0; i < points.size(); ++i) {
     expect_complete_result(points[i]);
     EXPECT_EQ(points[i]["replicas"], i % 2 == 0 ? 1 : 3);
+    EXPECT_EQ(points[i]["clients"], i % 2 == 0 ? 4 : 12) << "two for each place";
     EXPECT_EQ(points[i]["captured"], i >= 8);
     EXPECT_EQ(points[i]["mismatches"], 0);
     settings.insert(points[i]["setting"].get<std::string>());
   }
-  EXPECT_EQ(settings.size(), 5U);
+  EXPECT_EQ(settings.size(), 6U);
   EXPECT_FALSE(report.contains("result"));
   EXPECT_THAT(support::read_all(picture), ::testing::EndsWith("</svg>\n"));
 }
@@ -166,7 +228,9 @@ class ServeWdlProgram : public ServeWdl {};
 TEST_F(ServeWdlProgram, mistakes_are_named) {
   expect_mistakes_are_named();
   expect_usage_error({"--mode", "open"}, "--mode open needs --rate");
-  expect_usage_error({"--rate", "5"}, "--rate goes with --mode open");
+  expect_usage_error({"--mode", "open", "--rate", "5", "--load-factor", "2"}, "and not both");
+  expect_usage_error({"--rate", "5"}, "--rate and --load-factor go with --mode open");
+  expect_usage_error({"--load-factor", "2"}, "--rate and --load-factor go with --mode open");
   expect_usage_error({"--svg", path("a.svg")}, "--svg draws what --sweep measures");
   expect_usage_error({"--sweep", "--baseline"}, "--sweep does not go with --baseline");
   expect_usage_error({"--sweep", "--svg", path("a"), "--report", path("a")}, " writes that file");
@@ -180,6 +244,7 @@ TEST_F(ServeWdlProgram, help_tells_of_every_option) {
   expect_help({"mode",
                "clients",
                "rate",
+               "load-factor",
                "seconds",
                "model",
                "tables",

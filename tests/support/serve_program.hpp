@@ -48,8 +48,15 @@ class ServeProgramTest : public ProgramTest {
     EXPECT_GT(result["latency_ms"]["p50"], 0);
     EXPECT_GT(result["device_ms"]["p50"], 0);
     EXPECT_GE(result["latency_ms"]["mean"], result["device_ms"]["mean"]);
+    EXPECT_GE(result["operations_a_query"], 3) << "two copies and a model";
+    EXPECT_NEAR(
+        result["kernels_in_flight"].get<double>(),
+        result["queries_per_s"].get<double>() * 1e-3 * result["operations_device_ms"].get<double>(),
+        1e-6);
+    EXPECT_GT(result["kernels_in_flight"], 0);
     EXPECT_EQ(count(result, "admitted"),
               count(result, "answered") + count(result, "expired") + count(result, "failed"));
+    EXPECT_EQ(count(result, "asked"), count(result, "admitted") + count(result, "refused"));
     EXPECT_EQ(result["failed"], 0);
     EXPECT_LE(count(result, "launches"), count(result, "answered"));
     EXPECT_GT(result["launches"], 0);
@@ -58,6 +65,43 @@ class ServeProgramTest : public ProgramTest {
     EXPECT_GT(memory["replica_bytes"], 0);
     EXPECT_GT(memory["replica_pinned_bytes"], 0);
     EXPECT_GT(memory["reserved_bytes"], 0);
+    if (runtime() == "host") {  // where the allocator is the only one to take device memory
+      EXPECT_EQ(memory["replica_device_bytes"], memory["replica_reserved_bytes"]);
+      EXPECT_EQ(result["captured"], memory["replica_device_bytes"] > 0);
+    }
+    EXPECT_GT(result["pool"]["sound_replicas"], 0);
+    EXPECT_EQ(result["pool"]["failed_captures"], 0);
+    EXPECT_EQ(result["captured"], result["pool"]["captured_steps"] > 0);
+    expect_samples(result);
+  }
+  /// One after the other, of intervals that are parts of the load.
+  static void expect_samples(nlohmann::json const& result) {
+    auto const& samples = result["samples"];
+    ASSERT_FALSE(samples.empty());
+    double before_s = 0;
+    double answered = 0;
+    double refused = 0;
+    for (auto const& sample : samples) {
+      auto const at_s = sample["at_s"].get<double>();
+      EXPECT_GT(at_s, before_s);
+      answered += sample["queries_per_s"].get<double>() * (at_s - before_s);
+      refused += sample["refused"].get<double>();
+      before_s = at_s;
+      EXPECT_GE(sample["waiting"], 0);
+      EXPECT_LE(sample["waiting"], sample["in_pool"]);
+      EXPECT_GT(sample["reserved_bytes"], 0);
+      EXPECT_GE(sample["device_bytes"], sample["reserved_bytes"]);
+      EXPECT_GT(sample["resident_bytes"], 0);
+      EXPECT_EQ(sample["p50_ms"].is_null(), sample["queries_per_s"] == 0);
+      for (auto const& [key, extremes] : result["sampled"].items()) {
+        EXPECT_TRUE(sample[key].is_null() ||
+                    (sample[key] >= extremes["min"] && sample[key] <= extremes["max"]))
+            << key;
+      }
+    }
+    EXPECT_GT(answered, 0);
+    EXPECT_LE(answered, result["answered"].get<double>() * 1.0001);
+    EXPECT_LE(refused, result["refused"]);
   }
 
   void expect_comparisons(Words const& small) {
@@ -75,9 +119,30 @@ class ServeProgramTest : public ProgramTest {
     EXPECT_NEAR(report["over_raw_loop"]["throughput"].get<double>(),
                 per_s("result") / per_s("raw_loop"),
                 1e-6);
+    EXPECT_EQ(report["raw_loop"]["threads"], 2) << "a replica each";
+    EXPECT_EQ(report_of(small + Words{"--raw-loop",
+                                      "--raw-threads",
+                                      "1",
+                                      "--merge-streams=false",
+                                      "--branches",
+                                      "2",
+                                      "--check"})["raw_loop"]["threads"],
+              1);
     auto const alone = report_of(small);
     EXPECT_FALSE(alone.contains("baseline"));
     EXPECT_FALSE(alone.contains("raw_loop"));
+  }
+
+  void expect_lone_queries(Words const& small) {
+    auto const result = report_of(small + Words{"--lone"})["result"];
+    auto const lone_ms = result["lone_ms"]["p50"].get<double>();
+    EXPECT_GT(lone_ms, 0);
+    for (auto const* const percentile : {"p50", "p99"}) {
+      EXPECT_NEAR(result["over_lone"][percentile].get<double>(),
+                  result["latency_ms"][percentile].get<double>() / lone_ms,
+                  1e-6);
+    }
+    EXPECT_FALSE(report_of(small)["result"].contains("lone_ms"));
   }
 
   /// Each way to run the pool gives the answers of lone runs, other weights in place all the time.
@@ -87,7 +152,9 @@ class ServeProgramTest : public ProgramTest {
                              Words{"--merge-streams=false", "--launch-threads", "private"},
                              Words{"--launch-threads", "shared", "--launch-thread-count", "2"},
                              Words{"--pinned", "per-group", "--weights", "copied"},
-                             Words{"--max-batch-delay-us", "100", "--priority", "high"}}) {
+                             Words{"--memory-pools", "private-one-limit", "--priority", "high"},
+                             Words{"--max-batch-delay-us", "2000", "--buckets", "4,8"}}) {
+      bool const is_batching = way.size() > 2 && way[0] == "--max-batch-delay-us";
       for (std::string const swap_ms : {"0", "1"}) {
         SCOPED_TRACE(::testing::PrintToString(way) + " --swap-ms " + swap_ms);
         auto const report = report_of(small + way + Words{"--check", "--swap-ms", swap_ms});
@@ -95,6 +162,9 @@ class ServeProgramTest : public ProgramTest {
         EXPECT_EQ(result["mismatches"], 0);
         EXPECT_EQ(result["checked"], result["answered"]);
         EXPECT_GT(result["answered"], 0);
+        if (is_batching) {
+          EXPECT_LT(count(result, "launches"), count(result, "answered")) << "none were together";
+        }
       }
     }
   }
@@ -117,6 +187,14 @@ class ServeProgramTest : public ProgramTest {
                        "--buckets: expected them in ascending");
     expect_usage_error({"--launch-thread-count", "2"}, "goes with --launch-threads shared");
     expect_usage_error({"--pinned", "none"}, "expected one of shared, per-group, found 'none'");
+    expect_usage_error({"--memory-pools", "mine"},
+                       "expected one of shared, private, private-one-limit, found 'mine'");
+    expect_usage_error({"--batch", "8", "--buckets", "4,15", "--max-batch-delay-us", "9"},
+                       "the largest of --buckets holds 15 rows; expected at least two queries, 16");
+    expect_usage_error({"--batch", "8", "--max-batch-delay-us", "9"}, "--buckets holds 8 rows");
+    expect_usage_error(
+        {"--batch", "4", "--buckets", "8", "--max-batch-delay-us", "9", "--queue", "0"},
+        "expected --queue of at least 1");
     expect_usage_error({"--raw-loop", "--no-capture"}, "does not go with --no-capture");
     expect_usage_error({"--report", path("nowhere/file")}, "there is no folder");
 #if !MSSTREAM_CUDA
@@ -140,6 +218,7 @@ class ServeProgramTest : public ProgramTest {
                           "launch-thread-count",
                           "launch-spin-us",
                           "pinned",
+                          "memory-pools",
                           "weights",
                           "priority",
                           "no-capture",
@@ -156,6 +235,8 @@ class ServeProgramTest : public ProgramTest {
                           "seed",
                           "baseline",
                           "raw-loop",
+                          "raw-threads",
+                          "lone",
                           "runtime",
                           "report",
                           "quiet"};
@@ -176,11 +257,13 @@ class ServeProgramTest : public ProgramTest {
                                    "\nlatency  ( +[0-9]+\\.[0-9]+){5}\n",
                                    "\nin the queue ( +[0-9]+\\.[0-9]+){5}\n",
                                    "\non the device ( +[0-9]+\\.[0-9]+){5}\n",
-                                   "queries in flight, [0-9.]+ on the device; 0 refused",
+                                   "queries in flight, [0-9.]+ on the device, [0-9.]+ kernels",
+                                   "\n[0-9,]+ asked, 0 refused",
+                                   "\n[0-9]+ samples: [0-9,]+ to [0-9,]+ queries/s, p99 [0-9.]+ to",
                                    "memory: weights [0-9.]+ MiB, a replica",
                                    "answers compared with lone runs, 0 differ",
                                    "eagerly on one stream: [0-9,]+ queries/s",
-                                   "a raw loop of replays: [0-9,]+ queries/s"}) {
+                                   "a raw loop of 2 threads: [0-9,]+ queries/s"}) {
       EXPECT_THAT(ended.out, ::testing::ContainsRegex(line));
     }
     EXPECT_THAT(ended.err, ::testing::HasSubstr(begins));

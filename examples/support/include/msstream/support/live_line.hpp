@@ -9,12 +9,12 @@
 
 namespace msstream::support {
 
-/// How a load is going.
+/// How a load is going: of the last interval.
 struct LoadFigures {
   double queries_per_s = 0;
   std::chrono::nanoseconds p50{0};
   std::chrono::nanoseconds p99{0};
-  std::uint64_t in_pool = 0;  ///< admitted and without an outcome
+  std::int64_t in_pool = 0;  ///< admitted and without an outcome
 };
 
 /// Shows how a load is going: on a terminal in one line that is drawn over itself, else a line a

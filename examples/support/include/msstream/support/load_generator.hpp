@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/serve/inference_pool.hpp>
-#include <msstream/support/counter_random.hpp>
 #include <msstream/support/live_line.hpp>
-#include <msstream/support/load_measures.hpp>
+#include <msstream/support/load_client.hpp>
+#include <msstream/support/load_watch.hpp>
 
-#include <atomic>
 #include <chrono>
-#include <cmath>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -30,173 +27,93 @@ namespace msstream::support {
 template <class Pool>
 class LoadGenerator {
  public:
-  LoadGenerator(Pool& pool, std::vector<LoadQuery> const& queries, LoadPlan const& plan)
+  /// With `memory` the result has samples. All that is named outlives the generator.
+  LoadGenerator(Pool& pool,
+                std::vector<LoadQuery> const& queries,
+                LoadPlan const& plan,
+                LookAtMemory memory = {})
       : pool_(pool),
         queries_(queries),
         plan_(plan),
-        before_(pool.counts()),
-        measures_(static_cast<std::size_t>(plan.clients)) {}
+        memory_(std::move(memory)),
+        before_(pool.counts()) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(plan.clients); ++i) {
+      clients_.emplace_back(pool, queries, plan, i, failure_);
+    }
+  }
 
   /// Blocks until every query has its outcome. Throws what a query failed with, if one did.
   [[nodiscard]] LoadResult run(LiveLine& line) {
     begin_ = Clock::now();
-    end_ = begin_ + std::chrono::duration_cast<Clock::duration>(plan_.length);
-    working_ = plan_.clients;
-    std::vector<std::thread> clients;
-    for (std::size_t i = 0; i < measures_.size(); ++i) {
-      clients.emplace_back([this, i] { work(i); });
+    LoadWatch<Pool> watch(pool_, clients_, plan_, places(), memory_, line);
+    auto threads = start_clients();
+    try {
+      await_clients(watch);
+    } catch (...) {
+      failure_.note(std::current_exception());
     }
-    watch(line);
-    for (auto& client : clients) {
-      client.join();
+    for (auto& thread : threads) {
+      thread.join();
     }
-    await_outcomes();
+    for (auto const& client : clients_) {
+      client.await_outcomes();
+    }
     auto result = summary();
-    if (failure_ != nullptr) {
-      std::rethrow_exception(failure_);
-    }
+    result.samples = watch.finish();
+    failure_.rethrow();
     return result;
   }
 
  private:
   using Clock = serve::Clock;
 
-  void work(std::size_t client) noexcept {
+  /// As many as the system has threads for; with too few, those end soon.
+  [[nodiscard]] std::vector<std::thread> start_clients() {
+    std::vector<std::thread> threads;
+    threads.reserve(clients_.size());
     try {
-      plan_.mode == LoadMode::closed ? ask_and_wait(client) : ask_in_time(client);
+      for (auto& client : clients_) {
+        begin_work();
+        threads.emplace_back([this, &client] {
+          client.ask_all(begin_);
+          end_work();
+        });
+      }
     } catch (...) {
-      fail(std::current_exception());
+      failure_.note(std::current_exception());
+      end_work();
     }
+    return threads;
+  }
+  void begin_work() noexcept {
+    std::lock_guard const guard(mutex_);
+    ++working_;
+  }
+  void end_work() noexcept {
     std::lock_guard const guard(mutex_);
     --working_;
     over_.notify_all();
   }
-  [[nodiscard]] LoadQuery const& query(std::size_t client, std::int64_t number) const noexcept {
-    constexpr std::size_t kApart = 37;
-    return queries_[(client * kApart + static_cast<std::size_t>(number)) % queries_.size()];
+  /// Queries that can be launched at a time.
+  [[nodiscard]] std::int64_t places() const {
+    auto const& options = pool_.options();
+    bool const together = options.max_batch_delay.count() > 0;
+    return std::int64_t{options.replicas} * options.depth *
+           (together ? options.buckets.back() / queries_.front().query.rows : 1);
   }
-  /// Whether it has failed for another reason than the load; then nothing more is asked.
-  void note_error(std::exception_ptr const& error) noexcept {
-    try {
-      std::rethrow_exception(error);
-    } catch (serve::Refused const& refused) {
-      if (refused.reason() != serve::Refused::Reason::queue_full) {
-        fail(error);
-      }
-    } catch (serve::DeadlineExceeded const&) {
-      return;
-    } catch (...) {
-      fail(error);
-    }
-  }
-  void fail(std::exception_ptr error) noexcept {
-    std::lock_guard const guard(mutex_);
-    failure_ = failure_ == nullptr ? std::move(error) : failure_;
-    has_failed_.store(true);
-  }
-  /// Does something with the query, and its deadline if there is one.
-  template <class Use>
-  decltype(auto) with_deadline(LoadQuery const& asked, Clock::time_point from, Use&& use) const {
-    if (plan_.deadline.count() == 0) {
-      return use(asked.query);
-    }
-    auto query = asked.query;
-    query.deadline = from + std::chrono::duration_cast<Clock::duration>(plan_.deadline);
-    return use(query);
-  }
-
-  void ask_and_wait(std::size_t client) {
-    auto& measures = measures_[client];
-    auto asked_at = Clock::now();
-    for (std::int64_t n = 0; plan_.iterations > 0 ? n < plan_.iterations : asked_at < end_; ++n) {
-      if (has_failed_.load(std::memory_order_relaxed)) {
-        return;
-      }
-      auto const& asked = query(client, n);
-      auto answer = with_deadline(
-          asked, asked_at, [&](serve::Query const& its) { return pool_.submit(its); });
-      try {
-        auto const answered = answer.get();
-        auto const now = Clock::now();
-        measures.note(asked, answered, now - asked_at);
-        asked_at = now;
-      } catch (...) {
-        note_error(std::current_exception());
-        std::this_thread::yield();
-        asked_at = Clock::now();
-      }
-    }
-  }
-
-  void ask_in_time(std::size_t client) {
-    auto& measures = measures_[client];
-    double const mean_s = static_cast<double>(plan_.clients) / plan_.rate;
-    std::chrono::duration<double> since_begin{0};
-    for (std::int64_t n = 0; !has_failed_.load(std::memory_order_relaxed); ++n) {
-      auto const drawn = uniform_of(random_bits(plan_.seed, client, static_cast<std::uint64_t>(n)));
-      since_begin += std::chrono::duration<double>(-mean_s * std::log(1 - drawn));
-      auto const arrives = begin_ + std::chrono::duration_cast<Clock::duration>(since_begin);
-      if (plan_.iterations > 0 ? n == plan_.iterations : arrives >= end_) {
-        return;
-      }
-      wait_until(arrives);
-      measures.late.record(Clock::now() - arrives);
-      auto const& asked = query(client, n);
-      with_deadline(asked, arrives, [&](serve::Query const& its) {
-        pool_.submit(its, [this, &measures, &asked, arrives](serve::Outcome const& outcome) {
-          if (outcome.has_answer()) {
-            measures.note(asked, outcome.answer(), Clock::now() - arrives);
-          } else {
-            note_error(outcome.error());
-          }
-          measures.ended.fetch_add(1, std::memory_order_release);
-        });
-      });
-      ++measures.begun;
-    }
-  }
-  /// To the microsecond, which no sleep is; what is due already does not wait.
-  static void wait_until(Clock::time_point then) {
-    constexpr auto kOversleep = std::chrono::microseconds(100);
-    if (then - Clock::now() > 2 * kOversleep) {
-      std::this_thread::sleep_until(then - kOversleep);
-    }
-    while (Clock::now() < then) {
-      std::this_thread::yield();
-    }
-  }
-
-  void watch(LiveLine& line) {
+  void await_clients(LoadWatch<Pool>& watch) {
     std::unique_lock lock(mutex_);
-    auto last = begin_;
-    std::uint64_t seen = 0;
-    while (!over_.wait_for(lock, line.period(), [&] { return working_ == 0; })) {
+    while (!over_.wait_until(lock, watch.next(), [&] { return working_ == 0; })) {
       lock.unlock();
-      auto const latency = sum(&ClientMeasures::latency);
-      auto const now = Clock::now();
-      auto const counts = pool_.counts();
-      line.show({.queries_per_s = static_cast<double>(latency.count - seen) /
-                                  std::chrono::duration<double>(now - last).count(),
-                 .p50 = latency.p50,
-                 .p99 = latency.p99,
-                 .in_pool = counts.admitted - counts.answered - counts.expired - counts.failed});
-      last = now;
-      seen = latency.count;
+      watch.look();
       lock.lock();
-    }
-  }
-  void await_outcomes() const {
-    for (auto const& measures : measures_) {
-      while (measures.ended.load(std::memory_order_acquire) != measures.begun) {
-        std::this_thread::sleep_for(std::chrono::microseconds(50));
-      }
     }
   }
 
   [[nodiscard]] serve::LatencySummary sum(serve::LatencyHistogram ClientMeasures::*of) const {
     auto const all = std::make_unique<serve::LatencyHistogram>();
-    for (auto const& measures : measures_) {
-      all->add(measures.*of);
+    for (auto const& client : clients_) {
+      all->add(client.measures().*of);
     }
     return all->summary();
   }
@@ -215,7 +132,9 @@ class LoadGenerator {
     counts.failed -= before_.failed;
     counts.queued -= before_.queued;
     counts.launches -= before_.launches;
-    for (auto const& measures : measures_) {
+    for (auto const& client : clients_) {
+      auto const& measures = client.measures();
+      result.asked += measures.asked;
       result.checked += measures.checked.load();
       result.mismatches += measures.mismatches.load();
     }
@@ -225,15 +144,14 @@ class LoadGenerator {
   Pool& pool_;
   std::vector<LoadQuery> const& queries_;
   LoadPlan const& plan_;
+  LookAtMemory memory_;
   serve::PoolCounts before_;
-  std::vector<ClientMeasures> measures_;
+  LoadFailure failure_;
+  std::deque<LoadClient<Pool>> clients_;
   Clock::time_point begin_ = {};
-  Clock::time_point end_ = {};
-  std::atomic<bool> has_failed_{false};
   std::mutex mutex_;
   std::condition_variable over_;
   int working_ = 0;
-  std::exception_ptr failure_;
 };
 
 }  // namespace msstream::support

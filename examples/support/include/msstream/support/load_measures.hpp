@@ -4,13 +4,13 @@
 #include <msstream/serve/answer.hpp>
 #include <msstream/serve/latency_histogram.hpp>
 #include <msstream/serve/pool_counts.hpp>
+#include <msstream/support/interval_latency.hpp>
 #include <msstream/support/load_plan.hpp>
+#include <msstream/support/load_sample.hpp>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 namespace msstream::support {
@@ -18,30 +18,27 @@ namespace msstream::support {
 /// What one client has seen. Written by it, or by the poller for it; read by any thread.
 struct alignas(64) ClientMeasures {
   serve::LatencyHistogram latency;
+  LatencyCounter recent;  ///< the same
   serve::LatencyHistogram queued;
   serve::LatencyHistogram on_device;
-  serve::LatencyHistogram late;  ///< how long after its time a query was asked; open only
-  std::uint64_t begun = 0;       ///< with a callback; read when the client is over
-  std::atomic<std::uint64_t> ended{0};
+  serve::LatencyHistogram late;         ///< how long after its time a query was asked; open only
+  std::uint64_t asked = 0;              ///< read when the client is over
+  std::atomic<std::uint64_t> ended{0};  ///< of those asked
   std::atomic<std::uint64_t> checked{0};
   std::atomic<std::uint64_t> mismatches{0};
 
-  void note(LoadQuery const& asked,
+  void note(LoadQuery const& query,
             serve::Answer const& answer,
             std::chrono::nanoseconds took) noexcept {
     latency.record(took);
+    recent.record(took);
     queued.record(answer.queued);
     on_device.record(answer.on_device);
-    if (asked.expected.empty()) {
+    if (query.expected.empty()) {
       return;
     }
-    auto const& expected = asked.expected[(answer.version - 1) % asked.expected.size()];
-    bool const is_same = std::ranges::any_of(expected, [&](std::vector<float> const& lone) {
-      return lone.size() == answer.values.size() &&
-             std::memcmp(lone.data(), answer.values.data(), lone.size() * sizeof(float)) == 0;
-    });
     checked.fetch_add(1, std::memory_order_relaxed);
-    if (!is_same) {
+    if (!query.is_answer(answer.version, answer.values)) {
       mismatches.fetch_add(1, std::memory_order_relaxed);
     }
   }
@@ -54,9 +51,11 @@ struct LoadResult {
   serve::LatencySummary queued = {};
   serve::LatencySummary on_device = {};
   serve::LatencySummary late = {};
+  std::uint64_t asked = 0;        ///< as the clients count
   serve::PoolCounts counts = {};  ///< of this load alone
   std::uint64_t checked = 0;
   std::uint64_t mismatches = 0;
+  std::vector<LoadSample> samples = {};
 
   [[nodiscard]] double queries_per_s() const noexcept {
     return static_cast<double>(latency.count) / seconds;

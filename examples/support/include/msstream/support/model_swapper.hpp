@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
+#include <msstream/serve/latency_histogram.hpp>
+
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstddef>
-#include <cstdint>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -14,8 +14,9 @@
 
 namespace msstream::support {
 
-/// A thread that puts a pool's models in place in turn, the second one first, `pause` after the
-/// last swap was over. With one model it does nothing.
+/// A thread that puts a pool's models in place in turn, of version v the one at (v - 1) % size: one
+/// each `period`, or where a swap takes longer than that, one after the other. With one model it
+/// does nothing.
 ///
 /// States: swapping, stopped. Ownership: the caller's, like the pool, which it must not outlive.
 template <class Pool>
@@ -23,8 +24,8 @@ class ModelSwapper {
  public:
   using Models = std::vector<typename Pool::SharedModel>;
 
-  ModelSwapper(Pool& pool, Models models, std::chrono::milliseconds pause)
-      : pool_(pool), models_(std::move(models)), pause_(pause) {
+  ModelSwapper(Pool& pool, Models models, std::chrono::milliseconds period)
+      : pool_(pool), models_(std::move(models)), period_(period) {
     if (models_.size() > 1) {
       thread_ = std::thread([this] { work(); });
     }
@@ -33,23 +34,29 @@ class ModelSwapper {
   ModelSwapper& operator=(ModelSwapper const&) = delete;
   ~ModelSwapper() { join(); }
 
-  [[nodiscard]] std::uint64_t swaps() const noexcept { return swaps_.load(); }
-  /// Blocks until the last swap is over. Throws what a swap threw.
-  void stop() {
+  /// Blocks until the last swap is over; how long those so far took. Throws what a swap threw.
+  serve::LatencySummary stop() {
     join();
     if (failure_ != nullptr) {
       std::rethrow_exception(std::exchange(failure_, nullptr));
     }
+    return durations_.summary();
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   void work() noexcept {
     try {
+      auto next = Clock::now() + period_;
       std::unique_lock lock(mutex_);
-      while (!stopping_.wait_for(lock, pause_, [&] { return is_stopping_; })) {
+      while (!stopping_.wait_until(lock, next, [&] { return is_stopping_; })) {
         lock.unlock();
-        pool_.swap(models_[(swaps_.load() + 1) % models_.size()]);
-        swaps_.fetch_add(1);
+        auto const begin = Clock::now();
+        pool_.swap(models_[pool_.counts().version % models_.size()]);
+        auto const end = Clock::now();
+        durations_.record(end - begin);
+        next = std::max(next + period_, end);
         lock.lock();
       }
     } catch (...) {
@@ -69,8 +76,8 @@ class ModelSwapper {
 
   Pool& pool_;
   Models models_;
-  std::chrono::milliseconds pause_;
-  std::atomic<std::uint64_t> swaps_{0};
+  std::chrono::milliseconds period_;
+  serve::LatencyHistogram durations_;
   std::mutex mutex_;
   std::condition_variable stopping_;
   bool is_stopping_ = false;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/step/captured_step.hpp>
+#include <msstream/memory/capture.hpp>
+#include <msstream/memory/capture_memory.hpp>
+#include <msstream/serve/model_version.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/support/serve_options.hpp>
@@ -11,119 +13,226 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <memory>
-#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace msstream::support {
 
-/// What one would write by hand: the captured step of a query for each place of each group, and one
-/// thread that copies a query to each place that is free, replays, and looks which replays are
-/// over. No pool, no queue, no futures, no other thread.
+/// The graph of what `function` issues, and what it keeps: a CapturedStep without anything that
+/// orders its launches, which is the caller's business, as it is that they are over when it goes.
+/// Graphs that share `memory`, which outlives them, do not run beside each other.
+template <CapturingRuntime R, class F>
+[[nodiscard]] typename memory::Capture<R>::Captured captured_by_hand(
+    Device<R> const& device,
+    std::shared_ptr<memory::CaptureMemory<R>> const& memory,
+    F&& function) {
+  memory::Capture<R> open(device.context(), memory);
+  std::forward<F>(function)();
+  return open.end();
+}
+
+/// What one would write by hand: for each place of each native stream the graph of a query, and a
+/// few threads, each of which copies queries to the places of its own streams, launches, and looks
+/// whether the oldest launch of a stream is over. Nothing of the library runs meanwhile: no pool,
+/// no queue, no futures, no tracker.
 template <CapturingRuntime R>
 class RawLoop {
  public:
-  RawLoop(Workload<R> const& workload, ServeSetting const& setting)
+  RawLoop(Workload<R> const& workload, ServeSetting const& setting, int threads)
       : workload_(workload),
         device_(device_options<R>(setting)),
+        runtime_(*device_.context()->runtime),
         model_(workload.build(device_, 0)),
         layout_(std::make_shared<serve::InputLayout const>(workload.inputs)),
-        groups_(device_,
-                {.groups = setting.replicas,
-                 .merge_streams = setting.merge_streams,
-                 .priority = setting.priority,
-                 .sm_partitions = fitted(setting, device_).sm_partitions,
-                 .launch_threads = LaunchThreads::none,
-                 .launch_thread_count = 0,
-                 .assignment = std::nullopt,
-                 .propagate_groups = false}) {
-    auto const buckets = setting.buckets_for(workload.query_rows);
-    bucket_ = *std::ranges::lower_bound(buckets, workload.query_rows);
+        bucket_(setting.run_in(workload.query_rows).front()),
+        workers_(static_cast<std::size_t>(std::min(threads, setting.replicas))) {
+    make_streams(fitted(setting, device_));
     for (int i = 0; i < setting.replicas; ++i) {
+      serve::Branches<R> branches;
+      for (auto const& pool : streams_) {
+        branches.push_back(&(*pool)[i]);
+      }
+      auto& lanes = workers_[static_cast<std::size_t>(i) % workers_.size()].lanes;
+      auto& lane = lanes.emplace_back(Lane{branches.front()->compute().native()});
+      auto const memory =
+          std::make_shared<memory::CaptureMemory<R>>(device_.context(),
+                                                     device_.state()->memory.make_private_pools(),
+                                                     branches.front()->shared_from_this());
       for (int j = 0; j < setting.depth; ++j) {
-        places_.push_back(std::make_unique<Place>(*this, groups_[i]));
+        lane.places.push_back(std::make_unique<Place>(*this, branches, memory));
+      }
+    }
+    for (std::size_t i = 0; i < workers_.size(); ++i) {
+      constexpr std::size_t kApart = 37;
+      workers_[i].next = kApart * i;
+    }
+  }
+  RawLoop(RawLoop const&) = delete;
+  RawLoop& operator=(RawLoop const&) = delete;
+  /// Blocks until no launch is in flight, also after a failure.
+  ~RawLoop() {
+    for (auto const& worker : workers_) {
+      for (auto const& lane : worker.lanes) {
+        try {
+          runtime_.synchronize_stream(lane.stream);
+        } catch (...) {  // what failed is over
+          continue;
+        }
       }
     }
   }
 
-  /// Queries a second, after `warmup` seconds that do not count.
+  [[nodiscard]] int threads() const noexcept { return static_cast<int>(workers_.size()); }
+  /// Queries a second, after `warmup` seconds that do not count. Once. Throws std::runtime_error if
+  /// the last answer of a place is not what its query expects, where it does.
   [[nodiscard]] double run(double warmup, double seconds) {
-    run_for(warmup);
-    auto const begin = Clock::now();
-    auto const answered = run_for(seconds);
-    return static_cast<double>(answered) /
-           std::chrono::duration<double>(Clock::now() - begin).count();
+    auto const from = after(Clock::now(), warmup);
+    auto const until = after(from, seconds);
+    std::vector<std::future<std::int64_t>> answered;
+    for (auto& worker : workers_) {
+      answered.push_back(std::async(
+          std::launch::async, [this, &worker, from, until] { return work(worker, from, until); }));
+    }
+    std::int64_t total = 0;
+    for (auto& of_worker : answered) {
+      total += of_worker.get();
+    }
+    check_last();
+    return static_cast<double>(total) / seconds;
   }
 
  private:
   using Clock = std::chrono::steady_clock;
 
   struct Place {
-    Place(RawLoop const& loop, StreamGroup<R>& its)
-        : group(its),
-          staging(loop.device_, loop.layout_, loop.bucket_, loop.workload_.outputs_per_row) {
-      StreamScope<R> const scope(group);
-      auto const forward = [&](auto const& inputs) { return (*loop.model_)(inputs); };
-      bool has_issued = false;
-      loop.device_.context()->tracker->synchronize(
-          staging.issue(loop.bucket_, forward, has_issued));
-      step.emplace(loop.device_, [&] { staging.issue(loop.bucket_, forward, has_issued); });
+    Place(RawLoop const& loop,
+          serve::Branches<R> const& branches,
+          std::shared_ptr<memory::CaptureMemory<R>> of_lane)
+        : runtime(loop.runtime_),
+          staging(loop.device_, loop.layout_, loop.bucket_, loop.workload_.outputs_per_row),
+          memory(std::move(of_lane)) {
+      StreamScope<R> const scope(*branches.front());
+      auto const issue = [&] {
+        bool has_issued = false;
+        return staging.issue(
+            loop.bucket_,
+            [&](auto const& inputs) { return (*loop.model_)(inputs); },
+            has_issued,
+            branches);
+      };
+      loop.device_.context()->tracker->synchronize(issue());  // made when first needed
+      captured = captured_by_hand(loop.device_, memory, issue);
+      event = runtime.create_event(EventTiming::untimed);
     }
+    Place(Place const&) = delete;
+    Place& operator=(Place const&) = delete;
+    ~Place() { runtime.destroy_event(event); }
 
-    StreamGroup<R>& group;
+    R& runtime;
     serve::Staging<R> staging;
-    std::optional<CapturedStep<R>> step;
-    std::optional<Event<R>> event;
+    std::shared_ptr<memory::CaptureMemory<R>> memory;
+    typename msstream::memory::Capture<R>::Captured captured;
+    typename R::native_event event = {};
+    LoadQuery const* asked = nullptr;  ///< last
     std::vector<float> answer;
   };
+  struct Lane {
+    typename R::native_stream stream;
+    std::vector<std::unique_ptr<Place>> places = {};
+    std::size_t in_flight = 0;
+    std::size_t oldest = 0;  ///< of those in flight
+  };
+  struct Worker {
+    std::vector<Lane> lanes;
+    std::size_t next = 0;  ///< query
+  };
 
-  /// How many were answered.
-  std::int64_t run_for(double seconds) {
-    auto const end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                        std::chrono::duration<double>(seconds));
-    std::int64_t answered = 0;
-    while (Clock::now() < end) {
-      for (auto const& place : places_) {
-        if (!place->event || place->event->query()) {
-          answered += take_answer(*place);
-          ask(*place);
-        }
-      }
+  /// As those of an InferencePool.
+  void make_streams(ServeSetting const& setting) {
+    for (int i = 0; i < setting.branches; ++i) {
+      streams_.push_back(
+          std::make_unique<StreamPool<R>>(device_,
+                                          StreamPoolOptions{.groups = setting.replicas,
+                                                            .merge_streams = setting.merge_streams,
+                                                            .priority = setting.priority,
+                                                            .sm_partitions = setting.sm_partitions,
+                                                            .launch_threads = LaunchThreads::none,
+                                                            .launch_thread_count = 0,
+                                                            .assignment = std::nullopt,
+                                                            .propagate_groups = false}));
     }
-    for (auto const& place : places_) {
-      if (place->event) {
-        place->event->synchronize();
-        answered += take_answer(*place);
+  }
+
+  static Clock::time_point after(Clock::time_point from, double seconds) {
+    return from +
+           std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  }
+
+  /// How many were answered between the two times.
+  std::int64_t work(Worker& worker, Clock::time_point from, Clock::time_point until) const {
+    std::int64_t answered = 0;
+    for (auto now = Clock::now(); now < until; now = Clock::now()) {
+      std::int64_t in_round = 0;
+      for (auto& lane : worker.lanes) {
+        in_round += turn(lane, worker.next);
+      }
+      answered += now >= from ? in_round : 0;
+      if (in_round == 0) {
+        std::this_thread::yield();  // as the pool's poller does
       }
     }
     return answered;
   }
-  std::int64_t take_answer(Place& place) const {
-    if (!place.event) {
-      return 0;
+  /// Whether a query was answered.
+  int turn(Lane& lane, std::size_t& next) const {
+    bool const is_full = lane.in_flight == lane.places.size();
+    auto& place = *lane.places[is_full ? lane.oldest : lane.in_flight++];
+    if (is_full) {
+      if (!runtime_.query(place.event)) {
+        return 0;
+      }
+      take_answer(place);
+      lane.oldest = (lane.oldest + 1) % lane.places.size();
     }
-    place.event.reset();
+    auto const& asked = workload_.queries[next++ % workload_.queries.size()];
+    place.asked = &asked;
+    layout_->pack(asked.query, place.staging.values(), bucket_, 0);
+    runtime_.launch_graph(*place.captured.work->graph, lane.stream);
+    runtime_.record(place.event, lane.stream);
+    return is_full ? 1 : 0;
+  }
+  void check_last() const {
+    for (auto const& worker : workers_) {
+      for (auto const& lane : worker.lanes) {
+        runtime_.synchronize_stream(lane.stream);
+        for (std::size_t i = 0; i < lane.in_flight; ++i) {
+          auto& place = *lane.places[i];
+          take_answer(place);
+          if (!place.asked->expected.empty() && !place.asked->is_answer(1, place.answer)) {
+            throw std::runtime_error("raw loop: an answer is not what the model says to the query");
+          }
+        }
+      }
+    }
+  }
+  void take_answer(Place& place) const {
     auto const answers = place.staging.answers();
     auto const count = workload_.query_rows * workload_.outputs_per_row;
     place.answer.assign(answers.begin(), answers.begin() + count);
-    return 1;
-  }
-  void ask(Place& place) {
-    auto const& asked = workload_.queries[next_++ % workload_.queries.size()];
-    layout_->pack(asked.query, place.staging.values(), bucket_, 0);
-    StreamScope<R> const scope(place.group);
-    place.step->replay();
-    place.event = place.group.compute().record();
   }
 
   Workload<R> const& workload_;
   Device<R> device_;
+  R& runtime_;
   std::shared_ptr<ServedModel<R> const> model_;
   std::shared_ptr<serve::InputLayout const> layout_;
-  StreamPool<R> groups_;
   std::int64_t bucket_;
-  std::vector<std::unique_ptr<Place>> places_;
-  std::size_t next_ = 0;
+  std::vector<std::unique_ptr<StreamPool<R>>> streams_;  ///< a branch each
+  std::vector<Worker> workers_;
 };
 
 }  // namespace msstream::support

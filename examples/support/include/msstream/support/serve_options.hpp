@@ -27,6 +27,7 @@ struct ServeSetting {
   int launch_thread_count = 0;
   int launch_spin_us = -1;
   PinnedMode pinned = PinnedMode::shared;
+  PoolMode memory_pools = PoolMode::shared;
   ServedWeights weights = ServedWeights::shared;
   StreamPriority priority = StreamPriority::normal;
   int sm_partitions = 1;  ///< 0: one a replica, as far as the device has them
@@ -42,6 +43,8 @@ struct ServeSetting {
                                                          std::int64_t query_rows) const;
   /// Those that queries of so many rows have.
   [[nodiscard]] std::vector<std::int64_t> buckets_for(std::int64_t query_rows) const;
+  /// Those that they run in: that which is theirs, or where they are put together any.
+  [[nodiscard]] std::vector<std::int64_t> run_in(std::int64_t query_rows) const;
   /// The same operations, eagerly and on one stream.
   [[nodiscard]] ServeSetting baseline() const;
 };
@@ -49,6 +52,7 @@ struct ServeSetting {
 template <Runtime R>
 [[nodiscard]] DeviceOptions<R> device_options(ServeSetting const& setting) {
   DeviceOptions<R> options;
+  options.memory.mode = setting.memory_pools;
   options.memory.pinned_mode = setting.pinned;
   options.memory.private_pools = setting.replicas + 1;
   options.workspace_bytes = static_cast<std::size_t>(setting.workspace_kib) << 10U;
@@ -83,8 +87,10 @@ struct ServeOptions : ServeSetting {
   double warmup = 0.5;
   std::uint64_t seed = 1;
 
+  bool lone = false;
   bool baseline_too = false;
   bool raw_loop = false;
+  int raw_threads = 4;
   std::string report;
   bool quiet = false;
 };

@@ -15,10 +15,15 @@ namespace msstream::support {
 /// For a report: how a pool did.
 [[nodiscard]] nlohmann::ordered_json report_of(TrialResult const& trial, std::int64_t query_rows);
 
+/// How a loop without a pool did.
+struct RawLoopResult {
+  double queries_per_s;
+  int threads;
+};
 /// What a program measured besides.
 struct ServeComparisons {
   std::optional<TrialResult> baseline = {};
-  std::optional<double> raw_loop_queries_per_s = {};
+  std::optional<RawLoopResult> raw_loop = {};
 };
 /// For a report: the ratios too. Adds to `report`, whose "result" is there.
 void add_comparisons(nlohmann::ordered_json& report,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/support/query_cost.hpp>
 #include <msstream/support/raw_loop.hpp>
 #include <msstream/support/serve_report.hpp>
 #include <msstream/support/serve_trial.hpp>
@@ -31,22 +32,24 @@ template <Runtime R>
     if (options.raw_loop) {
       constexpr double kLeast = 0.05;
       auto const seconds = plan.iterations > 0 ? pool.load.seconds : plan.length.count();
-      others.raw_loop_queries_per_s =
-          RawLoop<R>(workload, options).run(options.warmup, std::max(seconds, kLeast));
+      RawLoop<R> loop(workload, options, options.raw_threads);
+      others.raw_loop = {.queries_per_s = loop.run(options.warmup, std::max(seconds, kLeast)),
+                         .threads = loop.threads()};
     }
   }
   add_comparisons(report, others, workload.query_rows);
   return report;
 }
 
-/// Makes the lone answers that --check compares with.
+/// On a device of its own, before any load: what a query alone costs, and with --check what it is
+/// answered.
 template <Runtime R>
-void prepare_check(Workload<R>& workload, ServeOptions const& options) {
+void run_alone(Workload<R>& workload, ServeOptions const& options) {
+  Device<R> const device(device_options<R>(options));
+  auto const buckets = options.run_in(workload.query_rows);
+  workload.cost = query_cost(device, workload, *workload.build(device, 0), buckets.front());
   if (options.check) {
-    expect_lone_answers(Device<R>(device_options<R>(options)),
-                        workload,
-                        options.swap_ms > 0 ? 2 : 1,
-                        options.buckets_for(workload.query_rows));
+    expect_lone_answers(device, workload, options.swap_ms > 0 ? 2 : 1, buckets);
   }
 }
 

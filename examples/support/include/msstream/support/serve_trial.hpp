@@ -8,16 +8,17 @@
 #include <msstream/support/trial_result.hpp>
 
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace msstream::support {
 
 /// Serves the workload from a device and a pool of its own, as `chosen` says, under a load: first
-/// for `options.warmup` seconds, then as planned, which is measured.
+/// for `options.warmup` seconds, then as planned, which is measured. Weights are swapped meanwhile,
+/// but not while the peak or lone queries are measured.
 template <Runtime R>
 [[nodiscard]] TrialResult try_serving(Workload<R> const& workload,
                                       ServeSetting const& chosen,
@@ -32,9 +33,7 @@ template <Runtime R>
   if (options.swap_ms > 0) {
     models.push_back(workload.build(device, 1));
   }
-  auto const pinned_bytes = [&] { return device.state()->pinned.statistics().live_bytes; };
-  auto const device_before = device.memory_statistics();
-  auto const pinned_before = pinned_bytes();
+  auto const before_pool = memory_taken(device);
 
   using Pool = serve::InferencePool<Model, R>;
   typename Pool::Clone clone;
@@ -45,32 +44,36 @@ template <Runtime R>
             models.front(),
             setting.pool_options(workload.inputs, workload.outputs_per_row, workload.query_rows),
             clone);
-  auto const replicas = static_cast<std::size_t>(setting.replicas);
-  auto const device_after = device.memory_statistics();
   TrialResult result{
-      .memory = {.weights = models.front()->weight_bytes(),
-                 .replica = (device_after.live_bytes - device_before.live_bytes) / replicas,
-                 .replica_reserved =
-                     (device_after.reserved_bytes - device_before.reserved_bytes) / replicas,
-                 .replica_pinned = (pinned_bytes() - pinned_before) / replicas},
-      .captured = pool.counts().captured_steps > 0 && pool.counts().failed_captures == 0};
-  {
-    ModelSwapper swapper(pool, models, std::chrono::milliseconds(options.swap_ms));
-    if (options.warmup > 0) {
-      auto before = plan;
-      before.iterations = 0;
-      before.length = std::chrono::duration<double>(options.warmup);
-      before.seed = plan.seed + 1;
-      LiveLine line(style, title + ", warming up");
-      static_cast<void>(LoadGenerator(pool, workload.queries, before).run(line));
-    }
-    auto const swaps_before = swapper.swaps();
-    LiveLine line(style, title);
-    result.load = LoadGenerator(pool, workload.queries, plan).run(line);
-    result.swaps = swapper.swaps() - swaps_before;
+      .memory = {.weights = static_cast<std::int64_t>(models.front()->weight_bytes()),
+                 .replica = (memory_taken(device) - before_pool) / setting.replicas},
+      .cost = workload.cost};
+  auto const under = [&](LoadPlan const& load, std::string const& called, LookAtMemory memory) {
+    LiveLine line(style, called);
+    return LoadGenerator(pool, workload.queries, load, std::move(memory)).run(line);
+  };
+  std::chrono::milliseconds const swap_period(options.swap_ms);
+  if (options.warmup > 0) {
+    ModelSwapper swapper(pool, models, swap_period);
+    auto const warm_up = plan.of_warm_up(std::chrono::duration<double>(options.warmup));
+    static_cast<void>(under(warm_up, title + ", warming up", {}));
     swapper.stop();
   }
-  result.memory.reserved = device.memory_statistics().peak_reserved_bytes;
+  auto measured = plan;
+  if (plan.load_factor > 0) {
+    result.peak_queries_per_s = under(plan.of_peak(), title + ", its peak", {}).queries_per_s();
+    measured.rate = plan.load_factor * *result.peak_queries_per_s;
+  }
+  if (plan.lone_too) {
+    result.lone = under(plan.of_lone(), title + ", lone queries", {}).latency;
+  }
+  result.rate = measured.rate;
+  ModelSwapper swapper(pool, models, swap_period);
+  result.load = under(measured, title, [&] { return memory_taken(device); });
+  result.swaps = swapper.stop();
+  result.pool = pool.counts();
+  result.memory.reserved =
+      static_cast<std::int64_t>(device.memory_statistics().peak_reserved_bytes);
   return result;
 }
 

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/serve/ticket.hpp>
+#include <msstream/support/counter_random.hpp>
+#include <msstream/support/load_failure.hpp>
+#include <msstream/support/load_measures.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <thread>
+#include <vector>
+
+namespace msstream::support {
+
+/// One of those who ask a pool, with measures of its own. One thread; the pool's poller notes the
+/// outcomes of an open load. The client outlives them: see await_outcomes().
+template <class Pool>
+class LoadClient {
+ public:
+  /// `number`: of the client, 0 and on. All that is named outlives the client.
+  LoadClient(Pool& pool,
+             std::vector<LoadQuery> const& queries,
+             LoadPlan const& plan,
+             std::size_t number,
+             LoadFailure& failure)
+      : pool_(pool), queries_(queries), plan_(plan), client_(number), failure_(failure) {}
+  LoadClient(LoadClient const&) = delete;
+  LoadClient& operator=(LoadClient const&) = delete;
+
+  /// Blocks until the load is over, which begins at `begin`; in an open one outcomes may come
+  /// later.
+  void ask_all(serve::Clock::time_point begin) noexcept {
+    begin_ = begin;
+    end_ = begin + std::chrono::duration_cast<Clock::duration>(plan_.length);
+    try {
+      switch (plan_.mode) {
+        case LoadMode::closed:
+          ask_and_wait();
+          break;
+        case LoadMode::open:
+          ask_in_time();
+          break;
+        case LoadMode::lone:
+          ask_alone();
+          break;
+      }
+    } catch (...) {
+      failure_.note(std::current_exception());
+    }
+  }
+  /// Once ask_all() has returned.
+  void await_outcomes() const {
+    while (measures_.ended.load(std::memory_order_acquire) != measures_.asked) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+  [[nodiscard]] ClientMeasures const& measures() const noexcept { return measures_; }
+
+ private:
+  using Clock = serve::Clock;
+
+  [[nodiscard]] LoadQuery const& query(std::int64_t number) const noexcept {
+    constexpr std::size_t kApart = 37;
+    return queries_[(client_ * kApart + static_cast<std::size_t>(number)) % queries_.size()];
+  }
+  /// Does something with the query, and its deadline if there is one.
+  template <class Use>
+  decltype(auto) with_deadline(LoadQuery const& asked, Clock::time_point from, Use&& use) const {
+    if (plan_.deadline.count() == 0) {
+      return use(asked.query);
+    }
+    auto query = asked.query;
+    query.deadline = from + std::chrono::duration_cast<Clock::duration>(plan_.deadline);
+    return use(query);
+  }
+
+  /// Whether a client that asks its `number`th query at that time does so within the load.
+  [[nodiscard]] bool is_within(std::int64_t number, Clock::time_point at) const noexcept {
+    return !failure_.is_there() && (plan_.iterations > 0 ? number < plan_.iterations : at < end_);
+  }
+
+  void ask_and_wait() {
+    auto asked_at = Clock::now();
+    for (std::int64_t n = 0; is_within(n, asked_at); ++n) {
+      auto const& asked = query(n);
+      auto answer = with_deadline(
+          asked, asked_at, [&](serve::Query const& its) { return pool_.submit(its); });
+      ++measures_.asked;
+      try {
+        auto const answered = answer.get();
+        auto const now = Clock::now();
+        measures_.note(asked, answered, now - asked_at);
+        asked_at = now;
+      } catch (...) {
+        failure_.note_outcome(std::current_exception());
+        std::this_thread::yield();
+        asked_at = Clock::now();
+      }
+      measures_.ended.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+
+  void ask_in_time() {
+    double const mean_s = static_cast<double>(plan_.clients) / plan_.rate;
+    std::chrono::duration<double> since_begin{0};
+    for (std::int64_t n = 0;; ++n) {
+      auto const drawn =
+          uniform_of(random_bits(plan_.seed, client_, static_cast<std::uint64_t>(n)));
+      since_begin += std::chrono::duration<double>(-mean_s * std::log(1 - drawn));
+      auto const arrives = begin_ + std::chrono::duration_cast<Clock::duration>(since_begin);
+      if (!is_within(n, arrives)) {
+        return;
+      }
+      wait_until(arrives);
+      measures_.late.record(Clock::now() - arrives);
+      ask(query(n), arrives);
+    }
+  }
+  void ask_alone() {
+    auto asked_at = Clock::now();
+    for (std::int64_t n = 0; is_within(n, asked_at); ++n) {
+      ask(query(n), asked_at);
+      while (measures_.ended.load(std::memory_order_acquire) != measures_.asked) {
+        std::this_thread::yield();
+      }
+      asked_at = Clock::now();
+    }
+  }
+  /// The latency counts from `arrives` until the outcome is there, whoever sleeps.
+  void ask(LoadQuery const& asked, Clock::time_point arrives) {
+    with_deadline(asked, arrives, [&](serve::Query const& its) {
+      pool_.submit(its, [this, &asked, arrives](serve::Outcome const& outcome) {
+        if (outcome.has_answer()) {
+          measures_.note(asked, outcome.answer(), Clock::now() - arrives);
+        } else {
+          failure_.note_outcome(outcome.error());
+        }
+        measures_.ended.fetch_add(1, std::memory_order_release);
+      });
+    });
+    ++measures_.asked;
+  }
+  /// To the microsecond, which no sleep is; what is due already does not wait.
+  static void wait_until(Clock::time_point then) {
+    constexpr auto kOversleep = std::chrono::microseconds(100);
+    if (then - Clock::now() > 2 * kOversleep) {
+      std::this_thread::sleep_until(then - kOversleep);
+    }
+    while (Clock::now() < then) {
+      std::this_thread::yield();
+    }
+  }
+
+  Pool& pool_;
+  std::vector<LoadQuery> const& queries_;
+  LoadPlan const& plan_;
+  std::size_t client_;
+  LoadFailure& failure_;
+  Clock::time_point begin_ = {};
+  Clock::time_point end_ = {};
+  ClientMeasures measures_;
+};
+
+}  // namespace msstream::support

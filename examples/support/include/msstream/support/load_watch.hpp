@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/support/live_line.hpp>
+#include <msstream/support/load_client.hpp>
+#include <msstream/support/load_sample.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <utility>
+#include <vector>
+
+namespace msstream::support {
+
+/// What memory is taken at the moment.
+using LookAtMemory = std::function<MemoryTaken()>;
+
+/// Looks at a load while it goes on, for a live line and for samples. One thread; clients and pool
+/// go on.
+template <class Pool>
+class LoadWatch {
+ public:
+  /// `places`: for how many queries there is room in launches. Without `memory` there are no
+  /// samples. All that is named outlives the watch.
+  LoadWatch(Pool const& pool,
+            std::deque<LoadClient<Pool>> const& clients,
+            LoadPlan const& plan,
+            std::int64_t places,
+            LookAtMemory const& memory,
+            LiveLine& line)
+      : pool_(pool),
+        clients_(clients),
+        plan_(plan),
+        places_(places),
+        memory_(memory),
+        line_(line),
+        refused_before_(pool.counts().refused),
+        shown_(begin_),
+        sampled_(begin_) {}
+
+  /// When to look again.
+  [[nodiscard]] serve::Clock::time_point next() const {
+    return memory_ ? std::min(next_shown(), next_sampled()) : next_shown();
+  }
+  void look() {
+    auto const now = serve::Clock::now();
+    if (now >= next_shown()) {
+      auto const sample = end_interval(shown_, now);
+      line_.show({.queries_per_s = sample.queries_per_s,
+                  .p50 = sample.latency.p50,
+                  .p99 = sample.latency.p99,
+                  .in_pool = sample.in_pool});
+    }
+    if (memory_ && now >= next_sampled()) {
+      take_sample(now);
+    }
+  }
+  /// After the load: all samples, also of what came after the last look, if that was long.
+  [[nodiscard]] std::vector<LoadSample> finish() {
+    auto const now = serve::Clock::now();
+    if (memory_ && (samples_.empty() || now - sampled_.last() >= sample_period_now() / 2)) {
+      take_sample(now);
+    }
+    return std::move(samples_);
+  }
+
+ private:
+  [[nodiscard]] serve::Clock::time_point next_shown() const {
+    return shown_.last() + line_.period();
+  }
+  [[nodiscard]] serve::Clock::time_point next_sampled() const {
+    return sampled_.last() + sample_period_now();
+  }
+  [[nodiscard]] serve::Clock::duration sample_period_now() const {
+    return std::chrono::duration_cast<serve::Clock::duration>(
+        sample_period(plan_, sampled_.last() - begin_));
+  }
+
+  [[nodiscard]] LoadSample end_interval(LoadIntervals& intervals, serve::Clock::time_point now) {
+    LatencyCounts latencies;
+    for (auto const& client : clients_) {
+      client.measures().recent.add_to(latencies);
+    }
+    auto const counts = pool_.counts();
+    auto sample = intervals.next(now, std::move(latencies), counts.refused - refused_before_);
+    // Counts that are not of one moment may differ by less than nothing.
+    sample.in_pool =
+        std::max<std::int64_t>(static_cast<std::int64_t>(counts.admitted - counts.answered -
+                                                         counts.expired - counts.failed),
+                               0);
+    sample.waiting = std::max<std::int64_t>(sample.in_pool - places_, 0);
+    return sample;
+  }
+  void take_sample(serve::Clock::time_point now) {
+    samples_.push_back(end_interval(sampled_, now));
+    samples_.back().memory = memory_();
+  }
+
+  Pool const& pool_;
+  std::deque<LoadClient<Pool>> const& clients_;
+  LoadPlan const& plan_;
+  std::int64_t places_;
+  LookAtMemory const& memory_;
+  LiveLine& line_;
+  std::uint64_t refused_before_;
+  serve::Clock::time_point begin_ = serve::Clock::now();
+  LoadIntervals shown_;
+  LoadIntervals sampled_;
+  std::vector<LoadSample> samples_;
+};
+
+}  // namespace msstream::support

@@ -108,6 +108,13 @@ void InputLayout::repack(std::byte const* from,
       begin);
 }
 
+void InputLayout::clear(std::byte* piece, std::int64_t rows, std::int64_t begin) const noexcept {
+  for (std::size_t i = 0; i < fields_.size(); ++i) {
+    std::memset(piece + bytes_of_rows(i, begin), 0, bytes_of_rows(i, rows - begin));
+    piece += aligned(bytes_of_rows(i, rows));
+  }
+}
+
 template <class SourceOf>
 void InputLayout::copy(SourceOf source_of,
                        std::int64_t count,

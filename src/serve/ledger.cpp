@@ -7,21 +7,30 @@ namespace msstream::serve {
 
 namespace {
 
-/// What making the exception throws, where it cannot be made.
-template <class Make>
-std::exception_ptr error_from(Make&& make) noexcept {
-  try {
-    return std::make_exception_ptr(make());
-  } catch (...) {
-    return std::current_exception();
-  }
-}
+/// The ledgers in whose callbacks a thread is, the innermost first.
+struct Replying {
+  explicit Replying(Ledger const& of) noexcept
+      : ledger(&of), around(std::exchange(innermost, this)) {}
+  ~Replying() { innermost = around; }
+  Replying(Replying const&) = delete;
+  Replying& operator=(Replying const&) = delete;
+
+  Ledger const* ledger;
+  Replying* around;
+  static thread_local Replying* innermost;
+};
+thread_local Replying* Replying::innermost = nullptr;
 
 }  // namespace
 
-void Ledger::refuse(Ticket& ticket, Refused::Reason reason, std::string const& message) noexcept {
+void Ledger::turn_away(Ticket& ticket) noexcept {
   scores.refused.add();
-  end(ticket, Outcome(error_from([&] { return Refused(reason, message); })));
+  reply(ticket, Outcome(Refusals::all().draining));
+}
+
+void Ledger::refuse(Ticket& ticket, std::exception_ptr why) noexcept {
+  scores.refused.add();
+  end(ticket, Outcome(std::move(why)));
 }
 
 void Ledger::answer(Ticket& ticket, Answer answer) noexcept {
@@ -33,9 +42,12 @@ void Ledger::answer(Ticket& ticket, Answer answer) noexcept {
 
 void Ledger::expire(Ticket& ticket) noexcept {
   scores.expired.add();
-  end(ticket, Outcome(error_from([] {
-        return DeadlineExceeded("serve: the query's deadline passed before it could be launched");
-      })));
+  end(ticket, Outcome(Refusals::all().deadline_exceeded));
+}
+
+void Ledger::displace(Ticket& ticket) noexcept {
+  scores.displaced.add();
+  fail(ticket, Refusals::all().displaced);
 }
 
 void Ledger::fail(Ticket& ticket, std::exception_ptr error) noexcept {
@@ -44,17 +56,23 @@ void Ledger::fail(Ticket& ticket, std::exception_ptr error) noexcept {
 }
 
 void Ledger::await_replies() const noexcept {
-  for (auto left = without_reply_.load(); left != 0; left = without_reply_.load()) {
-    without_reply_.wait(left);
+  for (auto state = state_.load(); state != kClosed; state = state_.load()) {
+    state_.wait(state);
   }
 }
 
-void Ledger::end(Ticket& ticket, Outcome outcome) noexcept {
+bool Ledger::is_replying() const noexcept {
+  auto const* replying = Replying::innermost;
+  while (replying != nullptr && replying->ledger != this) {
+    replying = replying->around;
+  }
+  return replying != nullptr;
+}
+
+void Ledger::reply(Ticket& ticket, Outcome outcome) noexcept {
+  Replying const replying(*this);
   if (!ticket.reply.give(std::move(outcome))) {
     scores.callbacks_threw.add();
-  }
-  if (without_reply_.fetch_sub(1) == 1 && closed_.load()) {
-    without_reply_.notify_all();
   }
 }
 

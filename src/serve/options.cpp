@@ -4,6 +4,7 @@
 #include <msstream/serve/replica.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
 
 namespace msstream::serve {
@@ -42,8 +43,13 @@ InferencePoolOptions const& InferencePoolOptions::checked() const {
             "; expected them positive and ascending");
     before = rows;
   }
-  require(max_batch_delay.count() >= 0,
-          "InferencePoolOptions: max_batch_delay is negative; expected at least 0");
+  constexpr std::chrono::nanoseconds kLongestDelay = std::chrono::hours(1);
+  require(max_batch_delay.count() >= 0 && max_batch_delay <= kLongestDelay,
+          "InferencePoolOptions: max_batch_delay is ",
+          max_batch_delay.count(),
+          " ns; expected 0 to ",
+          kLongestDelay.count(),
+          ", an hour");
   require(max_batch_delay.count() == 0 || queue_capacity >= 1,
           "InferencePoolOptions: max_batch_delay with a queue_capacity of 0; queries wait in the "
           "queue for each other");

@@ -8,25 +8,31 @@ namespace msstream::serve {
 
 namespace {
 
+/// At once, before the poller has told them; more wait for that, and newcomers are refused.
+constexpr std::size_t kMostDisplaced = 64;
+constexpr auto kHighest = static_cast<Clock::rep>(Priority::high);
+
 bool has_deadline(WaitingQuery const& query) {
   return query.deadline != Clock::time_point::max();
 }
 
 }  // namespace
 
-QueryQueue::QueryQueue(std::size_t capacity) : places_(capacity) {
-  free_.reserve(capacity);
+QueryQueue::QueryQueue(std::size_t capacity)
+    : capacity_(capacity), places_(capacity + std::min(capacity, kMostDisplaced)) {
+  free_.reserve(places_.size());
   deadlines_.reserve(capacity);
   for (auto& place : places_) {
     free_.push_back(&place);
   }
 }
 
-WaitingQuery* QueryQueue::reserve() noexcept {
+WaitingQuery* QueryQueue::reserve(Priority priority) noexcept {
   std::lock_guard const guard(lock_);
-  if (free_.empty()) {
+  if (free_.empty() || (used_ == capacity_ && !displace_below(priority))) {
     return nullptr;
   }
+  ++used_;
   auto* const place = free_.back();
   free_.pop_back();
   return place;
@@ -34,6 +40,8 @@ WaitingQuery* QueryQueue::reserve() noexcept {
 
 void QueryQueue::release(WaitingQuery& place) noexcept {
   std::lock_guard const guard(lock_);
+  used_ -= place.is_displaced ? 0 : 1;
+  place.is_displaced = false;
   free_.push_back(&place);
 }
 
@@ -46,52 +54,125 @@ void QueryQueue::push(WaitingQuery& query) noexcept {
   line.last = &query;
   if (has_deadline(query)) {
     insert_deadline(query);
+    note_next_due();
   }
   rows_ += query.ticket.rows;
   waiting_.fetch_add(1);
 }
 
-WaitingQuery* QueryQueue::take(std::int64_t most_rows) noexcept {
+Clock::time_point QueryQueue::ready_at(Batching const& batching) const noexcept {
   std::lock_guard const guard(lock_);
-  for (auto const& line : lines_) {
-    if (auto* const query = line.first) {
-      if (query->ticket.rows > most_rows) {
-        return nullptr;
-      }
-      unlink(*query);
-      return query;
-    }
-  }
-  return nullptr;
+  return time_of_launch(batching);
 }
 
-WaitingQuery* QueryQueue::take_expired(Clock::time_point now) noexcept {
+WaitingQuery* QueryQueue::take_foremost(Clock::time_point now) noexcept {
   std::lock_guard const guard(lock_);
-  if (deadlines_.empty() || deadlines_.front()->deadline > now) {
-    return nullptr;
+  auto* const query = foremost(now);
+  if (query != nullptr) {
+    unlink(*query);
   }
-  auto* const query = deadlines_.front();
-  unlink(*query);
   return query;
 }
 
-QueryQueue::Outlook QueryQueue::outlook() const noexcept {
+std::size_t QueryQueue::take(Batching const& batching,
+                             Clock::time_point now,
+                             std::vector<WaitingQuery*>& to) noexcept {
   std::lock_guard const guard(lock_);
-  Outlook outlook{.rows = rows_};
+  if (time_of_launch(batching) > now) {
+    return 0;
+  }
+  std::size_t taken = 0;
+  auto rows_left = batching.most_rows;
+  for (auto* query = foremost(now); query != nullptr && query->ticket.rows <= rows_left;
+       query = batching.together ? foremost(now) : nullptr) {
+    unlink(*query);
+    rows_left -= query->ticket.rows;
+    to.push_back(query);
+    ++taken;
+  }
+  return taken;
+}
+
+WaitingQuery* QueryQueue::take_due(Clock::time_point now) noexcept {
+  std::lock_guard const guard(lock_);
+  auto* query = displaced_;
+  if (query != nullptr) {
+    displaced_ = query->after;
+  } else if (!deadlines_.empty() && deadlines_.front()->deadline <= now) {
+    query = deadlines_.front();
+    unlink(*query);
+  }
+  note_next_due();
+  return query;
+}
+
+Clock::time_point QueryQueue::time_of_launch(Batching const& batching) const noexcept {
+  auto oldest = Clock::time_point::max();
   for (auto const& line : lines_) {
     if (line.first != nullptr) {
-      outlook.oldest_admitted_at =
-          std::min(outlook.oldest_admitted_at, line.first->ticket.admitted_at);
+      oldest = std::min(oldest, line.first->ticket.admitted_at);
     }
   }
-  if (!deadlines_.empty()) {
-    outlook.next_deadline = deadlines_.front()->deadline;
+  bool const has_high = lines_.back().first != nullptr;
+  if (waiting_.load() == 0 || !batching.together || has_high || rows_ >= batching.most_rows ||
+      waiting_.load() == capacity_) {
+    return oldest;
   }
-  return outlook;
+  auto time = oldest + batching.delay;
+  if (!deadlines_.empty()) {
+    auto const& next = *deadlines_.front();
+    auto const half = (next.deadline - next.ticket.admitted_at) / 2;
+    time =
+        std::min(time, next.deadline - std::min<Clock::duration>(batching.before_deadline, half));
+  }
+  return time;
+}
+
+WaitingQuery* QueryQueue::foremost(Clock::time_point now) const noexcept {
+  WaitingQuery* best = nullptr;
+  Clock::rep best_class = 0;
+  for (auto const& line : lines_) {
+    if (auto* const query = line.first) {
+      auto const aged = (now - query->ticket.admitted_at) / kAgeing;
+      auto const its_class =
+          std::min<Clock::rep>(static_cast<Clock::rep>(query->priority) + aged, kHighest);
+      if (best == nullptr || its_class > best_class ||
+          (its_class == best_class && query->ticket.admitted_at < best->ticket.admitted_at)) {
+        best = query;
+        best_class = its_class;
+      }
+    }
+  }
+  return best;
+}
+
+bool QueryQueue::displace_below(Priority priority) noexcept {
+  for (auto& line : lines_) {
+    if (auto* const query = line.last) {
+      if (query->priority >= priority) {
+        return false;
+      }
+      unlink(*query);
+      query->is_displaced = true;
+      query->after = displaced_;
+      displaced_ = query;
+      --used_;
+      note_next_due();
+      return true;
+    }
+  }
+  return false;
+}
+
+void QueryQueue::note_next_due() noexcept {
+  auto const due = displaced_ != nullptr ? Clock::time_point::min()
+                   : deadlines_.empty()  ? Clock::time_point::max()
+                                         : deadlines_.front()->deadline;
+  next_due_.store(due.time_since_epoch().count());
 }
 
 QueryQueue::Line& QueryQueue::line_of(WaitingQuery const& query) noexcept {
-  return lines_[lines_.size() - 1 - static_cast<std::size_t>(query.priority)];
+  return lines_[static_cast<std::size_t>(query.priority)];
 }
 
 void QueryQueue::unlink(WaitingQuery& query) noexcept {
@@ -100,6 +181,7 @@ void QueryQueue::unlink(WaitingQuery& query) noexcept {
   (query.after == nullptr ? line.last : query.after->before) = query.before;
   if (has_deadline(query)) {
     remove_deadline(query);
+    note_next_due();
   }
   rows_ -= query.ticket.rows;
   waiting_.fetch_sub(1);

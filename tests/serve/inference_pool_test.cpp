@@ -151,19 +151,76 @@ TYPED_TEST(InferencePoolTest, a_query_goes_to_the_replica_with_the_least_to_do) 
   serve::InferencePool pool(world.device, world.net(1), options);
   Random random;
   Asked const asked(random, 2);
+  for (int round = 0; round < 10; ++round) {
+    // Each replica could take two.
+    std::vector<std::future<Answer>> answers;
+    {
+      Gate gate;
+      hold_all(gate, pool);
+      for (int i = 0; i < 3; ++i) {
+        answers.push_back(pool.submit(asked.query()));
+      }
+    }
+    std::vector<int> launched(3);
+    for (auto& answer : answers) {
+      ++launched[static_cast<std::size_t>(answer.get().replica)];
+    }
+    ASSERT_THAT(launched, ::testing::Each(1));
+  }
+}
+
+/// Two threads have slots of one replica at the same time.
+TYPED_TEST(InferencePoolTest, one_thread_at_a_time_launches_on_a_replica) {
+  ServeWorld<TypeParam> const world;
+  auto const net = world.net(1);
+  auto options = world.options();
+  options.replicas = 1;
+  options.capture = false;
+  serve::InferencePool pool(world.device, net, options);
+  std::atomic<int> inside{0};
+  std::atomic<int> beside{0};
+  net->before = [&] {
+    ++inside;
+    for (int i = 0; i < 20; ++i) {
+      std::this_thread::yield();
+      beside += inside.load() > 1 ? 1 : 0;
+    }
+  };
+  net->midway = [&] { --inside; };
+  ask_from_threads(world, *world.net(1), pool, 40);
+  EXPECT_EQ(beside, 0);
+}
+
+TYPED_TEST(InferencePoolTest, queued_and_on_device_are_the_latency_and_count_no_time_twice) {
+  ServeWorld<TypeParam> const world;
+  auto options = world.options();
+  options.replicas = 1;
+  options.depth = 4;
+  serve::InferencePool pool(world.device, world.net(1), options);
+  Random random;
+  Asked const asked(random, 2);
+  auto const begin = serve::Clock::now();
   std::vector<std::future<Answer>> answers;
   {
     Gate gate;
     hold_all(gate, pool);
-    for (int i = 0; i < 6; ++i) {
+    for (int i = 0; i < 4; ++i) {
       answers.push_back(pool.submit(asked.query()));
     }
+    auto const until = begin + std::chrono::milliseconds(2);
+    await([&] { return serve::Clock::now() > until; });
   }
-  std::vector<int> launched(3);
+  // All four were held, but the device was busy with one after the other.
+  std::chrono::nanoseconds on_device{0};
+  std::chrono::nanoseconds before{0};
   for (auto& answer : answers) {
-    ++launched[static_cast<std::size_t>(answer.get().replica)];
+    auto const its = answer.get();
+    on_device += its.on_device;
+    EXPECT_GE(its.queued + its.on_device, before);
+    before = its.queued + its.on_device;
   }
-  EXPECT_THAT(launched, ::testing::Each(2));
+  EXPECT_LE(on_device, serve::Clock::now() - begin);
+  EXPECT_GE(on_device, std::chrono::milliseconds(1));
 }
 
 /// The same for every query.
@@ -190,7 +247,7 @@ TYPED_TEST(InferencePoolTest, an_answer_comes_after_the_copy_of_inputs_that_it_i
   {
     Gate gate;
     gate.hold(pool.streams()[0].h2d());
-    held = pool.submit(asked.query());
+    held = ask_held(pool, asked);
     for (int i = 0; i < 20; ++i) {
       EXPECT_EQ(pool.submit(asked.query()).get().replica, 1);
     }
@@ -234,6 +291,9 @@ TYPED_TEST(InferencePoolTest, options_out_of_range_are_refused_by_name) {
   refused([](auto& o) { o.launch_spin_us = -2; }, "launch_spin_us");
   refused([](auto& o) { o.outputs_per_row = 3; }, "shape", "[4, 3]");
   refused([](auto& o) { o.max_batch_delay = std::chrono::nanoseconds(-1); }, "max_batch_delay");
+  refused([](auto& o) { o.max_batch_delay = std::chrono::nanoseconds::max(); },
+          "max_batch_delay",
+          "an hour");
   refused(
       [](auto& o) {
         o.max_batch_delay = std::chrono::nanoseconds(1);

@@ -43,5 +43,17 @@ TEST(InputLayout, rows_packed_by_themselves_and_then_among_others_are_those_pack
   EXPECT_EQ(direct, again);
 }
 
+TEST(InputLayout, clearing_rows_leaves_those_before) {
+  InputLayout const layout({field<std::int64_t>("keys", 2), field<float>("dense", 1)});
+  std::vector<std::byte> piece(layout.bytes(4), std::byte{0x3F});
+  auto const keys = elements_at<std::int64_t>(piece.data(), 0, 2);
+  auto const dense = elements_at<float>(piece.data(), layout.offset(1, 4), 1);
+  layout.clear(piece.data(), 4, 1);
+  EXPECT_EQ(elements_at<std::int64_t>(piece.data(), 0, 8),
+            (std::vector<std::int64_t>{keys[0], keys[1], 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(elements_at<float>(piece.data(), layout.offset(1, 4), 4),
+            (std::vector<float>{dense[0], 0, 0, 0}));
+}
+
 }  // namespace
 }  // namespace msstream::serve

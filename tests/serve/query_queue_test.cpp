@@ -16,15 +16,22 @@ namespace {
 
 using Random = ops::kernels::testing::Random;
 
+Clock::time_point at(std::int64_t ms) {
+  return Clock::time_point(std::chrono::milliseconds(ms));
+}
+
 /// What waits, in the order in which it came, and the definition of who is next.
 class SlowQueue {
  public:
+  explicit SlowQueue(std::size_t capacity) : capacity_(capacity) {}
+
   void push(WaitingQuery* query) { waiting_.push_back(query); }
-  [[nodiscard]] WaitingQuery* first() const {
-    auto const found =
-        std::max_element(waiting_.begin(), waiting_.end(), [](auto const* left, auto const* right) {
-          return left->priority < right->priority;
-        });
+  [[nodiscard]] WaitingQuery* first(Clock::time_point now) const {
+    auto const goes_before = [&](WaitingQuery const* left, WaitingQuery const* right) {
+      auto const classes = class_of(*left, now) - class_of(*right, now);
+      return classes != 0 ? classes > 0 : left->ticket.admitted_at < right->ticket.admitted_at;
+    };
+    auto const found = std::min_element(waiting_.begin(), waiting_.end(), goes_before);
     return found == waiting_.end() ? nullptr : *found;
   }
   [[nodiscard]] WaitingQuery* first_due() const {
@@ -34,73 +41,177 @@ class SlowQueue {
         });
     return found == waiting_.end() ? nullptr : *found;
   }
+  /// Whose place one of this priority takes.
+  [[nodiscard]] WaitingQuery* displaced_by(Priority priority) const {
+    WaitingQuery* found = nullptr;
+    for (auto* const query : waiting_) {
+      found = query->priority < priority && (found == nullptr || query->priority <= found->priority)
+                  ? query
+                  : found;
+    }
+    return found;
+  }
+  [[nodiscard]] std::int64_t rows() const {
+    std::int64_t rows = 0;
+    for (auto const* query : waiting_) {
+      rows += query->ticket.rows;
+    }
+    return rows;
+  }
+  [[nodiscard]] Clock::time_point ready_at(Batching const& batching) const {
+    auto oldest = Clock::time_point::max();
+    bool has_high = false;
+    for (auto const* query : waiting_) {
+      oldest = std::min(oldest, query->ticket.admitted_at);
+      has_high = has_high || query->priority == Priority::high;
+    }
+    if (waiting_.empty() || !batching.together || has_high || rows() >= batching.most_rows ||
+        waiting_.size() == capacity_) {
+      return oldest;
+    }
+    auto const* const next = first_due();
+    auto const half = (next->deadline - next->ticket.admitted_at) / 2;
+    return std::min(
+        oldest + batching.delay,
+        next->deadline == Clock::time_point::max()
+            ? Clock::time_point::max()
+            : next->deadline - std::min<Clock::duration>(batching.before_deadline, half));
+  }
   void remove(WaitingQuery* query) { std::erase(waiting_, query); }
   [[nodiscard]] std::vector<WaitingQuery*> const& waiting() const { return waiting_; }
+  [[nodiscard]] bool is_full() const { return waiting_.size() == capacity_; }
 
  private:
+  static std::int64_t class_of(WaitingQuery const& query, Clock::time_point now) {
+    std::int64_t its = static_cast<std::int64_t>(query.priority);
+    for (auto waited = now - query.ticket.admitted_at; waited >= QueryQueue::kAgeing;
+         waited -= QueryQueue::kAgeing) {
+      ++its;
+    }
+    return std::min<std::int64_t>(its, 2);
+  }
+
+  std::size_t capacity_;
   std::vector<WaitingQuery*> waiting_;
 };
-
-Clock::time_point at(std::int64_t ms) {
-  return Clock::time_point(std::chrono::milliseconds(ms));
-}
 
 TEST(QueryQueue, gives_what_the_definition_says) {
   Random random;
   SCOPED_TRACE(text("seed ", random.seed()));
   constexpr std::size_t kCapacity = 20;
   QueryQueue queue(kCapacity);
-  SlowQueue slow;
+  SlowQueue slow(kCapacity);
+  std::vector<WaitingQuery*> displaced;
   std::int64_t next_deadline = 0;
-  for (int step = 0; step < 20'000; ++step) {
-    if (random.integer(0, 9) < 5) {
-      auto* const place = queue.reserve();
-      ASSERT_EQ(place == nullptr, slow.waiting().size() == kCapacity);
+  std::int64_t displacements = 0;
+  std::int64_t aged = 0;
+  for (int step = 0; step < 40'000; ++step) {
+    // So many that the queue is full at times.
+    bool const may_fill = step / 500 % 2 == 0;
+    if (random.integer(0, 9) < (may_fill ? 7 : 5)) {
+      auto const priority = static_cast<Priority>(random.integer(0, 2));
+      auto* const victim = slow.is_full() ? slow.displaced_by(priority) : nullptr;
+      auto* const place = queue.reserve(priority);
+      ASSERT_EQ(place == nullptr, slow.is_full() && victim == nullptr);
+      if (victim != nullptr) {
+        slow.remove(victim);
+        displaced.push_back(victim);
+        ++displacements;
+        ASSERT_EQ(queue.next_due(), Clock::time_point::min());
+        ASSERT_EQ(queue.take_due(at(0)), victim);
+        ASSERT_TRUE(victim->is_displaced);
+        queue.release(*victim);
+      }
       if (place != nullptr) {
         place->ticket.rows = random.integer(1, 9);
         place->ticket.admitted_at = at(step);
-        place->priority = static_cast<Priority>(random.integer(0, 2));
+        place->priority = priority;
         // Each its own: who is due first is then one.
         place->deadline = random.integer(0, 1) == 0
                               ? Clock::time_point::max()
-                              : at(random.integer(0, 1000) * 100'000 + ++next_deadline);
+                              : at(random.integer(1, 1000) * 100'000 + ++next_deadline);
         queue.push(*place);
         slow.push(place);
       }
     } else if (random.integer(0, 3) == 0) {
       auto const now = at(random.integer(0, 1000) * 100'000);
       auto* const expected = slow.first_due();
-      auto* const expired = queue.take_expired(now);
+      auto* const expired = queue.take_due(now);
       ASSERT_EQ(expired, expected != nullptr && expected->deadline <= now ? expected : nullptr);
       if (expired != nullptr) {
+        ASSERT_FALSE(expired->is_displaced);
         slow.remove(expired);
         queue.release(*expired);
       }
     } else {
-      auto const most_rows = random.integer(1, 9);
-      auto* const expected = slow.first();
-      auto* const taken = queue.take(most_rows);
-      ASSERT_EQ(taken,
-                expected != nullptr && expected->ticket.rows <= most_rows ? expected : nullptr);
-      if (taken != nullptr) {
-        slow.remove(taken);
-        queue.release(*taken);
+      Batching const batching{.most_rows = random.integer(9, 60),
+                              .together = random.integer(0, 1) == 1,
+                              .delay = std::chrono::milliseconds(random.integer(0, 30)),
+                              .before_deadline = std::chrono::milliseconds(random.integer(0, 9))};
+      auto const now = at(step);
+      auto const ready_at = slow.ready_at(batching);
+      ASSERT_EQ(queue.ready_at(batching), ready_at);
+      std::vector<WaitingQuery*> taken;
+      ASSERT_EQ(queue.take(batching, now, taken) == 0, ready_at > now);
+      std::int64_t rows = 0;
+      for (auto* const query : taken) {
+        auto* const expected = slow.first(now);
+        ASSERT_EQ(query, expected);
+        for (auto const* other : slow.waiting()) {
+          aged += other->priority > query->priority ? 1 : 0;
+        }
+        rows += query->ticket.rows;
+        slow.remove(query);
+        queue.release(*query);
+      }
+      ASSERT_LE(rows, batching.most_rows);
+      if (!taken.empty() && batching.together) {
+        ASSERT_TRUE(slow.waiting().empty() ||
+                    rows + slow.first(now)->ticket.rows > batching.most_rows);
+      } else {
+        ASSERT_LE(taken.size(), 1U);
       }
     }
-    auto const outlook = queue.outlook();
-    std::int64_t rows = 0;
-    auto oldest = Clock::time_point::max();
-    for (auto const* query : slow.waiting()) {
-      rows += query->ticket.rows;
-      oldest = std::min(oldest, query->ticket.admitted_at);
-    }
-    ASSERT_EQ(outlook.rows, rows);
-    ASSERT_EQ(outlook.oldest_admitted_at, oldest);
-    ASSERT_EQ(outlook.next_deadline,
+    ASSERT_EQ(queue.next_due(),
               slow.first_due() != nullptr ? slow.first_due()->deadline : Clock::time_point::max());
     ASSERT_EQ(queue.waiting(), slow.waiting().size());
     ASSERT_EQ(queue.empty(), slow.waiting().empty());
   }
+  EXPECT_GT(displacements, 0);
+  EXPECT_GT(aged, 0);
+}
+
+TEST(QueryQueue, no_more_are_displaced_than_there_is_room_to_tell) {
+  QueryQueue queue(2);
+  auto const push = [&](Priority priority) {
+    auto* const place = queue.reserve(priority);
+    if (place != nullptr) {
+      place->ticket.rows = 1;
+      place->priority = priority;
+      queue.push(*place);
+    }
+    return place;
+  };
+  auto* const low = push(Priority::low);
+  auto* const normal = push(Priority::normal);
+  EXPECT_EQ(push(Priority::low), nullptr);
+  EXPECT_NE(push(Priority::high), nullptr);
+  EXPECT_NE(push(Priority::high), nullptr);
+  EXPECT_EQ(queue.waiting(), 2U);
+  EXPECT_EQ(push(Priority::high), nullptr);
+  for (auto* const expected : {normal, low}) {
+    auto* const told = queue.take_due(Clock::time_point::min());
+    EXPECT_EQ(told, expected);
+    queue.release(*told);
+  }
+  EXPECT_EQ(queue.take_due(Clock::time_point::min()), nullptr);
+  for (int i = 0; i < 2; ++i) {
+    auto* const taken = queue.take_foremost(Clock::now());
+    ASSERT_NE(taken, nullptr);
+    EXPECT_EQ(taken->priority, Priority::high);
+    queue.release(*taken);
+  }
+  EXPECT_EQ(queue.take_foremost(Clock::now()), nullptr);
 }
 
 TEST(QueryQueue, threads_lose_nothing) {
@@ -111,9 +222,10 @@ TEST(QueryQueue, threads_lose_nothing) {
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&, i] {
       for (std::int64_t j = 0; j < kEach;) {
-        if (auto* const place = queue.reserve()) {
+        auto const priority = static_cast<Priority>((i * kEach + j) % 3);
+        if (auto* const place = queue.reserve(priority)) {
           place->ticket.rows = i * kEach + j++;
-          place->priority = static_cast<Priority>(j % 3);
+          place->priority = priority;
           place->deadline = j % 2 == 0 ? Clock::time_point::max() : at(j);
           queue.push(*place);
         } else {
@@ -124,9 +236,16 @@ TEST(QueryQueue, threads_lose_nothing) {
   }
   std::vector<int> seen(static_cast<std::size_t>(kThreads * kEach));
   for (std::int64_t got = 0; got < kThreads * kEach;) {
-    auto* query = queue.take(kThreads * kEach);
-    if (query == nullptr) {
-      query = queue.take_expired(at(kEach));
+    auto* query = queue.take_foremost(at(kEach));
+    if (query == nullptr || got % 2 == 0) {
+      auto* const due = queue.take_due(at(kEach));
+      if (due != nullptr && query != nullptr) {
+        ++seen[static_cast<std::size_t>(due->ticket.rows)];
+        queue.release(*due);
+        ++got;
+      } else if (due != nullptr) {
+        query = due;
+      }
     }
     if (query != nullptr) {
       ++seen[static_cast<std::size_t>(query->ticket.rows)];

@@ -12,6 +12,7 @@
 #include <msstream/serve/inference_pool.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -132,6 +133,23 @@ template <class Pool>
 void hold_all(Gate& gate, Pool const& pool) {
   for (int i = 0; i < pool.streams().groups(); ++i) {
     gate.hold(pool.streams()[i].compute());
+  }
+}
+
+/// A query that is on the first of two idle replicas, on which nothing gets over. The other one has
+/// answered when it returns.
+template <class Pool>
+[[nodiscard]] std::future<Answer> ask_held(Pool& pool, Asked const& asked) {
+  auto one = pool.submit(asked.query());
+  auto other = pool.submit(asked.query());  // on the other replica, which has less to do
+  while (true) {
+    for (auto* const answer : {&one, &other}) {
+      if (answer->wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+        EXPECT_EQ(answer->get().replica, 1);
+        return std::move(answer == &one ? other : one);
+      }
+    }
+    std::this_thread::yield();
   }
 }
 

@@ -79,24 +79,26 @@ TYPED_TEST(SwapTest, the_old_model_goes_when_its_last_query_is_over) {
   ServeWorld<TypeParam> const world;
   auto net = world.net(1);
   std::weak_ptr<Net<TypeParam>> const old = net;
-  auto options = world.options();
-  options.replicas = 1;
-  serve::InferencePool pool(world.device, std::move(net), options);
+  serve::InferencePool pool(world.device, std::move(net), world.options());
   Random random;
   Asked const asked(random, 2);
   std::future<Answer> answer;
+  std::atomic<bool> swapped{false};
   std::thread swaps;
   {
     Gate gate;
     gate.hold(pool.streams()[0].compute());
-    answer = pool.submit(asked.query());
-    std::promise<void> begun;
+    answer = ask_held(pool, asked);
     swaps = std::thread([&] {
-      begun.set_value();
       pool.swap(world.net(2));
+      swapped = true;
     });
-    begun.get_future().get();
+    // On the other replica: the new model is there, and what is left of swap() is to wait.
+    for (int of_new = 0; of_new < 20;) {
+      of_new += pool.submit(asked.query()).get().version == 2 ? 1 : 0;
+    }
     EXPECT_FALSE(old.expired());
+    EXPECT_FALSE(swapped);
   }
   EXPECT_EQ(answer.get().version, 1U);
   swaps.join();

@@ -147,16 +147,155 @@ TYPED_TEST(WaitingTest, a_query_whose_deadline_has_passed_is_not_run) {
 
 TYPED_TEST(WaitingTest, a_deadline_wakes_a_poller_that_has_nothing_in_flight) {
   ServeWorld<TypeParam> const world;
+  auto const net = world.net(1);
+  auto options = this->one_slot();
+  options.capture = false;
+  options.launch_threads = LaunchThreads::per_group;
+  std::atomic<bool> may_launch{true};
+  net->before = [&] { may_launch.wait(false); };
+  serve::InferencePool pool(world.device, net, options);
+  Random random;
+  Asked const asked(random, 2);
+  may_launch = false;
+  auto first = pool.submit(asked.query());  // is being launched, and so not in flight
+  auto query = asked.query();
+  query.deadline = Clock::now() + milliseconds(2);
+  auto answer = pool.submit(query);
+  EXPECT_THROW(static_cast<void>(answer.get()), DeadlineExceeded);
+  may_launch = true;
+  may_launch.notify_all();
+  static_cast<void>(first.get());
+  EXPECT_EQ(pool.counts().launches, 1U);
+}
+
+TYPED_TEST(WaitingTest, a_query_that_waits_for_others_is_launched_before_its_deadline) {
+  ServeWorld<TypeParam> const world;
   auto options = world.options();
   options.max_batch_delay = hours(1);
   serve::InferencePool pool(world.device, world.net(1), options);
   Random random;
   Asked const asked(random, 2);
+  auto const is_in_time = [&] {  // but for a machine that is late itself
+    auto patient = pool.submit(asked.query());
+    auto query = asked.query();
+    query.deadline = Clock::now() + milliseconds(20);
+    auto answer = pool.submit(query);
+    try {
+      auto const values = answer.get().values;
+      EXPECT_EQ(patient.get().values, values);  // which waits no longer, either
+      return true;
+    } catch (DeadlineExceeded const&) {
+      return false;
+    }
+  };
+  int attempts = 0;
+  await([&] { return is_in_time() || ++attempts == 100; });
+  EXPECT_LT(attempts, 100);
+}
+
+TYPED_TEST(WaitingTest, a_query_of_high_priority_waits_for_no_others_and_takes_them_along) {
+  ServeWorld<TypeParam> const world;
+  auto options = world.options();
+  options.max_batch_delay = hours(1);
+  serve::InferencePool pool(world.device, world.net(1), options);
+  Random random;
+  Asked const asked(random, 2);
+  auto patient = pool.submit(asked.query());
   auto query = asked.query();
-  query.deadline = Clock::now() + milliseconds(2);
-  auto answer = pool.submit(query);
-  EXPECT_THROW(static_cast<void>(answer.get()), DeadlineExceeded);
-  EXPECT_EQ(pool.counts().launches, 0U);
+  query.priority = Priority::high;
+  auto const urgent = pool.submit(query).get();
+  EXPECT_EQ(patient.get().values, urgent.values);
+  EXPECT_EQ(pool.counts().launches, 1U);
+}
+
+TYPED_TEST(WaitingTest, a_full_queue_waits_for_no_others) {
+  ServeWorld<TypeParam> const world;
+  auto options = world.options();
+  options.max_batch_delay = hours(1);
+  options.queue_capacity = 3;
+  serve::InferencePool pool(world.device, world.net(1), options);
+  Random random;
+  Asked const asked(random, 2);
+  std::vector<std::future<Answer>> answers;
+  for (int i = 0; i < 3; ++i) {
+    answers.push_back(pool.submit(asked.query()));
+  }
+  for (auto& answer : answers) {
+    EXPECT_EQ(answer.get().values.size(), 4U);
+  }
+  EXPECT_EQ(pool.counts().launches, 1U);
+}
+
+TYPED_TEST(WaitingTest, in_a_full_queue_urgent_queries_take_the_places_of_others) {
+  ServeWorld<TypeParam> const world;
+  auto options = this->one_slot();
+  options.queue_capacity = 3;
+  serve::InferencePool pool(world.device, world.net(1), options);
+  Random random;
+  Asked const asked(random, 2);
+  std::vector<std::string> told;  // the poller's until the pool is drained
+  auto const submit = [&](std::string const& name, Priority priority) {
+    auto query = asked.query();
+    query.priority = priority;
+    pool.submit(query, [&told, name](Outcome const& outcome) {
+      told.push_back(outcome.has_answer() ? name : "no " + name);
+    });
+  };
+  {
+    Gate gate;
+    hold_all(gate, pool);
+    submit("first", Priority::low);
+    submit("normal", Priority::normal);
+    submit("low", Priority::low);
+    submit("low 2", Priority::low);
+    submit("high", Priority::high);
+    await([&] { return pool.counts().displaced == 1; });  // low 2, while the first is in flight
+    submit("normal 2", Priority::normal);
+    await([&] { return pool.counts().displaced == 2; });
+    EXPECT_EQ(pool.counts().refused, 0U);
+    auto refused = pool.submit(asked.query());
+    EXPECT_EQ(this->reason_of(refused), Refused::Reason::queue_full);
+  }
+  pool.drain();
+  EXPECT_THAT(told, ElementsAre("no low 2", "no low", "first", "high", "normal", "normal 2"));
+  auto const counts = pool.counts();
+  EXPECT_EQ(counts.admitted, counts.answered + counts.expired + counts.failed);
+  EXPECT_EQ(counts.failed, 2U);
+}
+
+/// The poller is in a callback, so whoever finds the slot idle launches.
+TYPED_TEST(WaitingTest, who_submits_launches_what_waits_when_a_slot_is_idle) {
+  ServeWorld<TypeParam> const world;
+  auto options = this->one_slot();
+  serve::InferencePool pool(world.device, world.net(1), options);
+  Random random;
+  Asked const asked(random, 2);
+  std::atomic<bool> is_called{false};
+  std::atomic<bool> may_return{false};
+  std::vector<std::string> order;  // the poller's until the pool is drained
+  auto const submit = [&](std::string const& name, Priority priority) {
+    auto query = asked.query();
+    query.priority = priority;
+    pool.submit(query, [&order, name](Outcome const&) { order.push_back(name); });
+  };
+  {
+    Gate gate;
+    hold_all(gate, pool);
+    pool.submit(asked.query(), [&](Outcome const&) {
+      is_called = true;
+      is_called.notify_all();
+      may_return.wait(false);
+    });
+    submit("normal", Priority::normal);
+    EXPECT_EQ(pool.counts().launches, 1U);
+  }
+  is_called.wait(false);
+  submit("high", Priority::high);
+  EXPECT_EQ(pool.counts().launches, 2U);  // by this thread, and of the foremost
+  may_return = true;
+  may_return.notify_all();
+  pool.drain();
+  EXPECT_THAT(order, ElementsAre("high", "normal"));
 }
 
 TYPED_TEST(WaitingTest, a_batch_is_launched_when_it_is_full_and_each_query_gets_its_rows) {
@@ -313,8 +452,67 @@ TYPED_TEST(WaitingTest, a_callback_may_neither_drain_nor_swap_and_what_it_throws
     refused += outcome.has_answer() ? 0 : 1;
     EXPECT_THROW(std::rethrow_exception(outcome.error()), Refused);
     EXPECT_THROW(static_cast<void>(outcome.answer()), Refused);
+    EXPECT_THROW(pool.drain(), std::logic_error);
   });
   EXPECT_EQ(refused, 1);  // before submit() has returned
+}
+
+TYPED_TEST(WaitingTest, a_callback_inside_submit_may_neither_drain_nor_swap) {
+  ServeWorld<TypeParam> const world;
+  auto const net = world.net(1);
+  serve::InferencePool pool(world.device, net, world.options());
+  Random random;
+  Asked const asked(random, 2);
+  auto late = asked.query();
+  late.deadline = Clock::now();
+  int called = 0;
+  pool.submit(late, [&](Outcome const& outcome) {
+    EXPECT_THROW(static_cast<void>(outcome.answer()), DeadlineExceeded);
+    EXPECT_THROW(pool.drain(), std::logic_error);  // it would wait for this very query
+    EXPECT_THROW(pool.swap(net), std::logic_error);
+    ++called;
+  });
+  EXPECT_EQ(called, 1);
+  EXPECT_EQ(pool.swap(net), 2U);
+}
+
+TYPED_TEST(WaitingTest, a_callback_that_is_null_is_refused) {
+  ServeWorld<TypeParam> const world;
+  serve::InferencePool pool(world.device, world.net(1), world.options());
+  Random random;
+  Asked const asked(random, 2);
+  expect_refused([&] { pool.submit(asked.query(), serve::Callback()); }, "callback", "null");
+  EXPECT_EQ(pool.counts().admitted, 0U);
+}
+
+TYPED_TEST(WaitingTest, draining_ends_while_others_go_on_submitting) {
+  ServeWorld<TypeParam> const world;
+  Random random;
+  Asked const asked(random, 2);
+  for (int round = 0; round < 10; ++round) {
+    serve::InferencePool pool(world.device, world.net(1), this->one_slot());
+    std::atomic<bool> stop{false};
+    std::atomic<std::uint64_t> refused{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; ++i) {
+      threads.emplace_back([&] {
+        while (!stop) {
+          pool.submit(asked.query(),
+                      [&](Outcome const& outcome) { refused += outcome.has_answer() ? 0 : 1; });
+        }
+      });
+    }
+    await([&] { return pool.counts().answered > 10; });
+    pool.drain();
+    auto const counts = pool.counts();
+    EXPECT_EQ(counts.admitted, counts.answered + counts.failed);
+    auto const before = refused.load();
+    await([&] { return refused > before; });  // they have not stopped
+    stop = true;
+    for (auto& thread : threads) {
+      thread.join();
+    }
+  }
 }
 
 TYPED_TEST(WaitingTest, the_poller_sleeps_when_nothing_is_in_flight) {

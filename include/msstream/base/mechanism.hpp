@@ -32,6 +32,8 @@ enum class Mechanism : std::uint8_t {
   failure_propagation,    ///< what follows work that failed is not launched
   capture_join,           ///< a captured graph ends with the work of all its streams
   gradient_accumulation,  ///< a gradient's parts are added in one order, whatever their streams
+  serve_slot_reuse,       ///< a slot's buffers are read and filled again when its launch is over
+  serve_version_kept,     ///< a pool's old model stays until its last query is over
 };
 
 #if MSSTREAM_TEST_SWITCHES

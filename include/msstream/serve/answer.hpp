@@ -18,8 +18,11 @@ struct Answer {
   /// Of the model that computed all of it: 1 for the pool's first, one more for each swap().
   std::uint64_t version = 0;
   int replica = 0;
-  std::chrono::nanoseconds queued{0};     ///< from submit() to the launch
-  std::chrono::nanoseconds on_device{0};  ///< from the launch until it was seen to be over
+  /// From submit() until its replica began with it: until it was launched, or, where the replica
+  /// still had another launch in flight, until that was seen to be over.
+  std::chrono::nanoseconds queued{0};
+  /// From then on until it was seen to be over. Both together are its latency in the pool.
+  std::chrono::nanoseconds on_device{0};
 };
 
 /// The pool did not take a query, or could not run one that it had taken.

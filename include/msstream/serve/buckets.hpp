@@ -12,9 +12,9 @@
 namespace msstream::serve {
 
 /// For how many rows there are buffers and captured steps, ascending, and how long each has taken
-/// on the device of late.
+/// on the device of late: a mean in which each launch counts for an eighth.
 ///
-/// Memory ordering: relaxed; noted by one thread, read as a hint by any.
+/// Memory ordering: relaxed; noted and forgotten by one thread, read as a hint by any.
 class Buckets {
  public:
   explicit Buckets(std::vector<std::int64_t> rows) : rows_(std::move(rows)), ns_(rows_.size()) {}
@@ -37,6 +37,12 @@ class Buckets {
     auto const known = ns_[bucket].load(std::memory_order_relaxed);
     auto const ns = took.count();
     ns_[bucket].store(known == 0 ? ns : known + (ns - known) / kRecent, std::memory_order_relaxed);
+  }
+  /// What is noted next is of another model.
+  void forget() noexcept {
+    for (auto& ns : ns_) {
+      ns.store(0, std::memory_order_relaxed);
+    }
   }
 
  private:

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/mechanism.hpp>
 #include <msstream/serve/pool_state.hpp>
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
+#include <new>
 #include <span>
 #include <utility>
 #include <vector>
@@ -24,11 +27,13 @@ class Completion {
 
   /// Whether what was launched is over. A failure is the replica's, too.
   [[nodiscard]] bool is_over(Slot<R>& slot) noexcept {
-    if (!slot.event) {
+    if (!slot.event || !works(Mechanism::serve_slot_reuse)) {
       return true;
     }
     try {
       return slot.event->query();
+    } catch (std::bad_alloc const&) {
+      return false;  // asked again when there is memory
     } catch (...) {
       auto const failure = std::current_exception();
       pool_.replicas.fail(pool_.replicas.of(slot), failure);
@@ -40,12 +45,16 @@ class Completion {
   /// For a slot that is over, or that nobody can launch. The slot is idle before the first reply is
   /// given, so that whoever gets that finds it.
   void finish(Slot<R>& slot) noexcept {
-    auto const now = Clock::now();
+    // The replica began with the launch when the one before was over.
+    auto& replica = pool_.replicas.of(slot);
+    Interval const on_device{std::max(slot.launched_at, replica.over_at), Clock::now()};
+    replica.over_at = on_device.end;
     auto const failure = std::exchange(slot.failure, nullptr);
+    slot.failed_launches = 0;
     if (failure == nullptr) {
-      note_time(slot, now);
+      note_time(slot, on_device);
     }
-    make_outcomes(slot, failure, now);
+    make_outcomes(slot, failure, on_device);
     tickets_.swap(slot.tickets);
     slot.event.reset();
     if (auto* const version = std::exchange(slot.version, nullptr)) {
@@ -60,22 +69,31 @@ class Completion {
   }
 
  private:
-  /// The slot's first launch since the replica was idle began when it was launched, others when the
-  /// one before was over.
-  void note_time(Slot<R> const& slot, Clock::time_point now) noexcept {
-    auto& replica = pool_.replicas.of(slot);
-    pool_.buckets.note(slot.place.bucket, now - std::max(slot.launched_at, replica.idle_since));
-    replica.idle_since = now;
+  struct Interval {
+    Clock::time_point begin;
+    Clock::time_point end;
+  };
+
+  /// Of the newest model only.
+  void note_time(Slot<R> const& slot, Interval const& on_device) noexcept {
+    auto const version = slot.version_number;
+    if (version > newest_version_) {
+      newest_version_ = version;
+      pool_.buckets.forget();
+    }
+    if (version == newest_version_) {
+      pool_.buckets.note(slot.place.bucket, on_device.end - on_device.begin);
+    }
   }
 
   void make_outcomes(Slot<R> const& slot,
                      std::exception_ptr const& failure,
-                     Clock::time_point now) noexcept {
+                     Interval const& on_device) noexcept {
     std::size_t begin = 0;
     for (auto const& ticket : slot.tickets) {
       auto const count = static_cast<std::size_t>(ticket.rows * pool_.outputs_per_row);
       outcomes_.push_back(failure != nullptr ? Outcome(failure)
-                                             : outcome(slot, ticket, begin, count, now));
+                                             : outcome(slot, ticket, begin, count, on_device));
       begin += count;
     }
   }
@@ -83,14 +101,14 @@ class Completion {
                                 Ticket const& ticket,
                                 std::size_t begin,
                                 std::size_t count,
-                                Clock::time_point now) noexcept {
+                                Interval const& on_device) noexcept {
     try {
       auto const values = slot.staging.answers().subspan(begin, count);
       return Outcome(Answer{.values = {values.begin(), values.end()},
-                            .version = slot.version->value->number(),
+                            .version = slot.version_number,
                             .replica = static_cast<int>(slot.place.replica),
-                            .queued = slot.launched_at - ticket.admitted_at,
-                            .on_device = now - slot.launched_at});
+                            .queued = on_device.begin - ticket.admitted_at,
+                            .on_device = on_device.end - on_device.begin});
     } catch (...) {
       return Outcome(std::current_exception());
     }
@@ -104,6 +122,7 @@ class Completion {
   }
 
   PoolState<R>& pool_;
+  std::uint64_t newest_version_ = 0;
   std::vector<Ticket> tickets_;
   std::vector<Outcome> outcomes_;
 };

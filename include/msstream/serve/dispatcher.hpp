@@ -5,10 +5,10 @@
 #include <msstream/serve/launch.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <exception>
-#include <string>
 #include <utility>
 
 namespace msstream::serve {
@@ -16,14 +16,18 @@ namespace msstream::serve {
 /// Brings queries to slots, slots to the device, and answers back.
 ///
 ///     admit ──┬── a slot is idle: filled ──┬── launch ── sweep: over? ── reply
-///             └── the queue ── sweep ──────┘
+///             └── the queue ───────────────┘
 ///
 /// Threads: admit() is any thread's, launch() that of the thread which has the slot, sweep() the
-/// poller's, who alone takes from the queue. Ownership: a query's ticket is moved from its caller
-/// to the queue or to a slot, and from there to the poller, who replies. Nobody holds a lock while
-/// he copies values, launches or replies. Memory ordering: slots are handed over by their states,
-/// queries by the queue's lock. Whoever has changed something that the poller must see rings its
-/// bell, and the poller sleeps only if that has not been rung since before its last sweep.
+/// poller's, who alone gives slots back that were launched. Whoever finds a slot idle and queries
+/// waiting serves the foremost: who admits, once each time, and the poller, once a sweep, when it
+/// has replied. Ownership: a query's ticket is moved from its caller to the queue or to a slot, and
+/// from there to the poller, who replies. Nobody holds a lock while he copies values or replies;
+/// who launches keeps others from launching on the same replica. Memory ordering: slots are handed
+/// over by their states, queries by the queue's lock. Whoever has changed something that the poller
+/// must see rings its bell: has queued a query, handed over a slot, or given one back unused. The
+/// poller looks at the queue when the bell was rung, it has freed a slot, or it is time for what
+/// waits; it sleeps only if the bell has not been rung since before its last sweep.
 template <Runtime R>
 class Dispatcher {
  public:
@@ -37,40 +41,40 @@ class Dispatcher {
     Ticket ticket{std::move(reply), query.rows, Clock::now()};
     auto& ledger = pool_.ledger;
     if (!ledger.begin()) {
-      ledger.refuse(ticket, Refused::Reason::draining, "serve: refused, the pool is draining");
+      ledger.turn_away(ticket);
     } else if (pool_.replicas.sound() == 0) {
-      ledger.refuse(ticket, Refused::Reason::no_replica_left, no_replica_left());
+      ledger.refuse(ticket, pool_.replicas.none_left());
     } else if (query.deadline <= ticket.admitted_at) {
       ledger.admit();
       ledger.expire(ticket);
     } else if (auto* const slot = claim_for(query)) {
       ledger.admit();
       fill(*slot, query, std::move(ticket));
-    } else if (auto* const place = pool_.queue.reserve()) {
+    } else if (auto* const place = place_for(query, ticket.admitted_at)) {
       ledger.admit();
       enqueue(*place, query, std::move(ticket));
     } else {
-      ledger.refuse(ticket,
-                    Refused::Reason::queue_full,
-                    "serve: refused, as many queries are waiting as queue_capacity allows");
+      ledger.refuse(ticket, Refusals::all().queue_full);
     }
   }
 
   void launch(Slot<R>& slot) noexcept { launch_(slot); }
 
-  /// Replies to what is over, and gives slots to what waits. Whether something is in flight.
-  bool sweep() noexcept {
+  /// Replies to what is over; then gives a slot to what waits. Whether something is in flight.
+  bool sweep(bool was_rung) noexcept {
     pool_.ledger.scores.sweeps.add();
     bool is_in_flight = false;
+    bool has_freed = false;
     for (auto const& replica : pool_.replicas) {
       // As many as there were: callbacks may launch more.
       auto left = replica->slots().size();
-      while (auto* const slot = replica->first_launched()) {
+      while (auto* const slot = replica->first(State::launched)) {
         if (left-- == 0 || !completion_.is_over(*slot)) {
           is_in_flight = true;
           break;
         }
         completion_.finish(*slot);
+        has_freed = true;
       }
     }
     for (auto const& replica : pool_.replicas) {
@@ -78,21 +82,21 @@ class Dispatcher {
         move_stranded(*replica);
       }
     }
-    if (!pool_.queue.empty()) {
-      serve_queue();
+    if (was_rung || has_freed || is_past(look_at_) || is_past(pool_.queue.next_due())) {
+      look_after_queue();
     }
     return is_in_flight;
   }
-  /// When the queue needs the next sweep if nobody rings.
+  /// When there is to be another sweep if nobody rings.
   [[nodiscard]] Clock::time_point next_sweep_at() const noexcept {
-    auto const outlook = pool_.queue.outlook();
-    // Without a slot there is no hurry: whoever gives one back sweeps.
-    return std::min(outlook.next_deadline,
-                    found_no_slot_ ? Clock::time_point::max() : ready_at(outlook));
+    return std::min(look_at_, pool_.queue.next_due());
   }
 
  private:
   using State = typename Slot<R>::State;
+
+  /// How trying to launch what waits ended.
+  enum class Served : std::uint8_t { launched, not_yet, no_slot };
 
   void check(Query const& query) const {
     require(query.rows >= 1 && query.rows <= pool_.buckets.largest(),
@@ -103,34 +107,30 @@ class Dispatcher {
             ", the largest bucket");
     pool_.layout->check(query);
   }
-  [[nodiscard]] std::string no_replica_left() const noexcept {
-    try {
-      std::rethrow_exception(pool_.replicas.last_failure());
-    } catch (std::exception const& error) {
-      return text("serve: refused, no replica is left; the last failed with: ", error.what());
-    } catch (...) {
-      return "serve: refused, no replica is left";
-    }
+  [[nodiscard]] bool is_batching() const noexcept { return pool_.max_batch_delay.count() > 0; }
+  [[nodiscard]] std::int64_t expected_ns(std::size_t bucket) const noexcept {
+    return pool_.buckets.expected_ns(bucket);
   }
 
   // Of who admits.
 
-  [[nodiscard]] bool is_batching() const noexcept { return pool_.max_batch_delay.count() > 0; }
   [[nodiscard]] Slot<R>* claim_for(Query const& query) noexcept {
     bool const would_overtake = !pool_.queue.empty();
     return is_batching() || would_overtake
                ? nullptr
                : pool_.replicas.claim(expected_ns(pool_.buckets.holding(query.rows)));
   }
-  [[nodiscard]] std::int64_t expected_ns(std::size_t bucket) const noexcept {
-    return pool_.buckets.expected_ns(bucket);
+  [[nodiscard]] WaitingQuery* place_for(Query const& query, Clock::time_point now) noexcept {
+    auto* const place = pool_.queue.reserve(query.priority);
+    bool const may_be_room = place == nullptr && serve_queue(now) == Served::launched;
+    return may_be_room ? pool_.queue.reserve(query.priority) : place;
   }
   void fill(Slot<R>& slot, Query const& query, Ticket ticket) noexcept {
     slot.place.bucket = pool_.buckets.holding(query.rows);
     slot.tickets.push_back(std::move(ticket));
     try {
       auto const rows = pool_.buckets.rows(slot.place.bucket);
-      pool_.layout->pack(query, slot.staging.values(), rows, 0);
+      pool_.layout->pack(query, slot.staging.values(rows, query.rows), rows, 0);
     } catch (...) {
       slot.failure = std::current_exception();
     }
@@ -145,18 +145,61 @@ class Dispatcher {
       return;
     }
     pool_.layout->pack(query, place.values.data(), query.rows, 0);
+    auto const now = ticket.admitted_at;
     place.ticket = std::move(ticket);
     place.priority = query.priority;
     place.deadline = query.deadline;
     pool_.ledger.scores.queued.add();
     pool_.queue.push(place);
+    static_cast<void>(serve_queue(now));
     pool_.bell.ring();
   }
 
-  /// Of who has the slot, which is filled.
+  // Of who has a slot, or finds one.
+
+  /// Launches the foremost of what waits, if it is time and a slot is idle.
+  Served serve_queue(Clock::time_point now) noexcept {
+    auto const batching = this->batching();
+    if (pool_.queue.empty() || pool_.queue.next_due() <= now ||
+        (batching.together && pool_.queue.ready_at(batching) > now)) {
+      return Served::not_yet;  // those due are told first, so that they are not run
+    }
+    auto* const slot = pool_.replicas.claim(expected_ns(0));
+    if (slot == nullptr) {
+      return Served::no_slot;
+    }
+    if (pool_.queue.take(batching, now, slot->waiting) == 0) {  // another one was faster
+      pool_.replicas.give_back(*slot);
+      pool_.bell.ring();
+      return Served::not_yet;
+    }
+    std::int64_t rows = 0;
+    for (auto* const query : slot->waiting) {
+      rows += query->ticket.rows;
+      slot->tickets.push_back(take_ticket(*query));
+    }
+    slot->place.bucket = pool_.buckets.holding(rows);
+    pool_.replicas.expect(*slot, expected_ns(slot->place.bucket));
+    dispatch(*slot);
+    return Served::launched;
+  }
+  [[nodiscard]] Batching batching() const noexcept {
+    constexpr std::chrono::milliseconds kToWakeUp{1};
+    auto const largest = pool_.buckets.count() - 1;
+    return {.most_rows = pool_.buckets.largest(),
+            .together = is_batching(),
+            .delay = pool_.ledger.is_closed() ? std::chrono::nanoseconds(0) : pool_.max_batch_delay,
+            .before_deadline = std::max<std::chrono::nanoseconds>(
+                kToWakeUp, std::chrono::nanoseconds(expected_ns(largest)))};
+  }
+  [[nodiscard]] static Ticket take_ticket(WaitingQuery& query) noexcept {
+    return std::exchange(query.ticket, {});
+  }
+  /// The slot is filled.
   void dispatch(Slot<R>& slot) noexcept {
-    if (auto* const bell = pool_.replicas.of(slot).launch_bell) {
-      slot.become(State::staged);
+    auto& replica = pool_.replicas.of(slot);
+    if (auto* const bell = replica.launch_bell) {
+      replica.hand_over(slot, State::staged);
       bell->ring();
     } else {
       launch_(slot);
@@ -165,56 +208,44 @@ class Dispatcher {
 
   // Of the poller.
 
-  void serve_queue() noexcept {
+  [[nodiscard]] static bool is_past(Clock::time_point time) noexcept {
+    return time != Clock::time_point::max() && time <= Clock::now();
+  }
+  void look_after_queue() noexcept {
     auto const now = Clock::now();
-    while (auto* const query = pool_.queue.take_expired(now)) {
-      auto ticket = take_ticket(*query);
-      pool_.queue.release(*query);
-      pool_.ledger.expire(ticket);
+    if (pool_.queue.next_due() <= now) {
+      tell_those_due(now);
     }
     if (pool_.replicas.sound() == 0) [[unlikely]] {
       give_up_waiting();
     }
-    found_no_slot_ = false;
-    while (!pool_.queue.empty() && ready_at(pool_.queue.outlook()) <= now) {
-      auto* const slot = pool_.replicas.claim(expected_ns(0));
-      if (slot == nullptr) {
-        found_no_slot_ = true;
-        return;
-      }
-      fill_from_queue(*slot);
-    }
-  }
-  /// From when on what waits is to be launched, as soon as there is a slot.
-  [[nodiscard]] Clock::time_point ready_at(QueryQueue::Outlook const& outlook) const noexcept {
-    bool const may_grow =
-        is_batching() && outlook.rows < pool_.buckets.largest() && !pool_.ledger.is_closed();
-    if (outlook.rows == 0 || !may_grow) {
-      return outlook.oldest_admitted_at;
-    }
-    return outlook.oldest_admitted_at + pool_.max_batch_delay;
-  }
-  void fill_from_queue(Slot<R>& slot) noexcept {
-    auto rows_left = pool_.buckets.largest();
-    while (auto* const query = pool_.queue.take(rows_left)) {
-      rows_left -= query->ticket.rows;
-      slot.tickets.push_back(take_ticket(*query));
-      slot.waiting.push_back(query);
-      if (!is_batching()) {
+    switch (serve_queue(now)) {
+      case Served::launched:
+        look_at_ = Clock::time_point::min();  // there may be more, of which the next sweep is
         break;
+      case Served::not_yet:
+        look_at_ = is_batching() ? pool_.queue.ready_at(batching()) : Clock::time_point::max();
+        break;
+      case Served::no_slot:
+        look_at_ = Clock::time_point::max();  // until one is freed
+        break;
+    }
+  }
+  void tell_those_due(Clock::time_point now) noexcept {
+    while (auto* const query = pool_.queue.take_due(now)) {
+      auto ticket = take_ticket(*query);
+      bool const is_displaced = query->is_displaced;
+      pool_.queue.release(*query);
+      if (is_displaced) {
+        pool_.ledger.displace(ticket);
+      } else {
+        pool_.ledger.expire(ticket);
       }
     }
-    slot.place.bucket = pool_.buckets.holding(pool_.buckets.largest() - rows_left);
-    pool_.replicas.expect(slot, expected_ns(slot.place.bucket));
-    dispatch(slot);
-  }
-  [[nodiscard]] static Ticket take_ticket(WaitingQuery& query) noexcept {
-    return std::exchange(query.ticket, {});
   }
   void give_up_waiting() noexcept {
-    auto const why =
-        std::make_exception_ptr(Refused(Refused::Reason::no_replica_left, no_replica_left()));
-    while (auto* const query = pool_.queue.take(pool_.buckets.largest())) {
+    auto const why = pool_.replicas.none_left();
+    while (auto* const query = pool_.queue.take_foremost(Clock::now())) {
       auto ticket = take_ticket(*query);
       pool_.queue.release(*query);
       pool_.ledger.fail(ticket, why);
@@ -222,10 +253,16 @@ class Dispatcher {
   }
 
   /// What was never launched runs elsewhere, before what waits: in a slot that is idle by now, or
-  /// else is in flight, so that there will be another sweep.
+  /// else is in flight, so that there will be another sweep. Queries whose launch has failed twice
+  /// get the failure: it may be theirs, and is not to reach every replica.
   void move_stranded(Replica<R>& failed) noexcept {
+    constexpr int kMostFailedLaunches = 2;
     for (auto const& slot : failed.slots()) {
       if (!slot->is(State::stranded)) {
+        continue;
+      }
+      if (slot->failed_launches == kMostFailedLaunches) {
+        completion_.finish(*slot);
         continue;
       }
       auto* const target = pool_.replicas.claim(expected_ns(slot->place.bucket));
@@ -241,10 +278,12 @@ class Dispatcher {
   }
   void move(Slot<R>& from, Slot<R>& to) noexcept {
     to.place.bucket = from.place.bucket;
+    to.failed_launches = from.failed_launches;
     to.tickets.swap(from.tickets);
     try {
-      auto const bytes = pool_.layout->bytes(pool_.buckets.rows(from.place.bucket));
-      std::memcpy(to.staging.values(), from.staging.values_to_read(), bytes);
+      auto const rows = pool_.buckets.rows(from.place.bucket);
+      std::memcpy(
+          to.staging.values(rows, rows), from.staging.values_to_read(), pool_.layout->bytes(rows));
     } catch (...) {
       to.failure = std::current_exception();
     }
@@ -253,7 +292,9 @@ class Dispatcher {
   PoolState<R>& pool_;
   Launch<R> launch_;
   Completion<R> completion_;
-  bool found_no_slot_ = false;  ///< the poller's, of its last sweep
+
+  // The poller's.
+  Clock::time_point look_at_ = Clock::time_point::max();  ///< at the queue, if nothing else happens
 };
 
 }  // namespace msstream::serve

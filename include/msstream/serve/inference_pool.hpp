@@ -83,7 +83,7 @@ class InferencePool {
     dispatcher_ = std::make_unique<Dispatcher<R>>(*pool_);
     launchers_ = std::make_unique<SlotLaunchers<R>>(
         *pool_, *dispatcher_, options_.launch_thread_total(), options_.launch_spin());
-    poller_ = std::make_unique<Poller<R>>(*pool_, *dispatcher_);
+    poller_ = std::make_unique<Poller<R>>(*pool_, *dispatcher_, options_.launch_spin());
   }
   InferencePool(InferencePool const&) = delete;
   InferencePool& operator=(InferencePool const&) = delete;
@@ -270,7 +270,7 @@ class InferencePool {
     pool_->ledger.await_replies();
   }
   void refuse_callback(char const* call) const {
-    if (poller_->is_this_thread()) {
+    if (pool_->ledger.is_replying()) {
       throw std::logic_error(text("InferencePool::", call, " called from a callback"));
     }
   }

@@ -39,6 +39,8 @@ class InputLayout {
               std::byte* to,
               std::int64_t rows,
               std::int64_t begin) const;
+  /// Zeroes the rows from `begin` on of a piece for `rows` rows.
+  void clear(std::byte* piece, std::int64_t rows, std::int64_t begin) const noexcept;
 
  private:
   template <class SourceOf>

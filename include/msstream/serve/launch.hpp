@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <mutex>
 #include <utility>
 
 namespace msstream::serve {
@@ -19,26 +20,33 @@ class Launch {
   explicit Launch(PoolState<R>& pool) : pool_(pool) {}
 
   /// For the thread that has the slot. The slot is the poller's then: launched, or stranded when
-  /// the replica failed before anything was issued. What was thrown is the slot's failure. A call
-  /// of the device that fails is the replica's failure, too.
+  /// the replica has failed before anything was issued. What was thrown is the slot's failure. A
+  /// call of the device that fails is the replica's failure, too. One thread at a time for each
+  /// replica.
   void operator()(Slot<R>& slot) noexcept {
     stage_waiting(slot);
     auto& replica = pool_.replicas.of(slot);
-    bool const is_stranded = slot.failure == nullptr && !give(slot, replica);
-    slot.launch_number = replica.next_launch_number();
-    pool_.ledger.scores.launches.add();
-    slot.become(is_stranded ? Slot<R>::State::stranded : Slot<R>::State::launched);
+    {
+      std::lock_guard const one_at_a_time(replica.launching());
+      replica.hand_over(slot, launch(slot, replica));
+    }
     pool_.bell.ring();
   }
 
  private:
+  using State = typename Slot<R>::State;
+
   void stage_waiting(Slot<R>& slot) noexcept {
     if (slot.waiting.empty()) {
       return;
     }
     try {
       auto const rows = pool_.buckets.rows(slot.place.bucket);
-      auto* const values = slot.staging.values();
+      std::int64_t used = 0;
+      for (auto const& ticket : slot.tickets) {
+        used += ticket.rows;
+      }
+      auto* const values = slot.staging.values(rows, used);
       std::int64_t begin = 0;
       for (std::size_t i = 0; i < slot.waiting.size(); ++i) {
         auto const count = slot.tickets[i].rows;
@@ -53,25 +61,32 @@ class Launch {
     }
     slot.waiting.clear();
   }
-  /// False: the replica has failed, and nothing was issued.
-  bool give(Slot<R>& slot, Replica<R>& replica) noexcept {
+  State launch(Slot<R>& slot, Replica<R>& replica) noexcept {
+    if (slot.failure != nullptr) {
+      return State::launched;  // nothing, which is over at once
+    }
+    if (!replica.is_sound()) {
+      slot.failure = pool_.replicas.last_failure();
+      return State::stranded;
+    }
+    pool_.ledger.scores.launches.add();
     bool has_issued = false;
     try {
       issue(slot, replica, has_issued);
     } catch (RuntimeError const&) {
       slot.failure = std::current_exception();
+      ++slot.failed_launches;
       pool_.replicas.fail(replica, slot.failure);
-      return has_issued;
+      return has_issued ? State::launched : State::stranded;
     } catch (...) {
       slot.failure = std::current_exception();
-      if (has_issued) {
-        await_all_issued(slot, replica);
-      }
+      await_all_issued(slot, replica);
     }
-    return true;
+    return State::launched;
   }
   void issue(Slot<R>& slot, Replica<R>& replica, bool& has_issued) {
     slot.version = &pool_.versions.acquire();
+    slot.version_number = slot.version->value->number();
     StreamScope<R> const scope(replica.group());
     slot.launched_at = Clock::now();
     auto const position =
@@ -82,10 +97,15 @@ class Launch {
       slot.event.emplace(pool_.context, std::move(event));
     }
   }
-  /// The slot's buffers are used until then.
+  /// The slot's buffers are used until then, by whatever of it was issued.
   void await_all_issued(Slot<R>& slot, Replica<R>& replica) noexcept {
     try {
-      slot.event = replica.group().h2d().record();
+      auto& group = replica.group();
+      if (!group.merged()) {
+        group.compute().wait(group.h2d().record());
+        group.compute().wait(group.d2h().record());
+      }
+      slot.event = group.compute().record();
     } catch (...) {
       pool_.replicas.fail(replica, std::current_exception());
     }

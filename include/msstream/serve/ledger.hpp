@@ -1,48 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/serve/refusals.hpp>
 #include <msstream/serve/scoreboard.hpp>
 #include <msstream/serve/ticket.hpp>
 
 #include <atomic>
 #include <cstdint>
 #include <exception>
-#include <string>
 
 namespace msstream::serve {
 
 /// Sees to it that each query gets one reply, counts which, and knows when all have one.
 ///
-/// States: open; closed, for ever, when nothing is admitted any more. Thread-safe, without a lock.
-/// Memory ordering: the count of queries without a reply and the state are sequentially consistent:
-/// a query that has not seen the pool closed is among those that await_replies() waits for. Counts
-/// are raised before the reply that they count is given.
+/// States: open; closed, for ever, when nothing is admitted any more. Thread-safe, without a lock;
+/// nothing but what a reply does allocates. Memory ordering: state and count of the queries that
+/// have begun and not ended are one sequentially consistent number, so that await_replies() waits
+/// for those that began before close(), and for none that came later. Counts are raised before the
+/// reply that they count is given.
 class Ledger {
  public:
-  /// The beginning of every query, whose end is one of those below. False: the pool is closed.
+  Ledger() { static_cast<void>(Refusals::all()); }  // there from now on
+
+  /// The beginning of every query; its end is one of those below. False: the pool is closed, and
+  /// all that is left to do is to turn the query away.
   [[nodiscard]] bool begin() noexcept {
-    without_reply_.fetch_add(1);
-    return !closed_.load();
+    if ((state_.load() & kClosed) != 0) {
+      return false;
+    }
+    if ((state_.fetch_add(kOne) & kClosed) == 0) {
+      return true;
+    }
+    leave();
+    return false;
   }
+  void turn_away(Ticket& ticket) noexcept;
   void admit() noexcept { scores.admitted.add(); }
 
-  void refuse(Ticket& ticket, Refused::Reason reason, std::string const& message) noexcept;
+  void refuse(Ticket& ticket, std::exception_ptr why) noexcept;
   void answer(Ticket& ticket, Answer answer) noexcept;
   void expire(Ticket& ticket) noexcept;
+  void displace(Ticket& ticket) noexcept;
   void fail(Ticket& ticket, std::exception_ptr error) noexcept;
 
-  void close() noexcept { closed_.store(true); }
-  [[nodiscard]] bool is_closed() const noexcept { return closed_.load(); }
-  /// Blocks until every query has its reply; after close().
+  void close() noexcept { state_.fetch_or(kClosed); }
+  [[nodiscard]] bool is_closed() const noexcept { return (state_.load() & kClosed) != 0; }
+  /// Blocks until every query that has begun has ended; after close().
   void await_replies() const noexcept;
+  /// Whether the calling thread is in a callback that this ledger called.
+  [[nodiscard]] bool is_replying() const noexcept;
 
   Scoreboard scores;
 
  private:
-  void end(Ticket& ticket, Outcome outcome) noexcept;
+  static constexpr std::uint64_t kClosed = 1;
+  static constexpr std::uint64_t kOne = 2;
 
-  std::atomic<std::uint64_t> without_reply_{0};
-  std::atomic<bool> closed_{false};
+  void reply(Ticket& ticket, Outcome outcome) noexcept;
+  void end(Ticket& ticket, Outcome outcome) noexcept {
+    reply(ticket, std::move(outcome));
+    leave();
+  }
+  void leave() noexcept {
+    if (state_.fetch_sub(kOne) == (kOne | kClosed)) {
+      state_.notify_all();
+    }
+  }
+
+  std::atomic<std::uint64_t> state_{0};
 };
 
 }  // namespace msstream::serve

@@ -2,21 +2,27 @@
 #pragma once
 
 #include <msstream/serve/dispatcher.hpp>
+#include <msstream/serve/rung_soon.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <thread>
+#include <utility>
 
 namespace msstream::serve {
 
 /// The thread that sweeps: without pause while something is in flight, else when it is rung for, or
-/// when a deadline or a batch is due; it sleeps in between.
+/// when a deadline or a batch is due; in between it looks at its bell for a while, and then sleeps.
 ///
 /// States: working, stopped. Ownership: the pool's, whose state it must not outlive.
 template <Runtime R>
 class Poller {
  public:
-  Poller(PoolState<R>& pool, Dispatcher<R>& dispatcher)
-      : pool_(pool), dispatcher_(dispatcher), thread_([this] { work(); }) {}
+  /// `spin`: for how long it looks at its bell before it sleeps.
+  Poller(PoolState<R>& pool, Dispatcher<R>& dispatcher, std::chrono::microseconds spin)
+      : pool_(pool), dispatcher_(dispatcher), spin_(spin), thread_([this] { work(); }) {}
   Poller(Poller const&) = delete;
   Poller& operator=(Poller const&) = delete;
   ~Poller() {
@@ -25,33 +31,41 @@ class Poller {
     thread_.join();
   }
 
-  /// Whether it is the calling thread.
-  [[nodiscard]] bool is_this_thread() const noexcept {
-    return std::this_thread::get_id() == thread_.get_id();
-  }
-
  private:
   void work() noexcept {
+    std::uint64_t heard = 0;
     while (true) {
       auto const rung = pool_.bell.rung();
-      if (dispatcher_.sweep()) {
+      if (dispatcher_.sweep(rung != std::exchange(heard, rung))) {
         std::this_thread::yield();  // for those who launch, where there are few processors
         continue;
       }
       if (stopping_.load()) {
         return;
       }
-      auto const next = dispatcher_.next_sweep_at();
-      if (next == Clock::time_point::max()) {
-        pool_.bell.sleep(rung);
-      } else if (next > Clock::now()) {
-        pool_.bell.sleep_until(rung, next);
-      }
+      rest(rung);
+    }
+  }
+  /// Until the bell is rung or the next sweep is due. Awake at first, if there are processors
+  /// enough to wait so: one client that asks again at once is then served without waking anybody.
+  void rest(std::uint64_t rung) noexcept {
+    auto const next = dispatcher_.next_sweep_at();
+    if (auto const now = Clock::now(); next <= now) {
+      return;
+    } else if (spin_.count() != 0 &&
+               is_rung_before(pool_.bell, rung, std::min<Clock::time_point>(now + spin_, next))) {
+      return;
+    }
+    if (next == Clock::time_point::max()) {
+      pool_.bell.sleep(rung);
+    } else {
+      pool_.bell.sleep_until(rung, next);
     }
   }
 
   PoolState<R>& pool_;
   Dispatcher<R>& dispatcher_;
+  std::chrono::microseconds spin_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

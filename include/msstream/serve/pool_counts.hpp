@@ -12,10 +12,11 @@ namespace msstream::serve {
 struct PoolCounts {
   std::uint64_t admitted = 0;
   std::uint64_t answered = 0;
-  std::uint64_t refused = 0;  ///< never admitted
-  std::uint64_t expired = 0;  ///< their deadline passed while they waited
-  std::uint64_t failed = 0;   ///< by an exception of the model or of the device
-  std::uint64_t queued = 0;   ///< of those admitted, such as had to wait for a slot or for others
+  std::uint64_t refused = 0;    ///< never admitted
+  std::uint64_t expired = 0;    ///< their deadline passed while they waited
+  std::uint64_t failed = 0;     ///< by an exception of the model or of the device, or displaced
+  std::uint64_t displaced = 0;  ///< whose place in the full queue went to one of higher priority
+  std::uint64_t queued = 0;     ///< of those admitted, such as had to wait for a slot or for others
   std::uint64_t launches = 0;
   std::uint64_t moved = 0;            ///< launches that failed, and were made on another replica
   std::uint64_t callbacks_threw = 0;  ///< what they threw is dropped
@@ -29,8 +30,8 @@ struct PoolCounts {
 
 /// Of the queries answered.
 struct PoolLatencies {
-  LatencySummary queued = {};     ///< from submit() to the launch
-  LatencySummary on_device = {};  ///< from the launch until it was seen to be over
+  LatencySummary queued = {};     ///< Answer::queued
+  LatencySummary on_device = {};  ///< Answer::on_device; both together are the latency
 };
 
 }  // namespace msstream::serve

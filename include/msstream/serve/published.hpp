@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/mechanism.hpp>
 #include <msstream/base/spin_lock.hpp>
 
 #include <condition_variable>
@@ -22,7 +23,7 @@ class Published {
   class Entry {
    public:
     explicit Entry(std::unique_ptr<T> of) noexcept : value(std::move(of)) {}
-    std::unique_ptr<T> const value;
+    std::unique_ptr<T> value;
 
    private:
     friend class Published;
@@ -61,6 +62,9 @@ class Published {
       entry.swap(current_);
     }
     std::unique_lock lock(mutex_);
+    if (!works(Mechanism::serve_version_kept)) {
+      entry->value.reset();
+    }
     over_.wait(lock, [&] {
       std::lock_guard const guard(lock_);
       return entry->uses_ == 0;

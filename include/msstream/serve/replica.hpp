@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -45,7 +46,7 @@ class Replica {
   [[nodiscard]] bool has_idle_slot() const noexcept {
     return idle_.load(std::memory_order_relaxed) != 0;
   }
-  /// How long it is going to be busy, as far as one knows.
+  /// How long what it has to do takes, as far as one knows.
   [[nodiscard]] std::int64_t load_ns() const noexcept {
     return load_ns_.load(std::memory_order_relaxed);
   }
@@ -68,34 +69,45 @@ class Replica {
     }
   }
   void add_load(std::int64_t ns) noexcept { load_ns_.fetch_add(ns, std::memory_order_relaxed); }
+  /// The same if it is what one thinks it is.
+  [[nodiscard]] bool add_load_to(std::int64_t known, std::int64_t ns) noexcept {
+    return load_ns_.compare_exchange_strong(known, known + ns, std::memory_order_relaxed);
+  }
 
-  /// Of the slots launched the one launched first; null: none is. For the poller.
-  [[nodiscard]] Slot<R>* first_launched() const noexcept {
+  /// Hands a slot over as staged or launched, after those before.
+  void hand_over(Slot<R>& slot, typename Slot<R>::State as) noexcept {
+    slot.number = hand_overs_.fetch_add(1, std::memory_order_relaxed);
+    slot.become(as);
+  }
+  /// Of the slots in a state, which are the calling thread's, the one handed over first; null:
+  /// there is none.
+  [[nodiscard]] Slot<R>* first(typename Slot<R>::State in) const noexcept {
     Slot<R>* first = nullptr;
     for (auto const& slot : slots_) {
-      if (slot->is(Slot<R>::State::launched) &&
-          (first == nullptr || slot->launch_number < first->launch_number)) {
+      if (slot->is(in) && (first == nullptr || slot->number < first->number)) {
         first = slot.get();
       }
     }
     return first;
   }
-  [[nodiscard]] std::uint64_t next_launch_number() noexcept {
-    return launches_.fetch_add(1, std::memory_order_relaxed);
-  }
+  /// Held by who launches, until the slot is handed over: what the device is given last is then
+  /// launched last, and an event recorded meanwhile stands for this launch and none after it.
+  [[nodiscard]] std::mutex& launching() noexcept { return launching_; }
 
   /// Whom to tell of a slot that is staged; null: there are no launch threads. Set before all else.
   Doorbell* launch_bell = nullptr;
-  /// When its last launch was over; the poller's.
-  Clock::time_point idle_since = {};
+  /// When the last launch that the poller has seen to be over was over; the poller's.
+  alignas(64) Clock::time_point over_at = {};
 
  private:
-  Branches<R> branches_;
+  // On lines of their own: what hardly changes, what is of those who claim, of those who launch.
+  alignas(64) Branches<R> branches_;
   std::vector<std::unique_ptr<Slot<R>>> slots_;
   std::atomic<bool> sound_{true};
   alignas(64) std::atomic<std::uint64_t> idle_;  ///< a bit for each slot
   std::atomic<std::int64_t> load_ns_{0};
-  std::atomic<std::uint64_t> launches_{0};
+  alignas(64) std::mutex launching_;
+  std::atomic<std::uint64_t> hand_overs_{0};
 };
 
 }  // namespace msstream::serve

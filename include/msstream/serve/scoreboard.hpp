@@ -30,6 +30,7 @@ struct Scoreboard {
   Counter answered;
   Counter expired;
   Counter failed;
+  Counter displaced;
   Counter launches;
   Counter moved;
   Counter callbacks_threw;
@@ -43,6 +44,7 @@ struct Scoreboard {
             .refused = refused.value(),
             .expired = expired.value(),
             .failed = failed.value(),
+            .displaced = displaced.value(),
             .queued = queued.value(),
             .launches = launches.value(),
             .moved = moved.value(),

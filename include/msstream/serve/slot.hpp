@@ -23,9 +23,9 @@ namespace msstream::serve {
 ///
 /// States: idle: the replica has it to give away; claimed: the thread that claimed it fills it;
 /// staged: it is its launch thread's, where there are such; launched: the poller's; stranded, when
-/// nothing of it could be launched: the poller's, too. Ownership: everything but `state` is that of
-/// whose the state says. Memory ordering: a state is stored with release by who hands the slot
-/// over, and loaded with acquire by who takes it.
+/// nothing of it could be launched: the poller's, too, and `failure` says why. Ownership:
+/// everything but `state` is that of whose the state says. Memory ordering: a state is stored with
+/// release by who hands the slot over, and loaded with acquire by who takes it.
 template <Runtime R>
 struct Slot {
   enum class State : std::uint8_t { idle, claimed, staged, launched, stranded };
@@ -44,18 +44,22 @@ struct Slot {
   }
 
   std::atomic<State> state{State::idle};
-  Place place;
+  // What the poller looks at all the time is not on the line of what others write.
+  alignas(64) Place place;
   Staging<R> staging;
   std::vector<Ticket> tickets;         ///< in the order of their rows
   std::vector<WaitingQuery*> waiting;  ///< where the tickets' values are, if not in `staging`
   std::int64_t expected_ns = 0;        ///< what it adds to the replica's load
+  std::uint64_t number = 0;  ///< of the replica's slots that are staged, or launched, the first one
+                             ///< has the least
+  int failed_launches = 0;   ///< of these queries, on this replica and others
 
   // Of the launch.
   Version* version = nullptr;
+  std::uint64_t version_number = 0;
   std::optional<Event<R>> event = {};  ///< none: there is nothing to wait for
   std::exception_ptr failure = {};
   Clock::time_point launched_at = {};
-  std::uint64_t launch_number = 0;
 };
 
 }  // namespace msstream::serve

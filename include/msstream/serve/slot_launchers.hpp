@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/spin_lock.hpp>
 #include <msstream/serve/dispatcher.hpp>
+#include <msstream/serve/rung_soon.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -58,8 +58,6 @@ class SlotLaunchers {
     std::thread thread;
   };
 
-  static constexpr int kPausesBetweenLooks = 8;
-
   void stop() noexcept {
     stopping_.store(true);
     for (auto const& worker : workers_) {
@@ -80,39 +78,23 @@ class SlotLaunchers {
       if (stopping) {
         return;
       }
-      if (!is_rung_soon(worker, rung)) {
+      bool const looks = spin_ != std::chrono::microseconds::zero();
+      if (!looks || !is_rung_before(worker.bell, rung, Clock::now() + spin_)) {
         worker.bell.sleep(rung);
       }
     }
   }
+  /// Of each replica what was staged first. Whether there was any.
   bool launch_staged(Worker& worker) noexcept {
     bool found = false;
     for (auto* const replica : worker.replicas) {
-      for (auto const& slot : replica->slots()) {
-        if (slot->is(Slot<R>::State::staged)) {
-          dispatcher_.launch(*slot);
-          found = true;
-        }
+      if (auto* const slot = replica->first(Slot<R>::State::staged)) {
+        dispatcher_.launch(*slot);
+        found = true;
       }
     }
     return found;
   }
-  bool is_rung_soon(Worker& worker, std::uint64_t rung) noexcept {
-    if (spin_ == std::chrono::microseconds::zero()) {
-      return false;
-    }
-    Doorbell::Watch const watching(worker.bell);
-    for (auto const end = Clock::now() + spin_; Clock::now() < end;) {
-      for (int i = 0; i < kPausesBetweenLooks; ++i) {
-        relax_processor();
-      }
-      if (worker.bell.rung() != rung) {
-        return true;
-      }
-    }
-    return false;
-  }
-
   Dispatcher<R>& dispatcher_;
   std::chrono::microseconds spin_;
   std::atomic<bool> stopping_{false};

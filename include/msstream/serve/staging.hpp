@@ -36,9 +36,21 @@ class Staging {
     std::ranges::fill(pinned_.elements(), std::uint8_t{0});
   }
 
-  /// Where the values go, as layout() packs them.
+  /// Where the values go, as the layout packs them, of whoever uses it for one number of rows.
   [[nodiscard]] std::byte* values() const {
     return reinterpret_cast<std::byte*>(pinned_.elements().data());
+  }
+  /// Where the values of `used` rows go, as the layout packs them for `rows`. The rows beyond hold
+  /// what they held when it was last packed for as many `rows`, or zeros.
+  [[nodiscard]] std::byte* values(std::int64_t rows, std::int64_t used) {
+    auto* const to = values();
+    if (rows != packed_for_) {
+      if (packed_for_ != kNothing) {
+        layout_->clear(to, rows, used);
+      }
+      packed_for_ = rows;
+    }
+    return to;
   }
   [[nodiscard]] std::byte const* values_to_read() const {
     return reinterpret_cast<std::byte const*>(pinned_.const_elements().data());
@@ -86,8 +98,11 @@ class Staging {
         {.stream = StreamKind::d2h});
   }
 
+  static constexpr std::int64_t kNothing = 0;  // all is zero
+
   std::shared_ptr<InputLayout const> layout_;
   std::int64_t outputs_per_row_;
+  std::int64_t packed_for_ = kNothing;
   PinnedArray<std::uint8_t, R> pinned_;
   Tensor<std::uint8_t, R> packed_;
   PinnedArray<float, R> answers_;

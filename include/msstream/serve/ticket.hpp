@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/error.hpp>
 #include <msstream/serve/answer.hpp>
 #include <msstream/serve/query.hpp>
 
@@ -20,7 +21,11 @@ class Reply {
  public:
   Reply() = default;
   explicit Reply(std::promise<Answer> promise) : to_(std::move(promise)) {}
-  explicit Reply(Callback callback) : to_(std::move(callback)) {}
+  /// Throws std::invalid_argument for a callback that is null.
+  explicit Reply(Callback callback) {
+    require(callback != nullptr, "serve: the callback is null");
+    to_ = std::move(callback);
+  }
 
   /// Once. False: the callback threw.
   bool give(Outcome outcome) noexcept {

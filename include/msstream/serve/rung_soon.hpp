@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/spin_lock.hpp>
+#include <msstream/stream/doorbell.hpp>
+
+#include <chrono>
+#include <cstdint>
+
+namespace msstream::serve {
+
+/// Looks at a bell until it is rung, or the time is over: whoever rings need not wake the thread.
+/// `rung` is what the bell said before the thread last looked for work. Whether it was rung.
+inline bool is_rung_before(Doorbell& bell,
+                           std::uint64_t rung,
+                           std::chrono::steady_clock::time_point end) noexcept {
+  constexpr int kPausesBetweenLooks = 8;
+  Doorbell::Watch const watching(bell);
+  while (bell.rung() == rung) {
+    if (std::chrono::steady_clock::now() >= end) {
+      return false;
+    }
+    for (int i = 0; i < kPausesBetweenLooks; ++i) {
+      relax_processor();
+    }
+  }
+  return true;
+}
+
+}  // namespace msstream::serve

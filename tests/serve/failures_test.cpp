@@ -215,40 +215,153 @@ TEST_F(FaultyServeTest, a_pool_without_replicas_refuses_and_says_why) {
   EXPECT_EQ(pool.counts().refused, 1U);
 }
 
+TEST_F(FaultyServeTest, a_query_whose_launch_fails_twice_gets_the_failure_and_spares_the_rest) {
+  auto const all_options = options();
+  for (auto const threads : {LaunchThreads::none, LaunchThreads::per_group}) {
+    auto with = all_options;
+    with.launch_threads = threads;
+    with.replicas = 4;
+    serve::InferencePool pool(world_.device, net_, with);
+    std::atomic<bool> is_called{false};
+    std::atomic<bool> may_return{false};
+    pool.submit(asked_[1].query(), [&](Outcome const&) {  // so that the poller moves nothing yet
+      is_called = true;
+      is_called.notify_all();
+      may_return.wait(false);
+    });
+    is_called.wait(false);
+    plan_->fail(RuntimeCall::launch_graph, 1, Fault::launch_failure);
+    auto answer = pool.submit(asked_[0].query());
+    await([&] { return pool.counts().sound_replicas == 3; });
+    plan_->fail(RuntimeCall::launch_graph, 1, Fault::launch_failure);
+    may_return = true;
+    may_return.notify_all();
+    EXPECT_THAT(error_of<CudaError>(answer), HasSubstr("719"));
+    EXPECT_EQ(pool.counts().moved, 1U);
+    EXPECT_EQ(pool.counts().sound_replicas, 2);
+    for (std::size_t i = 0; i < asked_.size(); ++i) {
+      EXPECT_TRUE(ask(pool, i));
+    }
+    plan_->reset();
+  }
+}
+
+/// Queries are staged for a launch thread that is in the model with another one when the replica
+/// fails.
+TEST_F(FaultyServeTest, what_is_staged_on_a_replica_that_has_failed_is_not_launched_there) {
+  auto with = options();
+  with.depth = 3;
+  with.capture = false;
+  with.launch_threads = LaunchThreads::shared;
+  with.launch_thread_count = 1;
+  serve::InferencePool pool(world_.device, net_, with);
+  std::atomic<int> calls{0};
+  std::atomic<bool> may_fail{false};
+  net_->before = [&] {
+    if (calls.fetch_add(1) == 0) {
+      may_fail.wait(false);
+      throw CudaError(719, "a launch", "the first");
+    }
+  };
+  std::vector<std::future<Answer>> answers;
+  for (int i = 0; i < 6; ++i) {
+    answers.push_back(pool.submit(asked_[0].query()));
+  }
+  may_fail = true;
+  may_fail.notify_all();
+  std::vector<int> answered_by(2);
+  int failed = 0;
+  for (auto& answer : answers) {
+    try {
+      ++answered_by[static_cast<std::size_t>(answer.get().replica)];
+    } catch (CudaError const&) {
+      ++failed;
+    }
+  }
+  EXPECT_EQ(failed, 1);
+  EXPECT_THAT(answered_by, ::testing::UnorderedElementsAre(0, 5));
+  EXPECT_EQ(calls, 6);  // each query once
+  EXPECT_EQ(pool.counts().sound_replicas, 1);
+}
+
+/// Options, and how queries are asked, under which whichever call fails.
+struct FailureCase {
+  std::string name;
+  std::function<void(InferencePoolOptions&)> change = [](auto&) {};
+  bool with_callbacks = false;
+  bool with_a_swap = false;
+};
+
 TEST_F(FaultyServeTest, whichever_call_fails_every_query_gets_an_outcome) {
-  for (bool const capture : {true, false}) {
-    for (auto const threads : {LaunchThreads::none, LaunchThreads::per_group}) {
-      for (auto const fault : {Fault::out_of_memory, Fault::launch_failure, Fault::sticky}) {
-        int answered = 0;
-        for (std::uint64_t number = 1; number <= 60; ++number) {
-          auto const where = text("capture ", capture, ", call ", number, ", ", name_of(fault));
-          SCOPED_TRACE(where);
-          Watchdog const watchdog([&] { return where; });
-          {
-            auto with = options();
-            with.capture = capture;
-            with.launch_threads = threads;
-            serve::InferencePool pool(world_.device, net_, with);
-            plan_->fail(number, fault);
-            std::vector<std::future<Answer>> answers;
-            for (auto const& asked : asked_) {
-              answers.push_back(pool.submit(asked.query()));
+  std::vector<FailureCase> const cases{
+      {.name = "captured"},
+      {.name = "not captured", .change = [](auto& o) { o.capture = false; }},
+      {.name = "launch threads",
+       .change = [](auto& o) { o.launch_threads = LaunchThreads::per_group; }},
+      {.name = "launch threads, not captured",
+       .change =
+           [](auto& o) {
+             o.launch_threads = LaunchThreads::per_group;
+             o.capture = false;
+           }},
+      {.name = "three streams, not captured",
+       .change = [](auto& o) { o.merge_streams = o.capture = false; }},
+      {.name = "batches",
+       .change = [](auto& o) { o.max_batch_delay = std::chrono::microseconds(20); }},
+      {.name = "callbacks that submit", .with_callbacks = true},
+      {.name = "a swap", .with_a_swap = true},
+  };
+  constexpr std::size_t kQueries = 6;  // for four slots
+  auto const other = world_.net(1);    // which says the same
+  for (auto const& its : cases) {
+    for (auto const fault : {Fault::out_of_memory, Fault::launch_failure, Fault::sticky}) {
+      int answered = 0;
+      bool fires = true;
+      // What the poller sees decides how many calls there are: until none is left to fail, but for
+      // a poller that asks without end.
+      for (std::uint64_t number = 1; fires && number <= 150; ++number) {
+        auto const where = text(its.name, ", call ", number, ", ", name_of(fault));
+        SCOPED_TRACE(where);
+        Watchdog const watchdog([&] { return where; });
+        {
+          auto with = options();
+          its.change(with);
+          serve::InferencePool pool(world_.device, net_, with);
+          plan_->fail(number, fault);
+          std::vector<std::future<Answer>> answers;
+          std::atomic<std::size_t> called{0};
+          for (std::size_t i = 0; i < kQueries; ++i) {
+            auto const& asked = asked_[i];
+            answers.push_back(pool.submit(asked.query()));
+            if (its.with_callbacks) {
+              pool.submit(asked.query(), [&, i](Outcome const&) {
+                pool.submit(asked_[i].query(), [&](Outcome const&) { ++called; });
+              });
             }
-            for (std::size_t i = 0; i < answers.size(); ++i) {
-              answered += is_answered(answers[i], i) ? 1 : 0;
-            }
-            pool.drain();
-            auto const counts = pool.counts();
-            EXPECT_EQ(counts.admitted, counts.answered + counts.failed);
-            EXPECT_EQ(counts.admitted + counts.refused, asked_.size());
-            EXPECT_TRUE(fault == Fault::sticky || counts.sound_replicas >= 1);
-            EXPECT_TRUE(fault == Fault::sticky || counts.failed <= 2);
           }
-          plan_->reset();
-          ASSERT_FALSE(HasFailure());
+          if (its.with_a_swap) {
+            try {
+              pool.swap(other);
+            } catch (CudaError const&) {
+            } catch (OutOfMemory const&) {
+            }
+          }
+          for (std::size_t i = 0; i < answers.size(); ++i) {
+            answered += is_answered(answers[i], i) ? 1 : 0;
+          }
+          await([&] { return !its.with_callbacks || called == kQueries; });
+          pool.drain();
+          fires = plan_->failed().has_value();
+          auto const counts = pool.counts();
+          EXPECT_EQ(counts.admitted, counts.answered + counts.failed);
+          EXPECT_EQ(counts.admitted + counts.refused, kQueries * (its.with_callbacks ? 3 : 1));
+          EXPECT_TRUE(fault == Fault::sticky || counts.sound_replicas >= 1);
+          EXPECT_TRUE(fault == Fault::sticky || counts.failed <= kQueries);
         }
-        EXPECT_GT(answered, 0);
+        plan_->reset();
+        ASSERT_FALSE(HasFailure());
       }
+      EXPECT_GT(answered, 0);
     }
   }
 }
@@ -256,7 +369,8 @@ TEST_F(FaultyServeTest, whichever_call_fails_every_query_gets_an_outcome) {
 TEST_F(FaultyServeTest, a_swap_in_which_a_call_fails_leaves_the_old_model_or_brings_the_new) {
   auto const other = world_.net(2);
   auto const expected_of_other = world_.alone(*other, asked_[0]);
-  for (std::uint64_t number = 1; number <= 80; ++number) {
+  bool fires = true;
+  for (std::uint64_t number = 1; fires; ++number) {
     SCOPED_TRACE(text("call ", number));
     auto with = options();
     with.replicas = 1;
@@ -268,6 +382,7 @@ TEST_F(FaultyServeTest, a_swap_in_which_a_call_fails_leaves_the_old_model_or_bri
       swapped = true;
     } catch (CudaError const&) {
     }
+    fires = plan_->failed().has_value();
     plan_->reset();
     auto const answer = pool.submit(asked_[0].query()).get();
     EXPECT_EQ(answer.version, swapped ? 2U : 1U);

@@ -63,7 +63,7 @@ class ModelVersion {
                Place const& place,
                Staging<R> const& staging,
                Branches<R> const& branches,
-               StepMemory<R> const& memory) requires CapturingRuntime<R> {
+               typename detail::CapturesOf<R>::Memory const& memory) requires CapturingRuntime<R> {
     bool has_issued = false;
     step(place) = std::make_unique<CapturedStep<R>>(
         device, [&] { issue(place, staging, branches, has_issued); }, memory);

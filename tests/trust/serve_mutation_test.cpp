@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// An inference pool in which what keeps its answers right is off: somebody notices.
+#include "serve/serve_fixture.hpp"
+#include "trust/switched_off.hpp"
+
+#include <msstream/base/mechanism.hpp>
+#include <msstream/runtime/checked.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace msstream::testing {
+namespace {
+
+struct Seen {
+  bool is_right;
+  std::size_t findings;
+};
+
+/// A query that is held. Where slots are read before their launch is over, it is answered
+/// meanwhile.
+[[nodiscard]] Seen ask_a_held_replica() {
+  using R = Checked<Host>;
+  CheckedOptions<Host> const checked{.check = {.mode = CheckMode::count, .report_path = {}}};
+  ServeWorld<R> const world({.runtime = checked});
+  auto const net = world.net(1);
+  auto options = world.options();
+  options.replicas = 1;
+  serve::InferencePool pool(world.device, net, options);
+  Random random;
+  Asked const asked(random, 3);
+  auto const expected = world.alone(*net, asked);
+  std::future<Answer> answer;
+  {
+    Gate gate;
+    hold_all(gate, pool);
+    answer = pool.submit(asked.query());
+    if (!works(Mechanism::serve_slot_reuse)) {
+      answer.wait();
+    }
+  }
+  bool is_right = false;
+  try {
+    is_right = same_bits(answer.get().values, expected);
+  } catch (RaceError const&) {
+    is_right = false;
+  }
+  pool.drain();
+  pool.streams()[0].synchronize();
+  return {is_right, world.device.context()->runtime->checker()->count()};
+}
+
+TEST(ServeMutation, ASlotThatIsReadBeforeItsLaunchIsOverIsReported) {
+  SwitchedOff const off(Mechanism::serve_slot_reuse);
+  auto const seen = ask_a_held_replica();
+  EXPECT_FALSE(seen.is_right);
+  EXPECT_GT(seen.findings, 0U);
+}
+TEST(ServeMutation, ASlotThatIsReadWhenItsLaunchIsOverIsNot) {
+  auto const seen = ask_a_held_replica();
+  EXPECT_TRUE(seen.is_right);
+  EXPECT_EQ(seen.findings, 0U);
+}
+
+/// Answers whether it is still there when its work runs.
+struct Mortal {
+  explicit Mortal(Device<Host> on) : device(std::move(on)) {}
+  Mortal(Mortal const&) = delete;
+  Mortal& operator=(Mortal const&) = delete;
+  ~Mortal() { *is_alive = false; }
+
+  [[nodiscard]] Tensor<float, Host> operator()(serve::Inputs<Host> const& inputs) const {
+    Tensor<float, Host> const answer(device, {inputs.rows(), 1});
+    issue("look",
+          writes(answer),
+          [alive = is_alive, out = answer.data(), count = answer.count()](auto stream) {
+            stream.run([=] { std::fill_n(out, count, *alive ? 1.0F : -1.0F); });
+          });
+    return answer;
+  }
+
+  Device<Host> device;
+  std::shared_ptr<std::atomic<bool>> is_alive = std::make_shared<std::atomic<bool>>(true);
+};
+
+/// What a model answers that is replaced while its query is held.
+[[nodiscard]] float ask_a_model_that_is_replaced(bool capture) {
+  ServeWorld<Host> const world;
+  auto model = std::make_shared<Mortal>(world.device);
+  auto const is_alive = model->is_alive;
+  auto options = world.options();
+  options.outputs_per_row = 1;
+  options.replicas = 1;
+  options.capture = capture;
+  serve::InferencePool pool(world.device, std::move(model), options);
+  Random random;
+  Asked const asked(random, 1);
+  std::future<Answer> answer;
+  std::thread swaps;
+  {
+    Gate gate;
+    gate.hold(pool.streams()[0].compute());
+    answer = pool.submit(asked.query());
+    swaps = std::thread([&] { pool.swap(std::make_shared<Mortal>(world.device)); });
+    if (!works(Mechanism::serve_version_kept)) {
+      await([&] { return !*is_alive; });
+    }
+  }
+  swaps.join();
+  EXPECT_FALSE(*is_alive);
+  return answer.get().values.front();
+}
+
+TEST(ServeMutation, AModelThatGoesBeforeItsLastQueryIsOverAnswersWrongly) {
+  for (bool const capture : {true, false}) {
+    SwitchedOff const off(Mechanism::serve_version_kept);
+    EXPECT_EQ(ask_a_model_that_is_replaced(capture), -1.0F);
+  }
+}
+TEST(ServeMutation, AModelThatIsKeptDoesNot) {
+  for (bool const capture : {true, false}) {
+    EXPECT_EQ(ask_a_model_that_is_replaced(capture), 1.0F);
+  }
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -2,6 +2,8 @@
 // Queries get the bits that the model gives them alone, however the pool runs them.
 #include "serve/serve_fixture.hpp"
 
+#include <msstream/ops/dense.hpp>
+
 #include <gtest/gtest.h>
 
 #include <string>
@@ -142,6 +144,61 @@ TYPED_TEST(InferencePoolTest, replicas_with_weights_of_their_own) {
   EXPECT_EQ(copies.size(), 2U);
   EXPECT_NE(copies[0]->table.data(), copies[1]->table.data());
   ask_from_threads(world, *net, pool, 10);
+}
+
+/// Layers whose products take a library's workspace, which each replica has for itself.
+template <Runtime R>
+struct Perceptron {
+  static constexpr std::int64_t kUnits = 96;
+
+  explicit Perceptron(Net<R> const& of)
+      : net(of),
+        hidden(of.frozen(1, {Net<R>::kDense, kUnits})),
+        deep(of.frozen(2, {kUnits, kUnits})),
+        last(of.frozen(3, {kUnits, Net<R>::kOutputs})),
+        bias(of.frozen(4, {kUnits})),
+        last_bias(of.frozen(5, {Net<R>::kOutputs})) {}
+
+  [[nodiscard]] Tensor<float, R> operator()(serve::Inputs<R> const& inputs) const {
+    auto const first =
+        ops::dense(inputs.template get<float>("dense"), hidden, bias, ops::Activation::relu);
+    auto const second = ops::dense(first, deep, bias, ops::Activation::relu);
+    return ops::dense(second, last, last_bias, ops::Activation::none);
+  }
+
+  Net<R> net;
+  Tensor<float, R> hidden, deep, last, bias, last_bias;
+};
+
+/// A product may add up in another order for another number of rows: the bits are those of a lone
+/// run in the query's bucket.
+TYPED_TEST(InferencePoolTest, matrix_products_of_replicas_beside_each_other_are_right) {
+  ServeWorld<TypeParam> const world;
+  auto const model = std::make_shared<Perceptron<TypeParam> const>(*world.net(1));
+  Random random;
+  SCOPED_TRACE(text("seed ", random.seed()));
+  std::vector<Asked> asked;
+  std::vector<Floats> expected;
+  for (int i = 0; i < 64; ++i) {
+    asked.emplace_back(random, random.integer(1, 16));
+    auto const bucket = asked.back().rows <= 4 ? 4 : 16;
+    expected.push_back(world.alone_in(bucket, *model, asked.back()));
+  }
+  for (bool const capture : {true, false}) {
+    auto options = world.options();
+    options.replicas = 4;
+    options.capture = capture;
+    serve::InferencePool pool(world.device, model, options);
+    for (int round = 0; round < 4; ++round) {
+      std::vector<std::future<Answer>> answers;
+      for (auto const& one : asked) {
+        answers.push_back(pool.submit(one.query()));
+      }
+      for (std::size_t i = 0; i < answers.size(); ++i) {
+        EXPECT_TRUE(same_bits(answers[i].get().values, expected[i])) << i;
+      }
+    }
+  }
 }
 
 TYPED_TEST(InferencePoolTest, a_query_goes_to_the_replica_with_the_least_to_do) {

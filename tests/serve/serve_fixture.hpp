@@ -110,13 +110,20 @@ struct ServeWorld {
   }
   /// What the model says to this query alone, in buffers of its size.
   [[nodiscard]] Floats alone(Model const& model, Asked const& asked) const {
+    return alone_in(asked.rows, model, asked);
+  }
+  /// The same in buffers of so many rows, and of any model with as many outputs.
+  [[nodiscard]] Floats alone_in(std::int64_t rows,
+                                serve::Forward<R> const& model,
+                                Asked const& asked) const {
     auto const layout = std::make_shared<serve::InputLayout const>(net_inputs());
-    serve::Staging<R> const staging(device, layout, asked.rows, Model::kOutputs);
-    layout->pack(asked.query(), staging.values(), asked.rows, 0);
+    serve::Staging<R> const staging(device, layout, rows, Model::kOutputs);
+    layout->pack(asked.query(), staging.values(), rows, 0);
     bool has_issued = false;
-    auto const last = staging.issue(asked.rows, model, has_issued);
+    auto const last = staging.issue(rows, model, has_issued);
     device.context()->tracker->synchronize(last);
-    auto const answers = staging.answers();
+    auto const answers =
+        staging.answers().first(static_cast<std::size_t>(asked.rows * Model::kOutputs));
     return {answers.begin(), answers.end()};
   }
 

@@ -40,12 +40,12 @@ namespace msstream::serve {
 /// constructor, and replayed; where that fails, or on a runtime that cannot capture, it is called
 /// for each launch.
 ///
-/// A query goes to the replica that is busy for the least time; where none has a slot, it waits in
-/// the queue, by priority and then in order; where that is full, it is refused. Every query gets
+/// A query goes to the replica that has the least to do; where none has a slot, it waits in the
+/// queue, by priority and then in order; where that is full, it is refused. Every query gets
 /// exactly one outcome: its answer, or an exception, of the model or of the device too. A replica
 /// on which a call of the device fails gets no more queries, the others go on.
 ///
-/// Thread-safe, but for the destructor, which drains.
+/// Thread-safe, but for the destructor, which drains: no other thread may be inside a call then.
 template <class Model, Runtime R = DefaultRuntime>
 class InferencePool {
  public:
@@ -87,7 +87,8 @@ class InferencePool {
   }
   InferencePool(InferencePool const&) = delete;
   InferencePool& operator=(InferencePool const&) = delete;
-  /// drain(). Not from a callback.
+  /// drain(). Not from a callback, nor while another thread is inside submit(), though its query
+  /// may have been answered.
   ~InferencePool() { close(); }
 
   /// Takes a query, and does not wait for anything: copies its values, and launches it where a slot
@@ -101,8 +102,9 @@ class InferencePool {
     return answer;
   }
   /// The same with a callback, which gets the outcome once: from the poller, which looks after
-  /// nothing else meanwhile, or, when the query is not admitted, before submit() returns. It may
-  /// submit, but neither swap nor drain. What it throws is dropped, and counted.
+  /// nothing else meanwhile, or inside submit(), when the query is refused, has expired, or cannot
+  /// be queued. It may submit, but neither swap nor drain. What it throws is dropped, and counted.
+  /// Throws std::invalid_argument for one that is null, too.
   void submit(Query const& query, Callback callback) {
     dispatcher_->admit(query, Reply(std::move(callback)));
   }
@@ -123,6 +125,7 @@ class InferencePool {
   }
 
   /// Refuses queries from here on, and blocks until all that were admitted have their outcome.
+  /// Others may go on submitting meanwhile and after.
   /// Throws std::logic_error from a callback.
   void drain() {
     refuse_callback("drain");

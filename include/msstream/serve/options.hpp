@@ -53,8 +53,8 @@ struct InferencePoolOptions {
   LaunchThreads launch_threads = LaunchThreads::none;
   /// Threads of LaunchThreads::shared; 0 chooses min(replicas, 4).
   int launch_thread_count = 0;
-  /// Microseconds for which a launch thread looks for more before it sleeps; -1: 200 if the machine
-  /// has more processors than there are launch threads and a poller, else none.
+  /// Microseconds for which the poller, or a launch thread, looks for more before it sleeps; -1:
+  /// 200 if the machine has more processors than there are launch threads and a poller, else none.
   int launch_spin_us = -1;
 
   /// Gets a line for each capture that fails.

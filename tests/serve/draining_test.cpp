@@ -101,5 +101,28 @@ TYPED_TEST(DrainingTest, draining_ends_while_others_go_on_submitting) {
   }
 }
 
+TYPED_TEST(DrainingTest, draining_does_not_wait_for_queries_that_it_refuses) {
+  ServeWorld<TypeParam> const world;
+  serve::InferencePool pool(world.device, world.net(1), world.options());
+  Random random;
+  Asked const asked(random, 2);
+  pool.drain();
+  std::atomic<bool> is_called{false};
+  std::atomic<bool> may_return{false};
+  std::thread submits([&] {
+    pool.submit(asked.query(), [&](Outcome const&) {
+      is_called = true;
+      is_called.notify_all();
+      may_return.wait(false);
+    });
+  });
+  is_called.wait(false);
+  pool.drain();  // while the other one's reply goes on
+  may_return = true;
+  may_return.notify_all();
+  submits.join();
+  EXPECT_EQ(pool.counts().refused, 1U);
+}
+
 }  // namespace
 }  // namespace msstream::testing

@@ -206,6 +206,36 @@ TYPED_TEST(WaitingTest, who_submits_launches_what_waits_when_a_slot_is_idle) {
   EXPECT_THAT(order, ElementsAre("high", "normal"));
 }
 
+/// The poller, who tells them, is in a callback.
+TYPED_TEST(WaitingTest, who_submits_launches_nothing_whose_deadline_has_passed) {
+  ServeWorld<TypeParam> const world;
+  serve::InferencePool pool(world.device, world.net(1), this->one_slot());
+  Random random;
+  Asked const asked(random, 2);
+  std::atomic<bool> is_called{false};
+  std::atomic<bool> may_return{false};
+  auto late = asked.query();
+  late.deadline = Clock::now() + milliseconds(50);
+  std::future<Answer> too_late;
+  {
+    Gate gate;
+    hold_all(gate, pool);
+    pool.submit(asked.query(), [&](Outcome const&) {
+      is_called = true;
+      is_called.notify_all();
+      may_return.wait(false);
+    });
+    too_late = pool.submit(late);
+  }
+  is_called.wait(false);
+  await([&] { return Clock::now() > late.deadline; });
+  auto in_time = pool.submit(asked.query());
+  may_return = true;
+  may_return.notify_all();
+  EXPECT_THROW(static_cast<void>(too_late.get()), DeadlineExceeded);
+  EXPECT_EQ(in_time.get().values.size(), 4U);
+}
+
 TYPED_TEST(WaitingTest, the_poller_sleeps_when_nothing_is_in_flight) {
   ServeWorld<TypeParam> const world;
   serve::InferencePool pool(world.device, world.net(1), world.options());

@@ -58,6 +58,7 @@ std::vector<std::pair<std::string, support::ServeSetting>> sweep_settings(
   setting.launch_threads = ms::LaunchThreads::none;
   setting.launch_thread_count = 0;
   setting.no_capture = true;
+  setting.branches = 1;
   setting.sm_partitions = 1;
   std::vector<std::pair<std::string, support::ServeSetting>> settings{{"eager", setting}};
   setting.merge_streams = true;
@@ -68,6 +69,9 @@ std::vector<std::pair<std::string, support::ServeSetting>> sweep_settings(
   settings.emplace_back("+ launch threads", setting);
   setting.no_capture = false;
   settings.emplace_back("+ capture", setting);
+  constexpr int kUsualBranches = 3;
+  setting.branches = chosen.branches > 1 ? chosen.branches : kUsualBranches;
+  settings.emplace_back("+ branches", setting);
   setting.sm_partitions = 0;
   settings.emplace_back("+ SM partitions", setting);
   return settings;

@@ -131,7 +131,7 @@ WdlOptions parse_options(support::Arguments const& arguments) {
       "--sweep",
       chosen.sweep,
       "instead: operations one by one; then with merged streams, pinned memory a "
-      "group, a launch thread a group, captured steps, a part of the multiprocessors a "
+      "group, a launch thread a group, captured steps, branches, a part of the multiprocessors a "
       "replica, each besides those before");
   options.add<int>(
       "--sweep-replicas", chosen.sweep_replicas, "on how many replicas each", {1, 255});

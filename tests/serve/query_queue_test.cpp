@@ -127,14 +127,14 @@ TEST(QueryQueue, gives_what_the_definition_says) {
         place->ticket.admitted_at = at(step);
         place->priority = priority;
         // Each its own: who is due first is then one.
-        place->deadline = random.integer(0, 1) == 0
-                              ? Clock::time_point::max()
-                              : at(random.integer(1, 1000) * 100'000 + ++next_deadline);
+        place->deadline = random.integer(0, 1) == 0 ? Clock::time_point::max()
+                                                    : at(step + random.integer(1, 100)) +
+                                                          std::chrono::nanoseconds(++next_deadline);
         queue.push(*place);
         slow.push(place);
       }
     } else if (random.integer(0, 3) == 0) {
-      auto const now = at(random.integer(0, 1000) * 100'000);
+      auto const now = at(step + random.integer(-100, 50));
       auto* const expected = slow.first_due();
       auto* const expired = queue.take_due(now);
       ASSERT_EQ(expired, expected != nullptr && expected->deadline <= now ? expected : nullptr);

@@ -206,7 +206,7 @@ TEST_P(ServeWdl, a_sweep_has_a_point_for_each_setting_and_number_of_replicas) {
       Words{
           "--sweep", "--sweep-replicas", "1,3", "--svg", picture, "--check", "--seconds", "0.03"});
   auto const& points = report["sweep"];
-  ASSERT_EQ(points.size(), 12U);
+  ASSERT_EQ(points.size(), 14U);
   std::set<std::string> settings;
   for (std::size_t i = 0; i < points.size(); ++i) {
     expect_complete_result(points[i]);
@@ -216,7 +216,7 @@ TEST_P(ServeWdl, a_sweep_has_a_point_for_each_setting_and_number_of_replicas) {
     EXPECT_EQ(points[i]["mismatches"], 0);
     settings.insert(points[i]["setting"].get<std::string>());
   }
-  EXPECT_EQ(settings.size(), 6U);
+  EXPECT_EQ(settings.size(), 7U);
   EXPECT_FALSE(report.contains("result"));
   EXPECT_THAT(support::read_all(picture), ::testing::EndsWith("</svg>\n"));
 }

@@ -25,13 +25,19 @@ class Completion {
     outcomes_.reserve(most_queries);
   }
 
-  /// Whether what was launched is over. A failure is the replica's, too.
-  [[nodiscard]] bool is_over(Slot<R>& slot) noexcept {
+  /// Whether what was launched is over, as far as it is worth asking at `now`. A failure is the
+  /// replica's, too.
+  [[nodiscard]] bool is_over(Slot<R>& slot, Clock::time_point now) noexcept {
     if (!slot.event || !works(Mechanism::serve_slot_reuse)) {
       return true;
     }
+    if (now < begin_of(slot) + pool_.buckets.ask_after(slot.place.bucket)) {
+      return false;
+    }
     try {
-      return slot.event->query();
+      bool const is_over = slot.event->query();
+      slot.was_asked |= !is_over;
+      return is_over;
     } catch (std::bad_alloc const&) {
       return false;  // asked again when there is memory
     } catch (...) {
@@ -45,15 +51,14 @@ class Completion {
   /// For a slot that is over, or that nobody can launch. The slot is idle before the first reply is
   /// given, so that whoever gets that finds it.
   void finish(Slot<R>& slot) noexcept {
-    // The replica began with the launch when the one before was over.
-    auto& replica = pool_.replicas.of(slot);
-    Interval const on_device{std::max(slot.launched_at, replica.over_at), Clock::now()};
-    replica.over_at = on_device.end;
+    Interval const on_device{begin_of(slot), Clock::now()};
+    pool_.replicas.of(slot).over_at = on_device.end;
     auto const failure = std::exchange(slot.failure, nullptr);
     slot.failed_launches = 0;
     if (failure == nullptr) {
       note_time(slot, on_device);
     }
+    slot.was_asked = false;
     make_outcomes(slot, failure, on_device);
     tickets_.swap(slot.tickets);
     slot.event.reset();
@@ -74,6 +79,10 @@ class Completion {
     Clock::time_point end;
   };
 
+  /// The replica began with a launch when the one before was over.
+  [[nodiscard]] Clock::time_point begin_of(Slot<R> const& slot) const noexcept {
+    return std::max(slot.launched_at, pool_.replicas.of(slot).over_at);
+  }
   /// Of the newest model only.
   void note_time(Slot<R> const& slot, Interval const& on_device) noexcept {
     auto const version = slot.version_number;
@@ -82,7 +91,7 @@ class Completion {
       pool_.buckets.forget();
     }
     if (version == newest_version_) {
-      pool_.buckets.note(slot.place.bucket, on_device.end - on_device.begin);
+      pool_.buckets.note(slot.place.bucket, on_device.end - on_device.begin, !slot.was_asked);
     }
   }
 

@@ -65,11 +65,12 @@ class Dispatcher {
     pool_.ledger.scores.sweeps.add();
     bool is_in_flight = false;
     bool has_freed = false;
+    auto const now = Clock::now();
     for (auto const& replica : pool_.replicas) {
       // As many as there were: callbacks may launch more.
       auto left = replica->slots().size();
       while (auto* const slot = replica->first(State::launched)) {
-        if (left-- == 0 || !completion_.is_over(*slot)) {
+        if (left-- == 0 || !completion_.is_over(*slot, now)) {
           is_in_flight = true;
           break;
         }

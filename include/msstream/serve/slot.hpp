@@ -60,6 +60,7 @@ struct Slot {
   std::optional<Event<R>> event = {};  ///< none: there is nothing to wait for
   std::exception_ptr failure = {};
   Clock::time_point launched_at = {};
+  bool was_asked = false;  ///< whether it was over, when it was not
 };
 
 }  // namespace msstream::serve

@@ -52,7 +52,7 @@ class CapturedStep {
   CapturedStep& operator=(CapturedStep const&) = delete;
   ~CapturedStep() {
     auto& captures = device_.state()->memory.captures();
-    auto const last = memory_->launches.log.writes();
+    auto const last = last_launch();
     // The records of the memory have the last replay, too: whoever gets it comes after that.
     captured_.uses.clear();
     try {
@@ -123,6 +123,11 @@ class CapturedStep {
     memory::Capture<R> open(state.context, memory);
     std::forward<F>(function)();
     return open.end();
+  }
+  /// Of whichever step shares the memory.
+  [[nodiscard]] order::PositionSet last_launch() const {
+    std::lock_guard const guard(memory_->launches.lock);
+    return memory_->launches.log.writes();
   }
   [[nodiscard]] StreamGroup<R>& group_of_replay(DeviceState<R>& state, char const* name) const {
     if (auto* const only = memory_->libraries().lender()) {

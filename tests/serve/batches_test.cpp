@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Queries that wait for each other, and for how long.
+#include "serve/waiting_fixture.hpp"
+
+namespace msstream::testing {
+namespace {
+
+template <class R>
+class BatchesTest : public WaitingTest<R> {};
+TYPED_TEST_SUITE(BatchesTest, Runtimes, RuntimeNames);
+
+TYPED_TEST(BatchesTest, a_query_that_waits_for_others_is_launched_before_its_deadline) {
+  ServeWorld<TypeParam> const world;
+  auto options = world.options();
+  options.max_batch_delay = hours(1);
+  auto const net = world.net(1);
+  Random random;
+  Asked const asked(random, 2);
+  auto const is_in_time = [&] {  // but for a machine that is late itself
+    serve::InferencePool pool(world.device, net, options);
+    auto patient = pool.submit(asked.query());
+    auto query = asked.query();
+    query.deadline = Clock::now() + milliseconds(20);
+    auto answer = pool.submit(query);
+    try {
+      auto const values = answer.get().values;
+      EXPECT_EQ(patient.get().values, values);  // which waits no longer, either
+      return true;
+    } catch (DeadlineExceeded const&) {
+      return false;
+    }
+  };
+  int attempts = 0;
+  await([&] { return is_in_time() || ++attempts == 50; });
+  EXPECT_LT(attempts, 50);
+}
+
+TYPED_TEST(BatchesTest, a_query_of_high_priority_waits_for_no_others_and_takes_them_along) {
+  ServeWorld<TypeParam> const world;
+  auto options = world.options();
+  options.max_batch_delay = hours(1);
+  serve::InferencePool pool(world.device, world.net(1), options);
+  Random random;
+  Asked const asked(random, 2);
+  auto patient = pool.submit(asked.query());
+  auto query = asked.query();
+  query.priority = Priority::high;
+  auto const urgent = pool.submit(query).get();
+  EXPECT_EQ(patient.get().values, urgent.values);
+  EXPECT_EQ(pool.counts().launches, 1U);
+}
+
+TYPED_TEST(BatchesTest, a_full_queue_waits_for_no_others) {
+  ServeWorld<TypeParam> const world;
+  auto options = world.options();
+  options.max_batch_delay = hours(1);
+  options.queue_capacity = 3;
+  serve::InferencePool pool(world.device, world.net(1), options);
+  Random random;
+  Asked const asked(random, 2);
+  std::vector<std::future<Answer>> answers;
+  for (int i = 0; i < 3; ++i) {
+    answers.push_back(pool.submit(asked.query()));
+  }
+  for (auto& answer : answers) {
+    EXPECT_EQ(answer.get().values.size(), 4U);
+  }
+  EXPECT_EQ(pool.counts().launches, 1U);
+}
+
+TYPED_TEST(BatchesTest, a_batch_is_launched_when_it_is_full_and_each_query_gets_its_rows) {
+  ServeWorld<TypeParam> const world;
+  auto const net = world.net(1);
+  auto options = world.options();
+  options.max_batch_delay = hours(1);
+  for (auto const threads : {LaunchThreads::none, LaunchThreads::shared}) {
+    options.launch_threads = threads;
+    serve::InferencePool pool(world.device, net, options);
+    Random random;
+    for (std::uint64_t round = 1; round <= 5; ++round) {
+      std::vector<Asked> asked;
+      std::vector<std::future<Answer>> answers;
+      for (std::int64_t rows : {3, 5, 1, 7}) {  // 16
+        answers.push_back(pool.submit(asked.emplace_back(random, rows).query()));
+      }
+      for (std::size_t i = 0; i < answers.size(); ++i) {
+        EXPECT_TRUE(same_bits(answers[i].get().values, world.alone(*net, asked[i])));
+      }
+      EXPECT_EQ(pool.counts().launches, round);
+    }
+  }
+}
+
+TYPED_TEST(BatchesTest, a_batch_has_no_more_rows_than_the_largest_bucket) {
+  ServeWorld<TypeParam> const world;
+  auto const net = world.net(1);
+  auto options = world.options();
+  options.max_batch_delay = hours(1);
+  serve::InferencePool pool(world.device, net, options);
+  Random random;
+  Asked const ten(random, 10);
+  Asked const other_ten(random, 10);
+  auto first = pool.submit(ten.query());
+  auto second = pool.submit(other_ten.query());
+  EXPECT_TRUE(same_bits(first.get().values, world.alone(*net, ten)));
+  pool.drain();  // which the second does not wait for others after
+  EXPECT_TRUE(same_bits(second.get().values, world.alone(*net, other_ten)));
+  EXPECT_EQ(pool.counts().launches, 2U);
+}
+
+TYPED_TEST(BatchesTest, a_batch_that_nobody_fills_is_launched_after_the_delay) {
+  ServeWorld<TypeParam> const world;
+  auto const net = world.net(1);
+  auto options = world.options();
+  options.max_batch_delay = milliseconds(2);
+  serve::InferencePool pool(world.device, net, options);
+  Random random;
+  Asked const asked(random, 2);
+  auto const answer = pool.submit(asked.query()).get();
+  EXPECT_TRUE(same_bits(answer.values, world.alone(*net, asked)));
+  EXPECT_GE(answer.queued, milliseconds(2));
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "serve/serve_fixture.hpp"
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <stdexcept>
+#include <string>
+
+namespace msstream::testing {
+
+using serve::Clock;
+using serve::DeadlineExceeded;
+using serve::Outcome;
+using serve::Priority;
+using serve::Refused;
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+
+/// For tests of what queries meet that are not launched at once.
+template <class R>
+class WaitingTest : public RuntimeTest<R> {
+ protected:
+  /// One place: the first query has it, the others wait.
+  [[nodiscard]] static InferencePoolOptions one_slot() {
+    auto options = ServeWorld<R>::options();
+    options.replicas = 1;
+    options.depth = 1;
+    return options;
+  }
+  [[nodiscard]] static Refused::Reason reason_of(std::future<Answer>& answer) {
+    try {
+      static_cast<void>(answer.get());
+    } catch (Refused const& refused) {
+      return refused.reason();
+    }
+    throw std::logic_error("it was not refused");
+  }
+};
+}  // namespace msstream::testing

@@ -120,16 +120,18 @@ class StreamAwareAllocator {
     return pools_.of(stream).allocate(bytes, stream, device);
   }
 
-  /// Pools for one capture, under the limits of all others. While they have an owner nothing goes
-  /// back from them; then all does, at a call of sweep() or when somebody finds no memory.
-  [[nodiscard]] std::shared_ptr<memory::Pools<R>> make_private_pools() {
+  /// Pools for one capture, or several that share them, under the limits of all others; they take
+  /// at most `growth_bytes` at a time. While they have an owner nothing goes back from them; then
+  /// all does, at a call of sweep() or when somebody finds no memory.
+  [[nodiscard]] std::shared_ptr<memory::Pools<R>> make_private_pools(
+      std::size_t growth_bytes = std::numeric_limits<std::size_t>::max()) {
     auto pools = std::make_shared<memory::Pools<R>>();
     for (std::size_t i = 0; i < pools_.count(); ++i) {
       auto options = pool_options(i);
       // There may be many, which are small, and whose pages stay where they are.
       options.capacity = std::make_shared<memory::Capacity>(limits_[i % limits_.size()],
                                                             pools_.count() == 1 ? 2 : 1);
-      options.growth_bytes = std::min(options.growth_bytes, kCaptureGrowthBytes);
+      options.growth_bytes = std::min(options.growth_bytes, growth_bytes);
       options.soft_limit_bytes = options_.soft_limit_bytes;
       options.has_frees_to_wait_for = false;
       options.make_room = [this] { return make_room(true); };
@@ -212,8 +214,6 @@ class StreamAwareAllocator {
   }
 
  private:
-  static constexpr std::size_t kCaptureGrowthBytes = std::size_t{2} << 20U;
-
   /// Those of captures, too.
   template <class Visit>
   void for_each_pool(Visit&& visit) const {

@@ -114,7 +114,7 @@ class CapturedStep {
 
   static StepMemory<R> sweep_and_make_memory(Device<R> const& device) {
     device.state()->memory.captures().sweep();
-    return StepMemory<R>(device);
+    return StepMemory<R>::of_one(device);
   }
   template <class F>
   static Captured capture(DeviceState<R>& state,

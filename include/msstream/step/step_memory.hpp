@@ -4,7 +4,10 @@
 #include <msstream/memory/capture_memory.hpp>
 #include <msstream/memory/device.hpp>
 
+#include <cstddef>
+#include <limits>
 #include <memory>
+#include <utility>
 
 namespace msstream {
 
@@ -22,20 +25,29 @@ namespace msstream {
 template <CapturingRuntime R = DefaultRuntime>
 class StepMemory {
  public:
-  explicit StepMemory(Device<R> const& device)
-      : memory_(std::make_shared<Shared>(
-            device.context(), device.state()->memory.make_private_pools(), nullptr)) {}
+  explicit StepMemory(Device<R> const& device) : StepMemory(device, kGrowthBytes, nullptr) {}
   /// Of steps that are replayed on this group, whatever the current one is: what they issue to it
   /// uses its own workspace.
   StepMemory(Device<R> const& device, StreamGroup<R>& group)
-      : memory_(std::make_shared<Shared>(device.context(),
-                                         device.state()->memory.make_private_pools(),
-                                         group.shared_from_this())) {}
+      : StepMemory(device, kGrowthBytes, group.shared_from_this()) {}
 
  private:
   template <CapturingRuntime>
   friend class CapturedStep;
   using Shared = memory::CaptureMemory<R>;
+
+  /// Who shares memory wants little of it; a step alone rather has what needs no wait.
+  static constexpr std::size_t kGrowthBytes = std::size_t{2} << 20U;
+
+  StepMemory(Device<R> const& device,
+             std::size_t growth_bytes,
+             std::shared_ptr<StreamGroup<R>> group)
+      : memory_(std::make_shared<Shared>(device.context(),
+                                         device.state()->memory.make_private_pools(growth_bytes),
+                                         std::move(group))) {}
+  static StepMemory of_one(Device<R> const& device) {
+    return {device, std::numeric_limits<std::size_t>::max(), nullptr};
+  }
 
   std::shared_ptr<Shared> memory_;
 };

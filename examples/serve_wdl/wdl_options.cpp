@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <thread>
 #include <tuple>
 
 namespace serve_wdl {
@@ -62,7 +63,7 @@ void add_load_options(support::Options& options, WdlOptions& chosen) {
   options.add<int>("--clients",
                    chosen.clients,
                    "threads that ask; 0: as many as launches fit into the pool, and as many again; "
-                   "of an open load 2",
+                   "of an open load a few",
                    {0, 4096});
   options.add(
       "--rate", chosen.rate, "queries a second of an open load", support::Range<double>{0, 1e8});
@@ -93,10 +94,11 @@ void add_model_options(support::Options& options, WdlOptions& chosen) {
 }  // namespace
 
 support::LoadPlan WdlOptions::plan(support::ServeSetting const& setting) const {
-  constexpr int kOpenClients = 2;
+  // Enough for none to be late, and processors are left.
+  auto const a_few = std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 2, 2, 8);
   constexpr int kMostChosen = 256;
   auto const enough = std::min(2 * setting.replicas * setting.depth, kMostChosen);
-  auto const chosen = mode == LoadMode::open ? kOpenClients : enough;
+  auto const chosen = mode == LoadMode::open ? a_few : enough;
   return {.mode = mode,
           .clients = clients != 0 ? clients : chosen,
           .rate = rate,

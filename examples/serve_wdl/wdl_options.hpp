@@ -30,7 +30,7 @@ struct WdlOptions : ms::support::ServeOptions {
   std::vector<std::int64_t> layers = {1024, 512, 256};
 
   LoadMode mode = LoadMode::closed;
-  int clients = 0;  ///< 0: twice the places of all replicas, or of an open load two
+  int clients = 0;  ///< 0: twice the places of all replicas, or of an open load a few
   double rate = 0;
   double load_factor = 0;
   double seconds = 5;

@@ -1,25 +1,27 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# scripts/benchmark_serve.sh [--out FOLDER] [--repetitions N] [--seconds S] [--programs FOLDER] [ROW…]
+# scripts/benchmark_serve.sh [--out FOLDER] [--repetitions N] [--seconds S] [--programs FOLDER]
+#                            [--commit NAME] [ROW…]
 # Measures how serve_wdl and serve_mlp answer on the GPU, beside one stream, bare replays and
 # PyTorch where there is one, and leaves serve.json and torch_serve.json in the folder, by default
-# benchmarks/results/<device>-<date>, with the picture of the sweep. A ROW is one of those below;
-# without any, all but overload are measured, which takes ten minutes by itself.
-# --programs: a build folder's examples, instead of building.
+# benchmarks/results/<device>-<date>, with the picture of the sweep. ROWs: captured, eager,
+# branches, fused, half, mlp, torch, checked, sweep, and overload, which takes ten minutes by itself
+# and is left out unless it is named.
+# --programs: a build folder's examples, instead of building; --commit: what they were built from.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-out='' repetitions=5 seconds=1 programs='' rows=()
+out='' repetitions=5 seconds=1 programs='' commit='' rows=()
 while [ $# != 0 ]; do
   case $1 in
-    --out | --repetitions | --seconds | --programs)
+    --out | --repetitions | --seconds | --programs | --commit)
       [ $# -ge 2 ] || die "$1 needs a value"
       printf -v "${1#--}" %s "$2"
       shift 2
       ;;
     -h | --help)
-      sed -n '3,9s/^# //p' "${BASH_SOURCE[0]}"
+      sed -n '3,11s/^# //p' "${BASH_SOURCE[0]}"
       exit
       ;;
     -*) die "unknown option $1; see --help" ;;
@@ -89,7 +91,7 @@ for row in "${rows[@]}"; do
   esac
 done
 
-commit=$(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)
-python3 "$root/scripts/gather_reports.py" --device "$device" --driver "$driver" --commit "${MSSTREAM_COMMIT:-$commit}" \
+[ -n "$commit" ] || commit=$(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)
+python3 "$root/scripts/gather_reports.py" --device "$device" --driver "$driver" --commit "$commit" \
   --out "$out/serve.json" "$reports"/*.json
 say "wrote $out/serve.json"

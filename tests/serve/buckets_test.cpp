@@ -45,6 +45,8 @@ TEST(Buckets, what_cannot_be_over_yet_is_not_asked_for) {
   EXPECT_EQ(buckets.ask_after(0), nanoseconds(350)) << "as soon as it has ever been of late";
   buckets.note(0, nanoseconds(6800));
   EXPECT_EQ(buckets.ask_after(0), nanoseconds(434)) << "and later by little";
+  buckets.note(0, std::chrono::seconds(1), /*at_once=*/true);
+  EXPECT_EQ(buckets.ask_after(0), nanoseconds(434)) << "nobody knows since when it was over";
   buckets.note(0, nanoseconds(434), /*at_once=*/true);
   EXPECT_LT(buckets.ask_after(0), nanoseconds(200)) << "was over before anybody asked";
   buckets.forget();

@@ -173,6 +173,89 @@ TYPED_TEST(StepMemoryTest, a_step_may_read_and_write_what_another_has_made) {
   EXPECT_EQ(to_host(*made).front(), 50.0F);
 }
 
+/// What a step has free is used by its next replay: it stays where it is, however much another one
+/// needs that finds it in pieces.
+TYPED_TEST(StepMemoryTest, memory_of_a_graph_stays_where_it_is) {
+  using Values = typename TestFixture::Values;
+  auto const& device = *this->device;
+  auto const x = this->values(1);
+  auto const y = this->values(0);
+  auto const wide = Shape{2 * TestFixture::kCount};
+  StepMemory const memory(device);
+  std::vector<Values> kept;
+  CapturedStep first(
+      device,
+      [&] {
+        auto const a = ops::scale(x, 2.0F);
+        kept.push_back(ops::scale(x, 3.0F));
+        auto const b = ops::scale(x, 4.0F);
+        kept.push_back(ops::scale(x, 5.0F));
+        copy(y, ops::add(std::vector{a, b}));
+      },
+      memory);
+  CapturedStep second(
+      device,
+      [&] {
+        Values const more(device, wide);
+        fill_bytes(more, 0xFF);
+        Values const most(device, wide);
+        fill_bytes(most, 0xFF);
+      },
+      memory);
+  for (int i = 0; i < 3; ++i) {
+    first.replay();
+    EXPECT_EQ(to_host(y).front(), 6.0F);
+    EXPECT_EQ(to_host(y).back(), 6.0F);
+    EXPECT_EQ(to_host(kept.front()).front(), 3.0F);
+    EXPECT_EQ(to_host(kept.back()).back(), 5.0F);
+    second.replay();
+  }
+}
+
+/// And where there is no memory for another step, those that are there go on.
+TYPED_TEST(StepMemoryTest, a_capture_that_finds_no_memory_takes_none_of_the_others) {
+  DeviceOptions<TypeParam> options;
+  options.memory.limit_bytes = std::size_t{96} << 20U;
+  Device<TypeParam> const device(options);
+  auto const x = to_device<float, TypeParam>(device, Floats(4 * kMiB, 1.0F), {4 * kMiB});
+  auto const y = to_device<float, TypeParam>(device, Floats(4 * kMiB, 0.0F), {4 * kMiB});
+  StepMemory const memory(device);
+  CapturedStep step(
+      device, [&] { this->fourfold(x, y); }, memory);
+  EXPECT_THROW(CapturedStep<TypeParam>(
+                   device,
+                   [&] { static_cast<void>(Tensor<float, TypeParam>(device, {24 * kMiB})); },
+                   memory),
+               OutOfMemory);
+  step.replay();
+  EXPECT_EQ(to_host(y).front(), 4.0F);
+  EXPECT_EQ(to_host(y).back(), 4.0F);
+}
+
+TYPED_TEST(StepMemoryTest, a_step_that_goes_waits_for_its_own_replays_only) {
+  auto const x = this->values(1);
+  auto const y = this->values(0);
+  StepMemory const memory(*this->device);
+  std::optional<CapturedStep<TypeParam>> first;
+  first.emplace(
+      *this->device, [&] { this->fourfold(x, y); }, memory);
+  CapturedStep second(
+      *this->device, [&] { this->fourfold(x, y); }, memory);
+  auto& group = (*this->pool)[0];
+  StreamScope const scope(group);
+  first->replay();
+  group.synchronize();
+  auto& captures = this->device->state()->memory.captures();
+  Gate gate;
+  gate.block(*this->device->context()->runtime, group.compute().native());
+  second.replay();
+  first.reset();
+  captures.sweep();
+  EXPECT_FALSE(captures.has_retired()) << "its last replay is over";
+  gate.open();
+  EXPECT_EQ(to_host(y).front(), 4.0F);
+}
+
 TYPED_TEST(StepMemoryTest, an_exception_in_a_capture_leaves_it_usable) {
   auto const x = this->values(1);
   auto const y = this->values(0);
@@ -222,6 +305,12 @@ TYPED_TEST(StepMemoryTest, it_is_for_one_device) {
   CapturedStep own(
       *this->device, [] {}, memory);
   own.replay();
+}
+
+TYPED_TEST(StepMemoryTest, that_of_a_group_is_of_the_same_device) {
+  Device<TypeParam> const other;
+  EXPECT_THROW(StepMemory(other, (*this->pool)[0]), std::invalid_argument);
+  EXPECT_THROW(StepMemory(*this->device, other.default_group()), std::invalid_argument);
 }
 
 TYPED_TEST(StepMemoryTest, that_of_a_group_is_replayed_there) {

@@ -46,7 +46,7 @@ class CaptureMemory {
     }
     Open(Open const&) = delete;
     Open& operator=(Open const&) = delete;
-    ~Open() { memory_.is_open_.store(false); }
+    ~Open() { memory_.is_open_.store(memory_.is_lost_); }
 
    private:
     CaptureMemory& memory_;
@@ -69,9 +69,14 @@ class CaptureMemory {
         }
       }
     });
-    for (auto const& block : survivors) {
-      known_.insert(&*block);
-      kept_.push_back(block);
+    try {
+      kept_.insert(kept_.end(), survivors.begin(), survivors.end());
+      for (auto const& block : survivors) {
+        known_.insert(&*block);
+      }
+    } catch (...) {  // what outlives it can be told from what does not no more
+      is_lost_ = true;
+      throw;
     }
     return survivors;
   }
@@ -86,6 +91,7 @@ class CaptureMemory {
   std::vector<BlockRef<R>> kept_;
   std::unordered_set<Block<R> const*> known_;  ///< the same
   std::atomic<bool> is_open_{false};
+  bool is_lost_ = false;  ///< for want of host memory: nothing can be captured in it any more
 };
 
 }  // namespace msstream::memory

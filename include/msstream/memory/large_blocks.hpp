@@ -191,7 +191,8 @@ class LargeBlocks {
     if (block == nullptr && return_slabs()) {
       block = take_any_of_joined(bytes, stream);
     }
-    if (block == nullptr) {
+    bool const keeps_addresses = is_for_graph(stream);
+    if (block == nullptr && !keeps_addresses) {
       ask_what_is_over();
       block = source_.gather(bytes, over, over, over);
     }
@@ -201,7 +202,7 @@ class LargeBlocks {
     if (block == nullptr) {
       block = source_.grow(bytes, stream, hard_limit, usable);
     }
-    if (block == nullptr) {
+    if (block == nullptr && !keeps_addresses) {
       // In pieces, what is too small goes, to make room for one that is not.
       source_.trim(0, over);
       block = source_.grow(bytes, stream, hard_limit, usable);
@@ -213,9 +214,13 @@ class LargeBlocks {
     auto const& capacity = source_.capacity();
     return !capacity.has_room(growth_bytes_, capacity.limit_bytes());
   }
-  /// A graph keeps its addresses.
+  /// A graph keeps its addresses, and those that share its memory theirs: what is free there may be
+  /// over, and is used by the next launch all the same.
+  [[nodiscard]] bool is_for_graph(StreamSlot<R> const& stream) const noexcept {
+    return space_ == Space::device && stream.capture.load(std::memory_order_relaxed) != nullptr;
+  }
   [[nodiscard]] bool may_move_or_lend(StreamSlot<R> const& stream) const noexcept {
-    return space_ == Space::device && stream.capture.load(std::memory_order_relaxed) == nullptr;
+    return space_ == Space::device && !is_for_graph(stream);
   }
   [[nodiscard]] Block<R>* take_any(std::size_t bytes, StreamSlot<R>& stream) {
     if (space_ == Space::pinned) {

@@ -30,8 +30,9 @@ class HostStream {
   WorkQueue* queue_;
 };
 
-/// The library handles of one stream group: never shared between streams, so that two streams never
-/// share a workspace.
+/// The library handles of a stream group: used by work that comes one after the other, of one
+/// stream or of graphs, so that no two things use a workspace at once. The handles may be used by
+/// two host threads at once, while one captures.
 struct CudaLibraries {
   int ordinal;  ///< of the device that they are for
   cublasLtContext* blas;

@@ -41,7 +41,12 @@ class Buckets {
   }
   /// `at_once`: it was over when it was first asked, and so perhaps long before.
   void note(std::size_t bucket, std::chrono::nanoseconds took, bool at_once = false) noexcept {
-    note_least(least_ns_[bucket], at_once ? took.count() / 2 : took.count());
+    auto& least = least_ns_[bucket];
+    if (at_once) {
+      least = std::min<std::int64_t>(least, took.count() / 2);
+    } else {
+      note_least(least, took.count());
+    }
     constexpr std::int64_t kRecent = 8;
     auto const known = ns_[bucket].load(std::memory_order_relaxed);
     auto const ns = took.count();

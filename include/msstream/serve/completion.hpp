@@ -31,7 +31,7 @@ class Completion {
     if (!slot.event || !works(Mechanism::serve_slot_reuse)) {
       return true;
     }
-    if (now < begin_of(slot) + pool_.buckets.ask_after(slot.place.bucket)) {
+    if (now < ask_from(slot)) {
       return false;
     }
     try {
@@ -52,7 +52,9 @@ class Completion {
   /// given, so that whoever gets that finds it.
   void finish(Slot<R>& slot) noexcept {
     Interval const on_device{begin_of(slot), Clock::now()};
-    pool_.replicas.of(slot).over_at = on_device.end;
+    auto& replica = pool_.replicas.of(slot);
+    replica.over_from = slot.was_asked ? on_device.end : ask_from(slot);
+    replica.over_at = on_device.end;
     auto const failure = std::exchange(slot.failure, nullptr);
     slot.failed_launches = 0;
     if (failure == nullptr) {
@@ -79,6 +81,11 @@ class Completion {
     Clock::time_point end;
   };
 
+  /// The one before was over at `over_from` at the earliest, as far as one knows.
+  [[nodiscard]] Clock::time_point ask_from(Slot<R> const& slot) const noexcept {
+    return std::max(slot.launched_at, pool_.replicas.of(slot).over_from) +
+           pool_.buckets.ask_after(slot.place.bucket);
+  }
   /// The replica began with a launch when the one before was over.
   [[nodiscard]] Clock::time_point begin_of(Slot<R> const& slot) const noexcept {
     return std::max(slot.launched_at, pool_.replicas.of(slot).over_at);

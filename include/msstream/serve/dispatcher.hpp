@@ -65,7 +65,7 @@ class Dispatcher {
     pool_.ledger.scores.sweeps.add();
     bool is_in_flight = false;
     bool has_freed = false;
-    auto const now = Clock::now();
+    auto now = Clock::now();
     for (auto const& replica : pool_.replicas) {
       // As many as there were: callbacks may launch more.
       auto left = replica->slots().size();
@@ -76,6 +76,7 @@ class Dispatcher {
         }
         completion_.finish(*slot);
         has_freed = true;
+        now = Clock::now();  // a callback may take long
       }
     }
     for (auto const& replica : pool_.replicas) {

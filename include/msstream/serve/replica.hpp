@@ -98,6 +98,8 @@ class Replica {
   Doorbell* launch_bell = nullptr;
   /// When the last launch that the poller has seen to be over was over; the poller's.
   alignas(64) Clock::time_point over_at = {};
+  /// When it may have been over at the earliest: the poller may have looked late.
+  Clock::time_point over_from = {};
 
  private:
   // On lines of their own: what hardly changes, what is of those who claim, of those who launch.

@@ -41,7 +41,7 @@ class CapturedStep {
   /// whose work waits for the device. Nothing is left of the capture then.
   template <class F>
   CapturedStep(Device<R> const& device, F&& function)
-      : CapturedStep(device, std::forward<F>(function), sweep_and_make_memory(device)) {}
+      : CapturedStep(device, std::forward<F>(function), StepMemory<R>::of_one(device)) {}
   /// In memory that other steps of the device may share.
   template <class F>
   CapturedStep(Device<R> const& device, F&& function, StepMemory<R> const& memory)
@@ -52,7 +52,7 @@ class CapturedStep {
   CapturedStep& operator=(CapturedStep const&) = delete;
   ~CapturedStep() {
     auto& captures = device_.state()->memory.captures();
-    auto const last = last_launch();
+    auto const last = replays_.log.writes();
     // The records of the memory have the last replay, too: whoever gets it comes after that.
     captured_.uses.clear();
     try {
@@ -80,6 +80,7 @@ class CapturedStep {
         throw std::logic_error("a captured step writes a tensor that has become immutable");
       }
     }
+    accesses.add(replays_, AccessMode::write);
     accesses.add(memory_->launches, AccessMode::write);
     constexpr char const* name = "replay";
     auto& group = group_of_replay(state, name);
@@ -112,22 +113,14 @@ class CapturedStep {
  private:
   using Captured = typename memory::Capture<R>::Captured;
 
-  static StepMemory<R> sweep_and_make_memory(Device<R> const& device) {
-    device.state()->memory.captures().sweep();
-    return StepMemory<R>::of_one(device);
-  }
   template <class F>
   static Captured capture(DeviceState<R>& state,
                           std::shared_ptr<memory::CaptureMemory<R>> const& memory,
                           F&& function) {
+    state.memory.captures().sweep();
     memory::Capture<R> open(state.context, memory);
     std::forward<F>(function)();
     return open.end();
-  }
-  /// Of whichever step shares the memory.
-  [[nodiscard]] order::PositionSet last_launch() const {
-    std::lock_guard const guard(memory_->launches.lock);
-    return memory_->launches.log.writes();
   }
   [[nodiscard]] StreamGroup<R>& group_of_replay(DeviceState<R>& state, char const* name) const {
     if (auto* const only = memory_->libraries().lender()) {
@@ -141,6 +134,7 @@ class CapturedStep {
   Device<R> device_;
   std::shared_ptr<memory::CaptureMemory<R>> memory_;
   Captured captured_;
+  AccessRecord replays_;
 };
 
 template <Runtime R, class F>

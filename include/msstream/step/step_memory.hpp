@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/error.hpp>
 #include <msstream/memory/capture_memory.hpp>
 #include <msstream/memory/device.hpp>
 
@@ -27,9 +28,9 @@ class StepMemory {
  public:
   explicit StepMemory(Device<R> const& device) : StepMemory(device, kGrowthBytes, nullptr) {}
   /// Of steps that are replayed on this group, whatever the current one is: what they issue to it
-  /// uses its own workspace.
+  /// uses its own workspace. Throws std::invalid_argument for a group of another device.
   StepMemory(Device<R> const& device, StreamGroup<R>& group)
-      : StepMemory(device, kGrowthBytes, group.shared_from_this()) {}
+      : StepMemory(device, kGrowthBytes, checked(device, group)) {}
 
  private:
   template <CapturingRuntime>
@@ -45,6 +46,13 @@ class StepMemory {
       : memory_(std::make_shared<Shared>(device.context(),
                                          device.state()->memory.make_private_pools(growth_bytes),
                                          std::move(group))) {}
+  static std::shared_ptr<StreamGroup<R>> checked(Device<R> const& device, StreamGroup<R>& group) {
+    require(group.context() == device.context() && !group.captured(),
+            "StepMemory: ",
+            group.name(),
+            " is of another device, or of a capture; expected a group of the device itself");
+    return group.shared_from_this();
+  }
   static StepMemory of_one(Device<R> const& device) {
     return {device, std::numeric_limits<std::size_t>::max(), nullptr};
   }

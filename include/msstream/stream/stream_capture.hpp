@@ -15,8 +15,7 @@
 namespace msstream {
 
 /// Work of any number of groups that becomes one graph. It goes to a twin of each group, with
-/// streams, library handles and a workspace which the groups' own work, going on meanwhile, does
-/// not meet.
+/// streams of its own, and libraries that are its own or, of a group that lends them, the group's.
 ///
 ///     origin:  begin, fork ──────────────────────────────┬── join, end
 ///     twins:         └── wait for the fork … their work ─┘

@@ -160,6 +160,9 @@ class Faulty : public RuntimeDecorator<R>, public detail::GraphOf<R> {
     inner_.begin_capture(stream);
   }
   [[nodiscard]] bool is_capture_sound(native_stream stream) requires CapturingRuntime<R> {
+    if (plan_->lost()) {
+      detail::throw_fault(Fault::sticky, RuntimeCall::end_capture, 0);
+    }
     return inner_.is_capture_sound(stream);
   }
   /// Also when it fails, the capture is over.

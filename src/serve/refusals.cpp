@@ -15,7 +15,7 @@ std::exception_ptr refused(Refused::Reason reason, char const* message) {
 Refusals const& Refusals::all() {
   using Reason = Refused::Reason;
   // Never destroyed: futures may outlive everything else.
-  static auto const* const kAll = new Refusals{
+  static auto const* const made = new Refusals{
       .queue_full = refused(Reason::queue_full,
                             "serve: refused, as many queries are waiting as queue_capacity allows"),
       .displaced = refused(Reason::queue_full,
@@ -25,7 +25,7 @@ Refusals const& Refusals::all() {
       .no_replica_left = refused(Reason::no_replica_left, "serve: refused, no replica is left"),
       .deadline_exceeded = std::make_exception_ptr(
           DeadlineExceeded("serve: the query's deadline passed before it could be launched"))};
-  return *kAll;
+  return *made;
 }
 
 std::exception_ptr no_replica_left(std::exception_ptr const& last_failure) noexcept {

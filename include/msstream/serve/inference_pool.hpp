@@ -155,6 +155,7 @@ class InferencePool {
   /// part of the device.
   [[nodiscard]] std::vector<std::unique_ptr<StreamPool<R>>> make_streams() const {
     std::vector<std::unique_ptr<StreamPool<R>>> pools;
+    pools.reserve(static_cast<std::size_t>(options_.branches));
     for (int i = 0; i < options_.branches; ++i) {
       pools.push_back(
           std::make_unique<StreamPool<R>>(device_,
@@ -171,6 +172,7 @@ class InferencePool {
   }
   [[nodiscard]] Branches<R> branches_of(int replica) const {
     Branches<R> branches;
+    branches.reserve(streams_.size());
     for (auto const& pool : streams_) {
       branches.push_back(&(*pool)[replica]);
     }

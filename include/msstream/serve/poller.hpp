@@ -50,10 +50,9 @@ class Poller {
   /// enough to wait so: one client that asks again at once is then served without waking anybody.
   void rest(std::uint64_t rung) noexcept {
     auto const next = dispatcher_.next_sweep_at();
-    if (auto const now = Clock::now(); next <= now) {
-      return;
-    } else if (spin_.count() != 0 &&
-               is_rung_before(pool_.bell, rung, std::min<Clock::time_point>(now + spin_, next))) {
+    auto const now = Clock::now();
+    auto const awake_until = std::min<Clock::time_point>(now + spin_, next);
+    if (next <= now || (spin_.count() != 0 && is_rung_before(pool_.bell, rung, awake_until))) {
       return;
     }
     if (next == Clock::time_point::max()) {

@@ -32,7 +32,19 @@ target_compile_options(msstream_build_options INTERFACE
 if(MSSTREAM_SANITIZE)
   target_compile_options(msstream_build_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${MSSTREAM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>
-    # A null pointer crashes anyway, with the same trace; these three take long to compile.
-    $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize=null,object-size,vptr>)
+    # A null pointer crashes anyway, with the same trace; these three take long to compile. So does the search for misaligned
+    # access, as long as all else together: it is made in the library alone.
+    $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize=null,object-size,vptr$<$<NOT:$<BOOL:$<TARGET_PROPERTY:MSSTREAM_CHECK_ALIGNMENT>>>:,alignment>>)
   target_link_options(msstream_build_options INTERFACE -fsanitize=${MSSTREAM_SANITIZE})
 endif()
+
+# Joins the C++ files of a target that has all its sources. CMake from 3.31 on would join those of CUDA too, where each one
+# takes long as it is.
+function(msstream_join_files target)
+  get_target_property(cuda_files ${target} SOURCES)
+  list(FILTER cuda_files INCLUDE REGEX "\\.cu$")
+  if(cuda_files)
+    set_source_files_properties(${cuda_files} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${MSSTREAM_UNITY_BUILD})
+endfunction()

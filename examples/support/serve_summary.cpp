@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 std::string padded(std::string const& word, std::size_t width) {
   return std::string(width > word.size() ? width - word.size() : 0, ' ') + word;
 }
-std::string count_of(Json const& number) {
+std::string rounded_count(Json const& number) {
   return grouped(std::llround(number.get<double>()));
 }
 std::string digits(Json const& number, int after_point) {
@@ -48,13 +48,13 @@ std::string times_table(Json const& result) {
 
 std::string pool_text(Json const& result) {
   auto const& memory = result.at("memory");
-  return text(count_of(result.at("answered")),
+  return text(rounded_count(result.at("answered")),
               " queries answered in ",
               digits(result.at("seconds"), 2),
               result.at("captured").get<bool>() ? " s, captured: " : " s, eager: ",
-              count_of(result.at("queries_per_s")),
+              rounded_count(result.at("queries_per_s")),
               " queries/s, ",
-              count_of(result.at("rows_per_s")),
+              rounded_count(result.at("rows_per_s")),
               " rows/s\n",
               times_table(result),
               "on average ",
@@ -64,19 +64,19 @@ std::string pool_text(Json const& result) {
               " on the device, ",
               digits(result.at("kernels_in_flight"), 2),
               " kernels and copies of ",
-              count_of(result.at("operations_a_query")),
+              rounded_count(result.at("operations_a_query")),
               " a query\n",
-              count_of(result.at("asked")),
+              rounded_count(result.at("asked")),
               " asked, ",
-              count_of(result.at("refused")),
+              rounded_count(result.at("refused")),
               " refused, ",
-              count_of(result.at("expired")),
+              rounded_count(result.at("expired")),
               " expired, ",
-              count_of(result.at("failed")),
+              rounded_count(result.at("failed")),
               " failed; ",
-              count_of(result.at("launches")),
+              rounded_count(result.at("launches")),
               " launches, ",
-              count_of(result.at("swaps")),
+              rounded_count(result.at("swaps")),
               " swaps\nmemory: weights ",
               mebibytes(memory.at("weights_bytes")),
               ", a replica ",
@@ -101,11 +101,11 @@ std::string samples_text(Json const& result) {
   };
   return text(result.at("samples").size(),
               " samples: ",
-              from_to("queries_per_s", count_of),
+              from_to("queries_per_s", rounded_count),
               " queries/s, p99 ",
               from_to("p99_ms", [](Json const& its) { return digits(its, 3); }),
               " ms, ",
-              from_to("waiting", count_of),
+              from_to("waiting", rounded_count),
               " waiting; reserved ",
               from_to("reserved_bytes", mebibytes),
               ", of the device's ",
@@ -119,9 +119,9 @@ std::string measured_before_text(Json const& result) {
   std::string lines;
   if (auto const found = result.find("peak_queries_per_s"); found != result.end()) {
     lines += text("the peak, of a closed load: ",
-                  count_of(*found),
+                  rounded_count(*found),
                   " queries/s; these arrived at ",
-                  count_of(result.at("rate")),
+                  rounded_count(result.at("rate")),
                   "\n");
   }
   if (auto const found = result.find("lone_ms"); found != result.end()) {
@@ -149,15 +149,15 @@ std::string serve_summary(Json const& report) {
                   " (counted in the latency)\n");
   }
   if (result.at("checked") != 0) {
-    lines += text(count_of(result.at("checked")),
+    lines += text(rounded_count(result.at("checked")),
                   " answers compared with lone runs, ",
-                  count_of(result.at("mismatches")),
+                  rounded_count(result.at("mismatches")),
                   " differ\n");
   }
   if (auto const found = report.find("baseline"); found != report.end()) {
     auto const& over = report.at("over_baseline");
     lines += text("eagerly on one stream: ",
-                  count_of(found->at("queries_per_s")),
+                  rounded_count(found->at("queries_per_s")),
                   " queries/s, p50 ",
                   digits(found->at("latency_ms").at("p50"), 3),
                   " ms, p99 ",
@@ -172,9 +172,9 @@ std::string serve_summary(Json const& report) {
   }
   if (auto const found = report.find("raw_loop"); found != report.end()) {
     lines += text("a raw loop of ",
-                  count_of(found->at("threads")),
+                  rounded_count(found->at("threads")),
                   " threads: ",
-                  count_of(found->at("queries_per_s")),
+                  rounded_count(found->at("queries_per_s")),
                   " queries/s; the pool has ",
                   digits(report.at("over_raw_loop").at("throughput"), 2),
                   " times the throughput\n");

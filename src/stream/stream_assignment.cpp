@@ -19,7 +19,28 @@
 
 namespace msstream {
 
+namespace detail {
+
+struct AssignmentLine {
+  std::int64_t number;
+  std::string text;
+  int group;
+  std::vector<std::regex> expressions;
+  bool matched = false;
+};
+
+struct TransparentHash {
+  using is_transparent = void;
+  [[nodiscard]] std::size_t operator()(std::string_view name) const noexcept {
+    return std::hash<std::string_view>{}(name);
+  }
+};
+
+}  // namespace detail
+
 namespace {
+
+using Line = detail::AssignmentLine;
 
 constexpr auto kSyntax = std::regex::ECMAScript |
                          std::regex::nosubs
@@ -28,21 +49,6 @@ constexpr auto kSyntax = std::regex::ECMAScript |
                          | std::regex_constants::__polynomial
 #endif
     ;
-
-struct Line {
-  std::int64_t number;
-  std::string text;
-  int group;
-  std::vector<std::regex> expressions;
-  bool matched = false;
-};
-
-struct NameHash {
-  using is_transparent = void;
-  [[nodiscard]] std::size_t operator()(std::string_view name) const noexcept {
-    return std::hash<std::string_view>{}(name);
-  }
-};
 
 std::string_view trim(std::string_view value) {
   constexpr auto blank = " \t";
@@ -170,10 +176,10 @@ struct StreamAssignment::State {
   std::string file_name;
   int groups = 1;
   std::shared_mutex mutex;  ///< guards the marks of the lines, and the names
-  std::vector<Line> lines;
-  std::unordered_map<std::string, std::optional<int>, NameHash, std::equal_to<>> names;
+  std::vector<detail::AssignmentLine> lines;
+  std::unordered_map<std::string, std::optional<int>, detail::TransparentHash, std::equal_to<>> names;
 
-  [[nodiscard]] Line* first_match(std::string_view operation) {
+  [[nodiscard]] detail::AssignmentLine* first_match(std::string_view operation) {
     for (auto& line : lines) {
       for (auto const& expression : line.expressions) {
         if (std::regex_match(operation.begin(), operation.end(), expression)) {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace msstream::testing {
 
@@ -40,4 +41,17 @@ class WaitingTest : public RuntimeTest<R> {
     throw std::logic_error("it was not refused");
   }
 };
+
+/// `order` gets the name when the query is answered; it is the poller's until the pool is drained.
+template <class Pool>
+void submit_named(Pool& pool,
+                  Asked const& asked,
+                  std::string const& name,
+                  Priority priority,
+                  std::vector<std::string>& order) {
+  auto query = asked.query();
+  query.priority = priority;
+  pool.submit(query, [&order, name](Outcome const&) { order.push_back(name); });
+}
+
 }  // namespace msstream::testing

@@ -57,11 +57,9 @@ TYPED_TEST(WaitingTest, urgent_queries_come_first_and_those_of_one_priority_in_o
   serve::InferencePool pool(world.device, world.net(1), this->one_slot());
   Random random;
   Asked const asked(random, 2);
-  std::vector<std::string> order;  // the poller's until the pool is drained
+  std::vector<std::string> order;
   auto const submit = [&](std::string const& name, Priority priority) {
-    auto query = asked.query();
-    query.priority = priority;
-    pool.submit(query, [&order, name](Outcome const&) { order.push_back(name); });
+    submit_named(pool, asked, name, priority, order);
   };
   {
     Gate gate;
@@ -180,11 +178,9 @@ TYPED_TEST(WaitingTest, who_submits_launches_what_waits_when_a_slot_is_idle) {
   Asked const asked(random, 2);
   std::atomic<bool> is_called{false};
   std::atomic<bool> may_return{false};
-  std::vector<std::string> order;  // the poller's until the pool is drained
+  std::vector<std::string> order;
   auto const submit = [&](std::string const& name, Priority priority) {
-    auto query = asked.query();
-    query.priority = priority;
-    pool.submit(query, [&order, name](Outcome const&) { order.push_back(name); });
+    submit_named(pool, asked, name, priority, order);
   };
   {
     Gate gate;

@@ -9,7 +9,7 @@
 #include <atomic>
 #include <memory>
 #include <stdexcept>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -57,24 +57,23 @@ class CaptureMemory {
 
   /// Whether the block has been made in the capture that is open.
   [[nodiscard]] bool is_of_open(Block<R> const& block) const {
-    return pools_->own(block) && !known_.contains(&block);
+    return pools_->own(block) && !kept_.contains(&block);
   }
   /// What has outlived the capture that is open, which ends; it stays taken.
   [[nodiscard]] std::vector<BlockRef<R>> keep_survivors() {
     std::vector<BlockRef<R>> survivors;
     pools_->for_each([&](BlockPool<R> const& pool) {
       for (auto& block : pool.blocks_in_use()) {
-        if (!known_.contains(&*block)) {
+        if (!kept_.contains(&*block)) {
           survivors.push_back(std::move(block));
         }
       }
     });
     try {
-      kept_.insert(kept_.end(), survivors.begin(), survivors.end());
       for (auto const& block : survivors) {
-        known_.insert(&*block);
+        kept_.emplace(&*block, block);
       }
-    } catch (...) {  // what outlives it can be told from what does not no more
+    } catch (...) {  // the next capture would take what is not kept for its own
       is_lost_ = true;
       throw;
     }
@@ -88,8 +87,7 @@ class CaptureMemory {
   std::shared_ptr<StreamContext<R>> context_;
   std::shared_ptr<Pools<R>> pools_;
   TwinLibraries<R> libraries_;
-  std::vector<BlockRef<R>> kept_;
-  std::unordered_set<Block<R> const*> known_;  ///< the same
+  std::unordered_map<Block<R> const*, BlockRef<R>> kept_;
   std::atomic<bool> is_open_{false};
   bool is_lost_ = false;  ///< for want of host memory: nothing can be captured in it any more
 };

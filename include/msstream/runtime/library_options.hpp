@@ -15,8 +15,6 @@ enum class MatmulPrecision : std::uint8_t { float32, tf32 };
 struct LibraryOptions {
   std::size_t workspace_bytes = std::size_t{4} << 20U;
   MatmulPrecision matmul_precision = MatmulPrecision::float32;
-
-  friend bool operator==(LibraryOptions const&, LibraryOptions const&) = default;
 };
 
 }  // namespace msstream

@@ -13,7 +13,6 @@ struct SmPartition {
   int parts = 1;
 
   [[nodiscard]] bool is_all() const noexcept { return parts == 1; }
-  friend bool operator==(SmPartition const&, SmPartition const&) = default;
 };
 
 /// A runtime on which a stream's kernels can be kept to a part of the device's multiprocessors.

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <msstream/runtime/default_runtime.hpp>
+#include <msstream/serve/branches.hpp>
 #include <msstream/serve/options.hpp>
 #include <msstream/serve/poller.hpp>
 #include <msstream/serve/slot_launchers.hpp>
-#include <msstream/stream/stream_pool.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -64,7 +64,7 @@ class InferencePool {
         options_(options.checked()),
         clone_(std::move(clone)),
         layout_(std::make_shared<InputLayout const>(options_.inputs)),
-        streams_(make_streams()) {
+        streams_(device, options_, options_.replicas + 1) {
     auto replicas = make_replicas();
     if constexpr (CapturingRuntime<R>) {
       for (auto const& replica : replicas) {
@@ -146,45 +146,18 @@ class InferencePool {
   }
   [[nodiscard]] InferencePoolOptions const& options() const noexcept { return options_; }
   /// Replica i runs on group i; the last group is for trying out models.
-  [[nodiscard]] StreamPool<R> const& streams() const noexcept { return *streams_.front(); }
+  [[nodiscard]] StreamPool<R> const& streams() const noexcept { return streams_.first(); }
 
  private:
   using OwnedReplicas = std::vector<std::unique_ptr<Replica<R>>>;
 
-  /// A pool for each branch, so that a replica has the same number in each, and with that the same
-  /// part of the device.
-  [[nodiscard]] std::vector<std::unique_ptr<StreamPool<R>>> make_streams() const {
-    std::vector<std::unique_ptr<StreamPool<R>>> pools;
-    pools.reserve(static_cast<std::size_t>(options_.branches));
-    for (int i = 0; i < options_.branches; ++i) {
-      pools.push_back(
-          std::make_unique<StreamPool<R>>(device_,
-                                          StreamPoolOptions{.groups = options_.replicas + 1,
-                                                            .merge_streams = options_.merge_streams,
-                                                            .priority = options_.stream_priority,
-                                                            .sm_partitions = options_.sm_partitions,
-                                                            .launch_threads = LaunchThreads::none,
-                                                            .launch_thread_count = 0,
-                                                            .assignment = std::nullopt,
-                                                            .propagate_groups = false}));
-    }
-    return pools;
-  }
-  [[nodiscard]] Branches<R> branches_of(int replica) const {
-    Branches<R> branches;
-    branches.reserve(streams_.size());
-    for (auto const& pool : streams_) {
-      branches.push_back(&(*pool)[replica]);
-    }
-    return branches;
-  }
   [[nodiscard]] Staging<R> make_staging() const {
     return {device_, layout_, options_.buckets.back(), options_.outputs_per_row};
   }
   [[nodiscard]] OwnedReplicas make_replicas() const {
     OwnedReplicas replicas;
     for (int i = 0; i < options_.replicas; ++i) {
-      auto branches = branches_of(i);
+      auto branches = streams_.of(i);
       StreamScope const scope(*branches.front());
       std::vector<std::unique_ptr<Slot<R>>> slots;
       for (int j = 0; j < options_.depth; ++j) {
@@ -216,7 +189,7 @@ class InferencePool {
   }
   /// What is made when first needed is then there.
   void try_out(ModelVersion<R> const& version) const {
-    auto const branches = branches_of(options_.replicas);
+    auto const branches = streams_.of(options_.replicas);
     StreamScope const scope(*branches.front());
     auto const staging = make_staging();
     for (std::size_t bucket = 0; bucket < options_.buckets.size(); ++bucket) {
@@ -284,7 +257,7 @@ class InferencePool {
   InferencePoolOptions options_;
   Clone clone_;
   std::shared_ptr<InputLayout const> layout_;
-  std::vector<std::unique_ptr<StreamPool<R>>> streams_;           ///< a branch each
+  BranchStreams<R> streams_;
   std::vector<typename detail::CapturesOf<R>::Memory> memories_;  ///< a replica each
   std::atomic<std::uint64_t> captured_steps_{0};
   std::atomic<std::uint64_t> failed_captures_{0};

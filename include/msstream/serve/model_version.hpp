@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/serve/branches.hpp>
 #include <msstream/serve/staging.hpp>
 #include <msstream/step/captured_step.hpp>
 
@@ -34,10 +35,6 @@ struct CapturesOf<R> {
 };
 
 }  // namespace detail
-
-/// The groups of a replica; the first is where it is launched.
-template <Runtime R>
-using Branches = std::vector<StreamGroup<R>*>;
 
 /// One of the models that a pool has had: how each replica runs it, and what was captured of that.
 /// Made by one thread; from then on any may launch, one at a time for each slot.

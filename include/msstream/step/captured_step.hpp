@@ -80,7 +80,7 @@ class CapturedStep {
         throw std::logic_error("a captured step writes a tensor that has become immutable");
       }
     }
-    accesses.add(replays_, AccessMode::write);
+    accesses.add(replays_, AccessMode::write);  // which the destructor waits for
     accesses.add(memory_->launches, AccessMode::write);
     constexpr char const* name = "replay";
     auto& group = group_of_replay(state, name);

@@ -14,19 +14,15 @@ template <Runtime R>
 class GroupLibraries {
  public:
   GroupLibraries(std::shared_ptr<R> runtime, LibraryOptions const& options)
-      : runtime_(std::move(runtime)),
-        options_(options),
-        native_(runtime_->create_libraries(options)) {}
+      : runtime_(std::move(runtime)), native_(runtime_->create_libraries(options)) {}
   GroupLibraries(GroupLibraries const&) = delete;
   GroupLibraries& operator=(GroupLibraries const&) = delete;
   ~GroupLibraries() { runtime_->destroy_libraries(native_); }
 
   [[nodiscard]] typename R::native_libraries native() const noexcept { return native_; }
-  [[nodiscard]] LibraryOptions const& options() const noexcept { return options_; }
 
  private:
   std::shared_ptr<R> runtime_;
-  LibraryOptions options_;
   typename R::native_libraries native_;
 };
 

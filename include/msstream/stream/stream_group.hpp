@@ -32,7 +32,6 @@ struct StreamGroupOptions {
   bool merge_streams = false;  ///< one stream for compute and copies
   StreamPriority priority = StreamPriority::normal;
   SmPartition partition = {};       ///< on which its kernels run
-  std::size_t workspace_bytes = 0;  ///< of the group's library handles; 0: as all of the device
   CaptureState* capture = nullptr;  ///< its streams are to be captured; null: they run their work
 };
 
@@ -52,8 +51,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
         index_(index),
         name_(index < 0 ? std::string("default group") : text("group ", index)),
         libraries_(libraries != nullptr ? std::move(libraries)
-                                        : std::make_shared<GroupLibraries<R>>(
-                                              context_->runtime, library_options(options))),
+                                        : std::make_shared<GroupLibraries<R>>(context_->runtime,
+                                                                              context_->libraries)),
         launcher_(std::move(launcher)),
         options_(options),
         compute_(context_,
@@ -196,13 +195,6 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     return static_cast<std::uint32_t>(index_) + 1;
   }
 
-  [[nodiscard]] LibraryOptions library_options(StreamGroupOptions const& options) const {
-    auto of_group = context_->libraries;
-    if (options.workspace_bytes != 0) {
-      of_group.workspace_bytes = options.workspace_bytes;
-    }
-    return of_group;
-  }
   [[nodiscard]] std::unique_ptr<Stream<R>> make_copy_stream(StreamKind kind) const {
     return std::make_unique<Stream<R>>(
         context_, options_.priority, identity(kind), options_.capture, options_.partition);

@@ -3,7 +3,6 @@
 
 #include <msstream/stream/stream_group.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -32,15 +31,9 @@ class TwinLibraries {
     if (&group == lender_.get()) {
       return lender_->libraries();
     }
-    auto const& wanted = group.libraries()->options();
-    auto const free = made_.begin() + static_cast<std::ptrdiff_t>(taken_);
-    auto const found =
-        std::find_if(free, made_.end(), [&](auto const& its) { return its->options() == wanted; });
-    if (found == made_.end()) {
-      made_.push_back(std::make_shared<GroupLibraries<R>>(group.context()->runtime, wanted));
-      std::swap(made_[taken_], made_.back());
-    } else {
-      std::iter_swap(free, found);
+    if (taken_ == made_.size()) {
+      auto const& context = *group.context();
+      made_.push_back(std::make_shared<GroupLibraries<R>>(context.runtime, context.libraries));
     }
     return made_[taken_++];
   }

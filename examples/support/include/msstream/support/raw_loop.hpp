@@ -22,21 +22,9 @@
 
 namespace msstream::support {
 
-/// The graph of what `function` issues, and what it keeps: a CapturedStep without anything that
-/// orders its launches, which is the caller's business, as it is that they are over when it goes.
-/// Graphs that share `memory`, which outlives them, do not run beside each other.
-template <CapturingRuntime R, class F>
-[[nodiscard]] typename memory::Capture<R>::Captured captured_by_hand(
-    Device<R> const& device,
-    std::shared_ptr<memory::CaptureMemory<R>> const& memory,
-    F&& function) {
-  memory::Capture<R> open(device.context(), memory);
-  std::forward<F>(function)();
-  return open.end();
-}
-
-/// What one would write by hand: for each place of each native stream the graph of a query, and a
-/// few threads, each of which copies queries to the places of its own streams, launches, and looks
+/// What one would write by hand: for each place of each native stream the graph of a query, which
+/// nothing but the loop orders after others of its stream, whose memory it shares; and a few
+/// threads, each of which copies queries to the places of its own streams, launches, and looks
 /// whether the oldest launch of a stream is over. Nothing of the library runs meanwhile: no pool,
 /// no queue, no futures, no tracker.
 template <CapturingRuntime R>
@@ -49,13 +37,10 @@ class RawLoop {
         model_(workload.build(device_, 0)),
         layout_(std::make_shared<serve::InputLayout const>(workload.inputs)),
         bucket_(setting.run_in(workload.query_rows).front()),
+        streams_(device_, options_of(workload, fitted(setting, device_)), setting.replicas),
         workers_(static_cast<std::size_t>(std::min(threads, setting.replicas))) {
-    make_streams(fitted(setting, device_));
     for (int i = 0; i < setting.replicas; ++i) {
-      serve::Branches<R> branches;
-      for (auto const& pool : streams_) {
-        branches.push_back(&(*pool)[i]);
-      }
+      auto const branches = streams_.of(i);
       auto& lanes = workers_[static_cast<std::size_t>(i) % workers_.size()].lanes;
       auto& lane = lanes.emplace_back(Lane{branches.front()->compute().native()});
       auto const memory =
@@ -125,7 +110,11 @@ class RawLoop {
             branches);
       };
       loop.device_.context()->tracker->synchronize(issue());  // made when first needed
-      captured = captured_by_hand(loop.device_, memory, issue);
+      {
+        memory::Capture<R> open(loop.device_.context(), memory);
+        issue();
+        captured = open.end();
+      }
       event = runtime.create_event(EventTiming::untimed);
     }
     Place(Place const&) = delete;
@@ -151,20 +140,9 @@ class RawLoop {
     std::size_t next = 0;  ///< query
   };
 
-  /// As those of an InferencePool.
-  void make_streams(ServeSetting const& setting) {
-    for (int i = 0; i < setting.branches; ++i) {
-      streams_.push_back(
-          std::make_unique<StreamPool<R>>(device_,
-                                          StreamPoolOptions{.groups = setting.replicas,
-                                                            .merge_streams = setting.merge_streams,
-                                                            .priority = setting.priority,
-                                                            .sm_partitions = setting.sm_partitions,
-                                                            .launch_threads = LaunchThreads::none,
-                                                            .launch_thread_count = 0,
-                                                            .assignment = std::nullopt,
-                                                            .propagate_groups = false}));
-    }
+  [[nodiscard]] static serve::InferencePoolOptions options_of(Workload<R> const& workload,
+                                                              ServeSetting const& setting) {
+    return setting.pool_options(workload.inputs, workload.outputs_per_row, workload.query_rows);
   }
 
   static Clock::time_point after(Clock::time_point from, double seconds) {
@@ -231,7 +209,7 @@ class RawLoop {
   std::shared_ptr<ServedModel<R> const> model_;
   std::shared_ptr<serve::InputLayout const> layout_;
   std::int64_t bucket_;
-  std::vector<std::unique_ptr<StreamPool<R>>> streams_;  ///< a branch each
+  serve::BranchStreams<R> streams_;
   std::vector<Worker> workers_;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "captures_cuda.hpp"
+#include "check_cuda.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/runtime/cuda.hpp>
@@ -9,21 +10,12 @@
 
 namespace msstream {
 
-namespace {
-
-void check(cudaError_t code, char const* call) {
-  if (code != cudaSuccess) [[unlikely]] {
-    cudaGetLastError();
-    throw CudaError(code, cudaGetErrorString(code), call);
-  }
-}
-
-}  // namespace
+using detail::check_cuda;
 
 void detail::CudaCaptures::begin(cudaStream_t origin) {
   cudaStreamCaptureStatus status{};
   Id id = 0;
-  check(cudaStreamGetCaptureInfo(origin, &status, &id), "cudaStreamGetCaptureInfo");
+  check_cuda(cudaStreamGetCaptureInfo(origin, &status, &id), "cudaStreamGetCaptureInfo");
   std::lock_guard const guard(mutex_);
   captures_[id] = {origin, {}};
   count_.store(captures_.size());
@@ -50,7 +42,7 @@ Closure* detail::CudaCaptures::keep_if_captured(cudaStream_t stream,
   }
   cudaStreamCaptureStatus status{};
   Id id = 0;
-  check(cudaStreamGetCaptureInfo(stream, &status, &id), "cudaStreamGetCaptureInfo");
+  check_cuda(cudaStreamGetCaptureInfo(stream, &status, &id), "cudaStreamGetCaptureInfo");
   if (status != cudaStreamCaptureStatusActive) {
     return nullptr;
   }
@@ -62,7 +54,7 @@ Closure* detail::CudaCaptures::keep_if_captured(cudaStream_t stream,
 
 void Cuda::begin_capture(native_stream stream) {
   make_current();
-  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
+  check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
   try {
     captures_->begin(stream);
   } catch (...) {
@@ -73,7 +65,7 @@ void Cuda::begin_capture(native_stream stream) {
 
 bool Cuda::is_capture_sound(native_stream stream) const {
   cudaStreamCaptureStatus status{};
-  check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  check_cuda(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
   return status == cudaStreamCaptureStatusActive;
 }
 
@@ -82,15 +74,15 @@ Cuda::native_graph Cuda::end_capture(native_stream stream) {
   cudaError_t const ended = cudaStreamEndCapture(stream, &captured);
   auto graph = std::make_unique<detail::CudaGraph>();
   graph->calls = captures_->end(stream);
-  check(ended, "cudaStreamEndCapture");
+  check_cuda(ended, "cudaStreamEndCapture");
   cudaError_t const made = cudaGraphInstantiate(&graph->executable, captured, 0);
   cudaGraphDestroy(captured);
-  check(made, "cudaGraphInstantiate");
+  check_cuda(made, "cudaGraphInstantiate");
   // Else the first launch would have to.
   if (cudaError_t const uploaded = cudaGraphUpload(graph->executable, stream);
       uploaded != cudaSuccess) {
     cudaGraphExecDestroy(graph->executable);
-    check(uploaded, "cudaGraphUpload");
+    check_cuda(uploaded, "cudaGraphUpload");
   }
   return graph.release();
 }
@@ -107,7 +99,7 @@ void Cuda::abandon_capture(native_stream stream) noexcept {
 }
 
 void Cuda::launch_graph(native_graph graph, native_stream stream) {
-  check(cudaGraphLaunch(graph->executable, stream), "cudaGraphLaunch");
+  check_cuda(cudaGraphLaunch(graph->executable, stream), "cudaGraphLaunch");
 }
 
 void Cuda::destroy_graph(native_graph graph) noexcept {

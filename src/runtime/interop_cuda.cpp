@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "check_cuda.hpp"
+
 #include <msstream/base/error.hpp>
 #include <msstream/runtime/cuda.hpp>
 
@@ -7,6 +9,8 @@
 #include <atomic>
 
 namespace msstream {
+
+using detail::check_cuda;
 
 namespace {
 
@@ -21,13 +25,6 @@ std::uint64_t thread_stream_id() {
   return id;
 }
 
-void check(cudaError_t code, char const* call) {
-  if (code != cudaSuccess) [[unlikely]] {
-    cudaGetLastError();
-    throw CudaError(code, cudaGetErrorString(code), call);
-  }
-}
-
 }  // namespace
 
 std::optional<ForeignStream> Cuda::identify(native_stream stream) const {
@@ -39,7 +36,7 @@ std::optional<ForeignStream> Cuda::identify(native_stream stream) const {
     cudaGetLastError();
     return std::nullopt;
   }
-  check(code, "cudaStreamIsCapturing");
+  check_cuda(code, "cudaStreamIsCapturing");
   if (status != cudaStreamCaptureStatusNone) {
     return std::nullopt;
   }
@@ -50,7 +47,7 @@ std::optional<ForeignStream> Cuda::identify(native_stream stream) const {
     return ForeignStream{thread_stream_id(), false};
   }
   unsigned long long id = 0;
-  check(cudaStreamGetId(stream, &id), "cudaStreamGetId");
+  check_cuda(cudaStreamGetId(stream, &id), "cudaStreamGetId");
   return ForeignStream{id, false};
 }
 

@@ -17,11 +17,11 @@ namespace detail {
 
 namespace {
 
-constexpr unsigned kDriverVersion = 12000;  // whose meaning of the calls is asked for
+constexpr unsigned kMeaningOfCalls = 12000;  // whose meaning of the calls is asked for
 
 bool find_all(PageCalls& calls) {
   auto const find = [](auto& call, char const* name) {
-    return find_driver_call(call, name, kDriverVersion);
+    return find_driver_call(call, name, kMeaningOfCalls);
   };
   return find(calls.get_attribute, "cuDeviceGetAttribute") &&
          find(calls.get_granularity, "cuMemGetAllocationGranularity") &&

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "captures_cuda.hpp"
+#include "check_cuda.hpp"
 #include "pages_cuda.hpp"
 #include "sm_parts_cuda.hpp"
 
@@ -10,21 +11,13 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
-#include <source_location>
 #include <utility>
 
 namespace msstream {
 
-namespace {
+using detail::check_cuda;
 
-void check(cudaError_t code,
-           char const* call,
-           std::source_location where = std::source_location::current()) {
-  if (code != cudaSuccess) [[unlikely]] {
-    cudaGetLastError();
-    throw CudaError(code, cudaGetErrorString(code), call, where);
-  }
-}
+namespace {
 
 thread_local int current_ordinal = -1;
 
@@ -44,7 +37,7 @@ constexpr cudaMemcpyKind direction_of(CopyKind kind) {
 int level_of(StreamPriority priority) {
   int least = 0;
   int greatest = 0;
-  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+  check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
   switch (priority) {
     case StreamPriority::high:
       return greatest;
@@ -97,7 +90,7 @@ Cuda::~Cuda() = default;
 
 void Cuda::make_current() const {
   if (current_ordinal != ordinal_) [[unlikely]] {
-    check(cudaSetDevice(ordinal_), "cudaSetDevice");
+    check_cuda(cudaSetDevice(ordinal_), "cudaSetDevice");
     current_ordinal = ordinal_;
   }
 }
@@ -117,7 +110,7 @@ Cuda::native_stream Cuda::create_stream(StreamPriority priority, SmPartition par
     return sm_parts_->create_stream(partition, level);
   }
   cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, level),
+  check_cuda(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, level),
         "cudaStreamCreateWithPriority");
   return stream;
 }
@@ -131,14 +124,14 @@ void Cuda::destroy_stream(native_stream stream) noexcept {
 }
 
 void Cuda::synchronize_stream(native_stream stream) {
-  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  check_cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }
 
 Cuda::native_event Cuda::create_event(EventTiming timing) {
   make_current();
   cudaEvent_t event = nullptr;
   unsigned const flags = timing == EventTiming::timed ? cudaEventDefault : cudaEventDisableTiming;
-  check(cudaEventCreateWithFlags(&event, flags), "cudaEventCreateWithFlags");
+  check_cuda(cudaEventCreateWithFlags(&event, flags), "cudaEventCreateWithFlags");
   return event;
 }
 
@@ -147,11 +140,11 @@ void Cuda::destroy_event(native_event event) noexcept {
 }
 
 void Cuda::record(native_event event, native_stream stream) {
-  check(cudaEventRecord(event, stream), "cudaEventRecord");
+  check_cuda(cudaEventRecord(event, stream), "cudaEventRecord");
 }
 
 void Cuda::wait(native_stream stream, native_event event) {
-  check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
+  check_cuda(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
 }
 
 bool Cuda::query(native_event event) {
@@ -159,19 +152,19 @@ bool Cuda::query(native_event event) {
   if (code == cudaErrorNotReady) {
     return false;
   }
-  check(code, "cudaEventQuery");
+  check_cuda(code, "cudaEventQuery");
   return true;
 }
 
 void Cuda::synchronize(native_event event) {
-  check(cudaEventSynchronize(event), "cudaEventSynchronize");
+  check_cuda(cudaEventSynchronize(event), "cudaEventSynchronize");
 }
 
 double Cuda::elapsed_ns(native_event begin, native_event end) {
-  check(cudaEventSynchronize(begin), "cudaEventSynchronize");  // may be on another stream
-  check(cudaEventSynchronize(end), "cudaEventSynchronize");
+  check_cuda(cudaEventSynchronize(begin), "cudaEventSynchronize");  // may be on another stream
+  check_cuda(cudaEventSynchronize(end), "cudaEventSynchronize");
   float milliseconds = 0;
-  check(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
+  check_cuda(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
   return static_cast<double>(milliseconds) * 1e6;
 }
 
@@ -191,7 +184,7 @@ void* Cuda::allocate_device(std::size_t bytes) {
                            info.total_bytes,
                            " free"));
   }
-  check(code, "cudaMalloc");
+  check_cuda(code, "cudaMalloc");
   return memory;
 }
 
@@ -207,7 +200,7 @@ void* Cuda::allocate_pinned(std::size_t bytes) {
     cudaGetLastError();
     throw OutOfMemory(bytes, text("cuda runtime: no ", bytes, " bytes of pinned memory to be had"));
   }
-  check(code, "cudaHostAlloc");
+  check_cuda(code, "cudaHostAlloc");
   return memory;
 }
 
@@ -218,33 +211,33 @@ void Cuda::free_pinned(void* memory, std::size_t) noexcept {
 MemoryInfo Cuda::memory_info() const {
   make_current();
   MemoryInfo info{};
-  check(cudaMemGetInfo(&info.free_bytes, &info.total_bytes), "cudaMemGetInfo");
+  check_cuda(cudaMemGetInfo(&info.free_bytes, &info.total_bytes), "cudaMemGetInfo");
   return info;
 }
 
 bool Cuda::is_pinned(void const* host_memory) const {
   make_current();
   cudaPointerAttributes attributes{};
-  check(cudaPointerGetAttributes(&attributes, host_memory), "cudaPointerGetAttributes");
+  check_cuda(cudaPointerGetAttributes(&attributes, host_memory), "cudaPointerGetAttributes");
   return attributes.type != cudaMemoryTypeUnregistered;
 }
 
 void Cuda::copy(
     void* to, void const* from, std::size_t bytes, CopyKind kind, native_stream stream) {
-  check(cudaMemcpyAsync(to, from, bytes, direction_of(kind), stream), "cudaMemcpyAsync");
+  check_cuda(cudaMemcpyAsync(to, from, bytes, direction_of(kind), stream), "cudaMemcpyAsync");
 }
 
 void Cuda::fill(void* memory, std::uint8_t value, std::size_t bytes, native_stream stream) {
-  check(cudaMemsetAsync(memory, value, bytes, stream), "cudaMemsetAsync");
+  check_cuda(cudaMemsetAsync(memory, value, bytes, stream), "cudaMemsetAsync");
 }
 
 void Cuda::call_host(native_stream stream, Closure closure) {
   auto owned = std::make_unique<Closure>(std::move(closure));
   if (auto* const kept = captures_->keep_if_captured(stream, owned)) {
-    check(cudaLaunchHostFunc(stream, run_captured, kept), "cudaLaunchHostFunc");
+    check_cuda(cudaLaunchHostFunc(stream, run_captured, kept), "cudaLaunchHostFunc");
     return;
   }
-  check(cudaLaunchHostFunc(stream, run_and_delete, owned.get()), "cudaLaunchHostFunc");
+  check_cuda(cudaLaunchHostFunc(stream, run_and_delete, owned.get()), "cudaLaunchHostFunc");
   owned.release();
 }
 

@@ -13,11 +13,11 @@ namespace msstream::detail {
 
 namespace {
 
-constexpr unsigned kDriverVersion = 12050;  // the first with streams of green contexts
+constexpr unsigned kSinceGreenContexts = 12050;  // the first with streams of green contexts
 
 bool find_all(GreenContextCalls& calls) {
   auto const find = [](auto& call, char const* name) {
-    return find_driver_call(call, name, kDriverVersion);
+    return find_driver_call(call, name, kSinceGreenContexts);
   };
   return find(calls.get_resource, "cuDeviceGetDevResource") &&
          find(calls.split, "cuDevSmResourceSplitByCount") &&

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/error.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <source_location>
+
+namespace msstream::detail {
+
+/// Throws CudaError, naming `call` and its place, unless `code` is cudaSuccess. The next call is
+/// not told of the failure again.
+inline void check_cuda(cudaError_t code,
+                       char const* call,
+                       std::source_location where = std::source_location::current()) {
+  if (code != cudaSuccess) [[unlikely]] {
+    cudaGetLastError();
+    throw CudaError(code, cudaGetErrorString(code), call, where);
+  }
+}
+
+}  // namespace msstream::detail

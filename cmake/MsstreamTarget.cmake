@@ -38,11 +38,11 @@ if(MSSTREAM_SANITIZE)
   target_link_options(msstream_build_options INTERFACE -fsanitize=${MSSTREAM_SANITIZE})
 endif()
 
-# Joins the C++ files of a target that has all its sources. CMake from 3.31 on would join those of CUDA too, where each one
-# takes long as it is.
+# Joins the files of a target that has all its sources, but for those of CUDA: kernels take long as it is, which CMake from
+# 3.31 on would join too, and the archive has programs that must get by without cuBLASLt.
 function(msstream_join_files target)
   get_target_property(cuda_files ${target} SOURCES)
-  list(FILTER cuda_files INCLUDE REGEX "\\.cu$")
+  list(FILTER cuda_files INCLUDE REGEX "(\\.cu|_cuda\\.cpp)$")
   if(cuda_files)
     set_source_files_properties(${cuda_files} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()

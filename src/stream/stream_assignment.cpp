@@ -177,7 +177,8 @@ struct StreamAssignment::State {
   int groups = 1;
   std::shared_mutex mutex;  ///< guards the marks of the lines, and the names
   std::vector<detail::AssignmentLine> lines;
-  std::unordered_map<std::string, std::optional<int>, detail::TransparentHash, std::equal_to<>> names;
+  std::unordered_map<std::string, std::optional<int>, detail::TransparentHash, std::equal_to<>>
+      names;
 
   [[nodiscard]] detail::AssignmentLine* first_match(std::string_view operation) {
     for (auto& line : lines) {

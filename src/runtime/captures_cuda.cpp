@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "captures_cuda.hpp"
+
 #include "check_cuda.hpp"
 
 #include <msstream/base/error.hpp>
@@ -54,7 +55,8 @@ Closure* detail::CudaCaptures::keep_if_captured(cudaStream_t stream,
 
 void Cuda::begin_capture(native_stream stream) {
   make_current();
-  check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
+  check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed),
+             "cudaStreamBeginCapture");
   try {
     captures_->begin(stream);
   } catch (...) {

@@ -37,7 +37,8 @@ constexpr cudaMemcpyKind direction_of(CopyKind kind) {
 int level_of(StreamPriority priority) {
   int least = 0;
   int greatest = 0;
-  check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+  check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+             "cudaDeviceGetStreamPriorityRange");
   switch (priority) {
     case StreamPriority::high:
       return greatest;
@@ -111,7 +112,7 @@ Cuda::native_stream Cuda::create_stream(StreamPriority priority, SmPartition par
   }
   cudaStream_t stream = nullptr;
   check_cuda(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, level),
-        "cudaStreamCreateWithPriority");
+             "cudaStreamCreateWithPriority");
   return stream;
 }
 

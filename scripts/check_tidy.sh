@@ -8,14 +8,18 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$root"
 
 preset=host
-# Files that are compiled as one are linted as one, which takes a fraction of the time.
+# Files that are compiled as one are linted as one, which takes a fraction of the time; the file that joins them is the one
+# that may include bodies.
+if git grep -nE '^ *#include .*\.(cpp|cu)[">]' -- '*.cpp' '*.hpp' '*.cu' '*.cuh'; then
+  die "no file may include a body, as those above do"
+fi
 [ -f build/host/compile_commands.json ] ||
   configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
 all_headers=build/host/all_headers.cpp
 find include -name '*.hpp' | sort | sed 's|^include/\(.*\)|#include <\1>|' >"$all_headers"
 
 tidy=$(command -v clang-tidy-14 || command -v clang-tidy)
-lint=("$tidy" --quiet --extra-arg=-Wno-unknown-warning-option # the database is written for g++
+lint=("$tidy" --quiet --checks=-bugprone-suspicious-include --extra-arg=-Wno-unknown-warning-option # the database is written for g++
   --extra-arg-before=-include "--extra-arg-before=$root/scripts/source_location_for_tidy.hpp")
 mapfile -t host_files < <(sed -n 's/^ *"file": "\(.*\)",\?$/\1/p' build/host/compile_commands.json |
   grep -E "^$root/(build/host/)?(src|kernels|examples)/" | sort -u)

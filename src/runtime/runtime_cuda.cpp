@@ -2,6 +2,7 @@
 #include "captures_cuda.hpp"
 #include "check_cuda.hpp"
 #include "pages_cuda.hpp"
+#include "pinned_copy_cuda.hpp"
 #include "sm_parts_cuda.hpp"
 
 #include <msstream/base/error.hpp>
@@ -31,6 +32,12 @@ constexpr cudaMemcpyKind direction_of(CopyKind kind) {
       break;
   }
   return cudaMemcpyDeviceToDevice;
+}
+
+cudaPointerAttributes attributes_of(void const* memory) {
+  cudaPointerAttributes attributes{};
+  check_cuda(cudaPointerGetAttributes(&attributes, memory), "cudaPointerGetAttributes");
+  return attributes;
 }
 
 /// As CUDA counts them.
@@ -218,13 +225,22 @@ MemoryInfo Cuda::memory_info() const {
 
 bool Cuda::is_pinned(void const* host_memory) const {
   make_current();
-  cudaPointerAttributes attributes{};
-  check_cuda(cudaPointerGetAttributes(&attributes, host_memory), "cudaPointerGetAttributes");
-  return attributes.type != cudaMemoryTypeUnregistered;
+  return attributes_of(host_memory).type != cudaMemoryTypeUnregistered;
 }
 
 void Cuda::copy(
     void* to, void const* from, std::size_t bytes, CopyKind kind, native_stream stream) {
+  if (kind != CopyKind::d2d && bytes <= detail::kMostPinnedCopyBytes &&
+      captures_->is_captured(stream)) {
+    bool const to_device = kind == CopyKind::h2d;
+    // Null unless it is pinned.
+    if (auto* const on_host = attributes_of(to_device ? from : to).devicePointer) {
+      check_cuda(detail::copy_by_kernel(
+                     to_device ? to : on_host, to_device ? on_host : from, bytes, stream),
+                 "a kernel that copies");
+      return;
+    }
+  }
   check_cuda(cudaMemcpyAsync(to, from, bytes, direction_of(kind), stream), "cudaMemcpyAsync");
 }
 

@@ -8,12 +8,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 
 namespace msstream {
 
 /// Owns a stream of the runtime and its place in the tracker. Thread-safe. Destroying it with work
 /// in flight does not block: the work still runs, and what depends on it still waits for it.
+///
+/// States: open; closed, for ever, after close().
 template <Runtime R>
 class Stream {
  public:
@@ -25,12 +28,18 @@ class Stream {
       : context_(std::move(context)),
         native_(create_stream(*context_->runtime, priority, partition)),
         slot_(attach(std::move(identity), capture)) {}
-  ~Stream() {
-    context_->tracker->detach(*slot_);
-    context_->runtime->destroy_stream(native_);
-  }
+  ~Stream() { close(); }
   Stream(Stream const&) = delete;
   Stream& operator=(Stream const&) = delete;
+
+  /// Gives back what it owns, as destroying it does; nobody else may be inside a call. From then on
+  /// calls that need it throw std::logic_error.
+  void close() {
+    if (auto* const slot = std::exchange(slot_, nullptr)) {
+      context_->tracker->detach(*slot);
+      context_->runtime->destroy_stream(std::exchange(native_, {}));
+    }
+  }
 
   /// An event for all work issued so far, also work that was put on native() directly.
   [[nodiscard]] Event<R> record() {
@@ -43,8 +52,9 @@ class Stream {
     require(event.tracker() == context_->tracker.get(),
             "Stream::wait: the event is of a device with another tracker; DeviceOptions::tracker "
             "lets devices share one");
-    context_->tracker->while_idle(
-        *slot_, [&] { context_->tracker->order_after(*slot_, event.recorded()); });
+    auto& self = slot();
+    context_->tracker->while_idle(self,
+                                  [&] { context_->tracker->order_after(self, event.recorded()); });
   }
   /// Blocks the host until all work issued so far is complete. Rethrows a failure of the work.
   void synchronize() { record().synchronize(); }
@@ -52,12 +62,18 @@ class Stream {
   /// A new position that stands for all work put on the stream so far.
   order::Position mark() {
     order::Position position;
-    context_->tracker->while_idle(*slot_, [&] { position = context_->tracker->advance(*slot_); });
+    auto& self = slot();
+    context_->tracker->while_idle(self, [&] { position = context_->tracker->advance(self); });
     return position;
   }
 
   [[nodiscard]] typename R::native_stream native() const noexcept { return native_; }
-  [[nodiscard]] StreamSlot<R>& slot() const noexcept { return *slot_; }
+  [[nodiscard]] StreamSlot<R>& slot() const {
+    if (slot_ == nullptr) [[unlikely]] {
+      throw std::logic_error("a stream is used after the capture that it was made for");
+    }
+    return *slot_;
+  }
   [[nodiscard]] std::shared_ptr<StreamContext<R>> const& context() const noexcept {
     return context_;
   }

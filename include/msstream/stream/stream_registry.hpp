@@ -158,7 +158,8 @@ class StreamRegistry {
 
   /// Whether the position's work is being captured, and so does not run.
   [[nodiscard]] bool is_captured(order::Position position) const noexcept {
-    return slot(position.stream).capture.load(std::memory_order_acquire) != nullptr;
+    return slot(position.stream).capture.load(std::memory_order_acquire) != nullptr &&
+           !is_known_complete(position);  // else of a stream whose slot the captured one has got
   }
   /// Throws std::logic_error if it is: the host cannot wait for it, nor ask about it.
   void refuse_captured(order::Position position, char const* what) const {
@@ -186,6 +187,9 @@ class StreamRegistry {
   /// The same for those who cannot report a failure, and then rely on the work being over: tries
   /// again, without a new event. What fails twice has failed for good, and is over.
   void finish(order::Position position) noexcept {
+    if (is_known_complete(position)) {
+      return;
+    }
     if (auto* const capture = slot(position.stream).capture.load()) [[unlikely]] {
       capture->spoilt.store(true);  // whoever relies on it would run without it
       return;

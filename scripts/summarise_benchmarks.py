@@ -164,6 +164,7 @@ SERVE_ROWS = {
     "eager": "8 replicas, eager, a launch thread each, a branch a field; 8 clients",
     "branches": "16 replicas, captured, a branch a field, tf32; 16 clients",
     "fused": "16 replicas, captured, tables in one, tf32; 32 clients",
+    "overhead": "the same; 4 clients with 32 queries each",
     "half": "the same, arriving at random at half of the peak",
     "mlp": "serve_mlp, 4 threads, tf32",
 }

@@ -32,7 +32,8 @@ std::string load_text(WdlOptions const& options) {
   if (plan.mode == LoadMode::open) {
     return ms::text(support::grouped(std::llround(plan.rate)), " queries/s arrive at random");
   }
-  return ms::text(plan.clients, plan.clients == 1 ? " client" : " clients");
+  auto const each = plan.in_flight == 1 ? "" : ms::text(" with ", plan.in_flight, " queries each");
+  return ms::text(plan.clients, plan.clients == 1 ? " client" : " clients", each);
 }
 
 void run(support::Arguments const& arguments) {

@@ -34,6 +34,10 @@ void check(WdlOptions const& options) {
         "--rate and --load-factor go with --mode open; closed clients ask as fast as they are "
         "served");
   }
+  if (is_open && options.in_flight != 1) {
+    throw UsageError(
+        "--in-flight goes with --mode closed; an open load has in flight what has arrived");
+  }
   if (!options.svg.empty() && !options.sweep) {
     throw UsageError("--svg draws what --sweep measures");
   }
@@ -65,6 +69,12 @@ void add_load_options(support::Options& options, WdlOptions& chosen) {
                    "threads that ask; 0: as many as launches fit into the pool, and as many again; "
                    "of an open load a few",
                    {0, 4096});
+  options.add<int>(
+      "--in-flight",
+      chosen.in_flight,
+      "queries that a client of a closed load has in flight, of which it waits for the "
+      "oldest",
+      {1, 65536});
   options.add(
       "--rate", chosen.rate, "queries a second of an open load", support::Range<double>{0, 1e8});
   options.add("--load-factor",
@@ -101,6 +111,7 @@ support::LoadPlan WdlOptions::plan(support::ServeSetting const& setting) const {
   auto const chosen = mode == LoadMode::open ? a_few : enough;
   return {.mode = mode,
           .clients = clients != 0 ? clients : chosen,
+          .in_flight = in_flight,
           .rate = rate,
           .length = std::chrono::duration<double>(seconds),
           .deadline = std::chrono::duration<double, std::milli>(deadline_ms),
@@ -147,6 +158,7 @@ nlohmann::ordered_json describe(WdlOptions const& options) {
   nlohmann::ordered_json described = {
       {"mode", options.mode == LoadMode::open ? "open" : "closed"},
       {"clients", options.plan().clients},
+      {"in_flight", options.in_flight},
       {"rate", options.rate},
       {"load_factor", options.load_factor},
       {"seconds", options.seconds},

@@ -31,6 +31,7 @@ struct WdlOptions : ms::support::ServeOptions {
 
   LoadMode mode = LoadMode::closed;
   int clients = 0;  ///< 0: twice the places of all replicas, or of an open load a few
+  int in_flight = 1;
   double rate = 0;
   double load_factor = 0;
   double seconds = 5;

@@ -36,18 +36,9 @@ detail::CapturedCalls detail::CudaCaptures::end(cudaStream_t origin) noexcept {
   return calls;
 }
 
-bool detail::CudaCaptures::is_captured(cudaStream_t stream) const {
-  if (count_.load() == 0) {
-    return false;
-  }
-  cudaStreamCaptureStatus status{};
-  check_cuda(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
-  return status == cudaStreamCaptureStatusActive;
-}
-
 Closure* detail::CudaCaptures::keep_if_captured(cudaStream_t stream,
                                                 std::unique_ptr<Closure>& call) {
-  if (count_.load() == 0) {
+  if (!go_on()) {
     return nullptr;
   }
   cudaStreamCaptureStatus status{};

@@ -28,8 +28,8 @@ class CudaCaptures {
   void begin(cudaStream_t origin);
   /// What was kept for the capture that began on the stream.
   [[nodiscard]] CapturedCalls end(cudaStream_t origin) noexcept;
-  /// Whether the stream is part of one of them. Costs a load when there are none.
-  [[nodiscard]] bool is_captured(cudaStream_t stream) const;
+  /// Whether there are any. Costs a load.
+  [[nodiscard]] bool go_on() const noexcept { return count_.load() != 0; }
   /// Takes the call if the stream is part of one of the captures; else null. Costs a load when
   /// there are none.
   [[nodiscard]] Closure* keep_if_captured(cudaStream_t stream, std::unique_ptr<Closure>& call);

@@ -230,8 +230,8 @@ bool Cuda::is_pinned(void const* host_memory) const {
 
 void Cuda::copy(
     void* to, void const* from, std::size_t bytes, CopyKind kind, native_stream stream) {
-  if (kind != CopyKind::d2d && bytes <= detail::kMostPinnedCopyBytes &&
-      captures_->is_captured(stream)) {
+  if (kind != CopyKind::d2d && bytes <= detail::kMostPinnedCopyBytes && captures_->go_on() &&
+      is_capture_sound(stream)) {
     bool const to_device = kind == CopyKind::h2d;
     // Null unless it is pinned.
     if (auto* const on_host = attributes_of(to_device ? from : to).devicePointer) {

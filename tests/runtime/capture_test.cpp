@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -95,6 +97,49 @@ TYPED_TEST(Capture, a_stream_that_waits_for_captured_work_is_captured) {
     this->runtime->launch_graph(graph, origin);
     ASSERT_EQ(this->value(c, origin), 5);
   }
+}
+
+TYPED_TEST(Capture, copies_of_any_size_and_alignment_leave_their_neighbours_alone) {
+  constexpr std::size_t kLarge = std::size_t{256} << 10U;
+  constexpr std::size_t kRoom = kLarge + 64;
+  auto& device = *this->runtime;
+  auto const s = this->stream();
+  auto* const from = static_cast<unsigned char*>(device.allocate_pinned(kRoom));
+  auto* const to = static_cast<unsigned char*>(device.allocate_pinned(kRoom));
+  auto* const there = static_cast<unsigned char*>(device.allocate_device(kRoom));
+  for (std::size_t i = 0; i < kRoom; ++i) {
+    from[i] = static_cast<unsigned char>(i * 7 + i / 251);
+  }
+  struct Offsets {
+    std::size_t from;
+    std::size_t there;
+    std::size_t to;
+  };
+  for (auto const& at : {Offsets{0, 0, 0}, {4, 8, 20}, {1, 0, 16}, {16, 3, 5}}) {
+    for (std::size_t const bytes : {std::size_t{1},
+                                    std::size_t{15},
+                                    std::size_t{16},
+                                    std::size_t{4099},
+                                    kLarge - 1,
+                                    kLarge,
+                                    kLarge + 1}) {
+      device.begin_capture(s);
+      device.fill(there, 0xBB, kRoom, s);
+      device.copy(there + at.there, from + at.from, bytes, CopyKind::h2d, s);
+      device.copy(to + at.to, there + at.there, bytes + 1, CopyKind::d2h, s);
+      auto const graph = this->end(s);
+      std::memset(to, 0xAA, kRoom);
+      device.launch_graph(graph, s);
+      device.synchronize_stream(s);
+      ASSERT_EQ(std::memcmp(to + at.to, from + at.from, bytes), 0) << bytes << " bytes";
+      EXPECT_EQ(to[at.to + bytes], 0xBB) << "not a byte more to the device";
+      EXPECT_EQ(to[at.to + bytes + 1], 0xAA) << "not a byte more to the host";
+      EXPECT_TRUE(at.to == 0 || to[at.to - 1] == 0xAA) << "not a byte before";
+    }
+  }
+  device.free_pinned(from, kRoom);
+  device.free_pinned(to, kRoom);
+  device.free_device(there, kRoom);
 }
 
 TYPED_TEST(Capture, streams_beside_it_go_on) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Queries get the bits that the model gives them alone, however the pool runs them.
+#include "runtime/counting.hpp"
 #include "serve/serve_fixture.hpp"
 
 #include <msstream/ops/dense.hpp>
@@ -363,6 +364,41 @@ TYPED_TEST(InferencePoolTest, options_out_of_range_are_refused_by_name) {
             world.device, std::shared_ptr<Net<TypeParam> const>(), world.options());
       },
       "null");
+}
+
+/// Looks up on its second branch.
+template <Runtime R>
+struct NetInBranches : Net<R> {
+  using Net<R>::Net;
+  [[nodiscard]] Tensor<float, R> operator()(serve::Inputs<R> const& inputs) const {
+    {
+      StreamScope const scope(inputs.branch(1));
+      static_cast<void>(ops::multiply(this->weights, this->weights));
+    }
+    return Net<R>::operator()(inputs);
+  }
+};
+
+/// How many sets of libraries, each with a workspace, a pool makes.
+std::int64_t libraries_of_pool(bool captured) {
+  using R = Counting<Host>;
+  auto const census = std::make_shared<Census>();
+  ServeWorld<R> const world(DeviceOptions<R>{.runtime = {.runtime = {}, .census = census}});
+  auto options = world.options();
+  options.replicas = 5;
+  options.branches = 2;
+  options.capture = captured;
+  static_cast<void>(world.device.default_group());  // made when first needed
+  auto const before = census->libraries.load();
+  serve::InferencePool const pool(
+      world.device, std::make_shared<NetInBranches<R> const>(world.device, 0), options);
+  EXPECT_EQ(pool.counts().captured_steps, captured ? 20U : 0U);
+  return census->libraries.load() - before;
+}
+
+TEST(PoolLibraries, groups_whose_work_is_captured_by_twins_make_none) {
+  EXPECT_EQ(libraries_of_pool(false), 2 * (5 + 1)) << "a replica more to try out models";
+  EXPECT_EQ(libraries_of_pool(true), 2 * (5 + 1)) << "those of the branches are the twins'";
 }
 
 }  // namespace

@@ -29,6 +29,17 @@ TEST_P(ServeWdl, report_says_how_the_run_was_and_went) {
   EXPECT_EQ(report_of(small() + Words{"--replicas", "3", "--depth", "1"})["options"]["clients"], 6);
 }
 
+TEST_P(ServeWdl, clients_may_have_several_queries_in_flight) {
+  auto const report =
+      report_of(small() + Words{"--clients", "2", "--in-flight", "5", "--check", "--queue", "64"});
+  EXPECT_EQ(report["options"]["in_flight"], 5);
+  auto const& result = report["result"];
+  expect_complete_result(result);
+  EXPECT_EQ(result["asked"], result["answered"]);
+  EXPECT_GT(result["in_flight"], 2.0);
+  EXPECT_LE(result["in_flight"], 10.0);
+}
+
 TEST_P(ServeWdl, is_compared_with_one_stream_and_with_a_raw_loop) {
   expect_comparisons(small());
 }

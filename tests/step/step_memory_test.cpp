@@ -354,5 +354,26 @@ TEST(StepMemoryLibraries, steps_that_share_it_share_workspaces) {
   EXPECT_EQ(libraries_made<Host>(true, true), 2) << "the group lends its own";
 }
 
+TEST(CapturedStreams, are_given_back_when_the_step_is_captured) {
+  auto const census = std::make_shared<Census>();
+  Device<Counting<Host>> const device({.runtime = {.runtime = {}, .census = census}});
+  StreamPool pool(device, {.groups = 3});
+  auto const x = to_device<float>(device, Floats(8, 1.0F), {8});
+  auto const y = to_device<float>(device, Floats(8, 0.0F), {8});
+  auto const before = census->streams.load();
+  auto most = before;
+  CapturedStep step(device, [&] {
+    for (int i = 0; i < 3; ++i) {
+      StreamScope const scope(pool[i]);
+      copy(y, ops::scale(x, 2.0F));
+    }
+    most = census->streams.load();
+  });
+  EXPECT_GE(most, before + 3 + 1) << "a twin each, and the origin";
+  EXPECT_EQ(census->streams.load(), before);
+  step.replay();
+  EXPECT_THAT(to_host(y), ::testing::Each(2.0F));
+}
+
 }  // namespace
 }  // namespace msstream::testing

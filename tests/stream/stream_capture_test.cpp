@@ -202,6 +202,29 @@ TYPED_TEST(Captured, one_that_is_thrown_away_leaves_nothing) {
   EXPECT_EQ(this->value(*this->a, *this->x), 4);
 }
 
+TYPED_TEST(Captured, work_of_a_capture_that_is_over_is_none_of_the_next_in_its_place) {
+  order::Position old;
+  {
+    StreamCapture<TypeParam> first(this->context, this->libraries);
+    auto& twin = first.twin_of(*this->a);
+    old = this->copy(twin, *this->y, *this->x);
+    EXPECT_TRUE(this->context->tracker->is_captured(old));
+    static_cast<void>(this->end(first));
+  }
+  EXPECT_FALSE(this->context->tracker->is_captured(old));
+  StreamCapture<TypeParam> second(this->context, this->libraries);
+  auto const now = this->copy(second.twin_of(*this->a), *this->y, *this->x);
+  ASSERT_EQ(now.stream, old.stream) << "this test is about a place that is taken again";
+  EXPECT_TRUE(this->context->tracker->is_captured(now));
+  EXPECT_FALSE(this->context->tracker->is_captured(old));
+  EXPECT_NO_THROW(this->context->tracker->synchronize(old));
+  EXPECT_NO_THROW(this->context->tracker->finish(old));
+  auto const graph = this->end(second);
+  this->write(*this->a, *this->x, 6);
+  this->launch(graph, *this->a);
+  EXPECT_EQ(this->value(*this->a, *this->y), 6);
+}
+
 TEST(CaptureFault, what_could_not_be_ordered_makes_no_graph) {
   using R = Faulty<Host>;
   auto const plan = std::make_shared<FaultPlan>();

@@ -208,6 +208,20 @@ TYPED_TEST(StreamContract, WorkMarkedOnAGoneStreamIsStillWaitedFor) {
   EXPECT_EQ(cell.seen(), 1);
 }
 
+TYPED_TEST(StreamContract, AClosedStreamIsRefusedAndClosesAgain) {
+  Stream<TypeParam> stream(this->context);
+  Stream<TypeParam> other(this->context);
+  auto const event = stream.record();
+  stream.close();
+  stream.close();
+  EXPECT_THROW(static_cast<void>(stream.record()), std::logic_error);
+  EXPECT_THROW(static_cast<void>(stream.mark()), std::logic_error);
+  EXPECT_THROW(static_cast<void>(stream.slot()), std::logic_error);
+  EXPECT_THROW(stream.wait(other.record()), std::logic_error);
+  other.wait(event);
+  event.synchronize();
+}
+
 TYPED_TEST(StreamContract, SlotsOfGoneStreamsAreTakenAgainAndNumberingGoesOn) {
   Stream<TypeParam> watcher(this->context);
   order::StreamIndex most = 0;

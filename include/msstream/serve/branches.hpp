@@ -17,23 +17,27 @@ template <Runtime R>
 using Branches = std::vector<StreamGroup<R>*>;
 
 /// The streams of all replicas: a pool for each branch, so that a replica has the same number in
-/// each, and with that the same part of the device.
+/// each, and with that the same part of the device. Where replicas are captured, the groups of all
+/// branches but the first compute nothing themselves, and get libraries only if they must.
 template <Runtime R>
 class BranchStreams {
  public:
   BranchStreams(Device<R> const& device, InferencePoolOptions const& options, int replicas) {
+    bool const is_captured = CapturingRuntime<R> && options.capture;
     pools_.reserve(static_cast<std::size_t>(options.branches));
     for (int i = 0; i < options.branches; ++i) {
-      pools_.push_back(
-          std::make_unique<StreamPool<R>>(device,
-                                          StreamPoolOptions{.groups = replicas,
-                                                            .merge_streams = options.merge_streams,
-                                                            .priority = options.stream_priority,
-                                                            .sm_partitions = options.sm_partitions,
-                                                            .launch_threads = LaunchThreads::none,
-                                                            .launch_thread_count = 0,
-                                                            .assignment = std::nullopt,
-                                                            .propagate_groups = false}));
+      pools_.push_back(std::make_unique<StreamPool<R>>(
+          device,
+          StreamPoolOptions{.groups = replicas,
+                            .merge_streams = options.merge_streams,
+                            .priority = options.stream_priority,
+                            .sm_partitions = options.sm_partitions,
+                            .launch_threads = LaunchThreads::none,
+                            .launch_thread_count = 0,
+                            .libraries = is_captured && i > 0 ? LibrariesMade::when_needed
+                                                              : LibrariesMade::at_once,
+                            .assignment = std::nullopt,
+                            .propagate_groups = false}));
     }
   }
 

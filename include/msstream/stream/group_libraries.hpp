@@ -4,26 +4,49 @@
 #include <msstream/runtime/library_options.hpp>
 #include <msstream/runtime/runtime.hpp>
 
+#include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <utility>
 
 namespace msstream {
 
-/// Library handles and their workspace, for work that comes one after the other.
+/// When a group's libraries are made, which takes memory from the driver. at_once: with the group;
+/// when_needed: when they are first asked for, which may wait for work in flight.
+enum class LibrariesMade : std::uint8_t { at_once, when_needed };
+
+/// Library handles and their workspace, for work that comes one after the other. Thread-safe.
 template <Runtime R>
 class GroupLibraries {
  public:
-  GroupLibraries(std::shared_ptr<R> runtime, LibraryOptions const& options)
-      : runtime_(std::move(runtime)), native_(runtime_->create_libraries(options)) {}
+  GroupLibraries(std::shared_ptr<R> runtime,
+                 LibraryOptions const& options,
+                 LibrariesMade made = LibrariesMade::at_once)
+      : runtime_(std::move(runtime)), options_(options) {
+    if (made == LibrariesMade::at_once) {
+      static_cast<void>(native());
+    }
+  }
   GroupLibraries(GroupLibraries const&) = delete;
   GroupLibraries& operator=(GroupLibraries const&) = delete;
-  ~GroupLibraries() { runtime_->destroy_libraries(native_); }
+  ~GroupLibraries() {
+    if (native_) {
+      runtime_->destroy_libraries(*native_);
+    }
+  }
 
-  [[nodiscard]] typename R::native_libraries native() const noexcept { return native_; }
+  /// Made if they are not; throws what that throws.
+  [[nodiscard]] typename R::native_libraries native() {
+    std::call_once(made_, [this] { native_ = runtime_->create_libraries(options_); });
+    return *native_;
+  }
 
  private:
   std::shared_ptr<R> runtime_;
-  typename R::native_libraries native_;
+  LibraryOptions options_;
+  std::once_flag made_;
+  std::optional<typename R::native_libraries> native_;
 };
 
 }  // namespace msstream

@@ -33,6 +33,7 @@ struct StreamGroupOptions {
   StreamPriority priority = StreamPriority::normal;
   SmPartition partition = {};       ///< on which its kernels run
   CaptureState* capture = nullptr;  ///< its streams are to be captured; null: they run their work
+  LibrariesMade libraries = LibrariesMade::at_once;
 };
 
 /// A compute, an h2d and a d2h stream (or one for all), with what streams must not share: library
@@ -50,9 +51,10 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
       : context_(std::move(context)),
         index_(index),
         name_(index < 0 ? std::string("default group") : text("group ", index)),
-        libraries_(libraries != nullptr ? std::move(libraries)
-                                        : std::make_shared<GroupLibraries<R>>(context_->runtime,
-                                                                              context_->libraries)),
+        libraries_(libraries != nullptr
+                       ? std::move(libraries)
+                       : std::make_shared<GroupLibraries<R>>(
+                             context_->runtime, context_->libraries, options.libraries)),
         launcher_(std::move(launcher)),
         options_(options),
         compute_(context_,

@@ -49,6 +49,8 @@ struct StreamPoolOptions {
   /// Microseconds for which a launch thread looks for more to launch before it sleeps; -1: 200 if
   /// the machine has more processors than the pool has launch threads, else none.
   int launch_spin_us = static_cast<int>(env::integer("MSSTREAM_LAUNCH_SPIN_US", -1, -1, 1'000'000));
+  /// when_needed is for groups that may never compute: a group's libraries have a workspace.
+  LibrariesMade libraries = LibrariesMade::at_once;
   LeasePolicy policy = LeasePolicy::least_loaded;
   /// The groups of operations by their names: comes before every StreamScope.
   std::optional<StreamAssignment> assignment = StreamAssignment::from_environment(groups);
@@ -136,7 +138,8 @@ class StreamPool {
       StreamGroupOptions const group_options{
           .merge_streams = options.merge_streams,
           .priority = options.priority,
-          .partition = {i % options.sm_partitions, options.sm_partitions}};
+          .partition = {i % options.sm_partitions, options.sm_partitions},
+          .libraries = options.libraries};
       groups_.push_back(std::make_shared<StreamGroup<R>>(
           context, i, group_options, per_group ? make_launcher(1) : shared));
       leases_.push_back(std::make_shared<std::atomic<int>>(0));

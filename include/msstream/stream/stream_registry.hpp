@@ -55,15 +55,6 @@ class StreamRegistry {
     return slot;
   }
 
-  /// The capture of the slot's stream is over. What was captured has not run, and runs when others
-  /// say: its positions count as complete.
-  void end_capture(Slot& slot) noexcept {
-    std::lock_guard const guard(slot.lock);
-    slot.raise_completed(slot.reserved.load());
-    slot.recent.clear();
-    slot.capture.store(nullptr, std::memory_order_release);
-  }
-
   /// Ends the tracking of a stream whose native handle is about to be destroyed; work may be in
   /// flight. Does not block, unless the runtime can no longer record an event for that work.
   void detach(Slot& slot) {
@@ -361,6 +352,15 @@ class StreamRegistry {
   }
 
  private:
+  /// The capture of the slot's stream is over. What was captured has not run, and runs when others
+  /// say: its positions count as complete.
+  void end_capture(Slot& slot) noexcept {
+    std::lock_guard const guard(slot.lock);
+    slot.raise_completed(slot.reserved.load());
+    slot.recent.clear();
+    slot.capture.store(nullptr, std::memory_order_release);
+  }
+
   /// Whether the newest event is complete, or there is none, or it does not precede `number`.
   bool newest_event_is_over(Slot& slot,
                             std::uint64_t number = std::numeric_limits<std::uint64_t>::max()) {

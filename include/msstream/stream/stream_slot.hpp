@@ -122,7 +122,7 @@ struct StreamSlot {
   std::atomic<std::uint64_t> launched{0};
   LaunchBells bells;  ///< of threads that sleep until `launched` grows
   std::atomic<std::uint64_t> completed{0};
-  /// What the stream is given is captured; null: it runs. Set from attach() to end_capture().
+  /// What the stream is given is captured; null: it runs. Set from attach() to detach().
   std::atomic<CaptureState*> capture{nullptr};
   /// The first operation that was given up, until a caller takes the failure.
   std::atomic<std::uint64_t> first_failed{kNoneFailed};

@@ -11,8 +11,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <exception>
+#include <future>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace msstream::support {
@@ -84,25 +87,44 @@ class LoadClient {
     return !failure_.is_there() && (plan_.iterations > 0 ? number < plan_.iterations : at < end_);
   }
 
+  struct Pending {
+    LoadQuery const* asked;
+    Clock::time_point asked_at;
+    std::future<serve::Answer> answer;
+  };
+
   void ask_and_wait() {
-    auto asked_at = Clock::now();
-    for (std::int64_t n = 0; is_within(n, asked_at); ++n) {
+    std::deque<Pending> pending;
+    auto now = Clock::now();
+    for (std::int64_t n = 0; is_within(n, now); ++n) {
       auto const& asked = query(n);
-      auto answer = with_deadline(
-          asked, asked_at, [&](serve::Query const& its) { return pool_.submit(its); });
+      pending.push_back({&asked, now, with_deadline(asked, now, [&](serve::Query const& its) {
+                           return pool_.submit(its);
+                         })});
       ++measures_.asked;
-      try {
-        auto const answered = answer.get();
-        auto const now = Clock::now();
-        measures_.note(asked, answered, now - asked_at);
-        asked_at = now;
-      } catch (...) {
-        failure_.note_outcome(std::current_exception());
-        std::this_thread::yield();
-        asked_at = Clock::now();
-      }
-      measures_.ended.fetch_add(1, std::memory_order_relaxed);
+      now = pending.size() == static_cast<std::size_t>(plan_.in_flight) ? take_oldest(pending)
+                                                                        : Clock::now();
     }
+    while (!pending.empty()) {
+      take_oldest(pending);
+    }
+  }
+  /// When it was there.
+  Clock::time_point take_oldest(std::deque<Pending>& pending) {
+    auto oldest = std::move(pending.front());
+    pending.pop_front();
+    Clock::time_point now;
+    try {
+      auto const answered = oldest.answer.get();
+      now = Clock::now();
+      measures_.note(*oldest.asked, answered, now - oldest.asked_at);
+    } catch (...) {
+      failure_.note_outcome(std::current_exception());
+      std::this_thread::yield();
+      now = Clock::now();
+    }
+    measures_.ended.fetch_add(1, std::memory_order_relaxed);
+    return now;
   }
 
   void ask_in_time() {

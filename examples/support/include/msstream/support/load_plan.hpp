@@ -21,9 +21,11 @@ enum class LoadMode : std::uint8_t { closed, open, lone };
 /// How a pool is asked.
 struct LoadPlan {
   LoadMode mode = LoadMode::closed;
-  /// Threads: closed, each with a query in flight; open, each with its part of the arrivals.
+  /// Threads: closed, each with `in_flight` queries in flight; open, each with its part of the
+  /// arrivals.
   int clients = 16;
-  double rate = 0;  ///< queries a second of all clients together; open only
+  int in_flight = 1;  ///< closed only
+  double rate = 0;    ///< queries a second of all clients together; open only
   std::chrono::duration<double> length{0};
   std::int64_t iterations = 0;                ///< of each client; 0: as many as `length` allows
   std::chrono::duration<double> deadline{0};  ///< from when it is asked; 0: none

@@ -34,6 +34,8 @@ struct Census {
 
   /// All calls but those that put work on a stream.
   std::atomic<std::uint64_t> calls{0};
+  /// Of those: events recorded, and asked about.
+  std::atomic<std::uint64_t> event_calls{0};
   /// That were out at once.
   std::atomic<std::size_t> most_device_bytes{0};
 
@@ -132,6 +134,7 @@ class Counting : public RuntimeDecorator<R>, public msstream::detail::GraphOf<R>
   }
   void record(native_event event, native_stream stream) {
     called();
+    ++census_->event_calls;
     inner_.record(event, stream);
   }
   void wait(native_stream stream, native_event event) {
@@ -140,6 +143,7 @@ class Counting : public RuntimeDecorator<R>, public msstream::detail::GraphOf<R>
   }
   bool query(native_event event) {
     called();
+    ++census_->event_calls;
     return inner_.query(event);
   }
   void synchronize(native_event event) {

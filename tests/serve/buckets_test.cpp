@@ -36,25 +36,6 @@ TEST(Buckets, times_are_learnt_a_bucket_and_follow_what_changes) {
   EXPECT_EQ(buckets.expected_ns(1), 1);
 }
 
-TEST(Buckets, what_cannot_be_over_yet_is_not_asked_for) {
-  Buckets buckets({4});
-  EXPECT_EQ(buckets.ask_after(0), nanoseconds(0));
-  buckets.note(0, nanoseconds(800));
-  EXPECT_EQ(buckets.ask_after(0), nanoseconds(700));
-  buckets.note(0, nanoseconds(400));
-  EXPECT_EQ(buckets.ask_after(0), nanoseconds(350)) << "as soon as it has ever been of late";
-  buckets.note(0, nanoseconds(6800));
-  EXPECT_EQ(buckets.ask_after(0), nanoseconds(434)) << "and later by little";
-  buckets.note(0, std::chrono::seconds(1), /*at_once=*/true);
-  EXPECT_EQ(buckets.ask_after(0), nanoseconds(434)) << "nobody knows since when it was over";
-  buckets.note(0, nanoseconds(434), /*at_once=*/true);
-  EXPECT_LT(buckets.ask_after(0), nanoseconds(200)) << "was over before anybody asked";
-  buckets.forget();
-  EXPECT_EQ(buckets.ask_after(0), nanoseconds(0));
-  buckets.note(0, std::chrono::seconds(10));
-  EXPECT_EQ(buckets.ask_after(0), std::chrono::milliseconds(1));
-}
-
 TEST(Buckets, of_another_model_nothing_is_known) {
   Buckets buckets({4, 16});
   buckets.note(0, nanoseconds(800));

@@ -176,11 +176,16 @@ TEST_F(FaultyServeTest, what_was_not_launched_runs_on_another_replica) {
 TEST_F(FaultyServeTest, what_was_launched_gets_the_error_and_the_others_go_on) {
   for (auto const call : {RuntimeCall::query, RuntimeCall::record}) {
     serve::InferencePool pool(world_.device, net_, options());
-    plan_->fail(call, 1, Fault::launch_failure);
-    auto answer = pool.submit(asked_[0].query());
+    std::future<Answer> answer;
+    {
+      Gate gate;
+      hold_all(gate, pool);
+      plan_->fail(call, 1, Fault::launch_failure);
+      answer = pool.submit(asked_[0].query());
+      await([&] { return pool.counts().failed == 1; });  // asked about, since it takes so long
+    }
     EXPECT_THAT(error_of<CudaError>(answer), HasSubstr("719"));
     EXPECT_EQ(pool.counts().sound_replicas, 1);
-    EXPECT_EQ(pool.counts().failed, 1U);
     for (std::size_t i = 0; i < asked_.size(); ++i) {
       EXPECT_TRUE(ask(pool, i));
     }

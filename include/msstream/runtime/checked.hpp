@@ -294,4 +294,7 @@ class Checked : public RuntimeDecorator<R> {
   std::shared_ptr<Checker> checker_;
 };
 
+template <Runtime R>
+inline constexpr bool must_be_asked<Checked<R>> = true;
+
 }  // namespace msstream

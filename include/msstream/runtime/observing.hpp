@@ -47,6 +47,16 @@ concept ObservingRuntime = Runtime<R> && requires(R runtime,
   {runtime.host_uses(use)};
 };
 
+/// Whether the host has to ask a runtime what is over, by query() or synchronize(), before it uses
+/// what it finds in memory: one that checks or simulates learns only so what the host may rely on.
+template <class R>
+inline constexpr bool must_be_asked = false;
+template <class Decorator>
+  requires requires {
+    typename Decorator::inner_type;
+  }
+inline constexpr bool must_be_asked<Decorator> = must_be_asked<typename Decorator::inner_type>;
+
 /// What an operation carries for a runtime that looks on: a handle, or nothing at all.
 struct NoOperation {};
 template <Runtime R>

@@ -120,5 +120,7 @@ static_assert(ObservingRuntime<Sim>);
 
 template <>
 inline constexpr bool runs_beside_host<Sim> = false;
+template <>
+inline constexpr bool must_be_asked<Sim> = true;
 
 }  // namespace msstream

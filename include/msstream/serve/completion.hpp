@@ -25,19 +25,19 @@ class Completion {
     outcomes_.reserve(most_queries);
   }
 
-  /// Whether what was launched is over, as far as it is worth asking at `now`. A failure is the
-  /// replica's, too.
+  /// Whether what was launched is over: its answers say so. Asking the device instead takes a call
+  /// of the driver, which waits for those of who launches; it is asked where that takes long, and
+  /// where it has to be, by a runtime that looks on. A failure is the replica's, too.
   [[nodiscard]] bool is_over(Slot<R>& slot, Clock::time_point now) noexcept {
-    if (!slot.event || !works(Mechanism::serve_slot_reuse)) {
+    bool const is_nothing = !slot.position && !slot.event;
+    if (is_nothing || has_told(slot) || !works(Mechanism::serve_slot_reuse)) {
       return true;
     }
-    if (now < ask_from(slot)) {
+    if (now < slot.ask_at && !must_be_asked<R>) {
       return false;
     }
     try {
-      bool const is_over = slot.event->query();
-      slot.was_asked |= !is_over;
-      return is_over;
+      return ask(slot, now);
     } catch (std::bad_alloc const&) {
       return false;  // asked again when there is memory
     } catch (...) {
@@ -53,16 +53,15 @@ class Completion {
   void finish(Slot<R>& slot) noexcept {
     Interval const on_device{begin_of(slot), Clock::now()};
     auto& replica = pool_.replicas.of(slot);
-    replica.over_from = slot.was_asked ? on_device.end : ask_from(slot);
     replica.over_at = on_device.end;
     auto const failure = std::exchange(slot.failure, nullptr);
     slot.failed_launches = 0;
     if (failure == nullptr) {
       note_time(slot, on_device);
     }
-    slot.was_asked = false;
     make_outcomes(slot, failure, on_device);
     tickets_.swap(slot.tickets);
+    slot.position.reset();
     slot.event.reset();
     if (auto* const version = std::exchange(slot.version, nullptr)) {
       pool_.versions.release(*version);
@@ -81,10 +80,19 @@ class Completion {
     Clock::time_point end;
   };
 
-  /// The one before was over at `over_from` at the earliest, as far as one knows.
-  [[nodiscard]] Clock::time_point ask_from(Slot<R> const& slot) const noexcept {
-    return std::max(slot.launched_at, pool_.replicas.of(slot).over_from) +
-           pool_.buckets.ask_after(slot.place.bucket);
+  [[nodiscard]] static bool has_told(Slot<R> const& slot) noexcept {
+    return !must_be_asked<R> && slot.position && slot.staging.have_arrived();
+  }
+  bool ask(Slot<R>& slot, Clock::time_point now) {
+    if (!slot.event) {
+      auto event = pool_.context->tracker->event_at(*slot.position);
+      if (event == nullptr) {
+        return true;
+      }
+      slot.event.emplace(pool_.context, std::move(event));
+    }
+    slot.ask_at = now + kOverdue;
+    return slot.event->query();
   }
   /// The replica began with a launch when the one before was over.
   [[nodiscard]] Clock::time_point begin_of(Slot<R> const& slot) const noexcept {
@@ -98,7 +106,7 @@ class Completion {
       pool_.buckets.forget();
     }
     if (version == newest_version_) {
-      pool_.buckets.note(slot.place.bucket, on_device.end - on_device.begin, !slot.was_asked);
+      pool_.buckets.note(slot.place.bucket, on_device.end - on_device.begin);
     }
   }
 

@@ -88,13 +88,16 @@ class Launch {
     slot.version = &pool_.versions.acquire();
     slot.version_number = slot.version->value->number();
     StreamScope<R> const scope(replica.group());
+    slot.staging.expect_answers();
     slot.launched_at = Clock::now();
-    auto const position =
+    slot.position =
         slot.version->value->launch(slot.place, slot.staging, replica.branches(), has_issued);
     has_issued = true;
-    // Recorded at once, so that it stands for no later launch.
-    if (auto event = pool_.context->tracker->event_at(position)) {
-      slot.event.emplace(pool_.context, std::move(event));
+    slot.ask_at = slot.launched_at + kOverdue;
+    if constexpr (must_be_asked<R>) {  // at once, for no later launch
+      if (auto event = pool_.context->tracker->event_at(*slot.position)) {
+        slot.event.emplace(pool_.context, std::move(event));
+      }
     }
   }
   /// The slot's buffers are used until then, by whatever of it was issued.
@@ -106,6 +109,7 @@ class Launch {
         group.compute().wait(group.d2h().record());
       }
       slot.event = group.compute().record();
+      slot.ask_at = {};
     } catch (...) {
       pool_.replicas.fail(replica, std::current_exception());
     }

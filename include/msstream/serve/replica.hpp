@@ -91,15 +91,13 @@ class Replica {
     return first;
   }
   /// Held by who launches, until the slot is handed over: what the device is given last is then
-  /// launched last, and an event recorded meanwhile stands for this launch and none after it.
+  /// launched last.
   [[nodiscard]] std::mutex& launching() noexcept { return launching_; }
 
   /// Whom to tell of a slot that is staged; null: there are no launch threads. Set before all else.
   Doorbell* launch_bell = nullptr;
   /// When the last launch that the poller has seen to be over was over; the poller's.
   alignas(64) Clock::time_point over_at = {};
-  /// When it may have been over at the earliest: the poller may have looked late.
-  Clock::time_point over_from = {};
 
  private:
   // On lines of their own: what hardly changes, what is of those who claim, of those who launch.

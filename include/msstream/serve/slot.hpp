@@ -8,6 +8,7 @@
 #include <msstream/stream/event.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -15,6 +16,10 @@
 #include <vector>
 
 namespace msstream::serve {
+
+/// After so long the device is asked whether a launch is over, and from then on as often: it may
+/// have failed.
+inline constexpr std::chrono::milliseconds kOverdue{1};
 
 /// A place for one launch of a replica: its buffers, and whose queries are in them.
 ///
@@ -57,10 +62,12 @@ struct Slot {
   // Of the launch.
   Version* version = nullptr;
   std::uint64_t version_number = 0;
-  std::optional<Event<R>> event = {};  ///< none: there is nothing to wait for
+  std::optional<order::Position> position = {};  ///< of its answers, which tell when they are there
+  std::optional<Event<R>> event =
+      {};  ///< of the same, or of what was issued before the model threw
   std::exception_ptr failure = {};
   Clock::time_point launched_at = {};
-  bool was_asked = false;  ///< whether it was over, when it was not
+  Clock::time_point ask_at = {};  ///< when the device is asked whether it is over
 };
 
 }  // namespace msstream::serve

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/kernels/copy_and_tell.hpp>
 #include <msstream/serve/inputs.hpp>
 #include <msstream/tensor/copy.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -32,7 +34,8 @@ class Staging {
         outputs_per_row_(outputs_per_row),
         pinned_(device, layout_->bytes(most_rows)),
         packed_(device, {static_cast<std::int64_t>(layout_->bytes(most_rows))}, StreamKind::h2d),
-        answers_(device, static_cast<std::size_t>(most_rows * outputs_per_row)) {
+        answers_(device, static_cast<std::size_t>(most_rows * outputs_per_row)),
+        arrived_(device, 1) {
     std::ranges::fill(pinned_.elements(), std::uint8_t{0});
   }
 
@@ -54,6 +57,13 @@ class Staging {
   }
   [[nodiscard]] std::byte const* values_to_read() const {
     return reinterpret_cast<std::byte const*>(pinned_.const_elements().data());
+  }
+  /// Before what issue() issues, or what was captured of it, runs again: see have_arrived().
+  void expect_answers() const noexcept { arrived().store(0, std::memory_order_relaxed); }
+  /// Whether the answers of all that was issued since are there, and the copy of the inputs is
+  /// over. Asks nobody: the device itself tells.
+  [[nodiscard]] bool have_arrived() const noexcept {
+    return arrived().load(std::memory_order_acquire) != 0;
   }
   /// Row after row.
   [[nodiscard]] std::span<float const> answers() const { return answers_.const_elements(); }
@@ -86,19 +96,34 @@ class Staging {
   /// the answers may write the inputs.
   order::Position copy_to_host(Tensor<float, R> const& result,
                                Tensor<std::uint8_t, R> const& inputs) const {
-    auto* const runtime = result.device()->context->runtime.get();
-    return msstream::issue(
-        "copy_d2h",
-        reads(result, inputs),
-        writes(answers_),
-        NativeWork{[runtime, to = answers_.data(), from = result.data(), bytes = result.bytes()](
-                       typename R::native_stream native) {
-          runtime->copy(to, from, bytes, CopyKind::d2h, native);
-        }},
-        {.stream = StreamKind::d2h});
+    auto count = result.count();
+    if (count > kMostToldAtOnce) {
+      auto* const runtime = result.device()->context->runtime.get();
+      msstream::issue(
+          "copy_d2h",
+          reads(result, inputs),
+          writes(answers_),
+          NativeWork{[runtime, to = answers_.data(), from = result.data(), bytes = result.bytes()](
+                         typename R::native_stream native) {
+            runtime->copy(to, from, bytes, CopyKind::d2h, native);
+          }},
+          {.stream = StreamKind::d2h});
+      count = 0;
+    }
+    ops::kernels::CopyAndTellArgs const args{
+        result.data(), answers_.data(), count, arrived_.data()};
+    return msstream::issue("copy_and_tell",
+                           reads(result, inputs),
+                           writes(answers_, arrived_),
+                           [args](auto stream) { ops::kernels::copy_and_tell(stream, args); },
+                           {.stream = StreamKind::d2h});
+  }
+  [[nodiscard]] std::atomic_ref<std::int32_t> arrived() const noexcept {
+    return std::atomic_ref(*arrived_.data());
   }
 
-  static constexpr std::int64_t kNothing = 0;  // all is zero
+  static constexpr std::int64_t kMostToldAtOnce = 16384;  // copied by one thread block
+  static constexpr std::int64_t kNothing = 0;             // all is zero
 
   std::shared_ptr<InputLayout const> layout_;
   std::int64_t outputs_per_row_;
@@ -106,6 +131,7 @@ class Staging {
   PinnedArray<std::uint8_t, R> pinned_;
   Tensor<std::uint8_t, R> packed_;
   PinnedArray<float, R> answers_;
+  PinnedArray<std::int32_t, R> arrived_;  ///< one: whether the answers are there
 };
 
 }  // namespace msstream::serve

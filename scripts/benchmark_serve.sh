@@ -5,8 +5,8 @@
 # Measures how serve_wdl and serve_mlp answer on the GPU, beside one stream, bare replays and
 # PyTorch where there is one, and leaves serve.json and torch_serve.json in the folder, by default
 # benchmarks/results/<device>-<date>, with the picture of the sweep. ROWs: captured, eager,
-# branches, fused, overhead, half, mlp, torch, checked, sweep, and overload, which takes ten minutes
-# by itself and is left out unless it is named.
+# one_thread, branches, fused, overhead, half, mlp, torch, checked, sweep, and overload, which takes
+# ten minutes by itself and is left out unless it is named.
 # --programs: a build folder's examples, instead of building; --commit: what they were built from.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
@@ -31,7 +31,7 @@ while [ $# != 0 ]; do
       ;;
   esac
 done
-[ "${#rows[@]}" != 0 ] || rows=(captured eager branches fused overhead half mlp torch checked sweep)
+[ "${#rows[@]}" != 0 ] || rows=(captured eager one_thread branches fused overhead half mlp torch checked sweep)
 
 IFS=, read -r device driver < <(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader) ||
   die "no GPU: what is measured here is for one"
@@ -60,10 +60,11 @@ measure() {
   case $1 in
     captured) serve "$1" serve_wdl --replicas 16 --branches 3 --clients 16 --seconds "$seconds" --baseline ;;
     eager) serve "$1" serve_wdl --no-capture --launch-threads private --replicas 8 --clients 8 --seconds "$seconds" --baseline ;;
+    one_thread) serve "$1" serve_wdl --no-capture --launch-threads private --replicas 1 --clients 16 --seconds "$seconds" ;;
     branches) serve "$1" serve_wdl --replicas 16 --branches 3 --clients 16 --tf32 --seconds "$seconds" ;;
     fused) serve "$1" serve_wdl --tables fused --replicas 16 --depth 4 --clients 32 --tf32 --seconds "$seconds" ;;
-    overhead) serve "$1" serve_wdl --tables fused --replicas 16 --depth 4 --clients 4 --in-flight 32 --tf32 --seconds "$seconds" --raw-loop ;;
-    half) serve "$1" serve_wdl --tables fused --replicas 16 --depth 4 --tf32 --mode open --load-factor 0.5 --seconds "$seconds" ;;
+    overhead) serve "$1" serve_wdl --tables fused --replicas 16 --depth 4 --clients 8 --in-flight 16 --tf32 --seconds "$seconds" --raw-loop ;;
+    half) serve "$1" serve_wdl --tables fused --replicas 16 --depth 2 --clients 6 --tf32 --mode open --load-factor 0.5 --seconds "$seconds" ;;
     mlp) serve "$1" serve_mlp --threads 4 --iterations 5000 --tf32 --baseline ;;
     *) die "no row $1" ;;
   esac

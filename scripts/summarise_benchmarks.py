@@ -162,10 +162,11 @@ def epoch_table(torch, trained):
 SERVE_ROWS = {
     "captured": "16 replicas, captured, a branch a field; 16 clients",
     "eager": "8 replicas, eager, a launch thread each, a branch a field; 8 clients",
+    "one_thread": "1 replica, eager, a launch thread, a branch a field; 16 clients",
     "branches": "16 replicas, captured, a branch a field, tf32; 16 clients",
     "fused": "16 replicas, captured, tables in one, tf32; 32 clients",
-    "overhead": "the same; 4 clients with 32 queries each",
-    "half": "the same, arriving at random at half of the peak",
+    "overhead": "the same; 8 clients with 16 queries each",
+    "half": "the same, 2 queries a replica, arriving at random at half of the peak",
     "mlp": "serve_mlp, 4 threads, tf32",
 }
 

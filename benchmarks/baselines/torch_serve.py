@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What serve_wdl and serve_mlp serve, in PyTorch, printed as JSON.
 
-torch_serve.py [--out FILE] [--models wdl,mlp] [--threads 1,4,8] [--queries 1000] [--repetitions 3]
+torch_serve.py [--out FILE] [--models wdl,mlp] [--threads 1,4,8] [--seconds 1] [--repetitions 3]
 
 A query, one of 64: copied to pinned memory, from there to the device, the model, its answer back,
 and the thread that asked waits for it and copies it. PyTorch's defaults but for TF32 products. Modes: eager, each thread on a stream of its own;
@@ -21,7 +21,7 @@ import torch_steps
 FIELDS, HOTNESS, TABLE_ROWS, DIM, CONTINUOUS, WDL_BATCH = 26, 4, 100_000, 16, 13, 64
 HIDDEN = (1024, 512, 256, 1)
 MLP, MLP_BATCH = (2048, 1024, 512, 256, 128, 64), 16
-WARM_UP, QUERIES = 50, 64
+WARM_UP_S, QUERIES = 0.2, 64
 
 
 class WideAndDeep(nn.Module):
@@ -88,11 +88,11 @@ class Client:
             to.copy_(pinned, non_blocking=True)
         self.answer.copy_(self.model(*self.device), non_blocking=True)
 
-    def ask(self, queries, latencies):
+    def ask(self, seconds, latencies):
         with torch.cuda.stream(self.stream), torch.inference_mode():
-            for number in range(queries):
-                begin = time.perf_counter()
-                for to, part in zip(self.pinned, self.queries[number % QUERIES]):
+            until = time.perf_counter() + seconds
+            while (begin := time.perf_counter()) < until:
+                for to, part in zip(self.pinned, self.queries[len(latencies) % QUERIES]):
                     to.copy_(part)
                 self.launch()
                 self.done.record(self.stream)
@@ -106,8 +106,8 @@ def measured(model, captured, threads, options):
     rates, latencies = [], []
     for repetition in range(options.repetitions + 1):
         of_threads = [[] for _ in clients]
-        queries = WARM_UP if repetition == 0 else options.queries
-        asking = [threading.Thread(target=client.ask, args=(queries, latency))
+        seconds = WARM_UP_S if repetition == 0 else options.seconds
+        asking = [threading.Thread(target=client.ask, args=(seconds, latency))
                   for client, latency in zip(clients, of_threads)]
         begin = time.perf_counter()
         for thread in asking:
@@ -115,8 +115,9 @@ def measured(model, captured, threads, options):
         for thread in asking:
             thread.join()
         if repetition > 0:  # the first one warms up
-            rates.append(queries * threads / (time.perf_counter() - begin))
-            latencies += sum(of_threads, [])
+            answered = sum(of_threads, [])
+            rates.append(len(answered) / (time.perf_counter() - begin))
+            latencies += answered
     latencies.sort()
     return {"captured": captured, "threads": threads, "queries_per_s": statistics.median(rates), "least": min(rates),
             "most": max(rates), "p50_ms": latencies[len(latencies) // 2], "p99_ms": latencies[len(latencies) * 99 // 100]}
@@ -126,7 +127,7 @@ def main():
     parser = torch_steps.arguments(__doc__.partition("\n")[0], "")
     parser.add_argument("--models", default="wdl,mlp")
     parser.add_argument("--threads", default="1,4,8")
-    parser.add_argument("--queries", type=int, default=1000, help="a thread and repetition")
+    parser.add_argument("--seconds", type=float, default=1, help="a repetition")
     parser.set_defaults(repetitions=3)
     options = parser.parse_args()
     torch.manual_seed(1)

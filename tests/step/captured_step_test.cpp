@@ -187,6 +187,9 @@ TYPED_TEST(CapturedStepTest, its_memory_is_nobody_elses_while_it_lives_and_goes_
   step->replay();
   step.reset();
   world.device.current_group().synchronize();
+  for (int i = 0; i < 4; ++i) {
+    world.pool[i].synchronize();
+  }
   memory.release_unneeded();
   memory.return_cached_memory();
   EXPECT_LE(world.device.memory_statistics().reserved_bytes, reserved);

@@ -4,8 +4,9 @@
 
 #include <msstream/ops/kernels/embedding.hpp>
 
+#include <cub/block/block_reduce.cuh>
+#include <cub/block/block_scan.cuh>
 #include <cub/device/device_radix_sort.cuh>
-#include <cub/device/device_scan.cuh>
 
 #include <algorithm>
 #include <bit>
@@ -24,7 +25,7 @@ constexpr std::size_t aligned(std::size_t bytes) {
   return ceil_div(bytes, kAlignment) * kAlignment;
 }
 
-/// What the sort and the scan of CUB need: a quarter of a KiB of look-back state a tile of the
+/// What CUB's sort needs: a quarter of a KiB of look-back state a tile of the
 /// sort, whose tiles hold 1,000 places and more, and a few histograms. CUB refuses with an error
 /// what is too little; asking it would ask the device.
 constexpr std::size_t temporary_bytes(std::int64_t capacity) {
@@ -70,40 +71,121 @@ __global__ void make_keys_kernel(DeduplicateArgs args, Key* keys, unsigned* posi
   }
 }
 
-/// ranks[k] = 1 where a unique id begins, else 0.
+/// The sorted places in equal parts, each counted and then numbered by one block; few enough parts
+/// that each block can add up the counts before its own.
+struct Tiling {
+  static constexpr int kItems = 8;
+  static constexpr std::int64_t kTurn = kThreads * kItems;  ///< what a block takes at once
+  static constexpr std::int64_t kMostTiles = 2048;
+
+  std::int64_t tile;
+  std::int64_t tiles;
+
+  explicit Tiling(std::int64_t capacity)
+      : tile(ceil_div(ceil_div(capacity, kMostTiles), kTurn) * kTurn),
+        tiles(ceil_div(capacity, tile)) {}
+};
+
+/// A thread's neighbouring sorted keys, and which of them begin a unique id.
 template <class Key>
-__global__ void mark_first_kernel(Key const* keys, std::int64_t count, Key rows, unsigned* ranks) {
-  auto const k = grid_thread();
-  if (k < count) {
-    ranks[k] = keys[k] != rows && (k == 0 || keys[k] != keys[k - 1]) ? 1 : 0;
+struct SortedKeys {
+  Key at[Tiling::kItems];
+  bool is_first[Tiling::kItems];
+  unsigned firsts = 0;
+
+  /// Keys at [begin, begin + kItems); `rows` stands for those beyond `count`.
+  __device__ SortedKeys(Key const* keys, std::int64_t begin, std::int64_t count, Key rows) {
+    Key previous = begin > 0 && begin < count ? keys[begin - 1] : rows;
+#pragma unroll
+    for (int i = 0; i < Tiling::kItems; ++i) {
+      at[i] = begin + i < count ? keys[begin + i] : rows;
+    }
+#pragma unroll
+    for (int i = 0; i < Tiling::kItems; ++i) {
+      is_first[i] = at[i] != rows && at[i] != previous;
+      firsts += is_first[i] ? 1 : 0;
+      previous = at[i];
+    }
+  }
+};
+
+using BlockCount = cub::BlockReduce<unsigned, kThreads>;
+using BlockNumbering = cub::BlockScan<unsigned, kThreads>;
+
+template <class Key>
+__global__ void __launch_bounds__(kThreads) count_firsts_kernel(
+    Key const* keys, std::int64_t count, Key rows, Tiling tiling, unsigned* firsts_of_tiles) {
+  __shared__ typename BlockCount::TempStorage shared;
+  auto const end = min((std::int64_t{blockIdx.x} + 1) * tiling.tile, count);
+  unsigned firsts = 0;
+  for (auto turn = std::int64_t{blockIdx.x} * tiling.tile; turn < end; turn += Tiling::kTurn) {
+    firsts += SortedKeys<Key>(keys, turn + threadIdx.x * Tiling::kItems, end, rows).firsts;
+  }
+  auto const total = BlockCount(shared).Sum(firsts);
+  if (threadIdx.x == 0) {
+    firsts_of_tiles[blockIdx.x] = total;
   }
 }
 
-/// ranks: the inclusive sums of the marks, so that the unique id at k has the number ranks[k] - 1.
+/// The number of unique ids that begin in the tiles before this block's; all threads get it.
+__device__ inline unsigned firsts_before(unsigned const* firsts_of_tiles) {
+  __shared__ typename BlockCount::TempStorage shared;
+  __shared__ unsigned before;
+  unsigned firsts = 0;
+  for (unsigned tile = threadIdx.x; tile < blockIdx.x; tile += kThreads) {
+    firsts += firsts_of_tiles[tile];
+  }
+  auto const total = BlockCount(shared).Sum(firsts);
+  if (threadIdx.x == 0) {
+    before = total;
+  }
+  __syncthreads();
+  return before;
+}
+
 template <class Key>
-__global__ void write_groups_kernel(DeduplicateArgs args,
-                                    Key const* keys,
-                                    unsigned const* positions,
-                                    unsigned const* ranks) {
-  auto const k = grid_thread();
-  auto const count = args.bags.capacity;
-  if (k >= count) {
-    return;
-  }
+__global__ void __launch_bounds__(kThreads) write_groups_kernel(DeduplicateArgs args,
+                                                                Key const* keys,
+                                                                unsigned const* positions,
+                                                                Tiling tiling,
+                                                                unsigned const* firsts_of_tiles) {
+  __shared__ typename BlockNumbering::TempStorage shared;
   auto const rows = static_cast<Key>(args.rows);
-  bool const is_valid = keys[k] != rows;
-  if (is_valid) {
-    args.positions[k] = positions[k];
-    if (k == 0 || keys[k] != keys[k - 1]) {
-      args.unique_ids[ranks[k] - 1] = static_cast<std::int64_t>(keys[k]);
-      args.starts[ranks[k] - 1] = k;
+  auto const count = args.bags.capacity;
+  auto const end = min((std::int64_t{blockIdx.x} + 1) * tiling.tile, count);
+  unsigned before = firsts_before(firsts_of_tiles);
+  for (auto turn = std::int64_t{blockIdx.x} * tiling.tile; turn < end; turn += Tiling::kTurn) {
+    auto const begin = turn + threadIdx.x * Tiling::kItems;
+    SortedKeys<Key> const sorted(keys, begin, end, rows);
+    unsigned begun = 0;
+    unsigned begun_in_turn = 0;
+    BlockNumbering(shared).ExclusiveSum(sorted.firsts, begun, begun_in_turn);
+    begun += before;
+#pragma unroll
+    for (int i = 0; i < Tiling::kItems; ++i) {
+      auto const k = begin + i;
+      if (k >= end) {
+        break;
+      }
+      auto const place = static_cast<std::int32_t>(k);
+      bool const is_valid = sorted.at[i] != rows;
+      if (sorted.is_first[i]) {
+        args.unique_ids[begun] = static_cast<std::int64_t>(sorted.at[i]);
+        args.starts[begun++] = place;
+      }
+      args.ranks[k] = is_valid ? static_cast<std::int32_t>(begun) - 1 : -1;
+      if (is_valid) {
+        args.positions[k] = static_cast<std::int32_t>(positions[k]);
+      }
+      bool const is_last_valid = is_valid && (k + 1 == count || keys[k + 1] == rows);
+      bool const none_is_valid = k == 0 && !is_valid;
+      if (is_last_valid || none_is_valid) {
+        args.starts[begun] = is_valid ? place + 1 : 0;
+        *args.unique_count = begun;
+      }
     }
-  }
-  bool const is_last_valid = is_valid && (k + 1 == count || keys[k + 1] == rows);
-  bool const none_is_valid = k == 0 && !is_valid;
-  if (is_last_valid || none_is_valid) {
-    args.starts[ranks[k]] = is_valid ? k + 1 : 0;
-    *args.unique_count = ranks[k];
+    before += begun_in_turn;
+    __syncthreads();  // the numbering's memory is used again
   }
 }
 
@@ -123,16 +205,16 @@ void launch_device(CudaStream stream, DeduplicateArgs const& args, int key_bits)
   check_cuda(cub::DeviceRadixSort::SortPairs(
                  workspace.temporary, temporary, keys, positions, count, 0, key_bits, stream),
              "cub::DeviceRadixSort::SortPairs");
-  // The keys' other buffer has served: the ranks take its place.
-  auto* const ranks = reinterpret_cast<unsigned*>(keys.Alternate());
-  mark_first_kernel<<<blocks, kThreads, 0, stream>>>(
-      keys.Current(), capacity, static_cast<Key>(args.rows), ranks);
-  check_launch("deduplicate, marks");
-  check_cuda(
-      cub::DeviceScan::InclusiveSum(workspace.temporary, temporary, ranks, ranks, count, stream),
-      "cub::DeviceScan::InclusiveSum");
-  write_groups_kernel<<<blocks, kThreads, 0, stream>>>(
-      args, keys.Current(), positions.Current(), ranks);
+  auto const rows = static_cast<Key>(args.rows);
+  Tiling const tiling(capacity);
+  auto const tiles = static_cast<unsigned>(tiling.tiles);
+  // The keys' other buffer has served.
+  auto* const firsts_of_tiles = reinterpret_cast<unsigned*>(keys.Alternate());
+  count_firsts_kernel<<<tiles, kThreads, 0, stream>>>(
+      keys.Current(), capacity, rows, tiling, firsts_of_tiles);
+  check_launch("deduplicate, counts");
+  write_groups_kernel<<<tiles, kThreads, 0, stream>>>(
+      args, keys.Current(), positions.Current(), tiling, firsts_of_tiles);
   check_launch("deduplicate, groups");
 }
 

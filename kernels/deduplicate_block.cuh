@@ -65,19 +65,23 @@ __global__ void __launch_bounds__(Threads)
 
   previous = thread > 0 ? last_keys[thread - 1] : Key{0};
   bool previous_is_valid = thread == 0 || previous != rows;
+  auto const existing_rank = [&](unsigned rank) { return rank < args.bags.capacity; };
 #pragma unroll
   for (int k = 0; k < Items; ++k) {
     unsigned const rank = first + k;
     bool const is_valid = keys[k] != rows;
     if (is_first[k]) {
       args.unique_ids[unique] = static_cast<std::int64_t>(keys[k]);
-      args.starts[unique] = rank;
+      args.starts[unique] = static_cast<std::int32_t>(rank);
       ++unique;
     }
+    if (existing_rank(rank)) {
+      args.ranks[rank] = is_valid ? static_cast<std::int32_t>(unique) - 1 : -1;
+    }
     if (is_valid) {
-      args.positions[rank] = positions[k];
+      args.positions[rank] = static_cast<std::int32_t>(positions[k]);
     } else if (previous_is_valid) {
-      args.starts[uniques] = rank;
+      args.starts[uniques] = static_cast<std::int32_t>(rank);
     }
     previous_is_valid = is_valid;
   }

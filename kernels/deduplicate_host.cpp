@@ -4,6 +4,7 @@
 #include <msstream/base/error.hpp>
 #include <msstream/ops/kernels/embedding.hpp>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <limits>
@@ -68,11 +69,13 @@ void group_equal_ids(DeduplicateArgs const& args) {
   for (std::int64_t k = 0; k < valid; ++k) {
     if (k == 0 || sorted[k].id != sorted[k - 1].id) {
       args.unique_ids[uniques] = static_cast<std::int64_t>(sorted[k].id);
-      args.starts[uniques++] = k;
+      args.starts[uniques++] = static_cast<std::int32_t>(k);
     }
-    args.positions[k] = static_cast<std::int64_t>(sorted[k].position);
+    args.positions[k] = static_cast<std::int32_t>(sorted[k].position);
+    args.ranks[k] = static_cast<std::int32_t>(uniques - 1);
   }
-  args.starts[uniques] = valid;
+  std::fill(args.ranks + valid, args.ranks + args.bags.capacity, -1);
+  args.starts[uniques] = static_cast<std::int32_t>(valid);
   *args.unique_count = uniques;
 }
 

@@ -9,6 +9,7 @@ namespace msstream::ops::kernels::testing {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
+using Numbers = std::vector<std::int32_t>;
 
 template <class Stream>
 class DeduplicateTest : public KernelTest<Stream> {
@@ -27,23 +28,27 @@ class DeduplicateTest : public KernelTest<Stream> {
       }
     }
     Integers unique_ids(ids.size(), -1);
-    Integers starts(ids.size() + 1, -1);
-    Integers positions(ids.size(), -1);
+    Numbers starts(ids.size() + 1, -1);
+    Numbers positions(ids.size(), -1);
+    Numbers ranks(ids.size(), -1);
     std::size_t unique = 0;
     std::size_t next = 0;
     for (auto const& [id, places] : groups) {
       unique_ids[unique] = id;
-      starts[unique++] = static_cast<std::int64_t>(next);
+      starts[unique] = static_cast<std::int32_t>(next);
       for (auto const place : places) {
-        positions[next++] = place;
+        ranks[next] = static_cast<std::int32_t>(unique);
+        positions[next++] = static_cast<std::int32_t>(place);
       }
+      ++unique;
     }
-    starts[unique] = static_cast<std::int64_t>(next);
+    starts[unique] = static_cast<std::int32_t>(next);
 
     auto const input = this->upload(ids);
     auto const found_ids = this->integers(bags.capacity);
-    auto const found_starts = this->integers(bags.capacity + 1);
-    auto const found_positions = this->integers(bags.capacity);
+    auto const found_starts = this->upload(Numbers(starts.size(), -1));
+    auto const found_positions = this->upload(Numbers(ids.size(), -1));
+    auto const found_ranks = this->upload(Numbers(ids.size(), -7));
     auto const found_count = this->integers(1);
     auto const memory = this->workspace(deduplicate_workspace_bytes(this->stream(), bags.capacity));
     this->replay([&](Stream stream) {
@@ -54,6 +59,7 @@ class DeduplicateTest : public KernelTest<Stream> {
                    found_ids.data(),
                    found_starts.data(),
                    found_positions.data(),
+                   found_ranks.data(),
                    found_count.data(),
                    memory.data()});
     });
@@ -62,6 +68,7 @@ class DeduplicateTest : public KernelTest<Stream> {
     EXPECT_TRUE(this->read(found_ids) == unique_ids);
     EXPECT_TRUE(this->read(found_starts) == starts);
     EXPECT_TRUE(this->read(found_positions) == positions);
+    EXPECT_TRUE(this->read(found_ranks) == ranks);
   }
 
   void expect_groups(Integers const& ids, std::int64_t rows) {
@@ -80,6 +87,11 @@ TYPED_TEST(DeduplicateTest, GroupsEqualIdsOfAnyNumberOfPlaces) {
   for (auto const capacity : kCapacities) {
     this->expect_groups(this->random.integers(capacity, 0, capacity), capacity + 1);
   }
+}
+
+TYPED_TEST(DeduplicateTest, MillionsOfPlaces) {
+  constexpr std::int64_t kPlaces = 4'300'000;
+  this->expect_groups(this->random.integers(kPlaces, -2, 5000), 5000);
 }
 
 TYPED_TEST(DeduplicateTest, LeavesOutWhatIsNoRow) {

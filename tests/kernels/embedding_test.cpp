@@ -3,6 +3,7 @@
 
 #include <msstream/ops/kernels/embedding.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -10,6 +11,7 @@ namespace msstream::ops::kernels::testing {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
+using Numbers = std::vector<std::int32_t>;
 
 /// One lookup as the caller sees it: bags of ids, of which the first `existing` are looked at.
 struct Lookup {
@@ -26,6 +28,11 @@ struct Lookup {
     return offsets.empty() ? bag * hotness : offsets[static_cast<std::size_t>(bag)];
   }
   [[nodiscard]] std::int64_t end(std::int64_t bag) const { return begin(bag + 1); }
+  [[nodiscard]] std::int64_t bag_of(std::int64_t place) const {
+    return offsets.empty()
+               ? place / hotness
+               : std::upper_bound(offsets.begin(), offsets.end(), place) - offsets.begin() - 1;
+  }
   [[nodiscard]] bool has(std::int64_t place) const {
     auto const id = ids[static_cast<std::size_t>(place)];
     return id >= 0 && id < rows;
@@ -181,15 +188,18 @@ class EmbeddingTest : public KernelTest<Stream> {
         groups[lookup.ids[static_cast<std::size_t>(place)]].push_back(place);
       }
     }
-    Integers starts{0};
-    Integers positions;
+    Numbers starts{0};
+    Numbers positions;
+    Numbers ranks;
     for (auto const& [id, places] : groups) {
+      ranks.insert(ranks.end(), places.size(), static_cast<std::int32_t>(starts.size()) - 1);
       positions.insert(positions.end(), places.begin(), places.end());
-      starts.push_back(static_cast<std::int64_t>(positions.size()));
+      starts.push_back(static_cast<std::int32_t>(positions.size()));
     }
     auto const uniques = static_cast<std::int64_t>(groups.size());
     auto const capacity = static_cast<std::int64_t>(lookup.ids.size());
     positions.resize(lookup.ids.size(), -1);
+    ranks.resize(lookup.ids.size(), -1);
     starts.resize(lookup.ids.size() + 1, -1);
     auto const gradients = this->random.reals(lookup.bags * lookup.width);
 
@@ -198,26 +208,29 @@ class EmbeddingTest : public KernelTest<Stream> {
     auto const bag_count = this->scalar(lookup.existing);
     auto const device_starts = this->upload(starts);
     auto const device_positions = this->upload(positions);
+    auto const device_ranks = this->upload(ranks);
     auto const unique_count = this->scalar(uniques);
     auto const output_gradient = this->upload(gradients);
+    auto const layout =
+        lookup.layout(lookup.offsets.empty() ? nullptr : offsets.data(), bag_count.data());
     auto const memory =
-        this->workspace(row_gradient_workspace_bytes(this->stream(), capacity, lookup.width));
+        this->workspace(row_gradient_workspace_bytes(this->stream(), layout, lookup.width));
     auto const run = [&] {
       auto const output = this->floats(capacity * lookup.width);
       this->replay([&](Stream stream) {
-        embedding_row_gradients(
-            stream,
-            {ids.data(),
-             lookup.layout(lookup.offsets.empty() ? nullptr : offsets.data(), bag_count.data()),
-             lookup.rows,
-             lookup.pooling,
-             device_starts.data(),
-             device_positions.data(),
-             unique_count.data(),
-             output_gradient.data(),
-             lookup.width,
-             output.data(),
-             memory.data()});
+        embedding_row_gradients(stream,
+                                {ids.data(),
+                                 layout,
+                                 lookup.rows,
+                                 lookup.pooling,
+                                 device_starts.data(),
+                                 device_positions.data(),
+                                 device_ranks.data(),
+                                 unique_count.data(),
+                                 output_gradient.data(),
+                                 lookup.width,
+                                 output.data(),
+                                 memory.data()});
       });
       return this->read(output);
     };
@@ -236,11 +249,8 @@ class EmbeddingTest : public KernelTest<Stream> {
         double magnitude = 0.0;
         auto const first = starts[static_cast<std::size_t>(u)];
         auto const last = starts[static_cast<std::size_t>(u) + 1];
-        std::int64_t bag = 0;
         for (auto k = first; k < last; ++k) {
-          while (lookup.end(bag) <= positions[static_cast<std::size_t>(k)]) {
-            ++bag;
-          }
+          auto const bag = lookup.bag_of(positions[static_cast<std::size_t>(k)]);
           double const scale =
               lookup.pooling == Pooling::mean ? 1.0 / static_cast<double>(lookup.valid(bag)) : 1.0;
           double const gradient =
@@ -412,7 +422,7 @@ TYPED_TEST(EmbeddingTest, RowGradientsOfFixedAndJaggedBags) {
 }
 
 TYPED_TEST(EmbeddingTest, RowGradientsOfOneHotRow) {
-  for (std::int64_t const places : {2000, 30'000}) {
+  for (std::int64_t const places : {2000, 30'000, 300'000}) {
     for (std::int64_t const width : {3, 16, 64}) {
       auto ids = this->random.integers(places, 0, 9'999);
       std::fill(ids.begin() + places / 20, ids.end() - places / 20, 4711);

@@ -88,8 +88,9 @@ template <Element T, Runtime R>
 template <Runtime R>
 struct UniqueRows {
   Tensor<std::int64_t, R> ids;        ///< [capacity]
-  Tensor<std::int64_t, R> starts;     ///< [capacity + 1], into positions
-  Tensor<std::int64_t, R> positions;  ///< [capacity]
+  Tensor<std::int32_t, R> starts;     ///< [capacity + 1], into positions
+  Tensor<std::int32_t, R> positions;  ///< [capacity]
+  Tensor<std::int32_t, R> ranks;      ///< [capacity]: positions[k] holds ids[ranks[k]]; -1: no id
   Tensor<std::int64_t, R> count;      ///< scalar: how many ids are distinct
 };
 
@@ -99,8 +100,11 @@ template <Runtime R>
 [[nodiscard]] UniqueRows<R> deduplicate(Bags<R> const& bags, std::int64_t rows) {
   auto const& device = bags.ids.device();
   std::int64_t const capacity = bags.ids.count();
-  UniqueRows<R> unique{
-      {device, {capacity}}, {device, {capacity + 1}}, {device, {capacity}}, {device, Shape{}}};
+  UniqueRows<R> unique{{device, {capacity}},
+                       {device, {capacity + 1}},
+                       {device, {capacity}},
+                       {device, {capacity}},
+                       {device, Shape{}}};
   auto const workspace_bytes =
       kernels::deduplicate_workspace_bytes(detail::size_query(*device), capacity);
   detail::Workspace<R> const workspace(device, workspace_bytes);
@@ -110,11 +114,13 @@ template <Runtime R>
                                       unique.ids.data(),
                                       unique.starts.data(),
                                       unique.positions.data(),
+                                      unique.ranks.data(),
                                       unique.count.data(),
                                       workspace.data()};
   issue("deduplicate",
         detail::reads_of(bags),
-        workspace.with(writes(unique.ids, unique.starts, unique.positions, unique.count)),
+        workspace.with(
+            writes(unique.ids, unique.starts, unique.positions, unique.ranks, unique.count)),
         [args](auto stream) { kernels::deduplicate(stream, args); });
   return unique;
 }
@@ -151,7 +157,7 @@ template <Runtime R>
   std::int64_t const width = output_gradient.shape()[1];
   Tensor<float, R> values(device, {capacity, width});
   auto const workspace_bytes =
-      kernels::row_gradient_workspace_bytes(detail::size_query(*device), capacity, width);
+      kernels::row_gradient_workspace_bytes(detail::size_query(*device), bags.layout(), width);
   detail::Workspace<R> const workspace(device, workspace_bytes);
   kernels::RowGradientArgs const args{.ids = bags.ids.data(),
                                       .bags = bags.layout(),
@@ -159,6 +165,7 @@ template <Runtime R>
                                       .pooling = pooling,
                                       .starts = unique.starts.data(),
                                       .positions = unique.positions.data(),
+                                      .ranks = unique.ranks.data(),
                                       .unique_count = unique.count.data(),
                                       .output_gradient = output_gradient.data(),
                                       .width = width,
@@ -167,6 +174,7 @@ template <Runtime R>
   auto read = detail::reads_of(bags);
   read.add(unique.starts);
   read.add(unique.positions);
+  read.add(unique.ranks);
   read.add(unique.count);
   read.add(output_gradient);
   issue("embedding_gradient", read, workspace.with(writes(values)), [args](auto stream) {

@@ -46,16 +46,18 @@ void embedding_lookup(HostStream stream, LookupArgs const& args);
 void embedding_lookup(CudaStream stream, LookupArgs const& args);
 
 /// Groups equal ids: unique_ids ascending, and for the u-th unique id the places [starts[u],
-/// starts[u + 1]) of `positions`, which index `ids`, in ascending order. Ids outside [0, rows) are
-/// left out. Deterministic. `capacity` is below 2^31. What lies beyond the unique ids and beyond
-/// the positions of valid ids is not touched.
+/// starts[u + 1]) of `positions`, which index `ids`, in ascending order; ranks[k] is the u that
+/// positions[k] belongs to. Ids outside [0, rows) are left out: they come last, with a rank of -1.
+/// Deterministic. `capacity` is below 2^31. What lies beyond the unique ids, and beyond the
+/// positions of valid ids, is not touched, ranks excepted.
 struct DeduplicateArgs {
   std::int64_t const* ids;
   BagLayout bags;  ///< tells which ids exist: hotness * bag_count of them, or offsets[bag_count]
   std::int64_t rows;
   std::int64_t* unique_ids;    ///< [capacity]
-  std::int64_t* starts;        ///< [capacity + 1]
-  std::int64_t* positions;     ///< [capacity]
+  std::int32_t* starts;        ///< [capacity + 1]
+  std::int32_t* positions;     ///< [capacity]
+  std::int32_t* ranks;         ///< [capacity], ascending but for the -1 at the end
   std::int64_t* unique_count;  ///< device scalar, written
   void* workspace;  ///< deduplicate_workspace_bytes(stream, capacity) bytes, 256-byte aligned
 };
@@ -74,20 +76,21 @@ struct RowGradientArgs {
   BagLayout bags;
   std::int64_t rows;
   Pooling pooling;
-  std::int64_t const* starts;
-  std::int64_t const* positions;
+  std::int32_t const* starts;     ///< as deduplicate() writes it, like the next three
+  std::int32_t const* positions;  ///< 16-byte aligned
+  std::int32_t const* ranks;      ///< 16-byte aligned
   std::int64_t const* unique_count;
   float const* output_gradient;  ///< [bags, width]
   std::int64_t width;
   float* row_gradients;  ///< [capacity, width]
-  void* workspace;  ///< row_gradient_workspace_bytes(stream, capacity, width), 256-byte aligned
+  void* workspace;       ///< row_gradient_workspace_bytes(stream, bags, width), 256-byte aligned
 };
 /// Asks no device. 0 on the host, and where the CUDA twin needs one launch and no workspace.
 std::size_t row_gradient_workspace_bytes(HostStream stream,
-                                         std::int64_t capacity,
+                                         BagLayout const& bags,
                                          std::int64_t width);
 std::size_t row_gradient_workspace_bytes(CudaStream stream,
-                                         std::int64_t capacity,
+                                         BagLayout const& bags,
                                          std::int64_t width);
 void embedding_row_gradients(HostStream stream, RowGradientArgs const& args);
 void embedding_row_gradients(CudaStream stream, RowGradientArgs const& args);

@@ -3,8 +3,10 @@
 
 #include "hash_functions.hpp"
 
-#include <msstream/ops/kernels/embedding.hpp>
+#include <msstream/base/error.hpp>
+#include <msstream/ops/kernels/bag_view.hpp>
 
+#include <cmath>
 #include <cstdint>
 
 namespace msstream::ops::kernels {
@@ -21,51 +23,76 @@ struct PlaceRange {
   return count < 0 ? 0 : count > most ? most : count;
 }
 
-[[nodiscard]] constexpr std::int64_t existing_bags(BagLayout const& bags) {
-  return bags.bag_count != nullptr ? clamped(*bags.bag_count, bags.bags) : bags.bags;
-}
-
-[[nodiscard]] constexpr PlaceRange places_of_bag(BagLayout const& bags, std::int64_t bag) {
-  return bags.offsets != nullptr ? PlaceRange{clamped(bags.offsets[bag], bags.capacity),
-                                              clamped(bags.offsets[bag + 1], bags.capacity)}
-                                 : PlaceRange{bag * bags.hotness, (bag + 1) * bags.hotness};
-}
-
-/// The places of all bags that exist.
-[[nodiscard]] constexpr PlaceRange existing_places(BagLayout const& bags) {
-  auto const count = existing_bags(bags);
-  return bags.offsets != nullptr ? PlaceRange{clamped(bags.offsets[0], bags.capacity),
-                                              clamped(bags.offsets[count], bags.capacity)}
-                                 : PlaceRange{0, count * bags.hotness};
-}
-
-/// The bag that holds a place of existing_places(); places are below 2^31, and a 32-bit division is
-/// several times cheaper on a GPU.
-[[nodiscard]] constexpr std::int64_t bag_of_place(BagLayout const& bags, std::int64_t place) {
-  return bags.offsets != nullptr
-             ? count_not_above(bags.offsets, existing_bags(bags) + 1, place) - 1
-             : static_cast<std::uint32_t>(place) / static_cast<std::uint32_t>(bags.hotness);
-}
-
 [[nodiscard]] constexpr bool is_in_range(std::int64_t id, std::int64_t rows) {
   return static_cast<std::uint64_t>(id) < static_cast<std::uint64_t>(rows);
 }
 
-/// What an output row's gradient is multiplied with on its way to the rows of a bag.
-[[nodiscard]] constexpr float gradient_scale(BagLayout const& bags,
-                                             Pooling pooling,
-                                             std::int64_t const* ids,
-                                             std::int64_t rows,
-                                             std::int64_t bag) {
-  if (pooling == Pooling::sum) {
-    return 1.0F;
+/// A BagView whose ids are of type Id.
+template <class Id>
+struct IdBags {
+  Id const* ids;
+  Id const* offsets;
+  std::int64_t const* bag_count;
+  float const* weights;
+  std::int64_t bags;
+  std::int64_t capacity;
+  std::int64_t hotness;
+  std::int64_t default_id;
+
+  explicit IdBags(BagView const& view)
+      : ids(static_cast<Id const*>(view.ids)),
+        offsets(static_cast<Id const*>(view.offsets)),
+        bag_count(view.bag_count),
+        weights(view.weights),
+        bags(view.bags),
+        capacity(view.capacity),
+        hotness(view.hotness),
+        default_id(view.default_id) {}
+
+  [[nodiscard]] constexpr std::int64_t existing() const {
+    return bag_count != nullptr ? clamped(*bag_count, bags) : bags;
   }
-  auto const places = places_of_bag(bags, bag);
-  std::int64_t valid = 0;
-  for (auto place = places.begin; place < places.end; ++place) {
-    valid += is_in_range(ids[place], rows) ? 1 : 0;
+  [[nodiscard]] constexpr PlaceRange places_of(std::int64_t bag) const {
+    return offsets != nullptr
+               ? PlaceRange{clamped(offsets[bag], capacity), clamped(offsets[bag + 1], capacity)}
+               : PlaceRange{bag * hotness, (bag + 1) * hotness};
   }
-  return 1.0F / static_cast<float>(valid);
+  /// The places of all bags that exist.
+  [[nodiscard]] constexpr PlaceRange existing_places() const {
+    auto const count = existing();
+    return offsets != nullptr
+               ? PlaceRange{clamped(offsets[0], capacity), clamped(offsets[count], capacity)}
+               : PlaceRange{0, count * hotness};
+  }
+  /// The bag that holds a place of existing_places(), or whose default id the place stands for;
+  /// places are below 2^31, and a 32-bit division is several times cheaper on a GPU.
+  [[nodiscard]] constexpr std::int64_t bag_of(std::int64_t place) const {
+    if (place >= capacity) {
+      return place - capacity;
+    }
+    return offsets != nullptr
+               ? count_not_above(offsets, existing() + 1, place) - 1
+               : static_cast<std::uint32_t>(place) / static_cast<std::uint32_t>(hotness);
+  }
+  [[nodiscard]] constexpr float weight(std::int64_t place) const {
+    return weights != nullptr && place < capacity ? weights[place] : 1.0F;
+  }
+};
+
+/// Calls function(IdBags<std::int32_t or std::int64_t>). Throws std::invalid_argument for ids of
+/// another type.
+template <class Function>
+void with_id_type(char const* operation, BagView const& view, Function const& function) {
+  require(view.id_dtype == DType::int32 || view.id_dtype == DType::int64,
+          operation,
+          ": ids of ",
+          name_of(view.id_dtype),
+          "; expected int32 or int64");
+  if (view.id_dtype == DType::int32) {
+    function(IdBags<std::int32_t>(view));
+  } else {
+    function(IdBags<std::int64_t>(view));
+  }
 }
 
 }  // namespace msstream::ops::kernels

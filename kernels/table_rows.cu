@@ -10,13 +10,14 @@ constexpr int kThreads = 256;
 
 // One thread a place. All lanes stay to the end, because a warp reports its bad ids together; those
 // of one warp may be of several tables, and the trap names the size of its own.
-__global__ void __launch_bounds__(kThreads) table_rows_kernel(TableRowsArgs const args) {
-  auto const places = existing_places(args.bags);
+__global__ void __launch_bounds__(kThreads)
+    table_rows_kernel(TableRowsArgs const args, IdBags<std::int64_t> const bags) {
+  auto const places = bags.existing_places();
   auto const place = places.begin + grid_thread();
   OutOfRangeIds bad;
   std::int64_t rows_of_table = 0;
   if (place < places.end) {
-    auto const found = table_row_of(args, place);
+    auto const found = table_row_of(args, bags, place);
     args.rows[place] = found.row;
     rows_of_table = found.rows_of_table;
     if (!found.is_valid) {
@@ -32,7 +33,8 @@ __global__ void __launch_bounds__(kThreads) table_rows_kernel(TableRowsArgs cons
 
 void table_rows(CudaStream stream, TableRowsArgs const& args) {
   if (args.bags.capacity > 0) {
-    table_rows_kernel<<<grid_for(args.bags.capacity, kThreads), kThreads, 0, stream.handle>>>(args);
+    table_rows_kernel<<<grid_for(args.bags.capacity, kThreads), kThreads, 0, stream.handle>>>(
+        args, IdBags<std::int64_t>(args.bags));
     check_launch("table_rows");
   }
 }

@@ -18,14 +18,16 @@ struct TableRow {
   bool is_valid;
 };
 
-[[nodiscard]] constexpr TableRow table_row_of(TableRowsArgs const& args, std::int64_t place) {
-  auto const bag = bag_of_place(args.bags, place);
+[[nodiscard]] constexpr TableRow table_row_of(TableRowsArgs const& args,
+                                              IdBags<std::int64_t> const& bags,
+                                              std::int64_t place) {
+  auto const bag = bags.bag_of(place);
   auto const sample = bag / args.tables;
   auto const table = bag - sample * args.tables;
   auto const first = args.first_rows[table];
   auto const count = args.first_rows[table + 1] - first;
-  auto const by_table = table * (args.bags.bags / args.tables) + sample - bag;
-  auto const id = args.ids[place + (args.ids_by_table ? by_table * args.bags.hotness : 0)];
+  auto const by_table = table * (bags.bags / args.tables) + sample - bag;
+  auto const id = bags.ids[place + (args.ids_by_table ? by_table * bags.hotness : 0)];
   if (args.hashed) {
     return {id, first + bucket_of(id, args.salt, count), count, true};
   }

@@ -6,10 +6,11 @@ namespace msstream::ops::kernels {
 
 void table_rows(HostStream stream, TableRowsArgs const& args) {
   stream.run([args] {
-    auto const places = existing_places(args.bags);
+    IdBags<std::int64_t> const bags(args.bags);
+    auto const places = bags.existing_places();
     std::uint64_t out_of_range = 0;
     for (auto place = places.begin; place < places.end; ++place) {
-      auto const found = table_row_of(args, place);
+      auto const found = table_row_of(args, bags, place);
       args.rows[place] = found.row;
       if (!found.is_valid && out_of_range++ == 0) {
         spring_trap(args.report, found.id, found.rows_of_table);

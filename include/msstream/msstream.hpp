@@ -10,6 +10,7 @@
 #include <msstream/ops/dense.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/embedding.hpp>
+#include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/ops/hash.hpp>
 #include <msstream/ops/layer_norm.hpp>
 #include <msstream/ops/loss.hpp>

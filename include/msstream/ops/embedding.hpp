@@ -4,13 +4,10 @@
 #include <msstream/ops/bags.hpp>
 #include <msstream/ops/id_trap.hpp>
 #include <msstream/ops/kernels/embedding.hpp>
-#include <msstream/ops/kernels/row_parts.hpp>
-#include <msstream/ops/workspace.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 namespace msstream::ops {
 
@@ -36,34 +33,81 @@ struct LookupOptions {
   OutOfRange out_of_range = OutOfRange::drop;
   /// For OutOfRange::count: a device scalar that grows by the number of bad ids.
   std::optional<Tensor<std::int64_t, R>> bad_id_count = {};
+  /// For Pooling::max: [bags, width], gets the place of the id that gave each element, for the
+  /// gradient.
+  std::optional<Tensor<std::int32_t, R>> argmax = {};
 };
 
-/// Pools rows of `table` [rows, width] (float32, float16 or bfloat16) into [bags, width] float32,
-/// accumulated in float32 in the order of the ids. An empty bag gives 0.
+namespace detail {
+
+/// [bags, width], or a row an id where nothing is pooled.
+template <Runtime R>
+Shape pooled_shape(Bags<R> const& bags, Pooling pooling, std::int64_t width) {
+  return {pooling == Pooling::none ? bags.ids.count() : bags.bags(), width};
+}
+
+template <Runtime R>
+void require_pooling(char const* operation,
+                     Bags<R> const& bags,
+                     Pooling pooling,
+                     std::optional<Tensor<std::int32_t, R>> const& argmax,
+                     Shape const& pooled) {
+  require(!bags.weights || pooling != Pooling::max, operation, ": the maximum takes no weights");
+  require(!bags.default_id || pooling != Pooling::none,
+          operation,
+          ": a default id is for bags, and nothing is pooled");
+  require(!argmax || (pooling == Pooling::max && argmax->shape() == pooled),
+          operation,
+          ": argmax of shape ",
+          argmax ? argmax->shape() : Shape{},
+          "; expected that of the maximum, ",
+          pooled);
+}
+
+}  // namespace detail
+
+/// Pools rows of `table` [rows, width] (float32, float16 or bfloat16) into [bags, width] of Out,
+/// one of the same types; with Pooling::none into [ids, width]. Accumulated in float32 in the order
+/// of the ids, rounded to nearest even. A bag without a valid id gives its default id's row, or 0.
+/// NaN and infinity are added as IEEE 754 has it; a maximum with a NaN is NaN.
 ///
 /// Deterministic; asynchronous; capture-safe unless ids trap. Throws std::invalid_argument for bad
-/// shapes. With OutOfRange::trap the next to_host() or PinnedArray::wait() throws
-/// std::out_of_range.
-template <Element T, Runtime R>
-[[nodiscard]] Tensor<float, R> embedding_lookup(Tensor<T, R> const& table,
-                                                Bags<R> const& bags,
-                                                LookupOptions<R> const& options = {}) {
+/// shapes, for a default id that the table does not have, and for a maximum with weights. With
+/// OutOfRange::trap the next to_host() or PinnedArray::wait() throws std::out_of_range.
+template <Element Out = float, Element T, Runtime R>
+[[nodiscard]] Tensor<Out, R> embedding_lookup(Tensor<T, R> const& table,
+                                              Bags<R> const& bags,
+                                              LookupOptions<R> const& options = {}) {
   require(table.shape().rank() == 2,
           "embedding_lookup: table of shape ",
           table.shape(),
           "; expected [rows, width]");
   detail::require_weights<T>("embedding_lookup");
-  Tensor<float, R> pooled(table.device(), {bags.bags(), table.shape()[1]});
-  kernels::LookupArgs args{table.data(),
-                           dtype_of<T>,
-                           table.shape()[0],
-                           table.shape()[1],
-                           bags.ids.data(),
-                           bags.layout(),
-                           options.pooling,
-                           {},
-                           pooled.data()};
+  detail::require_weights<Out>("embedding_lookup");
+  auto const& rows = table.shape()[0];
+  require(!bags.default_id || *bags.default_id < rows,
+          "embedding_lookup: a default id of ",
+          bags.default_id.value_or(0),
+          " for a table of ",
+          rows,
+          " rows");
+  auto const shape = detail::pooled_shape(bags, options.pooling, table.shape()[1]);
+  detail::require_pooling("embedding_lookup", bags, options.pooling, options.argmax, shape);
+  Tensor<Out, R> pooled(table.device(), shape);
+  kernels::LookupArgs args{.table = table.data(),
+                           .table_dtype = dtype_of<T>,
+                           .rows = rows,
+                           .width = table.shape()[1],
+                           .bags = bags.view(),
+                           .pooling = options.pooling,
+                           .report = {},
+                           .output = pooled.data(),
+                           .output_dtype = dtype_of<Out>,
+                           .argmax = options.argmax ? options.argmax->data() : nullptr};
   auto written = writes(pooled);
+  if (options.argmax) {
+    written.add(*options.argmax);
+  }
   args.report = detail::id_report(
       "embedding_lookup", *table.device(), options.out_of_range, options.bad_id_count, written);
   auto read = detail::reads_of(bags);
@@ -81,149 +125,6 @@ template <Element T, Runtime R>
                                                 Tensor<std::int64_t, R> const& offsets,
                                                 Pooling pooling) {
   return embedding_lookup(table, Bags<R>(ids, offsets), LookupOptions<R>{.pooling = pooling});
-}
-
-/// Equal ids grouped: the u-th distinct valid id and the places of `ids` where it stands, all
-/// ascending.
-template <Runtime R>
-struct UniqueRows {
-  Tensor<std::int64_t, R> ids;        ///< [capacity]
-  Tensor<std::int32_t, R> starts;     ///< [capacity + 1], into positions
-  Tensor<std::int32_t, R> positions;  ///< [capacity]
-  Tensor<std::int32_t, R> ranks;      ///< [capacity]: positions[k] holds ids[ranks[k]]; -1: no id
-  Tensor<std::int64_t, R> count;      ///< scalar: how many ids are distinct
-};
-
-/// Groups equal ids of a lookup into `rows` rows. The count stays on the device. Deterministic;
-/// capture-safe.
-template <Runtime R>
-[[nodiscard]] UniqueRows<R> deduplicate(Bags<R> const& bags, std::int64_t rows) {
-  auto const& device = bags.ids.device();
-  std::int64_t const capacity = bags.ids.count();
-  UniqueRows<R> unique{{device, {capacity}},
-                       {device, {capacity + 1}},
-                       {device, {capacity}},
-                       {device, {capacity}},
-                       {device, Shape{}}};
-  auto const workspace_bytes =
-      kernels::deduplicate_workspace_bytes(detail::size_query(*device), capacity);
-  detail::Workspace<R> const workspace(device, workspace_bytes);
-  kernels::DeduplicateArgs const args{bags.ids.data(),
-                                      bags.layout(),
-                                      rows,
-                                      unique.ids.data(),
-                                      unique.starts.data(),
-                                      unique.positions.data(),
-                                      unique.ranks.data(),
-                                      unique.count.data(),
-                                      workspace.data()};
-  issue("deduplicate",
-        detail::reads_of(bags),
-        workspace.with(
-            writes(unique.ids, unique.starts, unique.positions, unique.ranks, unique.count)),
-        [args](auto stream) { kernels::deduplicate(stream, args); });
-  return unique;
-}
-
-/// The gradient of a table: `values[u]` for row `ids[u]`, for u < *count.
-template <Runtime R>
-struct RowGradients {
-  Tensor<std::int64_t, R> ids;    ///< [capacity], distinct, ascending
-  Tensor<std::int64_t, R> count;  ///< scalar
-  Tensor<float, R> values;        ///< [capacity, width]
-};
-
-/// The gradient of embedding_lookup with respect to its table of `rows` rows, from that of its
-/// output [bags, width]. Deterministic; asynchronous; capture-safe.
-template <Runtime R>
-[[nodiscard]] RowGradients<R> embedding_gradient(Bags<R> const& bags,
-                                                 UniqueRows<R> const& unique,
-                                                 std::int64_t rows,
-                                                 Pooling pooling,
-                                                 Tensor<float, R> const& output_gradient) {
-  auto const& device = bags.ids.device();
-  require(output_gradient.shape().rank() == 2 && output_gradient.shape()[0] == bags.bags(),
-          "embedding_gradient: output gradient of shape ",
-          output_gradient.shape(),
-          " for ",
-          bags.bags(),
-          " bags");
-  std::int64_t const capacity = bags.ids.count();
-  require(unique.positions.count() == capacity && unique.starts.count() == capacity + 1,
-          "embedding_gradient: ids ",
-          bags.ids.shape(),
-          ", grouped ",
-          unique.positions.shape());
-  std::int64_t const width = output_gradient.shape()[1];
-  Tensor<float, R> values(device, {capacity, width});
-  auto const workspace_bytes =
-      kernels::row_gradient_workspace_bytes(detail::size_query(*device), bags.layout(), width);
-  detail::Workspace<R> const workspace(device, workspace_bytes);
-  kernels::RowGradientArgs const args{.ids = bags.ids.data(),
-                                      .bags = bags.layout(),
-                                      .rows = rows,
-                                      .pooling = pooling,
-                                      .starts = unique.starts.data(),
-                                      .positions = unique.positions.data(),
-                                      .ranks = unique.ranks.data(),
-                                      .unique_count = unique.count.data(),
-                                      .output_gradient = output_gradient.data(),
-                                      .width = width,
-                                      .row_gradients = values.data(),
-                                      .workspace = workspace.data()};
-  auto read = detail::reads_of(bags);
-  read.add(unique.starts);
-  read.add(unique.positions);
-  read.add(unique.ranks);
-  read.add(unique.count);
-  read.add(output_gradient);
-  issue("embedding_gradient", read, workspace.with(writes(values)), [args](auto stream) {
-    kernels::embedding_row_gradients(stream, args);
-  });
-  return {unique.ids, unique.count, values};
-}
-
-/// One gradient from several of the same table of `rows` rows: the values of equal rows
-/// added, in an order that depends on the ids alone. Deterministic; asynchronous; capture-safe.
-template <Runtime R>
-[[nodiscard]] RowGradients<R> merge_row_gradients(std::vector<RowGradients<R>> const& parts,
-                                                  std::int64_t rows) {
-  require(!parts.empty(), "merge_row_gradients: no parts");
-  std::int64_t capacity = 0;
-  for (auto const& part : parts) {
-    auto const& shape = part.values.shape();
-    require(shape.rank() == 2 && part.ids.count() == shape[0] &&
-                shape[1] == parts.front().values.shape()[1],
-            "merge_row_gradients: ids ",
-            part.ids.shape(),
-            " with values ",
-            shape,
-            ", after values ",
-            parts.front().values.shape());
-    capacity += shape[0];
-  }
-  std::int64_t const width = parts.front().values.shape()[1];
-  auto const& device = parts.front().values.device();
-  Tensor<std::int64_t, R> ids(device, {capacity});
-  Tensor<float, R> values(device, {capacity, width});
-  std::int64_t begin = 0;
-  for (auto const& part : parts) {
-    std::int64_t const part_capacity = part.values.shape()[0];
-    kernels::MergeRowsArgs const args{part.ids.data(),
-                                      part.values.data(),
-                                      part.count.data(),
-                                      part_capacity,
-                                      width,
-                                      ids.data() + begin,
-                                      values.data() + begin * width};
-    issue("merge_rows",
-          reads(part.ids, part.values, part.count),
-          writes(ids, values),
-          [args](auto stream) { kernels::merge_rows(stream, args); });
-    begin += part_capacity;
-  }
-  Bags<R> const bags(ids);
-  return embedding_gradient(bags, deduplicate(bags, rows), rows, Pooling::sum, values);
 }
 
 }  // namespace msstream::ops

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/embedding.hpp>
+#include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/ops/kernels/optimizer.hpp>
 #include <msstream/tensor/copy.hpp>
 

@@ -86,14 +86,15 @@ Bags<R> table_rows(char const* name,
           " bags for ",
           tables.tables(),
           " tables; expected one a table and sample");
+  (void)bags.ids.template as<std::int64_t>();
+  Tensor<std::int64_t, R> found(bags.ids.device(), bags.ids.shape());
   Bags<R> rows = bags;
-  rows.ids = Tensor<std::int64_t, R>(bags.ids.device(), bags.ids.shape());
-  auto written = writes(rows.ids);
-  args.ids = bags.ids.data();
-  args.bags = bags.layout();
+  rows.ids = found;
+  auto written = writes(found);
+  args.bags = bags.view();
   args.tables = tables.tables();
   args.first_rows = tables.first_rows().data();
-  args.rows = rows.ids.data();
+  args.rows = found.data();
   args.report = id_report(name, *bags.ids.device(), policy, bad_id_count, written);
   auto read = reads_of(bags);
   read.add(tables.first_rows());

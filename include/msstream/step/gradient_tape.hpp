@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/embedding.hpp>
+#include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/step/gradient_sum.hpp>
 #include <msstream/stream/stream_scope.hpp>
 
@@ -159,9 +159,9 @@ class GradientTape {
   /// The grouped ids of a lookup; one grouping serves all tables of `rows` rows that the same bags
   /// index. Valid until the backward ends.
   ops::UniqueRows<R> const& unique_rows(ops::Bags<R> const& bags, std::int64_t rows) {
-    auto const layout = bags.layout();
+    auto const view = bags.view();
     BagsKey const key{
-        bags.ids.identity(), layout.capacity, layout.bags, layout.offsets, layout.bag_count, rows};
+        view.ids, view.capacity, view.bags, view.offsets, view.bag_count, view.default_id, rows};
     auto found = unique_rows_.find(key);
     if (found == unique_rows_.end()) {
       found = unique_rows_.emplace(key, std::make_pair(bags, ops::deduplicate(bags, rows))).first;
@@ -226,13 +226,14 @@ class GradientTape {
     memory::BlockRef<R> memory;
     Value value;
   };
-  /// What the grouping of ids depends on: ids, their capacity, bags, offsets, bag count, table
-  /// rows.
+  /// What the grouping of ids depends on: ids, their capacity, bags, offsets, bag count,
+  /// default id, table rows.
   using BagsKey = std::tuple<void const*,
                              std::int64_t,
                              std::int64_t,
+                             void const*,
                              std::int64_t const*,
-                             std::int64_t const*,
+                             std::int64_t,
                              std::int64_t>;
   struct Node {
     std::string name;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/kernels/embedding.hpp>
+#include <msstream/ops/kernels/bag_view.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstdint>

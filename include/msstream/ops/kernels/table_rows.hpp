@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/kernels/embedding.hpp>
+#include <msstream/ops/kernels/bag_view.hpp>
 #include <msstream/ops/kernels/id_policy.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
@@ -17,8 +17,7 @@ namespace msstream::ops::kernels {
 /// touched. With `ids_by_table` the ids of fixed hotness lie table by table, [tables, bags /
 /// tables, hotness], and the rows sample by sample all the same.
 struct TableRowsArgs {
-  std::int64_t const* ids;
-  BagLayout bags;
+  BagView bags;  ///< of int64 ids
   std::int64_t tables;
   std::int64_t const* first_rows;  ///< [tables + 1], ascending, on the device
   bool hashed;

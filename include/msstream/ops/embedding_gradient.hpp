@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/bags.hpp>
+#include <msstream/ops/embedding.hpp>
+#include <msstream/ops/kernels/embedding_gradient.hpp>
+#include <msstream/ops/kernels/row_parts.hpp>
+#include <msstream/ops/workspace.hpp>
+#include <msstream/tensor/issue.hpp>
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+namespace msstream::ops {
+
+/// Equal ids grouped: the u-th distinct valid id and the places where it stands, all ascending.
+/// There is a place an id, and behind those one a bag if the bags have a default id.
+template <Runtime R>
+struct UniqueRows {
+  Tensor<std::int64_t, R> ids;        ///< [places]
+  Tensor<std::int32_t, R> starts;     ///< [places + 1], into positions
+  Tensor<std::int32_t, R> positions;  ///< [places]
+  Tensor<std::int32_t, R> ranks;      ///< [places]: positions[k] holds ids[ranks[k]]; -1: no id
+  Tensor<std::int64_t, R> count;      ///< scalar: how many ids are distinct
+};
+
+/// Groups equal ids of a lookup into `rows` rows. The count stays on the device. Deterministic;
+/// capture-safe.
+template <Runtime R>
+[[nodiscard]] UniqueRows<R> deduplicate(Bags<R> const& bags, std::int64_t rows) {
+  auto const& device = bags.ids.device();
+  auto const view = bags.view();
+  auto const places = kernels::place_capacity(view);
+  require(places <= std::numeric_limits<std::int32_t>::max(),
+          "deduplicate: ",
+          places,
+          " places of ids are not below 2^31");
+  UniqueRows<R> unique{{device, {places}},
+                       {device, {places + 1}},
+                       {device, {places}},
+                       {device, {places}},
+                       {device, Shape{}}};
+  auto const workspace_bytes =
+      kernels::deduplicate_workspace_bytes(detail::size_query(*device), places);
+  detail::Workspace<R> const workspace(device, workspace_bytes);
+  kernels::DeduplicateArgs const args{.bags = view,
+                                      .rows = rows,
+                                      .unique_ids = unique.ids.data(),
+                                      .starts = unique.starts.data(),
+                                      .positions = unique.positions.data(),
+                                      .ranks = unique.ranks.data(),
+                                      .unique_count = unique.count.data(),
+                                      .workspace = workspace.data()};
+  issue("deduplicate",
+        detail::reads_of(bags),
+        workspace.with(
+            writes(unique.ids, unique.starts, unique.positions, unique.ranks, unique.count)),
+        [args](auto stream) { kernels::deduplicate(stream, args); });
+  return unique;
+}
+
+/// The gradient of a table: `values[u]` for row `ids[u]`, for u < *count.
+template <Runtime R>
+struct RowGradients {
+  Tensor<std::int64_t, R> ids;    ///< [capacity], distinct, ascending
+  Tensor<std::int64_t, R> count;  ///< scalar
+  Tensor<float, R> values;        ///< [capacity, width]
+};
+
+/// The gradient of embedding_lookup with respect to its table of `rows` rows, from that of its
+/// output: [bags, width], or [ids, width] where nothing was pooled, of float32, float16 or
+/// bfloat16, accumulated in float32. For Pooling::max `argmax` is what the lookup wrote.
+/// Deterministic; asynchronous; capture-safe.
+template <Element T, Runtime R>
+[[nodiscard]] RowGradients<R> embedding_gradient(
+    Bags<R> const& bags,
+    UniqueRows<R> const& unique,
+    std::int64_t rows,
+    Pooling pooling,
+    Tensor<T, R> const& output_gradient,
+    std::optional<Tensor<std::int32_t, R>> const& argmax = {}) {
+  auto const& device = bags.ids.device();
+  require(output_gradient.shape().rank() == 2,
+          "embedding_gradient: output gradient of shape ",
+          output_gradient.shape());
+  detail::require_weights<T>("embedding_gradient");
+  auto const width = output_gradient.shape()[1];
+  auto const pooled = detail::pooled_shape(bags, pooling, width);
+  require(output_gradient.shape() == pooled,
+          "embedding_gradient: output gradient of shape ",
+          output_gradient.shape(),
+          "; expected ",
+          pooled);
+  detail::require_pooling("embedding_gradient", bags, pooling, argmax, pooled);
+  require(argmax.has_value() == (pooling == Pooling::max),
+          "embedding_gradient: argmax goes with Pooling::max");
+  auto const view = bags.view();
+  auto const places = kernels::place_capacity(view);
+  require(unique.positions.count() == places && unique.starts.count() == places + 1,
+          "embedding_gradient: ",
+          places,
+          " places of ids, grouped ",
+          unique.positions.shape());
+  Tensor<float, R> values(device, {places, width});
+  auto const workspace_bytes =
+      kernels::row_gradient_workspace_bytes(detail::size_query(*device), view, width);
+  detail::Workspace<R> const workspace(device, workspace_bytes);
+  kernels::RowGradientArgs const args{.bags = view,
+                                      .rows = rows,
+                                      .pooling = pooling,
+                                      .starts = unique.starts.data(),
+                                      .positions = unique.positions.data(),
+                                      .ranks = unique.ranks.data(),
+                                      .unique_count = unique.count.data(),
+                                      .output_gradient = output_gradient.data(),
+                                      .gradient_dtype = dtype_of<T>,
+                                      .width = width,
+                                      .row_gradients = values.data(),
+                                      .workspace = workspace.data(),
+                                      .argmax = argmax ? argmax->data() : nullptr};
+  auto read = detail::reads_of(bags);
+  read.add(unique.starts);
+  read.add(unique.positions);
+  read.add(unique.ranks);
+  read.add(unique.count);
+  read.add(output_gradient);
+  if (argmax) {
+    read.add(*argmax);
+  }
+  issue("embedding_gradient", read, workspace.with(writes(values)), [args](auto stream) {
+    kernels::embedding_row_gradients(stream, args);
+  });
+  return {unique.ids, unique.count, values};
+}
+
+/// One gradient from several of the same table of `rows` rows: the values of equal rows
+/// added, in an order that depends on the ids alone. Deterministic; asynchronous; capture-safe.
+template <Runtime R>
+[[nodiscard]] RowGradients<R> merge_row_gradients(std::vector<RowGradients<R>> const& parts,
+                                                  std::int64_t rows) {
+  require(!parts.empty(), "merge_row_gradients: no parts");
+  std::int64_t capacity = 0;
+  for (auto const& part : parts) {
+    auto const& shape = part.values.shape();
+    require(shape.rank() == 2 && part.ids.count() == shape[0] &&
+                shape[1] == parts.front().values.shape()[1],
+            "merge_row_gradients: ids ",
+            part.ids.shape(),
+            " with values ",
+            shape,
+            ", after values ",
+            parts.front().values.shape());
+    capacity += shape[0];
+  }
+  std::int64_t const width = parts.front().values.shape()[1];
+  auto const& device = parts.front().values.device();
+  Tensor<std::int64_t, R> ids(device, {capacity});
+  Tensor<float, R> values(device, {capacity, width});
+  std::int64_t begin = 0;
+  for (auto const& part : parts) {
+    std::int64_t const part_capacity = part.values.shape()[0];
+    kernels::MergeRowsArgs const args{part.ids.data(),
+                                      part.values.data(),
+                                      part.count.data(),
+                                      part_capacity,
+                                      width,
+                                      ids.data() + begin,
+                                      values.data() + begin * width};
+    issue("merge_rows",
+          reads(part.ids, part.values, part.count),
+          writes(ids, values),
+          [args](auto stream) { kernels::merge_rows(stream, args); });
+    begin += part_capacity;
+  }
+  Bags<R> const bags(ids);
+  return embedding_gradient(bags, deduplicate(bags, rows), rows, Pooling::sum, values);
+}
+
+}  // namespace msstream::ops

@@ -121,7 +121,9 @@ struct Kernels {
 
   static constexpr std::int64_t kSegmentRows = std::int64_t{1} << 22U;
   static constexpr std::int64_t kSegments = std::int64_t{1} << 18U;
-  static constexpr std::int64_t kSegmentWidth = 64;
+  static constexpr std::array<std::int64_t, 2> kSegmentWidths{64, 128};
+  static constexpr std::array<std::int64_t, 2> kUniqueIds{std::int64_t{1} << 20U,
+                                                          std::int64_t{1} << 22U};
 
   static constexpr std::int64_t kDenseBatch = 512;
   static constexpr std::int64_t kDenseInputs = 535;
@@ -131,10 +133,15 @@ struct Kernels {
       {{6400, 64, 64}, {4096, 429, 256}}};
 
   static constexpr std::int64_t kTables = 26;
+  static constexpr std::array<std::int64_t, 2> kTableBatches{2048, 8192};
   static constexpr std::int64_t kRowsPerTable = 100'000;
   static constexpr std::int64_t kWidthPerTable = 16;
 
   static constexpr std::int64_t kCopyBytes = std::int64_t{1} << 30U;
+  /// Written before a run that is to find nothing of its own in the cache; and how many such runs
+  /// give one median.
+  static constexpr std::int64_t kFlushBytes = std::int64_t{512} << 20U;
+  static constexpr int kColdRuns = 20;
   /// Operations between two timestamps of the device, and how often a repetition does that.
   static constexpr int kOperations = 10;
   static constexpr int kRuns = 5;

@@ -30,6 +30,7 @@ int main(int count, char** arguments) {
   }
   add_benchmarks();
   benchmark::RunSpecifiedBenchmarks();
+  benchmark::ClearRegisteredBenchmarks();  // with the devices that they hold
   benchmark::Shutdown();
   return 0;
 }

@@ -77,6 +77,13 @@ if [ "${#filters[@]}" = 0 ] || grep -qE "$filter" <<<memory_workloads; then
     --commit "$commit" --json "$out/memory_workloads.json"
 fi
 
+if python3 -c 'import torch' 2>/dev/null && { [ -f "$out/embedding.json" ] || [ -f "$out/segment.json" ]; }; then
+  say "torch_ops"
+  python3 -B "$root/benchmarks/baselines/torch_ops.py" --repetitions "$repetitions" --out "$out/torch_ops.json" >/dev/null
+fi
+if [ -f "$out/embedding.json" ] || [ -f "$out/segment.json" ]; then
+  "$root/scripts/plot_roofline.py" "$out"
+fi
 if [ "${#filters[@]}" = 0 ]; then
   if python3 -c 'import torch' 2>/dev/null; then
     for model in ple branch; do

@@ -149,6 +149,26 @@ def kernels_table(rows):
                    optional(row, "of_copy"), optional(row, "TFLOPs")] for name, row in rows.items()])
 
 
+def torch_name(name):
+    """PyTorch's row of the same case, which knows no runtime."""
+    suite, _, case = name.split("/", 2)
+    return f"{suite}/{case}"
+
+
+def ops_table(rows, torch):
+    """PyTorch's times of the same case in the same run beside ours."""
+    def theirs(name, row):
+        times = torch.get("rows", {}).get(torch_name(name))
+        if not times:
+            return ["", ""]
+        measured = Measured(times)
+        return [measured.text(1e3), f"{measured.median / row['time_ns'].median:.1f}x"]
+
+    return table(["", "µs", "min–max", "GB/s", "of a copy", "PyTorch, µs", "speed to it"],
+                 [[case_of(name), row["time_ns"].text(1e3), row["time_ns"].spread(1e3), optional(row, "GBps"),
+                   optional(row, "of_copy"), *theirs(name, row)] for name, row in rows.items()])
+
+
 def epoch_table(torch, trained):
     rows = [[f"PyTorch {torch['torch']}, {name} gradients, rows already on the device",
              number(run["epoch_s"]), number(run["rows"] / run["epoch_s"])]
@@ -278,7 +298,9 @@ SUITES = [
     ("two_stage", "A step in two stages", two_stage_table),
     ("jagged_step", "A step of any hotness", jagged_step_table),
     ("rerank_step", "A step of reranking", None),
-    ("kernels", "Kernels", kernels_table),
+    ("kernels", "Layers and updates", kernels_table),
+    ("embedding", "Embedding operations", None),
+    ("segment", "Segment operations and distinct ids", None),
 ]
 
 
@@ -302,6 +324,8 @@ def summary(folder):
         heading = f"## {context['device']}\n\n{', '.join(where)}."
         if suite == "train_step":
             body = train_step_table(rows, torch)
+        elif suite in ("embedding", "segment"):
+            body = ops_table(rows, read_json(folder / "torch_ops.json"))
         elif to_table is None:
             body = model_steps_table(rows, read_json(folder / f"torch_{suite}.json"), suite)
         else:

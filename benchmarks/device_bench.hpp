@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "axes.hpp"
+
+#include <msstream/msstream.hpp>
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace benchmarks {
+
+namespace ms = msstream;
+
+/// A device to measure operations on, by its own clock, with its rows divided for a small one.
+template <ms::Runtime R>
+class DeviceBench {
+ public:
+  explicit DeviceBench(std::int64_t divisor) : divisor_(divisor), copy_gbps_(measure_copy()) {}
+  DeviceBench(DeviceBench const&) = delete;
+  DeviceBench& operator=(DeviceBench const&) = delete;
+  ~DeviceBench() {
+    runtime().destroy_event(begin_);
+    runtime().destroy_event(end_);
+  }
+
+  [[nodiscard]] ms::Device<R> const& device() const noexcept { return device_; }
+  [[nodiscard]] std::int64_t rows(std::int64_t full) const {
+    return std::max<std::int64_t>(full / divisor_, 1);
+  }
+
+  struct Work {
+    double bytes = 0;
+    double flops = 0;
+  };
+  /// The mean of several runs one after the other; reports GB/s of the bytes and the share of a
+  /// copy's, or TFLOP/s.
+  void measure(benchmark::State& state, Work const& work, std::function<void()> const& operation) {
+    time(operation, axes::Kernels::kOperations);
+    report(state, work, [&] { return time(operation, axes::Kernels::kOperations); });
+  }
+  /// The median of runs that each find nothing of theirs in the device's cache.
+  void measure_cold(benchmark::State& state,
+                    Work const& work,
+                    std::function<void()> const& operation) {
+    ms::Tensor<std::uint8_t, R> const flush(device_, {rows(axes::Kernels::kFlushBytes)});
+    auto const cold = [&] {
+      ms::fill_bytes(flush, flushes_++ % 128);
+      return time(operation, 1);
+    };
+    cold();
+    cold();
+    report(state, work, [&] {
+      std::vector<double> times;
+      for (int run = 0; run < axes::Kernels::kColdRuns; ++run) {
+        times.push_back(cold());
+      }
+      auto const median = times.begin() + axes::Kernels::kColdRuns / 2;
+      std::nth_element(times.begin(), median, times.end());
+      return *median;
+    });
+  }
+
+ private:
+  [[nodiscard]] R& runtime() const { return *device_.context()->runtime; }
+
+  template <class Sample>
+  void report(benchmark::State& state, Work const& work, Sample const& sample) {
+    double total_ns = 0;
+    for ([[maybe_unused]] auto _ : state) {
+      double const ns = sample();
+      total_ns += ns;
+      state.SetIterationTime(ns * 1e-9);
+    }
+    double const ns = total_ns / static_cast<double>(state.iterations());
+    if (work.bytes > 0) {
+      state.counters["GBps"] = work.bytes / ns;
+      state.counters["copy_GBps"] = copy_gbps_;
+      state.counters["of_copy"] = work.bytes / ns / copy_gbps_;
+    }
+    if (work.flops > 0) {
+      state.counters["TFLOPs"] = work.flops / ns * 1e-3;
+    }
+  }
+
+  /// Nanoseconds an operation.
+  double time(std::function<void()> const& operation, int operations) {
+    auto const stream = device_.current_group().compute().native();
+    runtime().record(begin_, stream);
+    for (int i = 0; i < operations; ++i) {
+      operation();
+    }
+    runtime().record(end_, stream);
+    runtime().synchronize(end_);
+    return runtime().elapsed_ns(begin_, end_) / operations;
+  }
+
+  double measure_copy() {
+    ms::Shape const shape{rows(axes::Kernels::kCopyBytes)};
+    auto const from = ms::zeros<std::uint8_t>(device_, shape);
+    ms::Tensor<std::uint8_t, R> const to(device_, shape);
+    auto const copy = [&] { ms::copy(to, from); };
+    time(copy, axes::Kernels::kOperations);
+    return 2 * static_cast<double>(from.bytes()) / time(copy, axes::Kernels::kOperations);
+  }
+
+  ms::Device<R> device_;
+  typename R::native_event begin_ = runtime().create_event(ms::EventTiming::timed);
+  typename R::native_event end_ = runtime().create_event(ms::EventTiming::timed);
+  std::int64_t divisor_;
+  double copy_gbps_;
+  int flushes_ = 0;
+};
+
+/// Small numbers: zeros would spare the device power, and show clocks that no real data gets.
+template <ms::Runtime R>
+ms::Tensor<float, R> filled(ms::Device<R> const& device, ms::Shape const& shape) {
+  ms::Tensor<float, R> tensor(device, shape);
+  ms::fill_bytes(tensor, 0x3C);
+  return tensor;
+}
+
+template <class T, ms::Runtime R>
+double bytes_of(ms::Tensor<T, R> const& tensor) {
+  return static_cast<double>(tensor.bytes());
+}
+
+}  // namespace benchmarks

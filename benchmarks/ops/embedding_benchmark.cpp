@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "drawn.hpp"
+#include "suite.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+/// Lookups, their gradients, and updates fused with them, on a cold cache, beside a copy. Bytes are
+/// those that must move: a row as often as it is looked up, the ids, the output.
+namespace benchmarks {
+namespace {
+
+using Sizes = axes::Kernels;
+using Id = std::int32_t;
+using ms::ops::Pooling;
+
+constexpr std::string_view kLayouts[] = {"fixed", "csr"};
+
+/// What one benchmark looks up.
+struct Case {
+  std::string_view layout;
+  Draw draw;
+  std::int64_t hotness;
+
+  [[nodiscard]] std::string name() const {
+    return ms::text(layout, '/', name_of(draw), "/hotness:", hotness);
+  }
+};
+
+template <class Function>
+void for_each_case(Function const& function) {
+  for (auto const layout : kLayouts) {
+    for (auto const draw : kDraws) {
+      for (auto const hotness : Sizes::kHotness) {
+        function(Case{layout, draw, hotness});
+      }
+    }
+  }
+}
+
+/// A device with what several benchmarks use: made when first asked for, tables one at a time.
+template <ms::Runtime R>
+class Lab {
+ public:
+  explicit Lab(std::int64_t divisor) : divisor_(divisor) {}
+
+  DeviceBench<R>& bench() {
+    if (!bench_) {
+      bench_.emplace(divisor_);
+    }
+    return *bench_;
+  }
+  [[nodiscard]] std::int64_t rows() { return bench().rows(Sizes::kTableRows); }
+  template <class T>
+  ms::Tensor<T, R> table() {
+    if (!table_ || !std::holds_alternative<ms::Tensor<T, R>>(*table_)) {
+      table_.reset();
+      table_.emplace(random_rows<T>(bench().device(), rows(), Sizes::kTableWidth));
+    }
+    return std::get<ms::Tensor<T, R>>(*table_);
+  }
+  void drop_table() { table_.reset(); }
+  ms::ops::Bags<R> const& bags(Case const& what) {
+    auto found = bags_.find(what.name());
+    if (found == bags_.end()) {
+      found = bags_.emplace(what.name(), make_bags(what)).first;
+    }
+    return found->second;
+  }
+
+ private:
+  ms::ops::Bags<R> make_bags(Case const& what) {
+    auto const& device = bench().device();
+    auto const bags = bench().rows(Sizes::kBags);
+    auto const places = bags * what.hotness;
+    auto const ids = drawn(places, rows(), what.draw);
+    if (what.layout == "fixed") {
+      return put_ids<Id>(device, ids, {bags, what.hotness});
+    }
+    std::vector<std::int64_t> offsets;
+    for (std::int64_t bag = 0; bag <= bags; ++bag) {
+      offsets.push_back(bag * what.hotness);
+    }
+    return {put_ids<Id>(device, ids, {places}), put_ids<Id>(device, offsets, {bags + 1})};
+  }
+
+  std::int64_t divisor_;
+  std::optional<DeviceBench<R>> bench_;
+  std::optional<ms::ops::AnyTable<R>> table_;
+  std::map<std::string, ms::ops::Bags<R>> bags_;
+};
+
+template <ms::Runtime R>
+double id_bytes(ms::ops::Bags<R> const& bags) {
+  auto const count = bags.ids.count() + (bags.offsets ? bags.offsets->count() : 0);
+  return static_cast<double>(count) * sizeof(Id);
+}
+
+template <class T, ms::Runtime R>
+void lookup(benchmark::State& state, Lab<R>& lab, Case const& what) {
+  auto const table = lab.template table<T>();
+  auto const& bags = lab.bags(what);
+  double const row_bytes = Sizes::kTableWidth * sizeof(T);
+  double const rows_moved = static_cast<double>(bags.ids.count() + bags.bags());
+  lab.bench().measure_cold(state, {.bytes = rows_moved * row_bytes + id_bytes(bags)}, [&] {
+    benchmark::DoNotOptimize(ms::ops::embedding_lookup<T>(table, bags));
+  });
+}
+
+/// From the gradient of a lookup's output to that of the table's touched rows.
+template <ms::Runtime R>
+void row_gradients(benchmark::State& state, Lab<R>& lab, Case const& what) {
+  auto const rows = lab.rows();
+  auto const& bags = lab.bags(what);
+  auto const gradient = random_rows<float>(lab.bench().device(), bags.bags(), Sizes::kTableWidth);
+  auto const uniques = ms::to_host(ms::ops::deduplicate(bags, rows).count).front();
+  double const rows_moved = static_cast<double>(bags.ids.count() + uniques);
+  double const bytes = rows_moved * Sizes::kTableWidth * sizeof(float) + 2 * id_bytes(bags);
+  lab.bench().measure_cold(state, {.bytes = bytes}, [&] {
+    auto const unique = ms::ops::deduplicate(bags, rows);
+    benchmark::DoNotOptimize(
+        ms::ops::embedding_gradient(bags, unique, rows, Pooling::sum, gradient));
+  });
+  state.counters["unique"] = static_cast<double>(uniques);
+}
+
+/// The same, and each touched row moved by its sum.
+template <ms::Runtime R>
+void fused_update(benchmark::State& state,
+                  Lab<R>& lab,
+                  ms::ops::OptimizerKind kind,
+                  std::int64_t hotness) {
+  auto const& device = lab.bench().device();
+  auto const rows = lab.rows();
+  auto const& bags = lab.bags({kLayouts[0], Draw::uniform, hotness});
+  auto const table = lab.template table<float>();
+  auto const gradient = random_rows<float>(device, bags.bags(), Sizes::kTableWidth);
+  ms::ops::OptimizerRule const rule{kind, 1e-3F};
+  ms::ops::StepCounter<R> step(device);
+  step.advance(rule);
+  auto const optimizer_state = ms::ops::make_state(device, kind, table.shape());
+  lab.bench().measure_cold(state, {}, [&] {
+    auto const unique = ms::ops::deduplicate(bags, rows);
+    ms::ops::update_embedding(
+        rule, step, table, optimizer_state, bags, unique, Pooling::sum, gradient);
+  });
+}
+
+/// One row of each of many tables a sample.
+template <ms::Runtime R>
+void many_tables(benchmark::State& state, Lab<R>& lab, std::int64_t batch) {
+  using ms::ops::EmbeddingTables;
+  lab.drop_table();
+  auto const& device = lab.bench().device();
+  auto const rows = lab.rows() / Sizes::kTables;
+  std::vector<ms::ops::TableOptions<R>> tables;
+  for (std::int64_t table = 0; table < Sizes::kTables; ++table) {
+    tables.push_back({.weights = random_rows<float>(device, rows, Sizes::kTableWidth)});
+  }
+  EmbeddingTables<R> const all(device, tables);
+  auto const ids = put_ids<std::int64_t>(
+      device, drawn(Sizes::kTables * batch, rows, Draw::uniform), {Sizes::kTables * batch});
+  double const row_bytes = 2 * Sizes::kTableWidth * sizeof(float) + sizeof(std::int64_t);
+  lab.bench().measure_cold(
+      state, {.bytes = static_cast<double>(Sizes::kTables * batch) * row_bytes}, [&] {
+        benchmark::DoNotOptimize(
+            ms::ops::embedding_lookup(all, ms::ops::TableBags<R>{.ids = ids, .batch = batch}));
+      });
+}
+
+template <ms::Runtime R>
+void add_all(std::int64_t divisor) {
+  auto const add_one = [lab = std::make_shared<Lab<R>>(divisor)](std::string const& what,
+                                                                 auto function) {
+    add(ms::text("embedding/", R::name, '/', what), 1, [=](benchmark::State& state) {
+      function(state, *lab);
+    });
+  };
+  auto const add_lookups = [&]<class T>(std::type_identity<T>, std::string_view dtype) {
+    for_each_case([&](Case const& what) {
+      add_one(ms::text("lookup/", dtype, '/', what.name()),
+              [=](auto& state, auto& lab) { lookup<T>(state, lab, what); });
+    });
+  };
+  add_lookups(std::type_identity<float>{}, "float32");
+  add_lookups(std::type_identity<ms::float16>{}, "float16");
+  add_lookups(std::type_identity<ms::bfloat16>{}, "bfloat16");
+  for_each_case([&](Case const& what) {
+    add_one(ms::text("row_gradients/", what.name()),
+            [=](auto& state, auto& lab) { row_gradients(state, lab, what); });
+  });
+  using Kind = ms::ops::OptimizerKind;
+  for (auto const& [kind, name] : {std::pair{Kind::sgd, "sgd"},
+                                   std::pair{Kind::momentum, "momentum"},
+                                   std::pair{Kind::adagrad, "adagrad"},
+                                   std::pair{Kind::rowwise_adagrad, "rowwise_adagrad"},
+                                   std::pair{Kind::adam, "adam"}}) {
+    for (auto const hotness : Sizes::kHotness) {
+      add_one(
+          ms::text("fused_update/", name, "/hotness:", hotness),
+          [=, kind = kind](auto& state, auto& lab) { fused_update(state, lab, kind, hotness); });
+    }
+  }
+  for (auto const batch : Sizes::kTableBatches) {
+    add_one(ms::text("tables:", Sizes::kTables, "/batch:", batch),
+            [=](auto& state, auto& lab) { many_tables(state, lab, batch); });
+  }
+}
+
+}  // namespace
+
+void add_host_benchmarks() {
+  add_all<ms::Host>(axes::kHostDivisor);
+}
+
+void add_cuda_benchmarks() {
+#if MSSTREAM_CUDA
+  add_all<ms::Cuda>(1);
+#endif
+}
+
+}  // namespace benchmarks

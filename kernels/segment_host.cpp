@@ -1,64 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "column_count_host.hpp"
+#include "segment_host.hpp"
 
-#include <msstream/ops/kernels/segment.hpp>
+#include "column_count_host.hpp"
 
 #include <algorithm>
 
 namespace msstream::ops::kernels {
 namespace {
 
-template <class Columns>
-void reduce_segments(SegmentArgs const& args, Columns columns) {
-  for (std::int64_t s = 0; s < args.segments; ++s) {
-    auto const begin = args.offsets[s];
-    auto const end = args.offsets[s + 1];
-    add_rows(columns, args.output + s * columns.count(), [&](auto add_row) {
-      for (auto i = begin; i < end; ++i) {
-        add_row(args.values + i * columns.count(), 1.0F);
-      }
-      bool const divides = args.pooling == Pooling::mean && end > begin;
-      return divides ? static_cast<float>(end - begin) : 1.0F;
-    });
+template <class Combiner, class Columns>
+void reduce_segments(SegmentArgs const& args, Combiner, Columns columns) {
+  auto const width = columns.count();
+  auto const& layout = args.layout;
+  auto* const counts = static_cast<std::int64_t*>(args.workspace);
+  std::fill_n(counts, layout.segments, 0);
+  std::fill_n(args.output, layout.segments * width, Combiner::nothing());
+  for_each_place(layout, [&](std::int64_t place, std::int64_t segment) {
+    if (segment < 0) {
+      return;
+    }
+    ++counts[segment];
+    float const* const row = args.values + place * width;
+    float* const total = args.output + segment * width;
+    for (std::int64_t c = 0; c < width; ++c) {
+      total[c] = Combiner::combine(total[c], row[c]);
+    }
+  });
+  for (std::int64_t s = 0; s < layout.segments; ++s) {
+    float* const total = args.output + s * width;
+    if (counts[s] == 0) {
+      std::fill_n(total, width, args.empty_value);
+    } else if (divides(args.reduction)) {
+      auto const divisor = segment_divisor(args.reduction, counts[s]);
+      std::transform(total, total + width, total, [=](float sum) { return sum / divisor; });
+    }
   }
+}
+
+template <class Combiner>
+void reduce(SegmentArgs const& args, Combiner combiner) {
+  with_columns(args.width, [&](auto columns) { reduce_segments(args, combiner, columns); });
 }
 
 }  // namespace
 
-std::size_t segment_reduce_workspace_bytes(HostStream, std::int64_t, std::int64_t, std::int64_t) {
-  return 0;
+std::size_t segment_reduce_workspace_bytes(HostStream, SegmentArgs const& args) {
+  return static_cast<std::size_t>(args.layout.segments) * sizeof(std::int64_t);
 }
 
 void segment_reduce(HostStream stream, SegmentArgs const& args) {
-  stream.run(
-      [args] { with_columns(args.width, [&](auto columns) { reduce_segments(args, columns); }); });
-}
-
-void segment_reduce_gradient(HostStream stream, SegmentGradientArgs const& args) {
   stream.run([args] {
-    auto const width = args.width;
-    auto const row = [&](std::int64_t i) { return args.value_gradients + i * width; };
-    std::fill(row(0), row(args.offsets[0]), 0.0F);
-    for (std::int64_t s = 0; s < args.segments; ++s) {
-      auto const begin = args.offsets[s];
-      auto const end = args.offsets[s + 1];
-      auto const* const gradient = args.output_gradient + s * width;
-      float const scale =
-          args.pooling == Pooling::mean ? 1.0F / static_cast<float>(end - begin) : 1.0F;
-      for (auto i = begin; i < end; ++i) {
-        std::transform(gradient, gradient + width, row(i), [=](float g) { return scale * g; });
-      }
+    if (is_sum_reduction(args.reduction)) {
+      reduce(args, Total{});
+    } else if (args.reduction == SegmentReduction::max) {
+      reduce(args, Largest{});
+    } else if (args.reduction == SegmentReduction::min) {
+      reduce(args, Smallest{});
+    } else {
+      reduce(args, Product{});
     }
-    std::fill(row(args.offsets[args.segments]), row(args.capacity), 0.0F);
   });
 }
 
 void segment_offsets(HostStream stream, SegmentOffsetsArgs const& args) {
   stream.run([args] {
-    auto const count = args.count != nullptr ? *args.count : args.capacity;
+    auto const existing = existing_places(args.layout);
     std::int64_t below = 0;
-    for (std::int64_t s = 0; s <= args.segments; ++s) {
-      while (below < count && args.segment_ids[below] < s) {
+    for (std::int64_t s = 0; s <= args.layout.segments; ++s) {
+      while (below < existing && segment_id(args.layout, below) < s) {
         ++below;
       }
       args.offsets[s] = below;

@@ -129,7 +129,7 @@ std::vector<Case> cases() {
        kernels(1)},
       {"segment_reduce_gradient",
        [](Inputs& in) {
-         drop(ops::segment_reduce_gradient(in.gradient, in.offsets, kBatch, Pooling::sum));
+         drop(ops::segment_reduce_gradient(in.gradient, in.offsets, kBatch, ops::SegmentReduction::sum));
        },
        kernels(1)},
       {"segment_offsets",

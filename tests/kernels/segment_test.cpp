@@ -1,218 +1,248 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/kernel_fixture.hpp"
+#include "kernels/segment_fixture.hpp"
 
-#include <msstream/ops/kernels/segment.hpp>
-
-#include <cmath>
-#include <numeric>
+#include <cstring>
 
 namespace msstream::ops::kernels::testing {
 namespace {
 
-using Integers = std::vector<std::int64_t>;
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 template <class Stream>
-class SegmentTest : public KernelTest<Stream> {
+class SegmentTest : public SegmentKernelTest<Stream> {
  protected:
-  /// Small whole numbers: their sums are exact in float in any order, so that one lost or doubled
-  /// row among thousands shows.
-  std::vector<float> whole_numbers(std::int64_t count) {
-    std::vector<float> out(static_cast<std::size_t>(count));
-    std::generate(
-        out.begin(), out.end(), [&] { return static_cast<float>(this->random.integer(-8, 8)); });
-    return out;
-  }
-
-  Integers offsets_of(Integers const& lengths, std::int64_t first = 0) {
-    Integers offsets{first};
-    for (auto const length : lengths) {
-      offsets.push_back(offsets.back() + length);
-    }
-    return offsets;
-  }
-
-  std::vector<float> reduce(std::vector<float> const& values,
-                            Integers const& offsets,
-                            std::int64_t capacity,
-                            std::int64_t width,
-                            Pooling pooling) {
-    auto const segments = static_cast<std::int64_t>(offsets.size()) - 1;
-    auto const input = this->upload(values);
-    auto const bounds = this->upload(offsets);
-    auto const output = this->floats(segments * width);
-    auto const memory =
-        this->workspace(segment_reduce_workspace_bytes(this->stream(), capacity, segments, width));
-    this->replay([&](Stream stream) {
-      segment_reduce(stream,
-                     {input.data(),
-                      capacity,
-                      width,
-                      bounds.data(),
-                      segments,
-                      pooling,
-                      output.data(),
-                      memory.data()});
-    });
-    return this->read(output);
-  }
-
-  /// Sum and mean of whole numbers, exactly, and twice the same bits; `spare` places follow the
-  /// last segment.
-  void expect_reduced(Integers const& offsets, std::int64_t width, std::int64_t spare = 0) {
-    auto const segments = offsets.size() - 1;
-    SCOPED_TRACE(text(segments, " segments, ", offsets.back(), " places, width ", width));
-    auto const capacity = offsets.back() + spare;
-    auto const values = whole_numbers(capacity * width);
-    auto const sums = reduce(values, offsets, capacity, width, Pooling::sum);
-    auto const means = reduce(values, offsets, capacity, width, Pooling::mean);
-    for (std::size_t s = 0; s < segments; ++s) {
-      auto const places = offsets[s + 1] - offsets[s];
-      for (std::int64_t c = 0; c < width; ++c) {
-        double sum = 0.0;
-        for (auto i = offsets[s]; i < offsets[s + 1]; ++i) {
-          sum += values[static_cast<std::size_t>(i * width + c)];
+  /// All reductions, exactly.
+  void expect_reduced(Segments const& segments, std::int64_t width, std::int64_t unaligned = 0) {
+    SCOPED_TRACE(text("form ",
+                      static_cast<int>(segments.form),
+                      ", ",
+                      segments.segments,
+                      " segments, ",
+                      segments.capacity,
+                      " places, width ",
+                      width));
+    auto const numbers = this->whole_numbers(segments.capacity * width);
+    auto const factors = this->factors(segments.capacity * width);
+    for (auto const reduction : kReductions) {
+      auto const& values = reduction == SegmentReduction::prod ? factors : numbers;
+      float const empty = reduction == SegmentReduction::sum ? 0.0F : 77.0F;
+      auto const expected = reduced_in_double(segments, values, width, reduction, empty);
+      // What a sum is divided by, and then the quotient, are rounded.
+      bool const is_rounded =
+          reduction == SegmentReduction::mean || reduction == SegmentReduction::sqrtn;
+      for (bool const deterministic : {true, false}) {
+        auto const found =
+            this->reduce(segments, values, width, reduction, empty, deterministic, unaligned);
+        for (std::size_t at = 0; at < found.size(); ++at) {
+          auto const wanted = expected[at];
+          ASSERT_NEAR(found[at], wanted, is_rounded ? std::abs(wanted) * 0x1p-22 : 0.0)
+              << "reduction " << static_cast<int>(reduction) << ", segment "
+              << at / static_cast<std::size_t>(width) << ", column "
+              << at % static_cast<std::size_t>(width);
         }
-        auto const at = s * static_cast<std::size_t>(width) + static_cast<std::size_t>(c);
-        auto const mean = places > 0 ? static_cast<float>(sum) / static_cast<float>(places) : 0.0F;
-        ASSERT_EQ(sums[at], static_cast<float>(sum)) << "segment " << s << " column " << c;
-        ASSERT_EQ(means[at], mean) << "segment " << s << " column " << c;
       }
     }
   }
-
-  void expect_gradient(Integers const& offsets, std::int64_t width, std::int64_t spare) {
-    auto const segments = static_cast<std::int64_t>(offsets.size()) - 1;
-    auto const capacity = offsets.back() + spare;
-    auto const gradients = this->random.reals(segments * width);
-    auto const input = this->upload(gradients);
-    auto const bounds = this->upload(offsets);
-    for (auto const pooling : {Pooling::sum, Pooling::mean}) {
-      auto const output = this->floats(capacity * width);
-      this->replay([&](Stream stream) {
-        segment_reduce_gradient(
-            stream,
-            {input.data(), bounds.data(), segments, capacity, width, pooling, output.data()});
-      });
-      auto const found = this->read(output);
-      for (std::int64_t i = 0; i < capacity; ++i) {
-        auto const after = std::upper_bound(offsets.begin(), offsets.end(), i);
-        bool const is_held = after != offsets.begin() && after != offsets.end();
-        for (std::int64_t c = 0; c < width; ++c) {
-          double expected = 0.0;
-          if (is_held) {
-            auto const segment = after - offsets.begin() - 1;
-            auto const places = static_cast<double>(*after - *(after - 1));
-            expected = gradients[static_cast<std::size_t>(segment * width + c)] /
-                       (pooling == Pooling::mean ? places : 1.0);
-          }
-          ASSERT_NEAR(found[static_cast<std::size_t>(i * width + c)],
-                      expected,
-                      std::abs(expected) * 0x1p-22)
-              << "place " << i << " column " << c;
-        }
-      }
+  void expect_reduced_in_all_forms(Integers const& lengths,
+                                   std::int64_t width,
+                                   std::int64_t before = 0,
+                                   std::int64_t behind = 0,
+                                   std::int64_t unaligned = 0) {
+    for (auto const form : kForms) {
+      expect_reduced(in_form(form, lengths, before, behind, this->random), width, unaligned);
     }
   }
 };
 TYPED_TEST_SUITE(SegmentTest, StreamKinds, StreamKindName);
 
 TYPED_TEST(SegmentTest, ReducesRandomSegments) {
-  for (auto const width : kWidths) {
+  for (std::int64_t const width : {1, 3, 4, 16, 33, 128, 200, 1024}) {
     for (std::int64_t const segments : {1, 9, 300, 3000}) {
-      this->expect_reduced(this->offsets_of(this->random.integers(segments, 0, 8)), width, 5);
+      if (segments * width <= 128 * 3000) {
+        this->expect_reduced_in_all_forms(
+            this->random.integers(segments, 0, segments > 300 ? 3 : 8), width, 3, 5);
+      }
     }
+  }
+}
+
+TYPED_TEST(SegmentTest, RowsThatAreNotAligned) {
+  for (std::int64_t const width : {1, 4, 64, 128}) {
+    this->expect_reduced_in_all_forms(this->random.integers(900, 0, 12), width, 0, 1, 1);
   }
 }
 
 TYPED_TEST(SegmentTest, EmptySegmentsFirstMiddleLastAndAll) {
   for (std::int64_t const width : {3, 16}) {
-    this->expect_reduced(this->offsets_of({0, 0, 3, 0, 0, 0, 2, 0}), width);
-    this->expect_reduced(this->offsets_of({0, 0, 0}), width);
-    this->expect_reduced(this->offsets_of(Integers(50'000, 0)), width, 3);
-    Integers mostly_empty(50'000, 0);
-    mostly_empty[20'000] = 5000;
-    mostly_empty[40'000] = 1;
-    this->expect_reduced(this->offsets_of(mostly_empty), width);
+    this->expect_reduced_in_all_forms({0, 0, 3, 0, 0, 0, 2, 0}, width);
+    this->expect_reduced_in_all_forms({0, 0, 0}, width);
+    this->expect_reduced_in_all_forms(Integers(20'000, 0), width);
+    this->expect_reduced_in_all_forms(Integers(20'000, 0), width, 0, 3);
+    Integers mostly_empty(20'000, 0);
+    mostly_empty[0] = 1;
+    mostly_empty[9000] = 5000;
+    mostly_empty[9001] = 1;
+    mostly_empty[18'000] = 1;
+    this->expect_reduced_in_all_forms(mostly_empty, width);
+    mostly_empty.back() = 40;
+    this->expect_reduced_in_all_forms(mostly_empty, width);
   }
 }
 
 TYPED_TEST(SegmentTest, OneLongSegmentAmongShortOnes) {
-  for (auto const width : kWidths) {
-    for (std::int64_t const long_length : {255, 256, 257, 2000, 30'000}) {
+  for (std::int64_t const width : {1, 3, 16, 64, 130}) {
+    for (std::int64_t const long_length : {15, 16, 17, 64, 65, 255, 256, 257, 2000}) {
       auto lengths = this->random.integers(200, 0, 3);
       lengths[static_cast<std::size_t>(this->random.integer(0, 199))] = long_length;
-      this->expect_reduced(this->offsets_of(lengths), width);
-      this->expect_reduced(this->offsets_of({long_length}), width);
+      this->expect_reduced(by_offsets(lengths), width);
+      this->expect_reduced(by_offsets({long_length}), width);
     }
   }
+  auto lengths = this->random.integers(3000, 0, 2);
+  lengths[1234] = 120'000;
+  this->expect_reduced_in_all_forms(lengths, 4);
 }
 
-// With many more places than kernels have lanes for, chunks grow beyond their smallest length, and
-// a long segment leaves more open chunks than one warp adds.
+TYPED_TEST(SegmentTest, AllRowsInOneSegment) {
+  this->expect_reduced_in_all_forms({100'000}, 4);
+  this->expect_reduced_in_all_forms({0, 0, 30'000, 0}, 33);
+}
+
+// With many more places than kernels have lanes for, parts grow to their longest, and a long
+// segment leaves more tails than one warp combines.
 TYPED_TEST(SegmentTest, PowerLawSegments) {
   Integers lengths(2000);
   for (std::size_t s = 0; s < lengths.size(); ++s) {
-    lengths[s] = static_cast<std::int64_t>(60'000 / (s + 1));
+    lengths[s] = static_cast<std::int64_t>(30'000 / (s + 1));
   }
-  this->expect_reduced(this->offsets_of(lengths), 8);
-  this->expect_reduced(this->offsets_of({100, 1'000'000, 0, 7}), 1);
-  this->expect_reduced(this->offsets_of({400'000, 3}), 64);
+  this->expect_reduced_in_all_forms(lengths, 8);
+  this->expect_reduced(by_offsets({100, 500'000, 0, 7}), 1);
+  this->expect_reduced(by_offsets({60'000, 3, 40'000}), 128);
 }
 
 TYPED_TEST(SegmentTest, PlacesBeforeTheFirstSegmentAreLeftOut) {
-  this->expect_reduced(this->offsets_of({3, 0, 2}, 4), 16, 2);
-  this->expect_reduced(this->offsets_of(this->random.integers(2000, 0, 6), 777), 16, 99);
+  this->expect_reduced_in_all_forms({3, 0, 2}, 16, 4, 2);
+  this->expect_reduced_in_all_forms(this->random.integers(2000, 0, 6), 16, 777, 99);
+  this->expect_reduced_in_all_forms(this->random.integers(200, 0, 6), 4, 9000, 5000);
 }
 
-TYPED_TEST(SegmentTest, NoSegments) {
-  EXPECT_TRUE(this->reduce(this->random.reals(8), {0}, 2, 4, Pooling::sum).empty());
+TYPED_TEST(SegmentTest, IdsFarOutOfRangeAreInNoSegment) {
+  constexpr std::int64_t kFar = std::int64_t{1} << 31U;
+  for (auto const form : {SegmentForm::sorted_ids, SegmentForm::unsorted_ids}) {
+    this->expect_reduced(
+        by_ids(form, {3, -1, 2, kFar, 2 * kFar, 2 * kFar + 1, 0, -kFar, 2, 4, -2 * kFar}, 4), 4);
+    auto ids = this->random.integers(6000, -3000, 3000);
+    ids[17] = std::numeric_limits<std::int64_t>::max();
+    ids[18] = std::numeric_limits<std::int64_t>::min();
+    this->expect_reduced(by_ids(form, ids, 1000), 5);
+    this->expect_reduced(by_ids(form, this->random.integers(6000, -3000, 3000), 1000, true), 16);
+  }
 }
 
-TYPED_TEST(SegmentTest, RealNumbersAreAddedToFloatAccuracyAndAlwaysToTheSameBits) {
-  constexpr std::int64_t kWidth = 16;
-  auto const offsets = this->offsets_of(this->random.integers(1500, 0, 20));
-  auto const values = this->random.reals(offsets.back() * kWidth);
-  auto const first = this->reduce(values, offsets, offsets.back(), kWidth, Pooling::sum);
-  auto const second = this->reduce(values, offsets, offsets.back(), kWidth, Pooling::sum);
-  EXPECT_TRUE(first == second);
-  for (std::size_t at = 0; at < first.size(); ++at) {
-    auto const s = at / kWidth;
-    double sum = 0.0;
-    for (auto i = offsets[s]; i < offsets[s + 1]; ++i) {
-      sum += values[static_cast<std::size_t>(i * kWidth) + at % kWidth];
+TYPED_TEST(SegmentTest, ACountOnTheDeviceSaysHowManyIdsExist) {
+  for (auto const form : {SegmentForm::sorted_ids, SegmentForm::unsorted_ids}) {
+    for (std::int64_t const capacity : {40, 9000}) {
+      for (std::int64_t const count : {std::int64_t{0}, std::int64_t{1}, capacity - 3, capacity}) {
+        auto segments = by_ids(form, this->random.integers(capacity, -2, 52), 50);
+        segments.count = count;
+        this->expect_reduced(segments, 8);
+      }
     }
-    ASSERT_NEAR(first[at], sum, 20 * 20 * 0x1p-24);
   }
 }
 
-TYPED_TEST(SegmentTest, GradientReachesEveryPlaceAndZeroesTheOthers) {
-  for (auto const width : kWidths) {
-    this->expect_gradient(this->offsets_of({0, 4, 0, 0, 40, 1, 0}, 3), width, 9);
-    this->expect_gradient(this->offsets_of(this->random.integers(500, 0, 5)), width, 0);
-    this->expect_gradient({0}, width, 20);
+TYPED_TEST(SegmentTest, NoSegmentsNoPlacesNoColumns) {
+  for (auto const form : kForms) {
+    EXPECT_TRUE(
+        this->reduce(in_form(form, {}, 1, 1, this->random), this->random.reals(8), 4, {}).empty());
+    this->expect_reduced(in_form(form, {0, 0}, 0, 0, this->random), 4);
+    this->expect_reduced(in_form(form, Integers(9000, 0), 0, 0, this->random), 4);
+    EXPECT_TRUE(this->reduce(in_form(form, {2}, 0, 0, this->random), {}, 0, {}).empty());
   }
-  this->expect_gradient({0, 0}, 4, 0);
+}
+
+TYPED_TEST(SegmentTest, NanWinsAndInfinityIsAsInArithmetic) {
+  constexpr std::int64_t kWidth = 4;
+  auto lengths = this->random.integers(2000, 0, 6);
+  lengths[7] = 3000;
+  for (auto const form : kForms) {
+    auto const segments = in_form(form, lengths, 2, 2, this->random);
+    auto values = this->random.reals(segments.capacity * kWidth, 0.5F, 1.5F);
+    for (int i = 0; i < 400; ++i) {
+      constexpr float kSpecial[] = {kNan, kInfinity, -kInfinity, 0.0F};
+      auto const last = static_cast<std::int64_t>(values.size()) - 1;
+      values[static_cast<std::size_t>(this->random.integer(0, last))] =
+          kSpecial[this->random.integer(0, 3)];
+    }
+    for (auto const reduction : kReductions) {
+      if (reduction == SegmentReduction::prod) {
+        // Else the long product leaves the range of float.
+        std::transform(values.begin(), values.end(), values.begin(), [](float x) {
+          return std::isfinite(x) && x != 0.0F ? 1.0F : x;
+        });
+      }
+      for (bool const deterministic : {true, false}) {
+        expect_within(this->reduce(segments, values, kWidth, reduction, 0.0F, deterministic),
+                      reduced_in_double(segments, values, kWidth, reduction, 0.0),
+                      1e-4);
+      }
+    }
+  }
+}
+
+TYPED_TEST(SegmentTest, EmptySegmentsMayBeNotANumber) {
+  for (auto const form : kForms) {
+    for (bool const deterministic : {true, false}) {
+      auto const segments = in_form(form, Integers{0, 2, 0}, 0, 0, this->random);
+      expect_within(this->reduce(segments, {1, 3}, 1, SegmentReduction::mean, kNan, deterministic),
+                    {kNan, 2.0, kNan});
+      auto const maxima =
+          this->reduce(segments, {1, 3}, 1, SegmentReduction::max, -kInfinity, deterministic);
+      EXPECT_EQ(maxima, (Floats{-kInfinity, 3, -kInfinity}));
+    }
+  }
+}
+
+TYPED_TEST(SegmentTest, RealNumbersAreReducedToFloatAccuracyAndAlwaysToTheSameBits) {
+  constexpr std::int64_t kWidth = 16;
+  auto lengths = this->random.integers(1500, 0, 20);
+  lengths[700] = 3000;
+  for (auto const form : kForms) {
+    auto const segments = in_form(form, lengths, 0, 0, this->random);
+    auto const values = this->random.reals(segments.capacity * kWidth);
+    for (auto const reduction : kReductions) {
+      auto const first = this->reduce(segments, values, kWidth, reduction);
+      auto const second = this->reduce(segments, values, kWidth, reduction);
+      EXPECT_EQ(std::memcmp(first.data(), second.data(), first.size() * sizeof(float)), 0);
+      expect_within(first, reduced_in_double(segments, values, kWidth, reduction, 0.0), 2e-4);
+    }
+    expect_within(this->reduce(segments, values, kWidth, SegmentReduction::sum, 0.0F, false),
+                  reduced_in_double(segments, values, kWidth, SegmentReduction::sum, 0.0),
+                  2e-4);
+  }
 }
 
 TYPED_TEST(SegmentTest, OffsetsCountTheIdsBelow) {
-  for (std::int64_t const capacity : {0, 1, 1000}) {
-    for (std::int64_t const segments : {0, 1, 7, 3000}) {
+  for (std::int64_t const capacity : {0, 1, 1000, 40'000}) {
+    for (std::int64_t const segments : {0, 1, 7, 255, 256, 3000}) {
       auto ids = this->random.integers(capacity, -3, segments + 3);
       std::sort(ids.begin(), ids.end());
-      auto const input = this->upload(ids);
-      for (auto const count : {std::int64_t{0}, capacity / 2, capacity}) {
-        auto const on_device = this->scalar(count);
-        auto const offsets = this->integers(segments + 1);
-        this->replay([&](TypeParam stream) {
-          segment_offsets(stream,
-                          {input.data(), capacity, on_device.data(), segments, offsets.data()});
-        });
-        auto const found = this->read(offsets);
-        for (std::int64_t s = 0; s <= segments; ++s) {
-          ASSERT_EQ(
-              found[static_cast<std::size_t>(s)],
-              std::count_if(ids.begin(), ids.begin() + count, [&](auto id) { return id < s; }))
-              << s << " of " << segments << ", " << count << " of " << capacity;
+      for (bool const is_narrow : {false, true}) {
+        for (auto const count : {std::int64_t{0}, capacity / 2, capacity}) {
+          auto described = by_ids(SegmentForm::sorted_ids, ids, segments, is_narrow);
+          described.count = count;
+          auto const there = this->put(described);
+          auto const offsets = this->integers(segments + 1);
+          this->replay([&](TypeParam stream) {
+            segment_offsets(stream, {there.layout, offsets.data()});
+          });
+          auto const found = this->read(offsets);
+          for (std::int64_t s = 0; s <= segments; ++s) {
+            ASSERT_EQ(found[static_cast<std::size_t>(s)],
+                      std::lower_bound(ids.begin(), ids.begin() + count, s) - ids.begin())
+                << s << " of " << segments << ", " << count << " of " << capacity;
+          }
         }
       }
     }

@@ -4,68 +4,220 @@
 #include <msstream/ops/segment.hpp>
 
 #include <algorithm>
+#include <limits>
 
 namespace msstream::testing {
 namespace {
 
-using ops::Pooling;
+using ops::SegmentReduction;
+using ops::SegmentSemantics;
+
+constexpr float kLowest = std::numeric_limits<float>::lowest();
+constexpr float kLargest = std::numeric_limits<float>::max();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr SegmentReduction kReductions[] = {SegmentReduction::sum,
+                                            SegmentReduction::mean,
+                                            SegmentReduction::sqrtn,
+                                            SegmentReduction::max,
+                                            SegmentReduction::min,
+                                            SegmentReduction::prod};
 
 template <class R>
 class SegmentTest : public OpsTest<R> {
  protected:
-  /// Offsets of `segments` segments, some of them empty and one long, with `spare` rows after them.
-  Integers random_offsets(std::int64_t segments) {
-    Integers offsets{0};
-    for (std::int64_t s = 0; s < segments; ++s) {
-      offsets.push_back(
-          offsets.back() +
-          (s == segments / 2 ? 3000 : std::max<std::int64_t>(0, this->random.integer(-3, 8))));
+  /// The reduction in double; 0 for an empty segment.
+  static double reduced(SegmentReduction reduction, Doubles const& rows) {
+    if (rows.empty()) {
+      return reduction == SegmentReduction::prod ? 1.0 : 0.0;
     }
-    return offsets;
+    double sum = 0.0;
+    double product = 1.0;
+    for (auto const row : rows) {
+      sum += row;
+      product *= row;
+    }
+    auto const count = static_cast<double>(rows.size());
+    switch (reduction) {
+      case SegmentReduction::sum:
+        return sum;
+      case SegmentReduction::mean:
+        return sum / count;
+      case SegmentReduction::sqrtn:
+        return sum / std::sqrt(count);
+      case SegmentReduction::max:
+        return std::ranges::max(rows);
+      case SegmentReduction::min:
+        return std::ranges::min(rows);
+      case SegmentReduction::prod:
+        return product;
+    }
+    return 0.0;
+  }
+
+  /// Ascending ids of which a segment has up to 8, one has 3000, and none is in the last segment.
+  Integers sorted_ids(std::int64_t segments) {
+    Integers ids(3, -1);
+    for (std::int64_t s = 0; s + 1 < segments; ++s) {
+      auto const rows =
+          s == segments / 2 ? 3000 : std::max<std::int64_t>(0, this->random.integer(-3, 8));
+      ids.insert(ids.end(), static_cast<std::size_t>(rows), s);
+    }
+    ids.insert(ids.end(), 5, segments);
+    return ids;
   }
 };
 TYPED_TEST_SUITE(SegmentTest, Runtimes, RuntimeNames);
 
-TYPED_TEST(SegmentTest, reductions_and_their_gradients_agree_with_double) {
-  constexpr std::int64_t kSpare = 5;
+TYPED_TEST(SegmentTest, reductions_in_every_form_agree_with_double) {
   for (std::int64_t const width : {1, 3, 16}) {
-    for (std::int64_t const segments : {0, 1, 40}) {
-      for (auto const pooling : {Pooling::sum, Pooling::mean}) {
-        auto const offsets = this->random_offsets(segments);
-        auto const capacity = offsets.back() + kSpare;
-        auto const values = this->random.reals(capacity * width);
-        auto const upstream = this->random.reals(segments * width);
-        Doubles reduced;
-        Doubles gradient(values.size(), 0.0);
-        for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
-          auto const length = offsets[s + 1] - offsets[s];
-          double const factor =
-              pooling == Pooling::mean && length > 0 ? 1.0 / static_cast<double>(length) : 1.0;
-          for (std::int64_t column = 0; column < width; ++column) {
-            double sum = 0;
-            for (auto row = offsets[s]; row < offsets[s + 1]; ++row) {
-              auto const place = static_cast<std::size_t>(row * width + column);
-              sum += values[place];
-              gradient[place] =
-                  factor *
-                  upstream[s * static_cast<std::size_t>(width) + static_cast<std::size_t>(column)];
+    for (std::int64_t const segments : {1, 40}) {
+      auto const ids = this->sorted_ids(segments);
+      auto const capacity = static_cast<std::int64_t>(ids.size());
+      auto shuffled = ids;
+      std::ranges::shuffle(shuffled, std::mt19937(static_cast<unsigned>(this->random.seed())));
+      for (auto const reduction : kReductions) {
+        auto const values = this->random.reals(capacity * width, 0.999F, 1.001F);
+        auto const expected = [&](Integers const& owners) {
+          Doubles all;
+          for (std::int64_t s = 0; s < segments; ++s) {
+            for (std::int64_t column = 0; column < width; ++column) {
+              Doubles rows;
+              for (std::int64_t i = 0; i < capacity; ++i) {
+                if (owners[static_cast<std::size_t>(i)] == s) {
+                  rows.push_back(values[static_cast<std::size_t>(i * width + column)]);
+                }
+              }
+              all.push_back(TestFixture::reduced(reduction, rows));
             }
-            reduced.push_back(factor * sum);
+          }
+          return all;
+        };
+        auto const input = this->put(values, {capacity, width});
+        auto const sorted = this->put(ids);
+        auto const offsets = ops::segment_offsets(sorted, segments);
+        expect_near(to_host(ops::segment_reduce(input, offsets, reduction)), expected(ids), 5e-5);
+        expect_near(to_host(ops::sorted_segment_reduce(input, sorted, segments, reduction)),
+                    expected(ids),
+                    5e-5);
+        for (bool const deterministic : {true, false}) {
+          // Which empty segments are not 0 in this form has a test of its own.
+          if (reduction != SegmentReduction::max && reduction != SegmentReduction::min) {
+            expect_near(to_host(ops::unsorted_segment_reduce(input,
+                                                             this->put(shuffled),
+                                                             segments,
+                                                             reduction,
+                                                             {.deterministic = deterministic})),
+                        expected(shuffled),
+                        5e-5);
           }
         }
-        auto const where = this->put(offsets);
-        auto const input = this->put(values, {capacity, width});
-        expect_near(to_host(ops::segment_reduce(input, where, pooling)), reduced, 5e-5);
-        expect_near(to_host(pooling == Pooling::sum ? ops::segment_sum(input, where)
-                                                    : ops::segment_mean(input, where)),
-                    reduced,
-                    5e-5);
-        expect_near(to_host(ops::segment_reduce_gradient(
-                        this->put(upstream, {segments, width}), where, capacity, pooling)),
-                    gradient);
       }
     }
   }
+}
+
+TYPED_TEST(SegmentTest, short_forms) {
+  auto const values = this->put(Floats{3, 5, 2, 4}, {4, 1});
+  auto const offsets = this->put(Integers{0, 4});
+  auto const ids = this->put(std::vector<std::int32_t>{0, 0, 0, 0});
+  EXPECT_EQ(to_host(ops::segment_sum(values, offsets)), Floats{14});
+  EXPECT_EQ(to_host(ops::segment_mean(values, offsets)), Floats{3.5F});
+  EXPECT_EQ(to_host(ops::segment_sqrtn(values, offsets)), Floats{7});
+  EXPECT_EQ(to_host(ops::segment_max(values, offsets)), Floats{5});
+  EXPECT_EQ(to_host(ops::segment_min(values, offsets)), Floats{2});
+  EXPECT_EQ(to_host(ops::segment_prod(values, offsets)), Floats{120});
+  EXPECT_EQ(to_host(ops::sorted_segment_sum(values, ids, 1)), Floats{14});
+  EXPECT_EQ(to_host(ops::sorted_segment_mean(values, ids, 1)), Floats{3.5F});
+  EXPECT_EQ(to_host(ops::sorted_segment_sqrtn(values, ids, 1)), Floats{7});
+  EXPECT_EQ(to_host(ops::sorted_segment_max(values, ids, 1)), Floats{5});
+  EXPECT_EQ(to_host(ops::sorted_segment_min(values, ids, 1)), Floats{2});
+  EXPECT_EQ(to_host(ops::sorted_segment_prod(values, ids, 1)), Floats{120});
+  EXPECT_EQ(to_host(ops::unsorted_segment_sum(values, ids, 1)), Floats{14});
+  EXPECT_EQ(to_host(ops::unsorted_segment_mean(values, ids, 1)), Floats{3.5F});
+  EXPECT_EQ(to_host(ops::unsorted_segment_sqrtn(values, ids, 1)), Floats{7});
+  EXPECT_EQ(to_host(ops::unsorted_segment_max(values, ids, 1)), Floats{5});
+  EXPECT_EQ(to_host(ops::unsorted_segment_min(values, ids, 1)), Floats{2});
+  EXPECT_EQ(to_host(ops::unsorted_segment_prod(values, ids, 1)), Floats{120});
+}
+
+TYPED_TEST(SegmentTest, an_empty_segment_is_as_in_tensorflow_or_torch) {
+  auto const values = this->put(Floats{7}, {1, 1});
+  auto const offsets = this->put(Integers{0, 0, 1, 1});
+  auto const ids = this->put(Integers{1});
+  auto const expect = [&](SegmentReduction reduction,
+                          SegmentSemantics semantics,
+                          float sorted,
+                          float unsorted) {
+    SCOPED_TRACE(static_cast<int>(reduction));
+    auto const is = [](float expected) {
+      return ::testing::ElementsAre(
+          ::testing::NanSensitiveFloatEq(expected), 7.0F, ::testing::NanSensitiveFloatEq(expected));
+    };
+    EXPECT_THAT(to_host(ops::segment_reduce(values, offsets, reduction, semantics)), is(sorted));
+    EXPECT_THAT(
+        to_host(ops::sorted_segment_reduce(values, ids, 3, reduction, {.semantics = semantics})),
+        is(sorted));
+    for (bool const deterministic : {true, false}) {
+      EXPECT_THAT(
+          to_host(ops::unsorted_segment_reduce(
+              values, ids, 3, reduction, {.semantics = semantics, .deterministic = deterministic})),
+          is(unsorted));
+    }
+  };
+  using enum SegmentReduction;
+  expect(sum, SegmentSemantics::tensorflow, 0, 0);
+  expect(mean, SegmentSemantics::tensorflow, 0, 0);
+  expect(sqrtn, SegmentSemantics::tensorflow, 0, 0);
+  expect(max, SegmentSemantics::tensorflow, 0, kLowest);
+  expect(min, SegmentSemantics::tensorflow, 0, kLargest);
+  expect(prod, SegmentSemantics::tensorflow, 1, 1);
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  expect(sum, SegmentSemantics::torch, 0, 0);
+  expect(mean, SegmentSemantics::torch, kNan, kNan);
+  expect(sqrtn, SegmentSemantics::torch, kNan, kNan);
+  expect(max, SegmentSemantics::torch, -kInfinity, -kInfinity);
+  expect(min, SegmentSemantics::torch, kInfinity, kInfinity);
+  expect(prod, SegmentSemantics::torch, 1, 1);
+}
+
+TYPED_TEST(SegmentTest, a_count_leaves_out_the_rows_behind_it) {
+  auto const values = this->put(Floats{1, 2, 4, 8}, {4, 1});
+  auto const ids = this->put(Integers{0, 1, 1, 1});
+  EXPECT_EQ(to_host(ops::sorted_segment_sum(values, ids, 2, {.count = this->scalar(3)})),
+            (Floats{1, 6}));
+  EXPECT_EQ(to_host(ops::unsorted_segment_sum(values, ids, 2, {.count = this->scalar(2)})),
+            (Floats{1, 2}));
+  EXPECT_EQ(to_host(ops::unsorted_segment_reduce_gradient(this->put(Floats{3, 5}, {2, 1}),
+                                                          ids,
+                                                          4,
+                                                          SegmentReduction::sum,
+                                                          {.count = this->scalar(2)})),
+            (Floats{3, 5, 0, 0}));
+}
+
+TYPED_TEST(SegmentTest, gradients_in_every_form) {
+  auto const values = this->put(Floats{2, 9, 5, 5, 4, 9}, {6, 1});
+  auto const offsets = this->put(Integers{1, 1, 4, 5});
+  auto const ids = this->put(Integers{-1, 1, 1, 1, 2, 3});
+  auto const upstream = this->put(Floats{100, -6, 8}, {3, 1});
+  auto const expect = [&](SegmentReduction reduction, Doubles const& gradient) {
+    SCOPED_TRACE(static_cast<int>(reduction));
+    ops::SegmentForward<TypeParam> const forward(values,
+                                                 ops::segment_reduce(values, offsets, reduction));
+    expect_near(to_host(ops::segment_reduce_gradient(upstream, offsets, forward, reduction)),
+                gradient);
+    expect_near(to_host(ops::sorted_segment_reduce_gradient(upstream, ids, forward, reduction)),
+                gradient);
+    expect_near(to_host(ops::unsorted_segment_reduce_gradient(upstream, ids, forward, reduction)),
+                gradient);
+  };
+  double const root = 6 / std::sqrt(3.0);
+  expect(SegmentReduction::sum, {0, -6, -6, -6, 8, 0});
+  expect(SegmentReduction::mean, {0, -2, -2, -2, 8, 0});
+  expect(SegmentReduction::sqrtn, {0, -root, -root, -root, 8, 0});
+  expect(SegmentReduction::max, {0, -6, 0, 0, 8, 0});
+  expect(SegmentReduction::min, {0, 0, -3, -3, 8, 0});
+  expect(SegmentReduction::prod, {0, -150, -270, -270, 8, 0});
 }
 
 TYPED_TEST(SegmentTest, offsets_leave_out_ids_that_are_no_segment) {
@@ -76,8 +228,23 @@ TYPED_TEST(SegmentTest, offsets_leave_out_ids_that_are_no_segment) {
     expected.push_back(std::ranges::lower_bound(ids, s) - ids.begin());
   }
   EXPECT_EQ(to_host(ops::segment_offsets(this->put(ids), 50)), expected);
+  EXPECT_EQ(to_host(ops::segment_offsets(
+                this->put(std::vector<std::int32_t>(ids.begin(), ids.end())), 50)),
+            expected);
   EXPECT_EQ(to_host(ops::segment_offsets(this->template any<std::int64_t>({0}), 2)),
             (Integers{0, 0, 0}));
+}
+
+TYPED_TEST(SegmentTest, nothing_at_all) {
+  auto const offsets = this->put(Integers{0});
+  auto const ids = this->template any<std::int64_t>({0});
+  auto const values = this->any({0, 4});
+  EXPECT_EQ(ops::segment_max(values, offsets).shape(), (Shape{0, 4}));
+  EXPECT_EQ(to_host(ops::sorted_segment_prod(values, ids, 1)), (Floats{1, 1, 1, 1}));
+  EXPECT_EQ(to_host(ops::unsorted_segment_sum(values, ids, 1)), (Floats{0, 0, 0, 0}));
+  EXPECT_EQ(ops::unsorted_segment_reduce_gradient(this->any({0, 4}), ids, 0, SegmentReduction::sum)
+                .shape(),
+            (Shape{0, 4}));
 }
 
 TYPED_TEST(SegmentTest, refuses_shapes_that_do_not_fit) {
@@ -86,19 +253,57 @@ TYPED_TEST(SegmentTest, refuses_shapes_that_do_not_fit) {
   auto const empty = this->template any<std::int64_t>({0});
   auto const square = this->template any<std::int64_t>({3, 1});
   auto const reduce = [&](auto const& v, auto const& o) {
-    return [=] { (void)ops::segment_reduce(v, o, Pooling::sum); };
+    return [=] { (void)ops::segment_reduce(v, o, SegmentReduction::sum); };
   };
   expect_refused(reduce(this->any({12}), offsets), "segment_reduce", "[12]", "[3]");
   expect_refused(reduce(values, empty), "segment_reduce", "[6, 2]", "[0]");
   expect_refused(reduce(values, square), "segment_reduce", "[6, 2]", "[3, 1]");
   auto const gradient = [&](auto const& dy, auto const& o, std::int64_t capacity) {
-    return [=] { (void)ops::segment_reduce_gradient(dy, o, capacity, Pooling::sum); };
+    return [=] { (void)ops::segment_reduce_gradient(dy, o, capacity, SegmentReduction::sum); };
   };
-  expect_refused(gradient(values, offsets, 6), "segment_reduce_gradient", "[6, 2]", "[3]");
-  expect_refused(gradient(this->any({2}), offsets, 6), "segment_reduce_gradient", "[2]", "[3]");
+  expect_refused(gradient(values, offsets, 6), "segment_reduce_gradient", "[6, 2]", "2 segments");
+  expect_refused(
+      gradient(this->any({2}), offsets, 6), "segment_reduce_gradient", "[2]", "2 segments");
   expect_refused(gradient(this->any({2, 2}), square, 6), "segment_reduce_gradient", "[3, 1]");
   expect_refused(gradient(this->any({2, 2}), offsets, -1), "segment_reduce_gradient", "-1");
   expect_refused([&] { (void)ops::segment_offsets(offsets, -1); }, "segment_offsets", "-1");
+}
+
+TYPED_TEST(SegmentTest, refuses_ids_that_do_not_fit) {
+  auto const values = this->any({6, 2});
+  auto const ids = this->template any<std::int64_t>({6});
+  auto const five = this->template any<std::int64_t>({5});
+  auto const square = this->template any<std::int64_t>({3, 2});
+  auto const pair = this->template any<std::int64_t>({2});
+  expect_refused(
+      [&] { (void)ops::sorted_segment_sum(values, five, 3); }, "sorted_segment_reduce", "5 ids");
+  expect_refused([&] { (void)ops::unsorted_segment_sum(this->any({6}), ids, 3); },
+                 "unsorted_segment_reduce",
+                 "[6]");
+  expect_refused([&] { (void)ops::unsorted_segment_sum(values, square, 3); },
+                 "unsorted_segment_reduce",
+                 "[3, 2]");
+  expect_refused(
+      [&] { (void)ops::sorted_segment_sum(values, ids, -2); }, "sorted_segment_reduce", "-2");
+  expect_refused([&] { (void)ops::sorted_segment_sum(values, ids, 3, {.count = pair}); },
+                 "sorted_segment_reduce",
+                 "[2]");
+  auto const gradient = [&](ops::SegmentForward<TypeParam> const& forward) {
+    return [&, forward] {
+      (void)ops::unsorted_segment_reduce_gradient(
+          this->any({3, 2}), ids, forward, SegmentReduction::max);
+    };
+  };
+  expect_refused(gradient(5), "unsorted_segment_reduce_gradient", "5 value rows", "6 places");
+  expect_refused(gradient(6), "unsorted_segment_reduce_gradient", "needs the values");
+  expect_refused(gradient({values, this->any({3, 1})}),
+                 "unsorted_segment_reduce_gradient",
+                 "[3, 1]",
+                 "[3, 2]");
+  expect_refused(gradient({this->any({6, 1}), this->any({3, 2})}),
+                 "unsorted_segment_reduce_gradient",
+                 "[6, 1]",
+                 "[6, 2]");
 }
 
 }  // namespace

@@ -262,46 +262,65 @@ TYPED_TEST(DifferentiableOpsTest, dense_by_each_of_its_inputs) {
   }
 }
 
-TYPED_TEST(DifferentiableOpsTest, segment_reduce_with_rows_in_no_segment) {
+TYPED_TEST(DifferentiableOpsTest, segment_reductions_with_rows_in_no_segment) {
+  using ops::SegmentReduction;
   Integers const offsets = {0, 3, 3, 4, 7};
-  for (auto const pooling : {Pooling::sum, Pooling::mean}) {
+  Integers const sorted_ids = {0, 0, 0, 2, 3, 3, 3, 4, 9};
+  Integers const unsorted_ids = {3, 0, 9, 0, -1, 2, 3, 1, 3};
+  auto const reference = [](Doubles const& x, Integers const& ids, SegmentReduction reduction) {
+    Doubles reduced(8, 0.0);
+    for (std::int64_t s = 0; s < 4; ++s) {
+      for (std::size_t column = 0; column < 2; ++column) {
+        Doubles held;
+        for (std::size_t i = 0; i < ids.size(); ++i) {
+          if (ids[i] == s) {
+            held.push_back(x[i * 2 + column]);
+          }
+        }
+        auto& total = reduced[static_cast<std::size_t>(s) * 2 + column];
+        auto const rows = static_cast<double>(held.size());
+        if (reduction == SegmentReduction::prod) {
+          total = std::accumulate(held.begin(), held.end(), 1.0, std::multiplies());
+        } else if (!held.empty()) {
+          auto const sum = std::accumulate(held.begin(), held.end(), 0.0);
+          total = reduction == SegmentReduction::max     ? std::ranges::max(held)
+                  : reduction == SegmentReduction::min   ? std::ranges::min(held)
+                  : reduction == SegmentReduction::mean  ? sum / rows
+                  : reduction == SegmentReduction::sqrtn ? sum / std::sqrt(rows)
+                                                         : sum;
+        }
+      }
+    }
+    return reduced;
+  };
+  for (auto const reduction : {SegmentReduction::sum,
+                               SegmentReduction::mean,
+                               SegmentReduction::sqrtn,
+                               SegmentReduction::max,
+                               SegmentReduction::min,
+                               SegmentReduction::prod}) {
+    auto const by = [&](Integers const& ids) {
+      return [&](Doubles const& x) { return reference(x, ids, reduction); };
+    };
     this->expect_gradient(
         {9, 2},
         [&](auto& tape, auto const& x) {
-          return ops::segment_reduce(tape, x, this->put(offsets), pooling);
+          return ops::segment_reduce(tape, x, this->put(offsets), reduction);
         },
-        [&](Doubles const& x) {
-          Doubles reduced;
-          for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
-            auto const length = static_cast<double>(offsets[s + 1] - offsets[s]);
-            for (std::size_t column = 0; column < 2; ++column) {
-              double sum = 0;
-              for (auto row = offsets[s]; row < offsets[s + 1]; ++row) {
-                sum += x[static_cast<std::size_t>(row) * 2 + column];
-              }
-              reduced.push_back(pooling == Pooling::mean && length > 0 ? sum / length : sum);
-            }
-          }
-          return reduced;
-        });
+        by(sorted_ids));
+    this->expect_gradient(
+        {9, 2},
+        [&](auto& tape, auto const& x) {
+          return ops::sorted_segment_reduce(tape, x, this->put(sorted_ids), 4, reduction);
+        },
+        by(sorted_ids));
+    this->expect_gradient(
+        {9, 2},
+        [&](auto& tape, auto const& x) {
+          return ops::unsorted_segment_reduce(tape, x, this->put(unsorted_ids), 4, reduction);
+        },
+        by(unsorted_ids));
   }
-}
-
-/// A lookup's row gradients, laid out as the whole table.
-template <Runtime R>
-Floats whole_table(std::vector<typename GradientTape<R>::RowGradientPart> const& parts,
-                   Shape const& shape) {
-  auto const width = static_cast<std::size_t>(shape[1]);
-  Floats gradient(static_cast<std::size_t>(shape.count()), 0.0F);
-  for (auto const& part : parts) {
-    auto const count = to_host(part.rows.count).front();
-    auto const ids = to_host(part.rows.ids.rows(0, count));
-    auto const values = to_host(part.rows.values.rows(0, count));
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      gradient.at(static_cast<std::size_t>(ids[i / width]) * width + i % width) += values[i];
-    }
-  }
-  return gradient;
 }
 
 TYPED_TEST(DifferentiableOpsTest, embedding_lookup_fixed_and_jagged_with_bad_ids) {

@@ -179,7 +179,7 @@ TYPED_TEST(GradientTapeTest, no_operation_makes_a_gradient_for_an_excluded_or_fr
     check([&] { return ops::concat(tape, std::vector{x, this->ones({4, 1})}); });
     check([&] { return ops::mean_bce_with_logits(tape, x, this->ones({4, 3})); });
     check([&] {
-      return ops::segment_reduce(tape, x, this->put(Integers{0, 1, 4}), ops::Pooling::sum);
+      return ops::segment_reduce(tape, x, this->put(Integers{0, 1, 4}), ops::SegmentReduction::sum);
     });
     exclude();
     tape.backward(ops::sum(tape, ops::embedding_lookup(tape, x, {this->put(Integers{1, 2})})));

@@ -133,7 +133,7 @@ class RandomStep {
     }
     auto const packed = ops::concat(tape_, made);
     auto const pooled =
-        ops::segment_reduce(tape_, packed, upload(offsets, {kBatch + 1}), Pooling::mean);
+        ops::segment_reduce(tape_, packed, upload(offsets, {kBatch + 1}), ops::SegmentReduction::mean);
     Floats labels(static_cast<std::size_t>(pooled.count()), 0.25F);
     return ops::mean_bce_with_logits(tape_, pooled, upload(labels, pooled.shape()));
   }

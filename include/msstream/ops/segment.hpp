@@ -1,102 +1,142 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/bags.hpp>
-#include <msstream/ops/kernels/segment.hpp>
-#include <msstream/ops/workspace.hpp>
+#include <msstream/ops/segment_common.hpp>
+#include <msstream/ops/segment_ids.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace msstream::ops {
 
-/// Sums or means of consecutive rows: values [capacity, width], offsets [segments + 1] on the
-/// device → [segments, width]. 0 for an empty segment. Balanced over segments of any length.
-/// Deterministic; asynchronous; capture-safe.
+namespace detail {
+
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> segment_reduce(Tensor<float, R> const& values,
-                                              Tensor<std::int64_t, R> const& offsets,
-                                              Pooling pooling) {
+auto segments_by_offsets(char const* name,
+                         Tensor<std::int64_t, R> const& offsets,
+                         std::int64_t capacity) {
+  auto uses = reads(offsets);
+  return SegmentIssue<R, decltype(uses)>{name,
+                                         {.form = kernels::SegmentForm::offsets,
+                                          .segments = offsets.count() - 1,
+                                          .capacity = capacity,
+                                          .indices = offsets.data()},
+                                         uses};
+}
+
+}  // namespace detail
+
+/// Reduces consecutive rows: values [capacity, width] float32, offsets [segments + 1] int64 on the
+/// device, ascending, the last ≤ capacity → [segments, width].
+///
+/// Segment s has the rows [offsets[s], offsets[s + 1]); rows before offsets[0] and behind the last
+/// offset are in none. `semantics` says what an empty segment becomes. A NaN in a segment makes
+/// every reduction of it NaN, a maximum and a minimum too; infinity is as in IEEE arithmetic.
+/// Balanced over segments of any length. Deterministic: the same arguments give the same bits;
+/// asynchronous; capture-safe. Throws std::invalid_argument for shapes that do not fit.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> segment_reduce(
+    Tensor<float, R> const& values,
+    Tensor<std::int64_t, R> const& offsets,
+    SegmentReduction reduction,
+    SegmentSemantics semantics = SegmentSemantics::tensorflow) {
   require(values.shape().rank() == 2 && offsets.shape().rank() == 1 && offsets.count() >= 1,
           "segment_reduce: values of shape ",
           values.shape(),
           ", offsets of shape ",
           offsets.shape(),
           "; expected [capacity, width] and [segments + 1]");
-  auto const& device = values.device();
-  std::int64_t const capacity = values.shape()[0];
-  std::int64_t const width = values.shape()[1];
-  std::int64_t const segments = offsets.count() - 1;
-  Tensor<float, R> reduced(device, {segments, width});
-  auto const workspace_bytes = kernels::segment_reduce_workspace_bytes(
-      detail::size_query(*device), capacity, segments, width);
-  detail::Workspace<R> const workspace(device, workspace_bytes);
-  kernels::SegmentArgs const args{.values = values.data(),
-                                  .capacity = capacity,
-                                  .width = width,
-                                  .offsets = offsets.data(),
-                                  .segments = segments,
-                                  .pooling = pooling,
-                                  .output = reduced.data(),
-                                  .workspace = workspace.data()};
-  issue("segment_reduce",
-        reads(values, offsets),
-        workspace.with(writes(reduced)),
-        [args](auto stream) { kernels::segment_reduce(stream, args); });
-  return reduced;
-}
-template <Runtime R>
-[[nodiscard]] Tensor<float, R> segment_sum(Tensor<float, R> const& values,
-                                           Tensor<std::int64_t, R> const& offsets) {
-  return segment_reduce(values, offsets, Pooling::sum);
-}
-template <Runtime R>
-[[nodiscard]] Tensor<float, R> segment_mean(Tensor<float, R> const& values,
-                                            Tensor<std::int64_t, R> const& offsets) {
-  return segment_reduce(values, offsets, Pooling::mean);
+  return detail::reduce_segments(
+      detail::segments_by_offsets("segment_reduce", offsets, values.shape()[0]),
+      values,
+      reduction,
+      semantics,
+      true);
 }
 
-/// The gradient of segment_reduce with respect to its `capacity` value rows; 0 for rows in no
-/// segment.
+/// The gradient of segment_reduce with respect to its value rows → [capacity, width]; 0 for rows in
+/// no segment.
+///
+/// output_gradient [segments, width]. `forward`: the number of value rows is enough for sum, mean
+/// and sqrtn; max, min and prod need {values, reduced}. Elements that equal a maximum or minimum
+/// share its gradient equally, NaN being equal to NaN. An element's gradient of a product is that
+/// of the other elements: exact where one of them is 0. Deterministic; asynchronous; capture-safe.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> segment_reduce_gradient(Tensor<float, R> const& output_gradient,
-                                                       Tensor<std::int64_t, R> const& offsets,
-                                                       std::int64_t capacity,
-                                                       Pooling pooling) {
-  require(output_gradient.shape().rank() == 2 && offsets.shape().rank() == 1 &&
-              output_gradient.shape()[0] == offsets.count() - 1 && capacity >= 0,
-          "segment_reduce_gradient: gradient of shape ",
-          output_gradient.shape(),
-          " for offsets of shape ",
+[[nodiscard]] Tensor<float, R> segment_reduce_gradient(
+    Tensor<float, R> const& output_gradient,
+    Tensor<std::int64_t, R> const& offsets,
+    std::type_identity_t<SegmentForward<R>> const& forward,
+    SegmentReduction reduction) {
+  require(offsets.shape().rank() == 1 && offsets.count() >= 1 && forward.capacity >= 0,
+          "segment_reduce_gradient: offsets of shape ",
           offsets.shape(),
-          " and a capacity of ",
-          capacity);
-  Tensor<float, R> gradient(output_gradient.device(), {capacity, output_gradient.shape()[1]});
-  kernels::SegmentGradientArgs const args{.output_gradient = output_gradient.data(),
-                                          .offsets = offsets.data(),
-                                          .segments = offsets.count() - 1,
-                                          .capacity = capacity,
-                                          .width = output_gradient.shape()[1],
-                                          .pooling = pooling,
-                                          .value_gradients = gradient.data()};
-  issue("segment_reduce_gradient",
-        reads(output_gradient, offsets),
-        writes(gradient),
-        [args](auto stream) { kernels::segment_reduce_gradient(stream, args); });
-  return gradient;
+          " for ",
+          forward.capacity,
+          " value rows; expected [segments + 1] and 0 rows or more");
+  return detail::segment_gradient(
+      detail::segments_by_offsets("segment_reduce_gradient", offsets, forward.capacity),
+      output_gradient,
+      forward,
+      reduction);
 }
 
-/// Offsets [segments + 1] of ascending segment ids; ids outside [0, segments) belong to no segment.
-template <Runtime R>
-[[nodiscard]] Tensor<std::int64_t, R> segment_offsets(Tensor<std::int64_t, R> const& sorted_ids,
+/// Offsets [segments + 1] of ascending segment ids, int32 or int64 [capacity]; ids outside
+/// [0, segments) belong to no segment.
+template <Runtime R, Element Id>
+[[nodiscard]] Tensor<std::int64_t, R> segment_offsets(Tensor<Id, R> const& sorted_ids,
                                                       std::int64_t segments) {
-  require(segments >= 0, "segment_offsets: ", segments, " segments");
+  auto const layout = detail::segments_by_ids(
+      "segment_offsets", kernels::SegmentForm::sorted_ids, sorted_ids, segments, {});
   Tensor<std::int64_t, R> offsets(sorted_ids.device(), {segments + 1});
-  kernels::SegmentOffsetsArgs const args{
-      sorted_ids.data(), sorted_ids.count(), nullptr, segments, offsets.data()};
-  issue("segment_offsets", reads(sorted_ids), writes(offsets), [args](auto stream) {
+  kernels::SegmentOffsetsArgs const args{layout.layout, offsets.data()};
+  issue("segment_offsets", layout.layout_reads, writes(offsets), [args](auto stream) {
     kernels::segment_offsets(stream, args);
   });
   return offsets;
+}
+
+/// segment_reduce() of one reduction each.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> segment_sum(
+    Tensor<float, R> const& values,
+    Tensor<std::int64_t, R> const& offsets,
+    SegmentSemantics semantics = SegmentSemantics::tensorflow) {
+  return segment_reduce(values, offsets, SegmentReduction::sum, semantics);
+}
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> segment_mean(
+    Tensor<float, R> const& values,
+    Tensor<std::int64_t, R> const& offsets,
+    SegmentSemantics semantics = SegmentSemantics::tensorflow) {
+  return segment_reduce(values, offsets, SegmentReduction::mean, semantics);
+}
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> segment_sqrtn(
+    Tensor<float, R> const& values,
+    Tensor<std::int64_t, R> const& offsets,
+    SegmentSemantics semantics = SegmentSemantics::tensorflow) {
+  return segment_reduce(values, offsets, SegmentReduction::sqrtn, semantics);
+}
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> segment_max(
+    Tensor<float, R> const& values,
+    Tensor<std::int64_t, R> const& offsets,
+    SegmentSemantics semantics = SegmentSemantics::tensorflow) {
+  return segment_reduce(values, offsets, SegmentReduction::max, semantics);
+}
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> segment_min(
+    Tensor<float, R> const& values,
+    Tensor<std::int64_t, R> const& offsets,
+    SegmentSemantics semantics = SegmentSemantics::tensorflow) {
+  return segment_reduce(values, offsets, SegmentReduction::min, semantics);
+}
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> segment_prod(
+    Tensor<float, R> const& values,
+    Tensor<std::int64_t, R> const& offsets,
+    SegmentSemantics semantics = SegmentSemantics::tensorflow) {
+  return segment_reduce(values, offsets, SegmentReduction::prod, semantics);
 }
 
 }  // namespace msstream::ops

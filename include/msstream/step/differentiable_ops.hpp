@@ -5,7 +5,6 @@
 #include <msstream/ops/dense.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/loss.hpp>
-#include <msstream/ops/segment.hpp>
 #include <msstream/step/differentiable/arithmetic.hpp>
 #include <msstream/step/differentiable/attention.hpp>
 #include <msstream/step/differentiable/embedding.hpp>
@@ -16,6 +15,7 @@
 #include <msstream/step/differentiable/recorded.hpp>
 #include <msstream/step/differentiable/reduce.hpp>
 #include <msstream/step/differentiable/rows.hpp>
+#include <msstream/step/differentiable/segment.hpp>
 #include <msstream/step/differentiable/softmax.hpp>
 #include <msstream/step/differentiable/table_batch.hpp>
 #include <msstream/step/differentiable/unary.hpp>
@@ -30,24 +30,6 @@
 /// The operations of ops/ with a tape as first argument: the same results, and the backward
 /// recorded.
 namespace msstream::ops {
-
-template <Runtime R>
-[[nodiscard]] Tensor<float, R> segment_reduce(GradientTape<R>& tape,
-                                              Tensor<float, R> const& values,
-                                              Tensor<std::int64_t, R> const& offsets,
-                                              Pooling pooling) {
-  auto reduced = segment_reduce(values, offsets, pooling);
-  if (tape.wants_gradient(values)) {
-    tape.record(
-        "segment_reduce",
-        reduced,
-        [values, offsets, pooling](GradientTape<R>& playing, Tensor<float, R> const& gradient) {
-          playing.add_gradient(
-              values, segment_reduce_gradient(gradient, offsets, values.shape()[0], pooling));
-        });
-  }
-  return reduced;
-}
 
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> dense(GradientTape<R>& tape,

@@ -3,61 +3,62 @@
 
 #include "bag_layout.hpp"
 #include "cuda_check.cuh"
-#include "row_vector.cuh"
+#include "segment_columns.cuh"
+#include "segment_tuning.hpp"
 
 #include <cstdint>
 
 namespace msstream::ops::kernels {
 
-inline constexpr int kSumWarps = 8;
-inline constexpr int kSumThreads = kSumWarps * 32;
-
 __device__ inline int warp_of_block() {
   return static_cast<int>(threadIdx.x) / 32;
 }
 
-/// The sum of load(i) over a range, by one warp: the groups of lanes take turns, then a tree over
+/// The total of load(i) over a range, by one warp: the groups of lanes take turns, then a tree over
 /// the groups. All lanes of a group get the result.
-template <int Count, class Load>
-__device__ Columns<Count> warp_sum(PlaceRange range, RowLanes const& shape, Load const& load) {
-  constexpr int kInFlight = 4;
+template <class Combiner, int Count, class Load>
+__device__ Columns<Count> reduce_by_warp(PlaceRange range,
+                                         RowLanes const& shape,
+                                         Load const& load) {
+  constexpr int kInFlight = 8;
   int const groups = 32 >> shape.log2_lanes;
   int const group = (static_cast<int>(threadIdx.x) % 32) >> shape.log2_lanes;
-  Columns<Count> sum;
+  auto total = nothing_of<Combiner, Count>();
   for (auto first = range.begin + group; first < range.end; first += groups * kInFlight) {
     Columns<Count> rows[kInFlight];
 #pragma unroll
     for (int k = 0; k < kInFlight; ++k) {
       auto const i = first + k * groups;
-      rows[k] = i < range.end ? load(i) : Columns<Count>{};
+      rows[k] = i < range.end ? load(i) : nothing_of<Combiner, Count>();
     }
 #pragma unroll
     for (int k = 0; k < kInFlight; ++k) {
-      sum.add(rows[k]);
+      combine<Combiner>(total, rows[k]);
     }
   }
+  __syncwarp();
   for (int distance = 16; distance >= shape.lanes(); distance /= 2) {
     Columns<Count> other;
 #pragma unroll
     for (int c = 0; c < Count; ++c) {
-      other.at[c] = __shfl_xor_sync(0xFFFFFFFFU, sum.at[c], distance);
+      other.at[c] = __shfl_xor_sync(0xFFFFFFFFU, total.at[c], distance);
     }
-    sum.add(other);
+    combine<Combiner>(total, other);
   }
-  return sum;
+  return total;
 }
 
-/// Each warp of a block of kSumThreads brings a run of rows; what is long is summed by the whole
+/// Each warp of a block of `Warps` brings a run of rows; what is long is reduced by the whole
 /// block. To be called by all threads of the block.
 ///
-/// load(i, column) gives Count columns of row i, whichever warp's run it is in; store(column, sum)
-/// is called by the warp that brought the run, once a column, if it `has_run` (an empty one too).
-template <int Count, class Load, class Store>
-__device__ void sum_runs(
+/// load(i, is_last, column) gives Count columns of row i, whichever warp's run it is in;
+/// store(column, total) is called by the warp that brought the run, once a column, if it `has_run`
+/// (an empty one too).
+template <class Combiner, int Warps, int Count, class Load, class Store>
+__device__ void reduce_runs(
     PlaceRange run, bool has_run, RowLanes const& shape, Load const& load, Store const& store) {
-  constexpr std::int64_t kLongRun = 256;
-  __shared__ PlaceRange long_runs[kSumWarps];
-  __shared__ float partials[kSumWarps][32 * Count];
+  __shared__ PlaceRange long_runs[Warps];
+  __shared__ float partials[Warps][32 * Count];
   int const warp = warp_of_block();
   int const lane_of_warp = static_cast<int>(threadIdx.x) % 32;
   bool const stores = lane_of_warp < shape.lanes();
@@ -65,33 +66,33 @@ __device__ void sum_runs(
   if (lane_of_warp == 0) {
     long_runs[warp] = is_long ? run : PlaceRange{0, 0};
   }
-  auto const sum_of = [&](PlaceRange range, std::int64_t column) {
-    return warp_sum<Count>(range, shape, [&](std::int64_t i) {
-      return column < shape.width ? load(i, column) : Columns<Count>{};
+  auto const total_of = [&](PlaceRange range, std::int64_t last, std::int64_t column) {
+    return reduce_by_warp<Combiner, Count>(range, shape, [&](std::int64_t i) {
+      return column < shape.width ? load(i, i == last, column) : nothing_of<Combiner, Count>();
     });
   };
   std::int64_t const step = shape.lanes() * Count;
   if (has_run && !is_long) {
     for (std::int64_t base = 0; base < shape.width; base += step) {
       auto const column = base + shape.lane() * Count;
-      auto const sum = sum_of(run, column);
+      auto const total = total_of(run, run.end - 1, column);
       if (stores && column < shape.width) {
-        store(column, sum);
+        store(column, total);
       }
     }
   }
   __syncthreads();
-  for (int owner = 0; owner < kSumWarps; ++owner) {
+  for (int owner = 0; owner < Warps; ++owner) {
     auto const shared = long_runs[owner];
     if (shared.begin == shared.end) {
       continue;
     }
-    auto const share = ceil_div<std::int64_t>(shared.end - shared.begin, kSumWarps);
+    auto const share = ceil_div<std::int64_t>(shared.end - shared.begin, Warps);
     PlaceRange const mine{min(shared.begin + warp * share, shared.end),
                           min(shared.begin + (warp + 1) * share, shared.end)};
     for (std::int64_t base = 0; base < shape.width; base += step) {
       auto const column = base + shape.lane() * Count;
-      auto const partial = sum_of(mine, column);
+      auto const partial = total_of(mine, shared.end - 1, column);
       if (stores) {
 #pragma unroll
         for (int c = 0; c < Count; ++c) {
@@ -100,14 +101,14 @@ __device__ void sum_runs(
       }
       __syncthreads();
       if (warp == owner && stores && column < shape.width) {
-        Columns<Count> sum;
-        for (int other = 0; other < kSumWarps; ++other) {
+        auto total = nothing_of<Combiner, Count>();
+        for (int other = 0; other < Warps; ++other) {
 #pragma unroll
           for (int c = 0; c < Count; ++c) {
-            sum.at[c] = __fadd_rn(sum.at[c], partials[other][lane_of_warp * Count + c]);
+            total.at[c] = Combiner::combine(total.at[c], partials[other][lane_of_warp * Count + c]);
           }
         }
-        store(column, sum);
+        store(column, total);
       }
       __syncthreads();
     }

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/segment_common.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <type_traits>
+
+namespace msstream::ops {
+
+/// How rows are reduced by their segment ids.
+template <Runtime R>
+struct SegmentOptions {
+  SegmentSemantics semantics = SegmentSemantics::tensorflow;
+  /// The same arguments give the same bits. Sums, means and sqrtn of unsorted ids may be told not
+  /// to: then they are added atomically on CUDA, without sorting the ids.
+  bool deterministic = true;
+  /// A device scalar ≤ capacity: how many of the ids exist, so that one captured launch serves
+  /// every number; rows behind them are in no segment.
+  std::optional<Tensor<std::int64_t, R>> count = {};
+};
+
+namespace detail {
+
+template <Runtime R, Element Id>
+auto segments_by_ids(char const* name,
+                     kernels::SegmentForm form,
+                     Tensor<Id, R> const& ids,
+                     std::int64_t segments,
+                     std::optional<Tensor<std::int64_t, R>> const& count) {
+  static_assert(std::is_same_v<Id, std::int32_t> || std::is_same_v<Id, std::int64_t>,
+                "segment ids are int32 or int64");
+  require(ids.shape().rank() == 1 && segments >= 0 && (!count || count->count() == 1),
+          name,
+          ": ids of shape ",
+          ids.shape(),
+          " for ",
+          segments,
+          " segments, and a count of shape ",
+          count ? count->shape() : Shape{},
+          "; expected [capacity], 0 segments or more, and a scalar");
+  auto uses = reads(ids);
+  if (count) {
+    uses.add(*count);
+  }
+  return SegmentIssue<R, decltype(uses)>{name,
+                                         {.form = form,
+                                          .segments = segments,
+                                          .capacity = ids.count(),
+                                          .indices = ids.data(),
+                                          .id_type = dtype_of<Id>,
+                                          .count = count ? count->data() : nullptr},
+                                         uses};
+}
+
+template <Runtime R, class Uses>
+[[nodiscard]] Tensor<float, R> reduce_by_ids(SegmentIssue<R, Uses> const& segments,
+                                             Tensor<float, R> const& values,
+                                             SegmentReduction reduction,
+                                             SegmentOptions<R> const& options) {
+  require(values.shape().rank() == 2 && values.shape()[0] == segments.layout.capacity,
+          segments.name,
+          ": values of shape ",
+          values.shape(),
+          " for ",
+          segments.layout.capacity,
+          " ids; expected a row an id");
+  return reduce_segments(segments, values, reduction, options.semantics, options.deterministic);
+}
+
+}  // namespace detail
+
+/// Reduces the rows of equal segment ids: values [capacity, width] float32, sorted_ids [capacity]
+/// int32 or int64, ascending → [segments, width].
+///
+/// Ids outside [0, segments) belong to no segment. Otherwise as segment_reduce().
+template <Runtime R, Element Id>
+[[nodiscard]] Tensor<float, R> sorted_segment_reduce(
+    Tensor<float, R> const& values,
+    Tensor<Id, R> const& sorted_ids,
+    std::int64_t segments,
+    SegmentReduction reduction,
+    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
+  return detail::reduce_by_ids(detail::segments_by_ids("sorted_segment_reduce",
+                                                       kernels::SegmentForm::sorted_ids,
+                                                       sorted_ids,
+                                                       segments,
+                                                       options.count),
+                               values,
+                               reduction,
+                               options);
+}
+
+/// Reduces the rows of equal segment ids, in any order: values [capacity, width] float32, ids
+/// [capacity] int32 or int64 → [segments, width].
+///
+/// Ids outside [0, segments) belong to no segment. Otherwise as segment_reduce(), but that on CUDA
+/// capacity and segments are below 2^31. On CUDA the places are sorted by id, over only the bits
+/// that `segments` has, unless the options allow to add atomically.
+template <Runtime R, Element Id>
+[[nodiscard]] Tensor<float, R> unsorted_segment_reduce(
+    Tensor<float, R> const& values,
+    Tensor<Id, R> const& ids,
+    std::int64_t segments,
+    SegmentReduction reduction,
+    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
+  return detail::reduce_by_ids(detail::segments_by_ids("unsorted_segment_reduce",
+                                                       kernels::SegmentForm::unsorted_ids,
+                                                       ids,
+                                                       segments,
+                                                       options.count),
+                               values,
+                               reduction,
+                               options);
+}
+
+/// The gradients of the two, as segment_reduce_gradient(), for output_gradient [segments, width];
+/// of the options, `count` alone matters.
+template <Runtime R, Element Id>
+[[nodiscard]] Tensor<float, R> sorted_segment_reduce_gradient(
+    Tensor<float, R> const& output_gradient,
+    Tensor<Id, R> const& sorted_ids,
+    std::type_identity_t<SegmentForward<R>> const& forward,
+    SegmentReduction reduction,
+    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
+  return detail::segment_gradient(detail::segments_by_ids("sorted_segment_reduce_gradient",
+                                                          kernels::SegmentForm::sorted_ids,
+                                                          sorted_ids,
+                                                          detail::segments_of(output_gradient),
+                                                          options.count),
+                                  output_gradient,
+                                  forward,
+                                  reduction);
+}
+template <Runtime R, Element Id>
+[[nodiscard]] Tensor<float, R> unsorted_segment_reduce_gradient(
+    Tensor<float, R> const& output_gradient,
+    Tensor<Id, R> const& ids,
+    std::type_identity_t<SegmentForward<R>> const& forward,
+    SegmentReduction reduction,
+    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
+  return detail::segment_gradient(detail::segments_by_ids("unsorted_segment_reduce_gradient",
+                                                          kernels::SegmentForm::unsorted_ids,
+                                                          ids,
+                                                          detail::segments_of(output_gradient),
+                                                          options.count),
+                                  output_gradient,
+                                  forward,
+                                  reduction);
+}
+
+/// sorted_segment_reduce() and unsorted_segment_reduce() of one reduction each.
+template <Runtime R, Element Id>
+[[nodiscard]] Tensor<float, R> sorted_segment_sum(
+    Tensor<float, R> const& values,
+    Tensor<Id, R> const& sorted_ids,
+    std::int64_t segments,
+    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
+  return sorted_segment_reduce(values, sorted_ids, segments, SegmentReduction::sum, options);
+}
+template <Runtime R, Element Id>
+[[nodiscard]] Tensor<float, R> sorted_segment_mean(
+    Tensor<float, R> const& values,
+    Tensor<Id, R> const& sorted_ids,
+    std::int64_t segments,
+    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
+  return sorted_segment_reduce(values, sorted_ids, segments, SegmentReduction::mean, options);
+}
+template <Runtime R, Element Id>
+[[nodiscard]] Tensor<float, R> sorted_segment_sqrtn(
+    Tensor<float, R> const& values,
+    Tensor<Id, R> const& sorted_ids,
+    std::int64_t segments,
+    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
+  return sorted_segment_reduce(values, sorted_ids, segments, SegmentReduction::sqrtn, options);
+}
+template <Runtime R, Element Id>
+[[nodiscard]] Tensor<float, R> sorted_segment_max(
+    Tensor<float, R> const& values,
+    Tensor<Id, R> const& sorted_ids,
+    std::int64_t segments,
+    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
+  return sorted_segment_reduce(values, sorted_ids, segments, SegmentReduction::max, options);
+}
+template <Runtime R, Element Id>
+[[nodiscard]] Tensor<float, R> sorted_segment_min(
+    Tensor<float, R> const& values,
+    Tensor<Id, R> const& sorted_ids,
+    std::int64_t segments,
+    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
+  return sorted_segment_reduce(values, sorted_ids, segments, SegmentReduction::min, options);
+}
+template <Runtime R, Element Id>
+[[nodiscard]] Tensor<float, R> sorted_segment_prod(
+    Tensor<float, R> const& values,
+    Tensor<Id, R> const& sorted_ids,
+    std::int64_t segments,
+    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
+  return sorted_segment_reduce(values, sorted_ids, segments, SegmentReduction::prod, options);
+}
+template <Runtime R, Element Id>
+[[nodiscard]] Tensor<float, R> unsorted_segment_sum(
+    Tensor<float, R> const& values,
+    Tensor<Id, R> const& ids,
+    std::int64_t segments,
+    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
+  return unsorted_segment_reduce(values, ids, segments, SegmentReduction::sum, options);
+}
+template <Runtime R, Element Id>
+[[nodiscard]] Tensor<float, R> unsorted_segment_mean(
+    Tensor<float, R> const& values,
+    Tensor<Id, R> const& ids,
+    std::int64_t segments,
+    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
+  return unsorted_segment_reduce(values, ids, segments, SegmentReduction::mean, options);
+}
+template <Runtime R, Element Id>
+[[nodiscard]] Tensor<float, R> unsorted_segment_sqrtn(
+    Tensor<float, R> const& values,
+    Tensor<Id, R> const& ids,
+    std::int64_t segments,
+    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
+  return unsorted_segment_reduce(values, ids, segments, SegmentReduction::sqrtn, options);
+}
+template <Runtime R, Element Id>
+[[nodiscard]] Tensor<float, R> unsorted_segment_max(
+    Tensor<float, R> const& values,
+    Tensor<Id, R> const& ids,
+    std::int64_t segments,
+    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
+  return unsorted_segment_reduce(values, ids, segments, SegmentReduction::max, options);
+}
+template <Runtime R, Element Id>
+[[nodiscard]] Tensor<float, R> unsorted_segment_min(
+    Tensor<float, R> const& values,
+    Tensor<Id, R> const& ids,
+    std::int64_t segments,
+    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
+  return unsorted_segment_reduce(values, ids, segments, SegmentReduction::min, options);
+}
+template <Runtime R, Element Id>
+[[nodiscard]] Tensor<float, R> unsorted_segment_prod(
+    Tensor<float, R> const& values,
+    Tensor<Id, R> const& ids,
+    std::int64_t segments,
+    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
+  return unsorted_segment_reduce(values, ids, segments, SegmentReduction::prod, options);
+}
+
+}  // namespace msstream::ops

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/segment.hpp>
+#include <msstream/step/differentiable/recorded.hpp>
+#include <msstream/step/gradient_tape.hpp>
+
+#include <cstdint>
+#include <type_traits>
+
+/// ops/segment.hpp with a tape as first argument: the same results, and the backward recorded.
+namespace msstream::ops {
+
+namespace detail {
+
+/// Sums keep no more than the number of rows until the backward.
+template <Runtime R>
+[[nodiscard]] SegmentForward<R> segment_forward(Tensor<float, R> const& values,
+                                                Tensor<float, R> const& reduced,
+                                                SegmentReduction reduction) {
+  return kernels::is_sum_reduction(reduction) ? SegmentForward<R>(values.shape()[0])
+                                              : SegmentForward<R>(values, reduced);
+}
+
+}  // namespace detail
+
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> segment_reduce(
+    GradientTape<R>& tape,
+    Tensor<float, R> const& values,
+    Tensor<std::int64_t, R> const& offsets,
+    SegmentReduction reduction,
+    SegmentSemantics semantics = SegmentSemantics::tensorflow) {
+  auto const reduced = segment_reduce(values, offsets, reduction, semantics);
+  auto const forward = detail::segment_forward(values, reduced, reduction);
+  return detail::recorded(tape, "segment_reduce", values, reduced, [=](auto const& gradient) {
+    return segment_reduce_gradient(gradient, offsets, forward, reduction);
+  });
+}
+
+template <Runtime R, Element Id>
+[[nodiscard]] Tensor<float, R> sorted_segment_reduce(
+    GradientTape<R>& tape,
+    Tensor<float, R> const& values,
+    Tensor<Id, R> const& sorted_ids,
+    std::int64_t segments,
+    SegmentReduction reduction,
+    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
+  auto const reduced = sorted_segment_reduce(values, sorted_ids, segments, reduction, options);
+  auto const forward = detail::segment_forward(values, reduced, reduction);
+  return detail::recorded(
+      tape, "sorted_segment_reduce", values, reduced, [=](auto const& gradient) {
+        return sorted_segment_reduce_gradient(gradient, sorted_ids, forward, reduction, options);
+      });
+}
+
+template <Runtime R, Element Id>
+[[nodiscard]] Tensor<float, R> unsorted_segment_reduce(
+    GradientTape<R>& tape,
+    Tensor<float, R> const& values,
+    Tensor<Id, R> const& ids,
+    std::int64_t segments,
+    SegmentReduction reduction,
+    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
+  auto const reduced = unsorted_segment_reduce(values, ids, segments, reduction, options);
+  auto const forward = detail::segment_forward(values, reduced, reduction);
+  return detail::recorded(
+      tape, "unsorted_segment_reduce", values, reduced, [=](auto const& gradient) {
+        return unsorted_segment_reduce_gradient(gradient, ids, forward, reduction, options);
+      });
+}
+
+}  // namespace msstream::ops

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "segment_host.hpp"
+#include "workspace_layout.hpp"
+
+#include <algorithm>
+
+namespace msstream::ops::kernels {
+namespace {
+
+/// What the backward of each reduction needs besides its arguments.
+struct GradientMemory {
+  std::int64_t* rows = nullptr;      ///< [segments]
+  std::uint32_t* matches = nullptr;  ///< [segments, width]: ties, or zeros
+  float* products = nullptr;         ///< [segments, width]: of what is not 0
+  std::size_t bytes;
+
+  GradientMemory(void* memory, SegmentGradientArgs const& args) {
+    WorkspaceLayout workspace(memory);
+    auto const elements = args.layout.segments * args.width;
+    if (divides(args.reduction)) {
+      rows = workspace.take<std::int64_t>(args.layout.segments);
+    }
+    if (!is_sum_reduction(args.reduction)) {
+      matches = workspace.take<std::uint32_t>(elements);
+      std::fill_n(matches, matches != nullptr ? elements : 0, 0U);
+    }
+    if (args.reduction == SegmentReduction::prod) {
+      products = workspace.take<float>(elements);
+      std::fill_n(products, products != nullptr ? elements : 0, 1.0F);
+    }
+    bytes = workspace.bytes();
+  }
+};
+
+/// Calls each(first element of the place's row, first element of its segment's row) for the places
+/// that are in a segment, and otherwise(first element of the place's row).
+template <class Each, class Otherwise>
+void for_each_row(SegmentGradientArgs const& args, Each const& each, Otherwise const& otherwise) {
+  for_each_place(args.layout, [&](std::int64_t place, std::int64_t segment) {
+    if (segment >= 0) {
+      each(place * args.width, segment * args.width);
+    } else {
+      otherwise(place * args.width);
+    }
+  });
+}
+
+void scale_gradients(SegmentGradientArgs const& args, std::int64_t* rows) {
+  auto const width = args.width;
+  if (rows != nullptr) {
+    count_rows(args.layout, rows);
+  }
+  for_each_place(args.layout, [&](std::int64_t place, std::int64_t segment) {
+    float* const row = args.value_gradients + place * width;
+    if (segment < 0) {
+      std::fill_n(row, width, 0.0F);
+      return;
+    }
+    float const scale =
+        rows != nullptr ? 1.0F / segment_divisor(args.reduction, rows[segment]) : 1.0F;
+    float const* const gradient = args.output_gradient + segment * width;
+    std::transform(gradient, gradient + width, row, [=](float g) { return scale * g; });
+  });
+}
+
+void share_gradients(SegmentGradientArgs const& args, std::uint32_t* ties) {
+  auto const is_tie = [&](std::int64_t at, std::int64_t of) {
+    return is_extremum(args.values[at], args.output[of]);
+  };
+  for_each_row(
+      args,
+      [&](std::int64_t at, std::int64_t of) {
+        for (std::int64_t c = 0; c < args.width; ++c) {
+          ties[of + c] += is_tie(at + c, of + c) ? 1U : 0U;
+        }
+      },
+      [](std::int64_t) {});
+  for_each_row(
+      args,
+      [&](std::int64_t at, std::int64_t of) {
+        for (std::int64_t c = 0; c < args.width; ++c) {
+          args.value_gradients[at + c] =
+              is_tie(at + c, of + c)
+                  ? args.output_gradient[of + c] / static_cast<float>(ties[of + c])
+                  : 0.0F;
+        }
+      },
+      [&](std::int64_t at) { std::fill_n(args.value_gradients + at, args.width, 0.0F); });
+}
+
+void multiply_gradients(SegmentGradientArgs const& args, GradientMemory const& memory) {
+  for_each_row(
+      args,
+      [&](std::int64_t at, std::int64_t of) {
+        for (std::int64_t c = 0; c < args.width; ++c) {
+          auto const x = args.values[at + c];
+          memory.matches[of + c] += x == 0.0F ? 1U : 0U;
+          memory.products[of + c] *= ProductOfNonzeros::element(x);
+        }
+      },
+      [](std::int64_t) {});
+  for_each_row(
+      args,
+      [&](std::int64_t at, std::int64_t of) {
+        for (std::int64_t c = 0; c < args.width; ++c) {
+          args.value_gradients[at + c] = product_gradient(args.output_gradient[of + c],
+                                                          args.values[at + c],
+                                                          memory.products[of + c],
+                                                          memory.matches[of + c]);
+        }
+      },
+      [&](std::int64_t at) { std::fill_n(args.value_gradients + at, args.width, 0.0F); });
+}
+
+}  // namespace
+
+std::size_t segment_reduce_gradient_workspace_bytes(HostStream, SegmentGradientArgs const& args) {
+  return GradientMemory(nullptr, args).bytes;
+}
+
+void segment_reduce_gradient(HostStream stream, SegmentGradientArgs const& args) {
+  stream.run([args] {
+    GradientMemory const memory(args.workspace, args);
+    if (is_sum_reduction(args.reduction)) {
+      scale_gradients(args, memory.rows);
+    } else if (is_extremum_reduction(args.reduction)) {
+      share_gradients(args, memory.matches);
+    } else {
+      multiply_gradients(args, memory);
+    }
+  });
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "bag_layout.hpp"
+#include "reduce_math.hpp"
+
+#include <msstream/ops/kernels/segment.hpp>
+
+#include <cmath>
+#include <cstdint>
+
+/// What segment reductions are made of, for both twins. A combiner says what an element counts for,
+/// where a reduction begins, and how two values become one.
+namespace msstream::ops::kernels {
+
+template <class Reducer>
+struct EveryElement : Reducer {
+  MSSTREAM_HOST_DEVICE static float element(float x) { return x; }
+};
+struct Product {
+  MSSTREAM_HOST_DEVICE static constexpr float nothing() { return 1.0F; }
+  MSSTREAM_HOST_DEVICE static float combine(float a, float b) { return a * b; }
+};
+/// The product of the elements that are not 0. A product may underflow to 0, so that only elements
+/// are left out.
+struct ProductOfNonzeros : Product {
+  MSSTREAM_HOST_DEVICE static float element(float x) { return x == 0.0F ? 1.0F : x; }
+};
+
+/// What the sum of `rows` rows is divided by.
+MSSTREAM_HOST_DEVICE inline float segment_divisor(SegmentReduction reduction, std::int64_t rows) {
+  auto const count = static_cast<float>(rows);
+  return reduction == SegmentReduction::mean    ? count
+         : reduction == SegmentReduction::sqrtn ? std::sqrt(count)
+                                                : 1.0F;
+}
+
+/// What reaches element x of a segment by its product: `product` is that of the elements that are
+/// not 0.
+MSSTREAM_HOST_DEVICE inline float product_gradient(float gradient,
+                                                   float x,
+                                                   float product,
+                                                   std::uint32_t zeros) {
+  return zeros == 0                ? gradient * (product / x)
+         : zeros == 1 && x == 0.0F ? gradient * product
+                                   : 0.0F;
+}
+
+/// The segment id of a place that exists.
+[[nodiscard]] constexpr std::int64_t segment_id(SegmentLayout const& layout, std::int64_t place) {
+  return layout.id_type == DType::int32
+             ? std::int64_t{static_cast<std::int32_t const*>(layout.indices)[place]}
+             : static_cast<std::int64_t const*>(layout.indices)[place];
+}
+
+/// How many places have an id.
+[[nodiscard]] constexpr std::int64_t existing_places(SegmentLayout const& layout) {
+  return layout.count != nullptr ? clamped(*layout.count, layout.capacity) : layout.capacity;
+}
+
+/// The segment of a place that is told by ids; -1 for none.
+[[nodiscard]] constexpr std::int64_t segment_of_place(SegmentLayout const& layout,
+                                                      std::int64_t existing,
+                                                      std::int64_t place) {
+  auto const id = place < existing ? segment_id(layout, place) : -1;
+  return is_in_range(id, layout.segments) ? id : -1;
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "segment_cursor.cuh"
+#include "segment_math.hpp"
+
+#include <cstdint>
+
+/// Where a group of lanes learns which segment each of its neighbouring places is in, and how many
+/// rows a segment has.
+namespace msstream::ops::kernels {
+
+/// Of offsets. Every lane of the group asks, in ascending order.
+struct PlacesOfSpans {
+  SegmentBounds bounds;
+
+  class Walk {
+   public:
+    __device__ Walk(PlacesOfSpans const& places,
+                    LaneGroup const& group,
+                    std::int64_t begin,
+                    std::int64_t end)
+        : origin_(begin),
+          held_(places.bounds.held(begin, end)),
+          cursor_(places.bounds, group, begin) {}
+
+    /// -1 for none.
+    __device__ std::int64_t segment(std::int64_t place) {
+      if (place < held_.begin || place >= held_.end) {
+        return -1;
+      }
+      auto const relative = static_cast<int>(place - origin_);
+      if (relative >= cursor_.end()) {
+        cursor_.advance(relative);
+      }
+      return cursor_.segment();
+    }
+
+   private:
+    std::int64_t origin_;
+    PlaceRange held_;
+    SegmentCursor cursor_;
+  };
+
+  __device__ std::int64_t rows(std::int64_t segment) const {
+    return bounds.at(segment + 1) - bounds.at(segment);
+  }
+};
+
+/// Of unsorted ids.
+struct PlacesOfIds {
+  SegmentLayout layout;
+  std::uint32_t const* counts;  ///< [segments]: their rows; or null where nobody asks
+
+  class Walk {
+   public:
+    __device__ Walk(PlacesOfIds const& places,
+                    LaneGroup const& /*group*/,
+                    std::int64_t /*begin*/,
+                    std::int64_t /*end*/)
+        : layout_(places.layout), existing_(existing_places(layout_)) {}
+
+    __device__ std::int64_t segment(std::int64_t place) {
+      return segment_of_place(layout_, existing_, place);
+    }
+
+   private:
+    SegmentLayout const& layout_;
+    std::int64_t existing_;
+  };
+
+  __device__ std::int64_t rows(std::int64_t segment) const { return counts[segment]; }
+};
+
+}  // namespace msstream::ops::kernels

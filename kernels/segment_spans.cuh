@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cuda_check.cuh"
+#include "segment_cursor.cuh"
+#include "segment_runs.cuh"
+#include "segment_spans.hpp"
+#include "workspace_layout.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+// The places of all segments are cut into parts of equal length, a group of lanes each, so that a
+// long segment keeps no group longer than a short one:
+//
+//   segments  0 0 0 1 | 1 1 1 1 | 1 3 4 4      part 0 stores segment 0, part 2 segments 3 and 4
+//   part         0    |    1    |    2         segment 1: tails of 0 and 1 + head of 2
+//
+// A part stores the segments whose places it has all. What it has of a segment that goes on behind
+// it is its tail, what it has of one that began before it and ends in it its head. A second launch
+// combines them where such a segment ends, and fills the empty segments, in equal parts of their
+// own.
+
+/// Equal parts of the places; depends on the sizes alone.
+struct SpanParts {
+  std::int64_t places;
+  std::int64_t parts;
+
+  SpanParts(std::int64_t capacity, int lanes)
+      : places(std::clamp(ceil_div(ceil_div(capacity * lanes, kSpanLanes), kFewestPlacesOfPart) *
+                              kFewestPlacesOfPart,
+                          kFewestPlacesOfPart,
+                          kMostPlacesOfPart)),
+        parts(ceil_div(capacity, places)) {}
+};
+
+/// What the parts leave to the second launch.
+struct SpanBorders {
+  float* tails;             ///< [parts, width]
+  float* heads;             ///< [parts, width]
+  std::int64_t* ends_here;  ///< [parts]: the segment that began before the part and ends in it, or
+                            ///< -1
+  SpanBorders(WorkspaceLayout& workspace, SpanParts const& parts, std::int64_t width)
+      : tails(workspace.take<float>(parts.parts * width)),
+        heads(workspace.take<float>(parts.parts * width)),
+        ends_here(workspace.take<std::int64_t>(parts.parts)) {}
+};
+
+/// Place i is row i. A batch tells which rows after `rows_from(origin)` the places origin + from +
+/// k below origin + end are: in 32 bits, which saves registers for the rows in flight.
+struct ContiguousRows {
+  static constexpr int kBlocks = kSpanBlocks;
+
+  float const* rows;
+
+  template <int InFlight>
+  struct Batch {
+    int from;
+    __device__ int row(int k) const { return from + k; }
+  };
+  template <int InFlight>
+  __device__ Batch<InFlight> batch(std::int64_t /*origin*/, int from, int /*end*/) const {
+    return {from};
+  }
+  __device__ float const* rows_from(std::int64_t origin, std::int64_t width) const {
+    return rows + origin * width;
+  }
+};
+
+/// Place i is row positions[i].
+struct PermutedRows {
+  static constexpr int kBlocks = kPermutedSpanBlocks;
+
+  float const* rows;
+  std::int32_t const* positions;
+
+  template <int InFlight>
+  struct Batch {
+    int rows[InFlight];
+    __device__ int row(int k) const { return rows[k]; }
+  };
+  template <int InFlight>
+  __device__ Batch<InFlight> batch(std::int64_t origin, int from, int end) const {
+    Batch<InFlight> found;
+#pragma unroll
+    for (int k = 0; k < InFlight; ++k) {
+      found.rows[k] = from + k < end ? __ldg(positions + origin + from + k) : 0;
+    }
+    return found;
+  }
+  __device__ float const* rows_from(std::int64_t /*origin*/, std::int64_t /*width*/) const {
+    return rows;
+  }
+};
+
+template <class Combiner, int Count>
+__device__ Columns<Count> load_element(float const* from) {
+  auto columns = load_once<Count>(from);
+#pragma unroll
+  for (int c = 0; c < Count; ++c) {
+    columns.at[c] = Combiner::element(columns.at[c]);
+  }
+  return columns;
+}
+
+/// A group of lanes a part, for the columns that it holds at once; rows that are wider are shared
+/// along the grid's y. Rows are asked for one batch ahead, and where they are found two.
+template <class Combiner, class Rows, int Count>
+__global__ void __launch_bounds__(kSpanThreads, Rows::kBlocks)
+    span_parts_kernel(Rows source,
+                      SegmentBounds bounds,
+                      RowLanes shape,
+                      SpanParts parts,
+                      SegmentOutput output,
+                      SpanBorders borders) {
+  constexpr int kInFlight = span_rows_in_flight(Count);
+  auto const part = grid_thread() >> shape.log2_lanes;
+  if (part >= parts.parts) {
+    return;
+  }
+  LaneGroup const group(shape.lanes());
+  auto const first_place = part * parts.places;
+  auto const places = bounds.held(first_place, min(first_place + parts.places, bounds.capacity));
+  bool const tells = blockIdx.y == 0 && group.lane == 0;
+  if (places.begin >= places.end) {
+    if (tells) {
+      borders.ends_here[part] = -1;
+    }
+    return;
+  }
+  auto const column = (std::int64_t{blockIdx.y} * group.lanes + group.lane) * Count;
+  bool const is_column = column < shape.width;
+  auto const length = static_cast<int>(places.end - places.begin);
+  Columns<Count> rows[kInFlight];
+  Columns<Count> next_rows[kInFlight];
+  auto const batch_at = [&](int from) {
+    return source.template batch<kInFlight>(places.begin, from, length);
+  };
+  auto const* const columns = source.rows_from(places.begin, shape.width) + column;
+  auto const width = static_cast<int>(shape.width);
+  auto const load = [&](auto const& batch, int from, Columns<Count>* to) {
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      if (is_column && from + k < length) {
+        to[k] = load_element<Combiner, Count>(columns + std::int64_t{batch.row(k)} * width);
+      }
+    }
+  };
+  load(batch_at(0), 0, rows);
+  auto next = batch_at(kInFlight);
+
+  SegmentCursor cursor(bounds, group, places.begin);
+  bool is_head = bounds.at(cursor.segment()) < places.begin;
+  if (tells) {
+    borders.ends_here[part] = is_head && cursor.end() <= length ? cursor.segment() : -1;
+  }
+  int begin = 0;
+  auto total = nothing_of<Combiner, Count>();
+  auto const store = [&] {
+    if (is_column && is_head) {
+      store_columns(borders.heads + part * shape.width + column, total);
+    } else if (is_column) {
+      output.write(cursor.segment(), column, total, cursor.end() - begin);
+    }
+  };
+  for (int from = 0; from < length; from += kInFlight) {
+    load(next, from + kInFlight, next_rows);
+    next = batch_at(from + 2 * kInFlight);
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      int const place = from + k;
+      if (place < length) {
+        if (place == cursor.end()) {
+          store();
+          cursor.advance(place);
+          is_head = false;
+          begin = place;
+          total = nothing_of<Combiner, Count>();
+        }
+        combine<Combiner>(total, rows[k]);
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      rows[k] = next_rows[k];
+    }
+  }
+  if (cursor.end() <= length) {
+    store();
+  } else if (is_column) {
+    store_columns(borders.tails + part * shape.width + column, total);
+  }
+}
+
+/// The groups of lanes of the grid share the segments and fill the empty ones.
+template <int Count>
+__device__ void fill_empty(SegmentBounds const& bounds,
+                           RowLanes const& shape,
+                           SegmentOutput const& output) {
+  LaneGroup const group(shape.lanes());
+  auto const groups = grid_stride() >> shape.log2_lanes;
+  auto const share = ceil_div(bounds.segments, groups);
+  auto const begin = (grid_thread() >> shape.log2_lanes) * share;
+  auto const end = min(begin + share, bounds.segments);
+  for (auto first = begin; first < end; first += group.lanes) {
+    auto const mine = first + group.lane;
+    bool const is_empty = mine < end && bounds.at(mine) >= bounds.at(mine + 1);
+    for (auto empty = group.ballot(is_empty); empty != 0; empty &= empty - 1) {
+      auto const segment = first + __ffs(static_cast<int>(empty)) - 1;
+      for (std::int64_t column = shape.lane() * Count; column < shape.width;
+           column += shape.lanes() * Count) {
+        output.write_empty<Count>(segment, column);
+      }
+    }
+  }
+}
+
+/// A warp a part: combines the segment that began before it and ends in it. No other warp writes
+/// that row.
+template <class Combiner, int Count>
+__global__ void __launch_bounds__(kBorderWarps * 32) span_borders_kernel(SegmentBounds bounds,
+                                                                         RowLanes shape,
+                                                                         SpanParts parts,
+                                                                         SegmentOutput output,
+                                                                         SpanBorders borders) {
+  auto const part = std::int64_t{blockIdx.x} * kBorderWarps + warp_of_block();
+  auto const segment = part < parts.parts ? borders.ends_here[part] : -1;
+  auto const places = segment >= 0 ? bounds.places_of(segment) : PlaceRange{0, 0};
+  reduce_runs<Combiner, kBorderWarps, Count>(
+      {places.begin / parts.places, part + 1},
+      segment >= 0,
+      shape,
+      [&](std::int64_t i, bool is_last, std::int64_t column) {
+        return load_written<Count>((is_last ? borders.heads : borders.tails) + i * shape.width +
+                                   column);
+      },
+      [&](std::int64_t column, Columns<Count> const& total) {
+        output.write(segment, column, total, places.end - places.begin);
+      });
+  fill_empty<Count>(bounds, shape, output);
+}
+
+/// A warp a segment.
+template <class Combiner, class Rows, int Count>
+__global__ void __launch_bounds__(kFewSpanWarps * 32)
+    few_spans_kernel(Rows source, SegmentBounds bounds, RowLanes shape, SegmentOutput output) {
+  auto const segment = std::int64_t{blockIdx.x} * kFewSpanWarps + warp_of_block();
+  bool const exists = segment < bounds.segments;
+  auto const places = exists ? bounds.places_of(segment) : PlaceRange{0, 0};
+  bool const is_empty = places.begin >= places.end;
+  reduce_runs<Combiner, kFewSpanWarps, Count>(
+      places,
+      exists,
+      shape,
+      [&](std::int64_t i, bool /*is_last*/, std::int64_t column) {
+        auto const row = std::int64_t{source.template batch<1>(i, 0, 1).row(0)};
+        return load_element<Combiner, Count>(source.rows_from(i, shape.width) + row * shape.width +
+                                             column);
+      },
+      [&](std::int64_t column, Columns<Count> const& total) {
+        if (is_empty) {
+          output.write_empty<Count>(segment, column);
+        } else {
+          output.write(segment, column, total, places.end - places.begin);
+        }
+      });
+}
+
+inline bool has_few_items(std::int64_t capacity, std::int64_t segments) {
+  return capacity + segments <= kFewSpanItems;
+}
+
+template <class Combiner, int Count, class Rows>
+void launch_spans(CudaStream stream, SpanArgs const& args, Rows const& rows) {
+  RowLanes const shape(args.width, Count);
+  SegmentBounds const bounds{args.offsets, args.segments, args.capacity};
+  SegmentOutput const output{args.output, args.width, args.reduction, args.empty_value};
+  if (has_few_items(args.capacity, args.segments)) {
+    few_spans_kernel<Combiner, Rows, Count>
+        <<<grid_for(args.segments, kFewSpanWarps), kFewSpanWarps * 32, 0, stream>>>(
+            rows, bounds, shape, output);
+    check_launch("segment_reduce, one launch");
+    return;
+  }
+  SpanParts const parts(args.capacity, shape.lanes());
+  WorkspaceLayout workspace(args.workspace);
+  SpanBorders const borders(workspace, parts, args.width);
+  if (parts.parts > 0) {
+    dim3 const grid(
+        grid_for(parts.parts, kSpanThreads / shape.lanes()),
+        static_cast<unsigned>(ceil_div<std::int64_t>(args.width, shape.lanes() * Count)));
+    span_parts_kernel<Combiner, Rows, Count>
+        <<<grid, kSpanThreads, 0, stream>>>(rows, bounds, shape, parts, output, borders);
+    check_launch("segment_reduce, parts");
+  }
+  auto const filling_warps = ceil_div(args.segments * shape.lanes(), 32 * kFillsOfGroup);
+  span_borders_kernel<Combiner, Count>
+      <<<grid_for(std::max(parts.parts, filling_warps), kBorderWarps),
+         kBorderWarps * 32,
+         0,
+         stream>>>(bounds, shape, parts, output, borders);
+  check_launch("segment_reduce, borders");
+}
+
+template <class Combiner, int Count>
+void launch_spans(CudaStream stream, SpanArgs const& args) {
+  if (args.positions != nullptr) {
+    launch_spans<Combiner, Count>(stream, args, PermutedRows{args.values, args.positions});
+  } else {
+    launch_spans<Combiner, Count>(stream, args, ContiguousRows{args.values});
+  }
+}
+
+template <class Combiner>
+void reduce_spans(CudaStream stream, SpanArgs const& args) {
+  if (args.segments == 0 || args.width == 0) {
+    return;
+  }
+  if (allows_vectors(args.values, args.width, 4) && allows_stores(args.output, args.width, 4)) {
+    launch_spans<Combiner, 4>(stream, args);
+  } else {
+    launch_spans<Combiner, 1>(stream, args);
+  }
+}
+
+}  // namespace msstream::ops::kernels

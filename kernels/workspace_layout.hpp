@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+/// Hands out the parts of a workspace, one after the other; without memory it only counts, so that
+/// the size that is asked for is the size that is used.
+class WorkspaceLayout {
+ public:
+  explicit WorkspaceLayout(void* memory) : memory_(static_cast<std::byte*>(memory)) {}
+
+  template <class T>
+  T* take(std::int64_t count) {
+    auto const at = bytes_;
+    auto const taken = static_cast<std::size_t>(count) * sizeof(T);
+    bytes_ += (taken + kAlignment - 1) / kAlignment * kAlignment;
+    return memory_ != nullptr ? reinterpret_cast<T*>(memory_ + at) : nullptr;
+  }
+  /// What has not been taken.
+  [[nodiscard]] void* rest() const { return memory_ != nullptr ? memory_ + bytes_ : nullptr; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+ private:
+  static constexpr std::size_t kAlignment = 256;
+
+  std::byte* memory_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace msstream::ops::kernels

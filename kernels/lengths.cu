@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bag_layout.hpp"
 #include "cuda_check.cuh"
+#include "existing_places.hpp"
 #include "tiles.cuh"
 
 #include <msstream/ops/kernels/lengths.hpp>
@@ -17,10 +17,6 @@ constexpr std::int64_t kBlockCapacity = 4 * Tiles::kTurn;
 constexpr int kLengthThreads = 256;
 
 using Plus = ::cuda::std::plus<std::int64_t>;
-
-__device__ std::int64_t existing_lengths(LengthsToOffsetsArgs const& args) {
-  return args.count != nullptr ? clamped(*args.count, args.capacity) : args.capacity;
-}
 
 /// A thread's neighbouring lengths.
 struct Lengths {
@@ -52,7 +48,7 @@ struct Lengths {
 
 __global__ void __launch_bounds__(kTileThreads)
     add_lengths_kernel(LengthsToOffsetsArgs args, Tiles tiles, std::int64_t* totals) {
-  auto const existing = existing_lengths(args);
+  auto const existing = existing_places(args.count, args.capacity);
   auto const end = tiles.end(existing);
   std::int64_t sum = 0;
   for (auto place = tiles.begin() + threadIdx.x; place < end; place += kTileThreads) {
@@ -65,7 +61,7 @@ __global__ void __launch_bounds__(kTileThreads)
     write_offsets_kernel(LengthsToOffsetsArgs args, Tiles tiles, std::int64_t const* totals) {
   using Scan = cub::BlockScan<std::int64_t, kTileThreads>;
   __shared__ typename Scan::TempStorage shared;
-  auto const existing = existing_lengths(args);
+  auto const existing = existing_places(args.count, args.capacity);
   auto const end = tiles.end(args.capacity);
   auto before = total_before(totals, std::int64_t{0}, Plus{});
   for (auto turn = tiles.begin(); turn < end; turn += Tiles::kTurn) {

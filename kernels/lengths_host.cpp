@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bag_layout.hpp"
+#include "existing_places.hpp"
 
 #include <msstream/ops/kernels/lengths.hpp>
 
@@ -13,8 +13,7 @@ std::size_t lengths_to_offsets_workspace_bytes(HostStream, std::int64_t) {
 
 void lengths_to_offsets(HostStream stream, LengthsToOffsetsArgs const& args) {
   stream.run([args] {
-    auto const existing =
-        args.count != nullptr ? clamped(*args.count, args.capacity) : args.capacity;
+    auto const existing = existing_places(args.count, args.capacity);
     std::int64_t offset = 0;
     for (std::int64_t i = 0; i < args.capacity; ++i) {
       args.offsets[i] = offset;

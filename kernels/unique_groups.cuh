@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "bag_layout.hpp"
+#include "existing_places.hpp"
 #include "tiles.cuh"
 
 #include <msstream/ops/kernels/unique.hpp>
@@ -72,8 +72,7 @@ struct PairedEntries {
 };
 
 __device__ inline std::int64_t existing_ids(UniqueArgs const& args) {
-  auto const capacity = args.problem.capacity;
-  return args.count != nullptr ? clamped(*args.count, capacity) : capacity;
+  return existing_places(args.count, args.problem.capacity);
 }
 __device__ inline void store_value(UniqueArgs const& args, std::int64_t u, std::int64_t id) {
   if (args.problem.is_wide) {

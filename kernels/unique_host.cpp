@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bag_layout.hpp"
+#include "existing_places.hpp"
 #include "hash_functions.hpp"
 
 #include <msstream/base/error.hpp>
@@ -33,7 +33,7 @@ class Distinct {
 
   void find() {
     auto const capacity = args_.problem.capacity;
-    auto const existing = args_.count != nullptr ? clamped(*args_.count, capacity) : capacity;
+    auto const existing = existing_places(args_.count, capacity);
     std::fill_n(slots_, mask_ + 1, -1);
     for (std::int64_t i = 0; i < existing; ++i) {
       args_.inverse[i] = number_of(args_.ids.at(i));

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/id_element.hpp>
+#include <msstream/ops/kernels/gather.hpp>
+#include <msstream/ops/workspace.hpp>
+#include <msstream/tensor/issue.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace msstream::ops {
+
+namespace detail {
+
+/// `shape` with one more dimension.
+inline Shape with_last(char const* operation, Shape const& shape, std::int64_t extent) {
+  require(shape.rank() < Shape::kMaxRank,
+          operation,
+          ": ids of shape ",
+          shape,
+          "; expected at most ",
+          Shape::kMaxRank - 1,
+          " dimensions");
+  std::array<std::int64_t, Shape::kMaxRank> extents{};
+  for (std::size_t d = 0; d < shape.rank(); ++d) {
+    extents[d] = shape[d];
+  }
+  extents[shape.rank()] = extent;
+  return Shape(std::span(extents.data(), shape.rank() + 1));
+}
+
+template <Element T>
+std::int64_t row_bytes_of(std::int64_t width) {
+  return width * static_cast<std::int64_t>(sizeof(T));
+}
+
+/// Throws std::invalid_argument unless there is a row [width] for each id.
+template <IdElement I, Runtime R>
+void require_row_for_each(char const* operation, Shape const& rows, Tensor<I, R> const& ids) {
+  require(rows.rank() == 2 && ids.shape().rank() == 1 && rows[0] == ids.count(),
+          operation,
+          ": values of shape ",
+          rows,
+          ", ids of shape ",
+          ids.shape(),
+          "; expected [places, width] and [places]");
+}
+
+template <IdElement I, Runtime R>
+kernels::RowTargets row_targets(char const* operation,
+                                Tensor<I, R> const& ids,
+                                std::optional<Tensor<std::int64_t, R>> const& count,
+                                std::int64_t rows,
+                                Workspace<R> const& workspace) {
+  return {ids.data(), ids.count(), count_of(operation, count), rows, workspace.data()};
+}
+
+template <Runtime R>
+Workspace<R> scatter_workspace(std::shared_ptr<DeviceState<R>> const& device, std::int64_t rows) {
+  return {device, kernels::scatter_rows_workspace_bytes(size_query(*device), rows)};
+}
+
+/// Scatters into `output` [rows, width].
+template <Element T, IdElement I, Runtime R>
+void scatter_rows(char const* operation,
+                  Tensor<T, R> const& output,
+                  Tensor<T, R> const& values,
+                  Tensor<I, R> const& ids,
+                  std::optional<Tensor<std::int64_t, R>> const& count,
+                  bool keeps_others) {
+  auto const rows = output.shape()[0];
+  auto const workspace = scatter_workspace(output.device(), rows);
+  kernels::ScatterRowsArgs const args{values.data(),
+                                      row_bytes_of<T>(values.shape()[1]),
+                                      row_targets(operation, ids, count, rows, workspace),
+                                      keeps_others,
+                                      output.data()};
+  auto read = reads(values, ids);
+  if (count) {
+    read.add(*count);
+  }
+  issue(operation, read, workspace.with(writes(output)), [args](auto stream) {
+    kernels::scatter_rows(stream, args);
+  });
+}
+
+}  // namespace detail
+
+/// The rows of `table` [rows, width] that `ids` [...] (int64 or int32) name, [..., width], of any
+/// element type. An id outside [0, rows) gives a row of zeros.
+///
+/// With `count`, a device scalar, only the first *count ids exist; the rows of the others are
+/// undefined. The gradient with respect to the table is an unsorted segment sum of the output's
+/// gradient by the ids. Deterministic; one launch; asynchronous; capture-safe. Throws
+/// std::invalid_argument for bad shapes.
+template <Element T, IdElement I, Runtime R>
+[[nodiscard]] Tensor<T, R> gather_rows(Tensor<T, R> const& table,
+                                       Tensor<I, R> const& ids,
+                                       std::optional<Tensor<std::int64_t, R>> const& count = {}) {
+  require(table.shape().rank() == 2,
+          "gather_rows: table of shape ",
+          table.shape(),
+          "; expected [rows, width]");
+  auto const width = table.shape()[1];
+  Tensor<T, R> gathered(table.device(), detail::with_last("gather_rows", ids.shape(), width));
+  kernels::GatherRowsArgs const args{table.data(),
+                                     table.shape()[0],
+                                     detail::row_bytes_of<T>(width),
+                                     ids.data(),
+                                     ids.count(),
+                                     detail::count_of("gather_rows", count),
+                                     gathered.data()};
+  auto read = reads(table, ids);
+  if (count) {
+    read.add(*count);
+  }
+  issue("gather_rows", read, writes(gathered), [args](auto stream) {
+    kernels::gather_rows(stream, args);
+  });
+  return gathered;
+}
+
+/// A table [rows, width] whose row ids[i] is values[i], for values [places, width] of any element
+/// type and ids [places] (int64 or int32); rows that no id names are zeros.
+///
+/// Of several places of one id the last one counts; ids outside [0, rows), and with `count`, a
+/// device scalar, the places from *count on, do not. To add instead of to assign take a segment
+/// sum. Deterministic; asynchronous; capture-safe. Throws std::invalid_argument for bad shapes and
+/// for 2^31 places or more.
+template <Element T, IdElement I, Runtime R>
+[[nodiscard]] Tensor<T, R> scatter_rows(Tensor<T, R> const& values,
+                                        Tensor<I, R> const& ids,
+                                        std::int64_t rows,
+                                        std::optional<Tensor<std::int64_t, R>> const& count = {}) {
+  detail::require_row_for_each("scatter_rows", values.shape(), ids);
+  require(rows >= 0, "scatter_rows: ", rows, " rows");
+  Tensor<T, R> table(values.device(), {rows, values.shape()[1]});
+  detail::scatter_rows("scatter_rows", table, values, ids, count, false);
+  return table;
+}
+
+/// The gradient of scatter_rows with respect to its values, from that of its output [rows, width]:
+/// [places, width], zeros for places that did not count. Also of assign_rows.
+template <Element T, IdElement I, Runtime R>
+[[nodiscard]] Tensor<T, R> scatter_rows_gradient(
+    Tensor<T, R> const& output_gradient,
+    Tensor<I, R> const& ids,
+    std::optional<Tensor<std::int64_t, R>> const& count = {}) {
+  auto const& shape = output_gradient.shape();
+  require(shape.rank() == 2 && ids.shape().rank() == 1,
+          "scatter_rows_gradient: gradient of shape ",
+          shape,
+          ", ids of shape ",
+          ids.shape(),
+          "; expected [rows, width] and [places]");
+  auto const& device = output_gradient.device();
+  Tensor<T, R> gradient(device, {ids.count(), shape[1]});
+  auto const workspace = detail::scatter_workspace(device, shape[0]);
+  kernels::ScatterRowsGradientArgs const args{
+      output_gradient.data(),
+      detail::row_bytes_of<T>(shape[1]),
+      detail::row_targets("scatter_rows_gradient", ids, count, shape[0], workspace),
+      gradient.data()};
+  auto read = reads(output_gradient, ids);
+  if (count) {
+    read.add(*count);
+  }
+  issue("scatter_rows_gradient", read, workspace.with(writes(gradient)), [args](auto stream) {
+    kernels::scatter_rows_gradient(stream, args);
+  });
+  return gradient;
+}
+
+/// Sets row ids[i] of `table` [rows, width] to values[i] and keeps the others; otherwise as
+/// scatter_rows.
+template <Element T, IdElement I, Runtime R>
+void assign_rows(Tensor<T, R> const& table,
+                 Tensor<T, R> const& values,
+                 Tensor<I, R> const& ids,
+                 std::optional<Tensor<std::int64_t, R>> const& count = {}) {
+  detail::require_row_for_each("assign_rows", values.shape(), ids);
+  require(table.shape().rank() == 2 && table.shape()[1] == values.shape()[1],
+          "assign_rows: values of shape ",
+          values.shape(),
+          " for a table of shape ",
+          table.shape());
+  detail::scatter_rows("assign_rows", table, values, ids, count, true);
+}
+
+}  // namespace msstream::ops

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/kernels/jagged.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <cstdint>
+#include <cstring>
+
+namespace msstream::ops {
+
+namespace detail {
+
+template <Runtime R>
+void require_offsets(char const* operation, Tensor<std::int64_t, R> const& offsets) {
+  require(offsets.shape().rank() == 1 && offsets.count() >= 1,
+          operation,
+          ": offsets of shape ",
+          offsets.shape(),
+          "; expected [batch + 1]");
+}
+
+}  // namespace detail
+
+/// Jagged samples side by side: values [capacity, width] or [capacity], of any element type, to
+/// [batch, max_length, width] or [batch, max_length]; sample b has the rows offsets[b] to
+/// offsets[b + 1].
+///
+/// A shorter sample is followed by `padding`; of a longer one the rows from max_length on are
+/// dropped. Deterministic; one launch, for the capacities alone; asynchronous; capture-safe. Its
+/// gradient is dense_to_jagged of its output's. Throws std::invalid_argument for bad shapes.
+template <Element T, Runtime R>
+[[nodiscard]] Tensor<T, R> jagged_to_dense(Tensor<T, R> const& values,
+                                           Tensor<std::int64_t, R> const& offsets,
+                                           std::int64_t max_length,
+                                           T padding = {}) {
+  auto const& shape = values.shape();
+  detail::require_offsets("jagged_to_dense", offsets);
+  require((shape.rank() == 1 || shape.rank() == 2) && max_length >= 0,
+          "jagged_to_dense: values of shape ",
+          shape,
+          " and a length of ",
+          max_length,
+          "; expected [capacity] or [capacity, width] and at least 0");
+  auto const batch = offsets.count() - 1;
+  auto const width = shape.rank() == 2 ? shape[1] : 1;
+  Tensor<T, R> dense(
+      values.device(),
+      shape.rank() == 2 ? Shape{batch, max_length, width} : Shape{batch, max_length});
+  kernels::JaggedToDenseArgs args{
+      {offsets.data(), batch, shape[0], max_length, width * static_cast<std::int64_t>(sizeof(T))},
+      values.data(),
+      0,
+      sizeof(T),
+      dense.data()};
+  std::memcpy(&args.padding_bits, &padding, sizeof(T));
+  issue("jagged_to_dense", reads(values, offsets), writes(dense), [args](auto stream) {
+    kernels::jagged_to_dense(stream, args);
+  });
+  return dense;
+}
+
+/// Samples one behind the other: dense [batch, max_length, width] or [batch, max_length], of any
+/// element type, to [capacity, width] or [capacity]; sample b gets the rows offsets[b] to
+/// offsets[b + 1], the last of which is at most the capacity.
+///
+/// Rows of `dense` beyond a sample's length are dropped; places of a sample beyond max_length, and
+/// those of no sample, are 0. Deterministic; one launch; asynchronous; capture-safe. Its gradient
+/// is jagged_to_dense of its output's. Throws std::invalid_argument for bad shapes.
+template <Element T, Runtime R>
+[[nodiscard]] Tensor<T, R> dense_to_jagged(Tensor<T, R> const& dense,
+                                           Tensor<std::int64_t, R> const& offsets,
+                                           std::int64_t capacity) {
+  auto const& shape = dense.shape();
+  detail::require_offsets("dense_to_jagged", offsets);
+  auto const batch = offsets.count() - 1;
+  require((shape.rank() == 2 || shape.rank() == 3) && shape[0] == batch && capacity >= 0,
+          "dense_to_jagged: dense of shape ",
+          shape,
+          ", offsets of shape ",
+          offsets.shape(),
+          " and a capacity of ",
+          capacity,
+          "; expected [batch, max_length] or [batch, max_length, width] and [batch + 1]");
+  auto const width = shape.rank() == 3 ? shape[2] : 1;
+  Tensor<T, R> values(dense.device(), shape.rank() == 3 ? Shape{capacity, width} : Shape{capacity});
+  kernels::DenseToJaggedArgs const args{
+      {offsets.data(), batch, capacity, shape[1], width * static_cast<std::int64_t>(sizeof(T))},
+      dense.data(),
+      values.data()};
+  issue("dense_to_jagged", reads(dense, offsets), writes(values), [args](auto stream) {
+    kernels::dense_to_jagged(stream, args);
+  });
+  return values;
+}
+
+}  // namespace msstream::ops

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/runtime/stream_ref.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+/// Samples of rows that lie one behind the other: sample b has the rows [offsets[b], offsets[b +
+/// 1]) of [capacity, row_bytes]. The dense form has max_length rows a sample.
+struct JaggedLayout {
+  std::int64_t const* offsets;  ///< device, [batch + 1], ascending, the last ≤ capacity
+  std::int64_t batch;
+  std::int64_t capacity;
+  std::int64_t max_length;
+  std::int64_t row_bytes;
+};
+
+/// dense[b, l, :] = values[offsets[b] + l, :], or the padding where the sample has no row l; rows
+/// from max_length on are dropped.
+struct JaggedToDenseArgs {
+  JaggedLayout layout;
+  void const* values;
+  std::uint64_t padding_bits;  ///< of one element
+  std::size_t element_bytes;   ///< a power of two up to 8
+  void* dense;                 ///< [batch, max_length, row_bytes]
+};
+void jagged_to_dense(HostStream stream, JaggedToDenseArgs const& args);
+void jagged_to_dense(CudaStream stream, JaggedToDenseArgs const& args);
+
+/// values[offsets[b] + l, :] = dense[b, l, :]; zeros where l ≥ max_length, and for rows of no
+/// sample.
+struct DenseToJaggedArgs {
+  JaggedLayout layout;
+  void const* dense;  ///< [batch, max_length, row_bytes]
+  void* values;
+};
+void dense_to_jagged(HostStream stream, DenseToJaggedArgs const& args);
+void dense_to_jagged(CudaStream stream, DenseToJaggedArgs const& args);
+
+}  // namespace msstream::ops::kernels

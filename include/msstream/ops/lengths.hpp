@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/id_element.hpp>
+#include <msstream/ops/kernels/lengths.hpp>
+#include <msstream/ops/workspace.hpp>
+#include <msstream/tensor/issue.hpp>
+
+#include <cstdint>
+#include <optional>
+
+namespace msstream::ops {
+
+/// Where each of many jagged samples begins, from how long they are: lengths [samples] (int64 or
+/// int32) to offsets [samples + 1] int64, offsets[i] being the sum of the lengths before i.
+///
+/// A length below 0 counts as 0. With `count`, a device scalar, only the first *count samples
+/// exist: the others are empty. Exact; one launch up to 8,192 samples, else two; asynchronous;
+/// capture-safe. Throws std::invalid_argument unless lengths has one dimension.
+template <IdElement T, Runtime R>
+[[nodiscard]] Tensor<std::int64_t, R> lengths_to_offsets(
+    Tensor<T, R> const& lengths, std::optional<Tensor<std::int64_t, R>> const& count = {}) {
+  require(lengths.shape().rank() == 1,
+          "lengths_to_offsets: lengths of shape ",
+          lengths.shape(),
+          "; expected [samples]");
+  auto const& device = lengths.device();
+  std::int64_t const capacity = lengths.count();
+  Tensor<std::int64_t, R> offsets(device, {capacity + 1});
+  auto const workspace_bytes =
+      kernels::lengths_to_offsets_workspace_bytes(detail::size_query(*device), capacity);
+  detail::Workspace<R> const workspace(device, workspace_bytes);
+  kernels::LengthsToOffsetsArgs const args{lengths.data(),
+                                           capacity,
+                                           detail::count_of("lengths_to_offsets", count),
+                                           offsets.data(),
+                                           workspace.data()};
+  auto read = reads(lengths);
+  if (count) {
+    read.add(*count);
+  }
+  issue("lengths_to_offsets", read, workspace.with(writes(offsets)), [args](auto stream) {
+    kernels::lengths_to_offsets(stream, args);
+  });
+  return offsets;
+}
+
+/// How long each sample is: lengths[i] = offsets[i + 1] - offsets[i], from offsets [samples + 1].
+/// One launch; asynchronous; capture-safe. Throws std::invalid_argument unless offsets has one
+/// dimension and an element.
+template <Runtime R>
+[[nodiscard]] Tensor<std::int64_t, R> offsets_to_lengths(Tensor<std::int64_t, R> const& offsets) {
+  require(offsets.shape().rank() == 1 && offsets.count() >= 1,
+          "offsets_to_lengths: offsets of shape ",
+          offsets.shape(),
+          "; expected [samples + 1]");
+  Tensor<std::int64_t, R> lengths(offsets.device(), {offsets.count() - 1});
+  kernels::OffsetsToLengthsArgs const args{offsets.data(), lengths.count(), lengths.data()};
+  issue("offsets_to_lengths", reads(offsets), writes(lengths), [args](auto stream) {
+    kernels::offsets_to_lengths(stream, args);
+  });
+  return lengths;
+}
+
+}  // namespace msstream::ops

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/id_element.hpp>
+#include <msstream/ops/kernels/unique.hpp>
+#include <msstream/ops/workspace.hpp>
+#include <msstream/tensor/issue.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <optional>
+
+namespace msstream::ops {
+
+template <Runtime R>
+struct UniqueOptions {
+  /// Ids are known to be in [0, below), as the rows of a table are: then only the bits that those
+  /// need are sorted. Ids that are not are left out. 0: any id counts, negative ones too.
+  std::int64_t below = 0;
+  UniqueOrder order = UniqueOrder::ascending;
+  /// A device scalar: only the first *count ids exist.
+  std::optional<Tensor<std::int64_t, R>> count = {};
+};
+
+/// The distinct ids, and which of them each id is: ids[i] == values[inverse[i]].
+template <IdElement T, Runtime R>
+struct UniqueIds {
+  Tensor<T, R> values;              ///< [capacity]; undefined beyond the count
+  Tensor<std::int64_t, R> inverse;  ///< of the ids' shape; -1 for an id that is left out
+  Tensor<std::int64_t, R> counts;   ///< [capacity]: how often values[u] occurs
+  Tensor<std::int64_t, R> count;    ///< scalar: how many ids are distinct
+};
+
+/// The distinct ids among `ids` of any shape (int64 or int32), ascending or in the order in which
+/// they first occur, as torch.unique and tf.unique give them.
+///
+/// The count stays on the device, so that one launch serves every count up to the capacity; what
+/// lies beyond it, and the inverse beyond options.count, is undefined. Deterministic; asynchronous;
+/// capture-safe; no ids at all give a count of 0. A radix sort of keys and places, then two
+/// launches that count and number the groups. Throws std::invalid_argument for a negative `below`
+/// and for 2^31 ids or more.
+template <IdElement T, Runtime R>
+[[nodiscard]] UniqueIds<T, R> unique(Tensor<T, R> const& ids,
+                                     UniqueOptions<R> const& options = {}) {
+  require(options.below >= 0, "unique: ids below ", options.below, "; expected at least 0");
+  auto const& device = ids.device();
+  std::int64_t const capacity = ids.count();
+  UniqueIds<T, R> found{
+      {device, {capacity}}, {device, ids.shape()}, {device, {capacity}}, {device, Shape{}}};
+  kernels::UniqueProblem const problem{
+      capacity, std::same_as<T, std::int64_t>, options.below, options.order};
+  auto const workspace_bytes =
+      kernels::unique_workspace_bytes(detail::size_query(*device), problem);
+  detail::Workspace<R> const workspace(device, workspace_bytes);
+  kernels::UniqueArgs const args{problem,
+                                 ids.data(),
+                                 detail::count_of("unique", options.count),
+                                 found.values.data(),
+                                 found.inverse.data(),
+                                 found.counts.data(),
+                                 found.count.data(),
+                                 workspace.data()};
+  auto read = reads(ids);
+  if (options.count) {
+    read.add(*options.count);
+  }
+  issue("unique",
+        read,
+        workspace.with(writes(found.values, found.inverse, found.counts, found.count)),
+        [args](auto stream) { kernels::unique(stream, args); });
+  return found;
+}
+
+}  // namespace msstream::ops

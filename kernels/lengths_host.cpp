@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "existing_places.hpp"
+
+#include <msstream/ops/kernels/lengths.hpp>
+
+#include <algorithm>
+
+namespace msstream::ops::kernels {
+
+std::size_t lengths_to_offsets_workspace_bytes(HostStream, std::int64_t) {
+  return 0;
+}
+
+void lengths_to_offsets(HostStream stream, LengthsToOffsetsArgs const& args) {
+  stream.run([args] {
+    auto const existing = existing_places(args.count, args.capacity);
+    std::int64_t offset = 0;
+    for (std::int64_t i = 0; i < args.capacity; ++i) {
+      args.offsets[i] = offset;
+      offset += i < existing ? std::max<std::int64_t>(args.lengths.at(i), 0) : 0;
+    }
+    args.offsets[args.capacity] = offset;
+  });
+}
+
+void offsets_to_lengths(HostStream stream, OffsetsToLengthsArgs const& args) {
+  stream.run([args] {
+    std::transform(args.offsets + 1,
+                   args.offsets + args.count + 1,
+                   args.offsets,
+                   args.lengths,
+                   [](std::int64_t end, std::int64_t begin) { return end - begin; });
+  });
+}
+
+}  // namespace msstream::ops::kernels

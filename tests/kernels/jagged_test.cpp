@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/kernel_fixture.hpp"
+
+#include <msstream/ops/kernels/jagged.hpp>
+
+namespace msstream::ops::kernels::testing {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+template <class Stream>
+class JaggedTest : public KernelTest<Stream> {
+ protected:
+  /// Offsets from `first`, with empty samples first, last and in between.
+  Integers random_offsets(std::int64_t batch, std::int64_t first) {
+    Integers offsets{first};
+    for (std::int64_t b = 0; b < batch; ++b) {
+      bool const is_empty = b == 0 || b + 1 == batch;
+      offsets.push_back(offsets.back() +
+                        (is_empty ? 0 : std::max<std::int64_t>(0, this->random.integer(-3, 9))));
+    }
+    return offsets;
+  }
+
+  template <class T>
+  void expect_both_ways(Integers const& offsets,
+                        std::int64_t capacity,
+                        std::int64_t max_length,
+                        std::int64_t width,
+                        T padding) {
+    auto const batch = std::ssize(offsets) - 1;
+    SCOPED_TRACE(text(batch, " samples up to ", max_length, " of width ", width));
+    auto const values = numbers<T>(capacity * width);
+    auto const dense = numbers<T>(batch * max_length * width);
+    std::vector<T> expected_dense(dense.size(), padding);
+    std::vector<T> expected_values(values.size(), T{0});
+    for (std::int64_t b = 0; b < batch; ++b) {
+      auto const begin = offsets[static_cast<std::size_t>(b)];
+      auto const length = offsets[static_cast<std::size_t>(b) + 1] - begin;
+      for (std::int64_t i = 0; i < std::min(length, max_length) * width; ++i) {
+        auto const jagged = static_cast<std::size_t>(begin * width + i);
+        auto const place = static_cast<std::size_t>(b * max_length * width + i);
+        expected_dense[place] = values[jagged];
+        expected_values[jagged] = dense[place];
+      }
+    }
+    auto const where = this->upload(offsets);
+    JaggedLayout const layout{
+        where.data(), batch, capacity, max_length, width * static_cast<std::int64_t>(sizeof(T))};
+    auto const jagged_in = this->upload(values);
+    auto const dense_out = this->template poisoned<T>(batch * max_length * width);
+    JaggedToDenseArgs args{layout, jagged_in.data(), 0, sizeof(T), dense_out.data()};
+    std::memcpy(&args.padding_bits, &padding, sizeof(T));
+    this->replay([&](Stream stream) { jagged_to_dense(stream, args); });
+    EXPECT_TRUE(this->read(dense_out) == expected_dense);
+    auto const dense_in = this->upload(dense);
+    auto const jagged_out = this->template poisoned<T>(capacity * width);
+    this->replay([&](Stream stream) {
+      dense_to_jagged(stream, {layout, dense_in.data(), jagged_out.data()});
+    });
+    EXPECT_TRUE(this->read(jagged_out) == expected_values);
+  }
+
+ private:
+  template <class T>
+  std::vector<T> numbers(std::int64_t count) {
+    auto const integers = this->random.integers(count, 1, 100);
+    return {integers.begin(), integers.end()};
+  }
+};
+TYPED_TEST_SUITE(JaggedTest, StreamKinds, StreamKindName);
+
+TYPED_TEST(JaggedTest, samples_of_any_length_and_rows_of_any_width) {
+  for (std::int64_t const width : {1, 3, 4, 16, 33, 128, 1024}) {
+    for (std::int64_t const batch : {0, 1, 2, 40}) {
+      for (std::int64_t const max_length : {0, 1, 5, 20}) {
+        for (std::int64_t const spare : {0, 7}) {
+          auto const offsets = this->random_offsets(batch, spare);
+          this->expect_both_ways(offsets, offsets.back() + spare, max_length, width, -1.5F);
+          this->expect_both_ways(
+              offsets, offsets.back() + spare, max_length, width, std::int64_t{1} << 40U);
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(JaggedTest, many_samples_and_small_elements) {
+  auto const offsets = this->random_offsets(30'000, 0);
+  this->expect_both_ways(offsets, offsets.back() + 100, 6, 1, -1.5F);
+  this->expect_both_ways(offsets, offsets.back() + 100, 6, 3, std::uint8_t{0xEE});
+  this->expect_both_ways(offsets, offsets.back() + 100, 6, 2, std::uint16_t{0xBEEF});
+  this->expect_both_ways(Integers{0, 100'000, 100'000, 100'001}, 100'005, 99'000, 2, 0.5F);
+}
+
+TYPED_TEST(JaggedTest, width_of_nothing) {
+  this->expect_both_ways(Integers{0, 2, 3}, 4, 2, 0, 1.0F);
+}
+
+TYPED_TEST(JaggedTest, offsets_beyond_the_capacity_stay_within_the_memory) {
+  auto const offsets = this->upload(Integers{0, 2, 1'000'000});
+  auto const values = this->upload(std::vector{1.0F, 2.0F, 3.0F});
+  auto const dense = this->floats(8);
+  JaggedLayout const layout{offsets.data(), 2, 3, 4, 4};
+  jagged_to_dense(this->stream(), {layout, values.data(), 0, 4, dense.data()});
+  EXPECT_EQ(this->read(dense), (std::vector<float>{1, 2, 0, 0, 3, 0, 0, 0}));
+  dense_to_jagged(this->stream(), {layout, dense.data(), values.data()});
+  EXPECT_EQ(this->read(values), (std::vector<float>{1, 2, 3}));
+}
+
+}  // namespace
+}  // namespace msstream::ops::kernels::testing

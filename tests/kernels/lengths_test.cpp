@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/kernel_fixture.hpp"
+
+#include <msstream/ops/kernels/lengths.hpp>
+
+namespace msstream::ops::kernels::testing {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+/// One block in one turn and in several; tiles of one turn; tiles of several.
+constexpr std::int64_t kCapacities[] = {
+    0, 1, 7, 8, 9, 2048, 2049, 8191, 8192, 8193, 100'001, 4'200'003};
+
+template <class Stream>
+class LengthsTest : public KernelTest<Stream> {
+ protected:
+  template <class T>
+  void expect_offsets(std::vector<T> const& lengths, std::int64_t existing) {
+    Integers expected{0};
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      auto const length = static_cast<std::int64_t>(i) < existing ? lengths[i] : T{0};
+      expected.push_back(expected.back() + std::max<std::int64_t>(length, 0));
+    }
+    auto const capacity = static_cast<std::int64_t>(lengths.size());
+    auto const input = this->upload(lengths);
+    auto const count = this->scalar(existing);
+    auto const offsets = this->integers(capacity + 1);
+    auto const memory =
+        this->workspace(lengths_to_offsets_workspace_bytes(this->stream(), capacity));
+    this->replay([&](Stream stream) {
+      lengths_to_offsets(stream,
+                         {input.data(), capacity, count.data(), offsets.data(), memory.data()});
+    });
+    EXPECT_TRUE(this->read(offsets) == expected);
+    if (existing >= capacity) {
+      this->poison(offsets);
+      lengths_to_offsets(this->stream(),
+                         {input.data(), capacity, nullptr, offsets.data(), memory.data()});
+      EXPECT_TRUE(this->read(offsets) == expected);
+    }
+  }
+};
+TYPED_TEST_SUITE(LengthsTest, StreamKinds, StreamKindName);
+
+TYPED_TEST(LengthsTest, offsets_are_the_sums_before_for_any_number_of_lengths) {
+  for (auto const capacity : kCapacities) {
+    SCOPED_TRACE(text(capacity, " lengths"));
+    auto const lengths = this->random.integers(capacity, -3, 1000);
+    this->expect_offsets(lengths, capacity);
+    this->expect_offsets(std::vector<std::int32_t>(lengths.begin(), lengths.end()), capacity);
+  }
+}
+
+TYPED_TEST(LengthsTest, what_is_beyond_the_count_is_empty_and_sums_pass_32_bits) {
+  for (auto const capacity : kCapacities) {
+    SCOPED_TRACE(text(capacity, " lengths"));
+    auto const lengths = this->random.integers(capacity, 0, std::int64_t{1} << 33U);
+    for (auto const existing : {std::int64_t{-1},
+                                std::int64_t{0},
+                                this->random.integer(0, capacity),
+                                capacity,
+                                capacity + 1}) {
+      this->expect_offsets(lengths, existing);
+    }
+  }
+}
+
+TYPED_TEST(LengthsTest, lengths_are_the_differences_of_offsets) {
+  for (auto const count : kCapacities) {
+    auto const lengths = this->random.integers(count, 0, 50);
+    Integers offsets{3};
+    for (auto const length : lengths) {
+      offsets.push_back(offsets.back() + length);
+    }
+    auto const input = this->upload(offsets);
+    auto const found = this->integers(count);
+    this->replay([&](TypeParam stream) {
+      offsets_to_lengths(stream, {input.data(), count, found.data()});
+    });
+    EXPECT_TRUE(this->read(found) == lengths) << count;
+  }
+}
+
+}  // namespace
+}  // namespace msstream::ops::kernels::testing

@@ -4,6 +4,7 @@
 #include "reduce_lanes.cuh"
 #include "reduce_math.hpp"
 #include "row_lanes.cuh"
+#include "softmax_math.hpp"
 
 #include <msstream/ops/kernels/softmax.hpp>
 
@@ -64,14 +65,6 @@ __global__ void __launch_bounds__(kBlockThreads)
   for_each_of_block(args.columns, [&](std::int64_t column) {
     output[column] = column < length ? std::exp(input[column] - largest) / sum : 0.0F;
   });
-}
-
-/// What the sum of the row takes from one element, and its gradient.
-__device__ float weighted(float y, float dy) {
-  return y != 0.0F ? y * dy : 0.0F;
-}
-__device__ float gradient_of(float y, float dy, float total) {
-  return y != 0.0F ? y * (dy - total) : 0.0F;
 }
 
 template <int PerLane>

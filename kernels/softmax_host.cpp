@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "id_report_host.hpp"
 #include "reduce_math.hpp"
+#include "softmax_math.hpp"
 
 #include <msstream/ops/kernels/softmax.hpp>
 
@@ -56,11 +57,10 @@ void softmax_gradient(HostStream stream, SoftmaxGradientArgs const& args) {
       std::int64_t const first = row * args.columns;
       float total = 0.0F;
       for (std::int64_t c = first; c < first + args.columns; ++c) {
-        total += args.output[c] != 0.0F ? args.output[c] * args.output_gradient[c] : 0.0F;
+        total += weighted(args.output[c], args.output_gradient[c]);
       }
       for (std::int64_t c = first; c < first + args.columns; ++c) {
-        float const y = args.output[c];
-        args.input_gradient[c] = y != 0.0F ? y * (args.output_gradient[c] - total) : 0.0F;
+        args.input_gradient[c] = gradient_of(args.output[c], args.output_gradient[c], total);
       }
     }
   });

@@ -150,10 +150,11 @@ TYPED_TEST(GatherTest, rows_of_any_bytes_and_zeros_for_ids_that_are_no_row) {
 }
 
 TYPED_TEST(GatherTest, enough_rows_for_several_in_flight) {
-  for (std::int64_t const row_bytes : {1, 4, 16, 64, 512, 528}) {
+  for (std::int64_t const row_bytes : {1, 4, 16, 64, 80}) {
     this->expect_gathered(this->random.integers(100'003, -1, 999), 999, row_bytes, 100'003);
     this->expect_gathered(this->random.integers(100'003, -1, 999), 999, row_bytes, 70'001);
   }
+  this->expect_gathered(this->random.integers(20'003, -1, 999), 999, 512, 20'003);
 }
 
 TYPED_TEST(GatherTest, unaligned_views) {
@@ -165,8 +166,8 @@ TYPED_TEST(GatherTest, unaligned_views) {
 }
 
 TYPED_TEST(GatherTest, scatter_lets_the_last_of_a_rows_places_count) {
-  for (std::int64_t const row_bytes : {2, 4, 16, 132, 512, 4096}) {
-    for (std::int64_t const capacity : {0, 1, 300, 5000}) {
+  for (std::int64_t const row_bytes : {2, 4, 16, 132, 800}) {
+    for (std::int64_t const capacity : {0, 1, 300, 2000}) {
       for (std::int64_t const rows : {0, 1, 40, 2000}) {
         auto const ids = this->random.integers(capacity, -2, rows + 1);
         this->expect_scattered(ids, rows, row_bytes, capacity);

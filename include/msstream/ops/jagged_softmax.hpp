@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/kernels/jagged_softmax.hpp>
+#include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <cstdint>
+
+namespace msstream::ops {
+
+namespace detail {
+
+template <Runtime R>
+void require_segments(char const* operation,
+                      Shape const& values,
+                      Tensor<std::int64_t, R> const& offsets) {
+  require((values.rank() == 1 || values.rank() == 2) && offsets.shape().rank() == 1 &&
+              offsets.count() >= 1,
+          operation,
+          ": values of shape ",
+          values,
+          ", offsets of shape ",
+          offsets.shape(),
+          "; expected [capacity] or [capacity, width], and [segments + 1]");
+}
+
+}  // namespace detail
+
+/// The softmax of each column within each segment, for values [capacity] or [capacity, width]
+/// float32; segment s has the rows offsets[s] to offsets[s + 1], the last of which is at most the
+/// capacity. Rows of no segment get 0.
+///
+/// The largest element is subtracted first, so that nothing overflows. As in PyTorch a column that
+/// within a segment holds NaN or +infinity, or nothing but -infinity, is all NaN there.
+/// Deterministic; one launch, in which a segment of any length finds the threads that it needs;
+/// asynchronous; capture-safe. Throws std::invalid_argument for bad shapes.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> jagged_softmax(Tensor<float, R> const& values,
+                                              Tensor<std::int64_t, R> const& offsets) {
+  auto const& shape = values.shape();
+  detail::require_segments("jagged_softmax", shape, offsets);
+  Tensor<float, R> output(values.device(), shape);
+  kernels::JaggedSoftmaxArgs const args{values.data(),
+                                        offsets.data(),
+                                        offsets.count() - 1,
+                                        shape[0],
+                                        shape.rank() == 2 ? shape[1] : 1,
+                                        output.data()};
+  issue("jagged_softmax", reads(values, offsets), writes(output), [args](auto stream) {
+    kernels::jagged_softmax(stream, args);
+  });
+  return output;
+}
+
+/// The gradient of jagged_softmax, from its output y and the gradient of that: y * (dy - sum of y *
+/// dy over the segment), 0 wherever y is 0. One launch.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> jagged_softmax_gradient(Tensor<float, R> const& output,
+                                                       Tensor<float, R> const& output_gradient,
+                                                       Tensor<std::int64_t, R> const& offsets) {
+  auto const& shape = output.shape();
+  detail::require_segments("jagged_softmax_gradient", shape, offsets);
+  require(output_gradient.shape() == shape,
+          "jagged_softmax_gradient: ",
+          shape,
+          " and ",
+          output_gradient.shape());
+  Tensor<float, R> gradient(output.device(), shape);
+  kernels::JaggedSoftmaxGradientArgs const args{output.data(),
+                                                output_gradient.data(),
+                                                offsets.data(),
+                                                offsets.count() - 1,
+                                                shape[0],
+                                                shape.rank() == 2 ? shape[1] : 1,
+                                                gradient.data()};
+  issue("jagged_softmax_gradient",
+        reads(output, output_gradient, offsets),
+        writes(gradient),
+        [args](auto stream) { kernels::jagged_softmax_gradient(stream, args); });
+  return gradient;
+}
+
+}  // namespace msstream::ops

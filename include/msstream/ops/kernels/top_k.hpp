@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/runtime/stream_ref.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+inline constexpr std::int64_t kMostTop = 256;
+
+/// The k greatest elements of each row, descending, and their columns; of equal ones the lower
+/// column comes first. NaN is greater than anything, -0 equals +0.
+struct TopKArgs {
+  float const* values;  ///< [rows, columns]
+  std::int64_t rows;
+  std::int64_t columns;   ///< below 2^31
+  std::int64_t k;         ///< ≤ columns and ≤ kMostTop
+  float* top;             ///< [rows, k]
+  std::int64_t* indices;  ///< [rows, k]
+  void* workspace;        ///< top_k_workspace_bytes(stream, columns) bytes, 8-byte aligned
+};
+/// Asks no device; 0 on CUDA.
+std::size_t top_k_workspace_bytes(HostStream stream, std::int64_t columns);
+std::size_t top_k_workspace_bytes(CudaStream stream, std::int64_t columns);
+void top_k(HostStream stream, TopKArgs const& args);
+void top_k(CudaStream stream, TopKArgs const& args);
+
+/// value_gradients[r, indices[r, j]] = top_gradient[r, j], else 0. Indices outside [0, columns) are
+/// left out; those of a row are distinct.
+struct TopKGradientArgs {
+  float const* top_gradient;    ///< [rows, k]
+  std::int64_t const* indices;  ///< [rows, k]
+  std::int64_t rows;
+  std::int64_t columns;
+  std::int64_t k;
+  float* value_gradients;  ///< [rows, columns]
+};
+void top_k_gradient(HostStream stream, TopKGradientArgs const& args);
+void top_k_gradient(CudaStream stream, TopKGradientArgs const& args);
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "bag_layout.hpp"
+#include "cuda_check.cuh"
+#include "reduce_math.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+/// Threads that share a segment of rows: a few lanes of a warp a short one, a block a long one.
+/// Each thread has one column, and every so-many-th row.
+namespace msstream::ops::kernels {
+
+inline constexpr int kTeamThreads = 512;
+/// A segment with more rows for each of its lanes is for the whole block.
+inline constexpr std::int64_t kMostRowsALane = 64;
+/// About what a large GPU holds at once: with fewer segments each gets a block of its own.
+inline constexpr std::int64_t kTeamBlocks = 528;
+
+/// How the threads of a block are shared out; from the sizes alone.
+struct TeamShape {
+  int log2_columns = 0;  ///< lanes that take neighbouring columns
+  int log2_rows = 0;     ///< lanes that take the rows of a short segment in turn
+  std::int64_t segments_a_block;
+
+  TeamShape(std::int64_t segments, std::int64_t capacity, std::int64_t width) {
+    while (log2_columns < 5 && (std::int64_t{1} << log2_columns) < width) {
+      ++log2_columns;
+    }
+    auto const rows_a_segment = ceil_div(capacity, std::max<std::int64_t>(segments, 1));
+    while (log2_columns + log2_rows < 5 && (std::int64_t{1} << log2_rows) < rows_a_segment) {
+      ++log2_rows;
+    }
+    segments_a_block = std::clamp<std::int64_t>(
+        segments / kTeamBlocks, 1, kTeamThreads >> (log2_columns + log2_rows));
+  }
+
+  __host__ __device__ int columns() const { return 1 << log2_columns; }
+  __host__ __device__ int rows() const { return 1 << log2_rows; }
+};
+
+/// Lanes of one warp; all lanes of the warp call reduce() together.
+struct LaneTeam {
+  int column;
+  int columns;
+  int row;
+  int rows;
+
+  explicit __device__ LaneTeam(TeamShape const& shape)
+      : column(static_cast<int>(threadIdx.x) & (shape.columns() - 1)),
+        columns(shape.columns()),
+        row((static_cast<int>(threadIdx.x) >> shape.log2_columns) & (shape.rows() - 1)),
+        rows(shape.rows()) {}
+
+  /// Over the rows, for each column; all its threads get the result.
+  template <class Reducer>
+  __device__ float reduce(float value) const {
+    for (int distance = columns * rows / 2; distance >= columns; distance /= 2) {
+      value = Reducer::combine(value, __shfl_xor_sync(0xFFFFFFFFU, value, distance));
+    }
+    return value;
+  }
+};
+
+/// All threads of a block of kTeamThreads.
+struct BlockTeam {
+  int column;
+  int columns;
+  int row;
+  int rows;
+
+  explicit __device__ BlockTeam(TeamShape const& shape)
+      : column(static_cast<int>(threadIdx.x) & (shape.columns() - 1)),
+        columns(shape.columns()),
+        row(static_cast<int>(threadIdx.x) >> shape.log2_columns),
+        rows(kTeamThreads >> shape.log2_columns) {}
+
+  template <class Reducer>
+  __device__ float reduce(float value) const {
+    constexpr int kWarps = kTeamThreads / 32;
+    __shared__ float partials[kWarps][32];
+    int const warp = static_cast<int>(threadIdx.x) / 32;
+    int const lane = static_cast<int>(threadIdx.x) % 32;
+    for (int distance = 16; distance >= columns; distance /= 2) {
+      value = Reducer::combine(value, __shfl_xor_sync(0xFFFFFFFFU, value, distance));
+    }
+    __syncthreads();  // an earlier call has been read
+    partials[warp][lane] = value;
+    __syncthreads();
+    value = partials[0][lane];
+#pragma unroll
+    for (int other = 1; other < kWarps; ++other) {
+      value = Reducer::combine(value, partials[other][lane]);
+    }
+    return value;
+  }
+};
+
+/// Calls work(team, rows of the segment) for the segments of the block: first each short one by its
+/// lanes, then the long ones by the block. To be called by all threads of a block of kTeamThreads.
+/// `work` is called by lanes without a segment too, with no rows.
+template <class Work>
+__device__ void for_each_segment(std::int64_t const* offsets,
+                                 std::int64_t segments,
+                                 std::int64_t capacity,
+                                 TeamShape const& shape,
+                                 Work const& work) {
+  __shared__ PlaceRange long_ones[kTeamThreads];
+  __shared__ int long_count;
+  if (threadIdx.x == 0) {
+    long_count = 0;
+  }
+  __syncthreads();
+  LaneTeam const lanes(shape);
+  auto const group = static_cast<int>(threadIdx.x) >> (shape.log2_columns + shape.log2_rows);
+  auto const segment = std::int64_t{blockIdx.x} * shape.segments_a_block + group;
+  PlaceRange range{0, 0};
+  if (group < shape.segments_a_block && segment < segments) {
+    range = {clamped(offsets[segment], capacity), clamped(offsets[segment + 1], capacity)};
+  }
+  if (range.end - range.begin > kMostRowsALane * shape.rows()) {
+    if (lanes.column == 0 && lanes.row == 0) {
+      long_ones[atomicAdd(&long_count, 1)] = range;
+    }
+    range.end = range.begin;
+  }
+  work(lanes, range);
+  __syncthreads();
+  auto const count = long_count;
+  for (int i = 0; i < count; ++i) {
+    work(BlockTeam(shape), long_ones[i]);
+  }
+}
+
+/// Sets the rows of no segment to zero, by all threads of the grid.
+__device__ inline void clear_rows_of_no_segment(std::int64_t const* offsets,
+                                                std::int64_t segments,
+                                                std::int64_t capacity,
+                                                std::int64_t width,
+                                                float* rows) {
+  auto const before = clamped(offsets[0], capacity) * width;
+  for (auto i = grid_thread(); i < before; i += grid_stride()) {
+    rows[i] = 0.0F;
+  }
+  auto const end = clamped(offsets[segments], capacity) * width;
+  for (auto i = end + grid_thread(); i < capacity * width; i += grid_stride()) {
+    rows[i] = 0.0F;
+  }
+}
+
+}  // namespace msstream::ops::kernels

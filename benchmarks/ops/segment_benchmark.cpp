@@ -102,7 +102,7 @@ void unique(benchmark::State& state,
             DeviceBench<R>& bench,
             std::int64_t full_count,
             Draw draw,
-            ms::ops::UniqueOptions const& options) {
+            ms::ops::UniqueOptions<R> const& options) {
   auto const count = bench.rows(full_count);
   auto const ids =
       put_ids<std::int64_t>(bench.device(), drawn(count, Sizes::kTableRows, draw), {count});
@@ -139,7 +139,7 @@ void add_all(std::int64_t divisor) {
                 auto const values = lab.values(width);
                 auto const ids = lab.sorted_ids(draw);
                 lab.bench().measure_cold(state, {.bytes = lab.bytes(width)}, [&] {
-                  benchmark::DoNotOptimize(ms::ops::segment_reduce_sorted(
+                  benchmark::DoNotOptimize(ms::ops::sorted_segment_reduce(
                       values, ids, lab.segments(), SegmentReduction::sum));
                 });
               });
@@ -167,7 +167,7 @@ void add_all(std::int64_t divisor) {
   for (auto const count : Sizes::kUniqueIds) {
     for (auto const draw : kDraws) {
       for (bool const bounded : {true, false}) {
-        ms::ops::UniqueOptions options;
+        ms::ops::UniqueOptions<R> options;
         if (bounded) {
           options.below = Sizes::kTableRows;
         }

@@ -1,57 +1,105 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "embedding_checks.hpp"
 #include "embedding_kernels.cuh"
 
 #include <msstream/ops/kernels/embedding.hpp>
 
+#include <cstdint>
+#include <limits>
+
 namespace msstream::ops::kernels {
 namespace {
 
-// Enough lanes to fill a large GPU once: from here on a group of lanes serves several bags.
-constexpr std::int64_t kManyLanes = std::int64_t{1} << 19;
-constexpr int kBagsInFlight = 4;
+// Lanes tell each other rows as numbers of 32 bits, and multiply them with a row's bytes.
+bool allows_shared_ids(LookupArgs const& args, RowLanes const& shape) {
+  constexpr std::int64_t kBelow = std::numeric_limits<std::uint32_t>::max();
+  return shape.lanes() >= LongBags::kRowsInFlight && args.rows < kBelow &&
+         args.width * static_cast<std::int64_t>(bytes_of(args.table_dtype)) < kBelow;
+}
 
-template <class T, int Count>
-void launch_lookup(CudaStream stream, LookupArgs const& args) {
-  auto const bags = args.bags.bags;
-  RowLanes const shape(args.width, Count);
-  std::int64_t const groups_a_block = kLookupThreads / shape.lanes();
-  auto const blocks = grid_for(bags, groups_a_block);
-  bool const one_id_a_bag = args.bags.offsets == nullptr && args.bags.hotness == 1;
-  if (one_id_a_bag && bags * shape.lanes() >= kManyLanes) {
-    gather_kernel<T, Count, kBagsInFlight>
-        <<<grid_for(bags, groups_a_block * kBagsInFlight), kLookupThreads, 0, stream>>>(args,
-                                                                                        shape);
-  } else if (one_id_a_bag) {
-    gather_kernel<T, Count, 1><<<blocks, kLookupThreads, 0, stream>>>(args, shape);
-  } else if (args.bags.capacity <= 4 * bags) {
-    pool_kernel<T, Count, 4><<<blocks, kLookupThreads, 0, stream>>>(args, shape);
-  } else {
-    pool_kernel<T, Count, 8><<<blocks, kLookupThreads, 0, stream>>>(args, shape);
-  }
+/// Several bags a group where most have one place, and always where nothing is pooled: each place
+/// is a bag then.
+bool takes_several_bags(LookupArgs const& args, RowLanes const& shape) {
+  auto const& bags = args.bags;
+  auto const count = output_rows(args);
+  return has_many_short_bags(count, bags.capacity, shape.lanes());
+}
+
+template <class T,
+          int Count,
+          template <class, int, bool>
+          class Ids,
+          template <int>
+          class Combiner,
+          class Tuning,
+          class Id>
+void launch(CudaStream stream,
+            LookupArgs const& args,
+            IdBags<Id> const& bags,
+            RowLanes const& shape) {
+  auto const count = output_rows(args);
+  auto const bags_a_block = Tuning::kBagsAGroup * (Tuning::kThreads / shape.lanes());
+  lookup_kernel<T, Count, Id, Ids, Combiner, Tuning>
+      <<<grid_for(count, bags_a_block), Tuning::kThreads, 0, stream>>>(args, bags, shape);
   check_launch("embedding_lookup");
 }
 
-/// The widest loads that the width and the alignment of both arrays allow.
+template <class T, int Count, template <int> class Combiner, class Id>
+void launch_ids(CudaStream stream, LookupArgs const& args, IdBags<Id> const& bags) {
+  RowLanes const shape(args.width, Count);
+  bool const is_short = takes_several_bags(args, shape);
+  if constexpr (Count * sizeof(T) == 16) {
+    if (allows_shared_ids(args, shape)) {
+      if (is_short) {
+        return launch<T, Count, SharedIds, Combiner, ShortBags>(stream, args, bags, shape);
+      }
+      return launch<T, Count, SharedIds, Combiner, LongBags>(stream, args, bags, shape);
+    }
+  }
+  bool const is_jagged = args.pooling != Pooling::none && bags.offsets != nullptr;
+  if (is_short && !is_jagged) {
+    return launch<T, Count, OwnIds, Combiner, ShortBagsOfNarrowRows>(stream, args, bags, shape);
+  }
+  launch<T, Count, OwnIds, Combiner, LongBagsOfNarrowRows>(stream, args, bags, shape);
+}
+
+template <class T, int Count>
+void launch_combiner(CudaStream stream, LookupArgs const& args) {
+  with_id_type("embedding_lookup", args.bags, [&](auto const& bags) {
+    if (args.pooling == Pooling::max) {
+      launch_ids<T, Count, MaxCombiner>(stream, args, bags);
+    } else if (args.bags.weights != nullptr) {
+      launch_ids<T, Count, WeightedCombiner>(stream, args, bags);
+    } else {
+      launch_ids<T, Count, SumCombiner>(stream, args, bags);
+    }
+  });
+}
+
+/// The widest loads that the width and the alignment of all arrays allow.
 template <class T>
 void launch_widest(CudaStream stream, LookupArgs const& args) {
   auto const allows = [&](int count) {
     return allows_vectors(static_cast<T const*>(args.table), args.width, count) &&
-           allows_stores(args.output, args.width, count);
+           allows_stores(args.output, args.output_dtype, args.width, count) &&
+           allows_stores(args.argmax, DType::int32, args.width, count);
   };
   constexpr int kWidest = 16 / sizeof(T);
   if (allows(kWidest)) {
-    launch_lookup<T, kWidest>(stream, args);
+    launch_combiner<T, kWidest>(stream, args);
   } else if (kWidest > 4 && allows(4)) {
-    launch_lookup<T, 4>(stream, args);
+    launch_combiner<T, 4>(stream, args);
   } else {
-    launch_lookup<T, 1>(stream, args);
+    launch_combiner<T, 1>(stream, args);
   }
 }
 
 }  // namespace
 
 void embedding_lookup(CudaStream stream, LookupArgs const& args) {
-  if (args.bags.bags == 0 || args.width == 0) {
+  require_lookup(args);
+  auto const count = output_rows(args);
+  if (count == 0 || args.width == 0) {
     return;
   }
   switch (args.table_dtype) {
@@ -59,10 +107,8 @@ void embedding_lookup(CudaStream stream, LookupArgs const& args) {
       return launch_widest<float>(stream, args);
     case DType::float16:
       return launch_widest<float16>(stream, args);
-    case DType::bfloat16:
-      return launch_widest<bfloat16>(stream, args);
     default:
-      require(false, "embedding_lookup: a table of ", name_of(args.table_dtype));
+      return launch_widest<bfloat16>(stream, args);
   }
 }
 

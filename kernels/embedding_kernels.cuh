@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "bag_layout.hpp"
 #include "cuda_check.cuh"
-#include "id_report.cuh"
-#include "row_vector.cuh"
+#include "embedding_combiners.cuh"
+#include "embedding_ids.cuh"
+#include "tuning.hpp"
 
 #include <msstream/ops/kernels/embedding.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace msstream::ops::kernels {
 
@@ -18,118 +19,218 @@ namespace msstream::ops::kernels {
 //   bag      |     b     |   b + 1    |    b + 2    |    b + 3    |
 //   a lane:    columns [lane * Count, lane * Count + Count), then the same lanes * Count further on
 //
-// A kernel is put together from an addresser (which ids: places_of_bag), a loader (an id's columns)
-// and a combiner (how rows become one). All lanes stay to the end, because a warp reports its bad
-// ids together.
+// A kernel is put together from an addresser (which ids: BagWalk with SharedIds or OwnIds), a
+// loader (an id's columns) and a combiner (how rows become one). All lanes of a warp stay to the
+// end and take the same turns, because they tell each other ids and report bad ones together.
 
-inline constexpr int kLookupThreads = 256;
-
-/// Reads columns of table rows; a bad id reads as zeros, which change no sum: a sum that begins
-/// with +0 is never -0.
-template <class T, int Count>
+/// Reads a lane's columns of table rows.
+template <class T, int Count, bool kKeep>
 struct TableLoader {
-  T const* table;
-  std::int64_t rows;
+  T const* columns;  ///< of row 0
   std::int64_t width;
 
-  __device__ explicit TableLoader(LookupArgs const& args)
-      : table(static_cast<T const*>(args.table)), rows(args.rows), width(args.width) {}
-
-  __device__ bool has(std::int64_t id) const { return is_in_range(id, rows); }
-  __device__ Columns<Count> load(std::int64_t id, std::int64_t column) const {
-    return has(id) ? load_columns<Count>(table + id * width + column) : Columns<Count>{};
+  /// One multiplication: of a row number below 2^32 with a row's bytes, also below.
+  __device__ PackedColumns<T, Count> load(std::uint32_t row) const {
+    auto const row_bytes = static_cast<std::uint32_t>(width) * std::uint32_t{sizeof(T)};
+    auto const* const bytes = reinterpret_cast<char const*>(columns);
+    return load_packed<Count, kKeep>(
+        reinterpret_cast<T const*>(bytes + std::uint64_t{row} * row_bytes));
+  }
+  __device__ PackedColumns<T, Count> load(std::int64_t row) const {
+    return load_packed<Count, kKeep>(columns + row * width);
   }
 };
 
-/// Adds rows in order; the mean divides by how many of them were valid.
-template <int Count>
-struct PoolingCombiner {
-  Columns<Count> sum;
-  std::int64_t valid = 0;
+/// Writes a lane's columns of bags' rows.
+template <class Combiner, class Loader, bool kStream, class Id>
+struct BagWriter {
+  LookupArgs const& args;
+  IdBags<Id> const& bags;
+  Loader const& loader;
+  std::int64_t column;
 
-  __device__ void add(Columns<Count> const& row, bool is_valid) {
-    sum.add(row);
-    valid += is_valid ? 1 : 0;
-  }
-  __device__ Columns<Count> finish(Pooling pooling) const {
-    auto result = sum;
-    if (pooling == Pooling::mean && valid > 1) {
-      result.divide(static_cast<float>(valid));
+  /// Where the bag has no valid id.
+  __device__ void add_default(Combiner& combiner, std::int64_t bag) const {
+    if (combiner.is_empty() && args.pooling != Pooling::none &&
+        is_in_range(bags.default_id, args.rows) && bag < bags.existing()) {
+      combiner.add(loader.load(bags.default_id).widened(), true, 1.0F, bags.capacity + bag);
     }
-    return result;
+  }
+  template <int Count>
+  __device__ void store(std::int64_t bag, Columns<Count> const& pooled) const {
+    store_as<kStream>(args.output, args.output_dtype, bag * args.width + column, pooled);
+  }
+  __device__ void store_places(std::int64_t bag, Combiner const& combiner) const {
+    if constexpr (Combiner::kTellsPlaces) {
+      if (args.argmax != nullptr) {
+        store_as<kStream>(
+            args.argmax, DType::float32, bag * args.width + column, combiner.places());
+      }
+    }
   }
 };
 
-/// Bags of any length: a group of lanes a bag, `InFlight` rows requested before the first is added.
-template <class T, int Count, int InFlight>
-__global__ void __launch_bounds__(kLookupThreads) pool_kernel(LookupArgs args, RowLanes shape) {
-  constexpr std::int64_t kNoId = -1;
-  auto const bag = grid_thread() >> shape.log2_lanes;
-  auto const places = bag < args.bags.bags && bag < existing_bags(args.bags)
-                          ? places_of_bag(args.bags, bag)
-                          : PlaceRange{0, 0};
-  TableLoader<T, Count> const loader(args);
-  OutOfRangeIds bad;
-  for (std::int64_t column = shape.lane() * Count; column < shape.width;
-       column += shape.lanes() * Count) {
-    PoolingCombiner<Count> combiner;
-    for (auto place = places.begin; place < places.end; place += InFlight) {
-      std::int64_t ids[InFlight];
-      Columns<Count> rows[InFlight];
+/// Requests rows, as many as there are in flight, then calls add(k, row, is valid, weight) for each
+/// in order. They are those that `ids` received from the `first`-th on; `all`: all of them are
+/// rows.
+template <int kInFlight, class All, class Loader, class Ids, class Add>
+__device__ void add_rows(All all, Loader const& loader, Ids const& ids, int first, Add const& add) {
+  decltype(loader.load(std::int64_t{})) packed[kInFlight];
+  float weights[kInFlight];
+  unsigned valid = 0;
 #pragma unroll
-      for (int k = 0; k < InFlight; ++k) {
-        ids[k] = place + k < places.end ? __ldg(args.ids + place + k) : kNoId;
-      }
-#pragma unroll
-      for (int k = 0; k < InFlight; ++k) {
-        rows[k] = loader.load(ids[k], column);
-      }
-#pragma unroll
-      for (int k = 0; k < InFlight; ++k) {
-        bool const is_valid = loader.has(ids[k]);
-        combiner.add(rows[k], is_valid);
-        if (!is_valid && column == 0 && place + k < places.end) {
-          bad.add(ids[k]);
-        }
-      }
-    }
-    if (bag < args.bags.bags) {
-      store_columns(args.output + bag * shape.width + column, combiner.finish(args.pooling));
+  for (int k = 0; k < kInFlight; ++k) {
+    auto const place = ids.at(first + k);
+    bool const is_valid = all || place.is_valid();
+    valid |= is_valid ? 1U << k : 0U;
+    weights[k] = place.weight;
+    if (is_valid) {
+      packed[k] = loader.load(place.row);
     }
   }
-  report_out_of_range(args.report, bad, args.rows);
+#pragma unroll
+  for (int k = 0; k < kInFlight; ++k) {
+    add(k, packed[k].widened(), all || (valid >> k & 1U) != 0, weights[k]);
+  }
 }
 
-/// Fixed hotness 1, where a sum and a mean are the row itself: a group of lanes copies `InFlight`
-/// neighbouring bags, all requested before the first is stored.
-template <class T, int Count, int InFlight>
-__global__ void __launch_bounds__(kLookupThreads) gather_kernel(LookupArgs args, RowLanes shape) {
-  auto const first = (grid_thread() >> shape.log2_lanes) * InFlight;
-  auto const bags = args.bags.bags;
-  auto const existing = min(existing_bags(args.bags), bags);
-  TableLoader<T, Count> const loader(args);
-  OutOfRangeIds bad;
-  std::int64_t ids[InFlight];
-#pragma unroll
-  for (int k = 0; k < InFlight; ++k) {
-    ids[k] = first + k < existing ? __ldg(args.ids + first + k) : -1;
-    if (first + k < existing && !loader.has(ids[k]) && shape.lane() == 0) {
-      bad.add(ids[k]);
+/// One row of a group of lanes: the bag's places in order. All lanes of a warp come together, and
+/// go as far as the longest of their bags; they need not look which ids exist as far as the
+/// shortest.
+template <int kInFlight, class Ids, class Combiner, class Writer>
+__device__ void pool_bag(Writer const& writer,
+                         RowLanes const& shape,
+                         GroupPlaces const& places,
+                         std::int64_t bag,
+                         bool stores,
+                         OutOfRangeIds* bad) {
+  auto const longest = chosen_of_groups(
+      places.count, shape, [](std::int64_t a, std::int64_t b) { return max(a, b); });
+  auto const shortest = chosen_of_groups(
+      places.count, shape, [](std::int64_t a, std::int64_t b) { return min(a, b); });
+  Combiner combiner(writer.args.pooling);
+  Ids ids(shape);
+  if (Ids::kRequestsAhead && longest > 0) {
+    ids.request(writer.bags, places, 0);
+  }
+  for (std::int64_t next = 0; next < longest; next += ids.places()) {
+    if (!Ids::kRequestsAhead) {
+      ids.request(writer.bags, places, next);
+    }
+    bool const are_rows = ids.receive(writer.args.rows, bad);
+    if (Ids::kRequestsAhead && next + ids.places() < longest) {
+      ids.request(writer.bags, places, next + ids.places());
+    }
+    int const received = static_cast<int>(min(longest - next, std::int64_t{ids.places()}));
+    int const whole = are_rows ? static_cast<int>(clamped(shortest - next, received)) : 0;
+    for (int first = 0; first < received; first += kInFlight) {
+      auto const add = [&](int k, auto const& row, bool is_valid, float weight) {
+        combiner.add(row, is_valid, weight, places.begin + next + first + k);
+      };
+      if (first + kInFlight <= whole) {
+        add_rows<kInFlight>(std::true_type{}, writer.loader, ids, first, add);
+      } else {
+        add_rows<kInFlight>(std::false_type{}, writer.loader, ids, first, add);
+      }
     }
   }
-  for (std::int64_t column = shape.lane() * Count; column < shape.width;
-       column += shape.lanes() * Count) {
-    Columns<Count> rows[InFlight];
+  if (stores) {
+    writer.add_default(combiner, bag);
+    writer.store(bag, combiner.finish(writer.args.pooling));
+    writer.store_places(bag, combiner);
+  }
+}
+
+/// `kBags` rows of a group of lanes, of a place each: all requested before the first is written.
+template <int kBags, int kInFlight, class Ids, class Combiner, class Writer>
+__device__ void gather_bags(Writer const& writer,
+                            RowLanes const& shape,
+                            GroupPlaces const& places,
+                            std::int64_t first_bag,
+                            int stored,
+                            OutOfRangeIds* bad) {
+  Ids ids(shape);
+  ids.request(writer.bags, places, 0);
+  bool const are_rows = ids.receive(writer.args.rows, bad);
+  bool const is_whole = __all_sync(
+      0xFFFFFFFFU, are_rows && places.skipped <= 0 && places.count == kBags && stored == kBags);
 #pragma unroll
-    for (int k = 0; k < InFlight; ++k) {
-      rows[k] = loader.load(ids[k], column);
+  for (int first = 0; first < kBags; first += kInFlight) {
+    auto const write = [&](auto all) {
+      add_rows<kInFlight>(
+          all, writer.loader, ids, first, [&](int k, auto const& row, bool is_valid, float weight) {
+            auto const bag = first_bag + first + k;
+            if (all || first + k < stored) {
+              Combiner combiner(writer.args.pooling);
+              combiner.add(row, is_valid, weight, places.begin + first + k);
+              if (!all) {
+                writer.add_default(combiner, bag);
+              }
+              writer.store(bag, combiner.finish_one(writer.args.pooling));
+              writer.store_places(bag, combiner);
+            }
+          });
+    };
+    if (is_whole) {
+      write(std::true_type{});
+    } else {
+      write(std::false_type{});
     }
-#pragma unroll
-    for (int k = 0; k < InFlight; ++k) {
-      if (first + k < bags) {
-        Columns<Count> sum;  // 0 + row, as everywhere: a table's -0 becomes +0
-        sum.add(rows[k]);
-        store_columns(args.output + (first + k) * shape.width + column, sum);
+  }
+}
+
+/// One lookup; a group of lanes takes Tuning::kBagsAGroup bags.
+template <class T,
+          int Count,
+          class Id,
+          template <class, int, bool>
+          class IdsOf,
+          template <int>
+          class CombinerOf,
+          class Tuning>
+__global__ void __launch_bounds__(Tuning::kThreads, Tuning::kBlocksAnSm)
+    lookup_kernel(LookupArgs args, IdBags<Id> bags, RowLanes shape) {
+  constexpr int kInFlight = Tuning::kRowsInFlight;
+  constexpr int kBags = Tuning::kBagsAGroup;
+  using Combiner = CombinerOf<Count>;
+  using Ids = IdsOf<Id, kInFlight, Combiner::kWeighted>;
+  using Loader = TableLoader<T, Count, Tuning::kKeepsRows>;
+  static_assert(kBags % kInFlight == 0 || kBags == 1);
+  bool const pools = args.pooling != Pooling::none;
+  auto const first_bag = (grid_thread() >> shape.log2_lanes) * kBags;
+  auto const here =
+      static_cast<int>(clamped((pools ? bags.bags : bags.capacity) - first_bag, kBags));
+  OutOfRangeIds bad;
+  for (std::int64_t turn = 0; turn < shape.width; turn += shape.lanes() * Count) {
+    auto const column = turn + shape.lane() * Count;
+    bool const has_column = column < shape.width;
+    // Lanes behind the last column read the first, which costs nothing: another lane does too.
+    Loader const loader{static_cast<T const*>(args.table) + (has_column ? column : 0), shape.width};
+    BagWriter<Combiner, Loader, Tuning::kStreamsOutput, Id> const writer{
+        args, bags, loader, column};
+    OutOfRangeIds* const report = turn == 0 ? &bad : nullptr;
+    if constexpr (kBags == 1) {
+      pool_bag<kInFlight, Ids, Combiner>(writer,
+                                         shape,
+                                         places_of_bag(bags, pools, first_bag),
+                                         first_bag,
+                                         has_column && here == 1,
+                                         report);
+    } else if (has_one_place_each<kBags>(bags, pools, first_bag, shape)) {
+      gather_bags<kBags, kInFlight, Ids, Combiner>(writer,
+                                                   shape,
+                                                   places_of_bags<kBags>(bags, pools, first_bag),
+                                                   first_bag,
+                                                   has_column ? here : 0,
+                                                   report);
+    } else {
+      for (int i = 0; i < kBags; ++i) {
+        pool_bag<kInFlight, Ids, Combiner>(writer,
+                                           shape,
+                                           places_of_bag(bags, pools, first_bag + i),
+                                           first_bag + i,
+                                           has_column && i < here,
+                                           report);
       }
     }
   }

@@ -3,6 +3,7 @@
 
 #include <msstream/base/dtype.hpp>
 
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
@@ -80,6 +81,40 @@ __device__ Columns<Count> load_columns(T const* from) {
   return columns;
 }
 
+/// Columns as they lie in a table, still to be widened: half-precision rows in flight take half the
+/// registers.
+template <class T, int Count>
+struct PackedColumns {
+  detail::Packed<Count* static_cast<int>(sizeof(T))> bits = {};
+
+  __device__ Columns<Count> widened() const {
+    auto const elements = std::bit_cast<detail::Unpacked<T, Count>>(bits);
+    Columns<Count> columns;
+#pragma unroll
+    for (int c = 0; c < Count; ++c) {
+      columns.at[c] = detail::widen(elements.at[c]);
+    }
+    return columns;
+  }
+};
+
+/// One load of Count elements through the read-only path; `from` is aligned to all of them. What is
+/// not kept leaves the L1 cache to others.
+template <int Count, bool kKeep, class T>
+__device__ PackedColumns<T, Count> load_packed(T const* from) {
+  PackedColumns<T, Count> columns;
+  constexpr auto kBytes = Count * sizeof(T);
+  using Packed = decltype(columns.bits);
+  if constexpr (kKeep || kBytes < 16) {
+    columns.bits = __ldg(reinterpret_cast<Packed const*>(from));
+  } else {
+    asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(columns.bits.x), "=r"(columns.bits.y), "=r"(columns.bits.z), "=r"(columns.bits.w)
+        : "l"(from));
+  }
+  return columns;
+}
+
 template <int Count>
 __device__ void store_columns(float* to, Columns<Count> const& columns) {
   if constexpr (Count % 4 == 0) {
@@ -93,6 +128,56 @@ __device__ void store_columns(float* to, Columns<Count> const& columns) {
     for (int c = 0; c < Count; ++c) {
       to[c] = columns.at[c];
     }
+  }
+}
+
+namespace detail {
+
+/// The nearest element, ties to even, by the instruction for it.
+template <class T>
+__device__ T narrowed(float value) {
+  if constexpr (std::is_same_v<T, float16>) {
+    return {__half_as_ushort(__float2half_rn(value))};
+  } else if constexpr (std::is_same_v<T, bfloat16>) {
+    return {__bfloat16_as_ushort(__float2bfloat16_rn(value))};
+  } else {
+    return value;
+  }
+}
+
+}  // namespace detail
+
+/// Stores of at most 16 bytes; `to` is aligned to each. What streams is the first to leave the L2
+/// cache.
+template <class T, bool kStream, int Count>
+__device__ void store_narrowed(T* to, Columns<Count> const& columns) {
+  constexpr int kPiece = std::min(Count, static_cast<int>(16 / sizeof(T)));
+  using Packed = detail::Packed<kPiece* static_cast<int>(sizeof(T))>;
+#pragma unroll
+  for (int first = 0; first < Count; first += kPiece) {
+    detail::Unpacked<T, kPiece> piece;
+#pragma unroll
+    for (int c = 0; c < kPiece; ++c) {
+      piece.at[c] = detail::narrowed<T>(columns.at[first + c]);
+    }
+    auto* const place = reinterpret_cast<Packed*>(to + first);
+    if constexpr (kStream) {
+      __stcs(place, std::bit_cast<Packed>(piece));
+    } else {
+      *place = std::bit_cast<Packed>(piece);
+    }
+  }
+}
+
+/// The same into an array of `dtype` (float32, float16 or bfloat16), from element `at` on.
+template <bool kStream, int Count>
+__device__ void store_as(void* array, DType dtype, std::int64_t at, Columns<Count> const& columns) {
+  if (dtype == DType::float32) {
+    store_narrowed<float, kStream>(static_cast<float*>(array) + at, columns);
+  } else if (dtype == DType::float16) {
+    store_narrowed<float16, kStream>(static_cast<float16*>(array) + at, columns);
+  } else {
+    store_narrowed<bfloat16, kStream>(static_cast<bfloat16*>(array) + at, columns);
   }
 }
 
@@ -118,6 +203,13 @@ bool allows_vectors(T const* data, std::int64_t width, int count) {
   return width % count == 0 &&
          reinterpret_cast<std::uintptr_t>(data) % (static_cast<std::size_t>(count) * sizeof(T)) ==
              0;
+}
+/// The same for rows that store_narrowed() writes.
+inline bool allows_stores(void const* data, DType dtype, std::int64_t width, int count) {
+  auto const bytes = static_cast<int>(bytes_of(dtype));
+  auto const piece = std::min(count, 16 / bytes);
+  return width % piece == 0 &&
+         reinterpret_cast<std::uintptr_t>(data) % (static_cast<std::size_t>(piece) * bytes) == 0;
 }
 /// The same for rows of floats that are written, at most four a store.
 inline bool allows_stores(float const* data, std::int64_t width, int count) {

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+// From shapes to launch parameters by a few rules; the numbers were measured on one H200.
+
+namespace msstream::ops::kernels {
+
+// How a kernel that reads table rows is launched, one type a kind of launch (nvcc 13.0 takes no
+// object as a template argument of a kernel):
+//
+//   kThreads        a block
+//   kBlocksAnSm     that registers leave room for
+//   kRowsInFlight   requested by a lane before it adds the first
+//   kBagsAGroup     of lanes, which takes each step for all of them at once
+//   kKeepsRows      in the L1 cache: pays where rows come again soon
+//   kStreamsOutput  so that it, and no table row, is the first to leave the L2 cache
+
+/// Bags of several ids. Small blocks, so that the last of them end together.
+struct LongBags {
+  static constexpr int kThreads = 128;
+  static constexpr int kBlocksAnSm = 8;
+  static constexpr int kRowsInFlight = 8;
+  static constexpr int kBagsAGroup = 1;
+  static constexpr bool kKeepsRows = true;
+  static constexpr bool kStreamsOutput = true;
+};
+
+/// Bags of about one id: each step from offset to id to row waits for the memory.
+struct ShortBags {
+  static constexpr int kThreads = 128;
+  static constexpr int kBlocksAnSm = 8;
+  static constexpr int kRowsInFlight = 8;
+  static constexpr int kBagsAGroup = 8;
+  static constexpr bool kKeepsRows = true;
+  static constexpr bool kStreamsOutput = true;
+};
+
+/// Narrow rows: so many groups share a warp that more rows a lane would only cost registers.
+struct LongBagsOfNarrowRows {
+  static constexpr int kThreads = 256;
+  static constexpr int kBlocksAnSm = 4;
+  static constexpr int kRowsInFlight = 4;
+  static constexpr int kBagsAGroup = 1;
+  static constexpr bool kKeepsRows = true;
+  static constexpr bool kStreamsOutput = true;
+};
+
+struct ShortBagsOfNarrowRows {
+  static constexpr int kThreads = 256;
+  static constexpr int kBlocksAnSm = 4;
+  static constexpr int kRowsInFlight = 4;
+  static constexpr int kBagsAGroup = 4;
+  static constexpr bool kKeepsRows = true;
+  static constexpr bool kStreamsOutput = true;
+};
+
+/// Whether a group of lanes should walk several bags. Not where groups are few: then one bag a
+/// group fills the GPU once, and more a group would leave it idle.
+[[nodiscard]] constexpr bool has_many_short_bags(std::int64_t bags,
+                                                 std::int64_t places,
+                                                 int lanes_a_bag) {
+  constexpr std::int64_t kManyLanes = std::int64_t{1} << 19;
+  return bags * lanes_a_bag >= kManyLanes && places <= 2 * bags;
+}
+
+}  // namespace msstream::ops::kernels

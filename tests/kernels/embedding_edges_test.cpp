@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/embedding_fixture.hpp"
+
+#include <limits>
+
+namespace msstream::ops::kernels::testing {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+float const kNan = std::nanf("");
+
+template <class Stream>
+class EmbeddingEdgesTest : public EmbeddingTest<Stream> {
+ protected:
+  /// One bag of all rows of a table of one column.
+  Found pool_all(Floats const& table, Pooling pooling, Floats const& weights = {}) {
+    Integers ids;
+    for (std::size_t row = 0; row < table.size(); ++row) {
+      ids.push_back(static_cast<std::int64_t>(row));
+    }
+    auto lookup = fixed(ids, static_cast<std::int64_t>(table.size()));
+    lookup.rows = lookup.hotness;
+    lookup.width = 1;
+    lookup.pooling = pooling;
+    lookup.weights = weights;
+    return this->look_up(lookup, table);
+  }
+};
+TYPED_TEST_SUITE(EmbeddingEdgesTest, StreamKinds, StreamKindName);
+
+TYPED_TEST(EmbeddingEdgesTest, CountsEveryIdOutOfRangeOnce) {
+  for (auto const pooling : {Pooling::sum, Pooling::max, Pooling::none}) {
+    for (auto const width : kWidths) {
+      auto bags = this->random_bags(200, 9, 5);
+      bags.existing = 150;
+      for (auto lookup : {bags, fixed(this->random.integers(500, -50, 99), 1)}) {
+        lookup.width = width;
+        lookup.pooling = pooling;
+        lookup.default_id = pooling == Pooling::none ? -1 : 3;
+        auto const bad_ids = this->upload(std::vector<std::uint64_t>{1000});
+        this->look_up(lookup, this->table_of(lookup), {bad_ids.data(), nullptr, 0});
+        EXPECT_EQ(this->read(bad_ids)[0],
+                  1000U + static_cast<std::uint64_t>(lookup.out_of_range()));
+      }
+    }
+  }
+}
+
+TYPED_TEST(EmbeddingEdgesTest, NoBadIdReachesTheTable) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  for (auto const width : kWidths) {
+    for (auto const dtype : {DType::int32, DType::int64}) {
+      Integers ids{-1, 50, 1, 51, kMost, -kMost - 1};
+      if (dtype == DType::int64) {
+        ids.insert(ids.end(), {kMost + 1, kMost + 2, std::int64_t{1} << 32, std::int64_t{1} << 40});
+        ids.insert(ids.end(), {(std::int64_t{1} << 32) - 1, std::int64_t{-1} << 40});
+      }
+      for (std::int64_t const hotness : {1, 2}) {
+        auto lookup = fixed(ids, hotness);
+        lookup.id_dtype = dtype;
+        lookup.width = width;
+        this->expect_pooled(lookup);
+      }
+    }
+  }
+  auto lookup = fixed({0, -1, 5}, 1);
+  lookup.rows = 0;
+  this->expect_pooled(lookup);
+}
+
+TYPED_TEST(EmbeddingEdgesTest, TrapKeepsTheFirstBadIdAndNoOther) {
+  auto const trap = this->pinned(IdTrap{});
+  IdReport const report{nullptr, trap.data(), 5};
+  for (std::int64_t const hotness : {1, 2}) {
+    *trap.data() = IdTrap{};
+    auto lookup = fixed(this->random.integers(600, 0, 49), hotness);
+    auto const table = this->table_of(lookup);
+    this->look_up(lookup, table, report);
+    EXPECT_EQ(trap.data()->set, 0U) << "no id was bad";
+
+    lookup.ids[401] = lookup.rows;
+    this->look_up(lookup, table, report);
+    EXPECT_EQ(trap.data()->set, 1U);
+    EXPECT_EQ(trap.data()->operation, 5U);
+    EXPECT_EQ(trap.data()->id, lookup.rows);
+    EXPECT_EQ(trap.data()->rows, lookup.rows);
+
+    lookup.ids[401] = -1;
+    this->look_up(lookup, table, report);
+    EXPECT_EQ(trap.data()->id, lookup.rows) << "a sprung trap is not written again";
+  }
+}
+
+TYPED_TEST(EmbeddingEdgesTest, DividedByNoWeightIsZero) {
+  for (auto const pooling : {Pooling::mean, Pooling::sqrtn}) {
+    EXPECT_EQ(this->pool_all({3, 5}, pooling, {0, 0}).output, Floats{0});
+  }
+  EXPECT_EQ(this->pool_all({3, 5}, Pooling::mean, {2, -2}).output, Floats{0});
+  EXPECT_EQ(this->pool_all({3, 5}, Pooling::sum, {2, -2}).output, Floats{-4});
+  EXPECT_TRUE(std::isnan(this->pool_all({3, 5}, Pooling::mean, {kNan, 1}).output[0]));
+  // The weight of a bad id is nobody's, and a bag with an id of weight 0 is no empty one.
+  auto lookup = fixed({-1, 1, 99, 98}, 2);
+  lookup.weights = {kNan, 0, kInfinity, 1};
+  lookup.width = 1;
+  lookup.default_id = 2;
+  for (auto const pooling : {Pooling::sum, Pooling::mean, Pooling::sqrtn}) {
+    lookup.pooling = pooling;
+    auto const table = this->table_of(lookup);
+    EXPECT_TRUE(are_same(this->look_up(lookup, table).output, {table[1] * 0 + 0, table[2]}));
+  }
+}
+
+TYPED_TEST(EmbeddingEdgesTest, NanAndInfinityGoWhereArithmeticTakesThem) {
+  EXPECT_EQ(this->pool_all({1, kInfinity, 2}, Pooling::mean).output, Floats{kInfinity});
+  EXPECT_TRUE(std::isnan(this->pool_all({kInfinity, 1, -kInfinity}, Pooling::sum).output[0]));
+  EXPECT_TRUE(std::isnan(this->pool_all({1, kNan}, Pooling::sqrtn).output[0]));
+  EXPECT_TRUE(std::isnan(this->pool_all({kInfinity}, Pooling::sum, {0}).output[0]));
+  EXPECT_EQ(this->pool_all({-kInfinity, -kInfinity}, Pooling::max).output, Floats{-kInfinity});
+  auto const found = this->pool_all({3, kNan, 9, kNan}, Pooling::max);
+  EXPECT_TRUE(std::isnan(found.output[0]));
+  EXPECT_EQ(found.argmax, std::vector<std::int32_t>{1});
+}
+
+TYPED_TEST(EmbeddingEdgesTest, TheFirstOfEqualRowsIsTheMaximum) {
+  auto const found = this->pool_all({1, 4, 2, 4, 4}, Pooling::max);
+  EXPECT_EQ(found.output, Floats{4});
+  EXPECT_EQ(found.argmax, std::vector<std::int32_t>{1});
+  EXPECT_EQ(this->pool_all({-kInfinity}, Pooling::max).argmax, std::vector<std::int32_t>{0});
+}
+
+TYPED_TEST(EmbeddingEdgesTest, MinusZeroIsKeptWhereNothingIsAdded) {
+  EXPECT_TRUE(are_same(this->pool_all({-0.0F}, Pooling::sum).output, {0.0F}));
+  EXPECT_TRUE(are_same(this->pool_all({-0.0F}, Pooling::none).output, {-0.0F}));
+  EXPECT_TRUE(are_same(this->pool_all({-0.0F, 0.0F}, Pooling::max).output, {-0.0F}));
+  EXPECT_TRUE(are_same(this->pool_all({0.0F, -0.0F}, Pooling::max).output, {0.0F}));
+}
+
+TYPED_TEST(EmbeddingEdgesTest, RefusesWhatIsNoRealNumberOrNoId) {
+  auto const refused = [&](DType table, DType output, DType ids) {
+    LookupArgs args{};
+    args.table_dtype = table;
+    args.output_dtype = output;
+    args.bags.id_dtype = ids;
+    args.bags.bags = args.width = 1;
+    EXPECT_THROW(embedding_lookup(this->stream(), args), std::invalid_argument);
+  };
+  refused(DType::int32, DType::float32, DType::int64);
+  refused(DType::float32, DType::int64, DType::int64);
+  refused(DType::float32, DType::float32, DType::uint8);
+}
+
+#if MSSTREAM_CUDA
+// 4.3 GB, of which only the rows that are read are written.
+TEST(EmbeddingOfManyElementsTest, RowsBehindTwoToThe31Elements) {
+  if (auto const why = Machine<CudaStream>::why_unavailable(); !why.empty()) {
+    GTEST_SKIP() << "CUDA twin not tested: " << why;
+  }
+  constexpr std::int64_t kRows = (std::int64_t{1} << 25) + 1;
+  constexpr std::int64_t kWidth = 64;
+  constexpr std::size_t kBytes = kRows * kWidth * sizeof(float16);
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  ASSERT_EQ(cudaMemGetInfo(&free_bytes, &total_bytes), cudaSuccess);
+  if (free_bytes < kBytes + (kBytes >> 2U)) {
+    GTEST_SKIP() << "a table of " << kBytes << " bytes not tested: " << free_bytes << " are free";
+  }
+  Machine<CudaStream> machine;
+  auto const table = machine.allocate(kBytes);
+  auto const upload = [&](void* to, Bytes const& bytes) {
+    machine.copy_in(to, bytes.data(), bytes.size());
+    return to;
+  };
+  auto const row_of = [&](std::int64_t row, float value) {
+    upload(static_cast<float16*>(table.get()) + row * kWidth,
+           packed(Floats(kWidth, value), DType::float16));
+  };
+  row_of(0, 1.0F);
+  row_of(kRows - 2, 2.0F);
+  row_of(kRows - 1, 3.0F);
+  auto const expect_sums = [&](std::int64_t width, Integers const& ids, DType id_dtype) {
+    auto const device_ids = machine.allocate(ids.size() * sizeof(std::int64_t));
+    upload(device_ids.get(), packed(ids, id_dtype));
+    Floats found(static_cast<std::size_t>(2 * width));
+    auto const output = machine.allocate(found.size() * sizeof(float));
+    machine.replay([&](CudaStream stream) {
+      embedding_lookup(stream,
+                       {.table = table.get(),
+                        .table_dtype = DType::float16,
+                        .rows = kRows * kWidth / width,
+                        .width = width,
+                        .bags = {.ids = device_ids.get(),
+                                 .id_dtype = id_dtype,
+                                 .bags = 2,
+                                 .capacity = 4,
+                                 .hotness = 2},
+                        .pooling = Pooling::sum,
+                        .report = {},
+                        .output = output.get(),
+                        .output_dtype = DType::float32});
+    });
+    machine.copy_out(found.data(), output.get(), found.size() * sizeof(float));
+    Floats expected(static_cast<std::size_t>(width), 4.0F);
+    expected.resize(found.size(), 5.0F);
+    EXPECT_EQ(found, expected);
+  };
+  for (auto const dtype : {DType::int32, DType::int64}) {
+    expect_sums(kWidth, {kRows - 1, 0, kRows - 2, kRows - 1}, dtype);
+  }
+  // Row numbers that need more than 31 bits.
+  expect_sums(1, {(kRows - 1) * kWidth, 0, (kRows - 2) * kWidth, kRows * kWidth - 1}, DType::int64);
+}
+#endif
+
+}  // namespace
+}  // namespace msstream::ops::kernels::testing

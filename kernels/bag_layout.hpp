@@ -71,7 +71,7 @@ struct IdBags {
       return place - capacity;
     }
     return offsets != nullptr
-               ? count_not_above(offsets, existing() + 1, place) - 1
+               ? count_not_above(offsets, existing() + 1, static_cast<Id>(place)) - 1
                : static_cast<std::uint32_t>(place) / static_cast<std::uint32_t>(hotness);
   }
   [[nodiscard]] constexpr float weight(std::int64_t place) const {

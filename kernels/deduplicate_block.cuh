@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "bag_layout.hpp"
+#include "deduplicate_keys.cuh"
 
-#include <msstream/ops/kernels/embedding.hpp>
+#include <msstream/ops/kernels/embedding_gradient.hpp>
 
 #include <cub/block/block_radix_sort.cuh>
 #include <cub/block/block_scan.cuh>
@@ -12,20 +12,11 @@
 
 namespace msstream::ops::kernels {
 
-/// The key by which a place is sorted: its id, or `rows` for places that hold no id of the table,
-/// so that they come last.
-template <class Key>
-__device__ Key sort_key(DeduplicateArgs const& args, PlaceRange const& places, std::int64_t place) {
-  bool const exists = place >= places.begin && place < places.end;
-  auto const id = exists ? args.ids[place] : args.rows;
-  return static_cast<Key>(is_in_range(id, args.rows) ? id : args.rows);
-}
-
 /// One block does it all: small batches are bound by launches, not by work. Thread t sorts the
 /// places [t * Items, (t + 1) * Items); a radix sort keeps the order of equal keys.
-template <class Key, int Threads, int Items>
+template <class Key, class Id, int Threads, int Items>
 __global__ void __launch_bounds__(Threads)
-    deduplicate_block_kernel(DeduplicateArgs args, int key_bits) {
+    deduplicate_block_kernel(DeduplicateArgs const args, IdBags<Id> const bags, int key_bits) {
   using Sort = cub::BlockRadixSort<Key, Threads, Items, unsigned>;
   using Scan = cub::BlockScan<unsigned, Threads>;
   __shared__ union {
@@ -34,7 +25,8 @@ __global__ void __launch_bounds__(Threads)
   } shared;
   __shared__ Key last_keys[Threads];
 
-  auto const places = existing_places(args.bags);
+  auto const places = place_capacity(args.bags);
+  PlaceKeys<Key, Id> const place_keys(bags, args.rows, places);
   auto const rows = static_cast<Key>(args.rows);
   unsigned const thread = threadIdx.x;
   unsigned const first = thread * Items;
@@ -43,7 +35,7 @@ __global__ void __launch_bounds__(Threads)
 #pragma unroll
   for (int k = 0; k < Items; ++k) {
     positions[k] = first + k;
-    keys[k] = sort_key<Key>(args, places, positions[k]);
+    keys[k] = place_keys.of_place(positions[k], place_keys.id_at(positions[k]));
   }
   Sort(shared.sort).Sort(keys, positions, 0, key_bits);
   last_keys[thread] = keys[Items - 1];
@@ -65,7 +57,7 @@ __global__ void __launch_bounds__(Threads)
 
   previous = thread > 0 ? last_keys[thread - 1] : Key{0};
   bool previous_is_valid = thread == 0 || previous != rows;
-  auto const existing_rank = [&](unsigned rank) { return rank < args.bags.capacity; };
+  auto const existing_rank = [&](unsigned rank) { return rank < places; };
 #pragma unroll
   for (int k = 0; k < Items; ++k) {
     unsigned const rank = first + k;

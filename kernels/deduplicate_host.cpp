@@ -2,7 +2,7 @@
 #include "bag_layout.hpp"
 
 #include <msstream/base/error.hpp>
-#include <msstream/ops/kernels/embedding.hpp>
+#include <msstream/ops/kernels/embedding_gradient.hpp>
 
 #include <algorithm>
 #include <array>
@@ -51,20 +51,32 @@ Entry<Word>* radix_sort(Entry<Word>* entries,
   return entries;
 }
 
-template <class Word>
-void group_equal_ids(DeduplicateArgs const& args) {
+template <class Word, class Id>
+void group_equal_ids(DeduplicateArgs const& args, IdBags<Id> const& bags) {
   auto* const entries = static_cast<Entry<Word>*>(args.workspace);
-  auto const places = existing_places(args.bags);
+  auto const capacity = place_capacity(args.bags);
+  auto const places = bags.existing_places();
   std::int64_t valid = 0;
-  for (auto place = places.begin; place < places.end; ++place) {
-    if (auto const id = args.ids[place]; is_in_range(id, args.rows)) {
+  auto const add = [&](std::int64_t id, std::int64_t place) {
+    if (is_in_range(id, args.rows)) {
       entries[valid++] = {static_cast<Word>(id), static_cast<Word>(place)};
+    }
+  };
+  for (auto place = places.begin; place < places.end; ++place) {
+    add(bags.ids[place], place);
+  }
+  for (std::int64_t bag = 0; bags.default_id >= 0 && bag < bags.existing(); ++bag) {
+    auto const range = bags.places_of(bag);
+    if (std::none_of(bags.ids + range.begin, bags.ids + range.end, [&](Id id) {
+          return is_in_range(id, args.rows);
+        })) {
+      add(bags.default_id, bags.capacity + bag);
     }
   }
   auto const bits =
       valid > 0 ? static_cast<unsigned>(std::bit_width(static_cast<std::uint64_t>(args.rows - 1)))
                 : 0U;
-  auto const* const sorted = radix_sort(entries, entries + args.bags.capacity, valid, bits);
+  auto const* const sorted = radix_sort(entries, entries + capacity, valid, bits);
   std::int64_t uniques = 0;
   for (std::int64_t k = 0; k < valid; ++k) {
     if (k == 0 || sorted[k].id != sorted[k - 1].id) {
@@ -74,29 +86,32 @@ void group_equal_ids(DeduplicateArgs const& args) {
     args.positions[k] = static_cast<std::int32_t>(sorted[k].position);
     args.ranks[k] = static_cast<std::int32_t>(uniques - 1);
   }
-  std::fill(args.ranks + valid, args.ranks + args.bags.capacity, -1);
+  std::fill(args.ranks + valid, args.ranks + capacity, -1);
   args.starts[uniques] = static_cast<std::int32_t>(valid);
   *args.unique_count = uniques;
 }
 
 }  // namespace
 
-std::size_t deduplicate_workspace_bytes(HostStream, std::int64_t capacity) {
-  return 2 * sizeof(Entry<std::uint64_t>) * static_cast<std::size_t>(capacity);
+std::size_t deduplicate_workspace_bytes(HostStream, std::int64_t places) {
+  return 2 * sizeof(Entry<std::uint64_t>) * static_cast<std::size_t>(places);
 }
 
 void deduplicate(HostStream stream, DeduplicateArgs const& args) {
-  require(args.bags.capacity <= std::numeric_limits<std::int32_t>::max(),
-          "deduplicate: a capacity of ",
-          args.bags.capacity,
-          " ids is not below 2^31");
-  stream.run([args] {
-    // Half the memory to move wherever ids fit in 32 bits; places always do.
-    if (args.rows <= std::int64_t{std::numeric_limits<std::uint32_t>::max()}) {
-      group_equal_ids<std::uint32_t>(args);
-    } else {
-      group_equal_ids<std::uint64_t>(args);
-    }
+  auto const places = place_capacity(args.bags);
+  require(places <= std::numeric_limits<std::int32_t>::max(),
+          "deduplicate: ",
+          places,
+          " places of ids are not below 2^31");
+  with_id_type("deduplicate", args.bags, [&](auto const& bags) {
+    stream.run([args, bags] {
+      // Half the memory to move wherever ids fit in 32 bits; places always do.
+      if (args.rows <= std::int64_t{std::numeric_limits<std::uint32_t>::max()}) {
+        group_equal_ids<std::uint32_t>(args, bags);
+      } else {
+        group_equal_ids<std::uint64_t>(args, bags);
+      }
+    });
   });
 }
 

@@ -1,157 +1,121 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bag_layout.hpp"
+#include "embedding_places.cuh"
+#include "gradient_rows.cuh"
 #include "grouped_sums.cuh"
 
-#include <msstream/ops/kernels/embedding.hpp>
+#include <msstream/ops/kernels/embedding_gradient.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
 
 namespace msstream::ops::kernels {
 namespace {
 
-constexpr int kThreads = 256;
-
-/// Few places: a warp a row, a block where it is long; one launch.
-bool needs_one_launch(BagLayout const& bags) {
-  constexpr std::int64_t kFewPlaces = 2048;
-  return bags.capacity <= kFewPlaces;
-}
-
-/// The rows that sorted places read, their factors and those of the bags, then the sums' own.
-struct GradientWorkspace {
-  std::int32_t* rows;
-  float* factors;
-  float* scales;
-  void* sums;
-  std::size_t bytes;
-
-  GradientWorkspace(void* memory, BagLayout const& bags, std::int64_t width) : bytes(0) {
-    auto const take = [&](std::int64_t count) -> void* {
-      constexpr std::size_t kAlignment = 256;
-      auto* const taken = static_cast<std::byte*>(memory) + bytes;
-      bytes += ceil_div(static_cast<std::size_t>(count) * sizeof(float), kAlignment) * kAlignment;
-      return taken;
-    };
-    rows = static_cast<std::int32_t*>(take(bags.capacity));
-    factors = static_cast<float*>(take(bags.capacity));
-    scales = static_cast<float*>(take(bags.bags));
-    sums = take(0);
-    bytes += grouped_sums_workspace_bytes(bags.capacity, width);
-  }
-};
-
-/// gradient_scale() of each bag: a warp a bag.
-__global__ void __launch_bounds__(kThreads) bag_scales_kernel(RowGradientArgs args, float* scales) {
-  auto const bag = grid_thread() / warpSize;
-  if (bag >= existing_bags(args.bags)) {
-    return;
-  }
-  auto const places = places_of_bag(args.bags, bag);
-  int const lane = static_cast<int>(threadIdx.x) % warpSize;
-  unsigned valid = 0;
-  for (auto place = places.begin + lane; place < places.end; place += warpSize) {
-    valid += is_in_range(args.ids[place], args.rows) ? 1 : 0;
-  }
-  valid = __reduce_add_sync(0xFFFFFFFFU, valid);
-  if (lane == 0) {
-    scales[bag] = 1.0F / static_cast<float>(valid);
-  }
-}
-
-/// Which row of the output gradient each sorted place reads, and its factor unless `scales` is
-/// null.
-__global__ void __launch_bounds__(kThreads) source_rows_kernel(RowGradientArgs args,
-                                                               float const* scales,
-                                                               std::int32_t* rows,
-                                                               float* factors) {
-  auto const k = grid_thread();
-  if (k < args.bags.capacity && args.ranks[k] >= 0) {
-    auto const bag = bag_of_place(args.bags, args.positions[k]);
-    rows[k] = static_cast<std::int32_t>(bag);
-    if (scales != nullptr) {
-      factors[k] = scales[bag];
-    }
-  }
-}
-
-GroupedPlaces grouped_places(CudaStream stream,
-                             RowGradientArgs const& args,
-                             GradientWorkspace const& workspace) {
-  bool const is_scaled = args.pooling != Pooling::sum;
-  bool const place_is_bag = args.bags.offsets == nullptr && args.bags.hotness == 1;
-  GroupedPlaces const places{args.ranks,
-                             place_is_bag ? args.positions : workspace.rows,
-                             is_scaled && !place_is_bag ? workspace.factors : nullptr,
-                             args.starts,
-                             args.bags.capacity};
-  if (place_is_bag) {
-    return places;  // a mean of one
-  }
-  auto* const scales = is_scaled ? workspace.scales : nullptr;
-  if (is_scaled) {
-    bag_scales_kernel<<<grid_for(args.bags.bags, kThreads / 32), kThreads, 0, stream>>>(args,
-                                                                                        scales);
-    check_launch("embedding_gradient, scales");
-  }
-  source_rows_kernel<<<grid_for(args.bags.capacity, kThreads), kThreads, 0, stream>>>(
-      args, scales, workspace.rows, workspace.factors);
-  check_launch("embedding_gradient, rows");
-  return places;
-}
-
-template <int Count>
+/// Few places: a warp a row, a block where it is long.
+template <class Source, class Rows, bool IsWhole>
 __global__ void __launch_bounds__(kGroupedThreads)
-    few_places_kernel(RowGradientArgs args, RowLanes shape) {
+    few_places_kernel(__grid_constant__ RowGradientArgs const args,
+                      Source const source,
+                      Rows const rows,
+                      StoreSums<IsWhole> const sink,
+                      RowLanes const shape) {
   auto const existing = *args.unique_count;
-  if (std::int64_t{blockIdx.x} * kGroupedWarps >= existing) {
+  auto const first = std::int64_t{blockIdx.x} * kGroupedWarps;
+  if (first >= existing) {
     return;
   }
-  WarpRange mine{{0, 0}, std::int64_t{blockIdx.x} * kGroupedWarps + threadIdx.x / 32, false};
+  WarpRange mine{{0, 0}, first + threadIdx.x / 32, 0, 0, false};
   if (mine.rank < existing) {
     mine.range = {args.starts[mine.rank], args.starts[mine.rank + 1]};
     mine.exists = true;
   }
-  sum_ranges<Count>(
-      mine, shape, args.row_gradients, [&](std::int64_t k, bool, std::int64_t column) {
-        auto const bag = bag_of_place(args.bags, args.positions[k]);
-        auto row = load_columns<Count>(args.output_gradient + bag * shape.width + column);
-        row.multiply(gradient_scale(args.bags, args.pooling, args.ids, args.rows, bag));
-        return row;
+  sum_ranges(
+      mine,
+      shape,
+      [&](WarpRange const&, std::int64_t k, std::int64_t column) {
+        auto const place = args.positions[k];
+        auto const row = source.row_of(place);
+        auto columns = rows.load(row, place, column);
+        columns.multiply(row >= 0 ? source.factor_of(place) : 0.0F);
+        return columns;
+      },
+      [&](WarpRange const& range, std::int64_t column, Columns<4> const& sum) {
+        typename StoreSums<IsWhole>::Ahead ahead;
+        sink.finish({}, ahead, {}, static_cast<std::int32_t>(range.rank), column, sum, shape);
       });
 }
 
-template <int Count>
-void launch(CudaStream stream, RowGradientArgs const& args) {
-  if (needs_one_launch(args.bags)) {
-    few_places_kernel<Count>
-        <<<grid_for(args.bags.capacity, kGroupedWarps), kGroupedThreads, 0, stream>>>(
-            args, RowLanes(args.width, Count));
-    check_launch("embedding_gradient, few places");
+template <class Rows, bool IsWhole>
+void launch(CudaStream stream, RowGradientArgs const& args, Rows const& rows) {
+  StoreSums<IsWhole> const sink{args.row_gradients};
+  auto const places = place_capacity(args.bags);
+  if (!has_few_places(args.bags)) {
+    auto* const lists =
+        static_cast<std::byte*>(args.workspace) + grouped_sums_workspace_bytes(places, args.width);
+    launch_grouped_sums(stream,
+                        {args.ranks, args.positions, args.starts, places},
+                        make_place_source(stream, args, lists),
+                        rows,
+                        sink,
+                        args.width,
+                        args.workspace);
     return;
   }
-  GradientWorkspace const workspace(args.workspace, args.bags, args.width);
-  launch_grouped_sums<Count>(stream,
-                             grouped_places(stream, args, workspace),
-                             args.output_gradient,
-                             args.width,
-                             args.row_gradients,
-                             workspace.sums);
+  auto const launch_few = [&](auto const& source) {
+    few_places_kernel<<<grid_for(places, kGroupedWarps), kGroupedThreads, 0, stream>>>(
+        args, source, rows, sink, RowLanes(args.width, 4));
+    check_launch("embedding_gradient, few places");
+  };
+  bool const is_searched = lists_places(args.bags, args.pooling) &&
+                           !has_divisors(args.bags, args.pooling) && args.pooling != Pooling::none;
+  if (is_searched) {
+    with_id_type("embedding_gradient", args.bags, [&](auto const& bags) {
+      launch_few(SearchedSource{bags});
+    });
+  } else {
+    launch_few(make_place_source(stream, args, args.workspace));
+  }
+}
+
+template <class T, bool IsMax>
+void launch_of_type(CudaStream stream, RowGradientArgs const& args) {
+  auto const launch_rows = [&](auto is_whole) {
+    constexpr bool kIsWhole = decltype(is_whole)::value;
+    using Rows = GradientRows<T, IsMax, kIsWhole>;
+    launch<Rows, kIsWhole>(
+        stream, args, Rows{static_cast<T const*>(args.output_gradient), args.argmax, args.width});
+  };
+  if (allows_whole_loads<T>(args) && allows_stores(args.row_gradients, args.width, 4)) {
+    launch_rows(std::true_type{});
+  } else {
+    launch_rows(std::false_type{});
+  }
 }
 
 }  // namespace
 
-std::size_t row_gradient_workspace_bytes(CudaStream, BagLayout const& bags, std::int64_t width) {
-  return needs_one_launch(bags) ? 0 : GradientWorkspace(nullptr, bags, width).bytes;
+std::size_t row_gradient_workspace_bytes(CudaStream,
+                                         BagView const& bags,
+                                         Pooling pooling,
+                                         std::int64_t width) {
+  auto const lists = place_source_workspace_bytes(bags, pooling);
+  return has_few_places(bags) ? lists
+                              : grouped_sums_workspace_bytes(place_capacity(bags), width) + lists;
 }
 
 void embedding_row_gradients(CudaStream stream, RowGradientArgs const& args) {
-  if (args.bags.capacity == 0 || args.width == 0) {
+  if (place_capacity(args.bags) == 0 || args.width == 0) {
     return;
   }
-  if (allows_vectors(args.output_gradient, args.width, 4) &&
-      allows_stores(args.row_gradients, args.width, 4)) {
-    launch<4>(stream, args);
-  } else {
-    launch<1>(stream, args);
-  }
+  with_gradient_type(args.gradient_dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    if (args.pooling == Pooling::max) {
+      launch_of_type<T, true>(stream, args);
+    } else {
+      launch_of_type<T, false>(stream, args);
+    }
+  });
 }
 
 }  // namespace msstream::ops::kernels

@@ -2,11 +2,9 @@
 #include "cuda_check.cuh"
 #include "elementwise_pack.cuh"
 #include "optimizer_math.hpp"
+#include "optimizer_rows.cuh"
 
 #include <msstream/ops/kernels/optimizer.hpp>
-
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -16,25 +14,6 @@
 namespace msstream::ops::kernels {
 
 namespace {
-
-__device__ inline float widen(float value) {
-  return value;
-}
-__device__ inline float widen(float16 value) {
-  return __half2float(__ushort_as_half(value.bits));
-}
-__device__ inline float widen(bfloat16 value) {
-  return __bfloat162float(__ushort_as_bfloat16(value.bits));
-}
-__device__ inline void narrow(float value, float& to) {
-  to = value;
-}
-__device__ inline void narrow(float value, float16& to) {
-  to.bits = __half_as_ushort(__float2half_rn(value));
-}
-__device__ inline void narrow(float value, bfloat16& to) {
-  to.bits = __bfloat16_as_ushort(__float2bfloat16_rn(value));
-}
 
 __global__ void advance_kernel(OptimizerRule const rule, StepState* state) {
   advance(rule, *state);
@@ -125,12 +104,77 @@ __device__ __forceinline__ void move_rows(RowUpdate const& update,
   }
 }
 
+/// A group of lanes a row, which it goes over twice: for its rate, then to move it. A row that the
+/// lanes hold at once is read once.
+template <OptimizerKind Kind, class Weight, bool IsWhole>
+__device__ __forceinline__ void move_rows_by_rate(RowUpdate const& update,
+                                                  StepRule const& step_rule,
+                                                  std::int64_t thread,
+                                                  std::int64_t threads) {
+  using Row = RowInMotion<Kind, Weight, IsWhole>;
+  RowLanes const shape(update.width, 4);
+  DeviceTable<Weight> const table{
+      static_cast<Weight*>(update.table), update.state0, nullptr, update.width};
+  std::int64_t const step = 4 * shape.lanes();
+  std::int64_t const first_column = 4 * shape.lane();
+  auto const rows = *update.row_count;
+  for (auto u = thread >> shape.log2_lanes; u < rows; u += threads >> shape.log2_lanes) {
+    auto const row = update.row_ids[u];
+    auto const* const gradients = update.gradients + u * update.width;
+    auto const gradient_at = [&](std::int64_t column) {
+      Pack<float, 4> four{};
+      load_four<IsWhole>(gradients, column, update.width, four);
+      return unpacked(four);
+    };
+    Row moving;
+    moving.load(table, row, first_column);
+    if (update.width <= step) {
+      moving.move_columns(step_rule, gradient_at(first_column), shape);
+      moving.store(table, row, first_column);
+      continue;
+    }
+    float squares = 0.0F;
+    for (auto column = first_column; column < update.width; column += step) {
+      auto const gradient = gradient_at(column);
+      for (int c = 0; c < 4; ++c) {
+        squares = add_square(squares, gradient.at[c]);
+      }
+    }
+    float const rate =
+        row_rate(step_rule, Row::sum_over_lanes(squares, shape), update.width, moving.row_state);
+    float const row_state = moving.row_state;
+    for (auto column = first_column; column < update.width; column += step) {
+      auto const gradient = gradient_at(column);
+      moving.load(table, row, column);
+      for (int c = 0; c < 4; ++c) {
+        float weight = widen(moving.weights.lanes[c]);
+        move_by(rate, gradient.at[c], weight);
+        narrow(weight, moving.weights.lanes[c]);
+      }
+      moving.row_state = row_state;
+      moving.store(table, row, column);
+    }
+  }
+}
+
+template <OptimizerKind Kind, class Weight, int Lanes>
+__device__ __forceinline__ void move_any_rows(RowUpdate const& update,
+                                              StepRule const& step_rule,
+                                              std::int64_t thread,
+                                              std::int64_t threads) {
+  if constexpr (has_row_state<Kind>) {
+    move_rows_by_rate<Kind, Weight, Lanes == 4>(update, step_rule, thread, threads);
+  } else {
+    move_rows<Kind, Weight, Lanes>(update, step_rule, thread, threads);
+  }
+}
+
 template <OptimizerKind Kind, class Weight, int Lanes>
 __global__ void __launch_bounds__(kBlockThreads)
     update_rows_kernel(__grid_constant__ RowUpdate const update,
                        OptimizerRule const rule,
                        StepState const* step) {
-  move_rows<Kind, Weight, Lanes>(
+  move_any_rows<Kind, Weight, Lanes>(
       update, rule_of_step<Kind>(rule, step), grid_thread(), grid_stride());
 }
 
@@ -154,23 +198,26 @@ __global__ void __launch_bounds__(kBlockThreads)
   auto const threads = static_cast<std::int64_t>(piece.blocks) * blockDim.x;
   StepRule const step_rule = rule_of_step<Kind>(rule, step);
   if (piece.quads) {
-    move_rows<Kind, Weight, 4>(piece.update, step_rule, piece_thread(piece), threads);
+    move_any_rows<Kind, Weight, 4>(piece.update, step_rule, piece_thread(piece), threads);
   } else {
-    move_rows<Kind, Weight, 1>(piece.update, step_rule, piece_thread(piece), threads);
+    move_any_rows<Kind, Weight, 1>(piece.update, step_rule, piece_thread(piece), threads);
   }
 }
 
-bool moves_quads(RowUpdate const& update) {
-  return update.width % 4 == 0 &&
-         quads_fit(update.table, update.gradients, update.state0, update.state1);
+bool moves_quads(OptimizerKind kind, RowUpdate const& update) {
+  auto const* const state0 = kind == OptimizerKind::rowwise_adagrad ? nullptr : update.state0;
+  return update.width % 4 == 0 && quads_fit(update.table, update.gradients, state0, update.state1);
 }
 
 // Enough blocks to fill a large device; more would only be started to find nothing to do when few
 // of the rows exist.
 constexpr unsigned kMostBlocks = 2048;
 
-unsigned row_blocks(RowUpdate const& update) {
-  auto const units = update.capacity * (update.width / (moves_quads(update) ? 4 : 1));
+unsigned row_blocks(OptimizerKind kind, RowUpdate const& update) {
+  auto const units_a_row = kind == OptimizerKind::rowwise_adagrad
+                               ? std::int64_t{row_lanes(update.width)}
+                               : update.width / (moves_quads(kind, update) ? 4 : 1);
+  auto const units = update.capacity * units_a_row;
   return std::min(kMostBlocks, grid_for(units, kBlockThreads));
 }
 
@@ -179,9 +226,9 @@ void update_one_table(CudaStream stream,
                       OptimizerRule const& rule,
                       StepState const* step,
                       RowUpdate const& update) {
-  auto const blocks = row_blocks(update);
+  auto const blocks = row_blocks(rule.kind, update);
   with_kind(rule.kind, [&](auto kind) {
-    if (moves_quads(update)) {
+    if (moves_quads(rule.kind, update)) {
       update_rows_kernel<kind(), Weight, 4>
           <<<blocks, kBlockThreads, 0, stream.handle>>>(update, rule, step);
     } else {
@@ -200,14 +247,14 @@ void update_tables(CudaStream stream,
                    std::span<RowUpdate const> updates) {
   std::int64_t wanted = 0;
   for (auto const& update : updates) {
-    wanted += row_blocks(update);
+    wanted += row_blocks(rule.kind, update);
   }
   RowsTable table;
   for (auto const& update : updates) {
-    std::int64_t const own = row_blocks(update);
+    std::int64_t const own = row_blocks(rule.kind, update);
     auto const blocks =
         wanted <= kMostBlocks ? own : std::max<std::int64_t>(1, own * kMostBlocks / wanted);
-    table.add({update, 0, static_cast<unsigned>(blocks), moves_quads(update)}, blocks);
+    table.add({update, 0, static_cast<unsigned>(blocks), moves_quads(rule.kind, update)}, blocks);
   }
   with_kind(rule.kind, [&](auto kind) {
     update_tables_kernel<kind(), Weight>
@@ -259,7 +306,7 @@ void update_dense(CudaStream stream,
     if (table.count == 0) {
       return;
     }
-    with_kind(rule.kind, [&](auto kind) {
+    with_dense_kind(rule.kind, [&](auto kind) {
       update_dense_kernel<kind()>
           <<<grid_for(table.blocks, 1), kBlockThreads, 0, stream.handle>>>(table, rule, step);
     });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "optimizer_math.hpp"
+#include "optimizer_rows_host.hpp"
 #include "parallel_rows_host.hpp"
 
 #include <msstream/base/dtype.hpp>
@@ -17,50 +17,18 @@ constexpr std::int64_t kBytesOfMove = sizeof(float) + 2 * sizeof(Weight) +
                                       2 * sizeof(float) *
                                           ((has_state0<Kind> ? 1 : 0) + (has_state1<Kind> ? 1 : 0));
 
-/// Moves `count` neighbouring weights; the arrays do not overlap.
-template <OptimizerKind Kind, class Weight>
-void move_range(StepRule const& rule,
-                Weight* __restrict weights,
-                float const* __restrict gradients,
-                float* __restrict states0,
-                float* __restrict states1,
-                std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    float weight = to_float(weights[i]);
-    float state0 = 0.0F;
-    float state1 = 0.0F;
-    if constexpr (has_state0<Kind>) {
-      state0 = states0[i];
-    }
-    if constexpr (has_state1<Kind>) {
-      state1 = states1[i];
-    }
-    move<Kind>(rule, gradients[i], weight, state0, state1);
-    weights[i] = from_float<Weight>(weight);
-    if constexpr (has_state0<Kind>) {
-      states0[i] = state0;
-    }
-    if constexpr (has_state1<Kind>) {
-      states1[i] = state1;
-    }
-  }
-}
-
 template <OptimizerKind Kind, class Weight>
 void move_rows(StepRule const& rule, RowUpdate const& update) {
-  auto const width = update.width;
   auto const move_some = [&](std::int64_t begin, std::int64_t end) {
     for (auto u = begin; u < end; ++u) {
-      auto const place = update.row_ids[u] * width;
-      move_range<Kind>(rule,
-                       static_cast<Weight*>(update.table) + place,
-                       update.gradients + u * width,
-                       has_state0<Kind> ? update.state0 + place : nullptr,
-                       has_state1<Kind> ? update.state1 + place : nullptr,
-                       width);
+      move_row<Kind, Weight>(rule,
+                             {update.table, update.state0, update.state1, update.width},
+                             update.row_ids[u],
+                             update.gradients + u * update.width);
     }
   };
-  parallel_ranges(*update.row_count, grain_of(kBytesOfMove<Kind, Weight> * width), move_some);
+  parallel_ranges(
+      *update.row_count, grain_of(kBytesOfMove<Kind, Weight> * update.width), move_some);
 }
 
 template <OptimizerKind Kind>
@@ -87,7 +55,7 @@ void update_dense(HostStream stream,
                   StepState const* step,
                   std::span<DenseUpdate const> updates) {
   stream.run([rule, step, updates = std::vector(updates.begin(), updates.end())] {
-    with_kind(rule.kind, [&](auto kind) {
+    with_dense_kind(rule.kind, [&](auto kind) {
       auto const step_rule = rule_of_step<kind()>(rule, step);
       for (auto const& update : updates) {
         move_dense<kind()>(step_rule, update);

@@ -8,6 +8,7 @@
 #include <msstream/ops/kernels/optimizer.hpp>
 
 #include <cmath>
+#include <cstdint>
 #include <span>
 #include <type_traits>
 
@@ -18,6 +19,51 @@ template <OptimizerKind Kind>
 inline constexpr bool has_state0 = Kind != OptimizerKind::sgd;
 template <OptimizerKind Kind>
 inline constexpr bool has_state1 = Kind == OptimizerKind::adam;
+/// One number of state a row, in state0.
+template <OptimizerKind Kind>
+inline constexpr bool has_row_state = Kind == OptimizerKind::rowwise_adagrad;
+
+/// A float whose operations are rounded one by one, never contracted: whichever kernel a rule is
+/// compiled into, it gives the same bits.
+struct Rounded {
+  float value;
+
+  MSSTREAM_HOST_DEVICE friend Rounded operator*(Rounded a, Rounded b) {
+#if defined(__CUDA_ARCH__)
+    return {__fmul_rn(a.value, b.value)};
+#else
+    return {a.value * b.value};
+#endif
+  }
+  MSSTREAM_HOST_DEVICE friend Rounded operator+(Rounded a, Rounded b) {
+#if defined(__CUDA_ARCH__)
+    return {__fadd_rn(a.value, b.value)};
+#else
+    return {a.value + b.value};
+#endif
+  }
+  MSSTREAM_HOST_DEVICE friend Rounded operator-(Rounded a, Rounded b) {
+#if defined(__CUDA_ARCH__)
+    return {__fsub_rn(a.value, b.value)};
+#else
+    return {a.value - b.value};
+#endif
+  }
+  MSSTREAM_HOST_DEVICE friend Rounded operator/(Rounded a, Rounded b) {
+#if defined(__CUDA_ARCH__)
+    return {__fdiv_rn(a.value, b.value)};
+#else
+    return {a.value / b.value};
+#endif
+  }
+  MSSTREAM_HOST_DEVICE friend Rounded root(Rounded a) {
+#if defined(__CUDA_ARCH__)
+    return {__fsqrt_rn(a.value)};
+#else
+    return {std::sqrt(a.value)};
+#endif
+  }
+};
 
 /// A rule as one step needs it: Adam's corrections beside the constants.
 struct StepRule {
@@ -44,17 +90,63 @@ MSSTREAM_HOST_DEVICE inline StepRule rule_of_step(OptimizerRule const& rule,
 template <OptimizerKind Kind>
 MSSTREAM_HOST_DEVICE inline void move(
     StepRule const& rule, float gradient, float& weight, float& state0, float& state1) {
+  Rounded const rate{rule.learning_rate};
+  Rounded const beta1{rule.beta1};
+  Rounded const epsilon{rule.epsilon};
+  Rounded const g{gradient};
+  Rounded const w{weight};
   if constexpr (Kind == OptimizerKind::sgd) {
-    weight -= rule.learning_rate * gradient;
+    weight = (w - rate * g).value;
+  } else if constexpr (Kind == OptimizerKind::momentum) {
+    Rounded const kept = beta1 * Rounded{state0} + g;
+    state0 = kept.value;
+    weight = (w - rate * kept).value;
   } else if constexpr (Kind == OptimizerKind::adagrad) {
-    state0 += gradient * gradient;
-    weight -= rule.learning_rate * gradient / (std::sqrt(state0) + rule.epsilon);
+    Rounded const squares = Rounded{state0} + g * g;
+    state0 = squares.value;
+    weight = (w - rate * g / (root(squares) + epsilon)).value;
   } else {
-    state0 = rule.beta1 * state0 + (1.0F - rule.beta1) * gradient;
-    state1 = rule.beta2 * state1 + (1.0F - rule.beta2) * (gradient * gradient);
-    weight -= rule.learning_rate * rule.correction1 * state0 /
-              (std::sqrt(state1 * rule.correction2) + rule.epsilon);
+    static_assert(Kind == OptimizerKind::adam);
+    Rounded const beta2{rule.beta2};
+    Rounded const one{1.0F};
+    Rounded const mean = beta1 * Rounded{state0} + (one - beta1) * g;
+    Rounded const squares = beta2 * Rounded{state1} + (one - beta2) * (g * g);
+    state0 = mean.value;
+    state1 = squares.value;
+    Rounded const bound = root(squares * Rounded{rule.correction2}) + epsilon;
+    weight = (w - rate * Rounded{rule.correction1} * mean / bound).value;
   }
+}
+
+/// Row-wise Adagrad: adds the mean of a row's squared gradients to its state, and gives the rate
+/// that moves the row by move_by().
+MSSTREAM_HOST_DEVICE inline float row_rate(StepRule const& rule,
+                                           float sum_of_squares,
+                                           std::int64_t width,
+                                           float& row_state) {
+  Rounded const mean = Rounded{sum_of_squares} / Rounded{static_cast<float>(width)};
+  Rounded const state = Rounded{row_state} + mean;
+  row_state = state.value;
+  return (Rounded{rule.learning_rate} / (root(state) + Rounded{rule.epsilon})).value;
+}
+MSSTREAM_HOST_DEVICE inline void move_by(float rate, float gradient, float& weight) {
+  weight = (Rounded{weight} - Rounded{rate} * Rounded{gradient}).value;
+}
+
+// The sum of a row's squares, the same bits in all kernels and on the host: lane l of kRowLanes or
+// fewer, a power of two, adds those of columns 4l .. 4l + 3, then the same so many columns further
+// on; then lanes add what the lane at a distance has, from half of the lanes down to one.
+
+MSSTREAM_HOST_DEVICE inline float add_square(float sum, float gradient) {
+  return (Rounded{sum} + Rounded{gradient} * Rounded{gradient}).value;
+}
+/// How many lanes share a row.
+[[nodiscard]] constexpr int row_lanes(std::int64_t width) {
+  int lanes = 1;
+  while (lanes < 32 && 4 * lanes < width) {
+    lanes *= 2;
+  }
+  return lanes;
 }
 
 /// Counts the step and follows with the corrections.
@@ -73,11 +165,24 @@ void with_kind(OptimizerKind kind, Function&& function) {
   switch (kind) {
     case OptimizerKind::sgd:
       return function(std::integral_constant<OptimizerKind, OptimizerKind::sgd>{});
+    case OptimizerKind::momentum:
+      return function(std::integral_constant<OptimizerKind, OptimizerKind::momentum>{});
     case OptimizerKind::adagrad:
       return function(std::integral_constant<OptimizerKind, OptimizerKind::adagrad>{});
+    case OptimizerKind::rowwise_adagrad:
+      return function(std::integral_constant<OptimizerKind, OptimizerKind::rowwise_adagrad>{});
     case OptimizerKind::adam:
       return function(std::integral_constant<OptimizerKind, OptimizerKind::adam>{});
   }
+}
+/// The same for dense parameters, which have no rows.
+template <class Function>
+void with_dense_kind(OptimizerKind kind, Function&& function) {
+  with_kind(dense_kind(kind), [&](auto known) {
+    if constexpr (!has_row_state<known()>) {
+      function(known);
+    }
+  });
 }
 
 /// Calls `function` with std::type_identity of the table's element type; throws

@@ -187,7 +187,8 @@ struct RowLanes {
   std::int64_t width;
   int log2_lanes;
 
-  RowLanes(std::int64_t row_width, int columns_a_lane) : width(row_width), log2_lanes(0) {
+  __host__ __device__ RowLanes(std::int64_t row_width, int columns_a_lane)
+      : width(row_width), log2_lanes(0) {
     while (log2_lanes < 5 && (std::int64_t{columns_a_lane} << log2_lanes) < row_width) {
       ++log2_lanes;
     }

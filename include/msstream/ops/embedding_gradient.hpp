@@ -105,7 +105,7 @@ template <Element T, Runtime R>
           unique.positions.shape());
   Tensor<float, R> values(device, {places, width});
   auto const workspace_bytes =
-      kernels::row_gradient_workspace_bytes(detail::size_query(*device), view, width);
+      kernels::row_gradient_workspace_bytes(detail::size_query(*device), view, pooling, width);
   detail::Workspace<R> const workspace(device, workspace_bytes);
   kernels::RowGradientArgs const args{.bags = view,
                                       .rows = rows,

@@ -18,7 +18,9 @@ namespace msstream::ops {
   switch (kind) {
     case OptimizerKind::sgd:
       return 0;
+    case OptimizerKind::momentum:
     case OptimizerKind::adagrad:
+    case OptimizerKind::rowwise_adagrad:
       return 1;
     case OptimizerKind::adam:
       return 2;
@@ -26,7 +28,14 @@ namespace msstream::ops {
   return 0;
 }
 
-/// What an optimizer keeps for one parameter, of the parameter's shape, in float32.
+/// The shape of the state tensors of a parameter: its own, or [rows] for a rule with one number of
+/// state a row.
+[[nodiscard]] inline Shape state_shape(OptimizerKind kind, Shape const& parameter) {
+  return kind == OptimizerKind::rowwise_adagrad && parameter.rank() == 2 ? Shape{parameter[0]}
+                                                                         : parameter;
+}
+
+/// What an optimizer keeps for one parameter, of state_shape(), in float32.
 template <Runtime R>
 struct OptimizerState {
   std::optional<Tensor<float, R>> first = {};
@@ -45,7 +54,7 @@ void require_state(char const* operation,
           operation,
           ": state that is not of the rule's; make_state() makes it");
   for (auto const* const tensor : {&state.first, &state.second}) {
-    require(!*tensor || (*tensor)->shape() == parameter,
+    require(!*tensor || (*tensor)->shape() == state_shape(kind, parameter),
             operation,
             ": state ",
             *tensor ? (*tensor)->shape() : Shape{},
@@ -56,17 +65,17 @@ void require_state(char const* operation,
 
 }  // namespace detail
 
-/// Zeroed state for a parameter.
+/// Zeroed state for a parameter. A dense parameter's kind is dense_kind() of the rule's.
 template <Runtime R>
 [[nodiscard]] OptimizerState<R> make_state(Device<R> const& device,
                                            OptimizerKind kind,
                                            Shape const& shape) {
   OptimizerState<R> state;
   if (states_of(kind) >= 1) {
-    state.first.emplace(zeros<float>(device, shape));
+    state.first.emplace(zeros<float>(device, state_shape(kind, shape)));
   }
   if (states_of(kind) >= 2) {
-    state.second.emplace(zeros<float>(device, shape));
+    state.second.emplace(zeros<float>(device, state_shape(kind, shape)));
   }
   return state;
 }
@@ -118,7 +127,8 @@ void update_dense(OptimizerRule const& rule,
             parameter.weight.shape(),
             ", gradient ",
             parameter.gradient.shape());
-    detail::require_state("update_dense", rule.kind, parameter.state, parameter.weight.shape());
+    detail::require_state(
+        "update_dense", dense_kind(rule.kind), parameter.state, parameter.weight.shape());
     kernels::DenseUpdate update{parameter.weight.data(),
                                 parameter.gradient.data(),
                                 nullptr,

@@ -33,7 +33,7 @@ class Optimizer {
   Optimizer& operator=(Optimizer const&) = delete;
 
   void add(std::string name, Tensor<float, R> const& weight) {
-    auto state = ops::make_state(device_, rule_.kind, weight.shape());
+    auto state = ops::make_state(device_, ops::dense_kind(rule_.kind), weight.shape());
     dense_.push_back({std::move(name), weight, std::move(state)});
   }
   /// A table [rows, width] of floats of any precision, whose gradients are row-sparse.

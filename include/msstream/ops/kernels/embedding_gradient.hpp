@@ -61,9 +61,11 @@ struct RowGradientArgs {
 /// Asks no device. 0 on the host, and where the CUDA twin needs one launch and no workspace.
 std::size_t row_gradient_workspace_bytes(HostStream stream,
                                          BagView const& bags,
+                                         Pooling pooling,
                                          std::int64_t width);
 std::size_t row_gradient_workspace_bytes(CudaStream stream,
                                          BagView const& bags,
+                                         Pooling pooling,
                                          std::int64_t width);
 void embedding_row_gradients(HostStream stream, RowGradientArgs const& args);
 void embedding_row_gradients(CudaStream stream, RowGradientArgs const& args);

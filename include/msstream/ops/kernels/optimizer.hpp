@@ -9,15 +9,19 @@
 
 namespace msstream::ops {
 
-/// Which update rule; the state tensors a parameter needs are 0, 1 and 2.
-enum class OptimizerKind : std::uint8_t { sgd, adagrad, adam };
+/// Which update rule; the state tensors a parameter needs are 0, 1, 1, 1 and 2.
+enum class OptimizerKind : std::uint8_t { sgd, momentum, adagrad, rowwise_adagrad, adam };
 
-/// sgd:     w -= lr * g.
-/// adagrad: a += g²; w -= lr * g / (sqrt(a) + epsilon)            (Duchi et al. 2011; state0 = a).
+/// sgd:      w -= lr * g.
+/// momentum: b = b1 b + g; w -= lr * b                   (without dampening; state0 = b).
+/// adagrad:  a += g²; w -= lr * g / (sqrt(a) + epsilon)  (Duchi et al. 2011; state0 = a).
+/// rowwise_adagrad: the same with one a for a row of a table, which grows by the mean of the row's
+///          g²: w -= lr / (sqrt(a) + epsilon) * g        (state0 [rows] = a). A dense parameter has
+///          no rows and moves by adagrad.
 /// adam:    m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g²;
 ///          w -= lr * c1 * m / (sqrt(v * c2) + epsilon), c1 = 1 / (1 - b1^t), c2 = 1 / (1 - b2^t)
-///          (Kingma & Ba 2015, algorithm 1; state0 = m, state1 = v). For rows: only rows with a
-///          gradient move, state too.
+///          (Kingma & Ba 2015, algorithm 1; state0 = m, state1 = v).
+/// Of a table only rows with a gradient move, state too. NaN and infinity go their IEEE 754 way.
 struct OptimizerRule {
   OptimizerKind kind;
   float learning_rate;
@@ -25,6 +29,11 @@ struct OptimizerRule {
   float beta2 = 0.999F;
   float epsilon = 1e-8F;
 };
+
+/// The rule that dense parameters follow.
+[[nodiscard]] constexpr OptimizerKind dense_kind(OptimizerKind kind) noexcept {
+  return kind == OptimizerKind::rowwise_adagrad ? OptimizerKind::adagrad : kind;
+}
 
 namespace kernels {
 
@@ -64,7 +73,7 @@ struct RowUpdate {
   std::int64_t const* row_count;  ///< device scalar ≤ capacity
   std::int64_t capacity;
   float const* gradients;  ///< [capacity, width]
-  float* state0;           ///< [rows, width] float32, or null
+  float* state0;           ///< [rows, width] float32, row-wise [rows], or null
   float* state1;
 };
 /// Any number of tables, none of them twice; one launch for up to 40 of one element type.

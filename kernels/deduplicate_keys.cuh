@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "bag_layout.hpp"
+#include "cuda_check.cuh"
+
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+inline constexpr unsigned kAllLanes = 0xFFFFFFFFU;
+
+/// Whether `bag` exists and has no id of the table. To be called by all lanes of a warp, each with
+/// a bag of its own, or -1: a lane looks at its bag's first ids, the warp together at long rests.
+template <class Id>
+__device__ bool lacks_ids(IdBags<Id> const& bags,
+                          std::int64_t rows,
+                          std::int64_t existing,
+                          std::int64_t bag) {
+  constexpr int kOwn = 4;
+  constexpr int kTogether = 4;
+  int const lane = static_cast<int>(threadIdx.x) % 32;
+  bool const exists = bag >= 0 && bag < existing;
+  auto const places = exists ? bags.places_of(bag) : PlaceRange{0, 0};
+  auto const has_id = [&](std::int64_t place, std::int64_t end) {
+    return place < end && is_in_range(bags.ids[place], rows);
+  };
+  bool found = false;
+#pragma unroll
+  for (int k = 0; k < kOwn; ++k) {
+    found |= has_id(places.begin + k, places.end);
+  }
+  bool const has_rest = !found && places.end - places.begin > kOwn;
+  for (unsigned rests = __ballot_sync(kAllLanes, has_rest); rests != 0; rests &= rests - 1) {
+    int const owner = __ffs(static_cast<int>(rests)) - 1;
+    auto const end = __shfl_sync(kAllLanes, places.end, owner);
+    auto first = __shfl_sync(kAllLanes, places.begin, owner) + kOwn;
+    bool any = false;
+    for (; first < end && !any; first += 32 * kTogether) {
+      bool mine = false;
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k) {
+        mine |= has_id(first + 32 * k + lane, end);
+      }
+      any = __any_sync(kAllLanes, mine) != 0;
+    }
+    found |= lane == owner && any;
+  }
+  return exists && !found;
+}
+
+/// The keys by which places are sorted: the id, or `rows` for places that hold no id of the table,
+/// so that they come last.
+template <class Key, class Id>
+struct PlaceKeys {
+  IdBags<Id> bags;
+  std::int64_t rows;
+  std::int64_t places;
+  std::int64_t existing;
+  PlaceRange existing_places;
+
+  __device__ PlaceKeys(IdBags<Id> const& all_bags, std::int64_t table_rows, std::int64_t capacity)
+      : bags(all_bags),
+        rows(table_rows),
+        places(capacity),
+        existing(all_bags.existing()),
+        existing_places(all_bags.existing_places()) {}
+
+  /// The id at a place, or `rows` where there is none.
+  __device__ std::int64_t id_at(std::int64_t place) const {
+    bool const exists = place >= existing_places.begin && place < existing_places.end;
+    return exists ? static_cast<std::int64_t>(bags.ids[place]) : rows;
+  }
+  /// The key of a place that holds `id`. To be called by all lanes of a warp.
+  __device__ Key of_place(std::int64_t place, std::int64_t id) const {
+    if (bags.default_id >= 0) {
+      bool const is_default = place >= bags.capacity && place < places;
+      bool const lacks =
+          lacks_ids(bags, rows, existing, is_default ? place - bags.capacity : std::int64_t{-1});
+      if (place >= bags.capacity) {
+        id = lacks ? bags.default_id : rows;
+      }
+    }
+    return static_cast<Key>(is_in_range(id, rows) ? id : rows);
+  }
+};
+
+/// How a key is cut into digits, lowest first.
+struct Digits {
+  static constexpr int kBins = 256;
+  static constexpr int kBits = 8;
+
+  int passes;
+  int bits;
+
+  explicit Digits(int key_bits)
+      : passes(ceil_div(key_bits, kBits)), bits(ceil_div(key_bits, passes)) {}
+
+  template <class Key>
+  __device__ unsigned of(Key key, int pass) const {
+    return static_cast<unsigned>(key >> (pass * bits)) & ((1U << bits) - 1);
+  }
+};
+
+inline constexpr int kKeyThreads = 256;
+inline constexpr int kKeysInFlight = 4;
+inline constexpr unsigned kMostKeyBlocks = 528;  ///< a few on each multiprocessor of a large GPU
+
+/// Makes the keys and counts in `bins`, [passes, 256] of zeros, how often each digit occurs.
+template <class Key, class Id>
+__global__ void __launch_bounds__(kKeyThreads) make_keys_kernel(IdBags<Id> const bags,
+                                                                std::int64_t rows,
+                                                                std::int64_t places,
+                                                                Digits digits,
+                                                                Key* keys,
+                                                                unsigned* bins) {
+  // Two sets of counters, because frequent ids make lanes wait for each other.
+  constexpr int kSets = 2;
+  constexpr int kCounters = static_cast<int>(sizeof(Key)) * Digits::kBins;
+  __shared__ unsigned counters[kSets][kCounters];
+  int const thread = static_cast<int>(threadIdx.x);
+  int const used = digits.passes * Digits::kBins;
+  for (int i = thread; i < used; i += kKeyThreads) {
+#pragma unroll
+    for (int set = 0; set < kSets; ++set) {
+      counters[set][i] = 0;
+    }
+  }
+  __syncthreads();
+  PlaceKeys<Key, Id> const place_keys(bags, rows, places);
+  constexpr std::int64_t kTurn = kKeyThreads * kKeysInFlight;
+  for (auto turn = blockIdx.x * kTurn; turn < places; turn += gridDim.x * kTurn) {
+    std::int64_t ids[kKeysInFlight];
+#pragma unroll
+    for (int k = 0; k < kKeysInFlight; ++k) {
+      ids[k] = place_keys.id_at(turn + k * kKeyThreads + thread);
+    }
+#pragma unroll
+    for (int k = 0; k < kKeysInFlight; ++k) {
+      auto const place = turn + k * kKeyThreads + thread;
+      auto const key = place_keys.of_place(place, ids[k]);
+      if (place < places) {
+        keys[place] = key;
+        for (int pass = 0; pass < digits.passes; ++pass) {
+          atomicAdd(&counters[thread % kSets][pass * Digits::kBins + digits.of(key, pass)], 1U);
+        }
+      }
+    }
+  }
+  __syncthreads();
+  for (int i = thread; i < used; i += kKeyThreads) {
+    unsigned count = 0;
+#pragma unroll
+    for (int set = 0; set < kSets; ++set) {
+      count += counters[set][i];
+    }
+    if (count > 0) {
+      atomicAdd(bins + i, count);
+    }
+  }
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cuda_check.cuh"
+#include "deduplicate_keys.cuh"
+#include "look_back.cuh"
+
+#include <cub/block/block_scan.cuh>
+
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+/// One pass of a radix sort of (key, place) by one digit, lowest digit first; equal digits keep
+/// their order (Adinets & Merrill, Onesweep, 2022). One launch a pass: a tile counts its digits,
+/// tells the tiles behind it, and looks back for the counts before it.
+template <class Key, class Word>
+struct SortPass {
+  Key const* keys;
+  unsigned const* places;  ///< unused in the first pass, where key i is of place i
+  Key* sorted_keys;
+  unsigned* sorted_places;
+  std::int64_t count;
+  Digits digits;
+  int pass;
+  Key no_id;             ///< in the last pass the places of this key are not written
+  unsigned const* bins;  ///< [256]: how often each digit occurs
+  Word* counts;          ///< [tiles, 256] of zeros
+  Word* next_counts;     ///< [tiles, 256], set to zeros for the next pass
+  unsigned* next_tile;   ///< 0
+};
+
+/// The lanes of the warp whose digit is the same.
+__device__ inline unsigned lanes_with(unsigned digit, int bits) {
+  unsigned same = kAllLanes;
+  for (int bit = 0; bit < bits; ++bit) {
+    bool const is_set = (digit >> bit & 1U) != 0;
+    unsigned const set = __ballot_sync(kAllLanes, is_set);
+    same &= is_set ? set : ~set;
+  }
+  return same;
+}
+
+// A tile in shared memory: first how often each warp has met each digit, then the keys in the order
+// of the output, then their places. A warp has 32 * Items neighbouring keys, a lane every 32nd.
+template <class Key, class Word, int Threads, int Items, bool IsFirst, bool IsLast>
+__global__ void __launch_bounds__(Threads, 512 / Threads)
+    sort_pass_kernel(SortPass<Key, Word> const pass) {
+  static_assert(Threads >= Digits::kBins);
+  constexpr int kWarps = Threads / 32;
+  constexpr int kTile = Threads * Items;
+  using Scan = cub::BlockScan<unsigned, Threads>;
+  using Count = TileCount<Word>;
+  __shared__ typename Scan::TempStorage scan[2];
+  __shared__ unsigned firsts[Digits::kBins];  ///< where each digit begins in the tile
+  __shared__ unsigned shifts[Digits::kBins];  ///< from there to the output
+  __shared__ union {
+    unsigned met[kWarps][Digits::kBins];
+    Key keys[kTile];
+    unsigned places[kTile];
+  } shared;
+
+  int const thread = static_cast<int>(threadIdx.x);
+  int const warp = thread / 32;
+  int const lane = thread % 32;
+  unsigned const lower_lanes = (1U << lane) - 1;
+  bool const has_bin = thread < Digits::kBins;
+  for (int bin = lane; bin < Digits::kBins; bin += 32) {
+    shared.met[warp][bin] = 0;
+  }
+  unsigned const tile = take_tile(pass.next_tile);
+  auto const begin = static_cast<std::int64_t>(tile) * kTile;
+  int const in_tile = static_cast<int>(min(std::int64_t{kTile}, pass.count - begin));
+
+  // Behind the end the highest key, which stays there.
+  Key keys[Items];
+  unsigned places[Items];
+#pragma unroll
+  for (int i = 0; i < Items; ++i) {
+    int const k = (warp * Items + i) * 32 + lane;
+    keys[i] = k < in_tile ? pass.keys[begin + k] : static_cast<Key>(~Key{0});
+    if constexpr (IsFirst) {
+      places[i] = static_cast<unsigned>(begin) + static_cast<unsigned>(k);
+    } else {
+      places[i] = k < in_tile ? pass.places[begin + k] : 0;
+    }
+  }
+  if (!IsLast && has_bin) {
+    pass.next_counts[static_cast<std::int64_t>(tile) * Digits::kBins + thread] = 0;
+  }
+  unsigned bin_begin = 0;
+  Scan(scan[0]).ExclusiveSum(has_bin ? pass.bins[thread] : 0U, bin_begin);
+
+  unsigned to[Items];
+#pragma unroll
+  for (int i = 0; i < Items; ++i) {
+    unsigned const digit = pass.digits.of(keys[i], pass.pass);
+    unsigned const same = lanes_with(digit, pass.digits.bits);
+    int const leader = __ffs(static_cast<int>(same)) - 1;
+    unsigned met = 0;
+    if (lane == leader) {
+      met = shared.met[warp][digit];
+      shared.met[warp][digit] = met + __popc(same);
+    }
+    to[i] = __shfl_sync(kAllLanes, met, leader) + __popc(same & lower_lanes);
+    __syncwarp();
+  }
+  __syncthreads();
+
+  Word* const counts = pass.counts + thread;
+  unsigned own = 0;
+  if (has_bin) {
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) {
+      unsigned const met = shared.met[w][thread];
+      shared.met[w][thread] = own;
+      own += met;
+    }
+    Count::tell(counts + static_cast<std::int64_t>(tile) * Digits::kBins,
+                own,
+                tile == 0 ? Count::kUpToHere : Count::kOwn);
+  }
+  unsigned first = 0;
+  Scan(scan[1]).ExclusiveSum(own, first);
+  if (has_bin) {
+    firsts[thread] = first;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < Items; ++i) {
+    unsigned const digit = pass.digits.of(keys[i], pass.pass);
+    to[i] += firsts[digit] + shared.met[warp][digit];
+  }
+  __syncthreads();  // the counters have served
+#pragma unroll
+  for (int i = 0; i < Items; ++i) {
+    shared.keys[to[i]] = keys[i];
+  }
+  if (has_bin) {
+    auto const before = count_before(counts, tile, Digits::kBins);
+    if (tile > 0) {
+      Count::tell(
+          counts + static_cast<std::int64_t>(tile) * Digits::kBins, before + own, Count::kUpToHere);
+    }
+    shifts[thread] = bin_begin + static_cast<unsigned>(before) - first;
+  }
+  __syncthreads();
+
+  constexpr unsigned kNowhere = ~0U;
+  unsigned outputs[Items];
+#pragma unroll
+  for (int i = 0; i < Items; ++i) {
+    int const k = i * Threads + thread;
+    outputs[i] = kNowhere;
+    if (k < in_tile) {
+      auto const key = shared.keys[k];
+      auto const output = shifts[pass.digits.of(key, pass.pass)] + static_cast<unsigned>(k);
+      pass.sorted_keys[output] = key;
+      outputs[i] = IsLast && key == pass.no_id ? kNowhere : output;
+    }
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < Items; ++i) {
+    shared.places[to[i]] = places[i];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < Items; ++i) {
+    if (outputs[i] != kNowhere) {
+      pass.sorted_places[outputs[i]] = shared.places[i * Threads + thread];
+    }
+  }
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "bag_layout.hpp"
+#include "column_count_host.hpp"
+#include "pooling_divisor.hpp"
+
+#include <msstream/ops/kernels/embedding_gradient.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+namespace msstream::ops::kernels {
+
+/// What a lookup's places add to the gradients of rows.
+template <class T, class Id>
+class HostRowGradients {
+ public:
+  HostRowGradients(RowGradientArgs const& args, IdBags<Id> const& bags) : args_(args), bags_(bags) {
+    if (args.pooling == Pooling::mean || args.pooling == Pooling::sqrtn) {
+      auto const existing = bags.existing();
+      divisors_.reserve(static_cast<std::size_t>(existing));
+      for (std::int64_t bag = 0; bag < existing; ++bag) {
+        divisors_.push_back(divisor_of(bag));
+      }
+    }
+  }
+
+  /// The gradient [width] of the u-th unique id.
+  template <class Columns>
+  void sum(Columns columns, std::int64_t u, float* sums) const {
+    auto const begin = args_.starts[u];
+    auto const end = args_.starts[u + 1];
+    auto const* const gradient = static_cast<T const*>(args_.output_gradient);
+    auto const width = columns.count();
+    if (args_.pooling == Pooling::max) {
+      std::fill_n(sums, width, 0.0F);
+      for (auto k = begin; k < end; ++k) {
+        auto const place = args_.positions[k];
+        auto const from = bags_.bag_of(place) * width;
+        for (std::int64_t c = 0; c < width; ++c) {
+          sums[c] += args_.argmax[from + c] == place ? to_float(gradient[from + c]) : 0.0F;
+        }
+      }
+      return;
+    }
+    add_rows(columns, sums, [&](auto add_row) {
+      for (auto k = begin; k < end; ++k) {
+        std::int64_t const place = args_.positions[k];
+        auto const row = args_.pooling == Pooling::none ? place : bags_.bag_of(place);
+        bool const divides = !divisors_.empty() && place < bags_.capacity;
+        float const divisor = divides ? divisors_[static_cast<std::size_t>(row)] : 1.0F;
+        if (divisor != 0.0F) {
+          add_row(gradient + row * width, factor_from(bags_.weight(place), divisor));
+        }
+      }
+      return 1.0F;
+    });
+  }
+
+ private:
+  [[nodiscard]] float divisor_of(std::int64_t bag) const {
+    auto const places = bags_.places_of(bag);
+    std::int64_t valid = 0;
+    float total = 0.0F;
+    for (auto place = places.begin; place < places.end; ++place) {
+      if (is_in_range(bags_.ids[place], args_.rows)) {
+        ++valid;
+        total = add_to_divisor(args_.pooling, total, bags_.weight(place));
+      }
+    }
+    return divisor_from(args_.pooling,
+                        bags_.weights != nullptr ? total : static_cast<float>(valid));
+  }
+
+  RowGradientArgs const& args_;
+  IdBags<Id> bags_;
+  std::vector<float> divisors_;  ///< of each bag; none where all are 1
+};
+
+/// Calls function(std::type_identity<HostRowGradients<…>>, bags). Throws std::invalid_argument for
+/// types that do not exist.
+template <class Function>
+void with_row_gradients(RowGradientArgs const& args, Function const& function) {
+  with_id_type("embedding_gradient", args.bags, [&]<class Id>(IdBags<Id> const& bags) {
+    switch (args.gradient_dtype) {
+      case DType::float32:
+        return function(std::type_identity<HostRowGradients<float, Id>>{}, bags);
+      case DType::float16:
+        return function(std::type_identity<HostRowGradients<float16, Id>>{}, bags);
+      case DType::bfloat16:
+        return function(std::type_identity<HostRowGradients<bfloat16, Id>>{}, bags);
+      default:
+        require(false, "embedding_gradient: an output gradient of ", name_of(args.gradient_dtype));
+    }
+  });
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda_check.cuh"
+#include "embedding_places.cuh"
+#include "pooling_divisor.hpp"
+
+#include <cub/block/block_scan.cuh>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kItems = 4;
+constexpr int kTile = kThreads * kItems;
+constexpr unsigned kAllLanes = 0xFFFFFFFFU;
+
+struct Lists {
+  std::int32_t* bags = nullptr;
+  float* factors = nullptr;
+  float* divisors = nullptr;
+  std::size_t bytes = 0;
+
+  Lists(void* memory, BagView const& view, Pooling pooling) {
+    auto const take = [&](std::int64_t count) -> void* {
+      constexpr std::size_t kAlignment = 256;
+      auto* const taken = static_cast<std::byte*>(memory) + bytes;
+      bytes += ceil_div(static_cast<std::size_t>(count) * sizeof(float), kAlignment) * kAlignment;
+      return taken;
+    };
+    if (lists_places(view, pooling)) {
+      bags = static_cast<std::int32_t*>(take(place_capacity(view)));
+    }
+    if (has_factors(view, pooling)) {
+      factors = static_cast<float*>(take(place_capacity(view)));
+    }
+    if (has_divisors(view, pooling)) {
+      divisors = static_cast<float*>(take(view.bags));
+    }
+  }
+};
+
+/// A warp a bag. Weights are added in the order of the ids, as the lookup adds them.
+template <class Id>
+__global__ void __launch_bounds__(kThreads) bag_divisors_kernel(IdBags<Id> const bags,
+                                                                std::int64_t rows,
+                                                                Pooling pooling,
+                                                                float* divisors) {
+  auto const bag = grid_thread() / 32;
+  if (bag >= bags.existing()) {
+    return;
+  }
+  auto const places = bags.places_of(bag);
+  int const lane = static_cast<int>(threadIdx.x) % 32;
+  std::int64_t valid = 0;
+  float total = 0.0F;
+  for (auto first = places.begin; first < places.end; first += 32) {
+    auto const place = first + lane;
+    bool const is_valid = place < places.end && is_in_range(bags.ids[place], rows);
+    unsigned const valid_lanes = __ballot_sync(kAllLanes, is_valid);
+    valid += __popc(valid_lanes);
+    if (bags.weights != nullptr) {
+      float const weight = is_valid ? bags.weights[place] : 0.0F;
+      for (unsigned rest = valid_lanes; rest != 0; rest &= rest - 1) {
+        int const owner = __ffs(static_cast<int>(rest)) - 1;
+        total = add_to_divisor(pooling, total, __shfl_sync(kAllLanes, weight, owner));
+      }
+    }
+  }
+  if (lane == 0) {
+    divisors[bag] =
+        divisor_from(pooling, bags.weights != nullptr ? total : static_cast<float>(valid));
+  }
+}
+
+/// How many of the ascending values[0, count) are at most `value`; by a warp, whose lanes look at
+/// 32 places at a time, because each look waits for the one before.
+template <class Id>
+__device__ std::int64_t warp_count_not_above(Id const* values,
+                                             std::int64_t count,
+                                             std::int64_t value) {
+  int const lane = static_cast<int>(threadIdx.x) % 32;
+  std::int64_t low = 0;
+  auto high = count;
+  while (high - low > 32) {
+    auto const step = ceil_div<std::int64_t>(high - low, 32);
+    auto const last = low + (lane + 1) * step - 1;
+    bool const is_not_above = last < high && values[last] <= value;
+    low += __popc(__ballot_sync(kAllLanes, is_not_above)) * step;
+    high = min(high, low + step);
+  }
+  bool const is_not_above = low + lane < high && values[low + lane] <= value;
+  return low + __popc(__ballot_sync(kAllLanes, is_not_above));
+}
+
+struct Larger {
+  __device__ std::int32_t operator()(std::int32_t a, std::int32_t b) const { return max(a, b); }
+};
+using BagScan = cub::BlockScan<std::int32_t, kThreads>;
+
+/// The bags of a tile of jagged places from `begin` on: where each bag begins, it is marked, and
+/// marks spread to the places behind. Thread t has the places [kItems * t, kItems * (t + 1)). To be
+/// called by all threads.
+template <class Id>
+__device__ void find_bags(IdBags<Id> const& bags,
+                          std::int64_t existing,
+                          std::int64_t begin,
+                          std::int32_t (&found)[kItems]) {
+  __shared__ std::int32_t marks[kTile];
+  __shared__ typename BagScan::TempStorage scan;
+  __shared__ std::int64_t ends[2];  ///< the first bag, and one behind the last
+  int const thread = static_cast<int>(threadIdx.x);
+  for (int i = thread; i < kTile; i += kThreads) {
+    marks[i] = 0;
+  }
+  if (thread < 64) {
+    auto const place = thread < 32 ? begin : begin + kTile - 1;
+    auto const count = warp_count_not_above(bags.offsets, existing + 1, place);
+    if (thread % 32 == 0) {
+      ends[thread / 32] = thread < 32 ? count - 1 : count;
+    }
+  }
+  __syncthreads();
+  for (auto bag = max(ends[0], std::int64_t{0}) + thread; bag < ends[1]; bag += kThreads) {
+    auto const mark = max(static_cast<std::int64_t>(bags.offsets[bag]) - begin, std::int64_t{0});
+    if (mark < kTile) {
+      atomicMax(marks + mark, static_cast<std::int32_t>(bag));
+    }
+  }
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < kItems; ++k) {
+    found[k] = marks[thread * kItems + k];
+  }
+  BagScan(scan).InclusiveScan(found, found, Larger{});
+}
+
+/// Lists the bag that each place reads and its factor, those that are not null.
+template <class Id>
+__global__ void __launch_bounds__(kThreads) list_places_kernel(IdBags<Id> const bags,
+                                                               std::int64_t places,
+                                                               KnownDivisor hotness,
+                                                               bool is_pooled,
+                                                               float const* divisors,
+                                                               std::int32_t* place_bags,
+                                                               float* factors) {
+  auto const begin = std::int64_t{blockIdx.x} * kTile;
+  auto const first = begin + threadIdx.x * kItems;
+  auto const existing = bags.existing();
+  std::int32_t found[kItems];
+  if (bags.offsets != nullptr && is_pooled) {
+    find_bags(bags, existing, begin, found);
+  } else {
+#pragma unroll
+    for (int k = 0; k < kItems; ++k) {
+      found[k] = hotness.divide(static_cast<std::int32_t>(min(first + k, places)));
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < kItems; ++k) {
+    auto const place = first + k;
+    if (place >= places) {
+      break;
+    }
+    bool const is_default = place >= bags.capacity;
+    std::int64_t const bag = is_default ? place - bags.capacity : found[k];
+    // What is behind the bags that exist, is listed too, though nothing reads it.
+    float const divisor =
+        divisors == nullptr || is_default || bag >= existing ? 1.0F : divisors[bag];
+    place_bags[place] = divisor != 0.0F ? static_cast<std::int32_t>(bag) : -1;
+    if (factors != nullptr) {
+      factors[place] = factor_from(bags.weight(place), divisor);
+    }
+  }
+}
+
+}  // namespace
+
+std::size_t place_source_workspace_bytes(BagView const& bags, Pooling pooling) {
+  return Lists(nullptr, bags, pooling).bytes;
+}
+
+PlaceSource make_place_source(CudaStream stream, RowGradientArgs const& args, void* workspace) {
+  auto const& view = args.bags;
+  auto const places = place_capacity(view);
+  bool const is_pooled = args.pooling != Pooling::none;
+  KnownDivisor const hotness(is_pooled ? view.hotness : 1);
+  Lists const lists(workspace, view, args.pooling);
+  if (lists.bags != nullptr) {
+    with_id_type("embedding_gradient", view, [&](auto const& bags) {
+      if (lists.divisors != nullptr && view.bags > 0) {
+        bag_divisors_kernel<<<grid_for(view.bags, kThreads / 32), kThreads, 0, stream>>>(
+            bags, args.rows, args.pooling, lists.divisors);
+        check_launch("embedding_gradient, divisors");
+      }
+      list_places_kernel<<<grid_for(places, kTile), kThreads, 0, stream>>>(
+          bags, places, hotness, is_pooled, lists.divisors, lists.bags, lists.factors);
+      check_launch("embedding_gradient, places");
+    });
+  }
+  return {lists.bags, lists.factors, static_cast<std::int32_t>(view.capacity), hotness};
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "place_source.cuh"
+
+#include <msstream/ops/kernels/embedding_gradient.hpp>
+
+#include <cstddef>
+
+namespace msstream::ops::kernels {
+
+/// So few that a warp takes a row each, in one launch.
+inline bool has_few_places(BagView const& bags) {
+  constexpr std::int64_t kFewPlaces = 2048;
+  return place_capacity(bags) <= kFewPlaces;
+}
+
+/// Whether bags divide by something other than 1.
+inline bool has_divisors(BagView const& bags, Pooling pooling) {
+  bool const one_id_a_bag = bags.offsets == nullptr && bags.hotness == 1;
+  return (pooling == Pooling::mean || pooling == Pooling::sqrtn) &&
+         (bags.weights != nullptr || !one_id_a_bag);
+}
+inline bool has_factors(BagView const& bags, Pooling pooling) {
+  return has_divisors(bags, pooling) || (bags.weights != nullptr && pooling != Pooling::max);
+}
+/// Whether rows of places are listed before they are used, not computed.
+inline bool lists_places(BagView const& bags, Pooling pooling) {
+  return has_factors(bags, pooling) || (bags.offsets != nullptr && pooling != Pooling::none);
+}
+
+/// Of lists of the places' bags and factors, and of the bags' divisors; 0 where there are none.
+std::size_t place_source_workspace_bytes(BagView const& bags, Pooling pooling);
+
+/// Which rows the places read; issues what it takes to list them, if they are listed.
+PlaceSource make_place_source(CudaStream stream, RowGradientArgs const& args, void* workspace);
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda/atomic>
+
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+/// What a tile tells those behind it of a running count, in one word, so that no fence is needed:
+/// nothing yet (zero), the tile's own count, or the count up to its end. Tiles take numbers in the
+/// order in which they start, so each waits for running ones only (Merrill & Garland, Single-pass
+/// Parallel Prefix Scan with Decoupled Look-back, 2016).
+template <class Word>
+struct TileCount {
+  static constexpr int kBits = static_cast<int>(sizeof(Word)) * 8;
+  static constexpr Word kUpToHere = Word{1} << (kBits - 1);
+  static constexpr Word kOwn = Word{1} << (kBits - 2);
+  static constexpr Word kCount = kOwn - 1;
+
+  static __device__ void tell(Word* place, Word count, Word kind) {
+    cuda::atomic_ref<Word, cuda::thread_scope_device>(*place).store(count | kind,
+                                                                    cuda::memory_order_relaxed);
+  }
+  static __device__ Word look(Word* place) {
+    return cuda::atomic_ref<Word, cuda::thread_scope_device>(*place).load(
+        cuda::memory_order_relaxed);
+  }
+};
+
+/// The next tile's number; all threads of the block get it.
+__device__ inline unsigned take_tile(unsigned* next) {
+  __shared__ unsigned tile;
+  if (threadIdx.x == 0) {
+    tile = atomicAdd(next, 1U);
+  }
+  __syncthreads();
+  return tile;
+}
+
+/// The count of the tiles before `tile`; `counts` holds one number of tile t at counts[t * stride].
+/// One thread looks at kAhead tiles at a time.
+template <class Word>
+__device__ Word count_before(Word* counts, unsigned tile, unsigned stride) {
+  using Count = TileCount<Word>;
+  constexpr int kAhead = 16;
+  Word before = 0;
+  for (auto nearest = static_cast<std::int64_t>(tile) - 1; nearest >= 0; nearest -= kAhead) {
+    Word words[kAhead];
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      words[k] = nearest >= k ? Count::look(counts + (nearest - k) * stride) : Count::kUpToHere;
+    }
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      while (words[k] == 0) {
+        words[k] = Count::look(counts + (nearest - k) * stride);
+      }
+      before += words[k] & Count::kCount;
+      if ((words[k] & Count::kUpToHere) != 0) {
+        return before;
+      }
+    }
+  }
+  return before;
+}
+
+/// The same for one count a tile, by a warp, which looks at kAhead times 32 tiles at a time. All
+/// lanes get it.
+template <class Word>
+__device__ Word warp_count_before(Word* counts, unsigned tile) {
+  using Count = TileCount<Word>;
+  constexpr int kAhead = 4;
+  constexpr unsigned kAllLanes = 0xFFFFFFFFU;
+  int const lane = static_cast<int>(threadIdx.x) % 32;
+  Word before = 0;
+  for (auto nearest = static_cast<std::int64_t>(tile) - 1; nearest >= 0; nearest -= 32 * kAhead) {
+    Word words[kAhead];
+    auto const look = [&](int k) {
+      auto const other = nearest - 32 * k - lane;
+      return other >= 0 ? Count::look(counts + other) : Count::kUpToHere;
+    };
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      words[k] = look(k);
+    }
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      while (__any_sync(kAllLanes, words[k] == 0) != 0) {
+        words[k] = look(k);
+      }
+      unsigned const up_to_here = __ballot_sync(kAllLanes, (words[k] & Count::kUpToHere) != 0);
+      int const nearest_lane = up_to_here != 0 ? __ffs(static_cast<int>(up_to_here)) - 1 : 31;
+      auto own = lane <= nearest_lane ? words[k] & Count::kCount : Word{0};
+      for (int distance = 16; distance > 0; distance /= 2) {
+        own += __shfl_xor_sync(kAllLanes, own, distance);
+      }
+      before += own;
+      if (up_to_here != 0) {
+        return before;
+      }
+    }
+  }
+  return before;
+}
+
+}  // namespace msstream::ops::kernels

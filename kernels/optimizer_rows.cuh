@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "elementwise_pack.cuh"
+#include "optimizer_math.hpp"
+#include "row_vector.cuh"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+__device__ inline float widen(float value) {
+  return value;
+}
+__device__ inline float widen(float16 value) {
+  return __half2float(__ushort_as_half(value.bits));
+}
+__device__ inline float widen(bfloat16 value) {
+  return __bfloat162float(__ushort_as_bfloat16(value.bits));
+}
+__device__ inline void narrow(float value, float& to) {
+  to = value;
+}
+__device__ inline void narrow(float value, float16& to) {
+  to.bits = __half_as_ushort(__float2half_rn(value));
+}
+__device__ inline void narrow(float value, bfloat16& to) {
+  to.bits = __bfloat16_as_ushort(__float2bfloat16_rn(value));
+}
+
+/// The lanes of this thread's warp that share its row.
+__device__ inline unsigned lanes_of_group(RowLanes const& shape) {
+  unsigned const first = threadIdx.x % 32 & ~static_cast<unsigned>(shape.lanes() - 1);
+  return shape.lanes() == 32 ? 0xFFFFFFFFU : ((1U << shape.lanes()) - 1) << first;
+}
+
+/// A row of four columns in memory and registers: with one access if `IsWhole`, else those columns
+/// that lie within the row.
+template <bool IsWhole, class T>
+__device__ void load_four(T const* row, std::int64_t column, std::int64_t width, Pack<T, 4>& to) {
+  if constexpr (IsWhole) {
+    if (column < width) {
+      to = *reinterpret_cast<Pack<T, 4> const*>(row + column);
+    }
+  } else {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      if (column + c < width) {
+        to.lanes[c] = row[column + c];
+      }
+    }
+  }
+}
+template <bool IsWhole, class T>
+__device__ void store_four(T* row,
+                           std::int64_t column,
+                           std::int64_t width,
+                           Pack<T, 4> const& from) {
+  if constexpr (IsWhole) {
+    if (column < width) {
+      *reinterpret_cast<Pack<T, 4>*>(row + column) = from;
+    }
+  } else {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      if (column + c < width) {
+        row[column + c] = from.lanes[c];
+      }
+    }
+  }
+}
+
+__device__ inline Pack<float, 4> packed(Columns<4> const& columns) {
+  return {{columns.at[0], columns.at[1], columns.at[2], columns.at[3]}};
+}
+__device__ inline Columns<4> unpacked(Pack<float, 4> const& four) {
+  return {{four.lanes[0], four.lanes[1], four.lanes[2], four.lanes[3]}};
+}
+
+/// A table with its state.
+template <class Weight>
+struct DeviceTable {
+  Weight* weights;
+  float* state0;
+  float* state1;
+  std::int64_t width;
+};
+
+/// Four columns of a row with their state, in one thread's registers.
+template <OptimizerKind Kind, class Weight, bool IsWhole>
+struct RowInMotion {
+  Pack<Weight, 4> weights{};
+  Pack<float, 4> state0{};
+  Pack<float, 4> state1{};
+  float row_state = 0.0F;
+
+  __device__ void load(DeviceTable<Weight> const& table, std::int64_t row, std::int64_t column) {
+    auto const place = row * table.width;
+    load_four<IsWhole>(table.weights + place, column, table.width, weights);
+    if constexpr (has_row_state<Kind>) {
+      row_state = table.state0[row];
+    } else if constexpr (has_state0<Kind>) {
+      load_four<IsWhole>(table.state0 + place, column, table.width, state0);
+    }
+    if constexpr (has_state1<Kind>) {
+      load_four<IsWhole>(table.state1 + place, column, table.width, state1);
+    }
+  }
+
+  /// Moves weights and state. To be called by all lanes of the row; the rule with one number of
+  /// state a row takes rows that the lanes hold at once.
+  __device__ void move_columns(StepRule const& rule,
+                               Columns<4> const& gradient,
+                               RowLanes const& shape) {
+    float rate = 0.0F;
+    if constexpr (has_row_state<Kind>) {
+      float squares = 0.0F;
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        squares = add_square(squares, gradient.at[c]);
+      }
+      rate = row_rate(rule, sum_over_lanes(squares, shape), shape.width, row_state);
+    }
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      float weight = widen(weights.lanes[c]);
+      if constexpr (has_row_state<Kind>) {
+        move_by(rate, gradient.at[c], weight);
+      } else {
+        move<Kind>(rule, gradient.at[c], weight, state0.lanes[c], state1.lanes[c]);
+      }
+      narrow(weight, weights.lanes[c]);
+    }
+  }
+
+  __device__ void store(DeviceTable<Weight> const& table,
+                        std::int64_t row,
+                        std::int64_t column) const {
+    auto const place = row * table.width;
+    store_four<IsWhole>(table.weights + place, column, table.width, weights);
+    if constexpr (has_row_state<Kind>) {
+      if (column == 0) {
+        table.state0[row] = row_state;
+      }
+    } else if constexpr (has_state0<Kind>) {
+      store_four<IsWhole>(table.state0 + place, column, table.width, state0);
+    }
+    if constexpr (has_state1<Kind>) {
+      store_four<IsWhole>(table.state1 + place, column, table.width, state1);
+    }
+  }
+
+  /// As optimizer_math.hpp tells; all lanes get it.
+  static __device__ float sum_over_lanes(float sum, RowLanes const& shape) {
+    auto const mask = lanes_of_group(shape);
+    for (int distance = shape.lanes() / 2; distance > 0; distance /= 2) {
+      sum = (Rounded{sum} + Rounded{__shfl_xor_sync(mask, sum, distance)}).value;
+    }
+    return sum;
+  }
+};
+
+}  // namespace msstream::ops::kernels

@@ -5,6 +5,7 @@
 
 #include <msstream/ops/kernels/embedding_tables.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -26,8 +27,13 @@ inline constexpr int kLog2BagsInFlight = 2;
   return 5 - lanes + (!gathers ? 0 : lanes < log2_in_flight ? lanes : log2_in_flight);
 }
 
+[[nodiscard]] constexpr bool divides(Pooling pooling) {
+  return pooling == Pooling::mean || pooling == Pooling::sqrtn;
+}
+
 inline TablePlan plan_tables(std::vector<TableDescriptor> tables, int log2_in_flight) {
   TablePlan plan;
+  plan.first_rows = {0};
   std::vector<std::int32_t> pooled;
   std::int32_t number = 0;
   for (auto& table : tables) {
@@ -51,6 +57,10 @@ inline TablePlan plan_tables(std::vector<TableDescriptor> tables, int log2_in_fl
     pooled.insert(pooled.end(), tiles(false), number);
     plan.hotness += table.hotness;
     plan.width += table.width;
+    plan.widest = std::max<std::int64_t>(plan.widest, table.width);
+    plan.first_rows.push_back(plan.first_rows.back() + table.rows);
+    plan.has_default_ids = plan.has_default_ids || table.default_id >= 0;
+    plan.has_divisors = plan.has_divisors || divides(table.pooling);
     plan.gathers_all = plan.gathers_all && table.hotness == 1;
     plan.loads_floats = plan.loads_floats && table.dtype == DType::float32 && is_aligned;
     ++number;
@@ -87,10 +97,6 @@ template <class Id>
   }
   auto const begin = args.batch * table.first_hotness + bag * table.hotness;
   return {begin, begin + table.hotness};
-}
-
-[[nodiscard]] constexpr bool divides(Pooling pooling) {
-  return pooling == Pooling::mean || pooling == Pooling::sqrtn;
 }
 
 /// What the sum of a bag is divided by, or for sqrtn the square of that.

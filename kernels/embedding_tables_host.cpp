@@ -158,10 +158,8 @@ void embedding_tables_lookup(HostStream stream, TablesLookupArgs const& args) {
           "embedding_tables_lookup: ids of ",
           name_of(args.id_dtype));
   auto const& plan = *args.plan;
-  Tables tables{args.tables, static_cast<std::int64_t>(plan.tables.size()), plan.width, 0};
-  for (auto const& table : plan.tables) {
-    tables.widest = std::max<std::int64_t>(tables.widest, table.width);
-  }
+  Tables const tables{
+      args.tables, static_cast<std::int64_t>(plan.tables.size()), plan.width, plan.widest};
   stream.run([args, tables] {
     args.id_dtype == DType::int32 ? look_up<std::int32_t>(args, tables)
                                   : look_up<std::int64_t>(args, tables);

@@ -92,7 +92,8 @@ class EmbeddingTables {
         plan_(std::make_shared<kernels::TablePlan const>(plan_of(tables_))),
         descriptors_(upload(device, plan_->tables)),
         table_of_tile_(upload(device, plan_->table_of_tile)),
-        read_(reads(descriptors_, table_of_tile_)) {
+        first_rows_(upload(device, plan_->first_rows)),
+        read_(plan_reads()) {
     for (auto const& table : tables_) {
       std::visit([&](auto const& weights) { read_.add(weights); }, table.weights);
     }
@@ -113,6 +114,10 @@ class EmbeddingTables {
   [[nodiscard]] std::int64_t first_column(std::int64_t number) const {
     return plan_->tables[index(number)].first_column;
   }
+  /// Where a table's rows begin among those of all tables. Throws as table().
+  [[nodiscard]] std::int64_t first_row(std::int64_t number) const {
+    return plan_->first_rows[index(number)];
+  }
   /// Where a table's ids begin, in ids of `batch` samples without offsets. Throws as table().
   [[nodiscard]] std::int64_t first_place(std::int64_t number, std::int64_t batch) const {
     return batch * plan_->tables[index(number)].first_hotness;
@@ -121,8 +126,8 @@ class EmbeddingTables {
     return descriptors_.device();
   }
 
-  /// For operations on the tables: how work is shared out, the descriptors and the tables of tiles
-  /// on the device, and all that such an operation reads.
+  /// For operations on the tables: how work is shared out, its parts on the device, which an
+  /// operation reads (plan_reads), with the tables themselves (read).
   [[nodiscard]] std::shared_ptr<kernels::TablePlan const> const& plan() const noexcept {
     return plan_;
   }
@@ -131,6 +136,12 @@ class EmbeddingTables {
   }
   [[nodiscard]] std::int32_t const* table_of_tile() const noexcept {
     return reinterpret_cast<std::int32_t const*>(table_of_tile_.data());
+  }
+  [[nodiscard]] std::int64_t const* first_rows() const noexcept {
+    return reinterpret_cast<std::int64_t const*>(first_rows_.data());
+  }
+  [[nodiscard]] msstream::detail::Uses<R, AccessMode::read> plan_reads() const {
+    return reads(descriptors_, table_of_tile_, first_rows_);
   }
   [[nodiscard]] msstream::detail::Uses<R, AccessMode::read> const& read() const noexcept {
     return read_;
@@ -163,6 +174,7 @@ class EmbeddingTables {
   std::shared_ptr<kernels::TablePlan const> plan_;
   Tensor<std::uint8_t, R> descriptors_;
   Tensor<std::uint8_t, R> table_of_tile_;
+  Tensor<std::uint8_t, R> first_rows_;
   msstream::detail::Uses<R, AccessMode::read> read_;
 };
 

@@ -37,12 +37,16 @@ struct TablePlan {
   std::vector<TableDescriptor> tables;
   /// The table of each fixed tile of a chunk, and behind those of each pooled tile.
   std::vector<std::int32_t> table_of_tile;
-  std::int64_t fixed_tiles = 0;   ///< where bags of hotness 1 are gathered, several a lane
-  std::int64_t pooled_tiles = 0;  ///< where all bags are pooled
-  std::int64_t hotness = 0;       ///< of all tables
-  std::int64_t width = 0;         ///< of all tables
-  bool gathers_all = true;        ///< all of hotness 1
-  bool loads_floats = true;       ///< all of float32, and aligned for loads of 16 bytes
+  std::vector<std::int64_t> first_rows;  ///< [tables + 1]: where each begins among all rows
+  std::int64_t fixed_tiles = 0;          ///< where bags of hotness 1 are gathered, several a lane
+  std::int64_t pooled_tiles = 0;         ///< where all bags are pooled
+  std::int64_t hotness = 0;              ///< of all tables
+  std::int64_t width = 0;                ///< of all tables
+  std::int64_t widest = 0;               ///< of one table
+  bool gathers_all = true;               ///< all of hotness 1
+  bool loads_floats = true;              ///< all of float32, and aligned for loads of 16 bytes
+  bool has_default_ids = false;          ///< some
+  bool has_divisors = false;             ///< some of mean or sqrtn
 };
 [[nodiscard]] TablePlan plan_tables(std::vector<TableDescriptor> tables);
 

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cuda_check.cuh"
+#include "embedding_tables.hpp"
+#include "id_report.cuh"
+#include "row_vector.cuh"
+
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <bit>
+#include <climits>
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+// A lookup in many tables, here three of 32, 32 and 4 lanes a row, two of hotness 1, one pooled:
+//
+//   tiles of a chunk  | 0 ... 7: table 0 | 8 ... 39: table 1 | 40 ... 43: table 2 |
+//   a tile            | 4 bags, gathered | 1 bag, pooled     | 8 bags, pooled     |
+//
+// Warp w takes tile w mod 44 of the bags [32 * (w / 44), + 32): all branches on the table are the
+// same for a warp, blocks that run at once write neighbouring output rows, and a warp without work
+// is one of the last chunk. What is waited for in turn: descriptor, id, row. All lanes stay to the
+// end, because a warp reports its bad ids together.
+
+inline constexpr int kTablesThreads = 256;
+inline constexpr int kPooledRowsInFlight = 8;
+/// So many descriptors travel with the launch, where reading them costs nothing.
+inline constexpr int kInlineTables = 32;
+
+struct InlineTables {
+  TableDescriptor at[kInlineTables];
+  std::int32_t first_tile[kInlineTables];  ///< INT_MAX where there is no table
+
+  explicit InlineTables(TablesLookupArgs const& args) {
+    auto const& tables = args.plan->tables;
+    for (int t = 0; t < kInlineTables; ++t) {
+      bool const exists = t < static_cast<int>(tables.size());
+      at[t] = exists ? tables[t] : TableDescriptor{};
+      first_tile[t] = exists ? at[t].first_tile[pools_all(args) ? 1 : 0] : INT_MAX;
+    }
+  }
+  /// Comparisons with what lies in the constant cache, instead of loads that follow each other.
+  __device__ int table_of(int tile) const {
+    int table = -1;
+#pragma unroll
+    for (int t = 0; t < kInlineTables; ++t) {
+      table += tile >= first_tile[t] ? 1 : 0;
+    }
+    return table;
+  }
+  __device__ TableDescriptor get(int table) const {
+    return at[table];
+  }
+};
+
+struct DeviceTables {
+  TableDescriptor const* at;
+  std::int32_t const* table_of_tile;
+
+  explicit DeviceTables(TablesLookupArgs const& args)
+      : at(args.tables),
+        table_of_tile(args.table_of_tile + (pools_all(args) ? args.plan->fixed_tiles : 0)) {}
+
+  __device__ int table_of(int tile) const { return __ldg(table_of_tile + tile); }
+  __device__ TableDescriptor get(int table) const {
+    struct Quarters {
+      uint4 at[4];
+    } quarters;
+#pragma unroll
+    for (int q = 0; q < 4; ++q) {
+      quarters.at[q] = __ldg(reinterpret_cast<uint4 const*>(at + table) + q);
+    }
+    return std::bit_cast<TableDescriptor>(quarters);
+  }
+};
+
+/// What a launch may meet; the less it may be, the more registers are left for warps.
+enum class TableKinds : std::uint8_t {
+  float_gathers,  ///< hotness 1, float32 with 16-byte loads, into float32
+  gathers,        ///< hotness 1
+  any,
+};
+
+/// What a warp is to do.
+struct TableTile {
+  TableDescriptor table;
+  int number;              ///< of the table
+  std::int64_t first_bag;  ///< below batch
+  std::int64_t existing;   ///< bags of the table
+};
+
+[[nodiscard]] __device__ inline std::int64_t load_id(TablesLookupArgs const& args,
+                                                     std::int64_t place) {
+  return args.id_dtype == DType::int32 ? __ldg(static_cast<std::int32_t const*>(args.ids) + place)
+                                       : __ldg(static_cast<std::int64_t const*>(args.ids) + place);
+}
+
+/// Columns of a row as they are stored, which is in half the registers where the table is of half
+/// precision.
+template <class T, int Count>
+struct StoredColumns {
+  using Bits = detail::Packed<Count* static_cast<int>(sizeof(T))>;
+
+  Bits bits;
+
+  __device__ static StoredColumns load(T const* from) {
+    return {__ldg(reinterpret_cast<Bits const*>(from))};
+  }
+  [[nodiscard]] __device__ Columns<Count> widened() const {
+    auto const elements = std::bit_cast<detail::Unpacked<T, Count>>(bits);
+    Columns<Count> columns;
+#pragma unroll
+    for (int c = 0; c < Count; ++c) {
+      columns.at[c] = detail::widen(elements.at[c]);
+    }
+    return columns;
+  }
+};
+
+namespace detail {
+
+__device__ inline void narrow(float value, float& to) {
+  to = value;
+}
+__device__ inline void narrow(float value, float16& to) {
+  to.bits = __half_as_ushort(__float2half_rn(value));
+}
+__device__ inline void narrow(float value, bfloat16& to) {
+  to = from_float<bfloat16>(value);
+}
+
+/// The widest streaming stores that the address allows: neighbouring tables may be of any width.
+template <class Out, int Count>
+__device__ __forceinline__ void store_streaming_as(Out* to, Columns<Count> const& columns) {
+  constexpr int kBytes =
+      Count * static_cast<int>(sizeof(Out)) < 16 ? Count * static_cast<int>(sizeof(Out)) : 16;
+  constexpr int kStep = kBytes / static_cast<int>(sizeof(Out));
+  bool const is_aligned = reinterpret_cast<std::uintptr_t>(to) % kBytes == 0;
+#pragma unroll
+  for (int c = 0; c < Count; c += kStep) {
+    Unpacked<Out, kStep> part;
+#pragma unroll
+    for (int k = 0; k < kStep; ++k) {
+      narrow(columns.at[c + k], part.at[k]);
+    }
+    if (is_aligned) {
+      using Store = Packed<kBytes>;
+      __stcs(reinterpret_cast<Store*>(to + c), std::bit_cast<Store>(part));
+    } else {
+#pragma unroll
+      for (int k = 0; k < kStep; ++k) {
+        to[c + k] = part.at[k];
+      }
+    }
+  }
+}
+
+}  // namespace detail
+
+template <TableKinds Kinds, int Count>
+__device__ __forceinline__ void store_pooled(TablesLookupArgs const& args,
+                                             std::int64_t width,
+                                             std::int64_t bag,
+                                             std::int64_t column,
+                                             Columns<Count> const& columns) {
+  auto const element = bag * width + column;
+  switch (Kinds == TableKinds::float_gathers ? DType::float32 : args.output_dtype) {
+    case DType::float16:
+      return detail::store_streaming_as(static_cast<float16*>(args.output) + element, columns);
+    case DType::bfloat16:
+      return detail::store_streaming_as(static_cast<bfloat16*>(args.output) + element, columns);
+    default:
+      return detail::store_streaming_as(static_cast<float*>(args.output) + element, columns);
+  }
+}
+
+/// Hotness 1 without weights, where every pooling is the row itself: lane i of the warp loads the
+/// id of bag i, and a group of lanes requests the rows of several bags before it stores the first.
+template <TableKinds Kinds, int Log2InFlight, class T, int Count>
+__device__ __forceinline__ void gather_tile(TablesLookupArgs const& args,
+                                            TableTile const& tile,
+                                            std::int64_t output_width,
+                                            OutOfRangeIds& bad) {
+  constexpr int kInFlight = 1 << Log2InFlight;
+  auto const& table = tile.table;
+  int const log2_lanes = table.log2_lanes;
+  int const lane = static_cast<int>(threadIdx.x) % 32;
+  int const bags = 1 << log2_bags_of_tile(table, true, Log2InFlight);
+  int const bags_a_group = bags >> (5 - log2_lanes);
+  std::int64_t row = -1;
+  if (lane < bags && tile.first_bag + lane < tile.existing) {
+    auto const id = load_id(args, args.batch * table.first_hotness + tile.first_bag + lane);
+    bool const is_valid = is_in_range(id, table.rows);
+    row = is_valid ? id : table.default_id;
+    if (!is_valid) {
+      bad.add(id);
+    }
+  }
+  int const first = (lane >> log2_lanes) * bags_a_group;
+  std::int64_t rows[kInFlight];
+#pragma unroll
+  for (int k = 0; k < kInFlight; ++k) {
+    auto const loaded = __shfl_sync(0xFFFFFFFFU, row, (first + k) % 32);
+    rows[k] = k < bags_a_group && is_in_range(loaded, table.rows) ? loaded : -1;
+  }
+  // A sum begins with +0, so that a table's -0 becomes +0; a maximum is the element as it is.
+  float const zero = table.pooling == Pooling::max ? -0.0F : 0.0F;
+  auto const* const weights = static_cast<T const*>(table.table);
+  int const group_lane = lane & ((1 << log2_lanes) - 1);
+  for (int column = group_lane * Count; column < table.width; column += Count << log2_lanes) {
+    StoredColumns<T, Count> loaded[kInFlight];
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      loaded[k] = {};
+      if (rows[k] >= 0) {
+        loaded[k] = StoredColumns<T, Count>::load(weights + rows[k] * table.width + column);
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      auto const bag = tile.first_bag + first + k;
+      if (k < bags_a_group && bag < args.batch) {
+        auto columns = loaded[k].widened();
+#pragma unroll
+        for (int c = 0; c < Count; ++c) {
+          columns.at[c] = __fadd_rn(zero, columns.at[c]);
+        }
+        store_pooled<Kinds>(args, output_width, bag, table.first_column + column, columns);
+      }
+    }
+  }
+}
+
+/// The rows of a bag, made one.
+template <int Count>
+struct TablePooling {
+  Columns<Count> pooled;
+  PoolingDivisor divisor;
+
+  __device__ void take_larger(Columns<Count> const& row) {
+    bool const is_first = divisor.valid++ == 0;
+#pragma unroll
+    for (int c = 0; c < Count; ++c) {
+      bool const takes = is_first || is_larger(row.at[c], pooled.at[c]);
+      pooled.at[c] = takes ? row.at[c] : pooled.at[c];
+    }
+  }
+  __device__ void add(Columns<Count> const& row) {
+    ++divisor.valid;
+    pooled.add(row);
+  }
+  __device__ void add(Columns<Count> row, Pooling pooling, float weight) {
+    row.multiply(weight);
+    auto const term = pooling == Pooling::sqrtn ? __fmul_rn(weight, weight) : weight;
+    divisor.total = __fadd_rn(divisor.total, term);
+    add(row);
+  }
+  __device__ void divide(Pooling pooling, bool is_weighted) {
+    auto by = divisor.get(is_weighted);
+    if (pooling == Pooling::sqrtn) {
+      by = __fsqrt_rn(by);
+    }
+    if (by == 0.0F) {
+      pooled = Columns<Count>{};
+    } else {
+      pooled.divide(by);
+    }
+  }
+};
+
+/// Bags of any length: a group of lanes a bag, several rows requested before the first is added.
+template <class T, int Count>
+__device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
+                                          TableTile const& tile,
+                                          std::int64_t output_width,
+                                          OutOfRangeIds& bad) {
+  constexpr int kInFlight = kPooledRowsInFlight;
+  auto const& table = tile.table;
+  int const log2_lanes = table.log2_lanes;
+  int const lane = static_cast<int>(threadIdx.x) % 32;
+  auto const bag = tile.first_bag + (lane >> log2_lanes);
+  PlaceRange places{0, 0};
+  if (bag < tile.existing) {
+    places = args.id_dtype == DType::int32 ? places_of<std::int32_t>(args, table, tile.number, bag)
+                                           : places_of<std::int64_t>(args, table, tile.number, bag);
+  }
+  auto const* const weights = static_cast<T const*>(table.table);
+  bool const is_weighted = args.weights != nullptr;
+  bool const is_max = table.pooling == Pooling::max;
+  int const group_lane = lane & ((1 << log2_lanes) - 1);
+  for (int column = group_lane * Count; column < table.width; column += Count << log2_lanes) {
+    auto const load = [&](std::int64_t row) {
+      return StoredColumns<T, Count>::load(weights + row * table.width + column);
+    };
+    TablePooling<Count> combiner;
+    for (auto first = places.begin; first < places.end; first += kInFlight) {
+      bool is_valid[kInFlight];
+      StoredColumns<T, Count> rows[kInFlight];
+      std::int64_t ids[kInFlight];
+#pragma unroll
+      for (int k = 0; k < kInFlight; ++k) {
+        ids[k] = first + k < places.end ? load_id(args, first + k) : -1;
+        is_valid[k] = is_in_range(ids[k], table.rows);
+      }
+#pragma unroll
+      for (int k = 0; k < kInFlight; ++k) {
+        if (is_valid[k]) {
+          rows[k] = load(ids[k]);
+        } else if (column == 0 && first + k < places.end) {
+          bad.add(ids[k]);
+        }
+      }
+#pragma unroll
+      for (int k = 0; k < kInFlight; ++k) {
+        if (!is_valid[k]) {
+          continue;
+        }
+        if (is_max) {
+          combiner.take_larger(rows[k].widened());
+        } else if (is_weighted) {
+          combiner.add(rows[k].widened(), table.pooling, __ldg(args.weights + first + k));
+        } else {
+          combiner.add(rows[k].widened());
+        }
+      }
+    }
+    if (combiner.divisor.valid > 0) {
+      if (divides(table.pooling)) {
+        combiner.divide(table.pooling, is_weighted);
+      }
+    } else if (bag < tile.existing && is_in_range(table.default_id, table.rows)) {
+      auto const row = load(table.default_id).widened();
+      is_max ? combiner.take_larger(row) : combiner.add(row);
+    }
+    if (bag < args.batch) {
+      store_pooled<TableKinds::any>(
+          args, output_width, bag, table.first_column + column, combiner.pooled);
+    }
+  }
+}
+
+template <TableKinds Kinds, int Log2InFlight, class T>
+__device__ __forceinline__ void look_up_tile(TablesLookupArgs const& args,
+                                             TableTile const& tile,
+                                             std::int64_t output_width,
+                                             OutOfRangeIds& bad) {
+  constexpr int kWidest = 16 / sizeof(T);
+  bool const gathers = Kinds != TableKinds::any || is_gathered(args, tile.table);
+  if (Kinds == TableKinds::float_gathers || tile.table.columns_a_lane == kWidest) {
+    if (gathers) {
+      gather_tile<Kinds, Log2InFlight, T, kWidest>(args, tile, output_width, bad);
+    } else if constexpr (Kinds == TableKinds::any) {
+      pool_tile<T, kWidest>(args, tile, output_width, bad);
+    }
+  } else {
+    if (gathers) {
+      gather_tile<Kinds, Log2InFlight, T, 1>(args, tile, output_width, bad);
+    } else if constexpr (Kinds == TableKinds::any) {
+      pool_tile<T, 1>(args, tile, output_width, bad);
+    }
+  }
+}
+
+/// A warp a tile.
+template <class Tables, TableKinds Kinds, int Log2InFlight, int Threads>
+__global__ void __launch_bounds__(Threads)
+    embedding_tables_kernel(__grid_constant__ Tables const tables,
+                            __grid_constant__ TablesLookupArgs const args,
+                            unsigned tiles_a_chunk,
+                            std::int64_t output_width) {
+  unsigned const warp = blockIdx.x * (Threads / 32) + threadIdx.x / 32;
+  unsigned const chunk = warp / tiles_a_chunk;
+  int const number = static_cast<int>(warp - chunk * tiles_a_chunk);
+  TableTile tile;
+  tile.first_bag = chunk * kChunkBags;
+  if (tile.first_bag >= args.batch) {
+    return;
+  }
+  tile.number = tables.table_of(number);
+  tile.table = tables.get(tile.number);
+  auto const& table = tile.table;
+  bool const gathers = Kinds != TableKinds::any || is_gathered(args, table);
+  // No index: an array that is indexed does not stay in registers.
+  int const first_tile = pools_all(args) ? table.first_tile[1] : table.first_tile[0];
+  tile.first_bag += (number - first_tile) << log2_bags_of_tile(table, gathers, Log2InFlight);
+  if (tile.first_bag >= args.batch) {
+    return;
+  }
+  tile.existing = existing_bags(args);
+  OutOfRangeIds bad;
+  switch (Kinds == TableKinds::float_gathers ? DType::float32 : table.dtype) {
+    case DType::float16:
+      look_up_tile<Kinds, Log2InFlight, float16>(args, tile, output_width, bad);
+      break;
+    case DType::bfloat16:
+      look_up_tile<Kinds, Log2InFlight, bfloat16>(args, tile, output_width, bad);
+      break;
+    default:
+      look_up_tile<Kinds, Log2InFlight, float>(args, tile, output_width, bad);
+  }
+  report_out_of_range(args.report, bad, table.rows);
+}
+
+template <class Tables, TableKinds Kinds, int Log2InFlight, int Threads>
+void launch_embedding_tables(CudaStream stream, TablesLookupArgs const& args) {
+  auto const& plan = *args.plan;
+  auto const tiles = pools_all(args) ? plan.pooled_tiles : plan.fixed_tiles;
+  auto const warps = ceil_div(args.batch, kChunkBags) * tiles;
+  require(warps <= std::int64_t{INT_MAX}, "embedding_tables_lookup: ", warps, " warps of a launch");
+  embedding_tables_kernel<Tables, Kinds, Log2InFlight, Threads>
+      <<<grid_for(warps, Threads / 32), Threads, 0, stream>>>(
+          Tables(args), args, static_cast<unsigned>(tiles), plan.width);
+  check_launch("embedding_tables_lookup");
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "embedding_tables_gradient.hpp"
+
+#include <msstream/base/error.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+namespace msstream::ops::kernels {
+namespace {
+
+struct HostMath {
+  static float add(float a, float b) { return a + b; }
+  static float multiply(float a, float b) { return a * b; }
+  static float divide(float a, float b) { return a / b; }
+  static float root(float a) { return std::sqrt(a); }
+};
+
+/// What the twin needs of the plan, which the caller need not keep until the work runs.
+struct Tables {
+  std::int64_t count;
+  std::int64_t width;   ///< of all
+  std::int64_t widest;  ///< of one
+
+  explicit Tables(TablePlan const& plan)
+      : count(static_cast<std::int64_t>(plan.tables.size())),
+        width(plan.width),
+        widest(plan.widest) {}
+};
+
+template <class T>
+void sum_rows(TablesGradientArgs const& args, Tables const& tables) {
+  auto const* const gradient = static_cast<T const*>(args.output_gradient);
+  std::int64_t number = 0;
+  for (std::int64_t u = 0; u < *args.unique_count; ++u) {
+    while (args.unique_rows[u] >= args.first_rows[number + 1]) {
+      args.table_starts[++number] = u;
+    }
+    auto const& table = args.tables[number];
+    auto* const sum = args.values + u * tables.widest;
+    std::fill_n(sum, table.width, 0.0F);
+    for (auto k = args.starts[u]; k < args.starts[u + 1]; ++k) {
+      auto const place = args.positions[k];
+      auto const bag = args.bags_of_places[place] - number * args.batch;
+      auto const* const row = gradient + bag * tables.width + table.first_column;
+      float const factor = args.factors != nullptr ? args.factors[place] : 1.0F;
+      for (std::int32_t c = 0; c < table.width; ++c) {
+        sum[c] += factor * to_float(row[c]);
+      }
+    }
+  }
+  args.table_starts[0] = 0;
+  std::fill(
+      args.table_starts + number + 1, args.table_starts + tables.count + 1, *args.unique_count);
+}
+
+}  // namespace
+
+void embedding_tables_places(HostStream stream, TablePlacesArgs const& args) {
+  Tables const tables(*args.bags.plan);
+  auto const places = place_capacity(args.bags);
+  bool const has_default_ids = args.bags.plan->has_default_ids;
+  stream.run([args, tables, places, has_default_ids] {
+    with_place_types(args, [&]<class Id, class Row>(Id, Row) {
+      if (has_unused_places(args.bags)) {
+        std::fill_n(static_cast<Row*>(args.rows), places, Row{-1});
+      }
+      for (std::int64_t number = 0; number < tables.count; ++number) {
+        auto const& table = args.bags.tables[number];
+        for (std::int64_t bag = 0; bag < args.bags.batch; ++bag) {
+          tell_places<HostMath, Id, Row>(args, table, has_default_ids, number, bag);
+        }
+      }
+    });
+  });
+}
+
+std::size_t embedding_tables_gradient_workspace_bytes(HostStream, std::int64_t, std::int64_t) {
+  return 0;
+}
+
+void embedding_tables_gradient(HostStream stream, TablesGradientArgs const& args) {
+  require(args.gradient_dtype == DType::float32 || args.gradient_dtype == DType::float16 ||
+              args.gradient_dtype == DType::bfloat16,
+          "embedding_tables_gradient: a gradient of ",
+          name_of(args.gradient_dtype));
+  stream.run([args, tables = Tables(*args.plan)] {
+    switch (args.gradient_dtype) {
+      case DType::float16:
+        return sum_rows<float16>(args, tables);
+      case DType::bfloat16:
+        return sum_rows<bfloat16>(args, tables);
+      default:
+        return sum_rows<float>(args, tables);
+    }
+  });
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "embedding_tables.hpp"
+#include "id_report_host.hpp"
+
+#include <msstream/base/error.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace msstream::ops::kernels {
+namespace {
+
+template <class Function>
+void with_weight_type(char const* what, DType dtype, Function const& function) {
+  switch (dtype) {
+    case DType::float32:
+      return function(float{});
+    case DType::float16:
+      return function(float16{});
+    case DType::bfloat16:
+      return function(bfloat16{});
+    default:
+      require(false, "embedding_tables_lookup: ", what, " of ", name_of(dtype));
+  }
+}
+
+/// One bag's row while it is made, as wide as the widest table.
+class PooledRow {
+ public:
+  explicit PooledRow(std::int64_t widest) : row_(static_cast<std::size_t>(widest)) {}
+
+  void clear(std::int64_t width) {
+    width_ = width;
+    std::fill_n(row_.begin(), width, 0.0F);
+  }
+  template <class T>
+  void add(T const* row) {
+    for (std::int64_t c = 0; c < width_; ++c) {
+      row_[static_cast<std::size_t>(c)] += to_float(row[c]);
+    }
+  }
+  template <class T>
+  void add(T const* row, float weight) {
+    for (std::int64_t c = 0; c < width_; ++c) {
+      row_[static_cast<std::size_t>(c)] += weight * to_float(row[c]);
+    }
+  }
+  template <class T>
+  void take_larger(T const* row, bool is_first) {
+    for (std::int64_t c = 0; c < width_; ++c) {
+      float const element = to_float(row[c]);
+      auto& largest = row_[static_cast<std::size_t>(c)];
+      largest = is_first || is_larger(element, largest) ? element : largest;
+    }
+  }
+  void divide(float divisor) {
+    for (std::int64_t c = 0; c < width_; ++c) {
+      auto& element = row_[static_cast<std::size_t>(c)];
+      element = divisor == 0.0F ? 0.0F : element / divisor;
+    }
+  }
+  template <class Out>
+  void store(Out* to) const {
+    for (std::int64_t c = 0; c < width_; ++c) {
+      to[c] = from_float<Out>(row_[static_cast<std::size_t>(c)]);
+    }
+  }
+
+ private:
+  std::vector<float> row_;
+  std::int64_t width_ = 0;
+};
+
+template <class Id, class T>
+void pool_bag(TablesLookupArgs const& args,
+              TableDescriptor const& table,
+              PlaceRange places,
+              PooledRow& pooled,
+              std::uint64_t& out_of_range) {
+  auto const* const rows = static_cast<T const*>(table.table);
+  auto const row_of = [&](std::int64_t id) { return rows + id * table.width; };
+  bool const is_max = table.pooling == Pooling::max;
+  PoolingDivisor divisor;
+  for (auto place = places.begin; place < places.end; ++place) {
+    auto const id = static_cast<std::int64_t>(static_cast<Id const*>(args.ids)[place]);
+    if (!is_in_range(id, table.rows)) {
+      if (out_of_range++ == 0) {
+        spring_trap(args.report, id, table.rows);
+      }
+    } else if (is_max) {
+      pooled.take_larger(row_of(id), divisor.valid++ == 0);
+    } else if (args.weights != nullptr) {
+      float const weight = args.weights[place];
+      pooled.add(row_of(id), weight);
+      divisor.total += table.pooling == Pooling::sqrtn ? weight * weight : weight;
+      ++divisor.valid;
+    } else {
+      pooled.add(row_of(id));
+      ++divisor.valid;
+    }
+  }
+  if (divisor.valid == 0) {
+    if (is_in_range(table.default_id, table.rows)) {
+      is_max ? pooled.take_larger(row_of(table.default_id), true)
+             : pooled.add(row_of(table.default_id));
+    }
+    return;
+  }
+  if (divides(table.pooling)) {
+    float const by = divisor.get(args.weights != nullptr);
+    pooled.divide(table.pooling == Pooling::sqrtn ? std::sqrt(by) : by);
+  }
+}
+
+/// The descriptors, which on the host are in reach where the work runs.
+struct Tables {
+  TableDescriptor const* at;
+  std::int64_t count;
+  std::int64_t width;   ///< of all
+  std::int64_t widest;  ///< of one
+};
+
+template <class Id>
+void look_up(TablesLookupArgs const& args, Tables const& tables) {
+  auto const existing = existing_bags(args);
+  std::uint64_t out_of_range = 0;
+  PooledRow pooled(tables.widest);
+  for (std::int64_t number = 0; number < tables.count; ++number) {
+    auto const& table = tables.at[number];
+    with_weight_type("a table", table.dtype, [&](auto element) {
+      with_weight_type("an output", args.output_dtype, [&](auto out) {
+        auto* to = static_cast<decltype(out)*>(args.output) + table.first_column;
+        for (std::int64_t bag = 0; bag < args.batch; ++bag, to += tables.width) {
+          pooled.clear(table.width);
+          if (bag < existing) {
+            auto const places = places_of<Id>(args, table, number, bag);
+            pool_bag<Id, decltype(element)>(args, table, places, pooled, out_of_range);
+          }
+          pooled.store(to);
+        }
+      });
+    });
+  }
+  count_out_of_range(args.report, out_of_range);
+}
+
+}  // namespace
+
+TablePlan plan_tables(std::vector<TableDescriptor> tables) {
+  return plan_tables(std::move(tables), kLog2BagsInFlight);
+}
+
+void embedding_tables_lookup(HostStream stream, TablesLookupArgs const& args) {
+  require(args.id_dtype == DType::int32 || args.id_dtype == DType::int64,
+          "embedding_tables_lookup: ids of ",
+          name_of(args.id_dtype));
+  auto const& plan = *args.plan;
+  Tables const tables{
+      args.tables, static_cast<std::int64_t>(plan.tables.size()), plan.width, plan.widest};
+  stream.run([args, tables] {
+    args.id_dtype == DType::int32 ? look_up<std::int32_t>(args, tables)
+                                  : look_up<std::int64_t>(args, tables);
+  });
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/kernel_fixture.hpp"
+
+#include <msstream/ops/kernels/embedding_tables.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+namespace msstream::ops::kernels::testing {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+using Floats = std::vector<float>;
+
+/// A table as the caller sees it; its elements are kept as floats that its type holds exactly.
+struct Table {
+  std::int64_t rows = 50;
+  std::int32_t width = 16;
+  DType dtype = DType::float32;
+  Pooling pooling = Pooling::sum;
+  std::int32_t hotness = 1;
+  std::int64_t default_id = -1;
+  std::int64_t skew = 0;  ///< elements by which the rows lie off 16 bytes
+  Floats elements = {};
+};
+
+/// One lookup: ids table by table, with offsets or of the tables' hotness.
+struct Lookup {
+  std::vector<Table> tables;
+  std::int64_t batch = 0;
+  std::optional<std::int64_t> existing = {};
+  Integers ids = {};
+  Integers offsets = {};  ///< empty: fixed hotness
+  Floats weights = {};    ///< empty: all are 1
+  DType output = DType::float32;
+  bool has_32_bit_ids = false;
+
+  [[nodiscard]] std::int64_t width() const {
+    std::int64_t sum = 0;
+    for (auto const& table : tables) {
+      sum += table.width;
+    }
+    return sum;
+  }
+  [[nodiscard]] std::int64_t bags() const { return existing.value_or(batch); }
+};
+
+float rounded_to(DType dtype, float value) {
+  switch (dtype) {
+    case DType::float16:
+      return to_float(from_float<float16>(value));
+    case DType::bfloat16:
+      return to_float(from_float<bfloat16>(value));
+    default:
+      return value;
+  }
+}
+
+/// The elements as they lie in memory of the type, behind `skew` zeros.
+std::vector<std::byte> stored(DType dtype, Floats const& values, std::int64_t skew = 0) {
+  auto const element = bytes_of(dtype);
+  auto const before = static_cast<std::size_t>(skew);
+  std::vector<std::byte> bytes((before + values.size()) * element);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    auto const put = [&](auto const& narrow) {
+      std::memcpy(bytes.data() + (before + i) * element, &narrow, element);
+    };
+    dtype == DType::float16    ? put(from_float<float16>(values[i]))
+    : dtype == DType::bfloat16 ? put(from_float<bfloat16>(values[i]))
+                               : put(values[i]);
+  }
+  return bytes;
+}
+
+Floats loaded(DType dtype, std::vector<std::byte> const& bytes) {
+  Floats values(bytes.size() / bytes_of(dtype));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    auto const take = [&](auto narrow) {
+      std::memcpy(&narrow, bytes.data() + i * sizeof(narrow), sizeof(narrow));
+      values[i] = to_float(narrow);
+    };
+    dtype == DType::float16    ? take(float16{})
+    : dtype == DType::bfloat16 ? take(bfloat16{})
+                               : take(float{});
+  }
+  return values;
+}
+
+/// Equal bits, where any two NaN are equal.
+bool same(float a, float b) {
+  return std::isnan(a) ? std::isnan(b) : std::memcmp(&a, &b, sizeof(a)) == 0;
+}
+
+template <class Stream>
+class EmbeddingTablesTest : public KernelTest<Stream> {
+ protected:
+  /// Gives the tables elements and the bags ids; one id in ten is no row.
+  void fill(Lookup& lookup) {
+    for (auto& table : lookup.tables) {
+      table.elements = this->random.reals(table.rows * table.width);
+      for (auto& element : table.elements) {
+        element = rounded_to(table.dtype, element);
+      }
+      auto const bags = lookup.offsets.empty() ? lookup.batch * table.hotness : 0;
+      auto const ids = this->random.integers(bags, -3, table.rows + 2);
+      lookup.ids.insert(lookup.ids.end(), ids.begin(), ids.end());
+    }
+  }
+  /// The same with bags of 0 to `longest` ids, and `spare` ids that are of no bag.
+  void fill_jagged(Lookup& lookup, std::int64_t longest, std::int64_t spare = 0) {
+    lookup.offsets = {0};
+    fill(lookup);
+    for (auto const& table : lookup.tables) {
+      for (std::int64_t bag = 0; bag < lookup.batch; ++bag) {
+        auto const length = this->random.integer(0, longest);
+        auto const ids = this->random.integers(length, -3, table.rows + 2);
+        lookup.ids.insert(lookup.ids.end(), ids.begin(), ids.end());
+        lookup.offsets.push_back(lookup.offsets.back() + length);
+      }
+    }
+    lookup.ids.resize(lookup.ids.size() + static_cast<std::size_t>(spare), 1);
+  }
+
+  template <class AnyStream, class Test>
+  static Floats run(Test& test, AnyStream, Lookup const& lookup, IdReport const& report) {
+    std::vector<TableDescriptor> descriptors;
+    std::vector<Buffer<std::byte>> memory;
+    for (auto const& table : lookup.tables) {
+      memory.push_back(test.upload(stored(table.dtype, table.elements, table.skew)));
+      descriptors.push_back({.table = memory.back().data() +
+                                      static_cast<std::size_t>(table.skew) * bytes_of(table.dtype),
+                             .rows = table.rows,
+                             .default_id = table.default_id,
+                             .width = table.width,
+                             .hotness = table.hotness,
+                             .dtype = table.dtype,
+                             .pooling = table.pooling});
+    }
+    auto const plan = plan_tables(descriptors);
+    auto const tables = test.upload(plan.tables);
+    auto const table_of_tile = test.upload(plan.table_of_tile);
+    auto const narrow = [](Integers const& values) {
+      return std::vector<std::int32_t>(values.begin(), values.end());
+    };
+    auto const ids = test.upload(lookup.ids);
+    auto const offsets = test.upload(lookup.offsets);
+    auto const narrow_ids = test.upload(narrow(lookup.ids));
+    auto const narrow_offsets = test.upload(narrow(lookup.offsets));
+    auto const weights = test.upload(lookup.weights);
+    auto const batch_count = test.scalar(lookup.bags());
+    auto const output = test.template poisoned<std::byte>(
+        lookup.batch * lookup.width() * static_cast<std::int64_t>(bytes_of(lookup.output)));
+    bool const is_narrow = lookup.has_32_bit_ids;
+    auto const either = [&](auto const& wide, auto const& narrowed) -> void const* {
+      return is_narrow ? static_cast<void const*>(narrowed.data()) : wide.data();
+    };
+    TablesLookupArgs const args{
+        .plan = &plan,
+        .tables = tables.data(),
+        .table_of_tile = table_of_tile.data(),
+        .batch = lookup.batch,
+        .ids = either(ids, narrow_ids),
+        .id_dtype = is_narrow ? DType::int32 : DType::int64,
+        .capacity = static_cast<std::int64_t>(lookup.ids.size()),
+        .offsets = lookup.offsets.empty() ? nullptr : either(offsets, narrow_offsets),
+        .batch_count = lookup.existing ? batch_count.data() : nullptr,
+        .weights = lookup.weights.empty() ? nullptr : weights.data(),
+        .report = report,
+        .output = output.data(),
+        .output_dtype = lookup.output};
+    test.replay([&](AnyStream stream) { embedding_tables_lookup(stream, args); });
+    return loaded(lookup.output, test.read(output));
+  }
+
+  Floats look_up(Lookup const& lookup, IdReport const& report = {}) {
+    return run(*this, this->stream(), lookup, report);
+  }
+
+  /// The host twin, which the CUDA twin's bits are compared with.
+  struct Host : KernelTest<HostStream> {
+    Host() { SetUp(); }
+    void TestBody() override {}
+    using KernelTest<HostStream>::upload;
+    using KernelTest<HostStream>::scalar;
+    using KernelTest<HostStream>::poisoned;
+    using KernelTest<HostStream>::replay;
+    using KernelTest<HostStream>::read;
+    using KernelTest<HostStream>::stream;
+  };
+
+  void expect_pooled(Lookup const& lookup) {
+    auto const found = look_up(lookup);
+    if constexpr (!std::is_same_v<Stream, HostStream>) {
+      Host host;
+      auto const twin = run(host, host.stream(), lookup, {});
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        ASSERT_TRUE(same(found[i], twin[i])) << "the twins differ at element " << i;
+      }
+    }
+    std::int64_t column = 0;
+    std::int64_t first_place = 0;
+    for (std::size_t t = 0; t < lookup.tables.size(); ++t) {
+      auto const& table = lookup.tables[t];
+      for (std::int64_t bag = 0; bag < lookup.batch; ++bag) {
+        auto const in_offsets =
+            t * static_cast<std::size_t>(lookup.batch) + static_cast<std::size_t>(bag);
+        bool const is_jagged = !lookup.offsets.empty();
+        auto const begin =
+            is_jagged ? lookup.offsets[in_offsets] : first_place + bag * table.hotness;
+        auto const end = is_jagged ? lookup.offsets[in_offsets + 1] : begin + table.hotness;
+        for (std::int32_t c = 0; c < table.width; ++c) {
+          auto const at = static_cast<std::size_t>(bag * lookup.width() + column + c);
+          expect_element(lookup,
+                         table,
+                         c,
+                         bag < lookup.bags() ? begin : end,
+                         end,
+                         bag < lookup.bags(),
+                         found[at]);
+          if (this->HasFatalFailure()) {
+            FAIL() << "table " << t << " of width " << table.width << ", bag " << bag << ", column "
+                   << c;
+          }
+        }
+      }
+      column += table.width;
+      first_place += lookup.batch * table.hotness;
+    }
+  }
+
+  /// The sum of magnitudes bounds what roundings can do.
+  static void expect_element(Lookup const& lookup,
+                             Table const& table,
+                             std::int32_t column,
+                             std::int64_t begin,
+                             std::int64_t end,
+                             bool exists,
+                             float found) {
+    auto const element = [&](std::int64_t id) {
+      return double{table.elements[static_cast<std::size_t>(id * table.width + column)]};
+    };
+    double sum = 0.0;
+    double magnitude = 0.0;
+    double weights = 0.0;
+    double squares = 0.0;
+    double largest = -std::numeric_limits<double>::infinity();
+    int valid = 0;
+    auto const add = [&](std::int64_t id, double weight) {
+      sum += weight * element(id);
+      magnitude += std::abs(weight * element(id));
+      weights += weight;
+      squares += weight * weight;
+      largest = std::max(largest, element(id));
+      ++valid;
+    };
+    for (auto place = begin; place < end; ++place) {
+      auto const id = lookup.ids[static_cast<std::size_t>(place)];
+      if (id >= 0 && id < table.rows) {
+        add(id, lookup.weights.empty() ? 1.0 : lookup.weights[static_cast<std::size_t>(place)]);
+      }
+    }
+    if (valid == 0 && exists && table.default_id >= 0) {
+      add(table.default_id, 1.0);
+    }
+    double expected = 0.0;
+    double divisor = 1.0;
+    if (valid > 0) {
+      divisor = table.pooling == Pooling::mean    ? weights
+                : table.pooling == Pooling::sqrtn ? std::sqrt(squares)
+                                                  : 1.0;
+      expected = table.pooling == Pooling::max ? largest : divisor == 0.0 ? 0.0 : sum / divisor;
+    }
+    double const scale = divisor == 0.0 ? 0.0 : magnitude / std::abs(divisor);
+    // The weights here are positive, so that their own sum errs little as well.
+    double const narrowing = lookup.output == DType::float32   ? 0.0
+                             : lookup.output == DType::float16 ? 0x1p-11
+                                                               : 0x1p-8;
+    double const tolerance = (2.0 * valid + 3.0) * scale * 0x1p-24 +
+                             narrowing * std::abs(expected) +
+                             (lookup.output == DType::float16 ? 0x1p-24 : 0.0);
+    ASSERT_NEAR(found, expected, tolerance);
+  }
+
+  /// Tables of every width, type and pooling.
+  static std::vector<Table> mixed_tables(std::int32_t hotness) {
+    std::vector<Table> tables;
+    int number = 0;
+    for (std::int32_t const width : {1, 3, 4, 16, 33, 128, 1024, 8, 40}) {
+      Table table;
+      table.width = width;
+      table.rows = 20 + 7 * number;
+      table.dtype = std::array{DType::float32, DType::float16, DType::bfloat16}[number % 3];
+      table.pooling =
+          std::array{Pooling::sum, Pooling::mean, Pooling::sqrtn, Pooling::max}[number % 4];
+      table.hotness = hotness;
+      table.default_id = number % 2 == 0 ? -1 : 5;
+      tables.push_back(table);
+      ++number;
+    }
+    return tables;
+  }
+};
+TYPED_TEST_SUITE(EmbeddingTablesTest, StreamKinds, StreamKindName);
+
+TYPED_TEST(EmbeddingTablesTest, MixedTablesOfAnyHotness) {
+  for (auto const output : {DType::float32, DType::float16, DType::bfloat16}) {
+    for (std::int32_t const hotness : {0, 1, 2, 7, 8, 9, 50}) {
+      Lookup lookup{.tables = this->mixed_tables(hotness), .batch = 37, .output = output};
+      this->fill(lookup);
+      this->expect_pooled(lookup);
+    }
+  }
+}
+
+TYPED_TEST(EmbeddingTablesTest, EachTableHasItsOwnHotness) {
+  Lookup lookup{.tables = this->mixed_tables(0), .batch = 70};
+  std::int32_t hotness = 0;
+  for (auto& table : lookup.tables) {
+    table.hotness = hotness++ % 4 == 0 ? 1 : hotness * 3;
+  }
+  this->fill(lookup);
+  this->expect_pooled(lookup);
+  lookup.has_32_bit_ids = true;
+  this->expect_pooled(lookup);
+}
+
+TYPED_TEST(EmbeddingTablesTest, JaggedBags) {
+  for (std::int64_t const longest : {0, 1, 3, 50}) {
+    Lookup lookup{.tables = this->mixed_tables(3), .batch = 33};
+    this->fill_jagged(lookup, longest, 5);
+    this->expect_pooled(lookup);
+    lookup.has_32_bit_ids = true;
+    this->expect_pooled(lookup);
+  }
+}
+
+TYPED_TEST(EmbeddingTablesTest, WeightedBags) {
+  for (bool const is_jagged : {false, true}) {
+    for (std::int32_t const hotness : {1, 6}) {
+      Lookup lookup{.tables = this->mixed_tables(hotness), .batch = 20};
+      for (auto& table : lookup.tables) {
+        table.pooling = table.pooling == Pooling::max ? Pooling::mean : table.pooling;
+      }
+      is_jagged ? this->fill_jagged(lookup, hotness) : this->fill(lookup);
+      lookup.weights = this->random.reals(static_cast<std::int64_t>(lookup.ids.size()), 0.1F, 2.0F);
+      this->expect_pooled(lookup);
+      std::fill(lookup.weights.begin(), lookup.weights.end(), 0.0F);  // divisors of 0 give 0
+      this->expect_pooled(lookup);
+    }
+  }
+}
+
+TYPED_TEST(EmbeddingTablesTest, BagsBeyondTheCountAreZero) {
+  for (std::int64_t const existing : {0, 1, 31, 32, 39, 40}) {
+    for (std::int32_t const hotness : {1, 3}) {
+      Lookup lookup{.tables = this->mixed_tables(hotness), .batch = 40, .existing = existing};
+      this->fill(lookup);
+      this->expect_pooled(lookup);
+      lookup.ids.clear();
+      this->fill_jagged(lookup, hotness);
+      this->expect_pooled(lookup);
+    }
+  }
+}
+
+// Descriptors travel with the launch up to a number of tables, beyond it they are read from memory.
+TYPED_TEST(EmbeddingTablesTest, OneTableAndHundreds) {
+  for (int const tables : {1, 2, 31, 32, 33, 600}) {
+    for (std::int32_t const hotness : {1, 2}) {
+      for (bool const is_mixed : {false, true}) {
+        Lookup lookup{.tables = {}, .batch = 35};
+        for (int t = 0; t < tables; ++t) {
+          Table table;
+          table.rows = 9 + t;
+          table.width = is_mixed ? 1 + t % 19 : 16;
+          table.dtype = is_mixed && t % 2 == 1 ? DType::float16 : DType::float32;
+          table.hotness = hotness;
+          lookup.tables.push_back(table);
+        }
+        this->fill(lookup);
+        this->expect_pooled(lookup);
+      }
+    }
+  }
+}
+
+TYPED_TEST(EmbeddingTablesTest, BatchesOfAnySize) {
+  for (std::int64_t const batch : {0, 1, 4, 5, 31, 32, 33, 300}) {
+    for (std::int32_t const width : {4, 8, 64, 128, 256}) {
+      Lookup lookup{.tables = std::vector<Table>(3, Table{.width = width}), .batch = batch};
+      this->fill(lookup);
+      this->expect_pooled(lookup);
+    }
+  }
+}
+
+TYPED_TEST(EmbeddingTablesTest, TablesThatLieOffSixteenBytes) {
+  for (std::int32_t const hotness : {1, 4}) {
+    Lookup lookup{.tables = this->mixed_tables(hotness), .batch = 30};
+    for (auto& table : lookup.tables) {
+      table.skew = 1;
+    }
+    this->fill(lookup);
+    this->expect_pooled(lookup);
+  }
+}
+
+TYPED_TEST(EmbeddingTablesTest, BadIdsAreCountedOnceAndTrapped) {
+  for (std::int32_t const hotness : {1, 5}) {
+    Lookup lookup{.tables = this->mixed_tables(hotness), .batch = 45, .existing = 41};
+    this->fill(lookup);
+    std::int64_t bad = 0;
+    std::size_t place = 0;
+    for (auto const& table : lookup.tables) {
+      for (std::int64_t k = 0; k < lookup.batch * hotness; ++k, ++place) {
+        auto const id = lookup.ids[place];
+        bad += k < *lookup.existing * hotness && (id < 0 || id >= table.rows) ? 1 : 0;
+      }
+    }
+    auto const count = this->upload(std::vector<std::uint64_t>{7});
+    auto const trap = this->pinned(IdTrap{});
+    (void)this->look_up(lookup, {.count = count.data(), .trap = trap.data(), .operation = 3});
+    EXPECT_EQ(this->read(count).front(), 7 + static_cast<std::uint64_t>(bad));
+    EXPECT_EQ(trap.data()->set, bad > 0 ? 1U : 0U);
+    EXPECT_EQ(trap.data()->operation, bad > 0 ? 3U : 0U);
+    EXPECT_TRUE(bad == 0 || trap.data()->id < 0 || trap.data()->id >= trap.data()->rows);
+  }
+}
+
+TYPED_TEST(EmbeddingTablesTest, IdsFarOutOfRange) {
+  Lookup lookup{.tables = this->mixed_tables(1), .batch = 4};
+  this->fill(lookup);
+  for (std::size_t i = 0; i < lookup.ids.size(); i += 4) {
+    lookup.ids[i] = std::numeric_limits<std::int64_t>::min();
+    lookup.ids[i + 1] = std::int64_t{1} << 31U;
+    lookup.ids[i + 2] = std::numeric_limits<std::int64_t>::max();
+  }
+  this->expect_pooled(lookup);
+}
+
+TYPED_TEST(EmbeddingTablesTest, NotANumberInfinityAndMinusZero) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  auto const nan = std::nanf("");
+  for (std::int32_t const hotness : {1, 2}) {
+    Lookup lookup{.tables = {{.rows = 4, .width = 4, .hotness = hotness},
+                             {.rows = 4, .width = 4, .pooling = Pooling::max, .hotness = hotness}},
+                  .batch = 2};
+    Floats const elements{nan,
+                          kInfinity,
+                          -0.0F,
+                          1,  //
+                          1,
+                          -kInfinity,
+                          -0.0F,
+                          -2,  //
+                          2,
+                          2,
+                          2,
+                          2,
+                          3,
+                          3,
+                          3,
+                          3};
+    for (auto& table : lookup.tables) {
+      table.elements = elements;
+    }
+    lookup.ids = hotness == 1 ? Integers{0, 1, 0, 1} : Integers{0, 1, 1, 0, 1, 0, 0, 1};
+    Floats const expected = hotness == 1 ? Floats{nan,
+                                                  kInfinity,
+                                                  0,
+                                                  1,
+                                                  nan,
+                                                  kInfinity,
+                                                  -0.0F,
+                                                  1,  //
+                                                  1,
+                                                  -kInfinity,
+                                                  0,
+                                                  -2,
+                                                  1,
+                                                  -kInfinity,
+                                                  -0.0F,
+                                                  -2}
+                                         : Floats{nan,
+                                                  nan,
+                                                  0,
+                                                  -1,
+                                                  nan,
+                                                  kInfinity,
+                                                  -0.0F,
+                                                  1,  //
+                                                  nan,
+                                                  nan,
+                                                  0,
+                                                  -1,
+                                                  nan,
+                                                  kInfinity,
+                                                  -0.0F,
+                                                  1};
+    auto const found = this->look_up(lookup);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_TRUE(same(found[i], expected[i])) << i << ": " << found[i] << ", " << expected[i];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace msstream::ops::kernels::testing

@@ -63,6 +63,11 @@ double rounded(double value) {
 template <class T>
 class NarrowFloat : public testing::Test {
  protected:
+  /// A NaN keeps its payload when it is widened.
+  static std::uint32_t mantissa_of_wide(T narrow) {
+    constexpr unsigned kBits = Layout<T>::kMantissaBits;
+    return (narrow.bits & ((1U << kBits) - 1U)) << (23U - kBits);
+  }
   static void expect_rounds(float value) {
     T const narrow = from_float<T>(value);
     if (std::isnan(value)) {
@@ -85,6 +90,7 @@ TYPED_TEST(NarrowFloat, WidensEveryPatternExactlyAndNarrowsItBack) {
     double const expected = value_of<TypeParam>(narrow.bits);
     if (std::isnan(expected)) {
       ASSERT_TRUE(std::isnan(wide)) << pattern;
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(wide) & 0x7FFFFFU, this->mantissa_of_wide(narrow));
       ASSERT_TRUE(std::isnan(to_float(from_float<TypeParam>(wide)))) << pattern;
     } else {
       ASSERT_EQ(static_cast<double>(wide), expected) << pattern;

@@ -77,6 +77,21 @@ concept Element = is_dtype<T>;
   return "unknown";
 }
 
+// The conversions compute all cases in signed integers and choose between them: that is what
+// compilers vectorise.
+namespace detail {
+
+/// `chosen ? a : b` as arithmetic, so that nothing that computes `a` moves into a branch.
+[[nodiscard]] constexpr std::int32_t choose(bool chosen, std::int32_t a, std::int32_t b) {
+  std::int32_t const mask = -static_cast<std::int32_t>(chosen);
+  return (a & mask) | (b & ~mask);
+}
+
+inline constexpr std::int32_t kHalfBias = (127 - 15) << 23U;  ///< between the exponents' biases
+inline constexpr std::int32_t kInfinityBits = 0x7F800000;
+
+}  // namespace detail
+
 [[nodiscard]] constexpr float to_float(float value) {
   return value;
 }
@@ -86,15 +101,13 @@ concept Element = is_dtype<T>;
 }
 
 [[nodiscard]] constexpr float to_float(float16 value) {
-  std::uint32_t const sign = static_cast<std::uint32_t>(value.bits & 0x8000U) << 16U;
-  std::uint32_t const exponent = (value.bits >> 10U) & 0x1FU;
-  std::uint32_t const mantissa = value.bits & 0x3FFU;
-  if (exponent == 0) {
-    float const magnitude = static_cast<float>(mantissa) * 0x1p-24F;
-    return sign != 0 ? -magnitude : magnitude;
-  }
-  std::uint32_t const wide = exponent == 31 ? 0x7F800000U : (exponent + 112U) << 23U;
-  return std::bit_cast<float>(sign | wide | (mantissa << 13U));
+  std::int32_t const magnitude = value.bits & 0x7FFF;
+  std::int32_t const bias = magnitude < 0x7C00 ? detail::kHalfBias : 2 * detail::kHalfBias;
+  std::int32_t const normal = (magnitude << 13U) + bias;
+  auto const subnormal = std::bit_cast<std::int32_t>(static_cast<float>(magnitude) * 0x1p-24F);
+  std::int32_t const wide = detail::choose(magnitude < 0x0400, subnormal, normal);
+  return std::bit_cast<float>(static_cast<std::uint32_t>(wide) |
+                              static_cast<std::uint32_t>(value.bits & 0x8000U) << 16U);
 }
 
 /// Rounds to the nearest representable value, ties to even; NaN stays NaN.
@@ -109,38 +122,27 @@ constexpr float from_float<float>(float value) {
 template <>
 constexpr bfloat16 from_float<bfloat16>(float value) {
   auto const bits = std::bit_cast<std::uint32_t>(value);
-  if ((bits & 0x7FFFFFFFU) > 0x7F800000U) {
-    return {static_cast<std::uint16_t>((bits >> 16U) | 0x40U)};
-  }
-  return {static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U)};
+  auto const magnitude = static_cast<std::int32_t>(bits & 0x7FFFFFFFU);
+  std::uint32_t const rounded = (bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U;
+  std::uint32_t const quiet = (bits >> 16U) | 0x40U;
+  return {static_cast<std::uint16_t>(magnitude > detail::kInfinityBits ? quiet : rounded)};
 }
 
 template <>
 constexpr float16 from_float<float16>(float value) {
   auto const bits = std::bit_cast<std::uint32_t>(value);
-  auto const sign = static_cast<std::uint16_t>((bits >> 16U) & 0x8000U);
-  std::uint32_t const magnitude = bits & 0x7FFFFFFFU;
-  if (magnitude > 0x7F800000U) {
-    return {static_cast<std::uint16_t>(sign | 0x7E00U)};
-  }
-  if (magnitude >= 0x477FF000U) {  // rounds to 2^16 or more: infinity
-    return {static_cast<std::uint16_t>(sign | 0x7C00U)};
-  }
-  if (magnitude < 0x38800000U) {  // below 2^-14: subnormal, in units of 2^-24
-    std::uint32_t const exponent = magnitude >> 23U;
-    if (exponent < 102U) {
-      return {sign};
-    }
-    std::uint32_t const mantissa = (magnitude & 0x7FFFFFU) | 0x800000U;
-    std::uint32_t const shift = 126U - exponent;
-    std::uint32_t const kept = mantissa >> shift;
-    std::uint32_t const lost = mantissa & ((1U << shift) - 1U);
-    std::uint32_t const half = 1U << (shift - 1U);
-    bool const up = lost > half || (lost == half && (kept & 1U) != 0);
-    return {static_cast<std::uint16_t>(sign | (kept + (up ? 1U : 0U)))};
-  }
-  std::uint32_t const rounded = magnitude + 0xFFFU + ((magnitude >> 13U) & 1U);
-  return {static_cast<std::uint16_t>(sign | ((rounded - 0x38000000U) >> 13U))};
+  auto const magnitude = static_cast<std::int32_t>(bits & 0x7FFFFFFFU);
+  // Below 2^-14 in units of 2^-24, the last place of 0.5: the addition rounds.
+  auto const subnormal = std::bit_cast<std::int32_t>(std::bit_cast<float>(magnitude) + 0.5F) -
+                         std::bit_cast<std::int32_t>(0.5F);
+  std::int32_t const normal =
+      (magnitude - detail::kHalfBias + 0xFFF + ((magnitude >> 13U) & 1)) >> 13U;
+  std::int32_t const finite = detail::choose(magnitude < 0x38800000, subnormal, normal);
+  // 0x477FF000 rounds to 2^16.
+  auto const infinity_or_nan = detail::choose(magnitude > detail::kInfinityBits, 0x7E00, 0x7C00);
+  auto const narrow = detail::choose(magnitude < 0x477FF000, finite, infinity_or_nan);
+  return {
+      static_cast<std::uint16_t>(static_cast<std::uint32_t>(narrow) | ((bits >> 16U) & 0x8000U))};
 }
 
 }  // namespace msstream

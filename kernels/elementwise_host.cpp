@@ -2,6 +2,7 @@
 #include "elementwise_checks.hpp"
 #include "elementwise_math.hpp"
 #include "elementwise_tree.hpp"
+#include "parallel_rows_host.hpp"
 
 #include <msstream/ops/kernels/elementwise.hpp>
 
@@ -12,21 +13,39 @@ namespace msstream::ops::kernels {
 
 namespace {
 
+/// An exponential takes as long as so many bytes take to come from memory.
+constexpr std::int64_t kExponentialBytes = 64;
+
+/// Calls function(i) for every i below `count`, each of which moves so many bytes.
+template <class Function>
+void for_each_item(std::int64_t count, std::int64_t bytes, Function const& function) {
+  parallel_ranges(count, grain_of(bytes), [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = begin; i < end; ++i) {
+      function(i);
+    }
+  });
+}
+
 /// Calls copy(place in the block, place in the packed matrix, width) for every row of every block;
 /// row by row, so that the packed matrix is walked once from front to back.
 template <class Copy>
 void for_each_row_piece(std::vector<ColumnBlock> const& blocks,
                         std::int64_t rows,
                         Copy const& copy) {
-  std::int64_t packed = 0;
-  for (std::int64_t row = 0; row < rows; ++row) {
+  std::int64_t width = 0;
+  for (auto const& block : blocks) {
+    width += block.width;
+  }
+  auto const bytes = 2 * width * static_cast<std::int64_t>(sizeof(float));
+  for_each_item(rows, bytes, [&](std::int64_t row) {
+    std::int64_t packed = row * width;
     for (auto const& block : blocks) {
       if (block.data != nullptr) {
         copy(block.data + row * block.width, packed, block.width);
       }
       packed += block.width;
     }
-  }
+  });
 }
 
 /// The sum of `count` floats by the tree of elementwise_tree.hpp.
@@ -88,8 +107,10 @@ void add(HostStream stream,
   stream.run([inputs = std::vector(inputs.begin(), inputs.end()), output, count] {
     // A strip of sums stays in the first-level cache, and output may alias any input.
     constexpr std::int64_t kStrip = 1024;
-    float sums[kStrip];
-    for (std::int64_t first = 0; first < count; first += kStrip) {
+    auto const bytes = kStrip * static_cast<std::int64_t>((inputs.size() + 1) * sizeof(float));
+    for_each_item((count + kStrip - 1) / kStrip, bytes, [&](std::int64_t strip) {
+      float sums[kStrip];
+      auto const first = strip * kStrip;
       auto const length = std::min(kStrip, count - first);
       std::copy_n(inputs.front() + first, length, sums);
       for (std::size_t k = 1; k < inputs.size(); ++k) {
@@ -99,20 +120,20 @@ void add(HostStream stream,
         }
       }
       std::copy_n(sums, length, output + first);
-    }
+    });
   });
 }
 
 void scale(HostStream stream, float const* input, float factor, float* output, std::int64_t count) {
-  stream.run([=] {
-    for (std::int64_t i = 0; i < count; ++i) {
-      output[i] = factor * input[i];
-    }
-  });
+  stream.run(
+      [=] { for_each_item(count, 8, [=](std::int64_t i) { output[i] = factor * input[i]; }); });
 }
 
 void sigmoid(HostStream stream, float const* input, float* output, std::int64_t count) {
-  stream.run([=] { std::transform(input, input + count, output, logistic); });
+  stream.run([=] {
+    for_each_item(
+        count, kExponentialBytes, [=](std::int64_t i) { output[i] = logistic(input[i]); });
+  });
 }
 
 void sigmoid_gradient(HostStream stream,
@@ -121,9 +142,9 @@ void sigmoid_gradient(HostStream stream,
                       float* input_gradient,
                       std::int64_t count) {
   stream.run([=] {
-    for (std::int64_t i = 0; i < count; ++i) {
+    for_each_item(count, 12, [=](std::int64_t i) {
       input_gradient[i] = output_gradient[i] * output[i] * (1.0F - output[i]);
-    }
+    });
   });
 }
 
@@ -144,29 +165,32 @@ void reduce_sum(HostStream stream,
     }
     auto* const partials = static_cast<float*>(workspace);
     auto const chunks = tree_chunks(count);
-    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+    for_each_item(chunks, kTreeChunk * sizeof(float), [=](std::int64_t chunk) {
       auto const first = chunk * kTreeChunk;
       partials[chunk] = tree_sum(input + first, std::min(kTreeChunk, count - first));
-    }
+    });
     *output = factor * tree_sum(partials, chunks);
   });
 }
 
 void broadcast_scalar(
     HostStream stream, float const* value, float factor, float* output, std::int64_t count) {
-  stream.run([=] { std::fill_n(output, count, factor * *value); });
+  stream.run([=] {
+    float const scaled = factor * *value;
+    for_each_item(count, 4, [=](std::int64_t i) { output[i] = scaled; });
+  });
 }
 
 void bce_with_logits(HostStream stream, BceArgs const& args) {
   stream.run([args] {
-    for (std::int64_t i = 0; i < args.count; ++i) {
+    for_each_item(args.count, 3 * kExponentialBytes, [&](std::int64_t i) {
       float const logit = args.logits[i];
       float const label = args.labels[i];
       args.losses[i] = bce_loss(logit, label);
       if (args.gradients != nullptr) {
         args.gradients[i] = logistic(logit) - label;
       }
-    }
+    });
   });
 }
 
@@ -178,9 +202,7 @@ void scale_by_scalar(HostStream stream,
                      std::int64_t count) {
   stream.run([=] {
     float const scaled = factor * *value;
-    for (std::int64_t i = 0; i < count; ++i) {
-      output[i] = scaled * input[i];
-    }
+    for_each_item(count, 8, [=](std::int64_t i) { output[i] = scaled * input[i]; });
   });
 }
 

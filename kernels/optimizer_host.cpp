@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optimizer_math.hpp"
+#include "parallel_rows_host.hpp"
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/ops/kernels/optimizer.hpp>
@@ -9,6 +10,12 @@
 namespace msstream::ops::kernels {
 
 namespace {
+
+/// What one weight's move reads and writes.
+template <OptimizerKind Kind, class Weight>
+constexpr std::int64_t kBytesOfMove = sizeof(float) + 2 * sizeof(Weight) +
+                                      2 * sizeof(float) *
+                                          ((has_state0<Kind> ? 1 : 0) + (has_state1<Kind> ? 1 : 0));
 
 /// Moves `count` neighbouring weights; the arrays do not overlap.
 template <OptimizerKind Kind, class Weight>
@@ -42,15 +49,31 @@ void move_range(StepRule const& rule,
 template <OptimizerKind Kind, class Weight>
 void move_rows(StepRule const& rule, RowUpdate const& update) {
   auto const width = update.width;
-  for (std::int64_t u = 0; u < *update.row_count; ++u) {
-    auto const place = update.row_ids[u] * width;
+  auto const move_some = [&](std::int64_t begin, std::int64_t end) {
+    for (auto u = begin; u < end; ++u) {
+      auto const place = update.row_ids[u] * width;
+      move_range<Kind>(rule,
+                       static_cast<Weight*>(update.table) + place,
+                       update.gradients + u * width,
+                       has_state0<Kind> ? update.state0 + place : nullptr,
+                       has_state1<Kind> ? update.state1 + place : nullptr,
+                       width);
+    }
+  };
+  parallel_ranges(*update.row_count, grain_of(kBytesOfMove<Kind, Weight> * width), move_some);
+}
+
+template <OptimizerKind Kind>
+void move_dense(StepRule const& rule, DenseUpdate const& update) {
+  auto const move_some = [&](std::int64_t begin, std::int64_t end) {
     move_range<Kind>(rule,
-                     static_cast<Weight*>(update.table) + place,
-                     update.gradients + u * width,
-                     has_state0<Kind> ? update.state0 + place : nullptr,
-                     has_state1<Kind> ? update.state1 + place : nullptr,
-                     width);
-  }
+                     update.weight + begin,
+                     update.gradient + begin,
+                     has_state0<Kind> ? update.state0 + begin : nullptr,
+                     has_state1<Kind> ? update.state1 + begin : nullptr,
+                     end - begin);
+  };
+  parallel_ranges(update.count, grain_of(kBytesOfMove<Kind, float>), move_some);
 }
 
 }  // namespace
@@ -67,8 +90,7 @@ void update_dense(HostStream stream,
     with_kind(rule.kind, [&](auto kind) {
       auto const step_rule = rule_of_step<kind()>(rule, step);
       for (auto const& update : updates) {
-        move_range<kind()>(
-            step_rule, update.weight, update.gradient, update.state0, update.state1, update.count);
+        move_dense<kind()>(step_rule, update);
       }
     });
   });

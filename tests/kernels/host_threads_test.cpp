@@ -3,6 +3,7 @@
 #include "kernels/kernel_fixture.hpp"
 
 #include <msstream/ops/kernels/elementwise.hpp>
+#include <msstream/ops/kernels/embedding.hpp>
 #include <msstream/ops/kernels/optimizer.hpp>
 #include <msstream/runtime/work_queue.hpp>
 
@@ -123,6 +124,72 @@ TEST_F(HostThreads, Updates) {
     std::vector<float> state(weights.size(), 0.1F);
     DenseUpdate const update{weight, gradients.data(), state.data(), nullptr, kRows * kWidth};
     update_dense(stream, rule, nullptr, std::vector{update});
+  });
+}
+
+TEST_F(HostThreads, Embedding) {
+  constexpr std::int64_t kBags = 3000;
+  constexpr std::int64_t kRows = 2000;
+  constexpr std::int64_t kWidth = 33;
+  std::vector<std::int64_t> offsets{0};
+  for (std::int64_t bag = 0; bag < kBags; ++bag) {
+    offsets.push_back(offsets.back() + (bag % 3) * 5000 / (bag + 1));
+  }
+  auto const places = offsets.back();
+  auto const ids = random.integers(places, -1, kRows);
+  auto const table = random.reals(kRows * kWidth);
+  BagLayout const bags{kBags, places, 0, offsets.data(), nullptr};
+  std::uint64_t out_of_range = 0;
+  expect_same_bits(poisoned(kBags * kWidth), [&](HostStream stream, float* out) {
+    embedding_lookup(stream,
+                     {table.data(),
+                      DType::float32,
+                      kRows,
+                      kWidth,
+                      ids.data(),
+                      bags,
+                      Pooling::mean,
+                      {&out_of_range, nullptr, 0},
+                      out});
+  });
+  auto const bad =
+      std::count_if(ids.begin(), ids.end(), [](std::int64_t id) { return id < 0 || id >= kRows; });
+  EXPECT_EQ(out_of_range, static_cast<std::uint64_t>(2 * bad)) << "counted once a run";
+
+  auto const capacity = static_cast<std::size_t>(places);
+  std::vector<std::int64_t> unique(capacity);
+  std::vector<std::int32_t> starts(capacity + 1);
+  std::vector<std::int32_t> positions(capacity);
+  std::vector<std::int32_t> ranks(capacity);
+  std::int64_t count = 0;
+  Immediate queue(false);
+  std::vector<std::uint64_t> workspace(deduplicate_workspace_bytes(HostStream(queue), places) /
+                                       sizeof(std::uint64_t));
+  deduplicate(HostStream(queue),
+              {ids.data(),
+               bags,
+               kRows,
+               unique.data(),
+               starts.data(),
+               positions.data(),
+               ranks.data(),
+               &count,
+               workspace.data()});
+  auto const gradient = random.reals(kBags * kWidth);
+  expect_same_bits(poisoned(places * kWidth), [&](HostStream stream, float* out) {
+    embedding_row_gradients(stream,
+                            {ids.data(),
+                             bags,
+                             kRows,
+                             Pooling::mean,
+                             starts.data(),
+                             positions.data(),
+                             ranks.data(),
+                             &count,
+                             gradient.data(),
+                             kWidth,
+                             out,
+                             nullptr});
   });
 }
 

@@ -32,6 +32,10 @@ void with_columns(std::int64_t width, Function&& function) {
       return function(FixedColumns<16>{});
     case 32:
       return function(FixedColumns<32>{});
+    case 64:
+      return function(FixedColumns<64>{});
+    case 128:
+      return function(FixedColumns<128>{});
     default:
       return function(AnyColumns{width});
   }

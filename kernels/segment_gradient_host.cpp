@@ -3,13 +3,14 @@
 #include "workspace_layout.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace msstream::ops::kernels {
 namespace {
 
 /// What the backward of each reduction needs besides its arguments.
 struct GradientMemory {
-  std::int64_t* rows = nullptr;      ///< [segments]
+  std::int64_t* rows = nullptr;      ///< for RowCounts
   std::uint32_t* matches = nullptr;  ///< [segments, width]: ties, or zeros
   float* products = nullptr;         ///< [segments, width]: of what is not 0
   std::size_t bytes;
@@ -18,7 +19,7 @@ struct GradientMemory {
     WorkspaceLayout workspace(memory);
     auto const elements = args.layout.segments * args.width;
     if (divides(args.reduction)) {
-      rows = workspace.take<std::int64_t>(args.layout.segments);
+      rows = workspace.take<std::int64_t>(RowCounts::elements(args.layout));
     }
     if (!is_sum_reduction(args.reduction)) {
       matches = workspace.take<std::uint32_t>(elements);
@@ -47,17 +48,15 @@ void for_each_row(SegmentGradientArgs const& args, Each const& each, Otherwise c
 
 void scale_gradients(SegmentGradientArgs const& args, std::int64_t* rows) {
   auto const width = args.width;
-  if (rows != nullptr) {
-    count_rows(args.layout, rows);
-  }
+  auto const counts =
+      divides(args.reduction) ? std::optional(RowCounts(args.layout, rows)) : std::nullopt;
   for_each_place(args.layout, [&](std::int64_t place, std::int64_t segment) {
     float* const row = args.value_gradients + place * width;
     if (segment < 0) {
       std::fill_n(row, width, 0.0F);
       return;
     }
-    float const scale =
-        rows != nullptr ? 1.0F / segment_divisor(args.reduction, rows[segment]) : 1.0F;
+    float const scale = counts ? 1.0F / segment_divisor(args.reduction, counts->of(segment)) : 1.0F;
     float const* const gradient = args.output_gradient + segment * width;
     std::transform(gradient, gradient + width, row, [=](float g) { return scale * g; });
   });

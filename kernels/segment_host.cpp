@@ -12,14 +12,12 @@ template <class Combiner, class Columns>
 void reduce_segments(SegmentArgs const& args, Combiner, Columns columns) {
   auto const width = columns.count();
   auto const& layout = args.layout;
-  auto* const counts = static_cast<std::int64_t*>(args.workspace);
-  std::fill_n(counts, layout.segments, 0);
+  RowCounts const rows(layout, static_cast<std::int64_t*>(args.workspace));
   std::fill_n(args.output, layout.segments * width, Combiner::nothing());
   for_each_place(layout, [&](std::int64_t place, std::int64_t segment) {
     if (segment < 0) {
       return;
     }
-    ++counts[segment];
     float const* const row = args.values + place * width;
     float* const total = args.output + segment * width;
     for (std::int64_t c = 0; c < width; ++c) {
@@ -28,10 +26,10 @@ void reduce_segments(SegmentArgs const& args, Combiner, Columns columns) {
   });
   for (std::int64_t s = 0; s < layout.segments; ++s) {
     float* const total = args.output + s * width;
-    if (counts[s] == 0) {
+    if (rows.of(s) == 0) {
       std::fill_n(total, width, args.empty_value);
     } else if (divides(args.reduction)) {
-      auto const divisor = segment_divisor(args.reduction, counts[s]);
+      auto const divisor = segment_divisor(args.reduction, rows.of(s));
       std::transform(total, total + width, total, [=](float sum) { return sum / divisor; });
     }
   }
@@ -45,7 +43,7 @@ void reduce(SegmentArgs const& args, Combiner combiner) {
 }  // namespace
 
 std::size_t segment_reduce_workspace_bytes(HostStream, SegmentArgs const& args) {
-  return static_cast<std::size_t>(args.layout.segments) * sizeof(std::int64_t);
+  return static_cast<std::size_t>(RowCounts::elements(args.layout)) * sizeof(std::int64_t);
 }
 
 void segment_reduce(HostStream stream, SegmentArgs const& args) {

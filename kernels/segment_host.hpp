@@ -31,14 +31,35 @@ void for_each_place(SegmentLayout const& layout, Visit const& visit) {
   visit_up_to(layout.capacity, -1);
 }
 
-/// counts[s] = rows of segment s.
-inline void count_rows(SegmentLayout const& layout, std::int64_t* counts) {
-  std::fill_n(counts, layout.segments, 0);
-  for_each_place(layout, [&](std::int64_t /*place*/, std::int64_t segment) {
-    if (segment >= 0) {
-      ++counts[segment];
+/// How many rows each segment has: offsets tell, ids are counted.
+class RowCounts {
+ public:
+  /// Of the memory that it needs.
+  [[nodiscard]] static std::int64_t elements(SegmentLayout const& layout) {
+    return layout.form == SegmentForm::offsets ? 0 : layout.segments;
+  }
+  RowCounts(SegmentLayout const& layout, std::int64_t* memory)
+      : offsets_(layout.form == SegmentForm::offsets
+                     ? static_cast<std::int64_t const*>(layout.indices)
+                     : nullptr),
+        counts_(memory) {
+    if (offsets_ == nullptr) {
+      std::fill_n(memory, layout.segments, 0);
+      for_each_place(layout, [&](std::int64_t /*place*/, std::int64_t segment) {
+        if (segment >= 0) {
+          ++memory[segment];
+        }
+      });
     }
-  });
-}
+  }
+
+  [[nodiscard]] std::int64_t of(std::int64_t segment) const {
+    return offsets_ != nullptr ? offsets_[segment + 1] - offsets_[segment] : counts_[segment];
+  }
+
+ private:
+  std::int64_t const* offsets_;
+  std::int64_t const* counts_;
+};
 
 }  // namespace msstream::ops::kernels

@@ -32,8 +32,9 @@ struct LaneGroup {
   /// round asks as many as there are lanes, and takes as long as one of a binary search.
   template <class Holds>
   __device__ std::int64_t first_not(std::int64_t low, std::int64_t high, Holds const& holds) const {
+    int const log2_pieces = max(__ffs(lanes) - 1, 1);
     while (low < high) {
-      auto const step = (high - low + lanes) / (lanes + 1);
+      auto const step = ((high - low) >> log2_pieces) + 1;
       auto const probe = low + (lane + 1) * step - 1;
       auto const passed = __popc(ballot(probe < high && holds(probe)));
       low += passed * step;

@@ -3,6 +3,7 @@
 
 #include "cuda_check.cuh"
 #include "segment_cursor.cuh"
+#include "segment_rows.cuh"
 #include "segment_runs.cuh"
 #include "segment_spans.hpp"
 #include "workspace_layout.hpp"
@@ -48,56 +49,8 @@ struct SpanBorders {
         ends_here(workspace.take<std::int64_t>(parts.parts)) {}
 };
 
-/// Place i is row i. A batch tells which rows after `rows_from(origin)` the places origin + from +
-/// k below origin + end are: in 32 bits, which saves registers for the rows in flight.
-struct ContiguousRows {
-  static constexpr int kBlocks = kSpanBlocks;
-
-  float const* rows;
-
-  template <int InFlight>
-  struct Batch {
-    int from;
-    __device__ int row(int k) const { return from + k; }
-  };
-  template <int InFlight>
-  __device__ Batch<InFlight> batch(std::int64_t /*origin*/, int from, int /*end*/) const {
-    return {from};
-  }
-  __device__ float const* rows_from(std::int64_t origin, std::int64_t width) const {
-    return rows + origin * width;
-  }
-};
-
-/// Place i is row positions[i].
-struct PermutedRows {
-  static constexpr int kBlocks = kPermutedSpanBlocks;
-
-  float const* rows;
-  std::int32_t const* positions;
-
-  template <int InFlight>
-  struct Batch {
-    int rows[InFlight];
-    __device__ int row(int k) const { return rows[k]; }
-  };
-  template <int InFlight>
-  __device__ Batch<InFlight> batch(std::int64_t origin, int from, int end) const {
-    Batch<InFlight> found;
-#pragma unroll
-    for (int k = 0; k < InFlight; ++k) {
-      found.rows[k] = from + k < end ? __ldg(positions + origin + from + k) : 0;
-    }
-    return found;
-  }
-  __device__ float const* rows_from(std::int64_t /*origin*/, std::int64_t /*width*/) const {
-    return rows;
-  }
-};
-
 template <class Combiner, int Count>
-__device__ Columns<Count> load_element(float const* from) {
-  auto columns = load_once<Count>(from);
+__device__ Columns<Count> elements_of(Columns<Count> columns) {
 #pragma unroll
   for (int c = 0; c < Count; ++c) {
     columns.at[c] = Combiner::element(columns.at[c]);
@@ -116,7 +69,8 @@ __global__ void __launch_bounds__(kSpanThreads, Rows::kBlocks)
                       SegmentOutput output,
                       SpanBorders borders) {
   constexpr int kInFlight = span_rows_in_flight(Count);
-  auto const part = grid_thread() >> shape.log2_lanes;
+  // In 32 bits, to leave registers to the rows; long capacities have long parts.
+  auto const part = static_cast<int>(grid_thread() >> shape.log2_lanes);
   if (part >= parts.parts) {
     return;
   }
@@ -130,7 +84,7 @@ __global__ void __launch_bounds__(kSpanThreads, Rows::kBlocks)
     }
     return;
   }
-  auto const column = (std::int64_t{blockIdx.y} * group.lanes + group.lane) * Count;
+  int const column = (static_cast<int>(blockIdx.y) * group.lanes + group.lane) * Count;
   bool const is_column = column < shape.width;
   auto const length = static_cast<int>(places.end - places.begin);
   Columns<Count> rows[kInFlight];
@@ -144,7 +98,7 @@ __global__ void __launch_bounds__(kSpanThreads, Rows::kBlocks)
 #pragma unroll
     for (int k = 0; k < kInFlight; ++k) {
       if (is_column && from + k < length) {
-        to[k] = load_element<Combiner, Count>(columns + std::int64_t{batch.row(k)} * width);
+        to[k] = load_once<Count>(columns + std::int64_t{batch.row(k)} * width);
       }
     }
   };
@@ -168,19 +122,24 @@ __global__ void __launch_bounds__(kSpanThreads, Rows::kBlocks)
   for (int from = 0; from < length; from += kInFlight) {
     load(next, from + kInFlight, next_rows);
     next = batch_at(from + 2 * kInFlight);
+    // Where segments end is outside of the unrolled loop, so that its code is there once.
+    int const batch_end = min(from + kInFlight, length);
+    for (int done = from;;) {
+      int const stop = min(cursor.end(), batch_end);
 #pragma unroll
-    for (int k = 0; k < kInFlight; ++k) {
-      int const place = from + k;
-      if (place < length) {
-        if (place == cursor.end()) {
-          store();
-          cursor.advance(place);
-          is_head = false;
-          begin = place;
-          total = nothing_of<Combiner, Count>();
+      for (int k = 0; k < kInFlight; ++k) {
+        if (from + k >= done && from + k < stop) {
+          combine<Combiner>(total, elements_of<Combiner>(rows[k]));
         }
-        combine<Combiner>(total, rows[k]);
       }
+      if (stop == batch_end) {
+        break;
+      }
+      store();
+      cursor.advance(stop);
+      is_head = false;
+      done = begin = stop;
+      total = nothing_of<Combiner, Count>();
     }
 #pragma unroll
     for (int k = 0; k < kInFlight; ++k) {
@@ -256,8 +215,8 @@ __global__ void __launch_bounds__(kFewSpanWarps * 32)
       shape,
       [&](std::int64_t i, bool /*is_last*/, std::int64_t column) {
         auto const row = std::int64_t{source.template batch<1>(i, 0, 1).row(0)};
-        return load_element<Combiner, Count>(source.rows_from(i, shape.width) + row * shape.width +
-                                             column);
+        return elements_of<Combiner>(
+            load_once<Count>(source.rows_from(i, shape.width) + row * shape.width + column));
       },
       [&](std::int64_t column, Columns<Count> const& total) {
         if (is_empty) {

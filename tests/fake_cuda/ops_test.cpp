@@ -127,9 +127,18 @@ std::vector<Case> cases() {
       {"segment_sum",
        [](Inputs& in) { drop(ops::segment_sum(in.matrix, in.offsets)); },
        kernels(1)},
+      {"sorted_segment_max",
+       [](Inputs& in) { drop(ops::sorted_segment_max(in.matrix, in.ids, kBatch)); },
+       kernels(2)},
+      {"unsorted_segment_sum_in_any_order",
+       [](Inputs& in) {
+         drop(ops::unsorted_segment_sum(in.matrix, in.ids, kBatch, {.deterministic = false}));
+       },
+       kernels(1).exactly("cudaMemsetAsync", 1)},
       {"segment_reduce_gradient",
        [](Inputs& in) {
-         drop(ops::segment_reduce_gradient(in.gradient, in.offsets, kBatch, ops::SegmentReduction::sum));
+         drop(ops::segment_reduce_gradient(
+             in.gradient, in.offsets, kBatch, ops::SegmentReduction::sum));
        },
        kernels(1)},
       {"segment_offsets",

@@ -323,6 +323,23 @@ TYPED_TEST(DifferentiableOpsTest, segment_reductions_with_rows_in_no_segment) {
   }
 }
 
+/// A lookup's row gradients, laid out as the whole table.
+template <Runtime R>
+Floats whole_table(std::vector<typename GradientTape<R>::RowGradientPart> const& parts,
+                   Shape const& shape) {
+  auto const width = static_cast<std::size_t>(shape[1]);
+  Floats gradient(static_cast<std::size_t>(shape.count()), 0.0F);
+  for (auto const& part : parts) {
+    auto const count = to_host(part.rows.count).front();
+    auto const ids = to_host(part.rows.ids.rows(0, count));
+    auto const values = to_host(part.rows.values.rows(0, count));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      gradient.at(static_cast<std::size_t>(ids[i / width]) * width + i % width) += values[i];
+    }
+  }
+  return gradient;
+}
+
 TYPED_TEST(DifferentiableOpsTest, embedding_lookup_fixed_and_jagged_with_bad_ids) {
   constexpr std::int64_t kRows = 6;
   constexpr std::size_t kWidth = 3;

@@ -132,8 +132,8 @@ class RandomStep {
       offsets.push_back(i);
     }
     auto const packed = ops::concat(tape_, made);
-    auto const pooled =
-        ops::segment_reduce(tape_, packed, upload(offsets, {kBatch + 1}), ops::SegmentReduction::mean);
+    auto const pooled = ops::segment_reduce(
+        tape_, packed, upload(offsets, {kBatch + 1}), ops::SegmentReduction::mean);
     Floats labels(static_cast<std::size_t>(pooled.count()), 0.25F);
     return ops::mean_bce_with_logits(tape_, pooled, upload(labels, pooled.shape()));
   }

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "segment_tuning.hpp"
+
+#include <cstdint>
+
+/// Which row a place is.
+namespace msstream::ops::kernels {
+
+/// Place i is row i. A batch tells which rows after `rows_from(origin)` the places origin + from +
+/// k below origin + end are: in 32 bits, which saves registers for the rows in flight.
+struct ContiguousRows {
+  static constexpr int kBlocks = kSpanBlocks;
+
+  float const* rows;
+
+  template <int InFlight>
+  struct Batch {
+    int from;
+    __device__ int row(int k) const { return from + k; }
+  };
+  template <int InFlight>
+  __device__ Batch<InFlight> batch(std::int64_t /*origin*/, int from, int /*end*/) const {
+    return {from};
+  }
+  __device__ float const* rows_from(std::int64_t origin, std::int64_t width) const {
+    return rows + origin * width;
+  }
+};
+
+/// Place i is row positions[i].
+struct PermutedRows {
+  static constexpr int kBlocks = kPermutedSpanBlocks;
+
+  float const* rows;
+  std::int32_t const* positions;
+
+  template <int InFlight>
+  struct Batch {
+    int rows[InFlight];
+    __device__ int row(int k) const { return rows[k]; }
+  };
+  template <int InFlight>
+  __device__ Batch<InFlight> batch(std::int64_t origin, int from, int end) const {
+    Batch<InFlight> found;
+#pragma unroll
+    for (int k = 0; k < InFlight; ++k) {
+      found.rows[k] = from + k < end ? __ldg(positions + origin + from + k) : 0;
+    }
+    return found;
+  }
+  __device__ float const* rows_from(std::int64_t /*origin*/, std::int64_t /*width*/) const {
+    return rows;
+  }
+};
+
+}  // namespace msstream::ops::kernels

@@ -14,7 +14,7 @@ __global__ void hash_kernel(HashArgs args) {
   auto const count = args.count != nullptr ? *args.count : args.capacity;
   auto const i = grid_thread();
   if (i < count) {
-    args.buckets[i] = bucket_of(args.keys[i], args.salt, args.bucket_count);
+    args.buckets[i] = bucket_of(args.keys.at(i), args.salt, args.bucket_count);
   }
 }
 

@@ -9,7 +9,7 @@ void hash_to_bucket(HostStream stream, HashArgs const& args) {
   stream.run([args] {
     auto const count = args.count != nullptr ? *args.count : args.capacity;
     for (std::int64_t i = 0; i < count; ++i) {
-      args.buckets[i] = bucket_of(args.keys[i], args.salt, args.bucket_count);
+      args.buckets[i] = bucket_of(args.keys.at(i), args.salt, args.bucket_count);
     }
   });
 }

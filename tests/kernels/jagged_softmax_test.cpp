@@ -12,7 +12,7 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kBoundless = std::numeric_limits<float>::infinity();
 
 template <class Stream>
 class JaggedSoftmaxTest : public KernelTest<Stream> {
@@ -45,7 +45,7 @@ class JaggedSoftmaxTest : public KernelTest<Stream> {
                       std::vector<float> const& values) {
     std::vector<double> expected(values.size(), 0.0);
     for_each_column(offsets, width, [&](auto const& indices) {
-      double largest = -kInfinity;
+      double largest = -kBoundless;
       double sum = 0;
       for (auto const i : indices) {
         largest = values[i] > largest || std::isnan(values[i]) ? double{values[i]} : largest;
@@ -148,7 +148,7 @@ TYPED_TEST(JaggedSoftmaxTest, neither_overflows_nor_hides_what_is_not_a_number) 
       {0, 3, 5, 7, 9, 9, 11},
       11,
       1,
-      {1e4F, 1e4F, -kInfinity, nan, 1, -kInfinity, -kInfinity, 1, kInfinity, 3, 3});
+      {1e4F, 1e4F, -kBoundless, nan, 1, -kBoundless, -kBoundless, 1, kBoundless, 3, 3});
   std::vector<float> long_one(5000, 0.0F);
   long_one[4999] = nan;
   this->expect_softmax({0, 5000}, 5000, 1, long_one);

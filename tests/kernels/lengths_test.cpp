@@ -9,7 +9,7 @@ namespace {
 using Integers = std::vector<std::int64_t>;
 
 /// One block in one turn and in several; tiles of one turn; tiles of several.
-constexpr std::int64_t kCapacities[] = {
+constexpr std::int64_t kLengthCounts[] = {
     0, 1, 7, 8, 9, 2048, 2049, 8191, 8192, 8193, 100'001, 4'200'003};
 
 template <class Stream>
@@ -44,7 +44,7 @@ class LengthsTest : public KernelTest<Stream> {
 TYPED_TEST_SUITE(LengthsTest, StreamKinds, StreamKindName);
 
 TYPED_TEST(LengthsTest, offsets_are_the_sums_before_for_any_number_of_lengths) {
-  for (auto const capacity : kCapacities) {
+  for (auto const capacity : kLengthCounts) {
     SCOPED_TRACE(text(capacity, " lengths"));
     auto const lengths = this->random.integers(capacity, -3, 1000);
     this->expect_offsets(lengths, capacity);
@@ -53,7 +53,7 @@ TYPED_TEST(LengthsTest, offsets_are_the_sums_before_for_any_number_of_lengths) {
 }
 
 TYPED_TEST(LengthsTest, what_is_beyond_the_count_is_empty_and_sums_pass_32_bits) {
-  for (auto const capacity : kCapacities) {
+  for (auto const capacity : kLengthCounts) {
     SCOPED_TRACE(text(capacity, " lengths"));
     auto const lengths = this->random.integers(capacity, 0, std::int64_t{1} << 33U);
     for (auto const existing : {std::int64_t{-1},
@@ -67,7 +67,7 @@ TYPED_TEST(LengthsTest, what_is_beyond_the_count_is_empty_and_sums_pass_32_bits)
 }
 
 TYPED_TEST(LengthsTest, lengths_are_the_differences_of_offsets) {
-  for (auto const count : kCapacities) {
+  for (auto const count : kLengthCounts) {
     auto const lengths = this->random.integers(count, 0, 50);
     Integers offsets{3};
     for (auto const length : lengths) {

@@ -13,11 +13,11 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kInfinite = std::numeric_limits<float>::infinity();
 
 /// A warp with one, two and four elements a lane; blocks that sort all of a row, and that first
 /// look for a bound.
-constexpr std::int64_t kColumns[] = {
+constexpr std::int64_t kRowLengths[] = {
     1, 2, 5, 31, 32, 33, 64, 65, 127, 128, 129, 300, 512, 1000, 1024, 1025, 3000, 20'001};
 
 /// NaN before all numbers; equal elements stay in order.
@@ -65,7 +65,7 @@ class TopKTest : public KernelTest<Stream> {
 TYPED_TEST_SUITE(TopKTest, StreamKinds, StreamKindName);
 
 TYPED_TEST(TopKTest, rows_of_any_length) {
-  for (auto const columns : kColumns) {
+  for (auto const columns : kRowLengths) {
     for (std::int64_t const rows : {0, 1, 13}) {
       this->expect_top_of_each_size(this->random.reals(rows * columns, -5.0F, 5.0F), columns);
     }
@@ -74,7 +74,7 @@ TYPED_TEST(TopKTest, rows_of_any_length) {
 }
 
 TYPED_TEST(TopKTest, of_equal_elements_the_lower_columns) {
-  for (auto const columns : kColumns) {
+  for (auto const columns : kRowLengths) {
     this->expect_top_of_each_size(std::vector<float>(static_cast<std::size_t>(2 * columns), -3.0F),
                                   columns);
     std::vector<float> values;
@@ -87,15 +87,15 @@ TYPED_TEST(TopKTest, of_equal_elements_the_lower_columns) {
 
 TYPED_TEST(TopKTest, zeros_of_both_signs_infinities_and_what_is_not_a_number) {
   auto const nan = std::nanf("");
-  float const specials[] = {0.0F, -0.0F, kInfinity, -kInfinity, nan, -nan, 1e-45F, -1e-45F, 1.0F};
-  for (auto const columns : kColumns) {
+  float const specials[] = {0.0F, -0.0F, kInfinite, -kInfinite, nan, -nan, 1e-45F, -1e-45F, 1.0F};
+  for (auto const columns : kRowLengths) {
     std::vector<float> values;
     for (auto const which : this->random.integers(5 * columns, 0, 8)) {
       values.push_back(specials[which]);
     }
     this->expect_top_of_each_size(values, columns);
     // Hardly any that is greater than -infinity.
-    std::vector<float> lowest(static_cast<std::size_t>(columns), -kInfinity);
+    std::vector<float> lowest(static_cast<std::size_t>(columns), -kInfinite);
     lowest.back() = -0.0F;
     this->expect_top_of_each_size(lowest, columns);
   }

@@ -16,7 +16,7 @@ constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr UniqueOrder kOrders[] = {UniqueOrder::ascending, UniqueOrder::first_occurrence};
 
 /// One block of 512, 2048 or 4096 places, or the sort of the whole device.
-constexpr std::int64_t kCapacities[] = {
+constexpr std::int64_t kIdCounts[] = {
     0, 1, 2, 31, 511, 512, 513, 2047, 2048, 2049, 4095, 4096, 4097, 20'000};
 
 template <class Stream>
@@ -109,7 +109,7 @@ class UniqueTest : public KernelTest<Stream> {
 TYPED_TEST_SUITE(UniqueTest, StreamKinds, StreamKindName);
 
 TYPED_TEST(UniqueTest, any_number_of_ids_with_and_without_a_bound) {
-  for (auto const capacity : kCapacities) {
+  for (auto const capacity : kIdCounts) {
     this->expect_unique(this->random.integers(capacity, 0, capacity), capacity + 1);
     this->expect_unique(this->random.integers(capacity, -capacity, capacity), 0);
   }
@@ -160,7 +160,7 @@ TYPED_TEST(UniqueTest, bounds_at_the_edges_of_digits_and_words) {
 }
 
 TYPED_TEST(UniqueTest, one_id_thousands_of_times_or_nothing_but_what_is_left_out) {
-  for (auto const capacity : kCapacities) {
+  for (auto const capacity : kIdCounts) {
     Integers ids(static_cast<std::size_t>(capacity), 7);
     this->expect_unique(ids, 8);
     this->expect_unique(ids, 0);

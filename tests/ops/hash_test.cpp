@@ -41,6 +41,12 @@ TYPED_TEST(HashTest, maps_keys_of_any_shape_by_the_finaliser) {
   }
 }
 
+TYPED_TEST(HashTest, keys_of_32_bits_go_where_those_of_64_do) {
+  std::vector<std::int32_t> const keys{0, -1, 1, 1'000'000'007, -1'000'000'007};
+  EXPECT_EQ(to_host(ops::hash_to_bucket(this->put(keys), 1000, 5)),
+            to_host(ops::hash_to_bucket(this->put(Integers(keys.begin(), keys.end())), 1000, 5)));
+}
+
 TYPED_TEST(HashTest, bucketizes_by_the_boundaries_at_or_below) {
   auto const nan = std::numeric_limits<float>::quiet_NaN();
   auto const infinity = std::numeric_limits<float>::infinity();

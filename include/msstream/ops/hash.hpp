@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/id_element.hpp>
 #include <msstream/ops/kernels/hash.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
@@ -9,10 +10,11 @@
 
 namespace msstream::ops {
 
-/// Maps keys of any shape to [0, bucket_count) by a 64-bit finaliser of MurmurHash3 over key +
-/// salt. Asynchronous, capture-safe. Throws std::invalid_argument unless bucket_count ≥ 1.
-template <Runtime R>
-[[nodiscard]] Tensor<std::int64_t, R> hash_to_bucket(Tensor<std::int64_t, R> const& keys,
+/// Maps keys of any shape (int64 or int32, the same keys to the same buckets) to [0, bucket_count)
+/// by a 64-bit finaliser of MurmurHash3 over key + salt. Asynchronous, capture-safe. Throws
+/// std::invalid_argument unless bucket_count ≥ 1.
+template <IdElement T, Runtime R>
+[[nodiscard]] Tensor<std::int64_t, R> hash_to_bucket(Tensor<T, R> const& keys,
                                                      std::int64_t bucket_count,
                                                      std::uint64_t salt = 0) {
   require(bucket_count >= 1, "hash_to_bucket: ", bucket_count, " buckets; expected at least 1");

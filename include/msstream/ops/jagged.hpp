@@ -13,7 +13,7 @@ namespace msstream::ops {
 namespace detail {
 
 template <Runtime R>
-void require_offsets(char const* operation, Tensor<std::int64_t, R> const& offsets) {
+void require_jagged_offsets(char const* operation, Tensor<std::int64_t, R> const& offsets) {
   require(offsets.shape().rank() == 1 && offsets.count() >= 1,
           operation,
           ": offsets of shape ",
@@ -36,7 +36,7 @@ template <Element T, Runtime R>
                                            std::int64_t max_length,
                                            T padding = {}) {
   auto const& shape = values.shape();
-  detail::require_offsets("jagged_to_dense", offsets);
+  detail::require_jagged_offsets("jagged_to_dense", offsets);
   require((shape.rank() == 1 || shape.rank() == 2) && max_length >= 0,
           "jagged_to_dense: values of shape ",
           shape,
@@ -73,7 +73,7 @@ template <Element T, Runtime R>
                                            Tensor<std::int64_t, R> const& offsets,
                                            std::int64_t capacity) {
   auto const& shape = dense.shape();
-  detail::require_offsets("dense_to_jagged", offsets);
+  detail::require_jagged_offsets("dense_to_jagged", offsets);
   auto const batch = offsets.count() - 1;
   require((shape.rank() == 2 || shape.rank() == 3) && shape[0] == batch && capacity >= 0,
           "dense_to_jagged: dense of shape ",

@@ -12,9 +12,9 @@ namespace msstream::ops {
 namespace detail {
 
 template <Runtime R>
-void require_segments(char const* operation,
-                      Shape const& values,
-                      Tensor<std::int64_t, R> const& offsets) {
+void require_softmax_segments(char const* operation,
+                              Shape const& values,
+                              Tensor<std::int64_t, R> const& offsets) {
   require((values.rank() == 1 || values.rank() == 2) && offsets.shape().rank() == 1 &&
               offsets.count() >= 1,
           operation,
@@ -39,7 +39,7 @@ template <Runtime R>
 [[nodiscard]] Tensor<float, R> jagged_softmax(Tensor<float, R> const& values,
                                               Tensor<std::int64_t, R> const& offsets) {
   auto const& shape = values.shape();
-  detail::require_segments("jagged_softmax", shape, offsets);
+  detail::require_softmax_segments("jagged_softmax", shape, offsets);
   Tensor<float, R> output(values.device(), shape);
   kernels::JaggedSoftmaxArgs const args{values.data(),
                                         offsets.data(),
@@ -60,7 +60,7 @@ template <Runtime R>
                                                        Tensor<float, R> const& output_gradient,
                                                        Tensor<std::int64_t, R> const& offsets) {
   auto const& shape = output.shape();
-  detail::require_segments("jagged_softmax_gradient", shape, offsets);
+  detail::require_softmax_segments("jagged_softmax_gradient", shape, offsets);
   require(output_gradient.shape() == shape,
           "jagged_softmax_gradient: ",
           shape,

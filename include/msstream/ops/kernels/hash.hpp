@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/kernels/id_array.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstdint>
@@ -10,7 +11,7 @@ namespace msstream::ops::kernels {
 /// buckets[i] = mix(keys[i] + salt) mod bucket_count for i < count; a finaliser of 64-bit
 /// MurmurHash3 mixes.
 struct HashArgs {
-  std::int64_t const* keys;
+  IdArray keys;
   std::int64_t* buckets;
   std::int64_t capacity;
   std::int64_t const* count;  ///< device scalar ≤ capacity, or null for all of the capacity

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 namespace msstream::ops::kernels {
 namespace {
@@ -47,18 +48,27 @@ void launch(CudaStream stream,
 template <class T, int Count, template <int> class Combiner, class Id>
 void launch_ids(CudaStream stream, LookupArgs const& args, IdBags<Id> const& bags) {
   RowLanes const shape(args.width, Count);
-  bool const is_short = takes_several_bags(args, shape);
+  // Maxima, and weights, of many short bags are too rare for kernels of their own.
+  constexpr bool kHasShort = std::is_same_v<Combiner<Count>, SumCombiner<Count>>;
+  constexpr bool kHasFewSums = kHasShort && Count <= 4;
+  bool const is_short = kHasShort && takes_several_bags(args, shape);
   if constexpr (Count * sizeof(T) == 16) {
+    using Long = std::conditional_t<kHasFewSums, LongBags, LongBagsOfMoreSums>;
+    using Short = std::conditional_t<kHasFewSums, ShortBags, ShortBagsOfMoreSums>;
     if (allows_shared_ids(args, shape)) {
-      if (is_short) {
-        return launch<T, Count, SharedIds, Combiner, ShortBags>(stream, args, bags, shape);
+      if constexpr (kHasShort) {
+        if (is_short) {
+          return launch<T, Count, SharedIds, Combiner, Short>(stream, args, bags, shape);
+        }
       }
-      return launch<T, Count, SharedIds, Combiner, LongBags>(stream, args, bags, shape);
+      return launch<T, Count, SharedIds, Combiner, Long>(stream, args, bags, shape);
     }
   }
-  bool const is_jagged = args.pooling != Pooling::none && bags.offsets != nullptr;
-  if (is_short && !is_jagged) {
-    return launch<T, Count, OwnIds, Combiner, ShortBagsOfNarrowRows>(stream, args, bags, shape);
+  if constexpr (kHasShort) {
+    bool const is_jagged = args.pooling != Pooling::none && bags.offsets != nullptr;
+    if (is_short && !is_jagged) {
+      return launch<T, Count, OwnIds, Combiner, ShortBagsOfNarrowRows>(stream, args, bags, shape);
+    }
   }
   launch<T, Count, OwnIds, Combiner, LongBagsOfNarrowRows>(stream, args, bags, shape);
 }

@@ -4,9 +4,12 @@
 #include <msstream/base/error.hpp>
 #include <msstream/ops/kernels/embedding.hpp>
 
+#include <cstdint>
+#include <limits>
+
 namespace msstream::ops::kernels {
 
-/// Throws std::invalid_argument for types that no lookup is of.
+/// Throws std::invalid_argument for types and widths that no lookup is of.
 inline void require_lookup(LookupArgs const& args) {
   auto const is_real = [](DType dtype) {
     return dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16;
@@ -17,6 +20,10 @@ inline void require_lookup(LookupArgs const& args) {
           " into an output of ",
           name_of(args.output_dtype),
           "; expected float32, float16 or bfloat16");
+  require(args.width <= std::numeric_limits<std::int32_t>::max(),
+          "embedding_lookup: rows of ",
+          args.width,
+          " elements; expected below 2^31");
 }
 
 /// How many rows a lookup writes.

@@ -24,8 +24,7 @@ __device__ Columns<Count> quotient(Columns<Count> sum, float divisor) {
   return sum;
 }
 
-/// Where sums begin. What is not pooled begins with -0, which changes nothing added to it; all else
-/// with +0, so that rows of zeros, which stand for bad ids, change no sum: it is never -0.
+/// Where sums begin. What is not pooled begins with -0, which changes nothing that is added to it.
 template <int Count>
 __device__ Columns<Count> first_sum(Pooling pooling) {
   Columns<Count> sum;
@@ -45,13 +44,13 @@ class SumCombiner {
 
   __device__ explicit SumCombiner(Pooling pooling) : sum_(first_sum<Count>(pooling)) {}
 
-  __device__ void add(Columns<Count> const& row, bool is_valid, float, std::int64_t) {
+  __device__ void add(Columns<Count> const& row, float, std::int64_t) {
     sum_.add(row);
-    valid_ += is_valid ? 1 : 0;
+    ++rows_;
   }
-  [[nodiscard]] __device__ bool is_empty() const { return valid_ == 0; }
+  [[nodiscard]] __device__ bool is_empty() const { return rows_ == 0; }
   [[nodiscard]] __device__ Columns<Count> finish(Pooling pooling) const {
-    auto const count = static_cast<float>(valid_);
+    auto const count = static_cast<float>(rows_);
     return quotient(sum_,
                     is_empty()                  ? 0.0F
                     : pooling == Pooling::mean  ? count
@@ -59,13 +58,13 @@ class SumCombiner {
                                                 : 1.0F);
   }
   /// Of at most one row, which is its own mean.
-  [[nodiscard]] __device__ Columns<Count> finish_one(Pooling) const {
+  [[nodiscard]] __device__ Columns<Count> finish_one() const {
     return is_empty() ? Columns<Count>{} : sum_;
   }
 
  private:
   Columns<Count> sum_;
-  unsigned valid_ = 0;
+  unsigned rows_ = 0;
 };
 
 /// The same with weights.
@@ -77,12 +76,12 @@ class WeightedCombiner {
 
   __device__ explicit WeightedCombiner(Pooling pooling) : sum_(first_sum<Count>(pooling)) {}
 
-  __device__ void add(Columns<Count> row, bool is_valid, float weight, std::int64_t) {
+  __device__ void add(Columns<Count> row, float weight, std::int64_t) {
     row.multiply(weight);
     sum_.add(row);
     weights_ = __fadd_rn(weights_, weight);
     squares_ = __fadd_rn(squares_, __fmul_rn(weight, weight));
-    is_empty_ = is_empty_ && !is_valid;
+    is_empty_ = false;
   }
   [[nodiscard]] __device__ bool is_empty() const { return is_empty_; }
   [[nodiscard]] __device__ Columns<Count> finish(Pooling pooling) const {
@@ -91,9 +90,6 @@ class WeightedCombiner {
                     : pooling == Pooling::mean  ? weights_
                     : pooling == Pooling::sqrtn ? __fsqrt_rn(squares_)
                                                 : 1.0F);
-  }
-  [[nodiscard]] __device__ Columns<Count> finish_one(Pooling pooling) const {
-    return finish(pooling);
   }
 
  private:
@@ -117,10 +113,7 @@ class MaxCombiner {
     }
   }
 
-  __device__ void add(Columns<Count> const& row, bool is_valid, float, std::int64_t place) {
-    if (!is_valid) {
-      return;
-    }
+  __device__ void add(Columns<Count> const& row, float, std::int64_t place) {
 #pragma unroll
     for (int c = 0; c < Count; ++c) {
       bool const is_first_nan = isnan(row.at[c]) && !isnan(most_.at[c]);
@@ -137,7 +130,7 @@ class MaxCombiner {
   [[nodiscard]] __device__ Columns<Count> finish(Pooling) const {
     return most_;
   }
-  [[nodiscard]] __device__ Columns<Count> finish_one(Pooling) const {
+  [[nodiscard]] __device__ Columns<Count> finish_one() const {
     return most_;
   }
   /// As floats of the same bits, to be stored like them.

@@ -8,17 +8,24 @@
 #include <msstream/ops/kernels/embedding.hpp>
 
 #include <cstdint>
+#include <limits>
 
 namespace msstream::ops::kernels {
 
 /// Neighbouring places of ids that a group of lanes goes through.
 struct GroupPlaces {
   std::int64_t begin;
-  std::int64_t count;
-  std::int64_t skipped = 0;  ///< as many of the first ones are in no bag
+  int count;
+  int skipped = 0;  ///< as many of the first ones are in no bag
 
-  [[nodiscard]] __device__ bool has(std::int64_t k) const { return k < count && k >= skipped; }
+  [[nodiscard]] __device__ bool has(int k) const { return k < count && k >= skipped; }
 };
+
+/// How many places a bag has: registers are what limits the rows in flight, so 32 bits have to do.
+/// A turn further than the most is still within them.
+__device__ inline int place_count(std::int64_t places) {
+  return static_cast<int>(clamped(places, std::numeric_limits<std::int32_t>::max() - 32));
+}
 
 /// The places of a bag, none where it does not exist. Where nothing is pooled each place is a bag.
 template <class Id>
@@ -31,7 +38,7 @@ __device__ GroupPlaces places_of_bag(IdBags<Id> const& bags, bool pools, std::in
     return {0, 0};
   }
   auto const places = bags.places_of(bag);
-  return {places.begin, places.end - places.begin};
+  return {places.begin, place_count(places.end - places.begin)};
 }
 
 /// The places of `Bags` bags from `first` on, where has_one_place_each() says so.
@@ -39,10 +46,12 @@ template <int Bags, class Id>
 __device__ GroupPlaces places_of_bags(IdBags<Id> const& bags, bool pools, std::int64_t first) {
   if (!pools) {
     auto const all = bags.existing_places();
-    return {first, clamped(all.end - first, Bags), all.begin - first};
+    return {first,
+            static_cast<int>(clamped(all.end - first, Bags)),
+            static_cast<int>(clamped(all.begin - first, Bags))};
   }
   if (bags.offsets == nullptr) {
-    return {first, clamped(bags.existing() - first, Bags)};
+    return {first, static_cast<int>(clamped(bags.existing() - first, Bags))};
   }
   return {bags.places_of(first).begin, Bags};
 }
@@ -63,34 +72,30 @@ __device__ bool has_one_place_each(IdBags<Id> const& bags,
   return __all_sync(0xFFFFFFFFU, places_of_bag(bags, pools, bag).count == 1) != 0;
 }
 
-/// The larger or smaller of what the groups of a warp have; all lanes of the warp together.
-template <class Choose>
-__device__ std::int64_t chosen_of_groups(std::int64_t value,
-                                         RowLanes const& shape,
-                                         Choose const& choose) {
-  for (int distance = 16; distance >= shape.lanes(); distance /= 2) {
-    value = choose(value, __shfl_xor_sync(0xFFFFFFFFU, value, distance));
+/// The ids outside [0, rows) that a thread has met: how many, which is all it has to keep.
+class BadIds {
+ public:
+  __device__ void add(LookupArgs const& args, std::int64_t id) {
+    if (count_++ == 0 && args.report.trap != nullptr) {
+      spring_trap(args.report, id, args.rows);
+    }
   }
-  return value;
-}
+  [[nodiscard]] __device__ unsigned count() const { return count_; }
 
-/// What a lookup reads of a place: its row, or kNone, and the id's weight.
-template <class RowNumber>
-struct PlaceRow {
-  static constexpr RowNumber kNone = static_cast<RowNumber>(-1);
-
-  RowNumber row = kNone;
-  float weight = 0.0F;
-
-  [[nodiscard]] __device__ bool is_valid() const { return row != kNone; }
+ private:
+  unsigned count_ = 0;
 };
+
+/// The number that stands for no row.
+template <class Row>
+inline constexpr Row kNoRow = static_cast<Row>(-1);
 
 /// Ids that the lanes of a group read side by side, a place each, and tell each other: for groups
 /// of at least `InFlight` lanes, and tables of fewer than 2^32 - 1 rows.
 template <class Id, int InFlight, bool kWeighted>
 class SharedIds {
  public:
-  using Row = PlaceRow<std::uint32_t>;
+  using Row = std::uint32_t;
   static constexpr bool kRequestsAhead = true;
 
   __device__ explicit SharedIds(RowLanes const& shape)
@@ -99,36 +104,36 @@ class SharedIds {
   /// How many places are read at a time.
   [[nodiscard]] __device__ int places() const { return lanes_; }
   /// Requests the group's places from the `next`-th on, also before what came last is used up.
-  __device__ void request(IdBags<Id> const& bags, GroupPlaces const& places, std::int64_t next) {
+  __device__ void request(IdBags<Id> const& bags, GroupPlaces const& places, int next) {
     auto const place = places.begin + next + lane_;
     requested_ = places.has(next + lane_);
     if (requested_) {
       id_ = __ldg(bags.ids + place);
       if constexpr (kWeighted) {
-        weight_ = __ldg(bags.weights + place);
+        requested_weight_ = __ldg(bags.weights + place);
       }
     }
   }
   /// Waits for what was requested; all lanes of the warp together. Whether all of it are rows, for
   /// all of the warp.
-  __device__ bool receive(std::int64_t rows, OutOfRangeIds* bad) {
-    bool const is_valid = requested_ && is_in_range(id_, rows);
+  __device__ bool receive(LookupArgs const& args, bool reports, BadIds& bad) {
+    bool const is_valid = requested_ && is_in_range(id_, args.rows);
     bool const is_bad = requested_ && !is_valid;
-    mine_.row = is_valid ? static_cast<std::uint32_t>(id_) : Row::kNone;
-    mine_.weight = is_valid ? weight_ : 0.0F;
-    if (is_bad && bad != nullptr) {
-      bad->add(id_);
+    row_ = is_valid ? static_cast<Row>(id_) : kNoRow<Row>;
+    weight_ = requested_weight_;
+    if (is_bad && reports) {
+      bad.add(args, id_);
     }
     return __any_sync(0xFFFFFFFFU, is_bad) == 0;
   }
-  /// What is at the k-th place received; all lanes of the warp together.
-  [[nodiscard]] __device__ Row at(int k) const {
-    Row row;
-    row.row = __shfl_sync(0xFFFFFFFFU, mine_.row, k, lanes_);
-    if constexpr (kWeighted) {
-      row.weight = __shfl_sync(0xFFFFFFFFU, mine_.weight, k, lanes_);
-    }
-    return row;
+  /// The row at the place `first` + k of those received, `first` being a multiple of InFlight, or
+  /// kNoRow; all lanes of the warp together.
+  [[nodiscard]] __device__ Row row(int first, int k) const {
+    return __shfl_sync(0xFFFFFFFFU, row_, first + k, lanes_);
+  }
+  /// The weight there, if there is a row; as row().
+  [[nodiscard]] __device__ float weight(int first, int k) const {
+    return kWeighted ? __shfl_sync(0xFFFFFFFFU, weight_, first + k, lanes_) : 1.0F;
   }
 
  private:
@@ -136,21 +141,22 @@ class SharedIds {
   int lane_;
   bool requested_ = false;
   Id id_ = 0;
+  float requested_weight_ = 1.0F;
+  Row row_ = kNoRow<Row>;
   float weight_ = 1.0F;
-  Row mine_;
 };
 
 /// Ids that each lane reads for itself: for groups of few lanes, and tables of any size.
 template <class Id, int InFlight, bool kWeighted>
 class OwnIds {
  public:
-  using Row = PlaceRow<std::int64_t>;
+  using Row = std::int64_t;
   static constexpr bool kRequestsAhead = false;
 
   __device__ explicit OwnIds(RowLanes const& shape) : is_first_lane_(shape.lane() == 0) {}
 
   [[nodiscard]] __device__ int places() const { return InFlight; }
-  __device__ void request(IdBags<Id> const& bags, GroupPlaces const& places, std::int64_t next) {
+  __device__ void request(IdBags<Id> const& bags, GroupPlaces const& places, int next) {
     requested_ = 0;
     auto const place = places.begin + next;
 #pragma unroll
@@ -159,36 +165,38 @@ class OwnIds {
       requested_ |= has ? 1U << k : 0U;
       ids_[k] = has ? __ldg(bags.ids + place + k) : -1;
       if constexpr (kWeighted) {
-        weights_[k] = has ? __ldg(bags.weights + place + k) : 0.0F;
+        weights_[k] = has ? __ldg(bags.weights + place + k) : 1.0F;
       }
     }
   }
-  __device__ bool receive(std::int64_t rows, OutOfRangeIds* bad) {
+  __device__ bool receive(LookupArgs const& args, bool reports, BadIds& bad) {
     bool is_whole = true;
 #pragma unroll
     for (int k = 0; k < InFlight; ++k) {
-      bool const is_valid = is_in_range(ids_[k], rows);
+      bool const is_valid = is_in_range(ids_[k], args.rows);
       if (!is_valid) {
         bool const was_requested = (requested_ >> k & 1U) != 0;
-        if (was_requested && is_first_lane_ && bad != nullptr) {
-          bad->add(ids_[k]);
+        if (was_requested && is_first_lane_ && reports) {
+          bad.add(args, ids_[k]);
         }
         ids_[k] = -1;
-        weights_[k] = 0.0F;
         is_whole = is_whole && !was_requested;
       }
     }
     return __all_sync(0xFFFFFFFFU, is_whole) != 0;
   }
-  [[nodiscard]] __device__ Row at(int k) const {
-    return {ids_[k], weights_[k]};
+  [[nodiscard]] __device__ Row row(int, int k) const {
+    return ids_[k];
+  }
+  [[nodiscard]] __device__ float weight(int, int k) const {
+    return kWeighted ? weights_[k] : 1.0F;
   }
 
  private:
   bool is_first_lane_;
   unsigned requested_ = 0;
   Id ids_[InFlight];
-  float weights_[InFlight] = {};
+  float weights_[InFlight];
 };
 
 }  // namespace msstream::ops::kernels

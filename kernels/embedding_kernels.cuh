@@ -25,20 +25,31 @@ namespace msstream::ops::kernels {
 
 /// Reads a lane's columns of table rows.
 template <class T, int Count, bool kKeep>
-struct TableLoader {
-  T const* columns;  ///< of row 0
-  std::int64_t width;
+class TableLoader {
+ public:
+  /// `first_columns`: the lane's, of row 0.
+  __device__ TableLoader(T const* first_columns, std::int64_t row_width)
+      : columns_(first_columns), width_(row_width) {}
 
-  /// One multiplication: of a row number below 2^32 with a row's bytes, also below.
-  __device__ PackedColumns<T, Count> load(std::uint32_t row) const {
-    auto const row_bytes = static_cast<std::uint32_t>(width) * std::uint32_t{sizeof(T)};
-    auto const* const bytes = reinterpret_cast<char const*>(columns);
-    return load_packed<Count, kKeep>(
-        reinterpret_cast<T const*>(bytes + std::uint64_t{row} * row_bytes));
+  __device__ PackedColumns<T, Count> load(auto row) const {
+    return load_packed<Count, kKeep>(at(row));
   }
-  __device__ PackedColumns<T, Count> load(std::int64_t row) const {
-    return load_packed<Count, kKeep>(columns + row * width);
+  __device__ PackedColumns<T, Count> load_if(bool is_row, auto row) const {
+    return load_packed_if<Count, kKeep>(is_row, at(row));
   }
+
+ private:
+  /// One instruction: a row number below 2^32 times a row's bytes, also below.
+  __device__ T const* at(std::uint32_t row) const {
+    auto const row_bytes = static_cast<std::uint32_t>(width_) * std::uint32_t{sizeof(T)};
+    T const* from;
+    asm("mad.wide.u32 %0, %1, %2, %3;" : "=l"(from) : "r"(row), "r"(row_bytes), "l"(columns_));
+    return from;
+  }
+  __device__ T const* at(std::int64_t row) const { return columns_ + row * width_; }
+
+  T const* columns_;
+  std::int64_t width_;
 };
 
 /// Writes a lane's columns of bags' rows.
@@ -47,13 +58,13 @@ struct BagWriter {
   LookupArgs const& args;
   IdBags<Id> const& bags;
   Loader const& loader;
-  std::int64_t column;
+  unsigned column;
 
   /// Where the bag has no valid id.
   __device__ void add_default(Combiner& combiner, std::int64_t bag) const {
     if (combiner.is_empty() && args.pooling != Pooling::none &&
         is_in_range(bags.default_id, args.rows) && bag < bags.existing()) {
-      combiner.add(loader.load(bags.default_id).widened(), true, 1.0F, bags.capacity + bag);
+      combiner.add(loader.load(bags.default_id).widened(), 1.0F, bags.capacity + bag);
     }
   }
   template <int Count>
@@ -70,27 +81,23 @@ struct BagWriter {
   }
 };
 
-/// Requests rows, as many as there are in flight, then calls add(k, row, is valid, weight) for each
-/// in order. They are those that `ids` received from the `first`-th on; `all`: all of them are
-/// rows.
+/// Requests rows, as many as there are in flight, then calls add(k, row, whether there is one,
+/// weight) for each in order. They are those that `ids` received from the `first`-th on; `all`: all
+/// of them are rows.
 template <int kInFlight, class All, class Loader, class Ids, class Add>
 __device__ void add_rows(All all, Loader const& loader, Ids const& ids, int first, Add const& add) {
   decltype(loader.load(std::int64_t{})) packed[kInFlight];
-  float weights[kInFlight];
   unsigned valid = 0;
 #pragma unroll
   for (int k = 0; k < kInFlight; ++k) {
-    auto const place = ids.at(first + k);
-    bool const is_valid = all || place.is_valid();
-    valid |= is_valid ? 1U << k : 0U;
-    weights[k] = place.weight;
-    if (is_valid) {
-      packed[k] = loader.load(place.row);
-    }
+    auto const row = ids.row(first, k);
+    bool const is_row = all || row != kNoRow<typename Ids::Row>;
+    valid |= is_row ? 1U << k : 0U;
+    packed[k] = all ? loader.load(row) : loader.load_if(is_row, row);
   }
 #pragma unroll
   for (int k = 0; k < kInFlight; ++k) {
-    add(k, packed[k].widened(), all || (valid >> k & 1U) != 0, weights[k]);
+    add(k, packed[k].widened(), all || (valid >> k & 1U) != 0, ids.weight(first, k));
   }
 }
 
@@ -103,29 +110,31 @@ __device__ void pool_bag(Writer const& writer,
                          GroupPlaces const& places,
                          std::int64_t bag,
                          bool stores,
-                         OutOfRangeIds* bad) {
-  auto const longest = chosen_of_groups(
-      places.count, shape, [](std::int64_t a, std::int64_t b) { return max(a, b); });
-  auto const shortest = chosen_of_groups(
-      places.count, shape, [](std::int64_t a, std::int64_t b) { return min(a, b); });
+                         bool reports,
+                         BadIds& bad) {
+  // Reductions also tell the compiler that all lanes take the same turns.
+  int const longest = __reduce_max_sync(0xFFFFFFFFU, places.count);
+  int const shortest = __reduce_min_sync(0xFFFFFFFFU, places.count);
   Combiner combiner(writer.args.pooling);
   Ids ids(shape);
   if (Ids::kRequestsAhead && longest > 0) {
     ids.request(writer.bags, places, 0);
   }
-  for (std::int64_t next = 0; next < longest; next += ids.places()) {
+  for (int next = 0; next < longest; next += ids.places()) {
     if (!Ids::kRequestsAhead) {
       ids.request(writer.bags, places, next);
     }
-    bool const are_rows = ids.receive(writer.args.rows, bad);
+    bool const are_rows = ids.receive(writer.args, reports, bad);
     if (Ids::kRequestsAhead && next + ids.places() < longest) {
       ids.request(writer.bags, places, next + ids.places());
     }
-    int const received = static_cast<int>(min(longest - next, std::int64_t{ids.places()}));
-    int const whole = are_rows ? static_cast<int>(clamped(shortest - next, received)) : 0;
+    int const received = min(longest - next, ids.places());
+    int const whole = are_rows ? min(shortest - next, received) : 0;
     for (int first = 0; first < received; first += kInFlight) {
-      auto const add = [&](int k, auto const& row, bool is_valid, float weight) {
-        combiner.add(row, is_valid, weight, places.begin + next + first + k);
+      auto const add = [&](int k, auto const& row, bool is_row, float weight) {
+        if (is_row) {
+          combiner.add(row, weight, places.begin + next + first + k);
+        }
       };
       if (first + kInFlight <= whole) {
         add_rows<kInFlight>(std::true_type{}, writer.loader, ids, first, add);
@@ -141,33 +150,37 @@ __device__ void pool_bag(Writer const& writer,
   }
 }
 
-/// `kBags` rows of a group of lanes, of a place each: all requested before the first is written.
+/// `kBags` rows of a group of lanes, of a place each: `kInFlight` are requested before the first is
+/// written.
 template <int kBags, int kInFlight, class Ids, class Combiner, class Writer>
 __device__ void gather_bags(Writer const& writer,
                             RowLanes const& shape,
                             GroupPlaces const& places,
                             std::int64_t first_bag,
-                            int stored,
-                            OutOfRangeIds* bad) {
+                            int here,
+                            bool stores,
+                            bool reports,
+                            BadIds& bad) {
   Ids ids(shape);
   ids.request(writer.bags, places, 0);
-  bool const are_rows = ids.receive(writer.args.rows, bad);
+  bool const are_rows = ids.receive(writer.args, reports, bad);
   bool const is_whole = __all_sync(
-      0xFFFFFFFFU, are_rows && places.skipped <= 0 && places.count == kBags && stored == kBags);
+      0xFFFFFFFFU, are_rows && places.skipped <= 0 && places.count == kBags && here == kBags);
 #pragma unroll
   for (int first = 0; first < kBags; first += kInFlight) {
     auto const write = [&](auto all) {
       add_rows<kInFlight>(
-          all, writer.loader, ids, first, [&](int k, auto const& row, bool is_valid, float weight) {
+          all, writer.loader, ids, first, [&](int k, auto const& row, bool is_row, float weight) {
             auto const bag = first_bag + first + k;
-            if (all || first + k < stored) {
+            if (stores && (all || first + k < here)) {
               Combiner combiner(writer.args.pooling);
-              combiner.add(row, is_valid, weight, places.begin + first + k);
+              if (is_row) {
+                combiner.add(row, weight, places.begin + first + k);
+              }
               if (!all) {
                 writer.add_default(combiner, bag);
               }
-              writer.store(bag, combiner.finish_one(writer.args.pooling));
-              writer.store_places(bag, combiner);
+              writer.store(bag, combiner.finish_one());
             }
           });
     };
@@ -200,41 +213,46 @@ __global__ void __launch_bounds__(Tuning::kThreads, Tuning::kBlocksAnSm)
   auto const first_bag = (grid_thread() >> shape.log2_lanes) * kBags;
   auto const here =
       static_cast<int>(clamped((pools ? bags.bags : bags.capacity) - first_bag, kBags));
-  OutOfRangeIds bad;
-  for (std::int64_t turn = 0; turn < shape.width; turn += shape.lanes() * Count) {
+  BadIds bad;
+  for (unsigned turn = 0; turn < shape.width; turn += shape.lanes() * Count) {
     auto const column = turn + shape.lane() * Count;
     bool const has_column = column < shape.width;
     // Lanes behind the last column read the first, which costs nothing: another lane does too.
-    Loader const loader{static_cast<T const*>(args.table) + (has_column ? column : 0), shape.width};
+    Loader const loader(static_cast<T const*>(args.table) + (has_column ? column : 0), shape.width);
     BagWriter<Combiner, Loader, Tuning::kStreamsOutput, Id> const writer{
         args, bags, loader, column};
-    OutOfRangeIds* const report = turn == 0 ? &bad : nullptr;
+    bool const reports = turn == 0;
     if constexpr (kBags == 1) {
       pool_bag<kInFlight, Ids, Combiner>(writer,
                                          shape,
                                          places_of_bag(bags, pools, first_bag),
                                          first_bag,
                                          has_column && here == 1,
-                                         report);
+                                         reports,
+                                         bad);
     } else if (has_one_place_each<kBags>(bags, pools, first_bag, shape)) {
       gather_bags<kBags, kInFlight, Ids, Combiner>(writer,
                                                    shape,
                                                    places_of_bags<kBags>(bags, pools, first_bag),
                                                    first_bag,
-                                                   has_column ? here : 0,
-                                                   report);
+                                                   here,
+                                                   has_column,
+                                                   reports,
+                                                   bad);
     } else {
+#pragma unroll 1
       for (int i = 0; i < kBags; ++i) {
         pool_bag<kInFlight, Ids, Combiner>(writer,
                                            shape,
                                            places_of_bag(bags, pools, first_bag + i),
                                            first_bag + i,
                                            has_column && i < here,
-                                           report);
+                                           reports,
+                                           bad);
       }
     }
   }
-  report_out_of_range(args.report, bad, args.rows);
+  count_out_of_range(args.report, bad.count());
 }
 
 }  // namespace msstream::ops::kernels

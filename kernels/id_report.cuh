@@ -35,17 +35,20 @@ __device__ inline void spring_trap(IdReport const& report, std::int64_t id, std:
 }
 
 /// To be called by all lanes of a warp: one atomic addition a warp, none where all ids are good.
+/// Whether any was bad.
+__device__ inline bool count_out_of_range(IdReport const& report, unsigned ids) {
+  unsigned const total = __reduce_add_sync(0xFFFFFFFFU, ids);
+  if (total != 0 && report.count != nullptr && threadIdx.x % warpSize == 0) {
+    atomicAdd(reinterpret_cast<unsigned long long*>(report.count), total);
+  }
+  return total != 0;
+}
+
+/// The same, and springs the trap.
 __device__ inline void report_out_of_range(IdReport const& report,
                                            OutOfRangeIds const& ids,
                                            std::int64_t rows) {
-  unsigned const total = __reduce_add_sync(0xFFFFFFFFU, ids.count);
-  if (total == 0) {
-    return;
-  }
-  if (report.count != nullptr && threadIdx.x % warpSize == 0) {
-    atomicAdd(reinterpret_cast<unsigned long long*>(report.count), total);
-  }
-  if (report.trap != nullptr && ids.count > 0) {
+  if (count_out_of_range(report, ids.count) && report.trap != nullptr && ids.count > 0) {
     spring_trap(report, ids.first, rows);
   }
 }

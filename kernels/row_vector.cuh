@@ -82,10 +82,10 @@ __device__ Columns<Count> load_columns(T const* from) {
 }
 
 /// Columns as they lie in a table, still to be widened: half-precision rows in flight take half the
-/// registers.
+/// registers. Undefined until loaded.
 template <class T, int Count>
 struct PackedColumns {
-  detail::Packed<Count* static_cast<int>(sizeof(T))> bits = {};
+  detail::Packed<Count* static_cast<int>(sizeof(T))> bits;
 
   __device__ Columns<Count> widened() const {
     auto const elements = std::bit_cast<detail::Unpacked<T, Count>>(bits);
@@ -111,6 +111,33 @@ __device__ PackedColumns<T, Count> load_packed(T const* from) {
     asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
         : "=r"(columns.bits.x), "=r"(columns.bits.y), "=r"(columns.bits.z), "=r"(columns.bits.w)
         : "l"(from));
+  }
+  return columns;
+}
+
+/// The same where there is a row, else zeros, and `from` may be anything.
+template <int Count, bool kKeep, class T>
+__device__ PackedColumns<T, Count> load_packed_if(bool is_row, T const* from) {
+  PackedColumns<T, Count> columns;
+  auto& bits = columns.bits;
+  // A predicate instead of a branch: that would hold each register that the load fills twice.
+  if constexpr (Count * sizeof(T) != 16) {
+    bits = {};
+    if (is_row) {
+      columns = load_packed<Count, kKeep>(from);
+    }
+  } else if constexpr (kKeep) {
+    asm("{ .reg .pred p; setp.ne.u32 p, %5, 0;"
+        "mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;"
+        "@p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+        : "=&r"(bits.x), "=&r"(bits.y), "=&r"(bits.z), "=&r"(bits.w)
+        : "l"(from), "r"(unsigned{is_row}));
+  } else {
+    asm("{ .reg .pred p; setp.ne.u32 p, %5, 0;"
+        "mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;"
+        "@p ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+        : "=&r"(bits.x), "=&r"(bits.y), "=&r"(bits.z), "=&r"(bits.w)
+        : "l"(from), "r"(unsigned{is_row}));
   }
   return columns;
 }

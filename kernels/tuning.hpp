@@ -27,10 +27,30 @@ struct LongBags {
   static constexpr bool kStreamsOutput = true;
 };
 
+/// The same where a lane keeps more than four sums: halves, weights, maxima.
+struct LongBagsOfMoreSums {
+  static constexpr int kThreads = 128;
+  static constexpr int kBlocksAnSm = 5;
+  static constexpr int kRowsInFlight = 8;
+  static constexpr int kBagsAGroup = 1;
+  static constexpr bool kKeepsRows = true;
+  static constexpr bool kStreamsOutput = true;
+};
+
 /// Bags of about one id: each step from offset to id to row waits for the memory.
 struct ShortBags {
   static constexpr int kThreads = 128;
   static constexpr int kBlocksAnSm = 8;
+  static constexpr int kRowsInFlight = 8;
+  static constexpr int kBagsAGroup = 8;
+  static constexpr bool kKeepsRows = true;
+  static constexpr bool kStreamsOutput = true;
+};
+
+/// The same where a lane keeps more than four sums.
+struct ShortBagsOfMoreSums {
+  static constexpr int kThreads = 128;
+  static constexpr int kBlocksAnSm = 6;
   static constexpr int kRowsInFlight = 8;
   static constexpr int kBagsAGroup = 8;
   static constexpr bool kKeepsRows = true;

@@ -3,6 +3,7 @@
 #include "runtime/gate.hpp"
 
 #include <msstream/ops/embedding.hpp>
+#include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/stream/stream_pool.hpp>
 
 #include <algorithm>

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/bags.hpp>
+#include <msstream/ops/kernels/cast_ids.hpp>
+#include <msstream/ops/segment.hpp>
+#include <msstream/tensor/issue.hpp>
+
+#include <cstdint>
+#include <limits>
+
+namespace msstream::ops {
+
+/// The same numbers as int64 or int32; those that do not fit into 32 bits lose their upper half.
+/// The tensor itself where it is of that type. Deterministic; asynchronous; capture-safe.
+template <Element To, Runtime R>
+  requires(dtype_of<To> == DType::int32 || dtype_of<To> == DType::int64)
+[[nodiscard]] Tensor<To, R> cast_ids(IdTensor<R> const& ids) {
+  if (ids.dtype() == dtype_of<To>) {
+    return ids.template as<To>();
+  }
+  Tensor<To, R> out(ids.device(), ids.shape());
+  kernels::CastIdsArgs const args{ids.data(), ids.dtype(), out.data(), dtype_of<To>, ids.count()};
+  ids.visit([&](auto const& from) {
+    issue("cast_ids", reads(from), writes(out), [args](auto stream) {
+      kernels::cast_ids(stream, args);
+    });
+  });
+  return out;
+}
+
+/// Jagged bags from coordinates: ids[i] is in bag bag_of_id[i]. ids, bag_of_id: [capacity],
+/// bag_of_id ascending; ids whose bag is not in [0, bags) are in none. int32 and int64 may be
+/// mixed.
+///
+/// Makes the offsets on the device. Deterministic; asynchronous; capture-safe. Throws
+/// std::invalid_argument for other shapes, and for int32 ids of a capacity that int32 does not
+/// hold.
+template <Runtime R>
+[[nodiscard]] Bags<R> coo_bags(IdTensor<R> const& ids,
+                               IdTensor<R> const& bag_of_id,
+                               std::int64_t bags) {
+  require(ids.shape().rank() == 1 && bag_of_id.shape() == ids.shape() && bags >= 0,
+          "coo_bags: ids of shape ",
+          ids.shape(),
+          ", bag_of_id of shape ",
+          bag_of_id.shape(),
+          " for ",
+          bags,
+          " bags; expected one shape [capacity]");
+  require(ids.dtype() == DType::int64 || ids.count() <= std::numeric_limits<std::int32_t>::max(),
+          "coo_bags: ",
+          ids.count(),
+          " int32 ids are not below 2^31");
+  auto const offsets = segment_offsets(cast_ids<std::int64_t>(bag_of_id), bags);
+  return ids.dtype() == DType::int64
+             ? Bags<R>(ids, IdTensor<R>(offsets))
+             : Bags<R>(ids, IdTensor<R>(cast_ids<std::int32_t>(IdTensor<R>(offsets))));
+}
+template <Element Id, Element BagId, Runtime R>
+[[nodiscard]] Bags<R> coo_bags(Tensor<Id, R> const& ids,
+                               Tensor<BagId, R> const& bag_of_id,
+                               std::int64_t bags) {
+  return coo_bags(IdTensor<R>(ids), IdTensor<R>(bag_of_id), bags);
+}
+
+}  // namespace msstream::ops

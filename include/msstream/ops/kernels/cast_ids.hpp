@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/dtype.hpp>
+#include <msstream/runtime/stream_ref.hpp>
+
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+/// to[i] = from[i], for int32 and int64 in either direction; the upper half of what does not fit is
+/// lost.
+struct CastIdsArgs {
+  void const* from;  ///< [count] of `from_dtype`
+  DType from_dtype;  ///< int32 or int64
+  void* to;          ///< [count] of `to_dtype`
+  DType to_dtype;    ///< int32 or int64
+  std::int64_t count;
+};
+void cast_ids(HostStream stream, CastIdsArgs const& args);
+void cast_ids(CudaStream stream, CastIdsArgs const& args);
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/error.hpp>
+#include <msstream/ops/kernels/cast_ids.hpp>
+
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+/// Calls function(an id of `from_dtype`, one of `to_dtype`). Throws std::invalid_argument unless
+/// both are int32 or int64.
+template <class Function>
+void with_cast_types(CastIdsArgs const& args, Function const& function) {
+  auto const is_id = [](DType dtype) { return dtype == DType::int32 || dtype == DType::int64; };
+  require(is_id(args.from_dtype) && is_id(args.to_dtype),
+          "cast_ids: from ",
+          name_of(args.from_dtype),
+          " to ",
+          name_of(args.to_dtype),
+          "; expected int32 and int64");
+  auto const with_from = [&](auto from) {
+    if (args.to_dtype == DType::int32) {
+      function(from, std::int32_t{});
+    } else {
+      function(from, std::int64_t{});
+    }
+  };
+  if (args.from_dtype == DType::int32) {
+    with_from(std::int32_t{});
+  } else {
+    with_from(std::int64_t{});
+  }
+}
+
+}  // namespace msstream::ops::kernels

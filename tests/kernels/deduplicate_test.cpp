@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/kernel_fixture.hpp"
 
-#include <msstream/ops/kernels/embedding.hpp>
+#include <msstream/ops/kernels/embedding_gradient.hpp>
 
 #include <map>
 
@@ -11,32 +11,66 @@ namespace {
 using Integers = std::vector<std::int64_t>;
 using Numbers = std::vector<std::int32_t>;
 
+template <class Id, class From>
+std::vector<Id> cast_to(std::vector<From> const& values) {
+  std::vector<Id> out;
+  for (auto const value : values) {
+    out.push_back(static_cast<Id>(value));
+  }
+  return out;
+}
+
+/// Which bags a test has, as the host sees them; by default one an id.
+struct SomeBags {
+  std::int64_t bags = -1;  ///< -1: as many as there are ids
+  std::int64_t hotness = 1;
+  Integers offsets = {};        ///< empty: fixed hotness
+  std::int64_t bag_count = -1;  ///< -1: all exist, and the kernel is told no count
+  std::int64_t default_id = -1;
+};
+
 template <class Stream>
 class DeduplicateTest : public KernelTest<Stream> {
  protected:
   /// Compares with a map from each id to its places; what must not be touched has to stay poisoned.
-  /// Places [begin, end) of `ids` exist, as `bags` tells the kernel.
-  void expect_groups(Integers const& ids,
-                     BagLayout const& bags,
-                     std::int64_t begin,
-                     std::int64_t end,
-                     std::int64_t rows) {
+  template <class Id>
+  void expect_groups_of(std::vector<Id> const& ids, std::int64_t rows, SomeBags const& some) {
+    auto const capacity = static_cast<std::int64_t>(ids.size());
+    auto const bags = some.bags < 0 ? capacity : some.bags;
+    auto const existing = some.bag_count < 0 ? bags : some.bag_count;
     std::map<std::int64_t, Integers> groups;
-    for (auto place = begin; place < end; ++place) {
-      if (auto const id = ids[static_cast<std::size_t>(place)]; id >= 0 && id < rows) {
-        groups[id].push_back(place);
+    Integers defaults;
+    for (std::int64_t bag = 0; bag < existing; ++bag) {
+      auto const border = [&](std::int64_t b) {
+        return some.offsets.empty() ? b * some.hotness : some.offsets[static_cast<std::size_t>(b)];
+      };
+      bool has_id = false;
+      for (auto place = border(bag); place < border(bag + 1); ++place) {
+        std::int64_t const id = ids[static_cast<std::size_t>(place)];
+        if (id >= 0 && id < rows) {
+          groups[id].push_back(place);
+          has_id = true;
+        }
+      }
+      if (!has_id && some.default_id >= 0) {
+        defaults.push_back(capacity + bag);
       }
     }
-    Integers unique_ids(ids.size(), -1);
-    Numbers starts(ids.size() + 1, -1);
-    Numbers positions(ids.size(), -1);
-    Numbers ranks(ids.size(), -1);
+    if (!defaults.empty() && some.default_id < rows) {
+      auto& group = groups[some.default_id];
+      group.insert(group.end(), defaults.begin(), defaults.end());
+    }
+    auto const places = static_cast<std::size_t>(capacity + (some.default_id >= 0 ? bags : 0));
+    Integers unique_ids(places, -1);
+    Numbers starts(places + 1, -1);
+    Numbers positions(places, -1);
+    Numbers ranks(places, -1);
     std::size_t unique = 0;
     std::size_t next = 0;
-    for (auto const& [id, places] : groups) {
+    for (auto const& [id, group] : groups) {
       unique_ids[unique] = id;
       starts[unique] = static_cast<std::int32_t>(next);
-      for (auto const place : places) {
+      for (auto const place : group) {
         ranks[next] = static_cast<std::int32_t>(unique);
         positions[next++] = static_cast<std::int32_t>(place);
       }
@@ -45,24 +79,32 @@ class DeduplicateTest : public KernelTest<Stream> {
     starts[unique] = static_cast<std::int32_t>(next);
 
     auto const input = this->upload(ids);
-    auto const found_ids = this->integers(bags.capacity);
-    auto const found_starts = this->upload(Numbers(starts.size(), -1));
-    auto const found_positions = this->upload(Numbers(ids.size(), -1));
-    auto const found_ranks = this->upload(Numbers(ids.size(), -7));
+    auto const offsets = this->upload(cast_to<Id>(some.offsets));
+    auto const bag_count = this->scalar(existing);
+    auto const found_ids = this->integers(static_cast<std::int64_t>(places));
+    auto const found_starts = this->upload(Numbers(places + 1, -1));
+    auto const found_positions = this->upload(Numbers(places, -1));
+    auto const found_ranks = this->upload(Numbers(places, -7));
     auto const found_count = this->integers(1);
-    auto const memory = this->workspace(deduplicate_workspace_bytes(this->stream(), bags.capacity));
-    this->replay([&](Stream stream) {
-      deduplicate(stream,
-                  {input.data(),
-                   bags,
-                   rows,
-                   found_ids.data(),
-                   found_starts.data(),
-                   found_positions.data(),
-                   found_ranks.data(),
-                   found_count.data(),
-                   memory.data()});
-    });
+    auto const memory = this->workspace(
+        deduplicate_workspace_bytes(this->stream(), static_cast<std::int64_t>(places)));
+    DeduplicateArgs const args{
+        .bags = {.ids = input.data(),
+                 .id_dtype = dtype_of<Id>,
+                 .bags = bags,
+                 .capacity = capacity,
+                 .hotness = some.hotness,
+                 .offsets = some.offsets.empty() ? nullptr : offsets.data(),
+                 .bag_count = some.bag_count < 0 ? nullptr : bag_count.data(),
+                 .default_id = some.default_id},
+        .rows = rows,
+        .unique_ids = found_ids.data(),
+        .starts = found_starts.data(),
+        .positions = found_positions.data(),
+        .ranks = found_ranks.data(),
+        .unique_count = found_count.data(),
+        .workspace = memory.data()};
+    this->replay([&](Stream stream) { deduplicate(stream, args); });
     EXPECT_EQ(this->read(found_count)[0], static_cast<std::int64_t>(unique));
     // Not EXPECT_EQ: a difference in thousands of numbers is best said by its first place.
     EXPECT_TRUE(this->read(found_ids) == unique_ids);
@@ -71,10 +113,15 @@ class DeduplicateTest : public KernelTest<Stream> {
     EXPECT_TRUE(this->read(found_ranks) == ranks);
   }
 
-  void expect_groups(Integers const& ids, std::int64_t rows) {
-    auto const count = static_cast<std::int64_t>(ids.size());
-    SCOPED_TRACE(text(count, " ids, ", rows, " rows"));
-    expect_groups(ids, {count, count, 1, nullptr, nullptr}, 0, count, rows);
+  /// With ids of 64 bits, and of 32 where they fit.
+  void expect_groups(Integers const& ids, std::int64_t rows, SomeBags const& bags = {}) {
+    SCOPED_TRACE(text(ids.size(), " ids, ", rows, " rows"));
+    expect_groups_of(ids, rows, bags);
+    auto const narrow = cast_to<std::int32_t>(ids);
+    if (cast_to<std::int64_t>(narrow) == ids) {
+      SCOPED_TRACE("32 bits");
+      expect_groups_of(narrow, rows, bags);
+    }
   }
 };
 TYPED_TEST_SUITE(DeduplicateTest, StreamKinds, StreamKindName);
@@ -90,8 +137,10 @@ TYPED_TEST(DeduplicateTest, GroupsEqualIdsOfAnyNumberOfPlaces) {
 }
 
 TYPED_TEST(DeduplicateTest, MillionsOfPlaces) {
-  constexpr std::int64_t kPlaces = 4'300'000;
-  this->expect_groups(this->random.integers(kPlaces, -2, 5000), 5000);
+  // Tiles of either size, and more of them than one look back reaches.
+  for (std::int64_t const places : {200'000, 300'000, 4'300'000}) {
+    this->expect_groups(this->random.integers(places, -2, 5000), 5000);
+  }
 }
 
 TYPED_TEST(DeduplicateTest, LeavesOutWhatIsNoRow) {
@@ -139,13 +188,10 @@ TYPED_TEST(DeduplicateTest, RowCountsAtTheEdgesOfDigitsAndWords) {
 TYPED_TEST(DeduplicateTest, PlacesBeyondTheBagCountDoNotExist) {
   constexpr std::int64_t kHotness = 3;
   for (std::int64_t const bags : {100, 3000}) {
-    auto const capacity = bags * kHotness;
-    auto const ids = this->random.integers(capacity, 0, 50);
+    auto const ids = this->random.integers(bags * kHotness, 0, 50);
     for (std::int64_t const count : {std::int64_t{0}, std::int64_t{1}, bags / 2, bags}) {
       SCOPED_TRACE(text(count, " of ", bags, " bags"));
-      auto const bag_count = this->scalar(count);
-      this->expect_groups(
-          ids, {bags, capacity, kHotness, nullptr, bag_count.data()}, 0, count * kHotness, 51);
+      this->expect_groups(ids, 51, {.bags = bags, .hotness = kHotness, .bag_count = count});
     }
   }
 }
@@ -153,25 +199,75 @@ TYPED_TEST(DeduplicateTest, PlacesBeyondTheBagCountDoNotExist) {
 TYPED_TEST(DeduplicateTest, OffsetsTellWhichPlacesExist) {
   for (std::int64_t const capacity : {700, 7000}) {
     auto const ids = this->random.integers(capacity, 0, 50);
-    Integers const offsets{0, 0, 5, 5, capacity / 2, capacity - 10};
-    auto const uploaded = this->upload(offsets);
-    auto const bags = static_cast<std::int64_t>(offsets.size()) - 1;
-    for (std::int64_t count = 0; count <= bags; ++count) {
-      auto const bag_count = this->scalar(count);
-      auto const end = offsets[static_cast<std::size_t>(count)];
-      this->expect_groups(ids, {bags, capacity, 0, uploaded.data(), bag_count.data()}, 0, end, 51);
+    SomeBags bags{.bags = 5, .offsets = {0, 0, 5, 5, capacity / 2, capacity - 10}};
+    this->expect_groups(ids, 51, bags);
+    for (bags.bag_count = 0; bags.bag_count <= bags.bags; ++bags.bag_count) {
+      this->expect_groups(ids, 51, bags);
     }
-    this->expect_groups(ids, {bags, capacity, 0, uploaded.data(), nullptr}, 0, offsets.back(), 51);
   }
+}
+
+TYPED_TEST(DeduplicateTest, BagsWithoutAnIdHaveThePlaceOfTheirDefaultId) {
+  for (std::int64_t const bags : {50, 3000}) {
+    // One in three ids is valid: of few ids a bag, many bags have none.
+    auto const ids = [&](std::int64_t count) { return this->random.integers(count, -4, 11); };
+    for (std::int64_t const hotness : {1, 2, 4, 5, 6}) {
+      for (std::int64_t const count : {std::int64_t{-1}, std::int64_t{0}, bags / 3}) {
+        for (std::int64_t const default_id : {0, 3, 4, 5, 1000}) {
+          this->expect_groups(
+              ids(bags * hotness),
+              5,
+              {.bags = bags, .hotness = hotness, .bag_count = count, .default_id = default_id});
+        }
+      }
+    }
+    Integers offsets{0};
+    for (auto const length : this->random.integers(bags, 0, 6)) {
+      offsets.push_back(offsets.back() + length);
+    }
+    for (std::int64_t const count : {std::int64_t{-1}, bags - 7}) {
+      this->expect_groups(ids(offsets.back() + 5),
+                          5,
+                          {.bags = bags, .offsets = offsets, .bag_count = count, .default_id = 2});
+    }
+  }
+}
+
+// A bag is searched by more than one thread, and its only valid id may be anywhere.
+TYPED_TEST(DeduplicateTest, LongBagsAreSearchedForAnIdToTheirEnd) {
+  constexpr std::int64_t kLength = 1000;
+  Integers ids;
+  Integers offsets{0};
+  for (std::int64_t bag = 0; bag < 40; ++bag) {
+    auto const length = bag % 4 == 3 ? 2 : kLength;
+    Integers one(static_cast<std::size_t>(length), -1);
+    if (bag % 2 == 0) {
+      one[static_cast<std::size_t>(this->random.integer(0, length - 1))] = bag;
+    }
+    ids.insert(ids.end(), one.begin(), one.end());
+    offsets.push_back(static_cast<std::int64_t>(ids.size()));
+  }
+  this->expect_groups(ids, 50, {.bags = 40, .offsets = offsets, .default_id = 49});
 }
 
 TYPED_TEST(DeduplicateTest, NoPlacesAtAll) {
   this->expect_groups({}, 10);
+  this->expect_groups({}, 10, {.bags = 3, .offsets = {0, 0, 0, 0}, .default_id = 4});
 }
 
 TYPED_TEST(DeduplicateTest, RefusesMorePlacesThanPositionsCanName) {
   DeduplicateArgs args{};
+  args.bags.default_id = -1;
   args.bags.capacity = std::int64_t{1} << 31;
+  EXPECT_THROW(deduplicate(this->stream(), args), std::invalid_argument);
+  args.bags.capacity = args.bags.bags = std::int64_t{1} << 30;
+  args.bags.default_id = 0;
+  EXPECT_THROW(deduplicate(this->stream(), args), std::invalid_argument);
+}
+
+TYPED_TEST(DeduplicateTest, RefusesIdsThatAreNoIntegers) {
+  DeduplicateArgs args{};
+  args.bags.id_dtype = DType::float32;
   EXPECT_THROW(deduplicate(this->stream(), args), std::invalid_argument);
 }
 

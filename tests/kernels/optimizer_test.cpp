@@ -12,8 +12,11 @@
 namespace msstream::ops::kernels::testing {
 namespace {
 
-constexpr OptimizerKind kKinds[] = {
-    OptimizerKind::sgd, OptimizerKind::adagrad, OptimizerKind::adam};
+constexpr OptimizerKind kKinds[] = {OptimizerKind::sgd,
+                                    OptimizerKind::momentum,
+                                    OptimizerKind::adagrad,
+                                    OptimizerKind::rowwise_adagrad,
+                                    OptimizerKind::adam};
 
 OptimizerRule rule_of(OptimizerKind kind) {
   return {.kind = kind, .learning_rate = 0.01F};
@@ -32,7 +35,12 @@ struct Reference {
       case OptimizerKind::sgd:
         weight -= rule.learning_rate * gradient;
         break;
+      case OptimizerKind::momentum:
+        state0 = b1 * state0 + gradient;
+        weight -= rule.learning_rate * state0;
+        break;
       case OptimizerKind::adagrad:
+      case OptimizerKind::rowwise_adagrad:  // of a dense parameter
         state0 += gradient * gradient;
         weight -= rule.learning_rate * gradient / (std::sqrt(state0) + rule.epsilon);
         break;
@@ -294,7 +302,7 @@ TYPED_TEST(OptimizerTest, tensors_move_by_the_rule_over_five_steps) {
 }
 
 TYPED_TEST(OptimizerTest, rules_without_corrections_need_no_step) {
-  for (auto const kind : {OptimizerKind::sgd, OptimizerKind::adagrad}) {
+  for (auto const kind : {OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adagrad}) {
     auto const weight = this->upload(std::vector{1.0F});
     auto const gradient = this->upload(std::vector{2.0F});
     auto const state = this->upload(std::vector{0.0F});
@@ -309,6 +317,9 @@ TYPED_TEST(OptimizerTest, rules_without_corrections_need_no_step) {
 
 TYPED_TEST(OptimizerTest, rows_with_a_gradient_move_and_no_others) {
   for (auto const kind : kKinds) {
+    if (kind == OptimizerKind::rowwise_adagrad) {
+      continue;  // its state is another
+    }
     for (std::int64_t const width : {1, 3, 4, 20, 128}) {
       for (std::int64_t const row_count : {0, 13, 20}) {
         this->template check_rows<float>(rule_of(kind), 50, width, 20, row_count);
@@ -317,6 +328,70 @@ TYPED_TEST(OptimizerTest, rows_with_a_gradient_move_and_no_others) {
       }
     }
     this->template check_rows<float>(rule_of(kind), 10, 4, 0, 0);
+  }
+}
+
+TYPED_TEST(OptimizerTest, a_row_with_one_number_of_state_follows_the_rule_in_double) {
+  auto const check = [this]<class T>(T, std::int64_t width, std::int64_t offset) {
+    SCOPED_TRACE(text(name_of(dtype_of<T>), ", width ", width, ", offset ", offset));
+    constexpr std::int64_t kRows = 700;
+    constexpr std::int64_t kCapacity = 600;
+    constexpr std::int64_t kCount = 500;
+    auto const rule = rule_of(OptimizerKind::rowwise_adagrad);
+    auto const elements = static_cast<std::size_t>(offset + kRows * width);
+    std::vector<T> weights(elements);
+    std::generate(
+        weights.begin(), weights.end(), [&] { return from_float<T>(this->random.real()); });
+    auto expected_state = std::vector<double>(kRows, 0.0);
+    std::vector<std::int64_t> ids(kCapacity);
+    std::iota(ids.begin(), ids.end(), 50);
+    auto const table = this->upload(weights);
+    auto const state = this->upload(std::vector<float>(kRows, 0.0F));
+    auto const ids_in = this->upload(ids);
+    auto const count = this->scalar(kCount);
+    for (int t = 1; t <= 4; ++t) {
+      auto const before = this->read(table);
+      auto const values = this->random.reals(kCapacity * width);
+      auto const gradients = this->upload(values);
+      std::vector const updates{RowUpdate{.table = table.data() + offset,
+                                          .dtype = dtype_of<T>,
+                                          .width = width,
+                                          .row_ids = ids_in.data(),
+                                          .row_count = count.data(),
+                                          .capacity = kCapacity,
+                                          .gradients = gradients.data(),
+                                          .state0 = state.data(),
+                                          .state1 = nullptr}};
+      this->replay([&](TypeParam stream) { update_rows(stream, rule, nullptr, updates); });
+      auto const moved = this->read(table);
+      auto const found_state = this->read(state);
+      for (std::int64_t row = 0; row < kRows; ++row) {
+        auto const u = row - 50;
+        bool const moves = u >= 0 && u < kCount;
+        auto& sum = expected_state[static_cast<std::size_t>(row)];
+        for (std::int64_t c = 0; moves && c < width; ++c) {
+          double const g = values[static_cast<std::size_t>(u * width + c)];
+          sum += g * g / static_cast<double>(width);
+        }
+        ASSERT_TRUE(is_close(found_state[static_cast<std::size_t>(row)], sum)) << "row " << row;
+        for (std::int64_t c = 0; c < width; ++c) {
+          auto const i = static_cast<std::size_t>(offset + row * width + c);
+          double weight = to_float(before[i]);
+          if (moves) {
+            weight -= rule.learning_rate * values[static_cast<std::size_t>(u * width + c)] /
+                      (std::sqrt(sum) + rule.epsilon);
+          }
+          ASSERT_TRUE(is_rounded(moved[i], weight)) << "row " << row << " column " << c;
+        }
+      }
+    }
+  };
+  for (std::int64_t const width : {1, 3, 4, 20, 33, 128, 132, 1024}) {
+    for (std::int64_t const offset : {0, 1}) {
+      check(float{}, width, offset);
+      check(float16{}, width, offset);
+      check(bfloat16{}, width, offset);
+    }
   }
 }
 

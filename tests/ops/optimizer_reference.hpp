@@ -10,8 +10,11 @@
 
 namespace msstream::testing {
 
-inline constexpr ops::OptimizerKind kOptimizerKinds[] = {
-    ops::OptimizerKind::sgd, ops::OptimizerKind::adagrad, ops::OptimizerKind::adam};
+/// The rules that treat each weight alone.
+inline constexpr ops::OptimizerKind kOptimizerKinds[] = {ops::OptimizerKind::sgd,
+                                                         ops::OptimizerKind::momentum,
+                                                         ops::OptimizerKind::adagrad,
+                                                         ops::OptimizerKind::adam};
 
 /// One weight with its state in double, moved as the published rules say.
 struct ReferenceWeight {
@@ -26,7 +29,12 @@ struct ReferenceWeight {
       case ops::OptimizerKind::sgd:
         weight -= rule.learning_rate * gradient;
         break;
+      case ops::OptimizerKind::momentum:
+        first = b1 * first + gradient;
+        weight -= rule.learning_rate * first;
+        break;
       case ops::OptimizerKind::adagrad:
+      case ops::OptimizerKind::rowwise_adagrad:  // of a dense parameter
         first += gradient * gradient;
         weight -= rule.learning_rate * gradient / (std::sqrt(first) + rule.epsilon);
         break;

@@ -131,6 +131,50 @@ TYPED_TEST(OptimizerOpsTest, the_state_of_a_rule_is_zeros_of_the_shape) {
   }
 }
 
+TYPED_TEST(OptimizerOpsTest, the_state_of_a_row_is_one_number_and_moves_the_row) {
+  auto const kind = OptimizerKind::rowwise_adagrad;
+  auto const state = ops::make_state(this->device(), kind, {2, 4});
+  EXPECT_EQ(state.first->shape(), (Shape{2}));
+  EXPECT_FALSE(state.second);
+  EXPECT_EQ(ops::make_state(this->device(), ops::dense_kind(kind), {2, 4}).first->shape(),
+            (Shape{2, 4}));
+  auto const table = this->put(Floats(8, 1.0F), {2, 4});
+  ops::StepCounter step(this->device());
+  ops::OptimizerRule const rule{.kind = kind, .learning_rate = 0.5F, .epsilon = 0.0F};
+  // The mean of the squares is 4: half of a gradient over 2.
+  ops::RowGradients<TypeParam> const gradients{
+      this->put(Integers{1}), this->scalar(1), this->put(Floats{2, -2, 2, 2}, {1, 4})};
+  ops::update_rows(rule, step, table, gradients, state);
+  EXPECT_EQ(to_host(table), (Floats{1, 1, 1, 1, 0.5F, 1.5F, 0.5F, 0.5F}));
+  EXPECT_EQ(to_host(*state.first), (Floats{0, 4}));
+  expect_refused(
+      [&] {
+        ops::update_rows(rule,
+                         step,
+                         table,
+                         gradients,
+                         ops::make_state(this->device(), OptimizerKind::adagrad, {2, 4}));
+      },
+      "update_rows",
+      "state [2, 4]");
+}
+
+TYPED_TEST(OptimizerOpsTest, a_dense_parameter_has_no_rows_and_moves_by_adagrad) {
+  auto const weights = this->random.reals(6);
+  auto const gradient = this->random_tensor({2, 3});
+  ops::StepCounter step(this->device());
+  auto const moved = [&](OptimizerKind kind) {
+    auto const weight = this->put(weights, {2, 3});
+    ops::update_dense(
+        {.kind = kind, .learning_rate = 0.1F},
+        step,
+        std::vector<ops::DenseParameter<TypeParam>>{
+            {weight, gradient, ops::make_state(this->device(), ops::dense_kind(kind), {2, 3})}});
+    return to_host(weight);
+  };
+  EXPECT_EQ(moved(OptimizerKind::rowwise_adagrad), moved(OptimizerKind::adagrad));
+}
+
 TYPED_TEST(OptimizerOpsTest, tables_of_any_types_move_in_one_operation_with_the_same_bits) {
   for (auto const kind : kOptimizerKinds) {
     ops::OptimizerRule const rule{.kind = kind, .learning_rate = 0.01F};

@@ -69,9 +69,74 @@ struct RowGradients {
   Tensor<float, R> values;        ///< [capacity, width]
 };
 
+namespace detail {
+
+/// What the kernels are told of a lookup's gradient, but for where it goes and the workspace. Adds
+/// to `read` what they use.
+template <Element T, Runtime R>
+[[nodiscard]] kernels::RowGradientArgs row_gradient_args(
+    char const* operation,
+    Bags<R> const& bags,
+    UniqueRows<R> const& unique,
+    std::int64_t rows,
+    Pooling pooling,
+    Tensor<T, R> const& output_gradient,
+    std::optional<Tensor<std::int32_t, R>> const& argmax,
+    msstream::detail::Uses<R, AccessMode::read>& read) {
+  require(output_gradient.shape().rank() == 2,
+          operation,
+          ": output gradient of shape ",
+          output_gradient.shape());
+  require_weights<T>(operation);
+  auto const width = output_gradient.shape()[1];
+  auto const pooled = pooled_shape(bags, pooling, width);
+  require(output_gradient.shape() == pooled,
+          operation,
+          ": output gradient of shape ",
+          output_gradient.shape(),
+          "; expected ",
+          pooled);
+  require_pooling(operation, bags, pooling, argmax, pooled);
+  require(argmax.has_value() == (pooling == Pooling::max),
+          operation,
+          ": argmax goes with Pooling::max");
+  auto const view = bags.view();
+  auto const places = kernels::place_capacity(view);
+  require(unique.positions.count() == places && unique.starts.count() == places + 1,
+          operation,
+          ": ",
+          places,
+          " places of ids, grouped ",
+          unique.positions.shape());
+  read.add(unique.starts);
+  read.add(unique.positions);
+  read.add(unique.ranks);
+  read.add(unique.count);
+  read.add(output_gradient);
+  if (argmax) {
+    read.add(*argmax);
+  }
+  return {.bags = view,
+          .rows = rows,
+          .pooling = pooling,
+          .starts = unique.starts.data(),
+          .positions = unique.positions.data(),
+          .ranks = unique.ranks.data(),
+          .unique_count = unique.count.data(),
+          .output_gradient = output_gradient.data(),
+          .gradient_dtype = dtype_of<T>,
+          .width = width,
+          .row_gradients = nullptr,
+          .workspace = nullptr,
+          .argmax = argmax ? argmax->data() : nullptr};
+}
+
+}  // namespace detail
+
 /// The gradient of embedding_lookup with respect to its table of `rows` rows, from that of its
 /// output: [bags, width], or [ids, width] where nothing was pooled, of float32, float16 or
-/// bfloat16, accumulated in float32. For Pooling::max `argmax` is what the lookup wrote.
+/// bfloat16, accumulated in float32. For Pooling::max `argmax` is what the lookup wrote. A bag
+/// whose divisor is 0 adds nothing, even an infinity; else NaN and infinity go their IEEE 754 way.
 /// Deterministic; asynchronous; capture-safe.
 template <Element T, Runtime R>
 [[nodiscard]] RowGradients<R> embedding_gradient(
@@ -82,57 +147,58 @@ template <Element T, Runtime R>
     Tensor<T, R> const& output_gradient,
     std::optional<Tensor<std::int32_t, R>> const& argmax = {}) {
   auto const& device = bags.ids.device();
-  require(output_gradient.shape().rank() == 2,
-          "embedding_gradient: output gradient of shape ",
-          output_gradient.shape());
-  detail::require_weights<T>("embedding_gradient");
-  auto const width = output_gradient.shape()[1];
-  auto const pooled = detail::pooled_shape(bags, pooling, width);
-  require(output_gradient.shape() == pooled,
-          "embedding_gradient: output gradient of shape ",
-          output_gradient.shape(),
-          "; expected ",
-          pooled);
-  detail::require_pooling("embedding_gradient", bags, pooling, argmax, pooled);
-  require(argmax.has_value() == (pooling == Pooling::max),
-          "embedding_gradient: argmax goes with Pooling::max");
-  auto const view = bags.view();
-  auto const places = kernels::place_capacity(view);
-  require(unique.positions.count() == places && unique.starts.count() == places + 1,
-          "embedding_gradient: ",
-          places,
-          " places of ids, grouped ",
-          unique.positions.shape());
-  Tensor<float, R> values(device, {places, width});
-  auto const workspace_bytes =
-      kernels::row_gradient_workspace_bytes(detail::size_query(*device), view, pooling, width);
-  detail::Workspace<R> const workspace(device, workspace_bytes);
-  kernels::RowGradientArgs const args{.bags = view,
-                                      .rows = rows,
-                                      .pooling = pooling,
-                                      .starts = unique.starts.data(),
-                                      .positions = unique.positions.data(),
-                                      .ranks = unique.ranks.data(),
-                                      .unique_count = unique.count.data(),
-                                      .output_gradient = output_gradient.data(),
-                                      .gradient_dtype = dtype_of<T>,
-                                      .width = width,
-                                      .row_gradients = values.data(),
-                                      .workspace = workspace.data(),
-                                      .argmax = argmax ? argmax->data() : nullptr};
   auto read = detail::reads_of(bags);
-  read.add(unique.starts);
-  read.add(unique.positions);
-  read.add(unique.ranks);
-  read.add(unique.count);
-  read.add(output_gradient);
-  if (argmax) {
-    read.add(*argmax);
-  }
+  auto args = detail::row_gradient_args(
+      "embedding_gradient", bags, unique, rows, pooling, output_gradient, argmax, read);
+  Tensor<float, R> values(device, {unique.positions.count(), args.width});
+  auto const workspace_bytes = kernels::row_gradient_workspace_bytes(
+      detail::size_query(*device), args.bags, pooling, args.width);
+  detail::Workspace<R> const workspace(device, workspace_bytes);
+  args.row_gradients = values.data();
+  args.workspace = workspace.data();
   issue("embedding_gradient", read, workspace.with(writes(values)), [args](auto stream) {
     kernels::embedding_row_gradients(stream, args);
   });
   return {unique.ids, unique.count, values};
+}
+
+/// The gradient of a lookup with respect to the bags' weights, of float32 and the shape of the ids,
+/// for Pooling::sum and Pooling::none: the product of the id's row with its output row's gradient,
+/// 0 where there is no row. Deterministic; asynchronous; capture-safe.
+template <Element T, Runtime R>
+[[nodiscard]] Tensor<float, R> embedding_weight_gradient(Tensor<T, R> const& table,
+                                                         Bags<R> const& bags,
+                                                         Pooling pooling,
+                                                         Tensor<float, R> const& output_gradient) {
+  require(pooling == Pooling::sum || pooling == Pooling::none,
+          "embedding_weight_gradient: pooling is not sum or none");
+  require(table.shape().rank() == 2,
+          "embedding_weight_gradient: table of shape ",
+          table.shape(),
+          "; expected [rows, width]");
+  detail::require_weights<T>("embedding_weight_gradient");
+  auto const pooled = detail::pooled_shape(bags, pooling, table.shape()[1]);
+  require(output_gradient.shape() == pooled,
+          "embedding_weight_gradient: output gradient of shape ",
+          output_gradient.shape(),
+          "; expected ",
+          pooled);
+  Tensor<float, R> gradient(table.device(), bags.ids.shape());
+  kernels::WeightGradientArgs const args{.table = table.data(),
+                                         .table_dtype = dtype_of<T>,
+                                         .rows = table.shape()[0],
+                                         .width = table.shape()[1],
+                                         .bags = bags.view(),
+                                         .pooling = pooling,
+                                         .output_gradient = output_gradient.data(),
+                                         .weight_gradient = gradient.data()};
+  auto read = detail::reads_of(bags);
+  read.add(table);
+  read.add(output_gradient);
+  issue("embedding_weight_gradient", read, writes(gradient), [args](auto stream) {
+    kernels::embedding_weight_gradient(stream, args);
+  });
+  return gradient;
 }
 
 /// One gradient from several of the same table of `rows` rows: the values of equal rows

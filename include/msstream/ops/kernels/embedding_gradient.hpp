@@ -70,4 +70,20 @@ std::size_t row_gradient_workspace_bytes(CudaStream stream,
 void embedding_row_gradients(HostStream stream, RowGradientArgs const& args);
 void embedding_row_gradients(CudaStream stream, RowGradientArgs const& args);
 
+/// weight_gradient[p] = the product of the row of the id at place p with the gradient of its output
+/// row, for sum and none; 0 where there is no id of the table. Added in float, in the same order by
+/// both twins: 32 sums of every 32nd column, then halves of them.
+struct WeightGradientArgs {
+  void const* table;  ///< [rows, width] of `table_dtype`
+  DType table_dtype;  ///< float32, float16 or bfloat16
+  std::int64_t rows;
+  std::int64_t width;
+  BagView bags;
+  Pooling pooling;
+  float const* output_gradient;  ///< [bags, width]; without pooling [capacity, width]
+  float* weight_gradient;        ///< [capacity]
+};
+void embedding_weight_gradient(HostStream stream, WeightGradientArgs const& args);
+void embedding_weight_gradient(CudaStream stream, WeightGradientArgs const& args);
+
 }  // namespace msstream::ops::kernels

@@ -2,29 +2,50 @@
 #pragma once
 
 #include <msstream/ops/embedding.hpp>
+#include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
 #include <cstdint>
 
 namespace msstream::ops {
 
-/// The table's gradient is row-sparse: GradientTape::row_gradients().
+/// The table's gradient is row-sparse: GradientTape::row_gradients(). The bags' weights have one
+/// where they are summed or nothing is pooled, unless they are excluded.
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<float, R> embedding_lookup(GradientTape<R>& tape,
                                                 Tensor<T, R> const& table,
                                                 Bags<R> const& bags,
-                                                LookupOptions<R> const& options = {}) {
+                                                LookupOptions<R> options = {}) {
+  bool const moves_table = tape.wants_gradient(table);
+  bool const moves_weights = bags.weights && tape.wants_gradient(*bags.weights) &&
+                             (options.pooling == Pooling::sum || options.pooling == Pooling::none);
+  if (moves_table && options.pooling == Pooling::max && !options.argmax) {
+    require(table.shape().rank() == 2, "embedding_lookup: table of shape ", table.shape());
+    options.argmax.emplace(table.device(),
+                           detail::pooled_shape(bags, options.pooling, table.shape()[1]));
+  }
   auto pooled = embedding_lookup(table, bags, options);
-  if (tape.wants_gradient(table)) {
-    tape.record("embedding_lookup",
-                pooled,
-                [table, bags, pooling = options.pooling](GradientTape<R>& playing,
-                                                         Tensor<float, R> const& gradient) {
-                  std::int64_t const rows = table.shape()[0];
-                  auto const& unique = playing.unique_rows(bags, rows);
-                  playing.add_row_gradient(
-                      table, embedding_gradient(bags, unique, rows, pooling, gradient));
-                });
+  if (moves_table || moves_weights) {
+    tape.record(
+        "embedding_lookup",
+        pooled,
+        [table,
+         bags,
+         moves_table,
+         moves_weights,
+         pooling = options.pooling,
+         argmax = options.argmax](GradientTape<R>& playing, Tensor<float, R> const& gradient) {
+          std::int64_t const rows = table.shape()[0];
+          if (moves_weights) {
+            playing.add_gradient(*bags.weights,
+                                 embedding_weight_gradient(table, bags, pooling, gradient));
+          }
+          if (moves_table) {
+            auto const& unique = playing.unique_rows(bags, rows);
+            playing.add_row_gradient(
+                table, embedding_gradient(bags, unique, rows, pooling, gradient, argmax));
+          }
+        });
   }
   return pooled;
 }

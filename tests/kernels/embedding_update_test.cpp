@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/gradient_case.hpp"
+
+#include <msstream/ops/kernels/embedding_update.hpp>
+
+#include <cstring>
+#include <stdexcept>
+
+namespace msstream::ops::kernels::testing {
+namespace {
+
+constexpr OptimizerKind kKinds[] = {OptimizerKind::sgd,
+                                    OptimizerKind::momentum,
+                                    OptimizerKind::adagrad,
+                                    OptimizerKind::rowwise_adagrad,
+                                    OptimizerKind::adam};
+
+OptimizerRule rule_of(OptimizerKind kind) {
+  return {.kind = kind, .learning_rate = 0.01F};
+}
+
+/// A table of `rows` rows with state, in the memory of a machine.
+struct UploadedTable {
+  DType dtype;
+  Buffer<std::uint8_t> weights;
+  Buffer<float> state0;
+  Buffer<float> state1;
+};
+
+template <class Stream>
+class EmbeddingUpdateTest : public GradientTest<Stream> {
+ protected:
+  std::vector<std::uint8_t> random_table(DType dtype, std::int64_t elements) {
+    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(elements) * bytes_of(dtype));
+    for (std::int64_t i = 0; i < elements; ++i) {
+      auto* const place = bytes.data() + static_cast<std::size_t>(i) * bytes_of(dtype);
+      auto const put = [&](auto value) { std::memcpy(place, &value, sizeof value); };
+      auto const value = this->random.real();
+      dtype == DType::float32   ? put(value)
+      : dtype == DType::float16 ? put(from_float<float16>(value))
+                                : put(from_float<bfloat16>(value));
+    }
+    return bytes;
+  }
+
+  template <class Id>
+  void update(OptimizerRule const& rule,
+              StepState const* step,
+              UploadedCase<Id> const& uploaded,
+              UploadedTable const& table) {
+    auto gradient = uploaded.args();
+    auto const memory =
+        this->workspace(embedding_update_workspace_bytes(this->stream(), rule.kind, gradient));
+    gradient.workspace = memory.data();
+    EmbeddingUpdateArgs const args{.gradient = gradient,
+                                   .unique_ids = uploaded.unique_ids.data(),
+                                   .table = table.weights.data(),
+                                   .table_dtype = table.dtype,
+                                   .state0 = table.state0.data(),
+                                   .state1 = table.state1.data()};
+    this->replay([&](Stream stream) { embedding_update(stream, rule, step, args); });
+  }
+  template <class Id>
+  void update_by_gradients(OptimizerRule const& rule,
+                           StepState const* step,
+                           UploadedCase<Id> const& uploaded,
+                           UploadedTable const& table) {
+    auto args = uploaded.args();
+    auto const places = uploaded.some.places();
+    auto const values = this->floats(places * args.width);
+    auto const memory = this->workspace(
+        row_gradient_workspace_bytes(this->stream(), args.bags, args.pooling, args.width));
+    args.row_gradients = values.data();
+    args.workspace = memory.data();
+    RowUpdate const update{.table = table.weights.data(),
+                           .dtype = table.dtype,
+                           .width = args.width,
+                           .row_ids = uploaded.unique_ids.data(),
+                           .row_count = uploaded.unique_count.data(),
+                           .capacity = places,
+                           .gradients = values.data(),
+                           .state0 = table.state0.data(),
+                           .state1 = table.state1.data()};
+    this->replay([&](Stream stream) {
+      embedding_row_gradients(stream, args);
+      update_rows(stream, rule, step, {&update, 1});
+    });
+  }
+
+  /// Two steps by both ways from the same weights and state.
+  template <class T = float>
+  void expect_the_same_bits(OptimizerKind kind, DType dtype, GradientCase const& some) {
+    SCOPED_TRACE(text("kind ",
+                      static_cast<int>(kind),
+                      ", ",
+                      name_of(dtype),
+                      ", pooling ",
+                      static_cast<int>(some.pooling),
+                      ", width ",
+                      some.width,
+                      ", ",
+                      some.ids.size(),
+                      " ids"));
+    auto const elements = some.rows * some.width;
+    auto const rule = rule_of(kind);
+    auto const step = this->upload(std::vector{StepState{}});
+    auto const weights = random_table(dtype, elements);
+    auto const state0 = this->random.reals(elements, 0.1F, 1.0F);
+    auto const state1 = this->random.reals(elements, 0.1F, 1.0F);
+    auto const table = [&]() -> UploadedTable {
+      return {dtype, this->upload(weights), this->upload(state0), this->upload(state1)};
+    };
+    auto const fused = table();
+    auto const apart = table();
+    auto const argmax = this->random_argmax(some);
+    for (int t = 0; t < 2; ++t) {
+      auto const uploaded = this->template upload_case<std::int64_t>(
+          some, this->template random_gradient<T>(some), argmax);
+      advance_step(this->stream(), rule, step.data());
+      update(rule, step.data(), uploaded, fused);
+      update_by_gradients(rule, step.data(), uploaded, apart);
+    }
+    EXPECT_TRUE(this->read(fused.weights) == this->read(apart.weights));
+    EXPECT_TRUE(this->read(fused.state0) == this->read(apart.state0));
+    EXPECT_TRUE(this->read(fused.state1) == this->read(apart.state1));
+    bool const moves = Groups(some).uniques > 0;
+    EXPECT_EQ(this->read(fused.weights) != weights, moves);
+  }
+};
+TYPED_TEST_SUITE(EmbeddingUpdateTest, StreamKinds, StreamKindName);
+
+TYPED_TEST(EmbeddingUpdateTest, GivesTheBitsOfGradientsAndThenAnUpdate) {
+  for (auto const kind : kKinds) {
+    for (auto const dtype : {DType::float32, DType::float16, DType::bfloat16}) {
+      for (std::int64_t const width : {1, 4, 20, 33, 64, 128, 256}) {
+        for (std::int64_t const places : {300, 6000}) {
+          auto some = GradientCase::fixed(this->random.integers(places, -20, 499), 2);
+          some.rows = 500;
+          some.width = width;
+          some.pooling = places == 300 ? Pooling::sum : Pooling::mean;
+          this->expect_the_same_bits(kind, dtype, some);
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(EmbeddingUpdateTest, TakesAllPoolingsWeightsAndDefaultIds) {
+  for (auto const kind : {OptimizerKind::sgd, OptimizerKind::rowwise_adagrad}) {
+    for (auto const pooling : kPoolings) {
+      auto some = this->random_bags(1500, 6, 9);
+      some.existing = 1400;
+      some.pooling = pooling;
+      this->expect_the_same_bits(kind, DType::float32, some);
+      if (pooling != Pooling::max) {
+        some.weights = this->random.reals(some.capacity());
+      }
+      some.default_id = pooling != Pooling::none ? 3 : -1;
+      this->expect_the_same_bits(kind, DType::float32, some);
+      this->template expect_the_same_bits<float16>(kind, DType::float16, some);
+    }
+  }
+}
+
+TYPED_TEST(EmbeddingUpdateTest, MovesAHotRowOnce) {
+  for (auto const kind : kKinds) {
+    auto ids = this->random.integers(40'000, 0, 4'999);
+    std::fill(ids.begin() + 3000, ids.end() - 3000, 4711);
+    auto some = GradientCase::fixed(ids, 1);
+    some.rows = 5'000;
+    some.width = 32;
+    this->expect_the_same_bits(kind, DType::float32, some);
+  }
+}
+
+TYPED_TEST(EmbeddingUpdateTest, NoIdsAndNoValidIdsMoveNothing) {
+  for (auto const kind : kKinds) {
+    for (std::int64_t const places : {0, 10, 5000}) {
+      this->expect_the_same_bits(
+          kind,
+          DType::float32,
+          GradientCase::fixed(Integers(static_cast<std::size_t>(places), -1), 1));
+    }
+  }
+}
+
+// Whole numbers and halves: the sums are exact in any order, so is what a rule does with them.
+TYPED_TEST(EmbeddingUpdateTest, AnIdThatStandsOftenChangesItsStateOnce) {
+  for (std::int64_t const places : {4, 4000}) {
+    auto ids = Integers(static_cast<std::size_t>(places), 1);
+    auto some = GradientCase::fixed(ids, 1);
+    some.rows = 2;
+    some.width = 4;
+    auto const uploaded = this->template upload_case<std::int64_t>(
+        some, std::vector<float>(static_cast<std::size_t>(4 * places), 0.5F), {});
+    auto const sum = 0.5F * static_cast<float>(places);
+    UploadedTable const table{DType::float32,
+                              this->upload(std::vector<std::uint8_t>(32, 0)),
+                              this->upload(std::vector<float>(8, 0.0F)),
+                              this->upload(std::vector<float>(8, 0.0F))};
+    this->update(rule_of(OptimizerKind::rowwise_adagrad), nullptr, uploaded, table);
+    EXPECT_EQ(this->read(table.state0)[1], sum * sum);
+    EXPECT_EQ(this->read(table.state0)[0], 0.0F);
+  }
+}
+
+TYPED_TEST(EmbeddingUpdateTest, ManyRunsGiveTheSameBits) {
+  auto some = GradientCase::fixed(this->random.integers(30'000, 0, 999), 3);
+  some.rows = 1000;
+  some.width = 64;
+  auto const uploaded = this->template upload_case<std::int64_t>(
+      some, this->template random_gradient<float>(some), {});
+  auto const weights = this->random_table(DType::float32, some.rows * some.width);
+  std::vector<std::uint8_t> first;
+  for (int run = 0; run < 20; ++run) {
+    std::vector<float> const state(static_cast<std::size_t>(some.rows * some.width), 0.0F);
+    UploadedTable const table{
+        DType::float32, this->upload(weights), this->upload(state), this->upload(state)};
+    this->update(rule_of(OptimizerKind::adagrad), nullptr, uploaded, table);
+    auto const moved = this->read(table.weights);
+    if (run == 0) {
+      first = moved;
+    }
+    ASSERT_TRUE(moved == first) << "run " << run;
+  }
+}
+
+TYPED_TEST(EmbeddingUpdateTest, RefusesATableOfIntegers) {
+  auto some = GradientCase::fixed(Integers(3000, 0), 1);
+  auto const uploaded = this->template upload_case<std::int64_t>(
+      some, this->template random_gradient<float>(some), {});
+  UploadedTable const table{DType::int64,
+                            this->upload(std::vector<std::uint8_t>(64, 0)),
+                            this->upload(std::vector<float>(16, 0.0F)),
+                            this->upload(std::vector<float>(16, 0.0F))};
+  EXPECT_THROW(embedding_update(this->stream(),
+                                rule_of(OptimizerKind::sgd),
+                                nullptr,
+                                {.gradient = uploaded.args(),
+                                 .unique_ids = uploaded.unique_ids.data(),
+                                 .table = table.weights.data(),
+                                 .table_dtype = table.dtype,
+                                 .state0 = nullptr,
+                                 .state1 = nullptr}),
+               std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace msstream::ops::kernels::testing

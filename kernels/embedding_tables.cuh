@@ -239,6 +239,7 @@ __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
     for (auto first = places.begin; first < places.end; first += kInFlight) {
       bool is_valid[kInFlight];
       StoredColumns<T, Count> rows[kInFlight];
+      float weights_of_rows[kInFlight];
       std::int64_t ids[kInFlight];
 #pragma unroll
       for (int k = 0; k < kInFlight; ++k) {
@@ -249,6 +250,7 @@ __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
       for (int k = 0; k < kInFlight; ++k) {
         if (is_valid[k]) {
           rows[k] = load(ids[k]);
+          weights_of_rows[k] = is_weighted ? __ldg(args.weights + first + k) : 1.0F;
         } else if (column == 0 && first + k < places.end) {
           bad.add(ids[k]);
         }
@@ -261,7 +263,7 @@ __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
         if (is_max) {
           combiner.take_larger(rows[k].widened());
         } else if (is_weighted) {
-          combiner.add(rows[k].widened(), table.pooling, __ldg(args.weights + first + k));
+          combiner.add(rows[k].widened(), table.pooling, weights_of_rows[k]);
         } else {
           combiner.add(rows[k].widened());
         }

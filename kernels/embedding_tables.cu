@@ -8,7 +8,9 @@ namespace {
 
 template <class Tables, TableKinds Kinds>
 void launch(CudaStream stream, TablesLookupArgs const& args) {
-  launch_embedding_tables<Tables, Kinds, kLog2BagsInFlight, kTablesThreads>(stream, args);
+  constexpr int kBlocksAnSm = Kinds == TableKinds::float_gathers ? kFloatGatherBlocksAnSm : 1;
+  launch_embedding_tables<Tables, Kinds, kLog2BagsInFlight, kTablesThreads, kBlocksAnSm>(stream,
+                                                                                         args);
 }
 
 template <class Tables>

@@ -3,10 +3,10 @@
 
 #include "cuda_check.cuh"
 #include "embedding_tables.hpp"
+#include "embedding_tables_columns.cuh"
 #include "id_report.cuh"
 #include "row_vector.cuh"
 
-#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <bit>
@@ -26,6 +26,8 @@ namespace msstream::ops::kernels {
 // end, because a warp reports its bad ids together.
 
 inline constexpr int kTablesThreads = 256;
+/// That registers leave room for where all tables are gathered as floats; 1: as many as may be.
+inline constexpr int kFloatGatherBlocksAnSm = 1;
 inline constexpr int kPooledRowsInFlight = 8;
 /// So many descriptors travel with the launch, where reading them costs nothing.
 inline constexpr int kInlineTables = 32;
@@ -86,7 +88,7 @@ enum class TableKinds : std::uint8_t {
 
 /// What a warp is to do.
 struct TableTile {
-  TableDescriptor table;
+  TableDescriptor const& table;
   int number;              ///< of the table
   std::int64_t first_bag;  ///< below batch
   std::int64_t existing;   ///< bags of the table
@@ -97,68 +99,6 @@ struct TableTile {
   return args.id_dtype == DType::int32 ? __ldg(static_cast<std::int32_t const*>(args.ids) + place)
                                        : __ldg(static_cast<std::int64_t const*>(args.ids) + place);
 }
-
-/// Columns of a row as they are stored, which is in half the registers where the table is of half
-/// precision.
-template <class T, int Count>
-struct StoredColumns {
-  using Bits = detail::Packed<Count* static_cast<int>(sizeof(T))>;
-
-  Bits bits;
-
-  __device__ static StoredColumns load(T const* from) {
-    return {__ldg(reinterpret_cast<Bits const*>(from))};
-  }
-  [[nodiscard]] __device__ Columns<Count> widened() const {
-    auto const elements = std::bit_cast<detail::Unpacked<T, Count>>(bits);
-    Columns<Count> columns;
-#pragma unroll
-    for (int c = 0; c < Count; ++c) {
-      columns.at[c] = detail::widen(elements.at[c]);
-    }
-    return columns;
-  }
-};
-
-namespace detail {
-
-__device__ inline void narrow(float value, float& to) {
-  to = value;
-}
-__device__ inline void narrow(float value, float16& to) {
-  to.bits = __half_as_ushort(__float2half_rn(value));
-}
-__device__ inline void narrow(float value, bfloat16& to) {
-  to = from_float<bfloat16>(value);
-}
-
-/// The widest streaming stores that the address allows: neighbouring tables may be of any width.
-template <class Out, int Count>
-__device__ __forceinline__ void store_streaming_as(Out* to, Columns<Count> const& columns) {
-  constexpr int kBytes =
-      Count * static_cast<int>(sizeof(Out)) < 16 ? Count * static_cast<int>(sizeof(Out)) : 16;
-  constexpr int kStep = kBytes / static_cast<int>(sizeof(Out));
-  bool const is_aligned = reinterpret_cast<std::uintptr_t>(to) % kBytes == 0;
-#pragma unroll
-  for (int c = 0; c < Count; c += kStep) {
-    Unpacked<Out, kStep> part;
-#pragma unroll
-    for (int k = 0; k < kStep; ++k) {
-      narrow(columns.at[c + k], part.at[k]);
-    }
-    if (is_aligned) {
-      using Store = Packed<kBytes>;
-      __stcs(reinterpret_cast<Store*>(to + c), std::bit_cast<Store>(part));
-    } else {
-#pragma unroll
-      for (int k = 0; k < kStep; ++k) {
-        to[c + k] = part.at[k];
-      }
-    }
-  }
-}
-
-}  // namespace detail
 
 template <TableKinds Kinds, int Count>
 __device__ __forceinline__ void store_pooled(TablesLookupArgs const& args,
@@ -299,6 +239,7 @@ __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
     for (auto first = places.begin; first < places.end; first += kInFlight) {
       bool is_valid[kInFlight];
       StoredColumns<T, Count> rows[kInFlight];
+      float weights_of_rows[kInFlight];
       std::int64_t ids[kInFlight];
 #pragma unroll
       for (int k = 0; k < kInFlight; ++k) {
@@ -309,6 +250,7 @@ __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
       for (int k = 0; k < kInFlight; ++k) {
         if (is_valid[k]) {
           rows[k] = load(ids[k]);
+          weights_of_rows[k] = is_weighted ? __ldg(args.weights + first + k) : 1.0F;
         } else if (column == 0 && first + k < places.end) {
           bad.add(ids[k]);
         }
@@ -321,7 +263,7 @@ __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
         if (is_max) {
           combiner.take_larger(rows[k].widened());
         } else if (is_weighted) {
-          combiner.add(rows[k].widened(), table.pooling, __ldg(args.weights + first + k));
+          combiner.add(rows[k].widened(), table.pooling, weights_of_rows[k]);
         } else {
           combiner.add(rows[k].widened());
         }
@@ -365,31 +307,30 @@ __device__ __forceinline__ void look_up_tile(TablesLookupArgs const& args,
 }
 
 /// A warp a tile.
-template <class Tables, TableKinds Kinds, int Log2InFlight, int Threads>
-__global__ void __launch_bounds__(Threads)
+template <class Tables, TableKinds Kinds, int Log2InFlight, int Threads, int BlocksAnSm>
+__global__ void __launch_bounds__(Threads, BlocksAnSm)
     embedding_tables_kernel(__grid_constant__ Tables const tables,
                             __grid_constant__ TablesLookupArgs const args,
                             unsigned tiles_a_chunk,
                             std::int64_t output_width) {
   unsigned const warp = blockIdx.x * (Threads / 32) + threadIdx.x / 32;
   unsigned const chunk = warp / tiles_a_chunk;
-  int const number = static_cast<int>(warp - chunk * tiles_a_chunk);
-  TableTile tile;
-  tile.first_bag = chunk * kChunkBags;
-  if (tile.first_bag >= args.batch) {
+  auto const tile_of_chunk = static_cast<int>(warp - chunk * tiles_a_chunk);
+  std::int64_t const first_of_chunk = chunk * kChunkBags;
+  if (first_of_chunk >= args.batch) {
     return;
   }
-  tile.number = tables.table_of(number);
-  tile.table = tables.get(tile.number);
-  auto const& table = tile.table;
+  int const number = tables.table_of(tile_of_chunk);
+  auto const& table = tables.get(number);
   bool const gathers = Kinds != TableKinds::any || is_gathered(args, table);
   // No index: an array that is indexed does not stay in registers.
   int const first_tile = pools_all(args) ? table.first_tile[1] : table.first_tile[0];
-  tile.first_bag += (number - first_tile) << log2_bags_of_tile(table, gathers, Log2InFlight);
-  if (tile.first_bag >= args.batch) {
+  auto const first_bag = first_of_chunk + (std::int64_t{tile_of_chunk - first_tile}
+                                           << log2_bags_of_tile(table, gathers, Log2InFlight));
+  if (first_bag >= args.batch) {
     return;
   }
-  tile.existing = existing_bags(args);
+  TableTile const tile{table, number, first_bag, existing_bags(args)};
   OutOfRangeIds bad;
   switch (Kinds == TableKinds::float_gathers ? DType::float32 : table.dtype) {
     case DType::float16:
@@ -404,13 +345,13 @@ __global__ void __launch_bounds__(Threads)
   report_out_of_range(args.report, bad, table.rows);
 }
 
-template <class Tables, TableKinds Kinds, int Log2InFlight, int Threads>
+template <class Tables, TableKinds Kinds, int Log2InFlight, int Threads, int BlocksAnSm>
 void launch_embedding_tables(CudaStream stream, TablesLookupArgs const& args) {
   auto const& plan = *args.plan;
   auto const tiles = pools_all(args) ? plan.pooled_tiles : plan.fixed_tiles;
   auto const warps = ceil_div(args.batch, kChunkBags) * tiles;
   require(warps <= std::int64_t{INT_MAX}, "embedding_tables_lookup: ", warps, " warps of a launch");
-  embedding_tables_kernel<Tables, Kinds, Log2InFlight, Threads>
+  embedding_tables_kernel<Tables, Kinds, Log2InFlight, Threads, BlocksAnSm>
       <<<grid_for(warps, Threads / 32), Threads, 0, stream>>>(
           Tables(args), args, static_cast<unsigned>(tiles), plan.width);
   check_launch("embedding_tables_lookup");

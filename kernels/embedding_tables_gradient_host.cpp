@@ -18,19 +18,19 @@ struct HostMath {
 };
 
 /// What the twin needs of the plan, which the caller need not keep until the work runs.
-struct Tables {
+struct TableSizes {
   std::int64_t count;
   std::int64_t width;   ///< of all
   std::int64_t widest;  ///< of one
 
-  explicit Tables(TablePlan const& plan)
+  explicit TableSizes(TablePlan const& plan)
       : count(static_cast<std::int64_t>(plan.tables.size())),
         width(plan.width),
         widest(plan.widest) {}
 };
 
 template <class T>
-void sum_rows(TablesGradientArgs const& args, Tables const& tables) {
+void sum_rows_of_tables(TablesGradientArgs const& args, TableSizes const& tables) {
   auto const* const gradient = static_cast<T const*>(args.output_gradient);
   std::int64_t number = 0;
   for (std::int64_t u = 0; u < *args.unique_count; ++u) {
@@ -58,7 +58,7 @@ void sum_rows(TablesGradientArgs const& args, Tables const& tables) {
 }  // namespace
 
 void embedding_tables_places(HostStream stream, TablePlacesArgs const& args) {
-  Tables const tables(*args.bags.plan);
+  TableSizes const tables(*args.bags.plan);
   auto const places = place_capacity(args.bags);
   bool const has_default_ids = args.bags.plan->has_default_ids;
   stream.run([args, tables, places, has_default_ids] {
@@ -85,14 +85,14 @@ void embedding_tables_gradient(HostStream stream, TablesGradientArgs const& args
               args.gradient_dtype == DType::bfloat16,
           "embedding_tables_gradient: a gradient of ",
           name_of(args.gradient_dtype));
-  stream.run([args, tables = Tables(*args.plan)] {
+  stream.run([args, tables = TableSizes(*args.plan)] {
     switch (args.gradient_dtype) {
       case DType::float16:
-        return sum_rows<float16>(args, tables);
+        return sum_rows_of_tables<float16>(args, tables);
       case DType::bfloat16:
-        return sum_rows<bfloat16>(args, tables);
+        return sum_rows_of_tables<bfloat16>(args, tables);
       default:
-        return sum_rows<float>(args, tables);
+        return sum_rows_of_tables<float>(args, tables);
     }
   });
 }

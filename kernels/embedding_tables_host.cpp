@@ -75,11 +75,11 @@ class PooledRow {
 };
 
 template <class Id, class T>
-void pool_bag(TablesLookupArgs const& args,
-              TableDescriptor const& table,
-              PlaceRange places,
-              PooledRow& pooled,
-              std::uint64_t& out_of_range) {
+void pool_bag_of_table(TablesLookupArgs const& args,
+                       TableDescriptor const& table,
+                       PlaceRange places,
+                       PooledRow& pooled,
+                       std::uint64_t& out_of_range) {
   auto const* const rows = static_cast<T const*>(table.table);
   auto const row_of = [&](std::int64_t id) { return rows + id * table.width; };
   bool const is_max = table.pooling == Pooling::max;
@@ -116,7 +116,7 @@ void pool_bag(TablesLookupArgs const& args,
 }
 
 /// The descriptors, which on the host are in reach where the work runs.
-struct Tables {
+struct TablesInReach {
   TableDescriptor const* at;
   std::int64_t count;
   std::int64_t width;   ///< of all
@@ -124,7 +124,7 @@ struct Tables {
 };
 
 template <class Id>
-void look_up(TablesLookupArgs const& args, Tables const& tables) {
+void look_up_all(TablesLookupArgs const& args, TablesInReach const& tables) {
   auto const existing = existing_bags(args);
   std::uint64_t out_of_range = 0;
   PooledRow pooled(tables.widest);
@@ -137,7 +137,7 @@ void look_up(TablesLookupArgs const& args, Tables const& tables) {
           pooled.clear(table.width);
           if (bag < existing) {
             auto const places = places_of<Id>(args, table, number, bag);
-            pool_bag<Id, decltype(element)>(args, table, places, pooled, out_of_range);
+            pool_bag_of_table<Id, decltype(element)>(args, table, places, pooled, out_of_range);
           }
           pooled.store(to);
         }
@@ -158,11 +158,11 @@ void embedding_tables_lookup(HostStream stream, TablesLookupArgs const& args) {
           "embedding_tables_lookup: ids of ",
           name_of(args.id_dtype));
   auto const& plan = *args.plan;
-  Tables const tables{
+  TablesInReach const tables{
       args.tables, static_cast<std::int64_t>(plan.tables.size()), plan.width, plan.widest};
   stream.run([args, tables] {
-    args.id_dtype == DType::int32 ? look_up<std::int32_t>(args, tables)
-                                  : look_up<std::int64_t>(args, tables);
+    args.id_dtype == DType::int32 ? look_up_all<std::int32_t>(args, tables)
+                                  : look_up_all<std::int64_t>(args, tables);
   });
 }
 

@@ -110,9 +110,10 @@ template <Element T, Runtime R>
                                          .table_starts = table_starts.data(),
                                          .workspace = workspace.data()};
   auto read = tables.plan_reads();
-  for (auto const* tensor : {&unique.starts, &unique.positions, &unique.ranks, &bags_of_places}) {
-    read.add(*tensor);
-  }
+  read.add(unique.starts);
+  read.add(unique.positions);
+  read.add(unique.ranks);
+  read.add(bags_of_places);
   read.add(unique.ids);
   read.add(unique.count);
   read.add(output_gradient);

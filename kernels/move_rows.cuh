@@ -3,6 +3,8 @@
 
 #include "cuda_check.cuh"
 
+#include <msstream/runtime/stream_ref.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

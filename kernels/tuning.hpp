@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-// From shapes to launch parameters by a few rules. The numbers are for an H200: registers decide how
-// many warps an SM holds, and some 40 KB of rows in flight an SM keep its memory busy.
+// From shapes to launch parameters by a few rules. The numbers are for an H200: registers decide
+// how many warps an SM holds, and some 40 KB of rows in flight an SM keep its memory busy.
 
 namespace msstream::ops::kernels {
 

@@ -11,19 +11,12 @@
 namespace msstream::ops::kernels {
 namespace {
 
-// Lanes tell each other rows as numbers of 32 bits, and multiply them with a row's bytes.
-bool allows_shared_ids(LookupArgs const& args, RowLanes const& shape) {
+// Groups of at least `lanes` lanes, which tell each other rows as numbers of 32 bits, and multiply
+// them with a row's bytes.
+bool allows_shared_ids(LookupArgs const& args, RowLanes const& shape, int lanes) {
   constexpr std::int64_t kBelow = std::numeric_limits<std::uint32_t>::max();
-  return shape.lanes() >= LongBags::kRowsInFlight && args.rows < kBelow &&
+  return shape.lanes() >= lanes && args.rows < kBelow &&
          args.width * static_cast<std::int64_t>(bytes_of(args.table_dtype)) < kBelow;
-}
-
-/// Several bags a group where most have one place, and always where nothing is pooled: each place
-/// is a bag then.
-bool takes_several_bags(LookupArgs const& args, RowLanes const& shape) {
-  auto const& bags = args.bags;
-  auto const count = output_rows(args);
-  return has_many_short_bags(count, bags.capacity, shape.lanes());
 }
 
 template <class T,
@@ -38,10 +31,10 @@ void launch(CudaStream stream,
             LookupArgs const& args,
             IdBags<Id> const& bags,
             RowLanes const& shape) {
-  auto const count = output_rows(args);
-  auto const bags_a_block = Tuning::kBagsAGroup * (Tuning::kThreads / shape.lanes());
+  auto const rows_a_block = Tuning::kBagsAGroup * (Tuning::kThreads / shape.lanes());
+  auto const blocks = grid_for(output_rows(args), rows_a_block);
   lookup_kernel<T, Count, Id, Ids, Combiner, Tuning>
-      <<<grid_for(count, bags_a_block), Tuning::kThreads, 0, stream>>>(args, bags, shape);
+      <<<blocks, Tuning::kThreads, 0, stream>>>(args, bags, shape);
   check_launch("embedding_lookup");
 }
 
@@ -51,13 +44,15 @@ void launch_ids(CudaStream stream, LookupArgs const& args, IdBags<Id> const& bag
   // Maxima, and weights, of many short bags are too rare for kernels of their own.
   constexpr bool kHasShort = std::is_same_v<Combiner<Count>, SumCombiner<Count>>;
   constexpr bool kHasFewSums = kHasShort && Count <= 4;
-  bool const is_short = kHasShort && takes_several_bags(args, shape);
+  bool const is_jagged = args.pooling != Pooling::none && bags.offsets != nullptr;
+  bool const is_short =
+      has_many_short_bags(output_rows(args), bags.capacity, is_jagged, shape.lanes());
   if constexpr (Count * sizeof(T) == 16) {
     using Long = std::conditional_t<kHasFewSums, LongBags, LongBagsOfMoreSums>;
     using Short = std::conditional_t<kHasFewSums, ShortBags, ShortBagsOfMoreSums>;
-    if (allows_shared_ids(args, shape)) {
+    if (allows_shared_ids(args, shape, Long::kRowsInFlight)) {
       if constexpr (kHasShort) {
-        if (is_short) {
+        if (is_short && shape.lanes() >= Short::kBagsAGroup) {
           return launch<T, Count, SharedIds, Combiner, Short>(stream, args, bags, shape);
         }
       }
@@ -65,7 +60,6 @@ void launch_ids(CudaStream stream, LookupArgs const& args, IdBags<Id> const& bag
     }
   }
   if constexpr (kHasShort) {
-    bool const is_jagged = args.pooling != Pooling::none && bags.offsets != nullptr;
     if (is_short && !is_jagged) {
       return launch<T, Count, OwnIds, Combiner, ShortBagsOfNarrowRows>(stream, args, bags, shape);
     }

@@ -17,25 +17,37 @@ namespace {
 /// Columns that are summed at once, in registers.
 constexpr std::int64_t kPiece = 32;
 
-/// How many columns a piece has: kPiece where a row has as many left, known when compiling.
-using WholePiece = std::integral_constant<std::int64_t, kPiece>;
+template <std::int64_t Count>
+using Columns = std::integral_constant<std::int64_t, Count>;
 
-/// Calls function(first column, their number) for all of a row's columns.
+/// Calls function(first column, their number) for all of a row's columns: as long as it can with a
+/// number that is known when compiling, so that sums stay in registers.
 template <class Function>
 void for_each_piece(std::int64_t width, Function const& function) {
   std::int64_t column = 0;
   for (; column + kPiece <= width; column += kPiece) {
-    function(column, WholePiece{});
+    function(column, Columns<kPiece>{});
   }
-  if (column < width) {
+  auto const take = [&](auto count) {
+    if (column + count <= width) {
+      function(column, count);
+      column += count;
+    }
+  };
+  take(Columns<16>{});
+  take(Columns<8>{});
+  if (width == 1) {
+    function(column, Columns<1>{});
+  } else if (column < width) {
     function(column, width - column);
   }
 }
 
-template <class Out>
-void store(Out* to, float const* from, std::int64_t count) {
-  std::transform(from, from + count, to, [](float value) { return from_float<Out>(value); });
-}
+/// What an array for a piece has to hold.
+template <class Count>
+constexpr std::size_t kMostColumns = kPiece;
+template <std::int64_t Count>
+constexpr std::size_t kMostColumns<Columns<Count>> = Count;
 
 /// The bags of a lookup and what the rows of one are summed to.
 template <class T, class Id, class Out>
@@ -58,6 +70,8 @@ class HostLookup {
       bad += bag.bad;
       if (args_.pooling == Pooling::max) {
         for_each_piece(args_.width, [&](auto column, auto count) { most(bag, column, count); });
+      } else if (!pools_) {
+        for_each_piece(args_.width, [&](auto column, auto count) { scale(bag, column, count); });
       } else {
         for_each_piece(args_.width, [&](auto column, auto count) { sum(bag, column, count); });
       }
@@ -91,6 +105,8 @@ class HostLookup {
     for (auto place = bag.places.begin; place < bag.places.end; ++place) {
       if (is_in_range(bags_.ids[place], args_.rows)) {
         auto const weight = bags_.weight(place);
+        // Rows lie anywhere: all of a bag are on their way before the first is waited for.
+        __builtin_prefetch(table_ + bags_.ids[place] * args_.width);
         ++valid;
         weights += weight;
         squares += weight * weight;
@@ -113,43 +129,57 @@ class HostLookup {
     return bag;
   }
 
-  /// Calls visit(row of the table, weight, place) for each row of a bag.
+  /// Calls visit(row of the table, weight, place) for each row of a bag; at one place, so that the
+  /// compiler puts it there.
   template <class Visit>
   void for_each_row(Bag const& bag, Visit const& visit) const {
-    for (auto place = bag.places.begin; place < bag.places.end; ++place) {
-      if (std::int64_t const id = bags_.ids[place]; is_in_range(id, args_.rows)) {
+    auto const places_end = bags_.capacity + bag.row + 1;
+    auto const places = bag.takes_default ? PlaceRange{places_end - 1, places_end} : bag.places;
+    for (auto place = places.begin; place < places.end; ++place) {
+      std::int64_t const id = bag.takes_default ? bags_.default_id : bags_.ids[place];
+      if (is_in_range(id, args_.rows)) {
         visit(table_ + id * args_.width, bags_.weight(place), place);
       }
     }
-    if (bag.takes_default) {
-      visit(table_ + bags_.default_id * args_.width, 1.0F, bags_.capacity + bag.row);
-    }
   }
 
+  [[nodiscard]] Out* output(Bag const& bag, std::int64_t column) const {
+    return output_ + bag.row * args_.width + column;
+  }
+
+  // What is summed stays in registers only if nothing else ever sees its address.
   template <class Count>
   void sum(Bag const& bag, std::int64_t column, Count count) const {
-    std::array<float, kPiece> sums;
-    // What is not pooled begins with -0, which changes nothing added to it.
-    sums.fill(pools_ ? 0.0F : -0.0F);
+    std::array<float, kMostColumns<Count>> sums{};
     for_each_row(bag, [&](T const* row, float weight, std::int64_t) {
       for (std::int64_t c = 0; c < count; ++c) {
         sums[c] += weight * to_float(row[column + c]);
       }
     });
-    if (bag.divisor == 0.0F) {
-      sums.fill(0.0F);
-    } else if (bag.divisor != 1.0F) {
-      for (std::int64_t c = 0; c < count; ++c) {
-        sums[c] /= bag.divisor;
-      }
+    // Without a divisor the sums are no result, whatever they are.
+    for (std::int64_t c = 0; c < count; ++c) {
+      output(bag, column)[c] = from_float<Out>(bag.divisor == 0.0F ? 0.0F : sums[c] / bag.divisor);
     }
-    store(output_ + bag.row * args_.width + column, sums.data(), count);
+  }
+
+  /// Where nothing is pooled: not added to 0, which would make +0 of -0.
+  template <class Count>
+  void scale(Bag const& bag, std::int64_t column, Count count) const {
+    std::array<float, kMostColumns<Count>> scaled{};
+    for_each_row(bag, [&](T const* row, float weight, std::int64_t) {
+      for (std::int64_t c = 0; c < count; ++c) {
+        scaled[c] = weight * to_float(row[column + c]);
+      }
+    });
+    for (std::int64_t c = 0; c < count; ++c) {
+      output(bag, column)[c] = from_float<Out>(scaled[c]);
+    }
   }
 
   template <class Count>
   void most(Bag const& bag, std::int64_t column, Count count) const {
-    std::array<float, kPiece> largest{};
-    std::array<std::int32_t, kPiece> places;
+    std::array<float, kMostColumns<Count>> largest{};
+    std::array<std::int32_t, kMostColumns<Count>> places;
     places.fill(-1);
     bool is_first = true;
     for_each_row(bag, [&](T const* row, float, std::int64_t place) {
@@ -163,10 +193,13 @@ class HostLookup {
       }
       is_first = false;
     });
-    auto const at = bag.row * args_.width + column;
-    store(output_ + at, largest.data(), count);
+    for (std::int64_t c = 0; c < count; ++c) {
+      output(bag, column)[c] = from_float<Out>(largest[c]);
+    }
     if (args_.argmax != nullptr) {
-      std::copy_n(places.data(), static_cast<std::int64_t>(count), args_.argmax + at);
+      std::copy_n(places.data(),
+                  static_cast<std::int64_t>(count),
+                  args_.argmax + bag.row * args_.width + column);
     }
   }
 

@@ -161,6 +161,7 @@ __device__ void gather_bags(Writer const& writer,
                             bool stores,
                             bool reports,
                             BadIds& bad) {
+  static_assert(Ids::kRequestsAhead || kBags == kInFlight, "own ids are received in flight alone");
   Ids ids(shape);
   ids.request(writer.bags, places, 0);
   bool const are_rows = ids.receive(writer.args, reports, bad);

@@ -3,7 +3,8 @@
 
 #include <cstdint>
 
-// From shapes to launch parameters by a few rules; the numbers were measured on one H200.
+// From shapes to launch parameters by a few rules. The numbers are for an H200: registers decide
+// how many warps an SM holds, and some 40 KB of rows in flight an SM keep its memory busy.
 
 namespace msstream::ops::kernels {
 
@@ -76,13 +77,15 @@ struct ShortBagsOfNarrowRows {
   static constexpr bool kStreamsOutput = true;
 };
 
-/// Whether a group of lanes should walk several bags. Not where groups are few: then one bag a
-/// group fills the GPU once, and more a group would leave it idle.
+/// Whether a group of lanes should walk several bags: where all, or if they are jagged most, have
+/// about one place. Not where groups are few: then one bag a group fills the GPU once, and more a
+/// group would leave it idle.
 [[nodiscard]] constexpr bool has_many_short_bags(std::int64_t bags,
                                                  std::int64_t places,
+                                                 bool is_jagged,
                                                  int lanes_a_bag) {
   constexpr std::int64_t kManyLanes = std::int64_t{1} << 19;
-  return bags * lanes_a_bag >= kManyLanes && places <= 2 * bags;
+  return bags * lanes_a_bag >= kManyLanes && places <= (is_jagged ? 2 * bags : bags);
 }
 
 }  // namespace msstream::ops::kernels

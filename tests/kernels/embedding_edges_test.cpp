@@ -6,8 +6,8 @@
 namespace msstream::ops::kernels::testing {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-float const kNan = std::nanf("");
+constexpr float kFloatInfinity = std::numeric_limits<float>::infinity();
+float const kFloatNan = std::nanf("");
 
 template <class Stream>
 class EmbeddingEdgesTest : public EmbeddingTest<Stream> {
@@ -97,10 +97,10 @@ TYPED_TEST(EmbeddingEdgesTest, DividedByNoWeightIsZero) {
   }
   EXPECT_EQ(this->pool_all({3, 5}, Pooling::mean, {2, -2}).output, Floats{0});
   EXPECT_EQ(this->pool_all({3, 5}, Pooling::sum, {2, -2}).output, Floats{-4});
-  EXPECT_TRUE(std::isnan(this->pool_all({3, 5}, Pooling::mean, {kNan, 1}).output[0]));
+  EXPECT_TRUE(std::isnan(this->pool_all({3, 5}, Pooling::mean, {kFloatNan, 1}).output[0]));
   // The weight of a bad id is nobody's, and a bag with an id of weight 0 is no empty one.
   auto lookup = fixed({-1, 1, 99, 98}, 2);
-  lookup.weights = {kNan, 0, kInfinity, 1};
+  lookup.weights = {kFloatNan, 0, kFloatInfinity, 1};
   lookup.width = 1;
   lookup.default_id = 2;
   for (auto const pooling : {Pooling::sum, Pooling::mean, Pooling::sqrtn}) {
@@ -111,12 +111,14 @@ TYPED_TEST(EmbeddingEdgesTest, DividedByNoWeightIsZero) {
 }
 
 TYPED_TEST(EmbeddingEdgesTest, NanAndInfinityGoWhereArithmeticTakesThem) {
-  EXPECT_EQ(this->pool_all({1, kInfinity, 2}, Pooling::mean).output, Floats{kInfinity});
-  EXPECT_TRUE(std::isnan(this->pool_all({kInfinity, 1, -kInfinity}, Pooling::sum).output[0]));
-  EXPECT_TRUE(std::isnan(this->pool_all({1, kNan}, Pooling::sqrtn).output[0]));
-  EXPECT_TRUE(std::isnan(this->pool_all({kInfinity}, Pooling::sum, {0}).output[0]));
-  EXPECT_EQ(this->pool_all({-kInfinity, -kInfinity}, Pooling::max).output, Floats{-kInfinity});
-  auto const found = this->pool_all({3, kNan, 9, kNan}, Pooling::max);
+  EXPECT_EQ(this->pool_all({1, kFloatInfinity, 2}, Pooling::mean).output, Floats{kFloatInfinity});
+  EXPECT_TRUE(
+      std::isnan(this->pool_all({kFloatInfinity, 1, -kFloatInfinity}, Pooling::sum).output[0]));
+  EXPECT_TRUE(std::isnan(this->pool_all({1, kFloatNan}, Pooling::sqrtn).output[0]));
+  EXPECT_TRUE(std::isnan(this->pool_all({kFloatInfinity}, Pooling::sum, {0}).output[0]));
+  EXPECT_EQ(this->pool_all({-kFloatInfinity, -kFloatInfinity}, Pooling::max).output,
+            Floats{-kFloatInfinity});
+  auto const found = this->pool_all({3, kFloatNan, 9, kFloatNan}, Pooling::max);
   EXPECT_TRUE(std::isnan(found.output[0]));
   EXPECT_EQ(found.argmax, std::vector<std::int32_t>{1});
 }
@@ -125,7 +127,7 @@ TYPED_TEST(EmbeddingEdgesTest, TheFirstOfEqualRowsIsTheMaximum) {
   auto const found = this->pool_all({1, 4, 2, 4, 4}, Pooling::max);
   EXPECT_EQ(found.output, Floats{4});
   EXPECT_EQ(found.argmax, std::vector<std::int32_t>{1});
-  EXPECT_EQ(this->pool_all({-kInfinity}, Pooling::max).argmax, std::vector<std::int32_t>{0});
+  EXPECT_EQ(this->pool_all({-kFloatInfinity}, Pooling::max).argmax, std::vector<std::int32_t>{0});
 }
 
 TYPED_TEST(EmbeddingEdgesTest, MinusZeroIsKeptWhereNothingIsAdded) {

@@ -14,7 +14,7 @@ namespace {
 
 /// Few places: a warp a row, a block where it is long.
 template <class Source, class Rows, bool IsWhole>
-__global__ void __launch_bounds__(kGroupedThreads)
+__global__ void __launch_bounds__(kGroupedThreads, 2)
     few_places_kernel(__grid_constant__ RowGradientArgs const args,
                       Source const source,
                       Rows const rows,

@@ -150,8 +150,12 @@ std::string_view name_of(ops::OptimizerKind kind) {
   switch (kind) {
     case ops::OptimizerKind::sgd:
       return "sgd";
+    case ops::OptimizerKind::momentum:
+      return "momentum";
     case ops::OptimizerKind::adagrad:
       return "adagrad";
+    case ops::OptimizerKind::rowwise_adagrad:
+      return "rowwise_adagrad";
     case ops::OptimizerKind::adam:
       break;
   }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/gradient_case.hpp"
+#include "kernels/recorded_work.hpp"
 
 #include <msstream/ops/kernels/embedding_update.hpp>
 
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 namespace msstream::ops::kernels::testing {
 namespace {
@@ -41,6 +43,25 @@ class EmbeddingUpdateTest : public GradientTest<Stream> {
                                 : put(from_float<bfloat16>(value));
     }
     return bytes;
+  }
+
+  /// Puts other values where a recording reads.
+  template <class T>
+  void overwrite(Buffer<T> const& to, std::vector<T> const& values) {
+    this->synchronise();
+    auto const from = this->upload(values);
+    copy_on_machine(to.data(), from.data(), to.bytes());
+  }
+  void copy_on_machine(void* to, void const* from, std::size_t bytes) {
+#if MSSTREAM_CUDA
+    if constexpr (std::is_same_v<Stream, CudaStream>) {
+      ASSERT_EQ(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, this->stream()),
+                cudaSuccess);
+      this->synchronise();
+      return;
+    }
+#endif
+    std::memcpy(to, from, bytes);
   }
 
   template <class Id>
@@ -222,6 +243,85 @@ TYPED_TEST(EmbeddingUpdateTest, ManyRunsGiveTheSameBits) {
       first = moved;
     }
     ASSERT_TRUE(moved == first) << "run " << run;
+  }
+}
+
+// One recording serves every content and every count of bags up to its capacity.
+TYPED_TEST(EmbeddingUpdateTest, OneRecordingOfGroupingAndUpdateServesEveryCount) {
+  constexpr std::int64_t kRows = 800;
+  constexpr std::int64_t kWidth = 32;
+  for (std::int64_t const bags : {300, 2500}) {
+    auto const rule = rule_of(OptimizerKind::rowwise_adagrad);
+    auto const places = 2 * bags;
+    auto const ids = this->integers(places);
+    auto const bag_count = this->scalar(0);
+    auto const gradient = this->floats(bags * kWidth);
+    auto const table = this->floats(kRows * kWidth);
+    auto const state = this->floats(kRows);
+    auto const unique_ids = this->integers(places);
+    auto const starts = this->template poisoned<std::int32_t>(places + 1);
+    auto const positions = this->template poisoned<std::int32_t>(places);
+    auto const ranks = this->template poisoned<std::int32_t>(places);
+    auto const unique_count = this->integers(1);
+    RowGradientArgs args{.bags = {.ids = ids.data(),
+                                  .bags = bags,
+                                  .capacity = places,
+                                  .hotness = 2,
+                                  .bag_count = bag_count.data()},
+                         .rows = kRows,
+                         .pooling = Pooling::mean,
+                         .starts = starts.data(),
+                         .positions = positions.data(),
+                         .ranks = ranks.data(),
+                         .unique_count = unique_count.data(),
+                         .output_gradient = gradient.data(),
+                         .gradient_dtype = DType::float32,
+                         .width = kWidth,
+                         .row_gradients = nullptr,
+                         .workspace = nullptr};
+    auto const sort_memory = this->workspace(deduplicate_workspace_bytes(this->stream(), places));
+    auto const memory =
+        this->workspace(embedding_update_workspace_bytes(this->stream(), rule.kind, args));
+    args.workspace = memory.data();
+    auto const issue = [&](TypeParam stream) {
+      deduplicate(stream,
+                  {.bags = args.bags,
+                   .rows = kRows,
+                   .unique_ids = unique_ids.data(),
+                   .starts = starts.data(),
+                   .positions = positions.data(),
+                   .ranks = ranks.data(),
+                   .unique_count = unique_count.data(),
+                   .workspace = sort_memory.data()});
+      embedding_update(stream,
+                       rule,
+                       nullptr,
+                       {.gradient = args,
+                        .unique_ids = unique_ids.data(),
+                        .table = table.data(),
+                        .table_dtype = DType::float32,
+                        .state0 = state.data(),
+                        .state1 = nullptr});
+    };
+    RecordedWork<TypeParam> recorded(this->stream(), issue);
+    for (std::int64_t const existing : {bags, std::int64_t{0}, std::int64_t{1}, bags / 2, bags}) {
+      auto some_ids = this->random.integers(places, -9, kRows);
+      some_ids.front() = 5;  // so that one bag moves a row
+      this->overwrite(ids, some_ids);
+      this->overwrite(bag_count, Integers{existing});
+      this->overwrite(gradient, this->random.reals(bags * kWidth));
+      auto const weights = this->random.reals(kRows * kWidth);
+      auto const run = [&](auto const& work) {
+        this->overwrite(table, weights);
+        this->overwrite(state, std::vector<float>(kRows, 1.0F));
+        work();
+        return std::pair(this->read(table), this->read(state));
+      };
+      auto const found = run([&] { recorded.run(); });
+      auto const expected = run([&] { issue(this->stream()); });
+      EXPECT_TRUE(found == expected) << existing << " bags";
+      EXPECT_EQ(found.first != weights, existing > 0) << existing << " bags";
+    }
   }
 }
 

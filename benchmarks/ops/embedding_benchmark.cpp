@@ -160,7 +160,7 @@ void many_tables(benchmark::State& state, Lab<R>& lab, std::int64_t batch) {
   lab.drop_table();
   auto const& device = lab.bench().device();
   auto const rows = lab.rows() / Sizes::kTables;
-  std::vector<ms::ops::TableOptions<R>> tables;
+  std::vector<ms::ops::EmbeddingTable<R>> tables;
   for (std::int64_t table = 0; table < Sizes::kTables; ++table) {
     tables.push_back({.weights = random_rows<float>(device, rows, Sizes::kTableWidth)});
   }

@@ -41,6 +41,7 @@ struct Inputs {
   Floats stacked_output{device, {2, kBatch, kWidth}};
   Floats logits{device, {kBatch, 3}};
   ops::TableBatch<float, ms::Cuda> tables{device, {kRows, kRows}, kWidth};
+  ops::EmbeddingTables<ms::Cuda> many_tables{device, {{.weights = table}, {.weights = half_table}}};
   Ids ids{device, {kBatch}};
   Ids many_ids{device, {10000}};
   Ids offsets{device, {kBatch + 1}};
@@ -136,6 +137,42 @@ std::vector<Case> cases() {
       {"segment_offsets",
        [](Inputs& in) { drop(ops::segment_offsets(in.ids, kBatch)); },
        kernels(1)},
+      {"coo_bags", [](Inputs& in) { drop(ops::coo_bags(in.ids, in.ids, kBatch)); }, kernels(1)},
+      {"lookup_of_many_tables",
+       [](Inputs& in) {
+         drop(ops::embedding_lookup(in.many_tables, {.ids = in.ids, .batch = kBatch / 2}));
+       },
+       kernels(1)},
+      {"unique_in_one_block", [](Inputs& in) { drop(ops::unique(in.ids)); }, kernels(1)},
+      {"gather_rows", [](Inputs& in) { drop(ops::gather_rows(in.table, in.ids)); }, kernels(1)},
+      {"jagged_to_dense",
+       [](Inputs& in) { drop(ops::jagged_to_dense(in.matrix, in.offsets, 4)); },
+       kernels(1)},
+      {"dense_to_jagged",
+       [](Inputs& in) {
+         drop(ops::dense_to_jagged(in.stacked_output, in.offsets.rows(0, 3), kBatch));
+       },
+       kernels(1)},
+      {"lengths_to_offsets", [](Inputs& in) { drop(ops::lengths_to_offsets(in.ids)); }, kernels(1)},
+      {"offsets_to_lengths",
+       [](Inputs& in) { drop(ops::offsets_to_lengths(in.offsets)); },
+       kernels(1)},
+      {"jagged_softmax",
+       [](Inputs& in) { drop(ops::jagged_softmax(in.matrix, in.offsets)); },
+       kernels(1)},
+      {"top_k", [](Inputs& in) { drop(ops::top_k(in.matrix, 3)); }, kernels(1)},
+      {"update_embedding_of_few_ids",
+       [](Inputs& in) {
+         ops::update_embedding(in.rule,
+                               in.step,
+                               in.table,
+                               in.table_state,
+                               Bags(in.ids),
+                               in.unique,
+                               Pooling::sum,
+                               in.gradient);
+       },
+       kernels(1 + 1)},
       {"dense",
        [](Inputs& in) { drop(ops::dense(in.matrix, in.weight, in.bias, Activation::relu)); },
        products(1, 1)},

@@ -140,8 +140,8 @@ class HostLookup {
       if (is_in_range(id, args_.rows)) {
         visit(table_ + id * args_.width, place);
       } else {
+        bad_place = bad == 0 ? place : bad_place;
         ++bad;
-        bad_place = place;
       }
     }
     // Behind the loop: what is atomic in it would keep sums from registers.

@@ -16,9 +16,11 @@ void embedding_row_gradients(HostStream stream, RowGradientArgs const& args) {
     stream.run([args, bags] {
       Gradients const gradients(args, bags);
       with_columns(args.width, [&](auto columns) {
-        for (std::int64_t u = 0; u < *args.unique_count; ++u) {
-          gradients.sum(columns, u, args.row_gradients + u * args.width);
-        }
+        gradients.for_ranges([&](std::int64_t begin, std::int64_t end) {
+          for (auto u = begin; u < end; ++u) {
+            gradients.sum(columns, u, args.row_gradients + u * args.width);
+          }
+        });
       });
     });
   });

@@ -3,6 +3,7 @@
 
 #include "bag_layout.hpp"
 #include "column_count_host.hpp"
+#include "parallel_bags_host.hpp"
 #include "pooling_divisor.hpp"
 
 #include <msstream/ops/kernels/embedding_gradient.hpp>
@@ -21,12 +22,20 @@ class HostRowGradients {
  public:
   HostRowGradients(RowGradientArgs const& args, IdBags<Id> const& bags) : args_(args), bags_(bags) {
     if (args.pooling == Pooling::mean || args.pooling == Pooling::sqrtn) {
-      auto const existing = bags.existing();
-      divisors_.reserve(static_cast<std::size_t>(existing));
-      for (std::int64_t bag = 0; bag < existing; ++bag) {
-        divisors_.push_back(divisor_of(bag));
-      }
+      divisors_.resize(static_cast<std::size_t>(bags.existing()));
+      parallel_bags(bags, grain_of(sizeof(Id)), [this](std::int64_t begin, std::int64_t end) {
+        for (auto bag = begin; bag < end; ++bag) {
+          divisors_[static_cast<std::size_t>(bag)] = divisor_of(bag);
+        }
+      });
     }
+  }
+
+  /// Calls `function(begin, end)` for ranges that make up the unique ids, on several threads.
+  template <class Function>
+  void for_ranges(Function const& function) const {
+    auto const bytes = args_.width * static_cast<std::int64_t>(sizeof(T));
+    parallel_rows(args_.starts, *args_.unique_count, grain_of(bytes), function);
   }
 
   /// The gradient [width] of the u-th unique id.

@@ -1,32 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bag_layout.hpp"
 #include "embedding_checks.hpp"
 #include "id_report_host.hpp"
+#include "parallel_bags_host.hpp"
+#include "row_prefetch_host.hpp"
 
 #include <msstream/ops/kernels/embedding.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
 namespace msstream::ops::kernels {
 namespace {
 
 /// Columns that are summed at once, in registers.
-constexpr std::int64_t kPiece = 32;
-
 template <std::int64_t Count>
 using Columns = std::integral_constant<std::int64_t, Count>;
 
-/// Calls function(first column, their number) for all of a row's columns: as long as it can with a
-/// number that is known when compiling, so that sums stay in registers.
+/// Calls function(first column, Columns<…>) until all of a row's columns have been in a call, some
+/// perhaps in two: their number is known when compiling, so that sums stay in registers.
 template <class Function>
 void for_each_piece(std::int64_t width, Function const& function) {
   std::int64_t column = 0;
-  for (; column + kPiece <= width; column += kPiece) {
-    function(column, Columns<kPiece>{});
+  for (; column + 32 <= width; column += 32) {
+    function(column, Columns<32>{});
   }
   auto const take = [&](auto count) {
     if (column + count <= width) {
@@ -36,20 +35,29 @@ void for_each_piece(std::int64_t width, Function const& function) {
   };
   take(Columns<16>{});
   take(Columns<8>{});
-  if (width == 1) {
+  take(Columns<4>{});
+  if (width - column > 1 && width > 4) {
+    column = width - 4;
+    take(Columns<4>{});
+  }
+  for (; column < width; ++column) {
     function(column, Columns<1>{});
-  } else if (column < width) {
-    function(column, width - column);
   }
 }
 
-/// What an array for a piece has to hold.
-template <class Count>
-constexpr std::size_t kMostColumns = kPiece;
-template <std::int64_t Count>
-constexpr std::size_t kMostColumns<Columns<Count>> = Count;
+/// Calls each(column) for all columns of a piece. The compiler would unroll the loop before it
+/// makes vectors of floats, and then makes none of 16.
+template <std::int64_t Count, class Each>
+void for_each_column(Each const& each) {
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC unroll 1
+#endif
+  for (std::int64_t c = 0; c < Count; ++c) {
+    each(c);
+  }
+}
 
-/// The bags of a lookup and what the rows of one are summed to.
+/// The bags of a lookup and what the rows of one are made into.
 template <class T, class Id, class Out>
 class HostLookup {
  public:
@@ -58,158 +66,201 @@ class HostLookup {
         bags_(bags),
         table_(static_cast<T const*>(args.table)),
         output_(static_cast<Out*>(args.output)),
-        pools_(args.pooling != Pooling::none),
-        existing_(bags.existing()),
-        existing_places_(pools_ ? PlaceRange{0, 0} : bags.existing_places()) {}
+        existing_(bags.existing()) {}
 
-  /// Writes the output rows [first, last), which need no others; returns how many ids were bad.
-  std::uint64_t write(std::int64_t first, std::int64_t last) const {
+  /// Writes all output rows.
+  void write() const {
+    auto const bytes = args_.width * static_cast<std::int64_t>(sizeof(T));
+    auto const write_some = [this](auto begin, auto end) { write(begin, end); };
+    if (args_.pooling == Pooling::none) {
+      parallel_ranges(output_rows(args_), grain_of(2 * bytes), write_some);
+    } else {
+      parallel_bags(bags_, grain_of(bytes), write_some);
+      write(existing_, bags_.bags);
+    }
+  }
+
+ private:
+  using Ahead = RowPrefetch<T, Id>;
+
+  /// Writes the output rows [first, last), which need no others.
+  void write(std::int64_t first, std::int64_t last) const {
+    std::uint64_t bad = 0;
+    if (args_.pooling == Pooling::none) {
+      auto const places = bags_.existing_places();
+      Ahead const ahead = rows_ahead(std::min(last, places.end));
+      bad = write_pieces(first, last, ahead, [&](auto row, auto column, auto count, auto const& a) {
+        auto const begin = std::clamp(row, places.begin, places.end);
+        auto const end = std::clamp(row + 1, places.begin, places.end);
+        return scale({begin, end}, row, column, count, a);
+      });
+    } else {
+      auto const last_bag = std::min(last, existing_) - 1;
+      Ahead const ahead = rows_ahead(last_bag >= first ? bags_.places_of(last_bag).end : 0);
+      bad = write_pieces(first, last, ahead, [&](auto row, auto column, auto count, auto const& a) {
+        auto const places = row < existing_ ? bags_.places_of(row) : PlaceRange{0, 0};
+        return args_.pooling == Pooling::max ? most(places, row, column, count, a)
+               : bags_.weights != nullptr    ? sum<true>(places, row, column, count, a)
+                                             : sum<false>(places, row, column, count, a);
+      });
+    }
+    count_out_of_range(args_.report, bad);
+  }
+
+  /// Calls piece(row, first column, Columns<…>, what to fetch ahead) for all columns of rows;
+  /// returns how many ids were bad.
+  template <class Piece>
+  std::uint64_t write_pieces(std::int64_t first,
+                             std::int64_t last,
+                             Ahead const& ahead,
+                             Piece const& piece) const {
+    Ahead const nothing_ahead = rows_ahead(0);
     std::uint64_t bad = 0;
     for (auto row = first; row < last; ++row) {
-      auto const bag = bag_of(row);
-      bad += bag.bad;
-      if (args_.pooling == Pooling::max) {
-        for_each_piece(args_.width, [&](auto column, auto count) { most(bag, column, count); });
-      } else if (!pools_) {
-        for_each_piece(args_.width, [&](auto column, auto count) { scale(bag, column, count); });
-      } else {
-        for_each_piece(args_.width, [&](auto column, auto count) { sum(bag, column, count); });
-      }
+      for_each_piece(args_.width, [&](std::int64_t column, auto count) {
+        auto const bad_here = piece(row, column, count, column == 0 ? ahead : nothing_ahead);
+        bad += column == 0 ? bad_here : 0;
+      });
     }
     return bad;
   }
 
- private:
-  /// One output row: its places, and what all columns have in common.
-  struct Bag {
-    std::int64_t row;
-    PlaceRange places;
-    bool takes_default;
-    float divisor;
-    std::uint64_t bad;
-  };
-
-  [[nodiscard]] PlaceRange places_of(std::int64_t row) const {
-    if (!pools_) {
-      return row >= existing_places_.begin && row < existing_places_.end ? PlaceRange{row, row + 1}
-                                                                         : PlaceRange{0, 0};
-    }
-    return row < existing_ ? bags_.places_of(row) : PlaceRange{0, 0};
+  [[nodiscard]] Ahead rows_ahead(std::int64_t end) const {
+    return {table_, args_.rows, args_.width, bags_.ids, end};
   }
 
-  [[nodiscard]] Bag bag_of(std::int64_t row) const {
-    Bag bag{row, places_of(row), false, 0.0F, 0};
-    std::int64_t valid = 0;
-    float weights = 0.0F;
-    float squares = 0.0F;
-    for (auto place = bag.places.begin; place < bag.places.end; ++place) {
-      if (is_in_range(bags_.ids[place], args_.rows)) {
-        auto const weight = bags_.weight(place);
-        // Rows lie anywhere: all of a bag are on their way before the first is waited for.
-        __builtin_prefetch(table_ + bags_.ids[place] * args_.width);
-        ++valid;
-        weights += weight;
-        squares += weight * weight;
-      } else if (bag.bad++ == 0) {
-        spring_trap(args_.report, bags_.ids[place], args_.rows);
-      }
-    }
-    if (bags_.weights == nullptr) {
-      weights = squares = static_cast<float>(valid);
-    }
-    bag.takes_default =
-        pools_ && valid == 0 && row < existing_ && is_in_range(bags_.default_id, args_.rows);
-    if (bag.takes_default) {
-      bag.divisor = 1.0F;
-    } else if (valid > 0) {
-      bag.divisor = args_.pooling == Pooling::mean    ? weights
-                    : args_.pooling == Pooling::sqrtn ? std::sqrt(squares)
-                                                      : 1.0F;
-    }
-    return bag;
-  }
-
-  /// Calls visit(row of the table, weight, place) for each row of a bag; at one place, so that the
-  /// compiler puts it there.
+  /// Calls visit(row of the table, place) for each valid id; returns how many are not.
   template <class Visit>
-  void for_each_row(Bag const& bag, Visit const& visit) const {
-    auto const places_end = bags_.capacity + bag.row + 1;
-    auto const places = bag.takes_default ? PlaceRange{places_end - 1, places_end} : bag.places;
+  std::uint64_t for_each_row(PlaceRange places, Ahead const& ahead, Visit const& visit) const {
+    std::uint64_t bad = 0;
+    std::int64_t bad_place = 0;
     for (auto place = places.begin; place < places.end; ++place) {
-      std::int64_t const id = bag.takes_default ? bags_.default_id : bags_.ids[place];
+      ahead.ahead_of(place);
+      std::int64_t const id = bags_.ids[place];
       if (is_in_range(id, args_.rows)) {
-        visit(table_ + id * args_.width, bags_.weight(place), place);
+        visit(table_ + id * args_.width, place);
+      } else {
+        bad_place = bad == 0 ? place : bad_place;
+        ++bad;
       }
     }
+    // Behind the loop: what is atomic in it would keep sums from registers.
+    if (bad > 0) {
+      spring_trap(args_.report, bags_.ids[bad_place], args_.rows);
+    }
+    return bad;
   }
 
-  [[nodiscard]] Out* output(Bag const& bag, std::int64_t column) const {
-    return output_ + bag.row * args_.width + column;
+  /// The row that a bag without a valid id holds instead; null for none.
+  [[nodiscard]] T const* default_row(std::int64_t bag) const {
+    return bag < existing_ && is_in_range(bags_.default_id, args_.rows)
+               ? table_ + bags_.default_id * args_.width
+               : nullptr;
+  }
+
+  [[nodiscard]] Out* output(std::int64_t row, std::int64_t column) const {
+    return output_ + row * args_.width + column;
   }
 
   // What is summed stays in registers only if nothing else ever sees its address.
-  template <class Count>
-  void sum(Bag const& bag, std::int64_t column, Count count) const {
-    std::array<float, kMostColumns<Count>> sums{};
-    for_each_row(bag, [&](T const* row, float weight, std::int64_t) {
-      for (std::int64_t c = 0; c < count; ++c) {
-        sums[c] += weight * to_float(row[column + c]);
+  template <bool IsWeighted, std::int64_t Count>
+  [[gnu::noinline]] std::uint64_t sum(PlaceRange places,
+                                      std::int64_t bag,
+                                      std::int64_t column,
+                                      Columns<Count>,
+                                      Ahead const& ahead) const {
+    std::array<float, Count> sums{};
+    std::int64_t valid = 0;
+    float weights = 0.0F;
+    float squares = 0.0F;
+    auto const bad = for_each_row(places, ahead, [&](T const* row, std::int64_t place) {
+      ++valid;
+      if constexpr (IsWeighted) {
+        float const weight = bags_.weights[place];
+        weights += weight;
+        squares += weight * weight;
+        for_each_column<Count>(
+            [&](std::int64_t c) { sums[c] += weight * to_float(row[column + c]); });
+      } else {
+        for_each_column<Count>([&](std::int64_t c) { sums[c] += to_float(row[column + c]); });
       }
     });
-    // Without a divisor the sums are no result, whatever they are.
-    for (std::int64_t c = 0; c < count; ++c) {
-      output(bag, column)[c] = from_float<Out>(bag.divisor == 0.0F ? 0.0F : sums[c] / bag.divisor);
+    if constexpr (!IsWeighted) {
+      weights = squares = static_cast<float>(valid);
     }
+    if (T const* const row = valid == 0 ? default_row(bag) : nullptr; row != nullptr) {
+      for_each_column<Count>([&](std::int64_t c) {
+        output(bag, column)[c] = from_float<Out>(0.0F + to_float(row[column + c]));
+      });
+      return bad;
+    }
+    float const divisor = valid == 0                        ? 0.0F
+                          : args_.pooling == Pooling::mean  ? weights
+                          : args_.pooling == Pooling::sqrtn ? std::sqrt(squares)
+                                                            : 1.0F;
+    // Without a divisor the sums are no result, whatever they are.
+    for_each_column<Count>([&](std::int64_t c) {
+      output(bag, column)[c] = from_float<Out>(divisor == 0.0F ? 0.0F : sums[c] / divisor);
+    });
+    return bad;
   }
 
   /// Where nothing is pooled: not added to 0, which would make +0 of -0.
-  template <class Count>
-  void scale(Bag const& bag, std::int64_t column, Count count) const {
-    std::array<float, kMostColumns<Count>> scaled{};
-    for_each_row(bag, [&](T const* row, float weight, std::int64_t) {
-      for (std::int64_t c = 0; c < count; ++c) {
-        scaled[c] = weight * to_float(row[column + c]);
-      }
+  template <std::int64_t Count>
+  [[gnu::noinline]] std::uint64_t scale(PlaceRange places,
+                                        std::int64_t to,
+                                        std::int64_t column,
+                                        Columns<Count>,
+                                        Ahead const& ahead) const {
+    std::array<float, Count> scaled{};
+    auto const bad = for_each_row(places, ahead, [&](T const* row, std::int64_t place) {
+      float const weight = bags_.weight(place);
+      for_each_column<Count>(
+          [&](std::int64_t c) { scaled[c] = weight * to_float(row[column + c]); });
     });
-    for (std::int64_t c = 0; c < count; ++c) {
-      output(bag, column)[c] = from_float<Out>(scaled[c]);
-    }
+    for_each_column<Count>(
+        [&](std::int64_t c) { output(to, column)[c] = from_float<Out>(scaled[c]); });
+    return bad;
   }
 
-  template <class Count>
-  void most(Bag const& bag, std::int64_t column, Count count) const {
-    std::array<float, kMostColumns<Count>> largest{};
-    std::array<std::int32_t, kMostColumns<Count>> places;
-    places.fill(-1);
+  template <std::int64_t Count>
+  [[gnu::noinline]] std::uint64_t most(PlaceRange places,
+                                       std::int64_t bag,
+                                       std::int64_t column,
+                                       Columns<Count>,
+                                       Ahead const& ahead) const {
+    std::array<float, Count> largest{};
+    std::array<std::int32_t, Count> places_of_largest;
+    places_of_largest.fill(-1);
     bool is_first = true;
-    for_each_row(bag, [&](T const* row, float, std::int64_t place) {
-      for (std::int64_t c = 0; c < count; ++c) {
+    auto const bad = for_each_row(places, ahead, [&](T const* row, std::int64_t place) {
+      for_each_column<Count>([&](std::int64_t c) {
+        // No jumps, so that columns are compared at once.
         auto const value = to_float(row[column + c]);
-        bool const is_first_nan = std::isnan(value) && !std::isnan(largest[c]);
-        if (is_first || value > largest[c] || is_first_nan) {
-          largest[c] = value;
-          places[c] = static_cast<std::int32_t>(place);
-        }
-      }
+        bool const is_first_nan = (value != value) & (largest[c] == largest[c]);
+        bool const is_larger = is_first | (value > largest[c]) | is_first_nan;
+        largest[c] = is_larger ? value : largest[c];
+        places_of_largest[c] = is_larger ? static_cast<std::int32_t>(place) : places_of_largest[c];
+      });
       is_first = false;
     });
-    for (std::int64_t c = 0; c < count; ++c) {
-      output(bag, column)[c] = from_float<Out>(largest[c]);
+    if (T const* const row = is_first ? default_row(bag) : nullptr; row != nullptr) {
+      for_each_column<Count>([&](std::int64_t c) { largest[c] = to_float(row[column + c]); });
+      places_of_largest.fill(static_cast<std::int32_t>(bags_.capacity + bag));
     }
+    for_each_column<Count>(
+        [&](std::int64_t c) { output(bag, column)[c] = from_float<Out>(largest[c]); });
     if (args_.argmax != nullptr) {
-      std::copy_n(places.data(),
-                  static_cast<std::int64_t>(count),
-                  args_.argmax + bag.row * args_.width + column);
+      std::copy_n(places_of_largest.data(), Count, args_.argmax + bag * args_.width + column);
     }
+    return bad;
   }
 
   LookupArgs const& args_;
   IdBags<Id> const& bags_;
   T const* table_;
   Out* output_;
-  bool pools_;
   std::int64_t existing_;
-  PlaceRange existing_places_;  ///< where nothing is pooled
 };
 
 /// Calls function(a T) for the real type that `dtype` names.
@@ -233,8 +284,7 @@ void embedding_lookup(HostStream stream, LookupArgs const& args) {
       with_real_type(args.output_dtype, [&](auto out) {
         stream.run([args, bags] {
           using Id = std::remove_cv_t<std::remove_pointer_t<decltype(bags.ids)>>;
-          HostLookup<decltype(element), Id, decltype(out)> const lookup(args, bags);
-          count_out_of_range(args.report, lookup.write(0, output_rows(args)));
+          HostLookup<decltype(element), Id, decltype(out)>(args, bags).write();
         });
       });
     });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "embedding_tables_gradient.hpp"
+#include "parallel_rows_host.hpp"
 
 #include <msstream/base/error.hpp>
 
@@ -32,11 +33,13 @@ struct TableSizes {
 template <class T>
 void sum_rows_of_tables(TablesGradientArgs const& args, TableSizes const& tables) {
   auto const* const gradient = static_cast<T const*>(args.output_gradient);
-  std::int64_t number = 0;
-  for (std::int64_t u = 0; u < *args.unique_count; ++u) {
-    while (args.unique_rows[u] >= args.first_rows[number + 1]) {
-      args.table_starts[++number] = u;
-    }
+  auto const uniques = *args.unique_count;
+  for (std::int64_t number = 0; number <= tables.count; ++number) {
+    auto const* const end = args.unique_rows + uniques;
+    args.table_starts[number] =
+        std::lower_bound(args.unique_rows, end, args.first_rows[number]) - args.unique_rows;
+  }
+  auto const sum_row = [&](std::int64_t number, std::int64_t u) {
     auto const& table = args.tables[number];
     auto* const sum = args.values + u * tables.widest;
     std::fill_n(sum, table.width, 0.0F);
@@ -49,10 +52,17 @@ void sum_rows_of_tables(TablesGradientArgs const& args, TableSizes const& tables
         sum[c] += factor * to_float(row[c]);
       }
     }
-  }
-  args.table_starts[0] = 0;
-  std::fill(
-      args.table_starts + number + 1, args.table_starts + tables.count + 1, *args.unique_count);
+  };
+  auto const bytes = tables.widest * static_cast<std::int64_t>(sizeof(T));
+  parallel_rows(args.starts, uniques, grain_of(bytes), [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t number = 0;
+    for (auto u = begin; u < end; ++u) {
+      while (u >= args.table_starts[number + 1]) {
+        ++number;
+      }
+      sum_row(number, u);
+    }
+  });
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "embedding_tables.hpp"
 #include "id_report_host.hpp"
+#include "parallel_rows_host.hpp"
 
 #include <msstream/base/error.hpp>
 
@@ -119,12 +120,17 @@ void pool_bag_of_table(TablesLookupArgs const& args,
 struct TablesInReach {
   TableDescriptor const* at;
   std::int64_t count;
-  std::int64_t width;   ///< of all
-  std::int64_t widest;  ///< of one
+  std::int64_t width;    ///< of all
+  std::int64_t widest;   ///< of one
+  std::int64_t hotness;  ///< of all
 };
 
+/// Writes the outputs of the bags [first, last) of each table.
 template <class Id>
-void look_up_all(TablesLookupArgs const& args, TablesInReach const& tables) {
+void look_up_bags(TablesLookupArgs const& args,
+                  TablesInReach const& tables,
+                  std::int64_t first,
+                  std::int64_t last) {
   auto const existing = existing_bags(args);
   std::uint64_t out_of_range = 0;
   PooledRow pooled(tables.widest);
@@ -132,8 +138,9 @@ void look_up_all(TablesLookupArgs const& args, TablesInReach const& tables) {
     auto const& table = tables.at[number];
     with_weight_type("a table", table.dtype, [&](auto element) {
       with_weight_type("an output", args.output_dtype, [&](auto out) {
-        auto* to = static_cast<decltype(out)*>(args.output) + table.first_column;
-        for (std::int64_t bag = 0; bag < args.batch; ++bag, to += tables.width) {
+        auto* to =
+            static_cast<decltype(out)*>(args.output) + first * tables.width + table.first_column;
+        for (auto bag = first; bag < last; ++bag, to += tables.width) {
           pooled.clear(table.width);
           if (bag < existing) {
             auto const places = places_of<Id>(args, table, number, bag);
@@ -147,6 +154,20 @@ void look_up_all(TablesLookupArgs const& args, TablesInReach const& tables) {
   count_out_of_range(args.report, out_of_range);
 }
 
+template <class Id>
+void look_up_all(TablesLookupArgs const& args, TablesInReach const& tables) {
+  // As if all tables had rows of one width and, where only the device knows, bags of one length.
+  auto const ids_of_bag = args.offsets != nullptr
+                              ? args.capacity / std::max<std::int64_t>(1, args.batch)
+                              : tables.hotness;
+  auto const bytes = (ids_of_bag + tables.count) * tables.width *
+                     static_cast<std::int64_t>(sizeof(float)) /
+                     std::max<std::int64_t>(1, tables.count);
+  parallel_ranges(args.batch, grain_of(bytes), [&](std::int64_t begin, std::int64_t end) {
+    look_up_bags<Id>(args, tables, begin, end);
+  });
+}
+
 }  // namespace
 
 TablePlan plan_tables(std::vector<TableDescriptor> tables) {
@@ -158,8 +179,11 @@ void embedding_tables_lookup(HostStream stream, TablesLookupArgs const& args) {
           "embedding_tables_lookup: ids of ",
           name_of(args.id_dtype));
   auto const& plan = *args.plan;
-  TablesInReach const tables{
-      args.tables, static_cast<std::int64_t>(plan.tables.size()), plan.width, plan.widest};
+  TablesInReach const tables{args.tables,
+                             static_cast<std::int64_t>(plan.tables.size()),
+                             plan.width,
+                             plan.widest,
+                             plan.hotness};
   stream.run([args, tables] {
     args.id_dtype == DType::int32 ? look_up_all<std::int32_t>(args, tables)
                                   : look_up_all<std::int64_t>(args, tables);

@@ -5,6 +5,8 @@
 #include <msstream/ops/kernels/embedding_update.hpp>
 
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
 namespace msstream::ops::kernels {
 namespace {
@@ -15,17 +17,19 @@ void update_rows_of(OptimizerRule const& rule,
                     EmbeddingUpdateArgs const& args,
                     Gradients const& gradients) {
   auto const width = args.gradient.width;
-  auto* const row_gradient = static_cast<float*>(args.gradient.workspace);
   HostTable const table{args.table, args.state0, args.state1, width};
   with_kind(rule.kind, [&](auto kind) {
     auto const step_rule = rule_of_step<kind()>(rule, step);
     with_table_type(args.table_dtype, [&](auto type) {
       with_columns(width, [&](auto columns) {
-        for (std::int64_t u = 0; u < *args.gradient.unique_count; ++u) {
-          gradients.sum(columns, u, row_gradient);
-          move_row<kind(), typename decltype(type)::type>(
-              step_rule, table, args.unique_ids[u], row_gradient);
-        }
+        gradients.for_ranges([&](std::int64_t begin, std::int64_t end) {
+          std::vector<float> row_gradient(static_cast<std::size_t>(width));
+          for (auto u = begin; u < end; ++u) {
+            gradients.sum(columns, u, row_gradient.data());
+            move_row<kind(), typename decltype(type)::type>(
+                step_rule, table, args.unique_ids[u], row_gradient.data());
+          }
+        });
       });
     });
   });
@@ -33,10 +37,8 @@ void update_rows_of(OptimizerRule const& rule,
 
 }  // namespace
 
-std::size_t embedding_update_workspace_bytes(HostStream,
-                                             OptimizerKind,
-                                             RowGradientArgs const& gradient) {
-  return static_cast<std::size_t>(gradient.width) * sizeof(float);
+std::size_t embedding_update_workspace_bytes(HostStream, OptimizerKind, RowGradientArgs const&) {
+  return 0;
 }
 
 void embedding_update(HostStream stream,

@@ -33,32 +33,51 @@ struct GradientMemory {
   }
 };
 
-/// Calls each(first element of the place's row, first element of its segment's row) for the places
-/// that are in a segment, and otherwise(first element of the place's row).
-template <class Each, class Otherwise>
-void for_each_row(SegmentGradientArgs const& args, Each const& each, Otherwise const& otherwise) {
-  for_each_place(args.layout, [&](std::int64_t place, std::int64_t segment) {
+/// How many places are worth a helper.
+[[nodiscard]] std::int64_t grain_of_places(SegmentGradientArgs const& args) {
+  return grain_of(2 * args.width * static_cast<std::int64_t>(sizeof(float)));
+}
+
+/// Calls add(first element of the place's row, first element of its segment's row) for the places
+/// that are in a segment, in ascending order; what a segment has may be changed.
+template <class Add>
+void for_each_row(SegmentGradientArgs const& args, Add const& add) {
+  auto const visit = [&](std::int64_t place, std::int64_t segment) {
     if (segment >= 0) {
-      each(place * args.width, segment * args.width);
-    } else {
-      otherwise(place * args.width);
+      add(place * args.width, segment * args.width);
     }
+  };
+  parallel_segments(args.layout, grain_of_places(args), [&](std::int64_t begin, std::int64_t end) {
+    for_each_place(args.layout, begin, end, visit);
   });
+}
+
+/// Calls write(first element of the place's row, its segment) for those, in any order; the rows of
+/// the other places become 0.
+template <class Write>
+void write_gradients(SegmentGradientArgs const& args, Write const& write) {
+  auto const visit = [&](std::int64_t place, std::int64_t segment) {
+    if (segment >= 0) {
+      write(place * args.width, segment);
+    } else {
+      std::fill_n(args.value_gradients + place * args.width, args.width, 0.0F);
+    }
+  };
+  parallel_ranges(
+      args.layout.capacity, grain_of_places(args), [&](std::int64_t begin, std::int64_t end) {
+        for_each_place(args.layout, begin, end, visit);
+      });
 }
 
 void scale_gradients(SegmentGradientArgs const& args, std::int64_t* rows) {
   auto const width = args.width;
   auto const counts =
       divides(args.reduction) ? std::optional(RowCounts(args.layout, rows)) : std::nullopt;
-  for_each_place(args.layout, [&](std::int64_t place, std::int64_t segment) {
-    float* const row = args.value_gradients + place * width;
-    if (segment < 0) {
-      std::fill_n(row, width, 0.0F);
-      return;
-    }
+  write_gradients(args, [&](std::int64_t at, std::int64_t segment) {
     float const scale = counts ? 1.0F / segment_divisor(args.reduction, counts->of(segment)) : 1.0F;
     float const* const gradient = args.output_gradient + segment * width;
-    std::transform(gradient, gradient + width, row, [=](float g) { return scale * g; });
+    std::transform(
+        gradient, gradient + width, args.value_gradients + at, [=](float g) { return scale * g; });
   });
 }
 
@@ -66,49 +85,38 @@ void share_gradients(SegmentGradientArgs const& args, std::uint32_t* ties) {
   auto const is_tie = [&](std::int64_t at, std::int64_t of) {
     return is_extremum(args.values[at], args.output[of]);
   };
-  for_each_row(
-      args,
-      [&](std::int64_t at, std::int64_t of) {
-        for (std::int64_t c = 0; c < args.width; ++c) {
-          ties[of + c] += is_tie(at + c, of + c) ? 1U : 0U;
-        }
-      },
-      [](std::int64_t) {});
-  for_each_row(
-      args,
-      [&](std::int64_t at, std::int64_t of) {
-        for (std::int64_t c = 0; c < args.width; ++c) {
-          args.value_gradients[at + c] =
-              is_tie(at + c, of + c)
-                  ? args.output_gradient[of + c] / static_cast<float>(ties[of + c])
-                  : 0.0F;
-        }
-      },
-      [&](std::int64_t at) { std::fill_n(args.value_gradients + at, args.width, 0.0F); });
+  for_each_row(args, [&](std::int64_t at, std::int64_t of) {
+    for (std::int64_t c = 0; c < args.width; ++c) {
+      ties[of + c] += is_tie(at + c, of + c) ? 1U : 0U;
+    }
+  });
+  write_gradients(args, [&](std::int64_t at, std::int64_t segment) {
+    auto const of = segment * args.width;
+    for (std::int64_t c = 0; c < args.width; ++c) {
+      args.value_gradients[at + c] =
+          is_tie(at + c, of + c) ? args.output_gradient[of + c] / static_cast<float>(ties[of + c])
+                                 : 0.0F;
+    }
+  });
 }
 
 void multiply_gradients(SegmentGradientArgs const& args, GradientMemory const& memory) {
-  for_each_row(
-      args,
-      [&](std::int64_t at, std::int64_t of) {
-        for (std::int64_t c = 0; c < args.width; ++c) {
-          auto const x = args.values[at + c];
-          memory.matches[of + c] += x == 0.0F ? 1U : 0U;
-          memory.products[of + c] *= ProductOfNonzeros::element(x);
-        }
-      },
-      [](std::int64_t) {});
-  for_each_row(
-      args,
-      [&](std::int64_t at, std::int64_t of) {
-        for (std::int64_t c = 0; c < args.width; ++c) {
-          args.value_gradients[at + c] = product_gradient(args.output_gradient[of + c],
-                                                          args.values[at + c],
-                                                          memory.products[of + c],
-                                                          memory.matches[of + c]);
-        }
-      },
-      [&](std::int64_t at) { std::fill_n(args.value_gradients + at, args.width, 0.0F); });
+  for_each_row(args, [&](std::int64_t at, std::int64_t of) {
+    for (std::int64_t c = 0; c < args.width; ++c) {
+      auto const x = args.values[at + c];
+      memory.matches[of + c] += x == 0.0F ? 1U : 0U;
+      memory.products[of + c] *= ProductOfNonzeros::element(x);
+    }
+  });
+  write_gradients(args, [&](std::int64_t at, std::int64_t segment) {
+    auto const of = segment * args.width;
+    for (std::int64_t c = 0; c < args.width; ++c) {
+      args.value_gradients[at + c] = product_gradient(args.output_gradient[of + c],
+                                                      args.values[at + c],
+                                                      memory.products[of + c],
+                                                      memory.matches[of + c]);
+    }
+  });
 }
 
 }  // namespace

@@ -13,8 +13,11 @@ void reduce_segments(SegmentArgs const& args, Combiner, Columns columns) {
   auto const width = columns.count();
   auto const& layout = args.layout;
   RowCounts const rows(layout, static_cast<std::int64_t*>(args.workspace));
-  std::fill_n(args.output, layout.segments * width, Combiner::nothing());
-  for_each_place(layout, [&](std::int64_t place, std::int64_t segment) {
+  auto const grain = grain_of(width * static_cast<std::int64_t>(sizeof(float)));
+  parallel_ranges(layout.segments, grain, [&](std::int64_t begin, std::int64_t end) {
+    std::fill(args.output + begin * width, args.output + end * width, Combiner::nothing());
+  });
+  auto const take = [&](std::int64_t place, std::int64_t segment) {
     if (segment < 0) {
       return;
     }
@@ -23,16 +26,21 @@ void reduce_segments(SegmentArgs const& args, Combiner, Columns columns) {
     for (std::int64_t c = 0; c < width; ++c) {
       total[c] = Combiner::combine(total[c], row[c]);
     }
+  };
+  parallel_segments(layout, grain, [&](std::int64_t begin, std::int64_t end) {
+    for_each_place(layout, begin, end, take);
   });
-  for (std::int64_t s = 0; s < layout.segments; ++s) {
-    float* const total = args.output + s * width;
-    if (rows.of(s) == 0) {
-      std::fill_n(total, width, args.empty_value);
-    } else if (divides(args.reduction)) {
-      auto const divisor = segment_divisor(args.reduction, rows.of(s));
-      std::transform(total, total + width, total, [=](float sum) { return sum / divisor; });
+  parallel_ranges(layout.segments, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (auto s = begin; s < end; ++s) {
+      float* const total = args.output + s * width;
+      if (rows.of(s) == 0) {
+        std::fill_n(total, width, args.empty_value);
+      } else if (divides(args.reduction)) {
+        auto const divisor = segment_divisor(args.reduction, rows.of(s));
+        std::transform(total, total + width, total, [=](float sum) { return sum / divisor; });
+      }
     }
-  }
+  });
 }
 
 template <class Combiner>

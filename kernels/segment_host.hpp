@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "parallel_rows_host.hpp"
 #include "segment_math.hpp"
 
 #include <algorithm>
@@ -8,27 +9,76 @@
 
 namespace msstream::ops::kernels {
 
-/// Calls visit(place, its segment, or -1) for all places, in ascending order.
+/// Calls visit(place, its segment, or -1) for the places [place, last), in ascending order.
 template <class Visit>
-void for_each_place(SegmentLayout const& layout, Visit const& visit) {
-  std::int64_t place = 0;
+void for_each_place(SegmentLayout const& layout,
+                    std::int64_t place,
+                    std::int64_t last,
+                    Visit const& visit) {
   if (layout.form != SegmentForm::offsets) {
-    for (auto const existing = existing_places(layout); place < layout.capacity; ++place) {
+    for (auto const existing = existing_places(layout); place < last; ++place) {
       visit(place, segment_of_place(layout, existing, place));
     }
     return;
   }
   auto const* const offsets = static_cast<std::int64_t const*>(layout.indices);
   auto const visit_up_to = [&](std::int64_t end, std::int64_t segment) {
-    for (; place < end; ++place) {
+    for (; place < std::min(end, last); ++place) {
       visit(place, segment);
     }
   };
-  visit_up_to(offsets[0], -1);
-  for (std::int64_t s = 0; s < layout.segments; ++s) {
+  auto s = count_not_above(offsets, layout.segments + 1, place) - 1;
+  for (; s < layout.segments && place < last; ++s) {
     visit_up_to(offsets[s + 1], s);
   }
-  visit_up_to(layout.capacity, -1);
+  visit_up_to(last, -1);
+}
+
+/// The first place from `place` on that is not of the segment of the place before it; the segments
+/// ascend.
+[[nodiscard]] inline std::int64_t begin_of_segment(SegmentLayout const& layout,
+                                                   std::int64_t place) {
+  if (place == 0 || place == layout.capacity) {
+    return place;
+  }
+  if (layout.form == SegmentForm::offsets) {
+    auto const* const offsets = static_cast<std::int64_t const*>(layout.indices);
+    auto const s = count_not_above(offsets, layout.segments + 1, place - 1) - 1;
+    return s >= 0 && s < layout.segments ? offsets[s + 1] : place;
+  }
+  auto const existing = existing_places(layout);
+  if (place > existing) {
+    return place;
+  }
+  auto const id = segment_id(layout, place - 1);
+  auto end = existing;
+  while (place < end) {
+    auto const middle = place + (end - place) / 2;
+    if (segment_id(layout, middle) <= id) {
+      place = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return place;
+}
+
+/// Calls work(begin, end) for ranges that make up all places, as parallel_ranges() does, each of
+/// whole segments, whose sums have one writer then; for one range where a segment's places lie
+/// anywhere.
+template <class Work>
+void parallel_segments(SegmentLayout const& layout, std::int64_t grain, Work const& work) {
+  if (layout.form == SegmentForm::unsorted_ids) {
+    work(std::int64_t{0}, layout.capacity);
+    return;
+  }
+  parallel_ranges(layout.capacity, grain, [&](std::int64_t begin, std::int64_t end) {
+    begin = begin_of_segment(layout, begin);
+    end = begin_of_segment(layout, end);
+    if (begin < end) {
+      work(begin, end);
+    }
+  });
 }
 
 /// How many rows each segment has: offsets tell, ids are counted.
@@ -45,11 +95,15 @@ class RowCounts {
         counts_(memory) {
     if (offsets_ == nullptr) {
       std::fill_n(memory, layout.segments, 0);
-      for_each_place(layout, [&](std::int64_t /*place*/, std::int64_t segment) {
+      auto const count = [&](std::int64_t /*place*/, std::int64_t segment) {
         if (segment >= 0) {
           ++memory[segment];
         }
-      });
+      };
+      auto const count_some = [&](std::int64_t begin, std::int64_t end) {
+        for_each_place(layout, begin, end, count);
+      };
+      parallel_segments(layout, grain_of(sizeof(std::int64_t)), count_some);
     }
   }
 

@@ -70,7 +70,7 @@ TYPED_TEST(TableBatchTest, jagged_bags_lead_to_the_rows_of_their_tables) {
   Integers const ids{6, 0, 39, 1, 5, 99, 99};
   Bags<TypeParam> const bags(this->put(ids), this->put(Integers{0, 1, 2, 4, 5, 5, 5}));
   auto const rows = ops::rows_of_tables(tables, bags);
-  auto const given = to_host(rows.ids);
+  auto const given = to_host(rows.ids.template as<std::int64_t>());
   EXPECT_EQ(Integers(given.begin(), given.begin() + 5), (Integers{6, 7, 8 + 39, 8 + 1, 5}));
   auto const pooled = to_host(ops::embedding_lookup(tables, rows));
   EXPECT_THAT(Floats(pooled.begin() + 16, pooled.end()), ::testing::Each(0.0F)) << "empty bags";
@@ -98,7 +98,8 @@ TYPED_TEST(TableBatchTest, ids_may_lie_table_by_table) {
   auto const rows = ops::rows_of_tables(tables, by_table);
   EXPECT_EQ(rows.bags(), 6);
   EXPECT_EQ(rows.hotness(), 2);
-  EXPECT_EQ(to_host(rows.ids), (Integers{6, 1, 7, 7, 38, 39, 2, 3, -1, 7, 40, 41}));
+  EXPECT_EQ(to_host(rows.ids.template as<std::int64_t>()),
+            (Integers{6, 1, 7, 7, 38, 39, 2, 3, -1, 7, 40, 41}));
   auto const keys = this->random.integers(3 * 2 * 2, -1000, 1000);
   Integers by_sample;
   for (std::size_t sample = 0; sample < 2; ++sample) {
@@ -107,9 +108,10 @@ TYPED_TEST(TableBatchTest, ids_may_lie_table_by_table) {
                        {keys[table * 4 + sample * 2], keys[table * 4 + sample * 2 + 1]});
     }
   }
-  EXPECT_EQ(
-      to_host(ops::hash_to_tables(tables, this->put(keys, {3, 2, 2}), 5).ids),
-      to_host(ops::hash_to_tables(tables, Bags<TypeParam>(this->put(by_sample, {6, 2})), 5).ids));
+  EXPECT_EQ(to_host(ops::hash_to_tables(tables, this->put(keys, {3, 2, 2}), 5)
+                        .ids.template as<std::int64_t>()),
+            to_host(ops::hash_to_tables(tables, Bags<TypeParam>(this->put(by_sample, {6, 2})), 5)
+                        .ids.template as<std::int64_t>()));
   expect_refused([&] { (void)ops::hash_to_tables(tables, this->put(keys, {2, 6})); }, "[2, 6]");
 }
 
@@ -119,12 +121,13 @@ TYPED_TEST(TableBatchTest, an_id_that_a_table_does_not_have_is_reported) {
   Bags<TypeParam> const bags(this->put(Integers{7, 1, 2, 3, 0, -1}));
   auto const count = this->scalar(0);
   auto const rows = ops::rows_of_tables(tables, bags, OutOfRange::count, std::optional(count));
-  EXPECT_EQ(to_host(rows.ids), (Integers{-1, -1, 10, 3, 7, -1}));
+  EXPECT_EQ(to_host(rows.ids.template as<std::int64_t>()), (Integers{-1, -1, 10, 3, 7, -1}));
   EXPECT_EQ(to_host(count), (Integers{3}));
   NameScope const scope("user");
   auto const trapped =
       ops::rows_of_tables(tables, Bags<TypeParam>(this->put(Integers{0, 5, 0})), OutOfRange::trap);
-  EXPECT_EQ(message_of<std::out_of_range>([&] { (void)to_host(trapped.ids); }),
+  EXPECT_EQ(message_of<std::out_of_range>(
+                [&] { (void)to_host(trapped.ids.template as<std::int64_t>()); }),
             "user/rows_of_tables: id 5 outside [0, 1)");
 }
 

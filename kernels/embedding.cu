@@ -44,13 +44,15 @@ void launch_ids(CudaStream stream, LookupArgs const& args, IdBags<Id> const& bag
   // Maxima, and weights, of many short bags are too rare for kernels of their own.
   constexpr bool kHasShort = std::is_same_v<Combiner<Count>, SumCombiner<Count>>;
   constexpr bool kHasFewSums = kHasShort && Count <= 4;
+  constexpr int kLanesOfSharedIds = 8;
   bool const is_jagged = args.pooling != Pooling::none && bags.offsets != nullptr;
   bool const is_short =
       has_many_short_bags(output_rows(args), bags.capacity, is_jagged, shape.lanes());
   if constexpr (Count * sizeof(T) == 16) {
-    using Long = std::conditional_t<kHasFewSums, LongBags, LongBagsOfMoreSums>;
+    using LongSums = std::conditional_t<kHasFewSums, LongBags, LongBagsOfHalves>;
+    using Long = std::conditional_t<kHasShort, LongSums, LongBagsOfMoreSums>;
     using Short = std::conditional_t<kHasFewSums, ShortBags, ShortBagsOfMoreSums>;
-    if (allows_shared_ids(args, shape, Long::kRowsInFlight)) {
+    if (allows_shared_ids(args, shape, kLanesOfSharedIds)) {
       if constexpr (kHasShort) {
         if (is_short && shape.lanes() >= Short::kBagsAGroup) {
           return launch<T, Count, SharedIds, Combiner, Short>(stream, args, bags, shape);

@@ -101,10 +101,34 @@ __device__ void add_rows(All all, Loader const& loader, Ids const& ids, int firs
   }
 }
 
+/// The same for the first `count` that `ids` received, all of them rows and a multiple of those in
+/// flight: each that is added makes way for the request of another.
+template <int kInFlight, class Loader, class Ids, class Add>
+__device__ void roll_rows(Loader const& loader, Ids const& ids, int count, Add const& add) {
+  decltype(loader.load(std::int64_t{})) packed[kInFlight];
+#pragma unroll
+  for (int k = 0; k < kInFlight; ++k) {
+    packed[k] = loader.load(ids.row(0, k));
+  }
+  int const last = count - kInFlight;
+#pragma unroll 1
+  for (int first = 0; first < last; first += kInFlight) {
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      add(first + k, packed[k].widened(), true, ids.weight(first, k));
+      packed[k] = loader.load(ids.row(first + kInFlight, k));
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < kInFlight; ++k) {
+    add(last + k, packed[k].widened(), true, ids.weight(last, k));
+  }
+}
+
 /// One row of a group of lanes: the bag's places in order. All lanes of a warp come together, and
 /// go as far as the longest of their bags; they need not look which ids exist as far as the
 /// shortest.
-template <int kInFlight, class Ids, class Combiner, class Writer>
+template <class Tuning, class Ids, class Combiner, class Writer>
 __device__ void pool_bag(Writer const& writer,
                          RowLanes const& shape,
                          GroupPlaces const& places,
@@ -112,6 +136,7 @@ __device__ void pool_bag(Writer const& writer,
                          bool stores,
                          bool reports,
                          BadIds& bad) {
+  constexpr int kInFlight = Tuning::kRowsInFlight;
   // Reductions also tell the compiler that all lanes take the same turns.
   int const longest = __reduce_max_sync(0xFFFFFFFFU, places.count);
   int const shortest = __reduce_min_sync(0xFFFFFFFFU, places.count);
@@ -130,16 +155,26 @@ __device__ void pool_bag(Writer const& writer,
     }
     int const received = min(longest - next, ids.places());
     int const whole = are_rows ? min(shortest - next, received) : 0;
-    for (int first = 0; first < received; first += kInFlight) {
-      auto const add = [&](int k, auto const& row, bool is_row, float weight) {
-        if (is_row) {
-          combiner.add(row, weight, places.begin + next + first + k);
-        }
+    auto const add = [&](int i, auto const& row, bool is_row, float weight) {
+      if (is_row) {
+        combiner.add(row, weight, places.begin + next + i);
+      }
+    };
+    int first = 0;
+    if constexpr (Tuning::kRollsRows) {
+      if (whole >= kInFlight) {
+        first = whole / kInFlight * kInFlight;
+        roll_rows<kInFlight>(writer.loader, ids, first, add);
+      }
+    }
+    for (; first < received; first += kInFlight) {
+      auto const add_next = [&](int k, auto const& row, bool is_row, float weight) {
+        add(first + k, row, is_row, weight);
       };
-      if (first + kInFlight <= whole) {
-        add_rows<kInFlight>(std::true_type{}, writer.loader, ids, first, add);
+      if (!Tuning::kRollsRows && first + kInFlight <= whole) {
+        add_rows<kInFlight>(std::true_type{}, writer.loader, ids, first, add_next);
       } else {
-        add_rows<kInFlight>(std::false_type{}, writer.loader, ids, first, add);
+        add_rows<kInFlight>(std::false_type{}, writer.loader, ids, first, add_next);
       }
     }
   }
@@ -224,13 +259,13 @@ __global__ void __launch_bounds__(Tuning::kThreads, Tuning::kBlocksAnSm)
         args, bags, loader, column};
     bool const reports = turn == 0;
     if constexpr (kBags == 1) {
-      pool_bag<kInFlight, Ids, Combiner>(writer,
-                                         shape,
-                                         places_of_bag(bags, pools, first_bag),
-                                         first_bag,
-                                         has_column && here == 1,
-                                         reports,
-                                         bad);
+      pool_bag<Tuning, Ids, Combiner>(writer,
+                                      shape,
+                                      places_of_bag(bags, pools, first_bag),
+                                      first_bag,
+                                      has_column && here == 1,
+                                      reports,
+                                      bad);
     } else if (has_one_place_each<kBags>(bags, pools, first_bag, shape)) {
       gather_bags<kBags, kInFlight, Ids, Combiner>(writer,
                                                    shape,
@@ -243,13 +278,13 @@ __global__ void __launch_bounds__(Tuning::kThreads, Tuning::kBlocksAnSm)
     } else {
 #pragma unroll 1
       for (int i = 0; i < kBags; ++i) {
-        pool_bag<kInFlight, Ids, Combiner>(writer,
-                                           shape,
-                                           places_of_bag(bags, pools, first_bag + i),
-                                           first_bag + i,
-                                           has_column && i < here,
-                                           reports,
-                                           bad);
+        pool_bag<Tuning, Ids, Combiner>(writer,
+                                        shape,
+                                        places_of_bag(bags, pools, first_bag + i),
+                                        first_bag + i,
+                                        has_column && i < here,
+                                        reports,
+                                        bad);
       }
     }
   }

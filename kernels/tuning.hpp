@@ -14,25 +14,41 @@ namespace msstream::ops::kernels {
 //   kThreads        a block
 //   kBlocksAnSm     that registers leave room for
 //   kRowsInFlight   requested by a lane before it adds the first
+//   kRollsRows      requests one for each that it adds, instead of all once all are added
 //   kBagsAGroup     of lanes, which takes each step for all of them at once
 //   kKeepsRows      in the L1 cache: pays where rows come again soon
 //   kStreamsOutput  so that it, and no table row, is the first to leave the L2 cache
 
-/// Bags of several ids. Small blocks, so that the last of them end together.
+/// Bags of several ids. Small blocks, so that the last of them end together, and many warps: where
+/// ids come again soon most rows are near, and warps have to fill the wait for the few that are
+/// not.
 struct LongBags {
-  static constexpr int kThreads = 128;
-  static constexpr int kBlocksAnSm = 8;
-  static constexpr int kRowsInFlight = 8;
+  static constexpr int kThreads = 64;
+  static constexpr int kBlocksAnSm = 24;
+  static constexpr int kRowsInFlight = 4;
+  static constexpr bool kRollsRows = true;
   static constexpr int kBagsAGroup = 1;
   static constexpr bool kKeepsRows = true;
   static constexpr bool kStreamsOutput = true;
 };
 
-/// The same where a lane keeps more than four sums: halves, weights, maxima.
+/// The same for sums of halves, which are more a lane.
+struct LongBagsOfHalves {
+  static constexpr int kThreads = 64;
+  static constexpr int kBlocksAnSm = 18;
+  static constexpr int kRowsInFlight = 4;
+  static constexpr bool kRollsRows = true;
+  static constexpr int kBagsAGroup = 1;
+  static constexpr bool kKeepsRows = true;
+  static constexpr bool kStreamsOutput = true;
+};
+
+/// The same where a lane also keeps weights or the places of maxima.
 struct LongBagsOfMoreSums {
   static constexpr int kThreads = 128;
   static constexpr int kBlocksAnSm = 5;
   static constexpr int kRowsInFlight = 8;
+  static constexpr bool kRollsRows = false;
   static constexpr int kBagsAGroup = 1;
   static constexpr bool kKeepsRows = true;
   static constexpr bool kStreamsOutput = true;
@@ -43,6 +59,7 @@ struct ShortBags {
   static constexpr int kThreads = 128;
   static constexpr int kBlocksAnSm = 8;
   static constexpr int kRowsInFlight = 8;
+  static constexpr bool kRollsRows = false;
   static constexpr int kBagsAGroup = 8;
   static constexpr bool kKeepsRows = true;
   static constexpr bool kStreamsOutput = true;
@@ -53,6 +70,7 @@ struct ShortBagsOfMoreSums {
   static constexpr int kThreads = 128;
   static constexpr int kBlocksAnSm = 6;
   static constexpr int kRowsInFlight = 8;
+  static constexpr bool kRollsRows = false;
   static constexpr int kBagsAGroup = 8;
   static constexpr bool kKeepsRows = true;
   static constexpr bool kStreamsOutput = true;
@@ -63,6 +81,7 @@ struct LongBagsOfNarrowRows {
   static constexpr int kThreads = 256;
   static constexpr int kBlocksAnSm = 4;
   static constexpr int kRowsInFlight = 4;
+  static constexpr bool kRollsRows = false;
   static constexpr int kBagsAGroup = 1;
   static constexpr bool kKeepsRows = true;
   static constexpr bool kStreamsOutput = true;
@@ -72,6 +91,7 @@ struct ShortBagsOfNarrowRows {
   static constexpr int kThreads = 256;
   static constexpr int kBlocksAnSm = 4;
   static constexpr int kRowsInFlight = 4;
+  static constexpr bool kRollsRows = false;
   static constexpr int kBagsAGroup = 4;
   static constexpr bool kKeepsRows = true;
   static constexpr bool kStreamsOutput = true;

@@ -8,6 +8,8 @@
 #include "segment_spans.hpp"
 #include "workspace_layout.hpp"
 
+#include <cuda_pipeline.h>
+
 #include <algorithm>
 #include <cstdint>
 
@@ -29,8 +31,9 @@ struct SpanParts {
   std::int64_t places;
   std::int64_t parts;
 
-  SpanParts(std::int64_t capacity, int lanes)
-      : places(std::clamp(ceil_div(ceil_div(capacity * lanes, kSpanLanes), kFewestPlacesOfPart) *
+  SpanParts(std::int64_t capacity, RowLanes const& shape)
+      : places(std::clamp(ceil_div(ceil_div(capacity * span_team_lanes(shape.lanes()), kSpanLanes),
+                                   kFewestPlacesOfPart) *
                               kFewestPlacesOfPart,
                           kFewestPlacesOfPart,
                           kMostPlacesOfPart)),
@@ -58,78 +61,131 @@ __device__ Columns<Count> elements_of(Columns<Count> columns) {
   return columns;
 }
 
-/// A group of lanes a part, for the columns that it holds at once; rows that are wider are shared
-/// along the grid's y. Rows are asked for one batch ahead, and where they are found two.
+/// The rows that a thread has asked for: each thread reads what it asked for alone, so that nothing
+/// but its own copies has to be waited for.
+template <int Count, int Batch>
+class RowsAhead {
+ public:
+  /// Of kSpanStages * Batch * kSpanThreads rows.
+  explicit __device__ RowsAhead(float* memory) : memory_(memory + threadIdx.x * Count) {}
+
+  /// Row k of a batch.
+  __device__ void ask(int stage, int k, float const* from) const {
+    __pipeline_memcpy_async(slot(stage, k), from, Count * sizeof(float));
+  }
+  __device__ Columns<Count> row(int stage, int k) const {
+    return load_written<Count>(slot(stage, k));
+  }
+
+ private:
+  __device__ float* slot(int stage, int k) const {
+    return memory_ + (stage * Batch + k) * (kSpanThreads * Count);
+  }
+
+  float* memory_;  ///< shared
+};
+
+/// A team of lanes a part, for the columns that it holds at once; rows that are wider are shared
+/// along the grid's y. A team has a whole warp's lanes where rows are not short: they all go the
+/// same way. Its lanes of one column take turns, and are combined where a segment ends.
 template <class Combiner, class Rows, int Count>
-__global__ void __launch_bounds__(kSpanThreads, Rows::kBlocks)
+__global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
     span_parts_kernel(Rows source,
                       SegmentBounds bounds,
                       RowLanes shape,
                       SpanParts parts,
                       SegmentOutput output,
                       SpanBorders borders) {
-  constexpr int kInFlight = span_rows_in_flight(Count);
+  constexpr int kBatch = span_batch_rows(Count);
+  __shared__ __align__(16) float memory[kSpanStages * kBatch * kSpanThreads * Count];
+  RowsAhead<Count, kBatch> const ahead(memory);
+  LaneGroup const team(span_team_lanes(shape.lanes()));
+  int const turns = team.lanes >> shape.log2_lanes;
+  int const step = kBatch * turns;
   // In 32 bits, to leave registers to the rows; long capacities have long parts.
-  auto const part = static_cast<int>(grid_thread() >> shape.log2_lanes);
+  auto const part = static_cast<int>(grid_thread() >> (__ffs(team.lanes) - 1));
   if (part >= parts.parts) {
     return;
   }
-  LaneGroup const group(shape.lanes());
   auto const first_place = part * parts.places;
   auto const places = bounds.held(first_place, min(first_place + parts.places, bounds.capacity));
-  bool const tells = blockIdx.y == 0 && group.lane == 0;
+  bool const tells = blockIdx.y == 0 && team.lane == 0;
   if (places.begin >= places.end) {
     if (tells) {
       borders.ends_here[part] = -1;
     }
     return;
   }
-  int const column = (static_cast<int>(blockIdx.y) * group.lanes + group.lane) * Count;
+  int const column = (static_cast<int>(blockIdx.y) * shape.lanes() + shape.lane()) * Count;
   bool const is_column = column < shape.width;
   auto const length = static_cast<int>(places.end - places.begin);
-  Columns<Count> rows[kInFlight];
-  Columns<Count> next_rows[kInFlight];
+  int const turn = (team.lane >> shape.log2_lanes) * kBatch;
   auto const batch_at = [&](int from) {
-    return source.template batch<kInFlight>(places.begin, from, length);
+    return source.template batch<kBatch>(places.begin, from + turn, length);
   };
   auto const* const columns = source.rows_from(places.begin, shape.width) + column;
   auto const width = static_cast<int>(shape.width);
-  auto const load = [&](auto const& batch, int from, Columns<Count>* to) {
+  auto const ask = [&](auto const& batch, int from, int stage) {
 #pragma unroll
-    for (int k = 0; k < kInFlight; ++k) {
-      if (is_column && from + k < length) {
-        to[k] = load_once<Count>(columns + std::int64_t{batch.row(k)} * width);
+    for (int k = 0; k < kBatch; ++k) {
+      if (is_column && from + turn + k < length) {
+        ahead.ask(stage, k, columns + std::int64_t{batch.row(k)} * width);
       }
     }
+    __pipeline_commit();
   };
-  load(batch_at(0), 0, rows);
-  auto next = batch_at(kInFlight);
+  auto next = batch_at(0);
+#pragma unroll
+  for (int stage = 0; stage + 1 < kSpanStages; ++stage) {
+    ask(next, stage * step, stage);
+    next = batch_at((stage + 1) * step);
+  }
 
-  SegmentCursor cursor(bounds, group, places.begin);
+  SegmentCursor cursor(bounds, team, places.begin);
   bool is_head = bounds.at(cursor.segment()) < places.begin;
   if (tells) {
     borders.ends_here[part] = is_head && cursor.end() <= length ? cursor.segment() : -1;
   }
   int begin = 0;
   auto total = nothing_of<Combiner, Count>();
+  auto const of_all_turns = [&] {
+    for (int distance = shape.lanes(); distance < team.lanes; distance *= 2) {
+      Columns<Count> other;
+#pragma unroll
+      for (int c = 0; c < Count; ++c) {
+        other.at[c] = __shfl_xor_sync(team.mask, total.at[c], distance);
+      }
+      combine<Combiner>(total, other);
+    }
+  };
+  bool const stores = is_column && turn == 0;
   auto const store = [&] {
-    if (is_column && is_head) {
+    of_all_turns();
+    if (stores && is_head) {
       store_columns(borders.heads + part * shape.width + column, total);
-    } else if (is_column) {
+    } else if (stores) {
       output.write(cursor.segment(), column, total, cursor.end() - begin);
     }
   };
-  for (int from = 0; from < length; from += kInFlight) {
-    load(next, from + kInFlight, next_rows);
-    next = batch_at(from + 2 * kInFlight);
+  int stage = 0;
+  for (int from = 0; from < length; from += step) {
+    ask(next, from + (kSpanStages - 1) * step, stage == 0 ? kSpanStages - 1 : stage - 1);
+    next = batch_at(from + kSpanStages * step);
+    __pipeline_wait_prior(kSpanStages - 1);
+    Columns<Count> rows[kBatch];
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      rows[k] = elements_of<Combiner>(ahead.row(stage, k));
+    }
+    stage = stage + 1 == kSpanStages ? 0 : stage + 1;
     // Where segments end is outside of the unrolled loop, so that its code is there once.
-    int const batch_end = min(from + kInFlight, length);
+    int const batch_end = min(from + step, length);
     for (int done = from;;) {
       int const stop = min(cursor.end(), batch_end);
 #pragma unroll
-      for (int k = 0; k < kInFlight; ++k) {
-        if (from + k >= done && from + k < stop) {
-          combine<Combiner>(total, elements_of<Combiner>(rows[k]));
+      for (int k = 0; k < kBatch; ++k) {
+        if (from + turn + k >= done && from + turn + k < stop) {
+          combine<Combiner>(total, rows[k]);
         }
       }
       if (stop == batch_end) {
@@ -141,14 +197,13 @@ __global__ void __launch_bounds__(kSpanThreads, Rows::kBlocks)
       done = begin = stop;
       total = nothing_of<Combiner, Count>();
     }
-#pragma unroll
-    for (int k = 0; k < kInFlight; ++k) {
-      rows[k] = next_rows[k];
-    }
   }
   if (cursor.end() <= length) {
     store();
-  } else if (is_column) {
+    return;
+  }
+  of_all_turns();
+  if (stores) {
     store_columns(borders.tails + part * shape.width + column, total);
   }
 }
@@ -243,12 +298,12 @@ void launch_spans(CudaStream stream, SpanArgs const& args, Rows const& rows) {
     check_launch("segment_reduce, one launch");
     return;
   }
-  SpanParts const parts(args.capacity, shape.lanes());
+  SpanParts const parts(args.capacity, shape);
   WorkspaceLayout workspace(args.workspace);
   SpanBorders const borders(workspace, parts, args.width);
   if (parts.parts > 0) {
     dim3 const grid(
-        grid_for(parts.parts, kSpanThreads / shape.lanes()),
+        grid_for(parts.parts, kSpanThreads / span_team_lanes(shape.lanes())),
         static_cast<unsigned>(ceil_div<std::int64_t>(args.width, shape.lanes() * Count)));
     span_parts_kernel<Combiner, Rows, Count>
         <<<grid, kSpanThreads, 0, stream>>>(rows, bounds, shape, parts, output, borders);

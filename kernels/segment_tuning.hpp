@@ -20,12 +20,16 @@ inline constexpr std::int64_t kFewestPlacesOfPart = 16;
 inline constexpr std::int64_t kMostPlacesOfPart = 256;
 
 inline constexpr int kSpanThreads = 128;
-/// Blocks an SM: as many as leave the registers for the rows in flight.
-inline constexpr int kSpanBlocks = 6;
-inline constexpr int kPermutedSpanBlocks = 5;
-/// Rows that a group of lanes has asked for before it combines as many.
-constexpr int span_rows_in_flight(int columns_a_lane) {
+inline constexpr int kSpanBlocks = 6;  ///< an SM
+/// Rows that each lane asks for together, and how many such batches it has asked for.
+constexpr int span_batch_rows(int columns_a_lane) {
   return columns_a_lane == 4 ? 4 : 8;
+}
+inline constexpr int kSpanStages = 4;
+/// Lanes that work on a part: some rows at once where they are short.
+inline constexpr int kSpanTurns = 2;
+constexpr int span_team_lanes(int lanes_of_row) {
+  return lanes_of_row * kSpanTurns < 32 ? lanes_of_row * kSpanTurns : 32;
 }
 
 /// A long run of border totals is reduced by all warps of its block.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "segment_tuning.hpp"
-
 #include <cstdint>
 
 /// Which row a place is.

@@ -3,6 +3,7 @@
 #include "segment_forms.hpp"
 #include "segment_math.hpp"
 #include "segment_spans.hpp"
+#include "segment_tuning.hpp"
 #include "workspace_layout.hpp"
 
 #include <msstream/ops/kernels/segment.hpp>
@@ -12,7 +13,8 @@ namespace {
 
 bool adds_atomically(SegmentArgs const& args) {
   return args.layout.form == SegmentForm::unsorted_ids && !args.deterministic &&
-         is_sum_reduction(args.reduction);
+         is_sum_reduction(args.reduction) &&
+         atomics_are_faster(args.layout.capacity, args.layout.segments, args.width);
 }
 
 void reduce(CudaStream stream, SegmentReduction reduction, SpanArgs const& spans) {

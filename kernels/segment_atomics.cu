@@ -6,7 +6,9 @@
 
 #include <cub/block/block_scan.cuh>
 
+#include <bit>
 #include <limits>
+#include <type_traits>
 
 namespace msstream::ops::kernels {
 namespace {
@@ -16,38 +18,50 @@ namespace {
 // registers as long as the segment is the same, and atomically where it changes. So a hot segment
 // costs a block one atomic addition or two, and does not keep all blocks waiting for each other.
 
-constexpr int kPlaces = kAtomicThreads * kAtomicIdsOfThread;
-constexpr int kSlots = 2 * kPlaces;
-constexpr int kSlotsOfThread = kSlots / kAtomicThreads;
 constexpr int kFree = -1;
 constexpr int kInFlight = 8;
 
-/// A multiplicative hash (Knuth, The Art of Computer Programming, vol. 3, 6.4).
-__device__ int slot_of(int id) {
-  constexpr int kSlotBits = 12;
-  static_assert(kSlots == 1 << kSlotBits);
-  return static_cast<int>((static_cast<unsigned>(id) * 2654435769U) >> (32 - kSlotBits));
-}
+template <int IdsOfThread>
+struct Tile {
+  static constexpr int kPlaces = kAtomicThreads * IdsOfThread;
+  static constexpr int kSlotBits = std::bit_width(static_cast<unsigned>(kPlaces));
+  static constexpr int kSlots = 1 << kSlotBits;
+  static constexpr int kSlotsOfThread = kSlots / kAtomicThreads;
+  static_assert(kSlots == 2 * kPlaces);
+
+  /// A multiplicative hash (Knuth, The Art of Computer Programming, vol. 3, 6.4).
+  static __device__ int slot_of(int id) {
+    return static_cast<int>((static_cast<unsigned>(id) * 2654435769U) >> (32 - kSlotBits));
+  }
+};
 
 /// The places of a block, those of one segment side by side.
+template <int Places>
 struct GroupedTile {
-  int segments[kPlaces];
-  unsigned short places[kPlaces];  ///< within the tile
+  int segments[Places];
+  unsigned short places[Places];  ///< within the tile
   int count;
 };
 
+template <int Slots>
 struct HashTable {
-  int ids[kSlots];
-  int counts[kSlots];  ///< then where each id's places begin
+  int ids[Slots];
+  int counts[Slots];  ///< then where each id's places begin
 };
 
+template <int IdsOfThread>
 struct TileMemory {
-  HashTable table;
-  GroupedTile grouped;
+  HashTable<Tile<IdsOfThread>::kSlots> table;
+  GroupedTile<Tile<IdsOfThread>::kPlaces> grouped;
   typename cub::BlockScan<int, kAtomicThreads>::TempStorage scan;
 };
 
-__device__ void group_tile(SegmentLayout const& layout, std::int64_t tile, TileMemory& memory) {
+template <int IdsOfThread>
+__device__ void group_tile(SegmentLayout const& layout,
+                           std::int64_t tile,
+                           TileMemory<IdsOfThread>& memory) {
+  constexpr int kSlots = Tile<IdsOfThread>::kSlots;
+  constexpr int kSlotsOfThread = Tile<IdsOfThread>::kSlotsOfThread;
   int const thread = static_cast<int>(threadIdx.x);
   auto& table = memory.table;
   for (int slot = thread; slot < kSlots; slot += kAtomicThreads) {
@@ -55,19 +69,19 @@ __device__ void group_tile(SegmentLayout const& layout, std::int64_t tile, TileM
     table.counts[slot] = 0;
   }
   auto const existing = existing_places(layout);
-  int ids[kAtomicIdsOfThread];
-  int slots[kAtomicIdsOfThread];
-  int ranks[kAtomicIdsOfThread];
+  int ids[IdsOfThread];
+  int slots[IdsOfThread];
+  int ranks[IdsOfThread];
 #pragma unroll
-  for (int i = 0; i < kAtomicIdsOfThread; ++i) {
+  for (int i = 0; i < IdsOfThread; ++i) {
     ids[i] =
         static_cast<int>(segment_of_place(layout, existing, tile + i * kAtomicThreads + thread));
   }
   __syncthreads();
 #pragma unroll
-  for (int i = 0; i < kAtomicIdsOfThread; ++i) {
+  for (int i = 0; i < IdsOfThread; ++i) {
     if (ids[i] >= 0) {
-      int slot = slot_of(ids[i]);
+      int slot = Tile<IdsOfThread>::slot_of(ids[i]);
       for (;;) {
         int const found = atomicCAS(&table.ids[slot], kFree, ids[i]);
         if (found == kFree || found == ids[i]) {
@@ -96,7 +110,7 @@ __device__ void group_tile(SegmentLayout const& layout, std::int64_t tile, TileM
   }
   __syncthreads();
 #pragma unroll
-  for (int i = 0; i < kAtomicIdsOfThread; ++i) {
+  for (int i = 0; i < IdsOfThread; ++i) {
     if (ids[i] >= 0) {
       int const at = table.counts[slots[i]] + ranks[i];
       memory.grouped.segments[at] = ids[i];
@@ -124,11 +138,11 @@ __device__ void add_to(float* to, Columns<Count> const& sum) {
   }
 }
 
-template <int Count>
+template <int IdsOfThread, int Count>
 __global__ void __launch_bounds__(kAtomicThreads, kAtomicBlocks)
     atomic_sums_kernel(SegmentArgs args, RowLanes shape, std::uint32_t* segment_counts) {
-  __shared__ TileMemory memory;
-  auto const tile = std::int64_t{blockIdx.x} * kPlaces;
+  __shared__ TileMemory<IdsOfThread> memory;
+  auto const tile = std::int64_t{blockIdx.x} * Tile<IdsOfThread>::kPlaces;
   group_tile(args.layout, tile, memory);
   auto const& grouped = memory.grouped;
 
@@ -202,11 +216,17 @@ __global__ void finish_sums_kernel(SegmentOutput output,
 template <int Count>
 void launch(CudaStream stream, SegmentArgs const& args, std::uint32_t* counts) {
   RowLanes const shape(args.width, Count);
-  if (args.layout.capacity > 0) {
-    atomic_sums_kernel<Count>
-        <<<grid_for(args.layout.capacity, kPlaces), kAtomicThreads, 0, stream>>>(
+  auto const add = [&](auto ids_of_thread) {
+    constexpr int kIds = ids_of_thread.value;
+    atomic_sums_kernel<kIds, Count>
+        <<<grid_for(args.layout.capacity, Tile<kIds>::kPlaces), kAtomicThreads, 0, stream>>>(
             args, shape, counts);
     check_launch("unsorted segments, atomic sums");
+  };
+  if (args.layout.capacity > kMostForSmallAtomicTiles) {
+    add(std::integral_constant<int, kAtomicIdsOfThread>{});
+  } else if (args.layout.capacity > 0) {
+    add(std::integral_constant<int, kFewAtomicIdsOfThread>{});
   }
   if (counts != nullptr) {
     finish_sums_kernel<Count>

@@ -45,7 +45,7 @@ __device__ Columns<Count> load_once(float const* from) {
   return columns;
 }
 
-/// Of rows that another launch on the stream wrote and this one may write again.
+/// Of rows that are written too: by another launch on the stream or, in shared memory, by this one.
 template <int Count>
 __device__ Columns<Count> load_written(float const* from) {
   Columns<Count> columns;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "segment_tuning.hpp"
-
 #include <cstdint>
 
 /// Which row a place is.
@@ -11,8 +9,6 @@ namespace msstream::ops::kernels {
 /// Place i is row i. A batch tells which rows after `rows_from(origin)` the places origin + from +
 /// k below origin + end are: in 32 bits, which saves registers for the rows in flight.
 struct ContiguousRows {
-  static constexpr int kBlocks = kSpanBlocks;
-
   float const* rows;
 
   template <int InFlight>
@@ -31,8 +27,6 @@ struct ContiguousRows {
 
 /// Place i is row positions[i].
 struct PermutedRows {
-  static constexpr int kBlocks = kPermutedSpanBlocks;
-
   float const* rows;
   std::int32_t const* positions;
 

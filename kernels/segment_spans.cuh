@@ -3,155 +3,17 @@
 
 #include "cuda_check.cuh"
 #include "segment_cursor.cuh"
+#include "segment_parts.cuh"
 #include "segment_rows.cuh"
 #include "segment_runs.cuh"
 #include "segment_spans.hpp"
+#include "segment_tuning.hpp"
 #include "workspace_layout.hpp"
 
 #include <algorithm>
 #include <cstdint>
 
 namespace msstream::ops::kernels {
-
-// The places of all segments are cut into parts of equal length, a group of lanes each, so that a
-// long segment keeps no group longer than a short one:
-//
-//   segments  0 0 0 1 | 1 1 1 1 | 1 3 4 4      part 0 stores segment 0, part 2 segments 3 and 4
-//   part         0    |    1    |    2         segment 1: tails of 0 and 1 + head of 2
-//
-// A part stores the segments whose places it has all. What it has of a segment that goes on behind
-// it is its tail, what it has of one that began before it and ends in it its head. A second launch
-// combines them where such a segment ends, and fills the empty segments, in equal parts of their
-// own.
-
-/// Equal parts of the places; depends on the sizes alone.
-struct SpanParts {
-  std::int64_t places;
-  std::int64_t parts;
-
-  SpanParts(std::int64_t capacity, int lanes)
-      : places(std::clamp(ceil_div(ceil_div(capacity * lanes, kSpanLanes), kFewestPlacesOfPart) *
-                              kFewestPlacesOfPart,
-                          kFewestPlacesOfPart,
-                          kMostPlacesOfPart)),
-        parts(ceil_div(capacity, places)) {}
-};
-
-/// What the parts leave to the second launch.
-struct SpanBorders {
-  float* tails;             ///< [parts, width]
-  float* heads;             ///< [parts, width]
-  std::int64_t* ends_here;  ///< [parts]: the segment that began before the part and ends in it, or
-                            ///< -1
-  SpanBorders(WorkspaceLayout& workspace, SpanParts const& parts, std::int64_t width)
-      : tails(workspace.take<float>(parts.parts * width)),
-        heads(workspace.take<float>(parts.parts * width)),
-        ends_here(workspace.take<std::int64_t>(parts.parts)) {}
-};
-
-template <class Combiner, int Count>
-__device__ Columns<Count> elements_of(Columns<Count> columns) {
-#pragma unroll
-  for (int c = 0; c < Count; ++c) {
-    columns.at[c] = Combiner::element(columns.at[c]);
-  }
-  return columns;
-}
-
-/// A group of lanes a part, for the columns that it holds at once; rows that are wider are shared
-/// along the grid's y. Rows are asked for one batch ahead, and where they are found two.
-template <class Combiner, class Rows, int Count>
-__global__ void __launch_bounds__(kSpanThreads, Rows::kBlocks)
-    span_parts_kernel(Rows source,
-                      SegmentBounds bounds,
-                      RowLanes shape,
-                      SpanParts parts,
-                      SegmentOutput output,
-                      SpanBorders borders) {
-  constexpr int kInFlight = span_rows_in_flight(Count);
-  // In 32 bits, to leave registers to the rows; long capacities have long parts.
-  auto const part = static_cast<int>(grid_thread() >> shape.log2_lanes);
-  if (part >= parts.parts) {
-    return;
-  }
-  LaneGroup const group(shape.lanes());
-  auto const first_place = part * parts.places;
-  auto const places = bounds.held(first_place, min(first_place + parts.places, bounds.capacity));
-  bool const tells = blockIdx.y == 0 && group.lane == 0;
-  if (places.begin >= places.end) {
-    if (tells) {
-      borders.ends_here[part] = -1;
-    }
-    return;
-  }
-  int const column = (static_cast<int>(blockIdx.y) * group.lanes + group.lane) * Count;
-  bool const is_column = column < shape.width;
-  auto const length = static_cast<int>(places.end - places.begin);
-  Columns<Count> rows[kInFlight];
-  Columns<Count> next_rows[kInFlight];
-  auto const batch_at = [&](int from) {
-    return source.template batch<kInFlight>(places.begin, from, length);
-  };
-  auto const* const columns = source.rows_from(places.begin, shape.width) + column;
-  auto const width = static_cast<int>(shape.width);
-  auto const load = [&](auto const& batch, int from, Columns<Count>* to) {
-#pragma unroll
-    for (int k = 0; k < kInFlight; ++k) {
-      if (is_column && from + k < length) {
-        to[k] = load_once<Count>(columns + std::int64_t{batch.row(k)} * width);
-      }
-    }
-  };
-  load(batch_at(0), 0, rows);
-  auto next = batch_at(kInFlight);
-
-  SegmentCursor cursor(bounds, group, places.begin);
-  bool is_head = bounds.at(cursor.segment()) < places.begin;
-  if (tells) {
-    borders.ends_here[part] = is_head && cursor.end() <= length ? cursor.segment() : -1;
-  }
-  int begin = 0;
-  auto total = nothing_of<Combiner, Count>();
-  auto const store = [&] {
-    if (is_column && is_head) {
-      store_columns(borders.heads + part * shape.width + column, total);
-    } else if (is_column) {
-      output.write(cursor.segment(), column, total, cursor.end() - begin);
-    }
-  };
-  for (int from = 0; from < length; from += kInFlight) {
-    load(next, from + kInFlight, next_rows);
-    next = batch_at(from + 2 * kInFlight);
-    // Where segments end is outside of the unrolled loop, so that its code is there once.
-    int const batch_end = min(from + kInFlight, length);
-    for (int done = from;;) {
-      int const stop = min(cursor.end(), batch_end);
-#pragma unroll
-      for (int k = 0; k < kInFlight; ++k) {
-        if (from + k >= done && from + k < stop) {
-          combine<Combiner>(total, elements_of<Combiner>(rows[k]));
-        }
-      }
-      if (stop == batch_end) {
-        break;
-      }
-      store();
-      cursor.advance(stop);
-      is_head = false;
-      done = begin = stop;
-      total = nothing_of<Combiner, Count>();
-    }
-#pragma unroll
-    for (int k = 0; k < kInFlight; ++k) {
-      rows[k] = next_rows[k];
-    }
-  }
-  if (cursor.end() <= length) {
-    store();
-  } else if (is_column) {
-    store_columns(borders.tails + part * shape.width + column, total);
-  }
-}
 
 /// The groups of lanes of the grid share the segments and fill the empty ones.
 template <int Count>
@@ -176,28 +38,54 @@ __device__ void fill_empty(SegmentBounds const& bounds,
   }
 }
 
-/// A warp a part: combines the segment that began before it and ends in it. No other warp writes
-/// that row.
+/// A group of lanes a part: combines the segment that began before it and ends in it, or the whole
+/// block does if it goes on for long. No other group writes that row.
 template <class Combiner, int Count>
 __global__ void __launch_bounds__(kBorderWarps * 32) span_borders_kernel(SegmentBounds bounds,
                                                                          RowLanes shape,
                                                                          SpanParts parts,
                                                                          SegmentOutput output,
                                                                          SpanBorders borders) {
-  auto const part = std::int64_t{blockIdx.x} * kBorderWarps + warp_of_block();
+  auto const part = grid_thread() >> shape.log2_lanes;
   auto const segment = part < parts.parts ? borders.ends_here[part] : -1;
-  auto const places = segment >= 0 ? bounds.places_of(segment) : PlaceRange{0, 0};
-  reduce_runs<Combiner, kBorderWarps, Count>(
-      {places.begin / parts.places, part + 1},
-      segment >= 0,
-      shape,
-      [&](std::int64_t i, bool is_last, std::int64_t column) {
-        return load_written<Count>((is_last ? borders.heads : borders.tails) + i * shape.width +
-                                   column);
-      },
-      [&](std::int64_t column, Columns<Count> const& total) {
-        output.write(segment, column, total, places.end - places.begin);
-      });
+  auto const parts_of = [&](PlaceRange places) {
+    return PlaceRange{places.begin / parts.places, ceil_div(places.end, parts.places)};
+  };
+  auto const load = [&](std::int64_t i, bool is_last, std::int64_t column) {
+    return load_written<Count>((is_last ? borders.heads : borders.tails) + i * shape.width +
+                               column);
+  };
+  bool is_long = false;
+  if (segment >= 0) {
+    auto const places = bounds.places_of(segment);
+    auto const run = parts_of(places);
+    is_long = run.end - run.begin > kLongRun;
+    for (std::int64_t column = shape.lane() * Count; !is_long && column < shape.width;
+         column += shape.lanes() * Count) {
+      auto total = nothing_of<Combiner, Count>();
+#pragma unroll 4
+      for (auto i = run.begin; i < run.end; ++i) {
+        combine<Combiner>(total, load(i, i + 1 == run.end, column));
+      }
+      output.write(segment, column, total, places.end - places.begin);
+    }
+  }
+  if (__syncthreads_or(static_cast<int>(is_long)) != 0) {
+    auto const mine = static_cast<long long>(is_long ? segment : -1);
+#pragma unroll 1
+    for (int lane = 0; lane < 32; lane += shape.lanes()) {
+      auto const long_one = std::int64_t{__shfl_sync(0xFFFFFFFFU, mine, lane)};
+      auto const places = long_one >= 0 ? bounds.places_of(long_one) : PlaceRange{0, 0};
+      reduce_runs<Combiner, kBorderWarps, Count>(
+          parts_of(places),
+          long_one >= 0,
+          shape,
+          load,
+          [&](std::int64_t column, Columns<Count> const& total) {
+            output.write(long_one, column, total, places.end - places.begin);
+          });
+    }
+  }
   fill_empty<Count>(bounds, shape, output);
 }
 
@@ -243,23 +131,21 @@ void launch_spans(CudaStream stream, SpanArgs const& args, Rows const& rows) {
     check_launch("segment_reduce, one launch");
     return;
   }
-  SpanParts const parts(args.capacity, shape.lanes());
+  SpanParts const parts(args.capacity, shape);
   WorkspaceLayout workspace(args.workspace);
   SpanBorders const borders(workspace, parts, args.width);
   if (parts.parts > 0) {
     dim3 const grid(
-        grid_for(parts.parts, kSpanThreads / shape.lanes()),
+        grid_for(parts.parts, kSpanThreads / span_team_lanes(shape.lanes())),
         static_cast<unsigned>(ceil_div<std::int64_t>(args.width, shape.lanes() * Count)));
     span_parts_kernel<Combiner, Rows, Count>
         <<<grid, kSpanThreads, 0, stream>>>(rows, bounds, shape, parts, output, borders);
     check_launch("segment_reduce, parts");
   }
-  auto const filling_warps = ceil_div(args.segments * shape.lanes(), 32 * kFillsOfGroup);
+  auto const groups = std::max(parts.parts, ceil_div(args.segments, kFillsOfGroup));
   span_borders_kernel<Combiner, Count>
-      <<<grid_for(std::max(parts.parts, filling_warps), kBorderWarps),
-         kBorderWarps * 32,
-         0,
-         stream>>>(bounds, shape, parts, output, borders);
+      <<<grid_for(groups, kBorderWarps * 32 / shape.lanes()), kBorderWarps * 32, 0, stream>>>(
+          bounds, shape, parts, output, borders);
   check_launch("segment_reduce, borders");
 }
 

@@ -10,7 +10,7 @@ std::size_t span_workspace_bytes(std::int64_t capacity, std::int64_t segments, s
   // Whether rows can be read four floats at a time is not known yet: the larger of both.
   auto const bytes_of = [&](int columns_a_lane) {
     WorkspaceLayout workspace(nullptr);
-    SpanBorders(workspace, SpanParts(capacity, RowLanes(width, columns_a_lane).lanes()), width);
+    SpanBorders(workspace, SpanParts(capacity, RowLanes(width, columns_a_lane)), width);
     return workspace.bytes();
   };
   return std::max(bytes_of(1), bytes_of(4));

@@ -20,12 +20,16 @@ inline constexpr std::int64_t kFewestPlacesOfPart = 16;
 inline constexpr std::int64_t kMostPlacesOfPart = 256;
 
 inline constexpr int kSpanThreads = 128;
-/// Blocks an SM: as many as leave the registers for the rows in flight.
-inline constexpr int kSpanBlocks = 6;
-inline constexpr int kPermutedSpanBlocks = 5;
-/// Rows that a group of lanes has asked for before it combines as many.
-constexpr int span_rows_in_flight(int columns_a_lane) {
+inline constexpr int kSpanBlocks = 6;  ///< an SM
+/// Rows that each lane asks for together, and how many such batches it waits for at once.
+constexpr int span_batch_rows(int columns_a_lane) {
   return columns_a_lane == 4 ? 4 : 8;
+}
+inline constexpr int kSpanStages = 3;
+/// A part's rows that lanes work on at the same time, as far as the lanes of a warp go.
+inline constexpr int kSpanTurns = 4;
+constexpr int span_team_lanes(int lanes_of_row) {
+  return lanes_of_row * kSpanTurns < 32 ? lanes_of_row * kSpanTurns : 32;
 }
 
 /// A long run of border totals is reduced by all warps of its block.
@@ -45,5 +49,17 @@ inline constexpr int kGradientInFlight = 4;
 inline constexpr int kAtomicThreads = 256;
 inline constexpr int kAtomicBlocks = 4;  ///< an SM
 inline constexpr int kAtomicIdsOfThread = 8;
+/// Up to this many places blocks take fewer, so that all multiprocessors have some.
+inline constexpr std::int64_t kMostForSmallAtomicTiles = std::int64_t{1} << 18;
+inline constexpr int kFewAtomicIdsOfThread = 1;
+
+/// Whether atomic additions are faster than sorting the ids, by measurements: of narrow rows, of
+/// few elements, where the launches of a sort show, and of so few segments that each block brings
+/// most of its places together. How often each id is there, the host cannot know.
+constexpr bool atomics_are_faster(std::int64_t capacity,
+                                  std::int64_t segments,
+                                  std::int64_t width) {
+  return width <= 32 || segments <= 256 || capacity <= (std::int64_t{1} << 26) / width;
+}
 
 }  // namespace msstream::ops::kernels

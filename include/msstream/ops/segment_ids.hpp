@@ -13,8 +13,10 @@ namespace msstream::ops {
 template <Runtime R>
 struct SegmentOptions {
   SegmentSemantics semantics = SegmentSemantics::tensorflow;
-  /// The same arguments give the same bits. Sums, means and sqrtn of unsorted ids may be told not
-  /// to: then they are added atomically on CUDA, without sorting the ids.
+  /// The same arguments give the same bits. Sums, means and sqrtn of unsorted ids may be told that
+  /// they need not: then CUDA adds atomically instead of sorting the ids, in any order, where the
+  /// sizes alone say that this is faster (narrow rows, few elements or few segments), and sorts
+  /// otherwise.
   bool deterministic = true;
   /// A device scalar ≤ capacity: how many of the ids exist, so that one captured launch serves
   /// every number; rows behind them are in no segment.

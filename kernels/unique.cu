@@ -13,16 +13,25 @@ namespace msstream::ops::kernels {
 namespace {
 
 constexpr int kLookUpThreads = 256;
+constexpr int kWidenedAThread = 8;
 
-template <class Sorted>
+template <class Sorted, class Groups>
 __global__ void __launch_bounds__(kTileThreads) count_groups_kernel(
-    UniqueArgs args, KeyCoding coding, Sorted sorted, Tiles tiles, Begun* totals) {
+    UniqueArgs args, KeyCoding coding, Sorted sorted, Groups groups, Tiles tiles, Begun* totals) {
   auto const end = static_cast<unsigned>(tiles.end(existing_ids(args)));
   auto const reader = sorted.reader();
   Begun begun{0, 0};
   for (auto turn = static_cast<unsigned>(tiles.begin()); turn < end; turn += Tiles::kTurn) {
     WarpKeys const keys(reader, coding, turn, end);
     begun = Begun::Join{}(begun, keys.begun());
+    // Written at random, each sector would be fetched first: whole ones are in the L2 cache.
+#pragma unroll
+    for (unsigned i = 0; i < Tiles::kItems; ++i) {
+      auto const k = turn + i * kTileThreads + threadIdx.x;
+      if (k < end) {
+        groups.left_out(k);
+      }
+    }
   }
   // The lanes of a warp have all met the same.
   store_total(threadIdx.x % 32 == 0 ? begun : Begun{0, 0}, Begun::Join{}, totals);
@@ -45,6 +54,25 @@ __global__ void __launch_bounds__(kTileThreads, 3) write_groups_kernel(UniqueArg
                static_cast<unsigned>(tiles.end(existing)),
                static_cast<unsigned>(existing),
                before);
+}
+
+__global__ void __launch_bounds__(kLookUpThreads)
+    widen_numbers_kernel(UniqueArgs args, std::int32_t const* numbers) {
+  auto const existing = existing_ids(args);
+  auto const begin = std::int64_t{blockIdx.x} * kLookUpThreads * kWidenedAThread + threadIdx.x;
+  std::int32_t own[kWidenedAThread];
+#pragma unroll
+  for (int i = 0; i < kWidenedAThread; ++i) {
+    auto const place = begin + i * kLookUpThreads;
+    own[i] = place < existing ? __ldcs(numbers + place) : 0;
+  }
+#pragma unroll
+  for (int i = 0; i < kWidenedAThread; ++i) {
+    auto const place = begin + i * kLookUpThreads;
+    if (place < existing) {
+      __stcs(args.inverse + place, std::int64_t{own[i]});
+    }
+  }
 }
 
 // Numbers by first occurrence: the places where an id stands first are counted and numbered, then
@@ -88,7 +116,7 @@ __global__ void __launch_bounds__(kTileThreads)
       if (place < end && workspace.first_places[place] == place) {
         store_value(args, number, args.ids.at(place));
         args.counts[number] = workspace.group_counts[place];
-        workspace.numbers[place] = number++;
+        workspace.numbers[place] = static_cast<std::int32_t>(number++);
       }
     }
     before += of_turn;
@@ -115,12 +143,19 @@ void number_groups(CudaStream stream,
                    Begun* totals) {
   auto const blocks = static_cast<unsigned>(tiles.count);
   if (blocks > 1) {
-    count_groups_kernel<<<blocks, kTileThreads, 0, stream>>>(args, coding, sorted, tiles, totals);
+    count_groups_kernel<<<blocks, kTileThreads, 0, stream>>>(
+        args, coding, sorted, groups, tiles, totals);
     check_launch("unique, counts");
   }
   write_groups_kernel<<<blocks, kTileThreads, 0, stream>>>(
       args, coding, sorted, groups, tiles, totals);
   check_launch("unique, groups");
+}
+
+void widen_numbers(CudaStream stream, UniqueArgs const& args, std::int32_t const* numbers) {
+  auto const blocks = grid_for(args.problem.capacity, kLookUpThreads * kWidenedAThread);
+  widen_numbers_kernel<<<blocks, kLookUpThreads, 0, stream>>>(args, numbers);
+  check_launch("unique, inverse");
 }
 
 void number_by_occurrence(CudaStream stream,
@@ -151,7 +186,14 @@ void launch(CudaStream stream,
             UniqueWorkspace const& workspace,
             Tiles const& tiles) {
   if (args.problem.order == UniqueOrder::ascending) {
-    number_groups(stream, args, coding, sorted, AscendingGroups{}, tiles, workspace.totals);
+    if (args.problem.capacity > kMostForWideInverse) {
+      AscendingGroups<std::int32_t> const groups{workspace.numbers};
+      number_groups(stream, args, coding, sorted, groups, tiles, workspace.totals);
+      widen_numbers(stream, args, workspace.numbers);
+    } else {
+      AscendingGroups<std::int64_t> const groups{args.inverse};
+      number_groups(stream, args, coding, sorted, groups, tiles, workspace.totals);
+    }
   } else {
     OccurringGroups const groups{workspace.first_places, workspace.group_counts};
     number_groups(stream, args, coding, sorted, groups, tiles, workspace.totals);

@@ -116,19 +116,20 @@ struct WarpKeys {
 };
 
 /// Groups are numbered as they come: in ascending order.
+template <class Number>
 struct AscendingGroups {
+  Number* numbers;  ///< [capacity]: of each place's group, -1 for what is left out
+
   __device__ void begin(UniqueArgs const& args, unsigned u, std::int64_t id) const {
     store_value(args, u, id);
   }
   __device__ void end(UniqueArgs const& args, unsigned u, unsigned, unsigned count) const {
     __stcs(args.counts + u, std::int64_t{count});
   }
-  __device__ void member(UniqueArgs const& args, unsigned position, unsigned u, unsigned) const {
-    args.inverse[position] = u;
+  __device__ void member(unsigned position, unsigned u, unsigned) const {
+    numbers[position] = static_cast<Number>(u);
   }
-  __device__ void left_out(UniqueArgs const& args, unsigned position) const {
-    args.inverse[position] = -1;
-  }
+  __device__ void left_out(unsigned position) const { numbers[position] = -1; }
 };
 
 /// Each place is told where its id stands first; numbers are given later, in that order.
@@ -140,12 +141,10 @@ struct OccurringGroups {
   __device__ void end(UniqueArgs const&, unsigned, unsigned first, unsigned count) const {
     group_counts[first] = count;
   }
-  __device__ void member(UniqueArgs const&, unsigned position, unsigned, unsigned first) const {
+  __device__ void member(unsigned position, unsigned, unsigned first) const {
     first_places[position] = static_cast<std::int32_t>(first);
   }
-  __device__ void left_out(UniqueArgs const&, unsigned position) const {
-    first_places[position] = -1;
-  }
+  __device__ void left_out(unsigned position) const { first_places[position] = -1; }
 };
 
 /// One warp writes the groups of its keys; `before` them some have begun. Places of the inverse are
@@ -187,9 +186,9 @@ __device__ void write_warp_groups(UniqueArgs const& args,
         groups.begin(args, open.groups, coding.id_of(keys.own[i]));
       }
       if (counts) {
-        groups.member(args, positions[i], now.groups - 1, first_of(now));
+        groups.member(positions[i], now.groups - 1, first_of(now));
       } else {
-        groups.left_out(args, positions[i]);
+        groups.left_out(positions[i]);
       }
       bool const is_end = counts && k + 1 == existing;
       if (is_end) {

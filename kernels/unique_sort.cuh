@@ -23,18 +23,25 @@ namespace msstream::ops::kernels {
 inline constexpr std::int64_t kUniqueBlockCapacity = 4096;  ///< what one block sorts
 
 /// Tiles of a pass of the sort. Small ones, so that few places are on many multiprocessors; large
-/// ones, so that few tiles wait for each other.
+/// ones, so that few tiles wait for each other. Long keys leave no room for large ones.
 struct SmallSortTiles {
   static constexpr int kThreads = 256;
-  template <class Key>
   static constexpr int kItems = 8;
 };
 struct LargeSortTiles {
   static constexpr int kThreads = 512;
-  template <class Key>  // as many as shared memory holds
-  static constexpr int kItems = sizeof(Key) == sizeof(std::uint32_t) ? 16 : 8;
+  static constexpr int kItems = 16;
 };
 inline constexpr std::int64_t kMostForSmallSortTiles = std::int64_t{1} << 18U;
+
+template <class Key>
+constexpr bool has_large_sort_tiles(std::int64_t capacity) {
+  return sizeof(Key) == sizeof(std::uint32_t) && capacity > kMostForSmallSortTiles;
+}
+
+/// Up to here an inverse of 64 bits is written where it belongs: larger ones would not stay in the
+/// L2 cache until their sectors are whole, and are written as 32 bits first.
+inline constexpr std::int64_t kMostForWideInverse = std::int64_t{1} << 21U;
 
 /// The parts of the workspace, one after the other; those that a problem does not need are empty.
 /// Keys that fit in 32 bits lie at the begin of the room for long ones.
@@ -44,7 +51,7 @@ struct UniqueWorkspace {
   Begun* totals;
   std::int32_t* first_places;
   unsigned* group_counts;
-  unsigned* numbers;  ///< of the groups, at their first places
+  std::int32_t* numbers;  ///< of the groups, at their first places or at all
   unsigned* pass_counts[2];
   /// From here on what has to be zero before a sort by the device; pass_counts[0] belongs to it.
   MetBits* met;
@@ -67,7 +74,8 @@ struct UniqueWorkspace {
     auto const occurring = problem.order == UniqueOrder::first_occurrence ? capacity : 0;
     first_places = layout.take<std::int32_t>(occurring);
     group_counts = layout.take<unsigned>(occurring);
-    numbers = layout.take<unsigned>(occurring);
+    bool const has_numbers = occurring > 0 || capacity > kMostForWideInverse;
+    numbers = layout.take<std::int32_t>(has_numbers ? capacity : 0);
     std::int64_t const passes = is_small ? 0 : sizeof(std::uint64_t);
     auto const counts = is_small ? 0 : most_tiles(capacity, is_short) * Digits::kBins;
     pass_counts[1] = layout.take<unsigned>(counts);
@@ -82,12 +90,9 @@ struct UniqueWorkspace {
 
  private:
   static std::int64_t most_tiles(std::int64_t capacity, bool is_short) {
-    using Large = LargeSortTiles;
-    auto const large_items = is_short ? Large::kItems<std::uint32_t> : Large::kItems<std::uint64_t>;
-    std::int64_t const tile =
-        capacity > kMostForSmallSortTiles
-            ? Large::kThreads * large_items
-            : SmallSortTiles::kThreads * SmallSortTiles::kItems<std::uint32_t>;
+    bool const is_large = is_short && has_large_sort_tiles<std::uint32_t>(capacity);
+    std::int64_t const tile = is_large ? LargeSortTiles::kThreads * LargeSortTiles::kItems
+                                       : SmallSortTiles::kThreads * SmallSortTiles::kItems;
     return ceil_div(capacity, tile);
   }
 };
@@ -175,13 +180,17 @@ SortPass<Key, unsigned> pass_of(UniqueArgs const& args,
           args.count};
 }
 
-/// Calls launch(tiles, is_first) for tiles as the capacity wants them.
-template <class Launch>
-void with_sort_tiles(std::int64_t capacity, bool is_first, Launch const& launch) {
+/// Calls launch(tiles, is_first) for tiles as the keys want them.
+template <class Key, class Launch>
+void with_sort_tiles(SortPass<Key, unsigned> const& pass, Launch const& launch) {
   auto const with = [&](auto tiles) {
-    is_first ? launch(tiles, std::true_type{}) : launch(tiles, std::false_type{});
+    pass.pass == 0 ? launch(tiles, std::true_type{}) : launch(tiles, std::false_type{});
   };
-  capacity > kMostForSmallSortTiles ? with(LargeSortTiles{}) : with(SmallSortTiles{});
+  if constexpr (sizeof(Key) == sizeof(std::uint32_t)) {
+    has_large_sort_tiles<Key>(pass.count) ? with(LargeSortTiles{}) : with(SmallSortTiles{});
+  } else {
+    with(SmallSortTiles{});
+  }
   check_launch("unique, sort");
 }
 
@@ -201,10 +210,9 @@ inline SortedIds<std::uint32_t> sort_short_keys(CudaStream stream,
   check_launch("unique, keys");
   for (int p = 0; p < digits.passes; ++p) {
     auto const pass = pass_of<Key>(args, workspace, digits, p);
-    with_sort_tiles(capacity, p == 0, [&]<class T, class First>(T, First) {
-      constexpr int kItems = T::template kItems<Key>;
-      sort_pass_kernel<Key, unsigned, T::kThreads, kItems, First::value, false>
-          <<<grid_for(capacity, T::kThreads * kItems), T::kThreads, 0, stream>>>(pass);
+    with_sort_tiles(pass, [&]<class T, class First>(T, First) {
+      sort_pass_kernel<Key, unsigned, T::kThreads, T::kItems, First::value, false>
+          <<<grid_for(capacity, T::kThreads * T::kItems), T::kThreads, 0, stream>>>(pass);
     });
   }
   int const sorted = digits.passes % 2;
@@ -219,11 +227,10 @@ void sort_varying_bytes(CudaStream stream,
   Digits const digits(8 * sizeof(Key));
   for (int p = 0; p < digits.passes; ++p) {
     auto const pass = pass_of<Key>(args, workspace, digits, p);
-    with_sort_tiles(capacity, p == 0, [&]<class T, class First>(T, First) {
-      constexpr int kItems = T::template kItems<Key>;
-      sort_varying_pass_kernel<Key, T::kThreads, kItems, First::value>
-          <<<grid_for(capacity, T::kThreads * kItems), T::kThreads, 0, stream>>>(pass,
-                                                                                 workspace.met);
+    with_sort_tiles(pass, [&]<class T, class First>(T, First) {
+      sort_varying_pass_kernel<Key, T::kThreads, T::kItems, First::value>
+          <<<grid_for(capacity, T::kThreads * T::kItems), T::kThreads, 0, stream>>>(pass,
+                                                                                    workspace.met);
     });
   }
 }

@@ -120,6 +120,7 @@ TYPED_TEST(UniqueTest, millions_of_ids) {
   auto const ids = this->random.integers(kIds, -2, 5000);
   this->expect_unique(ids, 4999, UniqueOrder::first_occurrence, kIds);
   this->expect_unique(ids, 0, UniqueOrder::ascending, kIds);
+  this->expect_unique(ids, 4999, UniqueOrder::ascending, kIds - 5);
 }
 
 TYPED_TEST(UniqueTest, integers_of_all_bits_in_signed_order) {
@@ -174,7 +175,7 @@ TYPED_TEST(UniqueTest, one_id_thousands_of_times_or_nothing_but_what_is_left_out
 }
 
 /// Long keys are sorted by the bytes in which they differ: by one, which may be any of the eight,
-/// by up to four, which are packed, or by more; those that are left out and do not exist have none.
+/// by up to four, which are packed, or by more; what does not exist counts for none.
 TYPED_TEST(UniqueTest, ids_that_differ_in_some_bytes_only) {
   constexpr std::int64_t kIds = 9000;
   constexpr auto kFixed = static_cast<std::uint64_t>(0x1122'3344'5566'7788);

@@ -3,7 +3,7 @@
 #include "deduplicate_block.cuh"
 #include "deduplicate_groups.cuh"
 #include "deduplicate_keys.cuh"
-#include "deduplicate_sort.cuh"
+#include "radix_sort.cuh"
 
 #include <msstream/ops/kernels/embedding_gradient.hpp>
 
@@ -38,7 +38,7 @@ constexpr bool has_large_tiles(std::int64_t places) {
 }
 
 /// The parts of the workspace, laid out one after the other. Tiles count in words of the keys'
-/// size: what 32 bits cannot count, is sorted with 64-bit keys.
+/// size.
 template <class Key>
 struct Workspace {
   static constexpr int kMostPasses = static_cast<int>(sizeof(Key));
@@ -187,8 +187,7 @@ void deduplicate(CudaStream stream, DeduplicateArgs const& args) {
           "deduplicate: ",
           places,
           " places of ids are not below 2^31");
-  bool const words_count = places < static_cast<std::int64_t>(TileCount<std::uint32_t>::kOwn);
-  if (words_count && args.rows <= std::int64_t{std::numeric_limits<std::uint32_t>::max()}) {
+  if (args.rows <= std::int64_t{std::numeric_limits<std::uint32_t>::max()}) {
     launch<std::uint32_t>(stream, args);
   } else {
     launch<std::uint64_t>(stream, args);

@@ -2,13 +2,11 @@
 #pragma once
 
 #include "bag_layout.hpp"
-#include "cuda_check.cuh"
+#include "radix_sort.cuh"
 
 #include <cstdint>
 
 namespace msstream::ops::kernels {
-
-inline constexpr unsigned kAllLanes = 0xFFFFFFFFU;
 
 /// Whether `bag` exists and has no id of the table. To be called by all lanes of a warp, each with
 /// a bag of its own, or -1: a lane looks at its bag's first ids, the warp together at long rests.
@@ -85,27 +83,6 @@ struct PlaceKeys {
   }
 };
 
-/// How a key is cut into digits, lowest first.
-struct Digits {
-  static constexpr int kBins = 256;
-  static constexpr int kBits = 8;
-
-  int passes;
-  int bits;
-
-  explicit Digits(int key_bits)
-      : passes(ceil_div(key_bits, kBits)), bits(ceil_div(key_bits, passes)) {}
-
-  template <class Key>
-  __device__ unsigned of(Key key, int pass) const {
-    return static_cast<unsigned>(key >> (pass * bits)) & ((1U << bits) - 1);
-  }
-};
-
-inline constexpr int kKeyThreads = 256;
-inline constexpr int kKeysInFlight = 4;
-inline constexpr unsigned kMostKeyBlocks = 528;  ///< a few on each multiprocessor of a large GPU
-
 /// Makes the keys and counts in `bins`, [passes, 256] of zeros, how often each digit occurs.
 template <class Key, class Id>
 __global__ void __launch_bounds__(kKeyThreads) make_keys_kernel(IdBags<Id> const bags,
@@ -114,19 +91,9 @@ __global__ void __launch_bounds__(kKeyThreads) make_keys_kernel(IdBags<Id> const
                                                                 Digits digits,
                                                                 Key* keys,
                                                                 unsigned* bins) {
-  // Two sets of counters, because frequent ids make lanes wait for each other.
-  constexpr int kSets = 2;
-  constexpr int kCounters = static_cast<int>(sizeof(Key)) * Digits::kBins;
-  __shared__ unsigned counters[kSets][kCounters];
+  __shared__ DigitCounts<static_cast<int>(sizeof(Key)), kKeyThreads> counts;
   int const thread = static_cast<int>(threadIdx.x);
-  int const used = digits.passes * Digits::kBins;
-  for (int i = thread; i < used; i += kKeyThreads) {
-#pragma unroll
-    for (int set = 0; set < kSets; ++set) {
-      counters[set][i] = 0;
-    }
-  }
-  __syncthreads();
+  counts.clear(digits.passes);
   PlaceKeys<Key, Id> const place_keys(bags, rows, places);
   constexpr std::int64_t kTurn = kKeyThreads * kKeysInFlight;
   for (auto turn = blockIdx.x * kTurn; turn < places; turn += gridDim.x * kTurn) {
@@ -142,22 +109,12 @@ __global__ void __launch_bounds__(kKeyThreads) make_keys_kernel(IdBags<Id> const
       if (place < places) {
         keys[place] = key;
         for (int pass = 0; pass < digits.passes; ++pass) {
-          atomicAdd(&counters[thread % kSets][pass * Digits::kBins + digits.of(key, pass)], 1U);
+          counts.count(pass, digits.of(key, pass));
         }
       }
     }
   }
-  __syncthreads();
-  for (int i = thread; i < used; i += kKeyThreads) {
-    unsigned count = 0;
-#pragma unroll
-    for (int set = 0; set < kSets; ++set) {
-      count += counters[set][i];
-    }
-    if (count > 0) {
-      atomicAdd(bins + i, count);
-    }
-  }
+  counts.add_to(bins, digits.passes);
 }
 
 }  // namespace msstream::ops::kernels

@@ -14,12 +14,16 @@ namespace msstream::ops::kernels {
 template <class Word>
 struct TileCount {
   static constexpr int kBits = static_cast<int>(sizeof(Word)) * 8;
-  static constexpr Word kUpToHere = Word{1} << (kBits - 1);
-  static constexpr Word kOwn = Word{1} << (kBits - 2);
-  static constexpr Word kCount = kOwn - 1;
+  static constexpr Word kUpToHere = Word{1} << (kBits - 1);  ///< counts are below
+  static constexpr Word kOwn = 1;
+
+  /// What is told by a word that is not zero.
+  static __device__ Word of(Word word) {
+    return word - ((word & kUpToHere) != 0 ? kUpToHere : kOwn);
+  }
 
   static __device__ void tell(Word* place, Word count, Word kind) {
-    cuda::atomic_ref<Word, cuda::thread_scope_device>(*place).store(count | kind,
+    cuda::atomic_ref<Word, cuda::thread_scope_device>(*place).store(count + kind,
                                                                     cuda::memory_order_relaxed);
   }
   static __device__ Word look(Word* place) {
@@ -56,7 +60,7 @@ __device__ Word count_before(Word* counts, unsigned tile, unsigned stride) {
       while (words[k] == 0) {
         words[k] = Count::look(counts + (nearest - k) * stride);
       }
-      before += words[k] & Count::kCount;
+      before += Count::of(words[k]);
       if ((words[k] & Count::kUpToHere) != 0) {
         return before;
       }
@@ -91,7 +95,7 @@ __device__ Word warp_count_before(Word* counts, unsigned tile) {
       }
       unsigned const up_to_here = __ballot_sync(kAllLanes, (words[k] & Count::kUpToHere) != 0);
       int const nearest_lane = up_to_here != 0 ? __ffs(static_cast<int>(up_to_here)) - 1 : 31;
-      auto own = lane <= nearest_lane ? words[k] & Count::kCount : Word{0};
+      auto own = lane <= nearest_lane ? Count::of(words[k]) : Word{0};
       for (int distance = 16; distance > 0; distance /= 2) {
         own += __shfl_xor_sync(kAllLanes, own, distance);
       }

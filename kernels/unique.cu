@@ -8,33 +8,71 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <type_traits>
 
 namespace msstream::ops::kernels {
 namespace {
 
-template <class Entries>
+constexpr int kLookUpThreads = 256;
+constexpr int kWidenedAThread = 8;
+
+template <class Sorted, class Groups>
 __global__ void __launch_bounds__(kTileThreads) count_groups_kernel(
-    UniqueArgs args, KeyCoding coding, Entries entries, Tiles tiles, Begun* totals) {
-  auto const end = tiles.end(existing_ids(args));
+    UniqueArgs args, KeyCoding coding, Sorted sorted, Groups groups, Tiles tiles, Begun* totals) {
+  auto const end = static_cast<unsigned>(tiles.end(existing_ids(args)));
+  auto const reader = sorted.reader();
   Begun begun{0, 0};
-  for (auto turn = tiles.begin(); turn < end; turn += Tiles::kTurn) {
-    Neighbours<Entries> const mine(entries, coding, turn + threadIdx.x * Tiles::kItems, end);
-    begun = Begun::Join{}(begun, mine.begun);
+  for (auto turn = static_cast<unsigned>(tiles.begin()); turn < end; turn += Tiles::kTurn) {
+    WarpKeys const keys(reader, coding, turn, end);
+    begun = Begun::Join{}(begun, keys.begun());
+    // Written at random, each sector would be fetched first: whole ones are in the L2 cache.
+#pragma unroll
+    for (unsigned i = 0; i < Tiles::kItems; ++i) {
+      auto const k = turn + i * kTileThreads + threadIdx.x;
+      if (k < end) {
+        groups.left_out(k);
+      }
+    }
   }
-  store_total(begun, Begun::Join{}, totals);
+  // The lanes of a warp have all met the same.
+  store_total(threadIdx.x % 32 == 0 ? begun : Begun{0, 0}, Begun::Join{}, totals);
 }
 
-template <class Entries, class Groups>
-__global__ void __launch_bounds__(kTileThreads, 2) write_groups_kernel(UniqueArgs args,
+template <class Sorted, class Groups>
+__global__ void __launch_bounds__(kTileThreads, 3) write_groups_kernel(UniqueArgs args,
                                                                        KeyCoding coding,
-                                                                       Entries entries,
+                                                                       Sorted sorted,
                                                                        Groups groups,
                                                                        Tiles tiles,
                                                                        Begun const* totals) {
   auto const existing = existing_ids(args);
   auto const before = total_before(totals, Begun{0, 0}, Begun::Join{});
-  write_groups(args, entries, coding, groups, tiles.begin(), tiles.end(existing), existing, before);
+  write_groups(args,
+               sorted.reader(),
+               coding,
+               groups,
+               static_cast<unsigned>(tiles.begin()),
+               static_cast<unsigned>(tiles.end(existing)),
+               static_cast<unsigned>(existing),
+               before);
+}
+
+__global__ void __launch_bounds__(kLookUpThreads)
+    widen_numbers_kernel(UniqueArgs args, std::int32_t const* numbers) {
+  auto const existing = existing_ids(args);
+  auto const begin = std::int64_t{blockIdx.x} * kLookUpThreads * kWidenedAThread + threadIdx.x;
+  std::int32_t own[kWidenedAThread];
+#pragma unroll
+  for (int i = 0; i < kWidenedAThread; ++i) {
+    auto const place = begin + i * kLookUpThreads;
+    own[i] = place < existing ? __ldcs(numbers + place) : 0;
+  }
+#pragma unroll
+  for (int i = 0; i < kWidenedAThread; ++i) {
+    auto const place = begin + i * kLookUpThreads;
+    if (place < existing) {
+      __stcs(args.inverse + place, std::int64_t{own[i]});
+    }
+  }
 }
 
 // Numbers by first occurrence: the places where an id stands first are counted and numbered, then
@@ -78,7 +116,7 @@ __global__ void __launch_bounds__(kTileThreads)
       if (place < end && workspace.first_places[place] == place) {
         store_value(args, number, args.ids.at(place));
         args.counts[number] = workspace.group_counts[place];
-        workspace.numbers[place] = number++;
+        workspace.numbers[place] = static_cast<std::int32_t>(number++);
       }
     }
     before += of_turn;
@@ -86,7 +124,7 @@ __global__ void __launch_bounds__(kTileThreads)
   }
 }
 
-__global__ void __launch_bounds__(kUniqueThreads)
+__global__ void __launch_bounds__(kLookUpThreads)
     look_up_numbers_kernel(UniqueArgs args, UniqueWorkspace workspace) {
   auto const place = grid_thread();
   if (place < existing_ids(args)) {
@@ -95,22 +133,29 @@ __global__ void __launch_bounds__(kUniqueThreads)
   }
 }
 
-template <class Entries, class Groups>
+template <class Sorted, class Groups>
 void number_groups(CudaStream stream,
                    UniqueArgs const& args,
                    KeyCoding const& coding,
-                   Entries const& entries,
+                   Sorted const& sorted,
                    Groups const& groups,
                    Tiles const& tiles,
                    Begun* totals) {
   auto const blocks = static_cast<unsigned>(tiles.count);
   if (blocks > 1) {
-    count_groups_kernel<<<blocks, kTileThreads, 0, stream>>>(args, coding, entries, tiles, totals);
+    count_groups_kernel<<<blocks, kTileThreads, 0, stream>>>(
+        args, coding, sorted, groups, tiles, totals);
     check_launch("unique, counts");
   }
   write_groups_kernel<<<blocks, kTileThreads, 0, stream>>>(
-      args, coding, entries, groups, tiles, totals);
+      args, coding, sorted, groups, tiles, totals);
   check_launch("unique, groups");
+}
+
+void widen_numbers(CudaStream stream, UniqueArgs const& args, std::int32_t const* numbers) {
+  auto const blocks = grid_for(args.problem.capacity, kLookUpThreads * kWidenedAThread);
+  widen_numbers_kernel<<<blocks, kLookUpThreads, 0, stream>>>(args, numbers);
+  check_launch("unique, inverse");
 }
 
 void number_by_occurrence(CudaStream stream,
@@ -125,26 +170,33 @@ void number_by_occurrence(CudaStream stream,
   number_firsts_kernel<<<blocks, kTileThreads, 0, stream>>>(args, workspace, tiles);
   check_launch("unique, numbers");
   if (args.problem.capacity > 0) {
-    look_up_numbers_kernel<<<grid_for(args.problem.capacity, kUniqueThreads),
-                             kUniqueThreads,
+    look_up_numbers_kernel<<<grid_for(args.problem.capacity, kLookUpThreads),
+                             kLookUpThreads,
                              0,
                              stream>>>(args, workspace);
     check_launch("unique, inverse");
   }
 }
 
-template <class Entries>
+template <class Sorted>
 void launch(CudaStream stream,
             UniqueArgs const& args,
             KeyCoding const& coding,
-            Entries const& entries,
+            Sorted const& sorted,
             UniqueWorkspace const& workspace,
             Tiles const& tiles) {
   if (args.problem.order == UniqueOrder::ascending) {
-    number_groups(stream, args, coding, entries, AscendingGroups{}, tiles, workspace.totals);
+    if (args.problem.capacity > kMostForWideInverse) {
+      AscendingGroups<std::int32_t> const groups{workspace.numbers};
+      number_groups(stream, args, coding, sorted, groups, tiles, workspace.totals);
+      widen_numbers(stream, args, workspace.numbers);
+    } else {
+      AscendingGroups<std::int64_t> const groups{args.inverse};
+      number_groups(stream, args, coding, sorted, groups, tiles, workspace.totals);
+    }
   } else {
     OccurringGroups const groups{workspace.first_places, workspace.group_counts};
-    number_groups(stream, args, coding, entries, groups, tiles, workspace.totals);
+    number_groups(stream, args, coding, sorted, groups, tiles, workspace.totals);
     number_by_occurrence(stream, args, workspace, tiles);
   }
 }
@@ -162,24 +214,20 @@ void unique(CudaStream stream, UniqueArgs const& args) {
           capacity,
           " ids is not below 2^31");
   KeyCoding const coding(args.problem);
-  UniqueWorkspace workspace(args.workspace, args.problem);
-  bool const is_small = capacity <= kUniqueBlockCapacity;
-  auto const tiles = is_small ? Tiles::one(capacity) : Tiles(capacity);
-  auto const sort = [&](auto is_packed) {
-    if (is_small) {
-      sort_by_block<is_packed.value>(stream, args, coding, workspace);
-    } else {
-      sort_by_device<is_packed.value>(stream, args, coding, workspace);
-    }
+  UniqueWorkspace const workspace(args.workspace, args.problem);
+  auto const group = [&](auto const& sorted, Tiles const& tiles) {
+    launch(stream, args, coding, sorted, workspace, tiles);
   };
-  if (coding.is_packed()) {
-    sort(std::true_type{});
-    launch(stream, args, coding, PackedEntries{workspace.keys[0]}, workspace, tiles);
-  } else {
-    sort(std::false_type{});
-    PairedEntries const entries{workspace.keys[0], workspace.positions[0]};
-    launch(stream, args, coding, entries, workspace, tiles);
+  if (capacity <= kUniqueBlockCapacity) {
+    auto const tiles = Tiles::one(capacity);
+    coding.is_short() ? group(sort_by_block<std::uint32_t>(stream, args, coding, workspace), tiles)
+                      : group(sort_by_block<std::uint64_t>(stream, args, coding, workspace), tiles);
+    return;
   }
+  check_cuda(cudaMemsetAsync(workspace.met, 0, workspace.zero_bytes, stream), "cudaMemsetAsync");
+  Tiles const tiles(capacity);
+  coding.is_short() ? group(sort_short_keys(stream, args, coding, workspace), tiles)
+                    : group(sort_long_keys(stream, args, coding, workspace), tiles);
 }
 
 }  // namespace msstream::ops::kernels

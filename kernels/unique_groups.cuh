@@ -1,84 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "existing_places.hpp"
 #include "tiles.cuh"
+#include "unique_keys.cuh"
 
 #include <msstream/ops/kernels/unique.hpp>
 
-#include <cub/block/block_scan.cuh>
-
-#include <bit>
 #include <cstdint>
 
-/// From sorted ids to distinct ones. Ids are sorted as unsigned keys of the same order, together
-/// with the place where each stood; keys that are left out come last.
+/// From sorted ids to distinct ones. Keys that are left out come last.
 namespace msstream::ops::kernels {
 
-struct SortedEntry {
-  std::uint64_t key;
-  unsigned position;
-};
-
-/// How ids become keys.
-struct KeyCoding {
-  int bits;            ///< of a key
-  std::uint64_t flip;  ///< the sign bit of signed ids, else 0
-  std::uint64_t last;  ///< the greatest key: that of places that do not exist
-  bool last_is_no_id;  ///< and of ids that are left out
-  std::int64_t below;  ///< which are those outside [0, below), if last_is_no_id
-
-  explicit KeyCoding(UniqueProblem const& problem)
-      : bits(problem.below > 0 ? std::bit_width(static_cast<std::uint64_t>(problem.below))
-             : problem.is_wide ? 64
-                               : 32),
-        flip(problem.below > 0 ? 0 : std::uint64_t{1} << (bits - 1)),
-        last(problem.below > 0 ? static_cast<std::uint64_t>(problem.below)
-                               : ~std::uint64_t{0} >> (64 - bits)),
-        last_is_no_id(problem.below > 0),
-        below(problem.below) {}
-
-  /// Whether key and place fit in one word.
-  [[nodiscard]] bool is_packed() const { return bits <= 32; }
-
-  __device__ std::uint64_t key_of(std::int64_t id) const {
-    if (last_is_no_id) {
-      return is_in_range(id, below) ? static_cast<std::uint64_t>(id) : last;
-    }
-    return (static_cast<std::uint64_t>(id) & last) ^ flip;
-  }
-  /// Where ids have 32 bits the upper half is not extended.
-  __device__ std::int64_t id_of(std::uint64_t key) const {
-    return static_cast<std::int64_t>(key ^ flip);
-  }
-  __device__ bool counts(std::uint64_t key) const { return !last_is_no_id || key != last; }
-};
-
-/// Keys of up to 32 bits above their places: one array to sort.
-struct PackedEntries {
-  std::uint64_t const* entries;
-
-  __device__ SortedEntry at(std::int64_t k) const {
-    auto const entry = entries[k];
-    return {entry >> 32U, static_cast<unsigned>(entry)};
-  }
-};
-
-struct PairedEntries {
-  std::uint64_t const* keys;
+/// Sorted keys, and where each stood.
+template <class Key>
+struct SortedIds {
+  Key const* keys;
   unsigned const* positions;
 
-  __device__ SortedEntry at(std::int64_t k) const { return {keys[k], positions[k]}; }
+  [[nodiscard]] __device__ SortedIds reader() const { return *this; }
+  [[nodiscard]] __device__ std::uint64_t key(unsigned k) const { return keys[k]; }
 };
 
-__device__ inline std::int64_t existing_ids(UniqueArgs const& args) {
-  return existing_places(args.count, args.problem.capacity);
-}
+/// The same, sorted by the bytes in which they differ. How many those are decides how keys are
+/// stored, and in which of two arrays.
+struct SortedVaryingIds {
+  std::uint64_t const* keys[2];
+  unsigned const* positions[2];
+  MetBits const* met;
+
+  struct Reader {
+    VaryingBytes bytes;
+    std::uint64_t const* keys;
+    unsigned const* positions;
+
+    [[nodiscard]] __device__ std::uint64_t key(unsigned k) const {
+      return bytes.fit_in_word() ? bytes.restored(reinterpret_cast<std::uint32_t const*>(keys)[k])
+                                 : keys[k];
+    }
+  };
+  [[nodiscard]] __device__ Reader reader() const {
+    VaryingBytes const bytes(*met);
+    bool const is_second = bytes.count() % 2 != 0;
+    return {bytes, is_second ? keys[1] : keys[0], is_second ? positions[1] : positions[0]};
+  }
+};
+
 __device__ inline void store_value(UniqueArgs const& args, std::int64_t u, std::int64_t id) {
   if (args.problem.is_wide) {
-    static_cast<std::int64_t*>(args.values)[u] = id;
+    __stcs(static_cast<std::int64_t*>(args.values) + u, id);
   } else {
-    static_cast<std::int32_t*>(args.values)[u] = static_cast<std::int32_t>(id);
+    __stcs(static_cast<std::int32_t*>(args.values) + u, static_cast<std::int32_t>(id));
   }
 }
 
@@ -92,52 +63,73 @@ struct Begun {
       return {a.groups + b.groups, max(a.after_start, b.after_start)};
     }
   };
+
+  /// And by the 32 places from `k` on, of which `heads` begin a group.
+  [[nodiscard]] __device__ Begun with(unsigned heads, unsigned k) const {
+    return {groups + __popc(heads),
+            heads != 0 ? k + 32 - __clz(static_cast<int>(heads)) : after_start};
+  }
 };
 
-/// A thread's neighbouring entries, and which of them begin a group.
-template <class Entries>
-struct Neighbours {
-  SortedEntry at[Tiles::kItems];
-  bool counts[Tiles::kItems];
-  bool is_first[Tiles::kItems];
-  Begun begun{0, 0};
+/// The neighbouring keys of a warp, of which a lane has every 32nd, and which of them begin a
+/// group. To be made by all lanes.
+struct WarpKeys {
+  static constexpr int kPlaces = 32 * Tiles::kItems;
 
-  __device__ Neighbours(Entries const& entries,
-                        KeyCoding const& coding,
-                        std::int64_t begin,
-                        std::int64_t end) {
-    auto previous = begin > 0 && begin < end ? entries.at(begin - 1).key : 0;
+  unsigned begin;  ///< of the warp
+  std::uint64_t own[Tiles::kItems];
+  unsigned counts[Tiles::kItems];  ///< a bit a lane: whether its key is there and counts
+  unsigned heads[Tiles::kItems];   ///< a bit a lane: whether it begins a group
+  bool follows_key;                ///< whether the key before the first one counts; true if none
+
+  template <class Reader>
+  __device__ WarpKeys(Reader const& sorted, KeyCoding const& coding, unsigned turn, unsigned end)
+      : begin(turn + threadIdx.x / 32 * kPlaces) {
+    unsigned const lane = threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < Tiles::kItems; ++i) {
-      at[i] = begin + i < end ? entries.at(begin + i) : SortedEntry{};
+      auto const k = begin + i * 32 + lane;
+      own[i] = k < end ? sorted.key(k) : 0;
     }
+    auto last = begin > 0 && begin < end ? sorted.key(begin - 1) : 0;
+    follows_key = begin == 0 || coding.counts(last);
 #pragma unroll
     for (int i = 0; i < Tiles::kItems; ++i) {
-      auto const k = begin + i;
-      counts[i] = k < end && coding.counts(at[i].key);
-      is_first[i] = counts[i] && (k == 0 || at[i].key != previous);
-      if (is_first[i]) {
-        begun = {begun.groups + 1, static_cast<unsigned>(k) + 1};
-      }
-      previous = at[i].key;
+      auto const k = begin + i * 32 + lane;
+      auto previous = __shfl_up_sync(kAllLanes, own[i], 1);
+      previous = lane == 0 ? last : previous;
+      last = __shfl_sync(kAllLanes, own[i], 31);
+      bool const counts_here = k < end && coding.counts(own[i]);
+      counts[i] = __ballot_sync(kAllLanes, counts_here);
+      heads[i] = __ballot_sync(kAllLanes, counts_here && (k == 0 || own[i] != previous));
     }
+  }
+
+  [[nodiscard]] __device__ Begun begun() const {
+    Begun all{0, 0};
+#pragma unroll
+    for (int i = 0; i < Tiles::kItems; ++i) {
+      all = all.with(heads[i], begin + i * 32);
+    }
+    return all;
   }
 };
 
 /// Groups are numbered as they come: in ascending order.
+template <class Number>
 struct AscendingGroups {
+  Number* numbers;  ///< [capacity]: of each place's group, -1 for what is left out
+
   __device__ void begin(UniqueArgs const& args, unsigned u, std::int64_t id) const {
     store_value(args, u, id);
   }
   __device__ void end(UniqueArgs const& args, unsigned u, unsigned, unsigned count) const {
-    args.counts[u] = count;
+    __stcs(args.counts + u, std::int64_t{count});
   }
-  __device__ void member(UniqueArgs const& args, unsigned position, unsigned u, unsigned) const {
-    args.inverse[position] = u;
+  __device__ void member(unsigned position, unsigned u, unsigned) const {
+    numbers[position] = static_cast<Number>(u);
   }
-  __device__ void left_out(UniqueArgs const& args, unsigned position) const {
-    args.inverse[position] = -1;
-  }
+  __device__ void left_out(unsigned position) const { numbers[position] = -1; }
 };
 
 /// Each place is told where its id stands first; numbers are given later, in that order.
@@ -149,70 +141,96 @@ struct OccurringGroups {
   __device__ void end(UniqueArgs const&, unsigned, unsigned first, unsigned count) const {
     group_counts[first] = count;
   }
-  __device__ void member(UniqueArgs const&, unsigned position, unsigned, unsigned first) const {
+  __device__ void member(unsigned position, unsigned, unsigned first) const {
     first_places[position] = static_cast<std::int32_t>(first);
   }
-  __device__ void left_out(UniqueArgs const&, unsigned position) const {
-    first_places[position] = -1;
-  }
+  __device__ void left_out(unsigned position) const { first_places[position] = -1; }
 };
 
-/// One block writes the groups of the entries in [tile_begin, tile_end); `before` them some have
-/// begun. To be called by all threads of the block, kTileThreads.
-template <class Entries, class Groups>
-__device__ void write_groups(UniqueArgs const& args,
-                             Entries const& entries,
-                             KeyCoding const& coding,
-                             Groups const& groups,
-                             std::int64_t tile_begin,
-                             std::int64_t tile_end,
-                             std::int64_t existing,
-                             Begun before) {
-  using Scan = cub::BlockScan<Begun, kTileThreads>;
-  __shared__ typename Scan::TempStorage shared;
-  for (auto turn = tile_begin; turn < tile_end; turn += Tiles::kTurn) {
-    auto const begin = turn + threadIdx.x * Tiles::kItems;
-    Neighbours<Entries> const mine(entries, coding, begin, tile_end);
-    Begun begun{0, 0};
-    Begun of_turn{0, 0};
-    Scan(shared).ExclusiveScan(mine.begun, begun, Begun{0, 0}, Begun::Join{}, of_turn);
-    begun = Begun::Join{}(before, begun);
-    // The place where the group that is open began.
-    unsigned first =
-        begun.groups > 0 && begin < tile_end ? entries.at(begun.after_start - 1).position : 0;
+/// One warp writes the groups of its keys; `before` them some have begun. Places of the inverse are
+/// written at random: all else is streamed, so that the L2 cache can gather whole sectors.
+template <class Reader, class Groups>
+__device__ void write_warp_groups(UniqueArgs const& args,
+                                  Reader const& sorted,
+                                  KeyCoding const& coding,
+                                  Groups const& groups,
+                                  WarpKeys const& keys,
+                                  unsigned end,
+                                  unsigned existing,
+                                  Begun before) {
+  unsigned const lane = threadIdx.x % 32;
+  unsigned positions[Tiles::kItems];
 #pragma unroll
-    for (int i = 0; i < Tiles::kItems; ++i) {
-      auto const k = static_cast<unsigned>(begin) + i;
-      if (k >= tile_end) {
-        break;
+  for (int i = 0; i < Tiles::kItems; ++i) {
+    auto const k = keys.begin + i * 32 + lane;
+    positions[i] = k < end ? __ldcs(sorted.positions + k) : 0;
+  }
+  unsigned const lower_lanes = (1U << lane) - 1;
+  bool follows_key = keys.follows_key;
+#pragma unroll
+  for (int i = 0; i < Tiles::kItems; ++i) {
+    auto const k = keys.begin + i * 32 + lane;
+    bool const counts = (keys.counts[i] >> lane & 1U) != 0;
+    bool const is_head = (keys.heads[i] >> lane & 1U) != 0;
+    bool const previous_counts = lane > 0 ? (keys.counts[i] >> (lane - 1) & 1U) != 0 : follows_key;
+    auto const first_of = [&](Begun const& open) { return sorted.positions[open.after_start - 1]; };
+    // Up to the lane before, and to this one.
+    auto const open = before.with(keys.heads[i] & lower_lanes, keys.begin + i * 32);
+    auto const now = is_head ? Begun{open.groups + 1, k + 1} : open;
+    if (k < end) {
+      bool const is_behind_all = !counts && previous_counts;
+      if ((is_head || is_behind_all) && open.groups > 0) {
+        groups.end(args, open.groups - 1, first_of(open), k - (open.after_start - 1));
       }
-      auto const& entry = mine.at[i];
-      if (mine.is_first[i]) {
-        if (k > 0) {
-          groups.end(args, begun.groups - 1, first, k - (begun.after_start - 1));
-        }
-        begun = {begun.groups + 1, k + 1};
-        first = entry.position;
-        groups.begin(args, begun.groups - 1, coding.id_of(entry.key));
+      if (is_head) {
+        groups.begin(args, open.groups, coding.id_of(keys.own[i]));
       }
-      if (mine.counts[i]) {
-        groups.member(args, entry.position, begun.groups - 1, first);
+      if (counts) {
+        groups.member(positions[i], now.groups - 1, first_of(now));
       } else {
-        groups.left_out(args, entry.position);
+        groups.left_out(positions[i]);
       }
-      bool const next_counts = k + 1 < tile_end && i + 1 < Tiles::kItems
-                                   ? mine.counts[(i + 1) % Tiles::kItems]
-                                   : k + 1 < existing && coding.counts(entries.at(k + 1).key);
-      bool const is_last = mine.counts[i] && !next_counts;
-      if (is_last) {
-        groups.end(args, begun.groups - 1, first, k + 1 - (begun.after_start - 1));
+      bool const is_end = counts && k + 1 == existing;
+      if (is_end) {
+        groups.end(args, now.groups - 1, first_of(now), k + 1 - (now.after_start - 1));
       }
-      if (is_last || (k == 0 && !mine.counts[i])) {
-        *args.unique_count = begun.groups;
+      if (is_behind_all || is_end) {
+        *args.unique_count = now.groups;
       }
     }
-    before = Begun::Join{}(before, of_turn);
-    __syncthreads();  // the scan's memory is used again
+    before = before.with(keys.heads[i], keys.begin + i * 32);
+    follows_key = (keys.counts[i] >> 31U) != 0;
+  }
+}
+
+/// One block writes the groups of the keys in [tile_begin, tile_end); `before` them some have
+/// begun. To be called by all threads of the block, kTileThreads.
+template <class Reader, class Groups>
+__device__ void write_groups(UniqueArgs const& args,
+                             Reader const& sorted,
+                             KeyCoding const& coding,
+                             Groups const& groups,
+                             unsigned tile_begin,
+                             unsigned tile_end,
+                             unsigned existing,
+                             Begun before) {
+  constexpr int kWarps = kTileThreads / 32;
+  __shared__ Begun begun_by_warps[kWarps];
+  int const warp = static_cast<int>(threadIdx.x / 32);
+  for (auto turn = tile_begin; turn < tile_end; turn += Tiles::kTurn) {
+    WarpKeys const keys(sorted, coding, turn, tile_end);
+    if (threadIdx.x % 32 == 0) {
+      begun_by_warps[warp] = keys.begun();
+    }
+    __syncthreads();
+    auto before_warp = before;
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) {
+      before_warp = w < warp ? Begun::Join{}(before_warp, begun_by_warps[w]) : before_warp;
+      before = Begun::Join{}(before, begun_by_warps[w]);
+    }
+    write_warp_groups(args, sorted, coding, groups, keys, tile_end, existing, before_warp);
+    __syncthreads();  // the warps' counts are written again
   }
   if (existing == 0 && tile_begin == 0 && threadIdx.x == 0) {
     *args.unique_count = 0;

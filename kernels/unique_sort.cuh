@@ -3,170 +3,253 @@
 
 #include "cuda_check.cuh"
 #include "unique_groups.cuh"
+#include "unique_keys.cuh"
+#include "workspace_layout.hpp"
 
 #include <cub/block/block_radix_sort.cuh>
-#include <cub/device/device_radix_sort.cuh>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
-// Sorting by the bits that ids need, then two launches that count and number. Without a bound on
-// the ids all of their bits are sorted by: a table of hashes would find the distinct ids in fewer
-// bytes, but how many they are is known on the device alone, so that sorting them would take
-// launches for the capacity all the same.
+// Sorting by the bits in which ids differ: what a bound leaves, or, without one, what the device
+// finds. Then as many passes are launched as the longest ids need, and those that have nothing to
+// do end at once. A table of hashes would find the distinct ids in fewer bytes, but how many they
+// are is known on the device alone, so that sorting them would take launches for the capacity all
+// the same.
 namespace msstream::ops::kernels {
 
-inline constexpr int kUniqueThreads = 256;
 inline constexpr std::int64_t kUniqueBlockCapacity = 4096;  ///< what one block sorts
-inline constexpr std::size_t kAlignment = 256;
-inline constexpr unsigned kPositionBits = 32;  ///< below the key, where both are packed
 
-constexpr std::size_t aligned(std::size_t bytes) {
-  return ceil_div(bytes, kAlignment) * kAlignment;
+/// Tiles of a pass of the sort. Small ones, so that few places are on many multiprocessors; large
+/// ones, so that few tiles wait for each other. Long keys leave no room for large ones.
+struct SmallSortTiles {
+  static constexpr int kThreads = 256;
+  static constexpr int kItems = 8;
+};
+struct LargeSortTiles {
+  static constexpr int kThreads = 512;
+  static constexpr int kItems = 16;
+};
+inline constexpr std::int64_t kMostForSmallSortTiles = std::int64_t{1} << 18U;
+
+template <class Key>
+constexpr bool has_large_sort_tiles(std::int64_t capacity) {
+  return sizeof(Key) == sizeof(std::uint32_t) && capacity > kMostForSmallSortTiles;
 }
 
-/// What CUB's sort needs: a KiB of look-back state a tile of the sort, whose tiles hold 1,024
-/// places and more, and a few histograms. CUB refuses with an error what is too little; asking it
-/// would ask the device.
-constexpr std::size_t temporary_bytes(std::int64_t capacity) {
-  return aligned(static_cast<std::size_t>(capacity)) + (std::size_t{1} << 18U);
-}
+/// Up to here an inverse of 64 bits is written where it belongs: larger ones would not stay in the
+/// L2 cache until their sectors are whole, and are written as 32 bits first.
+inline constexpr std::int64_t kMostForWideInverse = std::int64_t{1} << 21U;
 
 /// The parts of the workspace, one after the other; those that a problem does not need are empty.
+/// Keys that fit in 32 bits lie at the begin of the room for long ones.
 struct UniqueWorkspace {
   std::uint64_t* keys[2];
   unsigned* positions[2];
   Begun* totals;
   std::int32_t* first_places;
   unsigned* group_counts;
-  unsigned* numbers;  ///< of the groups, at their first places
-  std::byte* temporary;
-  std::size_t bytes = 0;
+  std::int32_t* numbers;  ///< of the groups, at their first places or at all
+  unsigned* pass_counts[2];
+  /// From here on what has to be zero before a sort by the device; pass_counts[0] belongs to it.
+  MetBits* met;
+  unsigned* bins;
+  unsigned* next_tiles;
+  std::size_t zero_bytes;
+  std::size_t bytes;
 
   UniqueWorkspace(void* memory, UniqueProblem const& problem) {
-    auto const take = [&]<class T>(T*& part, std::int64_t count) {
-      part = reinterpret_cast<T*>(static_cast<std::byte*>(memory) + bytes);
-      bytes += aligned(static_cast<std::size_t>(count) * sizeof(T));
-    };
+    WorkspaceLayout layout(memory);
     auto const capacity = problem.capacity;
-    bool const is_packed = KeyCoding(problem).is_packed();
     bool const is_small = capacity <= kUniqueBlockCapacity;
+    bool const is_short = KeyCoding(problem).is_short();
     for (int i = 0; i < 2; ++i) {
-      take(keys[i], is_small && i > 0 ? 0 : capacity);
-      take(positions[i], is_packed || (is_small && i > 0) ? 0 : capacity);
+      auto const count = is_small && i > 0 ? 0 : capacity;
+      keys[i] = layout.take<std::uint64_t>(is_short ? ceil_div<std::int64_t>(count, 2) : count);
+      positions[i] = layout.take<unsigned>(count);
     }
-    take(totals, Tiles(capacity).count);
+    totals = layout.take<Begun>(Tiles(capacity).count);
     auto const occurring = problem.order == UniqueOrder::first_occurrence ? capacity : 0;
-    take(first_places, occurring);
-    take(group_counts, occurring);
-    take(numbers, occurring);
-    take(temporary, is_small ? 0 : static_cast<std::int64_t>(temporary_bytes(capacity)));
+    first_places = layout.take<std::int32_t>(occurring);
+    group_counts = layout.take<unsigned>(occurring);
+    bool const has_numbers = occurring > 0 || capacity > kMostForWideInverse;
+    numbers = layout.take<std::int32_t>(has_numbers ? capacity : 0);
+    std::int64_t const passes = is_small ? 0 : sizeof(std::uint64_t);
+    auto const counts = is_small ? 0 : most_tiles(capacity, is_short) * Digits::kBins;
+    pass_counts[1] = layout.take<unsigned>(counts);
+    auto const before = layout.bytes();
+    met = layout.take<MetBits>(is_small ? 0 : 1);
+    bins = layout.take<unsigned>(passes * Digits::kBins);
+    next_tiles = layout.take<unsigned>(passes);
+    pass_counts[0] = layout.take<unsigned>(counts);
+    bytes = layout.bytes();
+    zero_bytes = bytes - before;
+  }
+
+ private:
+  static std::int64_t most_tiles(std::int64_t capacity, bool is_short) {
+    bool const is_large = is_short && has_large_sort_tiles<std::uint32_t>(capacity);
+    std::int64_t const tile = is_large ? LargeSortTiles::kThreads * LargeSortTiles::kItems
+                                       : SmallSortTiles::kThreads * SmallSortTiles::kItems;
+    return ceil_div(capacity, tile);
   }
 };
 
-__device__ inline std::uint64_t key_at(UniqueArgs const& args,
-                                       KeyCoding const& coding,
-                                       std::int64_t existing,
-                                       std::int64_t place) {
-  return place < existing ? coding.key_of(args.ids.at(place)) : coding.last;
-}
-
-/// A stable sort leaves places that do not exist behind existing ones of the same key.
-template <bool IsPacked>
-__global__ void __launch_bounds__(kUniqueThreads)
-    make_entries_kernel(UniqueArgs args, KeyCoding coding, UniqueWorkspace workspace) {
-  auto const place = grid_thread();
-  if (place >= args.problem.capacity) {
-    return;
-  }
-  auto const key = key_at(args, coding, existing_ids(args), place);
-  auto const position = static_cast<unsigned>(place);
-  if constexpr (IsPacked) {
-    workspace.keys[0][place] = key << kPositionBits | position;
-  } else {
-    workspace.keys[0][place] = key;
-    workspace.positions[0][place] = position;
-  }
-}
-
-/// Small batches are bound by launches, not by work: one block makes the entries and sorts them.
-template <bool IsPacked, int Threads, int Items>
-__global__ void __launch_bounds__(Threads)
-    sort_by_block_kernel(UniqueArgs args, KeyCoding coding, UniqueWorkspace workspace) {
-  using Value = std::conditional_t<IsPacked, cub::NullType, unsigned>;
-  using Sort = cub::BlockRadixSort<std::uint64_t, Threads, Items, Value>;
+/// Small batches are bound by launches, not by work: one block makes the keys and sorts them. A
+/// stable sort leaves places that do not exist behind existing ones of the same key.
+template <class Key, int Threads, int Items>
+__global__ void __launch_bounds__(Threads) sort_by_block_kernel(UniqueArgs const args,
+                                                                KeyCoding const coding,
+                                                                Key* keys,
+                                                                unsigned* places) {
+  using Sort = cub::BlockRadixSort<Key, Threads, Items, unsigned>;
   __shared__ typename Sort::TempStorage shared;
   auto const existing = existing_ids(args);
   auto const first = threadIdx.x * Items;
-  std::uint64_t keys[Items];
-  unsigned positions[Items];
+  Key own_keys[Items];
+  unsigned own_places[Items];
 #pragma unroll
   for (int i = 0; i < Items; ++i) {
-    positions[i] = first + i;
-    keys[i] = key_at(args, coding, existing, positions[i]);
-    if constexpr (IsPacked) {
-      keys[i] = keys[i] << kPositionBits | positions[i];
-    }
+    own_places[i] = first + i;
+    own_keys[i] = static_cast<Key>(first + i < existing ? coding.key_of(args.ids.at(first + i))
+                                                        : coding.last);
   }
-  if constexpr (IsPacked) {
-    Sort(shared).Sort(keys, kPositionBits, kPositionBits + coding.bits);
-  } else {
-    Sort(shared).Sort(keys, positions, 0, coding.bits);
-  }
+  Sort(shared).Sort(own_keys, own_places, 0, coding.bits);
 #pragma unroll
   for (int i = 0; i < Items; ++i) {
     if (first + i < args.problem.capacity) {
-      workspace.keys[0][first + i] = keys[i];
-      if constexpr (!IsPacked) {
-        workspace.positions[0][first + i] = positions[i];
-      }
+      keys[first + i] = own_keys[i];
+      places[first + i] = own_places[i];
     }
   }
 }
 
-template <bool IsPacked>
-void sort_by_block(CudaStream stream,
-                   UniqueArgs const& args,
-                   KeyCoding const& coding,
-                   UniqueWorkspace const& workspace) {
+template <class Key>
+SortedIds<Key> sort_by_block(CudaStream stream,
+                             UniqueArgs const& args,
+                             KeyCoding const& coding,
+                             UniqueWorkspace const& workspace) {
+  auto* const keys = reinterpret_cast<Key*>(workspace.keys[0]);
+  auto* const places = workspace.positions[0];
   if (args.problem.capacity <= 512) {
-    sort_by_block_kernel<IsPacked, 256, 2><<<1, 256, 0, stream>>>(args, coding, workspace);
+    sort_by_block_kernel<Key, 256, 2><<<1, 256, 0, stream>>>(args, coding, keys, places);
   } else if (args.problem.capacity <= 2048) {
-    sort_by_block_kernel<IsPacked, 512, 4><<<1, 512, 0, stream>>>(args, coding, workspace);
+    sort_by_block_kernel<Key, 512, 4><<<1, 512, 0, stream>>>(args, coding, keys, places);
   } else {
-    sort_by_block_kernel<IsPacked, 1024, 4><<<1, 1024, 0, stream>>>(args, coding, workspace);
+    sort_by_block_kernel<Key, 1024, 4><<<1, 1024, 0, stream>>>(args, coding, keys, places);
   }
   check_launch("unique, one block's sort");
+  return {keys, places};
 }
 
-/// Swaps the workspace's two arrays if the result lies in the second.
-template <bool IsPacked>
-void sort_by_device(CudaStream stream,
-                    UniqueArgs const& args,
-                    KeyCoding const& coding,
-                    UniqueWorkspace& workspace) {
-  auto const capacity = args.problem.capacity;
-  auto const count = static_cast<int>(capacity);
-  make_entries_kernel<IsPacked>
-      <<<grid_for(capacity, kUniqueThreads), kUniqueThreads, 0, stream>>>(args, coding, workspace);
-  check_launch("unique, keys");
-  cub::DoubleBuffer<std::uint64_t> keys(workspace.keys[0], workspace.keys[1]);
-  cub::DoubleBuffer<unsigned> positions(workspace.positions[0], workspace.positions[1]);
-  auto temporary = temporary_bytes(capacity);
-  if constexpr (IsPacked) {
-    constexpr int kBegin = kPositionBits;
-    check_cuda(
-        cub::DeviceRadixSort::SortKeys(
-            workspace.temporary, temporary, keys, count, kBegin, kBegin + coding.bits, stream),
-        "cub::DeviceRadixSort::SortKeys");
-  } else {
-    check_cuda(cub::DeviceRadixSort::SortPairs(
-                   workspace.temporary, temporary, keys, positions, count, 0, coding.bits, stream),
-               "cub::DeviceRadixSort::SortPairs");
+/// A pass by the k-th byte that varies, if there is one and keys are as long as Key says.
+template <class Key, int Threads, int Items, bool IsFirst>
+__global__ void __launch_bounds__(Threads, 512 / Threads)
+    sort_varying_pass_kernel(SortPass<Key, unsigned> pass, MetBits const* met) {
+  VaryingBytes const bytes(*met);
+  constexpr bool kIsPacked = sizeof(Key) == sizeof(std::uint32_t);
+  if (bytes.fit_in_word() != kIsPacked || pass.pass >= bytes.count()) {
+    return;
   }
-  workspace.keys[0] = keys.Current();
-  workspace.positions[0] = positions.Current();
+  pass.pass = kIsPacked ? pass.pass : bytes.at(pass.pass);
+  sort_pass<Key, unsigned, Threads, Items, IsFirst, false>(pass);
+}
+
+/// A pass between the two halves of the workspace, after all digits have been counted.
+template <class Key>
+SortPass<Key, unsigned> pass_of(UniqueArgs const& args,
+                                UniqueWorkspace const& workspace,
+                                Digits const& digits,
+                                int pass) {
+  int const from = pass % 2;
+  int const to = 1 - from;
+  return {reinterpret_cast<Key*>(workspace.keys[from]),
+          workspace.positions[from],
+          reinterpret_cast<Key*>(workspace.keys[to]),
+          workspace.positions[to],
+          args.problem.capacity,
+          digits,
+          pass,
+          Key{0},
+          workspace.bins + pass * Digits::kBins,
+          workspace.pass_counts[from],
+          workspace.pass_counts[to],
+          workspace.next_tiles + pass,
+          args.count};
+}
+
+/// Calls launch(tiles, is_first) for tiles as the keys want them.
+template <class Key, class Launch>
+void with_sort_tiles(SortPass<Key, unsigned> const& pass, Launch const& launch) {
+  auto const with = [&](auto tiles) {
+    pass.pass == 0 ? launch(tiles, std::true_type{}) : launch(tiles, std::false_type{});
+  };
+  if constexpr (sizeof(Key) == sizeof(std::uint32_t)) {
+    has_large_sort_tiles<Key>(pass.count) ? with(LargeSortTiles{}) : with(SmallSortTiles{});
+  } else {
+    with(SmallSortTiles{});
+  }
+  check_launch("unique, sort");
+}
+
+inline unsigned key_blocks(std::int64_t capacity) {
+  return std::min(kMostKeyBlocks, grid_for(capacity, kKeyThreads * kKeysInFlight));
+}
+
+inline SortedIds<std::uint32_t> sort_short_keys(CudaStream stream,
+                                                UniqueArgs const& args,
+                                                KeyCoding const& coding,
+                                                UniqueWorkspace const& workspace) {
+  using Key = std::uint32_t;
+  auto const capacity = args.problem.capacity;
+  Digits const digits(coding.bits);
+  make_short_keys_kernel<<<key_blocks(capacity), kKeyThreads, 0, stream>>>(
+      args, coding, digits, reinterpret_cast<Key*>(workspace.keys[0]), workspace.bins);
+  check_launch("unique, keys");
+  for (int p = 0; p < digits.passes; ++p) {
+    auto const pass = pass_of<Key>(args, workspace, digits, p);
+    with_sort_tiles(pass, [&]<class T, class First>(T, First) {
+      sort_pass_kernel<Key, unsigned, T::kThreads, T::kItems, First::value, false>
+          <<<grid_for(capacity, T::kThreads * T::kItems), T::kThreads, 0, stream>>>(pass);
+    });
+  }
+  int const sorted = digits.passes % 2;
+  return {reinterpret_cast<Key*>(workspace.keys[sorted]), workspace.positions[sorted]};
+}
+
+template <class Key>
+void sort_varying_bytes(CudaStream stream,
+                        UniqueArgs const& args,
+                        UniqueWorkspace const& workspace) {
+  auto const capacity = args.problem.capacity;
+  Digits const digits(8 * sizeof(Key));
+  for (int p = 0; p < digits.passes; ++p) {
+    auto const pass = pass_of<Key>(args, workspace, digits, p);
+    with_sort_tiles(pass, [&]<class T, class First>(T, First) {
+      sort_varying_pass_kernel<Key, T::kThreads, T::kItems, First::value>
+          <<<grid_for(capacity, T::kThreads * T::kItems), T::kThreads, 0, stream>>>(pass,
+                                                                                    workspace.met);
+    });
+  }
+}
+
+inline SortedVaryingIds sort_long_keys(CudaStream stream,
+                                       UniqueArgs const& args,
+                                       KeyCoding const& coding,
+                                       UniqueWorkspace const& workspace) {
+  auto const blocks = key_blocks(args.problem.capacity);
+  meet_bits_kernel<<<blocks, kKeyThreads, 0, stream>>>(args, coding, workspace.met);
+  check_launch("unique, bits");
+  make_long_keys_kernel<<<blocks, kKeyThreads, 0, stream>>>(
+      args, coding, workspace.met, workspace.keys[0], workspace.bins);
+  check_launch("unique, keys");
+  sort_varying_bytes<std::uint32_t>(stream, args, workspace);
+  sort_varying_bytes<std::uint64_t>(stream, args, workspace);
+  return {{workspace.keys[0], workspace.keys[1]},
+          {workspace.positions[0], workspace.positions[1]},
+          workspace.met};
 }
 
 }  // namespace msstream::ops::kernels

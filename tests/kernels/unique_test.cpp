@@ -120,6 +120,7 @@ TYPED_TEST(UniqueTest, millions_of_ids) {
   auto const ids = this->random.integers(kIds, -2, 5000);
   this->expect_unique(ids, 4999, UniqueOrder::first_occurrence, kIds);
   this->expect_unique(ids, 0, UniqueOrder::ascending, kIds);
+  this->expect_unique(ids, 4999, UniqueOrder::ascending, kIds - 5);
 }
 
 TYPED_TEST(UniqueTest, integers_of_all_bits_in_signed_order) {
@@ -170,6 +171,41 @@ TYPED_TEST(UniqueTest, one_id_thousands_of_times_or_nothing_but_what_is_left_out
       this->expect_unique(ids, 8);
       this->expect_unique(ids, 7);
     }
+  }
+}
+
+/// Long keys are sorted by the bytes in which they differ: by one, which may be any of the eight,
+/// by up to four, which are packed, or by more; what does not exist counts for none.
+TYPED_TEST(UniqueTest, ids_that_differ_in_some_bytes_only) {
+  constexpr std::int64_t kIds = 9000;
+  constexpr auto kFixed = static_cast<std::uint64_t>(0x1122'3344'5566'7788);
+  for (std::uint64_t const varying : {std::uint64_t{0xFF},
+                                      std::uint64_t{0xFF} << 32,
+                                      std::uint64_t{0x7F} << 56,
+                                      std::uint64_t{0xFF} << 56,
+                                      std::uint64_t{0x0300'0001'0000'0700},
+                                      std::uint64_t{0xF00F'0000'00F0'0F00},
+                                      std::uint64_t{0x0101'0100'0001'0001},
+                                      std::uint64_t{0x8101'0100'0101'0101}}) {
+    auto ids = this->random.integers(kIds, kLeast, kMost);
+    for (auto& id : ids) {
+      id = static_cast<std::int64_t>((static_cast<std::uint64_t>(id) & varying) |
+                                     (kFixed & ~varying));
+    }
+    for (auto const order : kOrders) {
+      this->expect_unique(ids, 0, order, kIds);
+      this->expect_unique(ids, 0, order, kIds / 2);
+      this->expect_unique(ids, std::int64_t{1} << 62, order, kIds);
+    }
+    ids[kIds - 1] = ids[0] ^ 0x0202'0202'0202'0202;  // does not exist
+    this->expect_unique(ids, 0, UniqueOrder::ascending, kIds - 1);
+  }
+}
+
+TYPED_TEST(UniqueTest, equal_ids_of_a_whole_device) {
+  for (auto const id : {std::int64_t{0}, std::int64_t{-1}, std::int64_t{77}, kLeast, kMost}) {
+    this->expect_unique(Integers(300'000, id), 0);
+    this->expect_unique(Integers(300'000, id), 100);
   }
 }
 

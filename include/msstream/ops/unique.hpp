@@ -36,9 +36,9 @@ struct UniqueIds {
 ///
 /// The count stays on the device, so that one launch serves every count up to the capacity; what
 /// lies beyond it, and the inverse beyond options.count, is undefined. Deterministic; asynchronous;
-/// capture-safe; no ids at all give a count of 0. A radix sort of keys and places, then two
-/// launches that count and number the groups. Throws std::invalid_argument for a negative `below`
-/// and for 2^31 ids or more.
+/// capture-safe; no ids at all give a count of 0. A radix sort of keys and places, by no
+/// more bytes than ids differ in, then launches that count and number the groups. Throws
+/// std::invalid_argument for a negative `below` and for 2^31 ids or more.
 template <IdElement T, Runtime R>
 [[nodiscard]] UniqueIds<T, R> unique(Tensor<T, R> const& ids,
                                      UniqueOptions<R> const& options = {}) {

@@ -2,18 +2,81 @@
 #pragma once
 
 #include "cuda_check.cuh"
-#include "deduplicate_keys.cuh"
+#include "existing_places.hpp"
 #include "look_back.cuh"
 
 #include <cub/block/block_scan.cuh>
 
 #include <cstdint>
 
+/// A radix sort of keys together with the places where they stood: one launch counts all digits,
+/// then one launch a digit moves keys and places, lowest digit first (Adinets & Merrill, Onesweep,
+/// 2022).
 namespace msstream::ops::kernels {
 
-/// One pass of a radix sort of (key, place) by one digit, lowest digit first; equal digits keep
-/// their order (Adinets & Merrill, Onesweep, 2022). One launch a pass: a tile counts its digits,
-/// tells the tiles behind it, and looks back for the counts before it.
+inline constexpr unsigned kAllLanes = 0xFFFFFFFFU;
+
+/// How a key is cut into digits, lowest first.
+struct Digits {
+  static constexpr int kBins = 256;
+  static constexpr int kBits = 8;
+
+  int passes;
+  int bits;
+
+  explicit Digits(int key_bits)
+      : passes(ceil_div(key_bits, kBits)), bits(ceil_div(key_bits, passes)) {}
+
+  template <class Key>
+  __device__ unsigned of(Key key, int pass) const {
+    return static_cast<unsigned>(key >> (pass * bits)) & ((1U << bits) - 1);
+  }
+};
+
+/// How often a block has met each digit in each pass, in shared memory. To be called by all threads
+/// of the block, but for count().
+template <int MostPasses, int Threads>
+class DigitCounts {
+ public:
+  __device__ void clear(int passes) {
+    for (int i = static_cast<int>(threadIdx.x); i < passes * Digits::kBins; i += Threads) {
+#pragma unroll
+      for (int set = 0; set < kSets; ++set) {
+        counters_[set][i] = 0;
+      }
+    }
+    __syncthreads();
+  }
+  __device__ void count(int pass, unsigned digit) {
+    atomicAdd(&counters_[threadIdx.x % kSets][pass * Digits::kBins + digit], 1U);
+  }
+  /// Adds all counts to `bins`, [passes, 256].
+  __device__ void add_to(unsigned* bins, int passes) {
+    __syncthreads();
+    for (int i = static_cast<int>(threadIdx.x); i < passes * Digits::kBins; i += Threads) {
+      unsigned count = 0;
+#pragma unroll
+      for (int set = 0; set < kSets; ++set) {
+        count += counters_[set][i];
+      }
+      if (count > 0) {
+        atomicAdd(bins + i, count);
+      }
+    }
+  }
+
+ private:
+  // Two sets of counters, because frequent ids make lanes wait for each other.
+  static constexpr int kSets = 2;
+  unsigned counters_[kSets][MostPasses * Digits::kBins];
+};
+
+inline constexpr int kKeyThreads = 256;
+inline constexpr int kKeysInFlight = 4;
+inline constexpr unsigned kMostKeyBlocks = 528;  ///< a few on each multiprocessor of a large GPU
+
+/// One pass of a radix sort of (key, place) by one digit; equal digits keep their order. A tile
+/// counts its digits, tells the tiles behind it, and looks back for the counts before it.
 template <class Key, class Word>
 struct SortPass {
   Key const* keys;
@@ -28,6 +91,7 @@ struct SortPass {
   Word* counts;          ///< [tiles, 256] of zeros
   Word* next_counts;     ///< [tiles, 256], set to zeros for the next pass
   unsigned* next_tile;   ///< 0
+  std::int64_t const* existing = nullptr;  ///< on the device: how many keys exist; null: all
 };
 
 /// The lanes of the warp whose digit is the same.
@@ -41,11 +105,11 @@ __device__ inline unsigned lanes_with(unsigned digit, int bits) {
   return same;
 }
 
-// A tile in shared memory: first how often each warp has met each digit, then the keys in the order
-// of the output, then their places. A warp has 32 * Items neighbouring keys, a lane every 32nd.
+// By all threads of a block, for the next tile. A tile in shared memory: first how often each warp
+// has met each digit, then the keys in the order of the output, then their places. A warp has 32 *
+// Items neighbouring keys, a lane every 32nd.
 template <class Key, class Word, int Threads, int Items, bool IsFirst, bool IsLast>
-__global__ void __launch_bounds__(Threads, 512 / Threads)
-    sort_pass_kernel(SortPass<Key, Word> const pass) {
+__device__ void sort_pass(SortPass<Key, Word> const& pass) {
   static_assert(Threads >= Digits::kBins);
   constexpr int kWarps = Threads / 32;
   constexpr int kTile = Threads * Items;
@@ -70,7 +134,11 @@ __global__ void __launch_bounds__(Threads, 512 / Threads)
   }
   unsigned const tile = take_tile(pass.next_tile);
   auto const begin = static_cast<std::int64_t>(tile) * kTile;
-  int const in_tile = static_cast<int>(min(std::int64_t{kTile}, pass.count - begin));
+  auto const count = existing_places(pass.existing, pass.count);
+  if (begin >= count) {
+    return;
+  }
+  int const in_tile = static_cast<int>(min(std::int64_t{kTile}, count - begin));
 
   // Behind the end the highest key, which stays there.
   Key keys[Items];
@@ -171,6 +239,12 @@ __global__ void __launch_bounds__(Threads, 512 / Threads)
       pass.sorted_places[outputs[i]] = shared.places[i * Threads + thread];
     }
   }
+}
+
+template <class Key, class Word, int Threads, int Items, bool IsFirst, bool IsLast>
+__global__ void __launch_bounds__(Threads, 512 / Threads)
+    sort_pass_kernel(SortPass<Key, Word> const pass) {
+  sort_pass<Key, Word, Threads, Items, IsFirst, IsLast>(pass);
 }
 
 }  // namespace msstream::ops::kernels

@@ -20,21 +20,26 @@ namespace {
 constexpr std::int64_t kBlockCapacity = 4096;  ///< what one block sorts
 constexpr std::size_t kAlignment = 256;
 
-// Tiles of a pass of the sort. Small ones, so that few places are on many multiprocessors; large
-// ones, so that few tiles wait for each other. 64-bit keys leave no room for large ones.
-constexpr int kSmallThreads = 256;
-constexpr int kSmallItems = 8;
-constexpr int kLargeThreads = 512;
-constexpr int kLargeItems = 16;
-constexpr std::int64_t kMostForSmallTiles = std::int64_t{1} << 18U;
+/// Calls function(threads, items) with constants: the tiles of a pass of the sort. Small ones, so
+/// that few places are on many multiprocessors; large ones, so that few tiles wait for each other.
+/// 64-bit keys leave no room for large ones.
+template <class Key, class Function>
+auto with_sort_tile(std::int64_t places, Function const& function) {
+  constexpr std::int64_t kMostForSmallTiles = std::int64_t{1} << 17U;
+  constexpr std::int64_t kMostForMediumTiles = std::int64_t{1} << 18U;
+  if (places <= kMostForSmallTiles) {
+    return function(std::integral_constant<int, 256>{}, std::integral_constant<int, 4>{});
+  }
+  if constexpr (sizeof(Key) == sizeof(std::uint32_t)) {
+    if (places > kMostForMediumTiles) {
+      return function(std::integral_constant<int, 512>{}, std::integral_constant<int, 16>{});
+    }
+  }
+  return function(std::integral_constant<int, 256>{}, std::integral_constant<int, 8>{});
+}
 
 constexpr std::size_t aligned(std::size_t bytes) {
   return ceil_div(bytes, kAlignment) * kAlignment;
-}
-
-template <class Key>
-constexpr bool has_large_tiles(std::int64_t places) {
-  return sizeof(Key) == sizeof(std::uint32_t) && places > kMostForSmallTiles;
 }
 
 /// The parts of the workspace, laid out one after the other. Tiles count in words of the keys'
@@ -60,8 +65,8 @@ struct Workspace {
           static_cast<std::byte*>(memory) + bytes);
       bytes += aligned(static_cast<std::size_t>(count) * sizeof(*part));
     };
-    auto const tile = has_large_tiles<Key>(place_count) ? kLargeThreads * kLargeItems
-                                                        : kSmallThreads * kSmallItems;
+    auto const tile = with_sort_tile<Key>(
+        place_count, [](auto threads, auto items) { return threads.value * items.value; });
     auto const tiles = ceil_div<std::int64_t>(place_count, tile);
     for (int i = 0; i < 2; ++i) {
       take(place_count, keys[i]);
@@ -124,13 +129,9 @@ void launch_device(CudaStream stream,
         workspace.pass_counts[p % 2],
         workspace.pass_counts[1 - p % 2],
         workspace.next_tiles + p};
-    if (has_large_tiles<Key>(places)) {
-      if constexpr (sizeof(Key) == sizeof(std::uint32_t)) {
-        launch_pass<Key, kLargeThreads, kLargeItems>(stream, pass);
-      }
-    } else {
-      launch_pass<Key, kSmallThreads, kSmallItems>(stream, pass);
-    }
+    with_sort_tile<Key>(places, [&](auto threads, auto items) {
+      launch_pass<Key, threads.value, items.value>(stream, pass);
+    });
   }
   write_groups_kernel<Key, Key><<<grid_for(places, kGroupTile), kGroupThreads, 0, stream>>>(
       args,

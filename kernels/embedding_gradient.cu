@@ -33,16 +33,18 @@ __global__ void __launch_bounds__(kGroupedThreads, 2)
   sum_ranges(
       mine,
       shape,
-      [&](WarpRange const&, std::int64_t k, std::int64_t column) {
-        auto const place = args.positions[k];
-        auto const row = source.row_of(place);
-        auto columns = rows.load(row, place, column);
-        columns.multiply(row >= 0 ? source.factor_of(place) : 0.0F);
-        return columns;
+      [&](WarpRange const&) {
+        return [&](std::int64_t k, std::int64_t column) {
+          auto const place = args.positions[k];
+          auto const row = source.row_of(place);
+          auto columns = rows.load(row, place, column);
+          columns.multiply(row >= 0 ? source.factor_of(place) : 0.0F);
+          return columns;
+        };
       },
       [&](WarpRange const& range, std::int64_t column, Columns<4> const& sum) {
         typename StoreSums<IsWhole>::Ahead ahead;
-        sink.finish({}, ahead, {}, static_cast<std::int32_t>(range.rank), column, sum, shape);
+        sink.finish({}, ahead, range.rank, column, sum, 0.0F, shape.width);
       });
 }
 
@@ -57,6 +59,7 @@ void launch(CudaStream stream, RowGradientArgs const& args, Rows const& rows) {
                         {args.ranks, args.positions, args.starts, places},
                         make_place_source(stream, args, lists),
                         rows,
+                        gradient_row_count(args),
                         sink,
                         args.width,
                         args.workspace);

@@ -46,6 +46,7 @@ void launch(CudaStream stream,
       make_place_source(stream, gradient, lists),
       GradientRows<float, false, IsWhole>{
           static_cast<float const*>(gradient.output_gradient), nullptr, gradient.width},
+      gradient_row_count(gradient),
       MoveRows<Kind, Weight, IsWhole>{
           {static_cast<Weight*>(args.table), args.state0, args.state1, gradient.width},
           args.unique_ids,

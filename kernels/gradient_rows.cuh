@@ -21,6 +21,11 @@ inline std::size_t stored_gradient_bytes(std::int64_t places, std::int64_t width
   return ceil_div(bytes, kAlignment) * kAlignment;
 }
 
+/// Of the output gradient.
+inline std::int64_t gradient_row_count(RowGradientArgs const& args) {
+  return args.pooling == Pooling::none ? place_capacity(args.bags) : args.bags.bags;
+}
+
 /// Whether four columns of each row of the output gradient can be read at once.
 template <class T>
 bool allows_whole_loads(RowGradientArgs const& args) {

@@ -53,12 +53,13 @@ __device__ Columns<4> sum_of_range(PlaceRange range, RowLanes const& shape, Load
 }
 
 /// Each warp of the block brings a range; a long one is added by the whole block. To be called by
-/// all threads. load(range, i, column) gives four columns; finish(range, column, sum) is called by
-/// one group of lanes, all of it, once for every four columns of a lane.
-template <class Load, class Finish>
+/// all threads. load_of(range) gives a function of (i, column) that gives four columns; finish(
+/// range, column, sum) is called by one group of lanes, all of it, once for every four columns of a
+/// lane.
+template <class LoadOf, class Finish>
 __device__ void sum_ranges(WarpRange const& mine,
                            RowLanes const& shape,
-                           Load const& load,
+                           LoadOf const& load_of,
                            Finish const& finish) {
   constexpr std::int64_t kLong = 64;
   __shared__ WarpRange ranges[kGroupedWarps];
@@ -72,7 +73,8 @@ __device__ void sum_ranges(WarpRange const& mine,
     ranges[warp].exists = is_long;
   }
   auto const sum_of = [&](WarpRange const& range, PlaceRange part, std::int64_t column) {
-    return sum_of_range(part, shape, [&](std::int64_t i) { return load(range, i, column); });
+    auto const load = load_of(range);
+    return sum_of_range(part, shape, [&](std::int64_t i) { return load(i, column); });
   };
   std::int64_t const step = shape.lanes() * 4;
   if (mine.exists && !is_long) {

@@ -8,6 +8,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <bit>
 #include <cstdint>
 
 namespace msstream::ops::kernels {
@@ -38,12 +39,14 @@ __device__ inline unsigned lanes_of_group(RowLanes const& shape) {
 }
 
 /// A row of four columns in memory and registers: with one access if `IsWhole`, else those columns
-/// that lie within the row.
-template <bool IsWhole, class T>
+/// that lie within the row. What streams is used once, and the first to leave the L2 cache.
+template <bool IsWhole, bool Streams = false, class T>
 __device__ void load_four(T const* row, std::int64_t column, std::int64_t width, Pack<T, 4>& to) {
+  using Four = detail::Packed<4 * static_cast<int>(sizeof(T))>;
   if constexpr (IsWhole) {
     if (column < width) {
-      to = *reinterpret_cast<Pack<T, 4> const*>(row + column);
+      auto const* const from = reinterpret_cast<Four const*>(row + column);
+      to = std::bit_cast<Pack<T, 4>>(Streams ? __ldcs(from) : *from);
     }
   } else {
 #pragma unroll
@@ -54,14 +57,20 @@ __device__ void load_four(T const* row, std::int64_t column, std::int64_t width,
     }
   }
 }
-template <bool IsWhole, class T>
+template <bool IsWhole, bool Streams = false, class T>
 __device__ void store_four(T* row,
                            std::int64_t column,
                            std::int64_t width,
                            Pack<T, 4> const& from) {
+  using Four = detail::Packed<4 * static_cast<int>(sizeof(T))>;
   if constexpr (IsWhole) {
     if (column < width) {
-      *reinterpret_cast<Pack<T, 4>*>(row + column) = from;
+      auto* const to = reinterpret_cast<Four*>(row + column);
+      if constexpr (Streams) {
+        __stcs(to, std::bit_cast<Four>(from));
+      } else {
+        *to = std::bit_cast<Four>(from);
+      }
     }
   } else {
 #pragma unroll
@@ -96,17 +105,18 @@ struct RowInMotion {
   Pack<float, 4> state0{};
   Pack<float, 4> state1{};
   float row_state = 0.0F;
+  static constexpr bool kStreams = true;
 
   __device__ void load(DeviceTable<Weight> const& table, std::int64_t row, std::int64_t column) {
     auto const place = row * table.width;
-    load_four<IsWhole>(table.weights + place, column, table.width, weights);
+    load_four<IsWhole, kStreams>(table.weights + place, column, table.width, weights);
     if constexpr (has_row_state<Kind>) {
       row_state = table.state0[row];
     } else if constexpr (has_state0<Kind>) {
-      load_four<IsWhole>(table.state0 + place, column, table.width, state0);
+      load_four<IsWhole, kStreams>(table.state0 + place, column, table.width, state0);
     }
     if constexpr (has_state1<Kind>) {
-      load_four<IsWhole>(table.state1 + place, column, table.width, state1);
+      load_four<IsWhole, kStreams>(table.state1 + place, column, table.width, state1);
     }
   }
 
@@ -115,14 +125,20 @@ struct RowInMotion {
   __device__ void move_columns(StepRule const& rule,
                                Columns<4> const& gradient,
                                RowLanes const& shape) {
+    float squares = 0.0F;
+    if constexpr (has_row_state<Kind>) {
+      squares = sum_over_lanes(squares_of(gradient), shape);
+    }
+    move_columns(rule, gradient, squares, shape.width);
+  }
+  /// The same with the sum of the row's squares, which only that rule needs.
+  __device__ void move_columns(StepRule const& rule,
+                               Columns<4> const& gradient,
+                               float squares,
+                               std::int64_t width) {
     float rate = 0.0F;
     if constexpr (has_row_state<Kind>) {
-      float squares = 0.0F;
-#pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        squares = add_square(squares, gradient.at[c]);
-      }
-      rate = row_rate(rule, sum_over_lanes(squares, shape), shape.width, row_state);
+      rate = row_rate(rule, squares, width, row_state);
     }
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
@@ -140,26 +156,43 @@ struct RowInMotion {
                         std::int64_t row,
                         std::int64_t column) const {
     auto const place = row * table.width;
-    store_four<IsWhole>(table.weights + place, column, table.width, weights);
+    store_four<IsWhole, kStreams>(table.weights + place, column, table.width, weights);
     if constexpr (has_row_state<Kind>) {
       if (column == 0) {
         table.state0[row] = row_state;
       }
     } else if constexpr (has_state0<Kind>) {
-      store_four<IsWhole>(table.state0 + place, column, table.width, state0);
+      store_four<IsWhole, kStreams>(table.state0 + place, column, table.width, state0);
     }
     if constexpr (has_state1<Kind>) {
-      store_four<IsWhole>(table.state1 + place, column, table.width, state1);
+      store_four<IsWhole, kStreams>(table.state1 + place, column, table.width, state1);
     }
   }
 
+  static __device__ float squares_of(Columns<4> const& gradient) {
+    float squares = 0.0F;
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      squares = add_square(squares, gradient.at[c]);
+    }
+    return squares;
+  }
   /// As optimizer_math.hpp tells; all lanes get it.
   static __device__ float sum_over_lanes(float sum, RowLanes const& shape) {
+    float sums[] = {sum};
+    sum_over_lanes(sums, shape);
+    return sums[0];
+  }
+  /// Of several rows at once: the shuffles of one hide the latency of the others.
+  template <int Count>
+  static __device__ void sum_over_lanes(float (&sums)[Count], RowLanes const& shape) {
     auto const mask = lanes_of_group(shape);
     for (int distance = shape.lanes() / 2; distance > 0; distance /= 2) {
-      sum = (Rounded{sum} + Rounded{__shfl_xor_sync(mask, sum, distance)}).value;
+#pragma unroll
+      for (int k = 0; k < Count; ++k) {
+        sums[k] = (Rounded{sums[k]} + Rounded{__shfl_xor_sync(mask, sums[k], distance)}).value;
+      }
     }
-    return sum;
   }
 };
 

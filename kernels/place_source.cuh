@@ -63,6 +63,7 @@ struct SearchedSource {
 template <class T, bool IsMax, bool IsWhole>
 struct GradientRows {
   static constexpr bool kIsMax = IsMax;
+  static constexpr std::int64_t kBytesAColumn = sizeof(T) + (IsMax ? sizeof(std::int32_t) : 0);
   T const* gradient;
   std::int32_t const* argmax;
   std::int64_t width;

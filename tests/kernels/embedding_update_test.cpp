@@ -194,6 +194,19 @@ TYPED_TEST(EmbeddingUpdateTest, MovesAHotRowOnce) {
   }
 }
 
+// So many rows are added that their columns are taken in turns, but for a rule that needs whole
+// rows.
+TYPED_TEST(EmbeddingUpdateTest, TakesColumnsInTurns) {
+  for (auto const kind : {OptimizerKind::sgd, OptimizerKind::rowwise_adagrad}) {
+    auto ids = this->random.integers(50'000, -9, 4'999);
+    std::fill(ids.begin() + 20'000, ids.end() - 20'000, 4711);
+    auto some = GradientCase::fixed(ids, 1);
+    some.rows = 5'000;
+    some.width = 128;
+    this->expect_the_same_bits(kind, DType::float32, some);
+  }
+}
+
 TYPED_TEST(EmbeddingUpdateTest, NoIdsAndNoValidIdsMoveNothing) {
   for (auto const kind : kKinds) {
     for (std::int64_t const places : {0, 10, 5000}) {

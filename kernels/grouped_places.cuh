@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cuda_check.cuh"
+#include "grouped_ranges.cuh"
+#include "place_source.cuh"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+/// The places to add, sorted by rank; equal ranks are neighbours.
+struct GroupedPlaces {
+  std::int32_t const* ranks;      ///< [capacity]: which sum a place adds to; ascending, then -1
+  std::int32_t const* positions;  ///< [capacity]: the place
+  std::int32_t const* starts;     ///< where each rank begins
+  std::int64_t capacity;
+};
+
+/// Equal parts of the places, so many that they fill a large GPU; depends on the capacity and the
+/// width alone.
+struct PartsOfPlaces {
+  std::int64_t places;
+  std::int64_t parts;
+  std::int64_t a_block;  ///< parts a block
+
+  PartsOfPlaces(std::int64_t capacity, std::int64_t width)
+      : places(std::clamp<std::int64_t>(ceil_div(capacity, kParts * kStep) * kStep, kStep, 256)),
+        parts(ceil_div(capacity, places)),
+        a_block(kGroupedThreads / RowLanes(width, 4).lanes()) {}
+
+ private:
+  static constexpr std::int64_t kParts = 16'384;
+  static constexpr std::int64_t kStep = 16;  ///< a multiple of what sinks have in flight
+};
+
+/// The places of one part, and whether its first row began before it. There are fewer than 2^31.
+struct PartOfPlaces {
+  std::uint32_t part;
+  std::uint32_t begin;
+  std::uint32_t end;
+  bool has_head;
+
+  __device__ PartOfPlaces(GroupedPlaces const& places,
+                          PartsOfPlaces const& parts,
+                          std::int64_t number)
+      : part(static_cast<std::uint32_t>(number)),
+        begin(static_cast<std::uint32_t>(min(number * parts.places, places.capacity))),
+        end(static_cast<std::uint32_t>(min((number + 1) * parts.places, places.capacity))),
+        has_head(begin > 0 && begin < end && goes_on(places, begin)) {}
+
+  /// Whether a row has places on both sides of a border.
+  static __device__ bool goes_on(GroupedPlaces const& places, std::uint32_t border) {
+    return places.ranks[border] >= 0 && places.ranks[border - 1] == places.ranks[border];
+  }
+};
+
+/// What has to be known of a place before rows are requested.
+struct alignas(16) StagedPlace {
+  std::int32_t row;     ///< to add; -1: none
+  std::int32_t detail;  ///< the place itself for a maximum, else the bits of its factor
+  std::int64_t target;  ///< of the sum that ends here; -1: none does
+
+  /// Looked up where it is needed: to hold those of all rows in flight takes too many registers.
+  __device__ std::int64_t target_again() const {
+    return *const_cast<std::int64_t const volatile*>(&target);
+  }
+};
+
+/// The next places of a part, which the lanes of a group look up together, one each, and keep in
+/// shared memory: they wait once for all of them.
+struct StagedPlaces {
+  std::uint32_t count;  ///< a multiple of what sinks have in flight
+  StagedPlace* places;
+
+  /// For a group: at least as many as its lanes; narrow rows stay within a block's memory.
+  static __host__ __device__ int count_of(RowLanes const& shape) {
+    constexpr int kLeast = 8;
+    return shape.lanes() > kLeast ? shape.lanes() : kLeast;
+  }
+  static std::size_t bytes_a_block(RowLanes const& shape) {
+    return static_cast<std::size_t>(kGroupedThreads / shape.lanes() * count_of(shape)) *
+           sizeof(StagedPlace);
+  }
+  __device__ explicit StagedPlaces(RowLanes const& shape)
+      : count(static_cast<std::uint32_t>(count_of(shape))), places(memory()) {
+    places += (threadIdx.x >> shape.log2_lanes) * count;
+  }
+
+ private:
+  static __device__ StagedPlace* memory() {
+    extern __shared__ StagedPlace of_block[];
+    return of_block;
+  }
+};
+
+/// Looks up one place of a part.
+template <class Rows, class Sink>
+__device__ StagedPlace stage_place(GroupedPlaces const& places,
+                                   PlaceSource const& source,
+                                   Sink const& sink,
+                                   std::uint32_t at) {
+  auto const rank = __ldg(places.ranks + at);
+  auto const place = __ldg(places.positions + at);
+  auto const behind = at + 1;
+  auto const rank_behind = behind < places.capacity ? __ldg(places.ranks + behind) : -1;
+  StagedPlace staged{-1, 0, -1};
+  if (rank < 0) {
+    return staged;
+  }
+  if (rank != rank_behind) {
+    staged.target = sink.target_of(rank);
+  }
+  staged.row = source.row_of(place);
+  if constexpr (Rows::kIsMax) {
+    staged.detail = place;
+  } else {
+    // Places that add nothing stay 0, whatever their factor.
+    staged.detail = __float_as_int(staged.row >= 0 ? source.factor_of(place) : 0.0F);
+  }
+  return staged;
+}
+
+}  // namespace msstream::ops::kernels

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "optimizer_rows.cuh"
+#include "row_vector.cuh"
+
+#include <cstdint>
+
+namespace msstream::ops::kernels {
+
+// What becomes of a row that has been summed up. A sink says which row of its memory a sum is for,
+// its target:
+//
+//   Ahead      holds four columns of a target, loaded together with the rows to add
+//   squares()  of the sums of several rows, where the sink needs them
+//   finish()   gets a sum; all lanes that share the row call both
+
+/// Stores sums; those of rank r are row r.
+template <bool IsWhole>
+struct StoreSums {
+  static constexpr int kInFlight = 4;
+  static constexpr bool kIsWhole = IsWhole;
+  /// Of parts on a multiprocessor at least: what the registers allow without spilling.
+  static constexpr int kBlocks = IsWhole ? 4 : 3;
+  static constexpr bool kNeedsWholeRows = false;
+  float* sums;
+
+  struct Step {};
+  struct Ahead {
+    __device__ void load(StoreSums const&, std::int64_t, std::int64_t) {}
+  };
+  __device__ Step step() const { return {}; }
+  __device__ std::int64_t target_of(std::int32_t rank) const { return rank; }
+  template <int Count>
+  __device__ void squares(Columns<4> const (&)[Count], float (&)[Count], RowLanes const&) const {}
+  __device__ void finish(Step const&,
+                         Ahead&,
+                         std::int64_t row,
+                         std::int64_t column,
+                         Columns<4> const& sum,
+                         float,
+                         std::int64_t width) const {
+    auto* const to = sums + row * width;
+    if constexpr (IsWhole) {
+      if (column < width) {  // written once, and not read soon
+        __stcs(reinterpret_cast<float4*>(to + column),
+               make_float4(sum.at[0], sum.at[1], sum.at[2], sum.at[3]));
+      }
+    } else {
+      store_four<false>(to, column, width, packed(sum));
+    }
+  }
+};
+
+/// Moves the rows of a table by the sums, which are then written nowhere.
+template <OptimizerKind Kind, class Weight, bool IsWhole>
+struct MoveRows {
+  static constexpr int kInFlight = 4;
+  static constexpr bool kIsWhole = IsWhole;
+  static constexpr int kBlocks =
+      Kind == OptimizerKind::sgd || Kind == OptimizerKind::rowwise_adagrad ? 3 : 2;
+  static constexpr bool kNeedsWholeRows = has_row_state<Kind>;
+  DeviceTable<Weight> table;
+  std::int64_t const* ids;  ///< of each rank
+  OptimizerRule rule;
+  StepState const* state;
+
+  using Step = StepRule;
+  struct Ahead {
+    RowInMotion<Kind, Weight, IsWhole> columns;
+    __device__ void load(MoveRows const& sink, std::int64_t row, std::int64_t column) {
+      columns.load(sink.table, row, column);
+    }
+  };
+  __device__ Step step() const { return rule_of_step<Kind>(rule, state); }
+  __device__ std::int64_t target_of(std::int32_t rank) const { return __ldg(ids + rank); }
+  template <int Count>
+  __device__ void squares(Columns<4> const (&sums)[Count],
+                          float (&squares)[Count],
+                          RowLanes const& shape) const {
+    if constexpr (has_row_state<Kind>) {
+      using Row = RowInMotion<Kind, Weight, IsWhole>;
+#pragma unroll
+      for (int k = 0; k < Count; ++k) {
+        squares[k] = Row::squares_of(sums[k]);
+      }
+      Row::sum_over_lanes(squares, shape);
+    }
+  }
+  __device__ void finish(Step const& step,
+                         Ahead& ahead,
+                         std::int64_t row,
+                         std::int64_t column,
+                         Columns<4> const& sum,
+                         float squares,
+                         std::int64_t width) const {
+    ahead.columns.move_columns(step, sum, squares, width);
+    ahead.columns.store(table, row, column);
+  }
+};
+
+}  // namespace msstream::ops::kernels

@@ -63,6 +63,7 @@ __device__ void reduce_runs(
   int const lane_of_warp = static_cast<int>(threadIdx.x) % 32;
   bool const stores = lane_of_warp < shape.lanes();
   bool const is_long = has_run && run.end - run.begin > kLongRun;
+  __syncthreads();  // an earlier call has been read
   if (lane_of_warp == 0) {
     long_runs[warp] = is_long ? run : PlaceRange{0, 0};
   }

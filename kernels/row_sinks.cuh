@@ -55,10 +55,11 @@ struct StoreSums {
 /// Moves the rows of a table by the sums, which are then written nowhere.
 template <OptimizerKind Kind, class Weight, bool IsWhole>
 struct MoveRows {
-  static constexpr int kInFlight = 4;
+  static constexpr bool kIsLight =
+      Kind == OptimizerKind::sgd || Kind == OptimizerKind::rowwise_adagrad;
+  static constexpr int kInFlight = kIsLight ? 2 : 4;
   static constexpr bool kIsWhole = IsWhole;
-  static constexpr int kBlocks =
-      Kind == OptimizerKind::sgd || Kind == OptimizerKind::rowwise_adagrad ? 3 : 2;
+  static constexpr int kBlocks = kIsLight ? 4 : 2;
   static constexpr bool kNeedsWholeRows = has_row_state<Kind>;
   DeviceTable<Weight> table;
   std::int64_t const* ids;  ///< of each rank

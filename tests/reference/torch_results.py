@@ -71,7 +71,9 @@ class Results:
                 lengths = lengths_with_gaps(SEGMENTS, 12).to(self.device)
                 values = few_values((int(lengths.sum()), width)).to(self.device).requires_grad_()
                 reduced = torch.segment_reduce(values, reduction, lengths=lengths, unsafe=True)
-                incoming = torch.randn_like(reduced)
+                # PyTorch shares a gradient among ties only where it is positive, and else gives all of it to each.
+                shares = reduction in ("max", "min")
+                incoming = torch.rand_like(reduced) if shares else torch.randn_like(reduced)
                 outgoing, = torch.autograd.grad(reduced, values, incoming)
                 self.keep(f"segment/{reduction}/{width}", values=values, offsets=offsets_of(lengths), reduced=reduced,
                           incoming=incoming, outgoing=outgoing)

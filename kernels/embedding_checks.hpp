@@ -3,6 +3,7 @@
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/kernels/embedding.hpp>
+#include <msstream/ops/kernels/embedding_gradient.hpp>
 
 #include <cstdint>
 #include <limits>
@@ -24,6 +25,11 @@ inline void require_lookup(LookupArgs const& args) {
           "embedding_lookup: rows of ",
           args.width,
           " elements; expected below 2^31");
+  require(args.argmax == nullptr ||
+              place_capacity(args.bags) <= std::numeric_limits<std::int32_t>::max(),
+          "embedding_lookup: the places of a maximum among ",
+          place_capacity(args.bags),
+          " ids; expected below 2^31");
 }
 
 /// How many rows a lookup writes.

@@ -49,6 +49,9 @@ constexpr void tell_places(TablePlacesArgs const& args,
     for (auto place = places.begin; place < places.end; ++place) {
       float const weight = is_weighted ? bags.weights[place] : 1.0F;
       args.factors[place] = by == 0.0F ? 0.0F : Math::divide(weight, by);
+      if (by == 0.0F) {
+        rows[place] = -1;  // 0 times an infinite gradient would not be 0
+      }
     }
   }
   if (has_default_ids) {

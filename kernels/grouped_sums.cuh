@@ -156,12 +156,13 @@ __global__ void __launch_bounds__(kGroupedThreads, Rows::kIsMax ? 2 : Sink::kBlo
 }
 
 /// In how many turns the columns are taken, each for all places, so that what is read again and
-/// again stays in the L2 cache. The sums are the same.
+/// again stays in the L2 cache. The sums are the same. Two turns only where half a warp has a row's
+/// columns in them: then half the threads a block have as many parts.
 template <class Rows, class Sink>
 int column_turns(std::int64_t width, std::int64_t row_count) {
   constexpr std::int64_t kKept = std::int64_t{24} << 20U;
   auto const bytes = row_count * width * Rows::kBytesAColumn;
-  bool const can_cut = !Sink::kNeedsWholeRows && RowLanes(width, 4).lanes() == 32;
+  bool const can_cut = !Sink::kNeedsWholeRows && RowLanes(width, 8).lanes() == 16;
   return can_cut && bytes > kKept && bytes <= 2 * kKept ? 2 : 1;
 }
 

@@ -107,6 +107,17 @@ TYPED_TEST(EmbeddingGradientTest, RowsOfAnyWidth) {
   }
 }
 
+// Output gradients of a size whose columns may be taken in turns, in rows up to a warp and wider.
+TYPED_TEST(EmbeddingGradientTest, ManyBagsOfWideRows) {
+  for (std::int64_t const width : {72, 128, 256, 1024}) {
+    auto const bags = (std::int64_t{32} << 20U) / (width * 4);
+    auto some = GradientCase::fixed(this->random.integers(bags, -2, 9'999), 1);
+    some.rows = 10'000;
+    some.width = width;
+    this->expect_gradients(some);
+  }
+}
+
 TYPED_TEST(EmbeddingGradientTest, WeightsAndDefaultIds) {
   for (auto const pooling : kPoolings) {
     this->for_each_shape([&](GradientCase some) {

@@ -28,7 +28,7 @@ struct Table {
 };
 
 /// One lookup: ids table by table, with offsets or of the tables' hotness.
-struct Lookup {
+struct TablesLookup {
   std::vector<Table> tables;
   std::int64_t batch = 0;
   std::optional<std::int64_t> existing = {};
@@ -98,7 +98,7 @@ template <class Stream>
 class EmbeddingTablesTest : public KernelTest<Stream> {
  protected:
   /// Gives the tables elements and the bags ids; one id in ten is no row.
-  void fill(Lookup& lookup) {
+  void fill(TablesLookup& lookup) {
     for (auto& table : lookup.tables) {
       table.elements = this->random.reals(table.rows * table.width);
       for (auto& element : table.elements) {
@@ -110,7 +110,7 @@ class EmbeddingTablesTest : public KernelTest<Stream> {
     }
   }
   /// The same with bags of 0 to `longest` ids, and `spare` ids that are of no bag.
-  void fill_jagged(Lookup& lookup, std::int64_t longest, std::int64_t spare = 0) {
+  void fill_jagged(TablesLookup& lookup, std::int64_t longest, std::int64_t spare = 0) {
     lookup.offsets = {0};
     fill(lookup);
     for (auto const& table : lookup.tables) {
@@ -125,7 +125,7 @@ class EmbeddingTablesTest : public KernelTest<Stream> {
   }
 
   template <class AnyStream, class Test>
-  static Floats run(Test& test, AnyStream, Lookup const& lookup, IdReport const& report) {
+  static Floats run(Test& test, AnyStream, TablesLookup const& lookup, IdReport const& report) {
     std::vector<TableDescriptor> descriptors;
     std::vector<Buffer<std::byte>> memory;
     for (auto const& table : lookup.tables) {
@@ -175,7 +175,7 @@ class EmbeddingTablesTest : public KernelTest<Stream> {
     return loaded(lookup.output, test.read(output));
   }
 
-  Floats look_up(Lookup const& lookup, IdReport const& report = {}) {
+  Floats look_up(TablesLookup const& lookup, IdReport const& report = {}) {
     return run(*this, this->stream(), lookup, report);
   }
 
@@ -191,7 +191,7 @@ class EmbeddingTablesTest : public KernelTest<Stream> {
     using KernelTest<HostStream>::stream;
   };
 
-  void expect_pooled(Lookup const& lookup) {
+  void expect_pooled(TablesLookup const& lookup) {
     auto const found = look_up(lookup);
     if constexpr (!std::is_same_v<Stream, HostStream>) {
       Host host;
@@ -232,7 +232,7 @@ class EmbeddingTablesTest : public KernelTest<Stream> {
   }
 
   /// The sum of magnitudes bounds what roundings can do.
-  static void expect_element(Lookup const& lookup,
+  static void expect_element(TablesLookup const& lookup,
                              Table const& table,
                              std::int32_t column,
                              std::int64_t begin,
@@ -308,7 +308,7 @@ TYPED_TEST_SUITE(EmbeddingTablesTest, StreamKinds, StreamKindName);
 TYPED_TEST(EmbeddingTablesTest, MixedTablesOfAnyHotness) {
   for (auto const output : {DType::float32, DType::float16, DType::bfloat16}) {
     for (std::int32_t const hotness : {0, 1, 2, 7, 8, 9, 50}) {
-      Lookup lookup{.tables = this->mixed_tables(hotness), .batch = 37, .output = output};
+      TablesLookup lookup{.tables = this->mixed_tables(hotness), .batch = 37, .output = output};
       this->fill(lookup);
       this->expect_pooled(lookup);
     }
@@ -316,7 +316,7 @@ TYPED_TEST(EmbeddingTablesTest, MixedTablesOfAnyHotness) {
 }
 
 TYPED_TEST(EmbeddingTablesTest, EachTableHasItsOwnHotness) {
-  Lookup lookup{.tables = this->mixed_tables(0), .batch = 70};
+  TablesLookup lookup{.tables = this->mixed_tables(0), .batch = 70};
   std::int32_t hotness = 0;
   for (auto& table : lookup.tables) {
     table.hotness = hotness++ % 4 == 0 ? 1 : hotness * 3;
@@ -329,7 +329,7 @@ TYPED_TEST(EmbeddingTablesTest, EachTableHasItsOwnHotness) {
 
 TYPED_TEST(EmbeddingTablesTest, JaggedBags) {
   for (std::int64_t const longest : {0, 1, 3, 50}) {
-    Lookup lookup{.tables = this->mixed_tables(3), .batch = 33};
+    TablesLookup lookup{.tables = this->mixed_tables(3), .batch = 33};
     this->fill_jagged(lookup, longest, 5);
     this->expect_pooled(lookup);
     lookup.has_32_bit_ids = true;
@@ -340,7 +340,7 @@ TYPED_TEST(EmbeddingTablesTest, JaggedBags) {
 TYPED_TEST(EmbeddingTablesTest, WeightedBags) {
   for (bool const is_jagged : {false, true}) {
     for (std::int32_t const hotness : {1, 6}) {
-      Lookup lookup{.tables = this->mixed_tables(hotness), .batch = 20};
+      TablesLookup lookup{.tables = this->mixed_tables(hotness), .batch = 20};
       for (auto& table : lookup.tables) {
         table.pooling = table.pooling == Pooling::max ? Pooling::mean : table.pooling;
       }
@@ -356,7 +356,7 @@ TYPED_TEST(EmbeddingTablesTest, WeightedBags) {
 TYPED_TEST(EmbeddingTablesTest, BagsBeyondTheCountAreZero) {
   for (std::int64_t const existing : {0, 1, 31, 32, 39, 40}) {
     for (std::int32_t const hotness : {1, 3}) {
-      Lookup lookup{.tables = this->mixed_tables(hotness), .batch = 40, .existing = existing};
+      TablesLookup lookup{.tables = this->mixed_tables(hotness), .batch = 40, .existing = existing};
       this->fill(lookup);
       this->expect_pooled(lookup);
       lookup.ids.clear();
@@ -371,7 +371,7 @@ TYPED_TEST(EmbeddingTablesTest, OneTableAndHundreds) {
   for (int const tables : {1, 2, 31, 32, 33, 600}) {
     for (std::int32_t const hotness : {1, 2}) {
       for (bool const is_mixed : {false, true}) {
-        Lookup lookup{.tables = {}, .batch = 35};
+        TablesLookup lookup{.tables = {}, .batch = 35};
         for (int t = 0; t < tables; ++t) {
           Table table;
           table.rows = 9 + t;
@@ -390,7 +390,7 @@ TYPED_TEST(EmbeddingTablesTest, OneTableAndHundreds) {
 TYPED_TEST(EmbeddingTablesTest, BatchesOfAnySize) {
   for (std::int64_t const batch : {0, 1, 4, 5, 31, 32, 33, 300}) {
     for (std::int32_t const width : {4, 8, 64, 128, 256}) {
-      Lookup lookup{.tables = std::vector<Table>(3, Table{.width = width}), .batch = batch};
+      TablesLookup lookup{.tables = std::vector<Table>(3, Table{.width = width}), .batch = batch};
       this->fill(lookup);
       this->expect_pooled(lookup);
     }
@@ -399,7 +399,7 @@ TYPED_TEST(EmbeddingTablesTest, BatchesOfAnySize) {
 
 TYPED_TEST(EmbeddingTablesTest, TablesThatLieOffSixteenBytes) {
   for (std::int32_t const hotness : {1, 4}) {
-    Lookup lookup{.tables = this->mixed_tables(hotness), .batch = 30};
+    TablesLookup lookup{.tables = this->mixed_tables(hotness), .batch = 30};
     for (auto& table : lookup.tables) {
       table.skew = 1;
     }
@@ -410,7 +410,7 @@ TYPED_TEST(EmbeddingTablesTest, TablesThatLieOffSixteenBytes) {
 
 TYPED_TEST(EmbeddingTablesTest, BadIdsAreCountedOnceAndTrapped) {
   for (std::int32_t const hotness : {1, 5}) {
-    Lookup lookup{.tables = this->mixed_tables(hotness), .batch = 45, .existing = 41};
+    TablesLookup lookup{.tables = this->mixed_tables(hotness), .batch = 45, .existing = 41};
     this->fill(lookup);
     std::int64_t bad = 0;
     std::size_t place = 0;
@@ -431,7 +431,7 @@ TYPED_TEST(EmbeddingTablesTest, BadIdsAreCountedOnceAndTrapped) {
 }
 
 TYPED_TEST(EmbeddingTablesTest, IdsFarOutOfRange) {
-  Lookup lookup{.tables = this->mixed_tables(1), .batch = 4};
+  TablesLookup lookup{.tables = this->mixed_tables(1), .batch = 4};
   this->fill(lookup);
   for (std::size_t i = 0; i < lookup.ids.size(); i += 4) {
     lookup.ids[i] = std::numeric_limits<std::int64_t>::min();
@@ -445,9 +445,10 @@ TYPED_TEST(EmbeddingTablesTest, NotANumberInfinityAndMinusZero) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   auto const nan = std::nanf("");
   for (std::int32_t const hotness : {1, 2}) {
-    Lookup lookup{.tables = {{.rows = 4, .width = 4, .hotness = hotness},
-                             {.rows = 4, .width = 4, .pooling = Pooling::max, .hotness = hotness}},
-                  .batch = 2};
+    TablesLookup lookup{
+        .tables = {{.rows = 4, .width = 4, .hotness = hotness},
+                   {.rows = 4, .width = 4, .pooling = Pooling::max, .hotness = hotness}},
+        .batch = 2};
     Floats const elements{nan,
                           kInfinity,
                           -0.0F,

@@ -7,7 +7,7 @@ namespace msstream::ops::kernels::testing {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kInfiniteFloat = std::numeric_limits<float>::infinity();
 
 template <class Stream>
 class SegmentTest : public SegmentKernelTest<Stream> {
@@ -170,7 +170,7 @@ TYPED_TEST(SegmentTest, NanWinsAndInfinityIsAsInArithmetic) {
     auto const segments = in_form(form, lengths, 2, 2, this->random);
     auto values = this->random.reals(segments.capacity * kWidth, 0.5F, 1.5F);
     for (int i = 0; i < 400; ++i) {
-      constexpr float kSpecial[] = {kNan, kInfinity, -kInfinity, 0.0F};
+      constexpr float kSpecial[] = {kNan, kInfiniteFloat, -kInfiniteFloat, 0.0F};
       auto const last = static_cast<std::int64_t>(values.size()) - 1;
       values[static_cast<std::size_t>(this->random.integer(0, last))] =
           kSpecial[this->random.integer(0, 3)];
@@ -198,8 +198,8 @@ TYPED_TEST(SegmentTest, EmptySegmentsMayBeNotANumber) {
       expect_within(this->reduce(segments, {1, 3}, 1, SegmentReduction::mean, kNan, deterministic),
                     {kNan, 2.0, kNan});
       auto const maxima =
-          this->reduce(segments, {1, 3}, 1, SegmentReduction::max, -kInfinity, deterministic);
-      EXPECT_EQ(maxima, (Floats{-kInfinity, 3, -kInfinity}));
+          this->reduce(segments, {1, 3}, 1, SegmentReduction::max, -kInfiniteFloat, deterministic);
+      EXPECT_EQ(maxima, (Floats{-kInfiniteFloat, 3, -kInfiniteFloat}));
     }
   }
 }

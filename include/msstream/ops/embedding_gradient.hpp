@@ -177,6 +177,10 @@ template <Element T, Runtime R>
           table.shape(),
           "; expected [rows, width]");
   detail::require_weights<T>("embedding_weight_gradient");
+  require(bags.ids.count() <= std::numeric_limits<std::int32_t>::max(),
+          "embedding_weight_gradient: ",
+          bags.ids.count(),
+          " ids are not below 2^31");
   auto const pooled = detail::pooled_shape(bags, pooling, table.shape()[1]);
   require(output_gradient.shape() == pooled,
           "embedding_weight_gradient: output gradient of shape ",

@@ -18,8 +18,9 @@ namespace msstream::ops {
 ///
 /// A maximum, an output gradient that is not float32, up to 2,048 places, widths that are no
 /// multiple of 4 and rows wider than 128 that share a state still take memory for gradients on
-/// CUDA. Deterministic; asynchronous; capture-safe. Throws std::invalid_argument for shapes and
-/// state that do not fit.
+/// CUDA; for the others table, state and output gradient must begin at a multiple of four elements,
+/// as tensors and their rows do. Deterministic; asynchronous; capture-safe. Throws
+/// std::invalid_argument for shapes and state that do not fit.
 template <Element T, Element G, Runtime R>
 void update_embedding(OptimizerRule const& rule,
                       StepCounter<R> const& step,

@@ -64,6 +64,12 @@ struct SegmentForward {
 
 namespace detail {
 
+/// What kernels cut into parts of a launch's second dimension.
+inline void require_segment_width(char const* name, std::int64_t width) {
+  constexpr std::int64_t kWidest = std::int64_t{1} << 20U;
+  require(width <= kWidest, name, ": rows of ", width, " elements; expected at most ", kWidest);
+}
+
 /// What is issued for segments: under which name, which rows, and the tensors that tell of them.
 template <Runtime R, class Uses>
 struct SegmentIssue {
@@ -85,6 +91,7 @@ template <Runtime R, class Uses>
                                                bool deterministic) {
   auto const& device = values.device();
   auto const& layout = segments.layout;
+  require_segment_width(segments.name, values.shape()[1]);
   Tensor<float, R> reduced(device, {layout.segments, values.shape()[1]});
   kernels::SegmentArgs args{.values = values.data(),
                             .width = values.shape()[1],
@@ -123,6 +130,7 @@ template <Runtime R, class Uses>
           layout.capacity,
           " places; expected [segments, width] and a row a place");
   auto const width = output_gradient.shape()[1];
+  require_segment_width(segments.name, width);
   bool const is_sum = kernels::is_sum_reduction(reduction);
   require(is_sum || (forward.values && forward.reduced),
           segments.name,

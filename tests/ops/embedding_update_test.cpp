@@ -11,7 +11,7 @@ using ops::Bags;
 using ops::OptimizerKind;
 using ops::Pooling;
 
-constexpr std::int64_t kRows = 40;
+constexpr std::int64_t kTableRows = 40;
 
 template <class R>
 class EmbeddingUpdateOpsTest : public OpsTest<R> {
@@ -21,25 +21,25 @@ class EmbeddingUpdateOpsTest : public OpsTest<R> {
     SCOPED_TRACE(text("kind ", static_cast<int>(kind), ", ", name_of(dtype_of<T>)));
     constexpr std::int64_t kWidth = 8;
     std::vector<T> start;
-    for (float const value : this->random.reals(kRows * kWidth)) {
+    for (float const value : this->random.reals(kTableRows * kWidth)) {
       start.push_back(from_float<T>(value));
     }
     ops::OptimizerRule const rule{.kind = kind, .learning_rate = 0.01F};
     ops::StepCounter step(this->device());
-    auto const fused = this->put(start, {kRows, kWidth});
-    auto const apart = this->put(start, {kRows, kWidth});
+    auto const fused = this->put(start, {kTableRows, kWidth});
+    auto const apart = this->put(start, {kTableRows, kWidth});
     auto const fused_state = ops::make_state(this->device(), kind, fused.shape());
     auto const apart_state = ops::make_state(this->device(), kind, fused.shape());
     for (int t = 0; t < 3; ++t) {
-      Bags<R> const bags(this->put(this->random.integers(places, -2, kRows), {places / 2, 2}));
-      auto const unique = ops::deduplicate(bags, kRows);
+      Bags<R> const bags(this->put(this->random.integers(places, -2, kTableRows), {places / 2, 2}));
+      auto const unique = ops::deduplicate(bags, kTableRows);
       auto const gradient = this->random_tensor({places / 2, kWidth});
       step.advance(rule);
       ops::update_embedding(rule, step, fused, fused_state, bags, unique, Pooling::mean, gradient);
       ops::update_rows(rule,
                        step,
                        apart,
-                       ops::embedding_gradient(bags, unique, kRows, Pooling::mean, gradient),
+                       ops::embedding_gradient(bags, unique, kTableRows, Pooling::mean, gradient),
                        apart_state);
     }
     EXPECT_EQ(to_doubles(to_host(fused)), to_doubles(to_host(apart)));

@@ -22,34 +22,34 @@ namespace {
 using ops::Bags;
 using ops::Pooling;
 
-constexpr std::int64_t kCapacity = 6000;
-constexpr std::int64_t kSegments = 500;
-constexpr std::int64_t kWidth = 20;
+constexpr std::int64_t kMostPlaces = 6000;
+constexpr std::int64_t kGroupsOfPlaces = 500;
+constexpr std::int64_t kColumns = 20;
 
 /// What varies: how many places exist, and what is in them.
 template <class R>
 struct Content {
   explicit Content(Device<R> const& device)
       : count(zeros<std::int64_t>(device, Shape{})),
-        ids(zeros<std::int64_t>(device, {kCapacity})),
-        sorted_ids(zeros<std::int64_t>(device, {kCapacity})),
-        offsets(zeros<std::int64_t>(device, {kSegments + 1})),
-        values(zeros<float>(device, {kCapacity, kWidth})),
-        table(zeros<float>(device, {kSegments, kWidth})) {}
+        ids(zeros<std::int64_t>(device, {kMostPlaces})),
+        sorted_ids(zeros<std::int64_t>(device, {kMostPlaces})),
+        offsets(zeros<std::int64_t>(device, {kGroupsOfPlaces + 1})),
+        values(zeros<float>(device, {kMostPlaces, kColumns})),
+        table(zeros<float>(device, {kGroupsOfPlaces, kColumns})) {}
 
   void fill(Device<R> const& device, Random& random, std::int64_t existing) const {
     auto const put = [&](auto const& to, auto numbers) {
       copy(to, to_device(device, numbers, to.shape()));
     };
-    auto numbers = random.integers(kCapacity, -2, kSegments + 1);
+    auto numbers = random.integers(kMostPlaces, -2, kGroupsOfPlaces + 1);
     put(ids, numbers);
     std::sort(numbers.begin(), numbers.begin() + existing);
     put(sorted_ids, numbers);
-    auto ends = random.integers(kSegments + 1, 0, existing);
+    auto ends = random.integers(kGroupsOfPlaces + 1, 0, existing);
     std::sort(ends.begin(), ends.end());
     put(offsets, ends);
-    put(values, random.reals(kCapacity * kWidth));
-    put(table, random.reals(kSegments * kWidth));
+    put(values, random.reals(kMostPlaces * kColumns));
+    put(table, random.reals(kGroupsOfPlaces * kColumns));
     put(count, Integers{existing});
   }
   [[nodiscard]] Bags<R> jagged() const { return Bags<R>(ids, offsets); }
@@ -91,9 +91,9 @@ std::vector<std::pair<std::string, Operation<R>>> operations() {
                                moved,
                                {},
                                bags,
-                               ops::deduplicate(bags, kSegments),
+                               ops::deduplicate(bags, kGroupsOfPlaces),
                                Pooling::sum,
-                               in.values.rows(0, kSegments));
+                               in.values.rows(0, kGroupsOfPlaces));
          return {moved};
        }},
       {"segments by offsets",
@@ -103,21 +103,23 @@ std::vector<std::pair<std::string, Operation<R>>> operations() {
        }},
       {"segments by ids",
        [](Content<R> const& in) -> Results {
-         return {ops::sorted_segment_mean(in.values, in.sorted_ids, kSegments, {.count = in.count}),
-                 ops::unsorted_segment_sum(in.values, in.ids, kSegments, {.count = in.count}),
-                 ops::unsorted_segment_min(in.values, in.ids, kSegments, {.count = in.count})};
+         return {
+             ops::sorted_segment_mean(
+                 in.values, in.sorted_ids, kGroupsOfPlaces, {.count = in.count}),
+             ops::unsorted_segment_sum(in.values, in.ids, kGroupsOfPlaces, {.count = in.count}),
+             ops::unsorted_segment_min(in.values, in.ids, kGroupsOfPlaces, {.count = in.count})};
        }},
       {"rows of distinct ids",
        [](Content<R> const& in) -> Results {
-         auto const unique = ops::unique(in.ids, {.below = kSegments, .count = in.count});
+         auto const unique = ops::unique(in.ids, {.below = kGroupsOfPlaces, .count = in.count});
          auto const sums =
-             ops::unsorted_segment_sum(in.values, unique.inverse, kCapacity, {.count = in.count});
-         return {sums.rows(0, kSegments)};
+             ops::unsorted_segment_sum(in.values, unique.inverse, kMostPlaces, {.count = in.count});
+         return {sums.rows(0, kGroupsOfPlaces)};
        }},
       {"dense form and back",
        [](Content<R> const& in) -> Results {
          return {ops::dense_to_jagged(
-             ops::jagged_to_dense(in.values, in.offsets, 30), in.offsets, kCapacity)};
+             ops::jagged_to_dense(in.values, in.offsets, 30), in.offsets, kMostPlaces)};
        }},
       {"softmax", [](Content<R> const& in) -> Results {
          return {ops::jagged_softmax(in.values, in.offsets)};
@@ -132,12 +134,12 @@ TYPED_TEST(CapturedCountsTest, OneCaptureServesEveryCount) {
   for (auto const& [name, operation] : operations<TypeParam>()) {
     SCOPED_TRACE(name);
     Content<TypeParam> const in(this->device());
-    in.fill(this->device(), this->random, kCapacity);
+    in.fill(this->device(), this->random, kMostPlaces);
     (void)operation(in);
     std::vector<Tensor<float, TypeParam>> replayed;
     CapturedStep<TypeParam> step(this->device(), [&] { replayed = operation(in); });
     for (std::int64_t const existing :
-         {kCapacity, std::int64_t{0}, std::int64_t{1}, kCapacity / 3, kCapacity}) {
+         {kMostPlaces, std::int64_t{0}, std::int64_t{1}, kMostPlaces / 3, kMostPlaces}) {
       in.fill(this->device(), this->random, existing);
       step.replay();
       auto const eager = operation(in);
@@ -154,7 +156,7 @@ TYPED_TEST(CapturedCountsTest, TwentyRunsGiveTheSameBits) {
   for (auto const& [name, operation] : operations<TypeParam>()) {
     SCOPED_TRACE(name);
     Content<TypeParam> const in(this->device());
-    in.fill(this->device(), this->random, kCapacity - 7);
+    in.fill(this->device(), this->random, kMostPlaces - 7);
     auto const first = operation(in);
     for (int run = 1; run < 20; ++run) {
       auto const again = operation(in);

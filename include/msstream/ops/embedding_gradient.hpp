@@ -86,7 +86,10 @@ template <Element T, Runtime R>
   require(output_gradient.shape().rank() == 2,
           operation,
           ": output gradient of shape ",
-          output_gradient.shape());
+          output_gradient.shape(),
+          "; expected [",
+          pooled_shape(bags, pooling, 1)[0],
+          ", width]");
   require_weights<T>(operation);
   auto const width = output_gradient.shape()[1];
   auto const pooled = pooled_shape(bags, pooling, width);
@@ -104,9 +107,11 @@ template <Element T, Runtime R>
   auto const places = kernels::place_capacity(view);
   require(unique.positions.count() == places && unique.starts.count() == places + 1,
           operation,
-          ": ",
+          ": ids of shape ",
+          bags.ids.shape(),
+          " with ",
           places,
-          " places of ids, grouped ",
+          " places, grouped ",
           unique.positions.shape());
   read.add(unique.starts);
   read.add(unique.positions);

@@ -38,9 +38,9 @@ class IdTensor {
   /// Throws std::invalid_argument where the ids are of the other type.
   template <Element Id>
   [[nodiscard]] Tensor<Id, R> const& as() const {
-    auto const* const ids = std::get_if<Tensor<Id, R>>(&ids_);
-    require(ids != nullptr, "ids of ", name_of(dtype()), " taken for ", name_of(dtype_of<Id>));
-    return *ids;
+    require(
+        dtype() == dtype_of<Id>, "ids of ", name_of(dtype()), " taken for ", name_of(dtype_of<Id>));
+    return std::get<Tensor<Id, R>>(ids_);
   }
   template <class Function>
   decltype(auto) visit(Function&& function) const {

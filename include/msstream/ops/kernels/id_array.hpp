@@ -11,9 +11,10 @@ struct IdArray {
   std::int32_t const* narrow = nullptr;  ///< or null
 
   constexpr IdArray() = default;
-  constexpr IdArray(std::int64_t const* ids) : wide(ids) {}  // NOLINT(google-explicit-constructor)
-  constexpr IdArray(std::int32_t const* ids)
-      : narrow(ids) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor): either pointer is an array of ids
+  constexpr IdArray(std::int64_t const* ids) : wide(ids) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): either pointer is an array of ids
+  constexpr IdArray(std::int32_t const* ids) : narrow(ids) {}
 
   [[nodiscard]] constexpr std::int64_t at(std::int64_t place) const {
     return wide != nullptr ? wide[place] : narrow[place];

@@ -143,7 +143,7 @@ std::vector<Case> cases() {
          drop(ops::embedding_lookup(in.many_tables, {.ids = in.ids, .batch = kBatch / 2}));
        },
        kernels(1)},
-      // One block sorts and numbers them; then each id is told its number.
+      // One block sorts them; another launch numbers the groups.
       {"unique_of_few_ids", [](Inputs& in) { drop(ops::unique(in.ids)); }, kernels(2)},
       {"gather_rows", [](Inputs& in) { drop(ops::gather_rows(in.table, in.ids)); }, kernels(1)},
       {"jagged_to_dense",

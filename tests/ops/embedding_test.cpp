@@ -7,7 +7,6 @@
 #include <msstream/stream/stream_pool.hpp>
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <stdexcept>
 
@@ -102,21 +101,6 @@ class EmbeddingTest : public OpsTest<R> {
       }
     }
   }
-
-  /// What row gradients say, by row.
-  static std::map<std::int64_t, Floats> by_row(ops::RowGradients<R> const& gradients) {
-    auto const count = to_host(gradients.count).front();
-    auto const ids = to_host(gradients.ids.rows(0, count));
-    auto const values = to_host(gradients.values.rows(0, count));
-    auto const width = gradients.values.shape()[1];
-    std::map<std::int64_t, Floats> rows;
-    for (std::int64_t u = 0; u < count; ++u) {
-      auto const id = ids.at(static_cast<std::size_t>(u));
-      EXPECT_TRUE(rows.empty() || rows.rbegin()->first < id) << "ids are not ascending";
-      rows[id] = Floats(values.begin() + u * width, values.begin() + (u + 1) * width);
-    }
-    return rows;
-  }
 };
 TYPED_TEST_SUITE(EmbeddingTest, Runtimes, RuntimeNames);
 
@@ -128,36 +112,6 @@ TYPED_TEST(EmbeddingTest, pools_tables_of_each_precision_like_double) {
   }
 }
 
-TYPED_TEST(EmbeddingTest, row_gradients_agree_with_double) {
-  for (std::int64_t const width : {1, 5, 16}) {
-    auto const columns = static_cast<std::size_t>(width);
-    for (auto const& [host, bags] : this->random_bags()) {
-      for (auto const pooling : {Pooling::sum, Pooling::mean}) {
-        auto const upstream = this->random.reals(host.bags() * width);
-        std::map<std::int64_t, Doubles> expected;
-        host.for_each(pooling, [&](std::size_t bag, std::size_t id, double weight) {
-          auto& row =
-              expected.try_emplace(static_cast<std::int64_t>(id), columns, 0.0).first->second;
-          for (std::size_t c = 0; c < columns; ++c) {
-            row[c] += weight * upstream[bag * columns + c];
-          }
-        });
-        auto const found =
-            this->by_row(ops::embedding_gradient(bags,
-                                                 ops::deduplicate(bags, kRows),
-                                                 kRows,
-                                                 pooling,
-                                                 this->put(upstream, {host.bags(), width})));
-        ASSERT_EQ(found.size(), expected.size());
-        for (auto const& [id, row] : expected) {
-          ASSERT_TRUE(found.contains(id)) << "row " << id;
-          expect_near(found.at(id), row);
-        }
-      }
-    }
-  }
-}
-
 TYPED_TEST(EmbeddingTest, counts_on_the_device_that_are_too_large_do_not_lead_out_of_the_memory) {
   auto const table = this->put(Floats{1, 2, 3, 4}, {4, 1});
   Bags<TypeParam> fixed(this->put(Integers{0, 1}));
@@ -165,28 +119,6 @@ TYPED_TEST(EmbeddingTest, counts_on_the_device_that_are_too_large_do_not_lead_ou
   EXPECT_THAT(to_host(ops::embedding_lookup(table, fixed)), ElementsAre(1, 2));
   Bags<TypeParam> const jagged(this->put(Integers{0, 1, 2}), this->put(Integers{0, 2, 1'000'000}));
   EXPECT_THAT(to_host(ops::embedding_lookup(table, jagged)), ElementsAre(3, 3));
-  EXPECT_THAT(to_host(ops::deduplicate(jagged, 4).count), ElementsAre(3));
-}
-
-TYPED_TEST(EmbeddingTest, merging_adds_equal_rows_once) {
-  auto const part = [&](Integers const& ids, std::int64_t count, Floats const& values) {
-    return ops::RowGradients<TypeParam>{
-        this->put(ids),
-        this->scalar(count),
-        this->put(values, {static_cast<std::int64_t>(ids.size()), 2})};
-  };
-  auto const nan = std::nanf("");
-  // Beyond a part's count lie valid ids and not-a-numbers, as an operation leaves them.
-  std::vector const parts = {part({1, 4, 3}, 2, {1, 256, 2, 2, nan, nan}),
-                             part({0, 1}, 2, {3, 3, 4, 1}),
-                             part({5}, 0, {nan, nan}),
-                             part({1, 4}, 2, {5, -128, 6, 6})};
-  auto const merged = ops::merge_row_gradients(parts, kRows);
-  // Whole numbers: the sums are exact in any order of the additions.
-  EXPECT_EQ(this->by_row(merged),
-            (std::map<std::int64_t, Floats>{{0, {3, 3}}, {1, {10, 129}}, {4, {8, 8}}}));
-  EXPECT_EQ(this->by_row(ops::merge_row_gradients(std::vector{parts[1]}, kRows)),
-            (std::map<std::int64_t, Floats>{{0, {3, 3}}, {1, {4, 1}}}));
 }
 
 TYPED_TEST(EmbeddingTest, counts_bad_ids_that_exist_and_adds_to_the_counter) {
@@ -290,9 +222,6 @@ TYPED_TEST(EmbeddingTest, takes_no_bags_and_no_ids) {
     auto const pooled = ops::embedding_lookup(table, bags, {.pooling = Pooling::mean});
     EXPECT_EQ(pooled.shape(), (Shape{shape[0], 2}));
     EXPECT_THAT(to_host(pooled), ::testing::Each(0.0F));
-    auto const gradient =
-        ops::embedding_gradient(bags, ops::deduplicate(bags, 3), 3, Pooling::mean, pooled);
-    EXPECT_TRUE(this->by_row(gradient).empty());
   }
 }
 

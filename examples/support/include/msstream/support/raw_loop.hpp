@@ -72,22 +72,25 @@ class RawLoop {
   }
 
   [[nodiscard]] int threads() const noexcept { return static_cast<int>(workers_.size()); }
-  /// Queries a second, after `warmup` seconds that do not count. Once. Throws std::runtime_error if
-  /// the last answer of a place is not what its query expects, where it does.
+  /// Queries a second, after `warmup` seconds that do not count; goes on beyond `seconds` until
+  /// each thread has an answer. Once. Throws std::runtime_error if the last answer of a place is
+  /// not what its query expects, where it does.
   [[nodiscard]] double run(double warmup, double seconds) {
     auto const from = after(Clock::now(), warmup);
     auto const until = after(from, seconds);
-    std::vector<std::future<std::int64_t>> answered;
+    std::vector<std::future<Answered>> answered;
     for (auto& worker : workers_) {
       answered.push_back(std::async(
           std::launch::async, [this, &worker, from, until] { return work(worker, from, until); }));
     }
-    std::int64_t total = 0;
+    Answered total{0, until};
     for (auto& of_worker : answered) {
-      total += of_worker.get();
+      auto const one = of_worker.get();
+      total = {total.count + one.count, std::max(total.end, one.end)};
     }
     check_last();
-    return static_cast<double>(total) / seconds;
+    return static_cast<double>(total.count) /
+           std::chrono::duration<double>(total.end - from).count();
   }
 
  private:
@@ -139,6 +142,10 @@ class RawLoop {
     std::vector<Lane> lanes;
     std::size_t next = 0;  ///< query
   };
+  struct Answered {
+    std::int64_t count;
+    Clock::time_point end;
+  };
 
   [[nodiscard]] static serve::InferencePoolOptions options_of(Workload<R> const& workload,
                                                               ServeSetting const& setting) {
@@ -150,15 +157,16 @@ class RawLoop {
            std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   }
 
-  /// How many were answered between the two times.
-  std::int64_t work(Worker& worker, Clock::time_point from, Clock::time_point until) const {
-    std::int64_t answered = 0;
-    for (auto now = Clock::now(); now < until; now = Clock::now()) {
+  /// How many were answered after `from`, until `until` or the first answer after it.
+  Answered work(Worker& worker, Clock::time_point from, Clock::time_point until) const {
+    Answered answered{0, {}};
+    while (answered.end < until || answered.count == 0) {
       std::int64_t in_round = 0;
       for (auto& lane : worker.lanes) {
         in_round += turn(lane, worker.next);
       }
-      answered += now >= from ? in_round : 0;
+      answered.end = Clock::now();
+      answered.count += answered.end >= from ? in_round : 0;
       if (in_round == 0) {
         std::this_thread::yield();  // as the pool's poller does
       }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/segment_fixture.hpp"
 
-#include <cstring>
+#include <algorithm>
+#include <span>
 
 namespace msstream::ops::kernels::testing {
 namespace {
@@ -112,7 +113,8 @@ class SegmentGradientTest : public SegmentKernelTest<Stream> {
     expect_within(
         found, gradient_in_double(segments, gradients, values, reduced, width, reduction), 2e-5);
     auto const again = gradient(segments, gradients, values, reduced, width, reduction, unaligned);
-    EXPECT_EQ(std::memcmp(found.data(), again.data(), found.size() * sizeof(float)), 0);
+    EXPECT_TRUE(
+        std::ranges::equal(std::as_bytes(std::span(found)), std::as_bytes(std::span(again))));
   }
 
   /// Values with many ties and zeros, the products of which stay small.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "embedding_checks.hpp"
 #include "embedding_kernels.cuh"
+#include "real_types.hpp"
 
 #include <msstream/ops/kernels/embedding.hpp>
 
@@ -108,14 +109,9 @@ void embedding_lookup(CudaStream stream, LookupArgs const& args) {
   if (count == 0 || args.width == 0) {
     return;
   }
-  switch (args.table_dtype) {
-    case DType::float32:
-      return launch_widest<float>(stream, args);
-    case DType::float16:
-      return launch_widest<float16>(stream, args);
-    default:
-      return launch_widest<bfloat16>(stream, args);
-  }
+  with_real_type("embedding_lookup: a table", args.table_dtype, [&](auto type) {
+    launch_widest<typename decltype(type)::type>(stream, args);
+  });
 }
 
 }  // namespace msstream::ops::kernels

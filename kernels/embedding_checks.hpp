@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "real_types.hpp"
+
 #include <msstream/base/error.hpp>
 #include <msstream/ops/kernels/embedding.hpp>
 #include <msstream/ops/kernels/embedding_gradient.hpp>
@@ -12,15 +14,7 @@ namespace msstream::ops::kernels {
 
 /// Throws std::invalid_argument for types and widths that no lookup is of.
 inline void require_lookup(LookupArgs const& args) {
-  auto const is_real = [](DType dtype) {
-    return dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16;
-  };
-  require(is_real(args.table_dtype) && is_real(args.output_dtype),
-          "embedding_lookup: a table of ",
-          name_of(args.table_dtype),
-          " into an output of ",
-          name_of(args.output_dtype),
-          "; expected float32, float16 or bfloat16");
+  require_real_type("embedding_lookup: an output", args.output_dtype);
   require(args.width <= std::numeric_limits<std::int32_t>::max(),
           "embedding_lookup: rows of ",
           args.width,

@@ -2,6 +2,7 @@
 #include "embedding_places.cuh"
 #include "gradient_rows.cuh"
 #include "grouped_sums.cuh"
+#include "real_types.hpp"
 
 #include <msstream/ops/kernels/embedding_gradient.hpp>
 
@@ -111,7 +112,7 @@ void embedding_row_gradients(CudaStream stream, RowGradientArgs const& args) {
   if (place_capacity(args.bags) == 0 || args.width == 0) {
     return;
   }
-  with_gradient_type(args.gradient_dtype, [&](auto type) {
+  with_real_type("embedding_gradient: an output gradient", args.gradient_dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     if (args.pooling == Pooling::max) {
       launch_of_type<T, true>(stream, args);

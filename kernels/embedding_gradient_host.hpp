@@ -5,6 +5,7 @@
 #include "column_count_host.hpp"
 #include "parallel_bags_host.hpp"
 #include "pooling_divisor.hpp"
+#include "real_types.hpp"
 
 #include <msstream/ops/kernels/embedding_gradient.hpp>
 
@@ -95,16 +96,10 @@ class HostRowGradients {
 template <class Function>
 void with_row_gradients(RowGradientArgs const& args, Function const& function) {
   with_id_type("embedding_gradient", args.bags, [&]<class Id>(IdBags<Id> const& bags) {
-    switch (args.gradient_dtype) {
-      case DType::float32:
-        return function(std::type_identity<HostRowGradients<float, Id>>{}, bags);
-      case DType::float16:
-        return function(std::type_identity<HostRowGradients<float16, Id>>{}, bags);
-      case DType::bfloat16:
-        return function(std::type_identity<HostRowGradients<bfloat16, Id>>{}, bags);
-      default:
-        require(false, "embedding_gradient: an output gradient of ", name_of(args.gradient_dtype));
-    }
+    with_real_type("embedding_gradient: an output gradient", args.gradient_dtype, [&](auto type) {
+      using Gradients = HostRowGradients<typename decltype(type)::type, Id>;
+      function(std::type_identity<Gradients>{}, bags);
+    });
   });
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "column_pieces_host.hpp"
 #include "embedding_checks.hpp"
 #include "id_report_host.hpp"
 #include "parallel_bags_host.hpp"
+#include "real_types.hpp"
 #include "row_prefetch_host.hpp"
 
 #include <msstream/ops/kernels/embedding.hpp>
@@ -9,69 +11,61 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <vector>
 
 namespace msstream::ops::kernels {
 namespace {
 
-/// Columns that are summed at once, in registers.
-template <std::int64_t Count>
-using Columns = std::integral_constant<std::int64_t, Count>;
-
-/// Calls function(first column, Columns<…>) until all of a row's columns have been in a call, some
-/// perhaps in two: their number is known when compiling, so that sums stay in registers.
-template <class Function>
-void for_each_piece(std::int64_t width, Function const& function) {
-  std::int64_t column = 0;
-  for (; column + 32 <= width; column += 32) {
-    function(column, Columns<32>{});
-  }
-  auto const take = [&](auto count) {
-    if (column + count <= width) {
-      function(column, count);
-      column += count;
+/// Where the sums of output rows go: into the output itself where that holds floats, else by way of
+/// a row of floats.
+class HostOutput {
+ public:
+  explicit HostOutput(LookupArgs const& args) : args_(args) {
+    if (args.output_dtype != DType::float32) {
+      row_.resize(static_cast<std::size_t>(args.width));
     }
-  };
-  take(Columns<16>{});
-  take(Columns<8>{});
-  take(Columns<4>{});
-  if (width - column > 1 && width > 4) {
-    column = width - 4;
-    take(Columns<4>{});
   }
-  for (; column < width; ++column) {
-    function(column, Columns<1>{});
-  }
-}
 
-/// Calls each(column) for all columns of a piece. The compiler would unroll the loop before it
-/// makes vectors of floats, and then makes none of 16.
-template <std::int64_t Count, class Each>
-void for_each_column(Each const& each) {
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC unroll 1
-#endif
-  for (std::int64_t c = 0; c < Count; ++c) {
-    each(c);
+  /// Has make(columns [width]) make an output row.
+  template <class Make>
+  void write_row(std::int64_t row, Make const& make) {
+    bool const holds_floats = args_.output_dtype == DType::float32;
+    auto const first = row * args_.width;
+    make(holds_floats ? static_cast<float*>(args_.output) + first : row_.data());
+    if (args_.output_dtype == DType::float16) {
+      narrow_to(static_cast<float16*>(args_.output) + first);
+    } else if (args_.output_dtype == DType::bfloat16) {
+      narrow_to(static_cast<bfloat16*>(args_.output) + first);
+    }
   }
-}
+
+ private:
+  template <class Out>
+  void narrow_to(Out* into) const {
+    std::transform(row_.begin(), row_.end(), into, from_float<Out>);
+  }
+
+  LookupArgs const& args_;
+  std::vector<float> row_;
+};
 
 /// The bags of a lookup and what the rows of one are made into.
-template <class T, class Id, class Out>
+template <class T, class Id>
 class HostLookup {
  public:
   HostLookup(LookupArgs const& args, IdBags<Id> const& bags)
       : args_(args),
         bags_(bags),
         table_(static_cast<T const*>(args.table)),
-        output_(static_cast<Out*>(args.output)),
         existing_(bags.existing()) {}
 
   /// Writes all output rows.
   void write() const {
     auto const bytes = args_.width * static_cast<std::int64_t>(sizeof(T));
-    auto const write_some = [this](auto begin, auto end) { write(begin, end); };
+    auto const write_some = [this](auto begin, auto end) { this->write(begin, end); };
     if (args_.pooling == Pooling::none) {
       parallel_ranges(output_rows(args_), grain_of(2 * bytes), write_some);
     } else {
@@ -89,37 +83,48 @@ class HostLookup {
     if (args_.pooling == Pooling::none) {
       auto const places = bags_.existing_places();
       Ahead const ahead = rows_ahead(std::min(last, places.end));
-      bad = write_pieces(first, last, ahead, [&](auto row, auto column, auto count, auto const& a) {
+      bad = write_pieces(first, last, ahead, [&](auto row, auto piece, auto const& a) {
         auto const begin = std::clamp(row, places.begin, places.end);
         auto const end = std::clamp(row + 1, places.begin, places.end);
-        return scale({begin, end}, row, column, count, a);
+        return scale({begin, end}, piece, a);
       });
     } else {
       auto const last_bag = std::min(last, existing_) - 1;
       Ahead const ahead = rows_ahead(last_bag >= first ? bags_.places_of(last_bag).end : 0);
-      bad = write_pieces(first, last, ahead, [&](auto row, auto column, auto count, auto const& a) {
+      bad = write_pieces(first, last, ahead, [&](auto row, auto piece, auto const& a) {
         auto const places = row < existing_ ? bags_.places_of(row) : PlaceRange{0, 0};
-        return args_.pooling == Pooling::max ? most(places, row, column, count, a)
-               : bags_.weights != nullptr    ? sum<true>(places, row, column, count, a)
-                                             : sum<false>(places, row, column, count, a);
+        return args_.pooling == Pooling::max ? most(places, row, piece, a)
+               : bags_.weights != nullptr    ? sum<true>(places, row, piece, a)
+                                             : sum<false>(places, row, piece, a);
       });
     }
     count_out_of_range(args_.report, bad);
   }
 
-  /// Calls piece(row, first column, Columns<…>, what to fetch ahead) for all columns of rows;
-  /// returns how many ids were bad.
-  template <class Piece>
+  /// Neighbouring columns of an output row, and where their floats go.
+  template <std::int64_t Count>
+  struct Piece {
+    std::int64_t column;
+    float* floats;
+  };
+
+  /// Calls make(row, Piece, what to fetch ahead) for all columns of rows; returns how many ids were
+  /// bad.
+  template <class Make>
   std::uint64_t write_pieces(std::int64_t first,
                              std::int64_t last,
                              Ahead const& ahead,
-                             Piece const& piece) const {
+                             Make const& make) const {
     Ahead const nothing_ahead = rows_ahead(0);
+    HostOutput output(args_);
     std::uint64_t bad = 0;
     for (auto row = first; row < last; ++row) {
-      for_each_piece(args_.width, [&](std::int64_t column, auto count) {
-        auto const bad_here = piece(row, column, count, column == 0 ? ahead : nothing_ahead);
-        bad += column == 0 ? bad_here : 0;
+      output.write_row(row, [&](float* floats) {
+        for_each_piece(args_.width, [&](std::int64_t column, auto count) {
+          Piece<count()> const piece{column, floats + column};
+          auto const bad_here = make(row, piece, column == 0 ? ahead : nothing_ahead);
+          bad += column == 0 ? bad_here : 0;
+        });
       });
     }
     return bad;
@@ -158,16 +163,11 @@ class HostLookup {
                : nullptr;
   }
 
-  [[nodiscard]] Out* output(std::int64_t row, std::int64_t column) const {
-    return output_ + row * args_.width + column;
-  }
-
   // What is summed stays in registers only if nothing else ever sees its address.
   template <bool IsWeighted, std::int64_t Count>
   [[gnu::noinline]] std::uint64_t sum(PlaceRange places,
                                       std::int64_t bag,
-                                      std::int64_t column,
-                                      Columns<Count>,
+                                      Piece<Count> piece,
                                       Ahead const& ahead) const {
     std::array<float, Count> sums{};
     std::int64_t valid = 0;
@@ -180,18 +180,17 @@ class HostLookup {
         weights += weight;
         squares += weight * weight;
         for_each_column<Count>(
-            [&](std::int64_t c) { sums[c] += weight * to_float(row[column + c]); });
+            [&](std::int64_t c) { sums[c] += weight * to_float(row[piece.column + c]); });
       } else {
-        for_each_column<Count>([&](std::int64_t c) { sums[c] += to_float(row[column + c]); });
+        for_each_column<Count>([&](std::int64_t c) { sums[c] += to_float(row[piece.column + c]); });
       }
     });
     if constexpr (!IsWeighted) {
       weights = squares = static_cast<float>(valid);
     }
     if (T const* const row = valid == 0 ? default_row(bag) : nullptr; row != nullptr) {
-      for_each_column<Count>([&](std::int64_t c) {
-        output(bag, column)[c] = from_float<Out>(0.0F + to_float(row[column + c]));
-      });
+      for_each_column<Count>(
+          [&](std::int64_t c) { piece.floats[c] = 0.0F + to_float(row[piece.column + c]); });
       return bad;
     }
     float const divisor = valid == 0                        ? 0.0F
@@ -199,35 +198,30 @@ class HostLookup {
                           : args_.pooling == Pooling::sqrtn ? std::sqrt(squares)
                                                             : 1.0F;
     // Without a divisor the sums are no result, whatever they are.
-    for_each_column<Count>([&](std::int64_t c) {
-      output(bag, column)[c] = from_float<Out>(divisor == 0.0F ? 0.0F : sums[c] / divisor);
-    });
+    for_each_column<Count>(
+        [&](std::int64_t c) { piece.floats[c] = divisor == 0.0F ? 0.0F : sums[c] / divisor; });
     return bad;
   }
 
   /// Where nothing is pooled: not added to 0, which would make +0 of -0.
   template <std::int64_t Count>
   [[gnu::noinline]] std::uint64_t scale(PlaceRange places,
-                                        std::int64_t to,
-                                        std::int64_t column,
-                                        Columns<Count>,
+                                        Piece<Count> piece,
                                         Ahead const& ahead) const {
     std::array<float, Count> scaled{};
     auto const bad = for_each_row(places, ahead, [&](T const* row, std::int64_t place) {
       float const weight = bags_.weight(place);
       for_each_column<Count>(
-          [&](std::int64_t c) { scaled[c] = weight * to_float(row[column + c]); });
+          [&](std::int64_t c) { scaled[c] = weight * to_float(row[piece.column + c]); });
     });
-    for_each_column<Count>(
-        [&](std::int64_t c) { output(to, column)[c] = from_float<Out>(scaled[c]); });
+    std::copy_n(scaled.data(), Count, piece.floats);
     return bad;
   }
 
   template <std::int64_t Count>
   [[gnu::noinline]] std::uint64_t most(PlaceRange places,
                                        std::int64_t bag,
-                                       std::int64_t column,
-                                       Columns<Count>,
+                                       Piece<Count> piece,
                                        Ahead const& ahead) const {
     std::array<float, Count> largest{};
     std::array<std::int32_t, Count> places_of_largest;
@@ -236,7 +230,7 @@ class HostLookup {
     auto const bad = for_each_row(places, ahead, [&](T const* row, std::int64_t place) {
       for_each_column<Count>([&](std::int64_t c) {
         // No jumps, so that columns are compared at once.
-        auto const value = to_float(row[column + c]);
+        auto const value = to_float(row[piece.column + c]);
         bool const is_first_nan = (value != value) & (largest[c] == largest[c]);
         bool const is_larger = is_first | (value > largest[c]) | is_first_nan;
         largest[c] = is_larger ? value : largest[c];
@@ -245,13 +239,12 @@ class HostLookup {
       is_first = false;
     });
     if (T const* const row = is_first ? default_row(bag) : nullptr; row != nullptr) {
-      for_each_column<Count>([&](std::int64_t c) { largest[c] = to_float(row[column + c]); });
+      for_each_column<Count>([&](std::int64_t c) { largest[c] = to_float(row[piece.column + c]); });
       places_of_largest.fill(static_cast<std::int32_t>(bags_.capacity + bag));
     }
-    for_each_column<Count>(
-        [&](std::int64_t c) { output(bag, column)[c] = from_float<Out>(largest[c]); });
+    std::copy_n(largest.data(), Count, piece.floats);
     if (args_.argmax != nullptr) {
-      std::copy_n(places_of_largest.data(), Count, args_.argmax + bag * args_.width + column);
+      std::copy_n(places_of_largest.data(), Count, args_.argmax + bag * args_.width + piece.column);
     }
     return bad;
   }
@@ -259,33 +252,18 @@ class HostLookup {
   LookupArgs const& args_;
   IdBags<Id> const& bags_;
   T const* table_;
-  Out* output_;
   std::int64_t existing_;
 };
-
-/// Calls function(a T) for the real type that `dtype` names.
-template <class Function>
-void with_real_type(DType dtype, Function const& function) {
-  if (dtype == DType::float32) {
-    function(float{});
-  } else if (dtype == DType::float16) {
-    function(float16{});
-  } else {
-    function(bfloat16{});
-  }
-}
 
 }  // namespace
 
 void embedding_lookup(HostStream stream, LookupArgs const& args) {
   require_lookup(args);
   with_id_type("embedding_lookup", args.bags, [&](auto const& bags) {
-    with_real_type(args.table_dtype, [&](auto element) {
-      with_real_type(args.output_dtype, [&](auto out) {
-        stream.run([args, bags] {
-          using Id = std::remove_cv_t<std::remove_pointer_t<decltype(bags.ids)>>;
-          HostLookup<decltype(element), Id, decltype(out)>(args, bags).write();
-        });
+    with_real_type("embedding_lookup: a table", args.table_dtype, [&](auto type) {
+      stream.run([args, bags] {
+        using Id = std::remove_cv_t<std::remove_pointer_t<decltype(bags.ids)>>;
+        HostLookup<typename decltype(type)::type, Id>(args, bags).write();
       });
     });
   });

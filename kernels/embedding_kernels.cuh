@@ -24,18 +24,16 @@ namespace msstream::ops::kernels {
 // end and take the same turns, because they tell each other ids and report bad ones together.
 
 /// Reads a lane's columns of table rows.
-template <class T, int Count, bool kKeep>
+template <class T, int Count>
 class TableLoader {
  public:
   /// `first_columns`: the lane's, of row 0.
   __device__ TableLoader(T const* first_columns, std::int64_t row_width)
       : columns_(first_columns), width_(row_width) {}
 
-  __device__ PackedColumns<T, Count> load(auto row) const {
-    return load_packed<Count, kKeep>(at(row));
-  }
+  __device__ PackedColumns<T, Count> load(auto row) const { return load_packed<Count>(at(row)); }
   __device__ PackedColumns<T, Count> load_if(bool is_row, auto row) const {
-    return load_packed_if<Count, kKeep>(is_row, at(row));
+    return load_packed_if<Count>(is_row, at(row));
   }
 
  private:
@@ -53,7 +51,7 @@ class TableLoader {
 };
 
 /// Writes a lane's columns of bags' rows.
-template <class Combiner, class Loader, bool kStream, class Id>
+template <class Combiner, class Loader, class Id>
 struct BagWriter {
   LookupArgs const& args;
   IdBags<Id> const& bags;
@@ -69,13 +67,12 @@ struct BagWriter {
   }
   template <int Count>
   __device__ void store(std::int64_t bag, Columns<Count> const& pooled) const {
-    store_as<kStream>(args.output, args.output_dtype, bag * args.width + column, pooled);
+    store_as(args.output, args.output_dtype, bag * args.width + column, pooled);
   }
   __device__ void store_places(std::int64_t bag, Combiner const& combiner) const {
     if constexpr (Combiner::kTellsPlaces) {
       if (args.argmax != nullptr) {
-        store_as<kStream>(
-            args.argmax, DType::float32, bag * args.width + column, combiner.places());
+        store_as(args.argmax, DType::float32, bag * args.width + column, combiner.places());
       }
     }
   }
@@ -243,7 +240,7 @@ __global__ void __launch_bounds__(Tuning::kThreads, Tuning::kBlocksAnSm)
   constexpr int kBags = Tuning::kBagsAGroup;
   using Combiner = CombinerOf<Count>;
   using Ids = IdsOf<Id, kInFlight, Combiner::kWeighted>;
-  using Loader = TableLoader<T, Count, Tuning::kKeepsRows>;
+  using Loader = TableLoader<T, Count>;
   static_assert(kBags % kInFlight == 0 || kBags == 1);
   bool const pools = args.pooling != Pooling::none;
   auto const first_bag = (grid_thread() >> shape.log2_lanes) * kBags;
@@ -255,8 +252,7 @@ __global__ void __launch_bounds__(Tuning::kThreads, Tuning::kBlocksAnSm)
     bool const has_column = column < shape.width;
     // Lanes behind the last column read the first, which costs nothing: another lane does too.
     Loader const loader(static_cast<T const*>(args.table) + (has_column ? column : 0), shape.width);
-    BagWriter<Combiner, Loader, Tuning::kStreamsOutput, Id> const writer{
-        args, bags, loader, column};
+    BagWriter<Combiner, Loader, Id> const writer{args, bags, loader, column};
     bool const reports = turn == 0;
     if constexpr (kBags == 1) {
       pool_bag<Tuning, Ids, Combiner>(writer,

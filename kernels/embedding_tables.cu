@@ -1,16 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cuda_check.cuh"
 #include "embedding_tables.cuh"
+#include "table_descriptors.cuh"
 
 #include <msstream/base/error.hpp>
+
+#include <climits>
+#include <cstdint>
 
 namespace msstream::ops::kernels {
 namespace {
 
+// A lookup in many tables, here three of 32, 32 and 4 lanes a row, two of hotness 1, one pooled:
+//
+//   tiles of a chunk  | 0 ... 7: table 0 | 8 ... 39: table 1 | 40 ... 43: table 2 |
+//   a tile            | 4 bags, gathered | 1 bag, pooled     | 8 bags, pooled     |
+//
+// Warp w takes tile w mod 44 of the bags [32 * (w / 44), + 32): all branches on the table are the
+// same for a warp, blocks that run at once write neighbouring output rows, and a warp without work
+// is one of the last chunk. What is waited for in turn: descriptor, id, row. All lanes stay to the
+// end, because a warp reports its bad ids together.
+
+constexpr int kThreads = 256;
+
+/// A warp a tile. At least one block a multiprocessor: registers as the compiler likes.
+template <class Tables, TableKinds Kinds>
+__global__ void __launch_bounds__(kThreads, 1)
+    embedding_tables_kernel(__grid_constant__ Tables const tables,
+                            __grid_constant__ TablesLookupArgs const args,
+                            unsigned tiles_a_chunk,
+                            std::int64_t output_width) {
+  unsigned const warp = blockIdx.x * (kThreads / 32) + threadIdx.x / 32;
+  unsigned const chunk = warp / tiles_a_chunk;
+  auto const tile_of_chunk = static_cast<int>(warp - chunk * tiles_a_chunk);
+  std::int64_t const first_of_chunk = chunk * kChunkBags;
+  if (first_of_chunk >= args.batch) {
+    return;
+  }
+  int const number = tables.table_of(tile_of_chunk);
+  auto const& table = tables.get(number);
+  bool const gathers = Kinds != TableKinds::any || is_gathered(args, table);
+  // No index: an array that is indexed does not stay in registers.
+  int const first_tile = pools_all(args) ? table.first_tile[1] : table.first_tile[0];
+  auto const first_bag = first_of_chunk + (std::int64_t{tile_of_chunk - first_tile}
+                                           << log2_bags_of_tile(table, gathers));
+  if (first_bag >= args.batch) {
+    return;
+  }
+  TableTile const tile{table, number, first_bag, existing_bags(args)};
+  OutOfRangeIds bad;
+  switch (Kinds == TableKinds::float_gathers ? DType::float32 : table.dtype) {
+    case DType::float16:
+      look_up_tile<Kinds, float16>(args, tile, output_width, bad);
+      break;
+    case DType::bfloat16:
+      look_up_tile<Kinds, bfloat16>(args, tile, output_width, bad);
+      break;
+    default:
+      look_up_tile<Kinds, float>(args, tile, output_width, bad);
+  }
+  report_out_of_range(args.report, bad, table.rows);
+}
+
 template <class Tables, TableKinds Kinds>
 void launch(CudaStream stream, TablesLookupArgs const& args) {
-  constexpr int kBlocksAnSm = Kinds == TableKinds::float_gathers ? kFloatGatherBlocksAnSm : 1;
-  launch_embedding_tables<Tables, Kinds, kLog2BagsInFlight, kTablesThreads, kBlocksAnSm>(stream,
-                                                                                         args);
+  auto const& plan = *args.plan;
+  auto const tiles = pools_all(args) ? plan.pooled_tiles : plan.fixed_tiles;
+  auto const warps = ceil_div(args.batch, kChunkBags) * tiles;
+  require(warps <= std::int64_t{INT_MAX}, "embedding_tables_lookup: ", warps, " warps of a launch");
+  embedding_tables_kernel<Tables, Kinds><<<grid_for(warps, kThreads / 32), kThreads, 0, stream>>>(
+      Tables(args), args, static_cast<unsigned>(tiles), plan.width);
+  check_launch("embedding_tables_lookup");
 }
 
 template <class Tables>

@@ -1,83 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cuda_check.cuh"
 #include "embedding_tables.hpp"
-#include "embedding_tables_columns.cuh"
 #include "id_report.cuh"
 #include "row_vector.cuh"
+#include "streaming_store.cuh"
 
 #include <cuda_runtime.h>
 
-#include <bit>
-#include <climits>
 #include <cstdint>
+
+// What a warp of a lookup in many tables does.
 
 namespace msstream::ops::kernels {
 
-// A lookup in many tables, here three of 32, 32 and 4 lanes a row, two of hotness 1, one pooled:
-//
-//   tiles of a chunk  | 0 ... 7: table 0 | 8 ... 39: table 1 | 40 ... 43: table 2 |
-//   a tile            | 4 bags, gathered | 1 bag, pooled     | 8 bags, pooled     |
-//
-// Warp w takes tile w mod 44 of the bags [32 * (w / 44), + 32): all branches on the table are the
-// same for a warp, blocks that run at once write neighbouring output rows, and a warp without work
-// is one of the last chunk. What is waited for in turn: descriptor, id, row. All lanes stay to the
-// end, because a warp reports its bad ids together.
-
-inline constexpr int kTablesThreads = 256;
-/// That registers leave room for where all tables are gathered as floats; 1: as many as may be.
-inline constexpr int kFloatGatherBlocksAnSm = 1;
 inline constexpr int kPooledRowsInFlight = 8;
-/// So many descriptors travel with the launch, where reading them costs nothing.
-inline constexpr int kInlineTables = 32;
-
-struct InlineTables {
-  TableDescriptor at[kInlineTables];
-  std::int32_t first_tile[kInlineTables];  ///< INT_MAX where there is no table
-
-  explicit InlineTables(TablesLookupArgs const& args) {
-    auto const& tables = args.plan->tables;
-    for (int t = 0; t < kInlineTables; ++t) {
-      bool const exists = t < static_cast<int>(tables.size());
-      at[t] = exists ? tables[t] : TableDescriptor{};
-      first_tile[t] = exists ? at[t].first_tile[pools_all(args) ? 1 : 0] : INT_MAX;
-    }
-  }
-  /// Comparisons with what lies in the constant cache, instead of loads that follow each other.
-  __device__ int table_of(int tile) const {
-    int table = -1;
-#pragma unroll
-    for (int t = 0; t < kInlineTables; ++t) {
-      table += tile >= first_tile[t] ? 1 : 0;
-    }
-    return table;
-  }
-  __device__ TableDescriptor get(int table) const {
-    return at[table];
-  }
-};
-
-struct DeviceTables {
-  TableDescriptor const* at;
-  std::int32_t const* table_of_tile;
-
-  explicit DeviceTables(TablesLookupArgs const& args)
-      : at(args.tables),
-        table_of_tile(args.table_of_tile + (pools_all(args) ? args.plan->fixed_tiles : 0)) {}
-
-  __device__ int table_of(int tile) const { return __ldg(table_of_tile + tile); }
-  __device__ TableDescriptor get(int table) const {
-    struct Quarters {
-      uint4 at[4];
-    } quarters;
-#pragma unroll
-    for (int q = 0; q < 4; ++q) {
-      quarters.at[q] = __ldg(reinterpret_cast<uint4 const*>(at + table) + q);
-    }
-    return std::bit_cast<TableDescriptor>(quarters);
-  }
-};
 
 /// What a launch may meet; the less it may be, the more registers are left for warps.
 enum class TableKinds : std::uint8_t {
@@ -109,26 +46,26 @@ __device__ __forceinline__ void store_pooled(TablesLookupArgs const& args,
   auto const element = bag * width + column;
   switch (Kinds == TableKinds::float_gathers ? DType::float32 : args.output_dtype) {
     case DType::float16:
-      return detail::store_streaming_as(static_cast<float16*>(args.output) + element, columns);
+      return store_streaming_as(static_cast<float16*>(args.output) + element, columns);
     case DType::bfloat16:
-      return detail::store_streaming_as(static_cast<bfloat16*>(args.output) + element, columns);
+      return store_streaming_as(static_cast<bfloat16*>(args.output) + element, columns);
     default:
-      return detail::store_streaming_as(static_cast<float*>(args.output) + element, columns);
+      return store_streaming_as(static_cast<float*>(args.output) + element, columns);
   }
 }
 
 /// Hotness 1 without weights, where every pooling is the row itself: lane i of the warp loads the
 /// id of bag i, and a group of lanes requests the rows of several bags before it stores the first.
-template <TableKinds Kinds, int Log2InFlight, class T, int Count>
+template <TableKinds Kinds, class T, int Count>
 __device__ __forceinline__ void gather_tile(TablesLookupArgs const& args,
                                             TableTile const& tile,
                                             std::int64_t output_width,
                                             OutOfRangeIds& bad) {
-  constexpr int kInFlight = 1 << Log2InFlight;
+  constexpr int kInFlight = 1 << kLog2BagsInFlight;
   auto const& table = tile.table;
   int const log2_lanes = table.log2_lanes;
   int const lane = static_cast<int>(threadIdx.x) % 32;
-  int const bags = 1 << log2_bags_of_tile(table, true, Log2InFlight);
+  int const bags = 1 << log2_bags_of_tile(table, true);
   int const bags_a_group = bags >> (5 - log2_lanes);
   std::int64_t row = -1;
   if (lane < bags && tile.first_bag + lane < tile.existing) {
@@ -151,12 +88,12 @@ __device__ __forceinline__ void gather_tile(TablesLookupArgs const& args,
   auto const* const weights = static_cast<T const*>(table.table);
   int const group_lane = lane & ((1 << log2_lanes) - 1);
   for (int column = group_lane * Count; column < table.width; column += Count << log2_lanes) {
-    StoredColumns<T, Count> loaded[kInFlight];
+    PackedColumns<T, Count> loaded[kInFlight];
 #pragma unroll
     for (int k = 0; k < kInFlight; ++k) {
       loaded[k] = {};
       if (rows[k] >= 0) {
-        loaded[k] = StoredColumns<T, Count>::load(weights + rows[k] * table.width + column);
+        loaded[k] = load_packed<Count>(weights + rows[k] * table.width + column);
       }
     }
 #pragma unroll
@@ -233,12 +170,12 @@ __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
   int const group_lane = lane & ((1 << log2_lanes) - 1);
   for (int column = group_lane * Count; column < table.width; column += Count << log2_lanes) {
     auto const load = [&](std::int64_t row) {
-      return StoredColumns<T, Count>::load(weights + row * table.width + column);
+      return load_packed<Count>(weights + row * table.width + column);
     };
     TablePooling<Count> combiner;
     for (auto first = places.begin; first < places.end; first += kInFlight) {
       bool is_valid[kInFlight];
-      StoredColumns<T, Count> rows[kInFlight];
+      PackedColumns<T, Count> rows[kInFlight];
       float weights_of_rows[kInFlight];
       std::int64_t ids[kInFlight];
 #pragma unroll
@@ -284,7 +221,7 @@ __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
   }
 }
 
-template <TableKinds Kinds, int Log2InFlight, class T>
+template <TableKinds Kinds, class T>
 __device__ __forceinline__ void look_up_tile(TablesLookupArgs const& args,
                                              TableTile const& tile,
                                              std::int64_t output_width,
@@ -293,68 +230,17 @@ __device__ __forceinline__ void look_up_tile(TablesLookupArgs const& args,
   bool const gathers = Kinds != TableKinds::any || is_gathered(args, tile.table);
   if (Kinds == TableKinds::float_gathers || tile.table.columns_a_lane == kWidest) {
     if (gathers) {
-      gather_tile<Kinds, Log2InFlight, T, kWidest>(args, tile, output_width, bad);
+      gather_tile<Kinds, T, kWidest>(args, tile, output_width, bad);
     } else if constexpr (Kinds == TableKinds::any) {
       pool_tile<T, kWidest>(args, tile, output_width, bad);
     }
   } else {
     if (gathers) {
-      gather_tile<Kinds, Log2InFlight, T, 1>(args, tile, output_width, bad);
+      gather_tile<Kinds, T, 1>(args, tile, output_width, bad);
     } else if constexpr (Kinds == TableKinds::any) {
       pool_tile<T, 1>(args, tile, output_width, bad);
     }
   }
-}
-
-/// A warp a tile.
-template <class Tables, TableKinds Kinds, int Log2InFlight, int Threads, int BlocksAnSm>
-__global__ void __launch_bounds__(Threads, BlocksAnSm)
-    embedding_tables_kernel(__grid_constant__ Tables const tables,
-                            __grid_constant__ TablesLookupArgs const args,
-                            unsigned tiles_a_chunk,
-                            std::int64_t output_width) {
-  unsigned const warp = blockIdx.x * (Threads / 32) + threadIdx.x / 32;
-  unsigned const chunk = warp / tiles_a_chunk;
-  auto const tile_of_chunk = static_cast<int>(warp - chunk * tiles_a_chunk);
-  std::int64_t const first_of_chunk = chunk * kChunkBags;
-  if (first_of_chunk >= args.batch) {
-    return;
-  }
-  int const number = tables.table_of(tile_of_chunk);
-  auto const& table = tables.get(number);
-  bool const gathers = Kinds != TableKinds::any || is_gathered(args, table);
-  // No index: an array that is indexed does not stay in registers.
-  int const first_tile = pools_all(args) ? table.first_tile[1] : table.first_tile[0];
-  auto const first_bag = first_of_chunk + (std::int64_t{tile_of_chunk - first_tile}
-                                           << log2_bags_of_tile(table, gathers, Log2InFlight));
-  if (first_bag >= args.batch) {
-    return;
-  }
-  TableTile const tile{table, number, first_bag, existing_bags(args)};
-  OutOfRangeIds bad;
-  switch (Kinds == TableKinds::float_gathers ? DType::float32 : table.dtype) {
-    case DType::float16:
-      look_up_tile<Kinds, Log2InFlight, float16>(args, tile, output_width, bad);
-      break;
-    case DType::bfloat16:
-      look_up_tile<Kinds, Log2InFlight, bfloat16>(args, tile, output_width, bad);
-      break;
-    default:
-      look_up_tile<Kinds, Log2InFlight, float>(args, tile, output_width, bad);
-  }
-  report_out_of_range(args.report, bad, table.rows);
-}
-
-template <class Tables, TableKinds Kinds, int Log2InFlight, int Threads, int BlocksAnSm>
-void launch_embedding_tables(CudaStream stream, TablesLookupArgs const& args) {
-  auto const& plan = *args.plan;
-  auto const tiles = pools_all(args) ? plan.pooled_tiles : plan.fixed_tiles;
-  auto const warps = ceil_div(args.batch, kChunkBags) * tiles;
-  require(warps <= std::int64_t{INT_MAX}, "embedding_tables_lookup: ", warps, " warps of a launch");
-  embedding_tables_kernel<Tables, Kinds, Log2InFlight, Threads, BlocksAnSm>
-      <<<grid_for(warps, Threads / 32), Threads, 0, stream>>>(
-          Tables(args), args, static_cast<unsigned>(tiles), plan.width);
-  check_launch("embedding_tables_lookup");
 }
 
 }  // namespace msstream::ops::kernels

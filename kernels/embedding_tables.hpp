@@ -5,11 +5,7 @@
 
 #include <msstream/ops/kernels/embedding_tables.hpp>
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <utility>
-#include <vector>
 
 namespace msstream::ops::kernels {
 
@@ -20,56 +16,13 @@ inline constexpr int kLog2BagsInFlight = 2;
 
 /// The bags of a tile as a power of two: one a group of lanes, or of gathered ones several, but not
 /// more than a warp can load ids for at once.
-[[nodiscard]] constexpr int log2_bags_of_tile(TableDescriptor const& table,
-                                              bool gathers,
-                                              int log2_in_flight = kLog2BagsInFlight) {
+[[nodiscard]] constexpr int log2_bags_of_tile(TableDescriptor const& table, bool gathers) {
   int const lanes = table.log2_lanes;
-  return 5 - lanes + (!gathers ? 0 : lanes < log2_in_flight ? lanes : log2_in_flight);
+  return 5 - lanes + (!gathers ? 0 : lanes < kLog2BagsInFlight ? lanes : kLog2BagsInFlight);
 }
 
 [[nodiscard]] constexpr bool divides(Pooling pooling) {
   return pooling == Pooling::mean || pooling == Pooling::sqrtn;
-}
-
-inline TablePlan plan_tables(std::vector<TableDescriptor> tables, int log2_in_flight) {
-  TablePlan plan;
-  plan.first_rows = {0};
-  std::vector<std::int32_t> pooled;
-  std::int32_t number = 0;
-  for (auto& table : tables) {
-    auto const widest = static_cast<std::int32_t>(16 / bytes_of(table.dtype));
-    bool const is_aligned =
-        table.width % widest == 0 && reinterpret_cast<std::uintptr_t>(table.table) % 16 == 0;
-    table.columns_a_lane = static_cast<std::uint8_t>(is_aligned ? widest : 1);
-    table.log2_lanes = 0;
-    while (table.log2_lanes < 5 && (table.columns_a_lane << table.log2_lanes) < table.width) {
-      ++table.log2_lanes;
-    }
-    table.first_hotness = plan.hotness;
-    table.first_column = plan.width;
-    table.first_tile[0] = static_cast<std::int32_t>(plan.table_of_tile.size());
-    table.first_tile[1] = static_cast<std::int32_t>(pooled.size());
-    auto const tiles = [&](bool gathers) {
-      auto const log2_bags = log2_bags_of_tile(table, gathers, log2_in_flight);
-      return static_cast<std::size_t>(kChunkBags >> log2_bags);
-    };
-    plan.table_of_tile.insert(plan.table_of_tile.end(), tiles(table.hotness == 1), number);
-    pooled.insert(pooled.end(), tiles(false), number);
-    plan.hotness += table.hotness;
-    plan.width += table.width;
-    plan.widest = std::max<std::int64_t>(plan.widest, table.width);
-    plan.first_rows.push_back(plan.first_rows.back() + table.rows);
-    plan.has_default_ids = plan.has_default_ids || table.default_id >= 0;
-    plan.has_divisors = plan.has_divisors || divides(table.pooling);
-    plan.gathers_all = plan.gathers_all && table.hotness == 1;
-    plan.loads_floats = plan.loads_floats && table.dtype == DType::float32 && is_aligned;
-    ++number;
-  }
-  plan.fixed_tiles = static_cast<std::int64_t>(plan.table_of_tile.size());
-  plan.pooled_tiles = static_cast<std::int64_t>(pooled.size());
-  plan.table_of_tile.insert(plan.table_of_tile.end(), pooled.begin(), pooled.end());
-  plan.tables = std::move(tables);
-  return plan;
 }
 
 /// Whether every bag is pooled: a gather knows neither lengths nor weights.

@@ -2,8 +2,7 @@
 #include "cuda_check.cuh"
 #include "embedding_tables_gradient.hpp"
 #include "embedding_tables_sums.cuh"
-
-#include <msstream/base/error.hpp>
+#include "real_types.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -79,16 +78,9 @@ std::size_t embedding_tables_gradient_workspace_bytes(CudaStream,
 }
 
 void embedding_tables_gradient(CudaStream stream, TablesGradientArgs const& args) {
-  switch (args.gradient_dtype) {
-    case DType::float32:
-      return launch_sums<float>(stream, args);
-    case DType::float16:
-      return launch_sums<float16>(stream, args);
-    case DType::bfloat16:
-      return launch_sums<bfloat16>(stream, args);
-    default:
-      require(false, "embedding_tables_gradient: a gradient of ", name_of(args.gradient_dtype));
-  }
+  with_real_type("embedding_tables_gradient: a gradient", args.gradient_dtype, [&](auto type) {
+    launch_sums<typename decltype(type)::type>(stream, args);
+  });
 }
 
 }  // namespace msstream::ops::kernels

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "embedding_tables_gradient.hpp"
 #include "parallel_rows_host.hpp"
-
-#include <msstream/base/error.hpp>
+#include "real_types.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -91,19 +90,10 @@ std::size_t embedding_tables_gradient_workspace_bytes(HostStream, std::int64_t, 
 }
 
 void embedding_tables_gradient(HostStream stream, TablesGradientArgs const& args) {
-  require(args.gradient_dtype == DType::float32 || args.gradient_dtype == DType::float16 ||
-              args.gradient_dtype == DType::bfloat16,
-          "embedding_tables_gradient: a gradient of ",
-          name_of(args.gradient_dtype));
-  stream.run([args, tables = TableSizes(*args.plan)] {
-    switch (args.gradient_dtype) {
-      case DType::float16:
-        return sum_rows_of_tables<float16>(args, tables);
-      case DType::bfloat16:
-        return sum_rows_of_tables<bfloat16>(args, tables);
-      default:
-        return sum_rows_of_tables<float>(args, tables);
-    }
+  with_real_type("embedding_tables_gradient: a gradient", args.gradient_dtype, [&](auto type) {
+    stream.run([args, tables = TableSizes(*args.plan)] {
+      sum_rows_of_tables<typename decltype(type)::type>(args, tables);
+    });
   });
 }
 

@@ -2,6 +2,7 @@
 #include "embedding_tables.hpp"
 #include "id_report_host.hpp"
 #include "parallel_rows_host.hpp"
+#include "real_types.hpp"
 
 #include <msstream/base/error.hpp>
 
@@ -13,20 +14,6 @@
 
 namespace msstream::ops::kernels {
 namespace {
-
-template <class Function>
-void with_weight_type(char const* what, DType dtype, Function const& function) {
-  switch (dtype) {
-    case DType::float32:
-      return function(float{});
-    case DType::float16:
-      return function(float16{});
-    case DType::bfloat16:
-      return function(bfloat16{});
-    default:
-      require(false, "embedding_tables_lookup: ", what, " of ", name_of(dtype));
-  }
-}
 
 /// One bag's row while it is made, as wide as the widest table.
 class PooledRow {
@@ -136,15 +123,16 @@ void look_up_bags(TablesLookupArgs const& args,
   PooledRow pooled(tables.widest);
   for (std::int64_t number = 0; number < tables.count; ++number) {
     auto const& table = tables.at[number];
-    with_weight_type("a table", table.dtype, [&](auto element) {
-      with_weight_type("an output", args.output_dtype, [&](auto out) {
-        auto* to =
-            static_cast<decltype(out)*>(args.output) + first * tables.width + table.first_column;
+    with_real_type("embedding_tables_lookup: a table", table.dtype, [&](auto element) {
+      with_real_type("embedding_tables_lookup: an output", args.output_dtype, [&](auto out) {
+        auto* to = static_cast<typename decltype(out)::type*>(args.output) + first * tables.width +
+                   table.first_column;
         for (auto bag = first; bag < last; ++bag, to += tables.width) {
           pooled.clear(table.width);
           if (bag < existing) {
             auto const places = places_of<Id>(args, table, number, bag);
-            pool_bag_of_table<Id, decltype(element)>(args, table, places, pooled, out_of_range);
+            pool_bag_of_table<Id, typename decltype(element)::type>(
+                args, table, places, pooled, out_of_range);
           }
           pooled.store(to);
         }
@@ -171,7 +159,44 @@ void look_up_all(TablesLookupArgs const& args, TablesInReach const& tables) {
 }  // namespace
 
 TablePlan plan_tables(std::vector<TableDescriptor> tables) {
-  return plan_tables(std::move(tables), kLog2BagsInFlight);
+  TablePlan plan;
+  plan.first_rows = {0};
+  std::vector<std::int32_t> pooled;
+  std::int32_t number = 0;
+  for (auto& table : tables) {
+    auto const widest = static_cast<std::int32_t>(16 / bytes_of(table.dtype));
+    bool const is_aligned =
+        table.width % widest == 0 && reinterpret_cast<std::uintptr_t>(table.table) % 16 == 0;
+    table.columns_a_lane = static_cast<std::uint8_t>(is_aligned ? widest : 1);
+    table.log2_lanes = 0;
+    while (table.log2_lanes < 5 && (table.columns_a_lane << table.log2_lanes) < table.width) {
+      ++table.log2_lanes;
+    }
+    table.first_hotness = plan.hotness;
+    table.first_column = plan.width;
+    table.first_tile[0] = static_cast<std::int32_t>(plan.table_of_tile.size());
+    table.first_tile[1] = static_cast<std::int32_t>(pooled.size());
+    auto const tiles = [&](bool gathers) {
+      auto const log2_bags = log2_bags_of_tile(table, gathers);
+      return static_cast<std::size_t>(kChunkBags >> log2_bags);
+    };
+    plan.table_of_tile.insert(plan.table_of_tile.end(), tiles(table.hotness == 1), number);
+    pooled.insert(pooled.end(), tiles(false), number);
+    plan.hotness += table.hotness;
+    plan.width += table.width;
+    plan.widest = std::max<std::int64_t>(plan.widest, table.width);
+    plan.first_rows.push_back(plan.first_rows.back() + table.rows);
+    plan.has_default_ids = plan.has_default_ids || table.default_id >= 0;
+    plan.has_divisors = plan.has_divisors || divides(table.pooling);
+    plan.gathers_all = plan.gathers_all && table.hotness == 1;
+    plan.loads_floats = plan.loads_floats && table.dtype == DType::float32 && is_aligned;
+    ++number;
+  }
+  plan.fixed_tiles = static_cast<std::int64_t>(plan.table_of_tile.size());
+  plan.pooled_tiles = static_cast<std::int64_t>(pooled.size());
+  plan.table_of_tile.insert(plan.table_of_tile.end(), pooled.begin(), pooled.end());
+  plan.tables = std::move(tables);
+  return plan;
 }
 
 void embedding_tables_lookup(HostStream stream, TablesLookupArgs const& args) {

@@ -2,6 +2,7 @@
 #include "embedding_places.cuh"
 #include "gradient_rows.cuh"
 #include "grouped_sums.cuh"
+#include "real_types.hpp"
 
 #include <msstream/ops/kernels/embedding_update.hpp>
 
@@ -31,7 +32,7 @@ bool is_whole(EmbeddingUpdateArgs const& args, OptimizerKind kind) {
          (has_row_state || fits(args.state0, 16)) && fits(args.state1, 16);
 }
 
-template <OptimizerKind Kind, class Weight, bool IsWhole>
+template <OptimizerKind Kind, class Weight>
 void launch(CudaStream stream,
             OptimizerRule const& rule,
             StepState const* step,
@@ -44,10 +45,10 @@ void launch(CudaStream stream,
       stream,
       {gradient.ranks, gradient.positions, gradient.starts, places},
       make_place_source(stream, gradient, lists),
-      GradientRows<float, false, IsWhole>{
+      GradientRows<float, false, true>{
           static_cast<float const*>(gradient.output_gradient), nullptr, gradient.width},
       gradient_row_count(gradient),
-      MoveRows<Kind, Weight, IsWhole>{
+      MoveRows<Kind, Weight>{
           {static_cast<Weight*>(args.table), args.state0, args.state1, gradient.width},
           args.unique_ids,
           rule,
@@ -105,8 +106,8 @@ void embedding_update(CudaStream stream,
           args.gradient.width,
           " that are not aligned to four elements");
   with_kind(rule.kind, [&](auto kind) {
-    with_table_type(args.table_dtype, [&](auto type) {
-      launch<kind(), typename decltype(type)::type, true>(stream, rule, step, args);
+    with_real_type("embedding_update: a table", args.table_dtype, [&](auto type) {
+      launch<kind(), typename decltype(type)::type>(stream, rule, step, args);
     });
   });
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "embedding_gradient_host.hpp"
 #include "optimizer_rows_host.hpp"
+#include "real_types.hpp"
 
 #include <msstream/ops/kernels/embedding_update.hpp>
 
@@ -11,26 +12,43 @@
 namespace msstream::ops::kernels {
 namespace {
 
+using RowMover = void (*)(StepRule const&,
+                          HostTable const&,
+                          std::int64_t row,
+                          float const* gradient);
+
+/// What moves rows of such a table by such a rule; a pointer, so that no way to sum gradients is
+/// compiled for each of them anew.
+RowMover row_mover(OptimizerKind kind, DType dtype) {
+  RowMover mover = nullptr;
+  with_kind(kind, [&](auto known_kind) {
+    with_real_type("embedding_update: a table", dtype, [&](auto type) {
+      mover = move_row<known_kind(), typename decltype(type)::type>;
+    });
+  });
+  return mover;
+}
+
+StepRule step_rule_of(OptimizerRule const& rule, StepState const* step) {
+  StepRule of_step{};
+  with_kind(rule.kind, [&](auto kind) { of_step = rule_of_step<kind()>(rule, step); });
+  return of_step;
+}
+
 template <class Gradients>
-void update_rows_of(OptimizerRule const& rule,
-                    StepState const* step,
+void update_rows_of(RowMover mover,
+                    StepRule const& rule,
                     EmbeddingUpdateArgs const& args,
                     Gradients const& gradients) {
   auto const width = args.gradient.width;
   HostTable const table{args.table, args.state0, args.state1, width};
-  with_kind(rule.kind, [&](auto kind) {
-    auto const step_rule = rule_of_step<kind()>(rule, step);
-    with_table_type(args.table_dtype, [&](auto type) {
-      with_columns(width, [&](auto columns) {
-        gradients.for_ranges([&](std::int64_t begin, std::int64_t end) {
-          std::vector<float> row_gradient(static_cast<std::size_t>(width));
-          for (auto u = begin; u < end; ++u) {
-            gradients.sum(columns, u, row_gradient.data());
-            move_row<kind(), typename decltype(type)::type>(
-                step_rule, table, args.unique_ids[u], row_gradient.data());
-          }
-        });
-      });
+  with_columns(width, [&](auto columns) {
+    gradients.for_ranges([&](std::int64_t begin, std::int64_t end) {
+      std::vector<float> row_gradient(static_cast<std::size_t>(width));
+      for (auto u = begin; u < end; ++u) {
+        gradients.sum(columns, u, row_gradient.data());
+        mover(rule, table, args.unique_ids[u], row_gradient.data());
+      }
     });
   });
 }
@@ -45,13 +63,13 @@ void embedding_update(HostStream stream,
                       OptimizerRule const& rule,
                       StepState const* step,
                       EmbeddingUpdateArgs const& args) {
-  with_table_type(args.table_dtype, [](auto) {});  // here, because the stream would throw too late
-  with_row_gradients(args.gradient,
-                     [&]<class Gradients>(std::type_identity<Gradients>, auto const& bags) {
-                       stream.run([rule, step, args, bags] {
-                         update_rows_of(rule, step, args, Gradients(args.gradient, bags));
-                       });
-                     });
+  auto const mover = row_mover(rule.kind, args.table_dtype);
+  with_row_gradients(
+      args.gradient, [&]<class Gradients>(std::type_identity<Gradients>, auto const& bags) {
+        stream.run([mover, rule, step, args, bags] {
+          update_rows_of(mover, step_rule_of(rule, step), args, Gradients(args.gradient, bags));
+        });
+      });
 }
 
 }  // namespace msstream::ops::kernels

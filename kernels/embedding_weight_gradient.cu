@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bag_layout.hpp"
 #include "cuda_check.cuh"
-#include "gradient_rows.cuh"
+#include "real_types.hpp"
 #include "row_vector.cuh"
 
 #include <msstream/ops/kernels/embedding_gradient.hpp>
@@ -50,7 +50,7 @@ void embedding_weight_gradient(CudaStream stream, WeightGradientArgs const& args
     return;
   }
   with_id_type("embedding_weight_gradient", args.bags, [&]<class Id>(IdBags<Id> const& bags) {
-    with_gradient_type(args.table_dtype, [&](auto type) {
+    with_real_type("embedding_weight_gradient: a table", args.table_dtype, [&](auto type) {
       using T = typename decltype(type)::type;
       weight_gradient_kernel<T, Id>
           <<<grid_for(args.bags.capacity, kThreads / 32), kThreads, 0, stream>>>(args, bags);

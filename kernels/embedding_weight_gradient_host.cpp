@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bag_layout.hpp"
-#include "optimizer_math.hpp"
+#include "real_types.hpp"
 
 #include <msstream/ops/kernels/embedding_gradient.hpp>
 
@@ -48,7 +48,7 @@ void weight_gradient(WeightGradientArgs const& args, IdBags<Id> const& bags) {
 
 void embedding_weight_gradient(HostStream stream, WeightGradientArgs const& args) {
   with_id_type("embedding_weight_gradient", args.bags, [&](auto const& bags) {
-    with_table_type(args.table_dtype, [&](auto type) {
+    with_real_type("embedding_weight_gradient: a table", args.table_dtype, [&](auto type) {
       using T = typename decltype(type)::type;
       stream.run([args, bags] { weight_gradient<T>(args, bags); });
     });

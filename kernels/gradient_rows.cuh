@@ -4,12 +4,10 @@
 #include "cuda_check.cuh"
 #include "place_source.cuh"
 
-#include <msstream/base/error.hpp>
 #include <msstream/ops/kernels/embedding_gradient.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 namespace msstream::ops::kernels {
 
@@ -31,21 +29,6 @@ template <class T>
 bool allows_whole_loads(RowGradientArgs const& args) {
   return allows_vectors(static_cast<T const*>(args.output_gradient), args.width, 4) &&
          (args.pooling != Pooling::max || allows_vectors(args.argmax, args.width, 4));
-}
-
-/// Calls function(std::type_identity) with the type of the output gradient.
-template <class Function>
-void with_gradient_type(DType dtype, Function const& function) {
-  switch (dtype) {
-    case DType::float32:
-      return function(std::type_identity<float>{});
-    case DType::float16:
-      return function(std::type_identity<float16>{});
-    case DType::bfloat16:
-      return function(std::type_identity<bfloat16>{});
-    default:
-      require(false, "embedding_gradient: an output gradient of ", name_of(dtype));
-  }
 }
 
 }  // namespace msstream::ops::kernels

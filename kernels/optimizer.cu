@@ -92,7 +92,7 @@ __device__ __forceinline__ void move_rows(RowUpdate const& update,
     for (int k = 0; k < Lanes; ++k) {
       float weight = widen(weights.lanes[k]);
       move<Kind>(step_rule, gradient.lanes[k], weight, state0.lanes[k], state1.lanes[k]);
-      narrow(weight, weights.lanes[k]);
+      weights.lanes[k] = narrowed<Weight>(weight);
     }
     *weights_at = weights;
     if constexpr (has_state0<Kind>) {
@@ -149,7 +149,7 @@ __device__ __forceinline__ void move_rows_by_rate(RowUpdate const& update,
       for (int c = 0; c < 4; ++c) {
         float weight = widen(moving.weights.lanes[c]);
         move_by(rate, gradient.at[c], weight);
-        narrow(weight, moving.weights.lanes[c]);
+        moving.weights.lanes[c] = narrowed<Weight>(weight);
       }
       moving.row_state = row_state;
       moving.store(table, row, column);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optimizer_rows_host.hpp"
 #include "parallel_rows_host.hpp"
+#include "real_types.hpp"
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/ops/kernels/optimizer.hpp>
@@ -73,7 +74,7 @@ void update_rows(HostStream stream,
     with_kind(rule.kind, [&](auto kind) {
       auto const step_rule = rule_of_step<kind()>(rule, step);
       for (auto const& update : updates) {
-        with_table_type(update.dtype, [&](auto type) {
+        with_real_type("update_rows: a table", update.dtype, [&](auto type) {
           move_rows<kind(), typename decltype(type)::type>(step_rule, update);
         });
       }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "elementwise_math.hpp"
+#include "real_types.hpp"
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/base/error.hpp>
@@ -133,7 +134,7 @@ MSSTREAM_HOST_DEVICE inline void move_by(float rate, float gradient, float& weig
   weight = (Rounded{weight} - Rounded{rate} * Rounded{gradient}).value;
 }
 
-// The sum of a row's squares, the same bits in all kernels and on the host: lane l of kRowLanes or
+// The sum of a row's squares, the same bits in all kernels and on the host: lane l of 32 or
 // fewer, a power of two, adds those of columns 4l .. 4l + 3, then the same so many columns further
 // on; then lanes add what the lane at a distance has, from half of the lanes down to one.
 
@@ -142,11 +143,11 @@ MSSTREAM_HOST_DEVICE inline float add_square(float sum, float gradient) {
 }
 /// How many lanes share a row.
 [[nodiscard]] constexpr int row_lanes(std::int64_t width) {
-  int lanes = 1;
+  std::int64_t lanes = 1;
   while (lanes < 32 && 4 * lanes < width) {
     lanes *= 2;
   }
-  return lanes;
+  return static_cast<int>(lanes);
 }
 
 /// Counts the step and follows with the corrections.
@@ -185,26 +186,10 @@ void with_dense_kind(OptimizerKind kind, Function&& function) {
   });
 }
 
-/// Calls `function` with std::type_identity of the table's element type; throws
-/// std::invalid_argument for a dtype that holds no weights.
-template <class Function>
-void with_table_type(DType dtype, Function&& function) {
-  switch (dtype) {
-    case DType::float32:
-      return function(std::type_identity<float>{});
-    case DType::float16:
-      return function(std::type_identity<float16>{});
-    case DType::bfloat16:
-      return function(std::type_identity<bfloat16>{});
-    default:
-      require(false, "update_rows: a table of ", name_of(dtype), " holds no weights");
-  }
-}
-
 /// Throws std::invalid_argument unless all tables hold weights, before anything is launched.
 inline void require_table_types(std::span<RowUpdate const> updates) {
   for (auto const& update : updates) {
-    with_table_type(update.dtype, [](auto) {});
+    require_real_type("update_rows: a table", update.dtype);
   }
 }
 

@@ -2,35 +2,14 @@
 #pragma once
 
 #include "elementwise_pack.cuh"
+#include "float_conversions.cuh"
 #include "optimizer_math.hpp"
 #include "row_vector.cuh"
-
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 
 #include <bit>
 #include <cstdint>
 
 namespace msstream::ops::kernels {
-
-__device__ inline float widen(float value) {
-  return value;
-}
-__device__ inline float widen(float16 value) {
-  return __half2float(__ushort_as_half(value.bits));
-}
-__device__ inline float widen(bfloat16 value) {
-  return __bfloat162float(__ushort_as_bfloat16(value.bits));
-}
-__device__ inline void narrow(float value, float& to) {
-  to = value;
-}
-__device__ inline void narrow(float value, float16& to) {
-  to.bits = __half_as_ushort(__float2half_rn(value));
-}
-__device__ inline void narrow(float value, bfloat16& to) {
-  to.bits = __bfloat16_as_ushort(__float2bfloat16_rn(value));
-}
 
 /// The lanes of this thread's warp that share its row.
 __device__ inline unsigned lanes_of_group(RowLanes const& shape) {
@@ -105,18 +84,17 @@ struct RowInMotion {
   Pack<float, 4> state0{};
   Pack<float, 4> state1{};
   float row_state = 0.0F;
-  static constexpr bool kStreams = true;
 
   __device__ void load(DeviceTable<Weight> const& table, std::int64_t row, std::int64_t column) {
     auto const place = row * table.width;
-    load_four<IsWhole, kStreams>(table.weights + place, column, table.width, weights);
+    load_four<IsWhole, true>(table.weights + place, column, table.width, weights);
     if constexpr (has_row_state<Kind>) {
       row_state = table.state0[row];
     } else if constexpr (has_state0<Kind>) {
-      load_four<IsWhole, kStreams>(table.state0 + place, column, table.width, state0);
+      load_four<IsWhole, true>(table.state0 + place, column, table.width, state0);
     }
     if constexpr (has_state1<Kind>) {
-      load_four<IsWhole, kStreams>(table.state1 + place, column, table.width, state1);
+      load_four<IsWhole, true>(table.state1 + place, column, table.width, state1);
     }
   }
 
@@ -148,7 +126,7 @@ struct RowInMotion {
       } else {
         move<Kind>(rule, gradient.at[c], weight, state0.lanes[c], state1.lanes[c]);
       }
-      narrow(weight, weights.lanes[c]);
+      weights.lanes[c] = narrowed<Weight>(weight);
     }
   }
 
@@ -156,16 +134,16 @@ struct RowInMotion {
                         std::int64_t row,
                         std::int64_t column) const {
     auto const place = row * table.width;
-    store_four<IsWhole, kStreams>(table.weights + place, column, table.width, weights);
+    store_four<IsWhole, true>(table.weights + place, column, table.width, weights);
     if constexpr (has_row_state<Kind>) {
       if (column == 0) {
         table.state0[row] = row_state;
       }
     } else if constexpr (has_state0<Kind>) {
-      store_four<IsWhole, kStreams>(table.state0 + place, column, table.width, state0);
+      store_four<IsWhole, true>(table.state0 + place, column, table.width, state0);
     }
     if constexpr (has_state1<Kind>) {
-      store_four<IsWhole, kStreams>(table.state1 + place, column, table.width, state1);
+      store_four<IsWhole, true>(table.state1 + place, column, table.width, state1);
     }
   }
 

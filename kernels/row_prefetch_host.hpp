@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 namespace msstream::ops::kernels {
@@ -14,35 +15,39 @@ class RowPrefetch {
   /// For places below `end`; for none where the table is so small that it stays in the cache.
   RowPrefetch(
       T const* table, std::int64_t rows, std::int64_t width, Id const* ids, std::int64_t end)
-      : table_(reinterpret_cast<std::uintptr_t>(table)),
-        row_bytes_(static_cast<std::uintptr_t>(width) * sizeof(T)),
+      : table_(reinterpret_cast<std::byte const*>(table)),
+        rows_(rows),
+        row_bytes_(width * static_cast<std::int64_t>(sizeof(T))),
         ids_(ids),
         places_(std::clamp(
-            kBytesAhead / std::max<std::int64_t>(1, row_bytes()), kLeastRowsAhead, kMostRowsAhead)),
-        end_(rows * row_bytes() > kCachedBytes ? end - places_ : 0) {}
+            kBytesAhead / std::max<std::int64_t>(1, row_bytes_), kLeastRowsAhead, kMostRowsAhead)),
+        end_(rows * row_bytes_ > kCachedBytes ? end - places_ : 0) {}
 
-  /// An id may be out of range: the processor ignores addresses that lead nowhere. Inlined, because
-  /// to GCC a function that does nothing but this has no effect.
+  /// Inlined, because to GCC a function that does nothing but this has no effect.
   [[gnu::always_inline]] void ahead_of(std::int64_t place) const {
-    if (place < end_) {
-      auto const row = table_ + static_cast<std::uintptr_t>(ids_[place + places_]) * row_bytes_;
-      for (std::uintptr_t i = 0; i < row_bytes_; i += kCacheLine) {
-        __builtin_prefetch(reinterpret_cast<void const*>(row + i));
-      }
+    if (place >= end_) {
+      return;
+    }
+    auto const id = static_cast<std::int64_t>(ids_[place + places_]);
+    if (id < 0 || id >= rows_) {
+      return;
+    }
+    auto const* row = table_ + id * row_bytes_;
+    for (std::int64_t i = 0; i < row_bytes_; i += kCacheLine) {
+      __builtin_prefetch(row + i);
     }
   }
 
  private:
-  static constexpr std::uintptr_t kCacheLine = 64;
+  static constexpr std::int64_t kCacheLine = 64;
   static constexpr std::int64_t kBytesAhead = 4096;
   static constexpr std::int64_t kLeastRowsAhead = 2;
   static constexpr std::int64_t kMostRowsAhead = 32;
   static constexpr std::int64_t kCachedBytes = std::int64_t{4} << 20U;
 
-  [[nodiscard]] std::int64_t row_bytes() const { return static_cast<std::int64_t>(row_bytes_); }
-
-  std::uintptr_t table_;
-  std::uintptr_t row_bytes_;
+  std::byte const* table_;
+  std::int64_t rows_;
+  std::int64_t row_bytes_;
   Id const* ids_;
   std::int64_t places_;  ///< ahead
   std::int64_t end_;

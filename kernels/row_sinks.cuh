@@ -53,12 +53,12 @@ struct StoreSums {
 };
 
 /// Moves the rows of a table by the sums, which are then written nowhere.
-template <OptimizerKind Kind, class Weight, bool IsWhole>
+template <OptimizerKind Kind, class Weight>
 struct MoveRows {
   static constexpr bool kIsLight =
       Kind == OptimizerKind::sgd || Kind == OptimizerKind::rowwise_adagrad;
   static constexpr int kInFlight = kIsLight ? 2 : 4;
-  static constexpr bool kIsWhole = IsWhole;
+  static constexpr bool kIsWhole = true;
   static constexpr int kBlocks = kIsLight ? 4 : 2;
   static constexpr bool kNeedsWholeRows = has_row_state<Kind>;
   DeviceTable<Weight> table;
@@ -68,7 +68,7 @@ struct MoveRows {
 
   using Step = StepRule;
   struct Ahead {
-    RowInMotion<Kind, Weight, IsWhole> columns;
+    RowInMotion<Kind, Weight, kIsWhole> columns;
     __device__ void load(MoveRows const& sink, std::int64_t row, std::int64_t column) {
       columns.load(sink.table, row, column);
     }
@@ -80,7 +80,7 @@ struct MoveRows {
                           float (&squares)[Count],
                           RowLanes const& shape) const {
     if constexpr (has_row_state<Kind>) {
-      using Row = RowInMotion<Kind, Weight, IsWhole>;
+      using Row = RowInMotion<Kind, Weight, kIsWhole>;
 #pragma unroll
       for (int k = 0; k < Count; ++k) {
         squares[k] = Row::squares_of(sums[k]);

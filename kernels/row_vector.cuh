@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "float_conversions.cuh"
+
 #include <msstream/base/dtype.hpp>
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -54,32 +54,7 @@ struct Unpacked {
   T at[Count];
 };
 
-__device__ inline float widen(float value) {
-  return value;
-}
-__device__ inline float widen(bfloat16 value) {
-  return to_float(value);
-}
-// The instruction instead of the portable arithmetic: both are exact.
-__device__ inline float widen(float16 value) {
-  return __half2float(__ushort_as_half(value.bits));
-}
-
 }  // namespace detail
-
-/// One load of Count elements through the read-only path; `from` is aligned to all of them.
-template <int Count, class T>
-__device__ Columns<Count> load_columns(T const* from) {
-  using Packed = detail::Packed<Count* static_cast<int>(sizeof(T))>;
-  auto const elements =
-      std::bit_cast<detail::Unpacked<T, Count>>(__ldg(reinterpret_cast<Packed const*>(from)));
-  Columns<Count> columns;
-#pragma unroll
-  for (int c = 0; c < Count; ++c) {
-    columns.at[c] = detail::widen(elements.at[c]);
-  }
-  return columns;
-}
 
 /// Columns as they lie in a table, still to be widened: half-precision rows in flight take half the
 /// registers. Undefined until loaded.
@@ -92,52 +67,40 @@ struct PackedColumns {
     Columns<Count> columns;
 #pragma unroll
     for (int c = 0; c < Count; ++c) {
-      columns.at[c] = detail::widen(elements.at[c]);
+      columns.at[c] = widen(elements.at[c]);
     }
     return columns;
   }
 };
 
-/// One load of Count elements through the read-only path; `from` is aligned to all of them. What is
-/// not kept leaves the L1 cache to others.
-template <int Count, bool kKeep, class T>
+/// One load of Count elements through the read-only path; `from` is aligned to all of them.
+template <int Count, class T>
 __device__ PackedColumns<T, Count> load_packed(T const* from) {
-  PackedColumns<T, Count> columns;
-  constexpr auto kBytes = Count * sizeof(T);
-  using Packed = decltype(columns.bits);
-  if constexpr (kKeep || kBytes < 16) {
-    columns.bits = __ldg(reinterpret_cast<Packed const*>(from));
-  } else {
-    asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-        : "=r"(columns.bits.x), "=r"(columns.bits.y), "=r"(columns.bits.z), "=r"(columns.bits.w)
-        : "l"(from));
-  }
-  return columns;
+  using Packed = decltype(PackedColumns<T, Count>::bits);
+  return {__ldg(reinterpret_cast<Packed const*>(from))};
+}
+template <int Count, class T>
+__device__ Columns<Count> load_columns(T const* from) {
+  return load_packed<Count>(from).widened();
 }
 
 /// The same where there is a row, else zeros, and `from` may be anything.
-template <int Count, bool kKeep, class T>
+template <int Count, class T>
 __device__ PackedColumns<T, Count> load_packed_if(bool is_row, T const* from) {
   PackedColumns<T, Count> columns;
   auto& bits = columns.bits;
   // A predicate instead of a branch: that would hold each register that the load fills twice.
-  if constexpr (Count * sizeof(T) != 16) {
-    bits = {};
-    if (is_row) {
-      columns = load_packed<Count, kKeep>(from);
-    }
-  } else if constexpr (kKeep) {
+  if constexpr (Count * sizeof(T) == 16) {
     asm("{ .reg .pred p; setp.ne.u32 p, %5, 0;"
         "mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;"
         "@p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4]; }"
         : "=&r"(bits.x), "=&r"(bits.y), "=&r"(bits.z), "=&r"(bits.w)
         : "l"(from), "r"(unsigned{is_row}));
   } else {
-    asm("{ .reg .pred p; setp.ne.u32 p, %5, 0;"
-        "mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;"
-        "@p ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4]; }"
-        : "=&r"(bits.x), "=&r"(bits.y), "=&r"(bits.z), "=&r"(bits.w)
-        : "l"(from), "r"(unsigned{is_row}));
+    bits = {};
+    if (is_row) {
+      columns = load_packed<Count>(from);
+    }
   }
   return columns;
 }
@@ -158,25 +121,9 @@ __device__ void store_columns(float* to, Columns<Count> const& columns) {
   }
 }
 
-namespace detail {
-
-/// The nearest element, ties to even, by the instruction for it.
-template <class T>
-__device__ T narrowed(float value) {
-  if constexpr (std::is_same_v<T, float16>) {
-    return {__half_as_ushort(__float2half_rn(value))};
-  } else if constexpr (std::is_same_v<T, bfloat16>) {
-    return {__bfloat16_as_ushort(__float2bfloat16_rn(value))};
-  } else {
-    return value;
-  }
-}
-
-}  // namespace detail
-
-/// Stores of at most 16 bytes; `to` is aligned to each. What streams is the first to leave the L2
-/// cache.
-template <class T, bool kStream, int Count>
+/// Streaming stores of at most 16 bytes, so that what is written, and no row that was read, is the
+/// first to leave the L2 cache; `to` is aligned to each.
+template <class T, int Count>
 __device__ void store_narrowed(T* to, Columns<Count> const& columns) {
   constexpr int kPiece = std::min(Count, static_cast<int>(16 / sizeof(T)));
   using Packed = detail::Packed<kPiece* static_cast<int>(sizeof(T))>;
@@ -185,26 +132,21 @@ __device__ void store_narrowed(T* to, Columns<Count> const& columns) {
     detail::Unpacked<T, kPiece> piece;
 #pragma unroll
     for (int c = 0; c < kPiece; ++c) {
-      piece.at[c] = detail::narrowed<T>(columns.at[first + c]);
+      piece.at[c] = narrowed<T>(columns.at[first + c]);
     }
-    auto* const place = reinterpret_cast<Packed*>(to + first);
-    if constexpr (kStream) {
-      __stcs(place, std::bit_cast<Packed>(piece));
-    } else {
-      *place = std::bit_cast<Packed>(piece);
-    }
+    __stcs(reinterpret_cast<Packed*>(to + first), std::bit_cast<Packed>(piece));
   }
 }
 
 /// The same into an array of `dtype` (float32, float16 or bfloat16), from element `at` on.
-template <bool kStream, int Count>
+template <int Count>
 __device__ void store_as(void* array, DType dtype, std::int64_t at, Columns<Count> const& columns) {
   if (dtype == DType::float32) {
-    store_narrowed<float, kStream>(static_cast<float*>(array) + at, columns);
+    store_narrowed<float>(static_cast<float*>(array) + at, columns);
   } else if (dtype == DType::float16) {
-    store_narrowed<float16, kStream>(static_cast<float16*>(array) + at, columns);
+    store_narrowed<float16>(static_cast<float16*>(array) + at, columns);
   } else {
-    store_narrowed<bfloat16, kStream>(static_cast<bfloat16*>(array) + at, columns);
+    store_narrowed<bfloat16>(static_cast<bfloat16*>(array) + at, columns);
   }
 }
 

@@ -16,8 +16,6 @@ namespace msstream::ops::kernels {
 //   kRowsInFlight   requested by a lane before it adds the first
 //   kRollsRows      requests one for each that it adds, instead of all once all are added
 //   kBagsAGroup     of lanes, which takes each step for all of them at once
-//   kKeepsRows      in the L1 cache: pays where rows come again soon
-//   kStreamsOutput  so that it, and no table row, is the first to leave the L2 cache
 
 /// Bags of several ids. Small blocks, so that the last of them end together, and many warps: where
 /// ids come again soon most rows are near, and warps have to fill the wait for the few that are
@@ -28,8 +26,6 @@ struct LongBags {
   static constexpr int kRowsInFlight = 4;
   static constexpr bool kRollsRows = true;
   static constexpr int kBagsAGroup = 1;
-  static constexpr bool kKeepsRows = true;
-  static constexpr bool kStreamsOutput = true;
 };
 
 /// The same for sums of halves, which are more a lane.
@@ -39,8 +35,6 @@ struct LongBagsOfHalves {
   static constexpr int kRowsInFlight = 4;
   static constexpr bool kRollsRows = true;
   static constexpr int kBagsAGroup = 1;
-  static constexpr bool kKeepsRows = true;
-  static constexpr bool kStreamsOutput = true;
 };
 
 /// The same where a lane also keeps weights or the places of maxima.
@@ -50,8 +44,6 @@ struct LongBagsOfMoreSums {
   static constexpr int kRowsInFlight = 8;
   static constexpr bool kRollsRows = false;
   static constexpr int kBagsAGroup = 1;
-  static constexpr bool kKeepsRows = true;
-  static constexpr bool kStreamsOutput = true;
 };
 
 /// Bags of about one id: each step from offset to id to row waits for the memory.
@@ -61,8 +53,6 @@ struct ShortBags {
   static constexpr int kRowsInFlight = 8;
   static constexpr bool kRollsRows = false;
   static constexpr int kBagsAGroup = 8;
-  static constexpr bool kKeepsRows = true;
-  static constexpr bool kStreamsOutput = true;
 };
 
 /// The same where a lane keeps more than four sums.
@@ -72,8 +62,6 @@ struct ShortBagsOfMoreSums {
   static constexpr int kRowsInFlight = 8;
   static constexpr bool kRollsRows = false;
   static constexpr int kBagsAGroup = 8;
-  static constexpr bool kKeepsRows = true;
-  static constexpr bool kStreamsOutput = true;
 };
 
 /// Narrow rows: so many groups share a warp that more rows a lane would only cost registers.
@@ -83,8 +71,6 @@ struct LongBagsOfNarrowRows {
   static constexpr int kRowsInFlight = 4;
   static constexpr bool kRollsRows = false;
   static constexpr int kBagsAGroup = 1;
-  static constexpr bool kKeepsRows = true;
-  static constexpr bool kStreamsOutput = true;
 };
 
 struct ShortBagsOfNarrowRows {
@@ -93,8 +79,6 @@ struct ShortBagsOfNarrowRows {
   static constexpr int kRowsInFlight = 4;
   static constexpr bool kRollsRows = false;
   static constexpr int kBagsAGroup = 4;
-  static constexpr bool kKeepsRows = true;
-  static constexpr bool kStreamsOutput = true;
 };
 
 /// Whether a group of lanes should walk several bags: where all, or if they are jagged most, have

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/dtype.hpp>
+#include <msstream/base/error.hpp>
+
+#include <type_traits>
+
+namespace msstream::ops::kernels {
+
+/// Throws std::invalid_argument for a type of whole numbers; `what` names what is of it.
+inline void require_real_type(char const* what, DType dtype) {
+  require(dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16,
+          what,
+          " of ",
+          name_of(dtype),
+          "; expected float32, float16 or bfloat16");
+}
+
+/// Calls function(std::type_identity<float, float16 or bfloat16>) for the type that `dtype` names,
+/// which require_real_type() must allow.
+template <class Function>
+decltype(auto) with_real_type(char const* what, DType dtype, Function&& function) {
+  require_real_type(what, dtype);
+  switch (dtype) {
+    case DType::float16:
+      return function(std::type_identity<float16>{});
+    case DType::bfloat16:
+      return function(std::type_identity<bfloat16>{});
+    default:
+      return function(std::type_identity<float>{});
+  }
+}
+
+}  // namespace msstream::ops::kernels

@@ -125,9 +125,9 @@ void fused_update(benchmark::State& state,
   });
 }
 
-/// One row of each of many tables a sample.
+/// One row of each of many tables a sample: looked up, or the gradient of that.
 template <ms::Runtime R>
-void many_tables(benchmark::State& state, Lab<R>& lab, std::int64_t batch) {
+void many_tables(benchmark::State& state, Lab<R>& lab, std::int64_t batch, bool gradient) {
   using ms::ops::EmbeddingTables;
   lab.drop_matrix();
   auto const& device = lab.device();
@@ -139,12 +139,23 @@ void many_tables(benchmark::State& state, Lab<R>& lab, std::int64_t batch) {
   EmbeddingTables<R> const all(device, tables);
   auto const ids = put_ids<std::int64_t>(
       device, drawn(Sizes::kTables * batch, rows, Draw::uniform), {Sizes::kTables * batch});
-  double const row_bytes = 2 * Sizes::kTableWidth * sizeof(float) + sizeof(std::int64_t);
-  lab.bench().measure_cold(
-      state, {.bytes = static_cast<double>(Sizes::kTables * batch) * row_bytes}, [&] {
-        benchmark::DoNotOptimize(
-            ms::ops::embedding_lookup(all, ms::ops::TableBags<R>{.ids = ids, .batch = batch}));
-      });
+  ms::ops::TableBags<R> const bags{.ids = ids, .batch = batch};
+  double const row_bytes = Sizes::kTableWidth * sizeof(float);
+  if (!gradient) {
+    double const bytes = bytes_of(ids) + 2 * static_cast<double>(ids.count()) * row_bytes;
+    lab.bench().measure_cold(state, {.bytes = bytes}, [&] {
+      benchmark::DoNotOptimize(ms::ops::embedding_lookup(all, bags));
+    });
+    return;
+  }
+  auto const pooled = random_rows<float>(device, batch, all.width());
+  auto const touched =
+      ms::to_host(ms::ops::embedding_tables_gradient(all, bags, pooled).count).front();
+  double const bytes =
+      bytes_of(ids, pooled) + static_cast<double>(touched) * (row_bytes + sizeof(std::int64_t));
+  lab.bench().measure_cold(state, {.bytes = bytes}, [&] {
+    benchmark::DoNotOptimize(ms::ops::embedding_tables_gradient(all, bags, pooled));
+  });
 }
 
 template <ms::Runtime R>
@@ -175,9 +186,11 @@ void add_all(std::int64_t divisor) {
           [=, kind = kind](auto& state, auto& lab) { fused_update(state, lab, kind, hotness); });
     }
   }
-  for (auto const batch : Sizes::kTableBatches) {
-    add_one(ms::text("tables:", Sizes::kTables, "/batch:", batch),
-            [=](auto& state, auto& lab) { many_tables(state, lab, batch); });
+  for (bool const gradient : {false, true}) {
+    for (auto const batch : Sizes::kTableBatches) {
+      add_one(ms::text(gradient ? "tables_gradient:" : "tables:", Sizes::kTables, "/batch:", batch),
+              [=](auto& state, auto& lab) { many_tables(state, lab, batch, gradient); });
+    }
   }
 }
 

@@ -103,7 +103,8 @@ void softmax(benchmark::State& state, Lab<R>& lab, Draw draw, bool gradient) {
   });
 }
 
-/// To rows as many as the values; a maximum's also reads these and what they were reduced to.
+/// The result is as large as the values; these a maximum's reads too, and what they were reduced
+/// to.
 template <ms::Runtime R>
 void segment_gradient(benchmark::State& state, Lab<R>& lab, Draw draw, SegmentReduction reduction) {
   auto const values = lab.matrix(segment_rows(lab), Sizes::kWidth);
@@ -124,25 +125,21 @@ void segment_gradient(benchmark::State& state, Lab<R>& lab, Draw draw, SegmentRe
 template <ms::Runtime R>
 void add_all(std::int64_t divisor) {
   auto const add_one = adder<R>("jagged", divisor);
-  for (auto const draw : kDraws) {
-    auto const add_draw = [&](std::string const& what, auto function) {
-      add_one(ms::text(what, '/', lengths_of(draw)),
-              [=](auto& state, auto& lab) { function(state, lab, draw); });
-    };
-    add_draw("to_dense", [](auto& state, auto& lab, Draw to) { dense(state, lab, to, true); });
-    add_draw("from_dense", [](auto& state, auto& lab, Draw to) { dense(state, lab, to, false); });
-    add_draw("coo_bags", coo<R>);
-    add_draw("softmax", [](auto& state, auto& lab, Draw to) { softmax(state, lab, to, false); });
-    add_draw("softmax_gradient",
-             [](auto& state, auto& lab, Draw to) { softmax(state, lab, to, true); });
-    for (auto const& [reduction, name] : {std::pair{SegmentReduction::sum, "sum"},
-                                          std::pair{SegmentReduction::mean, "mean"},
-                                          std::pair{SegmentReduction::max, "max"}}) {
-      add_draw(ms::text("segment_gradient/", name),
-               [reduction = reduction](auto& state, auto& lab, Draw to) {
-                 segment_gradient(state, lab, to, reduction);
-               });
-    }
+  auto const add_draws = by_draw(add_one, lengths_of);
+  add_draws("to_dense", [](auto& state, auto& lab, Draw draw) { dense(state, lab, draw, true); });
+  add_draws("from_dense",
+            [](auto& state, auto& lab, Draw draw) { dense(state, lab, draw, false); });
+  add_draws("coo_bags", coo<R>);
+  add_draws("softmax", [](auto& state, auto& lab, Draw draw) { softmax(state, lab, draw, false); });
+  add_draws("softmax_gradient",
+            [](auto& state, auto& lab, Draw draw) { softmax(state, lab, draw, true); });
+  for (auto const& [reduction, name] : {std::pair{SegmentReduction::sum, "sum"},
+                                        std::pair{SegmentReduction::mean, "mean"},
+                                        std::pair{SegmentReduction::max, "max"}}) {
+    add_draws(ms::text("segment_gradient/", name),
+              [reduction = reduction](auto& state, auto& lab, Draw draw) {
+                segment_gradient(state, lab, draw, reduction);
+              });
   }
   add_one("lengths_to_offsets", [](auto& state, auto& lab) { lengths(state, lab, true); });
   add_one("offsets_to_lengths", [](auto& state, auto& lab) { lengths(state, lab, false); });

@@ -71,6 +71,18 @@ auto adder(std::string const& suite, std::int64_t divisor) {
   };
 }
 
+/// Adds by what adder() gave, for each draw, `what/name of the draw`, and tells the function the
+/// draw.
+template <class Add, class Name>
+auto by_draw(Add add_one, Name name) {
+  return [=](std::string const& what, auto function) {
+    for (auto const draw : kDraws) {
+      add_one(ms::text(what, '/', name(draw)),
+              [=](auto& state, auto& lab) { function(state, lab, draw); });
+    }
+  };
+}
+
 /// Segments all alike in how many rows they get, or by a power law.
 [[nodiscard]] inline std::string_view lengths_of(Draw draw) {
   return draw == Draw::uniform ? "even" : "power_law";

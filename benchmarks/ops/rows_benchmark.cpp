@@ -8,8 +8,8 @@
 
 /// Rows gathered, assigned and scattered, ids mapped and grouped, the greatest of rows, and
 /// gradients of these, on a cold cache, beside a copy. Bytes are those of the arguments that must
-/// be read and of the results, each once; a row of a table as often as it is read, and written
-/// once.
+/// be read and of the results, each once; but a row that is gathered counts as often as it is,
+/// there and back. What a later place of the same id overrules is not read.
 namespace benchmarks {
 namespace {
 
@@ -209,19 +209,14 @@ void merge_gradients(benchmark::State& state, Lab<R>& lab, Draw draw) {
 template <ms::Runtime R>
 void add_all(std::int64_t divisor) {
   auto const add_one = adder<R>("rows", divisor);
-  for (auto const draw : kDraws) {
-    auto const add_draw = [&](std::string const& what, auto function) {
-      add_one(ms::text(what, '/', name_of(draw)),
-              [=](auto& state, auto& lab) { function(state, lab, draw); });
-    };
-    add_draw("gather", gather<R>);
-    add_draw("assign", assign<R>);
-    add_draw("scatter", scatter<R>);
-    add_draw("scatter_gradient", scatter_gradient<R>);
-    add_draw("weight_gradient", weight_gradient<R>);
-    add_draw("deduplicate", deduplicate<R>);
-    add_draw("merge_gradients", merge_gradients<R>);
-  }
+  auto const add_draws = by_draw(add_one, name_of);
+  add_draws("gather", gather<R>);
+  add_draws("assign", assign<R>);
+  add_draws("scatter", scatter<R>);
+  add_draws("scatter_gradient", scatter_gradient<R>);
+  add_draws("weight_gradient", weight_gradient<R>);
+  add_draws("deduplicate", deduplicate<R>);
+  add_draws("merge_gradients", merge_gradients<R>);
   add_one("hash", hash<R>);
   add_one("bucketize", bucketize<R>);
   for (bool const hashed : {true, false}) {

@@ -148,4 +148,20 @@ struct Kernels {
 };
 inline constexpr std::int64_t kHostDivisor = 256;
 
+/// What the other kernels leave out: rows moved, jagged bags, gradients. Tables, bags and
+/// segments are as many as there.
+struct Rows {
+  static constexpr std::int64_t kWidth = 64;
+  static constexpr std::int64_t kMoved = std::int64_t{1} << 20U;
+  static constexpr std::int64_t kMeanLength = 16;
+  static constexpr std::int64_t kLongest = 200;
+  static constexpr std::int64_t kDenseLength = 32;
+  static constexpr std::int64_t kNumbers = std::int64_t{1} << 22U;
+  static constexpr std::int64_t kBoundaries = 64;
+  static constexpr std::int64_t kTopRows = 65'536;
+  static constexpr std::int64_t kTopColumns = 1000;
+  static constexpr std::array<std::int64_t, 2> kTop{10, 100};
+  static constexpr std::int64_t kHotness = 16;
+};
+
 }  // namespace benchmarks::axes

@@ -131,9 +131,10 @@ ms::Tensor<float, R> filled(ms::Device<R> const& device, ms::Shape const& shape)
   return tensor;
 }
 
-template <class T, ms::Runtime R>
-double bytes_of(ms::Tensor<T, R> const& tensor) {
-  return static_cast<double>(tensor.bytes());
+/// Of all of these.
+template <ms::Runtime R, class... T>
+double bytes_of(ms::Tensor<T, R> const&... tensors) {
+  return (static_cast<double>(tensors.bytes()) + ...);
 }
 
 }  // namespace benchmarks

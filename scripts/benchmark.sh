@@ -77,11 +77,11 @@ if [ "${#filters[@]}" = 0 ] || grep -qE "$filter" <<<memory_workloads; then
     --commit "$commit" --json "$out/memory_workloads.json"
 fi
 
-if python3 -c 'import torch' 2>/dev/null && { [ -f "$out/embedding.json" ] || [ -f "$out/segment.json" ]; }; then
-  say "torch_ops"
-  python3 -B "$root/benchmarks/baselines/torch_ops.py" --repetitions "$repetitions" --out "$out/torch_ops.json" >/dev/null
-fi
-if [ -f "$out/embedding.json" ] || [ -f "$out/segment.json" ]; then
+if grep -qs . "$out"/{embedding,segment,rows,jagged}.json; then
+  if python3 -c 'import torch' 2>/dev/null; then
+    say "torch_ops"
+    python3 -B "$root/benchmarks/baselines/torch_ops.py" --repetitions "$repetitions" --out "$out/torch_ops.json" >/dev/null
+  fi
   "$root/scripts/plot_roofline.py" "$out"
 fi
 if [ "${#filters[@]}" = 0 ]; then

@@ -4,9 +4,10 @@
 
 plot_roofline.py FOLDER [--out FOLDER]
 
-FOLDER holds the JSON of scripts/benchmark.sh. For each of the suites embedding and segment, roofline_<suite>.svg has a
-line an operation: useful GB/s, from the smallest to the largest repetition, PyTorch's in the same run, and the roof: what a
-copy on the device moves, whose share each operation has. What the cache serves lies beyond the roof.
+FOLDER holds the JSON of scripts/benchmark.sh. For each of the suites embedding, segment, rows and jagged,
+roofline_<suite>.svg has a line an operation: useful GB/s, from the smallest to the largest repetition, PyTorch's in the
+same run, and the roof: what a copy on the device moves, whose share each operation has. What the cache serves lies
+beyond the roof.
 """
 import argparse
 import math
@@ -14,11 +15,10 @@ import sys
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from summarise_benchmarks import case_of, read_json, read_suite, torch_name
+from summarise_benchmarks import OPERATIONS, case_of, read_json, read_suite, torch_name
 
 ROW, LEFT, RIGHT, TOP, BOTTOM, WIDTH = 18, 330, 120, 64, 34, 1060
 OURS, THEIRS, ROOF, INK, GRID = "#1b6ca8", "#e07b39", "#b3261e", "#222", "#ddd"
-SUITES = {"embedding": "Embedding operations", "segment": "Segment operations and distinct ids"}
 
 
 class Axis:
@@ -91,7 +91,7 @@ def main():
     drawn = 0
     try:
         torch = read_json(options.folder / "torch_ops.json").get("rows", {})
-        for suite, title in SUITES.items():
+        for suite, title in OPERATIONS.items():
             path = options.folder / f"{suite}.json"
             if path.is_file():
                 context, rows = read_suite(path)
@@ -100,7 +100,7 @@ def main():
     except (OSError, ValueError) as problem:
         sys.exit(f"plot_roofline: {problem}")
     if not drawn:
-        sys.exit(f"plot_roofline: {options.folder} has no results of the suites {', '.join(SUITES)}")
+        sys.exit(f"plot_roofline: {options.folder} has no results of the suites {', '.join(OPERATIONS)}")
 
 
 if __name__ == "__main__":

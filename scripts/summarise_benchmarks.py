@@ -288,6 +288,13 @@ def makespans_table(makespans):
     return table(["the makespan", "ms", "to own buffers", "each repeat, in order", "wrong tags"], lines)
 
 
+# The suites that PyTorch's operations stand beside.
+OPERATIONS = {
+    "embedding": "Embedding operations",
+    "segment": "Segment operations and distinct ids",
+    "rows": "Rows, ids and gradients",
+    "jagged": "Jagged bags and gradients of segments",
+}
 SUITES = [
     ("issue", "What `issue()` costs", comparison_table),
     ("event", "Events and waits", comparison_table),
@@ -299,8 +306,7 @@ SUITES = [
     ("jagged_step", "A step of any hotness", jagged_step_table),
     ("rerank_step", "A step of reranking", None),
     ("kernels", "Layers and updates", kernels_table),
-    ("embedding", "Embedding operations", None),
-    ("segment", "Segment operations and distinct ids", None),
+    *((suite, title, None) for suite, title in OPERATIONS.items()),
 ]
 
 
@@ -324,7 +330,7 @@ def summary(folder):
         heading = f"## {context['device']}\n\n{', '.join(where)}."
         if suite == "train_step":
             body = train_step_table(rows, torch)
-        elif suite in ("embedding", "segment"):
+        elif suite in OPERATIONS:
             body = ops_table(rows, read_json(folder / "torch_ops.json"))
         elif to_table is None:
             body = model_steps_table(rows, read_json(folder / f"torch_{suite}.json"), suite)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Embedding bags, their gradients, segment reductions and unique in PyTorch, in the sizes of benchmarks/axes.hpp.
+"""Embedding bags, segments, rows moved, jagged bags and their gradients in PyTorch, in the sizes of benchmarks/axes.hpp.
 
 torch_ops.py [--out FILE] [--repetitions 5] [--runs 20]
 
-Prints JSON: for each benchmark of the suites embedding and segment, under the same name, nanoseconds by the device's
-clock, the median of so many runs a repetition. Before each run 512 MiB are written, so that nothing is in the cache.
+Prints JSON: for each benchmark of the suites embedding, segment, rows and jagged that PyTorch has something for, under
+the same name, nanoseconds by the device's clock, the median of so many runs a repetition. Before each run 512 MiB are
+written, so that nothing is in the cache.
 """
 import argparse
 import json
@@ -19,6 +20,10 @@ import torch.nn.functional as F
 ROWS, WIDTH, BAGS, HOTNESS = 10_000_000, 128, 65_536, (1, 16, 64)
 SEGMENT_ROWS, SEGMENTS, SEGMENT_WIDTHS = 1 << 22, 1 << 18, (64, 128)
 TABLES, TABLE_BATCHES, UNIQUE_IDS = 26, (2048, 8192), (1 << 20, 1 << 22)
+MOVED, MOVED_WIDTH, NUMBERS, BOUNDARIES = 1 << 20, 64, 1 << 22, 64
+MEAN_LENGTH, LONGEST, DENSE_LENGTH = 16, 200, 32
+TOP_ROWS, TOP_COLUMNS, TOP = 65_536, 1000, (10, 100)
+DRAWS = (("uniform", "even"), ("power_law", "power_law"))  # of ids, of lengths
 SLOW_S = 0.05  # what takes longer is run a few times only
 
 
@@ -114,7 +119,7 @@ def many_tables(clock):
 def segments(clock):
     for width in SEGMENT_WIDTHS:
         values = torch.rand(SEGMENT_ROWS, width, device="cuda")
-        for draw, lengths in (("uniform", "even"), ("power_law", "power_law")):
+        for draw, lengths in DRAWS:
             ids = drawn(SEGMENT_ROWS, SEGMENTS, draw)
             counts = torch.bincount(ids, minlength=SEGMENTS)
             for reduction in ("sum", "mean", "max", "min"):
@@ -136,6 +141,93 @@ def segments(clock):
             clock.measure(f"segment/unique/any/{draw}/ids:{count}", lambda: torch.unique(ids, return_inverse=True))
 
 
+def random(*shape):
+    return torch.rand(*shape, device="cuda") * 2 - 1
+
+
+def rows_moved(clock):
+    table, values = random(ROWS, MOVED_WIDTH), random(MOVED, MOVED_WIDTH)
+    for draw, _ in DRAWS:
+        ids = drawn(MOVED, ROWS, draw)
+        clock.measure(f"rows/gather/{draw}", lambda: table.index_select(0, ids))
+        clock.measure(f"rows/assign/{draw}", lambda: table.index_copy_(0, ids, values))
+        clock.measure(f"rows/scatter/{draw}", lambda: torch.zeros_like(table).index_copy_(0, ids, values))
+        # Of equal ids all get the gradient of their row, where ours gives it to the one that counts.
+        clock.measure(f"rows/scatter_gradient/{draw}", lambda: table.index_select(0, ids))
+
+
+def weight_gradients(clock):
+    table, gradient, hotness = random(ROWS, WIDTH), random(BAGS, WIDTH), 16
+    offsets = torch.arange(0, BAGS * hotness + 1, hotness, device="cuda")
+    for draw, _ in DRAWS:
+        ids = drawn(BAGS * hotness, ROWS, draw)
+        weights = torch.ones(BAGS * hotness, device="cuda", requires_grad=True)
+        pooled = F.embedding_bag(ids, table, offsets, mode="sum", per_sample_weights=weights, include_last_offset=True)
+        clock.measure(f"rows/weight_gradient/{draw}",
+                      lambda: torch.autograd.grad(pooled, weights, gradient, retain_graph=True))
+
+
+def top_k(clock):
+    values = random(TOP_ROWS, TOP_COLUMNS)
+    for k in TOP:
+        found = torch.topk(values, k)
+        clock.measure(f"rows/top_k/k:{k}", lambda: torch.topk(values, k))
+        clock.measure(f"rows/top_k_gradient/k:{k}",
+                      lambda: torch.zeros_like(values).scatter_(1, found.indices, found.values))
+    numbers, boundaries = random(NUMBERS), torch.linspace(-1, 1, BOUNDARIES, device="cuda")
+    clock.measure("rows/bucketize", lambda: torch.bucketize(numbers, boundaries, right=True))
+
+
+def offsets_of(lengths):
+    return F.pad(torch.cumsum(lengths, 0), (1, 0))
+
+
+def jagged_bags(clock):
+    for draw, name in DRAWS:
+        lengths = torch.bincount(drawn(BAGS * MEAN_LENGTH, BAGS, draw), minlength=BAGS).clamp_(max=LONGEST)
+        offsets = offsets_of(lengths)
+        values = random(int(offsets[-1]), MOVED_WIDTH)
+        # The place of each row in the dense tensor, known beforehand; one too far in its bag takes the zeros behind.
+        bag = torch.repeat_interleave(lengths)
+        within = torch.arange(len(bag), device="cuda") - offsets[bag]
+        place = torch.where(within < DENSE_LENGTH, bag * DENSE_LENGTH + within, BAGS * DENSE_LENGTH)
+        dense = F.pad(random(BAGS * DENSE_LENGTH, MOVED_WIDTH), (0, 0, 0, 1))
+        clock.measure(f"jagged/to_dense/{name}", lambda: torch.ops.aten._jagged_to_padded_dense_forward(
+            values, [offsets], [DENSE_LENGTH], 0.0))
+        clock.measure(f"jagged/from_dense/{name}", lambda: dense.index_select(0, place))
+    lengths = drawn(NUMBERS, 2 * MEAN_LENGTH, "uniform")
+    offsets = offsets_of(lengths)
+    clock.measure("jagged/lengths_to_offsets", lambda: offsets_of(lengths))
+    clock.measure("jagged/offsets_to_lengths", lambda: torch.diff(offsets))
+
+
+def jagged_segments(clock):
+    values, numbers = random(SEGMENT_ROWS, MOVED_WIDTH).requires_grad_(), random(SEGMENT_ROWS)
+    gradient = random(SEGMENTS, MOVED_WIDTH)
+    for draw, name in DRAWS:
+        ids, _ = torch.sort(drawn(SEGMENT_ROWS, SEGMENTS, draw))
+        counts = torch.bincount(ids, minlength=SEGMENTS)
+        bags = torch.arange(SEGMENTS + 1, device="cuda")
+        clock.measure(f"jagged/coo_bags/{name}", lambda: torch.searchsorted(ids, bags))
+
+        def added(each):
+            return torch.zeros(SEGMENTS, device="cuda").index_add_(0, ids, each).index_select(0, ids)
+
+        def softmax():
+            lowest = torch.full((SEGMENTS,), -math.inf, device="cuda")
+            greatest = lowest.scatter_reduce_(0, ids, numbers, "amax").index_select(0, ids)
+            powers = torch.exp(numbers - greatest)
+            return powers / added(powers)
+
+        output = softmax()
+        clock.measure(f"jagged/softmax/{name}", softmax)
+        clock.measure(f"jagged/softmax_gradient/{name}", lambda: output * (numbers - added(output * numbers)))
+        for reduction in ("sum", "mean", "max"):
+            reduced = torch.segment_reduce(values, reduction, lengths=counts, unsafe=True)
+            clock.measure(f"jagged/segment_gradient/{reduction}/{name}",
+                          lambda: torch.autograd.grad(reduced, values, gradient, retain_graph=True))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", help="write the JSON here as well")
@@ -144,7 +236,8 @@ def main():
     options = parser.parse_args()
     torch.manual_seed(1)
     clock = Clock(options.runs, options.repetitions)
-    for measure in (embedding_bags, row_gradients, many_tables, segments):
+    for measure in (embedding_bags, row_gradients, many_tables, segments, rows_moved, weight_gradients, top_k, jagged_bags,
+                    jagged_segments):
         measure(clock)
         torch.cuda.empty_cache()
     printed = json.dumps({"torch": torch.__version__, "device": torch.cuda.get_device_name(), "rows": clock.rows}, indent=1)

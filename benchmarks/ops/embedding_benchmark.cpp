@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "drawn.hpp"
-#include "suite.hpp"
+#include "lab.hpp"
 
 #include <cstdint>
-#include <map>
-#include <memory>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 /// Lookups, their gradients, and updates fused with them, on a cold cache, beside a copy. Bytes are
@@ -45,57 +41,33 @@ void for_each_case(Function const& function) {
   }
 }
 
-/// A device with what several benchmarks use: made when first asked for, tables one at a time.
 template <ms::Runtime R>
-class Lab {
- public:
-  explicit Lab(std::int64_t divisor) : divisor_(divisor) {}
+std::int64_t table_rows(Lab<R>& lab) {
+  return lab.rows(Sizes::kTableRows);
+}
 
-  DeviceBench<R>& bench() {
-    if (!bench_) {
-      bench_.emplace(divisor_);
-    }
-    return *bench_;
-  }
-  [[nodiscard]] std::int64_t rows() { return bench().rows(Sizes::kTableRows); }
-  template <class T>
-  ms::Tensor<T, R> table() {
-    if (!table_ || !std::holds_alternative<ms::Tensor<T, R>>(*table_)) {
-      table_.reset();
-      table_.emplace(random_rows<T>(bench().device(), rows(), Sizes::kTableWidth));
-    }
-    return std::get<ms::Tensor<T, R>>(*table_);
-  }
-  void drop_table() { table_.reset(); }
-  ms::ops::Bags<R> const& bags(Case const& what) {
-    auto found = bags_.find(what.name());
-    if (found == bags_.end()) {
-      found = bags_.emplace(what.name(), make_bags(what)).first;
-    }
-    return found->second;
-  }
+template <class T, ms::Runtime R>
+ms::Tensor<T, R> table_of(Lab<R>& lab) {
+  return lab.template matrix<T>(table_rows(lab), Sizes::kTableWidth);
+}
 
- private:
-  ms::ops::Bags<R> make_bags(Case const& what) {
-    auto const& device = bench().device();
-    auto const bags = bench().rows(Sizes::kBags);
+template <ms::Runtime R>
+ms::ops::Bags<R> bags_of(Lab<R>& lab, Case const& what) {
+  return lab.kept(what.name(), [&]() -> ms::ops::Bags<R> {
+    auto const bags = lab.rows(Sizes::kBags);
     auto const places = bags * what.hotness;
-    auto const ids = drawn(places, rows(), what.draw);
+    auto const ids = drawn(places, table_rows(lab), what.draw);
     if (what.layout == "fixed") {
-      return put_ids<Id>(device, ids, {bags, what.hotness});
+      return put_ids<Id>(lab.device(), ids, {bags, what.hotness});
     }
     std::vector<std::int64_t> offsets;
     for (std::int64_t bag = 0; bag <= bags; ++bag) {
       offsets.push_back(bag * what.hotness);
     }
-    return {put_ids<Id>(device, ids, {places}), put_ids<Id>(device, offsets, {bags + 1})};
-  }
-
-  std::int64_t divisor_;
-  std::optional<DeviceBench<R>> bench_;
-  std::optional<ms::ops::AnyTable<R>> table_;
-  std::map<std::string, ms::ops::Bags<R>> bags_;
-};
+    return {put_ids<Id>(lab.device(), ids, {places}),
+            put_ids<Id>(lab.device(), offsets, {bags + 1})};
+  });
+}
 
 template <ms::Runtime R>
 double id_bytes(ms::ops::Bags<R> const& bags) {
@@ -105,8 +77,8 @@ double id_bytes(ms::ops::Bags<R> const& bags) {
 
 template <class T, ms::Runtime R>
 void lookup(benchmark::State& state, Lab<R>& lab, Case const& what) {
-  auto const table = lab.template table<T>();
-  auto const& bags = lab.bags(what);
+  auto const table = table_of<T>(lab);
+  auto const bags = bags_of(lab, what);
   double const row_bytes = Sizes::kTableWidth * sizeof(T);
   double const rows_moved = static_cast<double>(bags.ids.count() + bags.bags());
   lab.bench().measure_cold(state, {.bytes = rows_moved * row_bytes + id_bytes(bags)}, [&] {
@@ -117,9 +89,9 @@ void lookup(benchmark::State& state, Lab<R>& lab, Case const& what) {
 /// From the gradient of a lookup's output to that of the table's touched rows.
 template <ms::Runtime R>
 void row_gradients(benchmark::State& state, Lab<R>& lab, Case const& what) {
-  auto const rows = lab.rows();
-  auto const& bags = lab.bags(what);
-  auto const gradient = random_rows<float>(lab.bench().device(), bags.bags(), Sizes::kTableWidth);
+  auto const rows = table_rows(lab);
+  auto const bags = bags_of(lab, what);
+  auto const gradient = random_rows<float>(lab.device(), bags.bags(), Sizes::kTableWidth);
   auto const uniques = ms::to_host(ms::ops::deduplicate(bags, rows).count).front();
   double const rows_moved = static_cast<double>(bags.ids.count() + uniques);
   double const bytes = rows_moved * Sizes::kTableWidth * sizeof(float) + 2 * id_bytes(bags);
@@ -137,10 +109,10 @@ void fused_update(benchmark::State& state,
                   Lab<R>& lab,
                   ms::ops::OptimizerKind kind,
                   std::int64_t hotness) {
-  auto const& device = lab.bench().device();
-  auto const rows = lab.rows();
-  auto const& bags = lab.bags({kLayouts[0], Draw::uniform, hotness});
-  auto const table = lab.template table<float>();
+  auto const& device = lab.device();
+  auto const rows = table_rows(lab);
+  auto const bags = bags_of(lab, Case{kLayouts[0], Draw::uniform, hotness});
+  auto const table = table_of<float>(lab);
   auto const gradient = random_rows<float>(device, bags.bags(), Sizes::kTableWidth);
   ms::ops::OptimizerRule const rule{kind, 1e-3F};
   ms::ops::StepCounter<R> step(device);
@@ -153,13 +125,13 @@ void fused_update(benchmark::State& state,
   });
 }
 
-/// One row of each of many tables a sample.
+/// One row of each of many tables a sample: looked up, or the gradient of that.
 template <ms::Runtime R>
-void many_tables(benchmark::State& state, Lab<R>& lab, std::int64_t batch) {
+void many_tables(benchmark::State& state, Lab<R>& lab, std::int64_t batch, bool gradient) {
   using ms::ops::EmbeddingTables;
-  lab.drop_table();
-  auto const& device = lab.bench().device();
-  auto const rows = lab.rows() / Sizes::kTables;
+  lab.drop_matrix();
+  auto const& device = lab.device();
+  auto const rows = table_rows(lab) / Sizes::kTables;
   std::vector<ms::ops::EmbeddingTable<R>> tables;
   for (std::int64_t table = 0; table < Sizes::kTables; ++table) {
     tables.push_back({.weights = random_rows<float>(device, rows, Sizes::kTableWidth)});
@@ -167,22 +139,28 @@ void many_tables(benchmark::State& state, Lab<R>& lab, std::int64_t batch) {
   EmbeddingTables<R> const all(device, tables);
   auto const ids = put_ids<std::int64_t>(
       device, drawn(Sizes::kTables * batch, rows, Draw::uniform), {Sizes::kTables * batch});
-  double const row_bytes = 2 * Sizes::kTableWidth * sizeof(float) + sizeof(std::int64_t);
-  lab.bench().measure_cold(
-      state, {.bytes = static_cast<double>(Sizes::kTables * batch) * row_bytes}, [&] {
-        benchmark::DoNotOptimize(
-            ms::ops::embedding_lookup(all, ms::ops::TableBags<R>{.ids = ids, .batch = batch}));
-      });
+  ms::ops::TableBags<R> const bags{.ids = ids, .batch = batch};
+  double const row_bytes = Sizes::kTableWidth * sizeof(float);
+  if (!gradient) {
+    double const bytes = bytes_of(ids) + 2 * static_cast<double>(ids.count()) * row_bytes;
+    lab.bench().measure_cold(state, {.bytes = bytes}, [&] {
+      benchmark::DoNotOptimize(ms::ops::embedding_lookup(all, bags));
+    });
+    return;
+  }
+  auto const pooled = random_rows<float>(device, batch, all.width());
+  auto const touched =
+      ms::to_host(ms::ops::embedding_tables_gradient(all, bags, pooled).count).front();
+  double const bytes =
+      bytes_of(ids, pooled) + static_cast<double>(touched) * (row_bytes + sizeof(std::int64_t));
+  lab.bench().measure_cold(state, {.bytes = bytes}, [&] {
+    benchmark::DoNotOptimize(ms::ops::embedding_tables_gradient(all, bags, pooled));
+  });
 }
 
 template <ms::Runtime R>
 void add_all(std::int64_t divisor) {
-  auto const add_one = [lab = std::make_shared<Lab<R>>(divisor)](std::string const& what,
-                                                                 auto function) {
-    add(ms::text("embedding/", R::name, '/', what), 1, [=](benchmark::State& state) {
-      function(state, *lab);
-    });
-  };
+  auto const add_one = adder<R>("embedding", divisor);
   auto const add_lookups = [&]<class T>(std::type_identity<T>, std::string_view dtype) {
     for_each_case([&](Case const& what) {
       add_one(ms::text("lookup/", dtype, '/', what.name()),
@@ -208,9 +186,11 @@ void add_all(std::int64_t divisor) {
           [=, kind = kind](auto& state, auto& lab) { fused_update(state, lab, kind, hotness); });
     }
   }
-  for (auto const batch : Sizes::kTableBatches) {
-    add_one(ms::text("tables:", Sizes::kTables, "/batch:", batch),
-            [=](auto& state, auto& lab) { many_tables(state, lab, batch); });
+  for (bool const gradient : {false, true}) {
+    for (auto const batch : Sizes::kTableBatches) {
+      add_one(ms::text(gradient ? "tables_gradient:" : "tables:", Sizes::kTables, "/batch:", batch),
+              [=](auto& state, auto& lab) { many_tables(state, lab, batch, gradient); });
+    }
   }
 }
 

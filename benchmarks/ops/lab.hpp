@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "drawn.hpp"
+#include "suite.hpp"
+
+#include <algorithm>
+#include <any>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <unordered_map>
+
+namespace benchmarks {
+
+/// A device with what several benchmarks of a suite use, made when first asked for.
+template <ms::Runtime R>
+class Lab {
+ public:
+  explicit Lab(std::int64_t divisor) : divisor_(divisor) {}
+
+  DeviceBench<R>& bench() {
+    if (!bench_) {
+      bench_.emplace(divisor_);
+    }
+    return *bench_;
+  }
+  [[nodiscard]] ms::Device<R> const& device() { return bench().device(); }
+  [[nodiscard]] std::int64_t rows(std::int64_t full) { return bench().rows(full); }
+
+  /// What `make` gave when it was first called under this name.
+  template <class Make>
+  std::invoke_result_t<Make const&> kept(std::string const& name, Make const& make) {
+    auto& slot = kept_[name];
+    if (!slot.has_value()) {
+      slot = make();
+    }
+    return std::any_cast<std::invoke_result_t<Make const&>>(slot);
+  }
+  /// Random elements. Only the latest such matrix is kept: several may not fit.
+  template <class T = float>
+  ms::Tensor<T, R> matrix(std::int64_t rows, std::int64_t width) {
+    using Matrix = ms::Tensor<T, R>;
+    auto const* const latest = std::any_cast<Matrix>(&matrix_);
+    if (latest == nullptr || latest->shape() != ms::Shape{rows, width}) {
+      drop_matrix();
+      matrix_ = random_rows<T>(device(), rows, width);
+    }
+    return std::any_cast<Matrix>(matrix_);
+  }
+  void drop_matrix() { matrix_.reset(); }
+
+ private:
+  std::int64_t divisor_;
+  std::optional<DeviceBench<R>> bench_;
+  std::any matrix_;
+  std::unordered_map<std::string, std::any> kept_;
+};
+
+/// Adds benchmarks `suite/runtime/what` that share a lab: call it with `what` and a function of the
+/// benchmark's state and the lab.
+template <ms::Runtime R>
+auto adder(std::string const& suite, std::int64_t divisor) {
+  return [suite, lab = std::make_shared<Lab<R>>(divisor)](std::string const& what, auto function) {
+    add(ms::text(suite, '/', R::name, '/', what), 1, [=](benchmark::State& state) {
+      function(state, *lab);
+    });
+  };
+}
+
+/// Adds by what adder() gave, for each draw, `what/name of the draw`, and tells the function the
+/// draw.
+template <class Add, class Name>
+auto by_draw(Add add_one, Name name) {
+  return [=](std::string const& what, auto function) {
+    for (auto const draw : kDraws) {
+      add_one(ms::text(what, '/', name(draw)),
+              [=](auto& state, auto& lab) { function(state, lab, draw); });
+    }
+  };
+}
+
+/// Segments all alike in how many rows they get, or by a power law.
+[[nodiscard]] inline std::string_view lengths_of(Draw draw) {
+  return draw == Draw::uniform ? "even" : "power_law";
+}
+
+template <ms::Runtime R>
+std::int64_t segment_rows(Lab<R>& lab) {
+  return lab.rows(axes::Kernels::kSegmentRows);
+}
+template <ms::Runtime R>
+std::int64_t segments(Lab<R>& lab) {
+  return lab.rows(axes::Kernels::kSegments);
+}
+
+/// The segment of each row.
+template <ms::Runtime R>
+ms::Tensor<std::int64_t, R> segment_ids(Lab<R>& lab, Draw draw) {
+  return lab.kept(ms::text("segment ids, ", name_of(draw)), [&] {
+    return put_ids<std::int64_t>(
+        lab.device(), drawn(segment_rows(lab), segments(lab), draw), {segment_rows(lab)});
+  });
+}
+
+/// The same, ascending.
+template <ms::Runtime R>
+ms::Tensor<std::int64_t, R> sorted_segment_ids(Lab<R>& lab, Draw draw) {
+  return lab.kept(ms::text("sorted segment ids, ", name_of(draw)), [&] {
+    auto ids = drawn(segment_rows(lab), segments(lab), draw);
+    std::sort(ids.begin(), ids.end());
+    return put_ids<std::int64_t>(lab.device(), ids, {segment_rows(lab)});
+  });
+}
+
+/// Where each segment begins: [segments + 1].
+template <ms::Runtime R>
+ms::Tensor<std::int64_t, R> segment_starts(Lab<R>& lab, Draw draw) {
+  return lab.kept(ms::text("segment starts, ", name_of(draw)), [&] {
+    return ms::ops::segment_offsets(sorted_segment_ids(lab, draw), segments(lab));
+  });
+}
+
+}  // namespace benchmarks

@@ -86,6 +86,14 @@ void lookup(benchmark::State& state, Lab<R>& lab, Case const& what) {
   });
 }
 
+/// As many neighbouring rows copied: the floor of a lookup of one row a bag.
+template <ms::Runtime R>
+void copied_rows(benchmark::State& state, Lab<R>& lab, std::int64_t full_rows) {
+  auto const from = random_rows<float>(lab.device(), lab.rows(full_rows), Sizes::kTableWidth);
+  ms::Tensor<float, R> const to(lab.device(), from.shape());
+  lab.bench().measure_cold(state, {.bytes = bytes_of(from, to)}, [&] { ms::copy(to, from); });
+}
+
 /// From the gradient of a lookup's output to that of the table's touched rows.
 template <ms::Runtime R>
 void row_gradients(benchmark::State& state, Lab<R>& lab, Case const& what) {
@@ -167,6 +175,12 @@ void add_all(std::int64_t divisor) {
               [=](auto& state, auto& lab) { lookup<T>(state, lab, what); });
     });
   };
+  for (auto const rows : {Sizes::kBags,
+                          Sizes::kTables * Sizes::kTableBatches[0],
+                          Sizes::kTables * Sizes::kTableBatches[1]}) {
+    add_one(ms::text("copied/rows:", rows),
+            [=](auto& state, auto& lab) { copied_rows(state, lab, rows); });
+  }
   add_lookups(std::type_identity<float>{}, "float32");
   add_lookups(std::type_identity<ms::float16>{}, "float16");
   add_lookups(std::type_identity<ms::bfloat16>{}, "bfloat16");

@@ -12,25 +12,6 @@ namespace {
 template <class Stream>
 class EmbeddingUpdateTest : public UpdateTest<Stream> {
  protected:
-  /// Puts other values where a recording reads.
-  template <class T>
-  void overwrite(Buffer<T> const& to, std::vector<T> const& values) {
-    this->synchronise();
-    auto const from = this->upload(values);
-    copy_on_machine(to.data(), from.data(), to.bytes());
-  }
-  void copy_on_machine(void* to, void const* from, std::size_t bytes) {
-#if MSSTREAM_CUDA
-    if constexpr (std::is_same_v<Stream, CudaStream>) {
-      ASSERT_EQ(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, this->stream()),
-                cudaSuccess);
-      this->synchronise();
-      return;
-    }
-#endif
-    std::memcpy(to, from, bytes);
-  }
-
   template <class Id>
   void update_by_gradients(OptimizerRule const& rule,
                            StepState const* step,
@@ -270,13 +251,13 @@ TYPED_TEST(EmbeddingUpdateTest, OneRecordingOfGroupingAndUpdateServesEveryCount)
     for (std::int64_t const existing : {bags, std::int64_t{0}, std::int64_t{1}, bags / 2, bags}) {
       auto some_ids = this->random.integers(places, -9, kRows);
       some_ids.front() = 5;  // so that one bag moves a row
-      this->overwrite(ids, some_ids);
-      this->overwrite(bag_count, Integers{existing});
-      this->overwrite(gradient, this->random.reals(bags * kWidth));
+      this->write(ids, some_ids);
+      this->write(bag_count, Integers{existing});
+      this->write(gradient, this->random.reals(bags * kWidth));
       auto const weights = this->random.reals(kRows * kWidth);
       auto const run = [&](auto const& work) {
-        this->overwrite(table, weights);
-        this->overwrite(state, std::vector<float>(kRows, 1.0F));
+        this->write(table, weights);
+        this->write(state, std::vector<float>(kRows, 1.0F));
         work();
         return std::pair(this->read(table), this->read(state));
       };

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/gradient_case.hpp"
+#include "kernels/embedding_update_fixture.hpp"
 #include "kernels/recorded_work.hpp"
-
-#include <msstream/ops/kernels/embedding_update.hpp>
 
 #include <cstring>
 #include <stdexcept>
@@ -11,76 +9,9 @@
 namespace msstream::ops::kernels::testing {
 namespace {
 
-constexpr OptimizerKind kKinds[] = {OptimizerKind::sgd,
-                                    OptimizerKind::momentum,
-                                    OptimizerKind::adagrad,
-                                    OptimizerKind::rowwise_adagrad,
-                                    OptimizerKind::adam};
-
-OptimizerRule rule_of(OptimizerKind kind) {
-  return {.kind = kind, .learning_rate = 0.01F};
-}
-
-/// A table of `rows` rows with state, in the memory of a machine.
-struct UploadedTable {
-  DType dtype;
-  Buffer<std::uint8_t> weights;
-  Buffer<float> state0;
-  Buffer<float> state1;
-};
-
 template <class Stream>
-class EmbeddingUpdateTest : public GradientTest<Stream> {
+class EmbeddingUpdateTest : public UpdateTest<Stream> {
  protected:
-  std::vector<std::uint8_t> random_table(DType dtype, std::int64_t elements) {
-    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(elements) * bytes_of(dtype));
-    for (std::int64_t i = 0; i < elements; ++i) {
-      auto* const place = bytes.data() + static_cast<std::size_t>(i) * bytes_of(dtype);
-      auto const put = [&](auto value) { std::memcpy(place, &value, sizeof value); };
-      auto const value = this->random.real();
-      dtype == DType::float32   ? put(value)
-      : dtype == DType::float16 ? put(from_float<float16>(value))
-                                : put(from_float<bfloat16>(value));
-    }
-    return bytes;
-  }
-
-  /// Puts other values where a recording reads.
-  template <class T>
-  void overwrite(Buffer<T> const& to, std::vector<T> const& values) {
-    this->synchronise();
-    auto const from = this->upload(values);
-    copy_on_machine(to.data(), from.data(), to.bytes());
-  }
-  void copy_on_machine(void* to, void const* from, std::size_t bytes) {
-#if MSSTREAM_CUDA
-    if constexpr (std::is_same_v<Stream, CudaStream>) {
-      ASSERT_EQ(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, this->stream()),
-                cudaSuccess);
-      this->synchronise();
-      return;
-    }
-#endif
-    std::memcpy(to, from, bytes);
-  }
-
-  template <class Id>
-  void update(OptimizerRule const& rule,
-              StepState const* step,
-              UploadedCase<Id> const& uploaded,
-              UploadedTable const& table) {
-    auto gradient = uploaded.args();
-    auto const memory =
-        this->workspace(embedding_update_workspace_bytes(this->stream(), rule.kind, gradient));
-    gradient.workspace = memory.data();
-    EmbeddingUpdateArgs const args{.gradient = gradient,
-                                   .unique_ids = uploaded.unique_ids.data(),
-                                   .table = table.weights.data(),
-                                   .table_dtype = table.dtype,
-                                   .state0 = table.state0.data(),
-                                   .state1 = table.state1.data()};
-    this->replay([&](Stream stream) { embedding_update(stream, rule, step, args); });
-  }
   template <class Id>
   void update_by_gradients(OptimizerRule const& rule,
                            StepState const* step,
@@ -125,7 +56,7 @@ class EmbeddingUpdateTest : public GradientTest<Stream> {
     auto const elements = some.rows * some.width;
     auto const rule = rule_of(kind);
     auto const step = this->upload(std::vector{StepState{}});
-    auto const weights = random_table(dtype, elements);
+    auto const weights = this->random_table(dtype, elements);
     auto const state0 = this->random.reals(elements, 0.1F, 1.0F);
     auto const state1 = this->random.reals(elements, 0.1F, 1.0F);
     auto const table = [&]() -> UploadedTable {
@@ -138,7 +69,7 @@ class EmbeddingUpdateTest : public GradientTest<Stream> {
       auto const uploaded = this->template upload_case<std::int64_t>(
           some, this->template random_gradient<T>(some), argmax);
       advance_step(this->stream(), rule, step.data());
-      update(rule, step.data(), uploaded, fused);
+      this->update(rule, step.data(), uploaded, fused);
       update_by_gradients(rule, step.data(), uploaded, apart);
     }
     EXPECT_TRUE(this->read(fused.weights) == this->read(apart.weights));
@@ -151,7 +82,7 @@ class EmbeddingUpdateTest : public GradientTest<Stream> {
 TYPED_TEST_SUITE(EmbeddingUpdateTest, StreamKinds, StreamKindName);
 
 TYPED_TEST(EmbeddingUpdateTest, GivesTheBitsOfGradientsAndThenAnUpdate) {
-  for (auto const kind : kKinds) {
+  for (auto const kind : kOptimizerKinds) {
     for (auto const dtype : {DType::float32, DType::float16, DType::bfloat16}) {
       for (std::int64_t const width : {1, 4, 20, 33, 64, 128, 256}) {
         for (std::int64_t const places : {300, 6000}) {
@@ -184,7 +115,7 @@ TYPED_TEST(EmbeddingUpdateTest, TakesAllPoolingsWeightsAndDefaultIds) {
 }
 
 TYPED_TEST(EmbeddingUpdateTest, MovesAHotRowOnce) {
-  for (auto const kind : kKinds) {
+  for (auto const kind : kOptimizerKinds) {
     auto ids = this->random.integers(40'000, 0, 4'999);
     std::fill(ids.begin() + 3000, ids.end() - 3000, 4711);
     auto some = GradientCase::fixed(ids, 1);
@@ -208,7 +139,7 @@ TYPED_TEST(EmbeddingUpdateTest, TakesColumnsInTurns) {
 }
 
 TYPED_TEST(EmbeddingUpdateTest, NoIdsAndNoValidIdsMoveNothing) {
-  for (auto const kind : kKinds) {
+  for (auto const kind : kOptimizerKinds) {
     for (std::int64_t const places : {0, 10, 5000}) {
       this->expect_the_same_bits(
           kind,
@@ -229,7 +160,7 @@ TYPED_TEST(EmbeddingUpdateTest, AnIdThatStandsOftenChangesItsStateOnce) {
         some, std::vector<float>(static_cast<std::size_t>(4 * places), 0.5F), {});
     auto const sum = 0.5F * static_cast<float>(places);
     UploadedTable const table{DType::float32,
-                              this->upload(std::vector<std::uint8_t>(32, 0)),
+                              this->upload(Bytes(32)),
                               this->upload(std::vector<float>(8, 0.0F)),
                               this->upload(std::vector<float>(8, 0.0F))};
     this->update(rule_of(OptimizerKind::rowwise_adagrad), nullptr, uploaded, table);
@@ -245,7 +176,7 @@ TYPED_TEST(EmbeddingUpdateTest, ManyRunsGiveTheSameBits) {
   auto const uploaded = this->template upload_case<std::int64_t>(
       some, this->template random_gradient<float>(some), {});
   auto const weights = this->random_table(DType::float32, some.rows * some.width);
-  std::vector<std::uint8_t> first;
+  Bytes first;
   for (int run = 0; run < 20; ++run) {
     std::vector<float> const state(static_cast<std::size_t>(some.rows * some.width), 0.0F);
     UploadedTable const table{
@@ -320,13 +251,13 @@ TYPED_TEST(EmbeddingUpdateTest, OneRecordingOfGroupingAndUpdateServesEveryCount)
     for (std::int64_t const existing : {bags, std::int64_t{0}, std::int64_t{1}, bags / 2, bags}) {
       auto some_ids = this->random.integers(places, -9, kRows);
       some_ids.front() = 5;  // so that one bag moves a row
-      this->overwrite(ids, some_ids);
-      this->overwrite(bag_count, Integers{existing});
-      this->overwrite(gradient, this->random.reals(bags * kWidth));
+      this->write(ids, some_ids);
+      this->write(bag_count, Integers{existing});
+      this->write(gradient, this->random.reals(bags * kWidth));
       auto const weights = this->random.reals(kRows * kWidth);
       auto const run = [&](auto const& work) {
-        this->overwrite(table, weights);
-        this->overwrite(state, std::vector<float>(kRows, 1.0F));
+        this->write(table, weights);
+        this->write(state, std::vector<float>(kRows, 1.0F));
         work();
         return std::pair(this->read(table), this->read(state));
       };
@@ -343,7 +274,7 @@ TYPED_TEST(EmbeddingUpdateTest, RefusesATableOfIntegers) {
   auto const uploaded = this->template upload_case<std::int64_t>(
       some, this->template random_gradient<float>(some), {});
   UploadedTable const table{DType::int64,
-                            this->upload(std::vector<std::uint8_t>(64, 0)),
+                            this->upload(Bytes(64)),
                             this->upload(std::vector<float>(16, 0.0F)),
                             this->upload(std::vector<float>(16, 0.0F))};
   EXPECT_THROW(embedding_update(this->stream(),

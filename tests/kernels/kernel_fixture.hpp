@@ -198,6 +198,10 @@ class Buffer {
   [[nodiscard]] T* data() const { return static_cast<T*>(memory_.get()); }
   [[nodiscard]] std::size_t count() const { return count_; }
   [[nodiscard]] std::size_t bytes() const { return count_ * sizeof(T); }
+  /// Shares the memory.
+  [[nodiscard]] Buffer slice(std::int64_t first, std::int64_t count) const {
+    return {std::shared_ptr<void>(memory_, data() + first), static_cast<std::size_t>(count)};
+  }
 
  private:
   std::shared_ptr<void> memory_;
@@ -285,6 +289,12 @@ class KernelTest : public ::testing::Test {
     Buffer<T> buffer(machine_->allocate(values.size() * sizeof(T)), values.size());
     machine_->copy_in(buffer.data(), values.data(), buffer.bytes());
     return buffer;
+  }
+  /// Puts other values where something lies.
+  template <class T>
+  void write(Buffer<T> const& to, std::vector<T> const& values) {
+    ASSERT_EQ(to.count(), values.size());
+    machine_->copy_in(to.data(), values.data(), to.bytes());
   }
   template <class T>
   Buffer<T> poisoned(std::int64_t count) {

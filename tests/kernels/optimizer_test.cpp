@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/ops/kernels/optimizer.hpp>
-
-#include <kernels/kernel_fixture.hpp>
+#include "kernels/kernel_fixture.hpp"
+#include "kernels/optimizer_reference.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,48 +10,6 @@
 
 namespace msstream::ops::kernels::testing {
 namespace {
-
-constexpr OptimizerKind kKinds[] = {OptimizerKind::sgd,
-                                    OptimizerKind::momentum,
-                                    OptimizerKind::adagrad,
-                                    OptimizerKind::rowwise_adagrad,
-                                    OptimizerKind::adam};
-
-OptimizerRule rule_of(OptimizerKind kind) {
-  return {.kind = kind, .learning_rate = 0.01F};
-}
-
-/// One weight and its state in double, moved as the published rules say.
-struct Reference {
-  double weight;
-  double state0;
-  double state1;
-
-  void move(OptimizerRule const& rule, double gradient, int step) {
-    double const b1 = rule.beta1;
-    double const b2 = rule.beta2;
-    switch (rule.kind) {
-      case OptimizerKind::sgd:
-        weight -= rule.learning_rate * gradient;
-        break;
-      case OptimizerKind::momentum:
-        state0 = b1 * state0 + gradient;
-        weight -= rule.learning_rate * state0;
-        break;
-      case OptimizerKind::adagrad:
-      case OptimizerKind::rowwise_adagrad:  // of a dense parameter
-        state0 += gradient * gradient;
-        weight -= rule.learning_rate * gradient / (std::sqrt(state0) + rule.epsilon);
-        break;
-      case OptimizerKind::adam:
-        state0 = b1 * state0 + (1 - b1) * gradient;
-        state1 = b2 * state1 + (1 - b2) * gradient * gradient;
-        weight -= rule.learning_rate * (state0 / (1 - std::pow(b1, step))) /
-                  (std::sqrt(state1 / (1 - std::pow(b2, step))) + rule.epsilon);
-        break;
-    }
-  }
-};
 
 /// Where momentum has cancelled out, the roundings of its up to five terms are left: ten of half a
 /// unit in the last place of numbers below 4.1.
@@ -209,12 +166,12 @@ class OptimizerTest : public KernelTest<Stream> {
         ASSERT_EQ(moved1[i], state1[i]);
         continue;
       }
-      Reference reference{to_float(table[i]), state0[i], state1[i]};
+      ReferenceWeight reference{to_float(table[i]), state0[i], state1[i]};
       reference.move(rule, gradients[static_cast<std::size_t>(u * width + column)], 1);
       ASSERT_TRUE(is_rounded(moved[i], reference.weight))
           << "weight " << i << " is " << to_float(moved[i]) << ", not " << reference.weight;
-      ASSERT_TRUE(is_close(moved0[i], reference.state0)) << "state0 of weight " << i;
-      ASSERT_TRUE(is_close(moved1[i], reference.state1)) << "state1 of weight " << i;
+      ASSERT_TRUE(is_close(moved0[i], reference.first)) << "state0 of weight " << i;
+      ASSERT_TRUE(is_close(moved1[i], reference.second)) << "state1 of weight " << i;
     }
   }
 };
@@ -237,7 +194,7 @@ TYPED_TEST(OptimizerTest, the_step_counts_and_brings_the_corrections_of_adam) {
 }
 
 TYPED_TEST(OptimizerTest, tensors_move_by_the_rule_over_five_steps) {
-  for (auto const kind : kKinds) {
+  for (auto const kind : kOptimizerKinds) {
     for (int const tensor_count : {0, 1, 48, 49, 100}) {
       SCOPED_TRACE(text("kind ", static_cast<int>(kind), ", ", tensor_count, " tensors"));
       auto const rule = rule_of(kind);
@@ -257,7 +214,7 @@ TYPED_TEST(OptimizerTest, tensors_move_by_the_rule_over_five_steps) {
         std::fill_n(is_in_tensor.begin() + firsts[k], counts[k], true);
       }
       auto const start = this->random.reals(total);
-      std::vector<Reference> expected;
+      std::vector<ReferenceWeight> expected;
       for (float const weight : start) {
         expected.push_back({weight, 0.0, 0.0});
       }
@@ -293,8 +250,8 @@ TYPED_TEST(OptimizerTest, tensors_move_by_the_rule_over_five_steps) {
       for (std::size_t i = 0; i < expected.size(); ++i) {
         ASSERT_TRUE(is_close(moved[i], expected[i].weight))
             << "weight " << i << " is " << moved[i] << ", not " << expected[i].weight;
-        ASSERT_TRUE(is_close(moved0[i], expected[i].state0)) << "state0 of weight " << i;
-        ASSERT_TRUE(is_close(moved1[i], expected[i].state1)) << "state1 of weight " << i;
+        ASSERT_TRUE(is_close(moved0[i], expected[i].first)) << "state0 of weight " << i;
+        ASSERT_TRUE(is_close(moved1[i], expected[i].second)) << "state1 of weight " << i;
         if (!is_in_tensor[i]) {
           ASSERT_EQ(moved[i], start[i]) << "a weight between two tensors moved";
         }
@@ -311,14 +268,14 @@ TYPED_TEST(OptimizerTest, rules_without_corrections_need_no_step) {
     std::vector const updates{
         DenseUpdate{weight.data(), gradient.data(), state.data(), nullptr, 1}};
     update_dense(this->stream(), rule_of(kind), nullptr, updates);
-    Reference expected{1.0, 0.0, 0.0};
+    ReferenceWeight expected{1.0, 0.0, 0.0};
     expected.move(rule_of(kind), 2.0, 1);
     EXPECT_NEAR(this->read(weight).front(), expected.weight, 1e-6);
   }
 }
 
 TYPED_TEST(OptimizerTest, rows_with_a_gradient_move_and_no_others) {
-  for (auto const kind : kKinds) {
+  for (auto const kind : kOptimizerKinds) {
     if (kind == OptimizerKind::rowwise_adagrad) {
       continue;  // its state is another
     }
@@ -371,19 +328,21 @@ TYPED_TEST(OptimizerTest, a_row_with_one_number_of_state_follows_the_rule_in_dou
         auto const u = row - 50;
         bool const moves = u >= 0 && u < kCount;
         auto& sum = expected_state[static_cast<std::size_t>(row)];
-        for (std::int64_t c = 0; moves && c < width; ++c) {
-          double const g = values[static_cast<std::size_t>(u * width + c)];
-          sum += g * g / static_cast<double>(width);
+        auto const first = static_cast<std::size_t>(offset + row * width);
+        std::vector<ReferenceWeight> expected;
+        for (std::int64_t c = 0; c < width; ++c) {
+          expected.push_back({to_float(before[first + static_cast<std::size_t>(c)]), sum});
+        }
+        if (moves) {
+          auto const from = values.begin() + u * width;
+          std::vector<double> const gradient(from, from + width);
+          move_row(expected, rule, gradient, t);
+          sum = expected.front().first;
         }
         ASSERT_TRUE(is_close(found_state[static_cast<std::size_t>(row)], sum)) << "row " << row;
-        for (std::int64_t c = 0; c < width; ++c) {
-          auto const i = static_cast<std::size_t>(offset + row * width + c);
-          double weight = to_float(before[i]);
-          if (moves) {
-            weight -= rule.learning_rate * values[static_cast<std::size_t>(u * width + c)] /
-                      (std::sqrt(sum) + rule.epsilon);
-          }
-          ASSERT_TRUE(is_rounded(moved[i], weight)) << "row " << row << " column " << c;
+        for (std::size_t c = 0; c < expected.size(); ++c) {
+          ASSERT_TRUE(is_rounded(moved[first + c], expected[c].weight))
+              << "row " << row << " column " << c;
         }
       }
     }
@@ -402,7 +361,7 @@ TYPED_TEST(OptimizerTest, more_rows_than_one_grid_holds_are_walked) {
 }
 
 TYPED_TEST(OptimizerTest, many_tables_move_as_each_of_them_alone) {
-  for (auto const kind : kKinds) {
+  for (auto const kind : kOptimizerKinds) {
     for (int const table_count : {0, 1, 2, 40, 41, 130}) {
       SCOPED_TRACE(text("kind ", static_cast<int>(kind), ", ", table_count, " tables"));
       auto const rule = rule_of(kind);

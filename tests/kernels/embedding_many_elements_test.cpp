@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/many_elements_fixture.hpp"
+
+#include <msstream/ops/kernels/embedding_tables.hpp>
+
+namespace msstream::ops::kernels::testing {
+namespace {
+
+/// A table of 4.3 GB in half precision, whose last row lies behind 2^31 elements.
+constexpr std::int64_t kRows = (std::int64_t{1} << 25) + 1;
+constexpr std::int64_t kWidth = 64;
+static_assert((kRows - 1) * kWidth == std::int64_t{1} << 31);
+
+template <class Stream>
+class EmbeddingOfManyElementsTest : public ManyElements<Stream> {
+ protected:
+  /// With a row of 1, and 2 and 3 as the last ones.
+  std::optional<Buffer<std::byte>> many_rows() {
+    auto const table = this->template many<std::byte>(kRows * kWidth * 2);
+    if (table) {
+      set_half_row(*table, 0, 1.0F);
+      set_half_row(*table, kRows - 2, 2.0F);
+      set_half_row(*table, kRows - 1, 3.0F);
+    }
+    return table;
+  }
+  void set_half_row(Buffer<std::byte> const& table, std::int64_t row, float value) {
+    this->write(half_row(table, row), packed(Floats(kWidth, value), DType::float16));
+  }
+  Floats read_half_row(Buffer<std::byte> const& table, std::int64_t row) {
+    return unpacked(this->read(half_row(table, row)), DType::float16);
+  }
+
+ private:
+  static Buffer<std::byte> half_row(Buffer<std::byte> const& table, std::int64_t row) {
+    return table.slice(row * kWidth * 2, kWidth * 2);
+  }
+};
+TYPED_TEST_SUITE(EmbeddingOfManyElementsTest, StreamKinds, StreamKindName);
+
+TYPED_TEST(EmbeddingOfManyElementsTest, LookupOfOneTable) {
+  auto const table = this->many_rows();
+  if (!table) {
+    return;
+  }
+  auto const expect_sums = [&](std::int64_t width, Integers const& ids, DType id_dtype) {
+    auto const device_ids = this->upload(packed(ids, id_dtype));
+    auto const output = this->floats(2 * width);
+    this->replay([&](TypeParam stream) {
+      embedding_lookup(stream,
+                       {.table = table->data(),
+                        .table_dtype = DType::float16,
+                        .rows = kRows * kWidth / width,
+                        .width = width,
+                        .bags = {.ids = device_ids.data(),
+                                 .id_dtype = id_dtype,
+                                 .bags = 2,
+                                 .capacity = 4,
+                                 .hotness = 2},
+                        .pooling = Pooling::sum,
+                        .report = {},
+                        .output = output.data(),
+                        .output_dtype = DType::float32});
+    });
+    this->expect_rows(output, width, {4.0F, 5.0F});
+  };
+  for (auto const dtype : {DType::int32, DType::int64}) {
+    expect_sums(kWidth, {kRows - 1, 0, kRows - 2, kRows - 1}, dtype);
+  }
+  // Row numbers that need more than 31 bits.
+  expect_sums(1, {(kRows - 1) * kWidth, 0, (kRows - 2) * kWidth, kRows * kWidth - 1}, DType::int64);
+}
+
+// The second table's row numbers need more than 31 bits.
+TYPED_TEST(EmbeddingOfManyElementsTest, LookupOfManyTables) {
+  auto const table = this->many_rows();
+  if (!table) {
+    return;
+  }
+  auto const small = this->upload(Floats(12, 7.0F));
+  for (std::int32_t const hotness : {1, 2}) {
+    for (bool const is_jagged : {false, true}) {
+      SCOPED_TRACE(text("hotness ", hotness, is_jagged ? ", jagged" : ", fixed"));
+      auto const plan =
+          plan_tables({{.table = table->data(),
+                        .rows = kRows,
+                        .width = kWidth,
+                        .hotness = hotness,
+                        .dtype = DType::float16},
+                       {.table = table->data(),
+                        .rows = kRows * kWidth,
+                        .width = 1,
+                        .hotness = hotness,
+                        .dtype = DType::float16},
+                       {.table = small.data(), .rows = 3, .width = 4, .hotness = hotness}});
+      constexpr std::int64_t kLast = (kRows - 1) * kWidth;
+      Integers const ids{kRows - 1, 0, kRows - 2, kRows - 1, kLast, 0, kLast - kWidth, kLast + 1};
+      auto all_ids = ids;
+      all_ids.insert(all_ids.end(), {1, 1, 2, 2});
+      auto const batch = 4 / hotness;
+      Integers offsets;
+      for (std::int64_t place = 0; place <= std::ssize(all_ids); place += hotness) {
+        offsets.push_back(place);
+      }
+      auto const descriptors = this->upload(plan.tables);
+      auto const table_of_tile = this->upload(plan.table_of_tile);
+      auto const device_ids = this->upload(all_ids);
+      auto const device_offsets = this->upload(offsets);
+      auto const output = this->floats(batch * plan.width);
+      this->replay([&](TypeParam stream) {
+        embedding_tables_lookup(stream,
+                                {.plan = &plan,
+                                 .tables = descriptors.data(),
+                                 .table_of_tile = table_of_tile.data(),
+                                 .batch = batch,
+                                 .ids = device_ids.data(),
+                                 .capacity = std::ssize(all_ids),
+                                 .offsets = is_jagged ? device_offsets.data() : nullptr,
+                                 .output = output.data()});
+      });
+      Floats expected;
+      for (float const sum : hotness == 1 ? Floats{3, 1, 2, 3} : Floats{4, 5}) {
+        expected.insert(expected.end(), kWidth + 1, sum);
+        expected.insert(expected.end(), 4, 7.0F * static_cast<float>(hotness));
+      }
+      EXPECT_EQ(this->read(output), expected);
+    }
+  }
+}
+
+TYPED_TEST(EmbeddingOfManyElementsTest, UpdateOfATable) {
+  auto const weights = this->many_rows();
+  auto const states = weights ? this->template many<float>(kRows) : std::nullopt;
+  if (!states) {
+    return;
+  }
+  UploadedTable const table{DType::float16, *weights, *states, *states};
+  // Halves and powers of two: all sums and moves are exact.
+  constexpr float kRate = 0x1p-10F;
+  for (auto const kind : {OptimizerKind::sgd, OptimizerKind::rowwise_adagrad}) {
+    for (std::int64_t const places : {4, 4000}) {  // of one launch, and of several
+      SCOPED_TRACE(text("kind ", static_cast<int>(kind), ", ", places, " places"));
+      Integers ids;
+      while (std::ssize(ids) < places) {
+        ids.insert(ids.end(), {kRows - 1, 0, kRows - 2, kRows - 1});
+      }
+      auto some = GradientCase::fixed(ids, 1);
+      some.rows = kRows;
+      some.width = kWidth;
+      for (std::int64_t const row : {std::int64_t{0}, kRows - 3, kRows - 2, kRows - 1}) {
+        this->set_half_row(*weights, row, 1.0F);
+        this->write(states->slice(row, 1), Floats{0.0F});
+      }
+      this->update({.kind = kind, .learning_rate = kRate},
+                   nullptr,
+                   this->template upload_case<std::int64_t>(
+                       some, Floats(static_cast<std::size_t>(places * kWidth), 0.5F), {}),
+                   table);
+      auto const expect_row = [&](std::int64_t row, std::int64_t times) {
+        bool const is_sgd = kind == OptimizerKind::sgd;
+        auto const gradient = 0.5F * static_cast<float>(times);
+        auto const move = times == 0 ? 0.0F : is_sgd ? kRate * gradient : kRate;
+        EXPECT_EQ(this->read_half_row(*weights, row), Floats(kWidth, 1.0F - move)) << "row " << row;
+        EXPECT_EQ(this->read(states->slice(row, 1)), Floats{is_sgd ? 0.0F : gradient * gradient})
+            << "row " << row;
+      };
+      expect_row(0, places / 4);
+      expect_row(kRows - 3, 0);
+      expect_row(kRows - 2, places / 4);
+      expect_row(kRows - 1, places / 2);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace msstream::ops::kernels::testing

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/captured_counts_fixture.hpp"
+
+#include <msstream/ops/coo_bags.hpp>
+#include <msstream/ops/embedding_tables.hpp>
+#include <msstream/ops/embedding_tables_gradient.hpp>
+#include <msstream/ops/embedding_update.hpp>
+
+/// One captured lookup, gradient or update serves every count of ids and bags up to its capacity.
+namespace msstream::testing {
+namespace {
+
+using ops::OptimizerKind;
+using ops::Pooling;
+
+/// Two steps, so that the second one finds state: the table, and the state if there is any.
+template <Runtime R>
+Results<R> updated(OptimizerKind kind, Content<R> const& in) {
+  Device<R> const device(in.table.device());
+  ops::OptimizerRule const rule{.kind = kind, .learning_rate = 0.1F};
+  auto bags = in.jagged();
+  bags.bag_count = in.bag_count;
+  auto const unique = ops::deduplicate(bags, kGroupsOfPlaces);
+  auto const table = ops::scale(in.table, 1.0F);
+  auto const state = ops::make_state(device, kind, table.shape());
+  ops::StepCounter<R> counter(device);
+  for (auto const begin : {std::int64_t{0}, kGroupsOfPlaces}) {
+    auto const gradient = in.values.rows(begin, begin + kGroupsOfPlaces);
+    counter.advance(rule);
+    ops::update_embedding(rule, counter, table, state, bags, unique, Pooling::mean, gradient);
+  }
+  Results<R> results{table};
+  for (auto const& tensor : {state.first, state.second}) {
+    if (tensor) {
+      results.push_back(*tensor);
+    }
+  }
+  return results;
+}
+
+/// Of one bag a group, as offsets and as coordinates.
+template <Runtime R>
+Operations<R> operations_on_a_table() {
+  Operations<R> operations{
+      {"lookup",
+       [](Content<R> const& in) -> Results<R> {
+         auto bags = in.jagged();
+         bags.default_id = 3;
+         return {ops::embedding_lookup(in.table, bags, {.pooling = Pooling::mean}),
+                 ops::embedding_lookup(in.table, in.jagged(), {.pooling = Pooling::max})};
+       }},
+      {"lookup by coordinates", [](Content<R> const& in) -> Results<R> {
+         auto const narrow = ops::cast_ids<std::int32_t>(ops::IdTensor<R>(in.ids));
+         return {
+             ops::embedding_lookup(in.table, ops::coo_bags(in.ids, in.bag_of_id, kGroupsOfPlaces)),
+             ops::embedding_lookup(in.table, ops::coo_bags(narrow, in.bag_of_id, kGroupsOfPlaces))};
+       }}};
+  for (auto const& [name, kind] : {std::pair{"sgd", OptimizerKind::sgd},
+                                   {"momentum", OptimizerKind::momentum},
+                                   {"adagrad", OptimizerKind::adagrad},
+                                   {"row-wise adagrad", OptimizerKind::rowwise_adagrad},
+                                   {"adam", OptimizerKind::adam}}) {
+    operations.emplace_back(text("update by ", name),
+                            [kind = kind](Content<R> const& in) { return updated(kind, in); });
+  }
+  return operations;
+}
+
+/// Of many tables, made before a capture as their descriptors are uploaded.
+template <Runtime R>
+struct ManyTables {
+  ops::EmbeddingTables<R> mixed;  ///< in widths, types and poolings
+  ops::EmbeddingTables<R> wide;   ///< all of one width, so that their gradients have no gaps
+
+  explicit ManyTables(Device<R> const& device, Random& random)
+      : mixed(device,
+              {{.weights = table<float>(device, random, 400, 20), .hotness = 5},
+               {.weights = table<float16>(device, random, 300, 8),
+                .pooling = Pooling::mean,
+                .hotness = 1,
+                .default_id = 3},
+               {.weights = table<bfloat16>(device, random, 500, 33),
+                .pooling = Pooling::sqrtn,
+                .hotness = 40},
+               {.weights = table<float>(device, random, 200, 3),
+                .pooling = Pooling::max,
+                .hotness = 2}}),
+        wide(device,
+             {{.weights = table<float>(device, random, 400, kColumns), .hotness = 7},
+              {.weights = table<float16>(device, random, 300, kColumns),
+               .pooling = Pooling::mean,
+               .hotness = 1,
+               .default_id = 3},
+              {.weights = table<float>(device, random, 500, kColumns),
+               .pooling = Pooling::sqrtn,
+               .hotness = 20},
+              {.weights = table<float>(device, random, 200, kColumns), .hotness = 20}}) {}
+
+ private:
+  template <class T>
+  static Tensor<T, R> table(Device<R> const& device,
+                            Random& random,
+                            std::int64_t rows,
+                            std::int64_t width) {
+    std::vector<T> weights;
+    for (auto const value : random.reals(rows * width)) {
+      weights.push_back(from_float<T>(value));
+    }
+    return to_device<T, R>(device, weights, {rows, width});
+  }
+};
+
+template <Runtime R>
+Operations<R> operations_on_tables(ManyTables<R> const& tables) {
+  auto const gradients = [](ops::TablesRowGradients<R> const& found) -> Results<R> {
+    return {
+        {found.rows, found.count}, found.count, found.table_starts, {found.values, found.count}};
+  };
+  auto const jagged = [](Content<R> const& in) -> ops::TableBags<R> {
+    return {.ids = in.ids,
+            .batch = kMostBags,
+            .offsets = ops::IdTensor<R>(in.offsets),
+            .batch_count = in.bag_count};
+  };
+  auto const output_gradient = [](Content<R> const& in) {
+    return in.values.rows(0, kGroupsOfPlaces).reshaped({kMostBags, 4 * kColumns});
+  };
+  auto const fixed = [](Content<R> const& in) -> ops::TableBags<R> {
+    return {.ids = in.ids, .batch = kMostBags, .batch_count = in.bag_count};
+  };
+  return {
+      {"lookup in tables by offsets",
+       [=](Content<R> const& in) -> Results<R> {
+         return {ops::embedding_lookup(tables.mixed, jagged(in))};
+       }},
+      {"lookup in tables of fixed hotness",
+       [=](Content<R> const& in) -> Results<R> {
+         return {ops::embedding_lookup(tables.mixed, fixed(in))};
+       }},
+      {"gradient of tables by offsets",
+       [=](Content<R> const& in) -> Results<R> {
+         auto bags = jagged(in);
+         bags.weights = in.weights;
+         return gradients(ops::embedding_tables_gradient(tables.wide, bags, output_gradient(in)));
+       }},
+      {"gradient of tables of fixed hotness", [=](Content<R> const& in) -> Results<R> {
+         return gradients(
+             ops::embedding_tables_gradient(tables.wide, fixed(in), output_gradient(in)));
+       }}};
+}
+
+template <class R>
+class CapturedEmbeddingsTest : public CapturedCounts<R> {};
+TYPED_TEST_SUITE(CapturedEmbeddingsTest, PlainRuntimes, RuntimeNames);
+
+TYPED_TEST(CapturedEmbeddingsTest, OneCaptureOnATableServesEveryCount) {
+  this->expect_one_capture_serves_every_count(operations_on_a_table<TypeParam>());
+}
+
+TYPED_TEST(CapturedEmbeddingsTest, OneCaptureOnManyTablesServesEveryCount) {
+  ManyTables<TypeParam> const tables(this->device(), this->random);
+  this->expect_one_capture_serves_every_count(operations_on_tables(tables));
+}
+
+TYPED_TEST(CapturedEmbeddingsTest, TwentyRunsGiveTheSameBits) {
+  ManyTables<TypeParam> const tables(this->device(), this->random);
+  this->expect_the_same_bits_in_twenty_runs(operations_on_a_table<TypeParam>());
+  this->expect_the_same_bits_in_twenty_runs(operations_on_tables(tables));
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -120,7 +120,7 @@ TYPED_TEST(TableBatchTest, an_id_that_a_table_does_not_have_is_reported) {
   // 7, 1 and -1 are bad, though 7 and 1 are rows of other tables.
   Bags<TypeParam> const bags(this->put(Integers{7, 1, 2, 3, 0, -1}));
   auto const count = this->scalar(0);
-  auto const rows = ops::rows_of_tables(tables, bags, OutOfRange::count, std::optional(count));
+  auto const rows = ops::rows_of_tables(tables, bags, OutOfRange::count, count);
   EXPECT_EQ(to_host(rows.ids.template as<std::int64_t>()), (Integers{-1, -1, 10, 3, 7, -1}));
   EXPECT_EQ(to_host(count), (Integers{3}));
   NameScope const scope("user");

@@ -62,8 +62,7 @@ Operations<R> operations() {
        }},
       {"lengths and offsets",
        [](Content<R> const& in) -> Results<R> {
-         return {ops::lengths_to_offsets(in.ids, std::optional(in.count)),
-                 ops::offsets_to_lengths(in.offsets)};
+         return {ops::lengths_to_offsets(in.ids, in.count), ops::offsets_to_lengths(in.offsets)};
        }},
       {"dense form and back",
        [](Content<R> const& in) -> Results<R> {

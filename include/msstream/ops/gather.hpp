@@ -100,7 +100,7 @@ void scatter_rows(char const* operation,
 template <Element T, IdElement I, Runtime R>
 [[nodiscard]] Tensor<T, R> gather_rows(Tensor<T, R> const& table,
                                        Tensor<I, R> const& ids,
-                                       std::optional<Tensor<std::int64_t, R>> const& count = {}) {
+                                       DeviceCount<R> const& count = {}) {
   require(table.shape().rank() == 2,
           "gather_rows: table of shape ",
           table.shape(),
@@ -135,7 +135,7 @@ template <Element T, IdElement I, Runtime R>
 [[nodiscard]] Tensor<T, R> scatter_rows(Tensor<T, R> const& values,
                                         Tensor<I, R> const& ids,
                                         std::int64_t rows,
-                                        std::optional<Tensor<std::int64_t, R>> const& count = {}) {
+                                        DeviceCount<R> const& count = {}) {
   detail::require_row_for_each("scatter_rows", values.shape(), ids);
   require(rows >= 0, "scatter_rows: ", rows, " rows");
   Tensor<T, R> table(values.device(), {rows, values.shape()[1]});
@@ -146,10 +146,9 @@ template <Element T, IdElement I, Runtime R>
 /// The gradient of scatter_rows with respect to its values, from that of its output [rows, width]:
 /// [places, width], zeros for places that did not count. Also of assign_rows.
 template <Element T, IdElement I, Runtime R>
-[[nodiscard]] Tensor<T, R> scatter_rows_gradient(
-    Tensor<T, R> const& output_gradient,
-    Tensor<I, R> const& ids,
-    std::optional<Tensor<std::int64_t, R>> const& count = {}) {
+[[nodiscard]] Tensor<T, R> scatter_rows_gradient(Tensor<T, R> const& output_gradient,
+                                                 Tensor<I, R> const& ids,
+                                                 DeviceCount<R> const& count = {}) {
   auto const& shape = output_gradient.shape();
   require(shape.rank() == 2 && ids.shape().rank() == 1,
           "scatter_rows_gradient: gradient of shape ",
@@ -181,7 +180,7 @@ template <Element T, IdElement I, Runtime R>
 void assign_rows(Tensor<T, R> const& table,
                  Tensor<T, R> const& values,
                  Tensor<I, R> const& ids,
-                 std::optional<Tensor<std::int64_t, R>> const& count = {}) {
+                 DeviceCount<R> const& count = {}) {
   detail::require_row_for_each("assign_rows", values.shape(), ids);
   require(table.shape().rank() == 2 && table.shape()[1] == values.shape()[1],
           "assign_rows: values of shape ",

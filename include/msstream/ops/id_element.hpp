@@ -7,12 +7,17 @@
 #include <concepts>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 
 namespace msstream::ops {
 
 /// What ids and lengths may be.
 template <class T>
 concept IdElement = std::same_as<T, std::int64_t> || std::same_as<T, std::int32_t>;
+
+/// A scalar that only the device knows, or none. A call takes a Tensor for it.
+template <class R>
+using DeviceCount = std::type_identity_t<std::optional<Tensor<std::int64_t, R>>>;
 
 namespace detail {
 

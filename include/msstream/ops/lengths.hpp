@@ -7,7 +7,6 @@
 #include <msstream/tensor/issue.hpp>
 
 #include <cstdint>
-#include <optional>
 
 namespace msstream::ops {
 
@@ -18,8 +17,8 @@ namespace msstream::ops {
 /// exist: the others are empty. Exact; one launch up to 8,192 samples, else two; asynchronous;
 /// capture-safe. Throws std::invalid_argument unless lengths has one dimension.
 template <IdElement T, Runtime R>
-[[nodiscard]] Tensor<std::int64_t, R> lengths_to_offsets(
-    Tensor<T, R> const& lengths, std::optional<Tensor<std::int64_t, R>> const& count = {}) {
+[[nodiscard]] Tensor<std::int64_t, R> lengths_to_offsets(Tensor<T, R> const& lengths,
+                                                         DeviceCount<R> const& count = {}) {
   require(lengths.shape().rank() == 1,
           "lengths_to_offsets: lengths of shape ",
           lengths.shape(),

@@ -5,7 +5,6 @@
 
 #include <cub/block/block_scan.cuh>
 
-#include <cstddef>
 #include <cstdint>
 
 namespace msstream::ops::kernels {
@@ -15,31 +14,6 @@ constexpr int kThreads = 256;
 constexpr int kItems = 4;
 constexpr int kTile = kThreads * kItems;
 constexpr unsigned kAllLanes = 0xFFFFFFFFU;
-
-struct Lists {
-  std::int32_t* bags = nullptr;
-  float* factors = nullptr;
-  float* divisors = nullptr;
-  std::size_t bytes = 0;
-
-  Lists(void* memory, BagView const& view, Pooling pooling) {
-    auto const take = [&](std::int64_t count) -> void* {
-      constexpr std::size_t kAlignment = 256;
-      auto* const taken = static_cast<std::byte*>(memory) + bytes;
-      bytes += ceil_div(static_cast<std::size_t>(count) * sizeof(float), kAlignment) * kAlignment;
-      return taken;
-    };
-    if (lists_places(view, pooling)) {
-      bags = static_cast<std::int32_t*>(take(place_capacity(view)));
-    }
-    if (has_factors(view, pooling)) {
-      factors = static_cast<float*>(take(place_capacity(view)));
-    }
-    if (has_divisors(view, pooling)) {
-      divisors = static_cast<float*>(take(view.bags));
-    }
-  }
-};
 
 /// A warp a bag. Weights are added in the order of the ids, as the lookup adds them.
 template <class Id>
@@ -177,16 +151,13 @@ __global__ void __launch_bounds__(kThreads) list_places_kernel(IdBags<Id> const 
 
 }  // namespace
 
-std::size_t place_source_workspace_bytes(BagView const& bags, Pooling pooling) {
-  return Lists(nullptr, bags, pooling).bytes;
-}
-
-PlaceSource make_place_source(CudaStream stream, RowGradientArgs const& args, void* workspace) {
+PlaceSource make_place_source(CudaStream stream,
+                              RowGradientArgs const& args,
+                              PlaceLists const& lists) {
   auto const& view = args.bags;
   auto const places = place_capacity(view);
   bool const is_pooled = args.pooling != Pooling::none;
   KnownDivisor const hotness(is_pooled ? view.hotness : 1);
-  Lists const lists(workspace, view, args.pooling);
   if (lists.bags != nullptr) {
     with_id_type("embedding_gradient", view, [&](auto const& bags) {
       if (lists.divisors != nullptr && view.bags > 0) {

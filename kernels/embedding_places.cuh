@@ -2,10 +2,11 @@
 #pragma once
 
 #include "place_source.cuh"
+#include "workspace_layout.hpp"
 
 #include <msstream/ops/kernels/embedding_gradient.hpp>
 
-#include <cstddef>
+#include <cstdint>
 
 namespace msstream::ops::kernels {
 
@@ -29,10 +30,28 @@ inline bool lists_places(BagView const& bags, Pooling pooling) {
   return has_factors(bags, pooling) || (bags.offsets != nullptr && pooling != Pooling::none);
 }
 
-/// Of lists of the places' bags and factors, and of the bags' divisors; 0 where there are none.
-std::size_t place_source_workspace_bytes(BagView const& bags, Pooling pooling);
+/// Memory for lists of places and bags: null where they are not made.
+struct PlaceLists {
+  std::int32_t* bags = nullptr;  ///< [places]
+  float* factors = nullptr;      ///< [places]
+  float* divisors = nullptr;     ///< [bags]
+
+  PlaceLists(WorkspaceLayout& workspace, BagView const& view, Pooling pooling) {
+    if (lists_places(view, pooling)) {
+      bags = workspace.take<std::int32_t>(place_capacity(view));
+    }
+    if (has_factors(view, pooling)) {
+      factors = workspace.take<float>(place_capacity(view));
+    }
+    if (has_divisors(view, pooling)) {
+      divisors = workspace.take<float>(view.bags);
+    }
+  }
+};
 
 /// Which rows the places read; issues what it takes to list them, if they are listed.
-PlaceSource make_place_source(CudaStream stream, RowGradientArgs const& args, void* workspace);
+PlaceSource make_place_source(CudaStream stream,
+                              RowGradientArgs const& args,
+                              PlaceLists const& lists);
 
 }  // namespace msstream::ops::kernels

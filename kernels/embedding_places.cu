@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda_check.cuh"
 #include "embedding_places.cuh"
-#include "pooling_divisor.hpp"
 
 #include <cub/block/block_scan.cuh>
 
@@ -27,24 +26,22 @@ __global__ void __launch_bounds__(kThreads) bag_divisors_kernel(IdBags<Id> const
   }
   auto const places = bags.places_of(bag);
   int const lane = static_cast<int>(threadIdx.x) % 32;
-  std::int64_t valid = 0;
-  float total = 0.0F;
+  PoolingDivisor divisor;
   for (auto first = places.begin; first < places.end; first += 32) {
     auto const place = first + lane;
     bool const is_valid = place < places.end && is_in_range(bags.ids[place], rows);
     unsigned const valid_lanes = __ballot_sync(kAllLanes, is_valid);
-    valid += __popc(valid_lanes);
+    divisor.valid += __popc(valid_lanes);
     if (bags.weights != nullptr) {
       float const weight = is_valid ? bags.weights[place] : 0.0F;
       for (unsigned rest = valid_lanes; rest != 0; rest &= rest - 1) {
         int const owner = __ffs(static_cast<int>(rest)) - 1;
-        total = add_to_divisor(pooling, total, __shfl_sync(kAllLanes, weight, owner));
+        divisor.add_weight(pooling, __shfl_sync(kAllLanes, weight, owner));
       }
     }
   }
   if (lane == 0) {
-    divisors[bag] =
-        divisor_from(pooling, bags.weights != nullptr ? total : static_cast<float>(valid));
+    divisors[bag] = divisor.get(pooling, bags.weights != nullptr);
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "place_source.cuh"
+#include "pooling_divisor.hpp"
 #include "workspace_layout.hpp"
 
 #include <msstream/ops/kernels/embedding_gradient.hpp>
@@ -19,8 +20,7 @@ inline bool has_few_places(BagView const& bags) {
 /// Whether bags divide by something other than 1.
 inline bool has_divisors(BagView const& bags, Pooling pooling) {
   bool const one_id_a_bag = bags.offsets == nullptr && bags.hotness == 1;
-  return (pooling == Pooling::mean || pooling == Pooling::sqrtn) &&
-         (bags.weights != nullptr || !one_id_a_bag);
+  return divides(pooling) && (bags.weights != nullptr || !one_id_a_bag);
 }
 inline bool has_factors(BagView const& bags, Pooling pooling) {
   return has_divisors(bags, pooling) || (bags.weights != nullptr && pooling != Pooling::max);

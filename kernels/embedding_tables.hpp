@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bag_layout.hpp"
+#include "pooling_divisor.hpp"
 
 #include <msstream/ops/kernels/embedding_tables.hpp>
 
@@ -19,10 +20,6 @@ inline constexpr int kLog2BagsInFlight = 2;
 [[nodiscard]] constexpr int log2_bags_of_tile(TableDescriptor const& table, bool gathers) {
   int const lanes = table.log2_lanes;
   return 5 - lanes + (!gathers ? 0 : lanes < kLog2BagsInFlight ? lanes : kLog2BagsInFlight);
-}
-
-[[nodiscard]] constexpr bool divides(Pooling pooling) {
-  return pooling == Pooling::mean || pooling == Pooling::sqrtn;
 }
 
 /// Whether every bag is pooled: a gather knows neither lengths nor weights.
@@ -51,16 +48,6 @@ template <class Id>
   auto const begin = args.batch * table.first_hotness + bag * table.hotness;
   return {begin, begin + table.hotness};
 }
-
-/// What the sum of a bag is divided by, or for sqrtn the square of that.
-struct PoolingDivisor {
-  std::int64_t valid = 0;
-  float total = 0.0F;  ///< of the weights of valid ids, or of their squares
-
-  [[nodiscard]] constexpr float get(bool is_weighted) const {
-    return is_weighted ? total : static_cast<float>(valid);
-  }
-};
 
 /// Whether an element takes the place of the largest so far; NaN is larger than all.
 [[nodiscard]] constexpr bool is_larger(float element, float largest) {

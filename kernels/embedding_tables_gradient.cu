@@ -11,13 +11,6 @@
 namespace msstream::ops::kernels {
 namespace {
 
-struct DeviceMath {
-  static __device__ float add(float a, float b) { return __fadd_rn(a, b); }
-  static __device__ float multiply(float a, float b) { return __fmul_rn(a, b); }
-  static __device__ float divide(float a, float b) { return __fdiv_rn(a, b); }
-  static __device__ float root(float a) { return __fsqrt_rn(a); }
-};
-
 // A thread a bag.
 template <class Id, class Row>
 __global__ void __launch_bounds__(kTableSumThreads, 4)
@@ -26,7 +19,7 @@ __global__ void __launch_bounds__(kTableSumThreads, 4)
   if (i < all_bags) {
     auto const number = static_cast<unsigned>(i) / static_cast<unsigned>(args.bags.batch);
     auto const bag = i - number * args.bags.batch;
-    tell_places<DeviceMath, Id, Row>(args, args.bags.tables[number], has_default_ids, number, bag);
+    tell_places<Id, Row>(args, args.bags.tables[number], has_default_ids, number, bag);
   }
 }
 

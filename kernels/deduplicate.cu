@@ -4,6 +4,7 @@
 #include "deduplicate_groups.cuh"
 #include "deduplicate_keys.cuh"
 #include "radix_sort.cuh"
+#include "sort_tiles.cuh"
 #include "workspace_layout.hpp"
 
 #include <msstream/ops/kernels/embedding_gradient.hpp>
@@ -19,24 +20,6 @@ namespace msstream::ops::kernels {
 namespace {
 
 constexpr std::int64_t kBlockCapacity = 4096;  ///< what one block sorts
-
-/// Calls function(threads, items) with constants: the tiles of a pass of the sort. Small ones, so
-/// that few places are on many multiprocessors; large ones, so that few tiles wait for each other.
-/// 64-bit keys leave no room for large ones.
-template <class Key, class Function>
-auto with_sort_tile(std::int64_t places, Function const& function) {
-  constexpr std::int64_t kMostForSmallTiles = std::int64_t{1} << 17U;
-  constexpr std::int64_t kMostForMediumTiles = std::int64_t{1} << 18U;
-  if (places <= kMostForSmallTiles) {
-    return function(std::integral_constant<int, 256>{}, std::integral_constant<int, 4>{});
-  }
-  if constexpr (sizeof(Key) == sizeof(std::uint32_t)) {
-    if (places > kMostForMediumTiles) {
-      return function(std::integral_constant<int, 512>{}, std::integral_constant<int, 16>{});
-    }
-  }
-  return function(std::integral_constant<int, 256>{}, std::integral_constant<int, 8>{});
-}
 
 /// The parts of the workspace, laid out one after the other. Tiles count in words of the keys'
 /// size.
@@ -56,9 +39,9 @@ struct Workspace {
 
   Workspace(void* memory, std::int64_t place_count) {
     WorkspaceLayout layout(memory);
-    auto const tile = with_sort_tile<Key>(
-        place_count, [](auto threads, auto items) { return threads.value * items.value; });
-    auto const tiles = ceil_div<std::int64_t>(place_count, tile);
+    auto const tiles = with_sort_tile<Key, SmallSortTile>(place_count, [&]<class Tile>(Tile) {
+      return ceil_div<std::int64_t>(place_count, Tile::kKeys);
+    });
     for (int i = 0; i < 2; ++i) {
       keys[i] = layout.take<Key>(place_count);
       places[i] = layout.take<unsigned>(place_count);
@@ -74,13 +57,13 @@ struct Workspace {
   }
 };
 
-template <class Key, int Threads, int Items>
+template <class Tile, class Key>
 void launch_pass(CudaStream stream, SortPass<Key, Key> const& pass) {
-  auto const tiles = grid_for(pass.count, Threads * Items);
+  auto const tiles = grid_for(pass.count, Tile::kKeys);
   bool const is_last = pass.pass + 1 == pass.digits.passes;
   auto const launch = [&](auto is_first, auto last) {
-    sort_pass_kernel<Key, Key, Threads, Items, is_first.value, last.value>
-        <<<tiles, Threads, 0, stream>>>(pass);
+    sort_pass_kernel<Key, Key, Tile::kThreads, Tile::kItems, is_first.value, last.value>
+        <<<tiles, Tile::kThreads, 0, stream>>>(pass);
   };
   if (pass.pass == 0) {
     is_last ? launch(std::true_type{}, std::true_type{})
@@ -120,9 +103,8 @@ void launch_device(CudaStream stream,
         workspace.pass_counts[p % 2],
         workspace.pass_counts[1 - p % 2],
         workspace.next_tiles + p};
-    with_sort_tile<Key>(places, [&](auto threads, auto items) {
-      launch_pass<Key, threads.value, items.value>(stream, pass);
-    });
+    with_sort_tile<Key, SmallSortTile>(places,
+                                       [&]<class Tile>(Tile) { launch_pass<Tile>(stream, pass); });
   }
   write_groups_kernel<Key, Key><<<grid_for(places, kGroupTile), kGroupThreads, 0, stream>>>(
       args,

@@ -106,7 +106,7 @@ void launch_device(CudaStream stream,
     with_sort_tile<Key, SmallSortTile>(places,
                                        [&]<class Tile>(Tile) { launch_pass<Tile>(stream, pass); });
   }
-  write_groups_kernel<Key, Key><<<grid_for(places, kGroupTile), kGroupThreads, 0, stream>>>(
+  write_groups_kernel<Key><<<grid_for(places, kGroupTile), kGroupThreads, 0, stream>>>(
       args,
       workspace.keys[digits.passes % 2],
       places,

@@ -3,6 +3,7 @@
 
 #include "embedding_tables.hpp"
 #include "id_report.cuh"
+#include "pooling_divisor.hpp"
 #include "row_vector.cuh"
 #include "streaming_store.cuh"
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "bag_layout.hpp"
-#include "pooling_divisor.hpp"
 
 #include <msstream/ops/kernels/embedding_tables.hpp>
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "embedding_tables.hpp"
+#include "pooling_divisor.hpp"
 
 #include <msstream/ops/kernels/embedding_tables_gradient.hpp>
 

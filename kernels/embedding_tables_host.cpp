@@ -2,6 +2,7 @@
 #include "embedding_tables.hpp"
 #include "id_report_host.hpp"
 #include "parallel_rows_host.hpp"
+#include "pooling_divisor.hpp"
 #include "real_types.hpp"
 
 #include <msstream/base/error.hpp>

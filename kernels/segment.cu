@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "segment_atomics.hpp"
 #include "segment_forms.hpp"
-#include "segment_math.hpp"
 #include "segment_spans.hpp"
 #include "segment_tuning.hpp"
 #include "workspace_layout.hpp"

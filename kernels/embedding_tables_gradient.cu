@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda_check.cuh"
+#include "embedding_tables_borders.cuh"
 #include "embedding_tables_gradient.hpp"
 #include "embedding_tables_sums.cuh"
 #include "real_types.hpp"

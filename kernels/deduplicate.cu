@@ -4,6 +4,8 @@
 #include "deduplicate_groups.cuh"
 #include "deduplicate_keys.cuh"
 #include "radix_sort.cuh"
+#include "sort_tiles.cuh"
+#include "workspace_layout.hpp"
 
 #include <msstream/ops/kernels/embedding_gradient.hpp>
 
@@ -18,29 +20,6 @@ namespace msstream::ops::kernels {
 namespace {
 
 constexpr std::int64_t kBlockCapacity = 4096;  ///< what one block sorts
-constexpr std::size_t kAlignment = 256;
-
-/// Calls function(threads, items) with constants: the tiles of a pass of the sort. Small ones, so
-/// that few places are on many multiprocessors; large ones, so that few tiles wait for each other.
-/// 64-bit keys leave no room for large ones.
-template <class Key, class Function>
-auto with_sort_tile(std::int64_t places, Function const& function) {
-  constexpr std::int64_t kMostForSmallTiles = std::int64_t{1} << 17U;
-  constexpr std::int64_t kMostForMediumTiles = std::int64_t{1} << 18U;
-  if (places <= kMostForSmallTiles) {
-    return function(std::integral_constant<int, 256>{}, std::integral_constant<int, 4>{});
-  }
-  if constexpr (sizeof(Key) == sizeof(std::uint32_t)) {
-    if (places > kMostForMediumTiles) {
-      return function(std::integral_constant<int, 512>{}, std::integral_constant<int, 16>{});
-    }
-  }
-  return function(std::integral_constant<int, 256>{}, std::integral_constant<int, 8>{});
-}
-
-constexpr std::size_t aligned(std::size_t bytes) {
-  return ceil_div(bytes, kAlignment) * kAlignment;
-}
 
 /// The parts of the workspace, laid out one after the other. Tiles count in words of the keys'
 /// size.
@@ -52,44 +31,39 @@ struct Workspace {
   unsigned* places[2];
   Key* pass_counts[2];
   /// From here on what has to be zero before the first launch; pass_counts[0] belongs to it.
-  std::byte* zeros;
   unsigned* bins;
   unsigned* next_tiles;
   Key* group_counts;
   std::size_t zero_bytes;
-  std::size_t bytes = 0;
+  std::size_t bytes;
 
   Workspace(void* memory, std::int64_t place_count) {
-    auto const take = [&](std::int64_t count, auto*& part) {
-      part = reinterpret_cast<std::remove_reference_t<decltype(part)>>(
-          static_cast<std::byte*>(memory) + bytes);
-      bytes += aligned(static_cast<std::size_t>(count) * sizeof(*part));
-    };
-    auto const tile = with_sort_tile<Key>(
-        place_count, [](auto threads, auto items) { return threads.value * items.value; });
-    auto const tiles = ceil_div<std::int64_t>(place_count, tile);
+    WorkspaceLayout layout(memory);
+    auto const tiles = with_sort_tile<Key, SmallSortTile>(place_count, [&]<class Tile>(Tile) {
+      return ceil_div<std::int64_t>(place_count, Tile::kKeys);
+    });
     for (int i = 0; i < 2; ++i) {
-      take(place_count, keys[i]);
-      take(place_count, places[i]);
+      keys[i] = layout.take<Key>(place_count);
+      places[i] = layout.take<unsigned>(place_count);
     }
-    take(tiles * Digits::kBins, pass_counts[1]);
-    zeros = static_cast<std::byte*>(memory) + bytes;
-    auto const bytes_before = bytes;
-    take(kMostPasses * Digits::kBins, bins);
-    take(kMostPasses + 1, next_tiles);
-    take(ceil_div(place_count, kGroupTile), group_counts);
-    take(tiles * Digits::kBins, pass_counts[0]);
-    zero_bytes = bytes - bytes_before;
+    pass_counts[1] = layout.take<Key>(tiles * Digits::kBins);
+    auto const before = layout.bytes();
+    bins = layout.take<unsigned>(kMostPasses * Digits::kBins);
+    next_tiles = layout.take<unsigned>(kMostPasses + 1);
+    group_counts = layout.take<Key>(ceil_div(place_count, kGroupTile));
+    pass_counts[0] = layout.take<Key>(tiles * Digits::kBins);
+    bytes = layout.bytes();
+    zero_bytes = bytes - before;
   }
 };
 
-template <class Key, int Threads, int Items>
+template <class Tile, class Key>
 void launch_pass(CudaStream stream, SortPass<Key, Key> const& pass) {
-  auto const tiles = grid_for(pass.count, Threads * Items);
+  auto const tiles = grid_for(pass.count, Tile::kKeys);
   bool const is_last = pass.pass + 1 == pass.digits.passes;
   auto const launch = [&](auto is_first, auto last) {
-    sort_pass_kernel<Key, Key, Threads, Items, is_first.value, last.value>
-        <<<tiles, Threads, 0, stream>>>(pass);
+    sort_pass_kernel<Key, Key, Tile::kThreads, Tile::kItems, is_first.value, last.value>
+        <<<tiles, Tile::kThreads, 0, stream>>>(pass);
   };
   if (pass.pass == 0) {
     is_last ? launch(std::true_type{}, std::true_type{})
@@ -109,7 +83,7 @@ void launch_device(CudaStream stream,
   auto const places = place_capacity(args.bags);
   Digits const digits(key_bits);
   Workspace<Key> const workspace(args.workspace, places);
-  check_cuda(cudaMemsetAsync(workspace.zeros, 0, workspace.zero_bytes, stream), "cudaMemsetAsync");
+  check_cuda(cudaMemsetAsync(workspace.bins, 0, workspace.zero_bytes, stream), "cudaMemsetAsync");
   auto const blocks = std::min(kMostKeyBlocks, grid_for(places, kKeyThreads * kKeysInFlight));
   make_keys_kernel<Key><<<blocks, kKeyThreads, 0, stream>>>(
       bags, args.rows, places, digits, workspace.keys[0], workspace.bins);
@@ -129,11 +103,10 @@ void launch_device(CudaStream stream,
         workspace.pass_counts[p % 2],
         workspace.pass_counts[1 - p % 2],
         workspace.next_tiles + p};
-    with_sort_tile<Key>(places, [&](auto threads, auto items) {
-      launch_pass<Key, threads.value, items.value>(stream, pass);
-    });
+    with_sort_tile<Key, SmallSortTile>(places,
+                                       [&]<class Tile>(Tile) { launch_pass<Tile>(stream, pass); });
   }
-  write_groups_kernel<Key, Key><<<grid_for(places, kGroupTile), kGroupThreads, 0, stream>>>(
+  write_groups_kernel<Key><<<grid_for(places, kGroupTile), kGroupThreads, 0, stream>>>(
       args,
       workspace.keys[digits.passes % 2],
       places,

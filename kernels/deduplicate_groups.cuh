@@ -18,14 +18,14 @@ inline constexpr std::int64_t kGroupTile = kGroupThreads * kGroupItems;
 /// each place is. `counts` [tiles] and `next_tile` are zeros.
 ///
 /// A warp has 32 * kGroupItems neighbouring keys, a lane every 32nd.
-template <class Key, class Word>
+template <class Key>
 __global__ void __launch_bounds__(kGroupThreads) write_groups_kernel(DeduplicateArgs const args,
                                                                      Key const* keys,
                                                                      std::int64_t count,
-                                                                     Word* counts,
+                                                                     Key* counts,
                                                                      unsigned* next_tile) {
   constexpr int kWarps = kGroupThreads / 32;
-  using Count = TileCount<Word>;
+  using Count = TileCount<Key>;
   __shared__ unsigned begun_by_warps[kWarps];
   __shared__ unsigned begun_by_tiles;
   int const thread = static_cast<int>(threadIdx.x);

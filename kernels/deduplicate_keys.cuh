@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kKeyThreads) make_keys_kernel(IdBags<Id> const
                                                                 Digits digits,
                                                                 Key* keys,
                                                                 unsigned* bins) {
-  __shared__ DigitCounts<static_cast<int>(sizeof(Key)), kKeyThreads> counts;
+  __shared__ DigitCounts<static_cast<int>(sizeof(Key))> counts;
   int const thread = static_cast<int>(threadIdx.x);
   counts.clear(digits.passes);
   PlaceKeys<Key, Id> const place_keys(bags, rows, places);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "embedding_places.cuh"
 #include "gradient_rows.cuh"
-#include "grouped_sums.cuh"
 #include "real_types.hpp"
 
 #include <msstream/ops/kernels/embedding_gradient.hpp>
@@ -53,17 +51,17 @@ template <class Rows, bool IsWhole>
 void launch(CudaStream stream, RowGradientArgs const& args, Rows const& rows) {
   StoreSums<IsWhole> const sink{args.row_gradients};
   auto const places = place_capacity(args.bags);
-  if (!has_few_places(args.bags)) {
-    auto* const lists =
-        static_cast<std::byte*>(args.workspace) + grouped_sums_workspace_bytes(places, args.width);
+  WorkspaceLayout workspace(args.workspace);
+  RowGradientMemory const memory(workspace, args.bags, args.pooling, args.width);
+  if (memory.borders) {
     launch_grouped_sums(stream,
                         {args.ranks, args.positions, args.starts, places},
-                        make_place_source(stream, args, lists),
+                        make_place_source(stream, args, memory.lists),
                         rows,
                         gradient_row_count(args),
                         sink,
                         args.width,
-                        args.workspace);
+                        *memory.borders);
     return;
   }
   auto const launch_few = [&](auto const& source) {
@@ -78,7 +76,7 @@ void launch(CudaStream stream, RowGradientArgs const& args, Rows const& rows) {
       launch_few(SearchedSource{bags});
     });
   } else {
-    launch_few(make_place_source(stream, args, args.workspace));
+    launch_few(make_place_source(stream, args, memory.lists));
   }
 }
 
@@ -103,9 +101,9 @@ std::size_t row_gradient_workspace_bytes(CudaStream,
                                          BagView const& bags,
                                          Pooling pooling,
                                          std::int64_t width) {
-  auto const lists = place_source_workspace_bytes(bags, pooling);
-  return has_few_places(bags) ? lists
-                              : grouped_sums_workspace_bytes(place_capacity(bags), width) + lists;
+  WorkspaceLayout workspace(nullptr);
+  RowGradientMemory(workspace, bags, pooling, width);
+  return workspace.bytes();
 }
 
 void embedding_row_gradients(CudaStream stream, RowGradientArgs const& args) {

@@ -22,7 +22,7 @@ template <class T, class Id>
 class HostRowGradients {
  public:
   HostRowGradients(RowGradientArgs const& args, IdBags<Id> const& bags) : args_(args), bags_(bags) {
-    if (args.pooling == Pooling::mean || args.pooling == Pooling::sqrtn) {
+    if (divides(args.pooling)) {
       divisors_.resize(static_cast<std::size_t>(bags.existing()));
       parallel_bags(bags, grain_of(sizeof(Id)), [this](std::int64_t begin, std::int64_t end) {
         for (auto bag = begin; bag < end; ++bag) {
@@ -61,8 +61,8 @@ class HostRowGradients {
       for (auto k = begin; k < end; ++k) {
         std::int64_t const place = args_.positions[k];
         auto const row = args_.pooling == Pooling::none ? place : bags_.bag_of(place);
-        bool const divides = !divisors_.empty() && place < bags_.capacity;
-        float const divisor = divides ? divisors_[static_cast<std::size_t>(row)] : 1.0F;
+        bool const has_divisor = !divisors_.empty() && place < bags_.capacity;
+        float const divisor = has_divisor ? divisors_[static_cast<std::size_t>(row)] : 1.0F;
         if (divisor != 0.0F) {
           add_row(gradient + row * width, factor_from(bags_.weight(place), divisor));
         }
@@ -74,16 +74,14 @@ class HostRowGradients {
  private:
   [[nodiscard]] float divisor_of(std::int64_t bag) const {
     auto const places = bags_.places_of(bag);
-    std::int64_t valid = 0;
-    float total = 0.0F;
+    PoolingDivisor divisor;
     for (auto place = places.begin; place < places.end; ++place) {
       if (is_in_range(bags_.ids[place], args_.rows)) {
-        ++valid;
-        total = add_to_divisor(args_.pooling, total, bags_.weight(place));
+        ++divisor.valid;
+        divisor.add_weight(args_.pooling, bags_.weight(place));
       }
     }
-    return divisor_from(args_.pooling,
-                        bags_.weights != nullptr ? total : static_cast<float>(valid));
+    return divisor.get(args_.pooling, bags_.weights != nullptr);
   }
 
   RowGradientArgs const& args_;

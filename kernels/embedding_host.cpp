@@ -3,6 +3,7 @@
 #include "embedding_checks.hpp"
 #include "id_report_host.hpp"
 #include "parallel_bags_host.hpp"
+#include "pooling_divisor.hpp"
 #include "real_types.hpp"
 #include "row_prefetch_host.hpp"
 
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -170,36 +170,29 @@ class HostLookup {
                                       Piece<Count> piece,
                                       Ahead const& ahead) const {
     std::array<float, Count> sums{};
-    std::int64_t valid = 0;
-    float weights = 0.0F;
-    float squares = 0.0F;
+    PoolingDivisor divisor;
     auto const bad = for_each_row(places, ahead, [&](T const* row, std::int64_t place) {
-      ++valid;
+      ++divisor.valid;
       if constexpr (IsWeighted) {
         float const weight = bags_.weights[place];
-        weights += weight;
-        squares += weight * weight;
+        divisor.add_weight(args_.pooling, weight);
         for_each_column<Count>(
             [&](std::int64_t c) { sums[c] += weight * to_float(row[piece.column + c]); });
       } else {
         for_each_column<Count>([&](std::int64_t c) { sums[c] += to_float(row[piece.column + c]); });
       }
     });
-    if constexpr (!IsWeighted) {
-      weights = squares = static_cast<float>(valid);
-    }
-    if (T const* const row = valid == 0 ? default_row(bag) : nullptr; row != nullptr) {
+    if (T const* const row = divisor.valid == 0 ? default_row(bag) : nullptr; row != nullptr) {
       for_each_column<Count>(
           [&](std::int64_t c) { piece.floats[c] = 0.0F + to_float(row[piece.column + c]); });
       return bad;
     }
-    float const divisor = valid == 0                        ? 0.0F
-                          : args_.pooling == Pooling::mean  ? weights
-                          : args_.pooling == Pooling::sqrtn ? std::sqrt(squares)
-                                                            : 1.0F;
+    float const by = divisor.valid == 0       ? 0.0F
+                     : divides(args_.pooling) ? divisor.get(args_.pooling, IsWeighted)
+                                              : 1.0F;
     // Without a divisor the sums are no result, whatever they are.
     for_each_column<Count>(
-        [&](std::int64_t c) { piece.floats[c] = divisor == 0.0F ? 0.0F : sums[c] / divisor; });
+        [&](std::int64_t c) { piece.floats[c] = by == 0.0F ? 0.0F : sums[c] / by; });
     return bad;
   }
 

@@ -72,20 +72,6 @@ __device__ bool has_one_place_each(IdBags<Id> const& bags,
   return __all_sync(0xFFFFFFFFU, places_of_bag(bags, pools, bag).count == 1) != 0;
 }
 
-/// The ids outside [0, rows) that a thread has met: how many, which is all it has to keep.
-class BadIds {
- public:
-  __device__ void add(LookupArgs const& args, std::int64_t id) {
-    if (count_++ == 0 && args.report.trap != nullptr) {
-      spring_trap(args.report, id, args.rows);
-    }
-  }
-  [[nodiscard]] __device__ unsigned count() const { return count_; }
-
- private:
-  unsigned count_ = 0;
-};
-
 /// The number that stands for no row.
 template <class Row>
 inline constexpr Row kNoRow = static_cast<Row>(-1);
@@ -116,7 +102,7 @@ class SharedIds {
   }
   /// Waits for what was requested; all lanes of the warp together. Whether all of it are rows, for
   /// all of the warp.
-  __device__ bool receive(LookupArgs const& args, bool reports, BadIds& bad) {
+  __device__ bool receive(LookupArgs const& args, bool reports, OutOfRangeCount& bad) {
     bool const is_valid = requested_ && is_in_range(id_, args.rows);
     bool const is_bad = requested_ && !is_valid;
     row_ = is_valid ? static_cast<Row>(id_) : kNoRow<Row>;
@@ -169,7 +155,7 @@ class OwnIds {
       }
     }
   }
-  __device__ bool receive(LookupArgs const& args, bool reports, BadIds& bad) {
+  __device__ bool receive(LookupArgs const& args, bool reports, OutOfRangeCount& bad) {
     bool is_whole = true;
 #pragma unroll
     for (int k = 0; k < InFlight; ++k) {

@@ -132,7 +132,7 @@ __device__ void pool_bag(Writer const& writer,
                          std::int64_t bag,
                          bool stores,
                          bool reports,
-                         BadIds& bad) {
+                         OutOfRangeCount& bad) {
   constexpr int kInFlight = Tuning::kRowsInFlight;
   // Reductions also tell the compiler that all lanes take the same turns.
   int const longest = __reduce_max_sync(0xFFFFFFFFU, places.count);
@@ -192,7 +192,7 @@ __device__ void gather_bags(Writer const& writer,
                             int here,
                             bool stores,
                             bool reports,
-                            BadIds& bad) {
+                            OutOfRangeCount& bad) {
   static_assert(Ids::kRequestsAhead || kBags == kInFlight, "own ids are received in flight alone");
   Ids ids(shape);
   ids.request(writer.bags, places, 0);
@@ -246,7 +246,7 @@ __global__ void __launch_bounds__(Tuning::kThreads, Tuning::kBlocksAnSm)
   auto const first_bag = (grid_thread() >> shape.log2_lanes) * kBags;
   auto const here =
       static_cast<int>(clamped((pools ? bags.bags : bags.capacity) - first_bag, kBags));
-  BadIds bad;
+  OutOfRangeCount bad;
   for (unsigned turn = 0; turn < shape.width; turn += shape.lanes() * Count) {
     auto const column = turn + shape.lane() * Count;
     bool const has_column = column < shape.width;
@@ -284,7 +284,7 @@ __global__ void __launch_bounds__(Tuning::kThreads, Tuning::kBlocksAnSm)
       }
     }
   }
-  count_out_of_range(args.report, bad.count());
+  count_out_of_range(args.report, bad.count);
 }
 
 }  // namespace msstream::ops::kernels

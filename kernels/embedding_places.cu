@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda_check.cuh"
 #include "embedding_places.cuh"
-#include "pooling_divisor.hpp"
 
 #include <cub/block/block_scan.cuh>
 
-#include <cstddef>
 #include <cstdint>
 
 namespace msstream::ops::kernels {
@@ -15,31 +13,6 @@ constexpr int kThreads = 256;
 constexpr int kItems = 4;
 constexpr int kTile = kThreads * kItems;
 constexpr unsigned kAllLanes = 0xFFFFFFFFU;
-
-struct Lists {
-  std::int32_t* bags = nullptr;
-  float* factors = nullptr;
-  float* divisors = nullptr;
-  std::size_t bytes = 0;
-
-  Lists(void* memory, BagView const& view, Pooling pooling) {
-    auto const take = [&](std::int64_t count) -> void* {
-      constexpr std::size_t kAlignment = 256;
-      auto* const taken = static_cast<std::byte*>(memory) + bytes;
-      bytes += ceil_div(static_cast<std::size_t>(count) * sizeof(float), kAlignment) * kAlignment;
-      return taken;
-    };
-    if (lists_places(view, pooling)) {
-      bags = static_cast<std::int32_t*>(take(place_capacity(view)));
-    }
-    if (has_factors(view, pooling)) {
-      factors = static_cast<float*>(take(place_capacity(view)));
-    }
-    if (has_divisors(view, pooling)) {
-      divisors = static_cast<float*>(take(view.bags));
-    }
-  }
-};
 
 /// A warp a bag. Weights are added in the order of the ids, as the lookup adds them.
 template <class Id>
@@ -53,24 +26,22 @@ __global__ void __launch_bounds__(kThreads) bag_divisors_kernel(IdBags<Id> const
   }
   auto const places = bags.places_of(bag);
   int const lane = static_cast<int>(threadIdx.x) % 32;
-  std::int64_t valid = 0;
-  float total = 0.0F;
+  PoolingDivisor divisor;
   for (auto first = places.begin; first < places.end; first += 32) {
     auto const place = first + lane;
     bool const is_valid = place < places.end && is_in_range(bags.ids[place], rows);
     unsigned const valid_lanes = __ballot_sync(kAllLanes, is_valid);
-    valid += __popc(valid_lanes);
+    divisor.valid += __popc(valid_lanes);
     if (bags.weights != nullptr) {
       float const weight = is_valid ? bags.weights[place] : 0.0F;
       for (unsigned rest = valid_lanes; rest != 0; rest &= rest - 1) {
         int const owner = __ffs(static_cast<int>(rest)) - 1;
-        total = add_to_divisor(pooling, total, __shfl_sync(kAllLanes, weight, owner));
+        divisor.add_weight(pooling, __shfl_sync(kAllLanes, weight, owner));
       }
     }
   }
   if (lane == 0) {
-    divisors[bag] =
-        divisor_from(pooling, bags.weights != nullptr ? total : static_cast<float>(valid));
+    divisors[bag] = divisor.get(pooling, bags.weights != nullptr);
   }
 }
 
@@ -177,16 +148,13 @@ __global__ void __launch_bounds__(kThreads) list_places_kernel(IdBags<Id> const 
 
 }  // namespace
 
-std::size_t place_source_workspace_bytes(BagView const& bags, Pooling pooling) {
-  return Lists(nullptr, bags, pooling).bytes;
-}
-
-PlaceSource make_place_source(CudaStream stream, RowGradientArgs const& args, void* workspace) {
+PlaceSource make_place_source(CudaStream stream,
+                              RowGradientArgs const& args,
+                              PlaceLists const& lists) {
   auto const& view = args.bags;
   auto const places = place_capacity(view);
   bool const is_pooled = args.pooling != Pooling::none;
   KnownDivisor const hotness(is_pooled ? view.hotness : 1);
-  Lists const lists(workspace, view, args.pooling);
   if (lists.bags != nullptr) {
     with_id_type("embedding_gradient", view, [&](auto const& bags) {
       if (lists.divisors != nullptr && view.bags > 0) {

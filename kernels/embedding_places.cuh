@@ -2,10 +2,12 @@
 #pragma once
 
 #include "place_source.cuh"
+#include "pooling_divisor.hpp"
+#include "workspace_layout.hpp"
 
 #include <msstream/ops/kernels/embedding_gradient.hpp>
 
-#include <cstddef>
+#include <cstdint>
 
 namespace msstream::ops::kernels {
 
@@ -18,8 +20,7 @@ inline bool has_few_places(BagView const& bags) {
 /// Whether bags divide by something other than 1.
 inline bool has_divisors(BagView const& bags, Pooling pooling) {
   bool const one_id_a_bag = bags.offsets == nullptr && bags.hotness == 1;
-  return (pooling == Pooling::mean || pooling == Pooling::sqrtn) &&
-         (bags.weights != nullptr || !one_id_a_bag);
+  return divides(pooling) && (bags.weights != nullptr || !one_id_a_bag);
 }
 inline bool has_factors(BagView const& bags, Pooling pooling) {
   return has_divisors(bags, pooling) || (bags.weights != nullptr && pooling != Pooling::max);
@@ -29,10 +30,28 @@ inline bool lists_places(BagView const& bags, Pooling pooling) {
   return has_factors(bags, pooling) || (bags.offsets != nullptr && pooling != Pooling::none);
 }
 
-/// Of lists of the places' bags and factors, and of the bags' divisors; 0 where there are none.
-std::size_t place_source_workspace_bytes(BagView const& bags, Pooling pooling);
+/// Memory for lists of places and bags: null where they are not made.
+struct PlaceLists {
+  std::int32_t* bags = nullptr;  ///< [places]
+  float* factors = nullptr;      ///< [places]
+  float* divisors = nullptr;     ///< [bags]
+
+  PlaceLists(WorkspaceLayout& workspace, BagView const& view, Pooling pooling) {
+    if (lists_places(view, pooling)) {
+      bags = workspace.take<std::int32_t>(place_capacity(view));
+    }
+    if (has_factors(view, pooling)) {
+      factors = workspace.take<float>(place_capacity(view));
+    }
+    if (has_divisors(view, pooling)) {
+      divisors = workspace.take<float>(view.bags);
+    }
+  }
+};
 
 /// Which rows the places read; issues what it takes to list them, if they are listed.
-PlaceSource make_place_source(CudaStream stream, RowGradientArgs const& args, void* workspace);
+PlaceSource make_place_source(CudaStream stream,
+                              RowGradientArgs const& args,
+                              PlaceLists const& lists);
 
 }  // namespace msstream::ops::kernels

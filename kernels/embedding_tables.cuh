@@ -3,6 +3,7 @@
 
 #include "embedding_tables.hpp"
 #include "id_report.cuh"
+#include "pooling_divisor.hpp"
 #include "row_vector.cuh"
 #include "streaming_store.cuh"
 
@@ -131,15 +132,11 @@ struct TablePooling {
   }
   __device__ void add(Columns<Count> row, Pooling pooling, float weight) {
     row.multiply(weight);
-    auto const term = pooling == Pooling::sqrtn ? __fmul_rn(weight, weight) : weight;
-    divisor.total = __fadd_rn(divisor.total, term);
+    divisor.add_weight(pooling, weight);
     add(row);
   }
   __device__ void divide(Pooling pooling, bool is_weighted) {
-    auto by = divisor.get(is_weighted);
-    if (pooling == Pooling::sqrtn) {
-      by = __fsqrt_rn(by);
-    }
+    auto const by = divisor.get(pooling, is_weighted);
     if (by == 0.0F) {
       pooled = Columns<Count>{};
     } else {

@@ -21,10 +21,6 @@ inline constexpr int kLog2BagsInFlight = 2;
   return 5 - lanes + (!gathers ? 0 : lanes < kLog2BagsInFlight ? lanes : kLog2BagsInFlight);
 }
 
-[[nodiscard]] constexpr bool divides(Pooling pooling) {
-  return pooling == Pooling::mean || pooling == Pooling::sqrtn;
-}
-
 /// Whether every bag is pooled: a gather knows neither lengths nor weights.
 [[nodiscard]] constexpr bool pools_all(TablesLookupArgs const& args) {
   return args.offsets != nullptr || args.weights != nullptr;
@@ -51,16 +47,6 @@ template <class Id>
   auto const begin = args.batch * table.first_hotness + bag * table.hotness;
   return {begin, begin + table.hotness};
 }
-
-/// What the sum of a bag is divided by, or for sqrtn the square of that.
-struct PoolingDivisor {
-  std::int64_t valid = 0;
-  float total = 0.0F;  ///< of the weights of valid ids, or of their squares
-
-  [[nodiscard]] constexpr float get(bool is_weighted) const {
-    return is_weighted ? total : static_cast<float>(valid);
-  }
-};
 
 /// Whether an element takes the place of the largest so far; NaN is larger than all.
 [[nodiscard]] constexpr bool is_larger(float element, float largest) {

@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda_check.cuh"
+#include "embedding_tables_borders.cuh"
 #include "embedding_tables_gradient.hpp"
 #include "embedding_tables_sums.cuh"
 #include "real_types.hpp"
+#include "workspace_layout.hpp"
 
 #include <cstddef>
 #include <cstdint>
 
 namespace msstream::ops::kernels {
 namespace {
-
-struct DeviceMath {
-  static __device__ float add(float a, float b) { return __fadd_rn(a, b); }
-  static __device__ float multiply(float a, float b) { return __fmul_rn(a, b); }
-  static __device__ float divide(float a, float b) { return __fdiv_rn(a, b); }
-  static __device__ float root(float a) { return __fsqrt_rn(a); }
-};
 
 // A thread a bag.
 template <class Id, class Row>
@@ -25,28 +20,41 @@ __global__ void __launch_bounds__(kTableSumThreads, 4)
   if (i < all_bags) {
     auto const number = static_cast<unsigned>(i) / static_cast<unsigned>(args.bags.batch);
     auto const bag = i - number * args.bags.batch;
-    tell_places<DeviceMath, Id, Row>(args, args.bags.tables[number], has_default_ids, number, bag);
+    tell_places<Id, Row>(args, args.bags.tables[number], has_default_ids, number, bag);
   }
 }
+
+/// What the parts leave to the second launch.
+struct TableSumBorders {
+  float* tails;  ///< [parts, widest]
+  float* heads;  ///< [parts, widest]
+  std::size_t bytes;
+
+  TableSumBorders(void* memory, TableSumParts const& parts, std::int64_t widest) {
+    WorkspaceLayout workspace(memory);
+    tails = workspace.take<float>(parts.parts * widest);
+    heads = workspace.take<float>(parts.parts * widest);
+    bytes = workspace.bytes();
+  }
+};
 
 template <class T>
 void launch_sums(CudaStream stream, TablesGradientArgs const& args) {
   auto const& plan = *args.plan;
   RowLanes const shape(plan.widest, kTableSumCount);
   TableSumParts const parts(args.places);
-  auto* const tails = static_cast<float*>(args.workspace);
-  auto* const heads = tails + parts.parts * plan.widest;
+  TableSumBorders const borders(args.workspace, parts, plan.widest);
   if (parts.parts > 0) {
     table_sum_parts_kernel<T>
         <<<grid_for(parts.parts, kTableSumThreads / shape.lanes()), kTableSumThreads, 0, stream>>>(
-            args, shape, parts, plan.width, tails, heads);
+            args, shape, parts, plan.width, borders.tails, borders.heads);
     check_launch("embedding_tables_gradient, parts");
   }
   auto const tables = static_cast<std::int64_t>(plan.tables.size());
   auto const blocks = ceil_div<std::int64_t>(parts.parts, kTableSumWarps) +
                       ceil_div<std::int64_t>(tables + 1, kTableSumThreads);
   table_sum_borders_kernel<<<grid_for(blocks, 1), kTableSumThreads, 0, stream>>>(
-      args, parts, plan.widest, tables, tails, heads);
+      args, parts, plan.widest, tables, borders.tails, borders.heads);
   check_launch("embedding_tables_gradient, borders");
 }
 
@@ -74,7 +82,7 @@ void embedding_tables_places(CudaStream stream, TablePlacesArgs const& args) {
 std::size_t embedding_tables_gradient_workspace_bytes(CudaStream,
                                                       std::int64_t places,
                                                       std::int64_t widest) {
-  return 2 * static_cast<std::size_t>(TableSumParts(places).parts * widest) * sizeof(float);
+  return TableSumBorders(nullptr, TableSumParts(places), widest).bytes;
 }
 
 void embedding_tables_gradient(CudaStream stream, TablesGradientArgs const& args) {

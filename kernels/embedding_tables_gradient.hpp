@@ -2,6 +2,7 @@
 #pragma once
 
 #include "embedding_tables.hpp"
+#include "pooling_divisor.hpp"
 
 #include <msstream/ops/kernels/embedding_tables_gradient.hpp>
 
@@ -9,14 +10,13 @@
 
 namespace msstream::ops::kernels {
 
-/// What embedding_tables_places() tells of one bag of one table, by one thread: both twins'. Math
-/// has the float operations that a compiler may not contract.
-template <class Math, class Id, class Row>
-constexpr void tell_places(TablePlacesArgs const& args,
-                           TableDescriptor const& table,
-                           bool has_default_ids,
-                           std::int64_t number,
-                           std::int64_t bag) {
+/// What embedding_tables_places() tells of one bag of one table, by one thread: both twins'.
+template <class Id, class Row>
+MSSTREAM_HOST_DEVICE void tell_places(TablePlacesArgs const& args,
+                                      TableDescriptor const& table,
+                                      bool has_default_ids,
+                                      std::int64_t number,
+                                      std::int64_t bag) {
   auto const& bags = args.bags;
   auto* const rows = static_cast<Row*>(args.rows);
   auto const first_row = args.first_rows[number];
@@ -33,22 +33,15 @@ constexpr void tell_places(TablePlacesArgs const& args,
     if (is_valid) {
       ++divisor.valid;
       if (is_weighted) {
-        float const weight = bags.weights[place];
-        divisor.total =
-            Math::add(divisor.total,
-                      table.pooling == Pooling::sqrtn ? Math::multiply(weight, weight) : weight);
+        divisor.add_weight(table.pooling, bags.weights[place]);
       }
     }
   }
   if (args.factors != nullptr) {
-    float by = 1.0F;
-    if (divides(table.pooling)) {
-      by = divisor.get(is_weighted);
-      by = table.pooling == Pooling::sqrtn ? Math::root(by) : by;
-    }
+    float const by = divides(table.pooling) ? divisor.get(table.pooling, is_weighted) : 1.0F;
     for (auto place = places.begin; place < places.end; ++place) {
       float const weight = is_weighted ? bags.weights[place] : 1.0F;
-      args.factors[place] = by == 0.0F ? 0.0F : Math::divide(weight, by);
+      args.factors[place] = by == 0.0F ? 0.0F : factor_from(weight, by);
       if (by == 0.0F) {
         rows[place] = -1;  // 0 times an infinite gradient would not be 0
       }

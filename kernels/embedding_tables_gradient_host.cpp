@@ -4,18 +4,10 @@
 #include "real_types.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 
 namespace msstream::ops::kernels {
 namespace {
-
-struct HostMath {
-  static float add(float a, float b) { return a + b; }
-  static float multiply(float a, float b) { return a * b; }
-  static float divide(float a, float b) { return a / b; }
-  static float root(float a) { return std::sqrt(a); }
-};
 
 /// What the twin needs of the plan, which the caller need not keep until the work runs.
 struct TableSizes {
@@ -78,7 +70,7 @@ void embedding_tables_places(HostStream stream, TablePlacesArgs const& args) {
       for (std::int64_t number = 0; number < tables.count; ++number) {
         auto const& table = args.bags.tables[number];
         for (std::int64_t bag = 0; bag < args.bags.batch; ++bag) {
-          tell_places<HostMath, Id, Row>(args, table, has_default_ids, number, bag);
+          tell_places<Id, Row>(args, table, has_default_ids, number, bag);
         }
       }
     });

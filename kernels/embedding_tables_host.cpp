@@ -2,12 +2,12 @@
 #include "embedding_tables.hpp"
 #include "id_report_host.hpp"
 #include "parallel_rows_host.hpp"
+#include "pooling_divisor.hpp"
 #include "real_types.hpp"
 
 #include <msstream/base/error.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -83,7 +83,7 @@ void pool_bag_of_table(TablesLookupArgs const& args,
     } else if (args.weights != nullptr) {
       float const weight = args.weights[place];
       pooled.add(row_of(id), weight);
-      divisor.total += table.pooling == Pooling::sqrtn ? weight * weight : weight;
+      divisor.add_weight(table.pooling, weight);
       ++divisor.valid;
     } else {
       pooled.add(row_of(id));
@@ -98,8 +98,7 @@ void pool_bag_of_table(TablesLookupArgs const& args,
     return;
   }
   if (divides(table.pooling)) {
-    float const by = divisor.get(args.weights != nullptr);
-    pooled.divide(table.pooling == Pooling::sqrtn ? std::sqrt(by) : by);
+    pooled.divide(divisor.get(table.pooling, args.weights != nullptr));
   }
 }
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "embedding_places.cuh"
 #include "gradient_rows.cuh"
-#include "grouped_sums.cuh"
 #include "real_types.hpp"
 
 #include <msstream/ops/kernels/embedding_update.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace msstream::ops::kernels {
 namespace {
@@ -32,19 +31,37 @@ bool is_whole(EmbeddingUpdateArgs const& args, OptimizerKind kind) {
          (has_row_state || fits(args.state0, 16)) && fits(args.state1, 16);
 }
 
+/// What an update needs besides its arguments.
+struct UpdateMemory {
+  std::optional<RowGradientMemory> fused;
+  float* row_gradients = nullptr;  ///< [places, width], where the update is not fused
+  void* gradient_workspace = nullptr;
+  std::size_t bytes;
+
+  UpdateMemory(void* memory, CudaStream stream, OptimizerKind kind, RowGradientArgs const& args) {
+    WorkspaceLayout workspace(memory);
+    if (is_fused(kind, args)) {
+      fused.emplace(workspace, args.bags, args.pooling, args.width);
+    } else {
+      row_gradients = workspace.take<float>(place_capacity(args.bags) * args.width);
+      gradient_workspace = workspace.take_bytes(
+          row_gradient_workspace_bytes(stream, args.bags, args.pooling, args.width));
+    }
+    bytes = workspace.bytes();
+  }
+};
+
 template <OptimizerKind Kind, class Weight>
 void launch(CudaStream stream,
             OptimizerRule const& rule,
             StepState const* step,
-            EmbeddingUpdateArgs const& args) {
+            EmbeddingUpdateArgs const& args,
+            RowGradientMemory const& memory) {
   auto const& gradient = args.gradient;
-  auto const places = place_capacity(gradient.bags);
-  auto* const lists = static_cast<std::byte*>(gradient.workspace) +
-                      grouped_sums_workspace_bytes(places, gradient.width);
   launch_grouped_sums(
       stream,
-      {gradient.ranks, gradient.positions, gradient.starts, places},
-      make_place_source(stream, gradient, lists),
+      {gradient.ranks, gradient.positions, gradient.starts, place_capacity(gradient.bags)},
+      make_place_source(stream, gradient, memory.lists),
       GradientRows<float, false, true>{
           static_cast<float const*>(gradient.output_gradient), nullptr, gradient.width},
       gradient_row_count(gradient),
@@ -54,25 +71,24 @@ void launch(CudaStream stream,
           rule,
           step},
       gradient.width,
-      gradient.workspace);
+      *memory.borders);
 }
 
 void update_by_gradients(CudaStream stream,
                          OptimizerRule const& rule,
                          StepState const* step,
-                         EmbeddingUpdateArgs const& args) {
+                         EmbeddingUpdateArgs const& args,
+                         UpdateMemory const& memory) {
   auto gradient = args.gradient;
-  gradient.row_gradients = static_cast<float*>(gradient.workspace);
-  auto const places = place_capacity(gradient.bags);
-  gradient.workspace = static_cast<std::byte*>(args.gradient.workspace) +
-                       stored_gradient_bytes(places, gradient.width);
+  gradient.row_gradients = memory.row_gradients;
+  gradient.workspace = memory.gradient_workspace;
   embedding_row_gradients(stream, gradient);
   RowUpdate const update{.table = args.table,
                          .dtype = args.table_dtype,
                          .width = gradient.width,
                          .row_ids = args.unique_ids,
                          .row_count = gradient.unique_count,
-                         .capacity = places,
+                         .capacity = place_capacity(gradient.bags),
                          .gradients = gradient.row_gradients,
                          .state0 = args.state0,
                          .state1 = args.state1};
@@ -84,11 +100,7 @@ void update_by_gradients(CudaStream stream,
 std::size_t embedding_update_workspace_bytes(CudaStream stream,
                                              OptimizerKind kind,
                                              RowGradientArgs const& gradient) {
-  auto const bytes =
-      row_gradient_workspace_bytes(stream, gradient.bags, gradient.pooling, gradient.width);
-  return is_fused(kind, gradient)
-             ? bytes
-             : bytes + stored_gradient_bytes(place_capacity(gradient.bags), gradient.width);
+  return UpdateMemory(nullptr, stream, kind, gradient).bytes;
 }
 
 void embedding_update(CudaStream stream,
@@ -98,8 +110,9 @@ void embedding_update(CudaStream stream,
   if (place_capacity(args.gradient.bags) == 0 || args.gradient.width == 0) {
     return;
   }
-  if (!is_fused(rule.kind, args.gradient)) {
-    return update_by_gradients(stream, rule, step, args);
+  UpdateMemory const memory(args.gradient.workspace, stream, rule.kind, args.gradient);
+  if (!memory.fused) {
+    return update_by_gradients(stream, rule, step, args, memory);
   }
   require(is_whole(args, rule.kind),
           "embedding_update: arrays of width ",
@@ -107,7 +120,7 @@ void embedding_update(CudaStream stream,
           " that are not aligned to four elements");
   with_kind(rule.kind, [&](auto kind) {
     with_real_type("embedding_update: a table", args.table_dtype, [&](auto type) {
-      launch<kind(), typename decltype(type)::type>(stream, rule, step, args);
+      launch<kind(), typename decltype(type)::type>(stream, rule, step, args, *memory.fused);
     });
   });
 }

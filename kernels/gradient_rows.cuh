@@ -1,23 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cuda_check.cuh"
-#include "place_source.cuh"
+#include "embedding_places.cuh"
+#include "grouped_sums.cuh"
+#include "workspace_layout.hpp"
 
 #include <msstream/ops/kernels/embedding_gradient.hpp>
 
-#include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace msstream::ops::kernels {
 
-/// Of [places, width] gradients, with what follows them aligned.
-inline std::size_t stored_gradient_bytes(std::int64_t places, std::int64_t width) {
-  constexpr std::size_t kAlignment = 256;
-  auto const bytes =
-      static_cast<std::size_t>(places) * static_cast<std::size_t>(width) * sizeof(float);
-  return ceil_div(bytes, kAlignment) * kAlignment;
-}
+/// What it takes to sum the gradients of rows; few places have no borders.
+struct RowGradientMemory {
+  std::optional<GroupedBorders> borders;
+  PlaceLists lists;
+
+  RowGradientMemory(WorkspaceLayout& workspace,
+                    BagView const& bags,
+                    Pooling pooling,
+                    std::int64_t width)
+      : borders(has_few_places(bags)
+                    ? std::nullopt
+                    : std::optional(GroupedBorders(workspace, place_capacity(bags), width))),
+        lists(workspace, bags, pooling) {}
+};
 
 /// Of the output gradient.
 inline std::int64_t gradient_row_count(RowGradientArgs const& args) {

@@ -6,8 +6,8 @@
 #include "grouped_places.cuh"
 #include "place_source.cuh"
 #include "row_sinks.cuh"
+#include "workspace_layout.hpp"
 
-#include <cstddef>
 #include <cstdint>
 
 namespace msstream::ops::kernels {
@@ -24,11 +24,17 @@ namespace msstream::ops::kernels {
 //
 // What becomes of a finished row is up to a sink (row_sinks.cuh).
 
-/// Tails and heads of all parts.
-inline std::size_t grouped_sums_workspace_bytes(std::int64_t capacity, std::int64_t width) {
-  return 2 * static_cast<std::size_t>(PartsOfPlaces(capacity, width).parts) *
-         static_cast<std::size_t>(width) * sizeof(float);
-}
+/// What the parts leave to the second launch.
+struct GroupedBorders {
+  float* tails;  ///< [parts, width]
+  float* heads;  ///< [parts, width]
+
+  GroupedBorders(WorkspaceLayout& workspace, std::int64_t capacity, std::int64_t width) {
+    auto const elements = PartsOfPlaces(capacity, width).parts * width;
+    tails = workspace.take<float>(elements);
+    heads = workspace.take<float>(elements);
+  }
+};
 
 /// Adds four columns of a part's places and finishes its rows. Returns whether the last row goes on
 /// behind the part; `sum` is then what the part has of it.
@@ -167,7 +173,7 @@ int column_turns(std::int64_t width, std::int64_t row_count) {
 }
 
 /// Finishes the sums of the places of each rank; at most `row_count` rows are added, most of them
-/// several times. `workspace`: grouped_sums_workspace_bytes().
+/// several times.
 template <class Rows, class Sink>
 void launch_grouped_sums(CudaStream stream,
                          GroupedPlaces const& places,
@@ -176,20 +182,19 @@ void launch_grouped_sums(CudaStream stream,
                          std::int64_t row_count,
                          Sink const& sink,
                          std::int64_t width,
-                         void* workspace) {
+                         GroupedBorders const& borders) {
   PartsOfPlaces const parts(places.capacity, width);
-  auto* const tails = static_cast<float*>(workspace);
-  auto* const heads = tails + parts.parts * width;
   auto const turns = column_turns<Rows, Sink>(width, row_count);
   RowLanes const shape(width, 4 * turns);  // fewer lanes a part, and as many parts a block
   dim3 const grid(grid_for(parts.parts, parts.a_block), static_cast<unsigned>(turns));
   grouped_parts_kernel<<<grid,
                          kGroupedThreads / turns,
                          StagedPlaces::bytes_a_block(shape),
-                         stream>>>(places, source, rows, sink, shape, parts, tails, heads);
+                         stream>>>(
+      places, source, rows, sink, shape, parts, borders.tails, borders.heads);
   check_launch("grouped sums, parts");
   grouped_borders_kernel<<<grid_for(parts.parts, kBordersABlock), kGroupedThreads, 0, stream>>>(
-      places, sink, RowLanes(width, 4), parts, tails, heads);
+      places, sink, RowLanes(width, 4), parts, borders.tails, borders.heads);
   check_launch("grouped sums, borders");
 }
 

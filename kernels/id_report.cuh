@@ -9,7 +9,7 @@
 
 namespace msstream::ops::kernels {
 
-/// The ids outside [0, rows) that one thread has met.
+/// The ids outside [0, rows) that one thread has met, for report_out_of_range().
 struct OutOfRangeIds {
   unsigned count = 0;
   std::int64_t first = 0;
@@ -33,6 +33,20 @@ __device__ inline void spring_trap(IdReport const& report, std::int64_t id, std:
   __threadfence_system();
   trap->set = 1;
 }
+
+/// The same for count_out_of_range(): springs the trap at once, so that how many there are is all
+/// that a kernel short of registers has to keep.
+struct OutOfRangeCount {
+  unsigned count = 0;
+
+  /// `args`: of a kernel, with its report and rows.
+  template <class Args>
+  __device__ void add(Args const& args, std::int64_t id) {
+    if (count++ == 0 && args.report.trap != nullptr) {
+      spring_trap(args.report, id, args.rows);
+    }
+  }
+};
 
 /// To be called by all lanes of a warp: one atomic addition a warp, none where all ids are good.
 /// Whether any was bad.

@@ -10,14 +10,26 @@
 /// What a bag's weighted sum is divided by; both twins evaluate it operation for operation.
 namespace msstream::ops::kernels {
 
-MSSTREAM_HOST_DEVICE inline float add_to_divisor(Pooling pooling, float total, float weight) {
-  Rounded const w{weight};
-  return (Rounded{total} + (pooling == Pooling::sqrtn ? w * w : w)).value;
+[[nodiscard]] constexpr bool divides(Pooling pooling) {
+  return pooling == Pooling::mean || pooling == Pooling::sqrtn;
 }
-/// From the total over the weights of the valid ids, or from how many there are.
-MSSTREAM_HOST_DEVICE inline float divisor_from(Pooling pooling, float total) {
-  return pooling == Pooling::sqrtn ? root(Rounded{total}).value : total;
-}
+
+/// Takes in the valid ids of a bag, in their order.
+struct PoolingDivisor {
+  std::int64_t valid = 0;
+  float total = 0.0F;  ///< of the weights, or for sqrtn of their squares
+
+  MSSTREAM_HOST_DEVICE void add_weight(Pooling pooling, float weight) {
+    Rounded const w{weight};
+    total = (Rounded{total} + (pooling == Pooling::sqrtn ? w * w : w)).value;
+  }
+  /// Of a pooling that divides.
+  [[nodiscard]] MSSTREAM_HOST_DEVICE float get(Pooling pooling, bool is_weighted) const {
+    float const sum = is_weighted ? total : static_cast<float>(valid);
+    return pooling == Pooling::sqrtn ? root(Rounded{sum}).value : sum;
+  }
+};
+
 /// What a place adds is multiplied with this; a bag whose divisor is 0 has no gradient at all.
 MSSTREAM_HOST_DEVICE inline float factor_from(float weight, float divisor) {
   return (Rounded{weight} / Rounded{divisor}).value;

@@ -33,13 +33,17 @@ struct Digits {
   }
 };
 
-/// How often a block has met each digit in each pass, in shared memory. To be called by all threads
-/// of the block, but for count().
-template <int MostPasses, int Threads>
+inline constexpr int kKeyThreads = 256;
+inline constexpr int kKeysInFlight = 4;
+inline constexpr unsigned kMostKeyBlocks = 528;  ///< a few on each multiprocessor of a large GPU
+
+/// How often a block of kKeyThreads has met each digit in each pass, in shared memory. To be called
+/// by all threads of the block, but for count().
+template <int MostPasses>
 class DigitCounts {
  public:
   __device__ void clear(int passes) {
-    for (int i = static_cast<int>(threadIdx.x); i < passes * Digits::kBins; i += Threads) {
+    for (int i = static_cast<int>(threadIdx.x); i < passes * Digits::kBins; i += kKeyThreads) {
 #pragma unroll
       for (int set = 0; set < kSets; ++set) {
         counters_[set][i] = 0;
@@ -53,7 +57,7 @@ class DigitCounts {
   /// Adds all counts to `bins`, [passes, 256].
   __device__ void add_to(unsigned* bins, int passes) {
     __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < passes * Digits::kBins; i += Threads) {
+    for (int i = static_cast<int>(threadIdx.x); i < passes * Digits::kBins; i += kKeyThreads) {
       unsigned count = 0;
 #pragma unroll
       for (int set = 0; set < kSets; ++set) {
@@ -70,10 +74,6 @@ class DigitCounts {
   static constexpr int kSets = 2;
   unsigned counters_[kSets][MostPasses * Digits::kBins];
 };
-
-inline constexpr int kKeyThreads = 256;
-inline constexpr int kKeysInFlight = 4;
-inline constexpr unsigned kMostKeyBlocks = 528;  ///< a few on each multiprocessor of a large GPU
 
 /// One pass of a radix sort of (key, place) by one digit; equal digits keep their order. A tile
 /// counts its digits, tells the tiles behind it, and looks back for the counts before it.

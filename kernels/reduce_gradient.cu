@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reduce_axis.cuh"
+#include "workspace_layout.hpp"
 
 #include <msstream/ops/kernels/reduce.hpp>
 
@@ -69,6 +70,19 @@ void with_output_of(AxisView const& view, Call const& call) {
   }
 }
 
+struct SharerMemory {
+  float* sharers;  ///< [outputs]: how many elements share an extremum
+  void* reduction_workspace;
+  std::size_t bytes;
+
+  SharerMemory(void* memory, CudaStream stream, AxisView const& view) {
+    WorkspaceLayout workspace(memory);
+    sharers = workspace.take<float>(view.outputs());
+    reduction_workspace = workspace.take_bytes(reduce_axis_workspace_bytes(stream, view));
+    bytes = workspace.bytes();
+  }
+};
+
 }  // namespace
 
 void repeat_axis(CudaStream stream, RepeatAxisArgs const& args) {
@@ -95,8 +109,7 @@ void repeat_axis(CudaStream stream, RepeatAxisArgs const& args) {
 }
 
 std::size_t extremum_gradient_workspace_bytes(CudaStream stream, AxisView const& view) {
-  return static_cast<std::size_t>(view.outputs()) * sizeof(float) +
-         reduce_axis_workspace_bytes(stream, view);
+  return SharerMemory(nullptr, stream, view).bytes;
 }
 
 void extremum_gradient(CudaStream stream, ExtremumGradientArgs const& args) {
@@ -104,14 +117,14 @@ void extremum_gradient(CudaStream stream, ExtremumGradientArgs const& args) {
   if (view.count() == 0) {
     return;
   }
-  auto* const sharers = static_cast<float*>(args.workspace);
+  SharerMemory const memory(args.workspace, stream, view);
   reduce<Total, IsExtremum>(
-      stream, view, args.input, args.output, 1.0F, sharers + view.outputs(), sharers);
+      stream, view, args.input, args.output, 1.0F, memory.reduction_workspace, memory.sharers);
   with_output_of(view, [&](auto output_of) {
     extremum_gradient_kernel<<<grid_for(view.count(), kBlockThreads),
                                kBlockThreads,
                                0,
-                               stream.handle>>>(output_of, args, sharers, view.count());
+                               stream.handle>>>(output_of, args, memory.sharers, view.count());
   });
   check_launch("extremum_gradient");
 }

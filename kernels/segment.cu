@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "segment_atomics.hpp"
 #include "segment_forms.hpp"
-#include "segment_math.hpp"
 #include "segment_spans.hpp"
 #include "segment_tuning.hpp"
 #include "workspace_layout.hpp"
 
 #include <msstream/ops/kernels/segment.hpp>
+
+#include <cstddef>
+#include <optional>
 
 namespace msstream::ops::kernels {
 namespace {
@@ -16,6 +18,27 @@ bool adds_atomically(SegmentArgs const& args) {
          is_sum_reduction(args.reduction) &&
          atomics_are_faster(args.layout.capacity, args.layout.segments, args.width);
 }
+
+/// What each way to reduce needs besides its arguments.
+struct ReductionMemory {
+  std::optional<AtomicSumMemory> atomics;
+  std::optional<SpansOfLayout> spans;
+  void* span_workspace = nullptr;
+  std::size_t bytes;
+
+  ReductionMemory(void* memory, SegmentArgs const& args) {
+    WorkspaceLayout workspace(memory);
+    auto const& layout = args.layout;
+    if (adds_atomically(args)) {
+      atomics.emplace(workspace, args);
+    } else {
+      spans.emplace(workspace, layout);
+      span_workspace =
+          workspace.take_bytes(span_workspace_bytes(layout.capacity, layout.segments, args.width));
+    }
+    bytes = workspace.bytes();
+  }
+};
 
 void reduce(CudaStream stream, SegmentReduction reduction, SpanArgs const& spans) {
   if (is_sum_reduction(reduction)) {
@@ -30,26 +53,19 @@ void reduce(CudaStream stream, SegmentReduction reduction, SpanArgs const& spans
 }  // namespace
 
 std::size_t segment_reduce_workspace_bytes(CudaStream, SegmentArgs const& args) {
-  WorkspaceLayout workspace(nullptr);
-  if (adds_atomically(args)) {
-    AtomicSumMemory(workspace, args);
-    return workspace.bytes();
-  }
-  SpansOfLayout(workspace, args.layout);
-  return workspace.bytes() +
-         span_workspace_bytes(args.layout.capacity, args.layout.segments, args.width);
+  return ReductionMemory(nullptr, args).bytes;
 }
 
 void segment_reduce(CudaStream stream, SegmentArgs const& args) {
   if (args.layout.segments == 0 || args.width == 0) {
     return;
   }
-  WorkspaceLayout workspace(args.workspace);
-  if (adds_atomically(args)) {
-    add_atomically(stream, args, AtomicSumMemory(workspace, args));
+  ReductionMemory const memory(args.workspace, args);
+  if (memory.atomics) {
+    add_atomically(stream, args, *memory.atomics);
     return;
   }
-  auto const spans = SpansOfLayout(workspace, args.layout).make(stream);
+  auto const spans = memory.spans->make(stream);
   reduce(stream,
          args.reduction,
          {.values = args.values,
@@ -61,7 +77,7 @@ void segment_reduce(CudaStream stream, SegmentArgs const& args) {
           .reduction = args.reduction,
           .empty_value = args.empty_value,
           .output = args.output,
-          .workspace = workspace.rest()});
+          .workspace = memory.span_workspace});
 }
 
 }  // namespace msstream::ops::kernels

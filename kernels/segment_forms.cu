@@ -37,7 +37,7 @@ PlaceSortMemory::PlaceSortMemory(WorkspaceLayout& workspace, std::int64_t capaci
     keys[i] = workspace.take<std::uint32_t>(capacity);
     positions[i] = workspace.take<std::uint32_t>(capacity);
   }
-  temporary = workspace.take<std::byte>(static_cast<std::int64_t>(temporary_bytes));
+  temporary = workspace.take_bytes(temporary_bytes);
 }
 
 SortedPlaces sort_places(CudaStream stream,

@@ -16,7 +16,7 @@ namespace msstream::ops::kernels {
 struct PlaceSortMemory {
   std::uint32_t* keys[2];
   std::uint32_t* positions[2];
-  std::byte* temporary;
+  void* temporary;
   std::size_t temporary_bytes;
 
   PlaceSortMemory(WorkspaceLayout& workspace, std::int64_t capacity);

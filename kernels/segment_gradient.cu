@@ -38,10 +38,10 @@ struct GradientMemory {
     }
     if (is_product) {
       products = workspace.take<float>(elements);
-      span_workspace = workspace.rest();
+      span_workspace =
+          workspace.take_bytes(span_workspace_bytes(layout.capacity, layout.segments, args.width));
     }
-    bytes = workspace.bytes() +
-            (is_product ? span_workspace_bytes(layout.capacity, layout.segments, args.width) : 0);
+    bytes = workspace.bytes();
   }
 };
 

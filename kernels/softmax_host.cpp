@@ -6,7 +6,6 @@
 #include <msstream/ops/kernels/softmax.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdint>
 

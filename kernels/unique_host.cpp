@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "existing_places.hpp"
 #include "hash_functions.hpp"
+#include "workspace_layout.hpp"
 
 #include <msstream/base/error.hpp>
 #include <msstream/ops/kernels/unique.hpp>
@@ -20,16 +21,31 @@ std::int64_t slots_for(std::int64_t capacity) {
   return static_cast<std::int64_t>(std::bit_ceil(2 * static_cast<std::uint64_t>(capacity) + 1));
 }
 
+struct DistinctMemory {
+  std::int32_t* slots;    ///< [slots_for(capacity)]
+  std::int32_t* order;    ///< [capacity]
+  std::int32_t* numbers;  ///< [capacity]
+  std::size_t bytes;
+
+  DistinctMemory(void* memory, std::int64_t capacity) {
+    WorkspaceLayout workspace(memory);
+    slots = workspace.take<std::int32_t>(slots_for(capacity));
+    order = workspace.take<std::int32_t>(capacity);
+    numbers = workspace.take<std::int32_t>(capacity);
+    bytes = workspace.bytes();
+  }
+};
+
 template <class Id>
 class Distinct {
  public:
-  explicit Distinct(UniqueArgs const& args)
+  Distinct(UniqueArgs const& args, DistinctMemory const& memory)
       : args_(args),
         values_(static_cast<Id*>(args.values)),
-        slots_(static_cast<std::int32_t*>(args.workspace)),
+        slots_(memory.slots),
         mask_(static_cast<std::uint64_t>(slots_for(args.problem.capacity)) - 1),
-        order_(slots_ + mask_ + 1),
-        numbers_(order_ + args.problem.capacity) {}
+        order_(memory.order),
+        numbers_(memory.numbers) {}
 
   void find() {
     auto const capacity = args_.problem.capacity;
@@ -103,8 +119,7 @@ class Distinct {
 }  // namespace
 
 std::size_t unique_workspace_bytes(HostStream, UniqueProblem const& problem) {
-  return static_cast<std::size_t>(slots_for(problem.capacity) + 2 * problem.capacity) *
-         sizeof(std::int32_t);
+  return DistinctMemory(nullptr, problem.capacity).bytes;
 }
 
 void unique(HostStream stream, UniqueArgs const& args) {
@@ -113,10 +128,11 @@ void unique(HostStream stream, UniqueArgs const& args) {
           args.problem.capacity,
           " ids is not below 2^31");
   stream.run([args] {
+    DistinctMemory const memory(args.workspace, args.problem.capacity);
     if (args.problem.is_wide) {
-      Distinct<std::int64_t>(args).find();
+      Distinct<std::int64_t>(args, memory).find();
     } else {
-      Distinct<std::int32_t>(args).find();
+      Distinct<std::int32_t>(args, memory).find();
     }
   });
 }

@@ -158,7 +158,7 @@ static __global__ void __launch_bounds__(kKeyThreads) make_short_keys_kernel(Uni
                                                                              Digits digits,
                                                                              std::uint32_t* keys,
                                                                              unsigned* bins) {
-  __shared__ DigitCounts<4, kKeyThreads> counts;
+  __shared__ DigitCounts<4> counts;
   counts.clear(digits.passes);
   for_each_key(args, coding, [&](std::int64_t place, std::uint64_t key) {
     auto const short_key = static_cast<std::uint32_t>(key);
@@ -176,7 +176,7 @@ static __global__ void __launch_bounds__(kKeyThreads) make_long_keys_kernel(Uniq
                                                                             MetBits const* met,
                                                                             std::uint64_t* keys,
                                                                             unsigned* bins) {
-  __shared__ DigitCounts<8, kKeyThreads> counts;
+  __shared__ DigitCounts<8> counts;
   VaryingBytes const bytes(*met);
   counts.clear(bytes.count());
   for_each_key(args, coding, [&](std::int64_t place, std::uint64_t key) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda_check.cuh"
+#include "sort_tiles.cuh"
 #include "unique_groups.cuh"
 #include "unique_keys.cuh"
 #include "workspace_layout.hpp"
@@ -21,23 +22,6 @@
 namespace msstream::ops::kernels {
 
 inline constexpr std::int64_t kUniqueBlockCapacity = 4096;  ///< what one block sorts
-
-/// Tiles of a pass of the sort. Small ones, so that few places are on many multiprocessors; large
-/// ones, so that few tiles wait for each other. Long keys leave no room for large ones.
-struct SmallSortTiles {
-  static constexpr int kThreads = 256;
-  static constexpr int kItems = 8;
-};
-struct LargeSortTiles {
-  static constexpr int kThreads = 512;
-  static constexpr int kItems = 16;
-};
-inline constexpr std::int64_t kMostForSmallSortTiles = std::int64_t{1} << 18U;
-
-template <class Key>
-constexpr bool has_large_sort_tiles(std::int64_t capacity) {
-  return sizeof(Key) == sizeof(std::uint32_t) && capacity > kMostForSmallSortTiles;
-}
 
 /// Up to here an inverse of 64 bits is written where it belongs: larger ones would not stay in the
 /// L2 cache until their sectors are whole, and are written as 32 bits first.
@@ -77,7 +61,10 @@ struct UniqueWorkspace {
     bool const has_numbers = occurring > 0 || capacity > kMostForWideInverse;
     numbers = layout.take<std::int32_t>(has_numbers ? capacity : 0);
     std::int64_t const passes = is_small ? 0 : sizeof(std::uint64_t);
-    auto const counts = is_small ? 0 : most_tiles(capacity, is_short) * Digits::kBins;
+    // Long keys become short ones where few bytes vary, and their tiles then are fewer.
+    auto const tiles =
+        is_short ? tiles_of<std::uint32_t>(capacity) : tiles_of<std::uint64_t>(capacity);
+    auto const counts = is_small ? 0 : tiles * Digits::kBins;
     pass_counts[1] = layout.take<unsigned>(counts);
     auto const before = layout.bytes();
     met = layout.take<MetBits>(is_small ? 0 : 1);
@@ -89,11 +76,10 @@ struct UniqueWorkspace {
   }
 
  private:
-  static std::int64_t most_tiles(std::int64_t capacity, bool is_short) {
-    bool const is_large = is_short && has_large_sort_tiles<std::uint32_t>(capacity);
-    std::int64_t const tile = is_large ? LargeSortTiles::kThreads * LargeSortTiles::kItems
-                                       : SmallSortTiles::kThreads * SmallSortTiles::kItems;
-    return ceil_div(capacity, tile);
+  template <class Key>
+  static std::int64_t tiles_of(std::int64_t capacity) {
+    return with_sort_tile<Key, MediumSortTile>(
+        capacity, [&]<class Tile>(Tile) { return ceil_div<std::int64_t>(capacity, Tile::kKeys); });
   }
 };
 
@@ -180,17 +166,12 @@ SortPass<Key, unsigned> pass_of(UniqueArgs const& args,
           args.count};
 }
 
-/// Calls launch(tiles, is_first) for tiles as the keys want them.
+/// Calls launch(tile, is_first) for tiles as the keys want them.
 template <class Key, class Launch>
-void with_sort_tiles(SortPass<Key, unsigned> const& pass, Launch const& launch) {
-  auto const with = [&](auto tiles) {
-    pass.pass == 0 ? launch(tiles, std::true_type{}) : launch(tiles, std::false_type{});
-  };
-  if constexpr (sizeof(Key) == sizeof(std::uint32_t)) {
-    has_large_sort_tiles<Key>(pass.count) ? with(LargeSortTiles{}) : with(SmallSortTiles{});
-  } else {
-    with(SmallSortTiles{});
-  }
+void with_pass_tiles(SortPass<Key, unsigned> const& pass, Launch const& launch) {
+  with_sort_tile<Key, MediumSortTile>(pass.count, [&](auto tile) {
+    pass.pass == 0 ? launch(tile, std::true_type{}) : launch(tile, std::false_type{});
+  });
   check_launch("unique, sort");
 }
 
@@ -210,9 +191,9 @@ inline SortedIds<std::uint32_t> sort_short_keys(CudaStream stream,
   check_launch("unique, keys");
   for (int p = 0; p < digits.passes; ++p) {
     auto const pass = pass_of<Key>(args, workspace, digits, p);
-    with_sort_tiles(pass, [&]<class T, class First>(T, First) {
+    with_pass_tiles(pass, [&]<class T, class First>(T, First) {
       sort_pass_kernel<Key, unsigned, T::kThreads, T::kItems, First::value, false>
-          <<<grid_for(capacity, T::kThreads * T::kItems), T::kThreads, 0, stream>>>(pass);
+          <<<grid_for(capacity, T::kKeys), T::kThreads, 0, stream>>>(pass);
     });
   }
   int const sorted = digits.passes % 2;
@@ -227,10 +208,9 @@ void sort_varying_bytes(CudaStream stream,
   Digits const digits(8 * sizeof(Key));
   for (int p = 0; p < digits.passes; ++p) {
     auto const pass = pass_of<Key>(args, workspace, digits, p);
-    with_sort_tiles(pass, [&]<class T, class First>(T, First) {
+    with_pass_tiles(pass, [&]<class T, class First>(T, First) {
       sort_varying_pass_kernel<Key, T::kThreads, T::kItems, First::value>
-          <<<grid_for(capacity, T::kThreads * T::kItems), T::kThreads, 0, stream>>>(pass,
-                                                                                    workspace.met);
+          <<<grid_for(capacity, T::kKeys), T::kThreads, 0, stream>>>(pass, workspace.met);
     });
   }
 }

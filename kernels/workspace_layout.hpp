@@ -19,8 +19,8 @@ class WorkspaceLayout {
     bytes_ += (taken + kAlignment - 1) / kAlignment * kAlignment;
     return memory_ != nullptr ? reinterpret_cast<T*>(memory_ + at) : nullptr;
   }
-  /// What has not been taken.
-  [[nodiscard]] void* rest() const { return memory_ != nullptr ? memory_ + bytes_ : nullptr; }
+  /// The workspace of a part that is asked for its size.
+  void* take_bytes(std::size_t count) { return take<std::byte>(static_cast<std::int64_t>(count)); }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
  private:

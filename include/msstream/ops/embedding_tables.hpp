@@ -3,6 +3,7 @@
 
 #include <msstream/ops/bags.hpp>
 #include <msstream/ops/embedding.hpp>
+#include <msstream/ops/embedding_table.hpp>
 #include <msstream/ops/id_trap.hpp>
 #include <msstream/ops/kernels/embedding_tables.hpp>
 #include <msstream/tensor/copy.hpp>
@@ -11,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -19,61 +19,6 @@
 #include <vector>
 
 namespace msstream::ops {
-
-/// One of many tables: its weights, [rows, width], and how bags of its rows are pooled.
-template <Runtime R = DefaultRuntime>
-struct EmbeddingTable {
-  std::variant<Tensor<float, R>, Tensor<float16, R>, Tensor<bfloat16, R>> weights;
-  Pooling pooling = Pooling::sum;  ///< all but none
-  std::int64_t hotness = 1;        ///< ids a bag, where a lookup has no offsets
-  /// What a bag without a valid id holds instead.
-  std::optional<std::int64_t> default_id = {};
-};
-
-namespace detail {
-
-template <Runtime R>
-kernels::TableDescriptor describe(std::size_t number, EmbeddingTable<R> const& table) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  return std::visit(
-      [&]<Element T>(Tensor<T, R> const& weights) {
-        auto const& shape = weights.shape();
-        require(shape.rank() == 2 && shape[1] >= 1 && shape[1] <= kMost,
-                "embedding table ",
-                number,
-                " of shape ",
-                shape,
-                "; expected [rows, width], at least one column wide");
-        require(table.pooling != Pooling::none,
-                "embedding table ",
-                number,
-                ": tables that are looked up together are pooled");
-        require(table.hotness >= 0 && table.hotness <= kMost,
-                "embedding table ",
-                number,
-                ": a hotness of ",
-                table.hotness);
-        auto const default_id = table.default_id.value_or(-1);
-        require(!table.default_id || (default_id >= 0 && default_id < shape[0]),
-                "embedding table ",
-                number,
-                ": a default id of ",
-                default_id,
-                " for ",
-                shape[0],
-                " rows");
-        return kernels::TableDescriptor{.table = weights.data(),
-                                        .rows = shape[0],
-                                        .default_id = default_id,
-                                        .width = static_cast<std::int32_t>(shape[1]),
-                                        .hotness = static_cast<std::int32_t>(table.hotness),
-                                        .dtype = dtype_of<T>,
-                                        .pooling = table.pooling};
-      },
-      table.weights);
-}
-
-}  // namespace detail
 
 /// Embedding tables of any sizes, widths, types and poolings that one launch looks up in.
 ///

@@ -6,6 +6,7 @@
 #include <msstream/base/error.hpp>
 #include <msstream/ops/kernels/embedding.hpp>
 #include <msstream/ops/kernels/embedding_gradient.hpp>
+#include <msstream/ops/kernels/embedding_tables.hpp>
 
 #include <cstdint>
 #include <limits>
@@ -14,6 +15,7 @@ namespace msstream::ops::kernels {
 
 /// Throws std::invalid_argument for types and widths that no lookup is of.
 inline void require_lookup(LookupArgs const& args) {
+  require_real_type("embedding_lookup: a table", args.table_dtype);
   require_real_type("embedding_lookup: an output", args.output_dtype);
   require(args.width <= std::numeric_limits<std::int32_t>::max(),
           "embedding_lookup: rows of ",
@@ -24,6 +26,16 @@ inline void require_lookup(LookupArgs const& args) {
           "embedding_lookup: the places of a maximum among ",
           place_capacity(args.bags),
           " ids; expected below 2^31");
+}
+
+/// Throws std::invalid_argument for types that no lookup in many tables is of; the types of the
+/// tables plan_tables() knows.
+inline void require_tables_lookup(TablesLookupArgs const& args) {
+  require(args.id_dtype == DType::int32 || args.id_dtype == DType::int64,
+          "embedding_tables_lookup: ids of ",
+          name_of(args.id_dtype),
+          "; expected int32 or int64");
+  require_real_type("embedding_tables_lookup: an output", args.output_dtype);
 }
 
 /// How many rows a lookup writes.

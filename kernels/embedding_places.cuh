@@ -30,7 +30,7 @@ inline bool lists_places(BagView const& bags, Pooling pooling) {
   return has_factors(bags, pooling) || (bags.offsets != nullptr && pooling != Pooling::none);
 }
 
-/// Memory for lists of places and bags: null where they are not made.
+/// Memory for lists of places and bags: null for those that are not made.
 struct PlaceLists {
   std::int32_t* bags = nullptr;  ///< [places]
   float* factors = nullptr;      ///< [places]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda_check.cuh"
+#include "embedding_checks.hpp"
 #include "embedding_tables.cuh"
 #include "table_descriptors.cuh"
 
@@ -88,6 +89,7 @@ void launch_kinds(CudaStream stream, TablesLookupArgs const& args) {
 }  // namespace
 
 void embedding_tables_lookup(CudaStream stream, TablesLookupArgs const& args) {
+  require_tables_lookup(args);
   auto const tables = args.plan->tables.size();
   if (args.batch == 0 || tables == 0) {
     return;

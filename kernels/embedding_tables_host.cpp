@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "embedding_checks.hpp"
 #include "embedding_tables.hpp"
 #include "id_report_host.hpp"
 #include "parallel_rows_host.hpp"
@@ -163,6 +164,7 @@ TablePlan plan_tables(std::vector<TableDescriptor> tables) {
   std::vector<std::int32_t> pooled;
   std::int32_t number = 0;
   for (auto& table : tables) {
+    require_real_type("EmbeddingTables: a table", table.dtype);
     auto const widest = static_cast<std::int32_t>(16 / bytes_of(table.dtype));
     bool const is_aligned =
         table.width % widest == 0 && reinterpret_cast<std::uintptr_t>(table.table) % 16 == 0;
@@ -199,9 +201,7 @@ TablePlan plan_tables(std::vector<TableDescriptor> tables) {
 }
 
 void embedding_tables_lookup(HostStream stream, TablesLookupArgs const& args) {
-  require(args.id_dtype == DType::int32 || args.id_dtype == DType::int64,
-          "embedding_tables_lookup: ids of ",
-          name_of(args.id_dtype));
+  require_tables_lookup(args);
   auto const& plan = *args.plan;
   TablesInReach const tables{args.tables,
                              static_cast<std::int64_t>(plan.tables.size()),

@@ -26,6 +26,7 @@ RowMover row_mover(OptimizerKind kind, DType dtype) {
       mover = move_row<known_kind(), typename decltype(type)::type>;
     });
   });
+  require(mover != nullptr, "embedding_update: an optimizer that does not exist");
   return mover;
 }
 

@@ -14,7 +14,8 @@ namespace msstream::ops::kernels {
   return pooling == Pooling::mean || pooling == Pooling::sqrtn;
 }
 
-/// Takes in the valid ids of a bag, in their order.
+/// Takes in the valid ids of a bag, in their order. Lookups of one table on CUDA do the same with
+/// fewer registers, in embedding_combiners.cuh.
 struct PoolingDivisor {
   std::int64_t valid = 0;
   float total = 0.0F;  ///< of the weights, or for sqrtn of their squares

@@ -19,7 +19,7 @@ class WorkspaceLayout {
     bytes_ += (taken + kAlignment - 1) / kAlignment * kAlignment;
     return memory_ != nullptr ? reinterpret_cast<T*>(memory_ + at) : nullptr;
   }
-  /// The workspace of a part that is asked for its size.
+  /// For an operation within the operation, of the size that it asks for.
   void* take_bytes(std::size_t count) { return take<std::byte>(static_cast<std::int64_t>(count)); }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/device_count.hpp>
 #include <msstream/ops/kernels/bag_view.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
@@ -62,7 +63,7 @@ template <Runtime R>
 struct Bags {
   IdTensor<R> ids;
   std::optional<IdTensor<R>> offsets = {};
-  std::optional<Tensor<std::int64_t, R>> bag_count = {};
+  DeviceCount<R> bag_count = {};
   std::optional<Tensor<float, R>> weights = {};
   std::optional<std::int64_t> default_id = {};
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/ops/bags.hpp>
+#include <msstream/ops/device_count.hpp>
 #include <msstream/ops/embedding.hpp>
 #include <msstream/ops/embedding_table.hpp>
 #include <msstream/ops/id_trap.hpp>
@@ -137,7 +138,7 @@ struct TableBags {
   IdTensor<R> ids;
   std::int64_t batch;
   std::optional<IdTensor<R>> offsets = {};
-  std::optional<Tensor<std::int64_t, R>> batch_count = {};
+  DeviceCount<R> batch_count = {};
   std::optional<Tensor<float, R>> weights = {};
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/device_count.hpp>
 #include <msstream/ops/id_element.hpp>
 #include <msstream/ops/kernels/lengths.hpp>
 #include <msstream/ops/workspace.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/device_count.hpp>
 #include <msstream/ops/segment_common.hpp>
 
 #include <cstdint>
@@ -20,7 +21,7 @@ struct SegmentOptions {
   bool deterministic = true;
   /// A device scalar ≤ capacity: how many of the ids exist, so that one captured launch serves
   /// every number; rows behind them are in no segment.
-  std::optional<Tensor<std::int64_t, R>> count = {};
+  DeviceCount<R> count = {};
 };
 
 namespace detail {

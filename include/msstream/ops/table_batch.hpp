@@ -3,7 +3,6 @@
 
 #include <msstream/ops/bags.hpp>
 #include <msstream/ops/embedding.hpp>
-#include <msstream/ops/id_element.hpp>
 #include <msstream/ops/id_trap.hpp>
 #include <msstream/ops/kernels/table_rows.hpp>
 #include <msstream/tensor/copy.hpp>
@@ -12,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -157,19 +157,21 @@ template <Element T, Runtime R>
 /// that the table does not have becomes -1, which no lookup has, and is reported as `policy` says.
 /// Asynchronous; capture-safe unless ids trap. Throws as hash_to_tables().
 template <Element T, Runtime R>
-[[nodiscard]] Bags<R> rows_of_tables(TableBatch<T, R> const& tables,
-                                     Bags<R> const& ids,
-                                     OutOfRange policy = OutOfRange::drop,
-                                     DeviceCount<R> const& bad_id_count = {}) {
+[[nodiscard]] Bags<R> rows_of_tables(
+    TableBatch<T, R> const& tables,
+    Bags<R> const& ids,
+    OutOfRange policy = OutOfRange::drop,
+    std::type_identity_t<std::optional<Tensor<std::int64_t, R>>> const& bad_id_count = {}) {
   return detail::table_rows("rows_of_tables", tables, ids, {}, policy, bad_id_count);
 }
 
 /// The same of ids that lie table by table, [tables, batch] or [tables, batch, hotness].
 template <Element T, Runtime R>
-[[nodiscard]] Bags<R> rows_of_tables(TableBatch<T, R> const& tables,
-                                     Tensor<std::int64_t, R> const& ids,
-                                     OutOfRange policy = OutOfRange::drop,
-                                     DeviceCount<R> const& bad_id_count = {}) {
+[[nodiscard]] Bags<R> rows_of_tables(
+    TableBatch<T, R> const& tables,
+    Tensor<std::int64_t, R> const& ids,
+    OutOfRange policy = OutOfRange::drop,
+    std::type_identity_t<std::optional<Tensor<std::int64_t, R>>> const& bad_id_count = {}) {
   kernels::TableRowsArgs args{};
   args.ids_by_table = true;
   return detail::table_rows("rows_of_tables",

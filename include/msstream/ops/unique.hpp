@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/device_count.hpp>
 #include <msstream/ops/id_element.hpp>
 #include <msstream/ops/kernels/unique.hpp>
 #include <msstream/ops/workspace.hpp>
@@ -19,7 +20,7 @@ struct UniqueOptions {
   std::int64_t below = 0;
   UniqueOrder order = UniqueOrder::ascending;
   /// A device scalar: only the first *count ids exist.
-  std::optional<Tensor<std::int64_t, R>> count = {};
+  DeviceCount<R> count = {};
 };
 
 /// The distinct ids, and which of them each id is: ids[i] == values[inverse[i]].

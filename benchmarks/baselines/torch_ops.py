@@ -158,9 +158,9 @@ def rows_moved(clock):
 
 def weight_gradients(clock):
     table, gradient, hotness = random(ROWS, WIDTH), random(BAGS, WIDTH), 16
-    offsets = torch.arange(0, BAGS * hotness + 1, hotness, device="cuda")
+    offsets = torch.arange(0, BAGS * hotness + 1, hotness, dtype=torch.int32, device="cuda")
     for draw, _ in DRAWS:
-        ids = drawn(BAGS * hotness, ROWS, draw)
+        ids = drawn(BAGS * hotness, ROWS, draw).int()
         weights = torch.ones(BAGS * hotness, device="cuda", requires_grad=True)
         pooled = F.embedding_bag(ids, table, offsets, mode="sum", per_sample_weights=weights, include_last_offset=True)
         clock.measure(f"rows/weight_gradient/{draw}",
@@ -174,12 +174,15 @@ def top_k(clock):
         clock.measure(f"rows/top_k/k:{k}", lambda: torch.topk(values, k))
         clock.measure(f"rows/top_k_gradient/k:{k}",
                       lambda: torch.zeros_like(values).scatter_(1, found.indices, found.values))
-    numbers, boundaries = random(NUMBERS), torch.linspace(-1, 1, BOUNDARIES, device="cuda")
+    numbers, boundaries = random(NUMBERS), torch.arange(BOUNDARIES, device="cuda") * (2 / BOUNDARIES) - 1
     clock.measure("rows/bucketize", lambda: torch.bucketize(numbers, boundaries, right=True))
 
 
 def offsets_of(lengths):
-    return F.pad(torch.cumsum(lengths, 0), (1, 0))
+    offsets = torch.empty(len(lengths) + 1, dtype=lengths.dtype, device="cuda")
+    offsets[:1] = 0
+    torch.cumsum(lengths, 0, out=offsets[1:])
+    return offsets
 
 
 def jagged_bags(clock):
@@ -187,14 +190,11 @@ def jagged_bags(clock):
         lengths = torch.bincount(drawn(BAGS * MEAN_LENGTH, BAGS, draw), minlength=BAGS).clamp_(max=LONGEST)
         offsets = offsets_of(lengths)
         values = random(int(offsets[-1]), MOVED_WIDTH)
-        # The place of each row in the dense tensor, known beforehand; one too far in its bag takes the zeros behind.
-        bag = torch.repeat_interleave(lengths)
-        within = torch.arange(len(bag), device="cuda") - offsets[bag]
-        place = torch.where(within < DENSE_LENGTH, bag * DENSE_LENGTH + within, BAGS * DENSE_LENGTH)
-        dense = F.pad(random(BAGS * DENSE_LENGTH, MOVED_WIDTH), (0, 0, 0, 1))
+        dense = random(BAGS, DENSE_LENGTH, MOVED_WIDTH)
         clock.measure(f"jagged/to_dense/{name}", lambda: torch.ops.aten._jagged_to_padded_dense_forward(
             values, [offsets], [DENSE_LENGTH], 0.0))
-        clock.measure(f"jagged/from_dense/{name}", lambda: dense.index_select(0, place))
+        clock.measure(f"jagged/from_dense/{name}", lambda: torch.ops.aten._padded_dense_to_jagged_forward(
+            dense, [offsets], len(values)))
     lengths = drawn(NUMBERS, 2 * MEAN_LENGTH, "uniform")
     offsets = offsets_of(lengths)
     clock.measure("jagged/lengths_to_offsets", lambda: offsets_of(lengths))

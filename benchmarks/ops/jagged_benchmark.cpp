@@ -82,8 +82,7 @@ template <ms::Runtime R>
 void coo(benchmark::State& state, Lab<R>& lab, Draw draw) {
   auto const bag_of_id = sorted_segment_ids(lab, draw);
   auto const ids = segment_ids(lab, draw);
-  double const bytes = bytes_of(bag_of_id, segment_starts(lab, draw));
-  lab.bench().measure_cold(state, {.bytes = bytes}, [&] {
+  lab.bench().measure_cold(state, {}, [&] {  // searches, and reads few of the ids
     benchmark::DoNotOptimize(ms::ops::coo_bags(ids, bag_of_id, segments(lab)));
   });
 }
@@ -103,8 +102,7 @@ void softmax(benchmark::State& state, Lab<R>& lab, Draw draw, bool gradient) {
   });
 }
 
-/// The result is as large as the values; these a maximum's reads too, and what they were reduced
-/// to.
+/// The result is as large as the values. That of a maximum reads the values too, and the maxima.
 template <ms::Runtime R>
 void segment_gradient(benchmark::State& state, Lab<R>& lab, Draw draw, SegmentReduction reduction) {
   auto const values = lab.matrix(segment_rows(lab), Sizes::kWidth);

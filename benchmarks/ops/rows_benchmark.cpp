@@ -8,8 +8,8 @@
 
 /// Rows gathered, assigned and scattered, ids mapped and grouped, the greatest of rows, and
 /// gradients of these, on a cold cache, beside a copy. Bytes are those of the arguments that must
-/// be read and of the results, each once; but a row that is gathered counts as often as it is,
-/// there and back. What a later place of the same id overrules is not read.
+/// be read and of the results, each once; but a gathered row counts once read and once written for
+/// each id. What a later place of the same id overrules is not read.
 namespace benchmarks {
 namespace {
 

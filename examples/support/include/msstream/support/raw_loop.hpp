@@ -78,19 +78,17 @@ class RawLoop {
   [[nodiscard]] double run(double warmup, double seconds) {
     auto const from = after(Clock::now(), warmup);
     auto const until = after(from, seconds);
-    std::vector<std::future<Answered>> answered;
+    std::vector<std::future<double>> rates;
     for (auto& worker : workers_) {
-      answered.push_back(std::async(
+      rates.push_back(std::async(
           std::launch::async, [this, &worker, from, until] { return work(worker, from, until); }));
     }
-    Answered total{0, until};
-    for (auto& of_worker : answered) {
-      auto const one = of_worker.get();
-      total = {total.count + one.count, std::max(total.end, one.end)};
+    double rate = 0;
+    for (auto& of_worker : rates) {
+      rate += of_worker.get();
     }
     check_last();
-    return static_cast<double>(total.count) /
-           std::chrono::duration<double>(total.end - from).count();
+    return rate;
   }
 
  private:
@@ -142,10 +140,6 @@ class RawLoop {
     std::vector<Lane> lanes;
     std::size_t next = 0;  ///< query
   };
-  struct Answered {
-    std::int64_t count;
-    Clock::time_point end;
-  };
 
   [[nodiscard]] static serve::InferencePoolOptions options_of(Workload<R> const& workload,
                                                               ServeSetting const& setting) {
@@ -157,21 +151,22 @@ class RawLoop {
            std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   }
 
-  /// How many were answered after `from`, until `until` or the first answer after it.
-  Answered work(Worker& worker, Clock::time_point from, Clock::time_point until) const {
-    Answered answered{0, {}};
-    while (answered.end < until || answered.count == 0) {
+  /// Answers a second from `from` on, until `until` or the first answer after it.
+  double work(Worker& worker, Clock::time_point from, Clock::time_point until) const {
+    std::int64_t answered = 0;
+    auto now = Clock::now();
+    while (now < until || answered == 0) {
       std::int64_t in_round = 0;
       for (auto& lane : worker.lanes) {
         in_round += turn(lane, worker.next);
       }
-      answered.end = Clock::now();
-      answered.count += answered.end >= from ? in_round : 0;
+      now = Clock::now();
+      answered += now >= from ? in_round : 0;
       if (in_round == 0) {
         std::this_thread::yield();  // as the pool's poller does
       }
     }
-    return answered;
+    return static_cast<double>(answered) / std::chrono::duration<double>(now - from).count();
   }
   /// Whether a query was answered.
   int turn(Lane& lane, std::size_t& next) const {

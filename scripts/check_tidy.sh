@@ -19,7 +19,8 @@ all_headers=build/host/all_headers.cpp
 find include -name '*.hpp' | sort | sed 's|^include/\(.*\)|#include <\1>|' >"$all_headers"
 
 tidy=$(command -v clang-tidy-14 || command -v clang-tidy)
-lint=("$tidy" --quiet --checks=-bugprone-suspicious-include --extra-arg=-Wno-unknown-warning-option # the database is written for g++
+lint=("$tidy" --quiet --checks=-bugprone-suspicious-include --extra-arg=-Wno-unknown-warning-option
+  --extra-arg=-Wno-unused-command-line-argument # the database is written for g++
   --extra-arg-before=-include "--extra-arg-before=$root/scripts/source_location_for_tidy.hpp")
 mapfile -t host_files < <(sed -n 's/^ *"file": "\(.*\)",\?$/\1/p' build/host/compile_commands.json |
   grep -E "^$root/(build/host/)?(src|kernels|examples)/" | sort -u)

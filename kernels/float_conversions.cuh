@@ -10,8 +10,8 @@
 
 namespace msstream::ops::kernels {
 
-// As to_float() and from_float(), but by the instructions that there are: the same values, though of
-// a NaN perhaps other bits.
+// As to_float() and from_float(), but by the instructions that there are: the same values, though
+// of a NaN perhaps other bits.
 
 __device__ inline float widen(float value) {
   return value;

@@ -290,10 +290,11 @@ class KernelTest : public ::testing::Test {
     machine_->copy_in(buffer.data(), values.data(), buffer.bytes());
     return buffer;
   }
-  /// Puts other values where something lies.
+  /// Puts other values where something lies, once what was issued before is done with it.
   template <class T>
   void write(Buffer<T> const& to, std::vector<T> const& values) {
     ASSERT_EQ(to.count(), values.size());
+    synchronise();
     machine_->copy_in(to.data(), values.data(), to.bytes());
   }
   template <class T>
@@ -322,6 +323,7 @@ class KernelTest : public ::testing::Test {
 
   template <class T>
   void poison(Buffer<T> const& buffer) {
+    synchronise();
     machine_->fill(buffer.data(), kPoisonByte, buffer.bytes());
   }
   template <class T>

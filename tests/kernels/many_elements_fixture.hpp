@@ -13,7 +13,7 @@ template <class Stream>
 class ManyElements : public UpdateTest<Stream> {
  protected:
   void SetUp() override {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_ADDRESS__)
     if constexpr (std::is_same_v<Stream, HostStream>) {
       GTEST_SKIP() << "not tested: a sanitizer has notes of every byte";
     }

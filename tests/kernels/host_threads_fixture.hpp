@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "../../kernels/parallel_rows_host.hpp"
+#include "kernels/kernel_fixture.hpp"
+
+#include <msstream/ops/kernels/bag_view.hpp>
+#include <msstream/runtime/work_queue.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace msstream::ops::kernels::testing {
+
+/// Runs work at once: on the calling thread alone, or with all threads of the process.
+class Immediate final : public WorkQueue {
+ public:
+  explicit Immediate(bool alone) : alone_(alone) {}
+  std::uint64_t enqueue(Closure closure) override {
+    if (alone_) {
+      // From within a range nothing goes to other threads.
+      RangeTeam(1).run(2, 1, [&](std::int64_t begin, std::int64_t) {
+        if (begin == 0) {
+          closure();
+        }
+      });
+    } else {
+      closure();
+    }
+    return ++number_;
+  }
+
+ private:
+  bool alone_;
+  std::uint64_t number_ = 0;
+};
+
+/// That the CPU twins give the same bits whether one thread runs them or several.
+class HostThreads : public ::testing::Test {
+ protected:
+  /// Calls `issue(stream, output)` on both; expects the same bits in `count` floats.
+  template <class Issue>
+  static void expect_same_bits(std::vector<float> const& before, Issue const& issue) {
+    auto alone = before;
+    auto shared = before;
+    Immediate one(true);
+    Immediate all(false);
+    issue(HostStream(one), alone.data());
+    issue(HostStream(all), shared.data());
+    EXPECT_EQ(std::memcmp(alone.data(), shared.data(), alone.size() * sizeof(float)), 0);
+    EXPECT_NE(std::memcmp(alone.data(), before.data(), alone.size() * sizeof(float)), 0);
+  }
+  static std::vector<float> poisoned(std::int64_t count) {
+    std::vector<float> out(static_cast<std::size_t>(count));
+    std::memset(out.data(), kPoisonByte, out.size() * sizeof(float));
+    return out;
+  }
+
+  Random random;
+};
+
+/// Bags whose lengths fall as a power, so that a few hold most ids; some ids are bad.
+struct PowerLawBags {
+  static constexpr std::int64_t kBags = 3000;
+  static constexpr std::int64_t kRows = 2000;
+  static constexpr std::int64_t kLongest = 5000;
+  /// So long that even what does next to nothing an id is for several threads.
+  static constexpr std::int64_t kWorthCounting = 30'000;
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int64_t> ids;
+
+  explicit PowerLawBags(Random& random, std::int64_t longest = kLongest) {
+    for (std::int64_t bag = 0; bag < kBags; ++bag) {
+      offsets.push_back(offsets.back() + (bag % 3) * longest / (bag + 1));
+    }
+    ids = random.integers(places(), -1, kRows);
+  }
+  [[nodiscard]] std::int64_t places() const { return offsets.back(); }
+  [[nodiscard]] BagView view() const {
+    return {.ids = ids.data(), .bags = kBags, .capacity = places(), .offsets = offsets.data()};
+  }
+};
+
+}  // namespace msstream::ops::kernels::testing

@@ -78,7 +78,7 @@ struct Content {
 /// What an operation made; where it leaves rows undefined, with how many of them are defined.
 template <Runtime R>
 struct Result {
-  std::variant<Tensor<float, R>, Tensor<std::int64_t, R>> values;
+  std::variant<Tensor<float, R>, Tensor<std::int64_t, R>, Tensor<std::int32_t, R>> values;
   std::optional<Tensor<std::int64_t, R>> defined_rows;
 
   template <Element T>

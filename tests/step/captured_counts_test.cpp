@@ -6,21 +6,39 @@
 #include <msstream/ops/jagged_softmax.hpp>
 #include <msstream/ops/lengths.hpp>
 #include <msstream/ops/segment.hpp>
-#include <msstream/ops/top_k.hpp>
 #include <msstream/ops/unique.hpp>
 
 /// One captured operation serves every count up to its capacity, with the bits of an eager one.
 namespace msstream::testing {
 namespace {
 
+using ops::SegmentReduction;
+
+/// From reduce(reduction) and gradient_of(forward, reduction).
+template <Runtime R, class Reduce, class GradientOf>
+Results<R> gradients_of_segments(Content<R> const& in,
+                                 Reduce const& reduce,
+                                 GradientOf const& gradient_of) {
+  Results<R> gradients;
+  for (auto const reduction : {SegmentReduction::sum, SegmentReduction::sqrtn}) {
+    gradients.push_back(gradient_of(ops::SegmentForward<R>(kMostPlaces), reduction));
+  }
+  for (auto const reduction : {SegmentReduction::max, SegmentReduction::prod}) {
+    gradients.push_back(
+        gradient_of(ops::SegmentForward<R>(in.values, reduce(reduction)), reduction));
+  }
+  return gradients;
+}
+
 template <Runtime R>
 Operations<R> operations() {
-  using ops::SegmentReduction;
   return {
       {"segments by offsets",
        [](Content<R> const& in) -> Results<R> {
-         return {ops::segment_reduce(in.values, in.offsets, SegmentReduction::sum),
-                 ops::segment_reduce(in.values, in.offsets, SegmentReduction::max)};
+         return {ops::segment_sum(in.values, in.offsets),
+                 ops::segment_max(in.values, in.offsets),
+                 ops::segment_sqrtn(in.values, in.offsets),
+                 ops::segment_prod(in.values, in.offsets)};
        }},
       {"segments by ids",
        [](Content<R> const& in) -> Results<R> {
@@ -28,7 +46,47 @@ Operations<R> operations() {
              ops::sorted_segment_mean(
                  in.values, in.sorted_ids, kGroupsOfPlaces, {.count = in.count}),
              ops::unsorted_segment_sum(in.values, in.ids, kGroupsOfPlaces, {.count = in.count}),
+             ops::sorted_segment_prod(
+                 in.values, in.sorted_ids, kGroupsOfPlaces, {.count = in.count}),
+             ops::unsorted_segment_sqrtn(in.values, in.ids, kGroupsOfPlaces, {.count = in.count}),
              ops::unsorted_segment_min(in.values, in.ids, kGroupsOfPlaces, {.count = in.count})};
+       }},
+      {"gradients of segments by offsets",
+       [](Content<R> const& in) -> Results<R> {
+         return gradients_of_segments<R>(
+             in,
+             [&](auto reduction) { return ops::segment_reduce(in.values, in.offsets, reduction); },
+             [&](auto const& forward, auto reduction) {
+               return ops::segment_reduce_gradient(in.table, in.offsets, forward, reduction);
+             });
+       }},
+      {"gradients of segments by sorted ids",
+       [](Content<R> const& in) -> Results<R> {
+         ops::SegmentOptions<R> const options{.count = in.count};
+         return gradients_of_segments<R>(
+             in,
+             [&](auto reduction) {
+               return ops::sorted_segment_reduce(
+                   in.values, in.sorted_ids, kGroupsOfPlaces, reduction, options);
+             },
+             [&](auto const& forward, auto reduction) {
+               return ops::sorted_segment_reduce_gradient(
+                   in.table, in.sorted_ids, forward, reduction, options);
+             });
+       }},
+      {"gradients of segments by ids",
+       [](Content<R> const& in) -> Results<R> {
+         ops::SegmentOptions<R> const options{.count = in.count};
+         return gradients_of_segments<R>(
+             in,
+             [&](auto reduction) {
+               return ops::unsorted_segment_reduce(
+                   in.values, in.ids, kGroupsOfPlaces, reduction, options);
+             },
+             [&](auto const& forward, auto reduction) {
+               return ops::unsorted_segment_reduce_gradient(
+                   in.table, in.ids, forward, reduction, options);
+             });
        }},
       {"distinct ids of a table",
        [](Content<R> const& in) -> Results<R> {
@@ -69,13 +127,10 @@ Operations<R> operations() {
          return {ops::dense_to_jagged(
              ops::jagged_to_dense(in.values, in.offsets, 30), in.offsets, kMostPlaces)};
        }},
-      {"top k",
-       [](Content<R> const& in) -> Results<R> {
-         auto const top = ops::top_k(in.values, 7);
-         return {top.values, top.indices};
-       }},
       {"softmax", [](Content<R> const& in) -> Results<R> {
-         return {ops::jagged_softmax(in.values, in.offsets)};
+         auto const output = ops::jagged_softmax(in.values, in.offsets);
+         auto const gradient = ops::scale(in.values, 3.0F);
+         return {output, ops::jagged_softmax_gradient(output, gradient, in.offsets)};
        }}};
 }
 

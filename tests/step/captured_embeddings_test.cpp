@@ -5,6 +5,7 @@
 #include <msstream/ops/embedding_tables.hpp>
 #include <msstream/ops/embedding_tables_gradient.hpp>
 #include <msstream/ops/embedding_update.hpp>
+#include <msstream/ops/table_batch.hpp>
 
 /// One captured lookup, gradient or update serves every count of ids and bags up to its capacity.
 namespace msstream::testing {
@@ -38,6 +39,34 @@ Results<R> updated(OptimizerKind kind, Content<R> const& in) {
   return results;
 }
 
+/// What deduplicate() finds, and the gradient that it leads to.
+template <Runtime R>
+Results<R> gradient_of_a_table(Content<R> const& in, bool is_weighted, Pooling pooling) {
+  auto bags = in.jagged();
+  bags.bag_count = in.bag_count;
+  if (is_weighted) {
+    bags.weights = in.weights;
+  } else if (pooling != Pooling::none) {
+    bags.default_id = 3;
+  }
+  std::optional<Tensor<std::int32_t, R>> argmax;
+  if (pooling == Pooling::max) {
+    argmax.emplace(in.table.device(), in.table.shape());
+    (void)ops::embedding_lookup(in.table, bags, {.pooling = pooling, .argmax = argmax});
+  }
+  auto const unique = ops::deduplicate(bags, kGroupsOfPlaces);
+  auto const& output_gradient = pooling == Pooling::none ? in.values : in.table;
+  auto const gradient =
+      ops::embedding_gradient(bags, unique, kGroupsOfPlaces, pooling, output_gradient, argmax);
+  auto const twice = ops::merge_row_gradients(std::vector{gradient, gradient}, kGroupsOfPlaces);
+  return {{unique.ids, unique.count},
+          unique.count,
+          unique.ranks,
+          {gradient.values, unique.count},
+          {twice.ids, twice.count},
+          {twice.values, twice.count}};
+}
+
 /// Of one bag a group, as offsets and as coordinates.
 template <Runtime R>
 Operations<R> operations_on_a_table() {
@@ -49,12 +78,33 @@ Operations<R> operations_on_a_table() {
          return {ops::embedding_lookup(in.table, bags, {.pooling = Pooling::mean}),
                  ops::embedding_lookup(in.table, in.jagged(), {.pooling = Pooling::max})};
        }},
+      {"gradient of weights",
+       [](Content<R> const& in) -> Results<R> {
+         auto bags = in.jagged();
+         bags.bag_count = in.bag_count;
+         bags.weights = in.weights;
+         auto const gradient = in.values.rows(0, kGroupsOfPlaces);
+         return {ops::embedding_weight_gradient(in.table, bags, Pooling::sum, gradient),
+                 ops::embedding_weight_gradient(in.table, bags, Pooling::none, in.values)};
+       }},
       {"lookup by coordinates", [](Content<R> const& in) -> Results<R> {
          auto const narrow = ops::cast_ids<std::int32_t>(ops::IdTensor<R>(in.ids));
          return {
              ops::embedding_lookup(in.table, ops::coo_bags(in.ids, in.bag_of_id, kGroupsOfPlaces)),
              ops::embedding_lookup(in.table, ops::coo_bags(narrow, in.bag_of_id, kGroupsOfPlaces))};
        }}};
+  for (auto const& [name, pooling] : {std::pair{"sum", Pooling::sum},
+                                      {"mean", Pooling::mean},
+                                      {"sqrtn", Pooling::sqrtn},
+                                      {"max", Pooling::max},
+                                      {"none", Pooling::none}}) {
+    operations.emplace_back(text("gradient by ", name), [pooling = pooling](auto const& in) {
+      return gradient_of_a_table(in, false, pooling);
+    });
+  }
+  operations.emplace_back("gradient by weighted mean", [](Content<R> const& in) {
+    return gradient_of_a_table(in, true, Pooling::mean);
+  });
   for (auto const& [name, kind] : {std::pair{"sgd", OptimizerKind::sgd},
                                    {"momentum", OptimizerKind::momentum},
                                    {"adagrad", OptimizerKind::adagrad},
@@ -69,8 +119,9 @@ Operations<R> operations_on_a_table() {
 /// Of many tables, made before a capture as their descriptors are uploaded.
 template <Runtime R>
 struct ManyTables {
-  ops::EmbeddingTables<R> mixed;  ///< in widths, types and poolings
-  ops::EmbeddingTables<R> wide;   ///< all of one width, so that their gradients have no gaps
+  ops::EmbeddingTables<R> mixed;     ///< in widths, types and poolings
+  ops::EmbeddingTables<R> wide;      ///< all of one width, so that their gradients have no gaps
+  ops::TableBatch<float, R> behind;  ///< all in one tensor
 
   explicit ManyTables(Device<R> const& device, Random& random)
       : mixed(device,
@@ -94,7 +145,10 @@ struct ManyTables {
               {.weights = table<float>(device, random, 500, kColumns),
                .pooling = Pooling::sqrtn,
                .hotness = 20},
-              {.weights = table<float>(device, random, 200, kColumns), .hotness = 20}}) {}
+              {.weights = table<float>(device, random, 200, kColumns), .hotness = 20}}),
+        behind(device, {400, 300, 500, 200}, kColumns) {
+    copy(behind.weights(), table<float>(device, random, 1400, kColumns));
+  }
 
  private:
   template <class T>
@@ -129,6 +183,13 @@ Operations<R> operations_on_tables(ManyTables<R> const& tables) {
     return {.ids = in.ids, .batch = kMostBags, .batch_count = in.bag_count};
   };
   return {
+      {"rows and buckets of tables",
+       [=](Content<R> const& in) -> Results<R> {
+         auto bags = in.jagged();
+         bags.bag_count = in.bag_count;
+         return {ops::embedding_lookup(tables.behind, ops::rows_of_tables(tables.behind, bags)),
+                 ops::embedding_lookup(tables.behind, ops::hash_to_tables(tables.behind, bags))};
+       }},
       {"lookup in tables by offsets",
        [=](Content<R> const& in) -> Results<R> {
          return {ops::embedding_lookup(tables.mixed, jagged(in))};

@@ -143,8 +143,13 @@ TYPED_TEST(EmbeddingEdgesTest, RefusesWhatIsNoRealNumberOrNoId) {
     args.table_dtype = table;
     args.output_dtype = output;
     args.bags.id_dtype = ids;
-    args.bags.bags = args.width = 1;
-    EXPECT_THROW(embedding_lookup(this->stream(), args), std::invalid_argument);
+    args.width = 1;
+    for (auto const bags : {1, 0}) {
+      args.bags.bags = bags;
+      EXPECT_THROW(embedding_lookup(this->stream(), args), std::invalid_argument)
+          << bags << " bags of " << name_of(ids) << ", " << name_of(table) << ", "
+          << name_of(output);
+    }
   };
   refused(DType::int32, DType::float32, DType::int64);
   refused(DType::float32, DType::int64, DType::int64);

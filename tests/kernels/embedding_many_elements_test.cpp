@@ -172,5 +172,72 @@ TYPED_TEST(EmbeddingOfManyElementsTest, UpdateOfATable) {
   }
 }
 
+TYPED_TEST(EmbeddingOfManyElementsTest, UpdateByGradientsOfRows) {
+  auto const weights = this->many_rows();
+  if (!weights) {
+    return;
+  }
+  auto const move_up = [&](std::int64_t width, Integers const& rows) {
+    auto const ids = this->upload(rows);
+    auto const count = this->scalar(std::ssize(rows));
+    auto const gradients =
+        this->upload(Floats(rows.size() * static_cast<std::size_t>(width), -1.0F));
+    this->replay([&](TypeParam stream) {
+      RowUpdate const update{.table = weights->data(),
+                             .dtype = DType::float16,
+                             .width = width,
+                             .row_ids = ids.data(),
+                             .row_count = count.data(),
+                             .capacity = std::ssize(rows),
+                             .gradients = gradients.data(),
+                             .state0 = nullptr,
+                             .state1 = nullptr};
+      update_rows(stream,
+                  {.kind = OptimizerKind::sgd, .learning_rate = 8.0F},
+                  nullptr,
+                  std::vector{update});
+    });
+  };
+  move_up(kWidth, {kRows - 1, 0});
+  EXPECT_EQ(this->read_half_row(*weights, 0), Floats(kWidth, 9.0F));
+  EXPECT_EQ(this->read_half_row(*weights, kRows - 2), Floats(kWidth, 2.0F));
+  EXPECT_EQ(this->read_half_row(*weights, kRows - 1), Floats(kWidth, 11.0F));
+  // Row numbers that need more than 31 bits.
+  move_up(1, {(kRows - 1) * kWidth, kRows * kWidth - 1});
+  Floats last(kWidth, 11.0F);
+  last.front() = last.back() = 19.0F;
+  EXPECT_EQ(this->read_half_row(*weights, 0), Floats(kWidth, 9.0F));
+  EXPECT_EQ(this->read_half_row(*weights, kRows - 1), last);
+}
+
+TYPED_TEST(EmbeddingOfManyElementsTest, GradientOfWeights) {
+  auto const table = this->many_rows();
+  if (!table) {
+    return;
+  }
+  auto const expect_products = [&](std::int64_t width, Integers const& ids, Floats const& sums) {
+    auto const device_ids = this->upload(ids);
+    auto const gradient = this->upload(Floats(static_cast<std::size_t>(2 * width), 0.5F));
+    auto const output = this->floats(4);
+    this->replay([&](TypeParam stream) {
+      embedding_weight_gradient(
+          stream,
+          {.table = table->data(),
+           .table_dtype = DType::float16,
+           .rows = kRows * kWidth / width,
+           .width = width,
+           .bags = {.ids = device_ids.data(), .bags = 2, .capacity = 4, .hotness = 2},
+           .pooling = Pooling::sum,
+           .output_gradient = gradient.data(),
+           .weight_gradient = output.data()});
+    });
+    EXPECT_EQ(this->read(output), sums);
+  };
+  expect_products(kWidth, {kRows - 1, 0, kRows - 2, kRows}, {96, 32, 64, 0});
+  // Row numbers that need more than 31 bits.
+  constexpr std::int64_t kLast = (kRows - 1) * kWidth;
+  expect_products(1, {kLast, kLast - 1, 0, kLast + kWidth}, {1.5F, 1.0F, 0.5F, 0.0F});
+}
+
 }  // namespace
 }  // namespace msstream::ops::kernels::testing

@@ -508,5 +508,26 @@ TYPED_TEST(EmbeddingTablesTest, NotANumberInfinityAndMinusZero) {
   }
 }
 
+TYPED_TEST(EmbeddingTablesTest, RefusesWhatIsNoRealNumberOrNoId) {
+  EXPECT_THROW((void)plan_tables({{}, {.dtype = DType::int32}}), std::invalid_argument);
+  auto const plan = plan_tables({{.width = 4}});
+  auto const refused = [&](DType output, DType ids) {
+    for (auto const batch : {1, 0}) {
+      EXPECT_THROW(embedding_tables_lookup(this->stream(),
+                                           {.plan = &plan,
+                                            .tables = nullptr,
+                                            .table_of_tile = nullptr,
+                                            .batch = batch,
+                                            .ids = nullptr,
+                                            .id_dtype = ids,
+                                            .output_dtype = output}),
+                   std::invalid_argument)
+          << batch << " bags of " << name_of(ids) << ", " << name_of(output);
+    }
+  };
+  refused(DType::int64, DType::int64);
+  refused(DType::float32, DType::uint8);
+}
+
 }  // namespace
 }  // namespace msstream::ops::kernels::testing

@@ -79,15 +79,19 @@ struct IdBags {
   }
 };
 
-/// Calls function(IdBags<std::int32_t or std::int64_t>). Throws std::invalid_argument for ids of
-/// another type.
-template <class Function>
-void with_id_type(char const* operation, BagView const& view, Function const& function) {
-  require(view.id_dtype == DType::int32 || view.id_dtype == DType::int64,
+/// Throws std::invalid_argument for a type that no ids are of.
+inline void require_id_type(char const* operation, DType dtype) {
+  require(dtype == DType::int32 || dtype == DType::int64,
           operation,
           ": ids of ",
-          name_of(view.id_dtype),
+          name_of(dtype),
           "; expected int32 or int64");
+}
+
+/// Calls function(IdBags<std::int32_t or std::int64_t>), as require_id_type() allows.
+template <class Function>
+void with_id_type(char const* operation, BagView const& view, Function const& function) {
+  require_id_type(operation, view.id_dtype);
   if (view.id_dtype == DType::int32) {
     function(IdBags<std::int32_t>(view));
   } else {

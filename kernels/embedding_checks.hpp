@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "bag_layout.hpp"
 #include "real_types.hpp"
 
 #include <msstream/base/error.hpp>
@@ -15,6 +16,7 @@ namespace msstream::ops::kernels {
 
 /// Throws std::invalid_argument for types and widths that no lookup is of.
 inline void require_lookup(LookupArgs const& args) {
+  require_id_type("embedding_lookup", args.bags.id_dtype);
   require_real_type("embedding_lookup: a table", args.table_dtype);
   require_real_type("embedding_lookup: an output", args.output_dtype);
   require(args.width <= std::numeric_limits<std::int32_t>::max(),
@@ -31,10 +33,7 @@ inline void require_lookup(LookupArgs const& args) {
 /// Throws std::invalid_argument for types that no lookup in many tables is of; the types of the
 /// tables plan_tables() knows.
 inline void require_tables_lookup(TablesLookupArgs const& args) {
-  require(args.id_dtype == DType::int32 || args.id_dtype == DType::int64,
-          "embedding_tables_lookup: ids of ",
-          name_of(args.id_dtype),
-          "; expected int32 or int64");
+  require_id_type("embedding_tables_lookup", args.id_dtype);
   require_real_type("embedding_tables_lookup: an output", args.output_dtype);
 }
 

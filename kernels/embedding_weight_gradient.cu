@@ -13,34 +13,92 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// A warp a place.
-template <class T, class Id>
-__global__ void __launch_bounds__(kThreads)
-    weight_gradient_kernel(WeightGradientArgs const args, IdBags<Id> const bags) {
-  auto const place = grid_thread() / 32;
-  if (place >= bags.capacity) {
-    return;
-  }
-  int const lane = static_cast<int>(threadIdx.x) % 32;
+constexpr int kInFlight = 4;  ///< places of a group of lanes
+
+/// A place's row of the table and of the output's gradient; below 0: none.
+struct RowPair {
+  std::int64_t table = -1;
+  std::int64_t output = -1;
+};
+
+/// The pairs of neighbouring places. Those of one bag are searched once.
+template <class Id>
+__device__ void find_pairs(WeightGradientArgs const& args,
+                           IdBags<Id> const& bags,
+                           std::int64_t first,
+                           RowPair (&pairs)[kInFlight]) {
   auto const existing = bags.existing_places();
-  bool const exists = place >= existing.begin && place < existing.end;
-  std::int64_t const id = exists ? static_cast<std::int64_t>(bags.ids[place]) : -1;
-  float sum = 0.0F;
-  if (is_in_range(id, args.rows)) {
-    auto const output = args.pooling == Pooling::none ? place : bags.bag_of(place);
-    auto const* const row = static_cast<T const*>(args.table) + id * args.width;
-    auto const* const gradient = args.output_gradient + output * args.width;
-#pragma unroll 4
-    for (std::int64_t c = lane; c < args.width; c += 32) {
-      sum = __fadd_rn(sum, __fmul_rn(load_columns<1>(row + c).at[0], __ldg(gradient + c)));
+  std::int64_t bag = -1;
+  std::int64_t bag_end = first;
+#pragma unroll
+  for (int k = 0; k < kInFlight; ++k) {
+    auto const place = first + k;
+    if (place < existing.begin || place >= existing.end) {
+      continue;
+    }
+    if (args.pooling == Pooling::none) {
+      pairs[k].output = place;
+    } else {
+      if (place >= bag_end) {
+        bag = bags.bag_of(place);
+        bag_end = bags.places_of(bag).end;
+      }
+      pairs[k].output = bag;
+    }
+    std::int64_t const id = bags.ids[place];
+    pairs[k].table = is_in_range(id, args.rows) ? id : -1;
+  }
+}
+
+/// A group of lanes takes a few places.
+template <class T, class Id, int Count>
+__global__ void __launch_bounds__(kThreads)
+    weight_gradient_kernel(__grid_constant__ WeightGradientArgs const args,
+                           __grid_constant__ IdBags<Id> const bags,
+                           RowLanes const shape) {
+  auto const first = (grid_thread() >> shape.log2_lanes) * kInFlight;
+  RowPair pairs[kInFlight];
+  find_pairs(args, bags, first, pairs);
+  float sums[kInFlight] = {};
+  for (std::int64_t column = shape.lane() * Count; column < args.width;
+       column += shape.lanes() * Count) {
+    Columns<Count> rows[kInFlight];
+    Columns<Count> gradients[kInFlight];
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      if (pairs[k].table >= 0) {
+        rows[k] = load_columns<Count>(static_cast<T const*>(args.table) +
+                                      pairs[k].table * args.width + column);
+        gradients[k] =
+            load_columns<Count>(args.output_gradient + pairs[k].output * args.width + column);
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+#pragma unroll
+      for (int c = 0; c < Count; ++c) {
+        auto const product = __fmul_rn(rows[k].at[c], gradients[k].at[c]);
+        sums[k] = __fadd_rn(sums[k], pairs[k].table >= 0 ? product : 0.0F);
+      }
     }
   }
-  for (int distance = 16; distance > 0; distance /= 2) {
-    sum = __fadd_rn(sum, __shfl_xor_sync(0xFFFFFFFFU, sum, distance));
+#pragma unroll
+  for (int k = 0; k < kInFlight; ++k) {
+    for (int distance = shape.lanes() / 2; distance > 0; distance /= 2) {
+      sums[k] = __fadd_rn(sums[k], __shfl_xor_sync(0xFFFFFFFFU, sums[k], distance));
+    }
+    if (shape.lane() == 0 && first + k < bags.capacity) {
+      args.weight_gradient[first + k] = sums[k];
+    }
   }
-  if (lane == 0) {
-    args.weight_gradient[place] = sum;
-  }
+}
+
+template <class T, class Id, int Count>
+void launch(CudaStream stream, WeightGradientArgs const& args, IdBags<Id> const& bags) {
+  RowLanes const shape(args.width, Count);
+  auto const blocks = grid_for(bags.capacity, (kThreads >> shape.log2_lanes) * kInFlight);
+  weight_gradient_kernel<T, Id, Count><<<blocks, kThreads, 0, stream>>>(args, bags, shape);
+  check_launch("embedding_weight_gradient");
 }
 
 }  // namespace
@@ -52,11 +110,11 @@ void embedding_weight_gradient(CudaStream stream, WeightGradientArgs const& args
   with_id_type("embedding_weight_gradient", args.bags, [&]<class Id>(IdBags<Id> const& bags) {
     with_real_type("embedding_weight_gradient: a table", args.table_dtype, [&](auto type) {
       using T = typename decltype(type)::type;
-      weight_gradient_kernel<T, Id>
-          <<<grid_for(args.bags.capacity, kThreads / 32), kThreads, 0, stream>>>(args, bags);
+      bool const is_whole = allows_vectors(static_cast<T const*>(args.table), args.width, 4) &&
+                            allows_vectors(args.output_gradient, args.width, 4);
+      is_whole ? launch<T, Id, 4>(stream, args, bags) : launch<T, Id, 1>(stream, args, bags);
     });
   });
-  check_launch("embedding_weight_gradient");
 }
 
 }  // namespace msstream::ops::kernels

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "existing_places.hpp"
 #include "move_rows.cuh"
+#include "workspace_layout.hpp"
 
 #include <msstream/base/error.hpp>
+#include <msstream/ops/kernels/embedding_gradient.hpp>
 #include <msstream/ops/kernels/gather.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <type_traits>
 
 namespace msstream::ops::kernels {
 namespace {
@@ -25,73 +30,122 @@ struct GatherMoves {
   }
 };
 
-/// The last place of each id that counts: what the workspace holds for the rows that have one.
-__device__ bool is_last_place(RowTargets const& targets, std::int64_t id, std::int64_t i) {
-  return is_in_range(id, targets.rows) &&
-         static_cast<std::int32_t const*>(targets.workspace)[id] == i;
-}
+/// The distinct ids that are rows, and the places of each.
+struct PlacesOfIds {
+  std::int64_t* ids;
+  std::int32_t* starts;
+  std::int32_t* positions;
+  std::int32_t* ranks;
+  std::int64_t* count;
+  void* deduplication;
 
-struct ScatterMoves {
-  RowTargets targets;
+  PlacesOfIds(WorkspaceLayout& workspace, CudaStream stream, std::int64_t capacity)
+      : ids(workspace.take<std::int64_t>(capacity)),
+        starts(workspace.take<std::int32_t>(capacity + 1)),
+        positions(workspace.take<std::int32_t>(capacity)),
+        ranks(workspace.take<std::int32_t>(capacity)),
+        count(workspace.take<std::int64_t>(1)),
+        deduplication(workspace.take_bytes(deduplicate_workspace_bytes(stream, capacity))) {}
 
-  __device__ std::int64_t count() const { return existing_places(targets.count, targets.capacity); }
-  __device__ RowMove at(std::int64_t i) const {
-    auto const id = targets.ids.at(i);
-    return {i, is_last_place(targets, id, i) ? id : -1};
+  __device__ std::int32_t last_place(std::int64_t rank) const {
+    return positions[starts[rank + 1] - 1];
   }
 };
 
-struct GradientMoves {
-  RowTargets targets;
+/// Where each row, or each place, is moved from: a place below 2^31, or a row.
+template <bool kToRows>
+using Source = std::conditional_t<kToRows, std::int32_t, std::int64_t>;
 
-  __device__ std::int64_t count() const { return targets.capacity; }
-  __device__ RowMove at(std::int64_t i) const {
-    if (i >= existing_places(targets.count, targets.capacity)) {
-      return {-1, i};
-    }
-    auto const id = targets.ids.at(i);
-    return {is_last_place(targets, id, i) ? id : -1, i};
+struct ScatterMemory {
+  PlacesOfIds places;
+  void* sources;
+  std::size_t bytes;
+
+  ScatterMemory(void* memory, CudaStream stream, std::int64_t capacity, std::int64_t source_bytes)
+      : ScatterMemory(WorkspaceLayout(memory), stream, capacity, source_bytes) {}
+
+ private:
+  ScatterMemory(WorkspaceLayout workspace,
+                CudaStream stream,
+                std::int64_t capacity,
+                std::int64_t source_bytes)
+      : places(workspace, stream, capacity),
+        sources(workspace.take<std::byte>(source_bytes)),
+        bytes(workspace.bytes()) {}
+};
+
+struct LastPlaceMoves {
+  PlacesOfIds places;
+
+  __device__ std::int64_t count() const { return *places.count; }
+  __device__ RowMove at(std::int64_t rank) const {
+    return {places.last_place(rank), places.ids[rank]};
   }
 };
 
-/// Only of the rows that some place names: the table may be much longer.
-__global__ void __launch_bounds__(kThreads) forget_places_kernel(RowTargets targets) {
-  auto const i = grid_thread();
-  if (i < existing_places(targets.count, targets.capacity)) {
-    if (auto const id = targets.ids.at(i); is_in_range(id, targets.rows)) {
-      static_cast<std::int32_t*>(targets.workspace)[id] = -1;
+/// sources[id] = the id's last place, or the other way round; others stay as they are.
+template <bool kToRows>
+__global__ void __launch_bounds__(kThreads)
+    write_sources_kernel(PlacesOfIds places, std::int64_t capacity, Source<kToRows>* sources) {
+  auto const rank = grid_thread();
+  if (rank < min(*places.count, capacity)) {
+    auto const id = places.ids[rank];
+    auto const place = places.last_place(rank);
+    if constexpr (kToRows) {
+      sources[id] = place;
+    } else {
+      sources[place] = id;
     }
   }
 }
 
-__global__ void __launch_bounds__(kThreads) last_places_kernel(RowTargets targets) {
-  auto const i = grid_thread();
-  if (i < existing_places(targets.count, targets.capacity)) {
-    if (auto const id = targets.ids.at(i); is_in_range(id, targets.rows)) {
-      atomicMax(static_cast<std::int32_t*>(targets.workspace) + id, static_cast<std::int32_t>(i));
-    }
-  }
-}
-
-void find_last_places(CudaStream stream, RowTargets const& targets, bool of_all_rows) {
+void find_places(CudaStream stream, RowTargets const& targets, PlacesOfIds const& places) {
   require(targets.capacity <= std::numeric_limits<std::int32_t>::max(),
           "scatter_rows: ",
           targets.capacity,
           " places; expected fewer than 2^31");
-  auto const blocks = grid_for(targets.capacity, kThreads);
-  if (of_all_rows) {
-    check_cuda(
-        cudaMemsetAsync(
-            targets.workspace, 0xFF, scatter_rows_workspace_bytes(stream, targets.rows), stream),
-        "cudaMemsetAsync");
-  } else if (blocks > 0) {
-    forget_places_kernel<<<blocks, kThreads, 0, stream>>>(targets);
-    check_launch("scatter_rows, rows named");
+  bool const is_wide = targets.ids.wide != nullptr;
+  BagView const each_place{
+      .ids = is_wide ? static_cast<void const*>(targets.ids.wide) : targets.ids.narrow,
+      .id_dtype = is_wide ? DType::int64 : DType::int32,
+      .bags = targets.capacity,
+      .capacity = targets.capacity,
+      .bag_count = targets.count};
+  deduplicate(stream,
+              {each_place,
+               targets.rows,
+               places.ids,
+               places.starts,
+               places.positions,
+               places.ranks,
+               places.count,
+               places.deduplication});
+}
+
+/// Every row of `to` is written, by what it gets from the last place of its id, or a place from its
+/// id's row; zeros where there is none.
+template <bool kToRows>
+void move_from_sources(CudaStream stream,
+                       char const* name,
+                       RowTargets const& targets,
+                       std::int64_t row_bytes,
+                       void const* from,
+                       void* to) {
+  auto const from_rows = kToRows ? targets.capacity : targets.rows;
+  auto const to_rows = kToRows ? targets.rows : targets.capacity;
+  auto const source_bytes = to_rows * static_cast<std::int64_t>(sizeof(Source<kToRows>));
+  ScatterMemory const memory(targets.workspace, stream, targets.capacity, source_bytes);
+  auto* const sources = static_cast<Source<kToRows>*>(memory.sources);
+  check_cuda(cudaMemsetAsync(sources, 0xFF, static_cast<std::size_t>(source_bytes), stream),
+             "cudaMemsetAsync");
+  if (targets.capacity > 0) {
+    find_places(stream, targets, memory.places);
+    write_sources_kernel<kToRows><<<grid_for(targets.capacity, kThreads), kThreads, 0, stream>>>(
+        memory.places, targets.capacity, sources);
+    check_launch(name);
   }
-  if (blocks > 0) {
-    last_places_kernel<<<blocks, kThreads, 0, stream>>>(targets);
-    check_launch("scatter_rows, last places");
-  }
+  GatherMoves const moves{sources, from_rows, to_rows, nullptr};
+  move_rows(stream, name, moves, to_rows, row_bytes, from, to);
 }
 
 }  // namespace
@@ -101,8 +155,12 @@ void gather_rows(CudaStream stream, GatherRowsArgs const& args) {
   move_rows(stream, "gather_rows", moves, args.capacity, args.row_bytes, args.table, args.output);
 }
 
-std::size_t scatter_rows_workspace_bytes(CudaStream, std::int64_t rows) {
-  return static_cast<std::size_t>(rows) * sizeof(std::int32_t);
+std::size_t scatter_rows_workspace_bytes(CudaStream stream,
+                                         std::int64_t capacity,
+                                         std::int64_t rows,
+                                         bool keeps_others) {
+  auto const source_bytes = rows * static_cast<std::int64_t>(sizeof(Source<true>));
+  return ScatterMemory(nullptr, stream, capacity, keeps_others ? 0 : source_bytes).bytes;
 }
 
 void scatter_rows(CudaStream stream, ScatterRowsArgs const& args) {
@@ -110,33 +168,40 @@ void scatter_rows(CudaStream stream, ScatterRowsArgs const& args) {
   if (targets.rows == 0) {
     return;
   }
-  find_last_places(stream, targets, !args.keeps_others);
-  if (args.keeps_others) {
-    ScatterMoves const moves{targets};
-    move_rows(
-        stream, "scatter_rows", moves, targets.capacity, args.row_bytes, args.values, args.output);
-  } else {
-    // Every row is written: it looks up its last place, as a gather does.
-    GatherMoves const moves{static_cast<std::int32_t const*>(targets.workspace),
-                            targets.capacity,
-                            targets.rows,
-                            nullptr};
-    move_rows(
-        stream, "scatter_rows", moves, targets.rows, args.row_bytes, args.values, args.output);
+  if (!args.keeps_others) {
+    return move_from_sources<true>(
+        stream, "scatter_rows", targets, args.row_bytes, args.values, args.output);
   }
+  if (targets.capacity == 0) {
+    return;
+  }
+  ScatterMemory const memory(targets.workspace, stream, targets.capacity, 0);
+  find_places(stream, targets, memory.places);
+  move_rows(stream,
+            "scatter_rows",
+            LastPlaceMoves{memory.places},
+            targets.capacity,
+            args.row_bytes,
+            args.values,
+            args.output);
+}
+
+std::size_t scatter_rows_gradient_workspace_bytes(CudaStream stream,
+                                                  std::int64_t capacity,
+                                                  std::int64_t) {
+  auto const source_bytes = capacity * static_cast<std::int64_t>(sizeof(Source<false>));
+  return ScatterMemory(nullptr, stream, capacity, source_bytes).bytes;
 }
 
 void scatter_rows_gradient(CudaStream stream, ScatterRowsGradientArgs const& args) {
-  auto const& targets = args.targets;
-  find_last_places(stream, targets, false);
-  GradientMoves const moves{targets};
-  move_rows(stream,
-            "scatter_rows_gradient",
-            moves,
-            targets.capacity,
-            args.row_bytes,
-            args.output_gradient,
-            args.value_gradients);
+  if (args.targets.capacity > 0) {
+    move_from_sources<false>(stream,
+                             "scatter_rows_gradient",
+                             args.targets,
+                             args.row_bytes,
+                             args.output_gradient,
+                             args.value_gradients);
+  }
 }
 
 }  // namespace msstream::ops::kernels

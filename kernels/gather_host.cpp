@@ -41,8 +41,8 @@ void gather_rows(HostStream stream, GatherRowsArgs const& args) {
   });
 }
 
-std::size_t scatter_rows_workspace_bytes(HostStream, std::int64_t rows) {
-  return static_cast<std::size_t>(rows) * sizeof(std::int32_t);
+std::size_t scatter_rows_workspace_bytes(HostStream, std::int64_t, std::int64_t, bool) {
+  return 0;
 }
 
 void scatter_rows(HostStream stream, ScatterRowsArgs const& args) {
@@ -62,6 +62,10 @@ void scatter_rows(HostStream stream, ScatterRowsArgs const& args) {
       }
     }
   });
+}
+
+std::size_t scatter_rows_gradient_workspace_bytes(HostStream, std::int64_t, std::int64_t rows) {
+  return static_cast<std::size_t>(rows) * sizeof(std::int32_t);
 }
 
 void scatter_rows_gradient(HostStream stream, ScatterRowsGradientArgs const& args) {

@@ -106,10 +106,15 @@ class GatherTest : public KernelTest<Stream> {
     auto const places = this->upload(ids);
     auto const count = this->scalar(existing);
     // What lies in the workspace would win over every place, were it taken for one.
-    auto const memory = this->upload(std::vector<std::int32_t>(
-        scatter_rows_workspace_bytes(this->stream(), rows) / 4, 0x7FFFFFFF));
-    auto const last_memory = this->upload(this->read(memory));
-    auto const other_memory = this->upload(this->read(memory));
+    auto const memory_of = [&](std::size_t bytes) {
+      return this->upload(std::vector<std::int32_t>(bytes / 4, 0x7FFFFFFF));
+    };
+    auto const memory =
+        memory_of(scatter_rows_workspace_bytes(this->stream(), capacity, rows, false));
+    auto const other_memory =
+        memory_of(scatter_rows_workspace_bytes(this->stream(), capacity, rows, true));
+    auto const last_memory =
+        memory_of(scatter_rows_gradient_workspace_bytes(this->stream(), capacity, rows));
     RowTargets targets{places.data(),
                        capacity,
                        existing == capacity ? nullptr : count.data(),

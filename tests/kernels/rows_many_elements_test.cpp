@@ -50,15 +50,16 @@ TYPED_TEST(RowsOfManyElementsTest, RowsGatheredAndScattered) {
     return RowTargets{
         ids.data(), static_cast<std::int64_t>(ids.count()), nullptr, row_count, memory.data()};
   };
-  auto const memory_of = [&](std::int64_t row_count) {
-    return this->workspace(scatter_rows_workspace_bytes(this->stream(), row_count));
+  auto const memory_of = [&](std::int64_t capacity, std::int64_t row_count, bool keeps_others) {
+    return this->workspace(
+        scatter_rows_workspace_bytes(this->stream(), capacity, row_count, keeps_others));
   };
   {
     Integers ids(kRows, -1);
     ids.front() = 1;
     ids.back() = 0;
     auto const device_ids = this->upload(ids);
-    auto const memory = memory_of(2);
+    auto const memory = memory_of(kRows, 2, false);
     auto const output = this->template poisoned<Half>(2 * kWidth);
     this->replay([&](TypeParam stream) {
       scatter_rows(stream,
@@ -67,16 +68,19 @@ TYPED_TEST(RowsOfManyElementsTest, RowsGatheredAndScattered) {
     this->expect_rows(output, kWidth, {4, 1});
   }
   auto const last_ids = this->upload(Integers{kRows - 1, kRows - 3});
-  auto const memory = memory_of(kRows);
+  auto const gradient_memory =
+      this->workspace(scatter_rows_gradient_workspace_bytes(this->stream(), 2, kRows));
   auto const gradients = this->template poisoned<Half>(2 * kWidth);
   this->replay([&](TypeParam stream) {
     scatter_rows_gradient(
-        stream, {rows->data(), kRowBytes, targets(last_ids, memory, kRows), gradients.data()});
+        stream,
+        {rows->data(), kRowBytes, targets(last_ids, gradient_memory, kRows), gradients.data()});
   });
   this->expect_rows(gradients, kWidth, {4, 2});
   auto const values = this->template poisoned<Half>(2 * kWidth);
   this->set_row(values, 0, kWidth, Half{8});
   this->set_row(values, 1, kWidth, Half{9});
+  auto const memory = memory_of(2, kRows, true);
   this->replay([&](TypeParam stream) {
     scatter_rows(stream,
                  {values.data(), kRowBytes, targets(last_ids, memory, kRows), true, rows->data()});

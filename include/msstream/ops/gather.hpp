@@ -60,11 +60,6 @@ kernels::RowTargets row_targets(char const* operation,
   return {ids.data(), ids.count(), count_of(operation, count), rows, workspace.data()};
 }
 
-template <Runtime R>
-Workspace<R> scatter_workspace(std::shared_ptr<DeviceState<R>> const& device, std::int64_t rows) {
-  return {device, kernels::scatter_rows_workspace_bytes(size_query(*device), rows)};
-}
-
 /// Scatters into `output` [rows, width].
 template <Element T, IdElement I, Runtime R>
 void scatter_rows(char const* operation,
@@ -74,7 +69,10 @@ void scatter_rows(char const* operation,
                   std::optional<Tensor<std::int64_t, R>> const& count,
                   bool keeps_others) {
   auto const rows = output.shape()[0];
-  auto const workspace = scatter_workspace(output.device(), rows);
+  auto const& device = output.device();
+  Workspace<R> const workspace(
+      device,
+      kernels::scatter_rows_workspace_bytes(size_query(*device), ids.count(), rows, keeps_others));
   kernels::ScatterRowsArgs const args{values.data(),
                                       row_bytes_of<T>(values.shape()[1]),
                                       row_targets(operation, ids, count, rows, workspace),
@@ -159,7 +157,9 @@ template <Element T, IdElement I, Runtime R>
           "; expected [rows, width] and [places]");
   auto const& device = output_gradient.device();
   Tensor<T, R> gradient(device, {ids.count(), shape[1]});
-  auto const workspace = detail::scatter_workspace(device, shape[0]);
+  detail::Workspace<R> const workspace(device,
+                                       kernels::scatter_rows_gradient_workspace_bytes(
+                                           detail::size_query(*device), ids.count(), shape[0]));
   kernels::ScatterRowsGradientArgs const args{
       output_gradient.data(),
       detail::row_bytes_of<T>(shape[1]),

@@ -30,11 +30,8 @@ struct RowTargets {
   std::int64_t capacity;      ///< below 2^31
   std::int64_t const* count;  ///< device scalar, or null for all of the capacity
   std::int64_t rows;
-  void* workspace;  ///< scatter_rows_workspace_bytes(stream, rows) bytes, 256-byte aligned
+  void* workspace;  ///< as many bytes as the operation's function says, 256-byte aligned
 };
-/// For both operations below; asks no device.
-std::size_t scatter_rows_workspace_bytes(HostStream stream, std::int64_t rows);
-std::size_t scatter_rows_workspace_bytes(CudaStream stream, std::int64_t rows);
 
 /// output[ids[i], :] = values[i, :], in bytes; other rows are set to zero or kept.
 struct ScatterRowsArgs {
@@ -44,6 +41,15 @@ struct ScatterRowsArgs {
   bool keeps_others;
   void* output;  ///< [rows, row_bytes]
 };
+/// Asks no device.
+std::size_t scatter_rows_workspace_bytes(HostStream stream,
+                                         std::int64_t capacity,
+                                         std::int64_t rows,
+                                         bool keeps_others);
+std::size_t scatter_rows_workspace_bytes(CudaStream stream,
+                                         std::int64_t capacity,
+                                         std::int64_t rows,
+                                         bool keeps_others);
 void scatter_rows(HostStream stream, ScatterRowsArgs const& args);
 void scatter_rows(CudaStream stream, ScatterRowsArgs const& args);
 
@@ -54,6 +60,13 @@ struct ScatterRowsGradientArgs {
   RowTargets targets;
   void* value_gradients;  ///< [capacity, row_bytes]
 };
+/// Asks no device.
+std::size_t scatter_rows_gradient_workspace_bytes(HostStream stream,
+                                                  std::int64_t capacity,
+                                                  std::int64_t rows);
+std::size_t scatter_rows_gradient_workspace_bytes(CudaStream stream,
+                                                  std::int64_t capacity,
+                                                  std::int64_t rows);
 void scatter_rows_gradient(HostStream stream, ScatterRowsGradientArgs const& args);
 void scatter_rows_gradient(CudaStream stream, ScatterRowsGradientArgs const& args);
 

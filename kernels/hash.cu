@@ -1,43 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda_check.cuh"
+#include "existing_places.hpp"
 #include "hash_functions.hpp"
 
 #include <msstream/ops/kernels/hash.hpp>
+
+#include <cstdint>
 
 namespace msstream::ops::kernels {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kInFlight = 4;  ///< elements of a thread
 
-// One thread an element; the threads beyond *count have nothing to do.
-__global__ void hash_kernel(HashArgs args) {
-  auto const count = args.count != nullptr ? *args.count : args.capacity;
-  auto const i = grid_thread();
-  if (i < count) {
-    args.buckets[i] = bucket_of(args.keys.at(i), args.salt, args.bucket_count);
+/// Calls write(i, load(i)) for the thread's elements; those of a warp are neighbours.
+template <class Load, class Write>
+__device__ void for_each_element(std::int64_t const* existing,
+                                 std::int64_t capacity,
+                                 Load const& load,
+                                 Write const& write) {
+  auto const count = existing_places(existing, capacity);
+  auto const first = std::int64_t{blockIdx.x} * (kThreads * kInFlight) + threadIdx.x;
+  decltype(load(first)) loaded[kInFlight];
+#pragma unroll
+  for (int k = 0; k < kInFlight; ++k) {
+    if (auto const i = first + k * kThreads; i < count) {
+      loaded[k] = load(i);
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < kInFlight; ++k) {
+    if (auto const i = first + k * kThreads; i < count) {
+      write(i, loaded[k]);
+    }
   }
 }
 
-__global__ void bucketize_kernel(BucketizeArgs args) {
-  auto const count = args.count != nullptr ? *args.count : args.capacity;
-  auto const i = grid_thread();
-  if (i < count) {
-    args.buckets[i] = count_not_above(args.boundaries, args.boundary_count, args.values[i]);
-  }
+__global__ void __launch_bounds__(kThreads) hash_kernel(HashArgs args) {
+  for_each_element(
+      args.count,
+      args.capacity,
+      [&](std::int64_t i) { return args.keys.at(i); },
+      [&](std::int64_t i, std::int64_t key) {
+        args.buckets[i] = bucket_of(key, args.salt, args.bucket_count);
+      });
+}
+
+__global__ void __launch_bounds__(kThreads) bucketize_kernel(BucketizeArgs args) {
+  for_each_element(
+      args.count,
+      args.capacity,
+      [&](std::int64_t i) { return args.values[i]; },
+      [&](std::int64_t i, float value) {
+        args.buckets[i] = count_not_above(args.boundaries, args.boundary_count, value);
+      });
 }
 
 }  // namespace
 
 void hash_to_bucket(CudaStream stream, HashArgs const& args) {
   if (args.capacity > 0) {
-    hash_kernel<<<grid_for(args.capacity, kThreads), kThreads, 0, stream>>>(args);
+    hash_kernel<<<grid_for(args.capacity, kThreads * kInFlight), kThreads, 0, stream>>>(args);
     check_launch("hash_to_bucket");
   }
 }
 
 void bucketize(CudaStream stream, BucketizeArgs const& args) {
   if (args.capacity > 0) {
-    bucketize_kernel<<<grid_for(args.capacity, kThreads), kThreads, 0, stream>>>(args);
+    bucketize_kernel<<<grid_for(args.capacity, kThreads * kInFlight), kThreads, 0, stream>>>(args);
     check_launch("bucketize");
   }
 }

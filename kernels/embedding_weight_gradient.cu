@@ -82,11 +82,14 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
   }
+  for (int distance = shape.lanes() / 2; distance > 0; distance /= 2) {
 #pragma unroll
-  for (int k = 0; k < kInFlight; ++k) {
-    for (int distance = shape.lanes() / 2; distance > 0; distance /= 2) {
+    for (int k = 0; k < kInFlight; ++k) {
       sums[k] = __fadd_rn(sums[k], __shfl_xor_sync(0xFFFFFFFFU, sums[k], distance));
     }
+  }
+#pragma unroll
+  for (int k = 0; k < kInFlight; ++k) {
     if (shape.lane() == 0 && first + k < bags.capacity) {
       args.weight_gradient[first + k] = sums[k];
     }

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <type_traits>
 
 namespace msstream::ops::kernels {
 namespace {
@@ -38,40 +37,26 @@ struct PlacesOfIds {
   std::int32_t* ranks;
   std::int64_t* count;
   void* deduplication;
+  std::int64_t* row_of_place = nullptr;  ///< [capacity], where it is wanted
+  std::size_t bytes;
 
-  PlacesOfIds(WorkspaceLayout& workspace, CudaStream stream, std::int64_t capacity)
-      : ids(workspace.take<std::int64_t>(capacity)),
-        starts(workspace.take<std::int32_t>(capacity + 1)),
-        positions(workspace.take<std::int32_t>(capacity)),
-        ranks(workspace.take<std::int32_t>(capacity)),
-        count(workspace.take<std::int64_t>(1)),
-        deduplication(workspace.take_bytes(deduplicate_workspace_bytes(stream, capacity))) {}
+  PlacesOfIds(void* memory, CudaStream stream, std::int64_t capacity, bool tells_rows) {
+    WorkspaceLayout workspace(memory);
+    ids = workspace.take<std::int64_t>(capacity);
+    starts = workspace.take<std::int32_t>(capacity + 1);
+    positions = workspace.take<std::int32_t>(capacity);
+    ranks = workspace.take<std::int32_t>(capacity);
+    count = workspace.take<std::int64_t>(1);
+    deduplication = workspace.take_bytes(deduplicate_workspace_bytes(stream, capacity));
+    if (tells_rows) {
+      row_of_place = workspace.take<std::int64_t>(capacity);
+    }
+    bytes = workspace.bytes();
+  }
 
   __device__ std::int32_t last_place(std::int64_t rank) const {
     return positions[starts[rank + 1] - 1];
   }
-};
-
-/// Where each row, or each place, is moved from: a place below 2^31, or a row.
-template <bool kToRows>
-using Source = std::conditional_t<kToRows, std::int32_t, std::int64_t>;
-
-struct ScatterMemory {
-  PlacesOfIds places;
-  void* sources;
-  std::size_t bytes;
-
-  ScatterMemory(void* memory, CudaStream stream, std::int64_t capacity, std::int64_t source_bytes)
-      : ScatterMemory(WorkspaceLayout(memory), stream, capacity, source_bytes) {}
-
- private:
-  ScatterMemory(WorkspaceLayout workspace,
-                CudaStream stream,
-                std::int64_t capacity,
-                std::int64_t source_bytes)
-      : places(workspace, stream, capacity),
-        sources(workspace.take<std::byte>(source_bytes)),
-        bytes(workspace.bytes()) {}
 };
 
 struct LastPlaceMoves {
@@ -83,27 +68,26 @@ struct LastPlaceMoves {
   }
 };
 
-/// sources[id] = the id's last place, or the other way round; others stay as they are.
-template <bool kToRows>
+/// Only of the last places of their ids.
 __global__ void __launch_bounds__(kThreads)
-    write_sources_kernel(PlacesOfIds places, std::int64_t capacity, Source<kToRows>* sources) {
+    write_rows_of_places_kernel(PlacesOfIds places, std::int64_t capacity) {
   auto const rank = grid_thread();
   if (rank < min(*places.count, capacity)) {
-    auto const id = places.ids[rank];
-    auto const place = places.last_place(rank);
-    if constexpr (kToRows) {
-      sources[id] = place;
-    } else {
-      sources[place] = id;
+    places.row_of_place[places.last_place(rank)] = places.ids[rank];
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    write_last_places_kernel(RowTargets targets, std::int32_t* place_of_row) {
+  auto const i = grid_thread();
+  if (i < existing_places(targets.count, targets.capacity)) {
+    if (auto const id = targets.ids.at(i); is_in_range(id, targets.rows)) {
+      atomicMax(place_of_row + id, static_cast<std::int32_t>(i));
     }
   }
 }
 
 void find_places(CudaStream stream, RowTargets const& targets, PlacesOfIds const& places) {
-  require(targets.capacity <= std::numeric_limits<std::int32_t>::max(),
-          "scatter_rows: ",
-          targets.capacity,
-          " places; expected fewer than 2^31");
   bool const is_wide = targets.ids.wide != nullptr;
   BagView const each_place{
       .ids = is_wide ? static_cast<void const*>(targets.ids.wide) : targets.ids.narrow,
@@ -122,30 +106,32 @@ void find_places(CudaStream stream, RowTargets const& targets, PlacesOfIds const
                places.deduplication});
 }
 
-/// Every row of `to` is written, by what it gets from the last place of its id, or a place from its
-/// id's row; zeros where there is none.
-template <bool kToRows>
-void move_from_sources(CudaStream stream,
-                       char const* name,
-                       RowTargets const& targets,
-                       std::int64_t row_bytes,
-                       void const* from,
-                       void* to) {
-  auto const from_rows = kToRows ? targets.capacity : targets.rows;
-  auto const to_rows = kToRows ? targets.rows : targets.capacity;
-  auto const source_bytes = to_rows * static_cast<std::int64_t>(sizeof(Source<kToRows>));
-  ScatterMemory const memory(targets.workspace, stream, targets.capacity, source_bytes);
-  auto* const sources = static_cast<Source<kToRows>*>(memory.sources);
-  check_cuda(cudaMemsetAsync(sources, 0xFF, static_cast<std::size_t>(source_bytes), stream),
-             "cudaMemsetAsync");
-  if (targets.capacity > 0) {
-    find_places(stream, targets, memory.places);
-    write_sources_kernel<kToRows><<<grid_for(targets.capacity, kThreads), kThreads, 0, stream>>>(
-        memory.places, targets.capacity, sources);
-    check_launch(name);
+void require_few_places(char const* operation, RowTargets const& targets) {
+  require(targets.capacity <= std::numeric_limits<std::int32_t>::max(),
+          operation,
+          ": ",
+          targets.capacity,
+          " places; expected fewer than 2^31");
+}
+
+void set_to_none(CudaStream stream, void* numbers, std::size_t bytes) {
+  check_cuda(cudaMemsetAsync(numbers, 0xFF, bytes, stream), "cudaMemsetAsync");
+}
+
+void assign_rows(CudaStream stream, ScatterRowsArgs const& args) {
+  auto const& targets = args.targets;
+  if (targets.capacity == 0) {
+    return;
   }
-  GatherMoves const moves{sources, from_rows, to_rows, nullptr};
-  move_rows(stream, name, moves, to_rows, row_bytes, from, to);
+  PlacesOfIds const places(targets.workspace, stream, targets.capacity, false);
+  find_places(stream, targets, places);
+  move_rows(stream,
+            "scatter_rows",
+            LastPlaceMoves{places},
+            targets.capacity,
+            args.row_bytes,
+            args.values,
+            args.output);
 }
 
 }  // namespace
@@ -159,49 +145,59 @@ std::size_t scatter_rows_workspace_bytes(CudaStream stream,
                                          std::int64_t capacity,
                                          std::int64_t rows,
                                          bool keeps_others) {
-  auto const source_bytes = rows * static_cast<std::int64_t>(sizeof(Source<true>));
-  return ScatterMemory(nullptr, stream, capacity, keeps_others ? 0 : source_bytes).bytes;
+  return keeps_others ? PlacesOfIds(nullptr, stream, capacity, false).bytes
+                      : static_cast<std::size_t>(rows) * sizeof(std::int32_t);
 }
 
 void scatter_rows(CudaStream stream, ScatterRowsArgs const& args) {
   auto const& targets = args.targets;
+  require_few_places("scatter_rows", targets);
   if (targets.rows == 0) {
     return;
   }
-  if (!args.keeps_others) {
-    return move_from_sources<true>(
-        stream, "scatter_rows", targets, args.row_bytes, args.values, args.output);
+  if (args.keeps_others) {
+    return assign_rows(stream, args);
   }
-  if (targets.capacity == 0) {
-    return;
+  // Every row is written, so each looks up its last place, as a gather does.
+  auto* const place_of_row = static_cast<std::int32_t*>(targets.workspace);
+  set_to_none(stream, place_of_row, scatter_rows_workspace_bytes(stream, 0, targets.rows, false));
+  if (targets.capacity > 0) {
+    write_last_places_kernel<<<grid_for(targets.capacity, kThreads), kThreads, 0, stream>>>(
+        targets, place_of_row);
+    check_launch("scatter_rows, last places");
   }
-  ScatterMemory const memory(targets.workspace, stream, targets.capacity, 0);
-  find_places(stream, targets, memory.places);
-  move_rows(stream,
-            "scatter_rows",
-            LastPlaceMoves{memory.places},
-            targets.capacity,
-            args.row_bytes,
-            args.values,
-            args.output);
+  GatherMoves const moves{place_of_row, targets.capacity, targets.rows, nullptr};
+  move_rows(stream, "scatter_rows", moves, targets.rows, args.row_bytes, args.values, args.output);
 }
 
 std::size_t scatter_rows_gradient_workspace_bytes(CudaStream stream,
                                                   std::int64_t capacity,
                                                   std::int64_t) {
-  auto const source_bytes = capacity * static_cast<std::int64_t>(sizeof(Source<false>));
-  return ScatterMemory(nullptr, stream, capacity, source_bytes).bytes;
+  return PlacesOfIds(nullptr, stream, capacity, true).bytes;
 }
 
 void scatter_rows_gradient(CudaStream stream, ScatterRowsGradientArgs const& args) {
-  if (args.targets.capacity > 0) {
-    move_from_sources<false>(stream,
-                             "scatter_rows_gradient",
-                             args.targets,
-                             args.row_bytes,
-                             args.output_gradient,
-                             args.value_gradients);
+  auto const& targets = args.targets;
+  require_few_places("scatter_rows_gradient", targets);
+  if (targets.capacity == 0) {
+    return;
   }
+  PlacesOfIds const places(targets.workspace, stream, targets.capacity, true);
+  set_to_none(stream,
+              places.row_of_place,
+              static_cast<std::size_t>(targets.capacity) * sizeof(*places.row_of_place));
+  find_places(stream, targets, places);
+  write_rows_of_places_kernel<<<grid_for(targets.capacity, kThreads), kThreads, 0, stream>>>(
+      places, targets.capacity);
+  check_launch("scatter_rows_gradient, last places");
+  GatherMoves const moves{places.row_of_place, targets.rows, targets.capacity, nullptr};
+  move_rows(stream,
+            "scatter_rows_gradient",
+            moves,
+            targets.capacity,
+            args.row_bytes,
+            args.output_gradient,
+            args.value_gradients);
 }
 
 }  // namespace msstream::ops::kernels

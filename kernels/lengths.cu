@@ -5,6 +5,7 @@
 
 #include <msstream/ops/kernels/lengths.hpp>
 
+#include <cub/block/block_exchange.cuh>
 #include <cub/block/block_scan.cuh>
 #include <cuda/std/functional>
 
@@ -18,64 +19,57 @@ constexpr int kLengthThreads = 256;
 
 using Plus = ::cuda::std::plus<std::int64_t>;
 
-/// A thread's neighbouring lengths.
-struct Lengths {
-  std::int64_t at[kItems];
-  std::int64_t sum = 0;
-
-  __device__ Lengths(LengthsToOffsetsArgs const& args, std::int64_t begin, std::int64_t existing) {
-#pragma unroll
-    for (int i = 0; i < kItems; ++i) {
-      at[i] = begin + i < existing ? max(args.lengths.at(begin + i), std::int64_t{0}) : 0;
-      sum += at[i];
-    }
-  }
-  __device__ void store_offsets(LengthsToOffsetsArgs const& args,
-                                std::int64_t begin,
-                                std::int64_t offset) const {
-#pragma unroll
-    for (int i = 0; i < kItems; ++i) {
-      if (begin + i < args.capacity) {
-        args.offsets[begin + i] = offset;
-      }
-      offset += at[i];
-      if (begin + i + 1 == args.capacity) {
-        args.offsets[args.capacity] = offset;
-      }
-    }
-  }
-};
+__device__ std::int64_t length_at(LengthsToOffsetsArgs const& args,
+                                  std::int64_t place,
+                                  std::int64_t existing) {
+  return place < existing ? max(args.lengths.at(place), std::int64_t{0}) : 0;
+}
 
 __global__ void __launch_bounds__(kTileThreads)
     add_lengths_kernel(LengthsToOffsetsArgs args, Tiles tiles, std::int64_t* totals) {
   auto const existing = existing_places(args.count, args.capacity);
   auto const end = tiles.end(existing);
   std::int64_t sum = 0;
+#pragma unroll kItems
   for (auto place = tiles.begin() + threadIdx.x; place < end; place += kTileThreads) {
-    sum += max(args.lengths.at(place), std::int64_t{0});
+    sum += length_at(args, place, existing);
   }
   store_total(sum, Plus{}, totals);
 }
 
+/// Threads add up neighbouring lengths, but read and write side by side.
 __global__ void __launch_bounds__(kTileThreads)
     write_offsets_kernel(LengthsToOffsetsArgs args, Tiles tiles, std::int64_t const* totals) {
   using Scan = cub::BlockScan<std::int64_t, kTileThreads>;
-  __shared__ typename Scan::TempStorage shared;
+  using Exchange = cub::BlockExchange<std::int64_t, kTileThreads, kItems>;
+  __shared__ typename Scan::TempStorage scan_memory;
+  __shared__ typename Exchange::TempStorage exchange_memory;
   auto const existing = existing_places(args.count, args.capacity);
   auto const end = tiles.end(args.capacity);
   auto before = total_before(totals, std::int64_t{0}, Plus{});
   for (auto turn = tiles.begin(); turn < end; turn += Tiles::kTurn) {
-    auto const begin = turn + threadIdx.x * kItems;
-    Lengths const lengths(args, begin, existing);
-    std::int64_t offset = 0;
+    auto const first = turn + threadIdx.x;
+    std::int64_t items[kItems];
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+      items[i] = length_at(args, first + i * kTileThreads, existing);
+    }
+    Exchange(exchange_memory).StripedToBlocked(items);
     std::int64_t of_turn = 0;
-    Scan(shared).ExclusiveSum(lengths.sum, offset, of_turn);
-    lengths.store_offsets(args, begin, before + offset);
+    Scan(scan_memory).ExclusiveSum(items, items, of_turn);
+    __syncthreads();  // the lengths have been exchanged
+    Exchange(exchange_memory).BlockedToStriped(items);
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+      if (auto const place = first + i * kTileThreads; place < args.capacity) {
+        args.offsets[place] = before + items[i];
+      }
+    }
     before += of_turn;
-    __syncthreads();  // the scan's memory is used again
+    __syncthreads();  // the memory is used again
   }
-  if (args.capacity == 0 && threadIdx.x == 0) {
-    args.offsets[0] = 0;
+  if (threadIdx.x == 0 && end == args.capacity) {
+    args.offsets[args.capacity] = before;
   }
 }
 

@@ -119,7 +119,29 @@ void move_rows_by(CudaStream stream,
   }
 }
 
-/// For at most `capacity` moves, by the widest vectors that the rows allow.
+/// Calls function(Vector{}) with the widest vectors that rows of so many bytes in both arrays
+/// allow.
+template <class Function>
+void with_row_vectors(void const* from,
+                      void const* to,
+                      std::int64_t row_bytes,
+                      Function const& function) {
+  auto const bits = reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to) |
+                    static_cast<std::uintptr_t>(row_bytes);
+  if (bits % 16 == 0) {
+    function(uint4{});
+  } else if (bits % 8 == 0) {
+    function(uint2{});
+  } else if (bits % 4 == 0) {
+    function(unsigned{});
+  } else if (bits % 2 == 0) {
+    function(static_cast<unsigned short>(0));
+  } else {
+    function(static_cast<unsigned char>(0));
+  }
+}
+
+/// For at most `capacity` moves.
 template <class Moves>
 void move_rows(CudaStream stream,
                char const* name,
@@ -132,22 +154,9 @@ void move_rows(CudaStream stream,
   if (capacity == 0 || row_bytes == 0) {
     return;
   }
-  auto const bits = reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to) |
-                    static_cast<std::uintptr_t>(row_bytes);
-  auto const by = [&]<class Vector>(Vector) {
+  with_row_vectors(from, to, row_bytes, [&]<class Vector>(Vector) {
     move_rows_by<Vector>(stream, moves, capacity, row_bytes, from, to, fill);
-  };
-  if (bits % 16 == 0) {
-    by(uint4{});
-  } else if (bits % 8 == 0) {
-    by(uint2{});
-  } else if (bits % 4 == 0) {
-    by(unsigned{});
-  } else if (bits % 2 == 0) {
-    by(static_cast<unsigned short>(0));
-  } else {
-    by(static_cast<unsigned char>(0));
-  }
+  });
   check_launch(name);
 }
 

@@ -141,10 +141,7 @@ __global__ void __launch_bounds__(Threads) top_k_by_block_kernel(TopKArgs args) 
   __shared__ ThresholdMemory<Threads> shared;
   __shared__ unsigned held;
   auto const* const row = args.values + std::int64_t{blockIdx.x} * args.columns;
-  std::uint64_t threshold = 0;
-  if (args.columns > kSortedKeys) {
-    threshold = find_threshold<Threads>(row, args, shared);
-  }
+  auto const threshold = find_threshold<Threads>(row, args, shared);
   if (threadIdx.x == 0) {
     held = 0;
   }

@@ -5,43 +5,148 @@
 #include <msstream/ops/kernels/jagged_softmax.hpp>
 
 #include <cmath>
+#include <cstdint>
 
 namespace msstream::ops::kernels {
 namespace {
 
-/// Calls each(element) for the thread's elements of a column; eight loads are under way at once.
-template <class Team, class Each>
-__device__ void for_each_row(Team const& team,
-                             PlaceRange const& rows,
-                             std::int64_t column,
-                             std::int64_t width,
-                             Each const& each) {
-  auto const end = column < width ? rows.end : rows.begin;
+/// A thread's elements of a column of a segment.
+struct Elements {
+  std::int64_t first;
+  std::int64_t step;
+  std::int64_t count;
+
+  template <class Team>
+  __device__ Elements(Team const& team,
+                      PlaceRange const& rows,
+                      std::int64_t column,
+                      std::int64_t width)
+      : first((rows.begin + team.row) * width + column),
+        step(team.rows * width),
+        count(column < width ? max(ceil_div<std::int64_t>(rows.end - rows.begin - team.row,
+                                                          std::int64_t{team.rows}),
+                                   std::int64_t{0})
+                             : 0) {}
+
+  [[nodiscard]] __device__ std::int64_t at(std::int64_t k) const { return first + k * step; }
+
+  /// Calls each(element); eight loads are under way at once.
+  template <class Each>
+  __device__ void for_each(Each const& each) const {
 #pragma unroll 8
-  for (auto row = rows.begin + team.row; row < end; row += team.rows) {
-    each(row * width + column);
+    for (std::int64_t k = 0; k < count; ++k) {
+      each(at(k));
+    }
   }
+};
+
+constexpr int kHeld = 2 * kRowsALane;  ///< elements that a thread keeps, of those of a segment
+
+/// A thread's elements of an array in registers, where they are no more than kHeld.
+struct HeldElements {
+  float values[kHeld];
+
+  __device__ HeldElements(float const* array, Elements const& elements) {
+#pragma unroll
+    for (int k = 0; k < kHeld; ++k) {
+      values[k] = k < elements.count ? __ldg(array + elements.at(k)) : 0.0F;
+    }
+  }
+};
+
+/// Calls each(k) for the elements held.
+template <class Each>
+__device__ void for_each_held(Elements const& elements, Each const& each) {
+#pragma unroll
+  for (int k = 0; k < kHeld; ++k) {
+    if (k < elements.count) {
+      each(k);
+    }
+  }
+}
+
+/// Whether all threads that reduce together hold their elements.
+__device__ bool are_held(Elements const& elements) {
+  return __all_sync(0xFFFFFFFFU, elements.count <= kHeld) != 0;
+}
+
+template <class Team>
+__device__ void softmax_held(Team const& team,
+                             Elements const& elements,
+                             JaggedSoftmaxArgs const& args) {
+  HeldElements held(args.values, elements);
+  float largest = Largest::nothing();
+  for_each_held(elements, [&](int k) { largest = Largest::combine(largest, held.values[k]); });
+  largest = team.template reduce<Largest>(largest);
+  float sum = 0.0F;
+  for_each_held(elements, [&](int k) {
+    held.values[k] = std::exp(held.values[k] - largest);
+    sum += held.values[k];
+  });
+  sum = team.template reduce<Total>(sum);
+  for_each_held(elements, [&](int k) { args.output[elements.at(k)] = held.values[k] / sum; });
+}
+
+template <class Team>
+__device__ void softmax_of_any(Team const& team,
+                               Elements const& elements,
+                               JaggedSoftmaxArgs const& args) {
+  float largest = Largest::nothing();
+  elements.for_each(
+      [&](std::int64_t i) { largest = Largest::combine(largest, __ldg(args.values + i)); });
+  largest = team.template reduce<Largest>(largest);
+  float sum = 0.0F;
+  elements.for_each([&](std::int64_t i) { sum += std::exp(__ldg(args.values + i) - largest); });
+  sum = team.template reduce<Total>(sum);
+  elements.for_each(
+      [&](std::int64_t i) { args.output[i] = std::exp(__ldg(args.values + i) - largest) / sum; });
 }
 
 __global__ void __launch_bounds__(kTeamThreads)
     jagged_softmax_kernel(__grid_constant__ JaggedSoftmaxArgs const args, TeamShape shape) {
   auto const softmax_of = [&](auto const& team, PlaceRange const& rows) {
     for (std::int64_t base = 0; base < args.width; base += team.columns) {
-      auto const column = base + team.column;
-      auto const each = [&](auto const& use) { for_each_row(team, rows, column, args.width, use); };
-      float largest = Largest::nothing();
-      each([&](std::int64_t i) { largest = Largest::combine(largest, __ldg(args.values + i)); });
-      largest = team.template reduce<Largest>(largest);
-      float sum = 0.0F;
-      each([&](std::int64_t i) { sum += std::exp(__ldg(args.values + i) - largest); });
-      sum = team.template reduce<Total>(sum);
-      each([&](std::int64_t i) {
-        args.output[i] = std::exp(__ldg(args.values + i) - largest) / sum;
-      });
+      Elements const elements(team, rows, base + team.column, args.width);
+      if (are_held(elements) && !team.kIsBlock) {
+        softmax_held(team, elements, args);
+      } else {
+        softmax_of_any(team, elements, args);
+      }
     }
   };
   for_each_segment(args.offsets, args.segments, args.capacity, shape, softmax_of);
   clear_rows_of_no_segment(args.offsets, args.segments, args.capacity, args.width, args.output);
+}
+
+template <class Team>
+__device__ void gradient_held(Team const& team,
+                              Elements const& elements,
+                              JaggedSoftmaxGradientArgs const& args) {
+  HeldElements const outputs(args.output, elements);
+  HeldElements const gradients(args.output_gradient, elements);
+  float total = 0.0F;
+  for_each_held(elements,
+                [&](int k) { total += weighted(outputs.values[k], gradients.values[k]); });
+  total = team.template reduce<Total>(total);
+  for_each_held(elements, [&](int k) {
+    args.value_gradients[elements.at(k)] =
+        gradient_of(outputs.values[k], gradients.values[k], total);
+  });
+}
+
+template <class Team>
+__device__ void gradient_of_any(Team const& team,
+                                Elements const& elements,
+                                JaggedSoftmaxGradientArgs const& args) {
+  float total = 0.0F;
+  elements.for_each([&](std::int64_t i) {
+    total += weighted(__ldg(args.output + i), __ldg(args.output_gradient + i));
+  });
+  total = team.template reduce<Total>(total);
+  elements.for_each([&](std::int64_t i) {
+    args.value_gradients[i] =
+        gradient_of(__ldg(args.output + i), __ldg(args.output_gradient + i), total);
+  });
 }
 
 __global__ void __launch_bounds__(kTeamThreads)
@@ -49,17 +154,12 @@ __global__ void __launch_bounds__(kTeamThreads)
                                    TeamShape shape) {
   auto const gradient_in = [&](auto const& team, PlaceRange const& rows) {
     for (std::int64_t base = 0; base < args.width; base += team.columns) {
-      auto const column = base + team.column;
-      auto const each = [&](auto const& use) { for_each_row(team, rows, column, args.width, use); };
-      float total = 0.0F;
-      each([&](std::int64_t i) {
-        total += weighted(__ldg(args.output + i), __ldg(args.output_gradient + i));
-      });
-      total = team.template reduce<Total>(total);
-      each([&](std::int64_t i) {
-        args.value_gradients[i] =
-            gradient_of(__ldg(args.output + i), __ldg(args.output_gradient + i), total);
-      });
+      Elements const elements(team, rows, base + team.column, args.width);
+      if (are_held(elements) && !team.kIsBlock) {
+        gradient_held(team, elements, args);
+      } else {
+        gradient_of_any(team, elements, args);
+      }
     }
   };
   for_each_segment(args.offsets, args.segments, args.capacity, shape, gradient_in);

@@ -46,14 +46,17 @@ __global__ void __launch_bounds__(kTileThreads)
   __shared__ typename Exchange::TempStorage exchange_memory;
   auto const existing = existing_places(args.count, args.capacity);
   auto const end = tiles.end(args.capacity);
-  auto before = total_before(totals, std::int64_t{0}, Plus{});
-  for (auto turn = tiles.begin(); turn < end; turn += Tiles::kTurn) {
-    auto const first = turn + threadIdx.x;
-    std::int64_t items[kItems];
+  std::int64_t items[kItems];
+  auto const load = [&](std::int64_t first) {
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
       items[i] = length_at(args, first + i * kTileThreads, existing);
     }
+  };
+  load(tiles.begin() + threadIdx.x);  // before what is waited for next
+  auto before = total_before(totals, std::int64_t{0}, Plus{});
+  for (auto turn = tiles.begin(); turn < end; turn += Tiles::kTurn) {
+    auto const first = turn + threadIdx.x;
     Exchange(exchange_memory).StripedToBlocked(items);
     std::int64_t of_turn = 0;
     Scan(scan_memory).ExclusiveSum(items, items, of_turn);
@@ -66,6 +69,7 @@ __global__ void __launch_bounds__(kTileThreads)
       }
     }
     before += of_turn;
+    load(first + Tiles::kTurn);
     __syncthreads();  // the memory is used again
   }
   if (threadIdx.x == 0 && end == args.capacity) {

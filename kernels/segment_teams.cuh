@@ -13,6 +13,8 @@
 namespace msstream::ops::kernels {
 
 inline constexpr int kTeamThreads = 512;
+/// Of a segment of the mean length, so that a thread has several loads under way.
+inline constexpr std::int64_t kRowsALane = 4;
 /// A segment with more rows for each of its lanes is for the whole block.
 inline constexpr std::int64_t kMostRowsALane = 64;
 /// About what a large GPU holds at once: with fewer segments each gets a block of its own.
@@ -29,7 +31,7 @@ struct TeamShape {
       ++log2_columns;
     }
     auto const rows_a_segment = ceil_div(capacity, std::max<std::int64_t>(segments, 1));
-    while (log2_columns + log2_rows < 5 && (std::int64_t{1} << log2_rows) < rows_a_segment) {
+    while (log2_columns + log2_rows < 5 && (kRowsALane << log2_rows) < rows_a_segment) {
       ++log2_rows;
     }
     segments_a_block = std::clamp<std::int64_t>(
@@ -42,6 +44,7 @@ struct TeamShape {
 
 /// Lanes of one warp; all lanes of the warp call reduce() together.
 struct LaneTeam {
+  static constexpr bool kIsBlock = false;
   int column;
   int columns;
   int row;
@@ -65,6 +68,7 @@ struct LaneTeam {
 
 /// All threads of a block of kTeamThreads.
 struct BlockTeam {
+  static constexpr bool kIsBlock = true;
   int column;
   int columns;
   int row;

@@ -1,79 +1,125 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda_check.cuh"
 #include "existing_places.hpp"
-#include "tiles.cuh"
+#include "look_back.cuh"
+#include "workspace_layout.hpp"
 
 #include <msstream/ops/kernels/lengths.hpp>
 
 #include <cub/block/block_exchange.cuh>
 #include <cub/block/block_scan.cuh>
-#include <cuda/std/functional>
+
+#include <cstddef>
+#include <cstdint>
 
 namespace msstream::ops::kernels {
 namespace {
 
-constexpr int kItems = Tiles::kItems;
-/// What one block takes in a few turns: small batches are bound by launches, not by work.
-constexpr std::int64_t kBlockCapacity = 4 * Tiles::kTurn;
 constexpr int kLengthThreads = 256;
+constexpr int kItems = 8;
+constexpr std::int64_t kTile = kLengthThreads * kItems;
+/// What one block takes in a few turns: small batches are bound by launches, not by work.
+constexpr std::int64_t kBlockCapacity = 4 * kTile;
 
-using Plus = ::cuda::std::plus<std::int64_t>;
-
-__device__ std::int64_t length_at(LengthsToOffsetsArgs const& args,
-                                  std::int64_t place,
-                                  std::int64_t existing) {
-  return place < existing ? max(args.lengths.at(place), std::int64_t{0}) : 0;
-}
-
-__global__ void __launch_bounds__(kTileThreads)
-    add_lengths_kernel(LengthsToOffsetsArgs args, Tiles tiles, std::int64_t* totals) {
-  auto const existing = existing_places(args.count, args.capacity);
-  auto const end = tiles.end(existing);
-  std::int64_t sum = 0;
-#pragma unroll kItems
-  for (auto place = tiles.begin() + threadIdx.x; place < end; place += kTileThreads) {
-    sum += length_at(args, place, existing);
-  }
-  store_total(sum, Plus{}, totals);
-}
-
-/// Threads add up neighbouring lengths, but read and write side by side.
-__global__ void __launch_bounds__(kTileThreads)
-    write_offsets_kernel(LengthsToOffsetsArgs args, Tiles tiles, std::int64_t const* totals) {
-  using Scan = cub::BlockScan<std::int64_t, kTileThreads>;
-  using Exchange = cub::BlockExchange<std::int64_t, kTileThreads, kItems>;
-  __shared__ typename Scan::TempStorage scan_memory;
-  __shared__ typename Exchange::TempStorage exchange_memory;
-  auto const existing = existing_places(args.count, args.capacity);
-  auto const end = tiles.end(args.capacity);
-  std::int64_t items[kItems];
-  auto const load = [&](std::int64_t first) {
-#pragma unroll
-    for (int i = 0; i < kItems; ++i) {
-      items[i] = length_at(args, first + i * kTileThreads, existing);
-    }
+/// The lengths of a tile, by all threads of a block: threads add up neighbours, but read and write
+/// side by side.
+struct LengthTile {
+  using Scan = cub::BlockScan<std::int64_t, kLengthThreads>;
+  using Exchange = cub::BlockExchange<std::int64_t, kLengthThreads, kItems>;
+  struct Memory {
+    typename Scan::TempStorage scan;
+    typename Exchange::TempStorage exchange;
   };
-  load(tiles.begin() + threadIdx.x);  // before what is waited for next
-  auto before = total_before(totals, std::int64_t{0}, Plus{});
-  for (auto turn = tiles.begin(); turn < end; turn += Tiles::kTurn) {
-    auto const first = turn + threadIdx.x;
-    Exchange(exchange_memory).StripedToBlocked(items);
-    std::int64_t of_turn = 0;
-    Scan(scan_memory).ExclusiveSum(items, items, of_turn);
-    __syncthreads();  // the lengths have been exchanged
-    Exchange(exchange_memory).BlockedToStriped(items);
+
+  std::int64_t first;  ///< place of the thread
+  std::int64_t items[kItems];
+
+  __device__ LengthTile(LengthsToOffsetsArgs const& args, std::int64_t begin)
+      : first(begin + threadIdx.x) {
+    auto const existing = existing_places(args.count, args.capacity);
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
-      if (auto const place = first + i * kTileThreads; place < args.capacity) {
+      auto const place = first + i * kLengthThreads;
+      items[i] = place < existing ? max(args.lengths.at(place), std::int64_t{0}) : 0;
+    }
+  }
+
+  /// Makes offsets of them, from 0 on; returns the sum. The memory can be used again.
+  __device__ std::int64_t add(Memory& memory) {
+    Exchange(memory.exchange).StripedToBlocked(items);
+    std::int64_t sum = 0;
+    Scan(memory.scan).ExclusiveSum(items, items, sum);
+    __syncthreads();  // the lengths have been exchanged
+    Exchange(memory.exchange).BlockedToStriped(items);
+    __syncthreads();
+    return sum;
+  }
+
+  __device__ void store(LengthsToOffsetsArgs const& args, std::int64_t before) const {
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+      if (auto const place = first + i * kLengthThreads; place < args.capacity) {
         args.offsets[place] = before + items[i];
       }
     }
-    before += of_turn;
-    load(first + Tiles::kTurn);
-    __syncthreads();  // the memory is used again
   }
-  if (threadIdx.x == 0 && end == args.capacity) {
+};
+
+/// One block.
+__global__ void __launch_bounds__(kLengthThreads) few_offsets_kernel(LengthsToOffsetsArgs args) {
+  __shared__ LengthTile::Memory memory;
+  std::int64_t before = 0;
+  for (std::int64_t begin = 0; begin < args.capacity; begin += kTile) {
+    LengthTile tile(args, begin);
+    auto const sum = tile.add(memory);
+    tile.store(args, before);
+    before += sum;
+  }
+  if (threadIdx.x == 0) {
     args.offsets[args.capacity] = before;
+  }
+}
+
+/// What tiles tell each other; zeros before the launch.
+struct TileSums {
+  std::uint64_t* of_tiles;
+  unsigned* next_tile;
+  std::size_t bytes;
+
+  TileSums(void* memory, std::int64_t capacity) {
+    WorkspaceLayout workspace(memory);
+    of_tiles = workspace.take<std::uint64_t>(ceil_div(capacity, kTile));
+    next_tile = workspace.take<unsigned>(1);
+    bytes = workspace.bytes();
+  }
+};
+
+/// A block a tile.
+__global__ void __launch_bounds__(kLengthThreads)
+    offsets_kernel(LengthsToOffsetsArgs args, TileSums sums) {
+  using Sum = TileCount<std::uint64_t>;
+  __shared__ LengthTile::Memory memory;
+  __shared__ std::uint64_t before;
+  auto const number = take_tile(sums.next_tile);
+  LengthTile tile(args, number * kTile);
+  auto const own = static_cast<std::uint64_t>(tile.add(memory));
+  if (threadIdx.x < 32) {
+    auto* const told = sums.of_tiles + number;
+    if (threadIdx.x == 0) {
+      Sum::tell(told, own, number == 0 ? Sum::kUpToHere : Sum::kOwn);
+    }
+    auto const of_tiles = warp_count_before(sums.of_tiles, number);
+    if (threadIdx.x == 0) {
+      if (number > 0) {
+        Sum::tell(told, of_tiles + own, Sum::kUpToHere);
+      }
+      before = of_tiles;
+    }
+  }
+  __syncthreads();
+  tile.store(args, static_cast<std::int64_t>(before));
+  if (threadIdx.x == 0 && (number + 1) * kTile >= args.capacity) {
+    args.offsets[args.capacity] = static_cast<std::int64_t>(before + own);
   }
 }
 
@@ -88,21 +134,17 @@ __global__ void __launch_bounds__(kLengthThreads)
 }  // namespace
 
 std::size_t lengths_to_offsets_workspace_bytes(CudaStream, std::int64_t capacity) {
-  return capacity <= kBlockCapacity
-             ? 0
-             : static_cast<std::size_t>(Tiles(capacity).count) * sizeof(std::int64_t);
+  return capacity <= kBlockCapacity ? 0 : TileSums(nullptr, capacity).bytes;
 }
 
 void lengths_to_offsets(CudaStream stream, LengthsToOffsetsArgs const& args) {
-  auto const tiles =
-      args.capacity <= kBlockCapacity ? Tiles::one(args.capacity) : Tiles(args.capacity);
-  auto* const totals = static_cast<std::int64_t*>(args.workspace);
-  auto const blocks = static_cast<unsigned>(tiles.count);
-  if (tiles.count > 1) {
-    add_lengths_kernel<<<blocks, kTileThreads, 0, stream>>>(args, tiles, totals);
-    check_launch("lengths_to_offsets, totals");
+  if (args.capacity <= kBlockCapacity) {
+    few_offsets_kernel<<<1, kLengthThreads, 0, stream>>>(args);
+  } else {
+    TileSums const sums(args.workspace, args.capacity);
+    check_cuda(cudaMemsetAsync(sums.of_tiles, 0, sums.bytes, stream), "cudaMemsetAsync");
+    offsets_kernel<<<grid_for(args.capacity, kTile), kLengthThreads, 0, stream>>>(args, sums);
   }
-  write_offsets_kernel<<<blocks, kTileThreads, 0, stream>>>(args, tiles, totals);
   check_launch("lengths_to_offsets");
 }
 

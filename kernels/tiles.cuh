@@ -59,7 +59,6 @@ __device__ Total total_before(Total const* totals_of_tiles, Total nothing, Combi
   __shared__ typename Reduce::TempStorage shared;
   __shared__ Total before;
   Total total = nothing;
-#pragma unroll 8
   for (unsigned tile = threadIdx.x; tile < blockIdx.x; tile += kTileThreads) {
     total = combine(total, totals_of_tiles[tile]);
   }

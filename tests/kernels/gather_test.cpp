@@ -182,6 +182,16 @@ TYPED_TEST(GatherTest, scatter_lets_the_last_of_a_rows_places_count) {
   }
 }
 
+TYPED_TEST(GatherTest, scatter_of_many_places) {
+  for (std::int64_t const rows : {7, 3000, 200'000}) {
+    for (std::int64_t const capacity : {4096, 4097, 50'001}) {
+      auto const ids = this->random.integers(capacity, -2, rows + 1);
+      this->expect_scattered(ids, rows, 16, capacity);
+      this->expect_scattered(this->narrowed(ids), rows, 4, capacity / 3);
+    }
+  }
+}
+
 TYPED_TEST(GatherTest, scatter_of_one_row_thousands_of_times) {
   this->expect_scattered(Integers(20'000, 3), 5, 16, 20'000);
 }

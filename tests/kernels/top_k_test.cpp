@@ -4,6 +4,7 @@
 
 #include <msstream/ops/kernels/top_k.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -17,8 +18,8 @@ constexpr float kInfinite = std::numeric_limits<float>::infinity();
 
 /// A warp with one, two and four elements a lane; blocks that sort all of a row, and that first
 /// look for a bound.
-constexpr std::int64_t kRowLengths[] = {
-    1, 2, 5, 31, 32, 33, 64, 65, 127, 128, 129, 300, 512, 1000, 1024, 1025, 3000, 20'001};
+constexpr std::int64_t kRowLengths[] = {1,   2,   5,   31,  32,  33,   64,   65,   128,  129,
+                                        256, 257, 300, 512, 513, 1000, 1024, 1025, 3000, 20'001};
 
 /// NaN before all numbers; equal elements stay in order.
 bool comes_before(float a, float b) {
@@ -57,7 +58,7 @@ class TopKTest : public KernelTest<Stream> {
   }
 
   void expect_top_of_each_size(std::vector<float> const& values, std::int64_t columns) {
-    for (std::int64_t const k : {1, 2, 10, 100, 256}) {
+    for (std::int64_t const k : {1, 2, 10, 32, 33, 64, 65, 100, 128, 129, 256}) {
       expect_top(values, columns, std::min(k, columns));
     }
   }
@@ -81,6 +82,16 @@ TYPED_TEST(TopKTest, of_equal_elements_the_lower_columns) {
     for (auto const value : this->random.integers(5 * columns, -2, 2)) {
       values.push_back(static_cast<float>(value));
     }
+    this->expect_top_of_each_size(values, columns);
+  }
+}
+
+TYPED_TEST(TopKTest, rows_in_order_and_in_reverse) {
+  for (auto const columns : kRowLengths) {
+    auto values = this->random.reals(columns, -5.0F, 5.0F);
+    std::sort(values.begin(), values.end());
+    this->expect_top_of_each_size(values, columns);
+    std::reverse(values.begin(), values.end());
     this->expect_top_of_each_size(values, columns);
   }
 }

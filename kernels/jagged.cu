@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bag_layout.hpp"
+#include "hash_functions.hpp"
 #include "move_rows.cuh"
 
 #include <msstream/ops/kernels/jagged.hpp>
 
-#include <algorithm>
-#include <cstdint>
-
 namespace msstream::ops::kernels {
 namespace {
-
-/// Vectors that a block may have to clear, and how many blocks then fill a large GPU.
-constexpr std::int64_t kClearedABlock = 16 * kMoveThreads;
-constexpr std::int64_t kMostClearBlocks = 1056;
 
 __device__ std::int64_t offset_of(JaggedLayout const& layout, std::int64_t sample) {
   return clamped(layout.offsets[sample], layout.capacity);
@@ -29,37 +23,47 @@ struct ToDense {
   }
 };
 
+/// Narrows [low, high] to where count_not_above() of `value` lies: a block's threads compare with
+/// as many values at once. All of them call it together.
+__device__ void narrow_by_block(std::int64_t const* values,
+                                std::int64_t value,
+                                std::int64_t& low,
+                                std::int64_t& high) {
+  while (low < high) {
+    auto const step = ceil_div<std::int64_t>(high - low, kMoveThreads);
+    auto const probe = low + (threadIdx.x + 1) * step - 1;
+    auto const not_above = __syncthreads_count(probe < high && values[probe] <= value ? 1 : 0);
+    low += not_above * step;
+    high = min(low + step - 1, high);
+  }
+}
+
 struct ToJagged {
   JaggedLayout layout;
+  std::int64_t low = 0;  ///< so many offsets at least are not above a place
+  std::int64_t high = layout.batch + 1;
 
-  __device__ std::int64_t count() const { return layout.batch * layout.max_length; }
+  __device__ std::int64_t count() const { return layout.capacity; }
+
+  /// For the places [begin, end).
+  __device__ ToJagged within(std::int64_t begin, std::int64_t end) const {
+    ToJagged narrowed = *this;
+    auto last = high;
+    narrow_by_block(layout.offsets, begin, narrowed.low, last);
+    last = narrowed.low;
+    narrow_by_block(layout.offsets, end - 1, last, narrowed.high);
+    return narrowed;
+  }
+
   __device__ RowMove at(std::int64_t i) const {
-    auto const sample = i / layout.max_length;
-    auto const place = offset_of(layout, sample) + (i - sample * layout.max_length);
-    return {i, place < offset_of(layout, sample + 1) ? place : -1};
+    auto const sample = low + count_not_above(layout.offsets + low, high - low, i) - 1;
+    if (sample < 0 || sample >= layout.batch) {
+      return {-1, i};
+    }
+    auto const row = i - layout.offsets[sample];
+    return {row < layout.max_length ? sample * layout.max_length + row : -1, i};
   }
 };
-
-/// Sets to zero what no dense row is for: a warp a sample what the sample has beyond max_length,
-/// all of the grid what is in no sample.
-template <class Vector>
-__global__ void __launch_bounds__(kMoveThreads)
-    clear_rest_kernel(JaggedLayout layout, std::int64_t vectors_a_row, Vector* values) {
-  auto const clear =
-      [&](std::int64_t first_row, std::int64_t end_row, std::int64_t thread, std::int64_t threads) {
-        auto const end = end_row * vectors_a_row;
-        for (auto i = first_row * vectors_a_row + thread; i < end; i += threads) {
-          values[i] = Vector{};
-        }
-      };
-  auto const thread = grid_thread();
-  if (auto const sample = thread / 32; sample < layout.batch) {
-    auto const end = offset_of(layout, sample + 1);
-    clear(min(offset_of(layout, sample) + layout.max_length, end), end, thread % 32, 32);
-  }
-  clear(0, offset_of(layout, 0), thread, grid_stride());
-  clear(offset_of(layout, layout.batch), layout.capacity, thread, grid_stride());
-}
 
 }  // namespace
 
@@ -75,26 +79,13 @@ void jagged_to_dense(CudaStream stream, JaggedToDenseArgs const& args) {
 }
 
 void dense_to_jagged(CudaStream stream, DenseToJaggedArgs const& args) {
-  auto const& layout = args.layout;
-  if (layout.capacity == 0 || layout.row_bytes == 0) {
-    return;
-  }
   move_rows(stream,
             "dense_to_jagged",
-            ToJagged{layout},
-            layout.batch * layout.max_length,
-            layout.row_bytes,
+            ToJagged{args.layout},
+            args.layout.capacity,
+            args.layout.row_bytes,
             args.dense,
             args.values);
-  with_row_vectors(args.values, nullptr, layout.row_bytes, [&]<class Vector>(Vector) {
-    auto const vectors = layout.row_bytes / static_cast<std::int64_t>(sizeof(Vector));
-    auto const blocks =
-        std::max(ceil_div<std::int64_t>(layout.batch, kMoveThreads / 32),
-                 std::min(ceil_div(layout.capacity * vectors, kClearedABlock), kMostClearBlocks));
-    clear_rest_kernel<<<grid_for(blocks, 1), kMoveThreads, 0, stream>>>(
-        layout, vectors, static_cast<Vector*>(args.values));
-  });
-  check_launch("dense_to_jagged, rest");
 }
 
 }  // namespace msstream::ops::kernels

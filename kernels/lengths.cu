@@ -16,10 +16,10 @@ namespace msstream::ops::kernels {
 namespace {
 
 constexpr int kLengthThreads = 256;
-constexpr int kItems = 8;
+constexpr int kItems = 16;
 constexpr std::int64_t kTile = kLengthThreads * kItems;
 /// What one block takes in a few turns: small batches are bound by launches, not by work.
-constexpr std::int64_t kBlockCapacity = 4 * kTile;
+constexpr std::int64_t kBlockCapacity = 2 * kTile;
 
 /// The lengths of a tile, by all threads of a block: threads add up neighbours, but read and write
 /// side by side.

@@ -60,20 +60,32 @@ struct MoveLanes {
   __host__ __device__ int groups() const { return kMoveThreads >> log2_lanes; }
 };
 
+/// What tells a block its moves: `moves`, or what they give for a range that all threads of the
+/// block ask for together.
+template <class Moves>
+__device__ auto moves_within(Moves const& moves, std::int64_t begin, std::int64_t end) {
+  if constexpr (requires { moves.within(begin, end); }) {
+    return moves.within(begin, end);
+  } else {
+    return moves;
+  }
+}
+
 /// Moves rows as `moves.at(i)` says for i < moves.count(), both on the device. The rows of a block
 /// are neighbours, those of a group `groups()` apart; long rows are shared by the grid's columns.
 template <class Vector, int InFlight, class Moves>
 __global__ void __launch_bounds__(kMoveThreads)
     move_rows_kernel(Moves moves, MoveLanes shape, Vector const* from, Vector* to, RowFill fill) {
   int const lane = static_cast<int>(threadIdx.x) & (shape.lanes() - 1);
-  auto const first =
-      std::int64_t{blockIdx.x} * (shape.groups() * InFlight) + (threadIdx.x >> shape.log2_lanes);
+  auto const begin = std::int64_t{blockIdx.x} * (shape.groups() * InFlight);
+  auto const first = begin + (threadIdx.x >> shape.log2_lanes);
   auto const count = moves.count();
+  auto const of_block = moves_within(moves, begin, min(begin + shape.groups() * InFlight, count));
   RowMove rows[InFlight];
 #pragma unroll
   for (int k = 0; k < InFlight; ++k) {
     auto const i = first + k * shape.groups();
-    rows[k] = i < count ? moves.at(i) : RowMove{-1, -1};
+    rows[k] = i < count ? of_block.at(i) : RowMove{-1, -1};
   }
   auto const step = std::int64_t{shape.lanes()} * gridDim.y;
   for (auto column = std::int64_t{blockIdx.y} * shape.lanes() + lane; column < shape.vectors;
@@ -119,29 +131,7 @@ void move_rows_by(CudaStream stream,
   }
 }
 
-/// Calls function(Vector{}) with the widest vectors that rows of so many bytes in both arrays
-/// allow.
-template <class Function>
-void with_row_vectors(void const* from,
-                      void const* to,
-                      std::int64_t row_bytes,
-                      Function const& function) {
-  auto const bits = reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to) |
-                    static_cast<std::uintptr_t>(row_bytes);
-  if (bits % 16 == 0) {
-    function(uint4{});
-  } else if (bits % 8 == 0) {
-    function(uint2{});
-  } else if (bits % 4 == 0) {
-    function(unsigned{});
-  } else if (bits % 2 == 0) {
-    function(static_cast<unsigned short>(0));
-  } else {
-    function(static_cast<unsigned char>(0));
-  }
-}
-
-/// For at most `capacity` moves.
+/// For at most `capacity` moves, by the widest vectors that the rows allow.
 template <class Moves>
 void move_rows(CudaStream stream,
                char const* name,
@@ -154,9 +144,22 @@ void move_rows(CudaStream stream,
   if (capacity == 0 || row_bytes == 0) {
     return;
   }
-  with_row_vectors(from, to, row_bytes, [&]<class Vector>(Vector) {
+  auto const bits = reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to) |
+                    static_cast<std::uintptr_t>(row_bytes);
+  auto const by = [&]<class Vector>(Vector) {
     move_rows_by<Vector>(stream, moves, capacity, row_bytes, from, to, fill);
-  });
+  };
+  if (bits % 16 == 0) {
+    by(uint4{});
+  } else if (bits % 8 == 0) {
+    by(uint2{});
+  } else if (bits % 4 == 0) {
+    by(unsigned{});
+  } else if (bits % 2 == 0) {
+    by(static_cast<unsigned short>(0));
+  } else {
+    by(static_cast<unsigned char>(0));
+  }
   check_launch(name);
 }
 

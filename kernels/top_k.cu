@@ -12,7 +12,28 @@ namespace msstream::ops::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kRowThreads = 512;  ///< for a row that no warp holds
+/// Threads for a row that no warp can hold.
+constexpr int kLongRowThreads = 512;
+
+template <int PerLane, int SortedPerLane>
+void launch_by_warp(CudaStream stream, TopKArgs const& args) {
+  top_k_by_warp_kernel<PerLane, SortedPerLane>
+      <<<grid_for(args.rows, kTopWarps), kTopThreads, 0, stream>>>(args);
+}
+
+/// For rows of which a warp cannot sort all.
+template <int PerLane>
+void launch_by_bound(CudaStream stream, TopKArgs const& args) {
+  if (args.k <= 32) {
+    launch_by_warp<PerLane, 1>(stream, args);
+  } else if (args.k <= 64) {
+    launch_by_warp<PerLane, 2>(stream, args);
+  } else if (args.k <= 128) {
+    launch_by_warp<PerLane, 4>(stream, args);
+  } else {
+    launch_by_warp<PerLane, 8>(stream, args);
+  }
+}
 
 __global__ void __launch_bounds__(kThreads) top_k_gradient_kernel(TopKGradientArgs args) {
   auto const i = grid_thread();
@@ -37,23 +58,21 @@ void top_k(CudaStream stream, TopKArgs const& args) {
   if (args.rows == 0 || args.k == 0) {
     return;
   }
-  auto const by_warps = [&](auto* kernel) {
-    kernel<<<grid_for(args.rows, kTopThreads / 32), kTopThreads, 0, stream>>>(args);
-  };
   if (args.columns <= 32) {
-    by_warps(sorted_top_k_kernel<1>);
+    launch_by_warp<1, 1>(stream, args);
   } else if (args.columns <= 64) {
-    by_warps(sorted_top_k_kernel<2>);
-  } else if (args.columns <= kSortedColumns) {
-    by_warps(sorted_top_k_kernel<4>);
-  } else if (args.columns <= kHeldColumns / 4) {
-    by_warps(selected_top_k_kernel<8>);
-  } else if (args.columns <= kHeldColumns / 2) {
-    by_warps(selected_top_k_kernel<16>);
-  } else if (args.columns <= kHeldColumns) {
-    by_warps(selected_top_k_kernel<32>);
+    launch_by_warp<2, 2>(stream, args);
+  } else if (args.columns <= 128) {
+    launch_by_warp<4, 4>(stream, args);
+  } else if (args.columns <= 256) {
+    launch_by_bound<8>(stream, args);
+  } else if (args.columns <= 512) {
+    launch_by_bound<16>(stream, args);
+  } else if (args.columns <= 1024) {
+    launch_by_bound<32>(stream, args);
   } else {
-    top_k_by_block_kernel<kRowThreads><<<grid_for(args.rows, 1), kRowThreads, 0, stream>>>(args);
+    top_k_by_block_kernel<kLongRowThreads>
+        <<<grid_for(args.rows, 1), kLongRowThreads, 0, stream>>>(args);
   }
   check_launch("top_k");
 }

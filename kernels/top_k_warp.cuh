@@ -8,172 +8,253 @@
 
 #include <cstdint>
 
-/// The greatest of a row by one warp, which holds all of it in registers: sorted where it is short,
-/// else bit by bit it finds what the least of the greatest is ordered by, and sorts those alone.
+/// The greatest of a row by one warp, which holds the row in its registers: it looks for a bound
+/// that at least k elements reach, and no more than it can sort, and sorts those that do.
 namespace msstream::ops::kernels {
 
-inline constexpr std::int64_t kSortedColumns = 128;  ///< rows that are sorted whole
-inline constexpr std::int64_t kHeldColumns = 1024;   ///< of the longest row that a warp holds
 inline constexpr int kTopThreads = 256;
-
+inline constexpr int kTopWarps = kTopThreads / 32;
 inline constexpr unsigned kAllLanes = 0xFFFFFFFFU;
+/// Elements of the row that are tried as bounds, one after the other, before bits are.
+inline constexpr int kTriedSamples = 4;
 
-/// Sorts 32 * PerLane keys, descending; key i is in lane i % 32, at i / 32 (Batcher, Sorting
-/// networks and their applications, 1968).
-template <int PerLane>
-__device__ void sort_in_warp(std::uint64_t (&keys)[PerLane], int lane) {
+/// Sorts 32 * PerLane keys, descending; key i is in lane i / PerLane, at i % PerLane (Batcher,
+/// Sorting networks and their applications, 1968).
+template <class Key, int PerLane>
+__device__ void sort_in_warp(Key (&keys)[PerLane], int lane) {
 #pragma unroll
   for (int size = 2; size <= 32 * PerLane; size *= 2) {
 #pragma unroll
     for (int stride = size / 2; stride > 0; stride /= 2) {
+      if (stride >= PerLane) {
+        int const distance = stride / PerLane;
+        bool const descends = ((lane * PerLane) & size) == 0;
+        bool const takes_greater = ((lane & distance) == 0) == descends;
 #pragma unroll
-      for (int k = 0; k < PerLane; ++k) {
-        int const i = k * 32 + lane;
-        bool const descends = (i & size) == 0;
-        if (stride >= 32) {
-          int const other = k ^ (stride / 32);
+        for (int k = 0; k < PerLane; ++k) {
+          Key const other = __shfl_xor_sync(kAllLanes, keys[k], distance);
+          keys[k] = takes_greater == (other > keys[k]) ? other : keys[k];
+        }
+      } else {
+#pragma unroll
+        for (int k = 0; k < PerLane; ++k) {
+          int const other = k ^ stride;
+          bool const descends = ((lane * PerLane + k) & size) == 0;
           if (k < other && (keys[k] < keys[other]) == descends) {
-            auto const key = keys[k];
+            Key const key = keys[k];
             keys[k] = keys[other];
             keys[other] = key;
           }
-        } else {
-          auto const other = __shfl_xor_sync(kAllLanes, keys[k], stride);
-          bool const takes_greater = ((lane & stride) == 0) == descends;
-          keys[k] = takes_greater == (other > keys[k]) ? other : keys[k];
         }
       }
     }
   }
 }
 
-/// Sorts at most 32 * PerLane keys of a row and writes the first args.k; key_at(i) gives key i, 0
-/// where there is none.
-template <int PerLane, class KeyAt>
-__device__ void write_sorted(TopKArgs const& args,
-                             std::int64_t row,
-                             int lane,
-                             KeyAt const& key_at) {
-  std::uint64_t keys[PerLane];
-#pragma unroll
-  for (int k = 0; k < PerLane; ++k) {
-    keys[k] = key_at(k * 32 + lane);
-  }
-  sort_in_warp(keys, lane);
-#pragma unroll
-  for (int k = 0; k < PerLane; ++k) {
-    if (int const j = k * 32 + lane; j < args.k) {
-      auto const column = column_of(keys[k]);
-      args.top[row * args.k + j] = args.values[row * args.columns + column];
-      args.indices[row * args.k + j] = column;
-    }
-  }
-}
-
-/// For rows of at most 32 * PerLane elements.
+/// The orders of a row's elements; element k * 32 + lane is in that lane, at k. Beyond the row they
+/// are 0, which no element has.
 template <int PerLane>
-__global__ void __launch_bounds__(kTopThreads) sorted_top_k_kernel(TopKArgs args) {
-  int const lane = static_cast<int>(threadIdx.x) % 32;
-  auto const row = grid_thread() / 32;
-  if (row >= args.rows) {
-    return;
-  }
-  write_sorted<PerLane>(args, row, lane, [&](int column) {
-    return column < args.columns
-               ? top_key(args.values[row * args.columns + column], static_cast<unsigned>(column))
-               : 0;
-  });
-}
+struct WarpRow {
+  std::uint32_t orders[PerLane];
+  int lane;
 
-/// What each lane has of a row's orders: that of column k * 32 + lane at k, 0 where there is none.
-template <int PerLane>
-struct HeldRow {
-  unsigned orders[PerLane];
-
-  __device__ HeldRow(float const* row, std::int64_t columns, int lane) {
-    float values[PerLane];
+  __device__ WarpRow(float const* values, unsigned columns)
+      : lane(static_cast<int>(threadIdx.x) % 32) {
+    float held[PerLane];
 #pragma unroll
     for (int k = 0; k < PerLane; ++k) {
-      values[k] = k * 32 + lane < columns ? __ldg(row + k * 32 + lane) : 0.0F;
+      held[k] = column(k) < columns ? __ldg(values + column(k)) : 0.0F;
     }
 #pragma unroll
     for (int k = 0; k < PerLane; ++k) {
-      orders[k] = k * 32 + lane < columns ? top_order(values[k]) : 0;
+      orders[k] = column(k) < columns ? top_order(held[k]) : 0;
     }
   }
 
-  /// How many of the row are at least `order`, which is not 0; all lanes get it.
-  [[nodiscard]] __device__ unsigned count_from(unsigned order) const {
+  __device__ unsigned column(int k) const {
+    return static_cast<unsigned>(k * 32 + lane);
+  }
+
+  __device__ std::uint32_t greatest_of_lane() const {
+    std::uint32_t greatest = orders[0];
+#pragma unroll
+    for (int k = 1; k < PerLane; ++k) {
+      greatest = max(greatest, orders[k]);
+    }
+    return greatest;
+  }
+
+  /// How many of the lane's elements reach the bound.
+  __device__ unsigned count_in_lane(std::uint32_t bound) const {
     unsigned count = 0;
 #pragma unroll
     for (int k = 0; k < PerLane; ++k) {
-      count += orders[k] >= order ? 1U : 0U;
+      count += orders[k] >= bound ? 1 : 0;
     }
-    return __reduce_add_sync(kAllLanes, count);
+    return count;
+  }
+  __device__ unsigned count(std::uint32_t bound) const {
+    return __reduce_add_sync(kAllLanes, count_in_lane(bound));
   }
 
-  /// An order that at least `wanted` of the row reach; if more do, it is the least of the greatest
-  /// `wanted`.
-  [[nodiscard]] __device__ unsigned threshold(unsigned wanted) const {
-    unsigned found = 0;
-#pragma unroll 1
-    for (unsigned bit = 1U << 31U; bit != 0; bit >>= 1U) {
-      auto const count = count_from(found | bit);
-      if (count >= wanted) {
-        found |= bit;
-        if (count == wanted) {
-          break;
-        }
-      }
-    }
-    return found;
-  }
-
-  /// Writes the keys of the `wanted` greatest, in any order; of equal ones the lower columns.
-  __device__ void select(unsigned wanted, int lane, std::uint64_t* keys) const {
-    unsigned const bound = threshold(wanted);
-    unsigned equal_ones = wanted - (bound != ~0U ? count_from(bound + 1) : 0);
-    unsigned const lower_lanes = (1U << lane) - 1;
-    unsigned taken = 0;
+  /// Leaves, of the elements of this order, only the first ones.
+  __device__ void keep_first(unsigned kept, std::uint32_t order) {
+    auto const lower_lanes = (1U << lane) - 1;
+    unsigned before = 0;
 #pragma unroll
     for (int k = 0; k < PerLane; ++k) {
-      bool const is_equal = orders[k] == bound;
-      unsigned const equals = __ballot_sync(kAllLanes, is_equal);
-      bool const takes = orders[k] > bound ||
-                         (is_equal && __popc(equals & lower_lanes) < static_cast<int>(equal_ones));
-      unsigned const takers = __ballot_sync(kAllLanes, takes);
-      if (takes) {
-        keys[taken + __popc(takers & lower_lanes)] =
-            top_key_of(orders[k], static_cast<unsigned>(k * 32 + lane));
+      auto const equal = __ballot_sync(kAllLanes, orders[k] == order);
+      if (orders[k] == order && before + __popc(equal & lower_lanes) >= kept) {
+        orders[k] = 0;
       }
-      taken += __popc(takers);
-      equal_ones -= min(equal_ones, static_cast<unsigned>(__popc(equals)));
+      before += __popc(equal);
     }
-    __syncwarp();
   }
 };
 
-/// For rows of at most 32 * PerLane elements.
+/// Narrows a range of orders in which a bound is that at least k elements reach, and at most
+/// `most` if there is one such.
 template <int PerLane>
-__global__ void __launch_bounds__(kTopThreads) selected_top_k_kernel(TopKArgs args) {
-  __shared__ std::uint64_t selected[kTopThreads / 32][kMostTop];
+struct BoundSearch {
+  WarpRow<PerLane> const& row;
+  unsigned k;
+  unsigned most;
+  std::uint32_t low = 1;  ///< `reaching` elements do, at least k
+  std::uint32_t high;     ///< no bound above it is reached by k
+  unsigned reaching;
+
+  __device__ bool is_done() const { return reaching <= most || low >= high; }
+
+  /// Returns whether k elements reach the middle.
+  __device__ bool narrow(std::uint32_t middle) {
+    auto const count = row.count(middle);
+    if (count >= k) {
+      low = middle;
+      reaching = count;
+      return true;
+    }
+    high = middle - 1;
+    return false;
+  }
+
+  /// Each of k lanes has an element that reaches the k-th of the lanes' greatest; k is at most 32
+  /// and the row has that many. Of random elements few others do.
+  __device__ void narrow_by_greatest_of_lanes(std::uint32_t greatest) {
+    std::uint32_t sorted[1] = {greatest};
+    sort_in_warp(sorted, row.lane);
+    narrow(__shfl_sync(kAllLanes, sorted[0], static_cast<int>(k) - 1));
+  }
+
+  /// Of sorted elements from all over the row, tries those where the k-th of the row should be.
+  __device__ void narrow_by_samples(std::uint32_t sample, unsigned columns) {
+    std::uint32_t sorted[1] = {sample};
+    sort_in_warp(sorted, row.lane);
+    int const first = static_cast<int>(k * 32 / columns);
+    int step = 0;
+    for (int at = min(first, 31); at >= 0 && at < 32 && abs(at - first) < kTriedSamples;
+         at += step) {
+      auto const middle = __shfl_sync(kAllLanes, sorted[0], at);
+      if (is_done() || middle <= low || middle > high) {
+        return;
+      }
+      int const towards = narrow(middle) ? -1 : 1;
+      if (step != 0 && towards != step) {
+        return;
+      }
+      step = towards;
+    }
+  }
+
+  __device__ void narrow_by_halves() {
+    while (!is_done()) {
+      auto const width = high - low;
+      narrow(low + width / 2 + width % 2);
+    }
+  }
+};
+
+/// Puts the keys of at least k elements, the greatest, one behind the other, and returns how many.
+template <int PerLane, int SortedPerLane>
+__device__ unsigned collect_greatest(float const* values,
+                                     TopKArgs const& args,
+                                     std::uint64_t* keys) {
+  constexpr unsigned kMost = 32 * SortedPerLane;
+  auto const columns = static_cast<unsigned>(args.columns);
+  auto const wanted = static_cast<unsigned>(args.k);
+  WarpRow<PerLane> row(values, columns);
+  std::uint32_t bound = 1;
+  if constexpr (PerLane > SortedPerLane) {
+    auto const greatest = row.greatest_of_lane();
+    BoundSearch<PerLane> search{.row = row,
+                                .k = wanted,
+                                .most = kMost,
+                                .high = __reduce_max_sync(kAllLanes, greatest),
+                                .reaching = columns};
+    if constexpr (SortedPerLane == 1) {
+      search.narrow_by_greatest_of_lanes(greatest);
+    } else {
+      auto const column = static_cast<unsigned>(row.lane) * columns / 32;
+      search.narrow_by_samples(top_order(__ldg(values + column)), columns);
+    }
+    search.narrow_by_halves();
+    bound = search.low;
+    if (search.reaching > kMost) {
+      auto const above = bound == 0xFFFFFFFFU ? 0 : row.count(bound + 1);
+      row.keep_first(wanted - above, bound);
+    }
+  }
+  auto const mine = row.count_in_lane(bound);
+  auto end = mine;
+#pragma unroll
+  for (int distance = 1; distance < 32; distance *= 2) {
+    auto const before = __shfl_up_sync(kAllLanes, end, static_cast<unsigned>(distance));
+    end += row.lane >= distance ? before : 0;
+  }
+  auto* next = keys + (end - mine);
+#pragma unroll
+  for (int k = 0; k < PerLane; ++k) {
+    if (row.orders[k] >= bound) {
+      *next++ = key_of_order(row.orders[k], row.column(k));
+    }
+  }
+  return __shfl_sync(kAllLanes, end, 31);
+}
+
+/// A warp a row of at most 32 * PerLane columns; k is at most 32 * SortedPerLane.
+template <int PerLane, int SortedPerLane>
+__global__ void __launch_bounds__(kTopThreads) top_k_by_warp_kernel(TopKArgs args) {
+  constexpr unsigned kMost = 32 * SortedPerLane;
+  __shared__ std::uint64_t keys_of_warps[kTopWarps][kMost];
   int const lane = static_cast<int>(threadIdx.x) % 32;
   auto const row = grid_thread() / 32;
   if (row >= args.rows) {
     return;
   }
-  auto* const keys = selected[threadIdx.x / 32];
-  HeldRow<PerLane>(args.values + row * args.columns, args.columns, lane)
-      .select(static_cast<unsigned>(args.k), lane, keys);
-  auto const key_at = [&](int i) { return i < args.k ? keys[i] : 0; };
-  if (args.k <= 32) {
-    write_sorted<1>(args, row, lane, key_at);
-  } else if (args.k <= 64) {
-    write_sorted<2>(args, row, lane, key_at);
-  } else if (args.k <= 128) {
-    write_sorted<4>(args, row, lane, key_at);
-  } else {
-    write_sorted<8>(args, row, lane, key_at);
+  auto* const keys = keys_of_warps[threadIdx.x / 32];
+  auto const* const values = args.values + row * args.columns;
+  auto const count = collect_greatest<PerLane, SortedPerLane>(values, args, keys);
+  __syncwarp();
+  std::uint64_t sorted[SortedPerLane];
+#pragma unroll
+  for (int k = 0; k < SortedPerLane; ++k) {
+    auto const i = static_cast<unsigned>(k * 32 + lane);
+    sorted[k] = i < count ? keys[i] : 0;
+  }
+  sort_in_warp(sorted, lane);
+  __syncwarp();
+#pragma unroll
+  for (int k = 0; k < SortedPerLane; ++k) {
+    keys[lane * SortedPerLane + k] = sorted[k];
+  }
+  __syncwarp();
+#pragma unroll
+  for (int k = 0; k < SortedPerLane; ++k) {
+    if (int const j = k * 32 + lane; j < args.k) {
+      auto const order = order_of(keys[j]);
+      auto const column = column_of(keys[j]);
+      args.top[row * args.k + j] = tells_value(order) ? value_of_order(order) : values[column];
+      args.indices[row * args.k + j] = column;
+    }
   }
 }
 

@@ -142,6 +142,17 @@ TYPED_TEST(JaggedSoftmaxTest, many_short_segments_and_a_long_one) {
   this->expect_both(this->random.integers(3000, 0, 9), 4, 3);
 }
 
+TYPED_TEST(JaggedSoftmaxTest, segments_that_lanes_just_hold_and_just_do_not) {
+  for (std::int64_t const width : {1, 3, 64}) {
+    for (std::int64_t const lanes : {1, 2, 4, 8, 16, 32}) {
+      for (std::int64_t const most : {8 * lanes, 64 * lanes}) {
+        this->expect_both({most - 1, most, most, 0, most + 1, 1}, width, 2);
+        this->expect_both({most, most - 1, 1, 0}, width, 0);
+      }
+    }
+  }
+}
+
 TYPED_TEST(JaggedSoftmaxTest, neither_overflows_nor_hides_what_is_not_a_number) {
   auto const nan = std::nanf("");
   this->expect_softmax(

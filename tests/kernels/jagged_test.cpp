@@ -90,6 +90,9 @@ TYPED_TEST(JaggedTest, many_samples_and_small_elements) {
   this->expect_both_ways(offsets, offsets.back() + 100, 6, 1, -1.5F);
   this->expect_both_ways(offsets, offsets.back() + 100, 6, 3, std::uint8_t{0xEE});
   this->expect_both_ways(offsets, offsets.back() + 100, 6, 2, std::uint16_t{0xBEEF});
+  // More offsets than the threads of a block find their way in by two looks.
+  auto const many = this->random_offsets(200'000, 3);
+  this->expect_both_ways(many, many.back() + 2, 4, 1, -1.5F);
   this->expect_both_ways(Integers{0, 100'000, 100'000, 100'001}, 100'005, 99'000, 2, 0.5F);
 }
 

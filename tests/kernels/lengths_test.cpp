@@ -8,9 +8,9 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-/// One block in one turn and in several; tiles of one turn; tiles of several.
+/// One block in one turn and in two; tiles that tell each other their sums.
 constexpr std::int64_t kLengthCounts[] = {
-    0, 1, 7, 8, 9, 2048, 2049, 8191, 8192, 8193, 100'001, 4'200'003};
+    0, 1, 15, 16, 17, 4095, 4096, 4097, 8191, 8192, 8193, 100'001, 4'200'003};
 
 template <class Stream>
 class LengthsTest : public KernelTest<Stream> {

@@ -16,10 +16,11 @@ using Integers = std::vector<std::int64_t>;
 
 constexpr float kInfinite = std::numeric_limits<float>::infinity();
 
-/// A warp with one, two and four elements a lane; blocks that sort all of a row, and that first
-/// look for a bound.
-constexpr std::int64_t kRowLengths[] = {1,   2,   5,   31,  32,  33,   64,   65,   128,  129,
-                                        256, 257, 300, 512, 513, 1000, 1024, 1025, 3000, 20'001};
+/// A warp with one to thirty-two elements a lane, which sorts all of them or looks for a bound
+/// first; and a block.
+constexpr std::int64_t kRowLengths[] = {1,   2,    5,    31,   32,   33,    64,  65,
+                                        127, 128,  129,  256,  257,  300,   512, 513,
+                                        992, 1000, 1024, 1025, 3000, 20'001};
 
 /// NaN before all numbers; equal elements stay in order.
 bool comes_before(float a, float b) {
@@ -58,8 +59,17 @@ class TopKTest : public KernelTest<Stream> {
   }
 
   void expect_top_of_each_size(std::vector<float> const& values, std::int64_t columns) {
-    for (std::int64_t const k : {1, 2, 10, 32, 33, 64, 65, 100, 128, 129, 256}) {
+    for (std::int64_t const k : {1, 2, 10, 100, 256}) {
       expect_top(values, columns, std::min(k, columns));
+    }
+  }
+  /// Around the powers of two that a warp sorts.
+  void expect_top_of_every_size(std::vector<float> const& values, std::int64_t columns) {
+    for (std::int64_t const k :
+         {1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256}) {
+      if (k <= columns) {
+        expect_top(values, columns, k);
+      }
     }
   }
 };
@@ -82,16 +92,6 @@ TYPED_TEST(TopKTest, of_equal_elements_the_lower_columns) {
     for (auto const value : this->random.integers(5 * columns, -2, 2)) {
       values.push_back(static_cast<float>(value));
     }
-    this->expect_top_of_each_size(values, columns);
-  }
-}
-
-TYPED_TEST(TopKTest, rows_in_order_and_in_reverse) {
-  for (auto const columns : kRowLengths) {
-    auto values = this->random.reals(columns, -5.0F, 5.0F);
-    std::sort(values.begin(), values.end());
-    this->expect_top_of_each_size(values, columns);
-    std::reverse(values.begin(), values.end());
     this->expect_top_of_each_size(values, columns);
   }
 }
@@ -122,8 +122,48 @@ TYPED_TEST(TopKTest, elements_that_differ_in_their_last_bits_alone) {
   }
 }
 
+TYPED_TEST(TopKTest, rows_in_any_order_and_as_many_as_a_warp_sorts) {
+  for (std::int64_t const columns : {31, 128, 129, 255, 256, 500, 1000, 1024}) {
+    auto const ascending = [&] {
+      auto values = this->random.reals(columns);
+      std::sort(values.begin(), values.end());
+      return values;
+    }();
+    auto values = ascending;
+    values.insert(values.end(), ascending.rbegin(), ascending.rend());
+    auto const shuffled = this->random.reals(columns, -1e30F, 1e30F);
+    values.insert(values.end(), shuffled.begin(), shuffled.end());
+    // The greatest lie with one lane, or are neighbours.
+    for (std::int64_t column = 0; column < columns; ++column) {
+      values.push_back(this->random.real() + (column % 32 == 7 ? 10.0F : 0.0F));
+    }
+    for (std::int64_t column = 0; column < columns; ++column) {
+      values.push_back(this->random.real() + (column / 128 == 0 ? 10.0F : 0.0F));
+    }
+    this->expect_top_of_every_size(values, columns);
+  }
+}
+
+TYPED_TEST(TopKTest, more_equal_elements_than_a_warp_sorts) {
+  auto const nan = std::nanf("");
+  for (std::int64_t const columns : {129, 256, 500, 1000, 1024}) {
+    for (float const equal : {1.0F, 0.0F, -0.0F, kInfinite, -kInfinite, nan}) {
+      std::vector<float> values(static_cast<std::size_t>(3 * columns), equal);
+      // In the second row a few are greater, in the third some of the others.
+      for (std::int64_t i = 0; i < 20; ++i) {
+        values[static_cast<std::size_t>(columns + this->random.integer(0, columns - 1))] = 2.0F;
+      }
+      for (std::int64_t i = 0; i < columns / 2; ++i) {
+        values[static_cast<std::size_t>(2 * columns + this->random.integer(0, columns - 1))] =
+            this->random.real(-3.0F, 3.0F);
+      }
+      this->expect_top_of_every_size(values, columns);
+    }
+  }
+}
+
 TYPED_TEST(TopKTest, many_short_rows) {
-  for (std::int64_t const columns : {3, 40, 100}) {
+  for (std::int64_t const columns : {3, 40, 100, 200}) {
     this->expect_top(this->random.reals(10'001 * columns), columns, 3);
   }
 }

@@ -11,6 +11,8 @@
 
 namespace msstream::ops::kernels {
 
+inline constexpr unsigned kAllLanes = 0xFFFFFFFFU;  ///< of a warp
+
 /// Throws CudaError, naming `call` and its place, unless `code` is cudaSuccess.
 inline void check_cuda(cudaError_t code,
                        char const* call,

@@ -12,7 +12,6 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kItems = 4;
 constexpr int kTile = kThreads * kItems;
-constexpr unsigned kAllLanes = 0xFFFFFFFFU;
 
 /// A warp a bag. Weights are added in the order of the ids, as the lookup adds them.
 template <class Id>

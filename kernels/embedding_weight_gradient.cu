@@ -12,7 +12,6 @@ namespace msstream::ops::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-
 constexpr int kInFlight = 4;  ///< places of a group of lanes
 
 /// A place's row of the table and of the output's gradient; below 0: none.
@@ -75,17 +74,18 @@ __global__ void __launch_bounds__(kThreads)
     }
 #pragma unroll
     for (int k = 0; k < kInFlight; ++k) {
+      if (pairs[k].table >= 0) {
 #pragma unroll
-      for (int c = 0; c < Count; ++c) {
-        auto const product = __fmul_rn(rows[k].at[c], gradients[k].at[c]);
-        sums[k] = __fadd_rn(sums[k], pairs[k].table >= 0 ? product : 0.0F);
+        for (int c = 0; c < Count; ++c) {
+          sums[k] = __fadd_rn(sums[k], __fmul_rn(rows[k].at[c], gradients[k].at[c]));
+        }
       }
     }
   }
   for (int distance = shape.lanes() / 2; distance > 0; distance /= 2) {
 #pragma unroll
     for (int k = 0; k < kInFlight; ++k) {
-      sums[k] = __fadd_rn(sums[k], __shfl_xor_sync(0xFFFFFFFFU, sums[k], distance));
+      sums[k] = __fadd_rn(sums[k], __shfl_xor_sync(kAllLanes, sums[k], distance));
     }
   }
 #pragma unroll

@@ -51,7 +51,6 @@ __global__ void __launch_bounds__(kGroupedThreads)
                            float const* tails,
                            float const* heads) {
   static_assert(kBordersABlock == 32);
-  constexpr unsigned kAllLanes = 0xFFFFFFFFU;
   int const warp = static_cast<int>(threadIdx.x) / 32;
   PartOfPlaces const part(
       places, parts, std::int64_t{blockIdx.x} * kBordersABlock + threadIdx.x % 32);

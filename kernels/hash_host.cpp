@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "existing_places.hpp"
 #include "hash_functions.hpp"
 
 #include <msstream/ops/kernels/hash.hpp>
@@ -7,7 +8,7 @@ namespace msstream::ops::kernels {
 
 void hash_to_bucket(HostStream stream, HashArgs const& args) {
   stream.run([args] {
-    auto const count = args.count != nullptr ? *args.count : args.capacity;
+    auto const count = existing_places(args.count, args.capacity);
     for (std::int64_t i = 0; i < count; ++i) {
       args.buckets[i] = bucket_of(args.keys.at(i), args.salt, args.bucket_count);
     }
@@ -16,7 +17,7 @@ void hash_to_bucket(HostStream stream, HashArgs const& args) {
 
 void bucketize(HostStream stream, BucketizeArgs const& args) {
   stream.run([args] {
-    auto const count = args.count != nullptr ? *args.count : args.capacity;
+    auto const count = existing_places(args.count, args.capacity);
     for (std::int64_t i = 0; i < count; ++i) {
       args.buckets[i] = count_not_above(args.boundaries, args.boundary_count, args.values[i]);
     }

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 namespace msstream::ops::kernels {
 namespace {
@@ -67,7 +68,7 @@ __device__ void for_each_held(Elements const& elements, Each const& each) {
 
 /// Whether all threads that reduce together hold their elements.
 __device__ bool are_held(Elements const& elements) {
-  return __all_sync(0xFFFFFFFFU, elements.count <= kHeld) != 0;
+  return __all_sync(kAllLanes, elements.count <= kHeld) != 0;
 }
 
 template <class Team>
@@ -107,11 +108,13 @@ __global__ void __launch_bounds__(kTeamThreads)
   auto const softmax_of = [&](auto const& team, PlaceRange const& rows) {
     for (std::int64_t base = 0; base < args.width; base += team.columns) {
       Elements const elements(team, rows, base + team.column, args.width);
-      if (are_held(elements) && !team.kIsBlock) {
-        softmax_held(team, elements, args);
-      } else {
-        softmax_of_any(team, elements, args);
+      if constexpr (!std::decay_t<decltype(team)>::kIsBlock) {
+        if (are_held(elements)) {
+          softmax_held(team, elements, args);
+          continue;
+        }
       }
+      softmax_of_any(team, elements, args);
     }
   };
   for_each_segment(args.offsets, args.segments, args.capacity, shape, softmax_of);
@@ -155,11 +158,13 @@ __global__ void __launch_bounds__(kTeamThreads)
   auto const gradient_in = [&](auto const& team, PlaceRange const& rows) {
     for (std::int64_t base = 0; base < args.width; base += team.columns) {
       Elements const elements(team, rows, base + team.column, args.width);
-      if (are_held(elements) && !team.kIsBlock) {
-        gradient_held(team, elements, args);
-      } else {
-        gradient_of_any(team, elements, args);
+      if constexpr (!std::decay_t<decltype(team)>::kIsBlock) {
+        if (are_held(elements)) {
+          gradient_held(team, elements, args);
+          continue;
+        }
       }
+      gradient_of_any(team, elements, args);
     }
   };
   for_each_segment(args.offsets, args.segments, args.capacity, shape, gradient_in);

@@ -4,6 +4,7 @@
 #include <msstream/ops/kernels/lengths.hpp>
 
 #include <algorithm>
+#include <cstdint>
 
 namespace msstream::ops::kernels {
 
@@ -14,12 +15,13 @@ std::size_t lengths_to_offsets_workspace_bytes(HostStream, std::int64_t) {
 void lengths_to_offsets(HostStream stream, LengthsToOffsetsArgs const& args) {
   stream.run([args] {
     auto const existing = existing_places(args.count, args.capacity);
-    std::int64_t offset = 0;
+    std::uint64_t offset = 0;  // sums that are too great wrap, as on the device
     for (std::int64_t i = 0; i < args.capacity; ++i) {
-      args.offsets[i] = offset;
-      offset += i < existing ? std::max<std::int64_t>(args.lengths.at(i), 0) : 0;
+      args.offsets[i] = static_cast<std::int64_t>(offset);
+      auto const length = i < existing ? std::max<std::int64_t>(args.lengths.at(i), 0) : 0;
+      offset += static_cast<std::uint64_t>(length);
     }
-    args.offsets[args.capacity] = offset;
+    args.offsets[args.capacity] = static_cast<std::int64_t>(offset);
   });
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cuda_check.cuh"
+
 #include <cuda/atomic>
 
 #include <cstdint>
@@ -8,7 +10,8 @@
 namespace msstream::ops::kernels {
 
 /// What a tile tells those behind it of a running count, in one word, so that no fence is needed:
-/// nothing yet (zero), the tile's own count, or the count up to its end. Tiles take numbers in the
+/// nothing yet (zero), the tile's own count, or the count up to its end; of counts too great for a
+/// word the lower bits, so that nobody waits for ever. Tiles take numbers in the
 /// order in which they start, so each waits for running ones only (Merrill & Garland, Single-pass
 /// Parallel Prefix Scan with Decoupled Look-back, 2016).
 template <class Word>
@@ -23,8 +26,8 @@ struct TileCount {
   }
 
   static __device__ void tell(Word* place, Word count, Word kind) {
-    cuda::atomic_ref<Word, cuda::thread_scope_device>(*place).store(count + kind,
-                                                                    cuda::memory_order_relaxed);
+    cuda::atomic_ref<Word, cuda::thread_scope_device>(*place).store(
+        (count & (kUpToHere - 1)) + kind, cuda::memory_order_relaxed);
   }
   static __device__ Word look(Word* place) {
     return cuda::atomic_ref<Word, cuda::thread_scope_device>(*place).load(
@@ -75,7 +78,6 @@ template <class Word>
 __device__ Word warp_count_before(Word* counts, unsigned tile) {
   using Count = TileCount<Word>;
   constexpr int kAhead = 4;
-  constexpr unsigned kAllLanes = 0xFFFFFFFFU;
   int const lane = static_cast<int>(threadIdx.x) % 32;
   Word before = 0;
   for (auto nearest = static_cast<std::int64_t>(tile) - 1; nearest >= 0; nearest -= 32 * kAhead) {

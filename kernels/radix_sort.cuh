@@ -14,8 +14,6 @@
 /// 2022).
 namespace msstream::ops::kernels {
 
-inline constexpr unsigned kAllLanes = 0xFFFFFFFFU;
-
 /// How a key is cut into digits, lowest first.
 struct Digits {
   static constexpr int kBins = 256;

@@ -14,7 +14,6 @@ namespace msstream::ops::kernels {
 
 inline constexpr int kTopThreads = 256;
 inline constexpr int kTopWarps = kTopThreads / 32;
-inline constexpr unsigned kAllLanes = 0xFFFFFFFFU;
 /// Elements of the row that are tried as bounds, one after the other, before bits are.
 inline constexpr int kTriedSamples = 4;
 

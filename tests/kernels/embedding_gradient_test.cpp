@@ -326,7 +326,7 @@ TYPED_TEST(EmbeddingGradientTest, TheGradientOfAWeightIsTheProductOfItsRowAndIts
     }
   };
   for (auto const pooling : {Pooling::sum, Pooling::none}) {
-    for (std::int64_t const width : {1, 3, 33, 128}) {
+    for (std::int64_t const width : {1, 3, 4, 16, 33, 128, 1024}) {
       this->for_each_shape([&](GradientCase some) {
         some.pooling = pooling;
         some.width = width;

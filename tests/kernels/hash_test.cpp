@@ -78,12 +78,13 @@ TYPED_TEST(HashTest, StaysInRangeAndSpreadsEvenly) {
 }
 
 TYPED_TEST(HashTest, TouchesOnlyTheCountOnTheDevice) {
-  auto const keys = this->random.integers(700, 0, 1'000'000);
+  auto const keys = this->random.integers(3000, 0, 1'000'000);
   auto const all = this->hash(keys, 1000, 3);
-  for (std::int64_t count : {0, 1, 256, 699, 700}) {
+  for (std::int64_t const count : {-1, 0, 1, 256, 1023, 1024, 1025, 2999, 3000, 3001}) {
     auto const some = this->hash(keys, 1000, 3, this->scalar(count).data());
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      ASSERT_EQ(some[i], i < static_cast<std::size_t>(count) ? all[i] : kUntouched) << count;
+    for (std::int64_t i = 0; i < std::ssize(keys); ++i) {
+      auto const at = static_cast<std::size_t>(i);
+      ASSERT_EQ(some[at], i < count ? all[at] : kUntouched) << count;
     }
   }
   EXPECT_TRUE(this->hash({}, 1000, 3).empty());
@@ -93,7 +94,7 @@ TYPED_TEST(HashTest, BucketizeCountsTheBoundariesNotAbove) {
   auto boundaries = this->random.reals(37);
   boundaries[5] = boundaries[6];  // an empty bucket
   std::sort(boundaries.begin(), boundaries.end());
-  auto values = this->random.reals(1000, -1.2F, 1.2F);
+  auto values = this->random.reals(5001, -1.2F, 1.2F);
   std::copy(boundaries.begin(), boundaries.end(), values.begin());
   values[40] = std::numeric_limits<float>::infinity();
   values[41] = -std::numeric_limits<float>::infinity();

@@ -3,6 +3,9 @@
 
 #include <msstream/ops/kernels/lengths.hpp>
 
+#include <algorithm>
+#include <numeric>
+
 namespace msstream::ops::kernels::testing {
 namespace {
 
@@ -63,6 +66,34 @@ TYPED_TEST(LengthsTest, what_is_beyond_the_count_is_empty_and_sums_pass_32_bits)
                                 capacity + 1}) {
       this->expect_offsets(lengths, existing);
     }
+  }
+}
+
+TYPED_TEST(LengthsTest, sums_too_great_for_an_offset_keep_nobody_waiting) {
+  Integers lengths(20'000, 1);
+  lengths[0] = lengths[1] = std::int64_t{1} << 62U;
+  auto const input = this->upload(lengths);
+  auto const memory =
+      this->workspace(lengths_to_offsets_workspace_bytes(this->stream(), std::ssize(lengths)));
+  auto const offsets = this->integers(std::ssize(lengths) + 1);
+  lengths_to_offsets(this->stream(),
+                     {input.data(), std::ssize(lengths), nullptr, offsets.data(), memory.data()});
+  EXPECT_EQ(this->read(offsets)[1], std::int64_t{1} << 62U);
+}
+
+TYPED_TEST(LengthsTest, the_workspace_is_used_again) {
+  auto const first = this->random.integers(50'000, 0, 9);
+  auto const input = this->upload(first);
+  auto const memory =
+      this->workspace(lengths_to_offsets_workspace_bytes(this->stream(), std::ssize(first)));
+  auto const offsets = this->integers(std::ssize(first) + 1);
+  for (std::int64_t const existing : {50'000, 20'000, 0, 49'999}) {
+    auto const count = this->scalar(existing);
+    lengths_to_offsets(
+        this->stream(),
+        {input.data(), std::ssize(first), count.data(), offsets.data(), memory.data()});
+    EXPECT_EQ(this->read(offsets).back(),
+              std::accumulate(first.begin(), first.begin() + existing, std::int64_t{0}));
   }
 }
 

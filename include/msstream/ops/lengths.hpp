@@ -15,8 +15,8 @@ namespace msstream::ops {
 /// int32) to offsets [samples + 1] int64, offsets[i] being the sum of the lengths before i.
 ///
 /// A length below 0 counts as 0. With `count`, a device scalar, only the first *count samples
-/// exist: the others are empty. Exact; one launch up to 8,192 samples, else two; asynchronous;
-/// capture-safe. Throws std::invalid_argument unless lengths has one dimension.
+/// exist: the others are empty. Exact; one launch, and a fill before it beyond 8,192 samples;
+/// asynchronous; capture-safe. Throws std::invalid_argument unless lengths has one dimension.
 template <IdElement T, Runtime R>
 [[nodiscard]] Tensor<std::int64_t, R> lengths_to_offsets(Tensor<T, R> const& lengths,
                                                          DeviceCount<R> const& count = {}) {

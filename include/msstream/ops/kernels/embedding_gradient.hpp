@@ -71,8 +71,8 @@ void embedding_row_gradients(HostStream stream, RowGradientArgs const& args);
 void embedding_row_gradients(CudaStream stream, RowGradientArgs const& args);
 
 /// weight_gradient[p] = the product of the row of the id at place p with the gradient of its output
-/// row, for sum and none; 0 where there is no id of the table. Added in float, in the same order by
-/// both twins: 32 sums of every 32nd column, then halves of them.
+/// row, for sum and none; 0 where there is no id of the table. Added in float, in an order that
+/// depends on the twin, the width, and whether rows can be read 16 bytes at a time.
 struct WeightGradientArgs {
   void const* table;  ///< [rows, width] of `table_dtype`
   DType table_dtype;  ///< float32, float16 or bfloat16

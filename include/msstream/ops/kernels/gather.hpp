@@ -30,7 +30,7 @@ struct RowTargets {
   std::int64_t capacity;      ///< below 2^31
   std::int64_t const* count;  ///< device scalar, or null for all of the capacity
   std::int64_t rows;
-  void* workspace;  ///< as many bytes as the operation's function says, 256-byte aligned
+  void* workspace;  ///< scatter_rows_[gradient_]workspace_bytes() bytes, 256-byte aligned
 };
 
 /// output[ids[i], :] = values[i, :], in bytes; other rows are set to zero or kept.

@@ -94,7 +94,7 @@ __device__ __forceinline__ void gather_tile(TablesLookupArgs const& args,
     for (int k = 0; k < kInFlight; ++k) {
       loaded[k] = {};
       if (rows[k] >= 0) {
-        loaded[k] = load_packed_once<Count>(weights + rows[k] * table.width + column);
+        loaded[k] = load_packed<Count>(weights + rows[k] * table.width + column);
       }
     }
 #pragma unroll

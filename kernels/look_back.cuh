@@ -11,9 +11,9 @@ namespace msstream::ops::kernels {
 
 /// What a tile tells those behind it of a running count, in one word, so that no fence is needed:
 /// nothing yet (zero), the tile's own count, or the count up to its end; of counts too great for a
-/// word the lower bits, so that nobody waits for ever. Tiles take numbers in the
-/// order in which they start, so each waits for running ones only (Merrill & Garland, Single-pass
-/// Parallel Prefix Scan with Decoupled Look-back, 2016).
+/// word the lower bits, so that nobody waits for ever. Tiles take numbers in the order in which
+/// they start, so each waits for running ones only (Merrill & Garland, Single-pass Parallel Prefix
+/// Scan with Decoupled Look-back, 2016).
 template <class Word>
 struct TileCount {
   static constexpr int kBits = static_cast<int>(sizeof(Word)) * 8;

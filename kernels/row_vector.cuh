@@ -79,12 +79,6 @@ __device__ PackedColumns<T, Count> load_packed(T const* from) {
   using Packed = decltype(PackedColumns<T, Count>::bits);
   return {__ldg(reinterpret_cast<Packed const*>(from))};
 }
-/// The same past the L1 cache: for rows that are read once.
-template <int Count, class T>
-__device__ PackedColumns<T, Count> load_packed_once(T const* from) {
-  using Packed = decltype(PackedColumns<T, Count>::bits);
-  return {__ldcg(reinterpret_cast<Packed const*>(from))};
-}
 template <int Count, class T>
 __device__ Columns<Count> load_columns(T const* from) {
   return load_packed<Count>(from).widened();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #if defined(__CUDACC__)
 #define MSSTREAM_HOST_DEVICE __host__ __device__
@@ -16,6 +17,12 @@ namespace msstream::ops::kernels {
 MSSTREAM_HOST_DEVICE inline float logistic(float x) {
   float const tail = std::exp(-std::fabs(x));
   return (x < 0.0F ? tail : 1.0F) / (1.0F + tail);
+}
+
+/// The label `z` of a binary cross-entropy, but NaN outside [0, 1], so that a broken label shows in
+/// the loss.
+MSSTREAM_HOST_DEVICE inline float probability_or_nan(float z) {
+  return z >= 0.0F && z <= 1.0F ? z : std::numeric_limits<float>::quiet_NaN();
 }
 
 /// Binary cross entropy of logit `x` and label `z`; NaN stays NaN.

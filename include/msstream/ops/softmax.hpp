@@ -119,7 +119,7 @@ template <Runtime R>
     Tensor<std::int64_t, R> const& classes,
     CrossEntropyOptions<R> const& options = {}) {
   auto const& shape = logits.shape();
-  require(shape.rank() == 2 && classes.count() == shape[0],
+  require(shape.rank() == 2 && classes.shape() == Shape{shape[0]},
           "softmax_cross_entropy: logits ",
           shape,
           ", classes ",

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <source_location>
 #include <span>
+#include <stdexcept>
 #include <vector>
 
 namespace msstream {
@@ -43,11 +44,29 @@ void issue_copy(char const* name,
         issued_at);
 }
 
+/// The elements of a vector that is not there at the replays would be those of the capture for
+/// ever.
+template <Runtime R>
+void refuse_upload_in_capture(Device<R> const& device, char const* call) {
+  if constexpr (CapturingRuntime<R>) {
+    if (memory::Capture<R>::current(*device.context()) != nullptr) [[unlikely]] {
+      auto const place = InsideWork::place();
+      throw std::logic_error(
+          text(call,
+               place.empty() ? "" : text(" in '", place, "'"),
+               " inside a capture: each replay would copy the elements of now; make the tensor "
+               "before the capture, or copy() from a PinnedArray that is kept and written before "
+               "each replay"));
+    }
+  }
+}
+
 }  // namespace detail
 
 /// Copies the first to.count() elements of `from` to the device on the group's h2d stream. The host
-/// does not block; it must not write `from` before from.wait(). Throws std::invalid_argument when
-/// `from` is too short.
+/// does not block; it must not write `from` before from.wait(). In a capture each replay copies
+/// what `from` holds then; the capture, or a replay, fails with std::logic_error when all handles of
+/// `from` are gone. Throws std::invalid_argument when `from` is too short.
 template <Element T, Runtime R>
 void copy(Tensor<T, R> const& to,
           PinnedArray<T, R> const& from,
@@ -59,6 +78,11 @@ void copy(Tensor<T, R> const& to,
           from.count(),
           " given");
   detail::issue_copy<R>("copy_h2d", to, from, to.bytes(), CopyKind::h2d, issued_at);
+  if constexpr (CapturingRuntime<R>) {
+    if (auto* const capture = memory::Capture<R>::current(*to.device()->context)) [[unlikely]] {
+      capture->copies_from_host(*from.block());
+    }
+  }
 }
 
 /// Copies all of `from` to the host on the group's d2h stream. The host does not block; to.wait()
@@ -89,7 +113,8 @@ void copy(Tensor<T, R> const& to,
 }
 
 /// A tensor with the given elements, staged through pinned memory. The host does not block on the
-/// device.
+/// device. Throws std::logic_error in a capture, whose replays would use the same elements for
+/// ever.
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<T, R> to_device(
     Device<R> const& device,
@@ -101,6 +126,7 @@ template <Element T, Runtime R>
           elements.size(),
           " elements for a shape of ",
           shape);
+  detail::refuse_upload_in_capture(device, "to_device");
   PinnedArray<T, R> staged(device, elements.size());
   std::copy(elements.begin(), elements.end(), staged.elements().begin());
   Tensor<T, R> tensor(device, shape, StreamKind::h2d);

@@ -257,7 +257,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
         throw;
       }
       require_sound(
-          "its work makes a call that a capture cannot have, such as a wait for the stream");
+          "its work makes a call that a capture cannot have, such as a wait for the stream, or "
+          "another thread has waited for the whole device");
     }
   }
 

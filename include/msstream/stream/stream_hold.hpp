@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/runtime/runtime.hpp>
 
 #include <chrono>
@@ -13,7 +14,7 @@ namespace msstream {
 /// Keeps a stream from going on to what it gets later, until the guard goes: the device then finds
 /// all of that ready, however long the host took. A host that waits inside for the stream itself
 /// gets nowhere until the hold gives up, after a second.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 class StreamHold {
  public:
   StreamHold(R& runtime, typename R::native_stream stream) : gate_(std::make_shared<Gate>()) {

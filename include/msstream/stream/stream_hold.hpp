@@ -17,7 +17,9 @@ namespace msstream {
 template <Runtime R = DefaultRuntime>
 class StreamHold {
  public:
-  StreamHold(R& runtime, typename R::native_stream stream) : gate_(std::make_shared<Gate>()) {
+  [[nodiscard("without a name the guard goes at once")]] StreamHold(
+      R& runtime, typename R::native_stream stream)
+      : gate_(std::make_shared<Gate>()) {
     runtime.call_host(stream, [gate = gate_] { gate->pass(); });
   }
   ~StreamHold() { gate_->open(); }

@@ -19,9 +19,10 @@ struct StreamScopeOptions {
 template <Runtime R = DefaultRuntime>
 class StreamScope {
  public:
-  explicit StreamScope(StreamGroup<R>& group,
-                       StreamScopeOptions const& options = {},
-                       std::source_location opened_at = std::source_location::current())
+  [[nodiscard("without a name the guard goes at once")]] explicit StreamScope(
+      StreamGroup<R>& group,
+      StreamScopeOptions const& options = {},
+      std::source_location opened_at = std::source_location::current())
       : group_(group.shared_from_this()),
         options_(options),
         opened_at_(opened_at),

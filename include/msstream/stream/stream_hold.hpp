@@ -13,10 +13,12 @@ namespace msstream {
 
 /// Keeps a stream from going on to what it gets later, until the guard goes: the device then finds
 /// all of that ready, however long the host took. A host that waits inside for the stream itself
-/// gets nowhere until the hold gives up, after a second.
+/// gets nowhere until the hold gives up, after kPatience.
 template <Runtime R = DefaultRuntime>
 class StreamHold {
  public:
+  static constexpr std::chrono::seconds kPatience{1};
+
   [[nodiscard("without a name the guard goes at once")]] StreamHold(
       R& runtime, typename R::native_stream stream)
       : gate_(std::make_shared<Gate>()) {
@@ -36,7 +38,7 @@ class StreamHold {
     }
     void pass() {
       std::unique_lock lock(mutex_);
-      opened_.wait_for(lock, std::chrono::seconds(1), [this] { return open_; });
+      opened_.wait_for(lock, kPatience, [this] { return open_; });
     }
 
    private:

@@ -4,6 +4,7 @@
 #include <msstream/base/mechanism.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/runtime/capturing.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/stream/stream_group.hpp>
 #include <msstream/stream/twin_libraries.hpp>
 
@@ -23,7 +24,7 @@ namespace msstream {
 ///     twins:         └── wait for the fork … their work ─┘
 ///
 /// States: open; over, after end(). Going while it is open throws all of it away. Not synchronised.
-template <CapturingRuntime R>
+template <CapturingRuntime R = DefaultRuntime>
 class StreamCapture {
  public:
   using Twins = std::vector<std::shared_ptr<StreamGroup<R>>>;

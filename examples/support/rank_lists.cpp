@@ -151,6 +151,11 @@ std::int64_t RankLists::longest() const noexcept {
   return most;
 }
 
+std::filesystem::path queries_path(std::filesystem::path path) {
+  path += ".query";
+  return path;
+}
+
 RankLists read_rank_lists(std::filesystem::path const& path, std::int64_t columns) {
   require(columns >= 0, "columns: expected 0 or more, found ", columns);
   ItemParser items(path.string(), columns);
@@ -160,9 +165,7 @@ RankLists read_rank_lists(std::filesystem::path const& path, std::int64_t column
   if (lists.grades.empty() || lists.columns == 0) {
     throw DataError(text(path.string(), ": expected items with features, found none"));
   }
-  auto queries = path;
-  queries += ".query";
-  lists.offsets = read_offsets(queries, static_cast<std::int64_t>(lists.grades.size()));
+  lists.offsets = read_offsets(queries_path(path), static_cast<std::int64_t>(lists.grades.size()));
   return lists;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/base/error.hpp>
+#include <msstream/base/text.hpp>
+#include <msstream/support/options.hpp>
 #include <msstream/support/standardise.hpp>
 #include <msstream/support/training_data.hpp>
 
@@ -24,10 +25,10 @@ TrainingData load_training_data(RowSource& source,
                                 TrainingDataOptions const& options) {
   auto dataset = load_dataset(source);
   auto split = split_rows(dataset.rows(), options.holdout);
-  require(!split.training.empty(),
-          dataset.rows(),
-          " rows leave none to train on with --holdout ",
-          options.holdout);
+  if (split.training.empty()) {
+    throw UsageError(
+        text(dataset.rows(), " rows leave none to train on with --holdout ", options.holdout));
+  }
   standardise(dataset, fit_standardisation(dataset, split.training));
 
   std::vector<std::int64_t> table_rows;

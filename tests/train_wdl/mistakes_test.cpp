@@ -117,11 +117,15 @@ TEST_F(TrainWdlMistakes, bad_variables_are_named_before_any_work) {
       {"MSSTREAM_LAUNCH_THREADS=all", "MSSTREAM_LAUNCH_THREADS: expected one of"},
       {"MSSTREAM_MERGE_STREAMS=2", "MSSTREAM_MERGE_STREAMS"},
       {"MSSTREAM_LAUNCH_THREAD_COUNT=65", "MSSTREAM_LAUNCH_THREAD_COUNT"},
-      {"MSSTREAM_MEMORY_LIMIT_BYTES=lots", "MSSTREAM_MEMORY_LIMIT_BYTES='lots'"},
-      {"MSSTREAM_MEMORY_LIMIT_BYTES=-1", "MSSTREAM_MEMORY_LIMIT_BYTES='-1'"},
-      {"MSSTREAM_MAX_GROWTH_BYTES=1", "MSSTREAM_MAX_GROWTH_BYTES='1'"},
-      {"MSSTREAM_REDUCE_WAITS=maybe", "MSSTREAM_REDUCE_WAITS='maybe'"},
-      {"MSSTREAM_CHECK_MODE=shout", "MSSTREAM_CHECK_MODE='shout'"},
+      {"MSSTREAM_MEMORY_LIMIT_BYTES=lots",
+       "MSSTREAM_MEMORY_LIMIT_BYTES: expected an integer of at least 0, found 'lots'"},
+      {"MSSTREAM_MEMORY_LIMIT_BYTES=-1",
+       "MSSTREAM_MEMORY_LIMIT_BYTES: expected an integer of at least 0, found '-1'"},
+      {"MSSTREAM_MAX_GROWTH_BYTES=1",
+       "MSSTREAM_MAX_GROWTH_BYTES: expected an integer of at least 65536, found '1'"},
+      {"MSSTREAM_REDUCE_WAITS=maybe", "MSSTREAM_REDUCE_WAITS: expected true or false"},
+      {"MSSTREAM_CHECK_MODE=shout",
+       "MSSTREAM_CHECK_MODE: expected one of throw, log, count, found 'shout'"},
   };
   for (auto const& [variable, message] : cases) {
     expect_usage_error(no_data, message, {variable});

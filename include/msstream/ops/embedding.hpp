@@ -4,6 +4,7 @@
 #include <msstream/ops/bags.hpp>
 #include <msstream/ops/id_trap.hpp>
 #include <msstream/ops/kernels/embedding.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstdint>
@@ -27,7 +28,7 @@ void require_weights(char const* operation) {
 
 }  // namespace detail
 
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct LookupOptions {
   Pooling pooling = Pooling::sum;
   OutOfRange out_of_range = OutOfRange::drop;

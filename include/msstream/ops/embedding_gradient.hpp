@@ -6,6 +6,7 @@
 #include <msstream/ops/kernels/embedding_gradient.hpp>
 #include <msstream/ops/kernels/row_parts.hpp>
 #include <msstream/ops/workspace.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstddef>
@@ -18,7 +19,7 @@ namespace msstream::ops {
 
 /// Equal ids grouped: the u-th distinct valid id and the places where it stands, all ascending.
 /// There is a place an id, and behind those one a bag if the bags have a default id.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct UniqueRows {
   Tensor<std::int64_t, R> ids;        ///< [places]
   Tensor<std::int32_t, R> starts;     ///< [places + 1], into positions
@@ -63,7 +64,7 @@ template <Runtime R>
 }
 
 /// The gradient of a table: `values[u]` for row `ids[u]`, for u < *count.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct RowGradients {
   Tensor<std::int64_t, R> ids;    ///< [capacity], distinct, ascending
   Tensor<std::int64_t, R> count;  ///< scalar

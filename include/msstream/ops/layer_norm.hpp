@@ -3,6 +3,7 @@
 
 #include <msstream/ops/kernels/layer_norm.hpp>
 #include <msstream/ops/workspace.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -13,7 +14,7 @@
 namespace msstream::ops {
 
 /// What layer_norm gives: the result, and of each row what its gradient needs.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct LayerNormResult {
   Tensor<float, R> output;       ///< the input's shape
   Tensor<float, R> means;        ///< [rows]
@@ -81,7 +82,7 @@ struct WantedOfLayerNorm {
   bool parameters = true;  ///< gain and shift
 };
 /// The gradients that were wanted.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct LayerNormGradients {
   std::optional<Tensor<float, R>> input;
   std::optional<Tensor<float, R>> gain;   ///< [width]

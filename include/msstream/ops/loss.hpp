@@ -3,6 +3,7 @@
 
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/kernels/elementwise.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 
 #include <cstdint>
 
@@ -10,7 +11,7 @@ namespace msstream::ops {
 
 /// What bce_with_logits gives: one loss an example, and sigmoid(logit) - label, which is each
 /// loss's gradient.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct BceResult {
   Tensor<float, R> losses;
   Tensor<float, R> gradients;

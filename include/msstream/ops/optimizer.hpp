@@ -3,6 +3,7 @@
 
 #include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/ops/kernels/optimizer.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/copy.hpp>
 
 #include <cmath>
@@ -56,7 +57,7 @@ inline void require_rule(char const* operation, OptimizerRule const& rule) {
 }
 
 /// What an optimizer keeps for one parameter, of state_shape(), in float32.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct OptimizerState {
   std::optional<Tensor<float, R>> first = {};
   std::optional<Tensor<float, R>> second = {};
@@ -102,7 +103,7 @@ template <Runtime R>
 
 /// The step counter with Adam's corrections, kept on the device, so that a captured step counts
 /// too.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 class StepCounter {
  public:
   explicit StepCounter(Device<R> const& device)
@@ -123,7 +124,7 @@ class StepCounter {
   Tensor<std::uint8_t, R> state_;
 };
 
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct DenseParameter {
   Tensor<float, R> weight;
   Tensor<float, R> gradient;
@@ -237,10 +238,10 @@ void update_rows(OptimizerRule const& rule,
 }
 
 /// A table of any type of weights.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 using AnyTable = std::variant<Tensor<float, R>, Tensor<float16, R>, Tensor<bfloat16, R>>;
 
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct TableParameter {
   AnyTable<R> table;  ///< [rows, width]
   RowGradients<R> gradients;

@@ -48,7 +48,7 @@ enum class SegmentSemantics : std::uint8_t {
 
 /// What the gradient of a reduction needs of its forward: how many value rows there are, and for
 /// max, min and prod the `values` [capacity, width] and what they were `reduced` to.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct SegmentForward {
   std::int64_t capacity;
   std::optional<Tensor<float, R>> values = {};

@@ -3,6 +3,7 @@
 
 #include <msstream/ops/id_trap.hpp>
 #include <msstream/ops/kernels/softmax.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -95,7 +96,7 @@ template <Runtime R>
 
 /// What becomes of a class outside [0, classes). Whatever it is, the example's loss and gradients
 /// are 0.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct CrossEntropyOptions {
   OutOfRange out_of_range = OutOfRange::drop;
   /// For OutOfRange::count: a device scalar that grows by the number of bad classes.
@@ -103,7 +104,7 @@ struct CrossEntropyOptions {
 };
 
 /// What softmax_cross_entropy gives: one loss an example, and the gradient of each loss.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct CrossEntropyResult {
   Tensor<float, R> losses;     ///< [batch]
   Tensor<float, R> gradients;  ///< [batch, classes]: softmax(logits), less 1 at the class

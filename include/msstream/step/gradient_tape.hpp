@@ -78,7 +78,8 @@ class GradientTape {
   /// While the guard lives, nothing is recorded or excluded: for evaluation.
   class Pause {
    public:
-    explicit Pause(GradientTape& tape) : tape_(tape), outer_(std::exchange(tape.paused_, true)) {}
+    [[nodiscard("without a name the guard goes at once")]] explicit Pause(GradientTape& tape)
+        : tape_(tape), outer_(std::exchange(tape.paused_, true)) {}
     ~Pause() { tape_.paused_ = outer_; }
     Pause(Pause const&) = delete;
     Pause& operator=(Pause const&) = delete;

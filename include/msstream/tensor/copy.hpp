@@ -65,8 +65,8 @@ void refuse_upload_in_capture(Device<R> const& device, char const* call) {
 
 /// Copies the first to.count() elements of `from` to the device on the group's h2d stream. The host
 /// does not block; it must not write `from` before from.wait(). In a capture each replay copies
-/// what `from` holds then; the capture, or a replay, fails with std::logic_error when all handles of
-/// `from` are gone. Throws std::invalid_argument when `from` is too short.
+/// what `from` holds then; the capture, or a replay, fails with std::logic_error when all handles
+/// of `from` are gone. Throws std::invalid_argument when `from` is too short.
 template <Element T, Runtime R>
 void copy(Tensor<T, R> const& to,
           PinnedArray<T, R> const& from,

@@ -17,7 +17,8 @@ struct BceResult {
 };
 
 /// Binary cross-entropy of logits against labels in [0, 1], of one shape: max(x, 0) - x z + log(1 +
-/// exp(-|x|)). Stable for any finite logit. Asynchronous, deterministic.
+/// exp(-|x|)). Stable for any logit: an infinite one gives the limit, 0 where the label is 1 for
+/// +infinity or 0 for -infinity, else infinity. Asynchronous, deterministic.
 template <Runtime R>
 [[nodiscard]] BceResult<R> bce_with_logits(Tensor<float, R> const& logits,
                                            Tensor<float, R> const& labels) {

@@ -138,6 +138,7 @@ __device__ void pool_bag(Writer const& writer,
   int const longest = __reduce_max_sync(0xFFFFFFFFU, places.count);
   int const shortest = __reduce_min_sync(0xFFFFFFFFU, places.count);
   Combiner combiner(writer.args.pooling);
+  typename Combiner::Whole sums_of_parts;
   Ids ids(shape);
   if (Ids::kRequestsAhead && longest > 0) {
     ids.request(writer.bags, places, 0);
@@ -174,6 +175,14 @@ __device__ void pool_bag(Writer const& writer,
         add_rows<kInFlight>(std::false_type{}, writer.loader, ids, first, add_next);
       }
     }
+    // Where all bags of the warp have ended but one, the others fold sums of nothing.
+    int const done = next + ids.places();
+    if (done % kTermsOfPart == 0 && done < longest) {
+      combiner.fold(sums_of_parts, done == kTermsOfPart);
+    }
+  }
+  if (longest > kTermsOfPart) {
+    combiner.unfold(sums_of_parts);
   }
   if (stores) {
     writer.add_default(combiner, bag);

@@ -6,6 +6,7 @@
 #include "pooling_divisor.hpp"
 #include "row_vector.cuh"
 #include "streaming_store.cuh"
+#include "whole_sums.cuh"
 
 #include <cuda_runtime.h>
 
@@ -170,6 +171,8 @@ __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
       return load_packed<Count>(weights + row * table.width + column);
     };
     TablePooling<Count> combiner;
+    WholeSums<Count> whole;
+    bool const is_long = !is_max && places.end - places.begin > kTermsOfPart;
     for (auto first = places.begin; first < places.end; first += kInFlight) {
       bool is_valid[kInFlight];
       PackedColumns<T, Count> rows[kInFlight];
@@ -202,6 +205,13 @@ __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
           combiner.add(rows[k].widened());
         }
       }
+      if (auto const done = static_cast<int>(first - places.begin) + kInFlight;
+          is_long && done % kTermsOfPart == 0 && first + kInFlight < places.end) {
+        whole.fold(combiner.pooled, done == kTermsOfPart);
+      }
+    }
+    if (is_long) {
+      combiner.pooled = whole.get(combiner.pooled);
     }
     if (combiner.divisor.valid > 0) {
       if (divides(table.pooling)) {

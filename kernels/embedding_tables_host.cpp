@@ -2,6 +2,7 @@
 #include "embedding_checks.hpp"
 #include "embedding_tables.hpp"
 #include "id_report_host.hpp"
+#include "long_sum.hpp"
 #include "parallel_rows_host.hpp"
 #include "pooling_divisor.hpp"
 #include "real_types.hpp"
@@ -24,6 +25,21 @@ class PooledRow {
   void clear(std::int64_t width) {
     width_ = width;
     std::fill_n(row_.begin(), width, 0.0F);
+    std::fill(whole_.begin(), whole_.end(), 0.0);
+  }
+  /// Behind each kTermsOfPart places of a longer bag.
+  void fold() {
+    whole_.resize(row_.size());
+    for (std::size_t c = 0; c < static_cast<std::size_t>(width_); ++c) {
+      whole_[c] += static_cast<double>(std::exchange(row_[c], 0.0F));
+    }
+  }
+  /// Behind the last place of such a bag.
+  void unfold() {
+    fold();
+    std::transform(whole_.begin(), whole_.begin() + width_, row_.begin(), [](double sum) {
+      return static_cast<float>(sum);
+    });
   }
   template <class T>
   void add(T const* row) {
@@ -60,6 +76,7 @@ class PooledRow {
 
  private:
   std::vector<float> row_;
+  std::vector<double> whole_;  ///< of the parts before; none unless a bag is long
   std::int64_t width_ = 0;
 };
 
@@ -73,7 +90,11 @@ void pool_bag_of_table(TablesLookupArgs const& args,
   auto const row_of = [&](std::int64_t id) { return rows + id * table.width; };
   bool const is_max = table.pooling == Pooling::max;
   PoolingDivisor divisor;
+  bool const is_long = !is_max && places.end - places.begin > kTermsOfPart;
   for (auto place = places.begin; place < places.end; ++place) {
+    if (is_long && place > places.begin && (place - places.begin) % kTermsOfPart == 0) {
+      pooled.fold();
+    }
     auto const id = static_cast<std::int64_t>(static_cast<Id const*>(args.ids)[place]);
     if (!is_in_range(id, table.rows)) {
       if (out_of_range++ == 0) {
@@ -90,6 +111,9 @@ void pool_bag_of_table(TablesLookupArgs const& args,
       pooled.add(row_of(id));
       ++divisor.valid;
     }
+  }
+  if (is_long) {
+    pooled.unfold();
   }
   if (divisor.valid == 0) {
     if (is_in_range(table.default_id, table.rows)) {

@@ -39,6 +39,21 @@ struct Elements {
       each(at(k));
     }
   }
+
+  /// The sum of term(element).
+  template <class Term>
+  __device__ float sum_of(Term const& term) const {
+    LongSum sum;
+    for (std::int64_t k = 0; k < count;) {
+      auto const end_of_part = min(k + kTermsOfPart, count);
+#pragma unroll 8
+      for (; k < end_of_part; ++k) {
+        sum.add(term(at(k)));
+      }
+      sum.fold();
+    }
+    return sum.get();
+  }
 };
 
 constexpr int kHeld = 2 * kRowsALane;  ///< elements that a thread keeps, of those of a segment
@@ -96,8 +111,8 @@ __device__ void softmax_of_any(Team const& team,
   elements.for_each(
       [&](std::int64_t i) { largest = Largest::combine(largest, __ldg(args.values + i)); });
   largest = team.template reduce<Largest>(largest);
-  float sum = 0.0F;
-  elements.for_each([&](std::int64_t i) { sum += std::exp(__ldg(args.values + i) - largest); });
+  float sum =
+      elements.sum_of([&](std::int64_t i) { return std::exp(__ldg(args.values + i) - largest); });
   sum = team.template reduce<Total>(sum);
   elements.for_each(
       [&](std::int64_t i) { args.output[i] = std::exp(__ldg(args.values + i) - largest) / sum; });
@@ -141,9 +156,8 @@ template <class Team>
 __device__ void gradient_of_any(Team const& team,
                                 Elements const& elements,
                                 JaggedSoftmaxGradientArgs const& args) {
-  float total = 0.0F;
-  elements.for_each([&](std::int64_t i) {
-    total += weighted(__ldg(args.output + i), __ldg(args.output_gradient + i));
+  float total = elements.sum_of([&](std::int64_t i) {
+    return weighted(__ldg(args.output + i), __ldg(args.output_gradient + i));
   });
   total = team.template reduce<Total>(total);
   elements.for_each([&](std::int64_t i) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bag_layout.hpp"
+#include "long_sum_host.hpp"
 #include "reduce_math.hpp"
 #include "softmax_math.hpp"
 
@@ -39,7 +40,8 @@ void jagged_softmax(HostStream stream, JaggedSoftmaxArgs const& args) {
     for_each_segment(
         args, args.output, [&](PlaceRange rows, std::int64_t first, std::int64_t columns) {
           float largest[kColumns];
-          float sums[kColumns] = {};
+          float sums[kColumns];
+          RowTotals totals(sums, columns);
           std::fill_n(largest, kColumns, Largest::nothing());
           for (auto row = rows.begin; row < rows.end; ++row) {
             auto const* const values = args.values + row * args.width + first;
@@ -50,11 +52,13 @@ void jagged_softmax(HostStream stream, JaggedSoftmaxArgs const& args) {
           for (auto row = rows.begin; row < rows.end; ++row) {
             auto const* const values = args.values + row * args.width + first;
             auto* const output = args.output + row * args.width + first;
+            totals.begin_row();
             for (std::int64_t c = 0; c < columns; ++c) {
               output[c] = std::exp(values[c] - largest[c]);
               sums[c] += output[c];
             }
           }
+          totals.finish();
           for (auto row = rows.begin; row < rows.end; ++row) {
             auto* const output = args.output + row * args.width + first;
             for (std::int64_t c = 0; c < columns; ++c) {
@@ -69,13 +73,16 @@ void jagged_softmax_gradient(HostStream stream, JaggedSoftmaxGradientArgs const&
   stream.run([args] {
     for_each_segment(
         args, args.value_gradients, [&](PlaceRange rows, std::int64_t first, std::int64_t columns) {
-          float totals[kColumns] = {};
+          float totals[kColumns];
+          RowTotals sums(totals, columns);
           for (auto row = rows.begin; row < rows.end; ++row) {
             auto const place = row * args.width + first;
+            sums.begin_row();
             for (std::int64_t c = 0; c < columns; ++c) {
               totals[c] += weighted(args.output[place + c], args.output_gradient[place + c]);
             }
           }
+          sums.finish();
           for (auto row = rows.begin; row < rows.end; ++row) {
             auto const place = row * args.width + first;
             for (std::int64_t c = 0; c < columns; ++c) {

@@ -69,8 +69,9 @@ void require_pooling(char const* operation,
 
 /// Pools rows of `table` [rows, width] (float32, float16 or bfloat16) into [bags, width] of Out,
 /// one of the same types; with Pooling::none into [ids, width]. Accumulated in float32 in the order
-/// of the ids, rounded to nearest even. A bag without a valid id gives its default id's row, or 0.
-/// NaN and infinity are added as IEEE 754 has it; a maximum with a NaN is NaN.
+/// of the ids, in parts of 32 places whose sums are added in float64; rounded to nearest even. A
+/// bag without a valid id gives its default id's row, or 0. NaN and infinity are added as IEEE 754
+/// has it; a maximum with a NaN is NaN.
 ///
 /// Deterministic; asynchronous; capture-safe unless ids trap. Throws std::invalid_argument for bad
 /// shapes, for a default id that the table does not have, and for a maximum with weights. With

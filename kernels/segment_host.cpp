@@ -2,11 +2,21 @@
 #include "segment_host.hpp"
 
 #include "column_count_host.hpp"
+#include "id_report_host.hpp"
 
 #include <algorithm>
 
 namespace msstream::ops::kernels {
 namespace {
+
+void tell_if_bad(SegmentLayout const& layout, std::int64_t segment) {
+  auto const& report = layout.report;
+  bool const is_reported = report.count != nullptr || report.trap != nullptr;
+  if (is_reported && offsets_of(layout).is_bad(segment)) {
+    count_out_of_range(report, 1);
+    spring_trap(report, offsets_of(layout), segment);
+  }
+}
 
 template <class Combiner, class Columns>
 void reduce_segments(SegmentArgs const& args, Combiner, Columns columns) {
@@ -32,6 +42,7 @@ void reduce_segments(SegmentArgs const& args, Combiner, Columns columns) {
   });
   parallel_ranges(layout.segments, grain, [&](std::int64_t begin, std::int64_t end) {
     for (auto s = begin; s < end; ++s) {
+      tell_if_bad(layout, s);
       float* const total = args.output + s * width;
       if (rows.of(s) == 0) {
         std::fill_n(total, width, args.empty_value);

@@ -111,7 +111,7 @@ struct CrossEntropyResult {
 
 /// The cross-entropy of softmax(logits [batch, classes]) against one class an example, [batch]:
 /// log(sum of exp(logits)) - logits[class], without overflow. One launch; asynchronous;
-/// deterministic; capture-safe unless classes trap. Throws std::invalid_argument for bad shapes.
+/// deterministic; capture-safe. Throws std::invalid_argument for bad shapes.
 /// With OutOfRange::trap the next to_host() or PinnedArray::wait() throws std::out_of_range.
 template <Runtime R>
 [[nodiscard]] CrossEntropyResult<R> softmax_cross_entropy(

@@ -20,10 +20,11 @@ namespace msstream::ops::kernels {
 template <class T, class Id>
 class HostRowGradients {
  public:
-  HostRowGradients(RowGradientArgs const& args, IdBags<Id> const& bags) : args_(args), bags_(bags) {
+  HostRowGradients(RowGradientArgs const& args, IdBags<Id> const& bags)
+      : args_(args), bags_(bags.looked_at()) {
     if (divides(args.pooling)) {
-      divisors_.resize(static_cast<std::size_t>(bags.existing()));
-      parallel_bags(bags, grain_of(sizeof(Id)), [this](std::int64_t begin, std::int64_t end) {
+      divisors_.resize(static_cast<std::size_t>(bags_.existing()));
+      parallel_bags(bags_, grain_of(sizeof(Id)), [this](std::int64_t begin, std::int64_t end) {
         for (auto bag = begin; bag < end; ++bag) {
           divisors_[static_cast<std::size_t>(bag)] = divisor_of(bag);
         }
@@ -50,7 +51,11 @@ class HostRowGradients {
       for (auto k = begin; k < end; ++k) {
         totals.begin_row();
         auto const place = args_.positions[k];
-        auto const from = bags_.bag_of(place) * width;
+        auto const bag = bags_.bag_of(place);
+        if (bag < 0) {
+          continue;
+        }
+        auto const from = bag * width;
         for (std::int64_t c = 0; c < width; ++c) {
           sums[c] += args_.argmax[from + c] == place ? to_float(gradient[from + c]) : 0.0F;
         }
@@ -61,6 +66,9 @@ class HostRowGradients {
     add_rows(columns, sums, begin, end, [&](std::int64_t k, auto const& add_row) {
       std::int64_t const place = args_.positions[k];
       auto const row = args_.pooling == Pooling::none ? place : bags_.bag_of(place);
+      if (row < 0) {
+        return;
+      }
       bool const has_divisor = !divisors_.empty() && place < bags_.capacity;
       float const divisor = has_divisor ? divisors_[static_cast<std::size_t>(row)] : 1.0F;
       if (divisor != 0.0F) {

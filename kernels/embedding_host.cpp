@@ -59,7 +59,7 @@ class HostLookup {
  public:
   HostLookup(LookupArgs const& args, IdBags<Id> const& bags)
       : args_(args),
-        bags_(bags),
+        bags_(bags.looked_at()),
         table_(static_cast<T const*>(args.table)),
         existing_(bags.existing()) {}
 
@@ -94,12 +94,19 @@ class HostLookup {
       Ahead const ahead = rows_ahead(last_bag >= first ? bags_.places_of(last_bag).end : 0);
       bad = write_pieces(first, last, ahead, [&](auto row, auto piece, auto const& a) {
         auto const places = row < existing_ ? bags_.places_of(row) : PlaceRange{0, 0};
-        return args_.pooling == Pooling::max ? most(places, row, piece, a)
-               : bags_.weights != nullptr    ? sum<true>(places, row, piece, a)
-                                             : sum<false>(places, row, piece, a);
+        auto const bad_ids = args_.pooling == Pooling::max ? most(places, row, piece, a)
+                             : bags_.weights != nullptr    ? sum<true>(places, row, piece, a)
+                                                           : sum<false>(places, row, piece, a);
+        return bad_ids + (row < existing_ && bags_.is_bad(row) ? tell_bad(row) : 0);
       });
     }
     count_out_of_range(args_.report, bad);
+  }
+
+  /// Springs the trap for a bad bag; counts as one bad id.
+  [[nodiscard]] std::uint64_t tell_bad(std::int64_t bag) const {
+    spring_trap(args_.report, bags_.bag_offsets(), bag);
+    return 1;
   }
 
   /// Neighbouring columns of an output row, and where their floats go.
@@ -290,7 +297,7 @@ class HostLookup {
   }
 
   LookupArgs const& args_;
-  IdBags<Id> const& bags_;
+  IdBags<Id> bags_;
   T const* table_;
   std::int64_t existing_;
 };

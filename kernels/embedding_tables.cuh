@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "bag_offsets.cuh"
 #include "embedding_tables.hpp"
 #include "id_report.cuh"
 #include "pooling_divisor.hpp"
@@ -158,14 +159,25 @@ __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
   int const lane = static_cast<int>(threadIdx.x) % 32;
   auto const bag = tile.first_bag + (lane >> log2_lanes);
   PlaceRange places{0, 0};
-  if (bag < tile.existing) {
-    places = args.id_dtype == DType::int32 ? places_of<std::int32_t>(args, table, tile.number, bag)
-                                           : places_of<std::int64_t>(args, table, tile.number, bag);
+  int const group_lane = lane & ((1 << log2_lanes) - 1);
+  if (args.offsets != nullptr) {
+    auto const find = [&]<class Id>(Id) {
+      auto const offsets = offsets_of<Id>(args);
+      auto const of_all = tile.number * args.batch + bag;
+      auto const found =
+          places_by_lanes(offsets, of_all, bag < tile.existing, group_lane, 1 << log2_lanes);
+      places = found.places;
+      if (found.is_bad && group_lane == 0) {
+        bad.add(args.report, offsets, of_all);
+      }
+    };
+    args.id_dtype == DType::int32 ? find(std::int32_t{}) : find(std::int64_t{});
+  } else if (bag < tile.existing) {
+    places = places_of<std::int64_t>(args, table, tile.number, bag);
   }
   auto const* const weights = static_cast<T const*>(table.table);
   bool const is_weighted = args.weights != nullptr;
   bool const is_max = table.pooling == Pooling::max;
-  int const group_lane = lane & ((1 << log2_lanes) - 1);
   for (int column = group_lane * Count; column < table.width; column += Count << log2_lanes) {
     auto const load = [&](std::int64_t row) {
       return load_packed<Count>(weights + row * table.width + column);

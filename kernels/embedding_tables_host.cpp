@@ -136,13 +136,15 @@ struct TablesInReach {
   std::int64_t hotness;  ///< of all
 };
 
-/// Writes the outputs of the bags [first, last) of each table.
+/// Writes the outputs of the bags [first, last) of each table. `judges`: some bag may be bad.
 template <class Id>
 void look_up_bags(TablesLookupArgs const& args,
                   TablesInReach const& tables,
+                  bool judges,
                   std::int64_t first,
                   std::int64_t last) {
   auto const existing = existing_bags(args);
+  auto const offsets = offsets_of<Id>(args);
   std::uint64_t out_of_range = 0;
   PooledRow pooled(tables.widest);
   for (std::int64_t number = 0; number < tables.count; ++number) {
@@ -154,7 +156,13 @@ void look_up_bags(TablesLookupArgs const& args,
         for (auto bag = first; bag < last; ++bag, to += tables.width) {
           pooled.clear(table.width);
           if (bag < existing) {
-            auto const places = places_of<Id>(args, table, number, bag);
+            auto const of_all = number * args.batch + bag;
+            if (judges && offsets.is_bad(of_all) && out_of_range++ == 0) {
+              spring_trap(args.report, offsets, of_all);
+            }
+            auto const places = judges || args.offsets == nullptr
+                                    ? places_of<Id>(args, table, number, bag)
+                                    : PlaceRange{offsets.at[of_all], offsets.at[of_all + 1]};
             pool_bag_of_table<Id, typename decltype(element)::type>(
                 args, table, places, pooled, out_of_range);
           }
@@ -175,8 +183,9 @@ void look_up_all(TablesLookupArgs const& args, TablesInReach const& tables) {
   auto const bytes = (ids_of_bag + tables.count) * tables.width *
                      static_cast<std::int64_t>(sizeof(float)) /
                      std::max<std::int64_t>(1, tables.count);
+  bool const judges = args.offsets != nullptr && !offsets_of<Id>(args).all_ascend();
   parallel_ranges(args.batch, grain_of(bytes), [&](std::int64_t begin, std::int64_t end) {
-    look_up_bags<Id>(args, tables, begin, end);
+    look_up_bags<Id>(args, tables, judges, begin, end);
   });
 }
 

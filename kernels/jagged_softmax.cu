@@ -11,6 +11,11 @@
 namespace msstream::ops::kernels {
 namespace {
 
+template <class Args>
+__device__ BagOffsets<std::int64_t> offsets_of(Args const& args) {
+  return {args.offsets, args.segments, args.capacity};
+}
+
 /// A thread's elements of a column of a segment.
 struct Elements {
   std::int64_t first;
@@ -132,8 +137,9 @@ __global__ void __launch_bounds__(kTeamThreads)
       softmax_of_any(team, elements, args);
     }
   };
-  for_each_segment(args.offsets, args.segments, args.capacity, shape, softmax_of);
-  clear_rows_of_no_segment(args.offsets, args.segments, args.capacity, args.width, args.output);
+  auto const offsets = offsets_of(args);
+  for_each_segment(offsets, args.report, args.width, args.output, shape, softmax_of);
+  clear_rows_of_no_segment(offsets, args.width, args.output);
 }
 
 template <class Team>
@@ -181,9 +187,9 @@ __global__ void __launch_bounds__(kTeamThreads)
       gradient_of_any(team, elements, args);
     }
   };
-  for_each_segment(args.offsets, args.segments, args.capacity, shape, gradient_in);
-  clear_rows_of_no_segment(
-      args.offsets, args.segments, args.capacity, args.width, args.value_gradients);
+  auto const offsets = offsets_of(args);
+  for_each_segment(offsets, {}, args.width, args.value_gradients, shape, gradient_in);
+  clear_rows_of_no_segment(offsets, args.width, args.value_gradients);
 }
 
 /// Calls launch(shape, blocks); even without segments there may be rows to clear.

@@ -2,6 +2,7 @@
 #include "segment_host.hpp"
 
 #include "column_count_host.hpp"
+#include "id_report_host.hpp"
 #include "long_sum.hpp"
 
 #include <algorithm>
@@ -38,6 +39,15 @@ class LongSegments {
   std::vector<double> sums_;
 };
 
+void tell_if_bad(SegmentLayout const& layout, std::int64_t segment) {
+  auto const& report = layout.report;
+  bool const is_reported = report.count != nullptr || report.trap != nullptr;
+  if (is_reported && offsets_of(layout).is_bad(segment)) {
+    count_out_of_range(report, 1);
+    spring_trap(report, offsets_of(layout), segment);
+  }
+}
+
 template <class Combiner, class Columns>
 void reduce_segments(SegmentArgs const& args, Combiner, Columns columns) {
   auto const width = columns.count();
@@ -72,6 +82,7 @@ void reduce_segments(SegmentArgs const& args, Combiner, Columns columns) {
   });
   parallel_ranges(layout.segments, grain, [&](std::int64_t begin, std::int64_t end) {
     for (auto s = begin; s < end; ++s) {
+      tell_if_bad(layout, s);
       float* const total = args.output + s * width;
       if (double const* const sums = long_ones.of(s); sums != nullptr) {
         std::transform(

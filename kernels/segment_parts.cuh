@@ -142,9 +142,10 @@ __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
   }
 
   SegmentCursor cursor(bounds, team, places.begin);
-  bool is_head = bounds.at(cursor.segment()) < places.begin;
+  bool is_head = cursor.begins_before();
   if (tells) {
-    borders.ends_here[part] = is_head && cursor.end() <= length ? cursor.segment() : -1;
+    bool const ends = is_head && cursor.end() <= length && !cursor.is_bad();
+    borders.ends_here[part] = ends ? cursor.segment() : -1;
   }
   int begin = 0;
   auto total = nothing_of<Combiner, Count>();
@@ -172,7 +173,7 @@ __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
     of_all_turns(last_border);
     if (stores && is_head) {
       store_columns(borders.heads + part * shape.width + column, total);
-    } else if (stores) {
+    } else if (stores && !cursor.is_bad()) {
       output.write(cursor.segment(), column, total, cursor.end() - begin);
     }
   };

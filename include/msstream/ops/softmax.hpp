@@ -114,7 +114,7 @@ struct CrossEntropyResult {
 /// log(sum of exp(logits)) - logits[class], without overflow. Infinite logits give the limit: a
 /// loss of 0 where the class alone has +infinity, infinity where another has it or the class has
 /// -infinity; NaN for nothing but -infinity. One launch; asynchronous;
-/// deterministic; capture-safe unless classes trap. Throws std::invalid_argument for bad shapes.
+/// deterministic; capture-safe. Throws std::invalid_argument for bad shapes.
 /// With OutOfRange::trap the next to_host() or PinnedArray::wait() throws std::out_of_range.
 template <Runtime R>
 [[nodiscard]] CrossEntropyResult<R> softmax_cross_entropy(

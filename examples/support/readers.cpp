@@ -45,8 +45,9 @@ DataFormat chosen_format(DataFormat asked,
                          std::optional<LineChunk>& first,
                          std::string const& name) {
   std::string_view lines = first->lines;
-  auto format = asked == DataFormat::automatic ? recognise_format(take_line(lines)) : asked;
-  if (format == DataFormat::automatic && first->lines.find('"') != std::string::npos) {
+  auto const line = take_line(lines);
+  auto format = asked == DataFormat::automatic ? recognise_format(line) : asked;
+  if (format == DataFormat::automatic && line.find('"') != std::string_view::npos) {
     constexpr Quoting quoting{',', true};
     chunks.reread(std::move(*first), quoting);
     first = next_with_text(chunks);

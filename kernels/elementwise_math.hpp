@@ -25,9 +25,12 @@ MSSTREAM_HOST_DEVICE inline float probability_or_nan(float z) {
   return z >= 0.0F && z <= 1.0F ? z : std::numeric_limits<float>::quiet_NaN();
 }
 
-/// Binary cross entropy of logit `x` and label `z`; NaN stays NaN.
+/// Binary cross entropy of logit `x` and label `z`; NaN stays NaN. An infinite logit gives the
+/// limit: 0 where the label agrees with it, else infinity.
 MSSTREAM_HOST_DEVICE inline float bce_loss(float x, float z) {
-  return (x > 0.0F ? x : 0.0F) - x * z + std::log1p(std::exp(-std::fabs(x)));
+  float const disagreement = x > 0.0F ? 1.0F - z : -z;
+  float const linear = disagreement == 0.0F ? 0.0F : x * disagreement;
+  return linear + std::log1p(std::exp(-std::fabs(x)));
 }
 
 /// max(x, 0), but NaN stays NaN, so that a broken input shows in the output.

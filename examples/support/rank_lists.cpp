@@ -98,6 +98,9 @@ class ItemParser {
       fail(number, text("an index of at most ", most), word);
     }
     largest_ = std::max(largest_, *index);
+    if (std::abs(*value) > kLargestFeature) {
+      fail(number, "a feature from -1e12 to 1e12", word);
+    }
     features_.emplace_back(*index, *value);
     return *index;
   }
@@ -109,6 +112,8 @@ class ItemParser {
 
   /// A typing error must not ask for all memory.
   static constexpr std::int64_t kMostColumns = 1'000'000;
+  /// Squares and sums of larger ones would be infinite in float32.
+  static constexpr float kLargestFeature = 1e12F;
 
   std::string file_;
   std::int64_t columns_;  ///< 0: the largest index

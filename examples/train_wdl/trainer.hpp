@@ -181,12 +181,14 @@ class Trainer {
       pending_losses_.pop_front();
       losses_.push_back(loss);
       if (!std::isfinite(loss)) {
-        throw std::runtime_error(ms::text("training diverged: the loss of step ",
-                                          first_step_ + static_cast<std::int64_t>(losses_.size()),
-                                          " is ",
-                                          loss,
-                                          "; try a smaller --lr than ",
-                                          options_.learning_rate));
+        throw std::runtime_error(
+            ms::text("training diverged: the loss of step ",
+                     first_step_ + static_cast<std::int64_t>(losses_.size()),
+                     " is ",
+                     loss,
+                     "; try a smaller --lr than ",
+                     options_.learning_rate,
+                     ", and look for values in the data that are far too large"));
       }
     }
   }

@@ -170,6 +170,15 @@ TEST_F(TrainRerankProgram, mistakes_are_named) {
   expect_usage_error(small() + Words{"--item-groups", "9"}, "--item-groups 9: expected at most");
 }
 
+TEST_F(TrainRerankProgram, files_that_are_read_are_not_written_over) {
+  auto const data = lists("rank");
+  for (std::string const end : {"", ".query"}) {
+    expect_usage_error({"--data", data, "--report", data + end}, "--data reads that file");
+  }
+  auto const groups = folder.write("groups.txt", "0:.*\n").string();
+  expect_usage_error({"--assignment", groups, "--trace", groups}, "--assignment reads that file");
+}
+
 TEST_F(TrainRerankProgram, files_that_are_wrong_are_named) {
   expect_failure({"--data", path("missing")}, path("missing") + ": cannot open");
   auto const alone = folder.write("alone", "1 1:1\n").string();

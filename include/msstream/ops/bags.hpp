@@ -57,7 +57,8 @@ class IdTensor {
 /// [capacity].
 ///
 /// offsets: [bags + 1], ascending, on the device, of the ids' type; bag b has ids[offsets[b] :
-/// offsets[b + 1]]. bag_count: a device scalar, how many of the bags exist, so that one launch
+/// offsets[b + 1]], and none where these do not ascend within [0, capacity], as docs/ops.md has it.
+/// bag_count: a device scalar, how many of the bags exist, so that one launch
 /// serves every batch up to a capacity; later output rows are 0. weights: [as ids], what each id's
 /// row is multiplied with. default_id: what a bag without a valid id holds instead, of weight 1.
 template <Runtime R = DefaultRuntime>

@@ -18,8 +18,9 @@ struct BceResult {
 };
 
 /// Binary cross-entropy of logits against labels in [0, 1], of one shape: max(x, 0) - x z + log(1 +
-/// exp(-|x|)). Stable for any finite logit. An example whose label is outside [0, 1] has a loss and
-/// a gradient of NaN: labels are on the device, and that shows them without a read by the host.
+/// exp(-|x|)). Stable for any logit: an infinite one gives the limit, 0 where the label is 1 for
+/// +infinity or 0 for -infinity, else infinity. An example whose label is outside [0, 1] has a loss
+/// and a gradient of NaN: labels are on the device, and that shows them without a read by the host.
 /// Asynchronous, deterministic. Throws std::invalid_argument for labels of another shape than the
 /// logits', of the same count too.
 template <Runtime R>

@@ -58,9 +58,9 @@ template <Runtime R>
 }  // namespace detail
 
 /// exp(input) / sum of exp(input) over the last dimension, [..., columns] float32. The largest
-/// element is subtracted first, so that nothing overflows. A row with NaN is all NaN, and so is one
-/// of nothing but -infinity. One launch; asynchronous; capture-safe; deterministic. Throws
-/// std::invalid_argument for a scalar.
+/// element is subtracted first, so that nothing overflows. A row with NaN or +infinity is all NaN,
+/// and so is one of nothing but -infinity. One launch; asynchronous; capture-safe; deterministic.
+/// Throws std::invalid_argument for a scalar.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> softmax(Tensor<float, R> const& input) {
   return detail::softmax<R>(input, nullptr);
@@ -111,8 +111,10 @@ struct CrossEntropyResult {
 };
 
 /// The cross-entropy of softmax(logits [batch, classes]) against one class an example, [batch]:
-/// log(sum of exp(logits)) - logits[class], without overflow. One launch; asynchronous;
-/// deterministic; capture-safe unless classes trap. Throws std::invalid_argument for bad shapes.
+/// log(sum of exp(logits)) - logits[class], without overflow. Infinite logits give the limit: a
+/// loss of 0 where the class alone has +infinity, infinity where another has it or the class has
+/// -infinity; NaN for nothing but -infinity. One launch; asynchronous;
+/// deterministic; capture-safe. Throws std::invalid_argument for bad shapes.
 /// With OutOfRange::trap the next to_host() or PinnedArray::wait() throws std::out_of_range.
 template <Runtime R>
 [[nodiscard]] CrossEntropyResult<R> softmax_cross_entropy(

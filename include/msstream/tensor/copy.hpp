@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/overlap.hpp>
 #include <msstream/tensor/pinned_array.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -99,7 +100,9 @@ void copy(PinnedArray<T, R> const& to,
   detail::issue_copy<R>("copy_d2h", to, from, from.bytes(), CopyKind::d2h, issued_at);
 }
 
-/// Copies between tensors of the same count on the group's compute stream.
+/// Copies between tensors of the same count on the group's compute stream. Throws
+/// std::invalid_argument for other counts, and for tensors that share some of their elements, such
+/// as overlapping rows of one; where both are the same elements nothing is copied.
 template <Element T, Runtime R>
 void copy(Tensor<T, R> const& to,
           Tensor<T, R> const& from,
@@ -109,7 +112,11 @@ void copy(Tensor<T, R> const& to,
           from.shape(),
           " to one of shape ",
           to.shape());
-  detail::issue_copy<R>("copy_d2d", to, from, from.bytes(), CopyKind::d2d, issued_at);
+  bool const is_same = detail::is_same_memory(to, from);
+  if (!is_same) {
+    detail::require_no_overlap("copy", to, from);
+  }
+  detail::issue_copy<R>("copy_d2d", to, from, is_same ? 0 : from.bytes(), CopyKind::d2d, issued_at);
 }
 
 /// A tensor with the given elements, staged through pinned memory. The host does not block on the

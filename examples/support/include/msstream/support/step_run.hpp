@@ -204,7 +204,8 @@ class StepRun {
                                       " is ",
                                       loss,
                                       "; try a smaller --lr than ",
-                                      options_.learning_rate));
+                                      options_.learning_rate,
+                                      ", and look for values in the data that are far too large"));
       }
     }
   }

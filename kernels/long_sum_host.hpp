@@ -71,10 +71,18 @@ class RowTotals {
   }
 
   void begin_row() {
-    if (++rows_of_part_ > kTermsOfPart) {
+    if (rows_of_part_ == kTermsOfPart) {
       fold();
-      rows_of_part_ = 1;
+      rows_of_part_ = 0;
     }
+    ++rows_of_part_;
+  }
+  /// Instead, before each kTermsOfPart rows.
+  void begin_part() {
+    if (rows_of_part_ > 0) {
+      fold();
+    }
+    rows_of_part_ = kTermsOfPart;
   }
   void finish() {
     if (!whole_.empty()) {
@@ -100,5 +108,19 @@ class RowTotals {
   int rows_of_part_ = 0;
   std::vector<double> whole_;  ///< of the parts before; none for a single one
 };
+
+/// `totals` [width] = the sum of all rows, each of which add_row(row) adds to it.
+template <class AddRow>
+void sum_rows(float* totals, std::int64_t width, std::int64_t rows, AddRow const& add_row) {
+  RowTotals sums(totals, width);
+  for (std::int64_t row = 0; row < rows;) {
+    auto const end_of_part = std::min(row + kTermsOfPart, rows);
+    sums.begin_part();
+    for (; row < end_of_part; ++row) {
+      add_row(row);
+    }
+  }
+  sums.finish();
+}
 
 }  // namespace msstream::ops::kernels

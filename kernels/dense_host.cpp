@@ -24,12 +24,9 @@ void rectify_row(float* row, std::int64_t columns) {
 }
 
 void column_sums(float const* values, std::int64_t rows, std::int64_t columns, float* sums) {
-  RowTotals totals(sums, columns);
-  for (std::int64_t row = 0; row < rows; ++row) {
-    totals.begin_row();
+  sum_rows(sums, columns, rows, [=](std::int64_t row) {
     add_row(sums, values + row * columns, columns);
-  }
-  totals.finish();
+  });
 }
 
 }  // namespace

@@ -54,10 +54,12 @@ void layer_norm_input_gradient(HostStream stream, LayerNormInputGradientArgs con
       auto const mean = stored_mean(args.means, args.mean_rests, row);
       float const reciprocal = args.reciprocals[row];
       auto const normal = [=](std::int64_t c) { return mean.deviation_of(input[c]) * reciprocal; };
-      auto const gained = [&](std::int64_t c) { return output_gradient[c] * args.gain[c]; };
+      auto const gained = [output_gradient, gain = args.gain](std::int64_t c) {
+        return output_gradient[c] * gain[c];
+      };
       float const sum = sum_of_terms(args.width, gained);
       float const weighted =
-          sum_of_terms(args.width, [&](std::int64_t c) { return gained(c) * normal(c); });
+          sum_of_terms(args.width, [=](std::int64_t c) { return gained(c) * normal(c); });
       for (std::int64_t c = 0; c < args.width; ++c) {
         args.input_gradient[first + c] =
             reciprocal * (gained(c) - sum / width - normal(c) * (weighted / width));

@@ -11,29 +11,52 @@
 /// Sums of any length on the host, as long_sum.hpp says.
 namespace msstream::ops::kernels {
 
-/// The sum of term(i) for every i below `count`: lanes first, so that it vectorises.
+namespace detail {
+
+inline constexpr std::int64_t kSumLanes = 16;
+
+/// The sum of term(i) for `begin` up to `end`: lanes first, so that it vectorises, then a tree.
+template <class Term>
+[[nodiscard, gnu::always_inline]] inline float sum_of_part(std::int64_t begin,
+                                                           std::int64_t end,
+                                                           Term const& term) {
+  float lanes[kSumLanes] = {};
+  for (; begin + kSumLanes <= end; begin += kSumLanes) {
+    for (std::int64_t lane = 0; lane < kSumLanes; ++lane) {
+      lanes[lane] += term(begin + lane);
+    }
+  }
+  for (std::int64_t i = begin; i < end; ++i) {
+    lanes[i - begin] += term(i);
+  }
+  for (auto half = kSumLanes / 2; half > 0; half /= 2) {
+    for (std::int64_t lane = 0; lane < half; ++lane) {
+      lanes[lane] += lanes[lane + half];
+    }
+  }
+  return lanes[0];
+}
+
+}  // namespace detail
+
+/// The sum of term(i) for every i below `count`.
 template <class Term>
 [[nodiscard]] float sum_of_terms(std::int64_t count, Term const& term) {
-  constexpr std::int64_t kLanes = 16;
+  constexpr auto kPart = detail::kSumLanes * kTermsOfPart;
+  if (count <= detail::kSumLanes) {
+    float sum = 0.0F;
+    for (std::int64_t i = 0; i < count; ++i) {
+      sum += term(i);
+    }
+    return sum;
+  }
   double whole = 0.0;
-  for (std::int64_t begin = 0; begin < count;) {
-    auto const end = std::min(count, begin + kLanes * kTermsOfPart);
-    float lanes[kLanes] = {};
-    for (; begin + kLanes <= end; begin += kLanes) {
-      for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-        lanes[lane] += term(begin + lane);
-      }
+  for (std::int64_t begin = 0; begin < count; begin += kPart) {
+    float const part = detail::sum_of_part(begin, std::min(begin + kPart, count), term);
+    if (count <= kPart) {
+      return part;
     }
-    for (std::int64_t i = begin; i < end; ++i) {
-      lanes[i - begin] += term(i);
-    }
-    begin = end;
-    for (auto half = kLanes / 2; half > 0; half /= 2) {
-      for (std::int64_t lane = 0; lane < half; ++lane) {
-        lanes[lane] += lanes[lane + half];
-      }
-    }
-    whole += static_cast<double>(lanes[0]);
+    whole += static_cast<double>(part);
   }
   return static_cast<float>(whole);
 }
@@ -48,10 +71,18 @@ class RowTotals {
   }
 
   void begin_row() {
-    if (++rows_of_part_ > kTermsOfPart) {
+    if (rows_of_part_ == kTermsOfPart) {
       fold();
-      rows_of_part_ = 1;
+      rows_of_part_ = 0;
     }
+    ++rows_of_part_;
+  }
+  /// Instead, before each kTermsOfPart rows.
+  void begin_part() {
+    if (rows_of_part_ > 0) {
+      fold();
+    }
+    rows_of_part_ = kTermsOfPart;
   }
   void finish() {
     if (!whole_.empty()) {
@@ -63,7 +94,8 @@ class RowTotals {
   }
 
  private:
-  void fold() {
+  // Apart, so that what is inlined is small.
+  [[gnu::noinline]] void fold() {
     whole_.resize(width_);
     for (std::size_t c = 0; c < width_; ++c) {
       whole_[c] += static_cast<double>(totals_[c]);
@@ -76,5 +108,19 @@ class RowTotals {
   int rows_of_part_ = 0;
   std::vector<double> whole_;  ///< of the parts before; none for a single one
 };
+
+/// `totals` [width] = the sum of all rows, each of which add_row(row) adds to it.
+template <class AddRow>
+void sum_rows(float* totals, std::int64_t width, std::int64_t rows, AddRow const& add_row) {
+  RowTotals sums(totals, width);
+  for (std::int64_t row = 0; row < rows;) {
+    auto const end_of_part = std::min(row + kTermsOfPart, rows);
+    sums.begin_part();
+    for (; row < end_of_part; ++row) {
+      add_row(row);
+    }
+  }
+  sums.finish();
+}
 
 }  // namespace msstream::ops::kernels

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "long_sum_host.hpp"
+
 #include <msstream/ops/kernels/mixture.hpp>
 
 #include <algorithm>
@@ -24,11 +26,7 @@ void softmax(float const* logits, int count, float* weights) {
 }
 
 float dot(float const* left, float const* right, std::int64_t count) {
-  float sum = 0.0F;
-  for (std::int64_t i = 0; i < count; ++i) {
-    sum += left[i] * right[i];
-  }
-  return sum;
+  return sum_of_terms(count, [=](std::int64_t i) { return left[i] * right[i]; });
 }
 
 void add_scaled(float factor, float const* from, float* to, std::int64_t count) {

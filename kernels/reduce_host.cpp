@@ -49,15 +49,12 @@ void reduce_columns(Reducer, AxisView const& view, float const* input, float* to
 }
 
 void reduce_columns(Total, AxisView const& view, float const* input, float* totals) {
-  RowTotals rows(totals, view.inner);
-  for (std::int64_t a = 0; a < view.axis; ++a) {
-    rows.begin_row();
-    float const* const row = input + a * view.inner;
-    for (std::int64_t i = 0; i < view.inner; ++i) {
+  sum_rows(totals, view.inner, view.axis, [=, inner = view.inner](std::int64_t a) {
+    float const* const row = input + a * inner;
+    for (std::int64_t i = 0; i < inner; ++i) {
       totals[i] += row[i];
     }
-  }
-  rows.finish();
+  });
 }
 
 }  // namespace

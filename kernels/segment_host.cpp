@@ -12,29 +12,41 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// The sums of segments of more than kTermsOfPart rows, in float64; there are few of them beside
-/// the rows.
+/// The float64 sums of segments of more than kTermsOfPart rows, whose places lie anywhere; there
+/// are few such segments beside the rows.
 class LongSegments {
  public:
-  LongSegments(RowCounts const& rows, std::int64_t segments, std::int64_t width) {
+  LongSegments(RowCounts const& rows, std::int64_t segments, float* output, std::int64_t width)
+      : output_(output), width_(width), first_(static_cast<std::size_t>(segments), -1) {
     std::int64_t elements = 0;
     for (std::int64_t s = 0; s < segments; ++s) {
       if (rows.of(s) > kTermsOfPart) {
-        first_.resize(static_cast<std::size_t>(segments), -1);
         first_[static_cast<std::size_t>(s)] = elements;
         elements += width;
       }
     }
     sums_.resize(static_cast<std::size_t>(elements));
   }
+  ~LongSegments() {
+    for (std::size_t s = 0; s < first_.size(); ++s) {
+      for (std::int64_t c = 0; first_[s] >= 0 && c < width_; ++c) {
+        output_[static_cast<std::int64_t>(s) * width_ + c] =
+            static_cast<float>(sums_[static_cast<std::size_t>(first_[s] + c)]);
+      }
+    }
+  }
+  LongSegments(LongSegments const&) = delete;
+  LongSegments& operator=(LongSegments const&) = delete;
 
   /// [width]; null for a short segment.
   [[nodiscard]] double* of(std::int64_t segment) {
-    auto const first = first_.empty() ? -1 : first_[static_cast<std::size_t>(segment)];
+    auto const first = first_[static_cast<std::size_t>(segment)];
     return first >= 0 ? sums_.data() + first : nullptr;
   }
 
  private:
+  float* output_;
+  std::int64_t width_;
   std::vector<std::int64_t> first_;  ///< element of each segment's sums, or -1
   std::vector<double> sums_;
 };
@@ -48,6 +60,57 @@ void tell_if_bad(SegmentLayout const& layout, std::int64_t segment) {
   }
 }
 
+/// Adds to a segment the rows of neighbouring places.
+template <class Columns>
+class RunsOfRows {
+ public:
+  RunsOfRows(SegmentArgs const& args, Columns columns)
+      : args_(args), columns_(columns), sums_(static_cast<std::size_t>(columns.count())) {}
+
+  void add(std::int64_t segment, std::int64_t begin, std::int64_t end) {
+    auto const width = columns_.count();
+    float* const total = args_.output + segment * width;
+    if (width == 1) {
+      float const* const run = args_.values + begin;
+      *total += sum_of_terms(end - begin, [=](std::int64_t i) { return run[i]; });
+      return;
+    }
+    add_rows(columns_, sums_.data(), begin, end, [&](std::int64_t place, auto const& add_row) {
+      add_row(args_.values + place * width, 1.0F);
+    });
+    for (std::int64_t c = 0; c < width; ++c) {
+      total[c] += sums_[static_cast<std::size_t>(c)];
+    }
+  }
+
+ private:
+  SegmentArgs const& args_;
+  Columns columns_;
+  std::vector<float> sums_;
+};
+
+/// Adds the rows of the places [begin, end), of which those of a segment are neighbours.
+template <class Columns>
+void add_runs(SegmentArgs const& args, Columns columns, std::int64_t begin, std::int64_t end) {
+  RunsOfRows<Columns> runs(args, columns);
+  std::int64_t first = begin;
+  std::int64_t next = begin;  // places of bad offsets are passed over
+  std::int64_t current = -1;
+  for_each_place(args.layout, begin, end, [&](std::int64_t place, std::int64_t segment) {
+    if (segment != current || place != next) {
+      if (current >= 0) {
+        runs.add(current, first, next);
+      }
+      first = place;
+      current = segment;
+    }
+    next = place + 1;
+  });
+  if (current >= 0) {
+    runs.add(current, first, next);
+  }
+}
+
 template <class Combiner, class Columns>
 void reduce_segments(SegmentArgs const& args, Combiner, Columns columns) {
   auto const width = columns.count();
@@ -57,37 +120,38 @@ void reduce_segments(SegmentArgs const& args, Combiner, Columns columns) {
   parallel_ranges(layout.segments, grain, [&](std::int64_t begin, std::int64_t end) {
     std::fill(args.output + begin * width, args.output + end * width, Combiner::nothing());
   });
-  constexpr bool kAddsUp = adds_up<Combiner>;
-  LongSegments long_ones(rows, kAddsUp ? layout.segments : 0, width);
-  auto const take = [&](std::int64_t place, std::int64_t segment) {
-    if (segment < 0) {
-      return;
-    }
-    float const* const row = args.values + place * width;
-    float* const total = args.output + segment * width;
-    if constexpr (kAddsUp) {
-      if (double* const sums = long_ones.of(segment); sums != nullptr) {
+  auto const combine_places = [&](std::int64_t begin, std::int64_t end, auto const& long_sums_of) {
+    for_each_place(layout, begin, end, [&](std::int64_t place, std::int64_t segment) {
+      if (segment < 0) {
+        return;
+      }
+      float const* const row = args.values + place * width;
+      if (double* const sums = long_sums_of(segment); sums != nullptr) {
         for (std::int64_t c = 0; c < width; ++c) {
           sums[c] += static_cast<double>(row[c]);
         }
         return;
       }
-    }
-    for (std::int64_t c = 0; c < width; ++c) {
-      total[c] = Combiner::combine(total[c], row[c]);
-    }
+      float* const total = args.output + segment * width;
+      for (std::int64_t c = 0; c < width; ++c) {
+        total[c] = Combiner::combine(total[c], row[c]);
+      }
+    });
   };
   parallel_segments(layout, grain, [&](std::int64_t begin, std::int64_t end) {
-    for_each_place(layout, begin, end, take);
+    if constexpr (!adds_up<Combiner>) {
+      combine_places(begin, end, [](std::int64_t) -> double* { return nullptr; });
+    } else if (layout.form == SegmentForm::unsorted_ids) {
+      LongSegments long_ones(rows, layout.segments, args.output, width);
+      combine_places(begin, end, [&](std::int64_t segment) { return long_ones.of(segment); });
+    } else {
+      add_runs(args, columns, begin, end);
+    }
   });
   parallel_ranges(layout.segments, grain, [&](std::int64_t begin, std::int64_t end) {
     for (auto s = begin; s < end; ++s) {
       tell_if_bad(layout, s);
       float* const total = args.output + s * width;
-      if (double const* const sums = long_ones.of(s); sums != nullptr) {
-        std::transform(
-            sums, sums + width, total, [](double sum) { return static_cast<float>(sum); });
-      }
       if (rows.of(s) == 0) {
         std::fill_n(total, width, args.empty_value);
       } else if (divides(args.reduction)) {

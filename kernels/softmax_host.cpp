@@ -29,8 +29,11 @@ Normaliser exponentials(float const* input, float* output, std::int64_t count, B
   }
   for (std::int64_t c = 0; c < count; ++c) {
     output[c] = std::exp(below(input[c], found.largest));
+    found.sum += output[c];
   }
-  found.sum = sum_of_terms(count, [=](std::int64_t c) { return output[c]; });
+  if (count > kTermsOfPart) {
+    found.sum = sum_of_terms(count, [=](std::int64_t c) { return output[c]; });
+  }
   return found;
 }
 

@@ -61,18 +61,15 @@ class LongSumsTest : public OpsTest<R> {
 TYPED_TEST_SUITE(LongSumsTest, Runtimes, RuntimeNames);
 
 TYPED_TEST(LongSumsTest, bags_of_2_to_the_25) {
-  auto const bags = this->one_bag(kVeryMany);
-  auto const pooled = [&](float element, Pooling pooling) {
-    return ops::embedding_lookup(this->terms({1, 1}, element), bags, {.pooling = pooling});
-  };
-  this->expect_all(pooled(1.0F, Pooling::mean), 1.0, "mean of ones");
-  this->expect_all(pooled(kTerm, Pooling::sum), double{kTerm} * kVeryMany, "sum");
-  this->expect_all(
-      pooled(kTerm, Pooling::sqrtn), double{kTerm} * std::sqrt(double{kVeryMany}), "sqrtn");
+  // One warp of a GPU has all of a bag: seconds, so only once.
+  auto const mean = ops::embedding_lookup(
+      this->terms({1, 1}, 1.0F), this->one_bag(kVeryMany), {.pooling = Pooling::mean});
+  EXPECT_EQ(to_host(mean), Floats{1.0F});
 }
 
 TYPED_TEST(LongSumsTest, bags_of_all_widths_and_types_with_weights) {
   auto const count = kMany + 37;
+  auto const n = static_cast<double>(count);
   auto bags = this->one_bag(count);
   for (std::int64_t const width : {1, 3, 4, 32, 130}) {
     SCOPED_TRACE(width);
@@ -85,13 +82,12 @@ TYPED_TEST(LongSumsTest, bags_of_all_widths_and_types_with_weights) {
       halves.push_back(from_float<bfloat16>(element));
     }
     this->expect_all(ops::embedding_lookup<float>(this->put(halves, {1, width}), bags),
-                     double{to_float(halves[0])} * static_cast<double>(count),
+                     double{to_float(halves[0])} * n,
                      "bfloat16");
   }
   bags.weights = this->terms({count}, 0.3F);
   for (std::int64_t const width : {1, 32}) {
     auto const table = this->terms({1, width});
-    auto const n = static_cast<double>(count);
     auto const pooled = [&](Pooling pooling) {
       return ops::embedding_lookup(table, bags, {.pooling = pooling});
     };

@@ -35,8 +35,12 @@ struct BagOffsets {
   Id const* at;
   std::int64_t bags;
   std::int64_t capacity;
+  bool ascend = false;  ///< somebody has looked at all of them, and no bag is bad
 
   [[nodiscard]] constexpr bool is_bad(std::int64_t bag) const {
+    if (ascend) {
+      return false;
+    }
     std::int64_t const begin = at[bag];
     std::int64_t const end = at[bag + 1];
     return !is_within(begin, 0, end) || !is_within(end, 0, capacity) ||
@@ -83,6 +87,9 @@ struct BagOffsets {
   /// Offset `border` as all judges leave it: the offset itself at the bounds of a bag that is not
   /// bad, ascending with the border, within [0, capacity].
   [[nodiscard]] constexpr std::int64_t ascending(std::int64_t border) const {
+    if (ascend) {
+      return at[border];
+    }
     auto low = judge(0);
     auto high = limited(judge(bags), low, capacity);
     std::int64_t found = 0;
@@ -101,13 +108,13 @@ struct BagOffsets {
     }
     return low;
   }
-  /// What ascending() gives for offsets without a bad bag, by a look at all of them.
-  [[nodiscard]] constexpr bool all_ascend() const {
-    bool ascend = at[0] >= 0 && at[bags] <= capacity;
+  /// After a look at all offsets, which the host affords once an operation.
+  [[nodiscard]] constexpr BagOffsets looked_at() const {
+    bool all = at[0] >= 0 && at[bags] <= capacity;
     for (std::int64_t bag = 0; bag < bags; ++bag) {
-      ascend = ascend & (at[bag] <= at[bag + 1]);
+      all = all & (at[bag] <= at[bag + 1]);
     }
-    return ascend;
+    return {at, bags, capacity, all};
   }
 
   /// The offset that judges in the place of offset `border`.

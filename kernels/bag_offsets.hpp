@@ -44,16 +44,24 @@ struct BagOffsets {
     std::int64_t const begin = at[bag];
     std::int64_t const end = at[bag + 1];
     return !is_within(begin, 0, end) || !is_within(end, 0, capacity) ||
-           (!agrees_at_once(bag, begin, end, 0, 1) && !agrees(bag, begin, end));
+           (!all_agree_at_once(bag) && !agrees(bag, begin, end));
   }
-  /// Whether all judges of a bag, or every `step`-th of them from `first` on, are in office and
-  /// none contradicts its bounds: what is asked first, because it holds for nearly all bags.
-  [[nodiscard]] constexpr bool agrees_at_once(
-      std::int64_t bag, std::int64_t begin, std::int64_t end, int first, int step) const {
-    return all_judges(bag, first, step, [&](std::int64_t border) {
-      std::int64_t const value = at[border];
-      return border <= bag ? is_within(value, 0, begin) : is_within(value, end, capacity);
-    });
+  /// The judges of a bag are numbered from 0 on.
+  [[nodiscard]] constexpr bool has_judge(int number) const {
+    return number < kEnds || (bags >> (number - kEnds + 1)) > 0;
+  }
+  /// Whether a judge is in office and does not contradict the bag's bounds: what is asked first,
+  /// because it holds for nearly all.
+  [[nodiscard]] constexpr bool agrees_at_once(std::int64_t bag,
+                                              Id begin,
+                                              Id end,
+                                              int number) const {
+    auto const border = judge_of(bag, number);
+    if (border > bags) {
+      return true;
+    }
+    Id const value = at[border];
+    return border <= bag ? value >= 0 && value <= begin : value >= end && value <= capacity;
   }
   /// The places of a bag: none of a bad one.
   [[nodiscard]] constexpr PlaceRange places_of(std::int64_t bag) const {
@@ -146,32 +154,31 @@ struct BagOffsets {
     }
     return step;
   }
-  /// Calls agree(judging border) for those of a bag, or every `step`-th of them from `first` on;
-  /// whether all agree.
-  template <class Agree>
-  [[nodiscard]] constexpr bool all_judges(std::int64_t bag,
-                                          int first,
-                                          int step,
-                                          Agree const& agree) const {
-    // Of two neighbouring borders one is odd, which a search finds last: those that it passes judge
-    // both. They come behind the first and the last border.
-    constexpr int kEnds = 2;
-    auto const odd = bag | 1;
+  static constexpr int kEnds = 2;  ///< judges of all bags: the first border and the last
+
+  /// Of two neighbouring borders one is odd, which a search finds last: those that it passes judge
+  /// both. Above `bags` where the search passes none.
+  [[nodiscard]] constexpr std::int64_t judge_of(std::int64_t bag, int number) const {
+    int const level = number - kEnds + 1;
+    return number == 0 ? 0 : number == 1 ? bags : (((bag | 1) >> level) | 1) << level;
+  }
+  [[nodiscard]] constexpr bool all_agree_at_once(std::int64_t bag) const {
     bool all = true;
-    for (int i = first; i < kEnds || (bags >> (i - kEnds + 1)) > 0; i += step) {
-      int const level = i < kEnds ? 0 : i - kEnds + 1;
-      auto const border = i == 0 ? 0 : i == 1 ? bags : ((odd >> level) | 1) << level;
-      // No jump, so that no load waits for the comparison before it.
-      all = all & ((border > bags) | agree(border > bags ? bags : border));
+    for (int number = 0; has_judge(number); ++number) {
+      all = all & agrees_at_once(bag, at[bag], at[bag + 1], number);
     }
     return all;
   }
   [[nodiscard]] constexpr bool agrees(std::int64_t bag,
                                       std::int64_t begin,
                                       std::int64_t end) const {
-    return all_judges(bag, 0, 1, [&](std::int64_t border) {
-      return border <= bag ? judge(border) <= begin : judge(border) >= end;
-    });
+    bool all = true;
+    for (int number = 0; has_judge(number); ++number) {
+      auto const border = judge_of(bag, number);
+      all =
+          all && (border > bags || (border <= bag ? judge(border) <= begin : judge(border) >= end));
+    }
+    return all;
   }
 };
 

@@ -33,7 +33,7 @@ struct IdBags {
   std::int64_t capacity;
   std::int64_t hotness;
   std::int64_t default_id;
-  bool ascend = false;  ///< somebody has looked at all offsets, and no bag is bad
+  bool ascend = false;  ///< as BagOffsets has it
 
   explicit IdBags(BagView const& view)
       : ids(static_cast<Id const*>(view.ids)),
@@ -52,15 +52,15 @@ struct IdBags {
     if (offsets == nullptr) {
       return {bag * hotness, (bag + 1) * hotness};
     }
-    return ascend ? PlaceRange{offsets[bag], offsets[bag + 1]} : bag_offsets().places_of(bag);
+    return bag_offsets().places_of(bag);
   }
   /// Whether the bag's offsets leave it without places; of a bag that exists.
   [[nodiscard]] constexpr bool is_bad(std::int64_t bag) const {
-    return offsets != nullptr && !ascend && bag_offsets().is_bad(bag);
+    return offsets != nullptr && bag_offsets().is_bad(bag);
   }
   /// Where there are offsets.
   [[nodiscard]] constexpr BagOffsets<Id> bag_offsets() const {
-    return {offsets, existing(), capacity};
+    return {offsets, existing(), capacity, ascend};
   }
   /// Has the places of all bags that exist within, and none but theirs if no bag is bad.
   [[nodiscard]] constexpr PlaceRange existing_places() const {
@@ -77,10 +77,10 @@ struct IdBags {
                ? bag_offsets().bag_of(place)
                : static_cast<std::uint32_t>(place) / static_cast<std::uint32_t>(hotness);
   }
-  /// After a look at all offsets, which the host affords once an operation.
+  /// As BagOffsets::looked_at().
   [[nodiscard]] IdBags looked_at() const {
     auto bags_looked_at = *this;
-    bags_looked_at.ascend = offsets != nullptr && bag_offsets().all_ascend();
+    bags_looked_at.ascend = offsets != nullptr && bag_offsets().looked_at().ascend;
     return bags_looked_at;
   }
   [[nodiscard]] constexpr float weight(std::int64_t place) const {

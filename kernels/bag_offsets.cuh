@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bag_offsets.hpp"
+#include "id_report.cuh"
 #include "segment_lanes.cuh"
 
 #include <cstdint>
@@ -37,29 +38,47 @@ __device__ std::int64_t candidate_for(LaneGroup const& group,
   return found;
 }
 
-/// The places of a bag, or that it is bad.
-struct BagPlaces {
-  PlaceRange places;
-  bool is_bad;
-};
+/// Whether a bag is bad after all, and reports it if it is and `reports`. Out of line and by value,
+/// so that what is rare takes no registers where it is called.
+template <class Id>
+__device__ __noinline__ bool is_bad_and_reported(BagOffsets<Id> offsets,
+                                                 std::int64_t bag,
+                                                 IdReport report,
+                                                 bool reports) {
+  bool const is_bad = offsets.is_bad(bag);
+  if (is_bad && reports) {
+    report_bad(report, offsets, bag);
+  }
+  return is_bad;
+}
 
 /// The places of a bag of a group of `lanes` lanes, `lane` of which calls, if it `exists`: the
-/// lanes look at a judge each. To be called by all lanes of a warp, whose groups have bags of their
-/// own.
+/// lanes look at a judge each, and report a bad bag, which has no places, if it `reports`. To be
+/// called by all lanes of a warp, whose groups have bags of their own.
 template <class Id>
-__device__ BagPlaces
-places_by_lanes(BagOffsets<Id> const& offsets, std::int64_t bag, bool exists, int lane, int lanes) {
-  std::int64_t const begin = exists ? offsets.at[bag] : Id{0};
-  std::int64_t const end = exists ? offsets.at[bag + 1] : Id{0};
-  bool const agrees = !exists || (begin >= 0 && begin <= end && end <= offsets.capacity &&
-                                  offsets.agrees_at_once(bag, begin, end, lane, lanes));
-  unsigned const agreeing = __ballot_sync(0xFFFFFFFFU, agrees);
+__device__ PlaceRange places_by_lanes(BagOffsets<Id> const& offsets,
+                                      std::int64_t bag,
+                                      bool exists,
+                                      int lane,
+                                      int lanes,
+                                      IdReport const& report,
+                                      bool reports) {
+  auto const begin = exists ? offsets.at[bag] : Id{0};
+  auto const end = exists ? offsets.at[bag + 1] : Id{0};
+  bool agrees = begin >= 0 && begin <= end && end <= offsets.capacity;
+  if (exists) {
+#pragma unroll 1
+    for (int judge = lane; offsets.has_judge(judge); judge += lanes) {
+      agrees = agrees && offsets.agrees_at_once(bag, begin, end, judge);
+    }
+  }
   unsigned const group = (lanes == 32 ? 0xFFFFFFFFU : (1U << lanes) - 1U)
                          << (static_cast<int>(threadIdx.x) % 32 - lane);
-  if ((agreeing & group) != group && offsets.is_bad(bag)) {
-    return {{0, 0}, true};
+  bool const all_agree = (~__ballot_sync(0xFFFFFFFFU, agrees) & group) == 0;
+  if (!all_agree && is_bad_and_reported(offsets, bag, report, reports && lane == 0)) {
+    return {0, 0};
   }
-  return {{begin, end}, false};
+  return {begin, end};
 }
 
 }  // namespace msstream::ops::kernels

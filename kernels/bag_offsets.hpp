@@ -35,21 +35,33 @@ struct BagOffsets {
   Id const* at;
   std::int64_t bags;
   std::int64_t capacity;
+  bool ascend = false;  ///< somebody has looked at all of them, and no bag is bad
 
   [[nodiscard]] constexpr bool is_bad(std::int64_t bag) const {
+    if (ascend) {
+      return false;
+    }
     std::int64_t const begin = at[bag];
     std::int64_t const end = at[bag + 1];
     return !is_within(begin, 0, end) || !is_within(end, 0, capacity) ||
-           (!agrees_at_once(bag, begin, end, 0, 1) && !agrees(bag, begin, end));
+           (!all_agree_at_once(bag) && !agrees(bag, begin, end));
   }
-  /// Whether all judges of a bag, or every `step`-th of them from `first` on, are in office and
-  /// none contradicts its bounds: what is asked first, because it holds for nearly all bags.
-  [[nodiscard]] constexpr bool agrees_at_once(
-      std::int64_t bag, std::int64_t begin, std::int64_t end, int first, int step) const {
-    return all_judges(bag, first, step, [&](std::int64_t border) {
-      std::int64_t const value = at[border];
-      return border <= bag ? is_within(value, 0, begin) : is_within(value, end, capacity);
-    });
+  /// The judges of a bag are numbered from 0 on.
+  [[nodiscard]] constexpr bool has_judge(int number) const {
+    return number < kEnds || (bags >> (number - kEnds + 1)) > 0;
+  }
+  /// Whether a judge is in office and does not contradict the bag's bounds: what is asked first,
+  /// because it holds for nearly all.
+  [[nodiscard]] constexpr bool agrees_at_once(std::int64_t bag,
+                                              Id begin,
+                                              Id end,
+                                              int number) const {
+    auto const border = judge_of(bag, number);
+    if (border > bags) {
+      return true;
+    }
+    Id const value = at[border];
+    return border <= bag ? value >= 0 && value <= begin : value >= end && value <= capacity;
   }
   /// The places of a bag: none of a bad one.
   [[nodiscard]] constexpr PlaceRange places_of(std::int64_t bag) const {
@@ -83,6 +95,9 @@ struct BagOffsets {
   /// Offset `border` as all judges leave it: the offset itself at the bounds of a bag that is not
   /// bad, ascending with the border, within [0, capacity].
   [[nodiscard]] constexpr std::int64_t ascending(std::int64_t border) const {
+    if (ascend) {
+      return at[border];
+    }
     auto low = judge(0);
     auto high = limited(judge(bags), low, capacity);
     std::int64_t found = 0;
@@ -101,13 +116,13 @@ struct BagOffsets {
     }
     return low;
   }
-  /// What ascending() gives for offsets without a bad bag, by a look at all of them.
-  [[nodiscard]] constexpr bool all_ascend() const {
-    bool ascend = at[0] >= 0 && at[bags] <= capacity;
+  /// After a look at all offsets, which the host affords once an operation.
+  [[nodiscard]] constexpr BagOffsets looked_at() const {
+    bool all = at[0] >= 0 && at[bags] <= capacity;
     for (std::int64_t bag = 0; bag < bags; ++bag) {
-      ascend = ascend & (at[bag] <= at[bag + 1]);
+      all = all & (at[bag] <= at[bag + 1]);
     }
-    return ascend;
+    return {at, bags, capacity, all};
   }
 
   /// The offset that judges in the place of offset `border`.
@@ -139,32 +154,31 @@ struct BagOffsets {
     }
     return step;
   }
-  /// Calls agree(judging border) for those of a bag, or every `step`-th of them from `first` on;
-  /// whether all agree.
-  template <class Agree>
-  [[nodiscard]] constexpr bool all_judges(std::int64_t bag,
-                                          int first,
-                                          int step,
-                                          Agree const& agree) const {
-    // Of two neighbouring borders one is odd, which a search finds last: those that it passes judge
-    // both. They come behind the first and the last border.
-    constexpr int kEnds = 2;
-    auto const odd = bag | 1;
+  static constexpr int kEnds = 2;  ///< judges of all bags: the first border and the last
+
+  /// Of two neighbouring borders one is odd, which a search finds last: those that it passes judge
+  /// both. Above `bags` where the search passes none.
+  [[nodiscard]] constexpr std::int64_t judge_of(std::int64_t bag, int number) const {
+    int const level = number - kEnds + 1;
+    return number == 0 ? 0 : number == 1 ? bags : (((bag | 1) >> level) | 1) << level;
+  }
+  [[nodiscard]] constexpr bool all_agree_at_once(std::int64_t bag) const {
     bool all = true;
-    for (int i = first; i < kEnds || (bags >> (i - kEnds + 1)) > 0; i += step) {
-      int const level = i < kEnds ? 0 : i - kEnds + 1;
-      auto const border = i == 0 ? 0 : i == 1 ? bags : ((odd >> level) | 1) << level;
-      // No jump, so that no load waits for the comparison before it.
-      all = all & ((border > bags) | agree(border > bags ? bags : border));
+    for (int number = 0; has_judge(number); ++number) {
+      all = all & agrees_at_once(bag, at[bag], at[bag + 1], number);
     }
     return all;
   }
   [[nodiscard]] constexpr bool agrees(std::int64_t bag,
                                       std::int64_t begin,
                                       std::int64_t end) const {
-    return all_judges(bag, 0, 1, [&](std::int64_t border) {
-      return border <= bag ? judge(border) <= begin : judge(border) >= end;
-    });
+    bool all = true;
+    for (int number = 0; has_judge(number); ++number) {
+      auto const border = judge_of(bag, number);
+      all =
+          all && (border > bags || (border <= bag ? judge(border) <= begin : judge(border) >= end));
+    }
+    return all;
   }
 };
 

@@ -17,8 +17,7 @@ namespace msstream::ops::kernels {
 struct GroupPlaces {
   std::int64_t begin;
   int count;
-  int skipped = 0;      ///< as many of the first ones are in no bag
-  bool is_bad = false;  ///< the bag's offsets are
+  int skipped = 0;  ///< as many of the first ones are in no bag
 
   [[nodiscard]] __device__ bool has(int k) const { return k < count && k >= skipped; }
 };
@@ -43,16 +42,21 @@ __device__ GroupPlaces places_of_bag(IdBags<Id> const& bags, bool pools, std::in
   return {places.begin, place_count(places.end - places.begin)};
 }
 
-/// The same by a group of lanes; all lanes of a warp call together.
+/// The same by a group of lanes, which reports a bad bag if it `reports`; all lanes of a warp call
+/// together.
 template <class Id>
-__device__ GroupPlaces
-places_of_bag(IdBags<Id> const& bags, bool pools, std::int64_t bag, RowLanes const& shape) {
-  if (!pools || bags.offsets == nullptr) {
-    return places_of_bag(bags, pools, bag);
+__device__ GroupPlaces places_of_bag(LookupArgs const& args,
+                                     IdBags<Id> const& bags,
+                                     std::int64_t bag,
+                                     RowLanes const& shape,
+                                     bool reports) {
+  if (args.pooling == Pooling::none || bags.offsets == nullptr) {
+    return places_of_bag(bags, args.pooling != Pooling::none, bag);
   }
   auto const offsets = bags.bag_offsets();
-  auto const found = places_by_lanes(offsets, bag, bag < offsets.bags, shape.lane(), shape.lanes());
-  return {found.places.begin, place_count(found.places.end - found.places.begin), 0, found.is_bad};
+  auto const places = places_by_lanes(
+      offsets, bag, bag < offsets.bags, shape.lane(), shape.lanes(), args.report, reports);
+  return {places.begin, place_count(places.end - places.begin)};
 }
 
 /// The places of `Bags` bags from `first` on, where has_one_place_each() says so.

@@ -137,9 +137,6 @@ __device__ void pool_bag(Writer const& writer,
   // Reductions also tell the compiler that all lanes take the same turns.
   int const longest = __reduce_max_sync(0xFFFFFFFFU, places.count);
   int const shortest = __reduce_min_sync(0xFFFFFFFFU, places.count);
-  if (places.is_bad && reports && shape.lane() == 0) {
-    bad.add(writer.args, writer.bags.bag_offsets(), bag);
-  }
   Combiner combiner(writer.args.pooling);
   typename Combiner::Whole sums_of_parts;
   Ids ids(shape);
@@ -269,7 +266,7 @@ __global__ void __launch_bounds__(Tuning::kThreads, Tuning::kBlocksAnSm)
     if constexpr (kBags == 1) {
       pool_bag<Tuning, Ids, Combiner>(writer,
                                       shape,
-                                      places_of_bag(bags, pools, first_bag, shape),
+                                      places_of_bag(args, bags, first_bag, shape, reports),
                                       first_bag,
                                       has_column && here == 1,
                                       reports,
@@ -288,7 +285,7 @@ __global__ void __launch_bounds__(Tuning::kThreads, Tuning::kBlocksAnSm)
       for (int i = 0; i < kBags; ++i) {
         pool_bag<Tuning, Ids, Combiner>(writer,
                                         shape,
-                                        places_of_bag(bags, pools, first_bag + i, shape),
+                                        places_of_bag(args, bags, first_bag + i, shape, reports),
                                         first_bag + i,
                                         has_column && i < here,
                                         reports,

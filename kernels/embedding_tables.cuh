@@ -164,12 +164,8 @@ __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
     auto const find = [&]<class Id>(Id) {
       auto const offsets = offsets_of<Id>(args);
       auto const of_all = tile.number * args.batch + bag;
-      auto const found =
-          places_by_lanes(offsets, of_all, bag < tile.existing, group_lane, 1 << log2_lanes);
-      places = found.places;
-      if (found.is_bad && group_lane == 0) {
-        bad.add(args.report, offsets, of_all);
-      }
+      places = places_by_lanes(
+          offsets, of_all, bag < tile.existing, group_lane, 1 << log2_lanes, args.report, true);
     };
     args.id_dtype == DType::int32 ? find(std::int32_t{}) : find(std::int64_t{});
   } else if (bag < tile.existing) {

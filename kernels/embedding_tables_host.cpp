@@ -136,15 +136,14 @@ struct TablesInReach {
   std::int64_t hotness;  ///< of all
 };
 
-/// Writes the outputs of the bags [first, last) of each table. `judges`: some bag may be bad.
+/// Writes the outputs of the bags [first, last) of each table.
 template <class Id>
 void look_up_bags(TablesLookupArgs const& args,
                   TablesInReach const& tables,
-                  bool judges,
+                  BagOffsets<Id> const& offsets,
                   std::int64_t first,
                   std::int64_t last) {
   auto const existing = existing_bags(args);
-  auto const offsets = offsets_of<Id>(args);
   std::uint64_t out_of_range = 0;
   PooledRow pooled(tables.widest);
   for (std::int64_t number = 0; number < tables.count; ++number) {
@@ -157,12 +156,12 @@ void look_up_bags(TablesLookupArgs const& args,
           pooled.clear(table.width);
           if (bag < existing) {
             auto const of_all = number * args.batch + bag;
-            if (judges && offsets.is_bad(of_all) && out_of_range++ == 0) {
+            bool const is_jagged = offsets.at != nullptr;
+            if (is_jagged && offsets.is_bad(of_all) && out_of_range++ == 0) {
               spring_trap(args.report, offsets, of_all);
             }
-            auto const places = judges || args.offsets == nullptr
-                                    ? places_of<Id>(args, table, number, bag)
-                                    : PlaceRange{offsets.at[of_all], offsets.at[of_all + 1]};
+            auto const places =
+                is_jagged ? offsets.places_of(of_all) : places_of<Id>(args, table, number, bag);
             pool_bag_of_table<Id, typename decltype(element)::type>(
                 args, table, places, pooled, out_of_range);
           }
@@ -183,9 +182,10 @@ void look_up_all(TablesLookupArgs const& args, TablesInReach const& tables) {
   auto const bytes = (ids_of_bag + tables.count) * tables.width *
                      static_cast<std::int64_t>(sizeof(float)) /
                      std::max<std::int64_t>(1, tables.count);
-  bool const judges = args.offsets != nullptr && !offsets_of<Id>(args).all_ascend();
+  auto const offsets =
+      args.offsets != nullptr ? offsets_of<Id>(args).looked_at() : BagOffsets<Id>{};
   parallel_ranges(args.batch, grain_of(bytes), [&](std::int64_t begin, std::int64_t end) {
-    look_up_bags<Id>(args, tables, judges, begin, end);
+    look_up_bags(args, tables, offsets, begin, end);
   });
 }
 

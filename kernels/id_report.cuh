@@ -38,21 +38,14 @@ __device__ void spring_trap(IdReport const& report,
   }
 }
 
-/// The ids outside [0, rows) that one thread has met, for report_out_of_range(), and bad bags.
+/// The ids outside [0, rows) that one thread has met, for report_out_of_range().
 struct OutOfRangeIds {
   unsigned count = 0;
-  unsigned bags = 0;
   std::int64_t first = 0;
 
   __device__ void add(std::int64_t id) {
     if (count++ == 0) {
       first = id;
-    }
-  }
-  template <class Id>
-  __device__ void add(IdReport const& report, BagOffsets<Id> const& offsets, std::int64_t bag) {
-    if (bags++ == 0) {
-      spring_trap(report, offsets, bag);
     }
   }
 };
@@ -68,12 +61,6 @@ struct OutOfRangeCount {
     if (count++ == 0 && args.report.trap != nullptr) {
       spring_trap(args.report, id, args.rows);
     }
-  }
-  /// A bad bag.
-  template <class Args, class Id>
-  __device__ void add(Args const& args, BagOffsets<Id> const& offsets, std::int64_t bag) {
-    ++count;
-    spring_trap(args.report, offsets, bag);
   }
 };
 
@@ -102,7 +89,7 @@ __device__ inline bool count_out_of_range(IdReport const& report, unsigned ids) 
 __device__ inline void report_out_of_range(IdReport const& report,
                                            OutOfRangeIds const& ids,
                                            std::int64_t rows) {
-  if (count_out_of_range(report, ids.count + ids.bags) && report.trap != nullptr && ids.count > 0) {
+  if (count_out_of_range(report, ids.count) && report.trap != nullptr && ids.count > 0) {
     spring_trap(report, ids.first, rows);
   }
 }

@@ -15,8 +15,7 @@ struct Sample {
   std::int64_t begin;
   std::int64_t kept;
 
-  Sample(JaggedLayout const& layout, std::int64_t sample) {
-    BagOffsets<std::int64_t> const offsets{layout.offsets, layout.batch, layout.capacity};
+  Sample(JaggedLayout const& layout, BagOffsets<std::int64_t> const& offsets, std::int64_t sample) {
     bool const is_bad = offsets.is_bad(sample);
     if (is_bad) {
       count_out_of_range(layout.report, 1);
@@ -27,6 +26,10 @@ struct Sample {
     kept = std::min(rows.end - rows.begin, layout.max_length);
   }
 };
+
+[[nodiscard]] BagOffsets<std::int64_t> offsets_of(JaggedLayout const& layout) {
+  return BagOffsets<std::int64_t>{layout.offsets, layout.batch, layout.capacity}.looked_at();
+}
 
 void copy_rows(std::byte* to, std::byte const* from, std::int64_t bytes) {
   if (bytes > 0) {
@@ -64,11 +67,12 @@ void pad_rows(std::byte* rows, std::int64_t bytes, JaggedToDenseArgs const& args
 void jagged_to_dense(HostStream stream, JaggedToDenseArgs const& args) {
   stream.run([args] {
     auto const& layout = args.layout;
+    auto const offsets = offsets_of(layout);
     auto const row_bytes = layout.row_bytes;
     auto const* const values = static_cast<std::byte const*>(args.values);
     auto* const dense = static_cast<std::byte*>(args.dense);
     for (std::int64_t b = 0; b < layout.batch; ++b) {
-      Sample const sample(layout, b);
+      Sample const sample(layout, offsets, b);
       auto* const rows = dense + b * layout.max_length * row_bytes;
       copy_rows(rows, values + sample.begin * row_bytes, sample.kept * row_bytes);
       pad_rows(rows + sample.kept * row_bytes, (layout.max_length - sample.kept) * row_bytes, args);
@@ -79,6 +83,7 @@ void jagged_to_dense(HostStream stream, JaggedToDenseArgs const& args) {
 void dense_to_jagged(HostStream stream, DenseToJaggedArgs const& args) {
   stream.run([args] {
     auto const& layout = args.layout;
+    auto const offsets = offsets_of(layout);
     auto const row_bytes = layout.row_bytes;
     auto const* const dense = static_cast<std::byte const*>(args.dense);
     auto* const values = static_cast<std::byte*>(args.values);
@@ -88,7 +93,7 @@ void dense_to_jagged(HostStream stream, DenseToJaggedArgs const& args) {
       written = std::max(written, end);
     };
     for (std::int64_t b = 0; b < layout.batch; ++b) {
-      Sample const sample(layout, b);
+      Sample const sample(layout, offsets, b);
       if (sample.kept == 0) {
         continue;
       }

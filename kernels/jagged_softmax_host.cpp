@@ -23,7 +23,8 @@ void for_each_segment(Args const& args, float* output, TellBad const& tell_bad, 
     std::fill_n(
         output + begin * args.width, std::max<std::int64_t>(end - begin, 0) * args.width, 0.0F);
   };
-  BagOffsets<std::int64_t> const offsets{args.offsets, args.segments, args.capacity};
+  auto const offsets =
+      BagOffsets<std::int64_t>{args.offsets, args.segments, args.capacity}.looked_at();
   std::int64_t cleared = 0;
   for (std::int64_t s = 0; s < args.segments; ++s) {
     if (offsets.is_bad(s)) {

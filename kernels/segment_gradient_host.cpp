@@ -125,8 +125,9 @@ std::size_t segment_reduce_gradient_workspace_bytes(HostStream, SegmentGradientA
   return GradientMemory(nullptr, args).bytes;
 }
 
-void segment_reduce_gradient(HostStream stream, SegmentGradientArgs const& args) {
-  stream.run([args] {
+void segment_reduce_gradient(HostStream stream, SegmentGradientArgs const& all_args) {
+  stream.run([all_args] {
+    auto const args = looked_at(all_args);
     GradientMemory const memory(args.workspace, args);
     if (is_sum_reduction(args.reduction)) {
       scale_gradients(args, memory.rows);

@@ -173,8 +173,9 @@ std::size_t segment_reduce_workspace_bytes(HostStream, SegmentArgs const& args) 
   return static_cast<std::size_t>(RowCounts::elements(args.layout)) * sizeof(std::int64_t);
 }
 
-void segment_reduce(HostStream stream, SegmentArgs const& args) {
-  stream.run([args] {
+void segment_reduce(HostStream stream, SegmentArgs const& all_args) {
+  stream.run([all_args] {
+    auto const args = looked_at(all_args);
     if (is_sum_reduction(args.reduction)) {
       reduce(args, Total{});
     } else if (args.reduction == SegmentReduction::max) {

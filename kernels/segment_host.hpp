@@ -11,7 +11,18 @@ namespace msstream::ops::kernels {
 
 /// The caller's offsets of segments.
 [[nodiscard]] inline BagOffsets<std::int64_t> offsets_of(SegmentLayout const& layout) {
-  return {static_cast<std::int64_t const*>(layout.indices), layout.segments, layout.capacity};
+  return {static_cast<std::int64_t const*>(layout.indices),
+          layout.segments,
+          layout.capacity,
+          layout.ascend};
+}
+
+/// Arguments of an operation after a look at the offsets of its segments, if they are by offsets.
+template <class Args>
+[[nodiscard]] Args looked_at(Args args) {
+  args.layout.ascend =
+      args.layout.form == SegmentForm::offsets && offsets_of(args.layout).looked_at().ascend;
+  return args;
 }
 
 /// Calls visit(place, its segment, or -1) for the places [place, last), in ascending order.

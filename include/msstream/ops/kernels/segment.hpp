@@ -46,6 +46,7 @@ struct SegmentLayout {
   std::int64_t const* count = nullptr;  ///< of ids alone: device scalar ≤ capacity, how many exist;
                                         ///< null for all
   IdReport report = {};  ///< of reductions by offsets: of bad segments
+  bool ascend = false;   ///< of offsets: as BagOffsets has it
 };
 
 /// output[s, :] = the reduction of the rows of segment s, `empty_value` where there are none.

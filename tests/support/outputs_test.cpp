@@ -118,7 +118,8 @@ TEST(CheckOutputs, LeavesNothing) {
             text("--report ",
                  (folder / "absent/report").string(),
                  ": there is no folder ",
-                 (folder / "absent").string()));
+                 (folder / "absent").string(),
+                 ": No such file or directory"));
 }
 
 TEST(Outputs, ThoseThatFailAreToldAndTheOthersWritten) {

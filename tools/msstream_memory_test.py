@@ -170,6 +170,22 @@ class MsstreamMemory(unittest.TestCase):
                 result = self.run_tool(self.path, *arguments, stdout=full)
             self.assert_refused(result, "No space left")
         self.assertIn("<svg", self.path.with_name("picture").read_text())
+        for arguments in (["--out", "-"], []):
+            result = self.run_tool(self.path, *arguments, preexec_fn=lambda: os.close(1))
+            self.assert_refused(result, "the standard output: Bad file descriptor")
+        self.assertIn("<svg", self.path.with_suffix(".svg").read_text())
+
+    def test_a_signal_ends_it_and_leaves_nothing(self):
+        self.path.write_text(json.dumps(SNAPSHOT))
+        fifo = self.path.with_name("fifo")
+        os.mkfifo(fifo)
+        # The snapshot comes from a FIFO: once that is open, the tool waits for its end.
+        with subprocess.Popen([sys.executable, TOOL, fifo, "--out", self.path.with_name("p")], stderr=subprocess.PIPE) as tool:
+            with open(fifo, "w", encoding="utf-8"):
+                tool.send_signal(signal.SIGTERM)
+                self.assertEqual(tool.wait(), -signal.SIGTERM)
+            self.assertEqual(tool.stderr.read(), b"")
+        self.assertEqual(self.names(), ["fifo", "snapshot.json"])
 
     def test_a_full_disk_leaves_the_old_picture(self):
         self.path.write_text(json.dumps(SNAPSHOT))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "failure_text.hpp"
 
+#include <msstream/base/env.hpp>
 #include <msstream/base/file_identity.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/support/options.hpp>
@@ -38,6 +39,13 @@ bool is_character_device(std::string const& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISCHR(status.st_mode);
 }
 
+/// Where the library of a build that checks writes what it finds, unless the program does.
+constexpr char const* kCheckReport = "MSSTREAM_CHECK_REPORT";
+
+std::string_view name_of_output(OutputOption const& output) {
+  return output.name;
+}
+
 /// What tells files apart; nothing for what may be named any number of times.
 std::optional<FileIdentity> told_apart(std::string const& path) {
   return path.empty() || is_character_device(path) ? std::nullopt : identity_of(path);
@@ -47,15 +55,20 @@ std::optional<FileIdentity> told_apart(std::string const& path) {
 
 void check_outputs(std::vector<OutputOption> const& outputs,
                    std::vector<InputOption> const& inputs) {
+  auto all = outputs;
+  if (MSSTREAM_CHECKED &&
+      std::ranges::find(all, std::string_view("--check-report"), name_of_output) == all.end()) {
+    all.push_back({kCheckReport, std::string(env::value_of(kCheckReport))});
+  }
   std::map<FileIdentity, char const*> writers;
-  for (auto const& [name, path, kind] : outputs) {
+  for (auto const& [name, path, kind] : all) {
     auto const refuse = [&, name = name, &path = path](auto const&... reason) {
       throw UsageError(text(name, " ", path, ": ", reason...));
     };
     if (path.empty()) {
       continue;
     }
-    // First, because trying to write is seen by nobody where it is allowed.
+    // Before the attempt to write: which options contradict each other says more.
     if (auto const identity = told_apart(path)) {
       if (auto const [other, is_first] = writers.emplace(*identity, name); !is_first) {
         refuse(other->second, " writes that file");

@@ -80,8 +80,10 @@ Target target_of(fs::path const& path, OutputKind kind) {
     if (error == ENOENT) {
       try {
         auto const end = end_of_links(path);
-        if (::stat(folder_of(end).c_str(), &status) != 0) {
-          throw Problem{text("there is no folder ", folder_of(end).string())};
+        auto const folder = folder_of(end);
+        if (::stat(folder.c_str(), &status) != 0) {
+          int const missing = errno;
+          throw Problem{text("there is no folder ", folder.string()), missing};
         }
         return {end, true, -1, std::nullopt};
       } catch (std::system_error const& failure) {

@@ -252,7 +252,7 @@ TEST(OutputFile, WhatMayNotBeWrittenIsToldBefore) {
   EXPECT_EQ(read_all(file), "old");
   EXPECT_EQ(output_problem(folder.path()), "is a folder; expected a file");
   EXPECT_EQ(output_problem(folder / "absent/model"),
-            "there is no folder " + (folder / "absent").string());
+            "there is no folder " + (folder / "absent").string() + ": No such file or directory");
   EXPECT_THAT(output_problem(file / "below"), EndsWith("Not a directory"));
   EXPECT_EQ(output_problem(folder / ""), "expected the name of a file");
   EXPECT_EQ(output_problem(""), "expected the name of a file");
@@ -331,7 +331,7 @@ TEST(OutputFile, TheFileOfTheStandardOutputIsWrittenAndNotReplaced) {
 
 TEST(OutputFile, AFolderThatIsNotThereIsAnError) {
   TemporaryFolder const folder;
-  EXPECT_THAT(thrown<std::invalid_argument>([&] { OutputFile(folder / "absent/model"); }),
+  EXPECT_THAT(thrown<std::system_error>([&] { OutputFile(folder / "absent/model"); }),
               HasSubstr("there is no folder " + (folder / "absent").string()));
 }
 

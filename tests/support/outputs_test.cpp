@@ -8,8 +8,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <functional>
 #include <iostream>
@@ -116,7 +118,8 @@ TEST(CheckOutputs, LeavesNothing) {
             text("--report ",
                  (folder / "absent/report").string(),
                  ": there is no folder ",
-                 (folder / "absent").string()));
+                 (folder / "absent").string(),
+                 ": No such file or directory"));
 }
 
 TEST(Outputs, ThoseThatFailAreToldAndTheOthersWritten) {
@@ -134,6 +137,42 @@ TEST(Outputs, ThoseThatFailAreToldAndTheOthersWritten) {
                           AllOf(StartsWith("--trace: cannot start a thread"), HasSubstr("ulimit")),
                           AllOf(StartsWith("--report: cannot write "), HasSubstr("no folder"))));
   EXPECT_THAT(take_output_failures(), IsEmpty());
+}
+
+TEST(Outputs, SignalsThatEndAProgramLeaveNoTemporaryFile) {
+  for (int const signal : {SIGINT, SIGTERM, SIGHUP}) {
+    TemporaryFolder const folder;
+    auto const path = folder.write("model", "old");
+    int opened[2];
+    ASSERT_EQ(::pipe(opened), 0);
+    pid_t const child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      for (int const number : {SIGINT, SIGTERM, SIGHUP}) {
+        ::signal(number, SIG_DFL);
+      }
+      char const* argv[] = {"program"};
+      ::_exit(run_program(1, argv, [&](Arguments const&) {
+        OutputFile file(path);
+        file.write("new");
+        (void)!::write(opened[1], "!", 1);
+        while (true) {
+          ::pause();
+        }
+      }));
+    }
+    ::close(opened[1]);
+    char byte = 0;
+    EXPECT_EQ(::read(opened[0], &byte, 1), 1);
+    ::close(opened[0]);
+    EXPECT_EQ(folder.names().size(), 2U);
+    ::kill(child, signal);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal);
+    EXPECT_EQ(read_all(path), "old");
+    EXPECT_THAT(folder.names(), ElementsAre("model"));
+  }
 }
 
 /// How a program with this body ends when its standard output goes to `file`.

@@ -190,7 +190,7 @@ TEST_F(TrainRerankProgram, files_that_are_wrong_are_named) {
   auto const wide = folder.write("wide", "1 4:1\n").string();
   expect_failure({"--data", rank, "--test", wide},
                  wide + ":1: expected an index of at most 3, found '4:1'");
-  expect_failure({"--data", rank, "--batch", "3", "--user-groups", "4"}, "--user-groups 4: ");
+  expect_usage_error({"--data", rank, "--batch", "3", "--user-groups", "4"}, "--user-groups 4: ");
 }
 
 TEST_F(TrainRerankProgram, help_tells_of_every_option) {

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/start_thread.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <system_error>
+
+namespace msstream::testing {
+namespace {
+
+/// Of a system that gives no more threads.
+struct RefusedThread {
+  template <class Work>
+  explicit RefusedThread(Work&& /*work*/) {
+    throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+  }
+};
+
+TEST(StartThread, SaysWhatTheThreadWasForAndWhichLimitsCount) {
+  try {
+    (void)start_thread<RefusedThread>("a stream", [] {});
+    FAIL() << "expected an exception";
+  } catch (std::system_error const& error) {
+    EXPECT_EQ(error.code(), std::errc::resource_unavailable_try_again);
+    EXPECT_THAT(error.what(),
+                ::testing::MatchesRegex("cannot start a thread for a stream .*ulimit -u.*ulimit "
+                                        "-v.*: Resource temporarily unavailable"));
+  }
+}
+
+TEST(StartThread, RunsTheWork) {
+  int runs = 0;
+  start_thread("a test", [&] { ++runs; }).join();
+  EXPECT_EQ(runs, 1);
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -17,6 +17,12 @@ add_test(NAME consumer_prefix COMMAND ${CMAKE_COMMAND} --install ${PROJECT_BINAR
 msstream_consumer_test(consumer_install -DCMAKE_PREFIX_PATH=${prefix} -DEXPECTED_CUDA=${MSSTREAM_CUDA})
 msstream_consumer_test(consumer_subdirectory -DMSSTREAM_SOURCE=${PROJECT_SOURCE_DIR})
 
+# A parent without a build type is told what that means.
+add_test(NAME consumer_build_type COMMAND ${CMAKE_COMMAND} -G ${CMAKE_GENERATOR} -DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}
+  -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} -DMSSTREAM_SOURCE=${PROJECT_SOURCE_DIR}
+  -S ${CMAKE_CURRENT_SOURCE_DIR}/consumer_subdirectory -B ${CMAKE_CURRENT_BINARY_DIR}/consumer_build_type)
+set_tests_properties(consumer_build_type PROPERTIES PASS_REGULAR_EXPRESSION "CMAKE_BUILD_TYPE is not set")
+
 set_tests_properties(consumer_clean PROPERTIES FIXTURES_SETUP msstream_clean)
 set_tests_properties(consumer_prefix PROPERTIES FIXTURES_REQUIRED msstream_clean FIXTURES_SETUP msstream_installed)
 set_tests_properties(consumer_install PROPERTIES FIXTURES_REQUIRED msstream_installed)

@@ -3,6 +3,7 @@
 
 #include <msstream/runtime/checked.hpp>
 #include <msstream/runtime/cuda.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/runtime/host.hpp>
 
 #include <gtest/gtest.h>

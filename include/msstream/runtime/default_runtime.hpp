@@ -7,10 +7,15 @@
 
 #include <type_traits>
 
+#ifndef MSSTREAM_CHECKED
+#define MSSTREAM_CHECKED 0
+#endif
+
 namespace msstream {
 
-/// What `Device device;` uses: CUDA in a build that has it, else the host runtime; checked in a
-/// build with MSSTREAM_CHECKED.
+/// What `Device device;` uses: CUDA in a build that has it, else the host runtime; checked where
+/// MSSTREAM_CHECKED is 1, by the library's build option or by a definition of the user's target,
+/// which is the same in all files of a program.
 #if MSSTREAM_CUDA
 using PlainDefaultRuntime = Cuda;
 #else

@@ -89,7 +89,7 @@ class BlockPool {
                std::move(options.capacity),
                options.growth_bytes,
                options.soft_limit_bytes,
-               caches_.live(),
+               caches_,
                std::move(options.history)) {}
   BlockPool(BlockPool const&) = delete;
   BlockPool& operator=(BlockPool const&) = delete;
@@ -379,7 +379,9 @@ class BlockPool {
     };
     if (space_ == Space::device && caches_.of(stream.index).rivalry().take_too_few() &&
         part_for_rivals_.take(wanted.bytes, source().capacity().limit_bytes())) {
-      cut([&](std::size_t bytes) { return large_.to_keep_for_oneself(bytes, stream); });
+      cut([&](std::size_t bytes) {
+        return large_.to_keep_for_oneself(bytes, wanted.bytes, stream);
+      });
     }
     if (block == nullptr) {
       block = reusable(wanted.index, stream);
@@ -389,7 +391,9 @@ class BlockPool {
       block = reusable_when_asked(wanted.index, stream);
     }
     if (block == nullptr) {
-      cut([&](std::size_t bytes) { return large_.to_keep_without_wait(bytes, stream); });
+      cut([&](std::size_t bytes) {
+        return large_.to_keep_without_wait(bytes, wanted.bytes, stream);
+      });
     }
     if (block == nullptr && space_ == Space::device) {
       block = reusable_when_asked(wanted.index, stream);

@@ -28,21 +28,27 @@ template <Runtime R>
 class LargeBlocks {
  public:
   /// `caches`: of small blocks, with the count of what is in use. `soft_limit_bytes`: up to there
-  /// fresh memory is preferred to waits; 0: by what is in use.
+  /// fresh memory is preferred to waits; 0: by what is in use. `keep_bytes`: see MemorySupply.
   LargeBlocks(std::shared_ptr<StreamContext<R>> context,
               Space space,
               std::shared_ptr<Capacity> capacity,
               std::size_t growth_bytes,
               std::size_t soft_limit_bytes,
               StreamCaches<R> const& caches,
-              std::shared_ptr<MemoryHistory> history)
+              std::shared_ptr<MemoryHistory> history,
+              std::size_t keep_bytes = MemorySupply<R>::kAll)
       : space_(space),
         growth_bytes_(growth_bytes),
         soft_limit_bytes_(soft_limit_bytes),
         caches_(caches),
         live_(caches.live()),
         rules_(context->tracker, space),
-        source_(std::move(context), space, std::move(capacity), growth_bytes, std::move(history)),
+        source_(std::move(context),
+                space,
+                std::move(capacity),
+                growth_bytes,
+                std::move(history),
+                keep_bytes),
         lending_(source_, rules_, live_, growth_bytes) {}
 
   /// A block that nothing has to wait for; fresh memory while little of it is free, and later where
@@ -312,6 +318,9 @@ class LargeBlocks {
     auto const growths = source_.growths();
     if (growths_at_count_.load(std::memory_order_relaxed) != growths ||
         !counted_.has_happened(kBetweenCounts)) {
+      if (space_ == Space::pinned) {
+        ask_what_is_over();  // nobody has asked about blocks that are too small
+      }
       std::size_t in_flight = pending_bytes();
       caches_.for_each([&](StreamCache<R> const& cache) {
         cache.for_each_cached([&](Block<R> const& block) {

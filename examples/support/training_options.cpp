@@ -67,6 +67,8 @@ void know_library_variables(Options& options) {
                           "MSSTREAM_MEMORY_POOLS",
                           "MSSTREAM_MEMORY_PRIVATE_POOLS",
                           "MSSTREAM_PINNED_POOLS",
+                          "MSSTREAM_PINNED_LIMIT_BYTES",
+                          "MSSTREAM_PINNED_KEEP_BYTES",
                           "MSSTREAM_MEMORY_KEEP_BYTES",
                           "MSSTREAM_MEMORY_RETURN_AFTER_MS",
                           "MSSTREAM_MEMORY_WAIT_MS",

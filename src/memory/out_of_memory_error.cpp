@@ -4,12 +4,25 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
 namespace msstream::memory {
+
+namespace {
+
+/// What sets the limit.
+std::string_view option_of(std::string_view space) {
+  return space == "pinned" ? " (AllocatorOptions::pinned_limit_bytes, MSSTREAM_PINNED_LIMIT_BYTES)"
+                           : " (AllocatorOptions::limit_bytes, MSSTREAM_MEMORY_LIMIT_BYTES)";
+}
+
+}  // namespace
 
 OutOfMemory out_of_memory_error(Refusal const& refusal) {
   constexpr std::size_t kScopesTold = 8;
   auto const& now = refusal.statistics;
+  bool const is_limit_reached =
+      refusal.bytes > now.limit_bytes || now.reserved_bytes > now.limit_bytes - refusal.bytes;
   auto message = text(refusal.space,
                       " memory: ",
                       refusal.bytes,
@@ -21,6 +34,8 @@ OutOfMemory out_of_memory_error(Refusal const& refusal) {
                       now.reserved_bytes,
                       " reserved under a limit of ",
                       now.limit_bytes,
+                      option_of(refusal.space),
+                      is_limit_reached ? "" : ", and the runtime has no more",
                       "; the largest free range has ",
                       refusal.largest_free_bytes,
                       ", and ",

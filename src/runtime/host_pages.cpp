@@ -5,6 +5,7 @@
 #include <msstream/runtime/host.hpp>
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <system_error>
@@ -39,7 +40,14 @@ std::size_t Host::page_bytes() const noexcept {
   return kPageBytes;
 }
 
+// Where the process may have only so many addresses (ulimit -v), half are left for all else.
 void* Host::reserve_addresses(std::size_t bytes) {
+  rlimit most{};
+  if (getrlimit(RLIMIT_AS, &most) == 0 && most.rlim_cur != RLIM_INFINITY &&
+      bytes > most.rlim_cur / 2) {
+    errno = ENOMEM;
+    refuse("reserve_addresses", bytes);
+  }
   void* const addresses = map_nothing(nullptr, bytes);
   if (addresses == MAP_FAILED) {
     refuse("reserve_addresses", bytes);

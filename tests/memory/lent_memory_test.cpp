@@ -60,13 +60,13 @@ class LentMemory : public ::testing::Test {
                            memory::Space::device,
                            std::make_shared<memory::Capacity>(kArenaLimit),
                            kWhole};
-  memory::LiveBytes live;
+  memory::StreamCaches<Host> caches;
   memory::LargeBlocks<Host> large{device.context(),
                                   memory::Space::device,
                                   std::make_shared<memory::Capacity>(kArenaLimit),
                                   kWhole,
                                   kArenaLimit,
-                                  live,
+                                  caches,
                                   nullptr};
 };
 
@@ -131,7 +131,7 @@ TEST_F(LentMemory, IsTakenFromOthersBeforeAnybodyWaits) {
                                     std::make_shared<memory::Capacity>(kArenaLimit),
                                     kWhole,
                                     2 * kWhole,
-                                    live,
+                                    caches,
                                     nullptr);
   auto* const pending = limited.any(kWhole, slot(0), kHasNone, kHasNone);
   auto* const lent = limited.any(kWhole, slot(0), kHasNone, kHasNone);
@@ -231,7 +231,7 @@ TEST_F(LentMemory, IsLeftWholeByWhatIsKeptWhileThereIsOther) {
   std::vector<Block<Host>*> kept;
   auto const keep = [&](std::size_t blocks) {
     while (kept.size() < blocks) {
-      kept.push_back(large.to_keep_without_wait(kQuarter, slot(0)));
+      kept.push_back(large.to_keep_without_wait(kQuarter, kQuarter, slot(0)));
       ASSERT_NE(kept.back(), nullptr);
     }
   };
@@ -278,6 +278,66 @@ TEST_F(LentMemory, GoesToAllGroupsWhenTheFirstIsInNeedUnderTheLimit) {
   EXPECT_EQ(lent_bytes(1), lent_bytes(0));
   EXPECT_EQ(lent_bytes(2), lent_bytes(0));
   large.source().put(block);
+  gate.open();
+}
+
+/// Of a device large enough that a part of it would be far more than anybody needs.
+class PoolWhereThreadsMeet : public LentMemory {
+ protected:
+  static constexpr std::size_t kLargeLimit = std::size_t{16} << 30U;
+
+  PoolWhereThreadsMeet() {
+    for (int i = 0; i < 16; ++i) {
+      by_need.source().lent().of(slot(1)).note_contention();
+    }
+  }
+  /// For group 1, until the test is over.
+  [[nodiscard]] Block<Host>* keep_quarter() {
+    kept.push_back(by_need.any(kQuarter, slot(1), kHasNone, kHasNone));
+    return kept.back();
+  }
+  void TearDown() override {
+    for (auto* const block : kept) {
+      by_need.source().put(block);
+    }
+  }
+  [[nodiscard]] std::size_t reserved_bytes() {
+    return by_need.source().capacity().reserved_bytes();
+  }
+
+  memory::LargeBlocks<Host> by_need{device.context(),
+                                    memory::Space::device,
+                                    std::make_shared<memory::Capacity>(kLargeLimit),
+                                    kWhole,
+                                    0,
+                                    caches,
+                                    nullptr};
+  std::vector<Block<Host>*> kept;
+};
+
+TEST_F(PoolWhereThreadsMeet, UsesWhatLiesIdleElsewhereBeforeItGrows) {
+  by_need.source().put(by_need.any(4 * kWhole, slot(0), kHasNone, kHasNone));
+  ASSERT_TRUE(by_need.source().lend(4 * kWhole, by_need.source().lent().of(slot(0)), kAny));
+  auto const reserved = reserved_bytes();
+  for (std::size_t i = 0; i < 4 * kWhole / kQuarter; ++i) {
+    static_cast<void>(keep_quarter());
+    ASSERT_TRUE(by_need.source().is_contended());
+    ASSERT_EQ(reserved_bytes(), reserved) << i;
+  }
+}
+
+TEST_F(PoolWhereThreadsMeet, GrowsByHalfOfWhatWorkInFlightUses) {
+  auto* const used = by_need.any(4 * kWhole, slot(0), kHasNone, kHasNone);
+  Gate gate;
+  gate.hold(pool[0].compute());
+  used->record.log.note_write(pool[0].compute().mark());
+  by_need.source().put(used);
+  // group 0 = [gate, use]   free memory = [used]
+  for (int i = 0; i < 24; ++i) {
+    static_cast<void>(keep_quarter());
+  }
+  EXPECT_GT(reserved_bytes(), 4 * kWhole) << "while there is little, nobody waits";
+  EXPECT_LE(reserved_bytes(), 6 * kWhole + kWhole + kQuarter * 3 / 2);
   gate.open();
 }
 

@@ -4,8 +4,10 @@
 #include <msstream/runtime/host.hpp>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cstddef>
+#include <cstdlib>
 
 namespace msstream::memory {
 namespace {
@@ -41,10 +43,28 @@ TEST(PageRangeTest, has_fewer_where_there_are_not_as_many) {
   range.map(range.begin() + range.bytes() - host.page_bytes(), host.page_bytes());
   range.unmap(range.begin() + range.bytes() - host.page_bytes(), host.page_bytes());
 }
-TEST(PageRangeTest, has_at_least_those_of_its_memory) {
+TEST(PageRangeTest, is_none_where_not_all_memory_could_be_mapped_in_it) {
   HostOfFewAddresses host(kGiB - 1);
-  EXPECT_THROW(PageRange(host, kGiB, 16 * kGiB), OutOfMemory);
+  EXPECT_EQ(PageRange(host, kGiB, 16 * kGiB).bytes(), 0U);
 }
+
+/// Under a limit of its address space. In a child process, since a limit is that of all threads.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/// Under a limit of the process's address space.
+bool leaves_half_of_the_addresses() {
+  rlimit const few{3 * kGiB, RLIM_INFINITY};
+  if (setrlimit(RLIMIT_AS, &few) != 0) {
+    return false;
+  }
+  Host host;
+  bool const has_none = PageRange(host, 8 * kGiB, 128 * kGiB).bytes() == 0;
+  return has_none && PageRange(host, kGiB, 16 * kGiB).bytes() == kGiB;
+}
+/// In a child process, since the limit is that of all threads.
+TEST(PageRangeDeathTest, leaves_half_of_the_addresses_that_the_process_may_have) {
+  EXPECT_EXIT(std::exit(leaves_half_of_the_addresses() ? 0 : 1), ::testing::ExitedWithCode(0), "");
+}
+#endif
 
 }  // namespace
 }  // namespace msstream::memory

@@ -38,7 +38,7 @@ struct AllocatorOptions {
   double limit_fraction =
       static_cast<double>(env::integer("MSSTREAM_MEMORY_LIMIT_PERCENT", 100, 1, 100)) / 100;
   /// Fresh memory is preferred to memory that has to be waited for while no more is reserved; 0:
-  /// the hard limit where one is set, else a third more than was in use at once.
+  /// the hard limit where one is set, else 27% more than was in use at once.
   std::size_t soft_limit_bytes =
       static_cast<std::size_t>(env::integer("MSSTREAM_MEMORY_SOFT_LIMIT_BYTES", 0, 0));
   /// How much is taken from the runtime at a time, to be cut into small blocks.
@@ -53,11 +53,19 @@ struct AllocatorOptions {
   /// How many pools there are when they are private: group i has number i modulo that, and the
   /// default group the first.
   int private_pools = static_cast<int>(env::integer("MSSTREAM_MEMORY_PRIVATE_POOLS", 8, 1, 4096));
-  /// The same for pinned memory, which has no limit; its private pools are as many.
+  /// The same for pinned memory; its private pools are as many.
   PinnedMode pinned_mode =
       env::choice<PinnedMode>("MSSTREAM_PINNED_POOLS",
                               PinnedMode::shared,
                               {{"shared", PinnedMode::shared}, {"private", PinnedMode::per_group}});
+  /// Hard limit on reserved pinned memory; 0: none.
+  std::size_t pinned_limit_bytes =
+      static_cast<std::size_t>(env::integer("MSSTREAM_PINNED_LIMIT_BYTES", 0, 0));
+  /// How much pinned memory may lie free, with its copies over, when more is taken from the
+  /// runtime: what exceeds that goes back first, which on some drivers waits for the device. So the
+  /// pool never has more than was in use, by the program and by copies in flight, and that.
+  std::size_t pinned_keep_bytes = static_cast<std::size_t>(
+      env::integer("MSSTREAM_PINNED_KEEP_BYTES", std::int64_t{64} << 20U, 0));
 
   /// What is free goes back to the runtime when the host has waited for the device and more than
   /// this is reserved.
@@ -150,6 +158,7 @@ class StreamAwareAllocator {
     for_each_pool([&](memory::BlockPool<R> const& pool) { total += pool.statistics(); });
     static_cast<AllocationCounts&>(total) += captures_.counts_of_gone();
     total.reserved_bytes = total.peak_reserved_bytes = total.limit_bytes = 0;
+    total.cache_limit_bytes = options_.keep_bytes;
     for (auto const& limit : limits_) {
       total.reserved_bytes += limit->reserved_bytes();
       total.peak_reserved_bytes += limit->peak_reserved_bytes();
@@ -287,19 +296,23 @@ class StreamAwareAllocator {
 template <Runtime R = DefaultRuntime>
 class PinnedAllocator {
  public:
-  PinnedAllocator(std::shared_ptr<StreamContext<R>> const& context,
-                  AllocatorOptions const& options) {
+  PinnedAllocator(std::shared_ptr<StreamContext<R>> const& context, AllocatorOptions const& options)
+      : keep_bytes_(options.pinned_keep_bytes),
+        limit_(std::make_shared<memory::Capacity>(options.pinned_limit_bytes != 0
+                                                      ? options.pinned_limit_bytes
+                                                      : std::numeric_limits<std::size_t>::max())) {
     auto const count = options.pinned_mode == PinnedMode::shared
                            ? std::size_t{1}
                            : std::size_t(options.private_pools);
     for (std::size_t i = 0; i < count; ++i) {
-      pools_.add(
-          context,
-          memory::Space::pinned,
-          {.capacity = std::make_shared<memory::Capacity>(std::numeric_limits<std::size_t>::max()),
-           .growth_bytes = options.max_growth_bytes,
-           .wait_for_frees = options.wait_for_frees,
-           .on_out_of_memory = options.on_out_of_memory});
+      pools_.add(context,
+                 memory::Space::pinned,
+                 {.capacity = std::make_shared<memory::Capacity>(limit_),
+                  .growth_bytes = options.max_growth_bytes,
+                  .keep_bytes = options.pinned_keep_bytes / count,
+                  .wait_for_frees = options.wait_for_frees,
+                  .make_room = [this] { return make_room(); },
+                  .on_out_of_memory = options.on_out_of_memory});
     }
   }
 
@@ -310,10 +323,13 @@ class PinnedAllocator {
                                              std::shared_ptr<DeviceState<R>> const& device) {
     return pools_.of(stream).allocate(bytes, stream, device);
   }
-  /// There is no limit, so limit_bytes says nothing.
+  /// Where there is no limit, limit_bytes is the largest number.
   [[nodiscard]] MemoryStatistics statistics() const {
     auto total = pools_.statistics();
-    total.limit_bytes = std::numeric_limits<std::size_t>::max();
+    total.reserved_bytes = limit_->reserved_bytes();
+    total.peak_reserved_bytes = limit_->peak_reserved_bytes();
+    total.limit_bytes = limit_->limit_bytes();
+    total.cache_limit_bytes = keep_bytes_;
     return total;
   }
   /// Gives memory that is free, and whose copies are over, back to the runtime, until each pool has
@@ -322,6 +338,18 @@ class PinnedAllocator {
   void set_abandoned(bool abandoned) { pools_.set_abandoned(abandoned); }
 
  private:
+  /// Of what the pools have free, where a limit leaves no more.
+  memory::Room make_room() {
+    auto const before = limit_->reserved_bytes();
+    return_cached_memory();
+    if (limit_->reserved_bytes() < before) {
+      return memory::Room::made;
+    }
+    return pools_.have_pending() ? memory::Room::later : memory::Room::none;
+  }
+
+  std::size_t keep_bytes_;
+  std::shared_ptr<memory::Capacity> limit_;  ///< of all pools
   memory::Pools<R> pools_;
 };
 

@@ -25,6 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -50,6 +51,8 @@ struct BlockPoolOptions {
   std::shared_ptr<Capacity> capacity;  ///< never reserves more
   std::size_t growth_bytes;  ///< takes as much at a time from the runtime, or what a request needs
   std::size_t soft_limit_bytes = 0;  ///< see LargeBlocks
+  /// See MemorySupply.
+  std::size_t keep_bytes = std::numeric_limits<std::size_t>::max();
   std::chrono::milliseconds wait_for_frees{0};
   /// Whether what is given back gets free as the device goes on: not while a graph is captured.
   bool has_frees_to_wait_for = true;
@@ -83,14 +86,16 @@ class BlockPool {
         on_out_of_memory_(std::move(options.on_out_of_memory)),
         account_(std::move(options.account)),
         history_(options.history),
+        keep_bytes_(options.keep_bytes),
         rules_(tracker_, space),
         large_(std::move(context),
                space,
                std::move(options.capacity),
                options.growth_bytes,
                options.soft_limit_bytes,
-               caches_.live(),
-               std::move(options.history)) {}
+               caches_,
+               std::move(options.history),
+               options.keep_bytes) {}
   BlockPool(BlockPool const&) = delete;
   BlockPool& operator=(BlockPool const&) = delete;
   /// All blocks are back: each block in use keeps its device, and with it the pool.
@@ -215,7 +220,8 @@ class BlockPool {
             capacity.reserved_bytes(),
             capacity.peak_reserved_bytes(),
             capacity.limit_bytes(),
-            source().growths()};
+            source().growths(),
+            keep_bytes_};
   }
 
   /// Free in large blocks, and not known to be over.
@@ -379,7 +385,9 @@ class BlockPool {
     };
     if (space_ == Space::device && caches_.of(stream.index).rivalry().take_too_few() &&
         part_for_rivals_.take(wanted.bytes, source().capacity().limit_bytes())) {
-      cut([&](std::size_t bytes) { return large_.to_keep_for_oneself(bytes, stream); });
+      cut([&](std::size_t bytes) {
+        return large_.to_keep_for_oneself(bytes, wanted.bytes, stream);
+      });
     }
     if (block == nullptr) {
       block = reusable(wanted.index, stream);
@@ -389,7 +397,9 @@ class BlockPool {
       block = reusable_when_asked(wanted.index, stream);
     }
     if (block == nullptr) {
-      cut([&](std::size_t bytes) { return large_.to_keep_without_wait(bytes, stream); });
+      cut([&](std::size_t bytes) {
+        return large_.to_keep_without_wait(bytes, wanted.bytes, stream);
+      });
     }
     if (block == nullptr && space_ == Space::device) {
       block = reusable_when_asked(wanted.index, stream);
@@ -483,6 +493,7 @@ class BlockPool {
   std::function<bool(OutOfMemory const&)> on_out_of_memory_;
   std::function<MemoryAccount()> account_;
   std::shared_ptr<MemoryHistory> history_;
+  std::size_t keep_bytes_;
   ReuseRules<R> rules_;
   LargeBlocks<R> large_;
   Slabs<R> slabs_;

@@ -28,10 +28,17 @@ class BlockSource {
               Space space,
               std::shared_ptr<Capacity> capacity,
               std::size_t growth_bytes,
-              std::shared_ptr<MemoryHistory> history = nullptr)
+              std::shared_ptr<MemoryHistory> history = nullptr,
+              std::size_t keep_bytes = MemorySupply<R>::kAll)
       : context_(std::move(context)),
         arena_(context_->tracker),
-        supply_(context_, space, std::move(capacity), growth_bytes, std::move(history), arena_) {}
+        supply_(context_,
+                space,
+                std::move(capacity),
+                growth_bytes,
+                std::move(history),
+                arena_,
+                keep_bytes) {}
   BlockSource(BlockSource const&) = delete;
   BlockSource& operator=(BlockSource const&) = delete;
   /// All blocks are free. Waits for their last uses.

@@ -210,6 +210,10 @@ class Device {
   }
   [[nodiscard]] MemorySnapshot memory_snapshot() const { return state()->memory.snapshot(); }
   [[nodiscard]] MemoryStatistics memory_statistics() const { return state()->memory.statistics(); }
+  /// Of pinned memory.
+  [[nodiscard]] MemoryStatistics pinned_memory_statistics() const {
+    return state()->pinned.statistics();
+  }
   /// Who has how much in use, the largest first.
   [[nodiscard]] std::vector<ScopeMemory> memory_by_scope() const {
     return state()->memory.use_by_scope();

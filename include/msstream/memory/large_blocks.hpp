@@ -9,9 +9,12 @@
 #include <msstream/memory/lending.hpp>
 #include <msstream/memory/live_bytes.hpp>
 #include <msstream/memory/reuse_rules.hpp>
+#include <msstream/memory/stream_caches.hpp>
 #include <msstream/stream/stream_context.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,21 +27,28 @@ namespace msstream::memory {
 template <Runtime R>
 class LargeBlocks {
  public:
-  /// `live`: what is in use. `soft_limit_bytes`: up to there fresh memory is preferred to waits; 0:
-  /// by what is in use.
+  /// `caches`: of small blocks, with the count of what is in use. `soft_limit_bytes`: up to there
+  /// fresh memory is preferred to waits; 0: by what is in use. `keep_bytes`: see MemorySupply.
   LargeBlocks(std::shared_ptr<StreamContext<R>> context,
               Space space,
               std::shared_ptr<Capacity> capacity,
               std::size_t growth_bytes,
               std::size_t soft_limit_bytes,
-              LiveBytes const& live,
-              std::shared_ptr<MemoryHistory> history)
+              StreamCaches<R> const& caches,
+              std::shared_ptr<MemoryHistory> history,
+              std::size_t keep_bytes = MemorySupply<R>::kAll)
       : space_(space),
         growth_bytes_(growth_bytes),
         soft_limit_bytes_(soft_limit_bytes),
-        live_(live),
+        caches_(caches),
+        live_(caches.live()),
         rules_(context->tracker, space),
-        source_(std::move(context), space, std::move(capacity), growth_bytes, std::move(history)),
+        source_(std::move(context),
+                space,
+                std::move(capacity),
+                growth_bytes,
+                std::move(history),
+                keep_bytes),
         lending_(source_, rules_, live_, growth_bytes) {}
 
   /// A block that nothing has to wait for; fresh memory while little of it is free, and later where
@@ -55,7 +65,7 @@ class LargeBlocks {
     if (has_parts) {
       lending_.lend_if_contended(stream, hold);
     }
-    auto const found = find_without_wait(bytes, stream, From::own_part_first);
+    auto const found = find_without_wait(bytes, bytes, stream, From::own_part_first);
     if (found.block != nullptr) {
       return found.block;
     }
@@ -63,17 +73,25 @@ class LargeBlocks {
     note_wait(lent, stream);
     return lent != nullptr ? lent : find_any(bytes, stream, found.lags, return_slabs);
   }
-  /// The same in two steps for a slab, which stays: a part is whole as long as there is other
-  /// memory that nothing has to wait for.
-  [[nodiscard]] Block<R>* to_keep_without_wait(std::size_t bytes, StreamSlot<R>& stream) {
-    Block<R>* const common = find_without_wait(bytes, stream, From::common).block;
-    return common != nullptr ? common : source_.take(bytes, stream, rules_.ready_for(stream));
+  /// The same in two steps for a slab, which stays, and of which `wanted` bytes will be in use: a
+  /// part is whole as long as there is other memory that nothing has to wait for.
+  [[nodiscard]] Block<R>* to_keep_without_wait(std::size_t bytes,
+                                               std::size_t wanted,
+                                               StreamSlot<R>& stream) {
+    auto const ready = rules_.ready_for(stream);
+    Block<R>* block = find_without_wait(bytes, wanted, stream, From::common).block;
+    if (block == nullptr) {
+      block = source_.take(bytes, stream, ready);
+    }
+    return block != nullptr || space_ == Space::pinned ? block : source_.take_lent(bytes, ready);
   }
   /// The same for who could do with the blocks of others: the runtime is asked for nothing but
   /// memory.
-  [[nodiscard]] Block<R>* to_keep_for_oneself(std::size_t bytes, StreamSlot<R>& stream) {
+  [[nodiscard]] Block<R>* to_keep_for_oneself(std::size_t bytes,
+                                              std::size_t wanted,
+                                              StreamSlot<R>& stream) {
     auto const ready = rules_.ready_for(stream);
-    auto const limit = soft_limit_bytes_ != 0 ? soft_limit_bytes_ : higher_soft_limit(bytes);
+    auto const limit = soft_limit_bytes_ != 0 ? soft_limit_bytes_ : higher_soft_limit(wanted);
     Block<R>* const block = source_.take(bytes, stream, ready, From::common);
     return block != nullptr ? block : source_.grow(bytes, stream, limit, ready, From::common);
   }
@@ -121,12 +139,14 @@ class LargeBlocks {
  private:
   using From = typename BlockSource<R>::From;
 
-  static constexpr std::size_t kSparePercent = 34;
-  /// Memory that one thread's group has to itself is no use to those of others.
-  static constexpr std::size_t kSpareOfManyPercent = 66;
-  /// Of a large device nobody minds such a part.
+  static constexpr std::size_t kSparePercent = 27;
+  /// Over what is in use, by the program or by work in flight, where a wait would be a long one or
+  /// threads want memory of their own.
+  static constexpr std::size_t kSpareOfNeedPercent = 50;
+  /// And no more than such a part of the device.
   static constexpr std::size_t kNegligiblePart = 64;
   static constexpr std::size_t kNegligiblePartOfMany = 32;
+  static constexpr std::chrono::milliseconds kBetweenCounts{1};
   /// Memory is scarce when less than such a part of all is not in use.
   static constexpr std::size_t kScarcePart = 8;
 
@@ -134,7 +154,11 @@ class LargeBlocks {
     Block<R>* block;  ///< null: there is none without a wait
     bool lags;        ///< the device, and the host has time; not looked at where threads meet
   };
-  [[nodiscard]] Found find_without_wait(std::size_t bytes, StreamSlot<R>& stream, From from) {
+  /// `wanted`: how much of it will be in use.
+  [[nodiscard]] Found find_without_wait(std::size_t bytes,
+                                        std::size_t wanted,
+                                        StreamSlot<R>& stream,
+                                        From from) {
     auto const ready = rules_.ready_for(stream);
     auto const take_after = [&](auto const& ask) -> Block<R>* {
       auto const uses = source_.uses_of_cheapest(bytes, rules_.costs(stream));
@@ -150,7 +174,7 @@ class LargeBlocks {
       block = take_after([this](order::Position use) { rules_.look_how_far(use); });
     }
     if (block == nullptr) {
-      block = source_.grow(bytes, stream, soft_limit(bytes), ready, from);
+      block = source_.grow(bytes, stream, soft_limit(wanted), ready, from);
     }
     if (block == nullptr) {
       block = take_after([this](order::Position use) { rules_.ask_whether_over(use); });
@@ -160,7 +184,7 @@ class LargeBlocks {
       bool const is_contended = source_.is_contended();
       lags = !is_contended && is_far_behind(bytes, stream);
       if (is_contended || lags) {
-        block = source_.grow(bytes, stream, higher_soft_limit(bytes), ready, from);
+        block = source_.grow(bytes, stream, higher_soft_limit(wanted), ready, from);
       }
     }
     return {block, lags};
@@ -272,12 +296,42 @@ class LargeBlocks {
     return soft_limit_bytes_ != 0 ? soft_limit_bytes_
                                   : with_spare(wanted, kSparePercent) + growth_bytes_;
   }
-  /// The same where a wait would be a long one, or threads want memory of their own.
-  [[nodiscard]] std::size_t higher_soft_limit(std::size_t wanted) const noexcept {
-    auto const limit = source_.capacity().limit_bytes();
-    return source_.is_contended()
-               ? std::max(with_spare(wanted, kSpareOfManyPercent), limit / kNegligiblePartOfMany)
-               : std::max(with_spare(wanted, kSparePercent), limit / kNegligiblePart);
+  /// How much is reserved where a wait would be a long one, or threads want memory of their own:
+  /// half above what is in use by the program and by work in flight. Memory that lies idle, in
+  /// pieces or lent to another group, is used before the pool grows beyond that.
+  [[nodiscard]] std::size_t higher_soft_limit(std::size_t wanted) {
+    auto const& capacity = source_.capacity();
+    auto const part = source_.is_contended() ? kNegligiblePartOfMany : kNegligiblePart;
+    auto const least =
+        with_spare(wanted, source_.is_contended() ? kSpareOfNeedPercent : kSparePercent);
+    auto const most = std::max(least, capacity.limit_bytes() / part);
+    if (capacity.reserved_bytes() + wanted <= least || capacity.reserved_bytes() >= most) {
+      return least + growth_bytes_;
+    }
+    auto const needed = needed_bytes() + wanted;
+    auto const by_need = needed + needed / 100 * kSpareOfNeedPercent;
+    return std::min(std::max(least, by_need) + growth_bytes_, most);
+  }
+  /// In use, by the program or by work in flight: counted again when the pool has grown, or a
+  /// millisecond later, since all free blocks are looked at.
+  [[nodiscard]] std::size_t needed_bytes() {
+    auto const growths = source_.growths();
+    if (growths_at_count_.load(std::memory_order_relaxed) != growths ||
+        !counted_.has_happened(kBetweenCounts)) {
+      if (space_ == Space::pinned) {
+        ask_what_is_over();  // nobody has asked about blocks that are too small
+      }
+      std::size_t in_flight = pending_bytes();
+      caches_.for_each([&](StreamCache<R> const& cache) {
+        cache.for_each_cached([&](Block<R> const& block) {
+          in_flight += rules_.is_known_to_be_over(block) ? 0 : block.bytes;
+        });
+      });
+      needed_bytes_.store(live_.now() + in_flight, std::memory_order_relaxed);
+      growths_at_count_.store(growths, std::memory_order_relaxed);
+      counted_.note();
+    }
+    return needed_bytes_.load(std::memory_order_relaxed);
   }
   /// What was in use at once or will be, and so much more.
   [[nodiscard]] std::size_t with_spare(std::size_t wanted, std::size_t percent) const noexcept {
@@ -296,11 +350,15 @@ class LargeBlocks {
   Space space_;
   std::size_t growth_bytes_;
   std::size_t soft_limit_bytes_;
+  StreamCaches<R> const& caches_;
   LiveBytes const& live_;
   ReuseRules<R> rules_;
   BlockSource<R> source_;
   Lending<R> lending_;
   Lately waits_;  ///< for free memory that others use
+  Lately counted_;
+  std::atomic<std::uint64_t> growths_at_count_{0};
+  std::atomic<std::size_t> needed_bytes_{0};
 };
 
 }  // namespace msstream::memory

@@ -6,13 +6,14 @@
 
 namespace msstream::memory {
 
-/// Whether something has happened within the last second. Thread-safe.
+/// Whether something has happened of late. Thread-safe.
 class Lately {
  public:
   void note() noexcept { last_.store(now(), std::memory_order_relaxed); }
-  [[nodiscard]] bool has_happened() const noexcept {
+  [[nodiscard]] bool has_happened(
+      std::chrono::nanoseconds within = std::chrono::seconds(1)) const noexcept {
     auto const last = last_.load(std::memory_order_relaxed);
-    return last != kNever && now() - last < std::chrono::seconds(1);
+    return last != kNever && now() - last < within;
   }
 
  private:

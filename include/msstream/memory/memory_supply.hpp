@@ -32,15 +32,20 @@ namespace msstream::memory {
 template <Runtime R>
 class MemorySupply {
  public:
-  /// `arena` is empty, and lives longer.
+  static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+
+  /// `arena` is empty, and lives longer. `keep_bytes`: pieces that are free and over go back before
+  /// another one is taken, until no more than so much is.
   MemorySupply(std::shared_ptr<StreamContext<R>> context,
                Space space,
                std::shared_ptr<Capacity> capacity,
                std::size_t growth_bytes,
                std::shared_ptr<MemoryHistory> history,
-               CommonArena<R>& arena)
+               CommonArena<R>& arena,
+               std::size_t keep_bytes = kAll)
       : context_(std::move(context)),
         growth_bytes_(growth_bytes),
+        keep_bytes_(keep_bytes),
         arena_(arena),
         memory_(*context_->runtime, space, std::move(capacity), std::move(history)) {
     if (is_paged()) {
@@ -77,6 +82,7 @@ class MemorySupply {
       return found;
     }
     if (!is_paged()) {
+      release_idle_pieces(keep_bytes_, ready);
       return grow_by_piece(bytes, limit_bytes);
     }
     return extend(bytes, ready, [&](Span addresses, std::size_t needed, Populated& populated) {
@@ -147,8 +153,6 @@ class MemorySupply {
   [[nodiscard]] std::uint64_t growths() const noexcept { return memory_.growths(); }
 
  private:
-  static constexpr std::size_t kWhole = std::numeric_limits<std::size_t>::max();
-
   using Span = typename PageRange<R>::Span;
   /// Memory that addresses have got, and the uses that its next owner must follow.
   struct Populated {
@@ -203,11 +207,11 @@ class MemorySupply {
         provide(rest, needed, populated);
       }
     } catch (...) {
-      arena_.put_if_any(add_populated(last, rest.begin, populated, kWhole));
+      arena_.put_if_any(add_populated(last, rest.begin, populated, kAll));
       throw;
     }
     bool const is_enough = populated.bytes >= needed;
-    auto* const block = add_populated(last, rest.begin, populated, is_enough ? bytes : kWhole);
+    auto* const block = add_populated(last, rest.begin, populated, is_enough ? bytes : kAll);
     if (!is_enough) {
       arena_.put_if_any(block);
       return nullptr;
@@ -344,6 +348,26 @@ class MemorySupply {
     }
     return nullptr;
   }
+  /// Until no more than `bytes` lie in free blocks that are `over(block)`.
+  template <class Over>
+  void release_idle_pieces(std::size_t bytes, Over& over) {
+    if (bytes != kAll) {
+      arena_.join_what_is_over();
+    }
+    while (bytes != kAll && idle_bytes(over) > bytes) {
+      auto const given = free_idle_piece(over);
+      if (given == 0) {
+        return;
+      }
+      capacity().give_back(given);
+    }
+  }
+  template <class Over>
+  [[nodiscard]] std::size_t idle_bytes(Over& over) const {
+    std::size_t idle = 0;
+    arena_.for_each_free([&](Block<R> const* block) { idle += over(*block) ? block->bytes : 0; });
+    return idle;
+  }
   template <class Over>
   std::size_t free_idle_piece(Over& over) {
     return memory_.free_piece([&](std::byte const* begin, std::size_t bytes) {
@@ -363,6 +387,7 @@ class MemorySupply {
 
   std::shared_ptr<StreamContext<R>> context_;
   std::size_t growth_bytes_;
+  std::size_t keep_bytes_;
   CommonArena<R>& arena_;
 
   mutable std::mutex mutex_;  ///< guards what follows

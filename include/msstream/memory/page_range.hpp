@@ -20,7 +20,7 @@ class PageRange {
   };
 
   /// Addresses, `wanted_bytes` of them or else as many as there are, for up to `most_bytes` of
-  /// memory at a time; no range for less than a few pages.
+  /// memory at a time; no range for less than a few pages, or where there are not so many.
   PageRange(R& runtime, std::size_t most_bytes, std::size_t wanted_bytes) : runtime_(runtime) {
     if constexpr (PagedRuntime<R>) {
       page_bytes_ = runtime.page_bytes();
@@ -81,17 +81,14 @@ class PageRange {
   static constexpr std::size_t kLeastPages = 32;
 
   /// As many addresses as the process may have, if it may not have all: under a limit of its
-  /// address space, or a sanitizer.
+  /// address space, or a sanitizer. None, if memory could not all be mapped there at once.
   void reserve(std::size_t most_bytes, std::size_t wanted_bytes) {
     auto wanted = in_pages(wanted_bytes);
-    while (begin_ == nullptr) {
+    while (begin_ == nullptr && wanted >= most_bytes) {
       try {
         begin_ = static_cast<std::byte*>(runtime_.reserve_addresses(wanted));
         bytes_ = wanted;
       } catch (OutOfMemory const&) {
-        if (wanted / 2 < most_bytes) {
-          throw;
-        }
         wanted = in_pages(wanted / 2);
       }
     }

@@ -34,6 +34,8 @@ struct MemoryStatistics : AllocationCounts {
   std::size_t peak_reserved_bytes = 0;
   std::size_t limit_bytes = 0;
   std::uint64_t growths = 0;  ///< calls to the runtime for more memory
+  /// What may stay free of pinned memory when more is taken: AllocatorOptions::pinned_keep_bytes.
+  std::size_t cache_limit_bytes = 0;
 
   /// Of two pools together. Their peaks are added, though they may not have been at the same time.
   MemoryStatistics& operator+=(MemoryStatistics const& other) noexcept {
@@ -44,6 +46,7 @@ struct MemoryStatistics : AllocationCounts {
     peak_reserved_bytes += other.peak_reserved_bytes;
     limit_bytes += other.limit_bytes;
     growths += other.growths;
+    cache_limit_bytes += other.cache_limit_bytes;
     return *this;
   }
 

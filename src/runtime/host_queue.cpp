@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/unheard_failure.hpp>
 #include <msstream/runtime/host_queue.hpp>
 #include <msstream/runtime/runtime_thread.hpp>
 
@@ -25,16 +26,25 @@ void HostProgress::complete(std::uint64_t number) {
   }
 }
 
-void HostProgress::fail(std::exception_ptr failure) noexcept {
-  std::lock_guard const lock(mutex_);
-  if (!failure_) {
-    failure_ = std::move(failure);
-    failed_.store(true);
+HostProgress::~HostProgress() {
+  if (failure_ && !heard_.load() && !home_.is_left()) {
+    UnheardFailure::log("work that ran on a stream", failure_);
   }
 }
 
-void HostProgress::rethrow_failure() {
-  if (failed_.load()) {
+void HostProgress::fail(std::uint64_t number, std::exception_ptr failure) noexcept {
+  std::lock_guard const lock(mutex_);
+  if (!failure_) {
+    failure_ = std::move(failure);
+    first_failed_.store(number);
+  }
+}
+
+void HostProgress::rethrow_failure_up_to(std::uint64_t number) {
+  if (failed_up_to(number)) {
+    if (UnheardFailure::is_heard()) {
+      heard_.store(true);
+    }
     std::lock_guard const lock(mutex_);
     std::rethrow_exception(failure_);
   }
@@ -56,6 +66,7 @@ void HostQueue::finish() noexcept {
 }
 
 std::uint64_t HostQueue::enqueue(Closure closure) {
+  home_.require_here();
   bool wake = false;
   std::uint64_t number = 0;
   {
@@ -124,7 +135,7 @@ void HostQueue::work() {
         Closure run = std::move(closure);
         run();
       } catch (...) {
-        progress_->fail(std::current_exception());
+        progress_->fail(number + 1, std::current_exception());
       }
       progress_->complete(++number);
     }

@@ -31,6 +31,9 @@ Cuda::native_libraries Cuda::create_libraries(LibraryOptions const& options) {
 }
 
 void Cuda::destroy_libraries(native_libraries libraries) noexcept {
+  if (home_.is_left()) {
+    return;
+  }
   cublasLtDestroy(libraries->blas);
   free_device(libraries->workspace, libraries->workspace_bytes);
   delete libraries;

@@ -20,6 +20,8 @@ void synchronize_uses(memory::Block<R>& block, AccessMode mode, char const* call
     return;
   }
   auto const& context = *(*block.device)->context;
+  context.home.require_here();
+  InsideWork::refuse_wait(call);
   if constexpr (CapturingRuntime<R>) {
     auto const* const capture = memory::Capture<R>::current(context);
     if (capture != nullptr && capture->uses(block)) [[unlikely]] {

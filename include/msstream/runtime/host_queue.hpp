@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/runtime/home_process.hpp>
 #include <msstream/runtime/host_capture.hpp>
 #include <msstream/runtime/work_queue.hpp>
 
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -20,28 +22,38 @@ namespace msstream {
 ///
 /// States: `completed` only grows. Ownership: shared by the queue and by every event recorded on
 /// it. Memory ordering: what the closures up to n wrote is visible to whoever sees completed() >=
-/// n.
+/// n. A failure that nobody has been thrown is written to the log when the progress goes.
 class HostProgress {
  public:
+  HostProgress() = default;
+  HostProgress(HostProgress const&) = delete;
+  HostProgress& operator=(HostProgress const&) = delete;
+  ~HostProgress();
+
   [[nodiscard]] std::uint64_t completed() const noexcept {
     return completed_.load(std::memory_order_acquire);
   }
   /// Blocks the calling thread until closure number `number` has run.
   void wait(std::uint64_t number);
-  /// Whether a closure of the queue has thrown.
-  [[nodiscard]] bool failed() const noexcept { return failed_.load(); }
-  /// Rethrows the first exception that a closure of the queue threw; it stays, as a failed device
-  /// does.
-  void rethrow_failure();
+  /// Whether closure number `number`, which has run, or one before it has thrown.
+  [[nodiscard]] bool failed_up_to(std::uint64_t number) const noexcept {
+    return first_failed_.load() <= number;
+  }
+  /// Rethrows the first exception of the queue if it is that of closure number `number` or of one
+  /// before: a failure reaches those who wait for it, and not those who come by when it happens. It
+  /// stays, as a failed device does.
+  void rethrow_failure_up_to(std::uint64_t number);
 
  private:
   friend class HostQueue;
   void complete(std::uint64_t number);
-  void fail(std::exception_ptr failure) noexcept;
+  void fail(std::uint64_t number, std::exception_ptr failure) noexcept;
 
+  HomeProcess home_;
   std::atomic<std::uint64_t> completed_{0};
   std::atomic<int> waiters_{0};
-  std::atomic<bool> failed_{false};
+  std::atomic<std::uint64_t> first_failed_{std::numeric_limits<std::uint64_t>::max()};
+  std::atomic<bool> heard_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
   std::exception_ptr failure_;
@@ -86,6 +98,7 @@ class HostQueue final : public WorkQueue {
 
   static inline std::atomic<std::uint64_t> made_{0};
 
+  HomeProcess home_;
   std::uint64_t const id_ = made_.fetch_add(1) + 1;
   std::shared_ptr<HostProgress> progress_ = std::make_shared<HostProgress>();
   std::atomic<std::uint64_t> enqueued_{0};

@@ -223,11 +223,11 @@ StreamGroup<R>* writer_of(Placement<R> const& placement,
   return nullptr;
 }
 
-template <Runtime R, class Work>
+template <Runtime R>
 order::Position issue(char const* name,
                       Uses<R, AccessMode::read> const* read,
                       Uses<R, AccessMode::write> const* written,
-                      Work&& work,
+                      WorkRef<R> work,
                       IssueOptions const& options,
                       std::source_location issued_at) {
   AccessSet accesses;
@@ -279,8 +279,7 @@ order::Position issue(char const* name,
     InsideWork::refuse(name);  // whose thread has the lock
     order = std::unique_lock(observer->order());
   }
-  auto const position =
-      group.submit(name, options.stream, accesses, std::forward<Work>(work), std::move(observed));
+  auto const position = group.submit(name, options.stream, accesses, work, std::move(observed));
   if (observer != nullptr && !group.captured()) [[unlikely]] {
     observer->issued({name, group, options.stream, position, span_of(read), span_of(written)});
   }

@@ -170,10 +170,11 @@ void Host::wait(native_stream stream, native_event event) {
     return;
   }
   // A failure passes to whoever waits for it, as on a device, where it is everybody's.
-  stream->enqueue([progress = std::move(point.progress), number = point.number] {
-    progress->wait(number);
-    progress->rethrow_failure_up_to(number);
-  });
+  stream->enqueue(
+      [progress = std::move(point.progress), number = point.number, own = stream->progress()] {
+        progress->wait(number);
+        progress->pass_failure_up_to(number, *own);
+      });
 }
 
 bool Host::query(native_event event) {

@@ -26,27 +26,38 @@ void HostProgress::complete(std::uint64_t number) {
   }
 }
 
-HostProgress::~HostProgress() {
-  if (failure_ && !heard_.load() && !home_.is_left()) {
-    UnheardFailure::log("work that ran on a stream", failure_);
+HostProgress::Failure::~Failure() {
+  if (!is_heard.load() && !home.is_left()) {
+    UnheardFailure::log("work that ran on a stream", exception);
   }
 }
 
-void HostProgress::fail(std::uint64_t number, std::exception_ptr failure) noexcept {
+void HostProgress::fail(std::uint64_t number, std::shared_ptr<Failure> failure) noexcept {
   std::lock_guard const lock(mutex_);
-  if (!failure_) {
+  if (failure_ == nullptr) {
     failure_ = std::move(failure);
     first_failed_.store(number);
   }
 }
 
+std::shared_ptr<HostProgress::Failure> HostProgress::failure() {
+  std::lock_guard const lock(mutex_);
+  return failure_;
+}
+
 void HostProgress::rethrow_failure_up_to(std::uint64_t number) {
   if (failed_up_to(number)) {
+    auto const failed = failure();
     if (UnheardFailure::is_heard()) {
-      heard_.store(true);
+      failed->is_heard.store(true);
     }
-    std::lock_guard const lock(mutex_);
-    std::rethrow_exception(failure_);
+    std::rethrow_exception(failed->exception);
+  }
+}
+
+void HostProgress::pass_failure_up_to(std::uint64_t number, HostProgress& follower) noexcept {
+  if (failed_up_to(number)) {
+    follower.fail(follower.completed() + 1, failure());
   }
 }
 
@@ -135,7 +146,8 @@ void HostQueue::work() {
         Closure run = std::move(closure);
         run();
       } catch (...) {
-        progress_->fail(number + 1, std::current_exception());
+        progress_->fail(number + 1,
+                        std::make_shared<HostProgress::Failure>(std::current_exception()));
       }
       progress_->complete(++number);
     }

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace msstream {
 
@@ -22,13 +23,12 @@ namespace msstream {
 ///
 /// States: `completed` only grows. Ownership: shared by the queue and by every event recorded on
 /// it. Memory ordering: what the closures up to n wrote is visible to whoever sees completed() >=
-/// n. A failure that nobody has been thrown is written to the log when the progress goes.
+/// n. A failure that no call has thrown is written to the log when the last queue that has it goes.
 class HostProgress {
  public:
   HostProgress() = default;
   HostProgress(HostProgress const&) = delete;
   HostProgress& operator=(HostProgress const&) = delete;
-  ~HostProgress();
 
   [[nodiscard]] std::uint64_t completed() const noexcept {
     return completed_.load(std::memory_order_acquire);
@@ -43,20 +43,33 @@ class HostProgress {
   /// before: a failure reaches those who wait for it, and not those who come by when it happens. It
   /// stays, as a failed device does.
   void rethrow_failure_up_to(std::uint64_t number);
+  /// The same for the closure that `follower`'s queue runs, which then fails with that exception.
+  void pass_failure_up_to(std::uint64_t number, HostProgress& follower) noexcept;
 
  private:
   friend class HostQueue;
   void complete(std::uint64_t number);
-  void fail(std::uint64_t number, std::exception_ptr failure) noexcept;
+  /// What a closure threw; of its queue and of those whose work has waited for it.
+  struct Failure {
+    explicit Failure(std::exception_ptr of) noexcept : exception(std::move(of)) {}
+    Failure(Failure const&) = delete;
+    Failure& operator=(Failure const&) = delete;
+    ~Failure();
 
-  HomeProcess home_;
+    HomeProcess home;
+    std::exception_ptr exception;
+    std::atomic<bool> is_heard{false};
+  };
+
+  void fail(std::uint64_t number, std::shared_ptr<Failure> failure) noexcept;
+  [[nodiscard]] std::shared_ptr<Failure> failure();
+
   std::atomic<std::uint64_t> completed_{0};
   std::atomic<int> waiters_{0};
   std::atomic<std::uint64_t> first_failed_{std::numeric_limits<std::uint64_t>::max()};
-  std::atomic<bool> heard_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::exception_ptr failure_;
+  std::shared_ptr<Failure> failure_;
 };
 
 /// One worker thread that runs closures in the order in which they were enqueued: a stream of the

@@ -25,7 +25,7 @@
 
 namespace msstream {
 
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct DeviceOptions {
   typename R::Options runtime = {};
   /// Skip waits that are known to hold; off, every hazard between streams waits.
@@ -47,7 +47,7 @@ struct DeviceOptions {
 };
 
 /// What a Device and everything made from it own together.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
   explicit DeviceState(DeviceOptions<R> const& options)
       : context(make_at_home<StreamContext<R>>(

@@ -73,15 +73,9 @@ class InferencePool {
     }
     auto first = make_version(1, std::move(model), replicas);
     serving_ = make_at_home<Serving>(device_.context()->home);
-    serving_->pool = std::make_unique<PoolState<R>>(device_.context(),
-                                                    layout_,
-                                                    options_.outputs_per_row,
-                                                    options_.buckets,
-                                                    options_.queue_capacity,
-                                                    std::move(replicas),
-                                                    std::move(first));
+    serving_->pool = std::make_unique<PoolState<R>>(
+        device_.context(), layout_, options_, std::move(replicas), std::move(first));
     pool_ = serving_->pool.get();
-    pool_->max_batch_delay = options_.max_batch_delay;
     serving_->dispatcher = std::make_unique<Dispatcher<R>>(*pool_);
     dispatcher_ = serving_->dispatcher.get();
     serving_->launchers = std::make_unique<SlotLaunchers<R>>(

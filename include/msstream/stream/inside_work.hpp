@@ -17,7 +17,10 @@ namespace msstream {
 class InsideWork {
  public:
   /// `operation` outlives the guard.
-  explicit InsideWork(char const* operation) noexcept { RuntimeThread::launching_ = operation; }
+  [[nodiscard("without a name the guard goes at once")]] explicit InsideWork(
+      char const* operation) noexcept {
+    RuntimeThread::launching_ = operation;
+  }
   ~InsideWork() { RuntimeThread::launching_ = nullptr; }
   InsideWork(InsideWork const&) = delete;
   InsideWork& operator=(InsideWork const&) = delete;

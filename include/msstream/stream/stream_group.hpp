@@ -3,6 +3,7 @@
 
 #include <msstream/base/thread_guards.hpp>
 #include <msstream/runtime/capturing.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/runtime/observing.hpp>
 #include <msstream/runtime/runtime_thread.hpp>
 #include <msstream/stream/group_libraries.hpp>
@@ -58,7 +59,7 @@ struct PendingLaunch {
 
 /// A compute, an h2d and a d2h stream (or one for all), with what streams must not share: library
 /// handles, a workspace, the failures of its launch threads. Thread-safe.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
  public:
   /// Like the constructor. The group waits for its work when its last owner goes: on a thread of
@@ -275,7 +276,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
         throw;
       }
       require_sound(
-          "its work makes a call that a capture cannot have, such as a wait for the stream");
+          "its work makes a call that a capture cannot have, such as a wait for the stream, or "
+          "another thread has waited for the whole device");
     }
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/base/thread_guards.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/runtime/sync_watch.hpp>
 #include <msstream/stream/stream_group.hpp>
 
@@ -21,7 +22,7 @@ struct StreamScopeOptions {
 /// A scope ends on the thread that opened it. Destroyed on another one, it writes both threads and
 /// the place where it was opened to the standard error stream and changes neither thread's scopes;
 /// the next issue() of the thread that opened it closes it and throws std::logic_error.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 class StreamScope {
  public:
   /// What is open on a thread.
@@ -48,9 +49,10 @@ class StreamScope {
     [[no_unique_address]] ScopeRegion<R> region_;
   };
 
-  explicit StreamScope(StreamGroup<R>& group,
-                       StreamScopeOptions const& options = {},
-                       std::source_location opened_at = std::source_location::current())
+  [[nodiscard("without a name the guard goes at once")]] explicit StreamScope(
+      StreamGroup<R>& group,
+      StreamScopeOptions const& options = {},
+      std::source_location opened_at = std::source_location::current())
       : group_(group.shared_from_this()),
         entry_(Guards::open(opened_at, group_, options, opened_at)) {}
   ~StreamScope() { Guards::close(entry_, "StreamScope", group_->name()); }

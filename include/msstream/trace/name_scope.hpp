@@ -19,12 +19,13 @@ namespace msstream {
 /// It ends on the thread that made it; see StreamScope for what happens otherwise.
 class NameScope {
  public:
-  explicit NameScope(std::string_view segment,
-                     std::source_location opened_at = std::source_location::current())
+  [[nodiscard("without a name the guard goes at once")]] explicit NameScope(
+      std::string_view segment, std::source_location opened_at = std::source_location::current())
       : NameScope(std::make_shared<std::string const>(qualify(segment)), opened_at) {}
   /// The path itself, whatever scopes are open. Not null.
-  explicit NameScope(std::shared_ptr<std::string const> path,
-                     std::source_location opened_at = std::source_location::current())
+  [[nodiscard("without a name the guard goes at once")]] explicit NameScope(
+      std::shared_ptr<std::string const> path,
+      std::source_location opened_at = std::source_location::current())
       : path_(std::move(path)), entry_(Guards::open(opened_at, path_)) {}
   ~NameScope() { Guards::close(entry_, "NameScope", *path_); }
   NameScope(NameScope const&) = delete;

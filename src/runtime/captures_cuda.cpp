@@ -66,12 +66,14 @@ void Cuda::begin_capture(native_stream stream) {
 }
 
 bool Cuda::is_capture_sound(native_stream stream) const {
+  home_.require_here();
   cudaStreamCaptureStatus status{};
   check_cuda(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
   return status == cudaStreamCaptureStatusActive;
 }
 
 Cuda::native_graph Cuda::end_capture(native_stream stream) {
+  home_.require_here();
   cudaGraph_t captured = nullptr;
   cudaError_t const ended = cudaStreamEndCapture(stream, &captured);
   auto graph = std::make_unique<detail::CudaGraph>();
@@ -90,6 +92,9 @@ Cuda::native_graph Cuda::end_capture(native_stream stream) {
 }
 
 void Cuda::abandon_capture(native_stream stream) noexcept {
+  if (home_.is_left()) {
+    return;
+  }
   cudaGraph_t captured = nullptr;
   if (cudaStreamEndCapture(stream, &captured) != cudaSuccess) {
     cudaGetLastError();
@@ -101,10 +106,15 @@ void Cuda::abandon_capture(native_stream stream) noexcept {
 }
 
 void Cuda::launch_graph(native_graph graph, native_stream stream) {
+  home_.require_here();
   check_cuda(cudaGraphLaunch(graph->executable, stream), "cudaGraphLaunch");
 }
 
 void Cuda::destroy_graph(native_graph graph) noexcept {
+  if (home_.is_left()) {
+    HomeProcess::keep(std::shared_ptr<void const>(graph, [](detail::CudaGraph*) {}));
+    return;
+  }
   cudaGraphExecDestroy(graph->executable);
   delete graph;
 }

@@ -87,9 +87,18 @@ struct Host::Graph {
 Host::Host(Options options)
     : memory_bytes_(options.memory_bytes != 0 ? options.memory_bytes : physical_memory_bytes()) {}
 
-Host::~Host() = default;
+Host::~Host() {
+  if (home_.is_left()) {  // their threads are not there, and their locks may be held
+    for (auto* const queues : {&live_, &retired_}) {
+      for (auto& queue : *queues) {
+        HomeProcess::keep(std::shared_ptr<void const>(std::move(queue)));
+      }
+    }
+  }
+}
 
 Host::native_stream Host::create_stream(StreamPriority) {
+  home_.require_here();
   auto queue = std::make_unique<HostQueue>();
   std::lock_guard const lock(mutex_);
   std::erase_if(retired_, [](auto const& old) { return old->finished(); });
@@ -97,6 +106,9 @@ Host::native_stream Host::create_stream(StreamPriority) {
 }
 
 void Host::destroy_stream(native_stream stream) noexcept {
+  if (home_.is_left()) {
+    return;
+  }
   if (auto const place = stream->place(); place.capture != nullptr) {
     place.capture->spoil("a captured stream was destroyed");
   }
@@ -109,11 +121,13 @@ void Host::destroy_stream(native_stream stream) noexcept {
 }
 
 void Host::synchronize_stream(native_stream stream) {
+  home_.require_here();
   if (auto const place = stream->place(); place.capture != nullptr) {
     place.capture->refuse("synchronize_stream", "the stream is captured");
   }
-  stream->progress()->wait(stream->enqueued());
-  stream->progress()->rethrow_failure();
+  auto const newest = stream->enqueued();
+  stream->progress()->wait(newest);
+  stream->progress()->rethrow_failure_up_to(newest);
 }
 
 Host::native_event Host::create_event(EventTiming timing) {
@@ -125,6 +139,7 @@ void Host::destroy_event(native_event event) noexcept {
 }
 
 void Host::record(native_event event, native_stream stream) {
+  home_.require_here();
   Event::Point point{stream->progress(), 0, nullptr};
   if (auto place = stream->place(); place.capture != nullptr) {
     point = {nullptr, 0, nullptr, std::move(place)};
@@ -140,6 +155,7 @@ void Host::record(native_event event, native_stream stream) {
 }
 
 void Host::wait(native_stream stream, native_event event) {
+  home_.require_here();
   auto point = event->point();
   if (point.captured.capture != nullptr) {
     follow_captured(*stream, point.captured);
@@ -149,36 +165,41 @@ void Host::wait(native_stream stream, native_event event) {
     place.capture->refuse("wait", "the stream is captured, and the event is not");
   }
   if (point.progress == nullptr || point.progress == stream->progress() ||
-      (point.progress->completed() >= point.number && !point.progress->failed())) {
+      (point.progress->completed() >= point.number &&
+       !point.progress->failed_up_to(point.number))) {
     return;
   }
   // A failure passes to whoever waits for it, as on a device, where it is everybody's.
-  stream->enqueue([progress = std::move(point.progress), number = point.number] {
-    progress->wait(number);
-    progress->rethrow_failure();
-  });
+  stream->enqueue(
+      [progress = std::move(point.progress), number = point.number, own = stream->progress()] {
+        progress->wait(number);
+        progress->pass_failure_up_to(number, *own);
+      });
 }
 
 bool Host::query(native_event event) {
+  home_.require_here();
   auto const point = event->run_point("query");
   if (point.progress == nullptr) {
     return true;
   }
   // In this order: work that fails in between is either not complete yet or found failed.
   bool const complete = point.progress->completed() >= point.number;
-  point.progress->rethrow_failure();
+  point.progress->rethrow_failure_up_to(point.number);
   return complete;
 }
 
 void Host::synchronize(native_event event) {
+  home_.require_here();
   auto const point = event->run_point("synchronize");
   if (point.progress != nullptr) {
     point.progress->wait(point.number);
-    point.progress->rethrow_failure();
+    point.progress->rethrow_failure_up_to(point.number);
   }
 }
 
 double Host::elapsed_ns(native_event begin, native_event end) {
+  home_.require_here();
   auto const from = begin->run_point("elapsed_ns");
   auto const to = end->run_point("elapsed_ns");
   require(from.time != nullptr && to.time != nullptr,
@@ -267,6 +288,7 @@ void Host::abandon_capture(native_stream stream) noexcept {
 }
 
 void Host::launch_graph(native_graph graph, native_stream stream) {
+  home_.require_here();
   stream->enqueue([graph, number = graph->launches++] { graph->program->run(number); });
 }
 

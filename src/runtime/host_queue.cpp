@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/start_thread.hpp>
+#include <msstream/base/unheard_failure.hpp>
 #include <msstream/runtime/host_queue.hpp>
 #include <msstream/runtime/runtime_thread.hpp>
 
@@ -26,18 +27,38 @@ void HostProgress::complete(std::uint64_t number) {
   }
 }
 
-void HostProgress::fail(std::exception_ptr failure) noexcept {
-  std::lock_guard const lock(mutex_);
-  if (!failure_) {
-    failure_ = std::move(failure);
-    failed_.store(true);
+HostProgress::Failure::~Failure() {
+  if (!is_heard.load() && !home.is_left()) {
+    UnheardFailure::log("work that ran on a stream", exception);
   }
 }
 
-void HostProgress::rethrow_failure() {
-  if (failed_.load()) {
-    std::lock_guard const lock(mutex_);
-    std::rethrow_exception(failure_);
+void HostProgress::fail(std::uint64_t number, std::shared_ptr<Failure> failure) noexcept {
+  std::lock_guard const lock(mutex_);
+  if (failure_ == nullptr) {
+    failure_ = std::move(failure);
+    first_failed_.store(number);
+  }
+}
+
+std::shared_ptr<HostProgress::Failure> HostProgress::failure() {
+  std::lock_guard const lock(mutex_);
+  return failure_;
+}
+
+void HostProgress::rethrow_failure_up_to(std::uint64_t number) {
+  if (failed_up_to(number)) {
+    auto const failed = failure();
+    if (UnheardFailure::is_heard()) {
+      failed->is_heard.store(true);
+    }
+    std::rethrow_exception(failed->exception);
+  }
+}
+
+void HostProgress::pass_failure_up_to(std::uint64_t number, HostProgress& follower) noexcept {
+  if (failed_up_to(number)) {
+    follower.fail(follower.completed() + 1, failure());
   }
 }
 
@@ -58,6 +79,7 @@ void HostQueue::finish() noexcept {
 }
 
 std::uint64_t HostQueue::enqueue(Closure closure) {
+  home_.require_here();
   bool wake = false;
   std::uint64_t number = 0;
   {
@@ -126,7 +148,8 @@ void HostQueue::work() {
         Closure run = std::move(closure);
         run();
       } catch (...) {
-        progress_->fail(std::current_exception());
+        progress_->fail(number + 1,
+                        std::make_shared<HostProgress::Failure>(std::current_exception()));
       }
       progress_->complete(++number);
     }

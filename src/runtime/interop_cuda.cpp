@@ -28,6 +28,7 @@ std::uint64_t thread_stream_id() {
 }  // namespace
 
 std::optional<ForeignStream> Cuda::identify(native_stream stream) const {
+  home_.require_here();
   // First, because it is the one question that a capture survives.
   cudaStreamCaptureStatus status{};
   cudaError_t const code = cudaStreamIsCapturing(stream, &status);

@@ -76,6 +76,9 @@ Cuda::native_libraries Cuda::create_libraries(LibraryOptions const& options) {
 }
 
 void Cuda::destroy_libraries(native_libraries libraries) noexcept {
+  if (home_.is_left()) {
+    return;
+  }
   FreeHandles::of_process().give_back(ordinal_, libraries->blas);
   free_device(libraries->workspace, libraries->workspace_bytes);
   delete libraries;

@@ -149,7 +149,9 @@ void* Cuda::reserve_addresses(std::size_t bytes) {
   return pages_->reserve(bytes);
 }
 void Cuda::release_addresses(void* addresses, std::size_t bytes) noexcept {
-  pages_->release(addresses, bytes);
+  if (!home_.is_left()) {
+    pages_->release(addresses, bytes);
+  }
 }
 void Cuda::map_pages(void* at, std::size_t bytes) {
   make_current();
@@ -160,10 +162,14 @@ void Cuda::move_pages(void* to, void* from, std::size_t bytes) {
   pages_->move(to, from, bytes);
 }
 void Cuda::leave_pages(void* from, std::size_t bytes) noexcept {
-  pages_->unmap(from, bytes);
+  if (!home_.is_left()) {
+    pages_->unmap(from, bytes);
+  }
 }
 void Cuda::unmap_pages(void* at, std::size_t bytes) noexcept {
-  pages_->unmap(at, bytes);
+  if (!home_.is_left()) {
+    pages_->unmap(at, bytes);
+  }
 }
 
 }  // namespace msstream

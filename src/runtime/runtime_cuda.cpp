@@ -8,6 +8,7 @@
 #include <msstream/base/error.hpp>
 #include <msstream/runtime/cuda.hpp>
 #include <msstream/runtime/runtime_thread.hpp>
+#include <msstream/runtime/settled_at_exit.hpp>
 
 #include <cuda_runtime_api.h>
 
@@ -69,11 +70,17 @@ void CUDART_CB run_captured(void* closure) {
   (*static_cast<Closure*>(closure))();
 }
 
+/// The process that has called the driver first, which works in no child of it.
+HomeProcess const& first_call_of_driver() noexcept {
+  static HomeProcess const home(RuntimeLife::driver);
+  return home;
+}
+
 }  // namespace
 
 int Cuda::device_count() noexcept {
   int count = 0;
-  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+  if (first_call_of_driver().is_left() || cudaGetDeviceCount(&count) != cudaSuccess) {
     cudaGetLastError();
     return 0;
   }
@@ -81,7 +88,11 @@ int Cuda::device_count() noexcept {
 }
 
 Cuda::Cuda(Options options) : ordinal_(options.ordinal) {
-  int const count = device_count();
+  first_call_of_driver().require_here();
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaErrorInitializationError && HomeProcess::is_forked()) {
+    HomeProcess::throw_forked();  // the parent's driver, which somebody else has called
+  }
   if (ordinal_ < 0 || ordinal_ >= count) {
     throw CudaError(
         cudaErrorInvalidDevice,
@@ -89,14 +100,21 @@ Cuda::Cuda(Options options) : ordinal_(options.ordinal) {
         "Cuda::Cuda");
   }
   make_current();
+  check_cuda(cudaFree(nullptr), "cudaFree");  // the driver has its handlers for exit() then
+  leave_drivers_at_exit();
   pages_ = std::make_unique<detail::CudaPages>(ordinal_);
   captures_ = std::make_unique<detail::CudaCaptures>();
   sm_parts_ = std::make_unique<detail::CudaSmParts>(ordinal_);
 }
 
-Cuda::~Cuda() = default;
+Cuda::~Cuda() {
+  if (home_.is_left()) {
+    HomeProcess::keep(std::shared_ptr<void const>(std::move(sm_parts_)));
+  }
+}
 
 void Cuda::make_current() const {
+  home_.require_here();
   if (current_ordinal != ordinal_) [[unlikely]] {
     check_cuda(cudaSetDevice(ordinal_), "cudaSetDevice");
     current_ordinal = ordinal_;
@@ -128,10 +146,13 @@ int Cuda::most_sm_parts() const noexcept {
 }
 
 void Cuda::destroy_stream(native_stream stream) noexcept {
-  cudaStreamDestroy(stream);
+  if (!home_.is_left()) {
+    cudaStreamDestroy(stream);
+  }
 }
 
 void Cuda::synchronize_stream(native_stream stream) {
+  home_.require_here();
   check_cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }
 
@@ -144,18 +165,23 @@ Cuda::native_event Cuda::create_event(EventTiming timing) {
 }
 
 void Cuda::destroy_event(native_event event) noexcept {
-  cudaEventDestroy(event);
+  if (!home_.is_left()) {
+    cudaEventDestroy(event);
+  }
 }
 
 void Cuda::record(native_event event, native_stream stream) {
+  home_.require_here();
   check_cuda(cudaEventRecord(event, stream), "cudaEventRecord");
 }
 
 void Cuda::wait(native_stream stream, native_event event) {
+  home_.require_here();
   check_cuda(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
 }
 
 bool Cuda::query(native_event event) {
+  home_.require_here();
   cudaError_t const code = cudaEventQuery(event);
   if (code == cudaErrorNotReady) {
     return false;
@@ -165,10 +191,12 @@ bool Cuda::query(native_event event) {
 }
 
 void Cuda::synchronize(native_event event) {
+  home_.require_here();
   check_cuda(cudaEventSynchronize(event), "cudaEventSynchronize");
 }
 
 double Cuda::elapsed_ns(native_event begin, native_event end) {
+  home_.require_here();
   check_cuda(cudaEventSynchronize(begin), "cudaEventSynchronize");  // may be on another stream
   check_cuda(cudaEventSynchronize(end), "cudaEventSynchronize");
   float milliseconds = 0;
@@ -197,7 +225,9 @@ void* Cuda::allocate_device(std::size_t bytes) {
 }
 
 void Cuda::free_device(void* memory, std::size_t) noexcept {
-  cudaFree(memory);
+  if (!home_.is_left()) {
+    cudaFree(memory);
+  }
 }
 
 void* Cuda::allocate_pinned(std::size_t bytes) {
@@ -213,7 +243,9 @@ void* Cuda::allocate_pinned(std::size_t bytes) {
 }
 
 void Cuda::free_pinned(void* memory, std::size_t) noexcept {
-  cudaFreeHost(memory);
+  if (!home_.is_left()) {
+    cudaFreeHost(memory);
+  }
 }
 
 MemoryInfo Cuda::memory_info() const {
@@ -230,6 +262,7 @@ bool Cuda::is_pinned(void const* host_memory) const {
 
 void Cuda::copy(
     void* to, void const* from, std::size_t bytes, CopyKind kind, native_stream stream) {
+  home_.require_here();
   if (kind != CopyKind::d2d && bytes <= detail::kMostPinnedCopyBytes && captures_->go_on() &&
       is_capture_sound(stream)) {
     bool const to_device = kind == CopyKind::h2d;
@@ -245,10 +278,12 @@ void Cuda::copy(
 }
 
 void Cuda::fill(void* memory, std::uint8_t value, std::size_t bytes, native_stream stream) {
+  home_.require_here();
   check_cuda(cudaMemsetAsync(memory, value, bytes, stream), "cudaMemsetAsync");
 }
 
 void Cuda::call_host(native_stream stream, Closure closure) {
+  home_.require_here();
   auto owned = std::make_unique<Closure>(std::move(closure));
   if (auto* const kept = captures_->keep_if_captured(stream, owned)) {
     check_cuda(cudaLaunchHostFunc(stream, run_captured, kept), "cudaLaunchHostFunc");

@@ -58,7 +58,7 @@ class Machine<HostStream> {
 
   void synchronise() {
     queue_.progress()->wait(queue_.enqueued());
-    queue_.progress()->rethrow_failure();
+    queue_.progress()->rethrow_failure_up_to(queue_.enqueued());
   }
   template <class Issue>
   void replay(Issue&& issue) {

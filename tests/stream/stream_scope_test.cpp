@@ -3,9 +3,12 @@
 
 #include <msstream/stream/stream_scope.hpp>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
+#include <stdexcept>
 #include <thread>
 #include <type_traits>
 
@@ -86,6 +89,58 @@ TYPED_TEST(ScopeContract, AScopeKeepsItsGroup) {
     EXPECT_FALSE(watched.expired());
   }
   EXPECT_TRUE(watched.expired());
+}
+
+/// The scope of another thread's, as std::unique_ptr makes possible.
+TYPED_TEST(ScopeContract, AScopeDestroyedOnAnotherThreadStaysOpenUntilItsThreadIssues) {
+  using Scope = StreamScope<TypeParam>;
+  auto const outer = this->make_group(0);
+  auto const strayed = this->make_group(1);
+  auto const theirs = this->make_group(2);
+  Scope const first(*outer);
+  std::unique_ptr<Scope> second(new Scope(*strayed));  // NOLINT: make_unique() would be its place
+  NameScope const name("step");
+  ::testing::internal::CaptureStderr();
+  std::thread([&] {
+    Scope const own(*theirs);
+    second.reset();
+    EXPECT_EQ(this->current(), theirs.get());
+    AccessSet none;
+    theirs->submit("of the other thread", StreamKind::compute, none, [](auto) {});
+  }).join();
+  auto const log = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, ::testing::HasSubstr("StreamScope 'group 1', opened by thread "));
+  EXPECT_THAT(log, ::testing::HasSubstr("stream_scope_test.cpp:"));
+  EXPECT_THAT(log, ::testing::HasSubstr("was destroyed by thread "));
+  EXPECT_EQ(this->current(), strayed.get());
+
+  AccessSet none;
+  auto const issue = [&] { outer->submit("next", StreamKind::compute, none, [](auto) {}); };
+  EXPECT_THROW(issue(), std::logic_error);
+  EXPECT_EQ(this->current(), outer.get());
+  EXPECT_EQ(NameScope::current(), "step");
+  EXPECT_NO_THROW(issue()) << "once";
+}
+
+TYPED_TEST(ScopeContract, AScopeMayOutliveItsThread) {
+  auto group = this->make_group(0);
+  std::weak_ptr<StreamGroup<TypeParam>> const watched = group;
+  std::unique_ptr<StreamScope<TypeParam>> scope;
+  std::thread([&] { scope = std::make_unique<StreamScope<TypeParam>>(*group); }).join();
+  group.reset();
+  scope.reset();
+  EXPECT_EQ(this->current(), nullptr);
+  EXPECT_TRUE(watched.expired());
+}
+
+TYPED_TEST(ScopeContract, AThreadLocalScopeEndsWithItsThread) {
+  auto const group = this->make_group(0);
+  std::thread([&] {
+    thread_local std::optional<StreamScope<TypeParam>> scope;
+    scope.emplace(*group);
+    EXPECT_EQ(this->current(), group.get());
+  }).join();
+  EXPECT_EQ(group.use_count(), 1);
 }
 
 }  // namespace

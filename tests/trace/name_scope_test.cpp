@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -43,6 +45,24 @@ TEST(NameScope, KeepsItsOwnCopyOfTheSegment) {
   std::string const expected = *segment;
   segment.reset();
   EXPECT_EQ(NameScope::current(), expected);
+}
+
+TEST(NameScope, DestroyedOnAnotherThreadItStaysOpenUntilItsThreadIsTold) {
+  auto strayed = std::make_unique<NameScope>("strayed");
+  ::testing::internal::CaptureStderr();
+  std::thread([&] {
+    NameScope const theirs("theirs");
+    strayed.reset();
+    EXPECT_EQ(NameScope::current(), "theirs");
+    EXPECT_NO_THROW(GuardedThread::refuse_lost("of another thread"));
+  }).join();
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("NameScope 'strayed', opened by thread"),
+            std::string::npos);
+  EXPECT_EQ(NameScope::current(), "strayed");
+  NameScope const inner("inner");
+  EXPECT_THROW(GuardedThread::refuse_lost("next"), std::logic_error);
+  EXPECT_EQ(NameScope::current(), "strayed/inner") << "the path of a scope that is open";
+  EXPECT_NO_THROW(GuardedThread::refuse_lost("next"));
 }
 
 }  // namespace

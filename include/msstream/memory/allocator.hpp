@@ -134,7 +134,7 @@ class StreamAwareAllocator {
   /// all does, at a call of sweep() or when somebody finds no memory.
   [[nodiscard]] std::shared_ptr<memory::Pools<R>> make_private_pools(
       std::size_t growth_bytes = std::numeric_limits<std::size_t>::max()) {
-    auto pools = std::make_shared<memory::Pools<R>>();
+    auto pools = make_at_home<memory::Pools<R>>(context_->home);
     for (std::size_t i = 0; i < pools_.count(); ++i) {
       auto options = pool_options(i);
       // There may be many, which are small, and whose pages stay where they are.

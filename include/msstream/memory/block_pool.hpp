@@ -17,6 +17,7 @@
 #include <msstream/memory/slabs.hpp>
 #include <msstream/memory/statistics.hpp>
 #include <msstream/memory/stream_caches.hpp>
+#include <msstream/runtime/home_process.hpp>
 #include <msstream/runtime/observing.hpp>
 #include <msstream/stream/stream_context.hpp>
 
@@ -134,6 +135,10 @@ class BlockPool {
   }
 
   void give_back(Block<R>* block) noexcept {
+    if (home_.is_left()) [[unlikely]] {
+      HomeProcess::keep(*block->device);
+      return;
+    }
     observe::memory_returned(source().runtime(), block->data, block->bytes);
     if (history_ != nullptr) [[unlikely]] {
       history_->note(event(MemoryEvent::Kind::give_back, *block));
@@ -484,6 +489,7 @@ class BlockPool {
   [[nodiscard]] BlockSource<R> const& source() const noexcept { return large_.source(); }
 
   StreamCaches<R> caches_;
+  HomeProcess home_{life_of<R>};
   std::shared_ptr<DependencyTracker<R>> tracker_;
   Space space_;
   std::size_t growth_bytes_;

@@ -5,7 +5,9 @@
 #include <msstream/memory/allocator.hpp>
 #include <msstream/memory/issue_observer.hpp>
 #include <msstream/runtime/default_runtime.hpp>
+#include <msstream/runtime/home_process.hpp>
 #include <msstream/runtime/runtime_thread.hpp>
+#include <msstream/runtime/settled_at_exit.hpp>
 #include <msstream/stream/stream_group.hpp>
 #include <msstream/stream/stream_scope.hpp>
 
@@ -48,14 +50,18 @@ struct DeviceOptions {
 template <Runtime R = DefaultRuntime>
 struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
   explicit DeviceState(DeviceOptions<R> const& options)
-      : context(std::make_shared<StreamContext<R>>(
+      : context(make_at_home<StreamContext<R>>(
+            HomeProcess(life_of<R>),
             options.runtime,
             options.tracker != nullptr ? options.tracker
                                        : std::make_shared<DependencyTracker<R>>(TrackerOptions{
                                              options.reduce_waits, options.explain_waits}),
             LibraryOptions{options.workspace_bytes, options.matmul_precision})),
         memory(context, options.memory),
-        pinned(context, options.memory) {}
+        pinned(context, options.memory) {
+    settle_at_exit<R>(
+        context, SettleOrder::streams, [](StreamContext<R>& ending) { ending.settle(); });
+  }
 
   /// Where work goes that is issued outside every scope; made when first needed.
   StreamGroup<R>& default_group() {
@@ -64,7 +70,7 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
       // No std::call_once: where it is pthread_once, an exception leaves it locked.
       std::lock_guard const guard(default_group_mutex_);
       if (default_group_ == nullptr) {
-        default_group_ = std::make_shared<StreamGroup<R>>(context, -1);
+        default_group_ = StreamGroup<R>::make(context, -1);
       }
       made = default_group_.get();
       default_group_made_.store(made, std::memory_order_release);
@@ -73,6 +79,7 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
   }
   /// The group that the calling thread's next operation goes to.
   StreamGroup<R>& current_group() {
+    context->home.require_here();
     auto const* const scope = StreamScope<R>::current(*context);
     return here(scope != nullptr ? *scope->group() : default_group());
   }
@@ -95,6 +102,7 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
   [[nodiscard]] memory::BlockRef<R> allocate(std::size_t bytes,
                                              StreamKind first_use,
                                              std::shared_ptr<DeviceState> const& self) {
+    context->home.require_here();
     auto const placement = context->placement.current();  // keeps the groups
     auto* const expected = placement != nullptr ? placement->expected() : nullptr;
     auto& group = expected != nullptr ? here(*expected) : current_group();
@@ -113,6 +121,7 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
   /// The device's one object of type T, made when first asked for.
   template <class T>
   T& attachment() {
+    context->home.require_here();
     std::lock_guard const guard(attachments_mutex_);
     auto& held = attachments_[std::type_index(typeid(T))];
     if (held == nullptr) {
@@ -120,20 +129,13 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
     }
     return *static_cast<T*>(held.get());
   }
-  /// Called whenever the host has waited for the device through a tensor; may throw what the device
-  /// has reported. Launch threads' failures are among the checks.
-  void add_check(std::function<void()> check) {
-    std::lock_guard const guard(checks_mutex_);
-    checks_.push_back(std::move(check));
-  }
+  /// See StreamContext; the check may use the device's attachments.
+  void add_check(std::function<void()> check) { context->add_check(std::move(check)); }
+  /// The host has waited for the device through a tensor: throws what failed on a launch thread,
+  /// and what a check throws.
   void run_checks() {
-    context->rethrow_launch_failure();
-    {
-      std::lock_guard const guard(checks_mutex_);
-      for (auto const& check : checks_) {
-        check();
-      }
-    }
+    context->home.require_here();
+    context->run_checks();
     memory.release_unneeded();
   }
 
@@ -148,6 +150,9 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
 
  private:
   void change_handles(int by) {
+    if (context->home.is_left()) {
+      return;
+    }
     std::lock_guard const guard(handles_mutex_);
     handles_ += by;
     bool const abandoned = handles_ == 0;
@@ -163,8 +168,11 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
   // that work.
   std::mutex attachments_mutex_;
   std::unordered_map<std::type_index, std::shared_ptr<void>> attachments_;
-  std::mutex checks_mutex_;
-  std::vector<std::function<void()>> checks_;
+  /// Goes when all work on the device's memory is over, before the attachments.
+  struct ChecksEnd {
+    ~ChecksEnd() { context.end_checks(); }
+    StreamContext<R>& context;
+  } checks_end_{*context};
 
  public:
   StreamAwareAllocator<R> memory;
@@ -189,6 +197,10 @@ class Device {
   explicit Device(DeviceOptions<R> const& options = {})
       : Device(
             std::shared_ptr<DeviceState<R>>(new DeviceState<R>(options), [](DeviceState<R>* state) {
+              if (state->context->home.is_left()) {
+                HomeProcess::keep(std::shared_ptr<void const>(std::shared_ptr<void>(), state));
+                return;
+              }
               // Its destructor waits for streams; the last owner may be work on one.
               RuntimeThread::call_outside([state] { delete state; });
             })) {}
@@ -201,40 +213,55 @@ class Device {
   [[nodiscard]] std::shared_ptr<DeviceState<R>> const& state() const noexcept {
     return handle_->state;
   }
-  [[nodiscard]] StreamGroup<R>& default_group() const { return state()->default_group(); }
+  [[nodiscard]] StreamGroup<R>& default_group() const { return here()->default_group(); }
   [[nodiscard]] StreamGroup<R>& current_group() const { return state()->current_group(); }
 
   [[nodiscard]] WaitCounts wait_counts() const { return context()->tracker->wait_counts(); }
   [[nodiscard]] std::uint64_t operation_count() const {
     return context()->tracker->operation_count();
   }
-  [[nodiscard]] MemorySnapshot memory_snapshot() const { return state()->memory.snapshot(); }
-  [[nodiscard]] MemoryStatistics memory_statistics() const { return state()->memory.statistics(); }
+  [[nodiscard]] MemorySnapshot memory_snapshot() const { return here()->memory.snapshot(); }
+  [[nodiscard]] MemoryStatistics memory_statistics() const { return here()->memory.statistics(); }
   /// Of pinned memory.
   [[nodiscard]] MemoryStatistics pinned_memory_statistics() const {
-    return state()->pinned.statistics();
+    return here()->pinned.statistics();
   }
   /// Who has how much in use, the largest first.
   [[nodiscard]] std::vector<ScopeMemory> memory_by_scope() const {
-    return state()->memory.use_by_scope();
+    return here()->memory.use_by_scope();
   }
   /// What each stream has in use, and how often it reused memory, took that of others and waited.
   [[nodiscard]] std::vector<StreamMemory> memory_by_stream() const {
-    return state()->memory.use_by_stream();
+    return here()->memory.use_by_stream();
   }
 
   /// Records when each operation runs on the device from here on; every operation then costs two
   /// timed events.
   void start_spans() const { context()->spans.start(current_group().compute().native()); }
   /// What ran since start_spans(). Blocks the host until it is complete.
-  [[nodiscard]] trace::Timeline stop_spans() const { return context()->spans.stop(); }
+  [[nodiscard]] trace::Timeline stop_spans() const {
+    InsideWork::refuse_wait("Device::stop_spans");
+    return here()->context->spans.stop();
+  }
 
  private:
+  /// The state, to be used.
+  [[nodiscard]] std::shared_ptr<DeviceState<R>> const& here() const {
+    context()->home.require_here();
+    return state();
+  }
+
   struct Handle {
     explicit Handle(std::shared_ptr<DeviceState<R>> of) : state(std::move(of)) {
       state->add_handle();
     }
-    ~Handle() { state->remove_handle(); }
+    ~Handle() {
+      if (state->context->home.is_left()) {
+        HomeProcess::keep(state);  // which its memory in use owns in a circle
+      } else {
+        state->remove_handle();
+      }
+    }
     Handle(Handle const&) = delete;
     Handle& operator=(Handle const&) = delete;
     std::shared_ptr<DeviceState<R>> state;

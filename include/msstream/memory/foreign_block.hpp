@@ -36,6 +36,10 @@ template <Runtime R, class Owner>
   block->bytes = bytes;
   block->release = [](Block<R>* released) noexcept {
     std::unique_ptr<Foreign> foreign(static_cast<Foreign*>(released));
+    if (foreign->kept_device->context->home.is_left()) [[unlikely]] {
+      HomeProcess::keep(std::move(foreign));  // its owner may wait, or call the driver
+      return;
+    }
     RuntimeThread::call_outside([foreign = std::move(foreign)] {
       auto& tracker = *foreign->kept_device->context->tracker;
       for_each_use(*foreign, [&](order::Position use) { tracker.finish(use); });

@@ -50,6 +50,9 @@ class RawAllocator {
   RawAllocator& operator=(RawAllocator const&) = delete;
   /// What is still out is given back as by deallocate(memory).
   ~RawAllocator() {
+    if (device_.context()->home.is_left()) {
+      return;
+    }
     [[maybe_unused]] auto const visit = runtime().visit();
     for (auto& shard : shards_) {
       shard.held.clear();
@@ -66,6 +69,7 @@ class RawAllocator {
     if (bytes == 0) {
       return nullptr;
     }
+    device_.context()->home.require_here();
     [[maybe_unused]] auto const visit = runtime().visit();
     auto const user = streams_.find(stream);
     if (!user.has_value()) {
@@ -86,6 +90,8 @@ class RawAllocator {
     if (bytes == 0) {
       return nullptr;
     }
+    device_.context()->home.require_here();
+    InsideWork::refuse_wait("RawAllocator::allocate without a stream");
     [[maybe_unused]] auto const visit = runtime().visit();
     auto block = take(bytes, alignment, *no_stream_);
     for_each_use(*block, [&](order::Position use) { tracker().synchronize(use); });
@@ -96,7 +102,7 @@ class RawAllocator {
   /// not block. Null is nothing. Throws std::invalid_argument for what is not memory of this
   /// allocator, or was given back before.
   void deallocate(void* memory, Native stream) {
-    if (memory == nullptr) {
+    if (memory == nullptr || device_.context()->home.is_left()) {  // destructors call it
       return;
     }
     [[maybe_unused]] auto const visit = runtime().visit();
@@ -110,7 +116,7 @@ class RawAllocator {
   }
   /// The same when all work that uses the memory is over, but for that of record_use().
   void deallocate(void* memory) {
-    if (memory == nullptr) {
+    if (memory == nullptr || device_.context()->home.is_left()) {  // destructors call it
       return;
     }
     [[maybe_unused]] auto const visit = runtime().visit();
@@ -127,6 +133,7 @@ class RawAllocator {
 
   /// `stream` uses the memory, too, until it is given back; the stream must be there until then.
   void record_use(void* memory, Native stream) {
+    device_.context()->home.require_here();
     auto& shard = shard_of(memory);
     std::lock_guard const guard(shard.mutex);
     auto const found = shard.held.find(memory);

@@ -13,13 +13,14 @@ namespace msstream {
 
 /// Blocks the host until it may access the block's memory itself: to read, until the writes so far
 /// are complete; to write, until the reads are too. Throws std::logic_error that names `call` where
-/// something that is captured uses the memory.
+/// something that is captured uses the memory, and inside work of a stream.
 template <Runtime R>
 void synchronize_uses(memory::Block<R>& block, AccessMode mode, char const* call) {
   if (!works(Mechanism::host_wait)) {
     return;
   }
   auto const& context = *(*block.device)->context;
+  context.home.require_here();
   if constexpr (CapturingRuntime<R>) {
     auto const* const capture = memory::Capture<R>::current(context);
     if (capture != nullptr && capture->uses(block)) [[unlikely]] {
@@ -31,6 +32,7 @@ void synchronize_uses(memory::Block<R>& block, AccessMode mode, char const* call
                "not run"));
     }
   }
+  InsideWork::refuse_wait(call);
   order::PositionSet needed;
   {
     std::lock_guard const guard(block.record.lock);

@@ -5,6 +5,7 @@
 
 #include <msstream/base/closure.hpp>
 #include <msstream/runtime/capturing.hpp>
+#include <msstream/runtime/home_process.hpp>
 #include <msstream/runtime/interop.hpp>
 #include <msstream/runtime/paged.hpp>
 #include <msstream/runtime/partitioning.hpp>
@@ -20,6 +21,10 @@
 struct CUevent_st;
 
 namespace msstream {
+
+class Cuda;
+template <>
+inline constexpr RuntimeLife life_of<Cuda> = RuntimeLife::driver;
 
 namespace detail {
 class CudaPages;
@@ -38,6 +43,10 @@ struct CudaOptions {
 ///
 /// Calls make the device current on the calling thread when that thread last used another one
 /// through msstream; a thread that calls cudaSetDevice itself must set it back before it issues.
+///
+/// exit() waits for the work of all devices and then ends the driver: what is made from a device
+/// and lives longer, as static objects may, calls the driver no more, and its use throws. In a
+/// child of fork(), whose parent has used CUDA, every use throws, too: std::logic_error.
 class Cuda {
  public:
   using Options = CudaOptions;
@@ -49,7 +58,8 @@ class Cuda {
 
   static constexpr std::string_view name = "cuda";
 
-  /// How many GPUs the process sees; 0 without a driver.
+  /// How many GPUs the process sees; 0 without a driver, and in a child of fork() whose parent has
+  /// asked.
   static int device_count() noexcept;
 
   /// Throws CudaError when there is no such device.
@@ -130,6 +140,7 @@ class Cuda {
   /// Somebody else has set the calling thread's device.
   static void forget_current() noexcept;
 
+  HomeProcess home_{RuntimeLife::driver};
   int ordinal_;
   std::unique_ptr<detail::CudaPages> pages_;
   std::unique_ptr<detail::CudaCaptures> captures_;

@@ -3,6 +3,7 @@
 
 #include <msstream/base/closure.hpp>
 #include <msstream/runtime/capturing.hpp>
+#include <msstream/runtime/home_process.hpp>
 #include <msstream/runtime/host_queue.hpp>
 #include <msstream/runtime/interop.hpp>
 #include <msstream/runtime/runtime.hpp>
@@ -107,6 +108,8 @@ class Host {
 
  private:
   void take_bytes(std::size_t bytes);
+
+  HomeProcess home_;
 
   std::size_t memory_bytes_;
   std::atomic<std::size_t> allocated_bytes_{0};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/runtime/home_process.hpp>
 #include <msstream/runtime/host_capture.hpp>
 #include <msstream/runtime/work_queue.hpp>
 
@@ -9,9 +10,11 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace msstream {
 
@@ -20,31 +23,53 @@ namespace msstream {
 ///
 /// States: `completed` only grows. Ownership: shared by the queue and by every event recorded on
 /// it. Memory ordering: what the closures up to n wrote is visible to whoever sees completed() >=
-/// n.
+/// n. A failure that no call has thrown is written to the log when the last queue that has it goes.
 class HostProgress {
  public:
+  HostProgress() = default;
+  HostProgress(HostProgress const&) = delete;
+  HostProgress& operator=(HostProgress const&) = delete;
+
   [[nodiscard]] std::uint64_t completed() const noexcept {
     return completed_.load(std::memory_order_acquire);
   }
   /// Blocks the calling thread until closure number `number` has run.
   void wait(std::uint64_t number);
-  /// Whether a closure of the queue has thrown.
-  [[nodiscard]] bool failed() const noexcept { return failed_.load(); }
-  /// Rethrows the first exception that a closure of the queue threw; it stays, as a failed device
-  /// does.
-  void rethrow_failure();
+  /// Whether closure number `number`, which has run, or one before it has thrown.
+  [[nodiscard]] bool failed_up_to(std::uint64_t number) const noexcept {
+    return first_failed_.load() <= number;
+  }
+  /// Rethrows the first exception of the queue if it is that of closure number `number` or of one
+  /// before: a failure reaches those who wait for it, and not those who come by when it happens. It
+  /// stays, as a failed device does.
+  void rethrow_failure_up_to(std::uint64_t number);
+  /// The same for the closure that `follower`'s queue runs, which then fails with that exception.
+  void pass_failure_up_to(std::uint64_t number, HostProgress& follower) noexcept;
 
  private:
   friend class HostQueue;
   void complete(std::uint64_t number);
-  void fail(std::exception_ptr failure) noexcept;
+  /// What a closure threw; of its queue and of those whose work has waited for it.
+  struct Failure {
+    explicit Failure(std::exception_ptr of) noexcept : exception(std::move(of)) {}
+    Failure(Failure const&) = delete;
+    Failure& operator=(Failure const&) = delete;
+    ~Failure();
+
+    HomeProcess home;
+    std::exception_ptr exception;
+    std::atomic<bool> is_heard{false};
+  };
+
+  void fail(std::uint64_t number, std::shared_ptr<Failure> failure) noexcept;
+  [[nodiscard]] std::shared_ptr<Failure> failure();
 
   std::atomic<std::uint64_t> completed_{0};
   std::atomic<int> waiters_{0};
-  std::atomic<bool> failed_{false};
+  std::atomic<std::uint64_t> first_failed_{std::numeric_limits<std::uint64_t>::max()};
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::exception_ptr failure_;
+  std::shared_ptr<Failure> failure_;
 };
 
 /// One worker thread that runs closures in the order in which they were enqueued: a stream of the
@@ -86,6 +111,7 @@ class HostQueue final : public WorkQueue {
 
   static inline std::atomic<std::uint64_t> made_{0};
 
+  HomeProcess home_;
   std::uint64_t const id_ = made_.fetch_add(1) + 1;
   std::shared_ptr<HostProgress> progress_ = std::make_shared<HostProgress>();
   std::atomic<std::uint64_t> enqueued_{0};

@@ -16,10 +16,15 @@ class RuntimeThread {
   RuntimeThread& operator=(RuntimeThread const&) = delete;
 
   [[nodiscard]] static bool is_current() noexcept { return current_; }
-  /// Calls `function()`: here, or, when this is a runtime's thread, on a thread of its own.
+  /// The operation that the calling thread is launching, which others may wait for; null: none.
+  [[nodiscard]] static char const* launching() noexcept { return launching_; }
+  /// Whether the calling thread runs work of a stream, or launches an operation: it must not wait
+  /// for streams.
+  [[nodiscard]] static bool is_in_work() noexcept { return current_ || launching_ != nullptr; }
+  /// Calls `function()`: here, or, when the calling thread is in work, on a thread of its own.
   template <class F>
   static void call_outside(F&& function) {
-    if (current_) {
+    if (is_in_work()) {
       std::thread(std::forward<F>(function)).detach();
     } else {
       std::forward<F>(function)();
@@ -27,7 +32,10 @@ class RuntimeThread {
   }
 
  private:
+  friend class InsideWork;
+
   static inline thread_local bool current_ = false;
+  static inline thread_local char const* launching_ = nullptr;
 };
 
 }  // namespace msstream

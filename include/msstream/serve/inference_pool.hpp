@@ -72,24 +72,33 @@ class InferencePool {
       }
     }
     auto first = make_version(1, std::move(model), replicas);
-    pool_ = std::make_unique<PoolState<R>>(
+    serving_ = make_at_home<Serving>(device_.context()->home);
+    serving_->pool = std::make_unique<PoolState<R>>(
         device_.context(), layout_, options_, std::move(replicas), std::move(first));
-    dispatcher_ = std::make_unique<Dispatcher<R>>(*pool_);
-    launchers_ = std::make_unique<SlotLaunchers<R>>(
+    pool_ = serving_->pool.get();
+    serving_->dispatcher = std::make_unique<Dispatcher<R>>(*pool_);
+    dispatcher_ = serving_->dispatcher.get();
+    serving_->launchers = std::make_unique<SlotLaunchers<R>>(
         *pool_, *dispatcher_, options_.launch_thread_total(), options_.launch_spin());
-    poller_ = std::make_unique<Poller<R>>(*pool_, *dispatcher_, options_.launch_spin());
+    serving_->poller = std::make_unique<Poller<R>>(*pool_, *dispatcher_, options_.launch_spin());
+    settle_at_exit<R>(serving_, SettleOrder::threads, [](Serving& ending) { ending.end(); });
   }
   InferencePool(InferencePool const&) = delete;
   InferencePool& operator=(InferencePool const&) = delete;
   /// drain(). Not from a callback, nor while another thread is inside submit(), though its query
   /// may have been answered.
-  ~InferencePool() { close(); }
+  ~InferencePool() {
+    if (!device_.context()->home.is_left()) {
+      close();
+    }
+  }
 
   /// Takes a query, and does not wait for anything: copies its values, and launches it where a slot
   /// is idle and there are no launch threads. The future gets the answer, or the exception Refused,
   /// DeadlineExceeded, or what the model or the device threw. Throws std::invalid_argument for a
   /// query whose rows or values do not fit.
   [[nodiscard]] std::future<Answer> submit(Query const& query) {
+    refuse_in_work();
     std::promise<Answer> promise;
     auto answer = promise.get_future();
     dispatcher_->admit(query, Reply(std::move(promise)));
@@ -100,6 +109,7 @@ class InferencePool {
   /// be queued. It may submit, but neither swap nor drain. What it throws is dropped, and counted.
   /// Throws std::invalid_argument for one that is null, too.
   void submit(Query const& query, Callback callback) {
+    refuse_in_work();
     dispatcher_->admit(query, Reply(std::move(callback)));
   }
 
@@ -143,6 +153,27 @@ class InferencePool {
   [[nodiscard]] StreamPool<R> const& streams() const noexcept { return streams_.first(); }
 
  private:
+  /// What the pool's threads work on, and they.
+  struct Serving {
+    /// Drains, and ends the threads.
+    void end() noexcept {
+      if (!pool->ledger.is_replying()) {
+        close();
+        poller.reset();
+        launchers.reset();
+      }
+    }
+    void close() noexcept {
+      pool->ledger.close();
+      pool->bell.ring();
+      pool->ledger.await_replies();
+    }
+
+    std::unique_ptr<PoolState<R>> pool;
+    std::unique_ptr<Dispatcher<R>> dispatcher;
+    std::unique_ptr<SlotLaunchers<R>> launchers;
+    std::unique_ptr<Poller<R>> poller;
+  };
   using OwnedReplicas = std::vector<std::unique_ptr<Replica<R>>>;
 
   [[nodiscard]] Staging<R> make_staging() const {
@@ -236,12 +267,17 @@ class InferencePool {
     }
   }
 
-  void close() noexcept {
-    pool_->ledger.close();
-    pool_->bell.ring();
-    pool_->ledger.await_replies();
+  void close() noexcept { serving_->close(); }
+  /// The answer may have to wait for the stream whose work asks.
+  void refuse_in_work() const {
+    device_.context()->home.require_here();
+    InsideWork::refuse_wait("InferencePool::submit");
   }
   void refuse_callback(char const* call) const {
+    device_.context()->home.require_here();
+    if (RuntimeThread::is_in_work()) {
+      InsideWork::refuse_wait(text("InferencePool::", call));
+    }
     if (pool_->ledger.is_replying()) {
       throw std::logic_error(text("InferencePool::", call, " called from a callback"));
     }
@@ -257,10 +293,9 @@ class InferencePool {
   std::atomic<std::uint64_t> failed_captures_{0};
   std::mutex swapping_;
   std::atomic<std::uint64_t> version_{1};
-  std::unique_ptr<PoolState<R>> pool_;
-  std::unique_ptr<Dispatcher<R>> dispatcher_;
-  std::unique_ptr<SlotLaunchers<R>> launchers_;
-  std::unique_ptr<Poller<R>> poller_;
+  std::shared_ptr<Serving> serving_;
+  PoolState<R>* pool_;
+  Dispatcher<R>* dispatcher_;
 };
 
 template <Runtime R, class Model>

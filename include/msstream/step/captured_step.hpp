@@ -52,6 +52,9 @@ class CapturedStep {
   CapturedStep(CapturedStep const&) = delete;
   CapturedStep& operator=(CapturedStep const&) = delete;
   ~CapturedStep() {
+    if (device_.context()->home.is_left()) {
+      return;
+    }
     auto& captures = device_.state()->memory.captures();
     auto const last = replays_.log.writes();
     // The records of the memory have the last replay, too: whoever gets it comes after that.
@@ -71,6 +74,7 @@ class CapturedStep {
   /// nobody else has a PinnedArray any more that the step copies from.
   order::Position replay() {
     auto& state = *device_.state();
+    state.context->home.require_here();
     if (memory::Capture<R>::current(*state.context) != nullptr) {
       throw std::logic_error("a captured step is replayed inside a capture on its device");
     }

@@ -159,6 +159,7 @@ class DependencyTracker : public StreamRegistry<R> {
   /// Throws std::logic_error inside the work of an operation, which is being launched itself.
   template <class Work>
   void while_idle(Slot& self, Work&& work) {
+    this->home().require_here();
     InsideWork::refuse("Stream::record, wait or synchronize");
     std::lock_guard const guard(self.issuing);
     self.await_launched(self.reserved.load(std::memory_order_acquire));
@@ -193,12 +194,18 @@ class DependencyTracker : public StreamRegistry<R> {
   /// The same while nothing is launched on the slot through issue(); the stream must be there as
   /// long as the tracker.
   order::Position mark(Slot& self) noexcept {
+    if (this->home().is_left()) {
+      return {self.index, self.reserved.load()};
+    }
     std::lock_guard const guard(self.issuing);
     return advance(self);
   }
   /// The same with an event: nobody has to touch the stream on the position's account afterwards,
   /// so it may go. Blocks the host where no event can be had.
   order::Position mark_with_event(Slot& self) noexcept {
+    if (this->home().is_left()) {
+      return {self.index, self.reserved.load()};
+    }
     std::lock_guard const guard(self.issuing);
     // Until the event is there, nobody else records one, who may know nothing of the stream.
     std::lock_guard const recording(self.lock);
@@ -206,6 +213,7 @@ class DependencyTracker : public StreamRegistry<R> {
     try {
       this->event_from(self, position.number);
     } catch (...) {
+      UnheardFailure const dropped;
       try {
         self.events->runtime().synchronize_stream(self.native);
       } catch (...) {  // NOLINT(bugprone-empty-catch): failed work is over

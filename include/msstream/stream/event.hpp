@@ -21,6 +21,7 @@ class Event {
   /// Whether the work is complete. Does not block. Rethrows a failure of the work. Throws
   /// std::logic_error while the work is being captured, as synchronize() does.
   [[nodiscard]] bool query() const {
+    context_->home.require_here();
     context_->tracker->refuse_captured(position(), "Event::query");
     if (!context_->runtime->query(recorded_->native)) {
       return false;
@@ -30,6 +31,8 @@ class Event {
   }
   /// Blocks the host until the work is complete. Rethrows a failure of the work.
   void synchronize() const {
+    context_->home.require_here();
+    InsideWork::refuse_wait("Event::synchronize");
     context_->tracker->refuse_captured(position(), "Event::synchronize");
     context_->runtime->synchronize(recorded_->native);
     context_->tracker->note_complete(*recorded_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/base/spin_lock.hpp>
+#include <msstream/runtime/home_process.hpp>
 #include <msstream/runtime/runtime.hpp>
 
 #include <memory>
@@ -19,12 +20,16 @@ class EventPool {
   EventPool(EventPool const&) = delete;
   EventPool& operator=(EventPool const&) = delete;
   ~EventPool() {
+    if (home_.is_left()) {
+      return;
+    }
     for (auto event : free_) {
       runtime_->destroy_event(event);
     }
   }
 
   [[nodiscard]] typename R::native_event acquire() {
+    home_.require_here();
     {
       std::lock_guard const guard(lock_);
       if (!free_.empty()) {
@@ -36,6 +41,9 @@ class EventPool {
     return runtime_->create_event(EventTiming::untimed);
   }
   void release(typename R::native_event event) noexcept {
+    if (home_.is_left()) [[unlikely]] {
+      return;
+    }
     try {
       std::lock_guard const guard(lock_);
       free_.push_back(event);
@@ -46,6 +54,7 @@ class EventPool {
   [[nodiscard]] R& runtime() const noexcept { return *runtime_; }
 
  private:
+  HomeProcess home_{life_of<R>};
   std::shared_ptr<R> runtime_;
   SpinLock lock_;
   std::vector<typename R::native_event> free_;

@@ -5,6 +5,8 @@
 #include <msstream/base/spin_lock.hpp>
 #include <msstream/base/start_thread.hpp>
 #include <msstream/order/position_set.hpp>
+#include <msstream/runtime/home_process.hpp>
+#include <msstream/runtime/settled_at_exit.hpp>
 #include <msstream/stream/dependency_tracker.hpp>
 #include <msstream/stream/doorbell.hpp>
 #include <msstream/stream/launch_failure.hpp>
@@ -49,7 +51,8 @@ struct LaunchPoolOptions {
 /// A task that fails tells its LaunchFailure, and tasks that follow it are given up until the
 /// caller has taken that. A task whose predecessors are not launched yet never holds a thread: its
 /// stream goes back to the end of the line, so any number of threads, also one, makes progress. The
-/// destructor launches what is queued.
+/// destructor launches what is queued. Made by make(), which also has exit() launch what is queued
+/// and end the threads before a driver goes.
 ///
 /// States of a thread: it launches; with nothing that can be launched it looks on for `spin`; then
 /// it sleeps until the pool's doorbell rings. Who pushes rings it, and while lines are blocked,
@@ -66,6 +69,12 @@ struct LaunchPoolOptions {
 template <Runtime R>
 class LaunchPool {
  public:
+  [[nodiscard]] static std::shared_ptr<LaunchPool> make(
+      std::shared_ptr<DependencyTracker<R>> const& tracker, LaunchPoolOptions const& options) {
+    auto pool = make_at_home<LaunchPool>(HomeProcess(life_of<R>), tracker, options);
+    settle_at_exit<R>(pool, SettleOrder::threads, [](LaunchPool& ending) { ending.stop(); });
+    return pool;
+  }
   LaunchPool(std::shared_ptr<DependencyTracker<R>> tracker, LaunchPoolOptions const& options)
       : tracker_(std::move(tracker)), spin_(options.spin) {
     try {
@@ -128,6 +137,7 @@ class LaunchPool {
     for (auto& thread : threads_) {
       thread.join();
     }
+    threads_.clear();
   }
 
   void work() {
@@ -140,7 +150,7 @@ class LaunchPool {
           doorbell_.ring();
         }
         launch_tasks_of(*found.line);
-      } else if (stopping && !found.others) {
+      } else if ((stopping && !found.others) || home_.is_left()) {
         return;
       } else if (!watch(rung, found.others)) {
         sleep(rung);
@@ -246,6 +256,7 @@ class LaunchPool {
         });
   }
 
+  HomeProcess home_{life_of<R>};
   std::shared_ptr<DependencyTracker<R>> tracker_;
   std::chrono::microseconds spin_;
   SpinLock lock_;  ///< of the lines

@@ -34,9 +34,10 @@ class Stream {
   Stream& operator=(Stream const&) = delete;
 
   /// Gives back what it owns, as destroying it does; nobody else may be inside a call. From then on
-  /// calls that need it throw std::logic_error.
+  /// calls that need it throw std::logic_error. Touches nothing where the process is left.
   void close() {
-    if (auto* const slot = std::exchange(slot_, nullptr)) {
+    auto* const slot = std::exchange(slot_, nullptr);
+    if (slot != nullptr && !context_->home.is_left()) {
       context_->tracker->detach(*slot);
       context_->runtime->destroy_stream(std::exchange(native_, {}));
     }
@@ -58,7 +59,10 @@ class Stream {
                                   [&] { context_->tracker->order_after(self, event.recorded()); });
   }
   /// Blocks the host until all work issued so far is complete. Rethrows a failure of the work.
-  void synchronize() { record().synchronize(); }
+  void synchronize() {
+    InsideWork::refuse_wait("Stream::synchronize");
+    record().synchronize();
+  }
 
   /// A new position that stands for all work put on the stream so far.
   order::Position mark() {

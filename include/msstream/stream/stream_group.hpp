@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/thread_guards.hpp>
 #include <msstream/runtime/capturing.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 #include <msstream/runtime/observing.hpp>
+#include <msstream/runtime/runtime_thread.hpp>
 #include <msstream/stream/group_libraries.hpp>
 #include <msstream/stream/launch_pool.hpp>
 #include <msstream/stream/stream.hpp>
@@ -60,6 +62,15 @@ struct PendingLaunch {
 template <Runtime R = DefaultRuntime>
 class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
  public:
+  /// Like the constructor. The group waits for its work when its last owner goes: on a thread of
+  /// its own if that is work on a stream, or exit() called from there.
+  template <class... Arguments>
+  [[nodiscard]] static std::shared_ptr<StreamGroup> make(
+      std::shared_ptr<StreamContext<R>> const& context, int index, Arguments&&... arguments) {
+    return std::shared_ptr<StreamGroup>(
+        new StreamGroup(context, index, std::forward<Arguments>(arguments)...),
+        [](StreamGroup* group) { RuntimeThread::call_outside([group] { delete group; }); });
+  }
   /// `launcher` null: operations are launched by the thread that issues them. `libraries` null: it
   /// has its own.
   StreamGroup(std::shared_ptr<StreamContext<R>> context,
@@ -90,6 +101,9 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
   StreamGroup(StreamGroup const&) = delete;
   StreamGroup& operator=(StreamGroup const&) = delete;
   ~StreamGroup() {
+    if (context_->home.is_left()) {
+      return;
+    }
     // The streams wait for their launches; the workspace may be freed only once the work that uses
     // it is done.
     try {
@@ -144,7 +158,9 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
       }
     }
     observe::Declared<R> declared(*context_->runtime, std::move(observed));
+    context_->home.require_here();
     InsideWork::refuse(name);
+    GuardedThread::refuse_lost(name);
     context_->rethrow_launch_failure();
     Stream<R>& target = stream(kind);
     auto& slot = target.slot();
@@ -190,14 +206,16 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     }
   }
 
-  /// Blocks the host until all work issued to the group so far is complete; rethrows its failures.
+  /// Blocks the host until all work issued to the group so far is complete; rethrows its failures,
+  /// and throws what the device has reported, such as a trapped id.
   void synchronize() {
+    InsideWork::refuse_wait("StreamGroup::synchronize");
     compute_.synchronize();
     if (!merged()) {
       h2d_->synchronize();
       d2h_->synchronize();
     }
-    context_->rethrow_launch_failure();
+    context_->run_checks();
   }
 
  private:

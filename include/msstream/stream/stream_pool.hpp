@@ -136,7 +136,7 @@ class StreamPool {
     bool const per_group = options.launch_threads == LaunchThreads::per_group;
     int const threads = launch_thread_count(options);
     auto const make_launcher = [&](int count) {
-      return std::make_shared<LaunchPool<R>>(
+      return LaunchPool<R>::make(
           context->tracker,
           LaunchPoolOptions{.threads = count, .spin = launch_spin(options, threads)});
     };
@@ -147,8 +147,8 @@ class StreamPool {
           .priority = options.priority,
           .partition = {i % options.sm_partitions, options.sm_partitions},
           .libraries = options.libraries};
-      groups_.push_back(std::make_shared<StreamGroup<R>>(
-          context, i, group_options, per_group ? make_launcher(1) : shared));
+      groups_.push_back(
+          StreamGroup<R>::make(context, i, group_options, per_group ? make_launcher(1) : shared));
       leases_.push_back(std::make_shared<std::atomic<int>>(0));
     }
     if (options.assignment || options.propagate_groups) {
@@ -171,7 +171,7 @@ class StreamPool {
   StreamPool(StreamPool const&) = delete;
   StreamPool& operator=(StreamPool const&) = delete;
   ~StreamPool() {
-    if (placed_ != nullptr) {
+    if (placed_ != nullptr && !placed_->home.is_left()) {
       placed_->placement.end();
       warn_of_unmatched_lines();
     }
@@ -217,6 +217,7 @@ class StreamPool {
 
   /// Blocks the host until all work issued to the pool so far is complete; rethrows its failures.
   void synchronize() {
+    InsideWork::refuse_wait("StreamPool::synchronize");
     for (auto const& group : groups_) {
       group->synchronize();
     }

@@ -3,7 +3,9 @@
 
 #include <msstream/base/mechanism.hpp>
 #include <msstream/base/text.hpp>
+#include <msstream/base/unheard_failure.hpp>
 #include <msstream/order/position_set.hpp>
+#include <msstream/runtime/home_process.hpp>
 #include <msstream/stream/inside_work.hpp>
 #include <msstream/stream/stream_slot.hpp>
 
@@ -42,6 +44,7 @@ class StreamRegistry {
                // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved
                StreamIdentity identity = {},
                CaptureState* capture = nullptr) {
+    home_.require_here();
     std::lock_guard const guard(slots_mutex_);
     Slot& slot = vacant_slot();
     std::lock_guard const slot_guard(slot.lock);
@@ -58,6 +61,9 @@ class StreamRegistry {
   /// Ends the tracking of a stream whose native handle is about to be destroyed; work may be in
   /// flight. Does not block, unless the runtime can no longer record an event for that work.
   void detach(Slot& slot) {
+    if (home_.is_left()) {
+      return;
+    }
     std::uint64_t const tail = slot.reserved.load();
     slot.await_launched(tail);
     if (slot.capture.load() != nullptr) [[unlikely]] {
@@ -94,6 +100,7 @@ class StreamRegistry {
   /// An event for the position: the earliest there is, else one recorded now, which may cover later
   /// work too. Blocks the host until the operation has been launched.
   [[nodiscard]] EventHandle event_at(order::Position position) {
+    home_.require_here();
     Slot& source = slot(position.stream);
     if (source.launched.load(std::memory_order_acquire) < position.number) {
       InsideWork::refuse("a wait for an operation that is not launched");
@@ -140,6 +147,7 @@ class StreamRegistry {
   /// Whether all work that the slot has been given is complete. A stream that failed never is idle,
   /// so its slot is not taken again.
   [[nodiscard]] bool is_idle(Slot const& slot) noexcept {
+    UnheardFailure const dropped;
     try {
       return is_complete({slot.index, slot.reserved.load()});
     } catch (...) {
@@ -168,25 +176,24 @@ class StreamRegistry {
         slot(position.stream).completed.load(std::memory_order_acquire) >= position.number) {
       return;
     }
+    InsideWork::refuse_wait("synchronize");
     refuse_captured(position, "synchronize");
-    if (auto const event = event_at(position)) {
-      event->pool->runtime().synchronize(event->native);
-      note_complete(*event);
-    }
+    wait_for(position);
   }
 
   /// The same for those who cannot report a failure, and then rely on the work being over: tries
   /// again, without a new event. What fails twice has failed for good, and is over.
   void finish(order::Position position) noexcept {
-    if (is_known_complete(position)) {
+    if (is_known_complete(position) || home_.is_left()) {
       return;
     }
     if (auto* const capture = slot(position.stream).capture.load()) [[unlikely]] {
       capture->spoilt.store(true);  // whoever relies on it would run without it
       return;
     }
+    UnheardFailure const dropped;
     try {
-      synchronize(position);
+      wait_for(position);
       return;
     } catch (...) {  // NOLINT(bugprone-empty-catch): see below
     }
@@ -265,6 +272,7 @@ class StreamRegistry {
   /// How many of the slot's operations are not known to be complete; asks the runtime about the
   /// newest event only. A stream that failed has more than any other.
   [[nodiscard]] std::uint64_t outstanding(Slot& slot) noexcept {
+    UnheardFailure const dropped;
     try {
       static_cast<void>(newest_event_is_over(slot));
     } catch (...) {
@@ -298,6 +306,8 @@ class StreamRegistry {
 
  protected:
   ~StreamRegistry() = default;
+
+  [[nodiscard]] HomeProcess const& home() const noexcept { return home_; }
 
   [[nodiscard]] order::StreamIndex slot_count() const noexcept {
     return slot_count_.load(std::memory_order_acquire);
@@ -352,6 +362,15 @@ class StreamRegistry {
   }
 
  private:
+  HomeProcess home_{life_of<R>};
+
+  void wait_for(order::Position position) {
+    if (auto const event = event_at(position)) {
+      event->pool->runtime().synchronize(event->native);
+      note_complete(*event);
+    }
+  }
+
   /// The capture of the slot's stream is over. What was captured has not run, and runs when others
   /// say: its positions count as complete.
   void end_capture(Slot& slot) noexcept {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/thread_guards.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 #include <msstream/runtime/sync_watch.hpp>
 #include <msstream/stream/stream_group.hpp>
 
 #include <memory>
 #include <source_location>
+#include <utility>
 
 namespace msstream {
 
@@ -16,53 +18,62 @@ struct StreamScopeOptions {
 
 /// While the guard lives, what the calling thread issues goes to `group`. Scopes nest; the one that
 /// was opened last counts, among those on the device of the operation's tensors.
+///
+/// A scope ends on the thread that opened it. Destroyed on another one, it writes both threads and
+/// the place where it was opened to the standard error stream and changes neither thread's scopes;
+/// the next issue() of the thread that opened it closes it and throws std::logic_error.
 template <Runtime R = DefaultRuntime>
 class StreamScope {
  public:
+  /// What is open on a thread.
+  class Opened {
+   public:
+    Opened(std::shared_ptr<StreamGroup<R>> group,
+           StreamScopeOptions const& options,
+           std::source_location opened_at)
+        : group_(std::move(group)),
+          options_(options),
+          opened_at_(opened_at),
+          range_(group_->name().c_str()),
+          region_(*group_->context()->runtime, opened_at) {}
+
+    [[nodiscard]] std::shared_ptr<StreamGroup<R>> const& group() const noexcept { return group_; }
+    [[nodiscard]] bool includes_grad() const noexcept { return options_.include_grad; }
+    [[nodiscard]] std::source_location opened_at() const noexcept { return opened_at_; }
+
+   private:
+    std::shared_ptr<StreamGroup<R>> group_;
+    StreamScopeOptions options_;
+    std::source_location opened_at_;
+    trace::Range range_;
+    [[no_unique_address]] ScopeRegion<R> region_;
+  };
+
   [[nodiscard("without a name the guard goes at once")]] explicit StreamScope(
       StreamGroup<R>& group,
       StreamScopeOptions const& options = {},
       std::source_location opened_at = std::source_location::current())
       : group_(group.shared_from_this()),
-        options_(options),
-        opened_at_(opened_at),
-        outer_(innermost_),
-        range_(group.name().c_str()),
-        region_(*group_->context()->runtime, opened_at) {
-    innermost_ = this;
-  }
-  ~StreamScope() {
-    // The innermost, but for scopes that are kept as members of objects which go in another order.
-    StreamScope const** link = &innermost_;
-    while (*link != this) {
-      link = &(*link)->outer_;
-    }
-    *link = outer_;
-  }
+        entry_(Guards::open(opened_at, group_, options, opened_at)) {}
+  ~StreamScope() { Guards::close(entry_, "StreamScope", group_->name()); }
   StreamScope(StreamScope const&) = delete;
   StreamScope& operator=(StreamScope const&) = delete;
 
   /// The calling thread's innermost scope on a device; null outside all.
-  [[nodiscard]] static StreamScope const* current(StreamContext<R> const& context) noexcept {
-    StreamScope const* scope = innermost_;
-    while (scope != nullptr && scope->group_->context().get() != &context) {
-      scope = scope->outer_;
+  [[nodiscard]] static Opened const* current(StreamContext<R> const& context) noexcept {
+    auto const* scope = Guards::innermost();
+    while (scope != nullptr && (*scope)->group()->context().get() != &context) {
+      scope = scope->outer();
     }
-    return scope;
+    return scope != nullptr ? &**scope : nullptr;
   }
   [[nodiscard]] std::shared_ptr<StreamGroup<R>> const& group() const noexcept { return group_; }
-  [[nodiscard]] bool includes_grad() const noexcept { return options_.include_grad; }
-  [[nodiscard]] std::source_location opened_at() const noexcept { return opened_at_; }
 
  private:
-  static inline thread_local StreamScope const* innermost_ = nullptr;
+  using Guards = ThreadGuards<Opened>;
 
   std::shared_ptr<StreamGroup<R>> group_;
-  StreamScopeOptions options_;
-  std::source_location opened_at_;
-  mutable StreamScope const* outer_;
-  trace::Range range_;
-  [[no_unique_address]] ScopeRegion<R> region_;
+  typename Guards::Entry* entry_;
 };
 
 }  // namespace msstream

@@ -149,13 +149,16 @@ template <Element T, Runtime R>
   return to_device<T, R>(device, std::span<T const>(elements), shape, issued_at);
 }
 
-/// The elements, on the host. Blocks the host until the tensor's last write and the copy are
-/// complete, and throws what the device has reported in between.
+/// The elements, on the host. Blocks the host until the copy and all that was issued on the tensor
+/// before it are complete, and throws what that threw and what the device has reported in between.
 template <Element T, Runtime R>
 [[nodiscard]] std::vector<T> to_host(
     Tensor<T, R> const& tensor, std::source_location issued_at = std::source_location::current()) {
+  InsideWork::refuse_wait("to_host");
   PinnedArray<T, R> staged(tensor.device(), static_cast<std::size_t>(tensor.count()));
   copy(staged, tensor, issued_at);
+  // Also for what reads the tensor: whether its failure is told depends on no race then.
+  synchronize_uses(*tensor.block(), AccessMode::write, "to_host");
   staged.wait("to_host");
   auto const elements = staged.const_elements();
   return {elements.begin(), elements.end()};

@@ -255,6 +255,7 @@ order::Position issue(char const* name,
   if (device == nullptr) {
     throw std::invalid_argument(text("operation '", name, "' names no tensor"));
   }
+  device->context->home.require_here();
   auto const placement = device->context->placement.current();  // keeps the groups
   // What an h2d stream reads the host wrote.
   auto& group = placement == nullptr

@@ -17,6 +17,7 @@ namespace msstream {
 /// with launch threads, until the write has been launched.
 template <Tracked T>
 void publish(T const& tracked) {
+  (*tracked.block()->device)->context->home.require_here();
   order::PositionSet writes;
   {
     std::lock_guard const guard(tracked.block()->record.lock);

@@ -94,6 +94,7 @@ class Tensor {
   /// issue() throws std::logic_error.
   void freeze() {
     synchronize_uses(*block_, AccessMode::read, "Tensor::freeze");
+    device()->run_checks();
     block_->immutable = true;
   }
   [[nodiscard]] bool immutable() const noexcept { return block_->immutable; }

@@ -38,6 +38,7 @@ class TensorHolder {
       release();
     } catch (...) {
       // No position to note, so make the work complete instead; failed work is over.
+      UnheardFailure const dropped;
       for (auto* const stream : streams_) {
         try {
           stream->context()->runtime->synchronize_stream(stream->native());
@@ -56,6 +57,7 @@ class TensorHolder {
       require(stream->context()->tracker == (*tracked.block()->device)->context->tracker,
               "TensorHolder::hold: the tensor's device and the stream's do not share a tracker");
     }
+    (*tracked.block()->device)->context->home.require_here();
     order::PositionSet needed;
     if (works(Mechanism::holder_hold)) {
       std::lock_guard const guard(tracked.block()->record.lock);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/thread_guards.hpp>
 #include <msstream/trace/range.hpp>
 
 #include <memory>
+#include <source_location>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,34 +15,33 @@ namespace msstream {
 /// Adds a segment to the names of the operations that the calling thread issues while the guard
 /// lives: with `NameScope a("attention"), b("user_item");` the operation "score" is
 /// "attention/user_item/score". Also an NVTX range.
+///
+/// It ends on the thread that made it; see StreamScope for what happens otherwise.
 class NameScope {
  public:
   [[nodiscard("without a name the guard goes at once")]] explicit NameScope(
-      std::string_view segment)
-      : path_(std::make_shared<std::string const>(qualify(segment))),
-        outer_(current_),
-        range_(path_->c_str()) {
-    current_ = this;
-  }
+      std::string_view segment, std::source_location opened_at = std::source_location::current())
+      : NameScope(std::make_shared<std::string const>(qualify(segment)), opened_at) {}
   /// The path itself, whatever scopes are open. Not null.
   [[nodiscard("without a name the guard goes at once")]] explicit NameScope(
-      std::shared_ptr<std::string const> path)
-      : path_(std::move(path)), outer_(current_), range_(path_->c_str()) {
-    current_ = this;
-  }
-  ~NameScope() { current_ = outer_; }
+      std::shared_ptr<std::string const> path,
+      std::source_location opened_at = std::source_location::current())
+      : path_(std::move(path)), entry_(Guards::open(opened_at, path_)) {}
+  ~NameScope() { Guards::close(entry_, "NameScope", *path_); }
   NameScope(NameScope const&) = delete;
   NameScope& operator=(NameScope const&) = delete;
 
   /// Whether the calling thread is in one.
-  [[nodiscard]] static bool is_open() noexcept { return current_ != nullptr; }
+  [[nodiscard]] static bool is_open() noexcept { return Guards::innermost() != nullptr; }
   /// The path of the calling thread's innermost scope; empty outside all.
   [[nodiscard]] static std::string_view current() noexcept {
-    return current_ == nullptr ? std::string_view{} : std::string_view(*current_->path_);
+    auto const* const innermost = Guards::innermost();
+    return innermost == nullptr ? std::string_view{} : std::string_view(*(*innermost)->path);
   }
   /// The same, to be kept for longer than the scope; null outside all.
   [[nodiscard]] static std::shared_ptr<std::string const> kept() noexcept {
-    return current_ == nullptr ? nullptr : current_->path_;
+    auto const* const innermost = Guards::innermost();
+    return innermost == nullptr ? nullptr : (*innermost)->path;
   }
   /// `name` with the current path before it.
   [[nodiscard]] static std::string qualify(std::string_view name) {
@@ -49,11 +50,16 @@ class NameScope {
   }
 
  private:
-  static inline thread_local NameScope const* current_ = nullptr;
+  struct Opened {
+    explicit Opened(std::shared_ptr<std::string const> of)
+        : path(std::move(of)), range(path->c_str()) {}
+    std::shared_ptr<std::string const> path;
+    trace::Range range;
+  };
+  using Guards = ThreadGuards<Opened>;
 
   std::shared_ptr<std::string const> path_;
-  NameScope const* outer_;
-  trace::Range range_;
+  Guards::Entry* entry_;
 };
 
 }  // namespace msstream

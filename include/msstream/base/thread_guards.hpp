@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/text.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <source_location>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace msstream {
+
+/// A thread that has opened guards, shared by those that other threads may destroy by mistake.
+class GuardedThread {
+ public:
+  /// Throws std::logic_error, once, when another thread has destroyed a guard of the calling
+  /// thread, and closes that guard. Costs two loads.
+  static void refuse_lost(std::string_view what) {
+    auto* const thread = current_;
+    if (thread != nullptr && thread->has_lost_.load(std::memory_order_acquire)) [[unlikely]] {
+      thread->close_lost(what);
+    }
+  }
+
+ private:
+  template <class Opened>
+  friend class ThreadGuards;
+  using CloseLost = void (*)() noexcept;
+
+  /// Of the calling thread; null when it is about to end.
+  [[nodiscard]] static std::shared_ptr<GuardedThread> of_this_thread() {
+    struct Holder {
+      ~Holder() {
+        current_ = nullptr;
+        is_ending_ = true;
+      }
+      std::shared_ptr<GuardedThread> thread = std::make_shared<GuardedThread>();
+    };
+    if (is_ending_) {
+      return nullptr;
+    }
+    thread_local Holder const holder;
+    current_ = holder.thread.get();
+    return holder.thread;
+  }
+  static std::string name_of(std::thread::id id) {
+    std::ostringstream name;
+    name << "thread " << id;
+    return name.str();
+  }
+  [[noreturn]] void close_lost(std::string_view what) {
+    std::string message;
+    {
+      std::lock_guard const guard(mutex_);
+      message = std::exchange(message_, {});
+      has_lost_.store(false);
+    }
+    for (auto const close : closers_) {
+      close();
+    }
+    throw std::logic_error(
+        text("'",
+             what,
+             "': a scope was destroyed by a thread that did not open it, and has "
+             "been closed now",
+             message.empty() ? "" : ": ",
+             message));
+  }
+  /// By the thread that destroys the guard.
+  void lose(char const* kind, std::string_view name, std::source_location opened_at) noexcept {
+    try {
+      auto message = text("the ",
+                          kind,
+                          " '",
+                          name,
+                          "', opened by ",
+                          name_of(id_),
+                          " at ",
+                          std::string_view(opened_at.file_name()),
+                          ":",
+                          opened_at.line(),
+                          ", was destroyed by ",
+                          name_of(std::this_thread::get_id()),
+                          "; it stays open until the thread that opened it issues an operation");
+      std::fprintf(stderr, "msstream: %s\n", message.c_str());
+      note_lost(std::move(message));
+    } catch (...) {  // no memory for the words
+      note_lost({});
+    }
+  }
+  void note_lost(std::string message) noexcept {
+    std::lock_guard const guard(mutex_);
+    if (message_.empty()) {
+      message_ = std::move(message);
+    }
+    has_lost_.store(true, std::memory_order_release);
+  }
+
+  static inline thread_local GuardedThread* current_ = nullptr;
+  static inline thread_local bool is_ending_ = false;
+
+  std::thread::id const id_ = std::this_thread::get_id();
+  std::vector<CloseLost> closers_;  ///< used by the thread itself
+  std::atomic<bool> has_lost_{false};
+  std::mutex mutex_;
+  std::string message_;
+};
+
+/// The guards of one kind that the calling thread has open. A guard holds an entry here, which the
+/// thread that opened it keeps until it closes it: so a guard that another thread destroys takes
+/// nothing from under either of them.
+///
+/// States of an entry: open; lost, when another thread has destroyed its guard, until the owner
+/// closes it; over, when its thread has ended. Ownership: the entry is its thread's and its
+/// guard's, and goes with the last. What is opened is made and destroyed by the thread that opens.
+template <class Opened>
+class ThreadGuards {
+ public:
+  class Entry {
+   public:
+    [[nodiscard]] Opened const& operator*() const noexcept { return *opened_; }
+    [[nodiscard]] Opened const* operator->() const noexcept { return &*opened_; }
+    /// The next one around it; null: none.
+    [[nodiscard]] Entry const* outer() const noexcept { return outer_; }
+
+   private:
+    friend class ThreadGuards;
+    enum class State : std::uint8_t { open, lost, over };
+
+    std::optional<Opened> opened_;
+    Entry* outer_ = nullptr;
+    std::shared_ptr<GuardedThread> thread_;  ///< null: the thread is about to end
+    std::source_location opened_at_;
+    std::atomic<State> state_{State::open};
+    std::atomic<int> owners_{2};
+  };
+
+  ThreadGuards() = delete;
+
+  /// The calling thread's innermost guard; null: none.
+  [[nodiscard]] static Entry const* innermost() noexcept { return innermost_; }
+
+  template <class... Arguments>
+  [[nodiscard]] static Entry* open(std::source_location opened_at, Arguments&&... arguments) {
+    auto entry = std::unique_ptr<Entry>(std::exchange(spare_, nullptr));
+    if (entry == nullptr) {
+      entry = std::make_unique<Entry>();
+      entry->thread_ = join_thread();
+    }
+    entry->opened_.emplace(std::forward<Arguments>(arguments)...);
+    entry->opened_at_ = opened_at;
+    entry->outer_ = innermost_;
+    innermost_ = entry.get();
+    return entry.release();
+  }
+  /// By the guard that goes, on whatever thread. `kind` and `name` say which one it is.
+  static void close(Entry* entry, char const* kind, std::string_view name) noexcept {
+    using State = typename Entry::State;
+    if (entry->state_.load() == State::over) {
+      release(entry);
+      return;
+    }
+    if (entry->thread_ == nullptr || entry->thread_.get() == GuardedThread::current_) {
+      unlink(entry);
+      recycle(entry);
+      return;
+    }
+    if (entry->state_.exchange(State::lost) == State::open) {
+      entry->thread_->lose(kind, name, entry->opened_at_);
+    }
+    release(entry);
+  }
+
+ private:
+  static std::shared_ptr<GuardedThread> join_thread() {
+    struct End {
+      ~End() { leave_thread(); }
+    };
+    auto thread = GuardedThread::of_this_thread();
+    if (thread != nullptr && !has_joined_) {
+      thread->closers_.push_back(close_lost);
+      thread_local End const end;
+      has_joined_ = true;
+    }
+    return thread;
+  }
+  /// The thread ends; its guards may be destroyed later.
+  static void leave_thread() noexcept {
+    while (innermost_ != nullptr) {
+      auto* const entry = innermost_;
+      unlink(entry);
+      entry->state_.store(Entry::State::over);
+      release(entry);
+    }
+    delete std::exchange(spare_, nullptr);
+  }
+  static void close_lost() noexcept {
+    for (auto* entry = innermost_; entry != nullptr;) {
+      auto* const outer = entry->outer_;
+      if (entry->state_.load() == Entry::State::lost) {
+        unlink(entry);
+        release(entry);
+      }
+      entry = outer;
+    }
+  }
+  /// The innermost, but for guards that are kept as members of objects which go in another order.
+  static void unlink(Entry* entry) noexcept {
+    Entry** link = &innermost_;
+    while (*link != entry) {
+      link = &(*link)->outer_;
+    }
+    *link = entry->outer_;
+    entry->opened_.reset();
+  }
+  static void recycle(Entry* entry) noexcept {
+    if (entry->thread_ == nullptr || spare_ != nullptr) {
+      delete entry;
+    } else {
+      spare_ = entry;
+    }
+  }
+  static void release(Entry* entry) noexcept {
+    if (entry->owners_.fetch_sub(1) == 1) {
+      delete entry;
+    }
+  }
+
+  static inline thread_local Entry* innermost_ = nullptr;
+  static inline thread_local Entry* spare_ = nullptr;
+  static inline thread_local bool has_joined_ = false;
+};
+
+}  // namespace msstream

@@ -125,7 +125,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
         observed = describe(name, kind, {}, {}, {});
       }
     }
-    observe::Declared<R> declared(*context_->runtime, std::move(observed));
+    observe::Declared<R> declared(*context_->runtime, observed);
     InsideWork::refuse(name);
     context_->rethrow_launch_failure();
     Stream<R>& target = stream(kind);
@@ -140,7 +140,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     if (launcher_ == nullptr) {
       std::unique_lock guard(slot.issuing);
       order::PositionSet needed;
-      auto const number = context_->tracker->reserve(slot, accesses, needed);
+      auto const number = reserve(target, accesses, needed, observed);
       auto const failure = context_->tracker->launch(slot, number, needed, [&] {
         run(name, std::move(span_name), declared, kind, target, ref, work);
       });
@@ -161,7 +161,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     });
     std::lock_guard const guard(slot.issuing);
     order::PositionSet needed;
-    auto const number = context_->tracker->reserve(slot, accesses, needed);
+    auto const number = reserve(target, accesses, needed, observed);
     push(slot, number, needed, std::move(closure));
     return {slot.index, number};
   }
@@ -254,6 +254,20 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
       require_sound(
           "its work makes a call that a capture cannot have, such as a wait for the stream");
     }
+  }
+
+  /// Throws what a runtime that looks on finds, and then reserves nothing.
+  std::uint64_t reserve(Stream<R>& target,
+                        AccessSet& accesses,
+                        order::PositionSet& needed,
+                        Observed<R> const& observed) {
+    auto& runtime = *context_->runtime;
+    auto const number =
+        context_->tracker->reserve(target.slot(), accesses, needed, [&](TrackedOrder const& order) {
+          return observe::operation_reserved(runtime, observed, target.native(), order);
+        });
+    observe::operation_issued(runtime, observed);
+    return number;
   }
 
   void push(StreamSlot<R>& slot,

@@ -53,11 +53,11 @@ class Uses {
   template <Tracked T>
   void add(T const& tracked) {
     blocks_.push_back(&*tracked.block());
-    note(tracked.data(), tracked.bytes());
+    note(tracked.data(), tracked.bytes(), true);
   }
   void add(RawMemory<R> const& raw) {
     device_ = raw.device.get();
-    note(raw.begin, raw.bytes);
+    note(raw.begin, raw.bytes, false);
   }
   template <std::ranges::range Tensors>
     requires Tracked<std::ranges::range_value_t<Tensors>>
@@ -77,9 +77,9 @@ class Uses {
   }
 
  private:
-  void note(void const* begin, std::size_t bytes) {
+  void note(void const* begin, std::size_t bytes, bool tracked) {
     if constexpr (ObservingRuntime<R>) {
-      noted_.push_back({begin, bytes, Mode});
+      noted_.push_back({begin, bytes, Mode, 0, tracked});
     }
   }
 

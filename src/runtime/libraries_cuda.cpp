@@ -5,18 +5,63 @@
 
 #include <cublasLt.h>
 
+#include <map>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 namespace msstream {
+namespace {
+
+/// Handles of cuBLASLt that no group uses, by device, for the next groups. Thread-safe.
+///
+/// None is ever destroyed: cublasLtDestroy waits for the whole device, which stalls all streams and
+/// ends the captures of all threads. So a process keeps as many as it once had groups at a time.
+class FreeHandles {
+ public:
+  /// Lives until the process has ended, when there is no device left to destroy handles on.
+  static FreeHandles& of_process() {
+    static auto* const handles = new FreeHandles;
+    return *handles;
+  }
+
+  /// The current device is `ordinal`.
+  [[nodiscard]] cublasLtHandle_t take(int ordinal) {
+    {
+      std::lock_guard const guard(mutex_);
+      auto& free = free_[ordinal];
+      if (!free.empty()) {
+        auto* const handle = free.back();
+        free.pop_back();
+        return handle;
+      }
+    }
+    cublasLtHandle_t handle = nullptr;
+    cublasStatus_t const status = cublasLtCreate(&handle);
+    if (status != CUBLAS_STATUS_SUCCESS) {
+      throw RuntimeError("cuBLASLt", status, cublasLtGetStatusString(status), "cublasLtCreate");
+    }
+    return handle;
+  }
+  void give_back(int ordinal, cublasLtHandle_t handle) noexcept {
+    try {
+      std::lock_guard const guard(mutex_);
+      free_[ordinal].push_back(handle);
+    } catch (...) {  // NOLINT(bugprone-empty-catch): no memory to remember it, so it is leaked
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int, std::vector<cublasLtHandle_t>> free_;
+};
+
+}  // namespace
 
 Cuda::native_libraries Cuda::create_libraries(LibraryOptions const& options) {
   make_current();
   auto libraries = std::make_unique<CudaLibraries>();
-  cublasLtHandle_t blas = nullptr;
-  cublasStatus_t const status = cublasLtCreate(&blas);
-  if (status != CUBLAS_STATUS_SUCCESS) {
-    throw RuntimeError("cuBLASLt", status, cublasLtGetStatusString(status), "cublasLtCreate");
-  }
+  auto* const blas = FreeHandles::of_process().take(ordinal_);
   libraries->ordinal = ordinal_;
   libraries->blas = blas;
   libraries->workspace_bytes = options.workspace_bytes;
@@ -24,14 +69,14 @@ Cuda::native_libraries Cuda::create_libraries(LibraryOptions const& options) {
   try {
     libraries->workspace = allocate_device(options.workspace_bytes);
   } catch (...) {
-    cublasLtDestroy(blas);
+    FreeHandles::of_process().give_back(ordinal_, blas);
     throw;
   }
   return libraries.release();
 }
 
 void Cuda::destroy_libraries(native_libraries libraries) noexcept {
-  cublasLtDestroy(libraries->blas);
+  FreeHandles::of_process().give_back(ordinal_, libraries->blas);
   free_device(libraries->workspace, libraries->workspace_bytes);
   delete libraries;
 }

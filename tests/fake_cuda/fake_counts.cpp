@@ -44,11 +44,16 @@ Live live() {
   return device.live();
 }
 
+std::uint64_t blas_handles() {
+  auto& device = FakeDevice::instance();
+  std::lock_guard const guard(device.mutex);
+  return device.blas_handles.size();
+}
+
 std::ostream& operator<<(std::ostream& out, Live const& live) {
   return out << live.streams << " streams, " << live.events << " events, "
              << live.device_allocations << " pieces of device memory, " << live.pinned_allocations
-             << " of pinned memory, " << live.pages << " pages, " << live.blas_handles
-             << " cuBLASLt handles, " << live.graphs << " graphs";
+             << " of pinned memory, " << live.pages << " pages, " << live.graphs << " graphs";
 }
 
 std::vector<std::string> take_misuses() {

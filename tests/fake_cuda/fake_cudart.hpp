@@ -51,13 +51,14 @@ struct Live {
   std::uint64_t device_allocations = 0;
   std::uint64_t pinned_allocations = 0;
   std::uint64_t pages = 0;
-  std::uint64_t blas_handles = 0;
   std::uint64_t graphs = 0;
 
   friend bool operator==(Live const&, Live const&) = default;
 };
 std::ostream& operator<<(std::ostream& out, Live const& live);
 [[nodiscard]] Live live();
+/// Handles of cuBLASLt, which the library keeps for later groups: no part of what has to go.
+[[nodiscard]] std::uint64_t blas_handles();
 
 /// What was done against CUDA's rules since the last call, a sentence each: handles and memory
 /// that are not, or no longer, there (their handles never come again), copies of pageable memory,

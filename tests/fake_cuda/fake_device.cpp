@@ -318,7 +318,6 @@ Live FakeDevice::live() const {
           count_of(MemoryKind::device),
           count_of(MemoryKind::pinned),
           pages.page_count(),
-          blas_handles.size(),
           graphs.size()};
 }
 

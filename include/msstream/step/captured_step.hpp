@@ -5,6 +5,7 @@
 #include <msstream/tensor/issue.hpp>
 
 #include <mutex>
+#include <source_location>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -67,7 +68,9 @@ class CapturedStep {
   /// Issues the step as the operation "replay": to the group of its memory, if that has one, to the
   /// group of that name in a pool's assignment, else to the current group. Throws std::logic_error
   /// inside a capture on the device, and when a tensor that the step writes has been frozen.
-  order::Position replay() {
+  /// `issued_at` is for the reports of a checking runtime, to which the operation uses what its
+  /// parts use.
+  order::Position replay(std::source_location issued_at = std::source_location::current()) {
     auto& state = *device_.state();
     if (memory::Capture<R>::current(*state.context) != nullptr) {
       throw std::logic_error("a captured step is replayed inside a capture on its device");
@@ -92,7 +95,8 @@ class CapturedStep {
           NativeWork{[runtime = state.context->runtime.get(),
                       graph = *captured_.work->graph](typename R::native_stream native) {
             runtime->launch_graph(graph, native);
-          }});
+          }},
+          describe(name, group, state, issued_at));
     };
     auto const observer = state.issue_observer.current();
     if (observer == nullptr) [[likely]] {
@@ -121,6 +125,22 @@ class CapturedStep {
     memory::Capture<R> open(state.context, memory);
     std::forward<F>(function)();
     return open.end();
+  }
+  [[nodiscard]] Observed<R> describe(char const* name,
+                                     StreamGroup<R>& group,
+                                     DeviceState<R> const& state,
+                                     std::source_location issued_at) const {
+    if constexpr (ObservingRuntime<R>) {
+      auto const* const scope = StreamScope<R>::current(*state.context);
+      return group.describe(name,
+                            StreamKind::compute,
+                            {},
+                            issued_at,
+                            scope != nullptr ? scope->opened_at() : std::source_location(),
+                            observe::parts_of(*state.context->runtime, *captured_.work->graph));
+    } else {
+      return {};
+    }
   }
   [[nodiscard]] StreamGroup<R>& group_of_replay(DeviceState<R>& state, char const* name) const {
     if (auto* const only = memory_->libraries().lender()) {

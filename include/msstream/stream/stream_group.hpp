@@ -5,9 +5,9 @@
 #include <msstream/runtime/observing.hpp>
 #include <msstream/stream/group_libraries.hpp>
 #include <msstream/stream/launch_pool.hpp>
-#include <msstream/stream/native_work.hpp>
 #include <msstream/stream/stream.hpp>
 #include <msstream/stream/stream_context.hpp>
+#include <msstream/stream/work_ref.hpp>
 #include <msstream/trace/name_scope.hpp>
 #include <msstream/trace/range.hpp>
 
@@ -34,6 +34,24 @@ struct StreamGroupOptions {
   SmPartition partition = {};       ///< on which its kernels run
   CaptureState* capture = nullptr;  ///< its streams are to be captured; null: they run their work
   LibrariesMade libraries = LibrariesMade::at_once;
+};
+
+template <Runtime R>
+class StreamGroup;
+
+/// An operation that is submitted and not yet launched, less its work.
+template <Runtime R>
+struct PendingLaunch {
+  StreamGroup<R>* group;
+  char const* name;
+  std::string span_name;  ///< empty: no span is recorded
+  observe::Declared<R> declared;
+  StreamKind kind;
+  Stream<R>* target;
+  typename R::stream_ref ref;
+
+  /// Calls the work, once, in the order of the stream's numbers.
+  void launch(WorkRef<R> work) { group->launch(*this, work); }
 };
 
 /// A compute, an h2d and a d2h stream (or one for all), with what streams must not share: library
@@ -114,11 +132,10 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
   /// launch. Returns the operation's position. `observed` is what describe() made of it, if its
   /// memory is to be known. Throws std::logic_error when called from inside the work of another
   /// operation.
-  template <class Work>
   order::Position submit(char const* name,
                          StreamKind kind,
                          AccessSet& accesses,
-                         Work&& work,
+                         WorkRef<R> work,
                          Observed<R> observed = {}) {
     if constexpr (ObservingRuntime<R>) {
       if (observed == nullptr) {
@@ -137,28 +154,20 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     // What is captured has no time.
     auto span_name =
         context_->spans.recording() && !captured() ? NameScope::qualify(name) : std::string();
+    PendingLaunch<R> pending{
+        this, name, std::move(span_name), std::move(declared), kind, &target, ref};
     if (launcher_ == nullptr) {
       std::unique_lock guard(slot.issuing);
       order::PositionSet needed;
       auto const number = reserve(target, accesses, needed, observed);
-      auto const failure = context_->tracker->launch(slot, number, needed, [&] {
-        run(name, std::move(span_name), declared, kind, target, ref, work);
-      });
+      auto const failure =
+          context_->tracker->launch(slot, number, needed, [&] { pending.launch(work); });
       guard.unlock();
       context_->rethrow(failure);
       return {slot.index, number};
     }
     // Made before a number is reserved: copying the work may throw.
-    Closure closure([this,
-                     name,
-                     span_name = std::move(span_name),
-                     declared = std::move(declared),
-                     kind,
-                     &target,
-                     ref,
-                     work = std::forward<Work>(work)]() mutable {
-      run(name, std::move(span_name), declared, kind, target, ref, work);
-    });
+    Closure closure = work.closure(std::move(pending));
     std::lock_guard const guard(slot.issuing);
     order::PositionSet needed;
     auto const number = reserve(target, accesses, needed, observed);
@@ -166,15 +175,21 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     return {slot.index, number};
   }
 
-  /// For a runtime that looks on: what it gets to know of an operation on this group.
+  /// For a runtime that looks on: what it gets to know of an operation on this group. `parts`: of a
+  /// graph's launch.
   [[nodiscard]] Observed<R> describe(char const* name,
                                      StreamKind kind,
                                      std::vector<MemoryUse> uses,
                                      std::source_location issued_at,
-                                     std::source_location scope_opened_at) {
+                                     std::source_location scope_opened_at,
+                                     OperationParts parts = nullptr) {
     if constexpr (ObservingRuntime<R>) {
-      return context_->runtime->declare(Operation{
-          NameScope::qualify(name), lane(kind), issued_at, scope_opened_at, std::move(uses)});
+      return context_->runtime->declare(Operation{NameScope::qualify(name),
+                                                  lane(kind),
+                                                  issued_at,
+                                                  scope_opened_at,
+                                                  std::move(uses),
+                                                  std::move(parts)});
     } else {
       return {};
     }
@@ -207,46 +222,42 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     return name_ + (merged() ? "" : suffixes[static_cast<int>(kind)]);
   }
 
-  template <class Work>
-  void run(char const* name,
-           std::string span_name,
-           observe::Declared<R>& declared,
-           StreamKind kind,
-           Stream<R>& target,
-           typename R::stream_ref ref,
-           Work& work) {
-    InsideWork const inside(name);
+  friend struct PendingLaunch<R>;
+
+  void launch(PendingLaunch<R>& pending, WorkRef<R> work) {
+    auto& target = *pending.target;
+    InsideWork const inside(pending.name);
     context_->runtime->make_current();
-    trace::Range const range(name, category());
-    declared.run(target.native(), [&] {
+    trace::Range const range(pending.name, category());
+    pending.declared.run(target.native(), [&] {
       if (captured()) [[unlikely]] {
-        run_captured(name, target, ref, work);
-      } else if (!span_name.empty()) [[unlikely]] {
+        launch_captured(pending, work);
+      } else if (!pending.span_name.empty()) [[unlikely]] {
         // Launches on a stream have one order, and this is the next.
         auto const& slot = target.slot();
-        context_->spans.record(std::move(span_name),
-                               lane(kind),
+        context_->spans.record(std::move(pending.span_name),
+                               lane(pending.kind),
                                target.native(),
                                {slot.index, slot.launched.load() + 1},
-                               [&] { detail::call_work(work, ref, target.native()); });
+                               [&] { work(pending.ref, target.native()); });
       } else {
-        detail::call_work(work, ref, target.native());
+        work(pending.ref, target.native());
       }
     });
   }
 
   /// Work after which nothing more can be captured is told by its name, whatever it says itself.
-  template <class Work>
-  void run_captured(char const* name, Stream<R>& target, typename R::stream_ref ref, Work& work) {
+  void launch_captured(PendingLaunch<R> const& pending, WorkRef<R> work) {
     if constexpr (CapturingRuntime<R>) {
+      auto const stream = pending.target->native();
       auto const require_sound = [&](std::string_view why) {
-        if (!context_->runtime->is_capture_sound(target.native())) {
-          throw std::logic_error(
-              text("operation '", NameScope::qualify(name), "' may not be captured: ", why));
+        if (!context_->runtime->is_capture_sound(stream)) {
+          throw std::logic_error(text(
+              "operation '", NameScope::qualify(pending.name), "' may not be captured: ", why));
         }
       };
       try {
-        detail::call_work(work, ref, target.native());
+        work(pending.ref, stream);
       } catch (std::exception const& error) {
         require_sound(error.what());
         throw;

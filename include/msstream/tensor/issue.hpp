@@ -66,6 +66,23 @@ class Uses {
       add(tensor);
     }
   }
+  void add(Uses const& others) {
+    for (auto* const block : others.blocks_) {
+      blocks_.push_back(block);
+    }
+    device_ = others.device_ != nullptr ? others.device_ : device_;
+    if constexpr (ObservingRuntime<R>) {
+      noted_.insert(noted_.end(), others.noted_.begin(), others.noted_.end());
+    }
+  }
+  /// All of them are added into.
+  void accumulate() {
+    if constexpr (ObservingRuntime<R>) {
+      for (auto& use : noted_) {
+        use.mode = AccessMode::accumulate;
+      }
+    }
+  }
   [[nodiscard]] auto const& blocks() const noexcept { return blocks_; }
   /// The device of raw memory among them, else null.
   [[nodiscard]] DeviceState<R>* device() const noexcept { return device_; }
@@ -97,6 +114,10 @@ template <Runtime R>
 struct RuntimeOf<RawMemory<R>> {
   using type = R;
 };
+template <Runtime R, AccessMode Mode>
+struct RuntimeOf<Uses<R, Mode>> {
+  using type = R;
+};
 template <std::ranges::range Tensors>
 struct RuntimeOf<Tensors> {
   using type = typename std::ranges::range_value_t<Tensors>::runtime_type;
@@ -121,6 +142,20 @@ auto reads(Tensors const&... tensors) {
 template <class... Tensors>
 auto writes(Tensors const&... tensors) {
   return detail::uses<AccessMode::write>(tensors...);
+}
+
+/// The tensors (or ranges of tensors, or raw memory) that an operation adds into, as with atomic
+/// additions, so that it commutes with others that do: in place of writes(), or among them, as in
+/// `writes(y, accumulates(sums))`.
+///
+/// Tensors are ordered as if they were written, so sums have the same bits in every run. Of raw
+/// memory, whose order is the caller's to make, a checking runtime does not ask for any among
+/// operations that accumulate.
+template <class... Tensors>
+auto accumulates(Tensors const&... tensors) {
+  auto list = writes(tensors...);
+  list.accumulate();
+  return list;
 }
 
 struct IssueOptions {
@@ -223,11 +258,11 @@ StreamGroup<R>* writer_of(Placement<R> const& placement,
   return nullptr;
 }
 
-template <Runtime R, class Work>
+template <Runtime R>
 order::Position issue(char const* name,
                       Uses<R, AccessMode::read> const* read,
                       Uses<R, AccessMode::write> const* written,
-                      Work&& work,
+                      WorkRef<R> work,
                       IssueOptions const& options,
                       std::source_location issued_at) {
   AccessSet accesses;
@@ -279,8 +314,7 @@ order::Position issue(char const* name,
     InsideWork::refuse(name);  // whose thread has the lock
     order = std::unique_lock(observer->order());
   }
-  auto const position =
-      group.submit(name, options.stream, accesses, std::forward<Work>(work), std::move(observed));
+  auto const position = group.submit(name, options.stream, accesses, work, std::move(observed));
   if (observer != nullptr && !group.captured()) [[unlikely]] {
     observer->issued({name, group, options.stream, position, span_of(read), span_of(written)});
   }

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What is too slow for every commit: scripts/nightly.sh --help
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+usage() {
+  cat <<'END'
+scripts/nightly.sh [PART…]
+
+Runs the named parts, all of them unless some are named, and prints how long each took. Parts:
+
+  asan    every example program and its tests with the address and undefined-behaviour sanitizers
+  tsan    every room and every example program with the thread sanitizer
+  load    all tests of the host runtime three times, beside four busy processes
+  core    all tests of the host runtime, on one processor
+  fuzz    a minute of each fuzz target
+
+  scripts/nightly.sh load core
+END
+}
+
+everything() {
+  preset=$1
+  configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" -- \
+    -D MSSTREAM_SANITIZE_PROGRAMS=ON -B "$root/build/$1-everything"
+  quietly cmake --build "$root/build/$1-everything" --parallel "$(nproc)"
+}
+
+# Sanitizers read their options from the environment; the presets of CMake have those for everyday builds.
+asan() {
+  everything asan
+  UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+    ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_init_order=1:check_initialization_order=1 \
+    ctest --test-dir "$root/build/asan-everything" --output-on-failure --parallel "$(nproc)" -R 'train_|serve_|Train|Serve'
+}
+
+tsan() {
+  everything tsan
+  TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 \
+    ctest --test-dir "$root/build/tsan-everything" --output-on-failure --parallel "$(nproc)"
+}
+
+load() {
+  local busy=() _
+  preset=host
+  MSSTREAM_BUILD_PRESET=host "$root/scripts/test.sh" --show-only >/dev/null
+  for _ in 1 2 3 4; do
+    (while :; do :; done) &
+    busy+=($!)
+  done
+  trap 'kill "${busy[@]}" 2>/dev/null || true' RETURN
+  for _ in 1 2 3; do
+    ctest --preset host --parallel "$(nproc)"
+  done
+}
+
+core() {
+  MSSTREAM_BUILD_PRESET=host "$root/scripts/test.sh" --show-only >/dev/null
+  taskset -c 0 ctest --preset host --parallel 2
+}
+
+fuzz() { "$root/scripts/fuzz.sh" 60; }
+
+parts=(asan tsan load core fuzz)
+chosen=()
+for argument in "$@"; do
+  case $argument in
+    --help | -h) usage && exit ;;
+    asan | tsan | load | core | fuzz) chosen+=("$argument") ;;
+    *) die "no part $argument, only: ${parts[*]}" ;;
+  esac
+done
+[ "${#chosen[@]}" != 0 ] || chosen=("${parts[@]}")
+
+cd "$root"
+failed=()
+for part in "${chosen[@]}"; do
+  started=$SECONDS
+  say "$part"
+  set +e
+  (
+    set -e
+    "$part"
+  )
+  status=$?
+  set -e
+  [ "$status" = 0 ] || failed+=("$part")
+  say "$part took $((SECONDS - started)) s"
+done
+[ "${#failed[@]}" = 0 ] || die "failed: ${failed[*]}"

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Captures and replays on one thread while others load, compute, allocate and free.
+#include "step/captured_fixture.hpp"
+
+#include <msstream/base/env.hpp>
+#include <msstream/ops/arithmetic.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+/// A thread that uploads, computes and downloads until it is stopped. It counts its rounds, keeps
+/// what it throws and notes wrong values.
+template <Runtime R>
+class LoaderThread {
+ public:
+  LoaderThread(Device<R> const& device, int number)
+      : thread_([this, &device, number] { work(device, number); }) {}
+  LoaderThread(LoaderThread const&) = delete;
+  LoaderThread& operator=(LoaderThread const&) = delete;
+  ~LoaderThread() {
+    if (thread_.joinable()) {
+      stop();
+    }
+  }
+
+  [[nodiscard]] std::int64_t rounds() const { return rounds_.load(); }
+  [[nodiscard]] bool ended() const { return ended_.load(); }
+  /// What went wrong; empty: nothing.
+  std::string stop() {
+    stop_ = true;
+    thread_.join();
+    return error_;
+  }
+
+ private:
+  void work(Device<R> const& device, int number) {
+    try {
+      for (int i = 0; !stop_; ++i) {
+        auto const value = static_cast<float>(number + i % 3);
+        auto const count = std::int64_t{1000} + number + 16 * (i % 7);
+        auto const batch =
+            to_device(device, Floats(static_cast<std::size_t>(count), value), {count});
+        if (to_host(ops::add(batch, batch)).back() != 2 * value) {
+          throw std::runtime_error("a loader has read other values than it wrote");
+        }
+        ++rounds_;
+      }
+    } catch (std::exception const& error) {
+      error_ = error.what();
+    }
+    ended_ = true;
+  }
+
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> ended_{false};
+  std::atomic<std::int64_t> rounds_{0};
+  std::string error_;
+  std::thread thread_;
+};
+
+template <class R>
+class CapturesBesideTest : public RuntimeTest<R> {};
+TYPED_TEST_SUITE(CapturesBesideTest, PlainRuntimes, RuntimeNames);
+
+/// MSSTREAM_TEST_CAPTURES makes a longer search of it: that many captures, and 200 rounds of the
+/// loaders for each.
+TYPED_TEST(CapturesBesideTest, loaders_and_captures_do_not_disturb_each_other) {
+  using R = TypeParam;
+  auto const captures = env::integer("MSSTREAM_TEST_CAPTURES", 40, 1, 1'000'000);
+  auto const rounds_each = captures > 40 ? 200 : 2;
+  Device<R> const device;
+  std::vector<std::unique_ptr<LoaderThread<R>>> loaders;
+  for (int i = 0; i < 2; ++i) {
+    loaders.push_back(std::make_unique<LoaderThread<R>>(device, i));
+  }
+  auto const loaded = [&] { return loaders[0]->rounds() + loaders[1]->rounds(); };
+  auto const in = to_device(device, Floats(4096, 1), {4096});
+  std::int64_t wrong = 0;
+  std::string error;
+  try {
+    for (std::int64_t i = 0; i < captures && !loaders[0]->ended() && !loaders[1]->ended(); ++i) {
+      std::optional<Tensor<float, R>> out;
+      CapturedStep<R> step(device, [&] { out = ops::multiply(ops::add(in, in), in); });
+      for (int k = 1; k < 4; ++k) {
+        copy(in, to_device(device, Floats(4096, static_cast<float>(k)), {4096}));
+        step.replay();
+        wrong += to_host(*out)[100] != static_cast<float>(2 * k * k) ? 1 : 0;
+      }
+      while (loaded() < rounds_each * i && !loaders[0]->ended() && !loaders[1]->ended()) {
+        std::this_thread::yield();
+      }
+    }
+  } catch (std::exception const& caught) {
+    error = caught.what();
+  }
+  EXPECT_EQ(error, "");
+  for (auto const& loader : loaders) {
+    EXPECT_EQ(loader->stop(), "");
+  }
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GE(loaded(), rounds_each * (captures - 1));
+}
+
+}  // namespace
+}  // namespace msstream::testing

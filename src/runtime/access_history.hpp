@@ -13,8 +13,8 @@
 
 namespace msstream::detail {
 
-/// For all bytes ever used: the last writes, and the newest read and the newest accumulation of each
-/// stream since. Not synchronised.
+/// For all bytes ever used: the last writes, and the newest read and the newest accumulation of
+/// each stream since. Not synchronised.
 class AccessHistory {
  public:
   /// `visit(PastAccess, Interval)` for each earlier access that must precede one with `mode`.
@@ -75,9 +75,7 @@ class AccessHistory {
     std::vector<PastAccess> accumulations;
 
     [[nodiscard]] std::vector<PastAccess>& of(AccessMode mode) noexcept {
-      return mode == AccessMode::write ? writes
-             : mode == AccessMode::read ? reads
-                                        : accumulations;
+      return mode == AccessMode::write ? writes : mode == AccessMode::read ? reads : accumulations;
     }
   };
 

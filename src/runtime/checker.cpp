@@ -98,21 +98,20 @@ void Checker::pageable_copy(std::string_view name, void const* host_memory, Hand
     auto const& stream = state_->order.stream(handle);
     auto const operation =
         stream.active != nullptr ? stream.active->operation->name : std::string(name);
-    found.push_back({CheckKind::pageable_copy,
-                     text("'",
-                          operation,
-                          "' copies host memory that is not pinned, on ",
-                          State::name_of(handle, stream),
-                          ": the host blocks",
-                          called_in()),
-                     std::nullopt,
-                     stream.active != nullptr
-                         ? std::optional(describe(*stream.active,
-                                                  nullptr,
-                                                  AccessMode::write,
-                                                  Interval::of(host_memory, 0)))
-                         : std::nullopt,
-                     "a PinnedArray in its place"});
+    found.push_back(
+        {CheckKind::pageable_copy,
+         text("'",
+              operation,
+              "' copies host memory that is not pinned, on ",
+              State::name_of(handle, stream),
+              ": the host blocks",
+              called_in()),
+         std::nullopt,
+         stream.active != nullptr
+             ? std::optional(describe(
+                   *stream.active, nullptr, AccessMode::write, Interval::of(host_memory, 0)))
+             : std::nullopt,
+         "a PinnedArray in its place"});
   }
   state_->log.publish(std::move(found));
 }

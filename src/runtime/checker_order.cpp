@@ -128,9 +128,7 @@ void Checker::host_saw(Moment const& moment, Account of) {
   }
 }
 
-bool Checker::reserve(OperationHandle const& operation,
-                      Handle handle,
-                      TrackedOrder const& order) {
+bool Checker::reserve(OperationHandle const& operation, Handle handle, TrackedOrder const& order) {
   std::vector<CheckReport> found;
   std::lock_guard const guard(state_->mutex);
   auto& stream = state_->order.stream(handle);
@@ -200,16 +198,15 @@ void Checker::launched(void const* tracker, order::Position position) noexcept {
   }
 }
 
-void Checker::follow(Handle handle,
-                     void const* tracker,
-                     std::span<order::Position const> needed) {
+void Checker::follow(Handle handle, void const* tracker, std::span<order::Position const> needed) {
   std::lock_guard const guard(state_->mutex);
   auto& stream = state_->order.stream(handle);
   for (auto const& position : needed) {
-    state_->lines.look_up(tracker, position, [&](detail::Place place, detail::CheckClock const& clock) {
-      stream.issue_clock.merge(clock.numbers());
-      stream.issue_clock.raise(place);
-    });
+    state_->lines.look_up(
+        tracker, position, [&](detail::Place place, detail::CheckClock const& clock) {
+          stream.issue_clock.merge(clock.numbers());
+          stream.issue_clock.raise(place);
+        });
   }
 }
 
@@ -365,8 +362,8 @@ OperationHandle Checker::begin_transfer(std::string_view name,
       own.lane = State::name_of(handle, stream);
       state_->find_misuse(own, own.uses, found);
       state_->find_reads_of_what_was_given_up(own, found);
-      transfer = state_->next_work(
-          std::make_shared<Operation const>(std::move(own)), handle, stream);
+      transfer =
+          state_->next_work(std::make_shared<Operation const>(std::move(own)), handle, stream);
       transfer->past_issue = true;
       state_->judge_issue(*transfer, stream, found);
       state_->judge_launch(*transfer, stream, found);
@@ -440,8 +437,8 @@ OperationHandle Checker::begin_launch(Handle graph, Handle handle) {
     }
     auto operation = operation_past_issue("replay", {});
     operation.parts = parts->second;
-    launch = state_->next_work(
-        std::make_shared<Operation const>(std::move(operation)), handle, stream);
+    launch =
+        state_->next_work(std::make_shared<Operation const>(std::move(operation)), handle, stream);
     launch->past_issue = true;
     state_->judge_issue(*launch, stream, found);
     state_->judge_launch(*launch, stream, found);

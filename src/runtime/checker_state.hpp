@@ -153,12 +153,11 @@ struct Checker::State {
              "the memory must be held until the operation is issued"});
       } else if (use.mode != AccessMode::write && memory.is_unwritten(range) &&
                  !memory.was_given_up(range)) {
-        tell_unwritten(
-            operation,
-            use,
-            text("' ", detail::verb_of(use.mode), " memory that nothing has written"),
-            text("an operation that writes it, issued before '", operation.name, "'"),
-            found);
+        tell_unwritten(operation,
+                       use,
+                       text("' ", detail::verb_of(use.mode), " memory that nothing has written"),
+                       text("an operation that writes it, issued before '", operation.name, "'"),
+                       found);
       }
     }
   }
@@ -275,16 +274,15 @@ struct Checker::State {
   /// `work.follows`.
   void judge_issue(IssuedWork& work, Stream const& stream, std::vector<CheckReport>& found) {
     std::vector<IssuedWork const*> told;
-    detail::for_each_use(
-        *work.operation, [&](OperationHandle const& part, MemoryUse const& use) {
-          judge_issue(work, part, use, history_of(stream), [&](CheckReport report, auto& past) {
-            // A graph's parts all follow, or none does.
-            if (part == nullptr || std::find(told.begin(), told.end(), &past) == told.end()) {
-              told.push_back(&past);
-              found.push_back(std::move(report));
-            }
-          });
-        });
+    detail::for_each_use(*work.operation, [&](OperationHandle const& part, MemoryUse const& use) {
+      judge_issue(work, part, use, history_of(stream), [&](CheckReport report, auto& past) {
+        // A graph's parts all follow, or none does.
+        if (part == nullptr || std::find(told.begin(), told.end(), &past) == told.end()) {
+          told.push_back(&past);
+          found.push_back(std::move(report));
+        }
+      });
+    });
   }
   /// Whether something that was issued later has used the memory already.
   template <class Tell>
@@ -326,10 +324,9 @@ struct Checker::State {
   /// The work gets its place. Of captured work the graph's launches are to be checked.
   void note(Work const& work, Stream& stream) {
     stream.issued = work->place.number;
-    detail::for_each_use(
-        *work->operation, [&](OperationHandle const& part, MemoryUse const& use) {
-          history_of(stream).note(detail::interval_of(use), access(work, part, use));
-        });
+    detail::for_each_use(*work->operation, [&](OperationHandle const& part, MemoryUse const& use) {
+      history_of(stream).note(detail::interval_of(use), access(work, part, use));
+    });
     if (stream.capture != nullptr) {
       stream.capture->operations.push_back(work->operation);
     }
@@ -353,27 +350,26 @@ struct Checker::State {
     bool const reused = past.owner != use.owner && past.owner != 0 && use.owner != 0;
     auto const name = detail::name_of(*work.operation, part);
     auto const past_name = detail::name_of(past);
-    return {
-        CheckKind::race,
-        text("'",
-             name,
-             "' ",
-             detail::verb_of(use.mode),
-             " memory that '",
-             past_name,
-             "' ",
-             detail::past_verb(past.mode),
-             reused ? "; the memory was given back and out again in between" : ""),
-        detail::describe(past, both),
-        detail::describe(work, part, use.mode, both),
-        text(work.lane,
-             " must wait for '",
-             past_name,
-             "' on ",
-             past.by->lane,
-             " before '",
-             name,
-             "'")};
+    return {CheckKind::race,
+            text("'",
+                 name,
+                 "' ",
+                 detail::verb_of(use.mode),
+                 " memory that '",
+                 past_name,
+                 "' ",
+                 detail::past_verb(past.mode),
+                 reused ? "; the memory was given back and out again in between" : ""),
+            detail::describe(past, both),
+            detail::describe(work, part, use.mode, both),
+            text(work.lane,
+                 " must wait for '",
+                 past_name,
+                 "' on ",
+                 past.by->lane,
+                 " before '",
+                 name,
+                 "'")};
   }
 
   /// Of operations on streams that do not hold the memory themselves.
@@ -440,9 +436,9 @@ struct Checker::State {
       auto const range = detail::interval_of(held);
       history.for_each_conflict(
           range, AccessMode::read, [&](PastAccess const& past, Interval where) {
-            bool const was_beside = past.by->past_issue && past.by->sequence > hold.work->sequence &&
-                                    !past.by->is_issued_after(*hold.work) &&
-                                    !end.is_issued_after(*past.by);
+            bool const was_beside =
+                past.by->past_issue && past.by->sequence > hold.work->sequence &&
+                !past.by->is_issued_after(*hold.work) && !end.is_issued_after(*past.by);
             if (was_beside && !holds_on(*hold.work->operation, past.by->place.index)) {
               auto report = race(*past.by,
                                  past.part,

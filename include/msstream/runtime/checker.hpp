@@ -47,9 +47,9 @@ struct CheckerOptions {
 /// the order of its calls. Races of the program are found there, so they do not depend on when a
 /// launch thread or the device gets to what. As launched: from nothing but the calls that a runtime
 /// gets. There the tracker is found not to keep what it has promised; its clocks are not asked.
-/// Host threads count as one: what one of them has waited for, all of them have. Handles of streams,
-/// events and graphs are given as numbers. Devices that order work between them must share a
-/// checker. Thread-safe, with one lock: it is for finding mistakes.
+/// Host threads count as one: what one of them has waited for, all of them have. Handles of
+/// streams, events and graphs are given as numbers. Devices that order work between them must share
+/// a checker. Thread-safe, with one lock: it is for finding mistakes.
 class Checker {
  public:
   using Handle = std::uintptr_t;
@@ -89,8 +89,8 @@ class Checker {
 
   /// All that precedes a place in the program; opaque.
   struct Moment {
-    std::vector<std::uint64_t> clock;   ///< as launched
-    std::vector<std::uint64_t> issued;  ///< as issued
+    std::vector<std::uint64_t> clock;                          ///< as launched
+    std::vector<std::uint64_t> issued;                         ///< as issued
     std::shared_ptr<detail::CapturedParts> capture = nullptr;  ///< that it is a moment of
   };
   /// Whose a call is that waits or asks: the program relies on what it has learnt so, and has said

@@ -207,12 +207,13 @@ class RuntimeDecorator : public detail::VisitOf<Inner>, public detail::GraphOf<I
   void operation_issued(OperationHandle const& operation) requires OrderObservingRuntime<Inner> {
     inner_.operation_issued(operation);
   }
-  void position_marked(native_stream stream, void const* tracker, order::Position position) requires
-      OrderObservingRuntime<Inner> {
+  void position_marked(native_stream stream,
+                       void const* tracker,
+                       order::Position position) requires OrderObservingRuntime<Inner> {
     inner_.position_marked(stream, tracker, position);
   }
-  void position_launched(void const* tracker, order::Position position) noexcept requires
-      OrderObservingRuntime<Inner> {
+  void position_launched(void const* tracker,
+                         order::Position position) noexcept requires OrderObservingRuntime<Inner> {
     inner_.position_launched(tracker, position);
   }
   void stream_follows(native_stream stream,
@@ -221,12 +222,12 @@ class RuntimeDecorator : public detail::VisitOf<Inner>, public detail::GraphOf<I
       OrderObservingRuntime<Inner> {
     inner_.stream_follows(stream, tracker, positions);
   }
-  void host_follows(void const* tracker, order::Position position) requires
-      OrderObservingRuntime<Inner> {
+  void host_follows(void const* tracker,
+                    order::Position position) requires OrderObservingRuntime<Inner> {
     inner_.host_follows(tracker, position);
   }
-  void stream_named(native_stream stream, std::string_view name) requires
-      OrderObservingRuntime<Inner> {
+  void stream_named(native_stream stream,
+                    std::string_view name) requires OrderObservingRuntime<Inner> {
     inner_.stream_named(stream, name);
   }
 

@@ -55,8 +55,7 @@ class StreamRegistry {
     }
     if constexpr (OrderObservingRuntime<R>) {
       slot.events->runtime().stream_named(
-          native,
-          slot.identity.name.empty() ? text("stream ", slot.index) : slot.identity.name);
+          native, slot.identity.name.empty() ? text("stream ", slot.index) : slot.identity.name);
     }
     return slot;
   }

@@ -132,6 +132,7 @@ bool Checker::reserve(OperationHandle const& operation, Handle handle, TrackedOr
   std::vector<CheckReport> found;
   std::lock_guard const guard(state_->mutex);
   auto& stream = state_->order.stream(handle);
+  auto const before = stream.issue_clock;
   auto const follow = [&](detail::Place place, detail::CheckClock const& clock) {
     stream.issue_clock.merge(clock.numbers());
     stream.issue_clock.raise(place);
@@ -151,6 +152,8 @@ bool Checker::reserve(OperationHandle const& operation, Handle handle, TrackedOr
     state_->lines.trim(order.tracker, order.position.stream, [&](detail::Place place) {
       return state_->order.host_waited_for(place);
     });
+  } else {
+    stream.issue_clock = before;  // what is left out has ordered nothing
   }
   if (!found.empty()) {
     state_->untold.insert_or_assign(operation.get(), State::Untold{std::move(found)});

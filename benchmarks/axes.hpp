@@ -91,6 +91,13 @@ struct Jagged {
 };
 inline constexpr std::int64_t kHostJaggedDivisor = 16;
 
+/// Rows that are normalised, or summed, to one number each; all of 128 MiB.
+struct Reductions {
+  static constexpr std::int64_t kElements = std::int64_t{1} << 25U;
+  static constexpr std::array<std::int64_t, 4> kWidths{16, 128, 1024, 4096};
+  static constexpr int kRuns = 5;
+};
+
 /// Four branches of elementwise layers on square matrices.
 struct Branches {
   static constexpr std::int64_t kWidth = 512;

@@ -7,7 +7,7 @@ function(msstream_consumer_test name)
     --build-generator ${CMAKE_GENERATOR} --build-makeprogram ${CMAKE_MAKE_PROGRAM}
     --build-options -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} ${ARGN}
     --test-command consumer)
-  set_tests_properties(${name} PROPERTIES TIMEOUT 900)
+  set_tests_properties(${name} PROPERTIES TIMEOUT 3600)
 endfunction()
 
 set(prefix ${CMAKE_CURRENT_BINARY_DIR}/consumer_prefix)

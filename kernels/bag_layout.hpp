@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "bag_offsets.hpp"
 #include "hash_functions.hpp"
 
 #include <msstream/base/error.hpp>
@@ -10,12 +11,6 @@
 #include <cstdint>
 
 namespace msstream::ops::kernels {
-
-/// The places [begin, end) of an array.
-struct PlaceRange {
-  std::int64_t begin;
-  std::int64_t end;
-};
 
 /// What the device says, within what the launch is for: a count that is wrong must not lead out of
 /// the memory.
@@ -38,6 +33,7 @@ struct IdBags {
   std::int64_t capacity;
   std::int64_t hotness;
   std::int64_t default_id;
+  bool ascend = false;  ///< somebody has looked at all offsets, and no bag is bad
 
   explicit IdBags(BagView const& view)
       : ids(static_cast<Id const*>(view.ids)),
@@ -53,26 +49,39 @@ struct IdBags {
     return bag_count != nullptr ? clamped(*bag_count, bags) : bags;
   }
   [[nodiscard]] constexpr PlaceRange places_of(std::int64_t bag) const {
-    return offsets != nullptr
-               ? PlaceRange{clamped(offsets[bag], capacity), clamped(offsets[bag + 1], capacity)}
-               : PlaceRange{bag * hotness, (bag + 1) * hotness};
+    if (offsets == nullptr) {
+      return {bag * hotness, (bag + 1) * hotness};
+    }
+    return ascend ? PlaceRange{offsets[bag], offsets[bag + 1]} : bag_offsets().places_of(bag);
   }
-  /// The places of all bags that exist.
+  /// Whether the bag's offsets leave it without places; of a bag that exists.
+  [[nodiscard]] constexpr bool is_bad(std::int64_t bag) const {
+    return offsets != nullptr && !ascend && bag_offsets().is_bad(bag);
+  }
+  /// Where there are offsets.
+  [[nodiscard]] constexpr BagOffsets<Id> bag_offsets() const {
+    return {offsets, existing(), capacity};
+  }
+  /// Has the places of all bags that exist within, and none but theirs if no bag is bad.
   [[nodiscard]] constexpr PlaceRange existing_places() const {
-    auto const count = existing();
-    return offsets != nullptr
-               ? PlaceRange{clamped(offsets[0], capacity), clamped(offsets[count], capacity)}
-               : PlaceRange{0, count * hotness};
+    return offsets != nullptr ? bag_offsets().all_places() : PlaceRange{0, existing() * hotness};
   }
-  /// The bag that holds a place of existing_places(), or whose default id the place stands for;
-  /// places are below 2^31, and a 32-bit division is several times cheaper on a GPU.
+  /// The bag that holds a place of existing_places(), or -1 where its bag is bad, or whose default
+  /// id the place stands for; places are below 2^31, and a 32-bit division is several times cheaper
+  /// on a GPU.
   [[nodiscard]] constexpr std::int64_t bag_of(std::int64_t place) const {
     if (place >= capacity) {
       return place - capacity;
     }
     return offsets != nullptr
-               ? count_not_above(offsets, existing() + 1, static_cast<Id>(place)) - 1
+               ? bag_offsets().bag_of(place)
                : static_cast<std::uint32_t>(place) / static_cast<std::uint32_t>(hotness);
+  }
+  /// After a look at all offsets, which the host affords once an operation.
+  [[nodiscard]] IdBags looked_at() const {
+    auto bags_looked_at = *this;
+    bags_looked_at.ascend = offsets != nullptr && bag_offsets().all_ascend();
+    return bags_looked_at;
   }
   [[nodiscard]] constexpr float weight(std::int64_t place) const {
     return weights != nullptr && place < capacity ? weights[place] : 1.0F;

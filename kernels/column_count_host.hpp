@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "long_sum_host.hpp"
+
 #include <msstream/base/dtype.hpp>
 
 #include <algorithm>
@@ -52,28 +54,49 @@ void add_scaled(float* sums, T const* row, float scale, std::int64_t count) {
 
 }  // namespace detail
 
-/// total = (sum of the rows that `each_row(add_row)` adds by `add_row(row, scale)`) divided by what
-/// each_row returns. The additions happen in the order of the calls, starting from 0.
-template <std::int64_t Count, class EachRow>
-void add_rows(FixedColumns<Count>, float* total, EachRow&& each_row) {
-  float sums[Count] = {};
-  float const divisor = each_row(
-      [&sums](auto const* row, float scale) { detail::add_scaled(sums, row, scale, Count); });
-  for (std::int64_t c = 0; c < Count; ++c) {
-    total[c] = sums[c] / divisor;
+/// total = the sum of the rows that add_one(k, add_row), for every k from `begin` up to `end`, adds
+/// by `add_row(row, scale)`. The additions happen in the order of the calls, starting from 0, in
+/// parts as long_sum.hpp says.
+template <std::int64_t Count, class AddOne>
+void add_rows(FixedColumns<Count>,
+              float* total,
+              std::int64_t begin,
+              std::int64_t end,
+              AddOne const& add_one) {
+  auto const add_part = [&](std::int64_t first, std::int64_t last) {
+    float sums[Count] = {};
+    for (auto k = first; k < last; ++k) {
+      add_one(k, [&sums](auto const* row, float scale) {
+        detail::add_scaled(sums, row, scale, Count);
+      });
+    }
+    std::copy_n(sums, Count, total);
+  };
+  if (end - begin <= kTermsOfPart) {
+    add_part(begin, end);
+    return;
   }
-}
-
-template <class EachRow>
-void add_rows(AnyColumns columns, float* total, EachRow&& each_row) {
-  std::fill_n(total, columns.width, 0.0F);
-  float const divisor = each_row(
-      [&](auto const* row, float scale) { detail::add_scaled(total, row, scale, columns.width); });
-  if (divisor != 1.0F) {
-    for (std::int64_t c = 0; c < columns.width; ++c) {
-      total[c] /= divisor;
+  double whole[Count] = {};
+  for (auto first = begin; first < end; first += kTermsOfPart) {
+    add_part(first, std::min(first + kTermsOfPart, end));
+    for (std::int64_t c = 0; c < Count; ++c) {
+      whole[c] += static_cast<double>(total[c]);
     }
   }
+  std::transform(whole, whole + Count, total, [](double sum) { return static_cast<float>(sum); });
+}
+
+template <class AddOne>
+void add_rows(
+    AnyColumns columns, float* total, std::int64_t begin, std::int64_t end, AddOne const& add_one) {
+  RowTotals totals(total, columns.width);
+  for (auto k = begin; k < end; ++k) {
+    totals.begin_row();
+    add_one(k, [&](auto const* row, float scale) {
+      detail::add_scaled(total, row, scale, columns.width);
+    });
+  }
+  totals.finish();
 }
 
 }  // namespace msstream::ops::kernels

@@ -52,7 +52,8 @@ Entry<Word>* radix_sort(Entry<Word>* entries,
 }
 
 template <class Word, class Id>
-void group_equal_ids(DeduplicateArgs const& args, IdBags<Id> const& bags) {
+void group_equal_ids(DeduplicateArgs const& args, IdBags<Id> const& all_bags) {
+  auto const bags = all_bags.looked_at();
   auto* const entries = static_cast<Entry<Word>*>(args.workspace);
   auto const capacity = place_capacity(args.bags);
   auto const places = bags.existing_places();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda_check.cuh"
 #include "dense_column_sums.hpp"
+#include "long_sum.hpp"
 
 #include <algorithm>
 
@@ -36,23 +37,26 @@ __global__ void __launch_bounds__(kTileColumns* kTileRows) column_sums_kernel(Pa
   auto const* const matrix =
       args.matrix + (args.shared_matrix ? 0 : layer * args.rows * pass.matrix_columns);
   auto const* const weights = args.weights != nullptr ? args.weights + layer * args.rows : nullptr;
-  float sum = 0.0F;
-  if (column < pass.columns_out) {
+  LongSum sum;
+  auto row = first + threadIdx.y;
+  while (column < pass.columns_out && row < last) {
+    auto const end_of_part = min(row + kTermsOfPart * kTileRows, last);
 #pragma unroll 8
-    for (std::int64_t row = first + threadIdx.y; row < last; row += kTileRows) {
+    for (; row < end_of_part; row += kTileRows) {
       float const value =
           column < pass.matrix_columns ? matrix[row * pass.matrix_columns + column] : 1.0F;
-      sum += weights != nullptr ? weights[row] * value : value;
+      sum.add(weights != nullptr ? weights[row] * value : value);
     }
+    sum.fold();
   }
-  tile[threadIdx.y][threadIdx.x] = sum;
+  tile[threadIdx.y][threadIdx.x] = sum.get();
   __syncthreads();
   if (threadIdx.y != 0 || column >= pass.columns_out) {
     return;
   }
   float total = 0.0F;
-  for (int row = 0; row < kTileRows; ++row) {
-    total += tile[row][threadIdx.x];
+  for (int other = 0; other < kTileRows; ++other) {
+    total += tile[other][threadIdx.x];
   }
   float* const to = column < args.columns
                         ? args.sums + layer * pass.layer_stride + column

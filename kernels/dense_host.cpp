@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "eigen_matrix.hpp"
 #include "elementwise_math.hpp"
+#include "long_sum_host.hpp"
 
 #include <msstream/ops/kernels/dense.hpp>
 
-#include <algorithm>
 #include <cstddef>
 
 namespace msstream::ops::kernels {
@@ -24,10 +24,12 @@ void rectify_row(float* row, std::int64_t columns) {
 }
 
 void column_sums(float const* values, std::int64_t rows, std::int64_t columns, float* sums) {
-  std::fill_n(sums, columns, 0.0F);
+  RowTotals totals(sums, columns);
   for (std::int64_t row = 0; row < rows; ++row) {
+    totals.begin_row();
     add_row(sums, values + row * columns, columns);
   }
+  totals.finish();
 }
 
 }  // namespace

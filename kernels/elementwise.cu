@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kBlockThreads) bce_kernel(BceArgs const args) 
     return;
   }
   float const logit = args.logits[i];
-  float const label = args.labels[i];
+  float const label = probability_or_nan(args.labels[i]);
   args.losses[i] = bce_loss(logit, label);
   if (args.gradients != nullptr) {
     args.gradients[i] = logistic(logit) - label;

@@ -185,7 +185,7 @@ void bce_with_logits(HostStream stream, BceArgs const& args) {
   stream.run([args] {
     for_each_item(args.count, 3 * kExponentialBytes, [&](std::int64_t i) {
       float const logit = args.logits[i];
-      float const label = args.labels[i];
+      float const label = probability_or_nan(args.labels[i]);
       args.losses[i] = bce_loss(logit, label);
       if (args.gradients != nullptr) {
         args.gradients[i] = logistic(logit) - label;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "row_vector.cuh"
+#include "whole_sums.cuh"
 
 #include <msstream/ops/kernels/bag_view.hpp>
 
@@ -41,6 +42,7 @@ class SumCombiner {
  public:
   static constexpr bool kWeighted = false;
   static constexpr bool kTellsPlaces = false;
+  using Whole = WholeSums<Count>;
 
   __device__ explicit SumCombiner(Pooling pooling) : sum_(first_sum<Count>(pooling)) {}
 
@@ -48,6 +50,10 @@ class SumCombiner {
     sum_.add(row);
     ++rows_;
   }
+  /// Of each kTermsOfPart places of a longer bag.
+  __device__ void fold(Whole& whole, bool is_first) { whole.fold(sum_, is_first); }
+  /// Behind the last place of such a bag.
+  __device__ void unfold(Whole const& whole) { sum_ = whole.get(sum_); }
   [[nodiscard]] __device__ bool is_empty() const { return rows_ == 0; }
   [[nodiscard]] __device__ Columns<Count> finish(Pooling pooling) const {
     auto const count = static_cast<float>(rows_);
@@ -73,29 +79,34 @@ class WeightedCombiner {
  public:
   static constexpr bool kWeighted = true;
   static constexpr bool kTellsPlaces = false;
+  using Whole = WholeSums<Count>;
 
-  __device__ explicit WeightedCombiner(Pooling pooling) : sum_(first_sum<Count>(pooling)) {}
+  __device__ explicit WeightedCombiner(Pooling pooling)
+      : sum_(first_sum<Count>(pooling)), squares_weights_(pooling == Pooling::sqrtn) {}
 
   __device__ void add(Columns<Count> row, float weight, std::int64_t) {
     row.multiply(weight);
     sum_.add(row);
-    weights_ = __fadd_rn(weights_, weight);
-    squares_ = __fadd_rn(squares_, __fmul_rn(weight, weight));
+    auto const term = squares_weights_ ? __fmul_rn(weight, weight) : weight;
+    weights_ = __dadd_rn(weights_, static_cast<double>(term));
     is_empty_ = false;
   }
+  __device__ void fold(Whole& whole, bool is_first) { whole.fold(sum_, is_first); }
+  __device__ void unfold(Whole const& whole) { sum_ = whole.get(sum_); }
   [[nodiscard]] __device__ bool is_empty() const { return is_empty_; }
   [[nodiscard]] __device__ Columns<Count> finish(Pooling pooling) const {
+    auto const weights = static_cast<float>(weights_);
     return quotient(sum_,
                     is_empty()                  ? 0.0F
-                    : pooling == Pooling::mean  ? weights_
-                    : pooling == Pooling::sqrtn ? __fsqrt_rn(squares_)
+                    : pooling == Pooling::mean  ? weights
+                    : pooling == Pooling::sqrtn ? __fsqrt_rn(weights)
                                                 : 1.0F);
   }
 
  private:
   Columns<Count> sum_;
-  float weights_ = 0.0F;
-  float squares_ = 0.0F;
+  double weights_ = 0.0;  ///< or their squares
+  bool squares_weights_;
   bool is_empty_ = true;
 };
 
@@ -105,6 +116,7 @@ class MaxCombiner {
  public:
   static constexpr bool kWeighted = false;
   static constexpr bool kTellsPlaces = true;
+  struct Whole {};
 
   __device__ explicit MaxCombiner(Pooling) {
 #pragma unroll
@@ -124,6 +136,9 @@ class MaxCombiner {
     }
     is_empty_ = false;
   }
+  /// A maximum has no parts.
+  __device__ void fold(Whole const&, bool) {}
+  __device__ void unfold(Whole const&) {}
   [[nodiscard]] __device__ bool is_empty() const {
     return is_empty_;
   }

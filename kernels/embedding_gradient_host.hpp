@@ -9,7 +9,6 @@
 
 #include <msstream/ops/kernels/embedding_gradient.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -21,10 +20,11 @@ namespace msstream::ops::kernels {
 template <class T, class Id>
 class HostRowGradients {
  public:
-  HostRowGradients(RowGradientArgs const& args, IdBags<Id> const& bags) : args_(args), bags_(bags) {
+  HostRowGradients(RowGradientArgs const& args, IdBags<Id> const& bags)
+      : args_(args), bags_(bags.looked_at()) {
     if (divides(args.pooling)) {
-      divisors_.resize(static_cast<std::size_t>(bags.existing()));
-      parallel_bags(bags, grain_of(sizeof(Id)), [this](std::int64_t begin, std::int64_t end) {
+      divisors_.resize(static_cast<std::size_t>(bags_.existing()));
+      parallel_bags(bags_, grain_of(sizeof(Id)), [this](std::int64_t begin, std::int64_t end) {
         for (auto bag = begin; bag < end; ++bag) {
           divisors_[static_cast<std::size_t>(bag)] = divisor_of(bag);
         }
@@ -47,27 +47,33 @@ class HostRowGradients {
     auto const* const gradient = static_cast<T const*>(args_.output_gradient);
     auto const width = columns.count();
     if (args_.pooling == Pooling::max) {
-      std::fill_n(sums, width, 0.0F);
+      RowTotals totals(sums, width);
       for (auto k = begin; k < end; ++k) {
+        totals.begin_row();
         auto const place = args_.positions[k];
-        auto const from = bags_.bag_of(place) * width;
+        auto const bag = bags_.bag_of(place);
+        if (bag < 0) {
+          continue;
+        }
+        auto const from = bag * width;
         for (std::int64_t c = 0; c < width; ++c) {
           sums[c] += args_.argmax[from + c] == place ? to_float(gradient[from + c]) : 0.0F;
         }
       }
+      totals.finish();
       return;
     }
-    add_rows(columns, sums, [&](auto add_row) {
-      for (auto k = begin; k < end; ++k) {
-        std::int64_t const place = args_.positions[k];
-        auto const row = args_.pooling == Pooling::none ? place : bags_.bag_of(place);
-        bool const has_divisor = !divisors_.empty() && place < bags_.capacity;
-        float const divisor = has_divisor ? divisors_[static_cast<std::size_t>(row)] : 1.0F;
-        if (divisor != 0.0F) {
-          add_row(gradient + row * width, factor_from(bags_.weight(place), divisor));
-        }
+    add_rows(columns, sums, begin, end, [&](std::int64_t k, auto const& add_row) {
+      std::int64_t const place = args_.positions[k];
+      auto const row = args_.pooling == Pooling::none ? place : bags_.bag_of(place);
+      if (row < 0) {
+        return;
       }
-      return 1.0F;
+      bool const has_divisor = !divisors_.empty() && place < bags_.capacity;
+      float const divisor = has_divisor ? divisors_[static_cast<std::size_t>(row)] : 1.0F;
+      if (divisor != 0.0F) {
+        add_row(gradient + row * width, factor_from(bags_.weight(place), divisor));
+      }
     });
   }
 

@@ -2,6 +2,7 @@
 #include "column_pieces_host.hpp"
 #include "embedding_checks.hpp"
 #include "id_report_host.hpp"
+#include "long_sum.hpp"
 #include "parallel_bags_host.hpp"
 #include "pooling_divisor.hpp"
 #include "real_types.hpp"
@@ -58,7 +59,7 @@ class HostLookup {
  public:
   HostLookup(LookupArgs const& args, IdBags<Id> const& bags)
       : args_(args),
-        bags_(bags),
+        bags_(bags.looked_at()),
         table_(static_cast<T const*>(args.table)),
         existing_(bags.existing()) {}
 
@@ -93,12 +94,19 @@ class HostLookup {
       Ahead const ahead = rows_ahead(last_bag >= first ? bags_.places_of(last_bag).end : 0);
       bad = write_pieces(first, last, ahead, [&](auto row, auto piece, auto const& a) {
         auto const places = row < existing_ ? bags_.places_of(row) : PlaceRange{0, 0};
-        return args_.pooling == Pooling::max ? most(places, row, piece, a)
-               : bags_.weights != nullptr    ? sum<true>(places, row, piece, a)
-                                             : sum<false>(places, row, piece, a);
+        auto const bad_ids = args_.pooling == Pooling::max ? most(places, row, piece, a)
+                             : bags_.weights != nullptr    ? sum<true>(places, row, piece, a)
+                                                           : sum<false>(places, row, piece, a);
+        return bad_ids + (row < existing_ && bags_.is_bad(row) ? tell_bad(row) : 0);
       });
     }
     count_out_of_range(args_.report, bad);
+  }
+
+  /// Springs the trap for a bad bag; counts as one bad id.
+  [[nodiscard]] std::uint64_t tell_bad(std::int64_t bag) const {
+    spring_trap(args_.report, bags_.bag_offsets(), bag);
+    return 1;
   }
 
   /// Neighbouring columns of an output row, and where their floats go.
@@ -107,6 +115,9 @@ class HostLookup {
     std::int64_t column;
     float* floats;
   };
+
+  template <std::int64_t Count>
+  using Sums = std::array<float, static_cast<std::size_t>(Count)>;
 
   /// Calls make(row, Piece, what to fetch ahead) for all columns of rows; returns how many ids were
   /// bad.
@@ -163,15 +174,14 @@ class HostLookup {
                : nullptr;
   }
 
-  // What is summed stays in registers only if nothing else ever sees its address.
+  /// Adds the rows of places to the sums; returns how many ids are bad.
   template <bool IsWeighted, std::int64_t Count>
-  [[gnu::noinline]] std::uint64_t sum(PlaceRange places,
-                                      std::int64_t bag,
-                                      Piece<Count> piece,
-                                      Ahead const& ahead) const {
-    std::array<float, Count> sums{};
-    PoolingDivisor divisor;
-    auto const bad = for_each_row(places, ahead, [&](T const* row, std::int64_t place) {
+  [[gnu::always_inline]] std::uint64_t add_to(Sums<Count>& sums,
+                                              PoolingDivisor& divisor,
+                                              PlaceRange places,
+                                              Piece<Count> piece,
+                                              Ahead const& ahead) const {
+    return for_each_row(places, ahead, [&](T const* row, std::int64_t place) {
       ++divisor.valid;
       if constexpr (IsWeighted) {
         float const weight = bags_.weights[place];
@@ -182,10 +192,18 @@ class HostLookup {
         for_each_column<Count>([&](std::int64_t c) { sums[c] += to_float(row[piece.column + c]); });
       }
     });
+  }
+
+  /// Makes the sums of a bag its columns.
+  template <bool IsWeighted, std::int64_t Count>
+  [[gnu::always_inline]] void finish(Sums<Count> const& sums,
+                                     PoolingDivisor const& divisor,
+                                     std::int64_t bag,
+                                     Piece<Count> piece) const {
     if (T const* const row = divisor.valid == 0 ? default_row(bag) : nullptr; row != nullptr) {
       for_each_column<Count>(
           [&](std::int64_t c) { piece.floats[c] = 0.0F + to_float(row[piece.column + c]); });
-      return bad;
+      return;
     }
     float const by = divisor.valid == 0       ? 0.0F
                      : divides(args_.pooling) ? divisor.get(args_.pooling, IsWeighted)
@@ -193,6 +211,42 @@ class HostLookup {
     // Without a divisor the sums are no result, whatever they are.
     for_each_column<Count>(
         [&](std::int64_t c) { piece.floats[c] = by == 0.0F ? 0.0F : sums[c] / by; });
+  }
+
+  // What is summed stays in registers only if nothing else ever sees its address.
+  template <bool IsWeighted, std::int64_t Count>
+  [[gnu::noinline]] std::uint64_t sum(PlaceRange places,
+                                      std::int64_t bag,
+                                      Piece<Count> piece,
+                                      Ahead const& ahead) const {
+    if (places.end - places.begin > kTermsOfPart) {
+      return sum_in_parts<IsWeighted, Count>(places, bag, piece, ahead);
+    }
+    Sums<Count> sums{};
+    PoolingDivisor divisor;
+    auto const bad = add_to<IsWeighted, Count>(sums, divisor, places, piece, ahead);
+    finish<IsWeighted, Count>(sums, divisor, bag, piece);
+    return bad;
+  }
+
+  /// As long_sum.hpp says.
+  template <bool IsWeighted, std::int64_t Count>
+  [[gnu::noinline]] std::uint64_t sum_in_parts(PlaceRange places,
+                                               std::int64_t bag,
+                                               Piece<Count> piece,
+                                               Ahead const& ahead) const {
+    std::array<double, static_cast<std::size_t>(Count)> whole{};
+    PoolingDivisor divisor;
+    std::uint64_t bad = 0;
+    for (auto begin = places.begin; begin < places.end; begin += kTermsOfPart) {
+      auto const end = std::min(begin + kTermsOfPart, places.end);
+      Sums<Count> part{};
+      bad += add_to<IsWeighted, Count>(part, divisor, {begin, end}, piece, ahead);
+      for_each_column<Count>([&](std::int64_t c) { whole[c] += static_cast<double>(part[c]); });
+    }
+    Sums<Count> sums;
+    for_each_column<Count>([&](std::int64_t c) { sums[c] = static_cast<float>(whole[c]); });
+    finish<IsWeighted, Count>(sums, divisor, bag, piece);
     return bad;
   }
 
@@ -243,7 +297,7 @@ class HostLookup {
   }
 
   LookupArgs const& args_;
-  IdBags<Id> const& bags_;
+  IdBags<Id> bags_;
   T const* table_;
   std::int64_t existing_;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bag_layout.hpp"
+#include "bag_offsets.cuh"
 #include "id_report.cuh"
 #include "row_vector.cuh"
 
@@ -16,7 +17,8 @@ namespace msstream::ops::kernels {
 struct GroupPlaces {
   std::int64_t begin;
   int count;
-  int skipped = 0;  ///< as many of the first ones are in no bag
+  int skipped = 0;      ///< as many of the first ones are in no bag
+  bool is_bad = false;  ///< the bag's offsets are
 
   [[nodiscard]] __device__ bool has(int k) const { return k < count && k >= skipped; }
 };
@@ -41,6 +43,18 @@ __device__ GroupPlaces places_of_bag(IdBags<Id> const& bags, bool pools, std::in
   return {places.begin, place_count(places.end - places.begin)};
 }
 
+/// The same by a group of lanes; all lanes of a warp call together.
+template <class Id>
+__device__ GroupPlaces
+places_of_bag(IdBags<Id> const& bags, bool pools, std::int64_t bag, RowLanes const& shape) {
+  if (!pools || bags.offsets == nullptr) {
+    return places_of_bag(bags, pools, bag);
+  }
+  auto const offsets = bags.bag_offsets();
+  auto const found = places_by_lanes(offsets, bag, bag < offsets.bags, shape.lane(), shape.lanes());
+  return {found.places.begin, place_count(found.places.end - found.places.begin), 0, found.is_bad};
+}
+
 /// The places of `Bags` bags from `first` on, where has_one_place_each() says so.
 template <int Bags, class Id>
 __device__ GroupPlaces places_of_bags(IdBags<Id> const& bags, bool pools, std::int64_t first) {
@@ -53,7 +67,7 @@ __device__ GroupPlaces places_of_bags(IdBags<Id> const& bags, bool pools, std::i
   if (bags.offsets == nullptr) {
     return {first, static_cast<int>(clamped(bags.existing() - first, Bags))};
   }
-  return {bags.places_of(first).begin, Bags};
+  return {bags.offsets[first], Bags};  // none is bad
 }
 
 /// Whether that holds for all walks of a warp; a lane looks at one of its group's bags.

@@ -137,7 +137,11 @@ __device__ void pool_bag(Writer const& writer,
   // Reductions also tell the compiler that all lanes take the same turns.
   int const longest = __reduce_max_sync(0xFFFFFFFFU, places.count);
   int const shortest = __reduce_min_sync(0xFFFFFFFFU, places.count);
+  if (places.is_bad && reports && shape.lane() == 0) {
+    bad.add(writer.args, writer.bags.bag_offsets(), bag);
+  }
   Combiner combiner(writer.args.pooling);
+  typename Combiner::Whole sums_of_parts;
   Ids ids(shape);
   if (Ids::kRequestsAhead && longest > 0) {
     ids.request(writer.bags, places, 0);
@@ -174,6 +178,14 @@ __device__ void pool_bag(Writer const& writer,
         add_rows<kInFlight>(std::false_type{}, writer.loader, ids, first, add_next);
       }
     }
+    // Where all bags of the warp have ended but one, the others fold sums of nothing.
+    int const done = next + ids.places();
+    if (done % kTermsOfPart == 0 && done < longest) {
+      combiner.fold(sums_of_parts, done == kTermsOfPart);
+    }
+  }
+  if (longest > kTermsOfPart) {
+    combiner.unfold(sums_of_parts);
   }
   if (stores) {
     writer.add_default(combiner, bag);
@@ -257,7 +269,7 @@ __global__ void __launch_bounds__(Tuning::kThreads, Tuning::kBlocksAnSm)
     if constexpr (kBags == 1) {
       pool_bag<Tuning, Ids, Combiner>(writer,
                                       shape,
-                                      places_of_bag(bags, pools, first_bag),
+                                      places_of_bag(bags, pools, first_bag, shape),
                                       first_bag,
                                       has_column && here == 1,
                                       reports,
@@ -276,7 +288,7 @@ __global__ void __launch_bounds__(Tuning::kThreads, Tuning::kBlocksAnSm)
       for (int i = 0; i < kBags; ++i) {
         pool_bag<Tuning, Ids, Combiner>(writer,
                                         shape,
-                                        places_of_bag(bags, pools, first_bag + i),
+                                        places_of_bag(bags, pools, first_bag + i, shape),
                                         first_bag + i,
                                         has_column && i < here,
                                         reports,

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "bag_offsets.cuh"
 #include "cuda_check.cuh"
 #include "embedding_places.cuh"
 
@@ -44,66 +45,62 @@ __global__ void __launch_bounds__(kThreads) bag_divisors_kernel(IdBags<Id> const
   }
 }
 
-/// How many of the ascending values[0, count) are at most `value`; by a warp, whose lanes look at
-/// 32 places at a time, because each look waits for the one before.
-template <class Id>
-__device__ std::int64_t warp_count_not_above(Id const* values,
-                                             std::int64_t count,
-                                             std::int64_t value) {
-  int const lane = static_cast<int>(threadIdx.x) % 32;
-  std::int64_t low = 0;
-  auto high = count;
-  while (high - low > 32) {
-    auto const step = ceil_div<std::int64_t>(high - low, 32);
-    auto const last = low + (lane + 1) * step - 1;
-    bool const is_not_above = last < high && values[last] <= value;
-    low += __popc(__ballot_sync(kAllLanes, is_not_above)) * step;
-    high = min(high, low + step);
-  }
-  bool const is_not_above = low + lane < high && values[low + lane] <= value;
-  return low + __popc(__ballot_sync(kAllLanes, is_not_above));
-}
-
 struct Larger {
-  __device__ std::int32_t operator()(std::int32_t a, std::int32_t b) const { return max(a, b); }
+  __device__ std::uint32_t operator()(std::uint32_t a, std::uint32_t b) const { return max(a, b); }
 };
-using BagScan = cub::BlockScan<std::int32_t, kThreads>;
+using BagScan = cub::BlockScan<std::uint32_t, kThreads>;
 
-/// The bags of a tile of jagged places from `begin` on: where each bag begins, it is marked, and
-/// marks spread to the places behind. Thread t has the places [kItems * t, kItems * (t + 1)). To be
-/// called by all threads.
+/// The bags of a tile of jagged places from `begin` on, -1 for places of no bag: where each bag
+/// begins and ends, it is marked, and marks spread to the places behind. Thread t has the places
+/// [kItems * t, kItems * (t + 1)). To be called by all threads.
 template <class Id>
 __device__ void find_bags(IdBags<Id> const& bags,
-                          std::int64_t existing,
                           std::int64_t begin,
                           std::int32_t (&found)[kItems]) {
-  __shared__ std::int32_t marks[kTile];
+  // Of bag b 2 * b + 2 where it begins, and 1 more behind it, where the next bag's mark is larger;
+  // 0 where there is none.
+  __shared__ std::uint32_t marks[kTile];
   __shared__ typename BagScan::TempStorage scan;
-  __shared__ std::int64_t ends[2];  ///< the first bag, and one behind the last
+  __shared__ std::int64_t ends[2];  ///< the first bag that may have a place, and the last
   int const thread = static_cast<int>(threadIdx.x);
+  auto const offsets = bags.bag_offsets();
   for (int i = thread; i < kTile; i += kThreads) {
     marks[i] = 0;
   }
   if (thread < 64) {
     auto const place = thread < 32 ? begin : begin + kTile - 1;
-    auto const count = warp_count_not_above(bags.offsets, existing + 1, place);
+    auto const bag = candidate_for(LaneGroup(32), offsets, place);
     if (thread % 32 == 0) {
-      ends[thread / 32] = thread < 32 ? count - 1 : count;
+      ends[thread / 32] = bag;
     }
   }
   __syncthreads();
-  for (auto bag = max(ends[0], std::int64_t{0}) + thread; bag < ends[1]; bag += kThreads) {
-    auto const mark = max(static_cast<std::int64_t>(bags.offsets[bag]) - begin, std::int64_t{0});
-    if (mark < kTile) {
-      atomicMax(marks + mark, static_cast<std::int32_t>(bag));
+  auto const mark = [&](std::int64_t place, std::uint32_t as) {
+    auto const at = max(place - begin, std::int64_t{0});
+    if (at < kTile) {
+      atomicMax(marks + at, as);
+    }
+  };
+  for (auto bag = ends[0] + thread; bag <= min(ends[1], offsets.bags - 1); bag += kThreads) {
+    auto const places = offsets.places_of(bag);
+    if (places.begin < places.end) {
+      auto const as = 2 * static_cast<std::uint32_t>(bag) + 2;
+      mark(places.begin, as);
+      mark(places.end, as + 1);
     }
   }
   __syncthreads();
+  std::uint32_t latest[kItems];
 #pragma unroll
   for (int k = 0; k < kItems; ++k) {
-    found[k] = marks[thread * kItems + k];
+    latest[k] = marks[thread * kItems + k];
   }
-  BagScan(scan).InclusiveScan(found, found, Larger{});
+  BagScan(scan).InclusiveScan(latest, latest, Larger{});
+#pragma unroll
+  for (int k = 0; k < kItems; ++k) {
+    bool const has_bag = latest[k] != 0 && latest[k] % 2 == 0;
+    found[k] = has_bag ? static_cast<std::int32_t>(latest[k] / 2 - 1) : -1;
+  }
 }
 
 /// Lists the bag that each place reads and its factor, those that are not null.
@@ -120,7 +117,7 @@ __global__ void __launch_bounds__(kThreads) list_places_kernel(IdBags<Id> const 
   auto const existing = bags.existing();
   std::int32_t found[kItems];
   if (bags.offsets != nullptr && is_pooled) {
-    find_bags(bags, existing, begin, found);
+    find_bags(bags, begin, found);
   } else {
 #pragma unroll
     for (int k = 0; k < kItems; ++k) {
@@ -136,8 +133,8 @@ __global__ void __launch_bounds__(kThreads) list_places_kernel(IdBags<Id> const 
     bool const is_default = place >= bags.capacity;
     std::int64_t const bag = is_default ? place - bags.capacity : found[k];
     // What is behind the bags that exist, is listed too, though nothing reads it.
-    float const divisor =
-        divisors == nullptr || is_default || bag >= existing ? 1.0F : divisors[bag];
+    bool const has_divisor = divisors != nullptr && !is_default && bag >= 0 && bag < existing;
+    float const divisor = has_divisor ? divisors[bag] : 1.0F;
     place_bags[place] = divisor != 0.0F ? static_cast<std::int32_t>(bag) : -1;
     if (factors != nullptr) {
       factors[place] = factor_from(bags.weight(place), divisor);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "bag_offsets.cuh"
 #include "embedding_tables.hpp"
 #include "id_report.cuh"
 #include "pooling_divisor.hpp"
 #include "row_vector.cuh"
 #include "streaming_store.cuh"
+#include "whole_sums.cuh"
 
 #include <cuda_runtime.h>
 
@@ -157,19 +159,32 @@ __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
   int const lane = static_cast<int>(threadIdx.x) % 32;
   auto const bag = tile.first_bag + (lane >> log2_lanes);
   PlaceRange places{0, 0};
-  if (bag < tile.existing) {
-    places = args.id_dtype == DType::int32 ? places_of<std::int32_t>(args, table, tile.number, bag)
-                                           : places_of<std::int64_t>(args, table, tile.number, bag);
+  int const group_lane = lane & ((1 << log2_lanes) - 1);
+  if (args.offsets != nullptr) {
+    auto const find = [&]<class Id>(Id) {
+      auto const offsets = offsets_of<Id>(args);
+      auto const of_all = tile.number * args.batch + bag;
+      auto const found =
+          places_by_lanes(offsets, of_all, bag < tile.existing, group_lane, 1 << log2_lanes);
+      places = found.places;
+      if (found.is_bad && group_lane == 0) {
+        bad.add(args.report, offsets, of_all);
+      }
+    };
+    args.id_dtype == DType::int32 ? find(std::int32_t{}) : find(std::int64_t{});
+  } else if (bag < tile.existing) {
+    places = places_of<std::int64_t>(args, table, tile.number, bag);
   }
   auto const* const weights = static_cast<T const*>(table.table);
   bool const is_weighted = args.weights != nullptr;
   bool const is_max = table.pooling == Pooling::max;
-  int const group_lane = lane & ((1 << log2_lanes) - 1);
   for (int column = group_lane * Count; column < table.width; column += Count << log2_lanes) {
     auto const load = [&](std::int64_t row) {
       return load_packed<Count>(weights + row * table.width + column);
     };
     TablePooling<Count> combiner;
+    WholeSums<Count> whole;
+    bool const is_long = !is_max && places.end - places.begin > kTermsOfPart;
     for (auto first = places.begin; first < places.end; first += kInFlight) {
       bool is_valid[kInFlight];
       PackedColumns<T, Count> rows[kInFlight];
@@ -202,6 +217,13 @@ __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
           combiner.add(rows[k].widened());
         }
       }
+      if (auto const done = static_cast<int>(first - places.begin) + kInFlight;
+          is_long && done % kTermsOfPart == 0 && first + kInFlight < places.end) {
+        whole.fold(combiner.pooled, done == kTermsOfPart);
+      }
+    }
+    if (is_long) {
+      combiner.pooled = whole.get(combiner.pooled);
     }
     if (combiner.divisor.valid > 0) {
       if (divides(table.pooling)) {

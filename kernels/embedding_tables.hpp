@@ -34,6 +34,12 @@ inline constexpr int kLog2BagsInFlight = 2;
   return args.batch_count != nullptr ? clamped(*args.batch_count, args.batch) : args.batch;
 }
 
+/// The offsets of the bags of all tables, of which there are args.offset_bags; where there are any.
+template <class Id>
+[[nodiscard]] constexpr BagOffsets<Id> offsets_of(TablesLookupArgs const& args) {
+  return {static_cast<Id const*>(args.offsets), args.offset_bags, args.capacity};
+}
+
 /// Where an existing bag of a table has its ids.
 template <class Id>
 [[nodiscard]] constexpr PlaceRange places_of(TablesLookupArgs const& args,
@@ -41,8 +47,7 @@ template <class Id>
                                              std::int64_t number,
                                              std::int64_t bag) {
   if (args.offsets != nullptr) {
-    auto const* const offsets = static_cast<Id const*>(args.offsets) + number * args.batch + bag;
-    return {clamped(offsets[0], args.capacity), clamped(offsets[1], args.capacity)};
+    return offsets_of<Id>(args).places_of(number * args.batch + bag);
   }
   auto const begin = args.batch * table.first_hotness + bag * table.hotness;
   return {begin, begin + table.hotness};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "embedding_tables_sums.cuh"
+#include "whole_sums.cuh"
 
 #include <cstdint>
 
@@ -18,7 +19,13 @@ __device__ inline Columns<kTableSumCount> sum_of_tails(float const* tails,
                                                        int columns) {
   constexpr int kInFlight = 4;
   Columns<kTableSumCount> sum;
+  WholeSums<kTableSumCount> whole;
+  bool is_folded = false;
   for (auto first = range.begin; first < range.end; first += kInFlight) {
+    if (first != range.begin && (first - range.begin) % kTermsOfPart == 0) {
+      whole.fold(sum, !is_folded);
+      is_folded = true;
+    }
     Columns<kTableSumCount> rows[kInFlight];
 #pragma unroll
     for (int k = 0; k < kInFlight; ++k) {
@@ -34,7 +41,7 @@ __device__ inline Columns<kTableSumCount> sum_of_tails(float const* tails,
   if (head != nullptr) {
     sum.add(load_some_columns(head + column, columns));
   }
-  return sum;
+  return is_folded ? whole.get(sum) : sum;
 }
 
 /// A row that began in an earlier part and ends in this one: the tails and the head to add.

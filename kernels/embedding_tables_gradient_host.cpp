@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "embedding_tables_gradient.hpp"
+#include "long_sum_host.hpp"
 #include "parallel_rows_host.hpp"
 #include "real_types.hpp"
 
@@ -33,8 +34,9 @@ void sum_rows_of_tables(TablesGradientArgs const& args, TableSizes const& tables
   auto const sum_row = [&](std::int64_t number, std::int64_t u) {
     auto const& table = args.tables[number];
     auto* const sum = args.values + u * tables.widest;
-    std::fill_n(sum, table.width, 0.0F);
+    RowTotals totals(sum, table.width);
     for (auto k = args.starts[u]; k < args.starts[u + 1]; ++k) {
+      totals.begin_row();
       auto const place = args.positions[k];
       auto const bag = args.bags_of_places[place] - number * args.batch;
       auto const* const row = gradient + bag * tables.width + table.first_column;
@@ -43,6 +45,7 @@ void sum_rows_of_tables(TablesGradientArgs const& args, TableSizes const& tables
         sum[c] += factor * to_float(row[c]);
       }
     }
+    totals.finish();
   };
   auto const bytes = tables.widest * static_cast<std::int64_t>(sizeof(T));
   parallel_rows(args.starts, uniques, grain_of(bytes), [&](std::int64_t begin, std::int64_t end) {

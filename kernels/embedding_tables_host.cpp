@@ -2,6 +2,7 @@
 #include "embedding_checks.hpp"
 #include "embedding_tables.hpp"
 #include "id_report_host.hpp"
+#include "long_sum.hpp"
 #include "parallel_rows_host.hpp"
 #include "pooling_divisor.hpp"
 #include "real_types.hpp"
@@ -24,6 +25,21 @@ class PooledRow {
   void clear(std::int64_t width) {
     width_ = width;
     std::fill_n(row_.begin(), width, 0.0F);
+    std::fill(whole_.begin(), whole_.end(), 0.0);
+  }
+  /// Behind each kTermsOfPart places of a longer bag.
+  void fold() {
+    whole_.resize(row_.size());
+    for (std::size_t c = 0; c < static_cast<std::size_t>(width_); ++c) {
+      whole_[c] += static_cast<double>(std::exchange(row_[c], 0.0F));
+    }
+  }
+  /// Behind the last place of such a bag.
+  void unfold() {
+    fold();
+    std::transform(whole_.begin(), whole_.begin() + width_, row_.begin(), [](double sum) {
+      return static_cast<float>(sum);
+    });
   }
   template <class T>
   void add(T const* row) {
@@ -60,6 +76,7 @@ class PooledRow {
 
  private:
   std::vector<float> row_;
+  std::vector<double> whole_;  ///< of the parts before; none unless a bag is long
   std::int64_t width_ = 0;
 };
 
@@ -73,7 +90,11 @@ void pool_bag_of_table(TablesLookupArgs const& args,
   auto const row_of = [&](std::int64_t id) { return rows + id * table.width; };
   bool const is_max = table.pooling == Pooling::max;
   PoolingDivisor divisor;
+  bool const is_long = !is_max && places.end - places.begin > kTermsOfPart;
   for (auto place = places.begin; place < places.end; ++place) {
+    if (is_long && place > places.begin && (place - places.begin) % kTermsOfPart == 0) {
+      pooled.fold();
+    }
     auto const id = static_cast<std::int64_t>(static_cast<Id const*>(args.ids)[place]);
     if (!is_in_range(id, table.rows)) {
       if (out_of_range++ == 0) {
@@ -90,6 +111,9 @@ void pool_bag_of_table(TablesLookupArgs const& args,
       pooled.add(row_of(id));
       ++divisor.valid;
     }
+  }
+  if (is_long) {
+    pooled.unfold();
   }
   if (divisor.valid == 0) {
     if (is_in_range(table.default_id, table.rows)) {
@@ -112,13 +136,15 @@ struct TablesInReach {
   std::int64_t hotness;  ///< of all
 };
 
-/// Writes the outputs of the bags [first, last) of each table.
+/// Writes the outputs of the bags [first, last) of each table. `judges`: some bag may be bad.
 template <class Id>
 void look_up_bags(TablesLookupArgs const& args,
                   TablesInReach const& tables,
+                  bool judges,
                   std::int64_t first,
                   std::int64_t last) {
   auto const existing = existing_bags(args);
+  auto const offsets = offsets_of<Id>(args);
   std::uint64_t out_of_range = 0;
   PooledRow pooled(tables.widest);
   for (std::int64_t number = 0; number < tables.count; ++number) {
@@ -130,7 +156,13 @@ void look_up_bags(TablesLookupArgs const& args,
         for (auto bag = first; bag < last; ++bag, to += tables.width) {
           pooled.clear(table.width);
           if (bag < existing) {
-            auto const places = places_of<Id>(args, table, number, bag);
+            auto const of_all = number * args.batch + bag;
+            if (judges && offsets.is_bad(of_all) && out_of_range++ == 0) {
+              spring_trap(args.report, offsets, of_all);
+            }
+            auto const places = judges || args.offsets == nullptr
+                                    ? places_of<Id>(args, table, number, bag)
+                                    : PlaceRange{offsets.at[of_all], offsets.at[of_all + 1]};
             pool_bag_of_table<Id, typename decltype(element)::type>(
                 args, table, places, pooled, out_of_range);
           }
@@ -151,8 +183,9 @@ void look_up_all(TablesLookupArgs const& args, TablesInReach const& tables) {
   auto const bytes = (ids_of_bag + tables.count) * tables.width *
                      static_cast<std::int64_t>(sizeof(float)) /
                      std::max<std::int64_t>(1, tables.count);
+  bool const judges = args.offsets != nullptr && !offsets_of<Id>(args).all_ascend();
   parallel_ranges(args.batch, grain_of(bytes), [&](std::int64_t begin, std::int64_t end) {
-    look_up_bags<Id>(args, tables, begin, end);
+    look_up_bags<Id>(args, tables, judges, begin, end);
   });
 }
 

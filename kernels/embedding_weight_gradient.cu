@@ -40,7 +40,12 @@ __device__ void find_pairs(WeightGradientArgs const& args,
     } else {
       if (place >= bag_end) {
         bag = bags.bag_of(place);
-        bag_end = bags.places_of(bag).end;
+        bag_end = bag < 0                   ? place + 1
+                  : bags.offsets != nullptr ? static_cast<std::int64_t>(bags.offsets[bag + 1])
+                                            : bags.places_of(bag).end;
+      }
+      if (bag < 0) {
+        continue;
       }
       pairs[k].output = bag;
     }

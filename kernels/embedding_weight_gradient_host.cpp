@@ -28,14 +28,17 @@ float product(T const* row, float const* gradient, std::int64_t width) {
 }
 
 template <class T, class Id>
-void weight_gradient(WeightGradientArgs const& args, IdBags<Id> const& bags) {
+void weight_gradient(WeightGradientArgs const& args, IdBags<Id> const& all_bags) {
+  auto const bags = all_bags.looked_at();
   auto const existing = bags.existing_places();
   for (std::int64_t place = 0; place < bags.capacity; ++place) {
     bool const exists = place >= existing.begin && place < existing.end;
     auto const id = exists ? static_cast<std::int64_t>(bags.ids[place]) : std::int64_t{-1};
     float sum = 0.0F;
-    if (is_in_range(id, args.rows)) {
-      auto const output = args.pooling == Pooling::none ? place : bags.bag_of(place);
+    auto const output = !is_in_range(id, args.rows)     ? std::int64_t{-1}
+                        : args.pooling == Pooling::none ? place
+                                                        : bags.bag_of(place);
+    if (output >= 0) {
       sum = product(static_cast<T const*>(args.table) + id * args.width,
                     args.output_gradient + output * args.width,
                     args.width);

@@ -4,6 +4,7 @@
 #include "bag_layout.hpp"
 #include "cuda_check.cuh"
 #include "row_vector.cuh"
+#include "whole_sums.cuh"
 
 #include <cstdint>
 
@@ -52,6 +53,19 @@ __device__ Columns<4> sum_of_range(PlaceRange range, RowLanes const& shape, Load
   return sum;
 }
 
+/// sum_of_range() of any length, in parts, as long_sum.hpp says.
+template <class Load>
+__device__ Columns<4> sum_of_long_range(PlaceRange range, RowLanes const& shape, Load const& load) {
+  std::int64_t const places_of_part = kTermsOfPart * (32 >> shape.log2_lanes);
+  WholeSums<4> whole;
+  Columns<4> sum;
+  for (auto begin = range.begin; begin < range.end; begin += places_of_part) {
+    whole.fold(sum, begin == range.begin);
+    sum = sum_of_range({begin, min(begin + places_of_part, range.end)}, shape, load);
+  }
+  return range.begin < range.end ? whole.get(sum) : sum;
+}
+
 /// Each warp of the block brings a range; a long one is added by the whole block. To be called by
 /// all threads. load_of(range) gives a function of (i, column) that gives four columns; finish(
 /// range, column, sum) is called by one group of lanes, all of it, once for every four columns of a
@@ -72,15 +86,14 @@ __device__ void sum_ranges(WarpRange const& mine,
     ranges[warp] = mine;
     ranges[warp].exists = is_long;
   }
-  auto const sum_of = [&](WarpRange const& range, PlaceRange part, std::int64_t column) {
-    auto const load = load_of(range);
-    return sum_of_range(part, shape, [&](std::int64_t i) { return load(i, column); });
+  auto const load_columns_of = [&](WarpRange const& range, std::int64_t column) {
+    return [load = load_of(range), column](std::int64_t i) { return load(i, column); };
   };
   std::int64_t const step = shape.lanes() * 4;
   if (mine.exists && !is_long) {
     for (std::int64_t base = 0; base < shape.width; base += step) {
       auto const column = base + shape.lane() * 4;
-      auto const sum = sum_of(mine, mine.range, column);
+      auto const sum = sum_of_range(mine.range, shape, load_columns_of(mine, column));
       if (is_first_group) {
         finish(mine, column, sum);
       }
@@ -97,7 +110,7 @@ __device__ void sum_ranges(WarpRange const& mine,
     PlaceRange const part{min(begin + warp * share, end), min(begin + (warp + 1) * share, end)};
     for (std::int64_t base = 0; base < shape.width; base += step) {
       auto const column = base + shape.lane() * 4;
-      auto const partial = sum_of(range, part, column);
+      auto const partial = sum_of_long_range(part, shape, load_columns_of(range, column));
       if (is_first_group) {
         partials[warp][lane] =
             make_float4(partial.at[0], partial.at[1], partial.at[2], partial.at[3]);

@@ -115,12 +115,20 @@ __device__ inline Columns<4> sum_of_groups(Columns<4> const& mine, RowLanes cons
   __syncthreads();
   columns[threadIdx.x] = make_float4(mine.at[0], mine.at[1], mine.at[2], mine.at[3]);
   __syncthreads();
-  Columns<4> sum;
+  double sums[4] = {};
   if (static_cast<int>(threadIdx.x) < shape.lanes()) {
     for (auto other = threadIdx.x; other < blockDim.x; other += shape.lanes()) {
       auto const four = columns[other];
-      sum.add({{four.x, four.y, four.z, four.w}});
+      sums[0] += four.x;
+      sums[1] += four.y;
+      sums[2] += four.z;
+      sums[3] += four.w;
     }
+  }
+  Columns<4> sum;
+#pragma unroll
+  for (int c = 0; c < 4; ++c) {
+    sum.at[c] = static_cast<float>(sums[c]);
   }
   return sum;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "bag_offsets.hpp"
+
 #include <msstream/ops/kernels/id_policy.hpp>
 
 #include <atomic>
@@ -9,7 +11,7 @@
 namespace msstream::ops::kernels {
 
 /// The first to claim the trap fills it; nothing where the report has none.
-inline void spring_trap(IdReport const& report, std::int64_t id, std::int64_t rows) {
+inline void spring_trap(IdReport const& report, Caught const& caught) {
   if (report.trap == nullptr) {
     return;
   }
@@ -18,10 +20,20 @@ inline void spring_trap(IdReport const& report, std::int64_t id, std::int64_t ro
   std::uint32_t expected = 0;
   if (set.compare_exchange_strong(expected, 2)) {
     trap.operation = report.operation;
-    trap.id = id;
-    trap.rows = rows;
+    trap.caught.bag = caught.bag;
+    trap.caught.id = caught.id;
+    trap.caught.end = caught.end;
+    trap.caught.rows = caught.rows;
     set.store(1, std::memory_order_release);
   }
+}
+inline void spring_trap(IdReport const& report, std::int64_t id, std::int64_t rows) {
+  spring_trap(report, {-1, id, 0, rows});
+}
+/// Of a bad bag.
+template <class Id>
+void spring_trap(IdReport const& report, BagOffsets<Id> const& offsets, std::int64_t bag) {
+  spring_trap(report, {bag, offsets.at[bag], offsets.at[bag + 1], offsets.capacity});
 }
 
 inline void count_out_of_range(IdReport const& report, std::uint64_t ids) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bag_layout.hpp"
+#include "bag_offsets.cuh"
 #include "hash_functions.hpp"
+#include "id_report.cuh"
 #include "move_rows.cuh"
 
 #include <msstream/ops/kernels/jagged.hpp>
@@ -8,60 +9,111 @@
 namespace msstream::ops::kernels {
 namespace {
 
-__device__ std::int64_t offset_of(JaggedLayout const& layout, std::int64_t sample) {
-  return clamped(layout.offsets[sample], layout.capacity);
+__device__ BagOffsets<std::int64_t> offsets_of(JaggedLayout const& layout) {
+  return {layout.offsets, layout.batch, layout.capacity};
+}
+
+/// Whether a sample of [first, last] is bad, by all threads of a block together; reports the bad
+/// ones that `reports` wants reported.
+template <class Reports>
+__device__ bool any_is_bad(JaggedLayout const& layout,
+                           std::int64_t first,
+                           std::int64_t last,
+                           Reports const& reports) {
+  auto const offsets = offsets_of(layout);
+  bool any = false;
+  for (auto sample = first + threadIdx.x; sample <= last; sample += kMoveThreads) {
+    if (offsets.is_bad(sample)) {
+      any = true;
+      if (reports(sample)) {
+        report_bad(layout.report, offsets, sample);
+      }
+    }
+  }
+  return __syncthreads_or(any ? 1 : 0) != 0;
 }
 
 struct ToDense {
   JaggedLayout layout;
+  bool any_bad = true;  ///< of the samples that are asked for
 
   __device__ std::int64_t count() const { return layout.batch * layout.max_length; }
+
+  /// For the dense rows [begin, end).
+  __device__ ToDense within(std::int64_t begin, std::int64_t end) const {
+    ToDense checked = *this;
+    auto const first = begin / layout.max_length;
+    checked.any_bad = any_is_bad(layout, first, (end - 1) / layout.max_length, [&](auto sample) {
+      return sample * layout.max_length >= begin && blockIdx.y == 0;
+    });
+    return checked;
+  }
+
   __device__ RowMove at(std::int64_t i) const {
     auto const sample = i / layout.max_length;
-    auto const place = offset_of(layout, sample) + (i - sample * layout.max_length);
-    return {place < offset_of(layout, sample + 1) ? place : -1, i};
+    auto const place = layout.offsets[sample] + (i - sample * layout.max_length);
+    bool const exists =
+        place < layout.offsets[sample + 1] && !(any_bad && offsets_of(layout).is_bad(sample));
+    return {exists ? place : -1, i};
   }
 };
 
-/// Narrows [low, high] to where count_not_above() of `value` lies: a block's threads compare with
-/// as many values at once. All of them call it together.
-__device__ void narrow_by_block(std::int64_t const* values,
-                                std::int64_t value,
-                                std::int64_t& low,
-                                std::int64_t& high) {
-  while (low < high) {
-    auto const step = ceil_div<std::int64_t>(high - low, kMoveThreads);
-    auto const probe = low + (threadIdx.x + 1) * step - 1;
-    auto const not_above = __syncthreads_count(probe < high && values[probe] <= value ? 1 : 0);
-    low += not_above * step;
-    high = min(low + step - 1, high);
-  }
-}
-
 struct ToJagged {
   JaggedLayout layout;
-  std::int64_t low = 0;  ///< so many offsets at least are not above a place
-  std::int64_t high = layout.batch + 1;
+  std::int64_t low = 0;              ///< the first sample that may have a place
+  std::int64_t high = layout.batch;  ///< one behind the last
+  bool any_bad = true;
 
   __device__ std::int64_t count() const { return layout.capacity; }
 
   /// For the places [begin, end).
   __device__ ToJagged within(std::int64_t begin, std::int64_t end) const {
+    __shared__ std::int64_t ends[2];
+    auto const offsets = offsets_of(layout);
+    if (threadIdx.x < 64) {
+      auto const sample = candidate_for(LaneGroup(32), offsets, threadIdx.x < 32 ? begin : end - 1);
+      if (threadIdx.x % 32 == 0) {
+        ends[threadIdx.x / 32] = sample;
+      }
+    }
+    __syncthreads();
     ToJagged narrowed = *this;
-    auto last = high;
-    narrow_by_block(layout.offsets, begin, narrowed.low, last);
-    last = narrowed.low;
-    narrow_by_block(layout.offsets, end - 1, last, narrowed.high);
+    narrowed.low = min(ends[0], layout.batch);
+    narrowed.high = min(ends[1] + 1, layout.batch);
+    auto const nobody = [](auto) { return false; };
+    narrowed.any_bad = any_is_bad(layout, narrowed.low, narrowed.high - 1, nobody);
+    if (blockIdx.y == 0) {
+      report_own_share();
+    }
     return narrowed;
   }
 
   __device__ RowMove at(std::int64_t i) const {
-    auto const sample = low + count_not_above(layout.offsets + low, high - low, i) - 1;
-    if (sample < 0 || sample >= layout.batch) {
+    std::int64_t sample = -1;
+    if (any_bad) {
+      sample = offsets_of(layout).bag_of(i);
+    } else if (low < high) {
+      sample = low + count_not_above(layout.offsets + low, high - low + 1, i) - 1;
+    }
+    if (sample < low || sample >= high) {
       return {-1, i};
     }
     auto const row = i - layout.offsets[sample];
     return {row < layout.max_length ? sample * layout.max_length + row : -1, i};
+  }
+
+ private:
+  /// The blocks share the samples to report the bad ones, where anybody wants to know.
+  __device__ void report_own_share() const {
+    if (layout.report.count == nullptr && layout.report.trap == nullptr) {
+      return;
+    }
+    auto const offsets = offsets_of(layout);
+    for (auto sample = grid_thread(); sample < layout.batch; sample += grid_stride()) {
+      if (offsets.is_bad(sample)) {
+        report_bad(layout.report, offsets, sample);
+      }
+    }
   }
 };
 

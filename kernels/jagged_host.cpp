@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bag_layout.hpp"
+#include "bag_offsets.hpp"
+#include "id_report_host.hpp"
 
 #include <msstream/ops/kernels/jagged.hpp>
 
@@ -9,16 +10,21 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// The rows of a sample that both forms hold, and where they end in the jagged one.
+/// The rows of a sample that both forms hold.
 struct Sample {
   std::int64_t begin;
   std::int64_t kept;
-  std::int64_t end;
 
-  Sample(JaggedLayout const& layout, std::int64_t sample)
-      : begin(clamped(layout.offsets[sample], layout.capacity)),
-        end(clamped(layout.offsets[sample + 1], layout.capacity)) {
-    kept = std::clamp<std::int64_t>(end - begin, 0, layout.max_length);
+  Sample(JaggedLayout const& layout, std::int64_t sample) {
+    BagOffsets<std::int64_t> const offsets{layout.offsets, layout.batch, layout.capacity};
+    bool const is_bad = offsets.is_bad(sample);
+    if (is_bad) {
+      count_out_of_range(layout.report, 1);
+      spring_trap(layout.report, offsets, sample);
+    }
+    auto const rows = is_bad ? PlaceRange{0, 0} : offsets.places_of(sample);
+    begin = rows.begin;
+    kept = std::min(rows.end - rows.begin, layout.max_length);
   }
 };
 
@@ -83,12 +89,14 @@ void dense_to_jagged(HostStream stream, DenseToJaggedArgs const& args) {
     };
     for (std::int64_t b = 0; b < layout.batch; ++b) {
       Sample const sample(layout, b);
+      if (sample.kept == 0) {
+        continue;
+      }
       clear_to(sample.begin);
       copy_rows(values + sample.begin * row_bytes,
                 dense + b * layout.max_length * row_bytes,
                 sample.kept * row_bytes);
-      written = std::max(written, sample.begin + sample.kept);
-      clear_to(sample.end);
+      written = sample.begin + sample.kept;
     }
     clear_to(layout.capacity);
   });

@@ -11,6 +11,11 @@
 namespace msstream::ops::kernels {
 namespace {
 
+template <class Args>
+__device__ BagOffsets<std::int64_t> offsets_of(Args const& args) {
+  return {args.offsets, args.segments, args.capacity};
+}
+
 /// A thread's elements of a column of a segment.
 struct Elements {
   std::int64_t first;
@@ -38,6 +43,21 @@ struct Elements {
     for (std::int64_t k = 0; k < count; ++k) {
       each(at(k));
     }
+  }
+
+  /// The sum of term(element).
+  template <class Term>
+  __device__ float sum_of(Term const& term) const {
+    LongSum sum;
+    for (std::int64_t k = 0; k < count;) {
+      auto const end_of_part = min(k + kTermsOfPart, count);
+#pragma unroll 8
+      for (; k < end_of_part; ++k) {
+        sum.add(term(at(k)));
+      }
+      sum.fold();
+    }
+    return sum.get();
   }
 };
 
@@ -96,8 +116,8 @@ __device__ void softmax_of_any(Team const& team,
   elements.for_each(
       [&](std::int64_t i) { largest = Largest::combine(largest, __ldg(args.values + i)); });
   largest = team.template reduce<Largest>(largest);
-  float sum = 0.0F;
-  elements.for_each([&](std::int64_t i) { sum += std::exp(__ldg(args.values + i) - largest); });
+  float sum =
+      elements.sum_of([&](std::int64_t i) { return std::exp(__ldg(args.values + i) - largest); });
   sum = team.template reduce<Total>(sum);
   elements.for_each(
       [&](std::int64_t i) { args.output[i] = std::exp(__ldg(args.values + i) - largest) / sum; });
@@ -117,8 +137,9 @@ __global__ void __launch_bounds__(kTeamThreads)
       softmax_of_any(team, elements, args);
     }
   };
-  for_each_segment(args.offsets, args.segments, args.capacity, shape, softmax_of);
-  clear_rows_of_no_segment(args.offsets, args.segments, args.capacity, args.width, args.output);
+  auto const offsets = offsets_of(args);
+  for_each_segment(offsets, args.report, args.width, args.output, shape, softmax_of);
+  clear_rows_of_no_segment(offsets, args.width, args.output);
 }
 
 template <class Team>
@@ -141,9 +162,8 @@ template <class Team>
 __device__ void gradient_of_any(Team const& team,
                                 Elements const& elements,
                                 JaggedSoftmaxGradientArgs const& args) {
-  float total = 0.0F;
-  elements.for_each([&](std::int64_t i) {
-    total += weighted(__ldg(args.output + i), __ldg(args.output_gradient + i));
+  float total = elements.sum_of([&](std::int64_t i) {
+    return weighted(__ldg(args.output + i), __ldg(args.output_gradient + i));
   });
   total = team.template reduce<Total>(total);
   elements.for_each([&](std::int64_t i) {
@@ -167,9 +187,9 @@ __global__ void __launch_bounds__(kTeamThreads)
       gradient_of_any(team, elements, args);
     }
   };
-  for_each_segment(args.offsets, args.segments, args.capacity, shape, gradient_in);
-  clear_rows_of_no_segment(
-      args.offsets, args.segments, args.capacity, args.width, args.value_gradients);
+  auto const offsets = offsets_of(args);
+  for_each_segment(offsets, {}, args.width, args.value_gradients, shape, gradient_in);
+  clear_rows_of_no_segment(offsets, args.width, args.value_gradients);
 }
 
 /// Calls launch(shape, blocks); even without segments there may be rows to clear.

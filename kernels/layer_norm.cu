@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda_check.cuh"
+#include "long_sum.hpp"
 #include "reduce_lanes.cuh"
 #include "reduce_math.hpp"
 #include "row_lanes.cuh"
@@ -15,6 +16,31 @@ namespace msstream::ops::kernels {
 
 namespace {
 
+/// Of a row. Its deviations are taken from its first element first, so that a large mean takes no
+/// digits from them (Chan, Golub, LeVeque: Algorithms for computing the sample variance, 1983).
+struct RowMean {
+  float first;       ///< element
+  float from_there;  ///< to the mean
+
+  [[nodiscard]] __device__ float deviation_of(float x) const { return (x - first) - from_there; }
+};
+
+__device__ SplitFloat stored_mean(float const* means, float const* rests, std::int64_t row) {
+  return {means[row], rests != nullptr ? rests[row] : 0.0F};
+}
+
+__device__ void store_moments(LayerNormArgs const& args,
+                              std::int64_t row,
+                              RowMean const& mean,
+                              float reciprocal) {
+  auto const split = SplitFloat::sum(mean.first, mean.from_there);
+  args.means[row] = split.value;
+  if (args.mean_rests != nullptr) {
+    args.mean_rests[row] = split.rest;
+  }
+  args.reciprocals[row] = reciprocal;
+}
+
 template <int PerLane>
 __global__ void __launch_bounds__(kBlockThreads)
     layer_norm_by_lanes_kernel(__grid_constant__ LayerNormArgs const args, int log2_lanes) {
@@ -24,15 +50,18 @@ __global__ void __launch_bounds__(kBlockThreads)
   std::int64_t const first = place.row * args.width;
   auto const width = static_cast<float>(args.width);
   float values[PerLane] = {};
+  place.for_each<PerLane>(columns,
+                          [&](int k, int column) { values[k] = args.input[first + column]; });
+  RowMean mean{__shfl_sync(0xFFFFFFFFU, values[0], 0, place.lanes), 0.0F};
   float sum = 0.0F;
-  place.for_each<PerLane>(columns, [&](int k, int column) {
-    values[k] = args.input[first + column];
+  place.for_each<PerLane>(columns, [&](int k, int) {
+    values[k] -= mean.first;
     sum += values[k];
   });
-  float const mean = reduce_lanes<Total>(sum, place.lanes) / width;
+  mean.from_there = reduce_lanes<Total>(sum, place.lanes) / width;
   float squares = 0.0F;
   place.for_each<PerLane>(columns, [&](int k, int) {
-    values[k] -= mean;
+    values[k] -= mean.from_there;
     squares += values[k] * values[k];
   });
   squares = reduce_lanes<Total>(squares, place.lanes);
@@ -41,8 +70,7 @@ __global__ void __launch_bounds__(kBlockThreads)
     args.output[first + column] = values[k] * reciprocal * args.gain[column] + args.shift[column];
   });
   if (exists && place.lane == 0) {
-    args.means[place.row] = mean;
-    args.reciprocals[place.row] = reciprocal;
+    store_moments(args, place.row, mean, reciprocal);
   }
 }
 
@@ -52,22 +80,31 @@ __global__ void __launch_bounds__(kBlockThreads)
   float const* const input = args.input + row * args.width;
   float* const output = args.output + row * args.width;
   auto const width = static_cast<float>(args.width);
-  float sum = 0.0F;
-  for_each_of_block(args.width, [&](std::int64_t column) { sum += input[column]; });
-  float const mean = reduce_block<Total>(sum) / width;
-  float squares = 0.0F;
+  RowMean mean{input[0], 0.0F};
+  LongSum sum;
+  for_each_of_block(
+      args.width,
+      [&](std::int64_t column) { sum.add(input[column] - mean.first); },
+      [&] { sum.fold(); });
+  // The reductions' barriers also keep a row in place whole until all threads have its first
+  // element.
+  mean.from_there = reduce_block<Total>(sum.get()) / width;
+  LongSum squares;
+  for_each_of_block(
+      args.width,
+      [&](std::int64_t column) {
+        float const deviation = mean.deviation_of(input[column]);
+        squares.add(deviation * deviation);
+      },
+      [&] { squares.fold(); });
+  float const variance = reduce_block<Total>(squares.get()) / width;
+  float const reciprocal = 1.0F / std::sqrt(variance + args.epsilon);
   for_each_of_block(args.width, [&](std::int64_t column) {
-    float const deviation = input[column] - mean;
-    squares += deviation * deviation;
-  });
-  squares = reduce_block<Total>(squares);
-  float const reciprocal = 1.0F / std::sqrt(squares / width + args.epsilon);
-  for_each_of_block(args.width, [&](std::int64_t column) {
-    output[column] = (input[column] - mean) * reciprocal * args.gain[column] + args.shift[column];
+    output[column] =
+        mean.deviation_of(input[column]) * reciprocal * args.gain[column] + args.shift[column];
   });
   if (threadIdx.x == 0) {
-    args.means[row] = mean;
-    args.reciprocals[row] = reciprocal;
+    store_moments(args, row, mean, reciprocal);
   }
 }
 
@@ -80,14 +117,15 @@ __global__ void __launch_bounds__(kBlockThreads)
   std::int64_t const columns = exists ? args.width : 0;
   std::int64_t const first = place.row * args.width;
   auto const width = static_cast<float>(args.width);
-  float const mean = exists ? args.means[place.row] : 0.0F;
+  auto const mean =
+      exists ? stored_mean(args.means, args.mean_rests, place.row) : SplitFloat{0.0F, 0.0F};
   float const reciprocal = exists ? args.reciprocals[place.row] : 0.0F;
   float normal[PerLane] = {};
   float gained[PerLane] = {};
   float sum = 0.0F;
   float weighted = 0.0F;
   place.for_each<PerLane>(columns, [&](int k, int column) {
-    normal[k] = (args.input[first + column] - mean) * reciprocal;
+    normal[k] = mean.deviation_of(args.input[first + column]) * reciprocal;
     gained[k] = args.output_gradient[first + column] * args.gain[column];
     sum += gained[k];
     weighted += gained[k] * normal[k];
@@ -104,19 +142,28 @@ __global__ void __launch_bounds__(kBlockThreads)
   std::int64_t const row = blockIdx.x;
   std::int64_t const first = row * args.width;
   auto const width = static_cast<float>(args.width);
-  float const mean = args.means[row];
+  auto const mean = stored_mean(args.means, args.mean_rests, row);
   float const reciprocal = args.reciprocals[row];
-  float sum = 0.0F;
-  float weighted = 0.0F;
+  auto const normal_of = [&](std::int64_t column) {
+    return mean.deviation_of(args.input[first + column]) * reciprocal;
+  };
+  LongSum gained_sum;
+  LongSum weighted_sum;
+  for_each_of_block(
+      args.width,
+      [&](std::int64_t column) {
+        float const gained = args.output_gradient[first + column] * args.gain[column];
+        gained_sum.add(gained);
+        weighted_sum.add(gained * normal_of(column));
+      },
+      [&] {
+        gained_sum.fold();
+        weighted_sum.fold();
+      });
+  float const sum = reduce_block<Total>(gained_sum.get()) / width;
+  float const weighted = reduce_block<Total>(weighted_sum.get()) / width;
   for_each_of_block(args.width, [&](std::int64_t column) {
-    float const gained = args.output_gradient[first + column] * args.gain[column];
-    sum += gained;
-    weighted += gained * ((args.input[first + column] - mean) * reciprocal);
-  });
-  sum = reduce_block<Total>(sum) / width;
-  weighted = reduce_block<Total>(weighted) / width;
-  for_each_of_block(args.width, [&](std::int64_t column) {
-    float const normal = (args.input[first + column] - mean) * reciprocal;
+    float const normal = normal_of(column);
     float const gained = args.output_gradient[first + column] * args.gain[column];
     args.input_gradient[first + column] = reciprocal * (gained - sum - normal * weighted);
   });
@@ -140,7 +187,9 @@ struct ParameterPass {
   float* shifts;
 };
 
-__global__ void __launch_bounds__(kBlockThreads)
+/// `kIsLong`: threads have more than kTermsOfPart rows of a chunk.
+template <bool kIsLong>
+__global__ void __launch_bounds__(kBlockThreads, kIsLong ? 6 : 8)
     parameter_gradient_kernel(__grid_constant__ ParameterPass const pass) {
   __shared__ float gains[kTileRows][kTileColumns];
   __shared__ float shifts[kTileRows][kTileColumns];
@@ -149,31 +198,46 @@ __global__ void __launch_bounds__(kBlockThreads)
   std::int64_t const chunk = blockIdx.x / pass.tiles;
   std::int64_t const column = (blockIdx.x - chunk * pass.tiles) * kTileColumns + threadIdx.x;
   std::int64_t const last = min((chunk + 1) * pass.chunk_length, pass.rows);
-  float gain = 0.0F;
-  float shift = 0.0F;
-  if (column < width) {
+  LongSum gain_sum;
+  LongSum shift_sum;
+  auto row = chunk * pass.chunk_length + threadIdx.y;
+  auto const add_until = [&](std::int64_t end) {
 #pragma unroll 4
-    for (std::int64_t row = chunk * pass.chunk_length + threadIdx.y; row < last; row += kTileRows) {
+    for (; row < end; row += kTileRows) {
       if (pass.partials != nullptr) {
-        gain += pass.partials[2 * row * width + column];
-        shift += pass.partials[(2 * row + 1) * width + column];
+        gain_sum.add(pass.partials[2 * row * width + column]);
+        shift_sum.add(pass.partials[(2 * row + 1) * width + column]);
       } else {
         float const gradient = args.output_gradient[row * width + column];
-        float const deviation = args.input[row * width + column] - args.means[row];
-        gain += gradient * (deviation * args.reciprocals[row]);
-        shift += gradient;
+        float const deviation = stored_mean(args.means, args.mean_rests, row)
+                                    .deviation_of(args.input[row * width + column]);
+        gain_sum.add(gradient * (deviation * args.reciprocals[row]));
+        shift_sum.add(gradient);
       }
     }
+  };
+  if (column < width) {
+    if constexpr (kIsLong) {
+      while (row < last) {
+        add_until(min(row + kTermsOfPart * kTileRows, last));
+        gain_sum.fold();
+        shift_sum.fold();
+      }
+    } else {
+      add_until(last);
+    }
   }
+  float gain = gain_sum.get();
+  float shift = shift_sum.get();
   gains[threadIdx.y][threadIdx.x] = gain;
   shifts[threadIdx.y][threadIdx.x] = shift;
   __syncthreads();
   if (threadIdx.y != 0 || column >= width) {
     return;
   }
-  for (int row = 1; row < kTileRows; ++row) {
-    gain += gains[row][threadIdx.x];
-    shift += shifts[row][threadIdx.x];
+  for (int other = 1; other < kTileRows; ++other) {
+    gain += gains[other][threadIdx.x];
+    shift += shifts[other][threadIdx.x];
   }
   pass.gains[chunk * pass.chunk_stride + column] = gain;
   pass.shifts[chunk * pass.chunk_stride + column] = shift;
@@ -233,10 +297,10 @@ std::size_t layer_norm_workspace_bytes(CudaStream, std::int64_t rows, std::int64
 void layer_norm_parameter_gradient(CudaStream stream, LayerNormParameterGradientArgs const& args) {
   auto const tiles = ceil_div<std::int64_t>(args.width, kTileColumns);
   auto const launch = [&](ParameterPass const& pass, std::int64_t chunks) {
-    parameter_gradient_kernel<<<grid_for(tiles * chunks, 1),
-                                dim3(kTileColumns, kTileRows),
-                                0,
-                                stream.handle>>>(pass);
+    bool const is_long = pass.chunk_length > kTermsOfPart * kTileRows;
+    auto* const kernel =
+        is_long ? parameter_gradient_kernel<true> : parameter_gradient_kernel<false>;
+    kernel<<<grid_for(tiles * chunks, 1), dim3(kTileColumns, kTileRows), 0, stream.handle>>>(pass);
     check_launch("layer_norm_parameter_gradient");
   };
   auto const chunks = chunks_of(args.rows, tiles);

@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "long_sum_host.hpp"
+
 #include <msstream/ops/kernels/layer_norm.hpp>
 
-#include <algorithm>
 #include <cmath>
 
 namespace msstream::ops::kernels {
+
+namespace {
+
+SplitFloat stored_mean(float const* means, float const* rests, std::int64_t row) {
+  return {means[row], rests != nullptr ? rests[row] : 0.0F};
+}
+
+}  // namespace
 
 void layer_norm(HostStream stream, LayerNormArgs const& args) {
   stream.run([args] {
@@ -12,21 +21,24 @@ void layer_norm(HostStream stream, LayerNormArgs const& args) {
     for (std::int64_t row = 0; row < args.rows; ++row) {
       float const* const input = args.input + row * args.width;
       float* const output = args.output + row * args.width;
-      float sum = 0.0F;
-      for (std::int64_t c = 0; c < args.width; ++c) {
-        sum += input[c];
-      }
-      float const mean = sum / width;
-      float squares = 0.0F;
-      for (std::int64_t c = 0; c < args.width; ++c) {
-        float const deviation = input[c] - mean;
-        squares += deviation * deviation;
-      }
+      // Deviations from the first element first, so that a large mean takes no digits from them.
+      float const first = input[0];
+      float const from_there =
+          sum_of_terms(args.width, [=](std::int64_t c) { return input[c] - first; }) / width;
+      auto const deviation_of = [=](float x) { return (x - first) - from_there; };
+      float const squares = sum_of_terms(args.width, [=](std::int64_t c) {
+        float const deviation = deviation_of(input[c]);
+        return deviation * deviation;
+      });
       float const reciprocal = 1.0F / std::sqrt(squares / width + args.epsilon);
       for (std::int64_t c = 0; c < args.width; ++c) {
-        output[c] = (input[c] - mean) * reciprocal * args.gain[c] + args.shift[c];
+        output[c] = deviation_of(input[c]) * reciprocal * args.gain[c] + args.shift[c];
       }
-      args.means[row] = mean;
+      auto const mean = SplitFloat::sum(first, from_there);
+      args.means[row] = mean.value;
+      if (args.mean_rests != nullptr) {
+        args.mean_rests[row] = mean.rest;
+      }
       args.reciprocals[row] = reciprocal;
     }
   });
@@ -39,20 +51,16 @@ void layer_norm_input_gradient(HostStream stream, LayerNormInputGradientArgs con
       std::int64_t const first = row * args.width;
       float const* const input = args.input + first;
       float const* const output_gradient = args.output_gradient + first;
-      float const mean = args.means[row];
+      auto const mean = stored_mean(args.means, args.mean_rests, row);
       float const reciprocal = args.reciprocals[row];
-      float sum = 0.0F;
-      float weighted = 0.0F;
+      auto const normal = [=](std::int64_t c) { return mean.deviation_of(input[c]) * reciprocal; };
+      auto const gained = [&](std::int64_t c) { return output_gradient[c] * args.gain[c]; };
+      float const sum = sum_of_terms(args.width, gained);
+      float const weighted =
+          sum_of_terms(args.width, [&](std::int64_t c) { return gained(c) * normal(c); });
       for (std::int64_t c = 0; c < args.width; ++c) {
-        float const gained = output_gradient[c] * args.gain[c];
-        sum += gained;
-        weighted += gained * ((input[c] - mean) * reciprocal);
-      }
-      for (std::int64_t c = 0; c < args.width; ++c) {
-        float const normal = (input[c] - mean) * reciprocal;
-        float const gained = output_gradient[c] * args.gain[c];
         args.input_gradient[first + c] =
-            reciprocal * (gained - sum / width - normal * (weighted / width));
+            reciprocal * (gained(c) - sum / width - normal(c) * (weighted / width));
       }
     }
   });
@@ -64,18 +72,22 @@ std::size_t layer_norm_workspace_bytes(HostStream, std::int64_t, std::int64_t) {
 
 void layer_norm_parameter_gradient(HostStream stream, LayerNormParameterGradientArgs const& args) {
   stream.run([args] {
-    std::fill_n(args.gain_gradient, args.width, 0.0F);
-    std::fill_n(args.shift_gradient, args.width, 0.0F);
+    RowTotals gains(args.gain_gradient, args.width);
+    RowTotals shifts(args.shift_gradient, args.width);
     for (std::int64_t row = 0; row < args.rows; ++row) {
       float const* const input = args.input + row * args.width;
       float const* const output_gradient = args.output_gradient + row * args.width;
-      float const mean = args.means[row];
+      auto const mean = stored_mean(args.means, args.mean_rests, row);
       float const reciprocal = args.reciprocals[row];
+      gains.begin_row();
+      shifts.begin_row();
       for (std::int64_t c = 0; c < args.width; ++c) {
-        args.gain_gradient[c] += output_gradient[c] * ((input[c] - mean) * reciprocal);
+        args.gain_gradient[c] += output_gradient[c] * (mean.deviation_of(input[c]) * reciprocal);
         args.shift_gradient[c] += output_gradient[c];
       }
     }
+    gains.finish();
+    shifts.finish();
   });
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "bag_offsets.hpp"
 #include "cuda_check.cuh"
 #include "existing_places.hpp"
 #include "look_back.cuh"
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(kLengthThreads)
     offsets_to_lengths_kernel(OffsetsToLengthsArgs args) {
   auto const i = grid_thread();
   if (i < args.count) {
-    args.lengths[i] = args.offsets[i + 1] - args.offsets[i];
+    args.lengths[i] = length_between(args.offsets[i], args.offsets[i + 1]);
   }
 }
 

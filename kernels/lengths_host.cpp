@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "bag_offsets.hpp"
 #include "existing_places.hpp"
 
 #include <msstream/ops/kernels/lengths.hpp>
@@ -31,7 +32,7 @@ void offsets_to_lengths(HostStream stream, OffsetsToLengthsArgs const& args) {
                    args.offsets + args.count + 1,
                    args.offsets,
                    args.lengths,
-                   [](std::int64_t end, std::int64_t begin) { return end - begin; });
+                   [](std::int64_t end, std::int64_t begin) { return length_between(begin, end); });
   });
 }
 

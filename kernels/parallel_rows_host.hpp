@@ -100,8 +100,8 @@ namespace detail {
 
 /// How many rows begin before place `item`, where each row takes one place more than it has, so
 /// that rows without places are work too.
-template <class Offset>
-[[nodiscard]] std::int64_t rows_before(Offset const* offsets,
+template <class Offsets>
+[[nodiscard]] std::int64_t rows_before(Offsets const& offsets,
                                        std::int64_t rows,
                                        std::int64_t item) {
   std::int64_t low = 0;
@@ -122,8 +122,9 @@ template <class Offset>
 /// Calls `function(begin, end)` for ranges that make up the rows [0, rows), as parallel_ranges()
 /// does. Row r has the places [offsets[r], offsets[r + 1]), ascending; ranges have about as many
 /// places, whatever the rows' lengths, and at least `grain` of them with the rows themselves.
-template <class Offset, class Function>
-void parallel_rows(Offset const* offsets,
+/// `offsets` is a pointer, or what has an operator[].
+template <class Offsets, class Function>
+void parallel_rows(Offsets const& offsets,
                    std::int64_t rows,
                    std::int64_t grain,
                    Function&& function) {

@@ -14,19 +14,19 @@ namespace msstream::ops::kernels {
   return pooling == Pooling::mean || pooling == Pooling::sqrtn;
 }
 
-/// Takes in the valid ids of a bag, in their order. Lookups of one table on CUDA do the same with
-/// fewer registers, in embedding_combiners.cuh.
+/// Takes in the valid ids of a bag, in their order. Weights are summed in float64. Lookups of one
+/// table on CUDA do the same with fewer registers, in embedding_combiners.cuh.
 struct PoolingDivisor {
   std::int64_t valid = 0;
-  float total = 0.0F;  ///< of the weights, or for sqrtn of their squares
+  double total = 0.0;  ///< of the weights, or for sqrtn of their squares
 
   MSSTREAM_HOST_DEVICE void add_weight(Pooling pooling, float weight) {
     Rounded const w{weight};
-    total = (Rounded{total} + (pooling == Pooling::sqrtn ? w * w : w)).value;
+    total += static_cast<double>((pooling == Pooling::sqrtn ? w * w : w).value);
   }
   /// Of a pooling that divides.
   [[nodiscard]] MSSTREAM_HOST_DEVICE float get(Pooling pooling, bool is_weighted) const {
-    float const sum = is_weighted ? total : static_cast<float>(valid);
+    float const sum = is_weighted ? static_cast<float>(total) : static_cast<float>(valid);
     return pooling == Pooling::sqrtn ? root(Rounded{sum}).value : sum;
   }
 };

@@ -47,6 +47,26 @@ struct IsExtremum {
   }
 };
 
+/// Adds element(load(a)) for a = first, first + step, … below `end`.
+template <int Unroll, class Reducer, class Element, class Load>
+__device__ float reduce_steps(Reducer,
+                              std::int64_t first,
+                              std::int64_t end,
+                              std::int64_t step,
+                              Element const& element,
+                              Load const& load) {
+  Running<Reducer> total;
+  for (auto a = first; a < end;) {
+    auto const end_of_part = min(a + kTermsOfPart * step, end);
+#pragma unroll Unroll
+    for (; a < end_of_part; a += step) {
+      total.add(element(load(a)));
+    }
+    total.fold();
+  }
+  return total.get();
+}
+
 /// Contiguous rows, short: a power of two of lanes a row, up to a warp.
 template <class Reducer, class Element>
 __global__ void __launch_bounds__(kBlockThreads)
@@ -79,11 +99,9 @@ __global__ void __launch_bounds__(kBlockThreads)
   std::int64_t const end = pass.end_of_chunk(chunk);
   Element const element(pass, row);
   float const* const from = pass.input + row * pass.view.axis;
-  float total = Reducer::nothing();
-#pragma unroll 8
-  for (std::int64_t a = chunk * pass.chunk_length + threadIdx.x; a < end; a += kBlockThreads) {
-    total = Reducer::combine(total, element(from[a]));
-  }
+  auto const first = chunk * pass.chunk_length + threadIdx.x;
+  float total = reduce_steps<8>(
+      Reducer{}, first, end, kBlockThreads, element, [=](std::int64_t a) { return from[a]; });
   total = reduce_block<Reducer>(total);
   if (threadIdx.x == 0) {
     pass.output[blockIdx.x] = pass.factor * total;
@@ -102,11 +120,9 @@ __global__ void __launch_bounds__(kBlockThreads)
   std::int64_t const column = place - outer * pass.view.inner;
   Element const element(pass, place);
   float const* const from = pass.input + outer * pass.view.axis * pass.view.inner + column;
-  float total = Reducer::nothing();
-#pragma unroll 8
-  for (std::int64_t a = 0; a < pass.view.axis; ++a) {
-    total = Reducer::combine(total, element(from[a * pass.view.inner]));
-  }
+  auto const inner = pass.view.inner;
+  float const total = reduce_steps<8>(
+      Reducer{}, 0, pass.view.axis, 1, element, [=](std::int64_t a) { return from[a * inner]; });
   pass.output[place] = pass.factor * total;
 }
 
@@ -127,12 +143,13 @@ __global__ void __launch_bounds__(kBlockThreads, 4)
   std::int64_t const chunk = slab - outer * pass.chunks;
   std::int64_t const column =
       (blockIdx.x - slab * tiles) * columns + (static_cast<int>(threadIdx.x) & (columns - 1));
-  float total = Reducer::nothing();
+  Running<Reducer> own;
   if (column < pass.view.inner) {
     Element const element(pass, outer * pass.view.inner + column);
     std::int64_t const end = pass.end_of_chunk(chunk);
     float const* const from = pass.input + outer * pass.view.axis * pass.view.inner + column;
     constexpr int kInFlight = 16;  // loads, also at the end of the chunk
+    static_assert(kInFlight <= kTermsOfPart);
     for (std::int64_t a = chunk * pass.chunk_length + row; a < end; a += kInFlight * rows) {
       float values[kInFlight];
 #pragma unroll
@@ -142,20 +159,23 @@ __global__ void __launch_bounds__(kBlockThreads, 4)
       }
 #pragma unroll
       for (int k = 0; k < kInFlight; ++k) {
-        total = Reducer::combine(total, values[k]);
+        own.add(values[k]);
       }
+      own.fold();
     }
   }
-  tile[threadIdx.x] = total;
+  tile[threadIdx.x] = own.get();
   __syncthreads();
   if (row != 0 || column >= pass.view.inner) {
     return;
   }
-  total = Reducer::nothing();
-#pragma unroll 8
-  for (int other = 0; other < rows; ++other) {
-    total = Reducer::combine(total, tile[(other << log2_columns) + threadIdx.x]);
-  }
+  float const total = reduce_steps<8>(
+      Reducer{},
+      0,
+      rows,
+      1,
+      [](float value) { return value; },
+      [&](std::int64_t other) { return tile[(other << log2_columns) + threadIdx.x]; });
   pass.output[slab * pass.view.inner + column] = pass.factor * total;
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "long_sum_host.hpp"
 #include "reduce_math.hpp"
 
 #include <msstream/ops/kernels/reduce.hpp>
@@ -9,7 +10,7 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-/// Lanes first, so that it vectorises and long sums stay exact; then the lanes, front to back.
+/// Lanes first, so that it vectorises; then the lanes, front to back.
 template <class Reducer>
 float reduce_row(Reducer, float const* row, std::int64_t count) {
   constexpr std::int64_t kLanes = 16;
@@ -31,6 +32,10 @@ float reduce_row(Reducer, float const* row, std::int64_t count) {
   return total;
 }
 
+float reduce_row(Total, float const* row, std::int64_t count) {
+  return sum_of_terms(count, [=](std::int64_t i) { return row[i]; });
+}
+
 /// Row by row of `inner`, so that the input is walked once from front to back.
 template <class Reducer>
 void reduce_columns(Reducer, AxisView const& view, float const* input, float* totals) {
@@ -41,6 +46,18 @@ void reduce_columns(Reducer, AxisView const& view, float const* input, float* to
       totals[i] = Reducer::combine(totals[i], row[i]);
     }
   }
+}
+
+void reduce_columns(Total, AxisView const& view, float const* input, float* totals) {
+  RowTotals rows(totals, view.inner);
+  for (std::int64_t a = 0; a < view.axis; ++a) {
+    rows.begin_row();
+    float const* const row = input + a * view.inner;
+    for (std::int64_t i = 0; i < view.inner; ++i) {
+      totals[i] += row[i];
+    }
+  }
+  rows.finish();
 }
 
 }  // namespace
@@ -96,11 +113,11 @@ void extremum_gradient(HostStream stream, ExtremumGradientArgs const& args) {
         std::int64_t const first = o * view.axis * view.inner + i;
         std::int64_t const result = o * view.inner + i;
         float const extremum = args.output[result];
-        float sharers = 0.0F;
+        std::int64_t sharers = 0;
         for (std::int64_t a = 0; a < view.axis; ++a) {
-          sharers += is_extremum(args.input[first + a * view.inner], extremum) ? 1.0F : 0.0F;
+          sharers += is_extremum(args.input[first + a * view.inner], extremum) ? 1 : 0;
         }
-        float const share = args.output_gradient[result] / sharers;
+        float const share = args.output_gradient[result] / static_cast<float>(sharers);
         for (std::int64_t a = 0; a < view.axis; ++a) {
           std::int64_t const place = first + a * view.inner;
           args.input_gradient[place] = is_extremum(args.input[place], extremum) ? share : 0.0F;

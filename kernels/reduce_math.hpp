@@ -2,6 +2,7 @@
 #pragma once
 
 #include "elementwise_math.hpp"
+#include "long_sum.hpp"
 
 #include <msstream/ops/kernels/reduce.hpp>
 
@@ -23,6 +24,20 @@ struct Smallest {
   MSSTREAM_HOST_DEVICE static constexpr float nothing() { return HUGE_VALF; }
   MSSTREAM_HOST_DEVICE static float combine(float a, float b) { return a < b || a != a ? a : b; }
 };
+
+/// A reduction of many elements; fold() goes behind at most kTermsOfPart of them.
+template <class Reducer>
+class Running {
+ public:
+  MSSTREAM_HOST_DEVICE void add(float element) { value_ = Reducer::combine(value_, element); }
+  MSSTREAM_HOST_DEVICE void fold() {}
+  [[nodiscard]] MSSTREAM_HOST_DEVICE float get() const { return value_; }
+
+ private:
+  float value_ = Reducer::nothing();
+};
+template <>
+class Running<Total> : public LongSum {};
 
 /// Whether an element shares in the gradient of an extremum.
 MSSTREAM_HOST_DEVICE inline bool is_extremum(float element, float extremum) {

@@ -3,6 +3,7 @@
 
 #include "cuda_check.cuh"
 #include "elementwise_pack.cuh"
+#include "long_sum.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -70,6 +71,20 @@ __device__ void for_each_of_block(std::int64_t columns, Each const& each) {
 #pragma unroll 4
   for (std::int64_t column = threadIdx.x; column < columns; column += kBlockThreads) {
     each(column);
+  }
+}
+
+/// With fold() after at most kTermsOfPart columns of the thread, for what is summed.
+template <class Each, class Fold>
+__device__ void for_each_of_block(std::int64_t columns, Each const& each, Fold const& fold) {
+  std::int64_t column = threadIdx.x;
+  while (column < columns) {
+    auto const end_of_part = min(column + kTermsOfPart * kBlockThreads, columns);
+#pragma unroll 4
+    for (; column < end_of_part; column += kBlockThreads) {
+      each(column);
+    }
+    fold();
   }
 }
 

@@ -19,7 +19,7 @@ __global__ void merge_rows_kernel(MergeRowsArgs args, RowLanes shape) {
   }
   bool const exists = row < clamped(*args.count, args.capacity);
   if (shape.lane() == 0) {
-    args.merged_ids[row] = exists ? args.ids[row] : -1;
+    args.merged_ids[row] = exists ? args.ids[row] + args.first_row : -1;
   }
   if (!exists) {
     return;

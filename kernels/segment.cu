@@ -71,11 +71,13 @@ void segment_reduce(CudaStream stream, SegmentArgs const& args) {
          {.values = args.values,
           .positions = spans.positions,
           .offsets = spans.offsets,
+          .are_given = spans.are_given,
           .segments = args.layout.segments,
           .capacity = args.layout.capacity,
           .width = args.width,
           .reduction = args.reduction,
           .empty_value = args.empty_value,
+          .report = args.layout.report,
           .output = args.output,
           .workspace = memory.span_workspace});
 }

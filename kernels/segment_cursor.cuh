@@ -2,27 +2,33 @@
 #pragma once
 
 #include "bag_layout.hpp"
+#include "bag_offsets.cuh"
 #include "segment_lanes.cuh"
 
 #include <cstdint>
 
 namespace msstream::ops::kernels {
 
-/// Segment s has the places [at(s), at(s + 1)).
+/// Segment s has the places [at(s), at(s + 1)), unless it is bad.
 struct SegmentBounds {
   std::int64_t const* offsets;
   std::int64_t segments;
   std::int64_t capacity;
+  bool are_given;  ///< by a caller, so that segments may be bad, as BagOffsets has it
 
-  __device__ std::int64_t at(std::int64_t border) const {
-    return clamped(__ldg(offsets + border), capacity);
+  __device__ BagOffsets<std::int64_t> judged() const { return {offsets, segments, capacity}; }
+  __device__ bool is_bad(std::int64_t segment) const {
+    return are_given && judged().is_bad(segment);
   }
+  __device__ std::int64_t at(std::int64_t border) const { return __ldg(offsets + border); }
+  /// Of a segment that is not bad.
   __device__ PlaceRange places_of(std::int64_t segment) const {
     return {at(segment), at(segment + 1)};
   }
-  /// Those of [begin, end) that are in a segment, or none.
+  /// Those of [begin, end) that are in a segment, or none. Those of a bad one may be among them.
   __device__ PlaceRange held(std::int64_t begin, std::int64_t end) const {
-    return {max(begin, at(0)), min(end, at(segments))};
+    auto const all = are_given ? judged().all_places() : PlaceRange{at(0), at(segments)};
+    return {max(begin, all.begin), min(end, all.end)};
   }
 };
 
@@ -30,7 +36,8 @@ struct SegmentBounds {
 /// number of empty ones.
 ///
 /// Each lane keeps the end of one of the next segments, and has asked for one of those after: the
-/// next segment is found without waiting for memory. Places are relative to an origin.
+/// next segment is found without waiting for memory. Places are relative to an origin. Places
+/// between the segments that are not bad are given to the bad ones, which ascend so.
 class SegmentCursor {
  public:
   /// Stands in the segment of the origin, which is in one.
@@ -40,16 +47,19 @@ class SegmentCursor {
     advance(0);
   }
 
-  /// Offsets that do not ascend must not lead out of the output.
-  [[nodiscard]] __device__ std::int64_t segment() const {
-    return min(base_ + lane_, bounds_.segments - 1);
+  [[nodiscard]] __device__ std::int64_t segment() const { return base_ + lane_; }
+  [[nodiscard]] __device__ bool is_bad() const { return end_ % 2 != 0; }
+  [[nodiscard]] __device__ int end() const { return end_ / 2; }
+  /// Whether the segment begins before the origin.
+  [[nodiscard]] __device__ bool begins_before() const {
+    auto const begin = is_bad() ? bounds_.judged().ascending(segment()) : bounds_.at(segment());
+    return begin < origin_;
   }
-  [[nodiscard]] __device__ int end() const { return end_; }
 
   /// To the segment of `place`, which is not before the one it stands in.
   __device__ void advance(int place) {
     for (int passed = 0;; ++passed) {
-      auto const later = group_.ballot(ends_ > place);
+      auto const later = group_.ballot(ends_ > 2 * place + 1);
       if (later != 0) {
         lane_ = __ffs(static_cast<int>(later)) - 1;
         end_ = group_.from_lane(ends_, lane_);
@@ -68,22 +78,30 @@ class SegmentCursor {
 
  private:
   static constexpr int kWindowsPassed = 3;  ///< then a search is faster
-  static constexpr int kFar = 1 << 30;
+  static constexpr int kFar = 1 << 29;
 
   /// A window from the segment of `place` on.
   __device__ void look_for(int place) {
-    base_ =
-        group_.first_not(min(base_, bounds_.segments), bounds_.segments, [&](std::int64_t segment) {
-          return bounds_.at(segment + 1) <= origin_ + place;
-        });
+    base_ = bounds_.are_given
+                ? candidate_for(group_, bounds_.judged(), origin_ + place)
+                : group_.first_not(
+                      min(base_, bounds_.segments), bounds_.segments, [&](std::int64_t segment) {
+                        return bounds_.at(segment + 1) <= origin_ + place;
+                      });
     ends_ = ends_from(base_);
     next_ends_ = ends_from(base_ + group_.lanes);
   }
+  /// Twice the end of the lane's segment, 1 more where it is bad.
   __device__ int ends_from(std::int64_t segment) const {
     auto const mine = segment + group_.lane;
-    return mine < bounds_.segments
-               ? static_cast<int>(min(bounds_.at(mine + 1) - origin_, std::int64_t{kFar}))
-               : kFar;
+    if (mine >= bounds_.segments) {
+      return 2 * kFar;
+    }
+    bool const is_bad = bounds_.is_bad(mine);
+    auto const end = is_bad ? bounds_.judged().ascending(mine + 1) : bounds_.at(mine + 1);
+    auto const relative =
+        static_cast<int>(min(max(end - origin_, std::int64_t{0}), std::int64_t{kFar}));
+    return 2 * relative + (is_bad ? 1 : 0);
   }
 
   SegmentBounds const& bounds_;

@@ -89,16 +89,16 @@ SpansOfLayout::SpansOfLayout(WorkspaceLayout& workspace, SegmentLayout const& la
 Spans SpansOfLayout::make(CudaStream stream) const {
   switch (layout_.form) {
     case SegmentForm::offsets:
-      return {static_cast<std::int64_t const*>(layout_.indices), nullptr};
+      return {static_cast<std::int64_t const*>(layout_.indices), nullptr, true};
     case SegmentForm::sorted_ids:
       segment_offsets(stream, {layout_, offsets_});
-      return {offsets_, nullptr};
+      return {offsets_, nullptr, false};
     case SegmentForm::unsorted_ids:
       break;
   }
   auto const sorted = sort_places(stream, layout_, *sort_);
   segment_offsets(stream, {sorted.layout, offsets_});
-  return {offsets_, sorted.positions};
+  return {offsets_, sorted.positions, false};
 }
 
 }  // namespace msstream::ops::kernels

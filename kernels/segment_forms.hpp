@@ -36,6 +36,7 @@ SortedPlaces sort_places(CudaStream stream,
 struct Spans {
   std::int64_t const* offsets;
   std::int32_t const* positions;
+  bool are_given;  ///< the offsets are the caller's: some segments may be bad, as BagOffsets has it
 };
 
 /// What it takes to make spans of a layout: nothing of offsets.

@@ -137,6 +137,7 @@ void segment_reduce_gradient(CudaStream stream, SegmentGradientArgs const& args)
                                {.values = args.values,
                                 .positions = spans->positions,
                                 .offsets = spans->offsets,
+                                .are_given = spans->are_given,
                                 .segments = layout.segments,
                                 .capacity = layout.capacity,
                                 .width = args.width,
@@ -158,7 +159,8 @@ void segment_reduce_gradient(CudaStream stream, SegmentGradientArgs const& args)
   if (layout.form == SegmentForm::unsorted_ids) {
     with_places(PlacesOfIds{layout, memory.rows});
   } else {
-    with_places(PlacesOfSpans{{spans->offsets, layout.segments, layout.capacity}});
+    with_places(
+        PlacesOfSpans{{spans->offsets, layout.segments, layout.capacity, spans->are_given}});
   }
 }
 

@@ -2,11 +2,51 @@
 #include "segment_host.hpp"
 
 #include "column_count_host.hpp"
+#include "id_report_host.hpp"
+#include "long_sum.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <vector>
 
 namespace msstream::ops::kernels {
 namespace {
+
+/// The sums of segments of more than kTermsOfPart rows, in float64; there are few of them beside
+/// the rows.
+class LongSegments {
+ public:
+  LongSegments(RowCounts const& rows, std::int64_t segments, std::int64_t width) {
+    std::int64_t elements = 0;
+    for (std::int64_t s = 0; s < segments; ++s) {
+      if (rows.of(s) > kTermsOfPart) {
+        first_.resize(static_cast<std::size_t>(segments), -1);
+        first_[static_cast<std::size_t>(s)] = elements;
+        elements += width;
+      }
+    }
+    sums_.resize(static_cast<std::size_t>(elements));
+  }
+
+  /// [width]; null for a short segment.
+  [[nodiscard]] double* of(std::int64_t segment) {
+    auto const first = first_.empty() ? -1 : first_[static_cast<std::size_t>(segment)];
+    return first >= 0 ? sums_.data() + first : nullptr;
+  }
+
+ private:
+  std::vector<std::int64_t> first_;  ///< element of each segment's sums, or -1
+  std::vector<double> sums_;
+};
+
+void tell_if_bad(SegmentLayout const& layout, std::int64_t segment) {
+  auto const& report = layout.report;
+  bool const is_reported = report.count != nullptr || report.trap != nullptr;
+  if (is_reported && offsets_of(layout).is_bad(segment)) {
+    count_out_of_range(report, 1);
+    spring_trap(report, offsets_of(layout), segment);
+  }
+}
 
 template <class Combiner, class Columns>
 void reduce_segments(SegmentArgs const& args, Combiner, Columns columns) {
@@ -17,12 +57,22 @@ void reduce_segments(SegmentArgs const& args, Combiner, Columns columns) {
   parallel_ranges(layout.segments, grain, [&](std::int64_t begin, std::int64_t end) {
     std::fill(args.output + begin * width, args.output + end * width, Combiner::nothing());
   });
+  constexpr bool kAddsUp = adds_up<Combiner>;
+  LongSegments long_ones(rows, kAddsUp ? layout.segments : 0, width);
   auto const take = [&](std::int64_t place, std::int64_t segment) {
     if (segment < 0) {
       return;
     }
     float const* const row = args.values + place * width;
     float* const total = args.output + segment * width;
+    if constexpr (kAddsUp) {
+      if (double* const sums = long_ones.of(segment); sums != nullptr) {
+        for (std::int64_t c = 0; c < width; ++c) {
+          sums[c] += static_cast<double>(row[c]);
+        }
+        return;
+      }
+    }
     for (std::int64_t c = 0; c < width; ++c) {
       total[c] = Combiner::combine(total[c], row[c]);
     }
@@ -32,7 +82,12 @@ void reduce_segments(SegmentArgs const& args, Combiner, Columns columns) {
   });
   parallel_ranges(layout.segments, grain, [&](std::int64_t begin, std::int64_t end) {
     for (auto s = begin; s < end; ++s) {
+      tell_if_bad(layout, s);
       float* const total = args.output + s * width;
+      if (double const* const sums = long_ones.of(s); sums != nullptr) {
+        std::transform(
+            sums, sums + width, total, [](double sum) { return static_cast<float>(sum); });
+      }
       if (rows.of(s) == 0) {
         std::fill_n(total, width, args.empty_value);
       } else if (divides(args.reduction)) {

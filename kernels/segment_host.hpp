@@ -9,6 +9,11 @@
 
 namespace msstream::ops::kernels {
 
+/// The caller's offsets of segments.
+[[nodiscard]] inline BagOffsets<std::int64_t> offsets_of(SegmentLayout const& layout) {
+  return {static_cast<std::int64_t const*>(layout.indices), layout.segments, layout.capacity};
+}
+
 /// Calls visit(place, its segment, or -1) for the places [place, last), in ascending order.
 template <class Visit>
 void for_each_place(SegmentLayout const& layout,
@@ -21,15 +26,17 @@ void for_each_place(SegmentLayout const& layout,
     }
     return;
   }
-  auto const* const offsets = static_cast<std::int64_t const*>(layout.indices);
+  auto const offsets = offsets_of(layout);
   auto const visit_up_to = [&](std::int64_t end, std::int64_t segment) {
     for (; place < std::min(end, last); ++place) {
       visit(place, segment);
     }
   };
-  auto s = count_not_above(offsets, layout.segments + 1, place) - 1;
-  for (; s < layout.segments && place < last; ++s) {
-    visit_up_to(offsets[s + 1], s);
+  for (auto s = offsets.candidate_for(place); s < layout.segments && place < last; ++s) {
+    if (!offsets.is_bad(s)) {
+      visit_up_to(offsets.at[s], -1);
+      visit_up_to(offsets.at[s + 1], s);
+    }
   }
   visit_up_to(last, -1);
 }
@@ -42,9 +49,9 @@ void for_each_place(SegmentLayout const& layout,
     return place;
   }
   if (layout.form == SegmentForm::offsets) {
-    auto const* const offsets = static_cast<std::int64_t const*>(layout.indices);
-    auto const s = count_not_above(offsets, layout.segments + 1, place - 1) - 1;
-    return s >= 0 && s < layout.segments ? offsets[s + 1] : place;
+    auto const offsets = offsets_of(layout);
+    auto const s = offsets.bag_of(place - 1);
+    return s >= 0 ? offsets.at[s + 1] : place;
   }
   auto const existing = existing_places(layout);
   if (place > existing) {
@@ -81,19 +88,15 @@ void parallel_segments(SegmentLayout const& layout, std::int64_t grain, Work con
   });
 }
 
-/// How many rows each segment has: offsets tell, ids are counted.
+/// How many rows each segment has, none a bad one: offsets tell, ids are counted.
 class RowCounts {
  public:
   /// Of the memory that it needs.
   [[nodiscard]] static std::int64_t elements(SegmentLayout const& layout) {
     return layout.form == SegmentForm::offsets ? 0 : layout.segments;
   }
-  RowCounts(SegmentLayout const& layout, std::int64_t* memory)
-      : offsets_(layout.form == SegmentForm::offsets
-                     ? static_cast<std::int64_t const*>(layout.indices)
-                     : nullptr),
-        counts_(memory) {
-    if (offsets_ == nullptr) {
+  RowCounts(SegmentLayout const& layout, std::int64_t* memory) : layout_(layout), counts_(memory) {
+    if (layout.form != SegmentForm::offsets) {
       std::fill_n(memory, layout.segments, 0);
       auto const count = [&](std::int64_t /*place*/, std::int64_t segment) {
         if (segment >= 0) {
@@ -108,11 +111,15 @@ class RowCounts {
   }
 
   [[nodiscard]] std::int64_t of(std::int64_t segment) const {
-    return offsets_ != nullptr ? offsets_[segment + 1] - offsets_[segment] : counts_[segment];
+    if (layout_.form != SegmentForm::offsets) {
+      return counts_[segment];
+    }
+    auto const places = offsets_of(layout_).places_of(segment);
+    return places.end - places.begin;
   }
 
  private:
-  std::int64_t const* offsets_;
+  SegmentLayout const& layout_;
   std::int64_t const* counts_;
 };
 

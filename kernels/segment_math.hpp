@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 /// What segment reductions are made of, for both twins. A combiner says what an element counts for,
 /// where a reduction begins, and how two values become one.
@@ -26,6 +27,10 @@ struct Product {
 struct ProductOfNonzeros : Product {
   MSSTREAM_HOST_DEVICE static float element(float x) { return x == 0.0F ? 1.0F : x; }
 };
+
+/// Whether a combiner adds, so that its long sums are folded in parts.
+template <class Combiner>
+inline constexpr bool adds_up = std::is_base_of_v<Total, Combiner>;
 
 /// What the sum of `rows` rows is divided by.
 MSSTREAM_HOST_DEVICE inline float segment_divisor(SegmentReduction reduction, std::int64_t rows) {

@@ -5,6 +5,7 @@
 #include "segment_columns.cuh"
 #include "segment_cursor.cuh"
 #include "segment_tuning.hpp"
+#include "whole_sums.cuh"
 #include "workspace_layout.hpp"
 
 #include <cuda_pipeline.h>
@@ -141,13 +142,23 @@ __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
   }
 
   SegmentCursor cursor(bounds, team, places.begin);
-  bool is_head = bounds.at(cursor.segment()) < places.begin;
+  bool is_head = cursor.begins_before();
   if (tells) {
-    borders.ends_here[part] = is_head && cursor.end() <= length ? cursor.segment() : -1;
+    bool const ends = is_head && cursor.end() <= length && !cursor.is_bad();
+    borders.ends_here[part] = ends ? cursor.segment() : -1;
   }
   int begin = 0;
   auto total = nothing_of<Combiner, Count>();
-  auto const of_all_turns = [&] {
+  WholeSums<Count> whole;
+  // After each so many places the sums of a segment are folded that has at least as many by then.
+  int const places_of_part = kTermsOfPart * turns;  // a power of two
+  auto const is_folded = [&](int border) {
+    return adds_up<Combiner> && (border & -places_of_part) - begin >= places_of_part;
+  };
+  auto const of_all_turns = [&](int last_border) {
+    if (is_folded(last_border)) {
+      total = whole.get(total);
+    }
     for (int distance = shape.lanes(); distance < team.lanes; distance *= 2) {
       Columns<Count> other;
 #pragma unroll
@@ -158,11 +169,11 @@ __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
     }
   };
   bool const stores = is_column && turn == 0;
-  auto const store = [&] {
-    of_all_turns();
+  auto const store = [&](int last_border) {
+    of_all_turns(last_border);
     if (stores && is_head) {
       store_columns(borders.heads + part * shape.width + column, total);
-    } else if (stores) {
+    } else if (stores && !cursor.is_bad()) {
       output.write(cursor.segment(), column, total, cursor.end() - begin);
     }
   };
@@ -190,18 +201,21 @@ __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
       if (stop == batch_end) {
         break;
       }
-      store();
+      store(from);
       cursor.advance(stop);
       is_head = false;
       done = begin = stop;
       total = nothing_of<Combiner, Count>();
     }
+    if ((batch_end & (places_of_part - 1)) == 0 && is_folded(batch_end)) {
+      whole.fold(total, !is_folded(batch_end - places_of_part));
+    }
   }
   if (cursor.end() <= length) {
-    store();
+    store(length);
     return;
   }
-  of_all_turns();
+  of_all_turns(length);
   if (stores) {
     store_columns(borders.tails + part * shape.width + column, total);
   }

@@ -33,7 +33,7 @@ struct PlacesOfSpans {
       if (relative >= cursor_.end()) {
         cursor_.advance(relative);
       }
-      return cursor_.segment();
+      return cursor_.is_bad() ? -1 : cursor_.segment();
     }
 
    private:

@@ -5,6 +5,7 @@
 #include "cuda_check.cuh"
 #include "segment_columns.cuh"
 #include "segment_tuning.hpp"
+#include "whole_sums.cuh"
 
 #include <cstdint>
 
@@ -48,6 +49,26 @@ __device__ Columns<Count> reduce_by_warp(PlaceRange range,
   return total;
 }
 
+/// reduce_by_warp() of a range of any length: where it adds, in parts, as long_sum.hpp says.
+template <class Combiner, int Count, class Load>
+__device__ Columns<Count> reduce_long_by_warp(PlaceRange range,
+                                              RowLanes const& shape,
+                                              Load const& load) {
+  if constexpr (adds_up<Combiner>) {
+    std::int64_t const places_of_part = kTermsOfPart * (32 >> shape.log2_lanes);
+    WholeSums<Count> whole;
+    auto total = nothing_of<Combiner, Count>();
+    for (auto begin = range.begin; begin < range.end; begin += places_of_part) {
+      whole.fold(total, begin == range.begin);
+      PlaceRange const part{begin, min(begin + places_of_part, range.end)};
+      total = reduce_by_warp<Combiner, Count>(part, shape, load);
+    }
+    return range.begin < range.end ? whole.get(total) : total;
+  } else {
+    return reduce_by_warp<Combiner, Count>(range, shape, load);
+  }
+}
+
 /// Each warp of a block of `Warps` brings a run of rows; what is long is reduced by the whole
 /// block. To be called by all threads of the block.
 ///
@@ -67,16 +88,16 @@ __device__ void reduce_runs(
   if (lane_of_warp == 0) {
     long_runs[warp] = is_long ? run : PlaceRange{0, 0};
   }
-  auto const total_of = [&](PlaceRange range, std::int64_t last, std::int64_t column) {
-    return reduce_by_warp<Combiner, Count>(range, shape, [&](std::int64_t i) {
+  auto const load_of = [&](std::int64_t last, std::int64_t column) {
+    return [&load, &shape, last, column](std::int64_t i) {
       return column < shape.width ? load(i, i == last, column) : nothing_of<Combiner, Count>();
-    });
+    };
   };
   std::int64_t const step = shape.lanes() * Count;
   if (has_run && !is_long) {
     for (std::int64_t base = 0; base < shape.width; base += step) {
       auto const column = base + shape.lane() * Count;
-      auto const total = total_of(run, run.end - 1, column);
+      auto const total = reduce_by_warp<Combiner, Count>(run, shape, load_of(run.end - 1, column));
       if (stores && column < shape.width) {
         store(column, total);
       }
@@ -93,7 +114,8 @@ __device__ void reduce_runs(
                           min(shared.begin + (warp + 1) * share, shared.end)};
     for (std::int64_t base = 0; base < shape.width; base += step) {
       auto const column = base + shape.lane() * Count;
-      auto const partial = total_of(mine, shared.end - 1, column);
+      auto const partial =
+          reduce_long_by_warp<Combiner, Count>(mine, shape, load_of(shared.end - 1, column));
       if (stores) {
 #pragma unroll
         for (int c = 0; c < Count; ++c) {

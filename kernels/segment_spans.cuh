@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda_check.cuh"
+#include "id_report.cuh"
 #include "segment_cursor.cuh"
 #include "segment_parts.cuh"
 #include "segment_rows.cuh"
@@ -15,11 +16,13 @@
 
 namespace msstream::ops::kernels {
 
-/// The groups of lanes of the grid share the segments and fill the empty ones.
+/// The groups of lanes of the grid share the segments, fill those that are empty or bad, and report
+/// the bad ones.
 template <int Count>
 __device__ void fill_empty(SegmentBounds const& bounds,
                            RowLanes const& shape,
-                           SegmentOutput const& output) {
+                           SegmentOutput const& output,
+                           IdReport const& report) {
   LaneGroup const group(shape.lanes());
   auto const groups = grid_stride() >> shape.log2_lanes;
   auto const share = ceil_div(bounds.segments, groups);
@@ -27,7 +30,11 @@ __device__ void fill_empty(SegmentBounds const& bounds,
   auto const end = min(begin + share, bounds.segments);
   for (auto first = begin; first < end; first += group.lanes) {
     auto const mine = first + group.lane;
-    bool const is_empty = mine < end && bounds.at(mine) >= bounds.at(mine + 1);
+    bool const is_bad = mine < end && bounds.is_bad(mine);
+    bool const is_empty = is_bad || (mine < end && bounds.at(mine) == bounds.at(mine + 1));
+    if (is_bad) {
+      report_bad(report, bounds.judged(), mine);
+    }
     for (auto empty = group.ballot(is_empty); empty != 0; empty &= empty - 1) {
       auto const segment = first + __ffs(static_cast<int>(empty)) - 1;
       for (std::int64_t column = shape.lane() * Count; column < shape.width;
@@ -45,7 +52,8 @@ __global__ void __launch_bounds__(kBorderWarps * 32) span_borders_kernel(Segment
                                                                          RowLanes shape,
                                                                          SpanParts parts,
                                                                          SegmentOutput output,
-                                                                         SpanBorders borders) {
+                                                                         SpanBorders borders,
+                                                                         IdReport report) {
   auto const part = grid_thread() >> shape.log2_lanes;
   auto const segment = part < parts.parts ? borders.ends_here[part] : -1;
   auto const parts_of = [&](PlaceRange places) {
@@ -86,16 +94,20 @@ __global__ void __launch_bounds__(kBorderWarps * 32) span_borders_kernel(Segment
           });
     }
   }
-  fill_empty<Count>(bounds, shape, output);
+  fill_empty<Count>(bounds, shape, output, report);
 }
 
 /// A warp a segment.
 template <class Combiner, class Rows, int Count>
-__global__ void __launch_bounds__(kFewSpanWarps * 32)
-    few_spans_kernel(Rows source, SegmentBounds bounds, RowLanes shape, SegmentOutput output) {
+__global__ void __launch_bounds__(kFewSpanWarps * 32) few_spans_kernel(
+    Rows source, SegmentBounds bounds, RowLanes shape, SegmentOutput output, IdReport report) {
   auto const segment = std::int64_t{blockIdx.x} * kFewSpanWarps + warp_of_block();
   bool const exists = segment < bounds.segments;
-  auto const places = exists ? bounds.places_of(segment) : PlaceRange{0, 0};
+  bool const is_bad = exists && bounds.is_bad(segment);
+  if (is_bad && threadIdx.x % 32 == 0) {
+    report_bad(report, bounds.judged(), segment);
+  }
+  auto const places = exists && !is_bad ? bounds.places_of(segment) : PlaceRange{0, 0};
   bool const is_empty = places.begin >= places.end;
   reduce_runs<Combiner, kFewSpanWarps, Count>(
       places,
@@ -122,12 +134,12 @@ inline bool has_few_items(std::int64_t capacity, std::int64_t segments) {
 template <class Combiner, int Count, class Rows>
 void launch_spans(CudaStream stream, SpanArgs const& args, Rows const& rows) {
   RowLanes const shape(args.width, Count);
-  SegmentBounds const bounds{args.offsets, args.segments, args.capacity};
+  SegmentBounds const bounds{args.offsets, args.segments, args.capacity, args.are_given};
   SegmentOutput const output{args.output, args.width, args.reduction, args.empty_value};
   if (has_few_items(args.capacity, args.segments)) {
     few_spans_kernel<Combiner, Rows, Count>
         <<<grid_for(args.segments, kFewSpanWarps), kFewSpanWarps * 32, 0, stream>>>(
-            rows, bounds, shape, output);
+            rows, bounds, shape, output, args.report);
     check_launch("segment_reduce, one launch");
     return;
   }
@@ -145,7 +157,7 @@ void launch_spans(CudaStream stream, SpanArgs const& args, Rows const& rows) {
   auto const groups = std::max(parts.parts, ceil_div(args.segments, kFillsOfGroup));
   span_borders_kernel<Combiner, Count>
       <<<grid_for(groups, kBorderWarps * 32 / shape.lanes()), kBorderWarps * 32, 0, stream>>>(
-          bounds, shape, parts, output, borders);
+          bounds, shape, parts, output, borders, args.report);
   check_launch("segment_reduce, borders");
 }
 

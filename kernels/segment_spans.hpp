@@ -13,13 +13,15 @@ struct SpanArgs {
   float const* values;            ///< [capacity, width]
   std::int32_t const* positions;  ///< [capacity]: place i is row positions[i]; or null: row i
   std::int64_t const* offsets;    ///< [segments + 1]
+  bool are_given;                 ///< some segments may be bad, as BagOffsets has it
   std::int64_t segments;
   std::int64_t capacity;
   std::int64_t width;
   SegmentReduction reduction;
   float empty_value;
-  float* output;    ///< [segments, width]
-  void* workspace;  ///< span_workspace_bytes() bytes, 256-byte aligned
+  IdReport report = {};  ///< of bad segments
+  float* output;         ///< [segments, width]
+  void* workspace;       ///< span_workspace_bytes() bytes, 256-byte aligned
 };
 std::size_t span_workspace_bytes(std::int64_t capacity, std::int64_t segments, std::int64_t width);
 

@@ -3,6 +3,7 @@
 
 #include "bag_layout.hpp"
 #include "cuda_check.cuh"
+#include "id_report.cuh"
 #include "reduce_math.hpp"
 
 #include <algorithm>
@@ -101,13 +102,26 @@ struct BlockTeam {
   }
 };
 
+/// Sets the rows [begin, end) to zero, by a team.
+template <class Team>
+__device__ void clear_rows(
+    Team const& team, std::int64_t begin, std::int64_t end, std::int64_t width, float* rows) {
+  for (auto row = begin + team.row; row < end; row += team.rows) {
+    for (std::int64_t column = team.column; column < width; column += team.columns) {
+      rows[row * width + column] = 0.0F;
+    }
+  }
+}
+
 /// Calls work(team, rows of the segment) for the segments of the block: first each short one by its
 /// lanes, then the long ones by the block. To be called by all threads of a block of kTeamThreads.
-/// `work` is called by lanes without a segment too, with no rows.
+/// `work` is called by lanes without a segment too, with no rows. Of `rows` [capacity, width] those
+/// that lie between the segments, which are those of bad ones, are set to zero.
 template <class Work>
-__device__ void for_each_segment(std::int64_t const* offsets,
-                                 std::int64_t segments,
-                                 std::int64_t capacity,
+__device__ void for_each_segment(BagOffsets<std::int64_t> const& offsets,
+                                 IdReport const& report,
+                                 std::int64_t width,
+                                 float* rows,
                                  TeamShape const& shape,
                                  Work const& work) {
   __shared__ PlaceRange long_ones[kTeamThreads];
@@ -120,8 +134,15 @@ __device__ void for_each_segment(std::int64_t const* offsets,
   auto const group = static_cast<int>(threadIdx.x) >> (shape.log2_columns + shape.log2_rows);
   auto const segment = std::int64_t{blockIdx.x} * shape.segments_a_block + group;
   PlaceRange range{0, 0};
-  if (group < shape.segments_a_block && segment < segments) {
-    range = {clamped(offsets[segment], capacity), clamped(offsets[segment + 1], capacity)};
+  if (group < shape.segments_a_block && segment < offsets.bags) {
+    if (offsets.is_bad(segment)) {
+      clear_rows(lanes, offsets.ascending(segment), offsets.ascending(segment + 1), width, rows);
+      if (lanes.column == 0 && lanes.row == 0) {
+        report_bad(report, offsets, segment);
+      }
+    } else {
+      range = {offsets.at[segment], offsets.at[segment + 1]};
+    }
   }
   if (range.end - range.begin > kMostRowsALane * shape.rows()) {
     if (lanes.column == 0 && lanes.row == 0) {
@@ -137,18 +158,17 @@ __device__ void for_each_segment(std::int64_t const* offsets,
   }
 }
 
-/// Sets the rows of no segment to zero, by all threads of the grid.
-__device__ inline void clear_rows_of_no_segment(std::int64_t const* offsets,
-                                                std::int64_t segments,
-                                                std::int64_t capacity,
+/// Sets the rows before and behind all segments to zero, by all threads of the grid.
+__device__ inline void clear_rows_of_no_segment(BagOffsets<std::int64_t> const& offsets,
                                                 std::int64_t width,
                                                 float* rows) {
-  auto const before = clamped(offsets[0], capacity) * width;
+  auto const held = offsets.all_places();
+  auto const before = held.begin * width;
   for (auto i = grid_thread(); i < before; i += grid_stride()) {
     rows[i] = 0.0F;
   }
-  auto const end = clamped(offsets[segments], capacity) * width;
-  for (auto i = end + grid_thread(); i < capacity * width; i += grid_stride()) {
+  auto const end = held.end * width;
+  for (auto i = end + grid_thread(); i < offsets.capacity * width; i += grid_stride()) {
     rows[i] = 0.0F;
   }
 }

@@ -59,9 +59,12 @@ __global__ void __launch_bounds__(kBlockThreads)
   for_each_of_block(
       length, [&](std::int64_t column) { largest = Largest::combine(largest, input[column]); });
   largest = reduce_block<Largest>(largest);
-  float sum = 0.0F;
-  for_each_of_block(length, [&](std::int64_t column) { sum += std::exp(input[column] - largest); });
-  sum = reduce_block<Total>(sum);
+  LongSum exponentials;
+  for_each_of_block(
+      length,
+      [&](std::int64_t column) { exponentials.add(std::exp(input[column] - largest)); },
+      [&] { exponentials.fold(); });
+  float const sum = reduce_block<Total>(exponentials.get());
   for_each_of_block(args.columns, [&](std::int64_t column) {
     output[column] = column < length ? std::exp(input[column] - largest) / sum : 0.0F;
   });
@@ -93,11 +96,12 @@ __global__ void __launch_bounds__(kBlockThreads)
   std::int64_t const first = static_cast<std::int64_t>(blockIdx.x) * args.columns;
   float const* const output = args.output + first;
   float const* const output_gradient = args.output_gradient + first;
-  float total = 0.0F;
-  for_each_of_block(args.columns, [&](std::int64_t column) {
-    total += weighted(output[column], output_gradient[column]);
-  });
-  total = reduce_block<Total>(total);
+  LongSum products;
+  for_each_of_block(
+      args.columns,
+      [&](std::int64_t column) { products.add(weighted(output[column], output_gradient[column])); },
+      [&] { products.fold(); });
+  float const total = reduce_block<Total>(products.get());
   for_each_of_block(args.columns, [&](std::int64_t column) {
     args.input_gradient[first + column] =
         gradient_of(output[column], output_gradient[column], total);
@@ -143,7 +147,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   largest = reduce_lanes<Largest>(largest, place.lanes);
   float sum = 0.0F;
   place.for_each<PerLane>(length, [&](int k, int) {
-    values[k] = std::exp(values[k] - largest);
+    values[k] = std::exp(below_largest(values[k], largest));
     sum += values[k];
   });
   sum = reduce_lanes<Total>(sum, place.lanes);
@@ -153,7 +157,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   });
   if (exists && place.lane == 0) {
     args.losses[place.row] =
-        chosen.valid ? std::log(sum) - (args.logits[first + chosen.column] - largest) : 0.0F;
+        chosen.valid ? std::log(sum) - below_largest(args.logits[first + chosen.column], largest)
+                     : 0.0F;
   }
   report_out_of_range(args.report, out_of_range, args.columns);
 }
@@ -170,17 +175,22 @@ __global__ void __launch_bounds__(kBlockThreads)
   for_each_of_block(
       length, [&](std::int64_t column) { largest = Largest::combine(largest, logits[column]); });
   largest = reduce_block<Largest>(largest);
-  float sum = 0.0F;
-  for_each_of_block(length,
-                    [&](std::int64_t column) { sum += std::exp(logits[column] - largest); });
-  sum = reduce_block<Total>(sum);
+  LongSum exponentials;
+  for_each_of_block(
+      length,
+      [&](std::int64_t column) {
+        exponentials.add(std::exp(below_largest(logits[column], largest)));
+      },
+      [&] { exponentials.fold(); });
+  float const sum = reduce_block<Total>(exponentials.get());
   for_each_of_block(args.columns, [&](std::int64_t column) {
-    gradients[column] = chosen.valid ? std::exp(logits[column] - largest) / sum -
+    gradients[column] = chosen.valid ? std::exp(below_largest(logits[column], largest)) / sum -
                                            (column == chosen.column ? 1.0F : 0.0F)
                                      : 0.0F;
   });
   if (threadIdx.x == 0) {
-    args.losses[row] = chosen.valid ? std::log(sum) - (logits[chosen.column] - largest) : 0.0F;
+    args.losses[row] =
+        chosen.valid ? std::log(sum) - below_largest(logits[chosen.column], largest) : 0.0F;
   }
   report_out_of_range(args.report, out_of_range, args.columns);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "id_report_host.hpp"
+#include "long_sum_host.hpp"
 #include "reduce_math.hpp"
 #include "softmax_math.hpp"
 
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 
 namespace msstream::ops::kernels {
 
@@ -18,16 +20,17 @@ struct Normaliser {
   float sum;  ///< of exp(element - largest)
 };
 
-/// Writes exp(element - largest) on the way.
-Normaliser exponentials(float const* input, float* output, std::int64_t count) {
+/// Writes exp(below(element, largest)) on the way.
+template <class Below>
+Normaliser exponentials(float const* input, float* output, std::int64_t count, Below const& below) {
   Normaliser found{Largest::nothing(), 0.0F};
   for (std::int64_t c = 0; c < count; ++c) {
     found.largest = Largest::combine(found.largest, input[c]);
   }
   for (std::int64_t c = 0; c < count; ++c) {
-    output[c] = std::exp(input[c] - found.largest);
-    found.sum += output[c];
+    output[c] = std::exp(below(input[c], found.largest));
   }
+  found.sum = sum_of_terms(count, [=](std::int64_t c) { return output[c]; });
   return found;
 }
 
@@ -41,7 +44,8 @@ void softmax(HostStream stream, SoftmaxArgs const& args) {
           args.lengths == nullptr
               ? args.columns
               : std::clamp<std::int64_t>(args.lengths[row / args.rows_a_length], 0, args.columns);
-      auto const found = exponentials(args.input + row * args.columns, output, length);
+      auto const found =
+          exponentials(args.input + row * args.columns, output, length, std::minus<>());
       for (std::int64_t c = 0; c < length; ++c) {
         output[c] /= found.sum;
       }
@@ -54,10 +58,9 @@ void softmax_gradient(HostStream stream, SoftmaxGradientArgs const& args) {
   stream.run([args] {
     for (std::int64_t row = 0; row < args.rows; ++row) {
       std::int64_t const first = row * args.columns;
-      float total = 0.0F;
-      for (std::int64_t c = first; c < first + args.columns; ++c) {
-        total += weighted(args.output[c], args.output_gradient[c]);
-      }
+      float const total = sum_of_terms(args.columns, [&](std::int64_t c) {
+        return weighted(args.output[first + c], args.output_gradient[first + c]);
+      });
       for (std::int64_t c = first; c < first + args.columns; ++c) {
         args.input_gradient[c] = gradient_of(args.output[c], args.output_gradient[c], total);
       }
@@ -80,8 +83,8 @@ void softmax_cross_entropy(HostStream stream, CrossEntropyArgs const& args) {
         args.losses[row] = 0.0F;
         continue;
       }
-      auto const found = exponentials(logits, gradients, args.columns);
-      args.losses[row] = std::log(found.sum) - (logits[chosen] - found.largest);
+      auto const found = exponentials(logits, gradients, args.columns, below_largest);
+      args.losses[row] = std::log(found.sum) - below_largest(logits[chosen], found.largest);
       for (std::int64_t c = 0; c < args.columns; ++c) {
         gradients[c] = gradients[c] / found.sum - (c == chosen ? 1.0F : 0.0F);
       }

@@ -24,6 +24,14 @@ __global__ void __launch_bounds__(kThreads)
       bad.add(found.id);
     }
   }
+  bool const reports = args.report.count != nullptr || args.report.trap != nullptr;
+  if (reports && bags.offsets != nullptr) {
+    for (auto bag = grid_thread(); bag < bags.existing(); bag += grid_stride()) {
+      if (bags.is_bad(bag)) {
+        report_bad(args.report, bags.bag_offsets(), bag);
+      }
+    }
+  }
   if (!args.hashed) {
     report_out_of_range(args.report, bad, rows_of_table);
   }

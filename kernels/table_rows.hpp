@@ -10,7 +10,7 @@
 
 namespace msstream::ops::kernels {
 
-/// Where one id leads: both twins' arithmetic.
+/// Where one id leads, nowhere in a bad bag: both twins' arithmetic.
 struct TableRow {
   std::int64_t id;
   std::int64_t row;
@@ -22,6 +22,9 @@ struct TableRow {
                                               IdBags<std::int64_t> const& bags,
                                               std::int64_t place) {
   auto const bag = bags.bag_of(place);
+  if (bag < 0) {
+    return {0, -1, 0, true};
+  }
   auto const sample = bag / args.tables;
   auto const table = bag - sample * args.tables;
   auto const first = args.first_rows[table];

@@ -6,7 +6,7 @@ namespace msstream::ops::kernels {
 
 void table_rows(HostStream stream, TableRowsArgs const& args) {
   stream.run([args] {
-    IdBags<std::int64_t> const bags(args.bags);
+    auto const bags = IdBags<std::int64_t>(args.bags).looked_at();
     auto const places = bags.existing_places();
     std::uint64_t out_of_range = 0;
     for (auto place = places.begin; place < places.end; ++place) {
@@ -14,6 +14,11 @@ void table_rows(HostStream stream, TableRowsArgs const& args) {
       args.rows[place] = found.row;
       if (!found.is_valid && out_of_range++ == 0) {
         spring_trap(args.report, found.id, found.rows_of_table);
+      }
+    }
+    for (std::int64_t bag = 0; bag < bags.existing(); ++bag) {
+      if (bags.is_bad(bag) && out_of_range++ == 0) {
+        spring_trap(args.report, bags.bag_offsets(), bag);
       }
     }
     count_out_of_range(args.report, out_of_range);

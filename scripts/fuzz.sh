@@ -67,7 +67,7 @@ fuzz() {
   mkdir -p "$found" "$broken" "$corpus"
   [ ! -f "$root/tests/fuzz/$name.dict" ] || options+=(-dict="$root/tests/fuzz/$name.dict")
   touch "$scratch/started"
-  if ! TMPDIR=$scratch "$program" -max_total_time="$seconds" -max_len=4096 -timeout=10 \
+  if ! TMPDIR=$scratch "$program" -max_total_time="$seconds" -max_len=4096 -timeout=60 \
     -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$broken/" "${options[@]}" \
     "$found" "$corpus" </dev/null >"$scratch/log" 2>&1; then
     tail -n 60 "$scratch/log" >&2

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <string>
 #include <vector>
 
 namespace ms = msstream;
@@ -20,12 +21,13 @@ int main() {
   auto const labels = ms::to_device(device, std::vector<float>{1, 0, 1, 1, 0, 1, 1, 0}, {8, 1});
   auto const weight = ms::to_device(device, std::vector<float>(16, 0.1F), {16, 1});
   auto const bias = ms::zeros<float>(device, {1});
-  std::vector<ms::Tensor<float>> tables(4, weight);
   optimizer.add("weight", weight);
   optimizer.add("bias", bias);
-  for (auto& table : tables) {
-    table = ms::to_device(device, std::vector<float>(400, 0.1F), {100, 4});
-    optimizer.add_table("table", table);
+  std::vector<ms::Tensor<float>> tables;  // there is no empty tensor to fill a vector with
+  tables.reserve(4);
+  for (int i = 0; i < 4; ++i) {
+    tables.push_back(ms::to_device(device, std::vector<float>(400, 0.1F), {100, 4}));
+    optimizer.add_table("table " + std::to_string(i), tables.back());
   }
   std::vector<float> losses;
   for (int step = 0; step < 5; ++step) {

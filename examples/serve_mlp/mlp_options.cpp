@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mlp_options.hpp"
 
+#include <msstream/support/outputs.hpp>
+
 #include <nlohmann/json.hpp>
 
 #include <iostream>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sweep.hpp"
 
-#include <msstream/support/atomic_file.hpp>
+#include <msstream/support/outputs.hpp>
 #include <msstream/support/progress.hpp>
 #include <msstream/support/report.hpp>
 #include <msstream/support/serve_report.hpp>
@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iostream>
 #include <stdexcept>
 
 namespace serve_wdl {
@@ -102,15 +101,11 @@ std::string sweep_table(Json const& points) {
 void conclude_sweep(WdlOptions const& options, Json const& report) {
   auto const& points = report.at("sweep");
   if (!options.report.empty()) {
-    support::write_report(options.report, report);
+    support::attempt_output("--report", [&] { support::write_report(options.report, report); });
   }
-  if (!options.svg.empty()) {
-    support::AtomicFile file(options.svg);
-    file.write(sweep_svg(points));
-    file.commit();
-  }
+  support::write_output("--svg", options.svg, sweep_svg(points));
   if (!options.quiet) {
-    std::cout << sweep_table(points) << std::flush;
+    support::print(sweep_table(points));
   }
   std::int64_t mismatches = 0;
   for (auto const& point : points) {

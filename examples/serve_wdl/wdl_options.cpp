@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wdl_options.hpp"
 
+#include <msstream/support/outputs.hpp>
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -55,7 +57,8 @@ void check(WdlOptions const& options) {
           "weights; the file of --model has its own");
     }
   }
-  support::check_outputs({{"--report", options.report}, {"--svg", options.svg}});
+  support::check_outputs({{"--report", options.report}, {"--svg", options.svg}},
+                         {{"--model", options.model}});
 }
 
 void add_load_options(support::Options& options, WdlOptions& chosen) {

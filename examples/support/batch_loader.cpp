@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/error.hpp>
+#include <msstream/base/start_thread.hpp>
 #include <msstream/support/batch_loader.hpp>
 #include <msstream/support/batch_order.hpp>
 
@@ -48,7 +49,7 @@ BatchLoader::BatchLoader(Dataset const& dataset,
           options.first_batch);
   try {
     for (std::size_t i = 0; i < options.threads; ++i) {
-      workers_.emplace_back([this] { work(); });
+      workers_.push_back(start_thread<std::jthread>("reading batches ahead", [this] { work(); }));
     }
   } catch (...) {  // the system has no more threads: those that run must hear of the end
     stop();

@@ -152,6 +152,13 @@ class GzipBytes final : public ByteSource {
       inflateReset(&stream_);
       return;
     }
+    // As gzip(1) does: what is written in blocks, to a tape say, ends with zeros.
+    for (auto rest = file_->peek(1); rest.second > 0 && rest.first[0] == '\0';
+         rest = file_->peek(1)) {
+      auto const* const end = std::find_if(
+          rest.first, rest.first + rest.second, [](char byte) { return byte != '\0'; });
+      file_->consume(static_cast<std::size_t>(end - rest.first));
+    }
     if (file_->peek(1).second > 0) {
       throw DataError(text(file_->name(), ": other bytes follow the end of the gzip stream"));
     }

@@ -7,6 +7,7 @@
 #include <limits>
 #include <mutex>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -228,8 +229,12 @@ Dataset load_dataset(RowSource& source, std::size_t threads) {
   ParallelLoad load(source);
   {
     std::vector<std::jthread> helpers;
-    for (std::size_t i = 1; i < threads; ++i) {
-      helpers.emplace_back([&load] { load.work(); });
+    try {
+      for (std::size_t i = 1; i < threads; ++i) {
+        helpers.emplace_back([&load] { load.work(); });
+      }
+    } catch (std::system_error const&) {
+      // The system has no more threads: those that run, and this one, are enough.
     }
     load.work();
   }

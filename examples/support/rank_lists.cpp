@@ -98,6 +98,9 @@ class ItemParser {
       fail(number, text("an index of at most ", most), word);
     }
     largest_ = std::max(largest_, *index);
+    if (std::abs(*value) > kLargestFeature) {
+      fail(number, "a feature from -1e12 to 1e12", word);
+    }
     features_.emplace_back(*index, *value);
     return *index;
   }
@@ -109,6 +112,8 @@ class ItemParser {
 
   /// A typing error must not ask for all memory.
   static constexpr std::int64_t kMostColumns = 1'000'000;
+  /// Squares and sums of larger ones would be infinite in float32.
+  static constexpr float kLargestFeature = 1e12F;
 
   std::string file_;
   std::int64_t columns_;  ///< 0: the largest index
@@ -151,6 +156,11 @@ std::int64_t RankLists::longest() const noexcept {
   return most;
 }
 
+std::filesystem::path queries_path(std::filesystem::path path) {
+  path += ".query";
+  return path;
+}
+
 RankLists read_rank_lists(std::filesystem::path const& path, std::int64_t columns) {
   require(columns >= 0, "columns: expected 0 or more, found ", columns);
   ItemParser items(path.string(), columns);
@@ -160,9 +170,7 @@ RankLists read_rank_lists(std::filesystem::path const& path, std::int64_t column
   if (lists.grades.empty() || lists.columns == 0) {
     throw DataError(text(path.string(), ": expected items with features, found none"));
   }
-  auto queries = path;
-  queries += ".query";
-  lists.offsets = read_offsets(queries, static_cast<std::int64_t>(lists.grades.size()));
+  lists.offsets = read_offsets(queries_path(path), static_cast<std::int64_t>(lists.grades.size()));
   return lists;
 }
 

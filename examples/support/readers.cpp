@@ -6,6 +6,7 @@
 #include <msstream/support/data_error.hpp>
 #include <msstream/support/readers.hpp>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -37,11 +38,27 @@ std::optional<LineChunk> next_with_text(LineChunks& chunks) {
   return chunk;
 }
 
-DataFormat chosen_format(DataFormat asked, std::string_view first_line, std::string const& name) {
-  auto const format = asked == DataFormat::automatic ? recognise_format(first_line) : asked;
+/// The format of a file that begins with `first`, which is read again where a line of it is only
+/// part of a record.
+DataFormat chosen_format(DataFormat asked,
+                         LineChunks& chunks,
+                         std::optional<LineChunk>& first,
+                         std::string const& name) {
+  std::string_view lines = first->lines;
+  auto const line = take_line(lines);
+  auto format = asked == DataFormat::automatic ? recognise_format(line) : asked;
+  if (format == DataFormat::automatic && line.find('"') != std::string_view::npos) {
+    constexpr Quoting quoting{',', true};
+    chunks.reread(std::move(*first), quoting);
+    first = next_with_text(chunks);
+    lines = first.value().lines;
+    format = recognise_format(take_record(lines, quoting));
+  }
   if (format == DataFormat::automatic) {
     throw DataError(text(name,
-                         ":1: cannot tell the format from the first line; expected census (42 "
+                         ":",
+                         first->first_line,
+                         ": cannot tell the format from the first line; expected census (42 "
                          "columns apart by commas), criteo-csv (header Id,Label,…) or criteo-tsv "
                          "(40 columns apart by tabs)"));
   }
@@ -58,9 +75,11 @@ class TextSource final : public RowSource {
         parser_(format, name) {
     if (format.has_header) {
       std::string_view rest = first_->lines;
-      parser_.check_header(take_line(rest), first_->first_line);
-      first_->lines.erase(0, first_->lines.size() - rest.size());
-      ++first_->first_line;
+      auto const header = format.quoting() ? take_record(rest, *format.quoting()) : take_line(rest);
+      parser_.check_header(header, first_->first_line);
+      auto const taken = first_->lines.size() - rest.size();
+      first_->first_line += std::ranges::count(first_->lines.substr(0, taken), '\n');
+      first_->lines.erase(0, taken);
       skip_blank_lines(*first_);
       if (first_->lines.empty()) {
         first_ = next_with_text(chunks_);
@@ -99,10 +118,12 @@ std::unique_ptr<RowSource> open_data(std::filesystem::path const& path,
   if (!first) {
     throw DataError(text(name, ": expected rows, found an empty file"));
   }
-  std::string_view lines = first->lines;
-  auto const format = chosen_format(options.format, take_line(lines), name);
-  return std::make_unique<TextSource>(
-      std::move(chunks), std::move(*first), text_format(options, format), name);
+  auto const format = text_format(options, chosen_format(options.format, chunks, first, name));
+  if (format.quoting()) {
+    chunks.reread(std::move(*first), *format.quoting());
+    first = next_with_text(chunks);
+  }
+  return std::make_unique<TextSource>(std::move(chunks), std::move(first.value()), format, name);
 }
 
 }  // namespace msstream::support

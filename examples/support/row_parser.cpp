@@ -30,6 +30,23 @@ std::string_view trim(std::string_view value) {
   return value.substr(begin, value.find_last_not_of(' ') - begin + 1);
 }
 
+/// The first `bytes` of the text, without the line end.
+std::string_view take(std::string_view& text, std::size_t bytes) {
+  std::string_view line = text.substr(0, bytes);
+  text.remove_prefix(line.size());
+  if (line.ends_with('\n')) {
+    line.remove_suffix(1);
+  }
+  if (line.ends_with('\r')) {
+    line.remove_suffix(1);
+  }
+  return line;
+}
+
+/// Numbers beyond it are errors, and not what the model should learn from: in float32 their squares
+/// and differences would be infinite.
+constexpr float kLargestNumber = 1e12F;
+
 std::optional<float> parse_income(std::string_view value) {
   value = value.substr(0, value.find_last_not_of(". ") + 1);
   if (value == "- 50000") {
@@ -48,13 +65,11 @@ std::optional<float> parse_zero_one(std::string_view value) {
 }  // namespace
 
 std::string_view take_line(std::string_view& text) {
-  std::size_t const end = std::min(text.find('\n'), text.size());
-  std::string_view line = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  if (line.ends_with('\r')) {
-    line.remove_suffix(1);
-  }
-  return line;
+  return take(text, std::min(text.find('\n'), text.size() - 1) + 1);
+}
+
+std::string_view take_record(std::string_view& text, Quoting quoting) {
+  return take(text, RecordScanner(quoting).first_end(text));
 }
 
 RowParser::RowParser(TextFormat format, std::string file_name)
@@ -65,6 +80,19 @@ RowParser::RowParser(TextFormat format, std::string file_name)
 RowBlock RowParser::parse(LineChunk const& chunk) const {
   RowBlock block;
   std::string_view lines = chunk.lines;
+  auto const quoting = format_.quoting();
+  if (quoting && chunk.lines.find('"') != std::string::npos) {
+    std::int64_t number = chunk.first_line;
+    while (!lines.empty()) {
+      auto const before = lines;
+      auto const record = take_record(lines, *quoting);
+      if (!record.empty()) {
+        parse_quoted_row(record, number, block);
+      }
+      number += std::ranges::count(before.substr(0, before.size() - lines.size()), '\n');
+    }
+    return block;
+  }
   for (std::int64_t number = chunk.first_line; !lines.empty(); ++number) {
     auto const line = take_line(lines);
     if (!line.empty()) {
@@ -79,7 +107,14 @@ void RowParser::check_header(std::string_view line, std::int64_t line_number) co
   for (auto const& column : format_.columns) {
     expected += text(expected.empty() ? "" : std::string_view(&format_.separator, 1), column.name);
   }
-  if (line != expected) {
+  std::string found(line);
+  if (auto const quoting = format_.quoting(); quoting && line.find('"') != std::string_view::npos) {
+    found.clear();
+    for (auto const& value : split_record(line, *quoting).values) {
+      found += text(found.empty() ? "" : std::string_view(&format_.separator, 1), value.text);
+    }
+  }
+  if (found != expected) {
     throw DataError(text(file_name_,
                          ":",
                          line_number,
@@ -98,22 +133,53 @@ void RowParser::parse_row(std::string_view line, std::int64_t line_number, RowBl
     bool const last = column + 1 == columns;
     std::size_t const end = rest.find(format_.separator);
     if (last != (end == std::string_view::npos)) {
-      auto const found = 1 + std::ranges::count(line, format_.separator);
-      throw DataError(text(file_name_,
-                           ":",
-                           line_number,
-                           ": expected ",
-                           columns,
-                           " columns (",
-                           format_.name,
-                           "), found ",
-                           found));
+      refuse_count(line_number,
+                   1 + static_cast<std::size_t>(std::ranges::count(line, format_.separator)));
     }
     auto const value = rest.substr(0, end);
     parse_value(format_.padded ? trim(value) : value, {line_number, column}, block);
     rest.remove_prefix(last ? rest.size() : end + 1);
   }
   ++block.rows;
+}
+
+void RowParser::parse_quoted_row(std::string_view record,
+                                 std::int64_t line_number,
+                                 RowBlock& block) const {
+  auto const [values, bad] = split_record(record, format_.quoting().value());
+  if (bad) {
+    throw DataError(text(file_name_,
+                         ":",
+                         line_number + values[*bad].line,
+                         ": column ",
+                         *bad + 1,
+                         ": expected '",
+                         format_.separator,
+                         "' or the end of the line behind the quoted value ",
+                         shown(values[*bad].text)));
+  }
+  if (values.size() != format_.columns.size()) {
+    refuse_count(line_number, values.size());
+  }
+  block.labels.resize(block.labels.size() + labels_);
+  for (std::size_t column = 0; column < values.size(); ++column) {
+    std::string_view const value = values[column].text;
+    parse_value(
+        format_.padded ? trim(value) : value, {line_number + values[column].line, column}, block);
+  }
+  ++block.rows;
+}
+
+void RowParser::refuse_count(std::int64_t line_number, std::size_t found) const {
+  throw DataError(text(file_name_,
+                       ":",
+                       line_number,
+                       ": expected ",
+                       format_.columns.size(),
+                       " columns (",
+                       format_.name,
+                       "), found ",
+                       found));
 }
 
 void RowParser::parse_value(std::string_view value, Place const& place, RowBlock& block) const {
@@ -140,6 +206,10 @@ void RowParser::parse_value(std::string_view value, Place const& place, RowBlock
       break;
     case ColumnRole::continuous:
       block.continuous.push_back(expect(parse_number<float>(value), "a number"));
+      expect(std::abs(block.continuous.back()) <= kLargestNumber
+                 ? std::optional(block.continuous.back())
+                 : std::nullopt,
+             "a number from -1e12 to 1e12");
       break;
     case ColumnRole::continuous_logged: {
       float const number =

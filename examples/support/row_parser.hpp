@@ -15,7 +15,7 @@ class RowParser {
  public:
   RowParser(TextFormat format, std::string file_name);
 
-  /// Throws DataError for the first line that is not a row of the format.
+  /// Throws DataError for the first record that is not a row of the format.
   [[nodiscard]] RowBlock parse(LineChunk const& chunk) const;
 
   /// Throws DataError unless the line holds the column names of the format.
@@ -24,6 +24,8 @@ class RowParser {
  private:
   struct Place;
   void parse_row(std::string_view line, std::int64_t line_number, RowBlock& block) const;
+  void parse_quoted_row(std::string_view record, std::int64_t line_number, RowBlock& block) const;
+  [[noreturn]] void refuse_count(std::int64_t line_number, std::size_t found) const;
   void parse_value(std::string_view value, Place const& place, RowBlock& block) const;
 
   TextFormat format_;
@@ -33,5 +35,7 @@ class RowParser {
 
 /// The first line, without its line end; what follows it stays in `text`.
 [[nodiscard]] std::string_view take_line(std::string_view& text);
+/// The first record, likewise, in which line ends may be quoted.
+[[nodiscard]] std::string_view take_record(std::string_view& text, Quoting quoting);
 
 }  // namespace msstream::support

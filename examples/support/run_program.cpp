@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "failure_text.hpp"
+#include "process_setup.hpp"
+
+#include <msstream/base/env.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/support/options.hpp>
+#include <msstream/support/outputs.hpp>
 
+#include <exception>
 #include <iostream>
 
 namespace msstream::support {
@@ -9,26 +15,36 @@ namespace msstream::support {
 int run_program(int argc,
                 char const* const* argv,
                 std::function<void(Arguments const&)> const& body) {
+  prepare_process();
   Arguments const arguments = Arguments::of_process(argc, argv);
   auto const report = [&](std::string_view message) {
     std::cerr << text(arguments.program, ": error: ", message, "\n");
   };
+  auto const report_usage = [&](std::string_view message) {
+    report(message);
+    std::cerr << text("Try '", arguments.program, " --help'.\n");
+  };
+  int status = 0;
   try {
     body(arguments);
-    return 0;
   } catch (HelpRequested const& help) {
-    std::cout << help.what() << std::flush;
-    return 0;
+    print(help.what());
   } catch (UsageError const& error) {
-    report(error.what());
-    std::cerr << text("Try '", arguments.program, " --help'.\n");
-    return 2;
-  } catch (std::exception const& error) {
-    report(error.what());
+    report_usage(error.what());
+    status = 2;
+  } catch (env::BadValue const& error) {
+    report_usage(error.what());
+    status = 2;
   } catch (...) {
-    report("an exception of unknown type");
+    report(failure_text(std::current_exception()));
+    status = 1;
   }
-  return 1;
+  print("");  // what others wrote to the standard output must have arrived, too
+  for (auto const& failure : take_output_failures()) {
+    report(failure);
+    status = status == 0 ? 1 : status;
+  }
+  return status;
 }
 
 }  // namespace msstream::support

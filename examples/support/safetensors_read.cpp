@@ -124,8 +124,13 @@ void require_tiling(std::map<std::string, Entry> const& entries, std::uint64_t d
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(std::filesystem::path const& path) : path_(path.string()) {
-  if (std::filesystem::is_directory(path)) {
-    throw DataError(text(path_, ": expected a safetensors file, found a folder"));
+  std::error_code ignored;
+  auto const status = std::filesystem::status(path, ignored);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    throw DataError(text(path_,
+                         std::filesystem::is_directory(status)
+                             ? ": expected a safetensors file, found a folder"
+                             : ": expected a regular file: its length must be known"));
   }
   errno = 0;
   std::ifstream file(path, std::ios::binary | std::ios::ate);

@@ -78,7 +78,7 @@ void save_safetensors(std::filesystem::path const& path,
   json.append((8 - json.size() % 8) % 8, ' ');
   std::uint64_t const json_bytes = json.size();
 
-  AtomicFile file(path, std::move(observer));
+  OutputFile file(path, OutputKind::regular, std::move(observer));
   file.write(&json_bytes, sizeof json_bytes);
   file.write(json);
   for (auto const* tensor : ordered) {

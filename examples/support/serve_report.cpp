@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/text.hpp>
+#include <msstream/support/outputs.hpp>
 #include <msstream/support/progress.hpp>
 #include <msstream/support/report.hpp>
 #include <msstream/support/serve_report.hpp>
@@ -9,7 +10,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <iostream>
 #include <stdexcept>
 #include <utility>
 
@@ -170,10 +170,10 @@ std::string placement_text(ServeOptions const& options) {
 
 void conclude(ServeOptions const& options, Json const& report) {
   if (!options.report.empty()) {
-    write_report(options.report, report);
+    attempt_output("--report", [&] { write_report(options.report, report); });
   }
   if (!options.quiet) {
-    std::cout << serve_summary(report) << std::flush;
+    print(serve_summary(report));
   }
   auto const& result = report.at("result");
   if (result.at("mismatches") != 0) {

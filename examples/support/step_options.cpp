@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/env.hpp>
 #include <msstream/memory/device.hpp>
-#include <msstream/support/atomic_file.hpp>
+#include <msstream/support/outputs.hpp>
 #include <msstream/support/step_options.hpp>
 
 #include <nlohmann/json.hpp>
@@ -87,7 +87,7 @@ void read_library_variables(StepOptions& chosen) {
   }
 }
 
-void check(StepOptions const& chosen) {
+void check(StepOptions const& chosen, std::vector<InputOption> inputs) {
   check(static_cast<StreamOptions const&>(chosen));
   (void)chosen.read_assignment();
   if (!chosen.save_assignment.empty() && !chosen.chooses_groups()) {
@@ -98,10 +98,16 @@ void check(StepOptions const& chosen) {
                           chosen.step_trace,
                           ": expected a path that ends with .json, .dot or .svg"));
   }
+  if (!chosen.chooses_groups() && !chosen.assignment.empty()) {
+    inputs.push_back({"--assignment", chosen.assignment});
+  }
+  constexpr char const* variable = "MSSTREAM_STREAM_ASSIGNMENT";
+  inputs.push_back({variable, std::string(env::value_of(variable))});
   check_outputs({{"--report", chosen.report},
                  {"--save-assignment", chosen.save_assignment},
                  {"--step-trace", chosen.step_trace},
-                 {"--trace", chosen.trace}});
+                 {"--trace", chosen.trace}},
+                inputs);
 }
 
 nlohmann::ordered_json describe(StepOptions const& chosen) {
@@ -119,11 +125,11 @@ void write_step_trace(std::filesystem::path const& path,
                       StepTrace const& trace,
                       CriticalPath const& critical) {
   auto const end = path.extension();
-  AtomicFile file(path);
-  file.write(end == ".dot"   ? trace.dot(critical)
-             : end == ".svg" ? trace.svg(critical)
-                             : trace.json());
-  file.commit();
+  write_output("--step-trace",
+               path,
+               end == ".dot"   ? trace.dot(critical)
+               : end == ".svg" ? trace.svg(critical)
+                               : trace.json());
 }
 
 }  // namespace msstream::support

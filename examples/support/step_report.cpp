@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/text.hpp>
 #include <msstream/support/metrics.hpp>
+#include <msstream/support/outputs.hpp>
 #include <msstream/support/progress.hpp>
 #include <msstream/support/report.hpp>
 #include <msstream/support/step_report.hpp>
 
 #include <nlohmann/json.hpp>
-
-#include <iostream>
 
 namespace msstream::support {
 
@@ -157,10 +156,10 @@ std::string placement_text(StepOptions const& options) {
 
 void conclude(StepOptions const& options, nlohmann::ordered_json const& report) {
   if (!options.report.empty()) {
-    write_report(options.report, report);
+    attempt_output("--report", [&] { write_report(options.report, report); });
   }
   if (!options.quiet) {
-    std::cout << summary_of(report) << std::flush;
+    print(summary_of(report));
   }
 }
 

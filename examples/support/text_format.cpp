@@ -150,16 +150,16 @@ TextFormat text_format(ReaderOptions const& options, DataFormat format) {
   return criteo("criteo-tsv", '\t', false);
 }
 
-DataFormat recognise_format(std::string_view first_line) {
-  auto const commas = std::ranges::count(first_line, ',');
-  if (commas == 39 + 1 && first_line.starts_with("Id,Label,")) {
+DataFormat recognise_format(std::string_view first_record) {
+  auto const values = split_record(first_record, {',', false}).values;
+  if (values.size() == 40 + 1 && values[0].text == "Id" && values[1].text == "Label") {
     return DataFormat::criteo_csv;
   }
-  if (commas == 41) {
+  if (split_record(first_record, {',', true}).values.size() == kCensusNames.size()) {
     return DataFormat::census;
   }
-  return std::ranges::count(first_line, '\t') == 39 ? DataFormat::criteo_tsv
-                                                    : DataFormat::automatic;
+  return std::ranges::count(first_record, '\t') == 39 ? DataFormat::criteo_tsv
+                                                      : DataFormat::automatic;
 }
 
 }  // namespace msstream::support

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "csv_record.hpp"
+
 #include <msstream/support/readers.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,11 +38,15 @@ struct TextFormat {
   std::vector<Column> columns;
 
   [[nodiscard]] Schema schema() const;
+  /// How values may be quoted; nothing where a quote is text, as between tabs.
+  [[nodiscard]] std::optional<Quoting> quoting() const {
+    return separator == ',' ? std::optional(Quoting{separator, padded}) : std::nullopt;
+  }
 };
 
 [[nodiscard]] TextFormat text_format(ReaderOptions const& options, DataFormat format);
 
-/// The format whose files begin with such a line; `automatic` when there is none.
-[[nodiscard]] DataFormat recognise_format(std::string_view first_line);
+/// The format whose files begin with such a record; `automatic` when there is none.
+[[nodiscard]] DataFormat recognise_format(std::string_view first_record);
 
 }  // namespace msstream::support

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/env.hpp>
-#include <msstream/memory/allocator.hpp>
+#include <msstream/memory/device.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 #include <msstream/support/training_options.hpp>
 
 #include <nlohmann/json.hpp>
 
-#include <filesystem>
-#include <map>
 #include <stdexcept>
 
 namespace msstream::support {
@@ -52,6 +50,10 @@ void read_library_variables(StreamOptions& chosen) {
   try {
     chosen.no_reduce_waits = !env::flag("MSSTREAM_REDUCE_WAITS", true);
     (void)AllocatorOptions{};
+    (void)DeviceOptions<Host>{};
+    (void)env::integer("MSSTREAM_SM_PARTITIONS", 1, 1, 256);
+    (void)env::integer("MSSTREAM_LAUNCH_SPIN_US", -1, -1, 1'000'000);
+    (void)env::integer("MSSTREAM_HOST_KERNEL_THREADS", 1, 1, 1024);
   } catch (std::invalid_argument const& error) {
     throw UsageError(error.what());
   }
@@ -74,6 +76,11 @@ void know_library_variables(Options& options) {
                           "MSSTREAM_STREAM_ASSIGNMENT",
                           "MSSTREAM_PROPAGATE_GROUPS",
                           "MSSTREAM_MATMUL_PRECISION",
+                          "MSSTREAM_WORKSPACE_BYTES",
+                          "MSSTREAM_SM_PARTITIONS",
+                          "MSSTREAM_LAUNCH_SPIN_US",
+                          "MSSTREAM_HOST_KERNEL_THREADS",
+                          "MSSTREAM_CHECK_REPORT",
                           "MSSTREAM_BUILD_PRESET",
                           "MSSTREAM_TEST_DATA"});
 }
@@ -98,23 +105,6 @@ void require_runtime([[maybe_unused]] StreamOptions const& chosen) {
     throw UsageError("--runtime cuda: no GPU is visible; --runtime host needs none");
   }
 #endif
-}
-
-void check_outputs(std::initializer_list<OutputOption> outputs) {
-  namespace fs = std::filesystem;
-  std::map<std::string, char const*> writers;
-  for (auto const& [name, file] : outputs) {
-    if (auto const [other, is_first] = writers.emplace(file, name); !file.empty() && !is_first) {
-      throw UsageError(text(name, " ", file, ": ", other->second, " writes that file"));
-    }
-    auto const folder = fs::path(file).parent_path();
-    if (!file.empty() && !folder.empty() && !fs::is_directory(folder)) {
-      throw UsageError(text(name, " ", file, ": there is no folder ", folder.string()));
-    }
-    if (!file.empty() && fs::is_directory(file)) {
-      throw UsageError(text(name, " ", file, ": is a folder; expected a file"));
-    }
-  }
 }
 
 nlohmann::ordered_json describe(StreamOptions const& chosen) {

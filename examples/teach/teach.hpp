@@ -15,6 +15,9 @@ template <class Body>
 int run(Body&& body) {
   try {
     body();
+    if (!std::cout.flush()) {
+      throw std::runtime_error("cannot write to the standard output");
+    }
     return 0;
   } catch (std::exception const& error) {
     std::cerr << "error: " << error.what() << '\n';

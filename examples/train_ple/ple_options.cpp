@@ -26,7 +26,7 @@ constexpr char const* kDescription =
 constexpr std::int64_t kGeneratedBuckets = 100'000;
 
 void check(PleOptions const& options) {
-  support::check(static_cast<support::StepOptions const&>(options));
+  support::check(options, {{"--data", options.data}});
   if (options.holdout == 1) {
     throw UsageError("--holdout 1 would hold out every row; expected 0 (none) or at least 2");
   }
@@ -140,10 +140,12 @@ support::TrainingData load_training_data(PleOptions const& options) {
       *source,
       generates ? ms::text("generated data, seed ", options.seed) : options.data,
       {.holdout = options.holdout, .buckets = buckets});
-  ms::require(static_cast<std::int64_t>(data.split.training.size()) >= options.batch,
-              data.split.training.size(),
-              " rows to train on fill no batch; expected a --batch of at most as many, found ",
-              options.batch);
+  if (static_cast<std::int64_t>(data.split.training.size()) < options.batch) {
+    throw UsageError(
+        ms::text(data.split.training.size(),
+                 " rows to train on fill no batch; expected a --batch of at most as many, found ",
+                 options.batch));
+  }
   return data;
 }
 

@@ -41,7 +41,7 @@ struct PleOptions : ms::support::StepOptions {
 /// The options as the report shows them.
 [[nodiscard]] nlohmann::ordered_json describe(PleOptions const& options);
 
-/// Reads or generates. Throws support::DataError, and std::invalid_argument when what is left to
+/// Reads or generates. Throws support::DataError, and support::UsageError when what is left to
 /// train on fills no batch.
 [[nodiscard]] ms::support::TrainingData load_training_data(PleOptions const& options);
 

@@ -7,6 +7,7 @@
 
 #include <msstream/support/device_feed.hpp>
 #include <msstream/support/metrics.hpp>
+#include <msstream/support/outputs.hpp>
 #include <msstream/support/step_run.hpp>
 
 #include <nlohmann/json.hpp>
@@ -14,7 +15,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iostream>
 #include <span>
 #include <string>
 #include <utility>
@@ -179,7 +179,7 @@ class PleTraining {
       line += task["test_auc"].is_null() ? "?" : four_digits(task["test_auc"]);
     }
     auto const rate = static_cast<std::int64_t>(result["rows_per_s"].template get<double>());
-    std::cout << line << ", " << ms::support::grouped(rate) << " rows/s\n" << std::flush;
+    ms::support::print(ms::text(line, ", ", ms::support::grouped(rate), " rows/s\n"));
   }
 
   PleOptions const& options_;

@@ -26,7 +26,14 @@ constexpr char const* kDescription =
     "epoch that fill no batch are left out; which they are differs from epoch to epoch.";
 
 void check(RerankOptions const& options) {
-  support::check(static_cast<support::StepOptions const&>(options));
+  auto const queries_of = [](std::string const& lists) {
+    return lists.empty() ? lists : support::queries_path(lists).string();
+  };
+  support::check(options,
+                 {{"--data", options.data},
+                  {"--data", queries_of(options.data)},
+                  {"--test", options.test},
+                  {"--test", queries_of(options.test)}});
   RerankOptions const unchosen;
   if (options.holdout == 1) {
     throw UsageError("--holdout 1 would hold out every list; expected 0 (none) or at least 2");
@@ -58,11 +65,10 @@ void add_model_options(support::Options& options, RerankShape& shape) {
 void check_shape(RerankShape const& shape, std::int64_t columns) {
   for (auto const& [name, groups] : {std::pair("--user-groups ", shape.user_groups),
                                      std::pair("--item-groups ", shape.item_groups)}) {
-    ms::require(groups <= columns,
-                name,
-                groups,
-                ": expected at most as many as features, which are ",
-                columns);
+    if (groups > columns) {
+      throw UsageError(
+          ms::text(name, groups, ": expected at most as many as features, which are ", columns));
+    }
   }
 }
 
@@ -162,10 +168,12 @@ RerankData load_data(RerankOptions const& options) {
   auto data = options.data.empty() ? generate(options) : read(options);
   check_shape(options.shape, data.lists.columns);
   auto const training = data.split.training.size();
-  ms::require(static_cast<std::int64_t>(training) >= options.batch,
-              training,
-              " lists to train on fill no batch; expected a --batch of at most as many, found ",
-              options.batch);
+  if (static_cast<std::int64_t>(training) < options.batch) {
+    throw UsageError(
+        ms::text(training,
+                 " lists to train on fill no batch; expected a --batch of at most as many, found ",
+                 options.batch));
+  }
   auto const longest = data.lists.longest();
   data.places = options.list != 0 ? std::min(options.list, longest) : longest;
   data.cut_lists = count_longer(data.lists, data.places);

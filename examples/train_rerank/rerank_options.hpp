@@ -47,7 +47,7 @@ struct RerankData {
 /// The options as the report shows them.
 [[nodiscard]] nlohmann::ordered_json describe(RerankOptions const& options);
 
-/// Reads or generates. Throws support::DataError, and std::invalid_argument when what is left to
+/// Reads or generates. Throws support::DataError, and support::UsageError when what is left to
 /// train on fills no batch, or there are more groups than features.
 [[nodiscard]] RerankData load_data(RerankOptions const& options);
 

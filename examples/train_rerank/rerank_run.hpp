@@ -7,6 +7,7 @@
 
 #include <msstream/support/batch_loader.hpp>
 #include <msstream/support/batch_order.hpp>
+#include <msstream/support/outputs.hpp>
 #include <msstream/support/step_run.hpp>
 
 #include <nlohmann/json.hpp>
@@ -14,7 +15,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iostream>
 #include <optional>
 #include <span>
 #include <string>
@@ -162,7 +162,7 @@ class RerankTraining {
       line += ms::text(separator, ms::support::grouped(rate), " lists/s");
     }
     if (!line.empty()) {
-      std::cout << when << line << "\n" << std::flush;
+      ms::support::print(ms::text(when, line, "\n"));
     }
   }
 

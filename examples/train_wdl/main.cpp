@@ -5,6 +5,7 @@
 #include "training_run.hpp"
 
 #include <msstream/msstream.hpp>
+#include <msstream/support/outputs.hpp>
 #include <msstream/support/report.hpp>
 
 #include <iostream>
@@ -43,11 +44,12 @@ void run(ms::support::Arguments const& arguments) {
   }
   auto const report = train(options, data);
   if (!options.report.empty()) {
-    ms::support::write_report(options.report, report);
+    ms::support::attempt_output("--report",
+                                [&] { ms::support::write_report(options.report, report); });
   }
   if (options.check) {
     if (!options.quiet) {
-      std::cout << summary_line(report) << '\n' << std::flush;
+      ms::support::print(summary_line(report) + "\n");
     }
     require_no_findings(report);
   }

@@ -24,11 +24,7 @@ nlohmann::ordered_json train_checked(TrainOptions const& options, TrainingData c
     failure = std::current_exception();
   }
   checker->report_leaks();  // the trainer is gone, and all that it made should be
-  if (!options.check_report.empty()) {
-    ms::support::AtomicFile file(options.check_report);
-    file.write(checker->json());
-    file.commit();
-  }
+  ms::support::write_output("--check-report", options.check_report, checker->json());
   if (failure) {
     std::rethrow_exception(failure);
   }

@@ -2,6 +2,7 @@
 #include "train_options.hpp"
 
 #include <msstream/base/env.hpp>
+#include <msstream/support/outputs.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -44,10 +45,11 @@ void check(TrainOptions const& options) {
   if (options.data.empty() && options.format != support::DataFormat::automatic) {
     throw UsageError("--format describes a file: give --data");
   }
-  support::check_outputs({{"--save", options.save},
+  support::check_outputs({{"--save", options.save, msstream::OutputKind::regular},
                           {"--report", options.report},
                           {"--trace", options.trace},
-                          {"--check-report", options.check_report}});
+                          {"--check-report", options.check_report}},
+                         {{"--data", options.data}, {"--resume", options.resume, "--save"}});
 }
 
 }  // namespace

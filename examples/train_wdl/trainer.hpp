@@ -5,9 +5,9 @@
 #include "train_options.hpp"
 #include "wide_deep.hpp"
 
-#include <msstream/support/atomic_file.hpp>
 #include <msstream/support/device_feed.hpp>
 #include <msstream/support/metrics.hpp>
+#include <msstream/support/outputs.hpp>
 #include <msstream/support/progress.hpp>
 
 #include <nlohmann/json.hpp>
@@ -18,7 +18,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <iostream>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -77,7 +76,8 @@ class Trainer {
       epochs.push_back(train_epoch(feed));
     }
     if (!options_.save.empty()) {
-      save_checkpoint(options_, data_, model_, optimizer_, step_);
+      ms::support::attempt_output(
+          "--save", [&] { save_checkpoint(options_, data_, model_, optimizer_, step_); });
     }
     auto const waits = device_.wait_counts();
     auto const memory = device_.memory_statistics();
@@ -169,9 +169,7 @@ class Trainer {
     ms::copy(staged, loss);
     pending_losses_.push_back(std::move(staged));
     if (traced) {
-      ms::support::AtomicFile file(options_.trace);
-      file.write(device_.stop_spans().trace_json());
-      file.commit();
+      ms::support::write_output("--trace", options_.trace, device_.stop_spans().trace_json());
     }
   }
 
@@ -183,12 +181,14 @@ class Trainer {
       pending_losses_.pop_front();
       losses_.push_back(loss);
       if (!std::isfinite(loss)) {
-        throw std::runtime_error(ms::text("training diverged: the loss of step ",
-                                          first_step_ + static_cast<std::int64_t>(losses_.size()),
-                                          " is ",
-                                          loss,
-                                          "; try a smaller --lr than ",
-                                          options_.learning_rate));
+        throw std::runtime_error(
+            ms::text("training diverged: the loss of step ",
+                     first_step_ + static_cast<std::int64_t>(losses_.size()),
+                     " is ",
+                     loss,
+                     "; try a smaller --lr than ",
+                     options_.learning_rate,
+                     ", and look for values in the data that are far too large"));
       }
     }
   }
@@ -236,7 +236,7 @@ class Trainer {
       line += ms::text("log loss ", four_digits(result["test_logloss"]), ", ");
     }
     auto const rate = static_cast<std::int64_t>(result["rows_per_s"].get<double>());
-    std::cout << line << ms::support::grouped(rate) << " rows/s\n" << std::flush;
+    ms::support::print(ms::text(line, ms::support::grouped(rate), " rows/s\n"));
   }
 
   static constexpr std::int64_t kTestBatchRows = 4096;

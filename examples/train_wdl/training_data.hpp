@@ -9,7 +9,7 @@ namespace train_wdl {
 
 using ms::support::TrainingData;
 
-/// Reads or generates. Throws support::DataError, and std::invalid_argument when no row is left to
+/// Reads or generates. Throws support::DataError, and support::UsageError when no row is left to
 /// train on.
 [[nodiscard]] TrainingData load_training_data(TrainOptions const& options);
 

@@ -91,6 +91,8 @@ std::string_view name_of(CheckKind kind) noexcept {
       return "host race";
     case CheckKind::pageable_copy:
       return "pageable copy";
+    case CheckKind::copy_overlap:
+      return "overlapping copy";
     case CheckKind::implicit_sync:
       return "implicit synchronisation";
     case CheckKind::leak:

@@ -116,6 +116,40 @@ void Checker::pageable_copy(std::string_view name, void const* host_memory, Hand
   state_->log.publish(std::move(found));
 }
 
+void Checker::copies(
+    std::string_view name, void const* to, void const* from, std::size_t bytes, Handle handle) {
+  auto const target = reinterpret_cast<std::uintptr_t>(to);
+  auto const source = reinterpret_cast<std::uintptr_t>(from);
+  auto const distance = target < source ? source - target : target - source;
+  if (distance >= bytes) {
+    return;
+  }
+  std::vector<CheckReport> found;
+  {
+    std::lock_guard const guard(state_->mutex);
+    auto& stream = state_->order.stream(handle);
+    auto const operation = stream.active != nullptr ? stream.active->name : std::string(name);
+    found.push_back(
+        {CheckKind::copy_overlap,
+         text("'",
+              operation,
+              "' copies ",
+              bytes,
+              " bytes by ",
+              distance,
+              target < source ? " bytes down" : " bytes up",
+              ", onto some that it still reads, on ",
+              name_of(handle, stream),
+              called_in()),
+         std::nullopt,
+         stream.active != nullptr
+             ? std::optional(describe(*stream.active, AccessMode::write, Interval::of(to, bytes)))
+             : std::nullopt,
+         "a copy by way of other memory, or parts of at most that distance in order"});
+  }
+  state_->log.publish(std::move(found));
+}
+
 bool Checker::is_pinned(void const* memory, std::size_t bytes) const {
   std::lock_guard const guard(state_->mutex);
   auto const* const part =

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "finding_log.hpp"
 
+#include <msstream/base/file_identity.hpp>
+#include <msstream/base/output_file.hpp>
 #include <msstream/base/text.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <numeric>
-#include <stdexcept>
+#include <optional>
+#include <utility>
 
 namespace msstream::detail {
 
@@ -18,11 +20,25 @@ namespace {
 
 std::atomic<std::uint64_t> told_quietly{0};
 
-/// What goes to each file: the findings of all checkers that were told to write there.
+/// The findings of all checkers that were told to write to one file.
+struct ReportFile {
+  std::optional<FileIdentity> identity;  ///< of the file since it was written last
+  std::string path;                      ///< as it was spelled first
+  std::map<FindingLog const*, std::vector<CheckReport>> findings;
+  std::vector<CheckReport> of_those_gone;
+};
 struct ReportFiles {
   std::mutex mutex;
-  std::map<std::string, std::map<FindingLog const*, std::vector<CheckReport>>> findings;
-  std::map<std::string, std::vector<CheckReport>> of_those_gone;
+  std::vector<ReportFile> all;
+
+  /// The file that a path means, by whatever spelling.
+  ReportFile& of(std::string const& path) {
+    auto const identity = identity_of(path);
+    auto const found = std::find_if(all.begin(), all.end(), [&](ReportFile const& file) {
+      return file.path == path || (identity && file.identity == identity);
+    });
+    return found != all.end() ? *found : all.emplace_back(ReportFile{identity, path, {}, {}});
+  }
 };
 /// Never destroyed: checkers may go after everything else.
 ReportFiles& report_files() {
@@ -39,13 +55,11 @@ std::uint64_t FindingLog::quiet_findings() noexcept {
 FindingLog::~FindingLog() {
   auto& files = report_files();
   std::lock_guard const guard(files.mutex);
-  auto const written = files.findings.find(options_.report_path);
-  if (written == files.findings.end()) {
-    return;
-  }
-  if (auto own = written->second.extract(this); !own.empty()) {
-    auto& gone = files.of_those_gone[options_.report_path];
-    gone.insert(gone.end(), own.mapped().begin(), own.mapped().end());
+  for (auto& file : files.all) {
+    if (auto own = file.findings.extract(this); !own.empty()) {
+      auto& gone = file.of_those_gone;
+      gone.insert(gone.end(), own.mapped().begin(), own.mapped().end());
+    }
   }
 }
 
@@ -124,21 +138,17 @@ void FindingLog::write_file() const noexcept {
   try {
     auto& files = report_files();
     std::lock_guard const guard(files.mutex);
-    auto& findings = files.findings[options_.report_path];
-    findings[this] = reports();
-    auto all = files.of_those_gone[options_.report_path];
-    for (auto const& [log, reports] : findings) {
+    auto& file = files.of(options_.report_path);
+    file.findings[this] = reports();
+    auto all = file.of_those_gone;
+    for (auto const& [log, reports] : file.findings) {
       all.insert(all.end(), reports.begin(), reports.end());
     }
-    std::string const beside = options_.report_path + ".partial";
-    std::ofstream file(beside);
-    file << json_of(all);
-    file.close();
-    if (!file || std::rename(beside.c_str(), options_.report_path.c_str()) != 0) {
-      throw std::runtime_error("cannot write it");
-    }
+    // A program that ends must not wait for somebody to read.
+    msstream::write_file(options_.report_path, json_of(all), OutputKind::streamed_at_once);
+    file.identity = identity_of(options_.report_path);  // a file that is replaced is another one
   } catch (std::exception const& error) {
-    std::fprintf(stderr, "msstream check: %s: %s\n", options_.report_path.c_str(), error.what());
+    std::fprintf(stderr, "msstream check: %s\n", error.what());
   }
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/start_thread.hpp>
 #include <msstream/runtime/host_queue.hpp>
 #include <msstream/runtime/runtime_thread.hpp>
 
@@ -40,7 +41,8 @@ void HostProgress::rethrow_failure() {
   }
 }
 
-HostQueue::HostQueue() : worker_([this] { work(); }) {}
+HostQueue::HostQueue()
+    : worker_(start_thread("a stream of the host runtime", [this] { work(); })) {}
 
 HostQueue::~HostQueue() {
   finish();

@@ -53,6 +53,10 @@ InferencePoolOptions const& InferencePoolOptions::checked() const {
   require(max_batch_delay.count() == 0 || queue_capacity >= 1,
           "InferencePoolOptions: max_batch_delay with a queue_capacity of 0; queries wait in the "
           "queue for each other");
+  require(ageing.count() > 0,
+          "InferencePoolOptions: ageing is ",
+          ageing.count(),
+          " ns; expected more than 0");
   require_within("sm_partitions", sm_partitions, 1, 256);
   require_within("launch_thread_count", launch_thread_count, 0, 64);
   require(launch_thread_count == 0 || launch_threads == LaunchThreads::shared,

@@ -18,8 +18,8 @@ bool has_deadline(WaitingQuery const& query) {
 
 }  // namespace
 
-QueryQueue::QueryQueue(std::size_t capacity)
-    : capacity_(capacity), places_(capacity + std::min(capacity, kMostDisplaced)) {
+QueryQueue::QueryQueue(std::size_t capacity, std::chrono::nanoseconds ageing)
+    : capacity_(capacity), ageing_(ageing), places_(capacity + std::min(capacity, kMostDisplaced)) {
   free_.reserve(places_.size());
   deadlines_.reserve(capacity);
   for (auto& place : places_) {
@@ -133,7 +133,7 @@ WaitingQuery* QueryQueue::foremost(Clock::time_point now) const noexcept {
   Clock::rep best_class = 0;
   for (auto const& line : lines_) {
     if (auto* const query = line.first) {
-      auto const aged = (now - query->ticket.admitted_at) / kAgeing;
+      auto const aged = (now - query->ticket.admitted_at) / ageing_;
       auto const its_class =
           std::min<Clock::rep>(static_cast<Clock::rep>(query->priority) + aged, kHighest);
       if (best == nullptr || its_class > best_class ||

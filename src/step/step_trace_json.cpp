@@ -2,19 +2,18 @@
 // The step trace as a file.
 #include <msstream/base/error.hpp>
 #include <msstream/base/json_string.hpp>
+#include <msstream/base/output_file.hpp>
+#include <msstream/base/read_file.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/step/step_trace.hpp>
 
 #include <nlohmann/json.hpp>
 
-#include <cerrno>
+#include <cstddef>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <utility>
 
 namespace msstream {
@@ -259,24 +258,12 @@ StepTrace StepTrace::from_json(std::string_view content, std::string const& file
 }
 
 void StepTrace::save(std::filesystem::path const& path) const {
-  std::ofstream file(path, std::ios::binary);
-  file << json();
-  file.close();
-  if (!file) {
-    throw std::runtime_error(text(path.string(), ": cannot write the step trace"));
-  }
+  write_file(path, json(), OutputKind::streamed);
 }
 
 StepTrace StepTrace::load(std::filesystem::path const& path) {
-  auto const name = path.string();
-  std::error_code ignored;
-  require(!std::filesystem::is_directory(path, ignored), name, ": expected a file, found a folder");
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  require(file.is_open(), name, ": cannot open: ", std::generic_category().message(errno));
-  std::string const content{std::istreambuf_iterator<char>(file), {}};
-  require(!file.bad(), name, ": cannot read to the end");
-  return from_json(content, name);
+  constexpr std::size_t most_bytes = std::size_t{1} << 30U;
+  return from_json(read_file(path, most_bytes), path.string());
 }
 
 }  // namespace msstream

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/env.hpp>
 #include <msstream/base/error.hpp>
+#include <msstream/base/read_file.hpp>
 #include <msstream/stream/stream_assignment.hpp>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <mutex>
 #include <regex>
 #include <shared_mutex>
@@ -216,15 +215,8 @@ StreamAssignment StreamAssignment::parse(std::string_view file_text,
 }
 
 StreamAssignment StreamAssignment::from_file(std::filesystem::path const& path, int groups) {
-  auto const name = path.string();
-  std::error_code ignored;
-  require(!std::filesystem::is_directory(path, ignored), name, ": expected a file, found a folder");
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  require(file.is_open(), name, ": cannot open: ", std::generic_category().message(errno));
-  std::string const content{std::istreambuf_iterator<char>(file), {}};
-  require(!file.bad(), name, ": cannot read to the end");
-  return parse(content, name, groups);
+  constexpr std::size_t most_bytes = std::size_t{1} << 26U;
+  return parse(read_file(path, most_bytes), path.string(), groups);
 }
 
 std::optional<StreamAssignment> StreamAssignment::from_environment(int groups) {
@@ -236,7 +228,7 @@ std::optional<StreamAssignment> StreamAssignment::from_environment(int groups) {
   try {
     return from_file(path, groups);
   } catch (std::invalid_argument const& error) {
-    throw std::invalid_argument(text(variable, ": ", std::string_view(error.what())));
+    throw env::BadValue(text(variable, ": ", std::string_view(error.what())));
   }
 }
 

@@ -27,7 +27,7 @@ class SmallTraining {
         optimizer_(device_, {.kind = ops::OptimizerKind::adam, .learning_rate = 0.1F}),
         weight_(upload({kFields * kWidth, 1})),
         bias_(upload({1})),
-        labels_(upload({kBatch, 1})) {
+        labels_(to_device<float>(device_, Floats{0.0F, 0.25F, 0.5F, 1.0F}, {kBatch, 1})) {
     optimizer_.add("weight", weight_);
     optimizer_.add("bias", bias_);
     for (int i = 0; i < kFields; ++i) {

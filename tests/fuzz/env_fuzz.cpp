@@ -23,9 +23,11 @@ auto outcome(std::string const& value, Read read) -> std::optional<decltype(read
   try {
     return read();
   } catch (std::invalid_argument const& error) {
-    expect(std::string_view(error.what()).starts_with(text(kVariable, "='", value, "': expected ")),
+    std::string_view const message = error.what();
+    expect(message.starts_with(text(kVariable, ": expected ")) &&
+               message.ends_with(text(", found '", value, "'")),
            "the message does not name variable and value: ",
-           std::string_view(error.what()));
+           message);
     return std::nullopt;
   }
 }
@@ -67,8 +69,9 @@ void check_integer(std::string const& value) {
 
 void check_names(std::string const& value) {
   auto const flag = outcome(value, [] { return env::flag(kVariable, true); });
-  bool const on = value.empty() || value == "1" || value == "true" || value == "on";
-  bool const off = value == "0" || value == "false" || value == "off";
+  bool const on =
+      value.empty() || value == "1" || value == "true" || value == "yes" || value == "on";
+  bool const off = value == "0" || value == "false" || value == "no" || value == "off";
   expect(flag == (on || off ? std::optional(on) : std::nullopt), "a flag is not what it spells");
 
   auto const choice = outcome(value, [] {

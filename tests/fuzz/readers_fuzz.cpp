@@ -121,7 +121,12 @@ int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count) {
   auto const* rows = std::get_if<Rows>(&outcome);
   if (input.starts_with("\x1f\x8b")) {
     if (rows != nullptr) {
-      expect_same(read(text(input, fuzz::gzipped("")), {}), outcome, "with an empty member behind");
+      auto const longer = read(text(input, fuzz::gzipped("")), {});
+      auto const* refusal = std::get_if<std::string>(&longer);
+      // Behind zeros, which are padding, there is no other member.
+      if (refusal == nullptr || refusal->find("other bytes follow") == std::string::npos) {
+        expect_same(longer, outcome, "with an empty member behind");
+      }
     }
     return 0;
   }
@@ -130,14 +135,19 @@ int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count) {
                    {.chunk_bytes = kOneChunk}),
               outcome,
               "as two gzip members");
-  if (input.find('\r') == std::string_view::npos) {
+  // Line ends in quotes are part of a value.
+  bool const quoted = input.find('"') != std::string_view::npos;
+  if (!quoted && input.find('\r') == std::string_view::npos) {
     expect_same(read(fuzz::replaced(input, "\n", "\r\n"), {.chunk_bytes = kOneChunk}),
                 outcome,
                 "with CRLF");
   }
   if (rows != nullptr) {
     check_never_married(input, *rows);
-    check_text(input, *rows);
+    if (!quoted) {
+      constexpr std::string_view mark = "\xEF\xBB\xBF";
+      check_text(input.substr(input.starts_with(mark) ? mark.size() : 0), *rows);
+    }
   }
   return 0;
 }

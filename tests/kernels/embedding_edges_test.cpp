@@ -82,12 +82,12 @@ TYPED_TEST(EmbeddingEdgesTest, TrapKeepsTheFirstBadIdAndNoOther) {
     this->look_up(lookup, table, report);
     EXPECT_EQ(trap.data()->set, 1U);
     EXPECT_EQ(trap.data()->operation, 5U);
-    EXPECT_EQ(trap.data()->id, lookup.rows);
-    EXPECT_EQ(trap.data()->rows, lookup.rows);
+    EXPECT_EQ(trap.data()->caught.id, lookup.rows);
+    EXPECT_EQ(trap.data()->caught.rows, lookup.rows);
 
     lookup.ids[401] = -1;
     this->look_up(lookup, table, report);
-    EXPECT_EQ(trap.data()->id, lookup.rows) << "a sprung trap is not written again";
+    EXPECT_EQ(trap.data()->caught.id, lookup.rows) << "a sprung trap is not written again";
   }
 }
 

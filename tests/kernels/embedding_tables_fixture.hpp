@@ -172,6 +172,7 @@ class EmbeddingTablesTest : public KernelTest<Stream> {
         .id_dtype = is_narrow ? DType::int32 : DType::int64,
         .capacity = static_cast<std::int64_t>(lookup.ids.size()),
         .offsets = lookup.offsets.empty() ? nullptr : either(offsets, narrow_offsets),
+        .offset_bags = static_cast<std::int64_t>(lookup.offsets.size()) - 1,
         .batch_count = lookup.existing ? batch_count.data() : nullptr,
         .weights = lookup.weights.empty() ? nullptr : weights.data(),
         .report = report,

@@ -133,6 +133,7 @@ class EmbeddingTablesGradientTest : public KernelTest<Stream> {
         .id_dtype = backward.has_32_bit_ids ? DType::int32 : DType::int64,
         .capacity = static_cast<std::int64_t>(backward.ids.size()),
         .offsets = backward.offsets.empty() ? nullptr : either(offsets, narrow_offsets),
+        .offset_bags = static_cast<std::int64_t>(backward.offsets.size()) - 1,
         .batch_count = backward.existing ? batch_count.data() : nullptr,
         .weights = backward.weights.empty() ? nullptr : weights.data()};
     auto const places = place_capacity(lookup);

@@ -135,7 +135,8 @@ TYPED_TEST(EmbeddingTablesTest, BadIdsAreCountedOnceAndTrapped) {
     EXPECT_EQ(this->read(count).front(), 7 + static_cast<std::uint64_t>(bad));
     EXPECT_EQ(trap.data()->set, bad > 0 ? 1U : 0U);
     EXPECT_EQ(trap.data()->operation, bad > 0 ? 3U : 0U);
-    EXPECT_TRUE(bad == 0 || trap.data()->id < 0 || trap.data()->id >= trap.data()->rows);
+    EXPECT_TRUE(bad == 0 || trap.data()->caught.id < 0 ||
+                trap.data()->caught.id >= trap.data()->caught.rows);
   }
 }
 

@@ -171,8 +171,8 @@ struct Reported {
     EXPECT_EQ(count, static_cast<std::uint64_t>(bad));
     EXPECT_EQ(trap.set, 1U);
     EXPECT_EQ(trap.operation, kOperation);
-    EXPECT_TRUE(trap.id < 0 || trap.id >= trap.rows) << trap.id;
-    EXPECT_EQ(trap.rows, rows);
+    EXPECT_TRUE(trap.caught.id < 0 || trap.caught.id >= trap.caught.rows) << trap.caught.id;
+    EXPECT_EQ(trap.caught.rows, rows);
   }
 };
 

@@ -18,7 +18,7 @@ template <class Call>
   std::atomic<bool> opened{false};
   {
     Watchdog const watchdog([] { return std::string("a call behind a closed gate"); },
-                            std::chrono::seconds(30),
+                            std::chrono::minutes(2),
                             [&] {
                               opened = true;
                               gate.open();

@@ -5,6 +5,8 @@
 #include <msstream/ops/loss.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace msstream::testing {
@@ -103,6 +105,25 @@ TYPED_TEST(ElementwiseTest, bce_agrees_with_double_and_does_not_overflow) {
   }
 }
 
+TYPED_TEST(ElementwiseTest, a_label_outside_0_to_1_has_a_loss_and_a_gradient_of_nan) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  Floats const bad = {-1e-6F, 1.000001F, 2.0F, -1.0F, kInfinity, -kInfinity, std::nanf("")};
+  Floats const good = {0.0F, 1.0F, -0.0F, 0.5F};
+  for (float const logit : {0.0F, 3.0F, -3.0F}) {
+    auto labels = good;
+    labels.insert(labels.end(), bad.begin(), bad.end());
+    auto const result =
+        ops::bce_with_logits(this->put(Floats(labels.size(), logit)), this->put(labels));
+    auto const losses = to_host(result.losses);
+    auto const gradients = to_host(result.gradients);
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      EXPECT_EQ(std::isnan(losses[i]), i >= good.size()) << "label " << labels[i];
+      EXPECT_EQ(std::isnan(gradients[i]), i >= good.size()) << "label " << labels[i];
+    }
+    EXPECT_TRUE(std::isnan(to_host(ops::mean(result.losses)).front()));
+  }
+}
+
 TYPED_TEST(ElementwiseTest, refuses_shapes_that_do_not_fit) {
   using Tensors = std::vector<Tensor<float, TypeParam>>;
   auto const x = this->any({2, 3});
@@ -116,6 +137,13 @@ TYPED_TEST(ElementwiseTest, refuses_shapes_that_do_not_fit) {
   expect_refused([&] { (void)ops::scale_by_scalar(x, y, 1.0F); }, "scale_by_scalar", "[3, 2]");
   expect_refused(
       [&] { (void)ops::bce_with_logits(x, this->any({5})); }, "bce_with_logits", "[2, 3]", "[5]");
+  expect_refused(
+      [&] {
+        (void)ops::bce_with_logits(this->any({8, 1}), this->any({8}));
+      },
+      "bce_with_logits",
+      "[8, 1]",
+      "[8]");
 }
 
 }  // namespace

@@ -169,6 +169,26 @@ TYPED_TEST(EmbeddingGradientOpsTest, merging_adds_equal_rows_once) {
             (std::map<std::int64_t, Floats>{{0, {3, 3}}, {1, {4, 1}}}));
 }
 
+TYPED_TEST(EmbeddingGradientOpsTest, merging_takes_ids_of_views_of_the_table) {
+  auto const part = [&](Integers const& ids, Floats const& values) {
+    auto const count = static_cast<std::int64_t>(ids.size());
+    return ops::RowGradients<TypeParam>{
+        this->put(ids), this->scalar(count), this->put(values, {count, 1})};
+  };
+  // Of rows 2 to 4, of the whole, and of a longer tensor that begins three rows before the table.
+  std::vector const parts = {
+      part({0, 1}, {1, 2}), part({1, 2}, {10, 20}), part({1, 2, 3, 5, 99}, {7, 7, 100, 200, 7})};
+  EXPECT_EQ(this->by_row(ops::merge_row_gradients(parts, 4, {2, 0, -3})),
+            (std::map<std::int64_t, Floats>{{0, {100}}, {1, {10}}, {2, {221}}, {3, {2}}}));
+  expect_refused(
+      [&] {
+        (void)ops::merge_row_gradients(parts, 4, {2, 0});
+      },
+      "merge_row_gradients",
+      "2 first rows",
+      "3 parts");
+}
+
 TYPED_TEST(EmbeddingGradientOpsTest, takes_no_bags_and_no_ids) {
   for (auto const& shape : {Shape{0}, Shape{0, 4}, Shape{4, 0}}) {
     Bags<TypeParam> const bags(this->template any<std::int64_t>(shape));

@@ -118,7 +118,7 @@ TYPED_TEST(EmbeddingTest, counts_on_the_device_that_are_too_large_do_not_lead_ou
   fixed.bag_count = this->scalar(1'000'000);
   EXPECT_THAT(to_host(ops::embedding_lookup(table, fixed)), ElementsAre(1, 2));
   Bags<TypeParam> const jagged(this->put(Integers{0, 1, 2}), this->put(Integers{0, 2, 1'000'000}));
-  EXPECT_THAT(to_host(ops::embedding_lookup(table, jagged)), ElementsAre(3, 3));
+  EXPECT_THAT(to_host(ops::embedding_lookup(table, jagged)), ElementsAre(3, 0));
 }
 
 TYPED_TEST(EmbeddingTest, counts_bad_ids_that_exist_and_adds_to_the_counter) {

@@ -60,6 +60,23 @@ TYPED_TEST(GatherTest, takes_what_is_empty) {
   EXPECT_EQ(ops::scatter_rows_gradient(this->any({0, 2}), none).shape(), (Shape{0, 2}));
 }
 
+TYPED_TEST(GatherTest, rows_are_not_assigned_from_the_table_itself) {
+  auto const table = this->put(Floats{0, 1, 2, 3, 4, 5}, {6, 1});
+  auto const ids = this->put(Integers{2, 0});
+  expect_refused(
+      [&] { ops::assign_rows(table, table.rows(1, 3), ids); }, "assign_rows", "[1, 3)", "[0, 6)");
+  auto const numbers = this->put(Integers{5, 4, 3, 2}, {4, 1});
+  expect_refused(
+      [&] {
+        ops::assign_rows(
+            numbers, this->put(Integers{7, 8}, {2, 1}), numbers.rows(2, 4).reshaped({2}));
+      },
+      "[2, 4)",
+      "[0, 4)");
+  ops::assign_rows(table.rows(0, 4), table.rows(4, 6), ids);
+  EXPECT_THAT(to_host(table), ::testing::ElementsAre(5, 1, 4, 3, 4, 5));
+}
+
 TYPED_TEST(GatherTest, refuses_shapes_that_do_not_fit) {
   auto const ids = this->put(Integers{0, 1});
   auto const deep = this->template any<std::int64_t>({1, 1, 1, 1});

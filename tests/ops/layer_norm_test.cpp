@@ -44,6 +44,101 @@ TYPED_TEST(LayerNormTest, normalises_the_last_dimension) {
   expect_near(to_host(result.reciprocals), reciprocals);
 }
 
+/// Rows and what float64 makes of them, with gain 1 and shift 0.
+struct LargeMeans {
+  Floats input;
+  Doubles output;
+  Doubles input_gradient;
+  Doubles gain_gradient;
+
+  LargeMeans(std::int64_t rows, std::int64_t width, float base, float step, Floats const& gradient)
+      : gain_gradient(static_cast<std::size_t>(width), 0.0) {
+    auto const columns = static_cast<std::size_t>(width);
+    auto const n = static_cast<double>(width);
+    for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
+      auto const first = input.size();
+      double mean = 0;
+      double variance = 0;
+      for (std::size_t c = 0; c < columns; ++c) {
+        input.push_back(base + step * static_cast<float>((c * 5 + row) % (columns > 16 ? 8 : 16)));
+        mean += input.back() / n;
+      }
+      for (std::size_t c = 0; c < columns; ++c) {
+        variance += std::pow(input[first + c] - mean, 2) / n;
+      }
+      double const reciprocal = 1 / std::sqrt(variance);
+      double sum = 0;
+      double weighted = 0;
+      for (std::size_t c = 0; c < columns; ++c) {
+        output.push_back((input[first + c] - mean) * reciprocal);
+        sum += gradient[first + c] / n;
+        weighted += gradient[first + c] * output.back() / n;
+        gain_gradient[c] += gradient[first + c] * output.back();
+      }
+      for (std::size_t c = 0; c < columns; ++c) {
+        input_gradient.push_back(reciprocal *
+                                 (gradient[first + c] - sum - output[first + c] * weighted));
+      }
+    }
+  }
+};
+
+TYPED_TEST(LayerNormTest, a_large_mean_takes_no_digits_from_the_deviations) {
+  struct Case {
+    std::int64_t width;
+    float base;
+    float step;
+  };
+  for (auto const& [width, base, step] : {Case{1024, 1e6F, 1.0F},
+                                          Case{16, 1e4F, 1e-3F},
+                                          Case{5, -1e6F, 0.0625F},
+                                          Case{3000, 1e6F, 1.0F},
+                                          Case{100, 1e7F, 1.0F}}) {
+    SCOPED_TRACE(text(width, " about ", base));
+    constexpr std::int64_t kRows = 3;
+    auto const gradient = this->random.reals(kRows * width);
+    LargeMeans const expected(kRows, width, base, step, gradient);
+    auto const ones = this->put(Floats(static_cast<std::size_t>(width), 1.0F));
+    auto const zeros = this->put(Floats(static_cast<std::size_t>(width), 0.0F));
+    auto const x = this->put(expected.input, {kRows, width});
+    auto const result = ops::layer_norm(x, ones, zeros, 0.0F);
+    expect_near(to_host(result.output), expected.output, 5e-6);
+    auto const gradients =
+        ops::layer_norm_gradient(x, ones, result, this->put(gradient, {kRows, width}));
+    // Relative to the size of the gradients, which is that of 1 / the deviations.
+    float const scale = to_host(result.reciprocals)[0];
+    auto scaled = to_host(*gradients.input);
+    auto scaled_expected = expected.input_gradient;
+    for (std::size_t i = 0; i < scaled.size(); ++i) {
+      scaled[i] /= scale;
+      scaled_expected[i] /= scale;
+    }
+    expect_near(scaled, scaled_expected, 1e-5);
+    expect_near(to_host(*gradients.gain), expected.gain_gradient, 1e-5);
+  }
+}
+
+TYPED_TEST(LayerNormTest, a_first_element_far_from_the_others_costs_few_digits) {
+  Floats input(64, 1.0F);
+  input[0] = 1e8F;
+  double const n = 64;
+  auto const result = ops::layer_norm(
+      this->put(input, {1, 64}), this->put(Floats(64, 1.0F)), this->put(Floats(64, 0.0F)), 0.0F);
+  Doubles expected(64, -1 / std::sqrt(n - 1));
+  expected[0] = std::sqrt(n - 1);
+  expect_near(to_host(result.output), expected, 5e-6);
+}
+
+TYPED_TEST(LayerNormTest, without_rests_of_the_means_gradients_take_the_means_as_exact) {
+  auto const x = this->random_tensor({4, 3});
+  auto const gain = this->random_tensor({3});
+  auto const result = ops::layer_norm(x, gain, gain);
+  ops::LayerNormResult<TypeParam> const shortened{result.output, result.means, result.reciprocals};
+  expect_near(to_host(*ops::layer_norm_gradient(x, gain, shortened, x).input),
+              to_doubles(to_host(*ops::layer_norm_gradient(x, gain, result, x).input)),
+              1e-5);
+}
+
 TYPED_TEST(LayerNormTest, computes_the_gradients_that_are_wanted) {
   auto const x = this->random_tensor({4, 3});
   auto const gain = this->random_tensor({3});

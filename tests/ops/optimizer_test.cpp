@@ -2,9 +2,13 @@
 #include "ops/ops_fixture.hpp"
 #include "ops/optimizer_reference.hpp"
 
+#include <msstream/ops/embedding_update.hpp>
 #include <msstream/ops/optimizer.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
 #include <variant>
 
 namespace msstream::testing {
@@ -236,6 +240,68 @@ TYPED_TEST(OptimizerOpsTest, one_bad_table_among_others_is_refused_before_anythi
       "table [2, 3]",
       "[1, 1]");
   EXPECT_EQ(to_host(table), (Floats{1, 2}));
+}
+
+/// Whether a rule can be made with these members alone.
+template <class Rule>
+concept HasDefaultKind = requires {
+  Rule{.learning_rate = 0.1F};
+};
+template <class Rule>
+concept HasDefaultRate = requires {
+  Rule{.kind = OptimizerKind::adam};
+};
+template <class Rule>
+concept HasBoth = requires {
+  Rule{.kind = OptimizerKind::adam, .learning_rate = 0.1F};
+};
+static_assert(!HasDefaultKind<ops::OptimizerRule> && !HasDefaultRate<ops::OptimizerRule> &&
+              !std::is_default_constructible_v<ops::OptimizerRule> && HasBoth<ops::OptimizerRule>);
+
+TYPED_TEST(OptimizerOpsTest, refuses_rules_with_numbers_out_of_range) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  auto const nan = std::nanf("");
+  ops::StepCounter step(this->device());
+  auto const weight = this->put(Floats{1, 2}, {2, 1});
+  auto const state = ops::make_state(this->device(), OptimizerKind::sgd, weight.shape());
+  ops::RowGradients<TypeParam> const rows{
+      this->put(Integers{0}), this->scalar(1), this->put(Floats{1}, {1, 1})};
+  ops::Bags<TypeParam> const bags(this->put(Integers{0}));
+  auto const unique = ops::deduplicate(bags, 2);
+  auto const refused_by_all =
+      [&](ops::OptimizerRule const& rule, char const* member, char const* range) {
+        auto const refused = [&](char const* operation, auto&& call) {
+          expect_refused(call, operation, member, range);
+        };
+        refused("advance_step", [&] { step.advance(rule); });
+        refused("update_dense", [&] {
+          ops::update_dense(
+              rule, step, std::vector<ops::DenseParameter<TypeParam>>{{weight, weight, state}});
+        });
+        refused("update_rows", [&] { ops::update_rows(rule, step, weight, rows, state); });
+        refused("update_rows", [&] {
+          ops::update_rows(
+              rule, step, std::vector<ops::TableParameter<TypeParam>>{{weight, rows, state}});
+        });
+        refused("update_embedding", [&] {
+          ops::update_embedding(
+              rule, step, weight, state, bags, unique, ops::Pooling::sum, this->any({1, 1}));
+        });
+      };
+  auto const kSgd = OptimizerKind::sgd;
+  for (float const bad : {nan, -1e-9F, kInfinity, -kInfinity}) {
+    refused_by_all({.kind = kSgd, .learning_rate = bad}, "learning_rate", "[0, infinity)");
+    refused_by_all(
+        {.kind = kSgd, .learning_rate = 1.0F, .epsilon = bad}, "epsilon", "[0, infinity)");
+  }
+  for (float const bad : {nan, -0.1F, 1.0F, 2.0F, kInfinity}) {
+    refused_by_all({.kind = kSgd, .learning_rate = 1.0F, .beta1 = bad}, "beta1", "[0, 1)");
+    refused_by_all({.kind = kSgd, .learning_rate = 1.0F, .beta2 = bad}, "beta2", "[0, 1)");
+  }
+  refused_by_all(
+      {.kind = static_cast<OptimizerKind>(9), .learning_rate = 1.0F}, "kind", "the number 9");
+  EXPECT_EQ(to_host(weight), (Floats{1, 2}));
+  ops::require_rule("none", {.kind = kSgd, .learning_rate = 0.0F, .beta1 = 0.0F, .epsilon = 0.0F});
 }
 
 TYPED_TEST(OptimizerOpsTest, no_parameters_are_no_operation) {

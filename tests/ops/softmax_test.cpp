@@ -128,6 +128,13 @@ TYPED_TEST(SoftmaxTest, refuses_shapes_that_do_not_fit) {
                  "[3]");
   auto const four = this->put(Integers{0, 0, 0, 0});
   expect_refused(
+      [&] {
+        (void)ops::softmax_cross_entropy(x, four.reshaped({2, 2}));
+      },
+      "softmax_cross_entropy",
+      "[4, 3]",
+      "[2, 2]");
+  expect_refused(
       [&] { (void)ops::softmax_cross_entropy(x, four, {.out_of_range = ops::OutOfRange::count}); },
       "softmax_cross_entropy",
       "bad_id_count");

@@ -30,9 +30,7 @@ TYPED_TEST(BatchesTest, a_query_that_waits_for_others_is_launched_before_its_dea
       return false;
     }
   };
-  int attempts = 0;
-  await([&] { return is_in_time() || ++attempts == 50; });
-  EXPECT_LT(attempts, 50);
+  await(is_in_time);  // hangs if none ever is
 }
 
 TYPED_TEST(BatchesTest, a_query_of_high_priority_waits_for_no_others_and_takes_them_along) {

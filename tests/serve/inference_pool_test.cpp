@@ -265,7 +265,7 @@ TYPED_TEST(InferencePoolTest, queued_and_on_device_are_the_latency_and_count_no_
     for (int i = 0; i < 4; ++i) {
       answers.push_back(pool.submit(asked.query()));
     }
-    auto const until = begin + std::chrono::milliseconds(2);
+    auto const until = serve::Clock::now() + std::chrono::milliseconds(2);
     await([&] { return serve::Clock::now() > until; });
   }
   // All four were held, but the device was busy with one after the other.
@@ -351,6 +351,7 @@ TYPED_TEST(InferencePoolTest, options_out_of_range_are_refused_by_name) {
   refused([](auto& o) { o.max_batch_delay = std::chrono::nanoseconds::max(); },
           "max_batch_delay",
           "an hour");
+  refused([](auto& o) { o.ageing = std::chrono::nanoseconds(0); }, "ageing", "more than 0");
   refused(
       [](auto& o) {
         o.max_batch_delay = std::chrono::nanoseconds(1);

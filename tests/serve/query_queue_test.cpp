@@ -16,6 +16,8 @@ namespace {
 
 using Random = ops::kernels::testing::Random;
 
+constexpr std::chrono::milliseconds kAgeing{100};
+
 Clock::time_point at(std::int64_t ms) {
   return Clock::time_point(std::chrono::milliseconds(ms));
 }
@@ -84,8 +86,7 @@ class SlowQueue {
  private:
   static std::int64_t class_of(WaitingQuery const& query, Clock::time_point now) {
     std::int64_t its = static_cast<std::int64_t>(query.priority);
-    for (auto waited = now - query.ticket.admitted_at; waited >= QueryQueue::kAgeing;
-         waited -= QueryQueue::kAgeing) {
+    for (auto waited = now - query.ticket.admitted_at; waited >= kAgeing; waited -= kAgeing) {
       ++its;
     }
     return std::min<std::int64_t>(its, 2);
@@ -99,7 +100,7 @@ TEST(QueryQueue, gives_what_the_definition_says) {
   Random random;
   SCOPED_TRACE(text("seed ", random.seed()));
   constexpr std::size_t kCapacity = 20;
-  QueryQueue queue(kCapacity);
+  QueryQueue queue(kCapacity, kAgeing);
   SlowQueue slow(kCapacity);
   std::vector<WaitingQuery*> displaced;
   std::int64_t next_deadline = 0;
@@ -182,7 +183,7 @@ TEST(QueryQueue, gives_what_the_definition_says) {
 }
 
 TEST(QueryQueue, no_more_are_displaced_than_there_is_room_to_tell) {
-  QueryQueue queue(2);
+  QueryQueue queue(2, kAgeing);
   auto const push = [&](Priority priority) {
     auto* const place = queue.reserve(priority);
     if (place != nullptr) {
@@ -217,7 +218,7 @@ TEST(QueryQueue, no_more_are_displaced_than_there_is_room_to_tell) {
 TEST(QueryQueue, threads_lose_nothing) {
   constexpr int kThreads = 4;
   constexpr std::int64_t kEach = 5'000;
-  QueryQueue queue(8);
+  QueryQueue queue(8, kAgeing);
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&, i] {

@@ -30,6 +30,7 @@ class WaitingTest : public RuntimeTest<R> {
     auto options = ServeWorld<R>::options();
     options.replicas = 1;
     options.depth = 1;
+    options.ageing = hours(1);  // on a busy machine, too, priorities are as they are given
     return options;
   }
   [[nodiscard]] static Refused::Reason reason_of(std::future<Answer>& answer) {

@@ -76,6 +76,26 @@ TYPED_TEST(WaitingTest, urgent_queries_come_first_and_those_of_one_priority_in_o
   EXPECT_THAT(order, ElementsAre("first", "high", "high 2", "normal", "normal 2", "low", "low 2"));
 }
 
+TYPED_TEST(WaitingTest, what_has_waited_for_ageing_twice_goes_before_what_is_urgent_and_newer) {
+  ServeWorld<TypeParam> const world;
+  auto options = this->one_slot();
+  options.ageing = std::chrono::nanoseconds(1);  // has passed for all when the first is answered
+  serve::InferencePool pool(world.device, world.net(1), options);
+  Random random;
+  Asked const asked(random, 2);
+  std::vector<std::string> order;
+  {
+    Gate gate;
+    hold_all(gate, pool);
+    submit_named(pool, asked, "first", Priority::high, order);
+    submit_named(pool, asked, "low", Priority::low, order);
+    submit_named(pool, asked, "high", Priority::high, order);
+    submit_named(pool, asked, "normal", Priority::normal, order);
+  }
+  pool.drain();
+  EXPECT_THAT(order, ElementsAre("first", "low", "high", "normal"));
+}
+
 TYPED_TEST(WaitingTest, a_query_whose_deadline_has_passed_is_not_run) {
   ServeWorld<TypeParam> const world;
   serve::InferencePool pool(world.device, world.net(1), this->one_slot());

@@ -5,6 +5,7 @@
 #include <msstream/ops/embedding_tables.hpp>
 #include <msstream/ops/embedding_tables_gradient.hpp>
 #include <msstream/ops/embedding_update.hpp>
+#include <msstream/ops/jagged_softmax.hpp>
 #include <msstream/ops/table_batch.hpp>
 
 /// One captured lookup, gradient or update serves every count of ids and bags up to its capacity.
@@ -227,6 +228,53 @@ TYPED_TEST(CapturedEmbeddingsTest, TwentyRunsGiveTheSameBits) {
   ManyTables<TypeParam> const tables(this->device(), this->random);
   this->expect_the_same_bits_in_twenty_runs(operations_on_a_table<TypeParam>());
   this->expect_the_same_bits_in_twenty_runs(operations_on_tables(tables));
+}
+
+template <class R>
+class CapturedTrapTest : public RuntimeTest<R> {};
+TYPED_TEST_SUITE(CapturedTrapTest, PlainRuntimes, RuntimeNames);
+
+TYPED_TEST(CapturedTrapTest, every_replay_reports_the_bad_ids_and_bags_that_it_meets) {
+  Device<TypeParam> const device;
+  StreamPool pool(device, {.groups = 2});
+  StreamScope const scope(pool[0]);
+  auto const put = [&](Integers const& values) {
+    return to_device<std::int64_t, TypeParam>(device, values, {std::ssize(values)});
+  };
+  auto const table = to_device<float, TypeParam>(device, Floats{1, 2, 4}, {3, 1});
+  auto const ids = put({0, 1, 2});
+  auto const offsets = put({0, 2, 3});
+  auto const pooled = zeros<float>(device, {2, 1});
+  auto const positions = zeros<float>(device, {3, 1});
+  // The device's first trap of all is made while it captures.
+  CapturedStep<TypeParam> step(device, [&] {
+    NameScope const name("served");
+    ops::Bags<TypeParam> const bags(ids, offsets);
+    copy(pooled, ops::embedding_lookup(table, bags, {.out_of_range = ops::OutOfRange::trap}));
+    copy(positions,
+         ops::jagged_softmax(table, offsets, ops::OffsetPolicy<TypeParam>{ops::OutOfRange::trap}));
+  });
+  auto const replay = [&](Integers const& next_ids, Integers const& next_offsets) {
+    copy(ids, put(next_ids));
+    copy(offsets, put(next_offsets));
+    step.replay();
+    return to_host(pooled);
+  };
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(replay({0, 1, 2}, {0, 2, 3}), (Floats{3, 4}));
+    EXPECT_EQ(message_of<std::out_of_range>([&] {
+                (void)replay({0, 7, 2}, {0, 2, 3});
+              }),
+              "served/embedding_lookup: id 7 outside [0, 3)");
+    EXPECT_EQ(to_host(pooled), (Floats{1, 4}));
+    EXPECT_EQ(replay({2, 1, 0}, {0, 1, 3}), (Floats{4, 3}));
+    // The bag is bad for both operations; the first that meets it tells.
+    EXPECT_THAT(message_of<std::out_of_range>([&] {
+                  (void)replay({0, 1, 2}, {0, 2, 5});
+                }),
+                ::testing::HasSubstr(": bag 1 from offset 2 to 5; expected"));
+    EXPECT_EQ(to_host(pooled), (Floats{3, 0}));
+  }
 }
 
 }  // namespace

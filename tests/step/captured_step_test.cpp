@@ -395,13 +395,14 @@ TYPED_TEST(CapturedStepTest, steps_do_not_nest) {
 TYPED_TEST(CapturedStepTest, two_steps_on_the_same_tensors_follow_each_other) {
   StepWorld<TypeParam> const world;
   auto const x = world.vector(1);
+  auto const one = world.vector(1);
   CapturedStep doubles(world.device, [&] {
     StreamScope const scope(world.pool[1]);
     copy(x, ops::scale(x, 2.0F));
   });
   CapturedStep adds(world.device, [&] {
     StreamScope const scope(world.pool[2]);
-    copy(x, ops::add(std::vector{x, world.vector(1)}));
+    copy(x, ops::add(std::vector{x, one}));
   });
   float expected = 1;
   for (int i = 0; i < 100; ++i) {
@@ -421,7 +422,7 @@ TYPED_TEST(CapturedStepTest, one_that_goes_with_replays_in_flight_takes_nothing_
   std::optional<Tensor<float, TypeParam>> made;
   std::optional<CapturedStep<TypeParam>> step;
   step.emplace(world.device, [&] {
-    auto const own = world.vector(10);
+    auto const own = ops::scale(x, 10.0F);
     made = ops::add(std::vector{ops::scale(x, 2.0F), own});
   });
   step->replay();

@@ -98,7 +98,10 @@ TYPED_TEST(OptimizerTest, a_parameter_without_gradient_is_an_error_before_anythi
   GradientTape tape(this->device());
   auto const rows = ops::embedding_lookup(tape, table, {this->put(Integers{0})});
   tape.backward(ops::add(tape, std::vector{ops::sum(tape, used), ops::sum(tape, rows)}));
-  EXPECT_THAT(message_of<std::logic_error>([&] { optimizer.step(tape); }), HasSubstr("[3]"));
+  EXPECT_THAT(message_of<std::logic_error>([&] { optimizer.step(tape); }),
+              ::testing::AllOf(HasSubstr("\"unused\" of shape [3]"),
+                               HasSubstr("the loss does not depend on it"),
+                               ::testing::Not(HasSubstr("\"used\""))));
   EXPECT_EQ(this->steps_of(optimizer), 0);
   EXPECT_THAT(to_host(used), ElementsAre(1, 2));
   EXPECT_THAT(to_host(table), ElementsAre(6, 7));

@@ -121,19 +121,27 @@ TYPED_TEST(SpanContract, AHeldOperationBeginsWhenAllOfItIsLaunched) {
                                           [&](auto* event) { runtime.destroy_event(event); });
   auto const event = static_cast<typename TypeParam::native_event>(keeps_event.get());
   this->context->spans.start(native, SpanTiming::held);
+  using Clock = std::chrono::steady_clock;
+  std::size_t attempts = 0;
   bool began_early = false;
-  this->run(*group, [&](auto) {
-    runtime.record(event, native);
-    // Long enough for a stream that may go on, and short beside what a hold takes to give up.
-    auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
-    while (!began_early && std::chrono::steady_clock::now() < end) {
-      std::this_thread::yield();
-      began_early = runtime.query(event);
-    }
-  });
-  group->synchronize();
+  Clock::duration launching{};
+  do {  // a hold gives up when a busy machine lets launching take so long
+    ++attempts;
+    began_early = false;
+    auto const begin = Clock::now();
+    this->run(*group, [&](auto) {
+      runtime.record(event, native);
+      // Long enough for a stream that may go on, and short beside what a hold takes to give up.
+      while (!began_early && Clock::now() < begin + std::chrono::milliseconds(20)) {
+        std::this_thread::yield();
+        began_early = runtime.query(event);
+      }
+      launching = Clock::now() - begin;
+    });
+    group->synchronize();
+  } while (launching >= StreamHold<TypeParam>::kPatience);
   EXPECT_FALSE(began_early);
-  EXPECT_EQ(this->context->spans.stop().spans().size(), 1U);
+  EXPECT_EQ(this->context->spans.stop().spans().size(), attempts);
 }
 
 TYPED_TEST(SpanContract, HeldOperationsOfDifferentGroupsRunOneAfterTheOther) {

@@ -54,6 +54,8 @@ TEST(RankLists, refuse_bad_lines_by_file_and_line) {
   EXPECT_THAT(failure("nan 1:1\n", "1"), HasSubstr("rank:1: expected a grade"));
   EXPECT_THAT(failure("1 1:1 2\n", "1"), EndsWith("rank:1: expected index:value, found '2'"));
   EXPECT_THAT(failure("1 1:inf\n", "1"), HasSubstr("rank:1: expected index:value"));
+  EXPECT_THAT(failure("1 1:-3.4e38\n", "1"),
+              EndsWith("rank:1: expected a feature from -1e12 to 1e12, found '1:-3.4e38'"));
   EXPECT_THAT(failure("1 qid:3 1:1\n", "1"), EndsWith("index:value, found 'qid:3'"));
   EXPECT_THAT(failure("1 0:1\n", "1"), EndsWith("expected an index above 0, found '0:1'"));
   EXPECT_THAT(failure("1 4:1 4:2\n", "1"), EndsWith("expected an index above 4, found '4:2'"));

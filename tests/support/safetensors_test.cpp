@@ -118,6 +118,8 @@ TEST_F(SafetensorsTest, RefusesAnotherDtypeShapeOrName) {
 TEST_F(SafetensorsTest, RefusesFilesThatAreNone) {
   EXPECT_THAT(message_of<DataError>([&] { SafetensorsFile const file(folder_ / "absent"); }),
               EndsWith("absent: cannot open: No such file or directory"));
+  EXPECT_THAT(message_of<DataError>([&] { SafetensorsFile const file("/dev/zero"); }),
+              HasSubstr("/dev/zero: expected a regular file"));
   EXPECT_THAT(message_of<DataError>([&] { SafetensorsFile const file(folder_.path()); }),
               HasSubstr("found a folder"));
   EXPECT_THAT(failure(""), HasSubstr("expected a header length of 8 bytes, found 0"));

@@ -68,6 +68,28 @@ TYPED_TEST(Copy, counts_that_do_not_fit_are_errors) {
   EXPECT_NO_THROW(copy(four, staged));
 }
 
+TYPED_TEST(Copy, rows_that_overlap_are_refused_and_named) {
+  Device<TypeParam> const device;
+  auto const tensor = to_device(device, std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, {5, 2});
+  auto const message = [&](std::int64_t to, std::int64_t from, std::int64_t rows) -> std::string {
+    try {
+      copy(tensor.rows(to, to + rows), tensor.rows(from, from + rows));
+    } catch (std::invalid_argument const& error) {
+      return error.what();
+    }
+    return {};
+  };
+  EXPECT_THAT(message(1, 0, 3), AllOf(HasSubstr("elements [0, 6)"), HasSubstr("elements [2, 8)")));
+  EXPECT_THAT(message(0, 1, 4), AllOf(HasSubstr("elements [2, 10)"), HasSubstr("elements [0, 8)")));
+  EXPECT_THAT(message(2, 1, 2), HasSubstr("expected ranges that do not overlap"));
+  EXPECT_THAT(to_host(tensor), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
+  // Beside each other, the same rows, and no rows within others are right.
+  EXPECT_EQ(message(2, 0, 2), "");
+  EXPECT_EQ(message(1, 1, 3), "");
+  EXPECT_EQ(message(2, 2, 0), "");
+  EXPECT_THAT(to_host(tensor), ElementsAre(0, 1, 2, 3, 0, 1, 2, 3, 8, 9));
+}
+
 TYPED_TEST(Copy, each_direction_has_its_stream) {
   Device<TypeParam> const device;
   StreamPool pool(device, {.groups = 2});

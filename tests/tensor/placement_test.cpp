@@ -263,8 +263,7 @@ TYPED_TEST(PlacementTest, OptionsComeFromTheEnvironment) {
     EXPECT_EQ(this->where_from("op", {this->written_on(pool[1])}).group, 1);
   }
   ::setenv("MSSTREAM_PROPAGATE_GROUPS", "perhaps", 1);
-  expect_refused([&] { StreamPool const pool(this->device(), {.groups = 2}); },
-                 "MSSTREAM_PROPAGATE_GROUPS='perhaps'");
+  expect_refused([&] { StreamPool const pool(this->device(), {.groups = 2}); }, "found 'perhaps'");
   ::unsetenv("MSSTREAM_PROPAGATE_GROUPS");
 }
 

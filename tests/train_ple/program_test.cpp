@@ -110,7 +110,7 @@ TEST_F(TrainPleProgram, mistakes_are_named) {
   EXPECT_EQ(no_file.status, 1);
   EXPECT_THAT(no_file.err, ::testing::HasSubstr(path("missing") + ": cannot open"));
   auto const too_large = run(small() + Words{"--batch", "801"});
-  EXPECT_EQ(too_large.status, 1);
+  EXPECT_EQ(too_large.status, 2);
   EXPECT_THAT(too_large.err,
               ::testing::HasSubstr("800 rows to train on fill no batch; expected a --batch of at "
                                    "most as many, found 801"));

@@ -161,12 +161,22 @@ TEST_F(TrainRerankProgram, mistakes_are_named) {
   expect_usage_error(data + Words{"--columns", "4"}, "--columns is for generated data");
   expect_usage_error(data + Words{"--test", "x", "--holdout", "4"},
                      "--holdout is for data without");
-  expect_failure(small() + Words{"--batch", "33"},
-                 "32 lists to train on fill no batch; expected a --batch of at most as many, found "
-                 "33");
-  expect_failure(small() + Words{"--user-groups", "9"},
-                 "--user-groups 9: expected at most as many as features, which are 8");
-  expect_failure(small() + Words{"--item-groups", "9"}, "--item-groups 9: expected at most");
+  expect_usage_error(
+      small() + Words{"--batch", "33"},
+      "32 lists to train on fill no batch; expected a --batch of at most as many, found "
+      "33");
+  expect_usage_error(small() + Words{"--user-groups", "9"},
+                     "--user-groups 9: expected at most as many as features, which are 8");
+  expect_usage_error(small() + Words{"--item-groups", "9"}, "--item-groups 9: expected at most");
+}
+
+TEST_F(TrainRerankProgram, files_that_are_read_are_not_written_over) {
+  auto const data = lists("rank");
+  for (std::string const end : {"", ".query"}) {
+    expect_usage_error({"--data", data, "--report", data + end}, "--data reads that file");
+  }
+  auto const groups = folder.write("groups.txt", "0:.*\n").string();
+  expect_usage_error({"--assignment", groups, "--trace", groups}, "--assignment reads that file");
 }
 
 TEST_F(TrainRerankProgram, files_that_are_wrong_are_named) {

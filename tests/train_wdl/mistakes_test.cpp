@@ -97,6 +97,7 @@ TEST_F(TrainWdlMistakes, options_that_contradict_each_other_are_both_named) {
   expect_usage_error({"--holdout", "1"}, "--holdout 1");
   expect_usage_error({"--format", "census"}, "give --data");
   expect_usage_error({"--check-report", path("file")}, "goes with --check");
+  expect_usage_error({"--save", "/dev/null"}, "is a device; expected a regular file");
   for (std::string const option : {"--save", "--report", "--trace", "--check-report"}) {
     Words const check = {"--check"};
     expect_usage_error(check + Words{option, path("nowhere/file")},
@@ -104,8 +105,9 @@ TEST_F(TrainWdlMistakes, options_that_contradict_each_other_are_both_named) {
     expect_usage_error(check + Words{option, folder.path().string()},
                        "is a folder; expected a file");
     std::string const other = option == "--save" ? "--report" : "--save";
-    expect_usage_error(check + Words{option, path("file"), other, path("file")},
+    expect_usage_error(check + Words{option, path("file"), other, path("./file")},
                        " writes that file");
+    expect_usage_error(check + Words{option, "/proc/file"}, "cannot create a file in /proc");
   }
 }
 
@@ -117,11 +119,22 @@ TEST_F(TrainWdlMistakes, bad_variables_are_named_before_any_work) {
       {"MSSTREAM_LAUNCH_THREADS=all", "MSSTREAM_LAUNCH_THREADS: expected one of"},
       {"MSSTREAM_MERGE_STREAMS=2", "MSSTREAM_MERGE_STREAMS"},
       {"MSSTREAM_LAUNCH_THREAD_COUNT=65", "MSSTREAM_LAUNCH_THREAD_COUNT"},
-      {"MSSTREAM_MEMORY_LIMIT_BYTES=lots", "MSSTREAM_MEMORY_LIMIT_BYTES='lots'"},
-      {"MSSTREAM_MEMORY_LIMIT_BYTES=-1", "MSSTREAM_MEMORY_LIMIT_BYTES='-1'"},
-      {"MSSTREAM_MAX_GROWTH_BYTES=1", "MSSTREAM_MAX_GROWTH_BYTES='1'"},
-      {"MSSTREAM_REDUCE_WAITS=maybe", "MSSTREAM_REDUCE_WAITS='maybe'"},
-      {"MSSTREAM_CHECK_MODE=shout", "MSSTREAM_CHECK_MODE='shout'"},
+      {"MSSTREAM_MEMORY_LIMIT_BYTES=lots",
+       "MSSTREAM_MEMORY_LIMIT_BYTES: expected an integer of at least 0, found 'lots'"},
+      {"MSSTREAM_MEMORY_LIMIT_BYTES=-1",
+       "MSSTREAM_MEMORY_LIMIT_BYTES: expected an integer of at least 0, found '-1'"},
+      {"MSSTREAM_MAX_GROWTH_BYTES=1",
+       "MSSTREAM_MAX_GROWTH_BYTES: expected an integer of at least 65536, found '1'"},
+      {"MSSTREAM_REDUCE_WAITS=maybe", "MSSTREAM_REDUCE_WAITS: expected true or false"},
+      {"MSSTREAM_LAUNCH_SPIN_US=x",
+       "MSSTREAM_LAUNCH_SPIN_US: expected an integer from -1 to 1000000, found 'x'"},
+      {"MSSTREAM_SM_PARTITIONS=0", "MSSTREAM_SM_PARTITIONS: expected an integer from 1 to 256"},
+      {"MSSTREAM_HOST_KERNEL_THREADS=0", "MSSTREAM_HOST_KERNEL_THREADS: expected an integer"},
+      {"MSSTREAM_WORKSPACE_BYTES=1 MB", "MSSTREAM_WORKSPACE_BYTES: expected an integer"},
+      {"MSSTREAM_MATMUL_PRECISION=half", "MSSTREAM_MATMUL_PRECISION: expected one of"},
+      {"MSSTREAM_SAVE=/dev/null", "is a device; expected a regular file"},
+      {"MSSTREAM_CHECK_MODE=shout",
+       "MSSTREAM_CHECK_MODE: expected one of throw, log, count, found 'shout'"},
   };
   for (auto const& [variable, message] : cases) {
     expect_usage_error(no_data, message, {variable});
@@ -203,6 +216,41 @@ TEST_F(TrainWdlMistakes, data_that_cannot_be_read_is_named_with_the_place) {
   EXPECT_EQ(
       report_of(small() + Words{"--data", good, "--batch", "64", "--steps", "2"})["losses"].size(),
       2U);
+}
+
+TEST_F(TrainWdlMistakes, data_without_an_end_or_of_no_text_is_named) {
+  expect_failure({"--data", "/dev/zero"}, "/dev/zero:1: expected text, found a NUL byte");
+  expect_failure({"--resume", "/dev/zero"}, "/dev/zero: expected a regular file");
+  auto const large = folder.write("large.csv", criteo(50, 36, "1e99")).string();
+  expect_failure({"--data", large}, large + ":38: column 5 (I3): expected");
+}
+
+TEST_F(TrainWdlMistakes, quotes_change_nothing) {
+  auto const plain = criteo(400);
+  std::string quoted = "\xEF\xBB\xBF\"";
+  for (char const character : plain.substr(0, plain.size() - 1)) {
+    quoted += character == ','    ? "\",\""
+              : character == '\n' ? "\"\r\n\""
+                                  : std::string(1, character);
+  }
+  quoted += "\"\r\n";
+  auto const losses_of = [&](std::string const& bytes) {
+    auto const data = folder.write("data.csv", bytes).string();
+    return report_of(small() + Words{"--data", data, "--batch", "64", "--steps", "3"})["losses"];
+  };
+  EXPECT_EQ(losses_of(quoted), losses_of(plain));
+}
+
+TEST_F(TrainWdlMistakes, a_standard_output_that_fails_is_told) {
+  auto const ended =
+      run_program("/bin/sh",
+                  Words{"-c", "\"$@\" > /dev/full", "sh", MSSTREAM_TRAIN_WDL} + small() +
+                      Words{"--steps", "1", "--quiet=false", "--save", path("m")});
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.err,
+              ::testing::EndsWith("train_wdl: error: cannot write to the standard output: No space "
+                                  "left on device\n"));
+  EXPECT_TRUE(std::filesystem::exists(path("m")));
 }
 
 TEST_F(TrainWdlMistakes, too_little_memory_is_said_with_who_holds_what) {

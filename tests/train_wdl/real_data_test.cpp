@@ -33,9 +33,7 @@ TEST_P(TrainWdlRealData, the_census_is_learnt_to_an_auc_of_94) {
   EXPECT_GE(report["epochs"].back()["test_auc"].get<double>(), 0.940);
 }
 
-/// Measured is 1.02 times; the bound is what a user can bear while looking for a race.
-TEST_P(TrainWdlRealData,
-       a_checked_epoch_of_the_census_has_the_same_bits_and_takes_at_most_5_times) {
+TEST_P(TrainWdlRealData, a_checked_epoch_of_the_census_has_the_same_bits) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "minutes long under a sanitizer, and other tests reach the same code";
 #endif
@@ -49,15 +47,11 @@ TEST_P(TrainWdlRealData,
                        "1",
                        "--data",
                        support::test_data("census_income_kdd.csv.gz").string()};
-  auto const seconds_of = [](nlohmann::json const& report) {
-    return report["epochs"][0]["seconds"].get<double>();
-  };
   auto const unchecked = report_of(plain);
   auto const checked = report_of(plain + Words{"--check"});
   EXPECT_EQ(checked["check"]["findings"], 0) << checked["check"];
   EXPECT_EQ(checked["losses"], unchecked["losses"]);
   EXPECT_EQ(checked["epochs"][0]["test_auc"], unchecked["epochs"][0]["test_auc"]);
-  EXPECT_LE(seconds_of(checked), 5 * seconds_of(unchecked));
 }
 
 TEST_P(TrainWdlRealData, criteo_rows_train) {

@@ -108,10 +108,51 @@ TEST_F(TrainWdlFiles, are_never_half_written) {
   }
 }
 
-TEST_F(TrainWdlFiles, that_are_no_files_are_left_alone) {
+TEST_F(TrainWdlFiles, that_are_devices_are_written_to_and_stay) {
   auto const ended = train_wdl(small() + Words{"--steps", "1", "--report", "/dev/full"});
   EXPECT_EQ(ended.status, 1);
-  EXPECT_THAT(ended.err, AllOf(HasSubstr("/dev/full"), HasSubstr("not a regular file")));
+  EXPECT_THAT(ended.err, HasSubstr("cannot write /dev/full: No space left on device\n"));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+  auto const shown = train_wdl(small() + Words{"--steps", "1", "--report", "/dev/stdout"});
+  EXPECT_EQ(nlohmann::json::parse(shown.out)["losses"].size(), 1U);
+}
+
+TEST_F(TrainWdlFiles, all_others_are_written_when_one_fails) {
+  for (std::string const failing : {"--report", "--trace", "--check-report"}) {
+    Words arguments = small() + Words{"--steps", "2", "--check", "--save", path("save")};
+    for (std::string const option : {"--report", "--trace", "--check-report"}) {
+      arguments =
+          arguments + Words{option, option == failing ? "/dev/full" : path(option.substr(2))};
+    }
+    auto const ended = train_wdl(arguments);
+    EXPECT_EQ(ended.status, 1);
+    EXPECT_EQ(
+        ended.err,
+        "train_wdl: error: " + failing + ": cannot write /dev/full: No space left on device\n");
+    auto names = std::vector<std::string>{"check-report", "report", "save", "trace"};
+    std::erase(names, failing.substr(2));
+    EXPECT_EQ(folder.names(), names);
+    for (auto const& name : names) {
+      std::filesystem::remove(path(name));
+    }
+  }
+}
+
+TEST_F(TrainWdlFiles, that_are_inputs_are_not_written_over) {
+  auto const data = folder.write("data.csv", "not read").string();
+  std::filesystem::create_hard_link(data, path("hard"));
+  std::filesystem::create_symlink("data.csv", path("link"));
+  for (auto const& spelling : {data, path("./data.csv"), path("hard"), path("link")}) {
+    for (std::string const option : {"--save", "--report", "--trace"}) {
+      auto const ended = train_wdl({"--data", data, option, spelling});
+      EXPECT_EQ(ended.status, 2);
+      EXPECT_THAT(ended.err, HasSubstr(text(option, " ", spelling, ": --data reads that file\n")));
+    }
+    auto const ended = train_wdl({"--resume", data, "--report", spelling});
+    EXPECT_EQ(ended.status, 2);
+    EXPECT_THAT(ended.err, HasSubstr(": --resume reads that file\n"));
+  }
+  EXPECT_EQ(support::read_all(data), "not read");
 }
 
 TEST_F(TrainWdlFiles, progress_goes_to_stderr_and_results_to_stdout) {

@@ -117,6 +117,7 @@ TEST_F(TrainWdlModelFile, stays_whole_when_the_run_is_killed_in_the_middle_of_a_
   EXPECT_EQ(ended.signal, SIGXFSZ);
   EXPECT_TRUE(support::read_all(model) == before);
   EXPECT_EQ(train_wdl(steps(4, {"--resume", model, "--save", model})).status, 0);
+  EXPECT_THAT(folder.names(), ElementsAre("model")) << "what was left has been removed";
 }
 
 }  // namespace

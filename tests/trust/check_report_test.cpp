@@ -5,8 +5,12 @@
 
 #include <msstream/runtime/check_report.hpp>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -113,6 +117,56 @@ TEST(CheckReportFile, HasTheFindingsOfAllCheckersThatWriteThere) {
   EXPECT_THAT(found.str(), HasSubstr("stream 0x1"));
   EXPECT_THAT(found.str(), HasSubstr("stream 0x3"));
   std::filesystem::remove(path);
+}
+
+/// Makes a finding, and writes it to the file.
+void report_to(std::string const& path, Checker::Handle stream) {
+  Checker checker({.mode = CheckMode::count, .report_path = path});
+  checker.event_created(1);
+  static_cast<void>(checker.waitable_moment_of(1, stream));
+  checker.event_destroyed(1);
+}
+
+TEST(CheckReportFile, HasTheFindingsOfAllWhoseSpellingsMeanIt) {
+  auto const folder = std::filesystem::path(::testing::TempDir());
+  auto const path = folder / "found_by_spelling.json";
+  auto const link = folder / "found_by_spelling_link.json";
+  std::filesystem::remove(path);
+  std::filesystem::remove(link);
+  std::filesystem::create_symlink(path.filename(), link);
+  report_to(link.string(), 1);
+  report_to(path.string(), 2);
+  report_to((folder / "." / path.filename()).string(), 3);
+  std::ostringstream found;
+  found << std::ifstream(path).rdbuf();
+  for (char const* stream : {"stream 0x1", "stream 0x2", "stream 0x3"}) {
+    EXPECT_THAT(found.str(), HasSubstr(stream));
+  }
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  std::filesystem::remove(path);
+  std::filesystem::remove(link);
+}
+
+TEST(CheckReportFile, DevicesAndFifosAreWrittenToAndStay) {
+  auto const fifo = std::filesystem::path(::testing::TempDir()) / "found.fifo";
+  std::filesystem::remove(fifo);
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  ::testing::internal::CaptureStderr();
+  report_to("/dev/full", 1);
+  report_to(fifo.string(), 2);  // must not wait for a reader
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::AllOf(HasSubstr("cannot write /dev/full: No space left on device"),
+                               HasSubstr("nobody reads the FIFO")));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+  int const reader = ::open(fifo.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  report_to(fifo.string(), 3);
+  std::string found(4096, '\0');
+  found.resize(static_cast<std::size_t>(std::max<ssize_t>(::read(reader, found.data(), 4096), 0)));
+  ::close(reader);
+  EXPECT_THAT(found, HasSubstr("stream 0x3"));
+  EXPECT_TRUE(std::filesystem::is_fifo(fifo));
+  std::filesystem::remove(fifo);
 }
 
 TEST(CheckReportFile, ThatCannotBeWrittenIsToldAndNothingElse) {

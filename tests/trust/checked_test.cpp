@@ -377,6 +377,23 @@ TYPED_TEST(CheckedKinds, PinnedArrayGivenOutWhileACopyMayRun) {
   this->group(0).compute().synchronize();
 }
 
+TYPED_TEST(CheckedKinds, CopyOntoMemoryThatItStillReads) {
+  auto const tensor = this->written_tensor();
+  auto* const runtime = &this->runtime();
+  auto const native = this->group(0).compute().native();
+  auto const half = this->kBytes / 2;
+  auto* const middle = tensor.data() + half / sizeof(float);
+  runtime->copy(middle, tensor.data(), half, CopyKind::d2d, native);
+  runtime->copy(tensor.data(), tensor.data(), half, CopyKind::d2d, native);
+  this->group(0).compute().synchronize();
+  ASSERT_TRUE(this->checker().reports().empty());
+  runtime->copy(tensor.data() + 1, tensor.data(), half, CopyKind::d2d, native);
+  auto const report = this->only(CheckKind::copy_overlap);
+  EXPECT_NE(report.message.find("copy d2d"), std::string::npos);
+  EXPECT_NE(report.message.find(" by 4 bytes up"), std::string::npos);
+  this->group(0).compute().synchronize();
+}
+
 TYPED_TEST(CheckedKinds, CopyOfMemoryThatIsNotPinned) {
   auto const tensor = this->written_tensor();
   std::array<float, 64> pageable{};

@@ -6,6 +6,7 @@
 
 #include <msstream/base/text.hpp>
 #include <msstream/runtime/cuda.hpp>
+#include <msstream/support/outputs.hpp>
 #include <msstream/support/report.hpp>
 
 #include <stdexcept>
@@ -117,7 +118,7 @@ void run(support::Arguments const& arguments) {
     run_makespans(options, arena, report);
   }
   if (!options.json.empty()) {
-    support::write_report(options.json, report.json());
+    support::attempt_output("--json", [&] { support::write_report(options.json, report.json()); });
   }
   if (report.our_wrong_tags() != 0) {
     throw std::runtime_error(ms::text(report.our_wrong_tags(),

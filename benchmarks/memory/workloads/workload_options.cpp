@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "workload_options.hpp"
 
+#include <msstream/support/outputs.hpp>
+
 #include <iostream>
 
 namespace benchmarks::workloads {
@@ -39,6 +41,7 @@ void check(WorkloadOptions const& options) {
       throw UsageError(msstream::text("--streams: expected 1 to 64 of them, found ", streams));
     }
   }
+  support::check_outputs({{"--json", options.json}});
   if (options.limit_factor != 0 && options.limit_factor < 1) {
     throw UsageError("--limit-factor: less than 1 cannot hold what is live");
   }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/print.hpp>
+
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <iosfwd>
 #include <string_view>
 
 namespace msstream {
@@ -143,6 +147,13 @@ constexpr float16 from_float<float16>(float value) {
   auto const narrow = detail::choose(magnitude < 0x477FF000, finite, infinity_or_nan);
   return {
       static_cast<std::uint16_t>(static_cast<std::uint32_t>(narrow) | ((bits >> 16U) & 0x8000U))};
+}
+
+/// Writes the value, as a float. Who prints includes <ostream>.
+template <class T>
+  requires(std::same_as<T, float16> || std::same_as<T, bfloat16>)
+std::ostream& operator<<(std::ostream& out, T value) {
+  return out << to_float(value);
 }
 
 }  // namespace msstream

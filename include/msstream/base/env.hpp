@@ -1,22 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/error.hpp>
+#include <msstream/base/text.hpp>
 
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <initializer_list>
 #include <limits>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 /// Options from `MSSTREAM_*` environment variables: each function returns `fallback` when the
-/// variable is unset or empty, and throws std::invalid_argument that names the variable and what it
-/// accepts when its value is bad.
+/// variable is unset or empty, and throws BadValue when its value is bad.
 namespace msstream::env {
+
+/// A variable has a value that is not accepted; the message names the variable, what it accepts and
+/// what was found.
+class BadValue : public std::invalid_argument {
+ public:
+  using std::invalid_argument::invalid_argument;
+};
+
+namespace detail {
+
+[[noreturn]] inline void throw_bad_value(std::string_view variable,
+                                         std::string_view accepted,
+                                         std::string_view found) {
+  throw BadValue(text(variable, ": expected ", accepted, ", found '", found, "'"));
+}
+
+}  // namespace detail
 
 [[nodiscard]] inline std::string_view value_of(char const* variable) {
   char const* const value =
@@ -36,14 +53,13 @@ namespace msstream::env {
   std::int64_t number = 0;
   auto const [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   bool const parsed = error == std::errc{} && end == value.data() + value.size();
-  require(parsed && number >= least && number <= most,
-          variable,
-          "='",
-          value,
-          "': expected a whole number from ",
-          least,
-          " to ",
-          most);
+  if (!parsed || number < least || number > most) {
+    bool const bounded = most != std::numeric_limits<std::int64_t>::max();
+    detail::throw_bad_value(variable,
+                            bounded ? text("an integer from ", least, " to ", most)
+                                    : text("an integer of at least ", least),
+                            value);
+  }
   return number;
 }
 
@@ -63,14 +79,23 @@ template <class Choice>
     }
     names += text(names.empty() ? "" : ", ", name);
   }
-  throw std::invalid_argument(text(variable, "='", value, "': expected one of ", names));
+  detail::throw_bad_value(variable, text("one of ", names), value);
 }
 
 [[nodiscard]] inline bool flag(char const* variable, bool fallback) {
-  return choice<bool>(
-      variable,
-      fallback,
-      {{"1", true}, {"0", false}, {"true", true}, {"false", false}, {"on", true}, {"off", false}});
+  auto const value = value_of(variable);
+  for (auto const& [yes, no] : {std::pair<std::string_view, std::string_view>{"true", "false"},
+                                {"1", "0"},
+                                {"yes", "no"},
+                                {"on", "off"}}) {
+    if (value == yes || value == no) {
+      return value == yes;
+    }
+  }
+  if (!value.empty()) {
+    detail::throw_bad_value(variable, "true or false (1 or 0, yes or no, on or off)", value);
+  }
+  return fallback;
 }
 
 }  // namespace msstream::env

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/base/error.hpp>
+#include <msstream/base/print.hpp>
 
 #include <array>
 #include <cstddef>

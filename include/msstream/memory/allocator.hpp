@@ -6,6 +6,7 @@
 #include <msstream/memory/capture.hpp>
 #include <msstream/memory/pools.hpp>
 #include <msstream/memory/private_pools.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -81,7 +82,7 @@ struct AllocatorOptions {
 
 /// Device memory for all streams of a device, reused across streams without races: see
 /// memory::BlockPool. Thread-safe.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 class StreamAwareAllocator {
  public:
   StreamAwareAllocator(std::shared_ptr<StreamContext<R>> const& context, AllocatorOptions options)
@@ -283,7 +284,7 @@ class StreamAwareAllocator {
 
 /// Pinned host memory, which copies to and from the device need; a block is handed out again only
 /// once the host knows that its copies are over, so the host may write it at once. Thread-safe.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 class PinnedAllocator {
  public:
   PinnedAllocator(std::shared_ptr<StreamContext<R>> const& context,

@@ -3,6 +3,7 @@
 
 #include <msstream/memory/size_class.hpp>
 #include <msstream/order/position.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/stream/access.hpp>
 
@@ -73,7 +74,7 @@ struct alignas(64) Block : ListLinks {
 };
 
 /// Shared ownership of a block; the last one gives it back. Never null but when moved from.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 class BlockRef {
  public:
   /// The first reference to a block that is given out.

@@ -6,6 +6,7 @@
 #include <msstream/stream/stream_capture.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -38,7 +39,21 @@ template <Runtime R>
 struct CapturedUse {
   BlockRef<R> block;
   AccessMode mode;
+  bool from_host;  ///< pinned memory that is copied to the device
 };
+
+/// Throws std::logic_error for pinned memory that is copied to the device, that the step does not
+/// write, and that nobody but the capture has any more: no replay will find anything else there.
+template <class Use>
+void require_owner(Use const& use) {
+  if (use.from_host && use.mode == AccessMode::read &&
+      use.block->references.load(std::memory_order_acquire) == 1) {
+    throw std::logic_error(
+        "a captured step copies from a PinnedArray that nobody has any more: each replay would "
+        "copy what it holds now; keep it, and write it before each replay, or make the tensor "
+        "before the capture");
+  }
+}
 
 /// While the guard lives, what the calling thread issues to a device is captured, through twins of
 /// the groups, and the device memory that it allocates there comes from the capture's memory: what
@@ -122,22 +137,33 @@ class Capture {
     return memory_->is_of_open(block) || uses_.contains(&block);
   }
 
+  /// Notes that replays will copy from pinned memory that a captured operation reads.
+  void copies_from_host(Block<R>& block) {
+    if (auto const use = uses_.find(&block); use != uses_.end()) {
+      use->second.from_host = true;
+    }
+  }
+
   struct Captured {
     std::shared_ptr<CapturedWork<R>> work;
     std::vector<CapturedUse<R>> uses;
   };
   /// Ends the capture. What still has owners of its memory counts as written. Throws as
-  /// StreamCapture::end() does.
+  /// StreamCapture::end() does, and std::logic_error when pinned memory that is copied from has no
+  /// owner left.
   [[nodiscard]] Captured end() {
+    for (auto const& [block, use] : uses_) {
+      require_owner(use);
+    }
     Captured captured{std::make_shared<CapturedWork<R>>(context_), {}};
     captured.work->graph = streams_.end();
     captured.work->groups = streams_.twins();
     captured.work->pools = memory_->pools();
     for (auto const& [block, use] : uses_) {
-      captured.uses.push_back({use.block, use.mode});
+      captured.uses.push_back({use.block, use.mode, use.from_host});
     }
     for (auto& block : memory_->keep_survivors()) {
-      captured.uses.push_back({std::move(block), AccessMode::write});
+      captured.uses.push_back({std::move(block), AccessMode::write, false});
     }
     over_ = true;
     return captured;
@@ -148,6 +174,7 @@ class Capture {
     explicit Use(BlockRef<R> of) : block(std::move(of)) {}
     BlockRef<R> block;
     AccessMode mode = AccessMode::read;
+    bool from_host = false;
     AccessRecord record;
   };
 

@@ -23,7 +23,7 @@
 
 namespace msstream {
 
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct DeviceOptions {
   typename R::Options runtime = {};
   /// Skip waits that are known to hold; off, every hazard between streams waits.
@@ -45,7 +45,7 @@ struct DeviceOptions {
 };
 
 /// What a Device and everything made from it own together.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
   explicit DeviceState(DeviceOptions<R> const& options)
       : context(std::make_shared<StreamContext<R>>(

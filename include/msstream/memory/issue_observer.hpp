@@ -3,6 +3,7 @@
 
 #include <msstream/memory/block.hpp>
 #include <msstream/order/position.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/stream/stream_group.hpp>
 
 #include <mutex>
@@ -11,7 +12,7 @@
 namespace msstream {
 
 /// An operation that has been put on a stream of a device.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct IssuedOperation {
   char const* name;  ///< without name scopes, which are open still
   StreamGroup<R>& group;
@@ -24,7 +25,7 @@ struct IssuedOperation {
 /// Gets to know the operations of a device as they are issued, in the order of their accesses: it
 /// is asked for its lock before an operation gets its number, and told under it. While there is
 /// one, operations are issued one at a time.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 class IssueObserver {
  public:
   IssueObserver() = default;

@@ -4,6 +4,7 @@
 #include <msstream/base/error.hpp>
 #include <msstream/memory/block_uses.hpp>
 #include <msstream/memory/device.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/stream/foreign_streams.hpp>
 
 #include <algorithm>
@@ -35,7 +36,7 @@ namespace msstream {
 /// tracked. A stream may be destroyed as soon as the memory has been given back on it, with work in
 /// flight. A capture is refused: its graph would use the memory again when others have it.
 /// Memory counts in the device's statistics, in the calling thread's name scope. Thread-safe.
-template <InteropRuntime R>
+template <InteropRuntime R = DefaultRuntime>
 class RawAllocator {
  public:
   using Native = typename R::native_stream;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/print.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -43,6 +45,29 @@ struct MemoryStatistics : AllocationCounts {
     limit_bytes += other.limit_bytes;
     growths += other.growths;
     return *this;
+  }
+
+  [[nodiscard]] std::string describe() const {
+    return text(live_bytes,
+                " bytes live (peak ",
+                peak_live_bytes,
+                "), ",
+                reserved_bytes,
+                " reserved (peak ",
+                peak_reserved_bytes,
+                ") of at most ",
+                limit_bytes,
+                " in ",
+                growths,
+                " growths; ",
+                allocations,
+                " allocations, ",
+                reuses,
+                " reuses, ",
+                steals,
+                " steals, ",
+                waiting_reuses,
+                " waiting reuses");
   }
 };
 

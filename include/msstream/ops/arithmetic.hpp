@@ -72,7 +72,7 @@ struct WantedOperands {
   bool right = true;
 };
 /// The gradients that were wanted, each of its operand's shape.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct OperandGradients {
   std::optional<Tensor<float, R>> left;
   std::optional<Tensor<float, R>> right;

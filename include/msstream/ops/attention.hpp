@@ -4,6 +4,7 @@
 #include <msstream/ops/arithmetic.hpp>
 #include <msstream/ops/matmul.hpp>
 #include <msstream/ops/softmax.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -13,7 +14,7 @@
 /// capture-safe; deterministic; products in the device's MatmulPrecision.
 namespace msstream::ops {
 
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct AttentionOptions {
   /// [batch]: how many of the keys count, from the first; the others get a score of 0. Read on the
   /// device; any other number of them that softmax() takes will do. Without it all keys count.

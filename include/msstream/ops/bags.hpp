@@ -3,6 +3,7 @@
 
 #include <msstream/ops/device_count.hpp>
 #include <msstream/ops/kernels/bag_view.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -14,7 +15,7 @@
 namespace msstream::ops {
 
 /// A tensor of ids, int64 or int32.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 class IdTensor {
  public:
   IdTensor(Tensor<std::int64_t, R> ids)  // NOLINT(google-explicit-constructor): either is ids
@@ -56,10 +57,11 @@ class IdTensor {
 /// [capacity].
 ///
 /// offsets: [bags + 1], ascending, on the device, of the ids' type; bag b has ids[offsets[b] :
-/// offsets[b + 1]]. bag_count: a device scalar, how many of the bags exist, so that one launch
+/// offsets[b + 1]], and none where these do not ascend within [0, capacity], as docs/ops.md has it.
+/// bag_count: a device scalar, how many of the bags exist, so that one launch
 /// serves every batch up to a capacity; later output rows are 0. weights: [as ids], what each id's
 /// row is multiplied with. default_id: what a bag without a valid id holds instead, of weight 1.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct Bags {
   IdTensor<R> ids;
   std::optional<IdTensor<R>> offsets = {};

@@ -5,6 +5,7 @@
 #include <msstream/ops/reduce.hpp>
 #include <msstream/ops/unary.hpp>
 #include <msstream/ops/workspace.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -93,7 +94,7 @@ template <Runtime R>
   return output;
 }
 
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct DenseGradients {
   std::optional<Tensor<float, R>> input;
   Tensor<float, R> weight;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/base/error.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/tensor.hpp>
 
 #include <cstdint>
@@ -12,7 +13,7 @@ namespace msstream::ops {
 
 /// How many of an operation's places exist: a scalar on the device, or none, where all do. No
 /// parameter that a call deduces R from, so that a Tensor may be passed.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 using DeviceCount = std::type_identity_t<std::optional<Tensor<std::int64_t, R>>>;
 
 namespace detail {

@@ -4,6 +4,7 @@
 #include <msstream/ops/bags.hpp>
 #include <msstream/ops/id_trap.hpp>
 #include <msstream/ops/kernels/embedding.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <cstdint>
@@ -27,11 +28,11 @@ void require_weights(char const* operation) {
 
 }  // namespace detail
 
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct LookupOptions {
   Pooling pooling = Pooling::sum;
   OutOfRange out_of_range = OutOfRange::drop;
-  /// For OutOfRange::count: a device scalar that grows by the number of bad ids.
+  /// For OutOfRange::count: a device scalar that grows by the number of bad ids and bad bags.
   std::optional<Tensor<std::int64_t, R>> bad_id_count = {};
   /// For Pooling::max: [bags, width], gets the place of the id that gave each element, for the
   /// gradient.
@@ -68,12 +69,15 @@ void require_pooling(char const* operation,
 
 /// Pools rows of `table` [rows, width] (float32, float16 or bfloat16) into [bags, width] of Out,
 /// one of the same types; with Pooling::none into [ids, width]. Accumulated in float32 in the order
-/// of the ids, rounded to nearest even. A bag without a valid id gives its default id's row, or 0.
-/// NaN and infinity are added as IEEE 754 has it; a maximum with a NaN is NaN.
+/// of the ids, in parts of 32 places whose sums are added in float64; rounded to nearest even. A
+/// bag without a valid id gives its default id's row, or 0. NaN and infinity are added as IEEE 754
+/// has it; a maximum with a NaN is NaN.
 ///
-/// Deterministic; asynchronous; capture-safe unless ids trap. Throws std::invalid_argument for bad
-/// shapes, for a default id that the table does not have, and for a maximum with weights. With
-/// OutOfRange::trap the next to_host() or PinnedArray::wait() throws std::out_of_range.
+/// A bag whose offsets do not ascend within the ids has none, here and in the gradient, and is
+/// reported as bad ids are; bags never share an id. Deterministic; asynchronous; capture-safe.
+/// Throws std::invalid_argument for bad shapes, for a default id that the table does not have, and
+/// for a maximum with weights. With OutOfRange::trap the next to_host() or PinnedArray::wait(),
+/// also the next one behind a replay, throws std::out_of_range.
 template <Element Out = float, Element T, Runtime R>
 [[nodiscard]] Tensor<Out, R> embedding_lookup(Tensor<T, R> const& table,
                                               Bags<R> const& bags,

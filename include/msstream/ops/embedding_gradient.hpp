@@ -6,8 +6,10 @@
 #include <msstream/ops/kernels/embedding_gradient.hpp>
 #include <msstream/ops/kernels/row_parts.hpp>
 #include <msstream/ops/workspace.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -17,7 +19,7 @@ namespace msstream::ops {
 
 /// Equal ids grouped: the u-th distinct valid id and the places where it stands, all ascending.
 /// There is a place an id, and behind those one a bag if the bags have a default id.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct UniqueRows {
   Tensor<std::int64_t, R> ids;        ///< [places]
   Tensor<std::int32_t, R> starts;     ///< [places + 1], into positions
@@ -62,7 +64,7 @@ template <Runtime R>
 }
 
 /// The gradient of a table: `values[u]` for row `ids[u]`, for u < *count.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct RowGradients {
   Tensor<std::int64_t, R> ids;    ///< [capacity], distinct, ascending
   Tensor<std::int64_t, R> count;  ///< scalar
@@ -211,11 +213,21 @@ template <Element T, Runtime R>
 }
 
 /// One gradient from several of the same table of `rows` rows: the values of equal rows
-/// added, in an order that depends on the ids alone. Deterministic; asynchronous; capture-safe.
+/// added, in an order that depends on the ids alone. With `first_rows` the ids of part k are of a
+/// view of the table whose row 0 is the table's first_rows[k]; rows outside the table, before which
+/// a view may begin, are left out. Deterministic; asynchronous; capture-safe.
 template <Runtime R>
-[[nodiscard]] RowGradients<R> merge_row_gradients(std::vector<RowGradients<R>> const& parts,
-                                                  std::int64_t rows) {
+[[nodiscard]] RowGradients<R> merge_row_gradients(
+    std::vector<RowGradients<R>> const& parts,
+    std::int64_t rows,
+    std::vector<std::int64_t> const& first_rows = {}) {
   require(!parts.empty(), "merge_row_gradients: no parts");
+  require(first_rows.empty() || first_rows.size() == parts.size(),
+          "merge_row_gradients: ",
+          first_rows.size(),
+          " first rows for ",
+          parts.size(),
+          " parts");
   std::int64_t capacity = 0;
   for (auto const& part : parts) {
     auto const& shape = part.values.shape();
@@ -234,7 +246,8 @@ template <Runtime R>
   Tensor<std::int64_t, R> ids(device, {capacity});
   Tensor<float, R> values(device, {capacity, width});
   std::int64_t begin = 0;
-  for (auto const& part : parts) {
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    auto const& part = parts[k];
     std::int64_t const part_capacity = part.values.shape()[0];
     kernels::MergeRowsArgs const args{part.ids.data(),
                                       part.values.data(),
@@ -242,7 +255,8 @@ template <Runtime R>
                                       part_capacity,
                                       width,
                                       ids.data() + begin,
-                                      values.data() + begin * width};
+                                      values.data() + begin * width,
+                                      first_rows.empty() ? 0 : first_rows[k]};
     issue("merge_rows",
           reads(part.ids, part.values, part.count),
           writes(ids, values),

@@ -145,7 +145,7 @@ struct TableBags {
 template <Runtime R = DefaultRuntime>
 struct TablesLookupOptions {
   OutOfRange out_of_range = OutOfRange::drop;
-  /// For OutOfRange::count: a device scalar that grows by the number of bad ids.
+  /// For OutOfRange::count: a device scalar that grows by the number of bad ids and bad bags.
   std::optional<Tensor<std::int64_t, R>> bad_id_count = {};
 };
 
@@ -231,6 +231,7 @@ kernels::TablesLookupArgs lookup_args(EmbeddingTables<R> const& tables, TableBag
           .id_dtype = bags.ids.dtype(),
           .capacity = bags.ids.count(),
           .offsets = bags.offsets ? bags.offsets->data() : nullptr,
+          .offset_bags = bags.offsets ? bags.offsets->count() - 1 : 0,
           .batch_count = bags.batch_count ? bags.batch_count->data() : nullptr,
           .weights = bags.weights ? bags.weights->data() : nullptr};
 }
@@ -243,9 +244,10 @@ kernels::TablesLookupArgs lookup_args(EmbeddingTables<R> const& tables, TableBag
 /// without a valid id give the default id's row, or 0; NaN and infinity as IEEE 754 has it, and a
 /// maximum with a NaN is NaN.
 ///
-/// Deterministic; asynchronous; capture-safe unless ids trap. Throws std::invalid_argument for ids,
-/// offsets, weights or counts of other shapes than TableBags has, and for weights of a maximum.
-/// With OutOfRange::trap the next to_host() or PinnedArray::wait() throws std::out_of_range.
+/// Deterministic; asynchronous; capture-safe. Throws std::invalid_argument for ids, offsets,
+/// weights or counts of other shapes than TableBags has, and for weights of a maximum. Bags whose
+/// offsets do not ascend within the ids, and OutOfRange, are as for one table; a trap names bag t *
+/// batch + b.
 template <Element Out = float, Runtime R>
 [[nodiscard]] Tensor<Out, R> embedding_lookup(EmbeddingTables<R> const& tables,
                                               TableBags<R> const& bags,

@@ -31,6 +31,7 @@ void update_embedding(OptimizerRule const& rule,
                       Pooling pooling,
                       Tensor<G, R> const& output_gradient,
                       std::optional<Tensor<std::int32_t, R>> const& argmax = {}) {
+  require_rule("update_embedding", rule);
   require(table.shape().rank() == 2,
           "update_embedding: table of shape ",
           table.shape(),

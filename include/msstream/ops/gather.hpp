@@ -6,6 +6,7 @@
 #include <msstream/ops/kernels/gather.hpp>
 #include <msstream/ops/workspace.hpp>
 #include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/overlap.hpp>
 
 #include <array>
 #include <cstddef>
@@ -176,7 +177,8 @@ template <Element T, IdElement I, Runtime R>
 }
 
 /// Sets row ids[i] of `table` [rows, width] to values[i] and keeps the others; otherwise as
-/// scatter_rows.
+/// scatter_rows. Throws std::invalid_argument also where values, ids or count share elements with
+/// the table.
 template <Element T, IdElement I, Runtime R>
 void assign_rows(Tensor<T, R> const& table,
                  Tensor<T, R> const& values,
@@ -188,6 +190,11 @@ void assign_rows(Tensor<T, R> const& table,
           values.shape(),
           " for a table of shape ",
           table.shape());
+  msstream::detail::require_no_overlap("assign_rows", table, values);
+  msstream::detail::require_no_overlap("assign_rows", table, ids);
+  if (count) {
+    msstream::detail::require_no_overlap("assign_rows", table, *count);
+  }
   detail::scatter_rows("assign_rows", table, values, ids, count, true);
 }
 

@@ -17,8 +17,8 @@
 
 namespace msstream::ops::detail {
 
-/// One device's report of bad ids in lookups with OutOfRange::trap, checked whenever the host waits
-/// for the device.
+/// One device's report of bad ids and bags in operations with OutOfRange::trap, checked whenever
+/// the host waits for the device.
 template <Runtime R>
 class IdTraps {
  public:
@@ -50,15 +50,27 @@ class IdTraps {
     }
   };
 
-  /// Throws once for each bad id caught, and is then ready to catch the next.
+  /// Throws once for each one caught, and is then ready to catch the next.
   void check() {
     std::atomic_ref<std::uint32_t> set(trap_->set);
     if (set.load(std::memory_order_acquire) != 1) {
       return;
     }
     std::lock_guard const guard(mutex_);
-    auto const message =
-        text(names_.at(trap_->operation), ": id ", trap_->id, " outside [0, ", trap_->rows, ")");
+    auto const& name = names_.at(trap_->operation);
+    auto const& caught = trap_->caught;
+    auto const message = caught.bag < 0
+                             ? text(name, ": id ", caught.id, " outside [0, ", caught.rows, ")")
+                             : text(name,
+                                    ": bag ",
+                                    caught.bag,
+                                    " from offset ",
+                                    caught.id,
+                                    " to ",
+                                    caught.end,
+                                    "; expected offsets that ascend within [0, ",
+                                    caught.rows,
+                                    "]");
     set.store(0, std::memory_order_release);
     throw std::out_of_range(message);
   }
@@ -69,28 +81,42 @@ class IdTraps {
   std::vector<std::string> names_;
 };
 
-/// Where `operation` reports bad ids; a count is added to what it writes. Throws
+/// A policy, and what its operation calls the counter.
+struct ReportPolicy {
+  OutOfRange out_of_range;
+  char const* counter;
+
+  ReportPolicy(OutOfRange policy,  // NOLINT(google-explicit-constructor): mostly that is all
+               char const* counter_name = "bad_id_count")
+      : out_of_range(policy), counter(counter_name) {}
+};
+
+/// Where `operation` reports bad ids and bags; a count is added to what it writes. Throws
 /// std::invalid_argument unless there is a scalar to count in, if and only if they are counted.
 template <Runtime R, class Written>
 kernels::IdReport id_report(char const* operation,
                             DeviceState<R>& device,
-                            OutOfRange policy,
-                            std::optional<Tensor<std::int64_t, R>> const& bad_id_count,
+                            ReportPolicy const& policy,
+                            std::optional<Tensor<std::int64_t, R>> const& counter,
                             Written& written) {
-  require(bad_id_count.has_value() == (policy == OutOfRange::count),
+  require(counter.has_value() == (policy.out_of_range == OutOfRange::count),
           operation,
-          ": bad_id_count goes with OutOfRange::count");
-  require(!bad_id_count || bad_id_count->count() == 1,
+          ": ",
+          policy.counter,
+          " goes with OutOfRange::count");
+  require(!counter || counter->count() == 1,
           operation,
-          ": bad_id_count of shape ",
-          bad_id_count ? bad_id_count->shape() : Shape{},
+          ": ",
+          policy.counter,
+          " of shape ",
+          counter ? counter->shape() : Shape{},
           "; expected a scalar");
   kernels::IdReport report;
-  if (bad_id_count) {
-    report.count = reinterpret_cast<std::uint64_t*>(bad_id_count->data());
-    written.add(*bad_id_count);
+  if (counter) {
+    report.count = reinterpret_cast<std::uint64_t*>(counter->data());
+    written.add(*counter);
   }
-  if (policy == OutOfRange::trap) {
+  if (policy.out_of_range == OutOfRange::trap) {
     auto& traps = device.template attachment<IdTraps<R>>();
     report.trap = traps.trap();
     report.operation = traps.operation(NameScope::qualify(operation));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/ops/kernels/jagged.hpp>
+#include <msstream/ops/offset_policy.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -25,7 +26,8 @@ void require_jagged_offsets(char const* operation, Tensor<std::int64_t, R> const
 
 /// Jagged samples side by side: values [capacity, width] or [capacity], of any element type, to
 /// [batch, max_length, width] or [batch, max_length]; sample b has the rows offsets[b] to
-/// offsets[b + 1].
+/// offsets[b + 1]. One whose offsets do not ascend within [0, capacity] has no rows, here and in
+/// the gradient, and `policy` says who is told; samples never share a row.
 ///
 /// A shorter sample is followed by `padding`; of a longer one the rows from max_length on are
 /// dropped. Deterministic; one launch, for the capacities alone; asynchronous; capture-safe. Its
@@ -34,7 +36,8 @@ template <Element T, Runtime R>
 [[nodiscard]] Tensor<T, R> jagged_to_dense(Tensor<T, R> const& values,
                                            Tensor<std::int64_t, R> const& offsets,
                                            std::int64_t max_length,
-                                           T padding = {}) {
+                                           T padding = {},
+                                           OffsetPolicy<R> const& policy = {}) {
   auto const& shape = values.shape();
   detail::require_jagged_offsets("jagged_to_dense", offsets);
   require((shape.rank() == 1 || shape.rank() == 2) && max_length >= 0,
@@ -48,14 +51,20 @@ template <Element T, Runtime R>
   Tensor<T, R> dense(
       values.device(),
       shape.rank() == 2 ? Shape{batch, max_length, width} : Shape{batch, max_length});
+  auto written = writes(dense);
   kernels::JaggedToDenseArgs args{
-      {offsets.data(), batch, shape[0], max_length, width * static_cast<std::int64_t>(sizeof(T))},
+      {offsets.data(),
+       batch,
+       shape[0],
+       max_length,
+       width * static_cast<std::int64_t>(sizeof(T)),
+       detail::offset_report("jagged_to_dense", *values.device(), policy, written)},
       values.data(),
       0,
       sizeof(T),
       dense.data()};
   std::memcpy(&args.padding_bits, &padding, sizeof(T));
-  issue("jagged_to_dense", reads(values, offsets), writes(dense), [args](auto stream) {
+  issue("jagged_to_dense", reads(values, offsets), written, [args](auto stream) {
     kernels::jagged_to_dense(stream, args);
   });
   return dense;
@@ -63,7 +72,8 @@ template <Element T, Runtime R>
 
 /// Samples one behind the other: dense [batch, max_length, width] or [batch, max_length], of any
 /// element type, to [capacity, width] or [capacity]; sample b gets the rows offsets[b] to
-/// offsets[b + 1], the last of which is at most the capacity.
+/// offsets[b + 1], the last of which is at most the capacity. One whose offsets do not ascend
+/// within [0, capacity] gets none, here and in the gradient, and `policy` says who is told.
 ///
 /// Rows of `dense` beyond a sample's length are dropped; places of a sample beyond max_length, and
 /// those of no sample, are 0. Deterministic; one launch; asynchronous; capture-safe. Its gradient
@@ -71,7 +81,8 @@ template <Element T, Runtime R>
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<T, R> dense_to_jagged(Tensor<T, R> const& dense,
                                            Tensor<std::int64_t, R> const& offsets,
-                                           std::int64_t capacity) {
+                                           std::int64_t capacity,
+                                           OffsetPolicy<R> const& policy = {}) {
   auto const& shape = dense.shape();
   detail::require_jagged_offsets("dense_to_jagged", offsets);
   auto const batch = offsets.count() - 1;
@@ -85,11 +96,17 @@ template <Element T, Runtime R>
           "; expected [batch, max_length] or [batch, max_length, width] and [batch + 1]");
   auto const width = shape.rank() == 3 ? shape[2] : 1;
   Tensor<T, R> values(dense.device(), shape.rank() == 3 ? Shape{capacity, width} : Shape{capacity});
+  auto written = writes(values);
   kernels::DenseToJaggedArgs const args{
-      {offsets.data(), batch, capacity, shape[1], width * static_cast<std::int64_t>(sizeof(T))},
+      {offsets.data(),
+       batch,
+       capacity,
+       shape[1],
+       width * static_cast<std::int64_t>(sizeof(T)),
+       detail::offset_report("dense_to_jagged", *dense.device(), policy, written)},
       dense.data(),
       values.data()};
-  issue("dense_to_jagged", reads(dense, offsets), writes(values), [args](auto stream) {
+  issue("dense_to_jagged", reads(dense, offsets), written, [args](auto stream) {
     kernels::dense_to_jagged(stream, args);
   });
   return values;

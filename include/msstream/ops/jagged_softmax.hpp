@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/ops/kernels/jagged_softmax.hpp>
+#include <msstream/ops/offset_policy.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -29,7 +30,9 @@ void require_softmax_segments(char const* operation,
 
 /// The softmax of each column within each segment, for values [capacity] or [capacity, width]
 /// float32; segment s has the rows offsets[s] to offsets[s + 1], the last of which is at most the
-/// capacity. Rows of no segment get 0.
+/// capacity. Rows of no segment get 0. A segment whose offsets do not ascend within [0, capacity]
+/// has no rows, here and in the gradient, and `policy` says who is told; segments never share a
+/// row.
 ///
 /// The largest element is subtracted first, so that nothing overflows. As in PyTorch a column that
 /// within a segment holds NaN or +infinity, or nothing but -infinity, is all NaN there.
@@ -37,17 +40,21 @@ void require_softmax_segments(char const* operation,
 /// asynchronous; capture-safe. Throws std::invalid_argument for bad shapes.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> jagged_softmax(Tensor<float, R> const& values,
-                                              Tensor<std::int64_t, R> const& offsets) {
+                                              Tensor<std::int64_t, R> const& offsets,
+                                              OffsetPolicy<R> const& policy = {}) {
   auto const& shape = values.shape();
   detail::require_softmax_segments("jagged_softmax", shape, offsets);
   Tensor<float, R> output(values.device(), shape);
+  auto written = writes(output);
+  auto const report = detail::offset_report("jagged_softmax", *values.device(), policy, written);
   kernels::JaggedSoftmaxArgs const args{values.data(),
                                         offsets.data(),
                                         offsets.count() - 1,
                                         shape[0],
                                         shape.rank() == 2 ? shape[1] : 1,
-                                        output.data()};
-  issue("jagged_softmax", reads(values, offsets), writes(output), [args](auto stream) {
+                                        output.data(),
+                                        report};
+  issue("jagged_softmax", reads(values, offsets), written, [args](auto stream) {
     kernels::jagged_softmax(stream, args);
   });
   return output;

@@ -3,6 +3,7 @@
 
 #include <msstream/ops/kernels/layer_norm.hpp>
 #include <msstream/ops/workspace.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -13,11 +14,13 @@
 namespace msstream::ops {
 
 /// What layer_norm gives: the result, and of each row what its gradient needs.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct LayerNormResult {
   Tensor<float, R> output;       ///< the input's shape
   Tensor<float, R> means;        ///< [rows]
   Tensor<float, R> reciprocals;  ///< [rows], 1 / sqrt(variance + epsilon)
+  /// [rows]: what rounding leaves out of `means`; without it gradients take `means` as exact.
+  std::optional<Tensor<float, R>> mean_rests = std::nullopt;
 };
 
 namespace detail {
@@ -59,6 +62,7 @@ template <Runtime R>
   require(std::isfinite(epsilon) && epsilon >= 0.0F, "layer_norm: epsilon ", epsilon);
   auto const& device = input.device();
   LayerNormResult<R> result{{device, input.shape()}, {device, {rows}}, {device, {rows}}};
+  auto const& mean_rests = result.mean_rests.emplace(device, Shape{rows});
   kernels::LayerNormArgs const args{input.data(),
                                     gain.data(),
                                     shift.data(),
@@ -67,10 +71,11 @@ template <Runtime R>
                                     result.reciprocals.data(),
                                     rows,
                                     gain.count(),
-                                    epsilon};
+                                    epsilon,
+                                    mean_rests.data()};
   issue("layer_norm",
         reads(input, gain, shift),
-        writes(result.output, result.means, result.reciprocals),
+        writes(result.output, result.means, result.reciprocals, mean_rests),
         [args](auto stream) { kernels::layer_norm(stream, args); });
   return result;
 }
@@ -81,7 +86,7 @@ struct WantedOfLayerNorm {
   bool parameters = true;  ///< gain and shift
 };
 /// The gradients that were wanted.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct LayerNormGradients {
   std::optional<Tensor<float, R>> input;
   std::optional<Tensor<float, R>> gain;   ///< [width]
@@ -99,8 +104,10 @@ template <Runtime R>
                                                         WantedOfLayerNorm wanted = {}) {
   auto const rows =
       detail::require_layer_norm("layer_norm_gradient", input.shape(), gain.shape(), gain.shape());
+  auto const& mean_rests = result.mean_rests ? *result.mean_rests : result.means;
+  auto const* const rests = result.mean_rests ? mean_rests.data() : nullptr;
   require(output_gradient.shape() == input.shape() && result.means.count() == rows &&
-              result.reciprocals.count() == rows,
+              result.reciprocals.count() == rows && mean_rests.count() == rows,
           "layer_norm_gradient: input ",
           input.shape(),
           ", output gradient ",
@@ -108,7 +115,9 @@ template <Runtime R>
           ", means ",
           result.means.shape(),
           ", reciprocals ",
-          result.reciprocals.shape());
+          result.reciprocals.shape(),
+          ", rests of the means ",
+          mean_rests.shape());
   auto const& device = input.device();
   auto const width = gain.count();
   LayerNormGradients<R> gradients;
@@ -121,9 +130,10 @@ template <Runtime R>
                                                    output_gradient.data(),
                                                    gradients.input->data(),
                                                    rows,
-                                                   width};
+                                                   width,
+                                                   rests};
     issue("layer_norm_input_gradient",
-          reads(input, gain, result.means, result.reciprocals, output_gradient),
+          reads(input, gain, result.means, result.reciprocals, mean_rests, output_gradient),
           writes(*gradients.input),
           [args](auto stream) { kernels::layer_norm_input_gradient(stream, args); });
   }
@@ -140,9 +150,10 @@ template <Runtime R>
                                                        width,
                                                        workspace.data(),
                                                        gradients.gain->data(),
-                                                       gradients.shift->data()};
+                                                       gradients.shift->data(),
+                                                       rests};
     issue("layer_norm_parameter_gradient",
-          reads(input, result.means, result.reciprocals, output_gradient),
+          reads(input, result.means, result.reciprocals, mean_rests, output_gradient),
           workspace.with(writes(*gradients.gain, *gradients.shift)),
           [args](auto stream) { kernels::layer_norm_parameter_gradient(stream, args); });
   }

@@ -45,8 +45,9 @@ template <IdElement T, Runtime R>
   return offsets;
 }
 
-/// How long each sample is: lengths[i] = offsets[i + 1] - offsets[i], from offsets [samples + 1].
-/// One launch; asynchronous; capture-safe. Throws std::invalid_argument unless offsets has one
+/// How long each sample is: lengths[i] = offsets[i + 1] - offsets[i], from offsets [samples + 1]; 0
+/// where that or offsets[i] is below 0. Nothing else is known of how many values there are. One
+/// launch; asynchronous; capture-safe. Throws std::invalid_argument unless offsets has one
 /// dimension and an element.
 template <Runtime R>
 [[nodiscard]] Tensor<std::int64_t, R> offsets_to_lengths(Tensor<std::int64_t, R> const& offsets) {

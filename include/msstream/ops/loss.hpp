@@ -3,6 +3,7 @@
 
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/kernels/elementwise.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 
 #include <cstdint>
 
@@ -10,22 +11,27 @@ namespace msstream::ops {
 
 /// What bce_with_logits gives: one loss an example, and sigmoid(logit) - label, which is each
 /// loss's gradient.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct BceResult {
   Tensor<float, R> losses;
   Tensor<float, R> gradients;
 };
 
 /// Binary cross-entropy of logits against labels in [0, 1], of one shape: max(x, 0) - x z + log(1 +
-/// exp(-|x|)). Stable for any finite logit. Asynchronous, deterministic.
+/// exp(-|x|)). Stable for any logit: an infinite one gives the limit, 0 where the label is 1 for
+/// +infinity or 0 for -infinity, else infinity. An example whose label is outside [0, 1] has a loss
+/// and a gradient of NaN: labels are on the device, and that shows them without a read by the host.
+/// Asynchronous, deterministic. Throws std::invalid_argument for labels of another shape than the
+/// logits', of the same count too.
 template <Runtime R>
 [[nodiscard]] BceResult<R> bce_with_logits(Tensor<float, R> const& logits,
                                            Tensor<float, R> const& labels) {
-  require(logits.count() == labels.count(),
+  require(logits.shape() == labels.shape(),
           "bce_with_logits: logits ",
           logits.shape(),
           ", labels ",
-          labels.shape());
+          labels.shape(),
+          "; expected one shape");
   BceResult<R> result{{logits.device(), logits.shape()}, {logits.device(), logits.shape()}};
   kernels::BceArgs const args{
       logits.data(), labels.data(), result.losses.data(), result.gradients.data(), logits.count()};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/ops/kernels/mixture.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -20,13 +21,13 @@ using Gates = std::vector<std::vector<int>>;
 
 /// Some gates and their logits: [batch, choices of all], or [gates, batch, choices] where each gate
 /// has as many.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct GateLogits {
   Tensor<float, R> logits;
   Gates gates;
 };
 
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct Mixture {
   Tensor<float, R> output;                ///< [gates, batch, width]
   std::vector<Tensor<float, R>> weights;  ///< softmax of the logits, in their shapes
@@ -198,7 +199,7 @@ template <Runtime R>
   return mix_experts(experts, std::vector<GateLogits<R>>{{logits, gates}});
 }
 
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct MixtureGradients {
   std::vector<std::optional<Tensor<float, R>>> experts;  ///< empty where not wanted
   std::vector<Tensor<float, R>> logits;

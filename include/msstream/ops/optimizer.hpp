@@ -3,8 +3,10 @@
 
 #include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/ops/kernels/optimizer.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/copy.hpp>
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -35,8 +37,27 @@ namespace msstream::ops {
                                                                          : parameter;
 }
 
+/// Throws std::invalid_argument that names the member and the accepted range for a kind that there
+/// is not, a learning rate or epsilon that is negative, infinite or NaN, and a beta outside [0, 1).
+inline void require_rule(char const* operation, OptimizerRule const& rule) {
+  auto const require_within = [&](char const* member, float value, bool within, char const* range) {
+    require(within, operation, ": ", member, " of ", value, "; expected a number in ", range);
+  };
+  auto const is_finite = [](float value) { return value >= 0.0F && std::isfinite(value); };
+  auto const is_fraction = [](float value) { return value >= 0.0F && value < 1.0F; };
+  require(rule.kind >= OptimizerKind::sgd && rule.kind <= OptimizerKind::adam,
+          operation,
+          ": no optimizer kind has the number ",
+          static_cast<int>(static_cast<OptimizerKind>(rule.kind)));
+  require_within(
+      "learning_rate", rule.learning_rate, is_finite(rule.learning_rate), "[0, infinity)");
+  require_within("beta1", rule.beta1, is_fraction(rule.beta1), "[0, 1)");
+  require_within("beta2", rule.beta2, is_fraction(rule.beta2), "[0, 1)");
+  require_within("epsilon", rule.epsilon, is_finite(rule.epsilon), "[0, infinity)");
+}
+
 /// What an optimizer keeps for one parameter, of state_shape(), in float32.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct OptimizerState {
   std::optional<Tensor<float, R>> first = {};
   std::optional<Tensor<float, R>> second = {};
@@ -82,13 +103,14 @@ template <Runtime R>
 
 /// The step counter with Adam's corrections, kept on the device, so that a captured step counts
 /// too.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 class StepCounter {
  public:
   explicit StepCounter(Device<R> const& device)
       : state_(zeros<std::uint8_t>(device, {sizeof(kernels::StepState)})) {}
   /// Counts one step; before the updates of that step.
   void advance(OptimizerRule const& rule) {
+    require_rule("advance_step", rule);
     issue("advance_step", writes(state_), [rule, state = data()](auto stream) {
       kernels::advance_step(stream, rule, state);
     });
@@ -102,7 +124,7 @@ class StepCounter {
   Tensor<std::uint8_t, R> state_;
 };
 
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct DenseParameter {
   Tensor<float, R> weight;
   Tensor<float, R> gradient;
@@ -115,6 +137,7 @@ template <Runtime R>
 void update_dense(OptimizerRule const& rule,
                   StepCounter<R> const& step,
                   std::vector<DenseParameter<R>> const& parameters) {
+  require_rule("update_dense", rule);
   if (parameters.empty()) {
     return;
   }
@@ -205,6 +228,7 @@ void update_rows(OptimizerRule const& rule,
                  Tensor<T, R> const& table,
                  RowGradients<R> const& gradients,
                  OptimizerState<R> const& state) {
+  require_rule("update_rows", rule);
   auto read = reads(step.tensor());
   msstream::detail::Uses<R, AccessMode::write> written;
   auto const update = detail::row_update(rule, table, gradients, state, read, written);
@@ -214,10 +238,10 @@ void update_rows(OptimizerRule const& rule,
 }
 
 /// A table of any type of weights.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 using AnyTable = std::variant<Tensor<float, R>, Tensor<float16, R>, Tensor<bfloat16, R>>;
 
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct TableParameter {
   AnyTable<R> table;  ///< [rows, width]
   RowGradients<R> gradients;
@@ -231,6 +255,7 @@ template <Runtime R>
 void update_rows(OptimizerRule const& rule,
                  StepCounter<R> const& step,
                  std::vector<TableParameter<R>> const& tables) {
+  require_rule("update_rows", rule);
   if (tables.empty()) {
     return;
   }

@@ -30,16 +30,19 @@ auto segments_by_offsets(char const* name,
 /// device, ascending, the last ≤ capacity → [segments, width].
 ///
 /// Segment s has the rows [offsets[s], offsets[s + 1]); rows before offsets[0] and behind the last
-/// offset are in none. `semantics` says what an empty segment becomes. A NaN in a segment makes
-/// every reduction of it NaN, a maximum and a minimum too; infinity is as in IEEE arithmetic.
-/// Balanced over segments of any length. Deterministic: the same arguments give the same bits;
-/// asynchronous; capture-safe. Throws std::invalid_argument for shapes that do not fit.
+/// offset are in none. A segment whose offsets do not ascend within [0, capacity] has no rows, here
+/// and in the gradient, and `policy` says who is told; segments never share a row. `semantics` says
+/// what an empty segment becomes. A NaN in a segment makes every reduction of it NaN, a maximum and
+/// a minimum too; infinity is as in IEEE arithmetic. Balanced over segments of any length.
+/// Deterministic: the same arguments give the same bits; asynchronous; capture-safe. Throws
+/// std::invalid_argument for shapes that do not fit.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_reduce(
     Tensor<float, R> const& values,
     Tensor<std::int64_t, R> const& offsets,
     SegmentReduction reduction,
-    SegmentSemantics semantics = SegmentSemantics::tensorflow) {
+    SegmentSemantics semantics = SegmentSemantics::tensorflow,
+    std::type_identity_t<OffsetPolicy<R>> const& policy = {}) {
   require(values.shape().rank() == 2 && offsets.shape().rank() == 1 && offsets.count() >= 1,
           "segment_reduce: values of shape ",
           values.shape(),
@@ -51,7 +54,8 @@ template <Runtime R>
       values,
       reduction,
       semantics,
-      true);
+      true,
+      policy);
 }
 
 /// The gradient of segment_reduce with respect to its value rows → [capacity, width]; 0 for rows in

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/ops/kernels/segment.hpp>
+#include <msstream/ops/offset_policy.hpp>
 #include <msstream/ops/workspace.hpp>
 
 #include <cstdint>
@@ -48,7 +49,7 @@ enum class SegmentSemantics : std::uint8_t {
 
 /// What the gradient of a reduction needs of its forward: how many value rows there are, and for
 /// max, min and prod the `values` [capacity, width] and what they were `reduced` to.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct SegmentForward {
   std::int64_t capacity;
   std::optional<Tensor<float, R>> values = {};
@@ -88,7 +89,8 @@ template <Runtime R, class Uses>
                                                Tensor<float, R> const& values,
                                                SegmentReduction reduction,
                                                SegmentSemantics semantics,
-                                               bool deterministic) {
+                                               bool deterministic,
+                                               OffsetPolicy<R> const& policy = {}) {
   auto const& device = values.device();
   auto const& layout = segments.layout;
   require_segment_width(segments.name, values.shape()[1]);
@@ -105,7 +107,9 @@ template <Runtime R, class Uses>
                                kernels::segment_reduce_workspace_bytes(size_query(*device), args));
   args.workspace = workspace.data();
   segments.layout_reads.add(values);
-  issue(segments.name, segments.layout_reads, workspace.with(writes(reduced)), [args](auto stream) {
+  auto written = workspace.with(writes(reduced));
+  args.layout.report = offset_report(segments.name, *device, policy, written);
+  issue(segments.name, segments.layout_reads, written, [args](auto stream) {
     kernels::segment_reduce(stream, args);
   });
   return reduced;

@@ -3,6 +3,7 @@
 
 #include <msstream/ops/device_count.hpp>
 #include <msstream/ops/segment_common.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +12,7 @@
 namespace msstream::ops {
 
 /// How rows are reduced by their segment ids.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct SegmentOptions {
   SegmentSemantics semantics = SegmentSemantics::tensorflow;
   /// The same arguments give the same bits. Sums, means and sqrtn of unsorted ids may be told that

@@ -3,6 +3,7 @@
 
 #include <msstream/ops/id_trap.hpp>
 #include <msstream/ops/kernels/softmax.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -57,9 +58,9 @@ template <Runtime R>
 }  // namespace detail
 
 /// exp(input) / sum of exp(input) over the last dimension, [..., columns] float32. The largest
-/// element is subtracted first, so that nothing overflows. A row with NaN is all NaN, and so is one
-/// of nothing but -infinity. One launch; asynchronous; capture-safe; deterministic. Throws
-/// std::invalid_argument for a scalar.
+/// element is subtracted first, so that nothing overflows. A row with NaN or +infinity is all NaN,
+/// and so is one of nothing but -infinity. One launch; asynchronous; capture-safe; deterministic.
+/// Throws std::invalid_argument for a scalar.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> softmax(Tensor<float, R> const& input) {
   return detail::softmax<R>(input, nullptr);
@@ -95,7 +96,7 @@ template <Runtime R>
 
 /// What becomes of a class outside [0, classes). Whatever it is, the example's loss and gradients
 /// are 0.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct CrossEntropyOptions {
   OutOfRange out_of_range = OutOfRange::drop;
   /// For OutOfRange::count: a device scalar that grows by the number of bad classes.
@@ -103,15 +104,17 @@ struct CrossEntropyOptions {
 };
 
 /// What softmax_cross_entropy gives: one loss an example, and the gradient of each loss.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct CrossEntropyResult {
   Tensor<float, R> losses;     ///< [batch]
   Tensor<float, R> gradients;  ///< [batch, classes]: softmax(logits), less 1 at the class
 };
 
 /// The cross-entropy of softmax(logits [batch, classes]) against one class an example, [batch]:
-/// log(sum of exp(logits)) - logits[class], without overflow. One launch; asynchronous;
-/// deterministic; capture-safe unless classes trap. Throws std::invalid_argument for bad shapes.
+/// log(sum of exp(logits)) - logits[class], without overflow. Infinite logits give the limit: a
+/// loss of 0 where the class alone has +infinity, infinity where another has it or the class has
+/// -infinity; NaN for nothing but -infinity. One launch; asynchronous;
+/// deterministic; capture-safe. Throws std::invalid_argument for bad shapes.
 /// With OutOfRange::trap the next to_host() or PinnedArray::wait() throws std::out_of_range.
 template <Runtime R>
 [[nodiscard]] CrossEntropyResult<R> softmax_cross_entropy(
@@ -119,7 +122,7 @@ template <Runtime R>
     Tensor<std::int64_t, R> const& classes,
     CrossEntropyOptions<R> const& options = {}) {
   auto const& shape = logits.shape();
-  require(shape.rank() == 2 && classes.count() == shape[0],
+  require(shape.rank() == 2 && classes.shape() == Shape{shape[0]},
           "softmax_cross_entropy: logits ",
           shape,
           ", classes ",

@@ -154,8 +154,9 @@ template <Element T, Runtime R>
 }
 
 /// The bags with each id within its table replaced by its row among those of all tables. An id
-/// that the table does not have becomes -1, which no lookup has, and is reported as `policy` says.
-/// Asynchronous; capture-safe unless ids trap. Throws as hash_to_tables().
+/// that the table does not have becomes -1, which no lookup has, and is reported as `policy` says,
+/// as are bags whose offsets do not ascend within the ids. Asynchronous, capture-safe. Throws as
+/// hash_to_tables().
 template <Element T, Runtime R>
 [[nodiscard]] Bags<R> rows_of_tables(
     TableBatch<T, R> const& tables,

@@ -3,6 +3,7 @@
 
 #include <msstream/ops/kernels/top_k.hpp>
 #include <msstream/ops/workspace.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 namespace msstream::ops {
 
 /// The greatest elements of each row and where they stand.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct TopK {
   Tensor<float, R> values;          ///< [rows, k], descending
   Tensor<std::int64_t, R> indices;  ///< [rows, k]: columns

@@ -5,6 +5,7 @@
 #include <msstream/ops/id_element.hpp>
 #include <msstream/ops/kernels/unique.hpp>
 #include <msstream/ops/workspace.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <concepts>
@@ -13,7 +14,7 @@
 
 namespace msstream::ops {
 
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct UniqueOptions {
   /// Ids are known to be in [0, below), as the rows of a table are: then only the bits that those
   /// need are sorted. Ids that are not are left out. 0: any id counts, negative ones too.
@@ -24,7 +25,7 @@ struct UniqueOptions {
 };
 
 /// The distinct ids, and which of them each id is: ids[i] == values[inverse[i]].
-template <IdElement T, Runtime R>
+template <IdElement T, Runtime R = DefaultRuntime>
 struct UniqueIds {
   Tensor<T, R> values;              ///< [capacity]; undefined beyond the count
   Tensor<std::int64_t, R> inverse;  ///< of the ids' shape; -1 for an id that is left out

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/print.hpp>
 #include <msstream/base/text.hpp>
 
 #include <cstdint>
 #include <string>
 
 namespace msstream::order {
+
+using msstream::operator<<;
 
 /// A stream's place in the tracker. A place is taken again only once all work of its earlier stream
 /// is complete, and numbering goes on where that one ended: so a position never comes to mean

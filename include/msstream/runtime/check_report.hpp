@@ -26,6 +26,7 @@ enum class CheckKind : std::uint8_t {
   dead_event,       ///< a use of an event that was destroyed
   host_race,        ///< the host uses pinned memory before it knows the copies to be complete
   pageable_copy,    ///< a copy from or to host memory that is not pinned: it blocks the host
+  copy_overlap,     ///< a copy onto memory that it still reads
   implicit_sync,    ///< a call inside a stream scope that makes all streams wait for each other
   leak,             ///< still there at the end
 };
@@ -39,6 +40,7 @@ inline constexpr std::array kCheckKinds = {CheckKind::race,
                                            CheckKind::dead_event,
                                            CheckKind::host_race,
                                            CheckKind::pageable_copy,
+                                           CheckKind::copy_overlap,
                                            CheckKind::implicit_sync,
                                            CheckKind::leak};
 

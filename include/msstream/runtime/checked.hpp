@@ -188,6 +188,9 @@ class Checked : public RuntimeDecorator<R> {
     if (bytes != 0 && kind != CopyKind::d2d && !is_pinned(on_host, bytes)) {
       checker_->pageable_copy(copy_name, on_host, handle_of(stream));
     }
+    if (bytes != 0 && to != from) {
+      checker_->copies(copy_name, to, from, bytes, handle_of(stream));
+    }
     transfer(
         copy_name, {{from, bytes, AccessMode::read}, {to, bytes, AccessMode::write}}, stream, [&] {
           inner_.copy(to, from, bytes, kind, stream);

@@ -141,6 +141,10 @@ class Checker {
                                                Handle stream);
   void end_transfer(OperationHandle const& transfer, Handle stream, Outcome outcome) noexcept;
   void pageable_copy(std::string_view name, void const* host_memory, Handle stream);
+  /// A copy of `bytes`, more than 0, between two different addresses; reported where both ranges
+  /// share bytes.
+  void copies(
+      std::string_view name, void const* to, void const* from, std::size_t bytes, Handle stream);
   [[nodiscard]] bool is_pinned(void const* memory, std::size_t bytes) const;
 
   // Captures: streams join with the events that they wait for.

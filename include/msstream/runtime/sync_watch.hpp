@@ -16,7 +16,8 @@ namespace msstream {
 class ConcurrentRegion {
  public:
   /// `checker`: who minds. `opened_at`: where the scope was opened, or the operation issued.
-  ConcurrentRegion(Checker& checker, std::source_location opened_at) noexcept {
+  [[nodiscard("without a name the guard goes at once")]] ConcurrentRegion(
+      Checker& checker, std::source_location opened_at) noexcept {
     enter(checker, opened_at);
   }
   ~ConcurrentRegion() { leave(); }
@@ -70,7 +71,7 @@ struct ScopeRegion<R> : ConcurrentRegion {
 /// known to it: the growth of a pool is not a user's mistake.
 class OwnCall {
  public:
-  OwnCall() noexcept { ++depth_; }
+  [[nodiscard("without a name the guard goes at once")]] OwnCall() noexcept { ++depth_; }
   ~OwnCall() { --depth_; }
   OwnCall(OwnCall const&) = delete;
   OwnCall& operator=(OwnCall const&) = delete;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/memory/device.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/serve/options.hpp>
 #include <msstream/stream/stream_pool.hpp>
 
@@ -13,7 +14,7 @@
 namespace msstream::serve {
 
 /// The groups of a replica; the first is where it is launched.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 using Branches = std::vector<StreamGroup<R>*>;
 
 /// The streams of all replicas: a pool for each branch, so that a replica has the same number in

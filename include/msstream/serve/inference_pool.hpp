@@ -72,14 +72,8 @@ class InferencePool {
       }
     }
     auto first = make_version(1, std::move(model), replicas);
-    pool_ = std::make_unique<PoolState<R>>(device_.context(),
-                                           layout_,
-                                           options_.outputs_per_row,
-                                           options_.buckets,
-                                           options_.queue_capacity,
-                                           std::move(replicas),
-                                           std::move(first));
-    pool_->max_batch_delay = options_.max_batch_delay;
+    pool_ = std::make_unique<PoolState<R>>(
+        device_.context(), layout_, options_, std::move(replicas), std::move(first));
     dispatcher_ = std::make_unique<Dispatcher<R>>(*pool_);
     launchers_ = std::make_unique<SlotLaunchers<R>>(
         *pool_, *dispatcher_, options_.launch_thread_total(), options_.launch_spin());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/serve/input_layout.hpp>
 #include <msstream/stream/stream_group.hpp>
 #include <msstream/tensor/tensor.hpp>
@@ -16,7 +17,7 @@ namespace msstream::serve {
 
 /// What a model is called with: a tensor a field, all in one piece of device memory, and stream
 /// groups for what does not depend on each other.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 class Inputs {
  public:
   Inputs(std::shared_ptr<InputLayout const> layout,

@@ -39,6 +39,9 @@ struct InferencePoolOptions {
   /// Above 0: queries wait for others to be launched together with, up to the largest bucket, and
   /// at most so long while a slot is idle.
   std::chrono::nanoseconds max_batch_delay{0};
+  /// A query that has waited so long goes as if it had the next higher priority, one that has
+  /// waited twice as long the one after that: so nothing waits for ever.
+  std::chrono::nanoseconds ageing = std::chrono::milliseconds(100);
 
   /// Off: each launch issues the model's operations anew.
   bool capture = true;

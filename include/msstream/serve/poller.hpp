@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/start_thread.hpp>
 #include <msstream/serve/dispatcher.hpp>
 #include <msstream/serve/rung_soon.hpp>
 
@@ -22,7 +23,10 @@ class Poller {
  public:
   /// `spin`: for how long it looks at its bell before it sleeps.
   Poller(PoolState<R>& pool, Dispatcher<R>& dispatcher, std::chrono::microseconds spin)
-      : pool_(pool), dispatcher_(dispatcher), spin_(spin), thread_([this] { work(); }) {}
+      : pool_(pool),
+        dispatcher_(dispatcher),
+        spin_(spin),
+        thread_(start_thread("the poller of an inference pool", [this] { work(); })) {}
   Poller(Poller const&) = delete;
   Poller& operator=(Poller const&) = delete;
   ~Poller() {

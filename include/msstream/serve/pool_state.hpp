@@ -4,6 +4,7 @@
 #include <msstream/serve/buckets.hpp>
 #include <msstream/serve/input_layout.hpp>
 #include <msstream/serve/ledger.hpp>
+#include <msstream/serve/options.hpp>
 #include <msstream/serve/query_queue.hpp>
 #include <msstream/serve/replicas.hpp>
 #include <msstream/stream/doorbell.hpp>
@@ -22,23 +23,22 @@ template <Runtime R>
 struct PoolState {
   PoolState(std::shared_ptr<StreamContext<R>> of_device,
             std::shared_ptr<InputLayout const> inputs,
-            std::int64_t outputs,
-            std::vector<std::int64_t> bucket_rows,
-            std::size_t queue_capacity,
+            InferencePoolOptions const& options,
             std::vector<std::unique_ptr<Replica<R>>> made,
             std::unique_ptr<ModelVersion<R>> first)
       : context(std::move(of_device)),
         layout(std::move(inputs)),
-        outputs_per_row(outputs),
-        buckets(std::move(bucket_rows)),
-        queue(queue_capacity),
+        outputs_per_row(options.outputs_per_row),
+        max_batch_delay(options.max_batch_delay),
+        buckets(options.buckets),
+        queue(options.queue_capacity, options.ageing),
         replicas(std::move(made)),
         versions(std::move(first)) {}
 
   std::shared_ptr<StreamContext<R>> const context;
   std::shared_ptr<InputLayout const> const layout;
   std::int64_t const outputs_per_row;
-  std::chrono::nanoseconds max_batch_delay{0};  ///< 0: a query is launched alone
+  std::chrono::nanoseconds const max_batch_delay;  ///< 0: a query is launched alone
   Buckets buckets;
   QueryQueue queue;
   Replicas<R> replicas;

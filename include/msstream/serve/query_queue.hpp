@@ -42,7 +42,7 @@ struct Batching {
 };
 
 /// Queries that wait: by priority, those of one priority in the order in which they came. What has
-/// waited for kAgeing goes as if it had the next higher priority, for twice that, the one after
+/// waited for `ageing` goes as if it had the next higher priority, for twice that, the one after
 /// that, and among equals the oldest goes first: so nothing waits for ever while others are taken.
 ///
 /// States of a place: free; reserved or taken, its holder's alone; waiting; displaced, when it is
@@ -53,9 +53,7 @@ struct Batching {
 /// pushed or took, and else hints.
 class QueryQueue {
  public:
-  static constexpr std::chrono::milliseconds kAgeing{100};
-
-  explicit QueryQueue(std::size_t capacity);
+  QueryQueue(std::size_t capacity, std::chrono::nanoseconds ageing);
   QueryQueue(QueryQueue const&) = delete;
   QueryQueue& operator=(QueryQueue const&) = delete;
 
@@ -106,6 +104,7 @@ class QueryQueue {
   void note_next_due() noexcept;
 
   std::size_t capacity_;
+  std::chrono::nanoseconds ageing_;
   mutable SpinLock lock_;
   std::vector<WaitingQuery> places_;  ///< and some for those displaced
   std::vector<WaitingQuery*> free_;

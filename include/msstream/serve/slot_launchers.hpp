@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/start_thread.hpp>
 #include <msstream/serve/dispatcher.hpp>
 #include <msstream/serve/rung_soon.hpp>
 
@@ -40,7 +41,8 @@ class SlotLaunchers {
     }
     try {
       for (auto const& worker : workers_) {
-        worker->thread = std::thread([this, &its = *worker] { work(its); });
+        worker->thread =
+            start_thread("launches of an inference pool", [this, &its = *worker] { work(its); });
       }
     } catch (...) {  // the system has no more threads
       stop();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/ops/kernels/copy_and_tell.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/serve/inputs.hpp>
 #include <msstream/tensor/copy.hpp>
 
@@ -17,7 +18,7 @@
 namespace msstream::serve {
 
 /// A model as the pool calls it: from the inputs of a bucket to [rows, outputs_per_row].
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 using Forward = std::function<Tensor<float, R>(Inputs<R> const&)>;
 
 /// What one query at a time, or a batch of them, goes through: pinned memory for the inputs, device

@@ -26,7 +26,8 @@ namespace msstream {
 /// and have anything in it that issues operations. A replay comes after the earlier uses of all
 /// that it reads and writes, and later uses come after it, like with any operation; tensors made
 /// inside that live on are written by each replay. What the host does inside, it does once. It
-/// cannot wait inside for what is captured: std::logic_error. Work of other threads goes on
+/// cannot wait inside for what is captured, nor upload elements that each replay would copy again,
+/// as to_device() does: std::logic_error. Work of other threads goes on
 /// meanwhile and is not captured; tensors made inside are theirs once the constructor has returned.
 ///
 /// The step keeps what it uses: tensors of outside that it names, and the memory of those made
@@ -67,9 +68,9 @@ class CapturedStep {
 
   /// Issues the step as the operation "replay": to the group of its memory, if that has one, to the
   /// group of that name in a pool's assignment, else to the current group. Throws std::logic_error
-  /// inside a capture on the device, and when a tensor that the step writes has been frozen.
-  /// `issued_at` is for the reports of a checking runtime, to which the operation uses what its
-  /// parts use.
+  /// inside a capture on the device, when a tensor that the step writes has been frozen, and when
+  /// nobody else has a PinnedArray any more that the step copies from. `issued_at` is for the
+  /// reports of a checking runtime, to which the operation uses what its parts use.
   order::Position replay(std::source_location issued_at = std::source_location::current()) {
     auto& state = *device_.state();
     if (memory::Capture<R>::current(*state.context) != nullptr) {
@@ -77,6 +78,7 @@ class CapturedStep {
     }
     AccessSet accesses;
     for (auto const& use : captured_.uses) {
+      memory::require_owner(use);
       if (!use.block->immutable) {
         accesses.add(use.block->record, use.mode);
       } else if (use.mode == AccessMode::write) {

@@ -2,14 +2,17 @@
 #pragma once
 
 #include <msstream/ops/embedding_gradient.hpp>
+#include <msstream/ops/gather.hpp>
+#include <msstream/ops/unary.hpp>
+#include <msstream/step/by_memory.hpp>
 #include <msstream/step/gradient_sum.hpp>
+#include <msstream/step/gradient_terms.hpp>
 #include <msstream/stream/stream_scope.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <iterator>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,7 +20,6 @@
 #include <string>
 #include <string_view>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -34,11 +36,14 @@ namespace msstream {
 /// the operation: a StreamAssignment steers the two of a tower together by
 /// `(gradients/)?tower_1/.*`.
 ///
-/// Every tensor has a gradient unless it is frozen or excluded with without_gradient(). Handles of
-/// the same elements share it, whatever their shapes; a part of a recorded result has none. The
-/// tape holds the tensors that the gradients need until backward() has used them, and those with a
-/// gradient or excluded until clear(). What a recorded operation used must not be written before
-/// backward(), which computes from what is there then. One tape a thread; not synchronised.
+/// Every tensor has a gradient unless it is frozen, or excluded with without_gradient() itself or
+/// as a part of what is. A gradient is one of elements, however the handles of them were made:
+/// handles of the same elements share it, whatever their shapes, and what the loss takes from a
+/// view, such as Tensor::rows() of a parameter, a table or a result, adds into the gradient of the
+/// whole and of every other view. The tape holds the tensors that the gradients need until
+/// backward() has used them, and those with a gradient or excluded until clear(). What a recorded
+/// operation used must not be written before backward(), which computes from what is there then.
+/// One tape a thread; not synchronised.
 template <Runtime R = DefaultRuntime>
 class GradientTape {
  public:
@@ -59,7 +64,10 @@ class GradientTape {
     }
     auto const* const scope = StreamScope<R>::current(*device_.context());
     bool const keeps_group = scope != nullptr && scope->includes_grad();
-    recorded_.insert_or_assign(key_of(output), output.shape());
+    auto const range = Range::of(output);
+    if (recorded_.find(range) == nullptr) {
+      recorded_.emplace(range, output.shape());
+    }
     nodes_.push_back({NameScope::qualify(name),
                       NameScope::kept(),
                       std::move(output),
@@ -70,7 +78,8 @@ class GradientTape {
   /// While the guard lives, nothing is recorded or excluded: for evaluation.
   class Pause {
    public:
-    explicit Pause(GradientTape& tape) : tape_(tape), outer_(std::exchange(tape.paused_, true)) {}
+    [[nodiscard("without a name the guard goes at once")]] explicit Pause(GradientTape& tape)
+        : tape_(tape), outer_(std::exchange(tape.paused_, true)) {}
     ~Pause() { tape_.paused_ = outer_; }
     Pause(Pause const&) = delete;
     Pause& operator=(Pause const&) = delete;
@@ -80,17 +89,19 @@ class GradientTape {
     bool outer_;
   };
 
-  /// The tensor is data: it gets no gradient, and operations may save the work. Until clear().
+  /// The tensor is data: neither it nor a view of it gets a gradient, and operations may save the
+  /// work. Until clear().
   template <Element T>
   void without_gradient(Tensor<T, R> const& tensor) {
-    if (!paused_) {
-      excluded_.emplace(key_of(tensor), tensor.block());
+    auto const range = Range::of(tensor);
+    if (!paused_ && excluded_.find(range) == nullptr) {
+      excluded_.emplace(range, tensor.block());
     }
   }
   /// Whether an operation should compute the gradient of this input.
   template <Element T>
   [[nodiscard]] bool wants_gradient(Tensor<T, R> const& tensor) const {
-    return !tensor.immutable() && !excluded_.contains(key_of(tensor));
+    return !tensor.immutable() && !excluded_.contains(Range::of(tensor));
   }
 
   /// Plays back from `loss`, a scalar that the tape recorded; its own gradient is 1. The records
@@ -100,9 +111,10 @@ class GradientTape {
   void backward(Tensor<float, R> const& loss) {
     require(
         loss.count() == 1, "backward from a tensor of shape ", loss.shape(), "; expected a scalar");
-    if (!recorded_.contains(key_of(loss))) {
+    if (!recorded_.contains(Range::of(loss))) {
       throw std::logic_error("backward from a tensor that this tape did not record");
     }
+    played_back_ = true;
     GradientScopes scopes;
     {
       NameScope const names(scopes.of(nullptr));
@@ -111,16 +123,21 @@ class GradientTape {
     while (!nodes_.empty()) {
       Node node = std::move(nodes_.back());
       nodes_.pop_back();
-      auto const gradient = gradients_.find(key_of(node.output));
-      if (gradient != gradients_.end()) {
+      // Of the output and of views of it; not of what the output is a view of, which goes on to
+      // the operation that made the whole.
+      auto const entries = gradients_.take_within(Range::of(node.output));
+      if (!entries.empty()) {
         std::optional<StreamScope<R>> scope;
         if (node.group != nullptr) {
           scope.emplace(*node.group, StreamScopeOptions{.include_grad = true});
         }
         NameScope const names(scopes.of(node.scope));
         trace::Range const range(node.name.c_str());
-        node.backward(*this, gradient->second.value.sum().reshaped(node.output.shape()));
-        gradients_.erase(key_of(node.output));
+        Terms terms(Range::of(node.output));
+        for (auto const& entry : entries) {
+          terms.add(entry.range, entry.value.value.sum());
+        }
+        node.backward(*this, terms.total().reshaped(node.output.shape()));
       }
     }
     unique_rows_.clear();
@@ -129,7 +146,7 @@ class GradientTape {
 
   /// For backward functions: `gradient` is a part of the gradient of `tensor`. Parts are added in
   /// the order of the calls; those of a tensor without gradient are dropped. Throws
-  /// std::logic_error when `tensor` is a view of some elements of a recorded result, whose own
+  /// std::logic_error when a recorded result is a part of `tensor` and not the whole: its own
   /// backward would not see the gradient.
   void add_gradient(Tensor<float, R> const& tensor, Gradient gradient) {
     require(gradient.count() == tensor.count(),
@@ -140,21 +157,33 @@ class GradientTape {
     if (!wants_gradient(tensor)) {
       return;
     }
-    refuse_part_of_result(tensor);
-    auto const found = gradients_.find(key_of(tensor));
-    if (found == gradients_.end()) {
-      gradients_.emplace(key_of(tensor), Held<Sum>{tensor.block(), Sum(std::move(gradient))});
+    auto const range = Range::of(tensor);
+    refuse_results_within(range, tensor.shape());
+    if (auto* const found = gradients_.find(range)) {
+      found->value.add(gradient);
     } else {
-      found->second.value.add(gradient);
+      gradients_.emplace(range, {tensor.block(), Sum(std::move(gradient))});
     }
   }
-  /// For backward functions of lookups: `gradient` is a part of the gradient of `table`.
+  /// For backward functions of lookups: `gradient` is a part of the gradient of `table`, which may
+  /// be a view, or a recorded result. Throws std::logic_error as add_gradient().
   template <Element T>
   void add_row_gradient(Tensor<T, R> const& table, ops::RowGradients<R> gradient) {
-    if (wants_gradient(table)) {
-      auto& parts = row_gradients_.try_emplace(key_of(table), table.block()).first->second.value;
-      parts.push_back({std::move(gradient), current_group()});
+    if (!wants_gradient(table)) {
+      return;
     }
+    auto const range = Range::of(table);
+    if constexpr (std::is_same_v<T, float>) {
+      if (recorded_.overlaps(range)) {
+        add_gradient(table, dense(gradient, table.shape()[0]));
+        return;
+      }
+    }
+    auto* lookups = row_gradients_.find(range);
+    if (lookups == nullptr) {
+      lookups = &row_gradients_.emplace(range, {table.block(), {}});
+    }
+    lookups->value.push_back({table.shape(), {std::move(gradient), current_group()}});
   }
   /// The grouped ids of a lookup; one grouping serves all tables of `rows` rows that the same bags
   /// index. Valid until the backward ends.
@@ -169,17 +198,44 @@ class GradientTape {
     return found->second.second;
   }
 
-  /// The gradient of a tensor after backward(), in the tensor's shape. Throws std::logic_error when
-  /// the loss does not depend on it.
+  /// The gradient of a tensor after backward(), in the tensor's shape, with all that views of its
+  /// elements got; elements that the loss does not depend on have 0. Of a table, too: rows by rows,
+  /// row_gradients() takes less. Throws std::logic_error when the loss depends on no element.
   [[nodiscard]] Gradient gradient(Tensor<float, R> const& tensor) const {
-    auto const found = gradients_.find(key_of(tensor));
-    if (found == gradients_.end()) {
-      throw std::logic_error(
-          text("no gradient for a tensor of shape ",
-               tensor.shape(),
-               ": backward() was not called, or the loss does not depend on it"));
+    auto const range = Range::of(tensor);
+    Terms terms(range);
+    gradients_.for_each_overlap(
+        range, [&](auto const& entry) { terms.add(entry.range, entry.value.value.sum()); });
+    row_gradients_.for_each_overlap(range, [&](auto const& entry) {
+      for (auto const& lookup : entry.value.value) {
+        terms.add(entry.range, dense(lookup.part.rows, lookup.table[0]));
+      }
+    });
+    if (terms.empty()) {
+      throw std::logic_error(text(
+          "no gradient for a tensor of shape ", tensor.shape(), ": ", why_no_gradient(tensor)));
     }
-    return found->second.value.sum().reshaped(tensor.shape());
+    return terms.total().reshaped(tensor.shape());
+  }
+  /// Whether backward() gave some element of the tensor a gradient, by lookups or otherwise.
+  template <Element T>
+  [[nodiscard]] bool has_gradient(Tensor<T, R> const& tensor) const {
+    return has_dense_gradient(tensor) || row_gradients_.overlaps(Range::of(tensor));
+  }
+  /// Whether backward() gave some element of the tensor a gradient by operations other than
+  /// lookups.
+  template <Element T>
+  [[nodiscard]] bool has_dense_gradient(Tensor<T, R> const& tensor) const {
+    return gradients_.overlaps(Range::of(tensor));
+  }
+  /// For messages: what keeps a tensor without a gradient from having one.
+  template <Element T>
+  [[nodiscard]] std::string why_no_gradient(Tensor<T, R> const& tensor) const {
+    return tensor.immutable()        ? "it is frozen"
+           : !wants_gradient(tensor) ? "it is excluded by without_gradient()"
+           : !played_back_           ? "backward() was not called"
+                                     : "the loss does not depend on it, or an operation in between "
+                                       "was called without the tape";
   }
 
   /// A part of a table's gradient, and the group where its lookup's backward ran; null outside
@@ -188,12 +244,55 @@ class GradientTape {
     ops::RowGradients<R> rows;
     std::shared_ptr<StreamGroup<R>> group;
   };
-  /// One part a lookup of the table; none when the loss does not depend on it.
+  /// One part a lookup of the table, or of a view of its rows; none when the loss does not depend
+  /// on it. The ids are of the table's rows. Throws std::logic_error for lookups in a view with
+  /// rows of another width.
   template <Element T>
-  [[nodiscard]] std::vector<RowGradientPart> const& row_gradients(Tensor<T, R> const& table) const {
-    static std::vector<RowGradientPart> const none;
-    auto const found = row_gradients_.find(key_of(table));
-    return found == row_gradients_.end() ? none : found->second.value;
+  [[nodiscard]] std::vector<RowGradientPart> row_gradients(Tensor<T, R> const& table) const {
+    std::vector<RowGradientPart> parts;
+    for (auto const& lookup : lookups_of(table)) {
+      parts.push_back(*lookup.part);
+      if (!lookup.is_whole) {
+        parts.back().rows = ops::merge_row_gradients(
+            std::vector{lookup.part->rows}, table.shape()[0], {lookup.first_row});
+      }
+    }
+    return parts;
+  }
+  /// The parts of row_gradients() added up, on the group of the first one; empty when there is
+  /// none. Throws as row_gradients().
+  template <Element T>
+  [[nodiscard]] std::optional<RowGradientPart> row_gradient_sum(Tensor<T, R> const& table) const {
+    auto const lookups = lookups_of(table);
+    if (lookups.empty()) {
+      return std::nullopt;
+    }
+    auto const& group = lookups.front().part->group;
+    if (lookups.size() == 1 && lookups.front().is_whole) {
+      return *lookups.front().part;
+    }
+    std::vector<ops::RowGradients<R>> rows;
+    std::vector<std::int64_t> first_rows;
+    for (auto const& lookup : lookups) {
+      rows.push_back(lookup.part->rows);
+      first_rows.push_back(lookup.first_row);
+    }
+    std::optional<StreamScope<R>> scope;
+    if (group != nullptr) {
+      scope.emplace(*group);
+    }
+    return RowGradientPart{ops::merge_row_gradients(rows, table.shape()[0], first_rows), group};
+  }
+  /// Throws std::logic_error as row_gradients() does.
+  template <Element T>
+  void require_row_gradients(Tensor<T, R> const& table) const {
+    (void)lookups_of(table);
+  }
+  /// Calls function(range, shape) for what lookups gave a gradient: tables, and views of tables.
+  template <class Function>
+  void for_each_table(Function function) const {
+    row_gradients_.for_each(
+        [&](auto const& entry) { function(entry.range, entry.value.value.front().table); });
   }
 
   /// Forgets all records and gradients.
@@ -204,27 +303,34 @@ class GradientTape {
     unique_rows_.clear();
     excluded_.clear();
     recorded_.clear();
+    played_back_ = false;
   }
   [[nodiscard]] Device<R> const& device() const noexcept { return device_; }
 
  private:
   using Sum = detail::GradientSum<R>;
 
-  /// Where a tensor's elements are and how many: a view of a part is not the whole.
-  using Key = std::pair<void const*, std::int64_t>;
-  struct HashKey {
-    std::size_t operator()(Key const& key) const noexcept {
-      return std::hash<void const*>{}(key.first) ^ (std::hash<std::int64_t>{}(key.second) << 1U);
-    }
-  };
-  /// What is known by a tensor's key, with the tensor's memory, so that the key cannot come to mean
-  /// another tensor.
+  using Range = detail::MemoryRange;
+  using Terms = detail::GradientTerms<R>;
+
+  /// What is known of a tensor by its addresses, with its memory, so that the addresses cannot come
+  /// to mean another tensor.
   template <class Value>
   struct Held {
-    explicit Held(memory::BlockRef<R> held, Value initial = {})
-        : memory(std::move(held)), value(std::move(initial)) {}
     memory::BlockRef<R> memory;
     Value value;
+  };
+  /// One lookup's gradient of the table or view that it looked into.
+  struct Lookup {
+    Shape table;
+    RowGradientPart part;
+  };
+  /// The same of a table that was asked for: row 0 of the part is `first_row` of the table, and
+  /// may lie before it.
+  struct LookupOfTable {
+    RowGradientPart const* part;
+    std::int64_t first_row;
+    bool is_whole;  ///< the part has the table's rows, and no others
   };
   /// What the grouping of ids depends on: ids, their capacity, bags, offsets, bag count,
   /// default id, table rows.
@@ -262,33 +368,58 @@ class GradientTape {
     std::shared_ptr<std::string const> path_;
   };
 
-  template <Element T>
-  static Key key_of(Tensor<T, R> const& tensor) {
-    return {tensor.identity(), tensor.count()};
-  }
-  void refuse_part_of_result(Tensor<float, R> const& tensor) const {
-    constexpr auto kLongest = std::numeric_limits<std::int64_t>::max();
-    auto const after = recorded_.upper_bound({tensor.identity(), kLongest});
-    if (tensor.count() == 0 || after == recorded_.begin() || recorded_.contains(key_of(tensor))) {
+  void refuse_results_within(Range const& range, Shape const& shape) const {
+    if (recorded_.contains(range)) {
       return;
     }
-    // Of the results that begin at the tensor or before it, the nearest and longest.
-    auto const& [key, shape] = *std::prev(after);
-    auto const* const end = static_cast<float const*>(key.first) + key.second;
-    if (tensor.data() + tensor.count() <= end) {
-      throw std::logic_error(text("gradient for a view of shape ",
-                                  tensor.shape(),
-                                  " of a recorded result of shape ",
+    recorded_.for_each_overlap(range, [&](auto const& result) {
+      throw std::logic_error(text("gradient for a tensor of shape ",
                                   shape,
-                                  ": record an operation that takes the view"));
-    }
+                                  " of which a recorded result of shape ",
+                                  result.value,
+                                  " is a part: put results together by a recorded operation, such "
+                                  "as concat; Tensor::rows() needs no record"));
+    });
+  }
+  /// [rows, width], of the rows that have a gradient, among zeros.
+  [[nodiscard]] static Gradient dense(ops::RowGradients<R> const& gradient, std::int64_t rows) {
+    return ops::scatter_rows(gradient.values, gradient.ids, rows, {gradient.count});
+  }
+  template <Element T>
+  [[nodiscard]] std::vector<LookupOfTable> lookups_of(Tensor<T, R> const& table) const {
+    std::vector<LookupOfTable> lookups;
+    auto const range = Range::of(table);
+    row_gradients_.for_each_overlap(range, [&](auto const& entry) {
+      for (auto const& [shape, part] : entry.value.value) {
+        auto const offset = static_cast<std::int64_t>(entry.range.begin - range.begin);
+        auto const row_bytes = shape[1] * static_cast<std::int64_t>(sizeof(T));
+        bool const is_whole = entry.range == range && shape == table.shape();
+        if (!is_whole && (table.shape().rank() != 2 || shape[1] != table.shape()[1] ||
+                          row_bytes == 0 || offset % row_bytes != 0)) {
+          throw std::logic_error(text("lookups in a tensor of shape ",
+                                      shape,
+                                      " that shares elements with a table of shape ",
+                                      table.shape(),
+                                      ": expected rows of the table"));
+        }
+        lookups.push_back({&part, is_whole ? 0 : offset / row_bytes, is_whole});
+      }
+    });
+    return lookups;
   }
   [[nodiscard]] std::shared_ptr<StreamGroup<R>> current_group() const {
     auto const* const scope = StreamScope<R>::current(*device_.context());
     return scope == nullptr ? nullptr : scope->group();
   }
-  /// Made again when work on a launch thread has failed since, which may have been its copy.
+  /// Made again when work on a launch thread has failed since, which may have been its copy. In a
+  /// capture one that is not there yet is computed: an upload would not run before a replay, which
+  /// eager steps do not wait for.
   Gradient one() {
+    if constexpr (CapturingRuntime<R>) {
+      if (!one_ && memory::Capture<R>::current(*device_.context()) != nullptr) {
+        return ops::exp(zeros<float>(device_, Shape{}));
+      }
+    }
     auto const failures = device_.context()->launch_failure->count();
     if (!one_ || failures != failures_before_one_) {
       one_.reset();
@@ -300,11 +431,12 @@ class GradientTape {
 
   Device<R> device_;
   bool paused_ = false;
+  bool played_back_ = false;  ///< since clear()
   std::vector<Node> nodes_;
-  std::unordered_map<Key, Held<Sum>, HashKey> gradients_;
-  std::unordered_map<Key, Held<std::vector<RowGradientPart>>, HashKey> row_gradients_;
-  std::unordered_map<Key, memory::BlockRef<R>, HashKey> excluded_;
-  std::map<Key, Shape> recorded_;
+  detail::ByMemory<Held<Sum>> gradients_;
+  detail::ByMemory<Held<std::vector<Lookup>>> row_gradients_;  ///< at least one each
+  detail::ByMemory<memory::BlockRef<R>> excluded_;
+  detail::ByMemory<Shape> recorded_;
   std::map<BagsKey, std::pair<ops::Bags<R>, ops::UniqueRows<R>>> unique_rows_;
   std::optional<Gradient> one_;
   std::uint64_t failures_before_one_ = 0;

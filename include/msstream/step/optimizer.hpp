@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/ops/optimizer.hpp>
+#include <msstream/step/by_memory.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
 #include <algorithm>
@@ -20,33 +21,65 @@ struct OptimizerOptions {
   /// The tables whose gradients were made on one group move in one operation of that group, which
   /// is `update_rows`; else each table has its own, `<name>/update_rows`. The results are the same.
   bool tables_together = false;
+  /// The first step calls check(): for a program whose parameters and tables are all in this
+  /// optimizer, and all of whose tables are looked up in the first step.
+  bool check_first_step = false;
 };
 
 /// Moves parameters by the gradients of a tape: dense ones all in one launch, tables row by row on
 /// the groups where their gradients were made. Not synchronised; the host does not block.
+///
+/// No element is moved twice in a step: parameters and tables that share some are refused, and so
+/// is a second use of a name, by which checkpoints tell them apart.
 template <Runtime R = DefaultRuntime>
 class Optimizer {
  public:
+  /// Throws std::invalid_argument for a rule that ops::require_rule() refuses.
   Optimizer(Device<R> device, ops::OptimizerRule const& rule, OptimizerOptions const& options = {})
-      : device_(std::move(device)), rule_(rule), options_(options), step_(device_) {}
+      : device_(std::move(device)),
+        rule_((ops::require_rule("Optimizer", rule), rule)),
+        options_(options),
+        step_(device_) {}
   Optimizer(Optimizer const&) = delete;
   Optimizer& operator=(Optimizer const&) = delete;
 
+  /// A parameter of which each step moves every element. Lookups in it count as much as other
+  /// operations. Throws std::invalid_argument for a name that the optimizer has, a tensor that
+  /// shares elements with one that it has, and a frozen one.
   void add(std::string name, Tensor<float, R> const& weight) {
+    require_new(name, weight);
     auto state = ops::make_state(device_, ops::dense_kind(rule_.kind), weight.shape());
-    dense_.push_back({std::move(name), weight, std::move(state)});
+    dense_.push_back({name, weight, std::move(state)});
+    owners_.emplace(detail::MemoryRange::of(weight), {std::move(name), weight.shape()});
   }
-  /// A table [rows, width] of floats of any precision, whose gradients are row-sparse.
+  /// A table [rows, width] of floats of any precision, whose gradients are row-sparse: each step
+  /// moves the rows that were looked up, in the table or in views of its rows. Throws
+  /// std::invalid_argument as add(), and for other shapes.
   template <Element T>
   void add_table(std::string name, Tensor<T, R> const& table) {
+    require(table.shape().rank() == 2,
+            "Optimizer: table \"",
+            name,
+            "\" of shape ",
+            table.shape(),
+            "; expected [rows, width]: add() is for parameters that are not looked up");
+    require_new(name, table);
     auto state = ops::make_state(device_, rule_.kind, table.shape());
-    tables_.push_back({std::move(name), table, std::move(state)});
+    tables_.push_back({name, table, std::move(state)});
+    owners_.emplace(detail::MemoryRange::of(table), {std::move(name), table.shape()});
   }
 
-  /// One step with the tape's gradients; a table without any stays. Throws std::logic_error when a
-  /// dense parameter has none; then nothing moved. After any other exception some parameters and
-  /// their state may have moved and others not: start from a checkpoint.
+  /// One step with the tape's gradients; a table without any stays. Throws std::logic_error that
+  /// names them all when dense parameters have no gradient, says whether they are frozen, excluded
+  /// or not used by the loss, and throws it for a table of which the gradient is not, or not only,
+  /// one of lookups; then nothing moved. After any other exception some parameters and their state
+  /// may have moved and others not: start from a checkpoint.
   void step(GradientTape<R> const& tape) {
+    if (options_.check_first_step && !checked_) {
+      check(tape);
+      checked_ = true;
+    }
+    require_gradients(tape);
     std::vector<ops::DenseParameter<R>> parameters;
     parameters.reserve(dense_.size());
     for (auto const& parameter : dense_) {
@@ -55,6 +88,45 @@ class Optimizer {
     step_.advance(rule_);
     update_tables(tape);
     ops::update_dense(rule_, step_, parameters);
+  }
+
+  /// For after backward(): whether the step would move all that the model trains. Throws
+  /// std::logic_error that lists the parameters and tables without a gradient, and the tables that
+  /// were looked up and that this optimizer and `others` do not have, or not whole. The tape does
+  /// not know which other tensors are parameters. The host does not block.
+  template <class... Others>
+  void check(GradientTape<R> const& tape, Others const&... others) const {
+    std::string found;
+    for (auto const& parameter : dense_) {
+      add_if_without_gradient(found, "parameter", parameter.name, parameter.weight, tape);
+    }
+    for (auto const& table : tables_) {
+      std::visit(
+          [&](auto const& weights) {
+            add_if_without_gradient(found, "table", table.name, weights, tape);
+          },
+          table.table);
+    }
+    tape.for_each_table([&](detail::MemoryRange const& range, Shape const& shape) {
+      auto const owned = (owned_bytes(range) + ... + others.owned_bytes(range));
+      if (owned < range.end - range.begin) {
+        found += text("\n  a table of shape ",
+                      shape,
+                      " was looked up: no optimizer has ",
+                      owned == 0 ? "it" : "all of its rows");
+      }
+    });
+    if (!found.empty()) {
+      throw std::logic_error("what the optimizer does not train:" + found);
+    }
+  }
+  /// How many bytes of the range are of parameters and tables.
+  [[nodiscard]] std::uintptr_t owned_bytes(detail::MemoryRange const& range) const {
+    std::uintptr_t bytes = 0;
+    owners_.for_each_overlap(range, [&](auto const& owner) {
+      bytes += std::min(owner.range.end, range.end) - std::max(owner.range.begin, range.begin);
+    });
+    return bytes;
   }
 
   [[nodiscard]] ops::OptimizerRule const& rule() const noexcept { return rule_; }
@@ -91,28 +163,85 @@ class Optimizer {
     ops::AnyTable<R> table;
     ops::OptimizerState<R> state;
   };
+  struct Owner {
+    std::string name;
+    Shape shape;
+  };
   /// Tables that move in one operation.
   struct Bunch {
     std::shared_ptr<StreamGroup<R>> group;  ///< null: that of the caller
     std::vector<ops::TableParameter<R>> tables = {};
   };
-  using Parts = std::vector<typename GradientTape<R>::RowGradientPart>;
-
   /// A scope of the group, if there is one.
   static std::optional<StreamScope<R>> scope_of(std::shared_ptr<StreamGroup<R>> const& group) {
     return group == nullptr ? std::nullopt : std::optional<StreamScope<R>>(std::in_place, *group);
   }
 
-  static ops::RowGradients<R> sum_of(Parts const& parts, std::int64_t table_rows) {
-    if (parts.size() == 1) {
-      return parts.front().rows;
+  template <Element T>
+  void require_new(std::string const& name, Tensor<T, R> const& tensor) const {
+    owners_.for_each([&](auto const& owner) {
+      require(owner.value.name != name, "Optimizer: two parameters named \"", name, "\"");
+    });
+    owners_.for_each_overlap(detail::MemoryRange::of(tensor), [&](auto const& owner) {
+      throw std::invalid_argument(text("Optimizer: \"",
+                                       name,
+                                       "\" of shape ",
+                                       tensor.shape(),
+                                       " shares elements with \"",
+                                       owner.value.name,
+                                       "\" of shape ",
+                                       owner.value.shape,
+                                       ": a step would move them twice"));
+    });
+    require(!tensor.immutable(),
+            "Optimizer: \"",
+            name,
+            "\" of shape ",
+            tensor.shape(),
+            " is frozen: no step may move it");
+  }
+  template <Element T>
+  static void add_if_without_gradient(std::string& found,
+                                      char const* what,
+                                      std::string const& name,
+                                      Tensor<T, R> const& tensor,
+                                      GradientTape<R> const& tape) {
+    if (!tape.has_gradient(tensor)) {
+      found += text("\n  ",
+                    what,
+                    " \"",
+                    name,
+                    "\" of shape ",
+                    tensor.shape(),
+                    " has no gradient: ",
+                    tape.why_no_gradient(tensor));
     }
-    std::vector<ops::RowGradients<R>> rows;
-    rows.reserve(parts.size());
-    for (auto const& part : parts) {
-      rows.push_back(part.rows);
+  }
+  /// Throws unless step() can move all.
+  void require_gradients(GradientTape<R> const& tape) const {
+    std::string missing;
+    for (auto const& parameter : dense_) {
+      add_if_without_gradient(missing, "parameter", parameter.name, parameter.weight, tape);
     }
-    return ops::merge_row_gradients(rows, table_rows);
+    if (!missing.empty()) {
+      throw std::logic_error("Optimizer::step:" + missing);
+    }
+    for (auto const& table : tables_) {
+      std::visit(
+          [&](auto const& weights) {
+            if (tape.has_dense_gradient(weights)) {
+              throw std::logic_error(
+                  text("Optimizer::step: table \"",
+                       table.name,
+                       "\" of shape ",
+                       weights.shape(),
+                       " has a gradient of an operation that is no lookup, which moves all rows: "
+                       "add() takes such parameters, add_table() does not"));
+            }
+            tape.require_row_gradients(weights);
+          },
+          table.table);
+    }
   }
 
   void update_tables(GradientTape<R> const& tape) {
@@ -132,15 +261,14 @@ class Optimizer {
                     Tensor<T, R> const& weights,
                     GradientTape<R> const& tape,
                     std::vector<Bunch>& bunches) {
-    auto const& parts = tape.row_gradients(weights);
-    if (parts.empty()) {
+    NameScope const named(table.name);
+    auto const sum = tape.row_gradient_sum(weights);
+    if (!sum) {
       return;
     }
-    auto const& group = parts.front().group;
-    auto const scope = scope_of(group);
-    NameScope const named(table.name);
-    auto const gradients = sum_of(parts, weights.shape()[0]);
+    auto const& [gradients, group] = *sum;
     if (!options_.tables_together) {
+      auto const scope = scope_of(group);
       ops::update_rows(rule_, step_, weights, gradients, table.state);
       return;
     }
@@ -157,6 +285,8 @@ class Optimizer {
   ops::StepCounter<R> step_;
   std::vector<Dense> dense_;
   std::vector<Table> tables_;
+  detail::ByMemory<Owner> owners_;  ///< of all of them
+  bool checked_ = false;
 };
 
 }  // namespace msstream

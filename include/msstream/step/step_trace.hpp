@@ -96,7 +96,8 @@ class StepTrace {
   /// Throws std::invalid_argument that names `file_name`, the field, what was expected and what was
   /// found.
   [[nodiscard]] static StepTrace from_json(std::string_view json, std::string const& file_name);
-  /// Writes json() to a file. Throws std::runtime_error when it cannot be written.
+  /// Writes json() to a file as a whole (see OutputFile), or to a FIFO or device. Throws
+  /// std::runtime_error when it cannot be written, std::invalid_argument for a folder.
   void save(std::filesystem::path const& path) const;
   /// Reads such a file. Throws what from_json() does, and std::invalid_argument for a file that
   /// cannot be read.

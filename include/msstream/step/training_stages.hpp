@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
 #include <cstdint>
@@ -17,7 +18,7 @@ enum class Staleness : std::uint8_t {
   one_step_stale  ///< all but the update by the batch before
 };
 
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct TwoStageOptions {
   StreamGroup<R>& first;  ///< of what is issued ahead
   StreamGroup<R>& main;   ///< of the rest

@@ -5,6 +5,7 @@
 #include <msstream/base/text.hpp>
 #include <msstream/order/minimal_waits.hpp>
 #include <msstream/order/position_set.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/stream/access.hpp>
 #include <msstream/stream/inside_work.hpp>
 #include <msstream/stream/stream_registry.hpp>
@@ -39,7 +40,7 @@ struct TrackerOptions {
 /// A wait is elided exactly when the stream's vector clock, or the host, already covers it. Among
 /// several needed waits those that another one implies are dropped. Thread-safe; no lock is shared
 /// between streams.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 class DependencyTracker : public StreamRegistry<R> {
  public:
   using typename StreamRegistry<R>::Slot;

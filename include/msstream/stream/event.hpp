@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/stream/stream_context.hpp>
 
 #include <memory>
@@ -11,7 +12,7 @@ namespace msstream {
 /// Stands for all work that a stream had when Stream::record() made it, and for nothing that was
 /// issued after record() returned.
 /// Copies share it.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 class Event {
  public:
   Event(std::shared_ptr<StreamContext<R>> context, std::shared_ptr<RecordedEvent<R>> recorded)

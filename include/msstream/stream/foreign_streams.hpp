@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/base/text.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/runtime/interop.hpp>
 #include <msstream/stream/stream_context.hpp>
 
@@ -24,7 +25,7 @@ namespace msstream {
 /// Nobody tells when such a stream is destroyed. So each is known by its id and not by its handle,
 /// has an event for every position that it is given, and is forgotten now and then when all of
 /// those are over: one that is still there gets a place again when it comes back. Thread-safe.
-template <InteropRuntime R>
+template <InteropRuntime R = DefaultRuntime>
 class ForeignStreams {
   struct Entry {
     ForeignStream stream;

@@ -16,7 +16,10 @@ namespace msstream {
 class InsideWork {
  public:
   /// `operation` outlives the guard.
-  explicit InsideWork(char const* operation) noexcept { operation_ = operation; }
+  [[nodiscard("without a name the guard goes at once")]] explicit InsideWork(
+      char const* operation) noexcept {
+    operation_ = operation;
+  }
   ~InsideWork() { operation_ = nullptr; }
   InsideWork(InsideWork const&) = delete;
   InsideWork& operator=(InsideWork const&) = delete;

@@ -3,6 +3,7 @@
 
 #include <msstream/base/closure.hpp>
 #include <msstream/base/spin_lock.hpp>
+#include <msstream/base/start_thread.hpp>
 #include <msstream/order/position_set.hpp>
 #include <msstream/stream/dependency_tracker.hpp>
 #include <msstream/stream/doorbell.hpp>
@@ -69,7 +70,7 @@ class LaunchPool {
       : tracker_(std::move(tracker)), spin_(options.spin) {
     try {
       for (int i = 0; i < options.threads; ++i) {
-        threads_.emplace_back([this] { work(); });
+        threads_.push_back(start_thread("launches of a stream pool", [this] { work(); }));
       }
     } catch (...) {  // the system has no more threads
       stop();

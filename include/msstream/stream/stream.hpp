@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/base/error.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/runtime/partitioning.hpp>
 #include <msstream/stream/event.hpp>
 #include <msstream/stream/stream_context.hpp>
@@ -17,7 +18,7 @@ namespace msstream {
 /// in flight does not block: the work still runs, and what depends on it still waits for it.
 ///
 /// States: open; closed, for ever, after close().
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 class Stream {
  public:
   explicit Stream(std::shared_ptr<StreamContext<R>> context,

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <msstream/base/mechanism.hpp>
+#include <msstream/base/text.hpp>
 #include <msstream/runtime/capturing.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/stream/stream_group.hpp>
 #include <msstream/stream/twin_libraries.hpp>
 
 #include <algorithm>
+#include <exception>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -21,7 +24,7 @@ namespace msstream {
 ///     twins:         └── wait for the fork … their work ─┘
 ///
 /// States: open; over, after end(). Going while it is open throws all of it away. Not synchronised.
-template <CapturingRuntime R>
+template <CapturingRuntime R = DefaultRuntime>
 class StreamCapture {
  public:
   using Twins = std::vector<std::shared_ptr<StreamGroup<R>>>;
@@ -36,7 +39,7 @@ class StreamCapture {
     libraries_.begin();
     context_->runtime->begin_capture(origin_.native);
     try {
-      context_->runtime->record(fork_.native, origin_.native);
+      if_not_ended([&] { context_->runtime->record(fork_.native, origin_.native); });
     } catch (...) {
       context_->runtime->abandon_capture(origin_.native);
       throw;
@@ -84,10 +87,12 @@ class StreamCapture {
     auto& runtime = *context_->runtime;
     for_each_stream([&](Stream<R>& stream) {
       PooledEvent const tail(*context_->events);
-      runtime.record(tail.native, stream.native());
-      if (works(Mechanism::capture_join)) {
-        runtime.wait(origin_.native, tail.native);
-      }
+      if_not_ended([&] {
+        runtime.record(tail.native, stream.native());
+        if (works(Mechanism::capture_join)) {
+          runtime.wait(origin_.native, tail.native);
+        }
+      });
     });
     over_ = true;
     try {
@@ -130,14 +135,34 @@ class StreamCapture {
     typename R::native_event native;
   };
 
+  /// Calls `work`. Throws std::runtime_error that says so if it fails because the capture was ended
+  /// from outside.
+  template <class Work>
+  void if_not_ended(Work&& work) {
+    try {
+      std::forward<Work>(work)();
+    } catch (std::exception const& error) {
+      if (!context_->runtime->is_capture_sound(origin_.native)) {
+        throw std::runtime_error(
+            text("the capture was ended from outside: another thread has waited for the whole "
+                 "device, as cudaDeviceSynchronize and cublasDestroy do, or work that is captured "
+                 "has made a call that a capture cannot have; the step can be captured again (",
+                 error.what(),
+                 ")"));
+      }
+      throw;
+    }
+  }
+
   StreamGroup<R>& make_twin(StreamGroup<R>& group) {
     auto options = group.options();
     options.capture = state_.get();
     pairs_.reserve(pairs_.size() + 1);
     auto const twin = std::make_shared<StreamGroup<R>>(
         context_, group.index(), options, nullptr, libraries_.take_for(group));
-    for_each_stream_of(
-        *twin, [&](Stream<R>& stream) { context_->runtime->wait(stream.native(), fork_.native); });
+    for_each_stream_of(*twin, [&](Stream<R>& stream) {
+      if_not_ended([&] { context_->runtime->wait(stream.native(), fork_.native); });
+    });
     pairs_.push_back({group.shared_from_this(), twin});
     return *twin;
   }

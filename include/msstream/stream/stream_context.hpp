@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/base/hook.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/stream/dependency_tracker.hpp>
 #include <msstream/stream/event_pool.hpp>
@@ -18,7 +19,7 @@ namespace msstream {
 /// What all streams of one device share: the runtime, its events, the tracker (which devices may
 /// share) and the spans. Everything that needs a part of it owns the whole, so no part can go too
 /// early.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct StreamContext {
   StreamContext(typename R::Options const& runtime_options,
                 std::shared_ptr<DependencyTracker<R>> shared_tracker,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/runtime/capturing.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/runtime/observing.hpp>
 #include <msstream/stream/group_libraries.hpp>
 #include <msstream/stream/launch_pool.hpp>
@@ -56,7 +57,7 @@ struct PendingLaunch {
 
 /// A compute, an h2d and a d2h stream (or one for all), with what streams must not share: library
 /// handles, a workspace, the failures of its launch threads. Thread-safe.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
  public:
   /// `launcher` null: operations are launched by the thread that issues them. `libraries` null: it
@@ -263,7 +264,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
         throw;
       }
       require_sound(
-          "its work makes a call that a capture cannot have, such as a wait for the stream");
+          "its work makes a call that a capture cannot have, such as a wait for the stream, or "
+          "another thread has waited for the whole device");
     }
   }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/runtime/runtime.hpp>
 
 #include <chrono>
@@ -12,11 +13,15 @@ namespace msstream {
 
 /// Keeps a stream from going on to what it gets later, until the guard goes: the device then finds
 /// all of that ready, however long the host took. A host that waits inside for the stream itself
-/// gets nowhere until the hold gives up, after a second.
-template <Runtime R>
+/// gets nowhere until the hold gives up, after kPatience.
+template <Runtime R = DefaultRuntime>
 class StreamHold {
  public:
-  StreamHold(R& runtime, typename R::native_stream stream) : gate_(std::make_shared<Gate>()) {
+  static constexpr std::chrono::seconds kPatience{1};
+
+  [[nodiscard("without a name the guard goes at once")]] StreamHold(
+      R& runtime, typename R::native_stream stream)
+      : gate_(std::make_shared<Gate>()) {
     runtime.call_host(stream, [gate = gate_] { gate->pass(); });
   }
   ~StreamHold() { gate_->open(); }
@@ -33,7 +38,7 @@ class StreamHold {
     }
     void pass() {
       std::unique_lock lock(mutex_);
-      opened_.wait_for(lock, std::chrono::seconds(1), [this] { return open_; });
+      opened_.wait_for(lock, kPatience, [this] { return open_; });
     }
 
    private:

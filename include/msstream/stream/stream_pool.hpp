@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/base/env.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/stream/stream_assignment.hpp>
 #include <msstream/stream/stream_group.hpp>
 
@@ -68,7 +69,7 @@ template <Runtime R>
 class StreamPool;
 
 /// A claim on a group, given back when the guard goes.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 class StreamLease {
  public:
   StreamLease(StreamLease const&) = delete;
@@ -89,13 +90,19 @@ class StreamLease {
   std::atomic<int>& leases_;
 };
 
+/// A Device of runtime R, which this room does not know.
+template <class D, class R>
+concept HasStreams = Runtime<R> && requires(D const& device) {
+  { device.context() } -> std::convertible_to<std::shared_ptr<StreamContext<R>>>;
+};
+
 /// N stream groups of one device. Thread-safe, without a lock; acquire() looks at each group once.
 ///
 /// A pool with an assignment or with propagation places the operations of its device while it
 /// lives, one such pool a device. An operation's group is then, in this order: the one of its name
 /// in the assignment, that of the innermost StreamScope, the one that wrote its inputs, the
 /// device's default group.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 class StreamPool {
  public:
   explicit StreamPool(std::shared_ptr<StreamContext<R>> const& context,
@@ -157,10 +164,7 @@ class StreamPool {
     }
   }
   /// A pool of the groups of a Device.
-  template <class D>
-    requires requires(D const& device) {
-      { device.context() } -> std::convertible_to<std::shared_ptr<StreamContext<R>>>;
-    }
+  template <HasStreams<R> D>
   explicit StreamPool(D const& device, StreamPoolOptions const& options = {})
       : StreamPool(device.context(), options) {}
 

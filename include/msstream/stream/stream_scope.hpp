@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/runtime/sync_watch.hpp>
 #include <msstream/stream/stream_group.hpp>
 
@@ -15,12 +16,13 @@ struct StreamScopeOptions {
 
 /// While the guard lives, what the calling thread issues goes to `group`. Scopes nest; the one that
 /// was opened last counts, among those on the device of the operation's tensors.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 class StreamScope {
  public:
-  explicit StreamScope(StreamGroup<R>& group,
-                       StreamScopeOptions const& options = {},
-                       std::source_location opened_at = std::source_location::current())
+  [[nodiscard("without a name the guard goes at once")]] explicit StreamScope(
+      StreamGroup<R>& group,
+      StreamScopeOptions const& options = {},
+      std::source_location opened_at = std::source_location::current())
       : group_(group.shared_from_this()),
         options_(options),
         opened_at_(opened_at),

@@ -32,6 +32,9 @@ struct WaitCounts {
     elided += other.elided;
     return *this;
   }
+  [[nodiscard]] std::string describe() const {
+    return text(needed, " waits needed, ", issued, " issued, ", elided, " elided");
+  }
   friend bool operator==(WaitCounts const&, WaitCounts const&) = default;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/tensor/issue.hpp>
+#include <msstream/tensor/overlap.hpp>
 #include <msstream/tensor/pinned_array.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <source_location>
 #include <span>
+#include <stdexcept>
 #include <vector>
 
 namespace msstream {
@@ -43,11 +45,29 @@ void issue_copy(char const* name,
         issued_at);
 }
 
+/// The elements of a vector that is not there at the replays would be those of the capture for
+/// ever.
+template <Runtime R>
+void refuse_upload_in_capture(Device<R> const& device, char const* call) {
+  if constexpr (CapturingRuntime<R>) {
+    if (memory::Capture<R>::current(*device.context()) != nullptr) [[unlikely]] {
+      auto const place = InsideWork::place();
+      throw std::logic_error(
+          text(call,
+               place.empty() ? "" : text(" in '", place, "'"),
+               " inside a capture: each replay would copy the elements of now; make the tensor "
+               "before the capture, or copy() from a PinnedArray that is kept and written before "
+               "each replay"));
+    }
+  }
+}
+
 }  // namespace detail
 
 /// Copies the first to.count() elements of `from` to the device on the group's h2d stream. The host
-/// does not block; it must not write `from` before from.wait(). Throws std::invalid_argument when
-/// `from` is too short.
+/// does not block; it must not write `from` before from.wait(). In a capture each replay copies
+/// what `from` holds then; the capture, or a replay, fails with std::logic_error when all handles of
+/// `from` are gone. Throws std::invalid_argument when `from` is too short.
 template <Element T, Runtime R>
 void copy(Tensor<T, R> const& to,
           PinnedArray<T, R> const& from,
@@ -59,6 +79,11 @@ void copy(Tensor<T, R> const& to,
           from.count(),
           " given");
   detail::issue_copy<R>("copy_h2d", to, from, to.bytes(), CopyKind::h2d, issued_at);
+  if constexpr (CapturingRuntime<R>) {
+    if (auto* const capture = memory::Capture<R>::current(*to.device()->context)) [[unlikely]] {
+      capture->copies_from_host(*from.block());
+    }
+  }
 }
 
 /// Copies all of `from` to the host on the group's d2h stream. The host does not block; to.wait()
@@ -75,7 +100,9 @@ void copy(PinnedArray<T, R> const& to,
   detail::issue_copy<R>("copy_d2h", to, from, from.bytes(), CopyKind::d2h, issued_at);
 }
 
-/// Copies between tensors of the same count on the group's compute stream.
+/// Copies between tensors of the same count on the group's compute stream. Throws
+/// std::invalid_argument for other counts, and for tensors that share some of their elements, such
+/// as overlapping rows of one; where both are the same elements nothing is copied.
 template <Element T, Runtime R>
 void copy(Tensor<T, R> const& to,
           Tensor<T, R> const& from,
@@ -85,11 +112,16 @@ void copy(Tensor<T, R> const& to,
           from.shape(),
           " to one of shape ",
           to.shape());
-  detail::issue_copy<R>("copy_d2d", to, from, from.bytes(), CopyKind::d2d, issued_at);
+  bool const is_same = detail::is_same_memory(to, from);
+  if (!is_same) {
+    detail::require_no_overlap("copy", to, from);
+  }
+  detail::issue_copy<R>("copy_d2d", to, from, is_same ? 0 : from.bytes(), CopyKind::d2d, issued_at);
 }
 
 /// A tensor with the given elements, staged through pinned memory. The host does not block on the
-/// device.
+/// device. Throws std::logic_error in a capture, whose replays would use the same elements for
+/// ever.
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<T, R> to_device(
     Device<R> const& device,
@@ -101,6 +133,7 @@ template <Element T, Runtime R>
           elements.size(),
           " elements for a shape of ",
           shape);
+  detail::refuse_upload_in_capture(device, "to_device");
   PinnedArray<T, R> staged(device, elements.size());
   std::copy(elements.begin(), elements.end(), staged.elements().begin());
   Tensor<T, R> tensor(device, shape, StreamKind::h2d);

@@ -29,7 +29,8 @@ class TensorHolder {
  public:
   /// The streams must outlive the holder.
   template <std::same_as<Stream<R>>... Streams>
-  explicit TensorHolder(Streams&... streams) : streams_{&streams...} {}
+  [[nodiscard("without a name the guard goes at once")]] explicit TensorHolder(Streams&... streams)
+      : streams_{&streams...} {}
   TensorHolder(TensorHolder const&) = delete;
   TensorHolder& operator=(TensorHolder const&) = delete;
   ~TensorHolder() {

@@ -15,14 +15,16 @@ namespace msstream {
 /// "attention/user_item/score". Also an NVTX range.
 class NameScope {
  public:
-  explicit NameScope(std::string_view segment)
+  [[nodiscard("without a name the guard goes at once")]] explicit NameScope(
+      std::string_view segment)
       : path_(std::make_shared<std::string const>(qualify(segment))),
         outer_(current_),
         range_(path_->c_str()) {
     current_ = this;
   }
   /// The path itself, whatever scopes are open. Not null.
-  explicit NameScope(std::shared_ptr<std::string const> path)
+  [[nodiscard("without a name the guard goes at once")]] explicit NameScope(
+      std::shared_ptr<std::string const> path)
       : path_(std::move(path)), outer_(current_), range_(path_->c_str()) {
     current_ = this;
   }

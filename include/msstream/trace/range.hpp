@@ -11,10 +11,12 @@ namespace msstream::trace {
 class Range {
  public:
 #if MSSTREAM_CUDA
-  explicit Range(char const* name, std::uint32_t category = 0) noexcept;
+  [[nodiscard("without a name the guard goes at once")]] explicit Range(
+      char const* name, std::uint32_t category = 0) noexcept;
   ~Range();
 #else
-  explicit Range(char const*, std::uint32_t = 0) noexcept {}
+  [[nodiscard("without a name the guard goes at once")]] explicit Range(
+      char const*, std::uint32_t = 0) noexcept {}
   ~Range() = default;
 #endif
   Range(Range const&) = delete;

@@ -17,9 +17,10 @@ enum class Pooling : std::uint8_t { sum, mean, sqrtn, max, none };
 namespace kernels {
 
 /// Ids in bags. Fixed hotness: bag b has the places [b * hotness, (b + 1) * hotness) of `ids`.
-/// Jagged (`offsets` not null, [bags + 1], ascending): it has [offsets[b], offsets[b + 1]). `bags`
-/// and `capacity` are what a launch is for; with `bag_count` only the first *bag_count bags exist.
-/// A bag has fewer than 2^31 ids. All memory is the device's.
+/// Jagged (`offsets` not null, [bags + 1], ascending): it has [offsets[b], offsets[b + 1]), and
+/// none where BagOffsets calls it bad. `bags` and `capacity` are what a launch is for; with
+/// `bag_count` only the first *bag_count bags exist. A bag has fewer than 2^31 ids. All memory is
+/// the device's.
 struct BagView {
   void const* ids;                ///< [capacity] of `id_dtype`
   DType id_dtype = DType::int64;  ///< int32 or int64

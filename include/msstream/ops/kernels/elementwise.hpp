@@ -91,7 +91,7 @@ void broadcast_scalar(
     CudaStream stream, float const* value, float factor, float* output, std::int64_t count);
 
 /// losses[i] = max(x, 0) - x * z + log(1 + exp(-|x|)), x a logit and z its label in [0, 1];
-/// gradients[i] = sigmoid(x) - z.
+/// gradients[i] = sigmoid(x) - z. Both are NaN for a label outside [0, 1].
 struct BceArgs {
   float const* logits;
   float const* labels;

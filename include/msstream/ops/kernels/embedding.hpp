@@ -10,8 +10,9 @@
 
 namespace msstream::ops::kernels {
 
-/// output[b, :] = pooling over the valid ids of bag b of table[id, :], accumulated in float, in the
-/// order of the ids, rounded to nearest even into the output: both twins give the same bits.
+/// output[b, :] = pooling over the valid ids of bag b of table[id, :], accumulated in float in the
+/// order of the ids, the sums of parts of 32 places in double, rounded to nearest even into the
+/// output: both twins give the same bits.
 struct LookupArgs {
   void const* table;  ///< [rows, width] of `table_dtype`
   DType table_dtype;  ///< float32, float16 or bfloat16

@@ -55,7 +55,7 @@ struct TablePlan {
 ///
 /// Ids lie table by table. Without offsets bag b of table t has the `hotness(t)` ids from batch *
 /// first_hotness(t) + b * hotness(t) on; with offsets, [tables * batch + 1] and ascending, those at
-/// [offsets[t * batch + b], offsets[t * batch + b + 1]).
+/// [offsets[t * batch + b], offsets[t * batch + b + 1]), unless BagOffsets calls the bag bad.
 struct TablesLookupArgs {
   TablePlan const* plan;              ///< the host's, read before the call returns
   TableDescriptor const* tables;      ///< plan->tables in device memory
@@ -65,6 +65,7 @@ struct TablesLookupArgs {
   DType id_dtype = DType::int64;
   std::int64_t capacity = 0;
   void const* offsets = nullptr;  ///< of `id_dtype`, or null
+  std::int64_t offset_bags = 0;   ///< tables * batch where there are offsets
   /// Scalar ≤ batch, or null: how many bags of each table exist. Later output rows are set to 0;
   /// the ids lie as for the whole batch.
   std::int64_t const* batch_count = nullptr;

@@ -5,14 +5,24 @@
 
 namespace msstream::ops {
 
-/// What a lookup does with an id outside [0, rows).
+/// What an operation does with an id outside [0, rows), and with a bag whose offsets do not ascend
+/// within the ids or values.
 enum class OutOfRange : std::uint8_t {
-  drop,   ///< the id contributes nothing, neither to the sum nor to the mean's count
+  drop,   ///< the id contributes nothing, neither to the sum nor to the mean's count; the bag is
+          ///< empty
   trap,   ///< as drop, and the next host synchronisation throws std::out_of_range
-  count,  ///< as drop, and the id is counted
+  count,  ///< as drop, and the id or the bag is counted
 };
 
 namespace kernels {
+
+/// An id outside [0, rows), or a bag whose offsets do not ascend within [0, rows].
+struct Caught {
+  std::int64_t bag;  ///< -1 for an id
+  std::int64_t id;   ///< or where the bag begins
+  std::int64_t end;  ///< where the bag ends
+  std::int64_t rows;
+};
 
 /// Written by kernels and read by the host: pinned, device-visible memory. One a device.
 ///
@@ -22,15 +32,14 @@ namespace kernels {
 struct IdTrap {
   std::uint32_t set;        ///< 0, 2 or 1 in this order; only 1 is for the host to act on
   std::uint32_t operation;  ///< index of the operation's name
-  std::int64_t id;          ///< the first bad id seen
-  std::int64_t rows;        ///< what it should have been below
+  Caught caught;            ///< the first one seen
 };
 
-/// Where a lookup reports ids outside [0, rows). Both pointers may be null: then nothing is
-/// reported.
+/// Where an operation reports ids outside [0, rows) and bad bags. Both pointers may be null: then
+/// nothing is reported.
 struct IdReport {
-  std::uint64_t* count = nullptr;  ///< device memory; incremented by the number of bad ids
-  IdTrap* trap = nullptr;          ///< pinned memory; the first bad id is written if `set` was 0
+  std::uint64_t* count = nullptr;  ///< device memory; incremented by the number of bad ids and bags
+  IdTrap* trap = nullptr;          ///< pinned memory; the first one is written if `set` was 0
   std::uint32_t operation = 0;     ///< copied into the trap
 };
 

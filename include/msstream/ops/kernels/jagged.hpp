@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/kernels/id_policy.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstddef>
@@ -9,13 +10,15 @@
 namespace msstream::ops::kernels {
 
 /// Samples of rows that lie one behind the other: sample b has the rows [offsets[b], offsets[b +
-/// 1]) of [capacity, row_bytes]. The dense form has max_length rows a sample.
+/// 1]) of [capacity, row_bytes], none where BagOffsets calls it bad. The dense form has max_length
+/// rows a sample.
 struct JaggedLayout {
   std::int64_t const* offsets;  ///< device, [batch + 1], ascending, the last ≤ capacity
   std::int64_t batch;
   std::int64_t capacity;
   std::int64_t max_length;
   std::int64_t row_bytes;
+  IdReport report = {};  ///< of bad samples
 };
 
 /// dense[b, l, :] = values[offsets[b] + l, :], or the padding where the sample has no row l; rows

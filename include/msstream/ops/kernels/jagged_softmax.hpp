@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/kernels/id_policy.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstdint>
@@ -8,14 +9,15 @@
 namespace msstream::ops::kernels {
 
 /// The softmax of each column within each segment: segment s has the rows [offsets[s], offsets[s +
-/// 1]). Rows of no segment get 0.
+/// 1]), none where BagOffsets calls it bad. Rows of no segment get 0.
 struct JaggedSoftmaxArgs {
   float const* values;          ///< [capacity, width]
   std::int64_t const* offsets;  ///< device, [segments + 1], ascending, the last ≤ capacity
   std::int64_t segments;
   std::int64_t capacity;
   std::int64_t width;
-  float* output;  ///< [capacity, width], not the values
+  float* output;         ///< [capacity, width], not the values
+  IdReport report = {};  ///< of bad segments
 };
 void jagged_softmax(HostStream stream, JaggedSoftmaxArgs const& args);
 void jagged_softmax(CudaStream stream, JaggedSoftmaxArgs const& args);

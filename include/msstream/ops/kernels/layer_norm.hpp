@@ -10,7 +10,8 @@ namespace msstream::ops::kernels {
 
 /// output[row, c] = (input[row, c] - mean) * reciprocal * gain[c] + shift[c], with the row's mean
 /// and reciprocal = 1 / sqrt(its variance + epsilon). The variance is the mean square of the
-/// deviations, taken in a second pass. May be in place. `width` is at least 1.
+/// deviations, taken in a second pass; the deviations have few roundings of their own size, however
+/// large the mean is. May be in place. `width` is at least 1.
 struct LayerNormArgs {
   float const* input;  ///< [rows, width]
   float const* gain;   ///< [width]
@@ -21,12 +22,14 @@ struct LayerNormArgs {
   std::int64_t rows;
   std::int64_t width;
   float epsilon;
+  float* mean_rests = nullptr;  ///< [rows]: what rounding leaves out of the means; or null
 };
 void layer_norm(HostStream stream, LayerNormArgs const& args);
 void layer_norm(CudaStream stream, LayerNormArgs const& args);
 
 /// With n = (x - mean) * reciprocal and g = dy * gain: dx = reciprocal * (g - mean of g - n * mean
-/// of g * n), the means over the row.
+/// of g * n), the means over the row. Without `mean_rests` a deviation is wrong by the rounding of
+/// the mean.
 struct LayerNormInputGradientArgs {
   float const* input;            ///< [rows, width]
   float const* gain;             ///< [width]
@@ -36,6 +39,7 @@ struct LayerNormInputGradientArgs {
   float* input_gradient;         ///< [rows, width]
   std::int64_t rows;
   std::int64_t width;
+  float const* mean_rests = nullptr;  ///< [rows], or null for zeros
 };
 void layer_norm_input_gradient(HostStream stream, LayerNormInputGradientArgs const& args);
 void layer_norm_input_gradient(CudaStream stream, LayerNormInputGradientArgs const& args);
@@ -52,6 +56,7 @@ struct LayerNormParameterGradientArgs {
   void* workspace;        ///< layer_norm_workspace_bytes(stream, rows, width), aligned to 4
   float* gain_gradient;   ///< [width]
   float* shift_gradient;  ///< [width]
+  float const* mean_rests = nullptr;  ///< [rows], or null for zeros
 };
 /// Asks no device. 0 where one launch suffices.
 std::size_t layer_norm_workspace_bytes(HostStream stream, std::int64_t rows, std::int64_t width);

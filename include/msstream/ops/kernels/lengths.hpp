@@ -25,7 +25,7 @@ std::size_t lengths_to_offsets_workspace_bytes(CudaStream stream, std::int64_t c
 void lengths_to_offsets(HostStream stream, LengthsToOffsetsArgs const& args);
 void lengths_to_offsets(CudaStream stream, LengthsToOffsetsArgs const& args);
 
-/// lengths[i] = offsets[i + 1] - offsets[i], for i < count.
+/// lengths[i] = offsets[i + 1] - offsets[i], for i < count; 0 where that or offsets[i] is below 0.
 struct OffsetsToLengthsArgs {
   std::int64_t const* offsets;  ///< [count + 1]
   std::int64_t count;

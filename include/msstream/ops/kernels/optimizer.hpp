@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/base/dtype.hpp>
+#include <msstream/base/required.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstdint>
@@ -22,12 +23,14 @@ enum class OptimizerKind : std::uint8_t { sgd, momentum, adagrad, rowwise_adagra
 ///          w -= lr * c1 * m / (sqrt(v * c2) + epsilon), c1 = 1 / (1 - b1^t), c2 = 1 / (1 - b2^t)
 ///          (Kingma & Ba 2015, algorithm 1; state0 = m, state1 = v).
 /// Of a table only rows with a gradient move, state too. NaN and infinity go their IEEE 754 way.
+/// A rule without a kind or a learning rate does not compile; what takes a rule refuses numbers
+/// out of range: require_rule() in ops/optimizer.hpp.
 struct OptimizerRule {
-  OptimizerKind kind;
-  float learning_rate;
-  float beta1 = 0.9F;
-  float beta2 = 0.999F;
-  float epsilon = 1e-8F;
+  Required<OptimizerKind> kind;
+  Required<float> learning_rate;  ///< [0, infinity)
+  float beta1 = 0.9F;             ///< [0, 1)
+  float beta2 = 0.999F;           ///< [0, 1)
+  float epsilon = 1e-8F;          ///< [0, infinity)
 };
 
 /// The rule that dense parameters follow.

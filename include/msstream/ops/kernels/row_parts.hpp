@@ -16,7 +16,8 @@ struct MergeRowsArgs {
   std::int64_t capacity;
   std::int64_t width;
   std::int64_t* merged_ids;
-  float* merged_values;  ///< [capacity, width]
+  float* merged_values;        ///< [capacity, width]
+  std::int64_t first_row = 0;  ///< added to the ids; what becomes negative is left out, too
 };
 void merge_rows(HostStream stream, MergeRowsArgs const& args);
 void merge_rows(CudaStream stream, MergeRowsArgs const& args);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/base/dtype.hpp>
+#include <msstream/ops/kernels/id_policy.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstddef>
@@ -28,7 +29,8 @@ namespace kernels {
 
 /// How it is told which rows make up a segment.
 enum class SegmentForm : std::uint8_t {
-  offsets,      ///< segment s has the places [offsets[s], offsets[s + 1])
+  offsets,      ///< segment s has the places [offsets[s], offsets[s + 1]), none where BagOffsets
+                ///< calls it bad
   sorted_ids,   ///< place i is in segment ids[i]; the ids ascend
   unsorted_ids  ///< place i is in segment ids[i]
 };
@@ -43,6 +45,7 @@ struct SegmentLayout {
   DType id_type = DType::int64;         ///< int32 or int64; offsets are always int64
   std::int64_t const* count = nullptr;  ///< of ids alone: device scalar ≤ capacity, how many exist;
                                         ///< null for all
+  IdReport report = {};  ///< of reductions by offsets: of bad segments
 };
 
 /// output[s, :] = the reduction of the rows of segment s, `empty_value` where there are none.

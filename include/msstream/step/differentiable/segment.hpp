@@ -30,8 +30,9 @@ template <Runtime R>
     Tensor<float, R> const& values,
     Tensor<std::int64_t, R> const& offsets,
     SegmentReduction reduction,
-    SegmentSemantics semantics = SegmentSemantics::tensorflow) {
-  auto const reduced = segment_reduce(values, offsets, reduction, semantics);
+    SegmentSemantics semantics = SegmentSemantics::tensorflow,
+    std::type_identity_t<OffsetPolicy<R>> const& policy = {}) {
+  auto const reduced = segment_reduce(values, offsets, reduction, semantics, policy);
   auto const forward = detail::segment_forward(values, reduced, reduction);
   return detail::recorded(tape, "segment_reduce", values, reduced, [=](auto const& gradient) {
     return segment_reduce_gradient(gradient, offsets, forward, reduction);

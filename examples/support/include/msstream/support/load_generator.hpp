@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/start_thread.hpp>
 #include <msstream/support/live_line.hpp>
 #include <msstream/support/load_client.hpp>
 #include <msstream/support/load_watch.hpp>
@@ -74,10 +75,10 @@ class LoadGenerator {
     try {
       for (auto& client : clients_) {
         begin_work();
-        threads.emplace_back([this, &client] {
+        threads.push_back(start_thread("a client", [this, &client] {
           client.ask_all(begin_);
           end_work();
-        });
+        }));
       }
     } catch (...) {
       failure_.note(std::current_exception());

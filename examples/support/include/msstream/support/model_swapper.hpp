@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/start_thread.hpp>
 #include <msstream/serve/latency_histogram.hpp>
 
 #include <algorithm>
@@ -27,7 +28,7 @@ class ModelSwapper {
   ModelSwapper(Pool& pool, Models models, std::chrono::milliseconds period)
       : pool_(pool), models_(std::move(models)), period_(period) {
     if (models_.size() > 1) {
-      thread_ = std::thread([this] { work(); });
+      thread_ = start_thread("swapping models", [this] { work(); });
     }
   }
   ModelSwapper(ModelSwapper const&) = delete;

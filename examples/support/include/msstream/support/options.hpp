@@ -158,7 +158,9 @@ class Options {
                                             std::vector<std::string_view> const& known);
 
 /// Runs a program's body and turns how it ended into an exit status: 0, also after `--help`; 2 for
-/// a UsageError; 1 for any other exception. Errors go to standard error as `program: error: …`.
+/// a UsageError and for a bad value of a library variable; 1 for any other exception, and when an
+/// output failed (see outputs.hpp). Errors go to standard error as `program: error: …`, a line
+/// each. SIGINT, SIGTERM and SIGHUP end the program and leave no temporary file.
 [[nodiscard]] int run_program(int argc,
                               char const* const* argv,
                               std::function<void(Arguments const&)> const& body);

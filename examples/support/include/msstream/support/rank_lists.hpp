@@ -23,6 +23,9 @@ struct RankLists {
   [[nodiscard]] std::int64_t longest() const noexcept;
 };
 
+/// Where the lengths of the lists of such a file are: `<path>.query`.
+[[nodiscard]] std::filesystem::path queries_path(std::filesystem::path path);
+
 /// Reads ranking data in the form of LibSVM: a line an item, `grade index:value …`, with indices
 /// that count from 1 and ascend; and beside it `<path>.query`, a line a query, which says how many
 /// of the lines are its list. Either may be gzip-compressed. Lines may end with LF or CRLF; blank

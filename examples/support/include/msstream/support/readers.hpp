@@ -36,11 +36,15 @@ struct ReaderOptions {
 /// Categorical values become keys (see categorical_key). Continuous values are as they stand in the
 /// census data; in Criteo's they are log(1 + max(x, 0)), 0 when missing. Standardise them next.
 ///
-/// Line ends may be LF or CRLF, the last may be missing, and blank lines do not count as rows.
-/// Everything else that is unexpected is a DataError, `file:line: column N (name): expected …,
-/// found '…'`, from here or from the source's next() and tasks: a missing or unreadable file, a
-/// folder, no rows, too few or too many fields, a bad number or label, a NUL byte, a damaged or cut
-/// gzip stream. Options that cannot be met are std::invalid_argument.
+/// Between commas values may be quoted as RFC 4180 says: separators and line ends inside are part
+/// of the value, two quotes are one. Between tabs quotes are text. Line ends may be LF or CRLF, the
+/// last may be missing, blank lines do not count as rows, and a byte order mark (UTF-8) is left
+/// out. Of gzip there may be several members, and zeros behind the last. Everything else that is
+/// unexpected is a DataError, `file:line: column N (name): expected …, found '…'`, from here or
+/// from the source's next() and tasks: a missing or unreadable file, a folder, no rows, too few or
+/// too many fields, a bad number or label, a number beyond 1e12, a quote that is not closed, a line
+/// of more than 16 MiB, a NUL byte, a damaged or cut gzip stream. Options that cannot be met are
+/// std::invalid_argument.
 [[nodiscard]] std::unique_ptr<RowSource> open_data(std::filesystem::path const& path,
                                                    ReaderOptions const& options = {});
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/support/atomic_file.hpp>
+#include <msstream/base/output_file.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -9,14 +9,12 @@
 
 namespace msstream::support {
 
-/// Writes a report that is never half a file: indented, with a last line end. Not-a-numbers become
-/// null, and bytes that are not UTF-8 (file names may hold them) the replacement character. Throws
-/// as AtomicFile.
+/// Writes a report as an OutputFile, or to a FIFO or device: indented, with a last line end.
+/// Not-a-numbers become null, and bytes that are not UTF-8 (file names may hold them) the
+/// replacement character. Throws as OutputFile.
 inline void write_report(std::filesystem::path const& path, nlohmann::ordered_json const& report) {
-  AtomicFile file(path);
-  file.write(report.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-  file.write("\n");
-  file.commit();
+  auto const json = report.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  write_file(path, json + "\n", OutputKind::streamed);
 }
 
 }  // namespace msstream::support

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/base/dtype.hpp>
-#include <msstream/support/atomic_file.hpp>
+#include <msstream/base/output_file.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -37,7 +37,7 @@ struct SavedTensor {
 using TensorMetadata = std::map<std::string, std::string>;
 
 /// Writes a safetensors file (https://github.com/huggingface/safetensors, "Format"), atomically:
-/// see AtomicFile, also for what it throws. Throws std::invalid_argument for a name that is taken,
+/// see OutputFile, also for what it throws. Throws std::invalid_argument for a name that is taken,
 /// `__metadata__`, text that is not UTF-8, and bytes that do not match the shape. The same tensors
 /// give the same bytes.
 void save_safetensors(std::filesystem::path const& path,

@@ -3,6 +3,7 @@
 
 #include <msstream/step/step_trace.hpp>
 #include <msstream/stream/stream_assignment.hpp>
+#include <msstream/support/outputs.hpp>
 #include <msstream/support/step_setting.hpp>
 #include <msstream/support/training_options.hpp>
 
@@ -12,6 +13,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace msstream::support {
 
@@ -49,13 +51,13 @@ void add_options(Options& options, StepOptions& chosen);
 /// The variables of the library that stand for options. Throws UsageError.
 void read_library_variables(StepOptions& chosen);
 /// Throws UsageError for values that contradict each other or the build, and for an assignment that
-/// cannot be read.
-void check(StepOptions const& chosen);
+/// cannot be read, and as check_outputs(): `inputs` are the files that the program reads besides.
+void check(StepOptions const& chosen, std::vector<InputOption> inputs = {});
 
 /// The options as a report shows them.
 [[nodiscard]] nlohmann::ordered_json describe(StepOptions const& chosen);
 
-/// Writes the trace as its name's end says: `.json`, `.dot` or `.svg`. Throws as AtomicFile.
+/// Writes the trace as its name's end says: `.json`, `.dot` or `.svg`. An output: see outputs.hpp.
 void write_step_trace(std::filesystem::path const& path,
                       StepTrace const& trace,
                       CriticalPath const& critical);

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <msstream/step/step_waits.hpp>
-#include <msstream/support/atomic_file.hpp>
 #include <msstream/support/batch_loader.hpp>
 #include <msstream/support/choose_groups.hpp>
+#include <msstream/support/outputs.hpp>
 #include <msstream/support/progress.hpp>
 #include <msstream/support/step_options.hpp>
 #include <msstream/support/step_report.hpp>
@@ -123,11 +123,7 @@ class StepRun {
       auto const choice = choose_groups<R>(
           options_.setting(), options_.rule(), build, [&](int done) { progress.update(done); });
       progress.finish();
-      if (!options_.save_assignment.empty()) {
-        AtomicFile file(options_.save_assignment);
-        file.write(choice.text);
-        file.commit();
-      }
+      write_output("--save-assignment", options_.save_assignment, choice.text);
       assignment =
           StreamAssignment::parse(choice.text, "--assignment auto", options_.stream_groups);
       auto const& predicted = choice.predicted;
@@ -163,9 +159,7 @@ class StepRun {
     }
     training_.step();
     if (timed) {
-      AtomicFile file(options_.trace);
-      file.write(device.stop_spans().trace_json());
-      file.commit();
+      write_output("--trace", options_.trace, device.stop_spans().trace_json());
     }
     // A loss must not wait for those of all later steps. Said one step late, it is no wait for
     // launch threads either.
@@ -210,7 +204,8 @@ class StepRun {
                                       " is ",
                                       loss,
                                       "; try a smaller --lr than ",
-                                      options_.learning_rate));
+                                      options_.learning_rate,
+                                      ", and look for values in the data that are far too large"));
       }
     }
   }

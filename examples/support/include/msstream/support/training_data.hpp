@@ -24,7 +24,7 @@ struct TrainingDataOptions {
   std::int64_t buckets = 0;  ///< rows of each table; 0: by how many keys its field has
 };
 
-/// Reads the source to its end. Throws DataError, and std::invalid_argument when no row is left to
+/// Reads the source to its end. Throws DataError, and UsageError when no row is left to
 /// train on.
 [[nodiscard]] TrainingData load_training_data(RowSource& source,
                                               std::string origin,

@@ -8,10 +8,8 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <string_view>
-#include <utility>
 
 /// Options that several training programs have; the values here are the defaults.
 namespace msstream::support {
@@ -53,11 +51,6 @@ void know_library_variables(Options& options);
 void check(StreamOptions const& chosen);
 /// Throws UsageError when CUDA is asked for and no GPU is visible.
 void require_runtime(StreamOptions const& chosen);
-
-/// An option that names a file to write, and the file; empty: none.
-using OutputOption = std::pair<char const*, std::string>;
-/// Throws UsageError for a file that is a folder, in a folder that is not there, or named twice.
-void check_outputs(std::initializer_list<OutputOption> outputs);
 
 /// The options as a report shows them.
 [[nodiscard]] nlohmann::ordered_json describe(StreamOptions const& chosen);

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device_bench.hpp"
+#include "suite.hpp"
+
+#include <msstream/msstream.hpp>
+
+#include <cstdint>
+#include <string>
+
+/// How fast rows and whole tensors are reduced, at widths from those of embeddings to those of
+/// layers. Bytes: what an operation has to read and to write.
+namespace benchmarks {
+namespace {
+
+using Sizes = axes::Reductions;
+
+template <ms::Runtime R>
+void layer_norm(benchmark::State& state, DeviceBench<R>& bench, std::int64_t width, bool backward) {
+  auto const& device = bench.device();
+  auto const rows = bench.rows(Sizes::kElements / width);
+  auto const input = filled(device, {rows, width});
+  auto const gain = filled(device, {width});
+  auto const shift = filled(device, {width});
+  auto const result = ms::ops::layer_norm(input, gain, shift);
+  double const bytes = static_cast<double>(rows * width) * sizeof(float) * (backward ? 3 : 2);
+  bench.measure(state, {.bytes = bytes}, [&] {
+    if (backward) {
+      benchmark::DoNotOptimize(ms::ops::layer_norm_gradient(input, gain, result, input));
+    } else {
+      benchmark::DoNotOptimize(ms::ops::layer_norm(input, gain, shift));
+    }
+  });
+}
+
+template <ms::Runtime R>
+void softmax(benchmark::State& state, DeviceBench<R>& bench, std::int64_t width) {
+  auto const rows = bench.rows(Sizes::kElements / width);
+  auto const input = filled(bench.device(), {rows, width});
+  double const bytes = static_cast<double>(rows * width) * sizeof(float) * 2;
+  bench.measure(
+      state, {.bytes = bytes}, [&] { benchmark::DoNotOptimize(ms::ops::softmax(input)); });
+}
+
+template <ms::Runtime R>
+void sum(benchmark::State& state, DeviceBench<R>& bench) {
+  auto const input = filled(bench.device(), {bench.rows(Sizes::kElements)});
+  double const bytes = static_cast<double>(input.count()) * sizeof(float);
+  bench.measure(state, {.bytes = bytes}, [&] { benchmark::DoNotOptimize(ms::ops::sum(input)); });
+}
+
+template <ms::Runtime R>
+void sum_along(benchmark::State& state,
+               DeviceBench<R>& bench,
+               std::int64_t width,
+               std::int64_t axis) {
+  auto const rows = bench.rows(Sizes::kElements / width);
+  auto const input = filled(bench.device(), {rows, width});
+  double const bytes = static_cast<double>(rows * width) * sizeof(float);
+  bench.measure(
+      state, {.bytes = bytes}, [&] { benchmark::DoNotOptimize(ms::ops::sum(input, axis)); });
+}
+
+template <ms::Runtime R>
+void add_all(std::int64_t divisor) {
+  auto const add_one = [divisor](std::string const& what, auto function) {
+    add(ms::text("reductions/", R::name, '/', what), Sizes::kRuns, [=](benchmark::State& state) {
+      DeviceBench<R> bench(divisor);
+      function(state, bench);
+    });
+  };
+  for (auto const width : Sizes::kWidths) {
+    add_one(ms::text("layer_norm/forward/width:", width),
+            [=](auto& state, auto& bench) { layer_norm<R>(state, bench, width, false); });
+    add_one(ms::text("layer_norm/backward/width:", width),
+            [=](auto& state, auto& bench) { layer_norm<R>(state, bench, width, true); });
+    add_one(ms::text("softmax/width:", width),
+            [=](auto& state, auto& bench) { softmax<R>(state, bench, width); });
+    add_one(ms::text("sum/rows/width:", width),
+            [=](auto& state, auto& bench) { sum_along<R>(state, bench, width, 1); });
+    add_one(ms::text("sum/columns/width:", width),
+            [=](auto& state, auto& bench) { sum_along<R>(state, bench, width, 0); });
+  }
+  add_one("sum/all", [](auto& state, auto& bench) { sum<R>(state, bench); });
+}
+
+}  // namespace
+
+void add_host_benchmarks() {
+  add_all<ms::Host>(axes::kHostDivisor);
+}
+
+void add_cuda_benchmarks() {
+#if MSSTREAM_CUDA
+  add_all<ms::Cuda>(1);
+#endif
+}
+
+}  // namespace benchmarks

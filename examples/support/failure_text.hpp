@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <exception>
+#include <string>
+
+namespace msstream::support {
+
+/// What to tell people of an exception: its message, or more where the standard library's says
+/// nothing of what was missing.
+[[nodiscard]] std::string failure_text(std::exception_ptr const& failure);
+
+}  // namespace msstream::support

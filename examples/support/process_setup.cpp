@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process_setup.hpp"
+
+#include <msstream/base/output_file.hpp>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+namespace msstream::support {
+
+namespace {
+
+void remove_files_and_end(int signal) {
+  remove_unfinished_outputs();
+  // SA_RESETHAND has put the default action back: it follows when this handler returns.
+  ::raise(signal);
+}
+
+/// Where nobody has chosen otherwise, as nohup does.
+void handle_where_default(int signal, void (*handler)(int), int flags) {
+  struct sigaction before {};
+  if (::sigaction(signal, nullptr, &before) == 0 && (before.sa_flags & SA_SIGINFO) == 0 &&
+      before.sa_handler == SIG_DFL) {
+    struct sigaction action {};
+    action.sa_handler = handler;
+    action.sa_flags = flags;
+    ::sigemptyset(&action.sa_mask);
+    ::sigaction(signal, &action, nullptr);
+  }
+}
+
+}  // namespace
+
+void prepare_process() {
+  for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
+    if (::fcntl(descriptor, F_GETFD) == -1 && errno == EBADF) {
+      // open() takes the lowest free number. Reading, or writing, fails as before.
+      static_cast<void>(!::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY));
+    }
+  }
+  for (int const signal : {SIGINT, SIGTERM, SIGHUP}) {
+    handle_where_default(signal, remove_files_and_end, SA_RESETHAND);
+  }
+  handle_where_default(SIGPIPE, SIG_IGN, 0);
+}
+
+}  // namespace msstream::support

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+
+namespace msstream {
+
+/// The whole content of a file, FIFO or device. Throws std::invalid_argument, `file: reason`, for
+/// what cannot be read, is a folder, or has more than `most_bytes`, as a device without an end has.
+[[nodiscard]] std::string read_file(std::filesystem::path const& path, std::size_t most_bytes);
+
+}  // namespace msstream

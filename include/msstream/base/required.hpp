@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace msstream {
+
+/// A member of an aggregate that whoever makes one must give: leaving it out does not compile,
+/// where a member of type T would silently be 0. Otherwise it is a T.
+template <class T>
+class Required {
+ public:
+  // NOLINTNEXTLINE(google-explicit-constructor): stands in for a T
+  constexpr Required(T value) noexcept : value_(value) {}
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  constexpr operator T() const noexcept { return value_; }
+
+ private:
+  T value_;
+};
+
+}  // namespace msstream

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/id_trap.hpp>
+#include <msstream/tensor/tensor.hpp>
+
+#include <cstdint>
+#include <optional>
+
+namespace msstream::ops {
+
+/// What an operation by offsets does with a bag, sample or segment whose offsets do not ascend
+/// within the values: it has no rows, in the operation and in its gradient alike.
+template <Runtime R>
+struct OffsetPolicy {
+  OutOfRange out_of_range = OutOfRange::drop;
+  /// For OutOfRange::count: a device scalar that grows by the number of bad bags.
+  std::optional<Tensor<std::int64_t, R>> bad_bag_count = {};
+};
+
+namespace detail {
+
+/// id_report() of an OffsetPolicy.
+template <Runtime R, class Written>
+kernels::IdReport offset_report(char const* operation,
+                                DeviceState<R>& device,
+                                OffsetPolicy<R> const& policy,
+                                Written& written) {
+  return id_report(
+      operation, device, {policy.out_of_range, "bad_bag_count"}, policy.bad_bag_count, written);
+}
+
+}  // namespace detail
+}  // namespace msstream::ops

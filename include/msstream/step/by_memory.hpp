@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/tensor/tensor.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace msstream::detail {
+
+/// The addresses of a tensor's elements: a view's are within those of the whole.
+struct MemoryRange {
+  std::uintptr_t begin;
+  std::uintptr_t end;
+
+  template <Element T, Runtime R>
+  [[nodiscard]] static MemoryRange of(Tensor<T, R> const& tensor) noexcept {
+    auto const begin = reinterpret_cast<std::uintptr_t>(tensor.data());
+    return {begin, begin + tensor.bytes()};
+  }
+  [[nodiscard]] bool contains(MemoryRange const& other) const noexcept {
+    return begin <= other.begin && other.end <= end;
+  }
+  [[nodiscard]] bool overlaps(MemoryRange const& other) const noexcept {
+    return std::max(begin, other.begin) < std::min(end, other.end);
+  }
+  friend bool operator==(MemoryRange const&, MemoryRange const&) = default;
+};
+
+/// Values by the memory of the tensors that they are of, however the views of it were made. Any
+/// number of ranges may overlap; most do not, and then an access takes a logarithm of their number.
+/// References to values are valid until the next emplace() or take_within().
+template <class Value>
+class ByMemory {
+ public:
+  struct Entry {
+    MemoryRange range;
+    Value value;
+  };
+
+  /// The value of the very range; null: there is none.
+  [[nodiscard]] Value* find(MemoryRange const& range) {
+    Value* found = nullptr;
+    for_each_near(range, [&](Entry& entry) {
+      if (found == nullptr && entry.range == range) {
+        found = &entry.value;
+      }
+    });
+    return found;
+  }
+  /// One more value, behind those of ranges that overlap it.
+  Value& emplace(MemoryRange const& range, Value value) {
+    auto first = regions_.lower_bound(range.begin);
+    auto last = first;
+    while (last != regions_.end() && last->first < end_of(range)) {
+      ++last;
+    }
+    if (first != regions_.begin() && std::prev(first)->second.end > range.begin) {
+      --first;
+    }
+    auto begin = range.begin;
+    Region merged{end_of(range), {}};
+    if (first != last && std::next(first) == last && first->first <= begin &&
+        merged.end <= first->second.end) {
+      return first->second.entries.emplace_back(Entry{range, std::move(value)}).value;
+    }
+    for (auto region = first; region != last; ++region) {
+      begin = std::min(begin, region->first);
+      merged.end = std::max(merged.end, region->second.end);
+      std::ranges::move(region->second.entries, std::back_inserter(merged.entries));
+    }
+    regions_.erase(first, last);
+    merged.entries.push_back({range, std::move(value)});
+    return regions_.emplace(begin, std::move(merged)).first->second.entries.back().value;
+  }
+  /// Takes out the entries whose ranges have elements and are within `range`, or are equal to it,
+  /// in the order of emplace() where they overlap.
+  [[nodiscard]] std::vector<Entry> take_within(MemoryRange const& range) {
+    std::vector<Entry> taken;
+    auto region = first_near(regions_, range);
+    while (region != regions_.end() && region->first < end_of(range)) {
+      auto& entries = region->second.entries;
+      auto const kept = std::stable_partition(entries.begin(), entries.end(), [&](auto& entry) {
+        return !range.contains(entry.range);
+      });
+      taken.insert(taken.end(), std::move_iterator(kept), std::move_iterator(entries.end()));
+      entries.erase(kept, entries.end());
+      region = entries.empty() ? regions_.erase(region) : std::next(region);
+    }
+    return taken;
+  }
+  /// Calls function(entry) for each whose range shares elements with `range`, or is equal to it.
+  template <class Function>
+  void for_each_overlap(MemoryRange const& range, Function function) const {
+    auto region = first_near(regions_, range);
+    for (; region != regions_.end() && region->first < end_of(range); ++region) {
+      for (auto const& entry : region->second.entries) {
+        if (entry.range.overlaps(range) || entry.range == range) {
+          function(entry);
+        }
+      }
+    }
+  }
+  [[nodiscard]] bool overlaps(MemoryRange const& range) const {
+    bool any = false;
+    for_each_overlap(range, [&](Entry const&) { any = true; });
+    return any;
+  }
+  /// Whether one of the ranges contains `range`.
+  [[nodiscard]] bool contains(MemoryRange const& range) const {
+    auto const region = first_near(regions_, range);
+    return region != regions_.end() &&
+           std::ranges::any_of(region->second.entries,
+                               [&](Entry const& entry) { return entry.range.contains(range); });
+  }
+  template <class Function>
+  void for_each(Function function) const {
+    for (auto const& [begin, region] : regions_) {
+      std::ranges::for_each(region.entries, function);
+    }
+  }
+  void clear() noexcept { regions_.clear(); }
+
+ private:
+  /// Ranges that are connected by overlaps. Regions do not overlap each other.
+  struct Region {
+    std::uintptr_t end;
+    std::vector<Entry> entries;
+  };
+
+  /// A range without elements counts as one byte, so that it is somewhere.
+  [[nodiscard]] static std::uintptr_t end_of(MemoryRange const& range) noexcept {
+    return std::max(range.end, range.begin + 1);
+  }
+  /// The first region that ends behind the beginning of the range.
+  template <class Regions>
+  [[nodiscard]] static auto first_near(Regions& regions, MemoryRange const& range) {
+    auto region = regions.upper_bound(range.begin);
+    if (region != regions.begin() && std::prev(region)->second.end > range.begin) {
+      --region;
+    }
+    return region;
+  }
+  template <class Function>
+  void for_each_near(MemoryRange const& range, Function function) {
+    auto region = first_near(regions_, range);
+    for (; region != regions_.end() && region->first < end_of(range); ++region) {
+      std::ranges::for_each(region->second.entries, function);
+    }
+  }
+
+  std::map<std::uintptr_t, Region> regions_;
+};
+
+}  // namespace msstream::detail

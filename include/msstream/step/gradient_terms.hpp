@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/elementwise.hpp>
+#include <msstream/step/by_memory.hpp>
+#include <msstream/tensor/copy.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace msstream::detail {
+
+/// Gradients of tensors that share elements with a wanted one, and what they add up to for its
+/// elements: those of parts among zeros, behind those of the whole, each in the order of add().
+template <Runtime R>
+class GradientTerms {
+ public:
+  using Gradient = Tensor<float, R>;
+
+  explicit GradientTerms(MemoryRange const& wanted) : wanted_(wanted) {}
+
+  /// `gradient` is one of the elements in `range`, of which some are wanted.
+  void add(MemoryRange const& range, Gradient const& gradient) {
+    auto const flat = gradient.reshaped({gradient.count()});
+    if (range == wanted_) {
+      whole_.push_back(flat);
+      return;
+    }
+    auto const begin = std::max(range.begin, wanted_.begin);
+    auto const end = std::min(range.end, wanted_.end);
+    auto const wanted = flat.rows(elements(range.begin, begin), elements(range.begin, end));
+    if (begin == wanted_.begin && end == wanted_.end) {
+      whole_.push_back(wanted);
+    } else {
+      parts_.push_back({elements(wanted_.begin, begin), wanted});
+    }
+  }
+  [[nodiscard]] bool empty() const noexcept { return whole_.empty() && parts_.empty(); }
+  /// [elements]. Asynchronous, deterministic, capture-safe. Needs a term.
+  [[nodiscard]] Gradient total() const {
+    auto terms = whole_;
+    if (!parts_.empty()) {
+      terms.push_back(parts_among_zeros());
+    }
+    return terms.size() == 1 ? terms.front() : ops::add<R>(terms);
+  }
+
+ private:
+  struct Part {
+    std::int64_t begin;  ///< among the wanted elements
+    Gradient gradient;
+
+    [[nodiscard]] bool overlaps(Part const& other) const {
+      return begin < other.begin + other.gradient.count() && other.begin < begin + gradient.count();
+    }
+  };
+
+  [[nodiscard]] static std::int64_t elements(std::uintptr_t from, std::uintptr_t to) noexcept {
+    return static_cast<std::int64_t>((to - from) / sizeof(float));
+  }
+  [[nodiscard]] Gradient parts_among_zeros() const {
+    auto const all = zeros<float>(Device<R>(parts_.front().gradient.device()),
+                                  {elements(wanted_.begin, wanted_.end)});
+    for (auto part = parts_.begin(); part != parts_.end(); ++part) {
+      auto const target = all.rows(part->begin, part->begin + part->gradient.count());
+      bool const is_first = std::none_of(
+          parts_.begin(), part, [&](Part const& before) { return before.overlaps(*part); });
+      copy(target, is_first ? part->gradient : ops::add<R>(std::vector{target, part->gradient}));
+    }
+    return all;
+  }
+
+  MemoryRange wanted_;
+  std::vector<Gradient> whole_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace msstream::detail

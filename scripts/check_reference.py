@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks docs/reference.md against the headers: scripts/check_reference.py [repository root].
+
+Each section of the page is named after a class, and names the header that defines it. Its table has
+a row for each public member and for no other.
+"""
+import re
+import sys
+from pathlib import Path
+
+PAGE = "docs/reference.md"
+SECTION = re.compile(r"^## `(\w+)`\n+`<(msstream/[\w/]+\.hpp)>`(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+ROW = re.compile(r"^\| ((?:`[^`]+`(?:, )?)+) \|", re.MULTILINE)
+
+
+def collapsed(text, opening, closing):
+    """The text with nothing between its outermost brackets."""
+    out, depth = [], 0
+    for character in text:
+        depth -= character == closing
+        if depth == 0:
+            out.append(character)
+        depth += character == opening
+    return "".join(out)
+
+
+def body_of(name, header):
+    """What stands between the braces of the class, and whether it begins as public; None without a definition."""
+    text = re.sub(r"//[^\n]*|^#[^\n]*", "", header, flags=re.MULTILINE)
+    found = re.search(rf"^(class|struct) {name}\b[^;{{]*{{", text, re.MULTILINE)
+    if found is None:
+        return None
+    opened = text[found.end() - 1:]
+    return opened[1:len(opened) - len(after_brackets(opened)) - 1], found.group(1) == "struct"
+
+
+def after_brackets(text):
+    """What follows the braces that the text begins with."""
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character == "{") - (character == "}")
+        if depth == 0:
+            return text[at + 1:]
+    return ""
+
+
+def public_members(name, header):
+    """Names of constructors, functions, types and data, operator[] among them but no other operator."""
+    found = body_of(name, header)
+    if found is None:
+        return None
+    text, is_public = found
+    text = text.replace("operator[]", "operator_index")
+    text = re.sub(r"operator\s*[^\s\w(]+", "operator_other", text)
+    text = collapsed(collapsed(text, "{", "}"), "(", ")")
+    text = re.sub(r"\[\[[^\]]*\]\]", "", text)
+    while text != (text := re.sub(r"<[^<>]*>", "", text)):
+        pass
+    members = set()
+    # A member ends with a semicolon, or with the body of a function: no comma or other braces follow that.
+    for part in re.split(r";|(?<={})(?=\s*(?![\s;,{]))|(?<=public:)|(?<=private:)|(?<=protected:)", text):
+        part = re.sub(r"\b(template|requires\s*\(\))\s", " ", part).strip()
+        if part in ("public:", "private:", "protected:"):
+            is_public = part == "public:"
+        elif is_public and part and "= delete" not in part and not re.match(r"friend\b|~", part):
+            alias = re.match(r"(?:using|struct|class|enum class) (\w+)", part)
+            member = alias.group(1) if alias else re.findall(r"\w+", re.split(r"\(\)|=|{}", part)[0])[-1:]
+            members.update([member] if alias else member)
+    members.discard("operator_other")
+    return {member.replace("operator_index", "operator[]") for member in members}
+
+
+def rows_of(section):
+    """The members that the table names: what stands before a parenthesis, or all of a code span."""
+    return {re.match(r"operator\[\]|\w+", span).group() for row in ROW.findall(section)
+            for span in re.findall(r"`([^`]+)`", row)}
+
+
+def violations(root):
+    sections = SECTION.findall((root / PAGE).read_text())
+    if not sections:
+        yield f"{PAGE}: no section names a class and its header"
+    for name, header, text in sections:
+        path = root / "include" / header
+        members = public_members(name, path.read_text()) if path.is_file() else None
+        if members is None:
+            yield f"{PAGE}: include/{header} does not define {name}"
+            continue
+        rows = rows_of(text)
+        for member in sorted(members - rows):
+            yield f"{PAGE}: the table of {name} lacks `{member}`, a public member in include/{header}"
+        for member in sorted(rows - members):
+            yield f"{PAGE}: the table of {name} has `{member}`, which is no public member in include/{header}"
+
+
+def main():
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
+    found = list(violations(root))
+    for line in found:
+        print(line, file=sys.stderr)
+    if found:
+        return 1
+    print("reference: the page has every public member of its classes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

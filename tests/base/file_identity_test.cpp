@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/temporary_folder.hpp"
+
+#include <msstream/base/file_identity.hpp>
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+namespace msstream::testing {
+namespace {
+
+using support::TemporaryFolder;
+namespace fs = std::filesystem;
+
+/// Each path in `same` is one file, whether it exists or not.
+void expect_one_file(TemporaryFolder const& folder, std::vector<fs::path> const& same) {
+  for (auto const& path : same) {
+    ASSERT_TRUE(identity_of(path)) << path;
+    EXPECT_EQ(identity_of(path), identity_of(same.front())) << path;
+    EXPECT_NE(identity_of(path), identity_of(folder / "another")) << path;
+  }
+}
+
+TEST(FileIdentity, IsTheSameForEverySpelling) {
+  TemporaryFolder const folder;
+  fs::create_directory(folder / "in");
+  fs::create_directory_symlink("in", folder / "to_in");
+  fs::create_symlink("in/file", folder / "link");
+  fs::create_symlink("link", folder / "link_to_link");
+  std::vector<fs::path> same{folder / "in/file",
+                             folder / "in/./file",
+                             folder / "in//file",
+                             folder / "in/../in/file",
+                             folder / "to_in/file",
+                             folder / "link",
+                             folder / "link_to_link",
+                             fs::relative(folder / "in/file")};
+  expect_one_file(folder, same);  // it does not exist yet
+  folder.write("in/file", "x");
+  fs::create_hard_link(folder / "in/file", folder / "hard");
+  same.push_back(folder / "hard");
+  expect_one_file(folder, same);
+}
+
+TEST(FileIdentity, IsNoneWhereThereIsNoFolder) {
+  TemporaryFolder const folder;
+  EXPECT_FALSE(identity_of(folder / "absent/file"));
+  fs::create_symlink("round", folder / "round");
+  EXPECT_FALSE(identity_of(folder / "round"));
+  EXPECT_FALSE(identity_of(folder.write("file", "") / "below"));
+}
+
+TEST(FileIdentity, OfANameAloneIsInTheCurrentFolder) {
+  EXPECT_EQ(identity_of("msstream_no_such_file"), identity_of("./msstream_no_such_file"));
+  EXPECT_NE(identity_of("msstream_no_such_file"), identity_of("msstream_no_such_file_2"));
+}
+
+}  // namespace
+}  // namespace msstream::testing

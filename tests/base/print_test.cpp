@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What users write to a stream.
+#include <msstream/base/dtype.hpp>
+#include <msstream/base/print.hpp>
+#include <msstream/base/shape.hpp>
+#include <msstream/memory/statistics.hpp>
+#include <msstream/order/position.hpp>
+#include <msstream/runtime/check_report.hpp>
+#include <msstream/stream/stream_slot.hpp>
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+
+namespace elsewhere {  // a user's namespace: no name of the library is looked up but by its type
+namespace {
+
+template <class T>
+concept Printable = requires(std::ostream& out, T const& value) {
+  out << value;
+};
+
+struct Own {
+  [[nodiscard]] static std::string describe() { return "own"; }
+};
+
+template <class T>
+std::string printed(T const& value) {
+  std::ostringstream out;
+  out << value;
+  return out.str();
+}
+
+TEST(Print, what_the_library_describes) {
+  EXPECT_EQ(printed(msstream::Shape{2, 3}), "[2, 3]");
+  EXPECT_EQ(printed(msstream::DType::bfloat16), "bfloat16");
+  EXPECT_EQ(printed(msstream::order::Position{3, 7}), "stream 3 @ 7");
+  EXPECT_EQ(printed(msstream::WaitCounts{5, 2, 3}), "5 waits needed, 2 issued, 3 elided");
+  EXPECT_EQ(printed(msstream::CheckKind::race), printed(name_of(msstream::CheckKind::race)));
+  msstream::MemoryStatistics statistics;
+  statistics.live_bytes = 4;
+  statistics.peak_live_bytes = 6;
+  statistics.reserved_bytes = 8;
+  statistics.peak_reserved_bytes = 9;
+  statistics.limit_bytes = 16;
+  statistics.growths = 1;
+  statistics.allocations = 5;
+  statistics.reuses = 4;
+  statistics.steals = 3;
+  statistics.waiting_reuses = 2;
+  EXPECT_EQ(printed(statistics),
+            "4 bytes live (peak 6), 8 reserved (peak 9) of at most 16 in 1 growths; 5 allocations, "
+            "4 reuses, 3 steals, 2 waiting reuses");
+}
+
+TEST(Print, floats_of_16_bits_by_their_values) {
+  EXPECT_EQ(printed(msstream::from_float<msstream::float16>(1.5F)), "1.5");
+  EXPECT_EQ(printed(msstream::from_float<msstream::bfloat16>(-2.0F)), "-2");
+}
+
+TEST(Print, nothing_of_others) {
+  static_assert(Printable<msstream::Shape>);
+  static_assert(!Printable<Own>);
+  EXPECT_EQ(Own::describe(), "own");
+}
+
+}  // namespace
+}  // namespace elsewhere

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/temporary_folder.hpp"
+
+#include <msstream/base/read_file.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace msstream::testing {
+namespace {
+
+using support::TemporaryFolder;
+using ::testing::EndsWith;
+
+std::string refusal_of_read(std::filesystem::path const& path, std::size_t most_bytes = 100) {
+  try {
+    (void)read_file(path, most_bytes);
+  } catch (std::invalid_argument const& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(ReadFile, ReadsAllUpToTheBound) {
+  TemporaryFolder const folder;
+  for (std::size_t const count : {0U, 1U, 99U, 100U}) {
+    std::string const content(count, 'x');
+    EXPECT_EQ(read_file(folder.write("file", content), 100), content);
+  }
+  std::string const longer(1'000'000, 'y');
+  EXPECT_EQ(read_file(folder.write("file", longer), 1'000'000), longer);
+  EXPECT_EQ(read_file("/dev/null", 100), "");
+}
+
+TEST(ReadFile, RefusesWhatIsLongerOrHasNoEnd) {
+  TemporaryFolder const folder;
+  EXPECT_THAT(refusal_of_read(folder.write("file", std::string(101, 'x'))),
+              EndsWith("file: has 101 bytes; expected at most 100"));
+  EXPECT_EQ(refusal_of_read("/dev/zero", 10'000),
+            "/dev/zero: goes on after 10000 bytes; expected no more");
+}
+
+TEST(ReadFile, SaysWhatCannotBeRead) {
+  TemporaryFolder const folder;
+  EXPECT_THAT(refusal_of_read(folder / "absent"),
+              EndsWith("absent: cannot open: No such file or directory"));
+  EXPECT_THAT(refusal_of_read(folder.path()), EndsWith(": expected a file, found a folder"));
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -1,0 +1,527 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/judged_offsets.hpp"
+#include "ops/ops_fixture.hpp"
+
+#include <msstream/ops/embedding.hpp>
+#include <msstream/ops/embedding_gradient.hpp>
+#include <msstream/ops/embedding_tables.hpp>
+#include <msstream/ops/embedding_tables_gradient.hpp>
+#include <msstream/ops/embedding_update.hpp>
+#include <msstream/ops/jagged.hpp>
+#include <msstream/ops/jagged_softmax.hpp>
+#include <msstream/ops/lengths.hpp>
+#include <msstream/ops/segment.hpp>
+#include <msstream/ops/table_batch.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+/// Offsets that descend or lead out of the values: a bag is left out by every operation alike.
+namespace msstream::testing {
+namespace {
+
+using ops::Bags;
+using ops::OutOfRange;
+using ops::Pooling;
+using ops::SegmentReduction;
+using ops::kernels::testing::JudgedOffsets;
+using ops::kernels::testing::random_bad_offsets;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kRowsLookedUp = 13;
+
+[[nodiscard]] std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+/// One array of offsets, and what every operation makes of it.
+struct Sizes {
+  std::int64_t bags;
+  std::int64_t capacity;
+  std::int64_t width;
+};
+
+template <class R>
+class BadOffsetsTest : public OpsTest<R> {
+ protected:
+  /// Few bags, where CUDA takes one launch, and many, of empty, short and long ones.
+  std::vector<Sizes> sizes() {
+    return {{3, 5, 1}, {37, 60, 3}, {64, 100, 4}, {1500, 7000, 4}, {9000, 4000, 8}, {40, 9000, 33}};
+  }
+  /// Calls check(sizes, offsets, their judgement) for offsets that are wrong in many ways.
+  template <class Check>
+  void for_all(Check const& check) {
+    for (auto const& size : sizes()) {
+      for (int round = 0; round < (size.capacity < 1000 ? 8 : 3); ++round) {
+        auto const offsets = random_bad_offsets(this->random, size.bags, size.capacity);
+        SCOPED_TRACE(text(size.bags, " bags of ", size.capacity, ", round ", round));
+        check(size, offsets, JudgedOffsets(offsets, size.capacity));
+        if (this->HasFatalFailure()) {
+          return;
+        }
+      }
+    }
+  }
+  /// Whole numbers, whose sums are exact in any order.
+  Doubles random_doubles(std::int64_t count, Floats& floats) {
+    auto const whole = this->random.integers(count, -4, 4);
+    floats.assign(whole.begin(), whole.end());
+    return to_doubles(floats);
+  }
+};
+TYPED_TEST_SUITE(BadOffsetsTest, Runtimes, RuntimeNames);
+
+/// What a lookup and its gradient give, one id after the other.
+struct LookupReference {
+  JudgedOffsets const& judged;
+  Integers const& ids;
+  Doubles const& table;
+  Doubles const& weights;
+  std::int64_t width;
+  Pooling pooling;
+  bool is_weighted;
+
+  /// Calls visit(bag, place, id, factor).
+  template <class Visit>
+  void for_each(Visit const& visit) const {
+    for (std::int64_t bag = 0; bag < judged.bags(); ++bag) {
+      auto const [begin, end] = judged.places(bag);
+      auto const weight = [&](std::int64_t place) {
+        return is_weighted ? weights[at(place)] : 1.0;
+      };
+      double divisor = pooling == Pooling::sum ? 1.0 : 0.0;
+      for (auto place = begin; place < end && pooling == Pooling::mean; ++place) {
+        divisor += weight(place);
+      }
+      for (auto place = begin; place < end; ++place) {
+        visit(bag, place, ids[at(place)], weight(place) / divisor);
+      }
+    }
+  }
+  [[nodiscard]] Doubles pooled() const {
+    Doubles out(at(judged.bags() * width), 0.0);
+    for_each([&](auto bag, auto, auto id, double factor) {
+      for (std::int64_t c = 0; c < width; ++c) {
+        out[at(bag * width + c)] += factor * table[at(id * width + c)];
+      }
+    });
+    return out;
+  }
+  [[nodiscard]] Doubles table_gradient(Doubles const& gradient) const {
+    Doubles out(at(kRowsLookedUp * width), 0.0);
+    for_each([&](auto bag, auto, auto id, double factor) {
+      for (std::int64_t c = 0; c < width; ++c) {
+        out[at(id * width + c)] += factor * gradient[at(bag * width + c)];
+      }
+    });
+    return out;
+  }
+};
+
+/// The rows of a row-sparse gradient where they belong.
+template <class R>
+[[nodiscard]] Floats dense_gradient(ops::RowGradients<R> const& gradient, std::int64_t rows) {
+  auto const ids = to_host(gradient.ids);
+  auto const count = to_host(gradient.count).front();
+  auto const values = to_host(gradient.values);
+  auto const width = gradient.values.shape()[1];
+  Floats dense(at(rows * width), 0.0F);
+  for (std::int64_t u = 0; u < count; ++u) {
+    std::copy_n(values.begin() + u * width, width, dense.begin() + ids[at(u)] * width);
+  }
+  return dense;
+}
+
+TYPED_TEST(BadOffsetsTest, lookups_and_their_gradients_leave_out_the_same_bags) {
+  this->for_all([&](Sizes const& size, Integers const& offsets, JudgedOffsets const& judged) {
+    auto const ids = this->random.integers(size.capacity, 0, kRowsLookedUp - 1);
+    Floats table;
+    auto const table_doubles = this->random_doubles(kRowsLookedUp * size.width, table);
+    auto const whole_weights = this->random.integers(size.capacity, 1, 2);
+    Floats const weights(whole_weights.begin(), whole_weights.end());
+    Floats gradient;
+    auto const gradient_doubles = this->random_doubles(size.bags * size.width, gradient);
+    auto const on_device = this->put(table, {kRowsLookedUp, size.width});
+    auto const output_gradient = this->put(gradient, {size.bags, size.width});
+    for (bool const is_weighted : {false, true}) {
+      for (auto const pooling : {Pooling::sum, Pooling::mean}) {
+        Bags<TypeParam> bags(this->put(ids), this->put(offsets));
+        if (is_weighted) {
+          bags.weights = this->put(weights);
+        }
+        LookupReference const reference{
+            judged, ids, table_doubles, to_doubles(weights), size.width, pooling, is_weighted};
+        auto const bad = this->scalar(10);
+        auto const pooled = ops::embedding_lookup(
+            on_device,
+            bags,
+            {.pooling = pooling, .out_of_range = OutOfRange::count, .bad_id_count = bad});
+        expect_near(to_host(pooled), reference.pooled(), 2e-5);
+        EXPECT_THAT(to_host(bad), ElementsAre(10 + judged.bad_bags()));
+        auto const unique = ops::deduplicate(bags, kRowsLookedUp);
+        auto const rows =
+            ops::embedding_gradient(bags, unique, kRowsLookedUp, pooling, output_gradient);
+        auto const expected = reference.table_gradient(gradient_doubles);
+        expect_near(dense_gradient(rows, kRowsLookedUp), expected, 2e-4);
+        if (this->HasFatalFailure()) {
+          return;
+        }
+        auto const moved = this->put(Floats(table.size(), 0.0F), {kRowsLookedUp, size.width});
+        ops::OptimizerRule const rule{.kind = ops::OptimizerKind::sgd, .learning_rate = 1.0F};
+        ops::StepCounter<TypeParam> const step(this->device());
+        auto const state = ops::make_state(this->device(), rule.kind, moved.shape());
+        ops::update_embedding(rule, step, moved, state, bags, unique, pooling, output_gradient);
+        Doubles negative;
+        for (auto const value : expected) {
+          negative.push_back(-value);
+        }
+        expect_near(to_host(moved), negative, 2e-4);
+        if (is_weighted && pooling == Pooling::sum) {
+          Doubles of_weights(at(size.capacity), 0.0);
+          reference.for_each([&](auto bag, auto place, auto id, double) {
+            for (std::int64_t c = 0; c < size.width; ++c) {
+              of_weights[at(place)] += table_doubles[at(id * size.width + c)] *
+                                       gradient_doubles[at(bag * size.width + c)];
+            }
+          });
+          expect_near(to_host(ops::embedding_weight_gradient(
+                          on_device, bags, Pooling::sum, output_gradient)),
+                      of_weights,
+                      2e-5);
+        }
+      }
+    }
+  });
+}
+
+TYPED_TEST(BadOffsetsTest, int32_offsets_maxima_and_default_ids_leave_out_the_same_bags) {
+  this->for_all([&](Sizes const& size, Integers const& offsets, JudgedOffsets const& judged) {
+    auto const ids = this->random.integers(size.capacity, 0, kRowsLookedUp - 1);
+    auto const table = this->random.reals(kRowsLookedUp * size.width);
+    auto const narrow = [](Integers const& values) {
+      return std::vector<std::int32_t>(values.begin(), values.end());
+    };
+    Bags<TypeParam> bags(this->put(narrow(ids)), this->put(narrow(offsets)));
+    bags.default_id = 2;
+    Tensor<std::int32_t, TypeParam> const argmax(this->device(), {size.bags, size.width});
+    auto const rows = this->put(table, {kRowsLookedUp, size.width});
+    auto const pooled =
+        ops::embedding_lookup(rows, bags, {.pooling = Pooling::max, .argmax = argmax});
+    Doubles expected;
+    Doubles expected_gradient(table.size(), 0.0);
+    for (std::int64_t bag = 0; bag < size.bags; ++bag) {
+      auto const [begin, end] = judged.places(bag);
+      for (std::int64_t c = 0; c < size.width; ++c) {
+        auto largest = begin < end ? ids[at(begin)] : 2;
+        for (auto place = begin; place < end; ++place) {
+          auto const id = ids[at(place)];
+          largest =
+              table[at(id * size.width + c)] > table[at(largest * size.width + c)] ? id : largest;
+        }
+        expected.push_back(table[at(largest * size.width + c)]);
+        expected_gradient[at(largest * size.width + c)] += 1.0;
+      }
+    }
+    expect_near(to_host(pooled), expected);
+    auto const unique = ops::deduplicate(bags, kRowsLookedUp);
+    auto const ones = this->put(Floats(expected.size(), 1.0F), {size.bags, size.width});
+    auto const gradient =
+        ops::embedding_gradient(bags, unique, kRowsLookedUp, Pooling::max, ones, {argmax});
+    expect_near(dense_gradient(gradient, kRowsLookedUp), expected_gradient, 1e-5);
+  });
+}
+
+TYPED_TEST(BadOffsetsTest, many_tables_leave_out_the_same_bags) {
+  this->for_all([&](Sizes const& size, Integers const& offsets, JudgedOffsets const& judged) {
+    if (size.bags % 2 != 0) {
+      return;
+    }
+    auto const batch = size.bags / 2;
+    auto const ids = this->random.integers(size.capacity, 0, kRowsLookedUp - 1);
+    Floats floats;
+    auto const table = this->random_doubles(kRowsLookedUp * size.width, floats);
+    Floats gradient_floats;
+    auto const gradient = this->random_doubles(size.bags * size.width, gradient_floats);
+    auto const weights = this->put(floats, {kRowsLookedUp, size.width});
+    ops::EmbeddingTables<TypeParam> const tables(
+        this->device(), {{.weights = weights}, {.weights = weights, .pooling = Pooling::mean}});
+    ops::TableBags<TypeParam> const bags{
+        .ids = this->put(ids), .batch = batch, .offsets = this->put(offsets)};
+    Doubles expected(at(size.bags * size.width), 0.0);
+    Doubles expected_gradient(at(2 * kRowsLookedUp * size.width), 0.0);
+    for (std::int64_t number = 0; number < 2; ++number) {
+      for (std::int64_t bag = 0; bag < batch; ++bag) {
+        auto const [begin, end] = judged.places(number * batch + bag);
+        for (auto place = begin; place < end; ++place) {
+          auto const row = ids[at(place)];
+          auto const by = number == 0 ? 1.0 : static_cast<double>(end - begin);
+          for (std::int64_t c = 0; c < size.width; ++c) {
+            auto const element = at(bag * 2 * size.width + number * size.width + c);
+            expected[element] += table[at(row * size.width + c)] / by;
+            expected_gradient[at((number * kRowsLookedUp + row) * size.width + c)] +=
+                gradient[element] / by;
+          }
+        }
+      }
+    }
+    auto const bad = this->scalar(0);
+    auto const pooled = ops::embedding_lookup(
+        tables, bags, {.out_of_range = OutOfRange::count, .bad_id_count = bad});
+    expect_near(to_host(pooled), expected, 2e-5);
+    EXPECT_THAT(to_host(bad), ElementsAre(judged.bad_bags()));
+    auto const rows = ops::embedding_tables_gradient(
+        tables, bags, this->put(gradient_floats, {batch, 2 * size.width}));
+    expect_near(dense_gradient(ops::RowGradients<TypeParam>{rows.rows, rows.count, rows.values},
+                               2 * kRowsLookedUp),
+                expected_gradient,
+                2e-4);
+  });
+}
+
+TYPED_TEST(BadOffsetsTest, segments_and_their_gradients_leave_out_the_same_rows) {
+  this->for_all([&](Sizes const& size, Integers const& offsets, JudgedOffsets const& judged) {
+    Floats floats;
+    auto const values = this->random_doubles(size.capacity * size.width, floats);
+    Floats gradient_floats;
+    auto const gradient = this->random_doubles(size.bags * size.width, gradient_floats);
+    auto const on_device = this->put(floats, {size.capacity, size.width});
+    auto const index = this->put(offsets);
+    for (auto const reduction :
+         {SegmentReduction::sum, SegmentReduction::mean, SegmentReduction::max}) {
+      Doubles expected(at(size.bags * size.width), 0.0);
+      Doubles expected_gradient(at(size.capacity * size.width), 0.0);
+      for (std::int64_t s = 0; s < size.bags; ++s) {
+        auto const [begin, end] = judged.places(s);
+        auto const by =
+            reduction == SegmentReduction::mean ? static_cast<double>(end - begin) : 1.0;
+        for (std::int64_t c = 0; c < size.width; ++c) {
+          auto& total = expected[at(s * size.width + c)];
+          auto largest = begin;
+          for (auto row = begin; row < end; ++row) {
+            auto const element = at(row * size.width + c);
+            largest = values[element] > values[at(largest * size.width + c)] ? row : largest;
+            total += values[element] / by;
+            expected_gradient[element] = gradient[at(s * size.width + c)] / by;
+          }
+          if (reduction == SegmentReduction::max && begin < end) {
+            total = values[at(largest * size.width + c)];
+            double ties = 0;
+            for (auto row = begin; row < end; ++row) {
+              ties += values[at(row * size.width + c)] == total ? 1 : 0;
+            }
+            for (auto row = begin; row < end; ++row) {
+              auto const element = at(row * size.width + c);
+              expected_gradient[element] =
+                  values[element] == total ? gradient[at(s * size.width + c)] / ties : 0.0;
+            }
+          }
+        }
+      }
+      auto const bad = this->scalar(1);
+      auto const reduced =
+          ops::segment_reduce(on_device,
+                              index,
+                              reduction,
+                              ops::SegmentSemantics::tensorflow,
+                              {.out_of_range = OutOfRange::count, .bad_bag_count = bad});
+      expect_near(to_host(reduced), expected, 2e-4);
+      EXPECT_THAT(to_host(bad), ElementsAre(1 + judged.bad_bags()));
+      auto const of_values =
+          ops::segment_reduce_gradient(this->put(gradient_floats, {size.bags, size.width}),
+                                       index,
+                                       ops::SegmentForward<TypeParam>(on_device, reduced),
+                                       reduction);
+      expect_near(to_host(of_values), expected_gradient, 2e-5);
+      if (this->HasFatalFailure()) {
+        return;
+      }
+    }
+  });
+}
+
+TYPED_TEST(BadOffsetsTest, empty_values_of_products_and_torch_are_those_of_bad_segments) {
+  auto const values = this->put(Floats{2, 3, 5, 7, 11}, {5, 1});
+  auto const offsets = this->put(Integers{0, 2, 9, 4, 5});
+  EXPECT_THAT(to_host(ops::segment_prod(values, offsets)), ElementsAre(6, 1, 1, 11));
+  constexpr auto kInfinity = std::numeric_limits<float>::infinity();
+  EXPECT_THAT(to_host(ops::segment_max(values, offsets, ops::SegmentSemantics::torch)),
+              ElementsAre(3, -kInfinity, -kInfinity, 11));
+  auto const reduced = ops::segment_prod(values, offsets);
+  auto const gradient = ops::segment_reduce_gradient(
+      this->put(Floats{1, 1, 1, 1}, {4, 1}), offsets, {values, reduced}, SegmentReduction::prod);
+  EXPECT_THAT(to_host(gradient), ElementsAre(3, 2, 0, 0, 1));
+}
+
+TYPED_TEST(BadOffsetsTest, jagged_samples_leave_out_the_same_rows_both_ways) {
+  this->for_all([&](Sizes const& size, Integers const& offsets, JudgedOffsets const& judged) {
+    constexpr std::int64_t kLongest = 5;
+    Floats values;
+    (void)this->random_doubles(size.capacity * size.width, values);
+    Floats dense;
+    (void)this->random_doubles(size.bags * kLongest * size.width, dense);
+    Floats expected_dense(dense.size(), -3.0F);
+    Floats expected_values(values.size(), 0.0F);
+    for (std::int64_t sample = 0; sample < size.bags; ++sample) {
+      auto const [begin, end] = judged.places(sample);
+      auto const kept = std::min(end - begin, kLongest) * size.width;
+      auto const first = sample * kLongest * size.width;
+      std::copy_n(values.begin() + begin * size.width, kept, expected_dense.begin() + first);
+      std::copy_n(dense.begin() + first, kept, expected_values.begin() + begin * size.width);
+    }
+    auto const index = this->put(offsets);
+    auto const bad = this->scalar(0);
+    ops::OffsetPolicy<TypeParam> const counts{OutOfRange::count, bad};
+    EXPECT_EQ(to_host(ops::jagged_to_dense(
+                  this->put(values, {size.capacity, size.width}), index, kLongest, -3.0F, counts)),
+              expected_dense);
+    EXPECT_THAT(to_host(bad), ElementsAre(judged.bad_bags()));
+    EXPECT_EQ(
+        to_host(ops::dense_to_jagged(
+            this->put(dense, {size.bags, kLongest, size.width}), index, size.capacity, counts)),
+        expected_values);
+    EXPECT_THAT(to_host(bad), ElementsAre(2 * judged.bad_bags()));
+  });
+}
+
+TYPED_TEST(BadOffsetsTest, a_jagged_softmax_and_its_gradient_leave_out_the_same_rows) {
+  this->for_all([&](Sizes const& size, Integers const& offsets, JudgedOffsets const& judged) {
+    Floats floats;
+    auto const values = this->random_doubles(size.capacity * size.width, floats);
+    Floats gradient_floats;
+    auto const gradient = this->random_doubles(size.capacity * size.width, gradient_floats);
+    Doubles expected(values.size(), 0.0);
+    Doubles expected_gradient(values.size(), 0.0);
+    for (std::int64_t s = 0; s < size.bags; ++s) {
+      auto const [begin, end] = judged.places(s);
+      for (std::int64_t c = 0; c < size.width; ++c) {
+        double sum = 0;
+        double product = 0;
+        for (auto row = begin; row < end; ++row) {
+          sum += std::exp(values[at(row * size.width + c)]);
+        }
+        for (auto row = begin; row < end; ++row) {
+          auto const element = at(row * size.width + c);
+          expected[element] = std::exp(values[element]) / sum;
+          product += expected[element] * gradient[element];
+        }
+        for (auto row = begin; row < end; ++row) {
+          auto const element = at(row * size.width + c);
+          expected_gradient[element] = expected[element] * (gradient[element] - product);
+        }
+      }
+    }
+    Shape const shape{size.capacity, size.width};
+    auto const index = this->put(offsets);
+    auto const bad = this->scalar(0);
+    auto const output =
+        ops::jagged_softmax(this->put(floats, shape), index, {OutOfRange::count, bad});
+    expect_near(to_host(output), expected, 1e-5);
+    EXPECT_THAT(to_host(bad), ElementsAre(judged.bad_bags()));
+    expect_near(
+        to_host(ops::jagged_softmax_gradient(output, this->put(gradient_floats, shape), index)),
+        expected_gradient,
+        1e-5);
+  });
+}
+
+TYPED_TEST(BadOffsetsTest, a_trap_names_the_bag_its_offsets_and_what_was_expected) {
+  auto const values = this->put(Floats{1, 2, 3, 4, 5}, {5, 1});
+  auto const ids = this->put(Integers{0, 1, 2, 3, 4});
+  auto const trapped = [&](Integers const& offsets, auto const& run) {
+    auto const index = this->put(offsets);
+    auto const message = message_of<std::out_of_range>([&] { (void)to_host(run(index)); });
+    // Caught once, and usable after.
+    (void)to_host(run(this->put(Integers{0, 2, 2, 5})));
+    return message;
+  };
+  auto const lookup = [&](auto const& index) {
+    return ops::embedding_lookup(
+        values, Bags<TypeParam>(ids, index), {.out_of_range = OutOfRange::trap});
+  };
+  ops::OffsetPolicy<TypeParam> const trap{OutOfRange::trap};
+  EXPECT_THAT(trapped({0, 3, 2, 2}, lookup),
+              AllOf(HasSubstr("embedding_lookup: bag "), HasSubstr("ascend within [0, 5]")));
+  EXPECT_EQ(
+      trapped({0, 2, 5, 9}, lookup),
+      "embedding_lookup: bag 2 from offset 5 to 9; expected offsets that ascend within [0, 5]");
+  EXPECT_THAT(
+      trapped({-1, 2, 2, 5},
+              [&](auto const& index) {
+                return ops::segment_reduce(
+                    values, index, SegmentReduction::sum, ops::SegmentSemantics::tensorflow, trap);
+              }),
+      HasSubstr("segment_reduce: bag 0 from offset -1 to 2"));
+  EXPECT_THAT(trapped({0, 2, 5, 6},
+                      [&](auto const& index) { return ops::jagged_softmax(values, index, trap); }),
+              HasSubstr("jagged_softmax: bag 2 from offset 5 to 6"));
+  EXPECT_THAT(trapped({0, 2, 5, 6},
+                      [&](auto const& index) {
+                        return ops::jagged_to_dense(values, index, 2, 0.0F, trap);
+                      }),
+              HasSubstr("jagged_to_dense: bag 2 from offset 5 to 6"));
+  EXPECT_THAT(
+      trapped({0, 2, 5, 6},
+              [&](auto const& index) {
+                return ops::dense_to_jagged(this->any({3, 2, 1}), index, std::int64_t{5}, trap);
+              }),
+      HasSubstr("dense_to_jagged: bag 2 from offset 5 to 6"));
+  ops::EmbeddingTables<TypeParam> const tables(this->device(), {{.weights = values}});
+  EXPECT_THAT(trapped({0, 2, 5, 6},
+                      [&](auto const& index) {
+                        return ops::embedding_lookup(
+                            tables,
+                            ops::TableBags<TypeParam>{.ids = ids, .batch = 3, .offsets = index},
+                            {.out_of_range = OutOfRange::trap});
+                      }),
+              HasSubstr("embedding_tables_lookup: bag 2 from offset 5 to 6"));
+}
+
+TYPED_TEST(BadOffsetsTest, a_batch_of_tables_leaves_out_the_same_bags) {
+  ops::TableBatch<float, TypeParam> const tables(this->device(), {2, 2}, 1);
+  copy(tables.weights(), this->put(Floats{1, 2, 4, 8}, {4, 1}));
+  Bags<TypeParam> const bags(this->put(Integers{0, 1, 0, 1, 1}),
+                             this->put(Integers{0, 2, 3, 9, 4}));
+  auto const bad = this->scalar(0);
+  auto const rows = ops::rows_of_tables(tables, bags, OutOfRange::count, bad);
+  EXPECT_THAT(to_host(bad), ElementsAre(2));
+  EXPECT_THAT(to_host(ops::embedding_lookup(tables, rows)), ElementsAre(3, 4, 0, 0));
+  auto const found = to_host(ops::hash_to_tables(tables, bags).ids.template as<std::int64_t>());
+  EXPECT_EQ(found[3], -1);
+}
+
+TYPED_TEST(BadOffsetsTest, bags_that_do_not_exist_are_neither_judges_nor_reported) {
+  auto const table = this->put(Floats{1, 2, 4, 8, 16}, {5, 1});
+  Bags<TypeParam> bags(this->put(Integers{0, 1, 2, 3, 4}), this->put(Integers{0, 2, 5, -7, 99, 1}));
+  bags.bag_count = this->scalar(2);
+  auto const bad = this->scalar(0);
+  EXPECT_THAT(to_host(ops::embedding_lookup(
+                  table, bags, {.out_of_range = OutOfRange::count, .bad_id_count = bad})),
+              ElementsAre(3, 28, 0, 0, 0));
+  EXPECT_THAT(to_host(bad), ElementsAre(0));
+}
+
+TYPED_TEST(BadOffsetsTest, lengths_are_never_negative) {
+  EXPECT_THAT(to_host(ops::offsets_to_lengths(this->put(Integers{0, 4, 2, 5, -1, 3}))),
+              ElementsAre(4, 0, 3, 0, 0));
+}
+
+TYPED_TEST(BadOffsetsTest, a_counter_goes_with_counting) {
+  auto const values = this->any({5, 1});
+  auto const offsets = this->put(Integers{0, 5});
+  expect_refused([&] { (void)ops::jagged_softmax(values, offsets, {OutOfRange::count}); },
+                 "jagged_softmax",
+                 "bad_bag_count goes with OutOfRange::count");
+  expect_refused(
+      [&] {
+        (void)ops::jagged_softmax(
+            values, offsets, {OutOfRange::count, this->template any<std::int64_t>({2})});
+      },
+      "bad_bag_count of shape [2]");
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Captures that another thread ends by waiting for the whole device.
+#include "step/captured_fixture.hpp"
+
+#include <msstream/ops/arithmetic.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <exception>
+#include <string>
+#include <thread>
+
+namespace msstream::testing {
+namespace {
+
+template <class R>
+class CapturesEndedTest : public RuntimeTest<R> {};
+using CudaAlone = ::testing::Types<Cuda>;
+TYPED_TEST_SUITE(CapturesEndedTest, CudaAlone, RuntimeNames);
+
+TYPED_TEST(CapturesEndedTest, it_is_said_and_the_device_and_the_next_capture_work) {
+  Device<TypeParam> const device;
+  auto const in = to_device<float, TypeParam>(device, Floats(512, 3), {512});
+  cudaError_t of_other = cudaSuccess;
+  std::string error;
+  try {
+    CapturedStep<TypeParam> const step(device, [&] {
+      static_cast<void>(ops::add(in, in));
+      std::thread([&] {
+        of_other = cudaDeviceSynchronize();
+        cudaGetLastError();
+      }).join();
+      static_cast<void>(ops::multiply(in, in));
+    });
+  } catch (std::exception const& caught) {
+    error = caught.what();
+  }
+  // A driver may let the other thread wait without a word; then there is nothing to say.
+  if (of_other != cudaSuccess) {
+    EXPECT_THAT(error, ::testing::HasSubstr("another thread has waited for the whole device"));
+  }
+  EXPECT_EQ(to_host(ops::add(in, in)).back(), 6);
+  Tensor<float, TypeParam> const out(device, {512});
+  CapturedStep<TypeParam> again(device, [&] { copy(out, ops::multiply(in, in)); });
+  again.replay();
+  EXPECT_EQ(to_host(out).back(), 9);
+}
+
+}  // namespace
+}  // namespace msstream::testing

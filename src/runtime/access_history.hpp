@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "happens_before.hpp"
 #include "interval_map.hpp"
+#include "issued_work.hpp"
 
 #include <msstream/runtime/operation.hpp>
 
@@ -13,16 +13,8 @@
 
 namespace msstream::detail {
 
-/// Who used some bytes, when.
-struct PastAccess {
-  Place place;
-  OperationHandle operation;
-  AccessMode mode;
-  std::uint64_t owner;  ///< of the memory, at the time
-};
-
-/// For all bytes ever used: the last writes, and the newest read of each stream since. Not
-/// synchronised.
+/// For all bytes ever used: the last writes, and the newest read and the newest accumulation of
+/// each stream since. Not synchronised.
 class AccessHistory {
  public:
   /// `visit(PastAccess, Interval)` for each earlier access that must precede one with `mode`.
@@ -32,9 +24,14 @@ class AccessHistory {
       for (auto const& write : uses.writes) {
         visit(write, place);
       }
-      if (mode == AccessMode::write) {
+      if (mode != AccessMode::read) {
         for (auto const& read : uses.reads) {
           visit(read, place);
+        }
+      }
+      if (mode != AccessMode::accumulate) {
+        for (auto const& accumulation : uses.accumulations) {
+          visit(accumulation, place);
         }
       }
     });
@@ -45,16 +42,17 @@ class AccessHistory {
       if (auto* const uses = used_.exact(range); uses != nullptr) {  // allocates nothing
         uses->writes.assign(1, access);
         uses->reads.clear();
+        uses->accumulations.clear();
       } else {
-        used_.assign(range, Uses{{access}, {}});
+        used_.assign(range, Uses{{access}, {}, {}});
       }
       return;
     }
-    update(range, [&](Uses& uses) { replace_or_add(uses.reads, access); });
+    note_beside(range, access);
   }
-  /// A write beside those before, ordered after none of them.
+  /// An access that leaves those before: a write too, which is ordered after none of them.
   void note_beside(Interval range, PastAccess const& access) {
-    update(range, [&](Uses& uses) { replace_or_add(uses.writes, access); });
+    update(range, [&](Uses& uses) { replace_or_add(uses.of(access.mode), access); });
   }
   void forget(Interval range) { used_.erase(range); }
   /// The same bytes are behind other addresses, too, from `to` on.
@@ -74,6 +72,11 @@ class AccessHistory {
   struct Uses {
     std::vector<PastAccess> writes;
     std::vector<PastAccess> reads;
+    std::vector<PastAccess> accumulations;
+
+    [[nodiscard]] std::vector<PastAccess>& of(AccessMode mode) noexcept {
+      return mode == AccessMode::write ? writes : mode == AccessMode::read ? reads : accumulations;
+    }
   };
 
   template <class Update>
@@ -86,16 +89,16 @@ class AccessHistory {
     used_.fill_gaps(range, Uses{});
     used_.for_each_overlap(range, [&](Interval, Uses& uses) { apply(uses); });
   }
-  /// An access on the same stream comes before the new one, and is implied by it.
+  /// Of two accesses on one stream the newer one stands for both.
   static void replace_or_add(std::vector<PastAccess>& accesses, PastAccess const& access) {
     auto const same_stream =
         std::find_if(accesses.begin(), accesses.end(), [&](PastAccess const& held) {
-          return held.place.index == access.place.index;
+          return held.by->place.index == access.by->place.index;
         });
-    if (same_stream != accesses.end()) {
-      *same_stream = access;
-    } else {
+    if (same_stream == accesses.end()) {
       accesses.push_back(access);
+    } else if (same_stream->by->place.number <= access.by->place.number) {
+      *same_stream = access;
     }
   }
 

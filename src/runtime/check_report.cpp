@@ -21,8 +21,11 @@ std::string hex(std::uintptr_t address) {
   return "0x" + std::string(digits.data(), end);
 }
 
+std::string_view name_of(AccessMode mode) {
+  return mode == AccessMode::read ? "read" : mode == AccessMode::write ? "write" : "accumulate";
+}
 std::string_view verb(AccessMode mode) {
-  return mode == AccessMode::read ? "reads" : "writes";
+  return mode == AccessMode::read ? "reads" : mode == AccessMode::write ? "writes" : "adds into";
 }
 
 std::string place(std::source_location const& where) {
@@ -48,7 +51,7 @@ std::string json_of(CheckedAccess const& access) {
                           ", \"stream\": ",
                           json_string(access.lane),
                           R"(, "mode": ")",
-                          access.mode == AccessMode::read ? "read" : "write",
+                          name_of(access.mode),
                           R"(", "begin": ")",
                           hex(access.begin),
                           R"(", "bytes": )",

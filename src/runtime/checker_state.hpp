@@ -4,18 +4,41 @@
 #include "access_history.hpp"
 #include "finding_log.hpp"
 #include "happens_before.hpp"
+#include "issued_work.hpp"
 #include "memory_ledger.hpp"
+#include "tracked_lines.hpp"
 
 #include <msstream/base/text.hpp>
 #include <msstream/runtime/checker.hpp>
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 namespace msstream::detail {
+
+inline Interval interval_of(MemoryUse const& use) {
+  return Interval::of(use.begin, use.bytes);
+}
+
+inline std::string_view verb_of(AccessMode mode) {
+  return mode == AccessMode::read ? "reads" : mode == AccessMode::write ? "writes" : "adds into";
+}
+inline std::string_view past_verb(AccessMode mode) {
+  return mode == AccessMode::read    ? "may still read"
+         : mode == AccessMode::write ? "may still write"
+                                     : "may still add into";
+}
+
+/// The name of an operation, or of a part of a replay.
+inline std::string name_of(Operation const& operation, OperationHandle const& part) {
+  return part == nullptr ? operation.name : text(operation.name, "/", part->name);
+}
 
 inline CheckedAccess describe(Operation const& operation, AccessMode mode, Interval range) {
   return {operation.name,
@@ -26,20 +49,27 @@ inline CheckedAccess describe(Operation const& operation, AccessMode mode, Inter
           operation.issued_at,
           operation.scope_opened_at};
 }
-
-inline Interval interval_of(MemoryUse const& use) {
-  return Interval::of(use.begin, use.bytes);
+inline CheckedAccess describe(IssuedWork const& work,
+                              OperationHandle const& part,
+                              AccessMode mode,
+                              Interval range) {
+  auto access = describe(part != nullptr ? *part : *work.operation, mode, range);
+  access.operation = name_of(*work.operation, part);
+  access.lane = work.lane;
+  return access;
 }
-
-inline std::string_view past_verb(AccessMode mode) {
-  return mode == AccessMode::read ? "may still read" : "may still write";
+inline CheckedAccess describe(PastAccess const& past, Interval range) {
+  return describe(*past.by, past.part, past.mode, range);
+}
+inline std::string name_of(PastAccess const& past) {
+  return name_of(*past.by->operation, past.part);
 }
 
 /// The use that names the range; a write, where there is one.
 inline MemoryUse const* declared_use_of(Operation const& operation, Interval range) {
   MemoryUse const* found = nullptr;
   for (auto const& use : operation.uses) {
-    bool const names_more = found == nullptr || use.mode == AccessMode::write;
+    bool const names_more = found == nullptr || use.mode != AccessMode::read;
     if (names_more && interval_of(use).contains(range)) {
       found = &use;
     }
@@ -47,25 +77,63 @@ inline MemoryUse const* declared_use_of(Operation const& operation, Interval ran
   return found;
 }
 
+/// `visit(part, use)` for the operation's own uses and those of its parts.
+template <class Visit>
+void for_each_use(Operation const& operation, Visit&& visit) {
+  for (auto const& use : operation.uses) {
+    visit(OperationHandle(), use);
+  }
+  if (operation.parts != nullptr) {
+    for (auto const& part : *operation.parts) {
+      for (auto const& use : part->uses) {
+        visit(part, use);
+      }
+    }
+  }
+}
+
+/// What is captured: it is checked for itself, as if nothing else ran, and again as the parts of
+/// each launch of its graph.
+class CapturedParts {
+ public:
+  AccessHistory history;
+  std::vector<OperationHandle> operations;
+  bool is_over = false;
+};
+
 }  // namespace msstream::detail
 
 namespace msstream {
 
 /// What a checker knows, and what it can find out from that.
+///
+/// What the program has to order is judged where it is issued, by the order of issue: an operation
+/// follows what the tracker has promised by then (TrackedLines), what its stream and the host have
+/// waited for, and what was issued to its stream before. Whether the promises are kept is judged
+/// where the work is launched, by the calls that the runtime has got: what was found to come before
+/// it when it was issued must be launched, and waited for. What the tracker or an allocator orders,
+/// and not the program, is judged there alone.
 struct Checker::State {
   using Interval = detail::Interval;
+  using IssuedWork = detail::IssuedWork;
   using MemoryLedger = detail::MemoryLedger;
   using PastAccess = detail::PastAccess;
   using Place = detail::Place;
+  using Stream = detail::HappensBefore::Stream;
+  using Work = std::shared_ptr<IssuedWork>;
 
   explicit State(CheckerOptions options) : log(std::move(options)) {}
 
   /// Work on a stream between the begin and the end of foreign work: nothing is known of it, and
   /// it may use what it holds at any time.
   struct Hold {
-    OperationHandle operation;
+    Work work;
     std::size_t stream_index;
   };
+
+  [[nodiscard]] static std::string name_of(Handle handle, Stream const& stream) {
+    return stream.lane.empty() ? lane_of(handle) : stream.lane;
+  }
 
   /// Notes whose memory it is, and finds what is in no use, or read before a write of it was
   /// issued.
@@ -83,11 +151,11 @@ struct Checker::State {
              std::nullopt,
              detail::describe(operation, use.mode, range),
              "the memory must be held until the operation is issued"});
-      } else if (use.mode == AccessMode::read && memory.is_unwritten(range) &&
+      } else if (use.mode != AccessMode::write && memory.is_unwritten(range) &&
                  !memory.was_given_up(range)) {
         tell_unwritten(operation,
                        use,
-                       "' reads memory that nothing has written",
+                       text("' ", detail::verb_of(use.mode), " memory that nothing has written"),
                        text("an operation that writes it, issued before '", operation.name, "'"),
                        found);
       }
@@ -113,7 +181,7 @@ struct Checker::State {
                                        std::vector<CheckReport>& found) {
     for (auto const& use : operation.uses) {
       auto const range = detail::interval_of(use);
-      if (use.mode == AccessMode::read &&
+      if (use.mode != AccessMode::write &&
           memory.is_unwritten(range, writes_inside(operation, range)) && is_still_of(use)) {
         tell_unwritten(
             operation,
@@ -126,7 +194,7 @@ struct Checker::State {
   }
   void tell_unwritten(Operation const& operation,
                       MemoryUse const& use,
-                      char const* what,
+                      std::string_view what,
                       std::string missing,
                       std::vector<CheckReport>& found) {
     auto const range = detail::interval_of(use);
@@ -152,20 +220,21 @@ struct Checker::State {
     auto const* const part = memory.part_at(detail::interval_of(use));
     return part != nullptr && part->owner == use.owner;
   }
-  /// What an operation copies is its own. What it has named was looked at then, and may be somebody
-  /// else's by now.
+  /// What an operation copies is its own. What it has named was judged when it was issued, and may
+  /// be somebody else's by now: leaves the uses that it has not named.
   void adopt(Operation const& operation,
              std::vector<MemoryUse>& uses,
              std::vector<CheckReport>& found) {
-    for (auto& use : uses) {
+    std::erase_if(uses, [&](MemoryUse& use) {
       auto const range = detail::interval_of(use);
       if (auto const* const named = detail::declared_use_of(operation, range); named != nullptr) {
         use.owner = named->owner;
         if (use.mode == AccessMode::write && named->mode == AccessMode::read) {
           found.push_back(
               undeclared(operation, use, "' writes memory that it names in reads() only"));
+          return false;
         }
-        continue;
+        return true;
       }
       auto const* const part = memory.part_at(range);
       use.owner = part != nullptr ? part->owner : 0;
@@ -176,7 +245,8 @@ struct Checker::State {
       if (use.mode == AccessMode::write) {
         memory.written(range);
       }
-    }
+      return false;
+    });
   }
   static CheckReport undeclared(Operation const& operation,
                                 MemoryUse const& use,
@@ -192,97 +262,253 @@ struct Checker::State {
   [[nodiscard]] bool stops(std::vector<CheckReport> const& found) const {
     return log.throws() && !found.empty();
   }
-  /// Of operations: copies past issue() are ordered by hand, if at all, and maybe by the holder.
-  void find_writes_of_held_memory(Operation const& operation,
-                                  std::size_t stream_index,
-                                  std::vector<CheckReport>& found) const {
-    for (auto const& hold : holds) {
-      for (auto const& held : hold.operation->uses) {
-        for (auto const& use : operation.uses) {
-          if (use.mode == AccessMode::write && hold.stream_index != stream_index &&
-              detail::interval_of(held).overlaps(detail::interval_of(use))) {
-            found.push_back(race(operation,
-                                 use,
-                                 {{}, hold.operation, held.mode, use.owner},
-                                 detail::interval_of(held)));
-          }
+
+  /// Work that comes next on the stream, after what the stream and the host have waited for.
+  [[nodiscard]] Work next_work(OperationHandle operation, Handle handle, Stream& stream) {
+    auto const place = order.next_place(stream);
+    auto lane = operation->lane.empty() ? name_of(handle, stream) : operation->lane;
+    return std::make_shared<IssuedWork>(IssuedWork{
+        std::move(operation), std::move(lane), place, stream.issue_clock.share(), ++sequence});
+  }
+  /// Finds what the work's operation does not follow as issued; what it follows goes to
+  /// `work.follows`.
+  void judge_issue(IssuedWork& work, Stream const& stream, std::vector<CheckReport>& found) {
+    std::vector<IssuedWork const*> told;
+    detail::for_each_use(*work.operation, [&](OperationHandle const& part, MemoryUse const& use) {
+      judge_issue(work, part, use, history_of(stream), [&](CheckReport report, auto& past) {
+        // A graph's parts all follow, or none does.
+        if (part == nullptr || std::find(told.begin(), told.end(), &past) == told.end()) {
+          told.push_back(&past);
+          found.push_back(std::move(report));
         }
+      });
+    });
+  }
+  /// Whether something that was issued later has used the memory already.
+  template <class Tell>
+  bool judge_issue(IssuedWork& work,
+                   OperationHandle const& part,
+                   MemoryUse const& use,
+                   detail::AccessHistory& history,
+                   Tell&& tell) {
+    bool is_late = false;
+    history.for_each_conflict(
+        detail::interval_of(use), use.mode, [&](PastAccess const& past, Interval where) {
+          if (past.by.get() == &work || past.by->state == IssuedWork::State::given_up) {
+            return;
+          }
+          if (past.by->sequence > work.sequence && past.by->is_issued_after(work)) {
+            is_late = true;
+            return;
+          }
+          bool const is_reused = past.owner != use.owner && past.owner != 0 && use.owner != 0;
+          bool const by_program = !is_reused && !(past.tracked && use.tracked);
+          if (by_program && !work.is_issued_after(*past.by)) {
+            tell(race(work, part, use, past, where), *past.by);
+          } else {
+            work.follows.push_back({past, where, part, use});
+          }
+        });
+    return is_late;
+  }
+  /// Finds what comes first as issued, and is not launched by now, or not waited for.
+  void judge_launch(IssuedWork& work, Stream& stream, std::vector<CheckReport>& found) {
+    order.launch_next(stream);
+    for (auto const& [past, where, part, use] : std::exchange(work.follows, {})) {
+      if (past.by->state != IssuedWork::State::given_up &&
+          !detail::HappensBefore::is_launched_before(past.by->place, stream)) {
+        found.push_back(race(work, part, use, past, where));
       }
     }
   }
-  /// The earlier accesses that a use on the stream does not follow.
-  void find_races(Operation const& operation,
-                  std::vector<MemoryUse> const& uses,
-                  detail::HappensBefore::Stream const& stream,
-                  std::vector<CheckReport>& found) {
-    for (auto const& use : uses) {
-      history.for_each_conflict(
-          detail::interval_of(use), use.mode, [&](PastAccess const& past, Interval where) {
-            if (!detail::HappensBefore::precedes(past.place, stream)) {
-              found.push_back(race(operation, use, past, where));
-            }
-          });
+  /// The work gets its place. Of captured work the graph's launches are to be checked.
+  void note(Work const& work, Stream& stream) {
+    stream.issued = work->place.number;
+    detail::for_each_use(*work->operation, [&](OperationHandle const& part, MemoryUse const& use) {
+      history_of(stream).note(detail::interval_of(use), access(work, part, use));
+    });
+    if (stream.capture != nullptr) {
+      stream.capture->operations.push_back(work->operation);
     }
   }
-  static CheckReport race(Operation const& operation,
+  [[nodiscard]] static PastAccess access(Work const& work,
+                                         OperationHandle const& part,
+                                         MemoryUse const& use) {
+    return {work, part, use.mode, use.owner, use.tracked};
+  }
+  [[nodiscard]] detail::AccessHistory& history_of(Stream const& stream) {
+    return stream.capture != nullptr ? stream.capture->history : history;
+  }
+
+  static CheckReport race(IssuedWork const& work,
+                          OperationHandle const& part,
                           MemoryUse const& use,
                           PastAccess const& past,
                           Interval where) {
     auto const range = detail::interval_of(use);
     Interval const both{std::max(range.begin, where.begin), std::min(range.end, where.end)};
     bool const reused = past.owner != use.owner && past.owner != 0 && use.owner != 0;
+    auto const name = detail::name_of(*work.operation, part);
+    auto const past_name = detail::name_of(past);
     return {CheckKind::race,
             text("'",
-                 operation.name,
-                 use.mode == AccessMode::read ? "' reads" : "' writes",
+                 name,
+                 "' ",
+                 detail::verb_of(use.mode),
                  " memory that '",
-                 past.operation->name,
+                 past_name,
                  "' ",
                  detail::past_verb(past.mode),
                  reused ? "; the memory was given back and out again in between" : ""),
-            detail::describe(*past.operation, past.mode, both),
-            detail::describe(operation, use.mode, both),
-            text(operation.lane,
+            detail::describe(past, both),
+            detail::describe(work, part, use.mode, both),
+            text(work.lane,
                  " must wait for '",
-                 past.operation->name,
+                 past_name,
                  "' on ",
-                 past.operation->lane,
+                 past.by->lane,
                  " before '",
-                 operation.name,
+                 name,
                  "'")};
   }
-  void note_uses(OperationHandle const& operation,
-                 std::vector<MemoryUse> const& uses,
-                 Place place) {
-    for (auto const& use : uses) {
-      history.note(detail::interval_of(use), {place, operation, use.mode, use.owner});
+
+  /// Of operations on streams that do not hold the memory themselves.
+  void find_writes_of_held_memory(IssuedWork const& work,
+                                  Stream const& stream,
+                                  std::vector<CheckReport>& found) const {
+    if (holds.empty() || stream.capture != nullptr) {
+      return;
+    }
+    std::vector<IssuedWork const*> told;
+    detail::for_each_use(*work.operation, [&](OperationHandle const& part, MemoryUse const& use) {
+      for (auto const& hold : holds) {
+        bool const is_told = std::find(told.begin(), told.end(), hold.work.get()) != told.end();
+        if (use.mode != AccessMode::read && hold.stream_index != stream.index && !is_told) {
+          find_overlap(work, part, use, hold, found);
+          if (part != nullptr && !found.empty()) {
+            told.push_back(hold.work.get());
+          }
+        }
+      }
+    });
+  }
+  /// Two holders that both may write, on two streams: unless one has made its stream follow the
+  /// other since that one holds.
+  void find_other_holders(Work const& work,
+                          Stream const& stream,
+                          std::vector<CheckReport>& found) const {
+    for (auto const& hold : holds) {
+      for (auto const& use : work->operation->uses) {
+        if (use.mode != AccessMode::read && hold.work->operation != work->operation &&
+            hold.stream_index != stream.index && !work->is_issued_after(*hold.work) &&
+            hold.work->operation->uses.front().mode != AccessMode::read) {
+          find_overlap(*work, nullptr, use, hold, found);
+        }
+      }
     }
   }
-  /// The accesses to the range that the host does not know to be over.
-  template <class Visit>
-  void for_each_in_flight(Interval range, AccessMode mode, Visit&& visit) {
+  static void find_overlap(IssuedWork const& work,
+                           OperationHandle const& part,
+                           MemoryUse const& use,
+                           Hold const& hold,
+                           std::vector<CheckReport>& found) {
+    for (auto const& held : hold.work->operation->uses) {
+      auto const range = detail::interval_of(held);
+      if (range.overlaps(detail::interval_of(use))) {
+        auto report =
+            race(work, part, use, {hold.work, nullptr, held.mode, use.owner, true}, range);
+        report.missing = text("the TensorHolder on ",
+                              hold.work->lane,
+                              " must be released before '",
+                              detail::name_of(*work.operation, part),
+                              "' on ",
+                              work.lane);
+        found.push_back(std::move(report));
+      }
+    }
+  }
+  /// What was copied or filled past issue() on other streams while the holder had it. What only
+  /// reads may, as operations may.
+  void find_copies_beside(Hold const& hold,
+                          IssuedWork const& end,
+                          std::vector<CheckReport>& found) {
+    for (auto const& held : hold.work->operation->uses) {
+      auto const range = detail::interval_of(held);
+      history.for_each_conflict(
+          range, AccessMode::read, [&](PastAccess const& past, Interval where) {
+            bool const was_beside =
+                past.by->past_issue && past.by->sequence > hold.work->sequence &&
+                !past.by->is_issued_after(*hold.work) && !end.is_issued_after(*past.by);
+            if (was_beside && !holds_on(*hold.work->operation, past.by->place.index)) {
+              auto report = race(*past.by,
+                                 past.part,
+                                 {reinterpret_cast<void const*>(where.begin),
+                                  where.end - where.begin,
+                                  past.mode,
+                                  past.owner},
+                                 {hold.work, nullptr, held.mode, past.owner, true},
+                                 range);
+              found.push_back(std::move(report));
+            }
+          });
+    }
+  }
+  /// Whether the holder has the memory on the stream, too.
+  [[nodiscard]] bool holds_on(Operation const& operation, std::size_t stream_index) const {
+    return std::any_of(holds.begin(), holds.end(), [&](Hold const& hold) {
+      return hold.work->operation.get() == &operation && hold.stream_index == stream_index;
+    });
+  }
+
+  /// The accesses to the range that `is_over(place)` does not know of.
+  template <class Over, class Visit>
+  void for_each_in_flight(Interval range, AccessMode mode, Over&& is_over, Visit&& visit) {
     history.for_each_conflict(range, mode, [&](PastAccess const& past, Interval where) {
-      if (!order.host_knows(past.place)) {
+      if (past.by->state != IssuedWork::State::given_up && !is_over(past)) {
         visit(past, where);
       }
     });
   }
-  void find_early_reuse(Interval range, char const* what, std::vector<CheckReport>& found) {
-    for_each_in_flight(range, AccessMode::write, [&](PastAccess const& past, Interval where) {
-      found.push_back(
-          {CheckKind::early_reuse,
-           text(what, " that '", past.operation->name, "' ", detail::past_verb(past.mode)),
-           detail::describe(*past.operation, past.mode, where),
-           std::nullopt,
-           text("the host must wait for '", past.operation->name, "' before that")});
-    });
+  /// Memory of an allocator, which asks the runtime what is over; else the program must have
+  /// waited.
+  enum class FreedBy : bool { program, allocator };
+  void find_early_reuse(Interval range,
+                        FreedBy by,
+                        char const* what,
+                        std::vector<CheckReport>& found) {
+    for_each_in_flight(
+        range,
+        AccessMode::write,
+        [&](PastAccess const& past) {
+          return by == FreedBy::allocator ? order.host_knows(past.by->place)
+                                          : order.host_waited_for(past.by->place);
+        },
+        [&](PastAccess const& past, Interval where) {
+          auto const name = detail::name_of(past);
+          found.push_back({CheckKind::early_reuse,
+                           text(what, " that '", name, "' ", detail::past_verb(past.mode)),
+                           detail::describe(past, where),
+                           std::nullopt,
+                           text("the host must wait for '", name, "' before that")});
+        });
   }
 
   std::mutex mutable mutex;  ///< guards all but the log
   detail::HappensBefore order;
   detail::AccessHistory history;
+  detail::TrackedLines lines;
   MemoryLedger memory;
   std::vector<Hold> holds;
+  std::uint64_t sequence = 0;
+  /// Operations that are issued and not launched.
+  std::unordered_map<Operation const*, Work> issued;
+  /// What was found while nothing could be told.
+  struct Untold {
+    std::vector<CheckReport> found;
+    bool in_a_destructor = false;  ///< perhaps
+  };
+  std::unordered_map<Operation const*, Untold> untold;
+  std::unordered_map<Handle, OperationParts> graphs;
   detail::FindingLog log;
 };
 

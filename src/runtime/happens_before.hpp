@@ -6,12 +6,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 namespace msstream::detail {
+
+struct IssuedWork;
+class CapturedParts;
 
 /// A place in the checker's order: the `number`-th piece of work of the stream at `index`. Not the
 /// tracker's position, on purpose.
@@ -28,6 +32,14 @@ class CheckClock {
 
   [[nodiscard]] bool covers(Place place) const noexcept {
     return place.index < numbers_.size() && numbers_[place.index] >= place.number;
+  }
+  [[nodiscard]] bool covers(std::vector<std::uint64_t> const& other) const noexcept {
+    for (std::size_t i = 0; i < other.size(); ++i) {
+      if (other[i] != 0 && !covers(Place{i, other[i]})) {
+        return false;
+      }
+    }
+    return true;
   }
   void raise(Place place) {
     if (numbers_.size() <= place.index) {
@@ -49,7 +61,38 @@ class CheckClock {
   std::vector<std::uint64_t> numbers_;
 };
 
-/// What precedes what, from the calls alone. Not synchronised.
+/// A clock that many pieces of work have in common: copied when it grows while others have it, and
+/// not at all when what is merged precedes already.
+class SharedClock {
+ public:
+  void merge(std::vector<std::uint64_t> const& other) {
+    if (!clock_->covers(other)) {
+      own().merge(other);
+    }
+  }
+  void raise(Place place) {
+    if (!clock_->covers(place)) {
+      own().raise(place);
+    }
+  }
+  [[nodiscard]] std::shared_ptr<CheckClock const> share() const noexcept { return clock_; }
+
+ private:
+  CheckClock& own() {
+    if (clock_.use_count() > 1) {
+      clock_ = std::make_shared<CheckClock>(*clock_);
+    }
+    return *clock_;
+  }
+
+  std::shared_ptr<CheckClock> clock_ = std::make_shared<CheckClock>();
+};
+
+/// What precedes what, twice: as issued, from what the program has said by then, and as launched,
+/// from the calls that the runtime got. Not synchronised.
+///
+/// A place is given when work is issued. The launches of a stream come in that order, later, on
+/// whatever thread.
 class HappensBefore {
  public:
   using Handle = Checker::Handle;
@@ -57,11 +100,14 @@ class HappensBefore {
 
   struct Stream {
     std::size_t index;
-    std::uint64_t finished_launching = 0;  ///< how many pieces of work it has got
-    CheckClock clock = {};                 ///< what precedes its next one
-    OperationHandle active = nullptr;      ///< the operation whose work is being launched
-    std::string lane = {};                 ///< what its operations call it
-    bool is_ours = false;                  ///< made and destroyed by the runtime
+    std::uint64_t issued = 0;                      ///< how many pieces of work it was given
+    std::uint64_t launched = 0;                    ///< the newest of them that was launched
+    SharedClock issue_clock = {};                  ///< what precedes what is issued to it next
+    CheckClock clock = {};                         ///< what precedes what is launched on it next
+    std::shared_ptr<IssuedWork> active = nullptr;  ///< the operation that is being launched
+    std::string lane = {};                         ///< how reports call it
+    bool is_ours = false;                          ///< made and destroyed by the runtime
+    std::shared_ptr<CapturedParts> capture = nullptr;  ///< null: what it is given runs
   };
   struct Event {
     enum class State : std::uint8_t { unknown, created, recorded, destroyed };
@@ -76,7 +122,7 @@ class HappensBefore {
   void destroy_stream(Handle handle) {
     auto const found = streams_.find(handle);
     if (found != streams_.end()) {
-      vacated_.push_back({found->second.index, found->second.finished_launching});
+      vacated_.push_back({found->second.index, found->second.issued});
       streams_.erase(found);
     }
   }
@@ -105,34 +151,56 @@ class HappensBefore {
           return entry.second.is_ours && entry.second.state != Event::State::destroyed;
         }));
   }
-
-  /// The place of what is launched next on the stream, which follows all that the host has seen.
-  Place next_place(Stream& on) {
-    on.clock.merge(host_.numbers());
-    return {on.index, on.finished_launching + 1};
+  /// What the streams of a capture were given has not run and will not: their places are nobody's.
+  void end_capture(CapturedParts const& capture) {
+    for (auto& [handle, stream] : streams_) {
+      if (stream.capture.get() == &capture) {
+        stream.capture = nullptr;
+        stream.launched = stream.issued;
+        host_.raise({stream.index, stream.issued});
+        host_at_issue_.raise({stream.index, stream.issued});
+      }
+    }
   }
+
+  /// The place of what is issued next on the stream, which follows all that the host has waited
+  /// for.
+  Place next_place(Stream& on) {
+    on.issue_clock.merge(host_at_issue_.numbers());
+    return {on.index, on.issued + 1};
+  }
+  /// What is launched next on the stream follows all that the host has seen.
+  void launch_next(Stream& on) { on.clock.merge(host_.numbers()); }
   /// All that the stream has got.
   [[nodiscard]] static Moment tail_of(Stream const& on) {
-    CheckClock clock = on.clock;
-    clock.raise({on.index, on.finished_launching});
-    return {clock.numbers()};
+    CheckClock launched = on.clock;
+    launched.raise({on.index, on.launched});
+    CheckClock issued = *on.issue_clock.share();
+    issued.raise({on.index, on.issued});
+    return {launched.numbers(), issued.numbers(), on.capture};
   }
-  [[nodiscard]] static bool precedes(Place place, Stream const& next) noexcept {
+  [[nodiscard]] static bool is_launched_before(Place place, Stream const& next) noexcept {
     return place.index == next.index || next.clock.covers(place);
   }
+  /// Whether the host has waited for it, or found it complete when it asked.
+  [[nodiscard]] bool host_waited_for(Place place) const noexcept {
+    return host_at_issue_.covers(place);
+  }
+  /// Whether anybody has, the allocators too.
   [[nodiscard]] bool host_knows(Place place) const noexcept { return host_.covers(place); }
   void host_saw(Moment const& moment) { host_.merge(moment.clock); }
+  void host_waited(std::vector<std::uint64_t> const& issued) { host_at_issue_.merge(issued); }
 
  private:
   /// An index is used again when the host knows all of its work to be over; its numbers go on.
   Stream new_stream() {
     auto const free = std::find_if(vacated_.begin(), vacated_.end(), [&](Place last) {
-      return last.number == 0 || host_knows(last);
+      return last.number == 0 || (host_knows(last) && host_waited_for(last));
     });
     if (free == vacated_.end()) {
       return {indices_++};
     }
-    Stream again{free->index, free->number};
+    Stream again{free->index, free->number, free->number};
     vacated_.erase(free);
     return again;
   }
@@ -141,7 +209,8 @@ class HappensBefore {
   std::unordered_map<Handle, Event> events_;
   std::vector<Place> vacated_;
   std::size_t indices_ = 0;
-  CheckClock host_;
+  CheckClock host_;           ///< what the host has seen complete, on whatever account
+  CheckClock host_at_issue_;  ///< what the program has waited for
 };
 
 }  // namespace msstream::detail

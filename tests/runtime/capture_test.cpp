@@ -25,7 +25,8 @@ namespace {
 
 static_assert(CapturingRuntime<Faulty<Host>>);
 static_assert(!CapturingRuntime<Sim>);
-static_assert(!CapturingRuntime<Checked<Host>>);
+static_assert(CapturingRuntime<Checked<Host>>);
+static_assert(!CapturingRuntime<Checked<Sim>>);
 
 /// Streams that can be captured, and graphs that go with the test.
 template <class R>

@@ -92,7 +92,7 @@ struct CountingOptions {
 
 /// Any runtime, with its calls counted, and everything that must be given back.
 template <Runtime R>
-class Counting : public RuntimeDecorator<R>, public msstream::detail::GraphOf<R> {
+class Counting : public RuntimeDecorator<R> {
   using Base = RuntimeDecorator<R>;
 
  public:

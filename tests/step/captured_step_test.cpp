@@ -16,7 +16,7 @@ namespace {
 
 template <class R>
 class CapturedStepTest : public RuntimeTest<R> {};
-TYPED_TEST_SUITE(CapturedStepTest, PlainRuntimes, RuntimeNames);
+TYPED_TEST_SUITE(CapturedStepTest, Runtimes, RuntimeNames);
 
 /// What the rows hold after `count` steps, each on another x, with an eager operation between
 /// them. `step` does one.

@@ -257,9 +257,9 @@ TYPED_TEST(CheckedRace, IsNoneOfWhatReadsWhileHoldersHoldOrWritesThereafter) {
   Stream<typename TestFixture::R> two(this->device().context());
   {
     TensorHolder first(one);
-    first.hold(tensor);
+    first.hold(tensor, AccessMode::read);
     TensorHolder second(two);
-    second.hold(tensor);
+    second.hold(tensor, AccessMode::read);
     StreamScope const scope(this->group(0));
     issue("read", reads(tensor), kNoWork);
   }

@@ -67,9 +67,8 @@ class Signal {
 /// follow it: with the handshake the read is launched after the write, else before.
 void run_behind_a_launch_thread(std::uint32_t) {
   using R = Checked<Host>;
-  // They outlive the launch threads.
+  // It outlives the launch threads.
   Signal may_go;
-  Signal read_is_launched;
   CheckedOptions<Host> const options{.check = {.mode = CheckMode::throw_error, .report_path = {}}};
   Device<R> const device({.runtime = options});
   StreamPool pool(device, {.groups = 2, .launch_threads = LaunchThreads::per_group});
@@ -80,12 +79,12 @@ void run_behind_a_launch_thread(std::uint32_t) {
     issue("held", writes(other), [&](auto) { may_go.await(); });
     issue("write", writes(shared), [](auto) {});
   }
-  {
+  auto const read = [&] {
     StreamScope const scope(pool[1]);
-    issue("read", reads(shared), [&](auto) { read_is_launched.give(); });
-  }
+    return issue("read", reads(shared), [](auto) {});
+  }();
   if (!works(Mechanism::launch_handshake)) {
-    read_is_launched.await();
+    pool[1].compute().slot().await_launched(read.number);
   }
   may_go.give();
   pool.synchronize();

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -90,7 +91,7 @@ class Checked : public RuntimeDecorator<R> {
     // Before: what is recorded in between is waited for or not, so it must not count.
     if (auto const moment = checker_->waitable_moment_of(handle_of(event), handle_of(stream))) {
       inner_.wait(stream, event);
-      checker_->waited(handle_of(stream), *moment);
+      checker_->waited(handle_of(stream), *moment, account());
     }
   }
   bool query(native_event event) {
@@ -124,8 +125,8 @@ class Checked : public RuntimeDecorator<R> {
       return 0;
     }
     double const elapsed = inner_.elapsed_ns(begin, end);
-    checker_->host_saw(*first);
-    checker_->host_saw(*second);
+    checker_->host_saw(*first, account());
+    checker_->host_saw(*second, account());
     return elapsed;
   }
 
@@ -201,6 +202,39 @@ class Checked : public RuntimeDecorator<R> {
     });
   }
 
+  void begin_capture(native_stream stream) requires CapturingRuntime<R> {
+    inner_.begin_capture(stream);
+    checker_->capture_began(handle_of(stream));
+  }
+  [[nodiscard]] auto end_capture(native_stream stream) requires CapturingRuntime<R> {
+    try {
+      auto const graph = inner_.end_capture(stream);
+      checker_->graph_made(handle_of(stream), handle_of(graph));
+      return graph;
+    } catch (...) {
+      checker_->capture_ended(handle_of(stream));
+      throw;
+    }
+  }
+  void abandon_capture(native_stream stream) noexcept requires CapturingRuntime<R> {
+    checker_->capture_ended(handle_of(stream));
+    inner_.abandon_capture(stream);
+  }
+  template <class Graph>
+  void launch_graph(Graph graph, native_stream stream) requires CapturingRuntime<R> {
+    auto const past_issue = checker_->begin_launch(handle_of(graph), handle_of(stream));
+    run_past_issue(past_issue, stream, [&] { inner_.launch_graph(graph, stream); });
+  }
+  template <class Graph>
+  void destroy_graph(Graph graph) noexcept requires CapturingRuntime<R> {
+    checker_->graph_destroyed(handle_of(graph));
+    inner_.destroy_graph(graph);
+  }
+  template <class Graph>
+  [[nodiscard]] OperationParts parts_of(Graph graph) const requires CapturingRuntime<R> {
+    return checker_->parts_of(handle_of(graph));
+  }
+
   OperationHandle declare(Operation operation) {
     checker_->declare(operation);
     return Base::declare(std::move(operation));
@@ -251,6 +285,30 @@ class Checked : public RuntimeDecorator<R> {
     checker_->host_uses(use);
   }
 
+  [[nodiscard]] bool operation_reserved(OperationHandle const& operation,
+                                        native_stream stream,
+                                        TrackedOrder const& order) {
+    return checker_->reserve(operation, handle_of(stream), order);
+  }
+  void operation_issued(OperationHandle const& operation) { checker_->tell(*operation); }
+  void position_marked(native_stream stream, void const* tracker, order::Position position) {
+    checker_->mark(handle_of(stream), tracker, position);
+  }
+  void position_launched(void const* tracker, order::Position position) noexcept {
+    checker_->launched(tracker, position);
+  }
+  void stream_follows(native_stream stream,
+                      void const* tracker,
+                      std::span<order::Position const> positions) {
+    checker_->follow(handle_of(stream), tracker, positions);
+  }
+  void host_follows(void const* tracker, order::Position position) {
+    checker_->host_follows(tracker, position);
+  }
+  void stream_named(native_stream stream, std::string_view name) {
+    checker_->stream_named(handle_of(stream), name);
+  }
+
  private:
   template <class Call>
   void transfer(std::string_view call_name,
@@ -258,6 +316,10 @@ class Checked : public RuntimeDecorator<R> {
                 native_stream stream,
                 Call&& call) {
     auto const past_issue = checker_->begin_transfer(call_name, uses, handle_of(stream));
+    run_past_issue(past_issue, stream, std::forward<Call>(call));
+  }
+  template <class Call>
+  void run_past_issue(OperationHandle const& operation, native_stream stream, Call&& call) {
     auto outcome = Outcome::failed;
     struct Ending {
       Checker& checker;
@@ -266,10 +328,13 @@ class Checked : public RuntimeDecorator<R> {
       Outcome const& outcome;
       ~Ending() { checker.end_transfer(operation, stream, outcome); }
     };
-    Ending const ending{*checker_, past_issue, handle_of(stream), outcome};
+    Ending const ending{*checker_, operation, handle_of(stream), outcome};
     OwnCall const own;
     std::forward<Call>(call)();
     outcome = Outcome::launched;
+  }
+  [[nodiscard]] static Checker::Account account() noexcept {
+    return observe::OfTracker::open() ? Checker::Account::tracker : Checker::Account::program;
   }
   /// Work that a call says to have failed is over, too.
   template <class Call>
@@ -279,10 +344,10 @@ class Checked : public RuntimeDecorator<R> {
         return;
       }
     } catch (...) {
-      checker_->host_saw(moment);
+      checker_->host_saw(moment, account());
       throw;
     }
-    checker_->host_saw(moment);
+    checker_->host_saw(moment, account());
   }
   [[nodiscard]] bool is_pinned(void const* memory, std::size_t bytes) {
     if (checker_->is_pinned(memory, bytes)) {

@@ -2,18 +2,25 @@
 #pragma once
 
 #include <msstream/base/env.hpp>
+#include <msstream/order/position.hpp>
 #include <msstream/runtime/check_report.hpp>
+#include <msstream/runtime/operation.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace msstream {
+
+namespace detail {
+class CapturedParts;
+}
 
 /// What is done about a finding: throw RaceError where it is made; write it to stderr and go on;
 /// or count it alone.
@@ -35,11 +42,14 @@ struct CheckerOptions {
 /// Follows what happens before what on streams, and reports accesses to memory that are not
 /// ordered, memory used out of turn, and calls that synchronise.
 ///
-/// Happens-before is followed by vector clocks of its own, from nothing but the calls that a
-/// runtime gets: records, waits, and what the host has seen complete. The tracker's clocks are not
-/// asked, so the tracker is checked too. Host threads count as one: what one of them has waited
-/// for, all of them have. Handles of streams and events are given as numbers. Devices that order
-/// work between them must share a checker. Thread-safe, with one lock: it is for finding mistakes.
+/// Happens-before is followed by vector clocks of its own, twice. As issued: what the program has
+/// put before what, through what it names to issue(), the waits of its streams and of the host, in
+/// the order of its calls. Races of the program are found there, so they do not depend on when a
+/// launch thread or the device gets to what. As launched: from nothing but the calls that a runtime
+/// gets. There the tracker is found not to keep what it has promised; its clocks are not asked.
+/// Host threads count as one: what one of them has waited for, all of them have. Handles of
+/// streams, events and graphs are given as numbers. Devices that order work between them must share
+/// a checker. Thread-safe, with one lock: it is for finding mistakes.
 class Checker {
  public:
   using Handle = std::uintptr_t;
@@ -75,10 +85,17 @@ class Checker {
   void event_created(Handle event);
   void event_destroyed(Handle event) noexcept;
 
+  void stream_named(Handle stream, std::string_view name);
+
   /// All that precedes a place in the program; opaque.
   struct Moment {
-    std::vector<std::uint64_t> clock;
+    std::vector<std::uint64_t> clock;                          ///< as launched
+    std::vector<std::uint64_t> issued;                         ///< as issued
+    std::shared_ptr<detail::CapturedParts> capture = nullptr;  ///< that it is a moment of
   };
+  /// Whose a call is that waits or asks: the program relies on what it has learnt so, and has said
+  /// so; the tracker does what it has promised before, or looks what is over.
+  enum class Account : std::uint8_t { program, tracker };
   [[nodiscard]] Moment tail_of(Handle stream);
   /// What the event stands for, asked by `call`. Empty: the event is gone, and the runtime must not
   /// be asked about it.
@@ -86,8 +103,26 @@ class Checker {
   /// The same for a wait by the stream, for which the event must have been recorded, too.
   [[nodiscard]] std::optional<Moment> waitable_moment_of(Handle event, Handle stream);
   void recorded(Handle event, Moment moment);
-  void waited(Handle stream, Moment const& moment);
-  void host_saw(Moment const& moment);
+  void waited(Handle stream, Moment const& moment, Account of = Account::program);
+  void host_saw(Moment const& moment, Account of = Account::program);
+
+  // What the tracker says, whose positions mean nothing but the order in which they are told.
+
+  /// Called where the operation gets its position, after which it follows `needed`: judges it. What
+  /// is found is told by tell(). False: it is not to go on.
+  [[nodiscard]] bool reserve(OperationHandle const& operation,
+                             Handle stream,
+                             TrackedOrder const& order);
+  /// Tells what reserve() has found, and throws where that is to; or what end_foreign_work() has.
+  void tell(Operation const& operation);
+  /// The position stands for all that is on the stream by now.
+  void mark(Handle stream, void const* tracker, order::Position position);
+  /// Nothing more is launched for the position.
+  void launched(void const* tracker, order::Position position) noexcept;
+  /// What is issued to the stream from now on follows these.
+  void follow(Handle stream, void const* tracker, std::span<order::Position const> needed);
+  /// The host has waited for the position.
+  void host_follows(void const* tracker, order::Position position);
 
   /// Checks that the memory named is in use, and notes in `operation` whose it is.
   void declare(Operation& operation);
@@ -97,6 +132,7 @@ class Checker {
   void give_up(Operation const& operation) noexcept;
   /// Between the two, work is put on the stream past issue() that may use the memory.
   void begin_foreign_work(OperationHandle const& operation, Handle stream);
+  /// What is found is told by tell().
   void end_foreign_work(OperationHandle const& operation, Handle stream);
   /// A copy or a fill; part of the operation that is under way on the stream, if there is one. Else
   /// an operation of its own, for the end.
@@ -110,6 +146,18 @@ class Checker {
   void copies(
       std::string_view name, void const* to, void const* from, std::size_t bytes, Handle stream);
   [[nodiscard]] bool is_pinned(void const* memory, std::size_t bytes) const;
+
+  // Captures: streams join with the events that they wait for.
+
+  void capture_began(Handle origin);
+  void capture_ended(Handle origin) noexcept;
+  /// The capture that began on the stream has become a graph; ends it.
+  void graph_made(Handle origin, Handle graph);
+  void graph_destroyed(Handle graph) noexcept;
+  /// What the graph is made of; null: it was made elsewhere.
+  [[nodiscard]] OperationParts parts_of(Handle graph) const;
+  /// A launch past issue(): an operation of its own, unless it is what the stream's one is for.
+  [[nodiscard]] OperationHandle begin_launch(Handle graph, Handle stream);
 
   enum class Space : std::uint8_t { device, pinned };
   void allocated(void const* memory, std::size_t bytes, Space space);

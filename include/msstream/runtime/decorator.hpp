@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/runtime/capturing.hpp>
 #include <msstream/runtime/interop.hpp>
 #include <msstream/runtime/observing.hpp>
 #include <msstream/runtime/paged.hpp>
@@ -10,6 +11,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <utility>
 
 namespace msstream {
@@ -29,7 +32,7 @@ struct VisitOf<R> {
 /// A runtime around another one that passes everything on. What derives from it replaces what it
 /// has to say something about.
 template <Runtime Inner>
-class RuntimeDecorator : public detail::VisitOf<Inner> {
+class RuntimeDecorator : public detail::VisitOf<Inner>, public detail::GraphOf<Inner> {
  public:
   using inner_type = Inner;
   using native_stream = typename Inner::native_stream;
@@ -124,6 +127,32 @@ class RuntimeDecorator : public detail::VisitOf<Inner> {
   }
   [[nodiscard]] auto visit() requires InteropRuntime<Inner> { return inner_.visit(); }
 
+  void begin_capture(native_stream stream) requires CapturingRuntime<Inner> {
+    inner_.begin_capture(stream);
+  }
+  [[nodiscard]] bool is_capture_sound(native_stream stream) requires CapturingRuntime<Inner> {
+    return inner_.is_capture_sound(stream);
+  }
+  [[nodiscard]] auto end_capture(native_stream stream) requires CapturingRuntime<Inner> {
+    return inner_.end_capture(stream);
+  }
+  void abandon_capture(native_stream stream) noexcept requires CapturingRuntime<Inner> {
+    inner_.abandon_capture(stream);
+  }
+  template <class Graph>
+  void launch_graph(Graph graph, native_stream stream) requires CapturingRuntime<Inner> {
+    inner_.launch_graph(graph, stream);
+  }
+  template <class Graph>
+  void destroy_graph(Graph graph) noexcept requires CapturingRuntime<Inner> {
+    inner_.destroy_graph(graph);
+  }
+  template <class Graph>
+  [[nodiscard]] OperationParts parts_of(Graph graph) requires requires(Inner& inner) {
+    inner.parts_of(graph);
+  }
+  { return inner_.parts_of(graph); }
+
   OperationHandle declare(Operation operation) {
     if constexpr (ObservingRuntime<Inner>) {
       return inner_.declare(std::move(operation));
@@ -168,6 +197,39 @@ class RuntimeDecorator : public detail::VisitOf<Inner> {
     observe::memory_returned(inner_, memory, bytes);
   }
   void host_uses(MemoryUse const& use) { observe::host_uses(inner_, use); }
+
+  [[nodiscard]] bool operation_reserved(OperationHandle const& operation,
+                                        native_stream stream,
+                                        TrackedOrder const& order) requires
+      OrderObservingRuntime<Inner> {
+    return inner_.operation_reserved(operation, stream, order);
+  }
+  void operation_issued(OperationHandle const& operation) requires OrderObservingRuntime<Inner> {
+    inner_.operation_issued(operation);
+  }
+  void position_marked(native_stream stream,
+                       void const* tracker,
+                       order::Position position) requires OrderObservingRuntime<Inner> {
+    inner_.position_marked(stream, tracker, position);
+  }
+  void position_launched(void const* tracker,
+                         order::Position position) noexcept requires OrderObservingRuntime<Inner> {
+    inner_.position_launched(tracker, position);
+  }
+  void stream_follows(native_stream stream,
+                      void const* tracker,
+                      std::span<order::Position const> positions) requires
+      OrderObservingRuntime<Inner> {
+    inner_.stream_follows(stream, tracker, positions);
+  }
+  void host_follows(void const* tracker,
+                    order::Position position) requires OrderObservingRuntime<Inner> {
+    inner_.host_follows(tracker, position);
+  }
+  void stream_named(native_stream stream,
+                    std::string_view name) requires OrderObservingRuntime<Inner> {
+    inner_.stream_named(stream, name);
+  }
 
  protected:
   Inner inner_;

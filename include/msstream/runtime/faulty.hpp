@@ -34,7 +34,7 @@ struct FaultyOptions {
 /// device runs nothing more: a call that fails, or frees, first blocks the host until all work that
 /// it had been given is over, which is what the failure of a lost device means.
 template <Runtime R>
-class Faulty : public RuntimeDecorator<R>, public detail::GraphOf<R> {
+class Faulty : public RuntimeDecorator<R> {
   using Base = RuntimeDecorator<R>;
   using Base::inner_;
 

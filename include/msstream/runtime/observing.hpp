@@ -4,7 +4,10 @@
 #include <msstream/runtime/operation.hpp>
 #include <msstream/runtime/runtime.hpp>
 
+#include <concepts>
 #include <cstddef>
+#include <span>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -45,6 +48,37 @@ concept ObservingRuntime = Runtime<R> && requires(R runtime,
   { runtime.memory_returned(memory, bytes) }
   noexcept;
   {runtime.host_uses(use)};
+};
+
+/// An observing runtime that follows the order in which operations are issued, too, whatever thread
+/// launches them when.
+///
+/// - operation_reserved: where the operation gets its position, while nothing else that uses the
+/// same memory does. False: it is not to be issued. operation_issued follows, where it may throw.
+/// - position_marked: a position that stands for all that is on the stream. position_launched:
+/// nothing more is launched for the position; before those go on who wait for that.
+/// - stream_follows: what is issued to the stream from now on follows the positions.
+/// - host_follows: the host has waited for the position, or found it complete when the program
+/// asked.
+/// - stream_named: whose the stream is.
+template <class R>
+concept OrderObservingRuntime = ObservingRuntime<R> &&
+    requires(R runtime,
+             typename R::native_stream stream,
+             OperationHandle const& handle,
+             TrackedOrder const& order,
+             void const* tracker,
+             order::Position position,
+             std::span<order::Position const> positions,
+             std::string_view name) {
+  { runtime.operation_reserved(handle, stream, order) } -> std::same_as<bool>;
+  {runtime.operation_issued(handle)};
+  {runtime.position_marked(stream, tracker, position)};
+  { runtime.position_launched(tracker, position) }
+  noexcept;
+  {runtime.stream_follows(stream, tracker, positions)};
+  {runtime.host_follows(tracker, position)};
+  {runtime.stream_named(stream, name)};
 };
 
 /// Whether the host has to ask a runtime what is over, by query() or synchronize(), before it uses
@@ -95,6 +129,60 @@ void host_uses(R& runtime, MemoryUse const& use) {
     runtime.host_uses(use);
   }
 }
+
+/// False: it is not to be issued, and operation_issued() throws.
+template <Runtime R>
+[[nodiscard]] bool operation_reserved(R& runtime,
+                                      Observed<R> const& operation,
+                                      typename R::native_stream stream,
+                                      TrackedOrder const& order) {
+  if constexpr (OrderObservingRuntime<R>) {
+    return runtime.operation_reserved(operation, stream, order);
+  } else {
+    return true;
+  }
+}
+/// After operation_reserved(), without the locks that are held there.
+template <Runtime R>
+void operation_issued(R& runtime, Observed<R> const& operation) {
+  if constexpr (OrderObservingRuntime<R>) {
+    runtime.operation_issued(operation);
+  }
+}
+template <Runtime R>
+void stream_named(R& runtime, typename R::native_stream stream, std::string_view name) {
+  if constexpr (OrderObservingRuntime<R>) {
+    runtime.stream_named(stream, name);
+  }
+}
+/// What a launch of the graph does; null where nobody knows.
+template <class R>
+[[nodiscard]] OperationParts parts_of(R& runtime, typename R::native_graph graph) {
+  if constexpr (requires { runtime.parts_of(graph); }) {
+    return runtime.parts_of(graph);
+  } else {
+    return nullptr;
+  }
+}
+
+/// While the guard lives, the calling thread asks the runtime and waits on the tracker's account:
+/// to do what it has promised, or to see what is over. The program does not rely on that.
+class OfTracker {
+ public:
+  OfTracker() noexcept { ++depth_; }
+  ~OfTracker() { --depth_; }
+  OfTracker(OfTracker const&) = delete;
+  OfTracker& operator=(OfTracker const&) = delete;
+  [[nodiscard]] static bool open() noexcept { return depth_ != 0; }
+
+ private:
+  static inline thread_local int depth_ = 0;
+};
+struct OfNobody {
+  OfNobody() noexcept {}  // NOLINT(modernize-use-equals-default): so that a guard is no unused one
+};
+template <Runtime R>
+using OnTrackersAccount = std::conditional_t<OrderObservingRuntime<R>, OfTracker, OfNobody>;
 
 /// An operation from its declaration to the end of its work; gives it up if it goes before that.
 template <Runtime R>

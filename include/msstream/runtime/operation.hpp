@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/order/position.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <source_location>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 namespace msstream {
 
-enum class AccessMode : std::uint8_t { read, write };
+enum class AccessMode : std::uint8_t {
+  read,
+  write,
+  /// Adds into it, as with atomic additions: in any order with others that do so.
+  accumulate,
+};
 
 /// Bytes that an operation or the host uses; a write may read as well.
 struct MemoryUse {
@@ -21,6 +29,8 @@ struct MemoryUse {
   /// How often the memory had been given out when the use was declared; told by the runtime that
   /// keeps count.
   std::uint64_t owner = 0;
+  /// The tracker keeps its order; false: the program has to.
+  bool tracked = false;
 };
 
 /// How the work of an operation ended for the host: `failed` when it threw.
@@ -33,9 +43,20 @@ struct Operation {
   std::source_location issued_at;
   std::source_location scope_opened_at;  ///< the innermost stream scope; line 0: there is none
   std::vector<MemoryUse> uses;
+  /// Of the launch of a graph: what was captured, in the order in which it was issued. Null: it is
+  /// no such launch.
+  std::shared_ptr<std::vector<std::shared_ptr<Operation const>> const> parts = nullptr;
 };
 
 using OperationHandle = std::shared_ptr<Operation const>;
+using OperationParts = std::shared_ptr<std::vector<OperationHandle> const>;
+
+/// Where an operation is in a tracker's order when it is issued.
+struct TrackedOrder {
+  void const* tracker;
+  order::Position position;
+  std::span<order::Position const> needed;  ///< what it is to follow
+};
 
 /// A runtime's stream or event as a number.
 template <class Native>

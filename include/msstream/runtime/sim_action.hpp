@@ -31,13 +31,14 @@ struct Point {
   }
 };
 
-/// Whether the two share a byte and one of them writes.
+/// Whether the two share a byte, and one of them writes or only one of them adds.
 [[nodiscard]] inline bool conflict(MemoryUse const& a, MemoryUse const& b) noexcept {
   auto const begin_of = [](MemoryUse const& use) {
     return reinterpret_cast<std::uintptr_t>(use.begin);
   };
-  return (a.mode == AccessMode::write || b.mode == AccessMode::write) &&
-         begin_of(a) < begin_of(b) + b.bytes && begin_of(b) < begin_of(a) + a.bytes;
+  bool const matters =
+      a.mode == AccessMode::write || b.mode == AccessMode::write || a.mode != b.mode;
+  return matters && begin_of(a) < begin_of(b) + b.bytes && begin_of(b) < begin_of(a) + a.bytes;
 }
 
 /// One entry of a stream.

@@ -5,6 +5,7 @@
 #include <msstream/tensor/issue.hpp>
 
 #include <mutex>
+#include <source_location>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -71,8 +72,9 @@ class CapturedStep {
   /// Issues the step as the operation "replay": to the group of its memory, if that has one, to the
   /// group of that name in a pool's assignment, else to the current group. Throws std::logic_error
   /// inside a capture on the device, when a tensor that the step writes has been frozen, and when
-  /// nobody else has a PinnedArray any more that the step copies from.
-  order::Position replay() {
+  /// nobody else has a PinnedArray any more that the step copies from. `issued_at` is for the
+  /// reports of a checking runtime, to which the operation uses what its parts use.
+  order::Position replay(std::source_location issued_at = std::source_location::current()) {
     auto& state = *device_.state();
     state.context->home.require_here();
     if (memory::Capture<R>::current(*state.context) != nullptr) {
@@ -99,7 +101,8 @@ class CapturedStep {
           NativeWork{[runtime = state.context->runtime.get(),
                       graph = *captured_.work->graph](typename R::native_stream native) {
             runtime->launch_graph(graph, native);
-          }});
+          }},
+          describe(name, group, state, issued_at));
     };
     auto const observer = state.issue_observer.current();
     if (observer == nullptr) [[likely]] {
@@ -128,6 +131,22 @@ class CapturedStep {
     memory::Capture<R> open(state.context, memory);
     std::forward<F>(function)();
     return open.end();
+  }
+  [[nodiscard]] Observed<R> describe(char const* name,
+                                     StreamGroup<R>& group,
+                                     DeviceState<R> const& state,
+                                     std::source_location issued_at) const {
+    if constexpr (ObservingRuntime<R>) {
+      auto const* const scope = StreamScope<R>::current(*state.context);
+      return group.describe(name,
+                            StreamKind::compute,
+                            {},
+                            issued_at,
+                            scope != nullptr ? scope->opened_at() : std::source_location(),
+                            observe::parts_of(*state.context->runtime, *captured_.work->graph));
+    } else {
+      return {};
+    }
   }
   [[nodiscard]] StreamGroup<R>& group_of_replay(DeviceState<R>& state, char const* name) const {
     if (auto* const only = memory_->libraries().lender()) {

@@ -53,6 +53,15 @@ class DependencyTracker : public StreamRegistry<R> {
   /// The caller holds `self.issuing`, and must launch or abandon the number before others on the
   /// slot.
   std::uint64_t reserve(Slot& self, AccessSet& accesses, order::PositionSet& needed) {
+    return reserve(self, accesses, needed, [](TrackedOrder const&) { return true; });
+  }
+  /// Asks `agree(TrackedOrder)` first, before anything else can come to use the same memory; false:
+  /// nothing is noted nor reserved, and the number is 0.
+  template <class Agree>
+  std::uint64_t reserve(Slot& self,
+                        AccessSet& accesses,
+                        order::PositionSet& needed,
+                        Agree&& agree) {
     accesses.normalise();
     LockedRecords const locked(accesses);
     for (auto const& access : accesses) {
@@ -63,6 +72,9 @@ class DependencyTracker : public StreamRegistry<R> {
       }
     }
     order::Position const position{self.index, self.reserved.load(std::memory_order_relaxed) + 1};
+    if (!agree(TrackedOrder{this, position, {needed.begin(), needed.size()}})) [[unlikely]] {
+      return 0;
+    }
     for (auto const& access : accesses) {
       if (access.mode == AccessMode::write) {
         access.record->log.note_write(position);
@@ -85,7 +97,7 @@ class DependencyTracker : public StreamRegistry<R> {
                                           std::uint64_t number,
                                           order::PositionSet& needed,
                                           Work&& work) {
-    Launched const launched{self, number};
+    Launched const launched{*this, self, number};
     await_launched(needed);
     if (auto failure = failure_behind(needed); failure != nullptr) [[unlikely]] {
       give_up(self, number, needed, failure);
@@ -105,7 +117,7 @@ class DependencyTracker : public StreamRegistry<R> {
                        order::PositionSet& needed,
                        Work&& work,
                        Failed&& failed) noexcept {
-    Launched const launched{self, number};
+    Launched const launched{*this, self, number};
     if (auto failure = failure_behind(needed); failure != nullptr) [[unlikely]] {
       give_up(self, number, needed, failure);
       failed(std::move(failure));
@@ -152,7 +164,7 @@ class DependencyTracker : public StreamRegistry<R> {
   void abandon(Slot& self, std::uint64_t number, order::PositionSet const& needed) noexcept {
     self.await_launched(number - 1);
     settle(needed);
-    self.publish_launched(number);
+    publish_launched(self, number);
   }
 
   /// Runs `work` while nothing is being launched on the slot, by whatever thread.
@@ -187,6 +199,9 @@ class DependencyTracker : public StreamRegistry<R> {
   /// somebody needs it. The caller holds `self.issuing`, and all that is reserved is launched.
   order::Position advance(Slot& self) noexcept {
     auto const number = self.reserved.load(std::memory_order_relaxed) + 1;
+    if constexpr (OrderObservingRuntime<R>) {
+      self.events->runtime().position_marked(self.native, this, {self.index, number});
+    }
     self.reserved.store(number, std::memory_order_release);
     self.publish_launched(number);
     return {self.index, number};
@@ -215,6 +230,7 @@ class DependencyTracker : public StreamRegistry<R> {
     } catch (...) {
       UnheardFailure const dropped;
       try {
+        observe::OnTrackersAccount<R> const account;
         self.events->runtime().synchronize_stream(self.native);
       } catch (...) {  // NOLINT(bugprone-empty-catch): failed work is over
       }
@@ -226,6 +242,7 @@ class DependencyTracker : public StreamRegistry<R> {
   /// Makes the stream's next work wait for `needed`, once that is launched. One thread at a time a
   /// slot.
   void order_after(Slot& self, order::PositionSet& needed) {
+    note_follows(self, {needed.begin(), needed.size()});
     await_launched(needed);
     order_after_launched(self, needed);
   }
@@ -239,11 +256,13 @@ class DependencyTracker : public StreamRegistry<R> {
     if (!is_same_capture(self, event.position)) {
       return;
     }
+    note_follows(self, {&event.position, 1});
     add_to(self.waits_needed, 1);
     if (options_.reduce_waits && holds_already(self, event.position)) {
       add_to(self.waits_elided, 1);
       return;
     }
+    observe::OnTrackersAccount<R> const account;
     self.events->runtime().wait(self.native, event.native);
     merge(self, event.clock, event.position);
     add_to(self.waits_issued, 1);
@@ -267,10 +286,22 @@ class DependencyTracker : public StreamRegistry<R> {
 
  private:
   struct Launched {
+    DependencyTracker& tracker;
     Slot& self;
     std::uint64_t number;
-    ~Launched() { self.publish_launched(number); }
+    ~Launched() { tracker.publish_launched(self, number); }
   };
+  void publish_launched(Slot& self, std::uint64_t number) noexcept {
+    if constexpr (OrderObservingRuntime<R>) {
+      self.events->runtime().position_launched(this, {self.index, number});
+    }
+    self.publish_launched(number);
+  }
+  void note_follows(Slot& self, std::span<order::Position const> needed) {
+    if constexpr (OrderObservingRuntime<R>) {
+      self.events->runtime().stream_follows(self.native, this, needed);
+    }
+  }
 
   /// Blocks the host while others launch what is needed. Positions of the slot's own stream are
   /// launched: whoever holds `issuing` comes after them.
@@ -393,6 +424,7 @@ class DependencyTracker : public StreamRegistry<R> {
     if (event == nullptr) {
       return false;
     }
+    observe::OnTrackersAccount<R> const account;
     self.events->runtime().wait(self.native, event->native);
     if (works(Mechanism::event_clock)) {
       merge(self, event->clock, event->position);

@@ -23,10 +23,12 @@ class Event {
   [[nodiscard]] bool query() const {
     context_->home.require_here();
     context_->tracker->refuse_captured(position(), "Event::query");
+    observe::OnTrackersAccount<R> const account;
     if (!context_->runtime->query(recorded_->native)) {
       return false;
     }
     context_->tracker->note_complete(*recorded_);
+    context_->tracker->note_host_follows(position());
     return true;
   }
   /// Blocks the host until the work is complete. Rethrows a failure of the work.
@@ -34,8 +36,10 @@ class Event {
     context_->home.require_here();
     InsideWork::refuse_wait("Event::synchronize");
     context_->tracker->refuse_captured(position(), "Event::synchronize");
+    observe::OnTrackersAccount<R> const account;
     context_->runtime->synchronize(recorded_->native);
     context_->tracker->note_complete(*recorded_);
+    context_->tracker->note_host_follows(position());
   }
   [[nodiscard]] order::Position position() const noexcept { return recorded_->position; }
   [[nodiscard]] RecordedEvent<R> const& recorded() const noexcept { return *recorded_; }

@@ -157,7 +157,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
         observed = describe(name, kind, {}, {}, {});
       }
     }
-    observe::Declared<R> declared(*context_->runtime, std::move(observed));
+    observe::Declared<R> declared(*context_->runtime, observed);
     context_->home.require_here();
     InsideWork::refuse(name);
     GuardedThread::refuse_lost(name);
@@ -176,7 +176,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     if (launcher_ == nullptr) {
       std::unique_lock guard(slot.issuing);
       order::PositionSet needed;
-      auto const number = context_->tracker->reserve(slot, accesses, needed);
+      auto const number = reserve(target, accesses, needed, observed);
       auto const failure =
           context_->tracker->launch(slot, number, needed, [&] { pending.launch(work); });
       guard.unlock();
@@ -187,20 +187,26 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     Closure closure = work.closure(std::move(pending));
     std::lock_guard const guard(slot.issuing);
     order::PositionSet needed;
-    auto const number = context_->tracker->reserve(slot, accesses, needed);
+    auto const number = reserve(target, accesses, needed, observed);
     push(slot, number, needed, std::move(closure));
     return {slot.index, number};
   }
 
-  /// For a runtime that looks on: what it gets to know of an operation on this group.
+  /// For a runtime that looks on: what it gets to know of an operation on this group. `parts`: of a
+  /// graph's launch.
   [[nodiscard]] Observed<R> describe(char const* name,
                                      StreamKind kind,
                                      std::vector<MemoryUse> uses,
                                      std::source_location issued_at,
-                                     std::source_location scope_opened_at) {
+                                     std::source_location scope_opened_at,
+                                     OperationParts parts = nullptr) {
     if constexpr (ObservingRuntime<R>) {
-      return context_->runtime->declare(Operation{
-          NameScope::qualify(name), lane(kind), issued_at, scope_opened_at, std::move(uses)});
+      return context_->runtime->declare(Operation{NameScope::qualify(name),
+                                                  lane(kind),
+                                                  issued_at,
+                                                  scope_opened_at,
+                                                  std::move(uses),
+                                                  std::move(parts)});
     } else {
       return {};
     }
@@ -279,6 +285,20 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
           "its work makes a call that a capture cannot have, such as a wait for the stream, or "
           "another thread has waited for the whole device");
     }
+  }
+
+  /// Throws what a runtime that looks on finds, and then reserves nothing.
+  std::uint64_t reserve(Stream<R>& target,
+                        AccessSet& accesses,
+                        order::PositionSet& needed,
+                        Observed<R> const& observed) {
+    auto& runtime = *context_->runtime;
+    auto const number =
+        context_->tracker->reserve(target.slot(), accesses, needed, [&](TrackedOrder const& order) {
+          return observe::operation_reserved(runtime, observed, target.native(), order);
+        });
+    observe::operation_issued(runtime, observed);
+    return number;
   }
 
   void push(StreamSlot<R>& slot,

@@ -6,6 +6,7 @@
 #include <msstream/base/unheard_failure.hpp>
 #include <msstream/order/position_set.hpp>
 #include <msstream/runtime/home_process.hpp>
+#include <msstream/runtime/observing.hpp>
 #include <msstream/stream/inside_work.hpp>
 #include <msstream/stream/stream_slot.hpp>
 
@@ -54,6 +55,10 @@ class StreamRegistry {
     slot.capture.store(capture, std::memory_order_release);
     if (capture != nullptr) {
       slot.recent.keep_all();
+    }
+    if constexpr (OrderObservingRuntime<R>) {
+      slot.events->runtime().stream_named(
+          native, slot.identity.name.empty() ? text("stream ", slot.index) : slot.identity.name);
     }
     return slot;
   }
@@ -135,6 +140,7 @@ class StreamRegistry {
       return false;
     }
     auto const event = event_at(position);
+    observe::OnTrackersAccount<R> const account;
     if (event == nullptr || event->pool->runtime().query(event->native)) {
       if (event != nullptr) {
         note_complete(*event);
@@ -172,13 +178,25 @@ class StreamRegistry {
 
   /// Blocks the host until the position's work is complete.
   void synchronize(order::Position position) {
-    if (position.number == 0 ||
-        slot(position.stream).completed.load(std::memory_order_acquire) >= position.number) {
+    if (position.number == 0) {
+      return;
+    }
+    if (slot(position.stream).completed.load(std::memory_order_acquire) >= position.number) {
+      note_host_follows(position);
       return;
     }
     InsideWork::refuse_wait("synchronize");
     refuse_captured(position, "synchronize");
     wait_for(position);
+    note_host_follows(position);
+  }
+  /// The program relies on the position's being complete.
+  void note_host_follows(order::Position position) {
+    if constexpr (OrderObservingRuntime<R>) {
+      if (auto const events = events_of(slot(position.stream))) {
+        events->runtime().host_follows(this, position);
+      }
+    }
   }
 
   /// The same for those who cannot report a failure, and then rely on the work being over: tries
@@ -192,8 +210,10 @@ class StreamRegistry {
       return;
     }
     UnheardFailure const dropped;
+    observe::OnTrackersAccount<R> const account;
     try {
       wait_for(position);
+      note_host_follows(position);
       return;
     } catch (...) {  // NOLINT(bugprone-empty-catch): see below
     }
@@ -257,6 +277,7 @@ class StreamRegistry {
           return;  // it has just been asked about, or just been recorded
         }
       }
+      observe::OnTrackersAccount<R> const account;
       if (oldest == nullptr || !oldest->pool->runtime().query(oldest->native)) {
         return;
       }
@@ -365,12 +386,17 @@ class StreamRegistry {
   HomeProcess home_{life_of<R>};
 
   void wait_for(order::Position position) {
+    observe::OnTrackersAccount<R> const account;
     if (auto const event = event_at(position)) {
       event->pool->runtime().synchronize(event->native);
       note_complete(*event);
     }
   }
 
+  [[nodiscard]] static std::shared_ptr<EventPool<R>> events_of(Slot& slot) {
+    std::lock_guard const guard(slot.lock);
+    return slot.events;
+  }
   /// The capture of the slot's stream is over. What was captured has not run, and runs when others
   /// say: its positions count as complete.
   void end_capture(Slot& slot) noexcept {
@@ -392,6 +418,7 @@ class StreamRegistry {
         newest->position.number <= slot.completed.load(std::memory_order_acquire)) {
       return true;
     }
+    observe::OnTrackersAccount<R> const account;
     if (newest->pool->runtime().query(newest->native)) {
       note_complete(*newest);
       return true;

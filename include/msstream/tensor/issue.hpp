@@ -53,17 +53,34 @@ class Uses {
   template <Tracked T>
   void add(T const& tracked) {
     blocks_.push_back(&*tracked.block());
-    note(tracked.data(), tracked.bytes());
+    note(tracked.data(), tracked.bytes(), true);
   }
   void add(RawMemory<R> const& raw) {
     device_ = raw.device.get();
-    note(raw.begin, raw.bytes);
+    note(raw.begin, raw.bytes, false);
   }
   template <std::ranges::range Tensors>
     requires Tracked<std::ranges::range_value_t<Tensors>>
   void add(Tensors const& tensors) {
     for (auto const& tensor : tensors) {
       add(tensor);
+    }
+  }
+  void add(Uses const& others) {
+    for (auto* const block : others.blocks_) {
+      blocks_.push_back(block);
+    }
+    device_ = others.device_ != nullptr ? others.device_ : device_;
+    if constexpr (ObservingRuntime<R>) {
+      noted_.insert(noted_.end(), others.noted_.begin(), others.noted_.end());
+    }
+  }
+  /// All of them are added into.
+  void accumulate() {
+    if constexpr (ObservingRuntime<R>) {
+      for (auto& use : noted_) {
+        use.mode = AccessMode::accumulate;
+      }
     }
   }
   [[nodiscard]] auto const& blocks() const noexcept { return blocks_; }
@@ -77,9 +94,9 @@ class Uses {
   }
 
  private:
-  void note(void const* begin, std::size_t bytes) {
+  void note(void const* begin, std::size_t bytes, bool tracked) {
     if constexpr (ObservingRuntime<R>) {
-      noted_.push_back({begin, bytes, Mode});
+      noted_.push_back({begin, bytes, Mode, 0, tracked});
     }
   }
 
@@ -95,6 +112,10 @@ struct RuntimeOf {
 };
 template <Runtime R>
 struct RuntimeOf<RawMemory<R>> {
+  using type = R;
+};
+template <Runtime R, AccessMode Mode>
+struct RuntimeOf<Uses<R, Mode>> {
   using type = R;
 };
 template <std::ranges::range Tensors>
@@ -121,6 +142,20 @@ auto reads(Tensors const&... tensors) {
 template <class... Tensors>
 auto writes(Tensors const&... tensors) {
   return detail::uses<AccessMode::write>(tensors...);
+}
+
+/// The tensors (or ranges of tensors, or raw memory) that an operation adds into, as with atomic
+/// additions, so that it commutes with others that do: in place of writes(), or among them, as in
+/// `writes(y, accumulates(sums))`.
+///
+/// Tensors are ordered as if they were written, so sums have the same bits in every run. Of raw
+/// memory, whose order is the caller's to make, a checking runtime does not ask for any among
+/// operations that accumulate.
+template <class... Tensors>
+auto accumulates(Tensors const&... tensors) {
+  auto list = writes(tensors...);
+  list.accumulate();
+  return list;
 }
 
 struct IssueOptions {

@@ -49,10 +49,14 @@ class TensorHolder {
   }
 
   /// Keeps the tensor's memory, and makes the streams' next work wait for the tensor's uses so far.
-  /// Rethrows what failed on a launch thread before them, and then does not hold the tensor.
-  /// `held_at` is for the reports of a checking runtime.
+  /// The work may read and write it; with AccessMode::read it only reads, so it waits for writes
+  /// alone, and others may read beside it. Rethrows what failed on a launch thread before them, and
+  /// then does not hold the tensor. `held_at` is for the reports of a checking runtime, which
+  /// reports two holders on different streams at once that both may write.
   template <Tracked T>
-  void hold(T const& tracked, std::source_location held_at = std::source_location::current()) {
+  void hold(T const& tracked,
+            AccessMode mode = AccessMode::write,
+            std::source_location held_at = std::source_location::current()) {
     for (auto* const stream : streams_) {
       require(stream->context()->tracker == (*tracked.block()->device)->context->tracker,
               "TensorHolder::hold: the tensor's device and the stream's do not share a tracker");
@@ -61,7 +65,8 @@ class TensorHolder {
     order::PositionSet needed;
     if (works(Mechanism::holder_hold)) {
       std::lock_guard const guard(tracked.block()->record.lock);
-      tracked.block()->record.log.add_hazards_of_write(needed);
+      auto const& log = tracked.block()->record.log;
+      mode == AccessMode::read ? log.add_hazards_of_read(needed) : log.add_hazards_of_write(needed);
     }
     for (auto* const stream : streams_) {
       auto waits = needed;
@@ -69,22 +74,32 @@ class TensorHolder {
       tracker.while_idle(stream->slot(), [&] { tracker.order_after(stream->slot(), waits); });
       stream->context()->rethrow(tracker.failure_behind(needed));
     }
-    held_.push_back({tracked.block(), announce(*tracked.block(), held_at)});
+    held_.push_back({tracked.block(), mode, announce(*tracked.block(), mode, held_at)});
   }
 
-  /// Lets go now: notes that all that is on the streams by now may have read and written the
-  /// tensors.
+  /// Lets go now: notes that all that is on the streams by now may have used the tensors as held.
   void release() {
     for (auto* const stream : streams_) {
-      for (auto const& held : held_) {
-        observe::foreign_work_ends(*stream->context()->runtime, held.observed, stream->native());
-      }
-      auto const position = stream->mark();
-      for (auto const& held : held_) {
-        std::lock_guard const guard(held.block->record.lock);
-        if (works(Mechanism::holder_release)) {
-          held.block->record.log.note_unordered_write(position);
+      auto& tracker = *stream->context()->tracker;
+      auto& runtime = *stream->context()->runtime;
+      tracker.while_idle(stream->slot(), [&] {
+        auto const position = tracker.advance(stream->slot());
+        for (auto const& held : held_) {
+          // At once for whoever issues a use: it follows the position, or was there before.
+          std::lock_guard const guard(held.block->record.lock);
+          observe::foreign_work_ends(runtime, held.observed, stream->native());
+          if (!works(Mechanism::holder_release)) {
+            continue;
+          }
+          if (held.mode == AccessMode::read) {
+            held.block->record.log.note_read(position);
+          } else {
+            held.block->record.log.note_unordered_write(position);
+          }
         }
+      });
+      for (auto const& held : held_) {
+        observe::operation_issued(runtime, held.observed);
       }
     }
     held_.clear();
@@ -93,21 +108,24 @@ class TensorHolder {
  private:
   struct Held {
     memory::BlockRef<R> block;
+    AccessMode mode;
     [[no_unique_address]] Observed<R> observed;
   };
 
   /// A runtime that looks on gets to know that the streams may use the block from here on.
-  Observed<R> announce(memory::Block<R> const& block, std::source_location held_at) const {
+  Observed<R> announce(memory::Block<R> const& block,
+                       AccessMode mode,
+                       std::source_location held_at) const {
     Observed<R> observed{};
     if constexpr (ObservingRuntime<R>) {
       for (auto* const stream : streams_) {
         auto& runtime = *stream->context()->runtime;
         if (observed == nullptr) {
           observed = runtime.declare({NameScope::qualify("work under a TensorHolder"),
-                                      lane_of(handle_of(stream->native())),
+                                      {},
                                       held_at,
                                       {},
-                                      {{block.data, block.bytes, AccessMode::write}}});
+                                      {{block.data, block.bytes, mode, 0, true}}});
         }
         runtime.foreign_work_begins(observed, stream->native());
       }

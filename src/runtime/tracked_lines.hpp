@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "issued_work.hpp"
+
+#include <msstream/order/position.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <utility>
+
+namespace msstream::detail {
+
+/// Where the positions of trackers are in the checker's order, and what precedes each of them as
+/// issued. Not synchronised.
+class TrackedLines {
+ public:
+  /// A position of a stream, newer than those before.
+  void note(void const* tracker,
+            order::Position position,
+            Place place,
+            std::shared_ptr<CheckClock const> clock) {
+    auto& line = lines_[{tracker, position.stream}];
+    auto& runs = line.runs;
+    if (!runs.empty() && runs.back().end > position.number) {
+      line = {};  // of a tracker that is gone, at the same address
+    }
+    if (!runs.empty() && runs.back().clock == clock && runs.back().end == position.number &&
+        runs.back().place_of(position.number).number == place.number) {
+      ++runs.back().end;
+      return;
+    }
+    runs.push_back({position.number, position.number + 1, place, std::move(clock)});
+  }
+  /// Leaves out what is `over(place)`, and the oldest where there are too many.
+  template <class Over>
+  void trim(void const* tracker, order::StreamIndex stream, Over&& over) {
+    auto& line = lines_[{tracker, stream}];
+    if (line.runs.size() < line.trim_at) {
+      return;
+    }
+    while (line.runs.size() > 1 && over(line.runs[1].begin_place)) {
+      line.runs.pop_front();
+      line.lost = false;
+    }
+    while (line.runs.size() > kMostRuns) {
+      line.runs.pop_front();
+      line.lost = true;
+    }
+    line.trim_at = std::max(kFewRuns, std::min(2 * line.runs.size(), kMostRuns + kFewRuns));
+  }
+  /// `visit(Place, CheckClock)` with what the position stands for; not at all where the host has
+  /// waited for it long ago.
+  template <class Visit>
+  void look_up(void const* tracker, order::Position position, Visit&& visit) const {
+    auto const found = lines_.find({tracker, position.stream});
+    if (found == lines_.end() || found->second.runs.empty()) {
+      return;
+    }
+    auto const& runs = found->second.runs;
+    auto const after = std::upper_bound(
+        runs.begin(), runs.end(), position.number, [](std::uint64_t number, Run const& run) {
+          return number < run.begin;
+        });
+    if (after != runs.begin()) {
+      auto const& run = *std::prev(after);
+      visit(run.place_of(std::min(position.number, run.end - 1)), *run.clock);
+    } else if (found->second.lost) {
+      visit(runs.front().begin_place, *runs.front().clock);
+    }
+  }
+
+  void launching(void const* tracker, order::Position position, std::shared_ptr<IssuedWork> work) {
+    lines_[{tracker, position.stream}].queued.emplace_back(position.number, std::move(work));
+  }
+  /// What was at the position, and is launched or given up; null: nothing.
+  [[nodiscard]] std::shared_ptr<IssuedWork> launched(void const* tracker,
+                                                     order::Position position) {
+    auto const found = lines_.find({tracker, position.stream});
+    if (found == lines_.end()) {
+      return nullptr;
+    }
+    auto& queued = found->second.queued;
+    while (!queued.empty() && queued.front().first < position.number) {
+      queued.pop_front();
+    }
+    if (queued.empty() || queued.front().first != position.number) {
+      return nullptr;
+    }
+    auto work = std::move(queued.front().second);
+    queued.pop_front();
+    return work;
+  }
+
+ private:
+  static constexpr std::size_t kFewRuns = 64;
+  static constexpr std::size_t kMostRuns = 4096;
+
+  /// Positions one after the other, at places one after the other, with the same clock.
+  struct Run {
+    std::uint64_t begin;
+    std::uint64_t end;
+    Place begin_place;
+    std::shared_ptr<CheckClock const> clock;
+
+    [[nodiscard]] Place place_of(std::uint64_t number) const noexcept {
+      return {begin_place.index, begin_place.number + (number - begin)};
+    }
+  };
+  struct Line {
+    std::deque<Run> runs;
+    std::size_t trim_at = kFewRuns;
+    bool lost = false;  ///< runs were left out that were not over
+    std::deque<std::pair<std::uint64_t, std::shared_ptr<IssuedWork>>> queued;
+  };
+
+  std::map<std::pair<void const*, order::StreamIndex>, Line> lines_;
+};
+
+}  // namespace msstream::detail

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Work under a TensorHolder, of which nobody knows what it does when.
+#include "trust/checked_fixture.hpp"
+
+#include <string>
+
+namespace msstream::testing {
+namespace {
+
+template <class Inner>
+class CheckedHolders : public CheckedProgram<Inner> {
+ protected:
+  using R = Checked<Inner>;
+  void copy_past_issue(Tensor<float, R> const& to, Tensor<float, R> const& from, Stream<R>& on) {
+    this->runtime().copy(to.data(), from.data(), this->kBytes, CopyKind::d2d, on.native());
+  }
+};
+TYPED_TEST_SUITE(CheckedHolders, CheckedRuntimes, CheckedRuntimeNames);
+
+/// The other stream is the one in the way.
+TYPED_TEST(CheckedHolders, OnTwoStreamsWaitForTheRightOne) {
+  auto const tensor = this->written_tensor();
+  TensorHolder holder(this->group(0).compute(), this->group(1).compute());
+  holder.hold(tensor);
+  {
+    StreamScope const scope(this->group(0));
+    issue("write", writes(tensor), kNoWork);
+  }
+  auto const report = this->only(CheckKind::race);
+  EXPECT_EQ(report.first->lane, "group 1 compute");
+  EXPECT_EQ(report.second->lane, "group 0 compute");
+  EXPECT_EQ(report.missing,
+            "the TensorHolder on group 1 compute must be released before 'write' on group 0 "
+            "compute");
+}
+
+TYPED_TEST(CheckedHolders, StreamsHaveNames) {
+  using R = typename TestFixture::R;
+  auto const tensor = this->written_tensor();
+  Stream<R> own(this->device().context());
+  TensorHolder holder(own);
+  holder.hold(tensor);
+  {
+    StreamScope const scope(this->group(0));
+    issue("write", writes(tensor), kNoWork);
+  }
+  auto const report = this->only(CheckKind::race);
+  EXPECT_EQ(report.first->lane.rfind("stream ", 0), 0U) << report.first->lane;
+  EXPECT_EQ(report.first->lane.find("0x"), std::string::npos) << report.first->lane;
+}
+
+/// Nothing was issued to the pool before.
+TYPED_TEST(CheckedHolders, PoolsThatHaveNotIssuedYetHaveNames) {
+  if (auto const why = this->why_it_may_not_race(); !why.empty()) {
+    GTEST_SKIP() << why;
+  }
+  auto const tensor = this->written_tensor();
+  for (int i = 0; i < 2; ++i) {
+    this->runtime().fill(tensor.data(), 1, this->kBytes, this->group(i).compute().native());
+  }
+  auto const report = this->only(CheckKind::race);
+  EXPECT_EQ(report.first->lane, "group 0 compute");
+  EXPECT_EQ(report.second->lane, "group 1 compute");
+  this->synchronize();
+}
+
+TYPED_TEST(CheckedHolders, TwoAtOnceThatBothMayWriteAreReported) {
+  using R = typename TestFixture::R;
+  auto const tensor = this->written_tensor();
+  Stream<R> one(this->device().context());
+  Stream<R> two(this->device().context());
+  TensorHolder first(one);
+  first.hold(tensor);
+  TensorHolder second(two);
+  second.hold(tensor);
+  this->only(CheckKind::race);
+}
+
+TYPED_TEST(CheckedHolders, OneAfterTheOtherOrOrderedByHandAreSilent) {
+  using R = typename TestFixture::R;
+  auto const tensor = this->written_tensor();
+  Stream<R> one(this->device().context());
+  Stream<R> two(this->device().context());
+  TensorHolder first(one);
+  first.hold(tensor);
+  first.release();
+  TensorHolder second(two);
+  second.hold(tensor);
+  one.wait(two.record());
+  TensorHolder third(one);
+  third.hold(tensor);
+  this->expect_silence();
+}
+
+TYPED_TEST(CheckedHolders, WhatReadsMayBeHeldBesideOthersThatRead) {
+  using R = typename TestFixture::R;
+  auto const tensor = this->written_tensor();
+  Stream<R> one(this->device().context());
+  {
+    TensorHolder holder(one);
+    holder.hold(tensor, AccessMode::read);
+    StreamScope const scope(this->group(0));
+    issue("read", reads(tensor), kNoWork);
+    this->expect_silence();
+    issue("write", writes(tensor), kNoWork);
+  }
+  this->only(CheckKind::race);
+  this->checker().clear();
+  StreamScope const scope(this->group(1));
+  issue("write thereafter", writes(tensor), kNoWork);
+  this->expect_silence();
+}
+
+TYPED_TEST(CheckedHolders, CopyPastIssueBesideIsReported) {
+  using R = typename TestFixture::R;
+  if (auto const why = this->why_it_may_not_race(); !why.empty()) {
+    GTEST_SKIP() << why;
+  }
+  auto const tensor = this->written_tensor();
+  auto const other = this->written_tensor();
+  Stream<R> one(this->device().context());
+  {
+    TensorHolder holder(one);
+    holder.hold(tensor);
+    this->copy_past_issue(tensor, other, this->group(0).compute());
+  }
+  auto const report = this->only(CheckKind::race);
+  EXPECT_EQ(report.first->operation, "work under a TensorHolder");
+  EXPECT_EQ(report.second->operation, "copy d2d");
+  EXPECT_EQ(report.second->lane, "group 0 compute");
+  this->synchronize();
+  one.synchronize();
+}
+
+TYPED_TEST(CheckedHolders, CopyPastIssueInItsTurnIsSilent) {
+  using R = typename TestFixture::R;
+  auto const tensor = this->written_tensor();
+  auto const other = this->written_tensor();
+  auto& beside = this->group(0).compute();
+  Stream<R> one(this->device().context());
+  {
+    TensorHolder holder(one);
+    holder.hold(tensor);
+    this->copy_past_issue(tensor, other, one);  // is what it holds for
+    beside.wait(one.record());
+    this->copy_past_issue(tensor, other, beside);
+    one.wait(beside.record());
+  }
+  this->expect_silence();
+  this->synchronize();
+  one.synchronize();
+}
+
+}  // namespace
+}  // namespace msstream::testing

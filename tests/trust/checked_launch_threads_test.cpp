@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is found does not depend on when launch threads get to what: gates hold their launches back
+// until the order of launches is another one than that of issue.
+#include "trust/checked_fixture.hpp"
+
+#include <atomic>
+#include <string>
+
+namespace msstream::testing {
+namespace {
+
+using R = Checked<Host>;
+
+/// Launches wait here until the test opens it.
+class LaunchGate {
+ public:
+  ~LaunchGate() { open(); }
+  void pass() const { open_.wait(false); }
+  void open() {
+    open_ = true;
+    open_.notify_all();
+  }
+
+ private:
+  std::atomic<bool> open_{false};
+};
+
+/// Memory of the program's own, which it has to order itself.
+class OwnMemory {
+ public:
+  explicit OwnMemory(Device<R> const& device)
+      : device_(device),
+        begin_(static_cast<float*>(device.context()->runtime->allocate_device(kBytes))) {}
+  ~OwnMemory() { free(); }
+  OwnMemory(OwnMemory const&) = delete;
+  OwnMemory& operator=(OwnMemory const&) = delete;
+  [[nodiscard]] RawMemory<R> named() const {
+    return raw_memory(device_, begin_, kBytes / sizeof(float));
+  }
+  void free() {
+    if (begin_ != nullptr) {
+      device_.context()->runtime->free_device(std::exchange(begin_, nullptr), kBytes);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kBytes = 256;
+  Device<R> device_;
+  float* begin_;
+};
+
+struct Mode {
+  LaunchThreads threads;
+  char const* name;
+};
+void PrintTo(Mode const& mode, std::ostream* out) {
+  *out << mode.name;
+}
+
+/// Launch threads of every kind, or none; two groups, and a third one whose launches are held up.
+class CheckedLaunches : public ::testing::TestWithParam<Mode> {
+ protected:
+  [[nodiscard]] Checker& checker() const { return *device_.context()->runtime->checker(); }
+  [[nodiscard]] bool has_launch_threads() const {
+    return GetParam().threads != LaunchThreads::none;
+  }
+  /// What is issued to the group from here on is launched when the gate is open. The thread that
+  /// launches it is not that of other groups, where each has its own.
+  void hold_launches_of(int group) {
+    if (GetParam().threads == LaunchThreads::per_group) {
+      Tensor<float, R> const nothing(device_, {1});
+      StreamScope const scope(pool_[group]);
+      issue("held", writes(nothing), [this](auto) { gate_.pass(); });
+    }
+  }
+
+  LaunchGate gate_;
+  Device<R> const device_ = checked_device<Host>({.mode = CheckMode::count});
+  StreamPool<R> pool_{device_, {.groups = 3, .launch_threads = GetParam().threads}};
+};
+INSTANTIATE_TEST_SUITE_P(Modes,
+                         CheckedLaunches,
+                         ::testing::Values(Mode{LaunchThreads::none, "none"},
+                                           Mode{LaunchThreads::shared, "shared"},
+                                           Mode{LaunchThreads::per_group, "per_group"}),
+                         [](auto const& tested) { return std::string(tested.param.name); });
+
+/// The host has seen the write complete when the read is launched, but not when it is issued.
+TEST_P(CheckedLaunches, RaceIsFoundAlthoughItIsOverWhenTheReadIsLaunched) {
+  OwnMemory memory(device_);
+  hold_launches_of(1);
+  {
+    StreamScope const scope(pool_[0]);
+    issue("refresh", writes(memory.named()), kNoWork);
+  }
+  {
+    StreamScope const scope(pool_[1]);
+    issue("read", reads(memory.named()), kNoWork);
+  }
+  EXPECT_EQ(only_report(checker(), CheckKind::race).second->operation, "read");
+  pool_[0].compute().synchronize();
+  gate_.open();
+  pool_.synchronize();
+  EXPECT_EQ(checker().count(), 1U) << checker().json();
+}
+
+/// The second to be issued is the first to be launched.
+TEST_P(CheckedLaunches, RaceNamesTheFirstToBeIssuedFirst) {
+  OwnMemory memory(device_);
+  hold_launches_of(0);
+  {
+    StreamScope const scope(pool_[0]);
+    issue("first", writes(memory.named()), kNoWork);
+  }
+  {
+    StreamScope const scope(pool_[1]);
+    issue("second", writes(memory.named()), kNoWork);
+  }
+  gate_.open();
+  pool_.synchronize();
+  auto const report = only_report(checker(), CheckKind::race);
+  EXPECT_EQ(report.first->operation, "first");
+  EXPECT_EQ(report.second->operation, "second");
+}
+
+TEST_P(CheckedLaunches, RightProgramsAreSilent) {
+  auto const tensor = zeros<float, R>(device_, {64});
+  OwnMemory memory(device_);
+  device_.default_group().compute().synchronize();
+  hold_launches_of(1);
+  {
+    Stream<R> stream(device_.context());
+    TensorHolder holder(stream);
+    holder.hold(tensor);
+    StreamScope const scope(pool_[1]);
+    issue("reads beside the holder", reads(tensor), kNoWork);
+    holder.release();
+  }
+  {
+    StreamScope const scope(pool_[2]);
+    issue("writes after both", writes(tensor, memory.named()), kNoWork);
+  }
+  gate_.open();
+  pool_.synchronize();
+  {
+    StreamScope const scope(pool_[0]);
+    issue("after the host", writes(memory.named()), kNoWork);
+  }
+  pool_[1].compute().wait(pool_[0].compute().record());
+  {
+    StreamScope const scope(pool_[1]);
+    issue("after the event", reads(memory.named()), writes(tensor), kNoWork);
+  }
+  {
+    // The tracker orders these two, and so what both do besides.
+    StreamScope const scope(pool_[2]);
+    issue("after the tensor", reads(tensor), writes(memory.named()), kNoWork);
+  }
+  pool_.synchronize();
+  EXPECT_EQ(checker().count(), 0U) << checker().json();
+}
+
+/// Work on a stream after the event, which the event does not stand for, may be launched when the
+/// event is recorded late.
+TEST_P(CheckedLaunches, WaitCoversWhatItWaitsForAndNoMore) {
+  auto const tensor = zeros<float, R>(device_, {64});
+  OwnMemory memory(device_);
+  device_.default_group().compute().synchronize();
+  {
+    StreamScope const scope(pool_[0]);
+    issue("tensor", writes(tensor), kNoWork);
+    issue("memory", writes(memory.named()), kNoWork);
+  }
+  {
+    StreamScope const scope(pool_[1]);
+    issue("follows the tensor alone", reads(tensor, memory.named()), kNoWork);
+  }
+  pool_.synchronize();
+  auto const report = only_report(checker(), CheckKind::race);
+  EXPECT_EQ(report.first->operation, "memory");
+}
+
+TEST_P(CheckedLaunches, OwnMemoryFreedRightAfterIssueIsReported) {
+  OwnMemory memory(device_);
+  hold_launches_of(0);
+  {
+    StreamScope const scope(pool_[0]);
+    issue("uses", writes(memory.named()), kNoWork);
+  }
+  memory.free();
+  EXPECT_EQ(only_report(checker(), CheckKind::early_reuse).first->operation, "uses");
+  gate_.open();
+  pool_.synchronize();
+}
+
+TEST_P(CheckedLaunches, OwnMemoryFreedAfterTheHostHasWaitedIsSilent) {
+  OwnMemory memory(device_);
+  {
+    StreamScope const scope(pool_[0]);
+    issue("uses", writes(memory.named()), kNoWork);
+  }
+  pool_[0].synchronize();
+  memory.free();
+  EXPECT_EQ(checker().count(), 0U) << checker().json();
+}
+
+TEST_P(CheckedLaunches, HostRaceIsFoundWhileTheCopyIsNotLaunched) {
+  auto const tensor = zeros<float, R>(device_, {64});
+  PinnedArray<float, R> staged(device_, 64);
+  hold_launches_of(0);
+  {
+    StreamScope const scope(pool_[0]);
+    issue("upload", reads(staged), writes(tensor), kNoWork);
+  }
+  staged.host_writes();
+  EXPECT_EQ(only_report(checker(), CheckKind::host_race).first->operation, "upload");
+  gate_.open();
+  staged.wait();
+  staged.host_writes();
+  EXPECT_EQ(checker().count(), 1U) << checker().json();
+}
+
+TEST_P(CheckedLaunches, OperationsThatAccumulateNeedNoOrderAmongThem) {
+  OwnMemory memory(device_);
+  for (int i = 0; i < 2; ++i) {
+    StreamScope const scope(pool_[i]);
+    issue("add", accumulates(memory.named()), kNoWork);
+  }
+  EXPECT_EQ(checker().count(), 0U) << checker().json();
+  {
+    StreamScope const scope(pool_[2]);
+    issue("read", reads(memory.named()), kNoWork);
+  }
+  auto const reports = checker().reports();
+  ASSERT_EQ(reports.size(), 2U) << checker().json();
+  EXPECT_EQ(reports[0].first->mode, AccessMode::accumulate);
+  EXPECT_NE(reports[0].text().find("may still add into"), std::string::npos);
+  pool_.synchronize();
+}
+
+/// Tensors are ordered all the same.
+TEST_P(CheckedLaunches, AccumulationsIntoTensorsAreOrdered) {
+  auto const sum = zeros<float, R>(device_, {64});
+  auto const other = zeros<float, R>(device_, {64});
+  for (int i = 0; i < 4; ++i) {
+    StreamScope const scope(pool_[i % 3]);
+    auto* const elements = sum.data();
+    issue("add", reads(other), writes(other, accumulates(sum)), [elements](HostStream stream) {
+      stream.run([elements] { *elements += 1; });
+    });
+  }
+  EXPECT_EQ(to_host(sum).front(), 4.0F);
+  EXPECT_EQ(checker().count(), 0U) << checker().json();
+}
+
+/// With launch threads, too, the call that makes the race throws, and what it issues is left out.
+TEST_P(CheckedLaunches, RaceComesOutOfTheCallThatIssuesIt) {
+  auto const device = checked_device<Host>({.mode = CheckMode::throw_error});
+  StreamPool<R> pool(device, {.groups = 2, .launch_threads = GetParam().threads});
+  auto const tensor = zeros<float, R>(device, {64});
+  device.default_group().compute().synchronize();
+  OwnMemory memory(device);
+  {
+    StreamScope const scope(pool[0]);
+    issue("first", writes(memory.named()), kNoWork);
+  }
+  StreamScope const scope(pool[1]);
+  bool is_launched = false;
+  EXPECT_THROW(
+      issue("second", reads(tensor), writes(memory.named()), [&](auto) { is_launched = true; }),
+      RaceError);
+  issue("third", writes(tensor), kNoWork);
+  pool.synchronize();
+  EXPECT_FALSE(is_launched);
+  issue("fourth", writes(memory.named()), kNoWork);
+  pool.synchronize();
+}
+
+}  // namespace
+}  // namespace msstream::testing

@@ -139,7 +139,7 @@ class LargeBlocks {
  private:
   using From = typename BlockSource<R>::From;
 
-  static constexpr std::size_t kSparePercent = 27;
+  static constexpr std::size_t kSparePercent = 34;
   /// Over what is in use, by the program or by work in flight, where a wait would be a long one or
   /// threads want memory of their own.
   static constexpr std::size_t kSpareOfNeedPercent = 50;

@@ -110,7 +110,7 @@ class OptimizerTest : public KernelTest<Stream> {
                   std::int64_t capacity,
                   std::int64_t row_count) {
     SCOPED_TRACE(text("kind ",
-                      static_cast<int>(rule.kind),
+                      static_cast<int>(OptimizerKind{rule.kind}),
                       ", ",
                       name_of(dtype_of<T>),
                       ", width ",

@@ -212,11 +212,11 @@ TYPED_TEST(SoftmaxTest, a_bad_class_springs_the_trap_once) {
     issue(classes);
     EXPECT_EQ(trap.data()->set, 1U);
     EXPECT_EQ(trap.data()->operation, 5U);
-    EXPECT_EQ(trap.data()->id, columns);
-    EXPECT_EQ(trap.data()->rows, columns);
+    EXPECT_EQ(trap.data()->caught.id, columns);
+    EXPECT_EQ(trap.data()->caught.rows, columns);
     classes[33] = -1;
     issue(classes);
-    EXPECT_EQ(trap.data()->id, columns) << "a sprung trap is not written again";
+    EXPECT_EQ(trap.data()->caught.id, columns) << "a sprung trap is not written again";
   }
 }
 

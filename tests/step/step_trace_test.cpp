@@ -117,7 +117,7 @@ TEST(StepTrace, IsTheSameFromItsFile) {
   EXPECT_EQ(StepTrace::load(path), trace);
   std::filesystem::remove(path);
   EXPECT_THAT(message_of<std::invalid_argument>([&] { (void)StepTrace::load(path); }),
-              ::testing::AllOf(HasSubstr(path.string()), HasSubstr("cannot open")));
+              HasSubstr(path.string()));
   EXPECT_THAT(message_of<std::runtime_error>([&] { trace.save(path / "under a file"); }),
               HasSubstr("cannot write"));
 }

@@ -127,25 +127,26 @@ void Checker::copies(
   std::vector<CheckReport> found;
   {
     std::lock_guard const guard(state_->mutex);
-    auto& stream = state_->order.stream(handle);
-    auto const operation = stream.active != nullptr ? stream.active->name : std::string(name);
-    found.push_back(
-        {CheckKind::copy_overlap,
-         text("'",
-              operation,
-              "' copies ",
-              bytes,
-              " bytes by ",
-              distance,
-              target < source ? " bytes down" : " bytes up",
-              ", onto some that it still reads, on ",
-              name_of(handle, stream),
-              called_in()),
-         std::nullopt,
-         stream.active != nullptr
-             ? std::optional(describe(*stream.active, AccessMode::write, Interval::of(to, bytes)))
-             : std::nullopt,
-         "a copy by way of other memory, or parts of at most that distance in order"});
+    auto const& stream = state_->order.stream(handle);
+    auto const operation =
+        stream.active != nullptr ? stream.active->operation->name : std::string(name);
+    found.push_back({CheckKind::copy_overlap,
+                     text("'",
+                          operation,
+                          "' copies ",
+                          bytes,
+                          " bytes by ",
+                          distance,
+                          target < source ? " bytes down" : " bytes up",
+                          ", onto some that it still reads, on ",
+                          State::name_of(handle, stream),
+                          called_in()),
+                     std::nullopt,
+                     stream.active != nullptr
+                         ? std::optional(describe(
+                               *stream.active, nullptr, AccessMode::write, Interval::of(to, bytes)))
+                         : std::nullopt,
+                     "a copy by way of other memory, or parts of at most that distance in order"});
   }
   state_->log.publish(std::move(found));
 }

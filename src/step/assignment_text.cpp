@@ -21,7 +21,7 @@ bool is_plain(unsigned char letter) {
          letter >= 0x80;
 }
 
-std::string in_us(double ns) {
+std::string rounded_us(double ns) {
   return text(static_cast<double>(std::llround(ns / 100)) / 10, " us");
 }
 
@@ -60,11 +60,11 @@ std::string assignment_text(std::vector<NamedGroup> const& names, AssignmentHead
                   ", by msstream::auto_assignment().\n# Predicted, ",
                   head.launch == StepLaunch::graph ? "replayed as a graph" : "issued by one thread",
                   ": ",
-                  in_us(head.predicted_ns),
+                  rounded_us(head.predicted_ns),
                   "; on one group ",
-                  in_us(head.one_group_ns),
+                  rounded_us(head.one_group_ns),
                   "; as recorded ",
-                  in_us(head.recorded_ns),
+                  rounded_us(head.recorded_ns),
                   ".\n");
   if (names.empty()) {
     return out + "# No better groups than the recorded ones were found.\n";

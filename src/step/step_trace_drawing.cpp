@@ -50,7 +50,7 @@ std::string tenths(double value) {
   auto const rounded = static_cast<std::int64_t>(std::llround(value * 10));
   return text(rounded < 0 ? "-" : "", std::abs(rounded) / 10, ".", std::abs(rounded) % 10);
 }
-std::string in_us(double ns) {
+std::string us_text(double ns) {
   return tenths(ns / 1000) + " µs";
 }
 
@@ -86,7 +86,7 @@ std::string label_of(StepOperation const& operation, StepStream const& stream) {
   return text("\"",
               quoted_part(operation.name),
               "\\n",
-              in_us(operation.duration_ns()),
+              us_text(operation.duration_ns()),
               "\\n",
               quoted_part(stream.name),
               "\"");
@@ -105,9 +105,9 @@ std::string caption(StepTrace const& trace, CriticalPath const& path) {
   auto const waits = minimal_waits(trace);
   auto out = text(trace.operations().size(),
                   " operations in ",
-                  in_us(trace.step_ns()),
+                  us_text(trace.step_ns()),
                   ", critical path ",
-                  in_us(path.length_ns),
+                  us_text(path.length_ns),
                   "; ",
                   waits.hazards,
                   " hazards between streams, ",
@@ -212,9 +212,9 @@ std::string StepTrace::svg(std::optional<CriticalPath> const& marked) const {
                 "\n",
                 escaped(streams_[operation.stream].name),
                 "\n",
-                in_us(operation.duration_ns()),
+                us_text(operation.duration_ns()),
                 " from ",
-                in_us(operation.begin_ns - begin),
+                us_text(operation.begin_ns - begin),
                 "</title></rect>\n");
   }
   for (std::size_t i = 0; i < operations_.size(); ++i) {

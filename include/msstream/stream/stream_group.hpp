@@ -271,8 +271,11 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
       auto const stream = pending.target->native();
       auto const require_sound = [&](std::string_view why) {
         if (!context_->runtime->is_capture_sound(stream)) {
-          throw std::logic_error(text(
-              "operation '", NameScope::qualify(pending.name), "' may not be captured: ", why));
+          throw std::logic_error(text("operation '",
+                                      NameScope::qualify(pending.name),
+                                      "' may not be captured, or another thread has waited for the "
+                                      "whole device meanwhile: ",
+                                      why));
         }
       };
       try {
@@ -282,8 +285,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
         throw;
       }
       require_sound(
-          "its work makes a call that a capture cannot have, such as a wait for the stream, or "
-          "another thread has waited for the whole device");
+          "its work makes a call that a capture cannot have, such as a wait for the stream");
     }
   }
 

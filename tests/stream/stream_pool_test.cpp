@@ -207,7 +207,8 @@ TEST_F(PoolEnvironment, NamesTheVariableThatIsWrong) {
       StreamPoolOptions const options;
       FAIL() << "did not throw";
     } catch (std::invalid_argument const& error) {
-      EXPECT_THAT(error.what(), ::testing::AllOf(::testing::StartsWith(name), ::testing::HasSubstr("'many'")));
+      EXPECT_THAT(error.what(),
+                  ::testing::AllOf(::testing::StartsWith(name), ::testing::HasSubstr("'many'")));
     }
     unsetenv(name);
   }

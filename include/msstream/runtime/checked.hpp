@@ -305,8 +305,8 @@ class Checked : public RuntimeDecorator<R> {
   void host_follows(void const* tracker, order::Position position) {
     checker_->host_follows(tracker, position);
   }
-  void stream_named(native_stream stream, std::string_view name) {
-    checker_->stream_named(handle_of(stream), name);
+  void stream_named(native_stream stream, std::string_view stream_name) {
+    checker_->stream_named(handle_of(stream), stream_name);
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <msstream/base/env.hpp>
 #include <msstream/base/file_identity.hpp>
 #include <msstream/base/text.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/support/options.hpp>
 #include <msstream/support/outputs.hpp>
 

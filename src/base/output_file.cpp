@@ -305,7 +305,7 @@ OutputFile::~OutputFile() {
   if (descriptor_ >= 0) {
     ::close(descriptor_);
   }
-  if (is_replaced()) {
+  if (is_replaced() && ::getpid() == owner_) {  // a child of fork() leaves it to its parent
     ::unlink(temporary_.c_str());
   }
   detail::UnfinishedFiles::remove(slot_);

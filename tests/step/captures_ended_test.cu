@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <exception>
 #include <string>
 #include <thread>
@@ -47,6 +48,36 @@ TYPED_TEST(CapturesEndedTest, it_is_said_and_the_device_and_the_next_capture_wor
   CapturedStep<TypeParam> again(device, [&] { copy(out, ops::multiply(in, in)); });
   again.replay();
   EXPECT_EQ(to_host(out).back(), 9);
+}
+
+/// A loader of somebody else's, which takes and frees memory all the time.
+TYPED_TEST(CapturesEndedTest, memory_taken_and_freed_by_another_thread_ends_none) {
+  Device<TypeParam> const device;
+  auto const in = to_device<float, TypeParam>(device, Floats(512, 3), {512});
+  Tensor<float, TypeParam> const out(device, {512});
+  std::atomic<bool> stop{false};
+  std::atomic<int> of_other{cudaSuccess};
+  std::thread other([&] {
+    while (!stop && of_other == cudaSuccess) {
+      void* memory = nullptr;
+      of_other = cudaMalloc(&memory, 1U << 20U);
+      of_other = of_other != cudaSuccess ? of_other.load() : cudaFree(memory);
+    }
+  });
+  std::string error;
+  try {
+    for (int i = 0; i < 50; ++i) {
+      CapturedStep<TypeParam> step(device, [&] { copy(out, ops::multiply(in, in)); });
+      step.replay();
+      EXPECT_EQ(to_host(out).back(), 9);
+    }
+  } catch (std::exception const& caught) {
+    error = caught.what();
+  }
+  stop = true;
+  other.join();
+  EXPECT_EQ(error, "");
+  EXPECT_EQ(of_other, cudaSuccess);
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -69,6 +72,7 @@ class OutputFile {
   int descriptor_ = -1;
   int lock_ = -1;  ///< a second descriptor of the temporary file, which keeps its lock
   int slot_ = -1;  ///< of what a signal removes
+  pid_t owner_ = ::getpid();
 };
 
 /// Writes all of `content`. Throws as OutputFile.

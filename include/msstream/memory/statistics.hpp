@@ -34,7 +34,8 @@ struct MemoryStatistics : AllocationCounts {
   std::size_t peak_reserved_bytes = 0;
   std::size_t limit_bytes = 0;
   std::uint64_t growths = 0;  ///< calls to the runtime for more memory
-  /// What may stay free of pinned memory when more is taken: AllocatorOptions::pinned_keep_bytes.
+  /// What may stay free: of pinned memory when more is taken (AllocatorOptions::pinned_keep_bytes),
+  /// of device memory when it is returned unasked (AllocatorOptions::keep_bytes).
   std::size_t cache_limit_bytes = 0;
 
   /// Of two pools together. Their peaks are added, though they may not have been at the same time.

@@ -11,13 +11,15 @@
 
 namespace msstream {
 
-/// Blocks the host until it may access the block's memory itself: to read, until the writes so far
-/// are complete; to write, until the reads are too. Throws std::logic_error that names `call` where
+/// The uses so far that the host must wait for before it accesses the block's memory itself: to
+/// read, the writes; to write, the reads too. Throws std::logic_error that names `call` where
 /// something that is captured uses the memory, and inside work of a stream.
 template <Runtime R>
-void synchronize_uses(memory::Block<R>& block, AccessMode mode, char const* call) {
+[[nodiscard]] order::PositionSet uses_to_await(memory::Block<R>& block,
+                                               AccessMode mode,
+                                               char const* call) {
   if (!works(Mechanism::host_wait)) {
-    return;
+    return {};
   }
   auto const& context = *(*block.device)->context;
   context.home.require_here();
@@ -34,16 +36,21 @@ void synchronize_uses(memory::Block<R>& block, AccessMode mode, char const* call
   }
   InsideWork::refuse_wait(call);
   order::PositionSet needed;
-  {
-    std::lock_guard const guard(block.record.lock);
-    if (mode == AccessMode::read) {
-      block.record.log.add_hazards_of_read(needed);
-    } else {
-      block.record.log.add_hazards_of_write(needed);
-    }
+  std::lock_guard const guard(block.record.lock);
+  if (mode == AccessMode::read) {
+    block.record.log.add_hazards_of_read(needed);
+  } else {
+    block.record.log.add_hazards_of_write(needed);
   }
-  for (auto const& use : needed) {
-    context.tracker->synchronize(use);
+  return needed;
+}
+
+/// Blocks the host until it may access the block's memory itself. Throws as uses_to_await() does,
+/// and what the uses threw.
+template <Runtime R>
+void synchronize_uses(memory::Block<R>& block, AccessMode mode, char const* call) {
+  for (auto const& use : uses_to_await(block, mode, call)) {
+    (*block.device)->context->tracker->synchronize(use);
   }
 }
 

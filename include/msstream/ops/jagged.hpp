@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace msstream::ops {
 
@@ -33,11 +34,12 @@ void require_jagged_offsets(char const* operation, Tensor<std::int64_t, R> const
 /// dropped. Deterministic; one launch, for the capacities alone; asynchronous; capture-safe. Its
 /// gradient is dense_to_jagged of its output's. Throws std::invalid_argument for bad shapes.
 template <Element T, Runtime R>
-[[nodiscard]] Tensor<T, R> jagged_to_dense(Tensor<T, R> const& values,
-                                           Tensor<std::int64_t, R> const& offsets,
-                                           std::int64_t max_length,
-                                           T padding = {},
-                                           OffsetPolicy<R> const& policy = {}) {
+[[nodiscard]] Tensor<T, R> jagged_to_dense(
+    Tensor<T, R> const& values,
+    Tensor<std::int64_t, R> const& offsets,
+    std::int64_t max_length,
+    T padding = {},
+    std::type_identity_t<OffsetPolicy<R>> const& policy = {}) {
   auto const& shape = values.shape();
   detail::require_jagged_offsets("jagged_to_dense", offsets);
   require((shape.rank() == 1 || shape.rank() == 2) && max_length >= 0,
@@ -79,10 +81,11 @@ template <Element T, Runtime R>
 /// those of no sample, are 0. Deterministic; one launch; asynchronous; capture-safe. Its gradient
 /// is jagged_to_dense of its output's. Throws std::invalid_argument for bad shapes.
 template <Element T, Runtime R>
-[[nodiscard]] Tensor<T, R> dense_to_jagged(Tensor<T, R> const& dense,
-                                           Tensor<std::int64_t, R> const& offsets,
-                                           std::int64_t capacity,
-                                           OffsetPolicy<R> const& policy = {}) {
+[[nodiscard]] Tensor<T, R> dense_to_jagged(
+    Tensor<T, R> const& dense,
+    Tensor<std::int64_t, R> const& offsets,
+    std::int64_t capacity,
+    std::type_identity_t<OffsetPolicy<R>> const& policy = {}) {
   auto const& shape = dense.shape();
   detail::require_jagged_offsets("dense_to_jagged", offsets);
   auto const batch = offsets.count() - 1;

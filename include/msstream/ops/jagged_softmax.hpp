@@ -7,6 +7,7 @@
 #include <msstream/tensor/tensor.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace msstream::ops {
 
@@ -39,9 +40,10 @@ void require_softmax_segments(char const* operation,
 /// Deterministic; one launch, in which a segment of any length finds the threads that it needs;
 /// asynchronous; capture-safe. Throws std::invalid_argument for bad shapes.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> jagged_softmax(Tensor<float, R> const& values,
-                                              Tensor<std::int64_t, R> const& offsets,
-                                              OffsetPolicy<R> const& policy = {}) {
+[[nodiscard]] Tensor<float, R> jagged_softmax(
+    Tensor<float, R> const& values,
+    Tensor<std::int64_t, R> const& offsets,
+    std::type_identity_t<OffsetPolicy<R>> const& policy = {}) {
   auto const& shape = values.shape();
   detail::require_softmax_segments("jagged_softmax", shape, offsets);
   Tensor<float, R> output(values.device(), shape);

@@ -11,7 +11,7 @@ namespace msstream::ops {
 
 /// What an operation by offsets does with a bag, sample or segment whose offsets do not ascend
 /// within the values: it has no rows, in the operation and in its gradient alike.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct OffsetPolicy {
   OutOfRange out_of_range = OutOfRange::drop;
   /// For OutOfRange::count: a device scalar that grows by the number of bad bags.

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 namespace msstream::ops {
@@ -85,12 +86,13 @@ template <Runtime R>
 }
 
 template <Runtime R, class Uses>
-[[nodiscard]] Tensor<float, R> reduce_segments(SegmentIssue<R, Uses> segments,
-                                               Tensor<float, R> const& values,
-                                               SegmentReduction reduction,
-                                               SegmentSemantics semantics,
-                                               bool deterministic,
-                                               OffsetPolicy<R> const& policy = {}) {
+[[nodiscard]] Tensor<float, R> reduce_segments(
+    SegmentIssue<R, Uses> segments,
+    Tensor<float, R> const& values,
+    SegmentReduction reduction,
+    SegmentSemantics semantics,
+    bool deterministic,
+    std::type_identity_t<OffsetPolicy<R>> const& policy = {}) {
   auto const& device = values.device();
   auto const& layout = segments.layout;
   require_segment_width(segments.name, values.shape()[1]);

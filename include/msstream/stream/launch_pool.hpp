@@ -21,6 +21,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -90,9 +91,13 @@ class LaunchPool {
   LaunchPool(LaunchPool const&) = delete;
   LaunchPool& operator=(LaunchPool const&) = delete;
 
+  /// Throws std::logic_error once exit() has stopped the threads: nobody would launch the task.
   void push(LaunchTask<R> task) {
     {
       std::lock_guard const guard(lock_);
+      if (stopping_.load(std::memory_order_relaxed)) [[unlikely]] {
+        throw std::logic_error("work for a launch thread after exit() was called");
+      }
       Line& line = lines_[task.slot->index];
       if (line.queued) {
         line.later.push_back(std::move(task));
@@ -132,7 +137,10 @@ class LaunchPool {
   static constexpr int kPausesBetweenLooks = 8;
 
   void stop() {
-    stopping_.store(true);
+    {
+      std::lock_guard const guard(lock_);
+      stopping_.store(true);
+    }
     doorbell_.ring_for_all();
     for (auto& thread : threads_) {
       thread.join();

@@ -299,7 +299,12 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
         context_->tracker->reserve(target.slot(), accesses, needed, [&](TrackedOrder const& order) {
           return observe::operation_reserved(runtime, observed, target.native(), order);
         });
-    observe::operation_issued(runtime, observed);
+    try {
+      observe::operation_issued(runtime, observed);
+    } catch (...) {
+      context_->tracker->abandon(target.slot(), number, needed);
+      throw;
+    }
     return number;
   }
 

@@ -155,10 +155,13 @@ template <Element T, Runtime R>
 [[nodiscard]] std::vector<T> to_host(
     Tensor<T, R> const& tensor, std::source_location issued_at = std::source_location::current()) {
   InsideWork::refuse_wait("to_host");
+  // The reads too: whether their failure is told depends on no race then.
+  auto const uses = uses_to_await(*tensor.block(), AccessMode::write, "to_host");
   PinnedArray<T, R> staged(tensor.device(), static_cast<std::size_t>(tensor.count()));
   copy(staged, tensor, issued_at);
-  // Also for what reads the tensor: whether its failure is told depends on no race then.
-  synchronize_uses(*tensor.block(), AccessMode::write, "to_host");
+  for (auto const& use : uses) {
+    tensor.device()->context->tracker->synchronize(use);
+  }
   staged.wait("to_host");
   auto const elements = staged.const_elements();
   return {elements.begin(), elements.end()};

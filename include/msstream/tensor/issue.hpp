@@ -31,7 +31,7 @@ concept Tracked = requires(T const& tracked) {
 /// Memory on a device that msstream does not track. An operation may name it among what it reads
 /// and writes: nothing is waited for on its account, its order is the caller's to make, and a
 /// checking runtime reports where that order is missing.
-template <Runtime R>
+template <Runtime R = DefaultRuntime>
 struct RawMemory {
   std::shared_ptr<DeviceState<R>> device;
   void const* begin;

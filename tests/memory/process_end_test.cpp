@@ -45,14 +45,18 @@ struct Statics {
   static inline std::optional<Device<R>> device;
   static inline std::optional<StreamPool<R>> pool;
   static inline std::optional<Tensor<float, R>> late;
-  static inline thread_local std::optional<Tensor<float, R>> of_thread;
+  /// In a function: g++ 12 defines the guard of a static thread-local member twice.
+  static std::optional<Tensor<float, R>>& of_thread() {
+    thread_local std::optional<Tensor<float, R>> tensor;
+    return tensor;
+  }
 
   static void start(LaunchThreads launch_threads = LaunchThreads::shared) {
     device.emplace();
     pool.emplace(*device, StreamPoolOptions{.groups = 4, .launch_threads = launch_threads});
     early = zeros<float>(*device, {1 << 18});
     late = zeros<float>(*device, {100});
-    of_thread = zeros<float>(*device, {1024});
+    of_thread() = zeros<float>(*device, {1024});
     work();
   }
   static void work() {
@@ -89,7 +93,7 @@ TYPED_TEST(ProcessEnd, exit_on_another_thread_and_inside_a_scope) {
     std::thread([] {
       using Here = Statics<TypeParam>;
       StreamScope const scope((*Here::pool)[1]);
-      Here::of_thread = zeros<float>(*Here::device, {8});
+      Here::of_thread() = zeros<float>(*Here::device, {8});
       std::exit(0);
     }).join();
   });
@@ -237,7 +241,7 @@ TYPED_TEST(ProcessEnd, a_child_of_fork_ends_by_exit) {
     auto const status = status_of_child([&] {
       auto const mine = *Here::device;
       auto const rows = Here::early->rows(0, 10);
-      Here::of_thread.reset();
+      Here::of_thread().reset();
       Here::pool.reset();
     });
     std::exit(status == 0 ? 0 : 1);

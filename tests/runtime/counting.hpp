@@ -220,7 +220,7 @@ class Counting : public RuntimeDecorator<R> {
     called();
     inner_.begin_capture(stream);
   }
-  [[nodiscard]] bool is_capture_sound(native_stream stream) const requires CapturingRuntime<R> {
+  [[nodiscard]] bool is_capture_sound(native_stream stream) requires CapturingRuntime<R> {
     return inner_.is_capture_sound(stream);
   }
   [[nodiscard]] auto end_capture(native_stream stream) requires CapturingRuntime<R> {

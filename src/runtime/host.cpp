@@ -250,7 +250,7 @@ MemoryInfo Host::memory_info() const {
 }
 
 void Host::copy(void* to, void const* from, std::size_t bytes, CopyKind, native_stream stream) {
-  stream->enqueue([=] { std::memcpy(to, from, bytes); });
+  stream->enqueue([=] { std::memmove(to, from, bytes); });
 }
 
 void Host::fill(void* memory, std::uint8_t value, std::size_t bytes, native_stream stream) {

@@ -53,7 +53,7 @@ void Machine::copy(
        Action{.kind = Action::Kind::copy,
               .engine = kind,
               .device_ns = cost_.copy_ns(kind, static_cast<double>(bytes)),
-              .run = [=] { std::memcpy(to, from, bytes); },
+              .run = [=] { std::memmove(to, from, bytes); },
               .operation = stream.operation_,
               .own_uses = {{to, bytes, AccessMode::write}, {from, bytes, AccessMode::read}},
               .own_use_count = 2});

@@ -302,7 +302,9 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     try {
       observe::operation_issued(runtime, observed);
     } catch (...) {
-      context_->tracker->abandon(target.slot(), number, needed);
+      if (number != 0) {  // reserved, although the report threw
+        context_->tracker->abandon(target.slot(), number, needed);
+      }
       throw;
     }
     return number;

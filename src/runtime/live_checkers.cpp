@@ -2,8 +2,11 @@
 #include "live_checkers.hpp"
 
 #include <msstream/runtime/checker.hpp>
+#include <msstream/runtime/home_process.hpp>
 
+#include <atomic>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <set>
 
@@ -12,14 +15,23 @@ namespace msstream::detail {
 namespace {
 
 struct Registry {
+  HomeProcess home;
   std::mutex mutex;
   std::set<Checker*> checkers;
 };
 
-/// Never destroyed: checkers may go after everything else.
+/// Never destroyed: checkers may go after everything else. A child of fork() gets a new one: the
+/// locks of its parent's checkers may be held by threads that it does not have.
 Registry& registry() {
-  static auto& all = *new Registry;
-  return all;
+  static std::atomic<Registry*> of_process{new Registry};
+  auto* all = of_process.load();
+  if (all->home.is_left()) {
+    auto fresh = std::make_unique<Registry>();
+    if (of_process.compare_exchange_strong(all, fresh.get())) {
+      all = fresh.release();
+    }
+  }
+  return *all;
 }
 
 void at_exit() {

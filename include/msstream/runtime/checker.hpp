@@ -20,7 +20,7 @@ namespace msstream {
 
 namespace detail {
 class CapturedParts;
-}
+}  // namespace detail
 
 /// What is done about a finding: throw RaceError where it is made; write it to stderr and go on;
 /// or count it alone.

@@ -51,6 +51,7 @@ class HostProgress {
   void complete(std::uint64_t number);
   /// What a closure threw; of its queue and of those whose work has waited for it.
   struct Failure {
+    // NOLINTNEXTLINE(bugprone-throw-keyword-missing): it is kept
     explicit Failure(std::exception_ptr of) noexcept : exception(std::move(of)) {}
     Failure(Failure const&) = delete;
     Failure& operator=(Failure const&) = delete;

@@ -61,8 +61,8 @@ class GradientTerms {
     return static_cast<std::int64_t>((to - from) / sizeof(float));
   }
   [[nodiscard]] Gradient parts_among_zeros() const {
-    auto const all = zeros<float>(Device<R>(parts_.front().gradient.device()),
-                                  {elements(wanted_.begin, wanted_.end)});
+    auto all = zeros<float>(Device<R>(parts_.front().gradient.device()),
+                            {elements(wanted_.begin, wanted_.end)});
     for (auto part = parts_.begin(); part != parts_.end(); ++part) {
       auto const target = all.rows(part->begin, part->begin + part->gradient.count());
       bool const is_first = std::none_of(

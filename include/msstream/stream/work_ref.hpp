@@ -27,8 +27,8 @@ class WorkRef {
   /// `work(stream_ref)`, or a NativeWork.
   template <class Work>
     requires(!std::same_as<std::remove_cvref_t<Work>, WorkRef>)
-  WorkRef(Work&& work)
-  noexcept  // NOLINT(google-explicit-constructor): any work is one
+  WorkRef(Work&& work)  // NOLINT(google-explicit-constructor): any work is one
+  noexcept
       : work_(const_cast<void*>(static_cast<void const*>(std::addressof(work)))),
         operations_(&kOperations<Work>) {}
 

@@ -159,10 +159,10 @@ template <Element T, Runtime R>
   auto const uses = uses_to_await(*tensor.block(), AccessMode::write, "to_host");
   PinnedArray<T, R> staged(tensor.device(), static_cast<std::size_t>(tensor.count()));
   copy(staged, tensor, issued_at);
-  for (auto const& use : uses) {
+  staged.wait("to_host");
+  for (auto const& use : uses) {  // the writes are complete now, and known to be
     tensor.device()->context->tracker->synchronize(use);
   }
-  staged.wait("to_host");
   auto const elements = staged.const_elements();
   return {elements.begin(), elements.end()};
 }

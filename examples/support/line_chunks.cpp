@@ -37,7 +37,7 @@ std::optional<LineChunk> LineChunks::next() {
   return LineChunk{std::move(lines), first_line};
 }
 
-void LineChunks::reread(LineChunk chunk, Quoting quoting) {
+void LineChunks::reread(LineChunk const& chunk, Quoting quoting) {
   buffer_.insert(0, chunk.lines);
   next_line_ = chunk.first_line;
   scanner_ = RecordScanner(quoting);

@@ -39,7 +39,7 @@ class LineChunks {
   [[nodiscard]] std::optional<LineChunk> next();
 
   /// Takes back the chunk that next() gave last, and goes on from there with quoting.
-  void reread(LineChunk chunk, Quoting quoting);
+  void reread(LineChunk const& chunk, Quoting quoting);
 
  private:
   void read_more();

@@ -49,7 +49,7 @@ DataFormat chosen_format(DataFormat asked,
   auto format = asked == DataFormat::automatic ? recognise_format(line) : asked;
   if (format == DataFormat::automatic && line.find('"') != std::string_view::npos) {
     constexpr Quoting quoting{',', true};
-    chunks.reread(std::move(*first), quoting);
+    chunks.reread(*first, quoting);
     first = next_with_text(chunks);
     lines = first.value().lines;
     format = recognise_format(take_record(lines, quoting));
@@ -120,7 +120,7 @@ std::unique_ptr<RowSource> open_data(std::filesystem::path const& path,
   }
   auto const format = text_format(options, chosen_format(options.format, chunks, first, name));
   if (format.quoting()) {
-    chunks.reread(std::move(*first), *format.quoting());
+    chunks.reread(*first, *format.quoting());
     first = next_with_text(chunks);
   }
   return std::make_unique<TextSource>(std::move(chunks), std::move(first.value()), format, name);

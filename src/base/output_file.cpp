@@ -184,6 +184,7 @@ void remove_stale(fs::path const& target) {
   auto const prefix = temporary_prefix(target);
   std::unique_ptr<DIR, int (*)(DIR*)> const folder(::opendir(folder_of(target).c_str()),
                                                    ::closedir);
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread reads this stream of entries
   while (auto const* entry = folder ? ::readdir(folder.get()) : nullptr) {
     std::string_view const name = entry->d_name;
     bool const is_ours =

@@ -442,6 +442,7 @@ struct Checker::State {
             if (was_beside && !holds_on(*hold.work->operation, past.by->place.index)) {
               auto report = race(*past.by,
                                  past.part,
+                                 // NOLINTNEXTLINE(performance-no-int-to-ptr): kept as a number
                                  {reinterpret_cast<void const*>(where.begin),
                                   where.end - where.begin,
                                   past.mode,

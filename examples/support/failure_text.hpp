@@ -6,8 +6,8 @@
 
 namespace msstream::support {
 
-/// What to tell people of an exception: its message, or more where the standard library's says
-/// nothing of what was missing.
+/// The text that a user gets for an exception: its message, or more where the standard library's
+/// says nothing of what was missing.
 [[nodiscard]] std::string failure_text(std::exception_ptr const& failure);
 
 }  // namespace msstream::support

@@ -19,7 +19,7 @@ std::optional<LineChunk> LineChunks::next() {
   if (ended_ && !failure_ && scanner_.is_inside_quotes()) {
     fail(last_end_, "a quoted value of this row is not closed");
   }
-  // What is left at the end is a record without a line end.
+  // A file may end with a record that has no line end.
   std::size_t const taken = failure_ ? last_end_ : ended_ ? buffer_.size() : last_end_;
   if (taken == 0) {
     if (failure_) {

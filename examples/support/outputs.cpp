@@ -47,7 +47,7 @@ std::string_view name_of_output(OutputOption const& output) {
   return output.name;
 }
 
-/// What tells files apart; nothing for what may be named any number of times.
+/// The identity of an output's file; nothing for a device, which may be named any number of times.
 std::optional<FileIdentity> told_apart(std::string const& path) {
   return path.empty() || is_character_device(path) ? std::nullopt : identity_of(path);
 }
@@ -110,7 +110,7 @@ void write_output(std::string_view option,
 void print(std::string_view text) {
   errno = 0;
   std::cout << text << std::flush;
-  // What was written by C's functions counts, too.
+  // Output written by C's functions counts, too.
   if (std::cout && std::ferror(stdout) == 0) {
     return;
   }

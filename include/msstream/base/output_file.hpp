@@ -13,7 +13,7 @@
 
 namespace msstream {
 
-/// What an output may be written to.
+/// Kinds of file that an output may be written to.
 enum class OutputKind : std::uint8_t {
   regular,   ///< a regular file, or none yet
   streamed,  ///< also a FIFO, a character device as /dev/null, or the process's standard output

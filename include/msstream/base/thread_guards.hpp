@@ -37,7 +37,7 @@ class GuardedThread {
   friend class ThreadGuards;
   using CloseLost = void (*)() noexcept;
 
-  /// Of the calling thread; null when it is about to end.
+  /// The calling thread's record; null when the thread is about to end.
   [[nodiscard]] static std::shared_ptr<GuardedThread> of_this_thread() {
     struct Holder {
       ~Holder() {

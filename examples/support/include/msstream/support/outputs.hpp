@@ -9,8 +9,9 @@
 #include <string_view>
 #include <vector>
 
-/// What a program writes besides its work. An output that fails does not end the work, and the
-/// other outputs are written: run_program() tells of all failures at the end, and its status is 1.
+/// The files that a program writes besides its work. An output that fails does not end the work,
+/// and the other outputs are written: run_program() tells of all failures at the end, and its
+/// status is 1.
 namespace msstream::support {
 
 /// An option that names a file to write; empty: none.

@@ -126,19 +126,17 @@ void RowParser::check_header(std::string_view line, std::int64_t line_number) co
 }
 
 void RowParser::parse_row(std::string_view line, std::int64_t line_number, RowBlock& block) const {
-  std::size_t const columns = format_.columns.size();
+  // As for quoted rows, a wrong count is told before a bad value.
+  auto const found = 1 + static_cast<std::size_t>(std::ranges::count(line, format_.separator));
+  if (found != format_.columns.size()) {
+    refuse_count(line_number, found);
+  }
   block.labels.resize(block.labels.size() + labels_);
   std::string_view rest = line;
-  for (std::size_t column = 0; column < columns; ++column) {
-    bool const last = column + 1 == columns;
-    std::size_t const end = rest.find(format_.separator);
-    if (last != (end == std::string_view::npos)) {
-      refuse_count(line_number,
-                   1 + static_cast<std::size_t>(std::ranges::count(line, format_.separator)));
-    }
-    auto const value = rest.substr(0, end);
+  for (std::size_t column = 0; column < found; ++column) {
+    auto const value = rest.substr(0, rest.find(format_.separator));
     parse_value(format_.padded ? trim(value) : value, {line_number, column}, block);
-    rest.remove_prefix(last ? rest.size() : end + 1);
+    rest.remove_prefix(std::min(value.size() + 1, rest.size()));
   }
   ++block.rows;
 }

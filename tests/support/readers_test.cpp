@@ -232,6 +232,18 @@ TEST(Readers, RefusesRowsOfAnotherLength) {
               EndsWith("x:2: expected 42 columns (census), found 2"));
 }
 
+TEST(Readers, TheSameErrorOfARowIsReportedWhateverStandsQuotedBeside) {
+  TemporaryFolder const folder;
+  auto const bad = with_column(census_row(), 39, "c10", ',') + ", more\n";
+  auto const beside = with_column(census_row(), 1, "\"a\"", ',') + "\n";
+  for (auto const& rows : {census_row() + "\n" + bad, beside + bad}) {
+    for (std::size_t const chunk_bytes : {1UL, 100'000UL}) {
+      EXPECT_THAT(failure(folder.write("x", rows), {.chunk_bytes = chunk_bytes}),
+                  EndsWith("x:2: expected 42 columns (census), found 43"));
+    }
+  }
+}
+
 TEST(Readers, ShortensAndCleansWhatItQuotes) {
   TemporaryFolder const folder;
   auto const path =

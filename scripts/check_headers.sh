@@ -1,20 +1,54 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Compiles each public header alone: as in a CUDA build where CUDA is installed, else for the host.
+# Compiles the public headers without the rest: scripts/check_headers.sh --help
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+cd "$root"
 
-flags=(-std=c++20 -fsyntax-only -Wall -Wextra -Wshadow -Wpedantic -Werror -Iinclude)
+usage() {
+  cat <<'END'
+scripts/check_headers.sh [--alone]
+
+Compiles the public headers, warnings as errors: as in a CUDA build where CUDA is installed, else for
+the host. The headers of a room are compiled as one file, in seconds. --alone compiles each by
+itself, in minutes, which also finds what a header forgets to include and another of its room brings.
+END
+}
+
+alone=''
+for argument in "$@"; do
+  case $argument in
+    --help | -h) usage && exit ;;
+    --alone) alone=yes ;;
+    *) die "unknown option $argument; scripts/check_headers.sh --help says what there is" ;;
+  esac
+done
+
+compile=("${CXX:-g++}" -std=c++20 -fsyntax-only -Wall -Wextra -Wshadow -Wpedantic -Werror -Iinclude)
 runtimes="the host runtime"
 cuda_include=${CUDA_HOME:-/usr/local/cuda}/include
 if [ -d "$cuda_include" ]; then
-  flags+=(-DMSSTREAM_CUDA=1 -isystem "$cuda_include")
+  compile+=(-DMSSTREAM_CUDA=1 -isystem "$cuda_include")
   runtimes="both runtimes"
 else
-  flags+=(-DMSSTREAM_CUDA=0)
+  compile+=(-DMSSTREAM_CUDA=0)
 fi
 
 # Included rather than compiled: #pragma once in the main file is a warning.
-find include -name '*.hpp' -print0 |
-  xargs -0 -P "$(nproc)" -I{} "${CXX:-g++}" "${flags[@]}" -include {} -x c++ /dev/null
-echo "headers: $(find include -name '*.hpp' | wc -l) compile alone, with $runtimes"
+count=$(find include -name '*.hpp' | wc -l)
+if [ -n "$alone" ]; then
+  find include -name '*.hpp' -print0 |
+    xargs -0 -P "$(nproc)" -I{} "${compile[@]}" -include {} -x c++ /dev/null
+  echo "headers: $count compile alone, with $runtimes"
+else
+  rooms=$(mktemp -d)
+  trap 'rm -rf "$rooms"' EXIT
+  # The shortest headers first: they bring the least for those behind them.
+  find include -name '*.hpp' -printf '%s %p\n' | sort -n | while read -r _ header; do
+    room=$(dirname "${header#include/msstream/}")
+    echo "#include <${header#include/}>" >>"$rooms/${room%%/*}.cpp"
+  done
+  printf '%s\0' "$rooms"/*.cpp | xargs -0 -P "$(nproc)" -n 1 "${compile[@]}"
+  echo "headers: $count compile, room by room, with $runtimes"
+fi

@@ -57,28 +57,29 @@ scratch=$(mktemp -d -p "$([ -w /dev/shm ] && echo /dev/shm || echo "${TMPDIR:-/t
 trap 'rm -rf "$scratch"' EXIT
 finds=${MSSTREAM_FUZZ_FOLDER:-${XDG_CACHE_HOME:-$HOME/.cache}/msstream-fuzz}
 
-# The value of a line `stat::NAME: value` of libFuzzer's.
-statistic() { sed -n "s/^stat::$1: *//p" "$scratch/log"; }
+# statistic NAME LOG: the value of a line `stat::NAME: value` of libFuzzer's.
+statistic() { sed -n "s/^stat::$1: *//p" "$2"; }
 
 # One target; its line on standard output, the log of a failure on standard error.
 fuzz() {
   local name=$1 program="$root/build/$preset/tests/fuzz/fuzz_$1" corpus="$root/tests/fuzz/corpus/$1"
-  local found="$finds/$1" broken="$finds/broken/$1" options=() input reached before
+  local found="$finds/$1" broken="$finds/broken/$1" log="$scratch/$1.log" started="$scratch/$1.started"
+  local options=() input reached before
   mkdir -p "$found" "$broken" "$corpus"
   [ ! -f "$root/tests/fuzz/$name.dict" ] || options+=(-dict="$root/tests/fuzz/$name.dict")
-  touch "$scratch/started"
+  touch "$started"
   if ! TMPDIR=$scratch "$program" -max_total_time="$seconds" -max_len=4096 -timeout=60 \
     -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$broken/" "${options[@]}" \
-    "$found" "$corpus" </dev/null >"$scratch/log" 2>&1; then
-    tail -n 60 "$scratch/log" >&2
-    input=$(find "$broken" -type f -newer "$scratch/started" -print -quit)
+    "$found" "$corpus" </dev/null >"$log" 2>&1; then
+    tail -n 60 "$log" >&2
+    input=$(find "$broken" -type f -newer "$started" -print -quit)
     say "$name: FAILED; replay: $program ${input:-"$corpus"/*}"
     return 1
   fi
-  reached=$(sed -n 's/^#[0-9]*\tDONE *cov: \([0-9]*\) ft: \([0-9]*\).*/\1 edges, \2 features/p' "$scratch/log")
+  reached=$(sed -n 's/^#[0-9]*\tDONE *cov: \([0-9]*\) ft: \([0-9]*\).*/\1 edges, \2 features/p' "$log")
   printf '%s: %s executions, %s/s, %s, %s new inputs\n' "$name" \
-    "$(statistic number_of_executed_units)" "$(statistic average_exec_per_sec)" \
-    "${reached:-reached nothing}" "$(statistic new_units_added)"
+    "$(statistic number_of_executed_units "$log")" "$(statistic average_exec_per_sec "$log")" \
+    "${reached:-reached nothing}" "$(statistic new_units_added "$log")"
   if [ -n "$keep" ]; then
     before=$(find "$corpus" -type f | wc -l)
     TMPDIR=$scratch quietly "$program" -merge=1 -max_len=4096 "$corpus" "$found"
@@ -86,8 +87,14 @@ fuzz() {
   fi
 }
 
-broken=()
+# As many at once as there are processors: nearly all targets have one thread.
 for target in "${targets[@]}"; do
-  fuzz "$target" || broken+=("$target")
+  while [ "$(jobs -pr | wc -l)" -ge "$(nproc)" ]; do
+    wait -n || true
+  done
+  { fuzz "$target" || touch "$scratch/$target.broken"; } &
 done
-[ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
+wait
+broken=("$scratch"/*.broken)
+broken=("${broken[@]##*/}")
+[ ! -f "$scratch/${broken[0]}" ] || die "broken: ${broken[*]%.broken}"

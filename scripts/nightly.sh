@@ -11,6 +11,7 @@ scripts/nightly.sh [PART…]
 
 Runs the named parts, all of them unless some are named, and prints how long each took. Parts:
 
+  headers  each public header compiled alone
   asan     every example program and its tests with the address and undefined-behaviour sanitizers
   tsan     every room and every example program with the thread sanitizer
   load     all tests of the host runtime three times, beside four busy processes
@@ -22,10 +23,12 @@ Runs the named parts, all of them unless some are named, and prints how long eac
 END
 }
 
+headers() { "$root/scripts/check_headers.sh" --alone; }
+
 everything() {
   preset=$1
   configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" -- \
-    -D MSSTREAM_SANITIZE_PROGRAMS=ON -B "$root/build/$1-everything"
+    -D MSSTREAM_SANITIZE_PROGRAMS=ON -D CMAKE_UNITY_BUILD_BATCH_SIZE=0 -B "$root/build/$1-everything"
   quietly cmake --build "$root/build/$1-everything" --parallel "$(nproc)"
 }
 
@@ -72,12 +75,12 @@ captures() {
   MSSTREAM_TEST_CAPTURES=5200 "$root/build/$preset/tests/test_step" --gtest_filter='CapturesBesideTest/*'
 }
 
-parts=(asan tsan load core fuzz captures)
+parts=(headers asan tsan load core fuzz captures)
 chosen=()
 for argument in "$@"; do
   case $argument in
     --help | -h) usage && exit ;;
-    asan | tsan | load | core | fuzz | captures) chosen+=("$argument") ;;
+    headers | asan | tsan | load | core | fuzz | captures) chosen+=("$argument") ;;
     *) die "no part $argument, only: ${parts[*]}" ;;
   esac
 done

@@ -20,7 +20,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr std::int64_t kRows = 20;
+constexpr std::int64_t kRowCount = 20;
 
 /// Ids in bags as the host sees them; the first `existing` of the bags count.
 struct HostBags {
@@ -34,7 +34,7 @@ struct HostBags {
     for (std::size_t bag = 0; bag < static_cast<std::size_t>(existing); ++bag) {
       auto const begin = ids.begin() + offsets[bag];
       auto const end = ids.begin() + offsets[bag + 1];
-      auto const is_valid = [](std::int64_t id) { return id >= 0 && id < kRows; };
+      auto const is_valid = [](std::int64_t id) { return id >= 0 && id < kRowCount; };
       auto const valid = std::count_if(begin, end, is_valid);
       for (auto id = begin; id != end; ++id) {
         if (is_valid(*id)) {
@@ -66,7 +66,7 @@ class EmbeddingTest : public OpsTest<R> {
                                  (hotness > 0 ? hotness : this->random.integer(0, 6)));
         }
         auto const capacity = host.offsets.back() + (hotness > 0 ? 0 : 4);
-        host.ids = this->random.integers(capacity, -2, kRows + 1);
+        host.ids = this->random.integers(capacity, -2, kRowCount + 1);
         auto bags = hotness > 1    ? Bags<R>(this->put(host.ids, {17, hotness}))
                     : hotness == 1 ? Bags<R>(this->put(host.ids))
                                    : Bags<R>(this->put(host.ids), this->put(host.offsets));
@@ -82,10 +82,10 @@ class EmbeddingTest : public OpsTest<R> {
   template <class T>
   void expect_pooled(std::int64_t width) {
     std::vector<T> table;
-    for (auto const value : this->random.reals(kRows * width)) {
+    for (auto const value : this->random.reals(kRowCount * width)) {
       table.push_back(from_float<T>(value));
     }
-    auto const rows = this->put(table, {kRows, width});
+    auto const rows = this->put(table, {kRowCount, width});
     auto const columns = static_cast<std::size_t>(width);
     for (auto const& [host, bags] : random_bags()) {
       for (auto const pooling : {Pooling::sum, Pooling::mean}) {
@@ -122,7 +122,7 @@ TYPED_TEST(EmbeddingTest, counts_on_the_device_that_are_too_large_do_not_lead_ou
 }
 
 TYPED_TEST(EmbeddingTest, counts_bad_ids_that_exist_and_adds_to_the_counter) {
-  auto const table = this->random_tensor({kRows, 3});
+  auto const table = this->random_tensor({kRowCount, 3});
   auto const counter = this->scalar(100);
   std::int64_t expected = 100;
   for (auto const& [host, bags] : this->random_bags()) {
@@ -268,7 +268,7 @@ TYPED_TEST(EmbeddingTest, refuses_shapes_and_types_that_do_not_fit) {
 
   using Parts = std::vector<ops::RowGradients<TypeParam>>;
   auto const merge = [&](Parts const& parts) {
-    return [=] { (void)ops::merge_row_gradients(parts, kRows); };
+    return [=] { (void)ops::merge_row_gradients(parts, kRowCount); };
   };
   ops::RowGradients<TypeParam> const good{ids({2}), ids({}), this->any({2, 3})};
   expect_refused(merge({}), "merge_row_gradients");

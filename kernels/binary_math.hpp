@@ -14,7 +14,7 @@ struct Sum {
 struct Difference {
   MSSTREAM_HOST_DEVICE float operator()(float left, float right) const { return left - right; }
 };
-struct Product {
+struct ElementProduct {
   MSSTREAM_HOST_DEVICE float operator()(float left, float right) const { return left * right; }
 };
 struct Quotient {
@@ -33,7 +33,7 @@ void with_function(BinaryFunction function, Visit const& visit) {
     case BinaryFunction::subtract:
       return visit(Difference{});
     case BinaryFunction::multiply:
-      return visit(Product{});
+      return visit(ElementProduct{});
     case BinaryFunction::divide:
       return visit(Quotient{});
     case BinaryFunction::negative_product:

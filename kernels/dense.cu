@@ -85,7 +85,7 @@ cublasLtEpilogue_t epilogue_of(DenseArgs const& args) {
 }
 
 /// The product with its epilogue; where there is no algorithm for both, the plain one, and false.
-bool fused_product(CudaStream stream, Product product) {
+bool fused_product(CudaStream stream, MatrixProduct product) {
   if (try_product(stream, product)) {
     return true;
   }
@@ -104,16 +104,16 @@ TallProduct tall_product(DenseWeightGradientArgs const& args) {
 /// The bias gradient comes in the epilogue of one product alone: it forbids parts, and doubles the
 /// time of a batch of 8 products (429 x 256 of 512 rows: 39 µs for 19 on one H200, tf32).
 bool weight_product(CudaStream stream, DenseWeightGradientArgs const& args) {
-  Product product{.a = args.output_gradient,
-                  .b = args.input,
-                  .d = args.weight_gradient,
-                  .m = args.outputs,
-                  .n = args.inputs,
-                  .k = args.batch,
-                  .transpose_b = CUBLAS_OP_T,
-                  .batch = args.layers,
-                  .stride_a = args.batch * args.outputs,
-                  .stride_b = args.shared_input ? 0 : args.batch * args.inputs};
+  MatrixProduct product{.a = args.output_gradient,
+                        .b = args.input,
+                        .d = args.weight_gradient,
+                        .m = args.outputs,
+                        .n = args.inputs,
+                        .k = args.batch,
+                        .transpose_b = CUBLAS_OP_T,
+                        .batch = args.layers,
+                        .stride_a = args.batch * args.outputs,
+                        .stride_b = args.shared_input ? 0 : args.batch * args.inputs};
   auto const parts = plan_parts(tall_product(args));
   if (args.bias_gradient != nullptr && args.layers == 1 && parts.count == 1) {
     product.epilogue = CUBLASLT_EPILOGUE_BGRADA;

@@ -69,7 +69,7 @@ struct PlanKeyHash {
   }
 };
 
-PlanKey key_of(CudaStream stream, Product const& product) {
+PlanKey key_of(CudaStream stream, MatrixProduct const& product) {
   // Buffers are aligned to 256 bytes, views of them to 4.
   constexpr std::uint32_t kVectorBytes = 16;
   auto const bits =
@@ -239,7 +239,7 @@ Plan& plan_of(CudaStream stream, PlanKey const& key) {
 
 }  // namespace
 
-bool try_product(CudaStream stream, Product const& product) {
+bool try_product(CudaStream stream, MatrixProduct const& product) {
   auto const key = key_of(stream, product);
   auto& plan = plan_of(stream, key);
   bool const plain = product.epilogue == CUBLASLT_EPILOGUE_DEFAULT;

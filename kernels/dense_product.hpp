@@ -16,7 +16,7 @@ namespace msstream::ops::kernels {
 ///
 /// A batch of them is one behind the other in `d`, and in `a` and `b` at their strides, 0 for one
 /// matrix that serves all; a bias is that of each [batch, m].
-struct Product {
+struct MatrixProduct {
   float const* a;
   float const* b;
   float* d;
@@ -42,6 +42,6 @@ struct Product {
 /// bytes, and is chosen once for the process: the bits do not depend on the stream, the thread or
 /// who calls first. Thread-safe; after a thread's first call with a shape there is no lock, no
 /// heuristic query and no new descriptor. Capture-safe.
-[[nodiscard]] bool try_product(CudaStream stream, Product const& product);
+[[nodiscard]] bool try_product(CudaStream stream, MatrixProduct const& product);
 
 }  // namespace msstream::ops::kernels

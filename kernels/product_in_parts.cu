@@ -5,7 +5,10 @@
 
 namespace msstream::ops::kernels {
 
-void product_in_parts(CudaStream stream, Product const& product, SumParts parts, void* workspace) {
+void product_in_parts(CudaStream stream,
+                      MatrixProduct const& product,
+                      SumParts parts,
+                      void* workspace) {
   if (parts.count == 1) {
     (void)try_product(stream, product);  // the plain product: refused by none
     return;
@@ -14,7 +17,7 @@ void product_in_parts(CudaStream stream, Product const& product, SumParts parts,
   auto* const results = static_cast<float*>(workspace);  // [batch, parts, m * n]
   auto const result = product.m * product.n;
   auto const equal = product.k / parts.length;
-  Product front = product;
+  MatrixProduct front = product;
   front.d = results;
   front.k = parts.length;
   front.batch = product.batch * equal;
@@ -23,7 +26,7 @@ void product_in_parts(CudaStream stream, Product const& product, SumParts parts,
   (void)try_product(stream, front);
   if (equal < parts.count) {
     // plan_parts() cuts a batch evenly: this is the rest of the only product.
-    Product rest = product;
+    MatrixProduct rest = product;
     rest.a += equal * front.stride_a;
     rest.b += equal * front.stride_b;
     rest.d = results + equal * result;

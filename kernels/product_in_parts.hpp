@@ -13,6 +13,9 @@ namespace msstream::ops::kernels {
 /// k] as cuBLASLt sees them, packed, and workspace_bytes() of workspace. All parts of one length
 /// are one product, the rest is another, and a kernel adds their results, front to back.
 /// Capture-safe.
-void product_in_parts(CudaStream stream, Product const& product, SumParts parts, void* workspace);
+void product_in_parts(CudaStream stream,
+                      MatrixProduct const& product,
+                      SumParts parts,
+                      void* workspace);
 
 }  // namespace msstream::ops::kernels

@@ -8,27 +8,35 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$root"
 
 preset=host
-# Files that are compiled as one are linted as one, which takes a fraction of the time; the file that joins them is the one
-# that may include bodies.
+# Bodies are joined, as the build joins most of them, and linted as one file, which takes a fraction of the time: each check
+# searches all standard headers of a file too. The file that joins them is the one that may include bodies.
 if git grep -nE '^ *#include .*\.(cpp|cu)[">]' -- '*.cpp' '*.hpp' '*.cu' '*.cuh'; then
   die "no file may include a body, as those above do"
 fi
 [ -f build/host/compile_commands.json ] ||
   configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
-all_headers=build/host/all_headers.cpp
-find include -name '*.hpp' | sort | sed 's|^include/\(.*\)|#include <\1>|' >"$all_headers"
+joined=build/host/joined
+rm -rf "$joined"
+mkdir -p "$joined"
+find include -name '*.hpp' | sort | sed 's|^include/\(.*\)|#include <\1>|' >"$joined/headers.cpp"
+git ls-files 'kernels/*_host.cpp' | sed "s|.*|#include \"$root/&\"|" >"$joined/kernels"
+split --number=r/2 --additional-suffix=.cpp "$joined/kernels" "$joined/kernels_"
 
 tidy=$(command -v clang-tidy-14 || command -v clang-tidy)
 lint=("$tidy" --quiet --checks=-bugprone-suspicious-include --extra-arg=-Wno-unknown-warning-option
   --extra-arg=-Wno-unused-command-line-argument # the database is written for g++
   --extra-arg-before=-include "--extra-arg-before=$root/scripts/source_location_for_tidy.hpp")
 mapfile -t host_files < <(sed -n 's/^ *"file": "\(.*\)",\?$/\1/p' build/host/compile_commands.json |
-  grep -E "^$root/(build/host/)?(src|kernels|examples)/" | sort -u)
-other_files=("$all_headers")
-other_flags=(-std=c++20 -Iinclude -Ikernels -Iexamples/support/include)
+  grep -E "^$root/(build/host/)?(src|examples)/" | sort -u)
+other_files=("$joined/headers.cpp" "$joined"/kernels_*.cpp)
+eigen=$(sed -n 's/.*-isystem \([^ ]*eigen3\).*/\1/p' build/host/compile_commands.json | head -n 1)
+other_flags=(-std=c++20 -Iinclude -Ikernels -Isrc -Iexamples/support/include ${eigen:+-isystem "$eigen"})
 cuda_include=${CUDA_HOME:-/usr/local/cuda}/include
 if [ -d "$cuda_include" ]; then
-  mapfile -t -O 1 other_files < <(git ls-files 'src/*_cuda.cpp' 'examples/*_cuda.cpp')
+  for room in src examples; do
+    git ls-files "$room/*_cuda.cpp" | sed "s|.*|#include \"$root/&\"|" >"$joined/cuda_$room.cpp"
+  done
+  other_files+=("$joined"/cuda_*.cpp)
   other_flags+=(-DMSSTREAM_CUDA=1 -isystem "$cuda_include"
     "-DMSSTREAM_CUDA_MAJOR='\"13\"'" "-DMSSTREAM_CUDA_LIBRARIES='\"/lib\"'")
 else

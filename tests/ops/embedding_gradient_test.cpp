@@ -19,7 +19,7 @@ using ops::kernels::testing::kPoolings;
 using ops::kernels::testing::ReferenceGradients;
 using ::testing::ElementsAre;
 
-constexpr std::int64_t kRows = 20;
+constexpr std::int64_t kGradientRows = 20;
 
 template <class R>
 class EmbeddingGradientOpsTest : public OpsTest<R> {
@@ -54,12 +54,12 @@ class EmbeddingGradientOpsTest : public OpsTest<R> {
           offsets.push_back(offsets.back() + this->random.integer(0, 6));
         }
         auto const ids = [&](std::int64_t count) {
-          return this->random.integers(count, -9, kRows + 1);
+          return this->random.integers(count, -9, kGradientRows + 1);
         };
         auto some = hotness > 0 ? GradientCase::fixed(ids(17 * hotness), hotness)
                                 : GradientCase::jagged(ids(offsets.back() + 4), offsets);
         some.existing = existing;
-        some.rows = kRows;
+        some.rows = kGradientRows;
         some.pooling = pooling;
         out.push_back(some);
         if (pooling != Pooling::max) {
@@ -114,8 +114,8 @@ class EmbeddingGradientOpsTest : public OpsTest<R> {
     auto const bags = this->template bags_of<Id>(some);
     auto const found =
         by_row(ops::embedding_gradient(bags,
-                                       ops::deduplicate(bags, kRows),
-                                       kRows,
+                                       ops::deduplicate(bags, kGradientRows),
+                                       kGradientRows,
                                        some.pooling,
                                        this->put(upstream, {some.output_rows(), some.width}),
                                        argmax));
@@ -161,11 +161,11 @@ TYPED_TEST(EmbeddingGradientOpsTest, merging_adds_equal_rows_once) {
                              part({0, 1}, 2, {3, 3, 4, 1}),
                              part({5}, 0, {nan, nan}),
                              part({1, 4}, 2, {5, -128, 6, 6})};
-  auto const merged = ops::merge_row_gradients(parts, kRows);
+  auto const merged = ops::merge_row_gradients(parts, kGradientRows);
   // Whole numbers: the sums are exact in any order of the additions.
   EXPECT_EQ(this->by_row(merged),
             (std::map<std::int64_t, Floats>{{0, {3, 3}}, {1, {10, 129}}, {4, {8, 8}}}));
-  EXPECT_EQ(this->by_row(ops::merge_row_gradients(std::vector{parts[1]}, kRows)),
+  EXPECT_EQ(this->by_row(ops::merge_row_gradients(std::vector{parts[1]}, kGradientRows)),
             (std::map<std::int64_t, Floats>{{0, {3, 3}}, {1, {4, 1}}}));
 }
 
@@ -243,7 +243,7 @@ TYPED_TEST(EmbeddingGradientOpsTest, refuses_shapes_and_types_that_do_not_fit) {
 
   using Parts = std::vector<ops::RowGradients<TypeParam>>;
   auto const merge = [&](Parts const& parts) {
-    return [=] { (void)ops::merge_row_gradients(parts, kRows); };
+    return [=] { (void)ops::merge_row_gradients(parts, kGradientRows); };
   };
   ops::RowGradients<TypeParam> const good{ids({2}), ids({}), this->any({2, 3})};
   expect_refused(merge({}), "merge_row_gradients");

@@ -11,7 +11,7 @@ using ops::Bags;
 using ops::OutOfRange;
 using ops::Pooling;
 
-Integers const kRows{7, 1, 40};
+Integers const kRowCounts{7, 1, 40};
 constexpr std::int64_t kTables = 3;
 
 template <class R>
@@ -20,7 +20,7 @@ class TableBatchTest : public OpsTest<R> {
   using Ids = Tensor<std::int64_t, R>;
 
   ops::TableBatch<float, R> random_tables(std::int64_t width) {
-    ops::TableBatch<float, R> tables(this->device(), kRows, width);
+    ops::TableBatch<float, R> tables(this->device(), kRowCounts, width);
     copy(tables.weights(), this->random_tensor(tables.weights().shape()));
     return tables;
   }
@@ -56,7 +56,7 @@ TYPED_TEST(TableBatchTest, a_lookup_in_all_is_that_in_each) {
         own.insert(own.end(), first, first + kHotness);
       }
       auto const rows = ops::hash_to_bucket(
-          this->put(own, {kBatch, kHotness}), kRows[static_cast<std::size_t>(table)], 11);
+          this->put(own, {kBatch, kHotness}), kRowCounts[static_cast<std::size_t>(table)], 11);
       EXPECT_EQ(this->columns_of(values, table, width),
                 to_host(ops::embedding_lookup(
                     tables.table(table), Bags<TypeParam>(rows), {.pooling = Pooling::mean})));

@@ -12,9 +12,9 @@ namespace {
 
 using ops::Pooling;
 
-constexpr std::int64_t kRows = 6;
-constexpr std::size_t kWidth = 3;
-constexpr std::size_t kBags = 4;
+constexpr std::int64_t kTableRows = 6;
+constexpr std::size_t kTableWidth = 3;
+constexpr std::size_t kBagCount = 4;
 constexpr std::size_t kHotness = 3;
 
 /// Of four bags with three ids each; the second has none of the table.
@@ -26,17 +26,17 @@ Doubles pool(Doubles const& table,
              Pooling pooling,
              std::optional<std::int64_t> default_id) {
   auto const row = [&](std::int64_t id, std::size_t c) {
-    return table[static_cast<std::size_t>(id) * kWidth + c];
+    return table[static_cast<std::size_t>(id) * kTableWidth + c];
   };
   Doubles out;
-  for (std::size_t bag = 0; bag < kBags; ++bag) {
-    for (std::size_t c = 0; c < kWidth && pooling != Pooling::none; ++c) {
+  for (std::size_t bag = 0; bag < kBagCount; ++bag) {
+    for (std::size_t c = 0; c < kTableWidth && pooling != Pooling::none; ++c) {
       double sum = 0.0;
       double divisor = 0.0;
       double most = -1e30;
       bool is_empty = true;
       for (std::size_t k = bag * kHotness; k < (bag + 1) * kHotness; ++k) {
-        if (kIds[k] >= 0 && kIds[k] < kRows) {
+        if (kIds[k] >= 0 && kIds[k] < kTableRows) {
           is_empty = false;
           sum += weights[k] * row(kIds[k], c);
           divisor += pooling == Pooling::sqrtn ? weights[k] * weights[k] : weights[k];
@@ -51,8 +51,8 @@ Doubles pool(Doubles const& table,
     }
     for (std::size_t k = bag * kHotness; k < (bag + 1) * kHotness && pooling == Pooling::none;
          ++k) {
-      for (std::size_t c = 0; c < kWidth; ++c) {
-        bool const is_valid = kIds[k] >= 0 && kIds[k] < kRows;
+      for (std::size_t c = 0; c < kTableWidth; ++c) {
+        bool const is_valid = kIds[k] >= 0 && kIds[k] < kTableRows;
         out.push_back(is_valid ? weights[k] * row(kIds[k], c) : 0.0);
       }
     }
@@ -64,13 +64,14 @@ template <class R>
 class DifferentiableEmbeddingTest : public GradientTest<R> {
  protected:
   Floats whole_table(GradientTape<R> const& tape, Tensor<float, R> const& table) {
-    Floats gradient(kRows * kWidth, 0.0F);
+    Floats gradient(kTableRows * kTableWidth, 0.0F);
     for (auto const& part : tape.row_gradients(table)) {
       auto const count = to_host(part.rows.count).front();
       auto const ids = to_host(part.rows.ids.rows(0, count));
       auto const values = to_host(part.rows.values.rows(0, count));
       for (std::size_t i = 0; i < values.size(); ++i) {
-        gradient.at(static_cast<std::size_t>(ids[i / kWidth]) * kWidth + i % kWidth) += values[i];
+        gradient.at(static_cast<std::size_t>(ids[i / kTableWidth]) * kTableWidth +
+                    i % kTableWidth) += values[i];
       }
     }
     return gradient;
@@ -79,8 +80,8 @@ class DifferentiableEmbeddingTest : public GradientTest<R> {
 TYPED_TEST_SUITE(DifferentiableEmbeddingTest, Runtimes, RuntimeNames);
 
 TYPED_TEST(DifferentiableEmbeddingTest, tables_and_weights_for_every_pooling) {
-  auto const values = this->random.reals(kRows * static_cast<std::int64_t>(kWidth));
-  auto const table = this->put(values, {kRows, static_cast<std::int64_t>(kWidth)});
+  auto const values = this->random.reals(kTableRows * static_cast<std::int64_t>(kTableWidth));
+  auto const table = this->put(values, {kTableRows, static_cast<std::int64_t>(kTableWidth)});
   for (auto const pooling :
        {Pooling::sum, Pooling::mean, Pooling::sqrtn, Pooling::max, Pooling::none}) {
     for (bool const is_weighted : {false, true}) {
@@ -121,7 +122,7 @@ TYPED_TEST(DifferentiableEmbeddingTest, tables_and_weights_for_every_pooling) {
 }
 
 TYPED_TEST(DifferentiableEmbeddingTest, excluded_weights_and_tables_get_none) {
-  auto const table = this->random_tensor({kRows, 3});
+  auto const table = this->random_tensor({kTableRows, 3});
   ops::Bags<TypeParam> bags(this->put(kIds, {4, 3}));
   bags.weights = this->put(Floats(12, 1.0F), {4, 3});
   GradientTape tape(this->device());

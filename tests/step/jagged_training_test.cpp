@@ -21,14 +21,14 @@ namespace {
 using ops::Activation;
 using ops::Pooling;
 
-constexpr std::int64_t kBags = 24;
-constexpr std::int64_t kRows = 60;
-constexpr std::int64_t kWidth = 8;
+constexpr std::int64_t kJaggedBags = 24;
+constexpr std::int64_t kJaggedRows = 60;
+constexpr std::int64_t kJaggedWidth = 8;
 constexpr std::int64_t kHidden = 16;
 constexpr std::int64_t kMostIds = 400;
 
 /// Ids in bags of any lengths, and what no bag has behind them.
-struct Batch {
+struct JaggedBatch {
   Integers ids;
   Integers offsets;
   Floats labels;
@@ -40,15 +40,17 @@ struct Weights {
 };
 
 template <Runtime R>
-struct Inputs {
+struct JaggedInputs {
   Tensor<std::int64_t, R> ids;
   Tensor<std::int64_t, R> offsets;
   Tensor<float, R> labels;
 
-  Inputs(Device<R> const& device, std::int64_t capacity)
-      : ids(device, {capacity}), offsets(device, {kBags + 1}), labels(device, {kBags, 1}) {}
+  JaggedInputs(Device<R> const& device, std::int64_t capacity)
+      : ids(device, {capacity}),
+        offsets(device, {kJaggedBags + 1}),
+        labels(device, {kJaggedBags, 1}) {}
 
-  void take(Batch const& batch) const {
+  void take(JaggedBatch const& batch) const {
     Device<R> const device(ids.device());
     auto const write = [&](auto const& to, auto const& values) {
       using T = typename std::decay_t<decltype(values)>::value_type;
@@ -74,8 +76,8 @@ class JaggedTraining {
       : pool_(device, {.groups = 2}),
         tape_(device),
         optimizer_(device, {.kind = ops::OptimizerKind::adam, .learning_rate = 0.02F}),
-        parameters_{to_device<float, R>(device, weights.table, {kRows, kWidth}),
-                    to_device<float, R>(device, weights.first, {kWidth, kHidden}),
+        parameters_{to_device<float, R>(device, weights.table, {kJaggedRows, kJaggedWidth}),
+                    to_device<float, R>(device, weights.first, {kJaggedWidth, kHidden}),
                     zeros<float>(device, {kHidden}),
                     to_device<float, R>(device, weights.second, {kHidden, 1}),
                     zeros<float>(device, {1})} {
@@ -85,7 +87,7 @@ class JaggedTraining {
     }
   }
 
-  [[nodiscard]] Floats32 step(Inputs<R> const& inputs) {
+  [[nodiscard]] Floats32 step(JaggedInputs<R> const& inputs) {
     tape_.clear();
     auto const pooled = [&] {
       StreamScope const side(pool_[1], {.include_grad = true});
@@ -124,12 +126,12 @@ template <class R>
 class JaggedTrainingTest : public OpsTest<R> {
  protected:
   /// Of up to `most` ids, the garbage being rows that the table has.
-  Batch batch(std::int64_t least, std::int64_t most) {
+  JaggedBatch batch(std::int64_t least, std::int64_t most) {
     auto const count = this->random.integer(least, most);
-    Batch made{this->random.integers(count, 0, kRows - 1),
-               this->random.integers(kBags - 1, 0, count),
-               this->random.reals(kBags),
-               this->random.integers(kMostIds, 0, kRows - 1)};
+    JaggedBatch made{this->random.integers(count, 0, kJaggedRows - 1),
+                     this->random.integers(kJaggedBags - 1, 0, count),
+                     this->random.reals(kJaggedBags),
+                     this->random.integers(kMostIds, 0, kJaggedRows - 1)};
     std::ranges::sort(made.offsets);
     made.offsets.insert(made.offsets.begin(), 0);
     made.offsets.push_back(count);
@@ -144,10 +146,10 @@ TYPED_TEST_SUITE(JaggedTrainingTest, PlainRuntimes, RuntimeNames);
 TYPED_TEST(JaggedTrainingTest, one_graph_a_capacity_trains_like_eager_steps_of_any_hotness) {
   constexpr int kBatches = 30;
   constexpr std::int64_t kFew = 100;
-  using Made = Inputs<TypeParam>;
+  using Made = JaggedInputs<TypeParam>;
   for (auto const& capacities : {Integers{kMostIds}, Integers{kFew, kMostIds}}) {
-    Weights const weights{this->random.reals(kRows * kWidth),
-                          this->random.reals(kWidth * kHidden),
+    Weights const weights{this->random.reals(kJaggedRows * kJaggedWidth),
+                          this->random.reals(kJaggedWidth * kHidden),
                           this->random.reals(kHidden)};
     JaggedTraining<TypeParam> eager(this->device(), weights);
     JaggedTraining<TypeParam> training(this->device(), weights);

@@ -7,6 +7,7 @@
 #include <msstream/tensor/tensor.hpp>
 
 #include <optional>
+#include <source_location>
 #include <utility>
 
 /// Arithmetic of two tensors, float32, whose shapes broadcast as in NumPy: aligned at the last
@@ -20,7 +21,8 @@ template <Runtime R>
 [[nodiscard]] Tensor<float, R> binary(char const* operation,
                                       kernels::BinaryFunction function,
                                       Tensor<float, R> const& left,
-                                      Tensor<float, R> const& right) {
+                                      Tensor<float, R> const& right,
+                                      std::source_location issued_at) {
   auto const shape = kernels::broadcast_shape(left.shape(), right.shape());
   require(shape.has_value(),
           operation,
@@ -35,9 +37,13 @@ template <Runtime R>
                                  left.data(),
                                  right.data(),
                                  output.data()};
-  issue(operation, reads(left, right), writes(output), [args](auto stream) {
-    kernels::binary(stream, args);
-  });
+  issue(
+      operation,
+      reads(left, right),
+      writes(output),
+      [args](auto stream) { kernels::binary(stream, args); },
+      {},
+      issued_at);
   return output;
 }
 
@@ -45,25 +51,35 @@ template <Runtime R>
 
 /// left + right.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> add(Tensor<float, R> const& left, Tensor<float, R> const& right) {
-  return detail::binary("add", kernels::BinaryFunction::add, left, right);
+[[nodiscard]] Tensor<float, R> add(
+    Tensor<float, R> const& left,
+    Tensor<float, R> const& right,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::binary("add", kernels::BinaryFunction::add, left, right, issued_at);
 }
 /// left - right.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> subtract(Tensor<float, R> const& left,
-                                        Tensor<float, R> const& right) {
-  return detail::binary("subtract", kernels::BinaryFunction::subtract, left, right);
+[[nodiscard]] Tensor<float, R> subtract(
+    Tensor<float, R> const& left,
+    Tensor<float, R> const& right,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::binary("subtract", kernels::BinaryFunction::subtract, left, right, issued_at);
 }
 /// left * right, element by element.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> multiply(Tensor<float, R> const& left,
-                                        Tensor<float, R> const& right) {
-  return detail::binary("multiply", kernels::BinaryFunction::multiply, left, right);
+[[nodiscard]] Tensor<float, R> multiply(
+    Tensor<float, R> const& left,
+    Tensor<float, R> const& right,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::binary("multiply", kernels::BinaryFunction::multiply, left, right, issued_at);
 }
 /// left / right; infinite or NaN where right is 0.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> divide(Tensor<float, R> const& left, Tensor<float, R> const& right) {
-  return detail::binary("divide", kernels::BinaryFunction::divide, left, right);
+[[nodiscard]] Tensor<float, R> divide(
+    Tensor<float, R> const& left,
+    Tensor<float, R> const& right,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::binary("divide", kernels::BinaryFunction::divide, left, right, issued_at);
 }
 
 /// Which operands' gradients to compute; nothing is launched for another.
@@ -80,31 +96,35 @@ struct OperandGradients {
 
 /// Of add, from the operands' shapes and the gradient of the sum.
 template <Runtime R>
-[[nodiscard]] OperandGradients<R> add_gradient(Shape const& left,
-                                               Shape const& right,
-                                               Tensor<float, R> const& output_gradient,
-                                               WantedOperands wanted = {}) {
+[[nodiscard]] OperandGradients<R> add_gradient(
+    Shape const& left,
+    Shape const& right,
+    Tensor<float, R> const& output_gradient,
+    WantedOperands wanted = {},
+    std::source_location issued_at = std::source_location::current()) {
   OperandGradients<R> gradients;
   if (wanted.left) {
-    gradients.left = sum_to(output_gradient, left);
+    gradients.left = sum_to(output_gradient, left, 1.0F, issued_at);
   }
   if (wanted.right) {
-    gradients.right = sum_to(output_gradient, right);
+    gradients.right = sum_to(output_gradient, right, 1.0F, issued_at);
   }
   return gradients;
 }
 /// Of subtract, from the operands' shapes and the gradient of the difference.
 template <Runtime R>
-[[nodiscard]] OperandGradients<R> subtract_gradient(Shape const& left,
-                                                    Shape const& right,
-                                                    Tensor<float, R> const& output_gradient,
-                                                    WantedOperands wanted = {}) {
+[[nodiscard]] OperandGradients<R> subtract_gradient(
+    Shape const& left,
+    Shape const& right,
+    Tensor<float, R> const& output_gradient,
+    WantedOperands wanted = {},
+    std::source_location issued_at = std::source_location::current()) {
   OperandGradients<R> gradients;
   if (wanted.left) {
-    gradients.left = sum_to(output_gradient, left);
+    gradients.left = sum_to(output_gradient, left, 1.0F, issued_at);
   }
   if (wanted.right) {
-    gradients.right = sum_to(output_gradient, right, -1.0F);
+    gradients.right = sum_to(output_gradient, right, -1.0F, issued_at);
   }
   return gradients;
 }
@@ -114,7 +134,8 @@ namespace detail {
 template <Runtime R>
 [[nodiscard]] OperandGradients<R> multiply_gradient(Tensor<float, R> const& left,
                                                     Tensor<float, R> const& right,
-                                                    Tensor<float, R> const& output_gradient) {
+                                                    Tensor<float, R> const& output_gradient,
+                                                    std::source_location issued_at) {
   Tensor<float, R> left_gradient(left.device(), left.shape());
   Tensor<float, R> right_gradient(right.device(), right.shape());
   kernels::MultiplyGradientArgs const args{left.data(),
@@ -123,10 +144,13 @@ template <Runtime R>
                                            left_gradient.data(),
                                            right_gradient.data(),
                                            left.count()};
-  issue("multiply_gradient",
-        reads(left, right, output_gradient),
-        writes(left_gradient, right_gradient),
-        [args](auto stream) { kernels::multiply_gradient(stream, args); });
+  issue(
+      "multiply_gradient",
+      reads(left, right, output_gradient),
+      writes(left_gradient, right_gradient),
+      [args](auto stream) { kernels::multiply_gradient(stream, args); },
+      {},
+      issued_at);
   return {std::move(left_gradient), std::move(right_gradient)};
 }
 
@@ -134,44 +158,54 @@ template <Runtime R>
 
 /// Of multiply, from the operands and the gradient of the product.
 template <Runtime R>
-[[nodiscard]] OperandGradients<R> multiply_gradient(Tensor<float, R> const& left,
-                                                    Tensor<float, R> const& right,
-                                                    Tensor<float, R> const& output_gradient,
-                                                    WantedOperands wanted = {}) {
+[[nodiscard]] OperandGradients<R> multiply_gradient(
+    Tensor<float, R> const& left,
+    Tensor<float, R> const& right,
+    Tensor<float, R> const& output_gradient,
+    WantedOperands wanted = {},
+    std::source_location issued_at = std::source_location::current()) {
   if (wanted.left && wanted.right && left.shape() == right.shape() &&
       left.shape() == output_gradient.shape()) {
-    return detail::multiply_gradient(left, right, output_gradient);
+    return detail::multiply_gradient(left, right, output_gradient, issued_at);
   }
   OperandGradients<R> gradients;
   if (wanted.left) {
-    gradients.left = sum_to(multiply(output_gradient, right), left.shape());
+    gradients.left =
+        sum_to(multiply(output_gradient, right, issued_at), left.shape(), 1.0F, issued_at);
   }
   if (wanted.right) {
-    gradients.right = sum_to(multiply(output_gradient, left), right.shape());
+    gradients.right =
+        sum_to(multiply(output_gradient, left, issued_at), right.shape(), 1.0F, issued_at);
   }
   return gradients;
 }
 /// Of divide, from the dividend's shape, the divisor, the quotient and the quotient's gradient g:
 /// g / right, and -(g / right) * quotient.
 template <Runtime R>
-[[nodiscard]] OperandGradients<R> divide_gradient(Shape const& left,
-                                                  Tensor<float, R> const& right,
-                                                  Tensor<float, R> const& quotient,
-                                                  Tensor<float, R> const& output_gradient,
-                                                  WantedOperands wanted = {}) {
+[[nodiscard]] OperandGradients<R> divide_gradient(
+    Shape const& left,
+    Tensor<float, R> const& right,
+    Tensor<float, R> const& quotient,
+    Tensor<float, R> const& output_gradient,
+    WantedOperands wanted = {},
+    std::source_location issued_at = std::source_location::current()) {
   OperandGradients<R> gradients;
   if (!wanted.left && !wanted.right) {
     return gradients;
   }
-  auto const shared = divide(output_gradient, right);
+  auto const shared = divide(output_gradient, right, issued_at);
   if (wanted.left) {
-    gradients.left = sum_to(shared, left);
+    gradients.left = sum_to(shared, left, 1.0F, issued_at);
   }
   if (wanted.right) {
-    gradients.right =
-        sum_to(detail::binary(
-                   "divide_gradient", kernels::BinaryFunction::negative_product, shared, quotient),
-               right.shape());
+    gradients.right = sum_to(detail::binary("divide_gradient",
+                                            kernels::BinaryFunction::negative_product,
+                                            shared,
+                                            quotient,
+                                            issued_at),
+                             right.shape(),
+                             1.0F,
+                             issued_at);
   }
   return gradients;
 }

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <source_location>
 
 /// Scaled dot-product attention (Vaswani et al. 2017, section 3.2.1), float32. Asynchronous;
 /// capture-safe; deterministic; products in the device's MatmulPrecision.
@@ -54,13 +55,16 @@ template <Runtime R>
 /// the whole batch. Keys beyond a length have no influence, whatever they hold. Two launches.
 /// Throws std::invalid_argument when the shapes do not fit.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> attention_scores(Tensor<float, R> const& queries,
-                                                Tensor<float, R> const& keys,
-                                                AttentionOptions<R> const& options = {}) {
+[[nodiscard]] Tensor<float, R> attention_scores(
+    Tensor<float, R> const& queries,
+    Tensor<float, R> const& keys,
+    AttentionOptions<R> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
   auto const product =
       detail::attention_product("attention_scores", queries.shape(), keys.shape(), options);
-  auto const products = matmul(queries, keys, product);
-  return options.lengths ? softmax(products, *options.lengths) : softmax(products);
+  auto const products = matmul(queries, keys, product, issued_at);
+  return options.lengths ? softmax(products, *options.lengths, issued_at)
+                         : softmax(products, issued_at);
 }
 
 /// The gradients of attention_scores() with respect to queries (left) and keys (right), from its
@@ -68,24 +72,26 @@ template <Runtime R>
 /// one more for a matrix that served a batch. What keys and queries hold where the scores are 0
 /// must be finite.
 template <Runtime R>
-[[nodiscard]] OperandGradients<R> attention_scores_gradient(Tensor<float, R> const& queries,
-                                                            Tensor<float, R> const& keys,
-                                                            Tensor<float, R> const& scores,
-                                                            Tensor<float, R> const& scores_gradient,
-                                                            AttentionOptions<R> const& options = {},
-                                                            WantedOperands wanted = {}) {
+[[nodiscard]] OperandGradients<R> attention_scores_gradient(
+    Tensor<float, R> const& queries,
+    Tensor<float, R> const& keys,
+    Tensor<float, R> const& scores,
+    Tensor<float, R> const& scores_gradient,
+    AttentionOptions<R> const& options = {},
+    WantedOperands wanted = {},
+    std::source_location issued_at = std::source_location::current()) {
   auto const product = detail::attention_product(
       "attention_scores_gradient", queries.shape(), keys.shape(), options);
   OperandGradients<R> gradients;
   if (!wanted.left && !wanted.right) {
     return gradients;
   }
-  auto const of_products = softmax_gradient(scores, scores_gradient);
+  auto const of_products = softmax_gradient(scores, scores_gradient, issued_at);
   if (wanted.left) {
-    gradients.left = matmul_left_gradient(queries, keys, product, of_products);
+    gradients.left = matmul_left_gradient(queries, keys, product, of_products, issued_at);
   }
   if (wanted.right) {
-    gradients.right = matmul_right_gradient(queries, keys, product, of_products);
+    gradients.right = matmul_right_gradient(queries, keys, product, of_products, issued_at);
   }
   return gradients;
 }
@@ -94,11 +100,13 @@ template <Runtime R>
 /// queries, outputs]. Three launches. Values beyond a length have no influence as long as they are
 /// finite. Throws std::invalid_argument when the shapes do not fit.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> attention(Tensor<float, R> const& queries,
-                                         Tensor<float, R> const& keys,
-                                         Tensor<float, R> const& values,
-                                         AttentionOptions<R> const& options = {}) {
-  return matmul(attention_scores(queries, keys, options), values);
+[[nodiscard]] Tensor<float, R> attention(
+    Tensor<float, R> const& queries,
+    Tensor<float, R> const& keys,
+    Tensor<float, R> const& values,
+    AttentionOptions<R> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return matmul(attention_scores(queries, keys, options, issued_at), values, {}, issued_at);
 }
 
 }  // namespace msstream::ops

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <source_location>
 #include <span>
 #include <vector>
 
@@ -16,7 +17,9 @@ namespace msstream::ops {
 /// The blocks [rows, width k] side by side: [rows, sum of widths]. One launch for up to 64 blocks.
 /// Asynchronous.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> concat(std::vector<Tensor<float, R>> const& blocks) {
+[[nodiscard]] Tensor<float, R> concat(
+    std::vector<Tensor<float, R>> const& blocks,
+    std::source_location issued_at = std::source_location::current()) {
   require(!blocks.empty(), "concat: no blocks");
   std::int64_t width = 0;
   std::vector<kernels::ColumnBlock> columns;
@@ -31,12 +34,15 @@ template <Runtime R>
   }
   std::int64_t const rows = blocks.front().shape()[0];
   Tensor<float, R> packed(blocks.front().device(), {rows, width});
-  issue("concat",
-        reads(blocks),
-        writes(packed),
-        [columns = std::move(columns), rows, target = packed.data()](auto stream) {
-          kernels::concat_columns(stream, columns, rows, target);
-        });
+  issue(
+      "concat",
+      reads(blocks),
+      writes(packed),
+      [columns = std::move(columns), rows, target = packed.data()](auto stream) {
+        kernels::concat_columns(stream, columns, rows, target);
+      },
+      {},
+      issued_at);
   return packed;
 }
 
@@ -46,7 +52,8 @@ template <Runtime R>
 [[nodiscard]] std::vector<std::optional<Tensor<float, R>>> split(
     Tensor<float, R> const& packed,
     std::span<std::int64_t const> widths,
-    std::vector<bool> const& wanted) {
+    std::vector<bool> const& wanted,
+    std::source_location issued_at = std::source_location::current()) {
   require(packed.shape().rank() == 2 && wanted.size() == widths.size(),
           "split of a tensor of shape ",
           packed.shape());
@@ -70,12 +77,15 @@ template <Runtime R>
           " for a tensor of shape ",
           packed.shape());
   if (!written.empty()) {
-    issue("split",
-          reads(packed),
-          writes(written),
-          [columns = std::move(columns), rows, source = packed.data()](auto stream) {
-            kernels::split_columns(stream, source, columns, rows);
-          });
+    issue(
+        "split",
+        reads(packed),
+        writes(written),
+        [columns = std::move(columns), rows, source = packed.data()](auto stream) {
+          kernels::split_columns(stream, source, columns, rows);
+        },
+        {},
+        issued_at);
   }
   return blocks;
 }

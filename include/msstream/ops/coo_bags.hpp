@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <source_location>
 
 namespace msstream::ops {
 
@@ -15,16 +16,21 @@ namespace msstream::ops {
 /// The tensor itself where it is of that type. Deterministic; asynchronous; capture-safe.
 template <Element To, Runtime R>
   requires(dtype_of<To> == DType::int32 || dtype_of<To> == DType::int64)
-[[nodiscard]] Tensor<To, R> cast_ids(IdTensor<R> const& ids) {
+[[nodiscard]] Tensor<To, R> cast_ids(
+    IdTensor<R> const& ids, std::source_location issued_at = std::source_location::current()) {
   if (ids.dtype() == dtype_of<To>) {
     return ids.template as<To>();
   }
   Tensor<To, R> out(ids.device(), ids.shape());
   kernels::CastIdsArgs const args{ids.data(), ids.dtype(), out.data(), dtype_of<To>, ids.count()};
   ids.visit([&](auto const& from) {
-    issue("cast_ids", reads(from), writes(out), [args](auto stream) {
-      kernels::cast_ids(stream, args);
-    });
+    issue(
+        "cast_ids",
+        reads(from),
+        writes(out),
+        [args](auto stream) { kernels::cast_ids(stream, args); },
+        {},
+        issued_at);
   });
   return out;
 }
@@ -39,7 +45,8 @@ template <Element To, Runtime R>
 template <Runtime R>
 [[nodiscard]] Bags<R> coo_bags(IdTensor<R> const& ids,
                                IdTensor<R> const& bag_of_id,
-                               std::int64_t bags) {
+                               std::int64_t bags,
+                               std::source_location issued_at = std::source_location::current()) {
   require(ids.shape().rank() == 1 && bag_of_id.shape() == ids.shape() && bags >= 0,
           "coo_bags: ids of shape ",
           ids.shape(),
@@ -52,16 +59,18 @@ template <Runtime R>
           "coo_bags: ",
           ids.count(),
           " int32 ids are not below 2^31");
-  auto const offsets = segment_offsets(cast_ids<std::int64_t>(bag_of_id), bags);
+  auto const offsets =
+      segment_offsets(cast_ids<std::int64_t>(bag_of_id, issued_at), bags, issued_at);
   return ids.dtype() == DType::int64
              ? Bags<R>(ids, IdTensor<R>(offsets))
-             : Bags<R>(ids, IdTensor<R>(cast_ids<std::int32_t>(IdTensor<R>(offsets))));
+             : Bags<R>(ids, IdTensor<R>(cast_ids<std::int32_t>(IdTensor<R>(offsets), issued_at)));
 }
 template <Element Id, Element BagId, Runtime R>
 [[nodiscard]] Bags<R> coo_bags(Tensor<Id, R> const& ids,
                                Tensor<BagId, R> const& bag_of_id,
-                               std::int64_t bags) {
-  return coo_bags(IdTensor<R>(ids), IdTensor<R>(bag_of_id), bags);
+                               std::int64_t bags,
+                               std::source_location issued_at = std::source_location::current()) {
+  return coo_bags(IdTensor<R>(ids), IdTensor<R>(bag_of_id), bags, issued_at);
 }
 
 }  // namespace msstream::ops

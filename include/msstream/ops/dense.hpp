@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <source_location>
 #include <utility>
 
 namespace msstream::ops {
@@ -62,10 +63,12 @@ struct DenseSizes {
 /// epilogue, or Eigen. Deterministic; asynchronous; capture-safe. Throws std::invalid_argument when
 /// the shapes do not fit.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> dense(Tensor<float, R> const& input,
-                                     Tensor<float, R> const& weight,
-                                     Tensor<float, R> const& bias,
-                                     Activation activation = Activation::none) {
+[[nodiscard]] Tensor<float, R> dense(
+    Tensor<float, R> const& input,
+    Tensor<float, R> const& weight,
+    Tensor<float, R> const& bias,
+    Activation activation = Activation::none,
+    std::source_location issued_at = std::source_location::current()) {
   auto const sizes = detail::DenseSizes::of(input.shape(), weight.shape());
   require(
       sizes && bias.count() == sizes->layers * sizes->outputs,
@@ -88,9 +91,13 @@ template <Runtime R>
                                 .activation = activation,
                                 .layers = sizes->layers,
                                 .shared_input = sizes->shared_input};
-  issue("dense", reads(input, weight, bias), writes(output), [args](auto stream) {
-    kernels::dense(stream, args);
-  });
+  issue(
+      "dense",
+      reads(input, weight, bias),
+      writes(output),
+      [args](auto stream) { kernels::dense(stream, args); },
+      {},
+      issued_at);
   return output;
 }
 
@@ -107,7 +114,8 @@ namespace detail {
 template <Runtime R>
 Tensor<float, R> dense_input_gradient(DenseSizes const& sizes,
                                       Tensor<float, R> const& weight,
-                                      Tensor<float, R> const& gradient) {
+                                      Tensor<float, R> const& gradient,
+                                      std::source_location issued_at) {
   Tensor<float, R> each(weight.device(),
                         sizes.stacked ? Shape{sizes.layers, sizes.batch, sizes.inputs}
                                       : Shape{sizes.batch, sizes.inputs});
@@ -118,10 +126,14 @@ Tensor<float, R> dense_input_gradient(DenseSizes const& sizes,
                                              .inputs = sizes.inputs,
                                              .outputs = sizes.outputs,
                                              .layers = sizes.layers};
-  issue("dense_input_gradient", reads(gradient, weight), writes(each), [args](auto stream) {
-    kernels::dense_input_gradient(stream, args);
-  });
-  return sizes.shared_input ? sum(each, 0) : each;
+  issue(
+      "dense_input_gradient",
+      reads(gradient, weight),
+      writes(each),
+      [args](auto stream) { kernels::dense_input_gradient(stream, args); },
+      {},
+      issued_at);
+  return sizes.shared_input ? sum(each, 0, {}, issued_at) : each;
 }
 
 template <Runtime R>
@@ -129,7 +141,8 @@ void dense_weight_gradient(DenseSizes const& sizes,
                            Tensor<float, R> const& input,
                            Tensor<float, R> const& gradient,
                            Tensor<float, R> const& weight_gradient,
-                           Tensor<float, R> const& bias_gradient) {
+                           Tensor<float, R> const& bias_gradient,
+                           std::source_location issued_at) {
   kernels::DenseWeightGradientArgs args{.input = input.data(),
                                         .output_gradient = gradient.data(),
                                         .weight_gradient = weight_gradient.data(),
@@ -143,10 +156,13 @@ void dense_weight_gradient(DenseSizes const& sizes,
   Workspace<R> const workspace(
       device, kernels::dense_weight_gradient_workspace_bytes(size_query(*device), args));
   args.workspace = workspace.data();
-  issue("dense_weight_gradient",
-        reads(input, gradient),
-        workspace.with(writes(weight_gradient, bias_gradient)),
-        [args](auto stream) { kernels::dense_weight_gradient(stream, args); });
+  issue(
+      "dense_weight_gradient",
+      reads(input, gradient),
+      workspace.with(writes(weight_gradient, bias_gradient)),
+      [args](auto stream) { kernels::dense_weight_gradient(stream, args); },
+      {},
+      issued_at);
 }
 
 }  // namespace detail
@@ -156,12 +172,14 @@ void dense_weight_gradient(DenseSizes const& sizes,
 /// Deterministic; asynchronous; capture-safe. Throws std::invalid_argument when the shapes do not
 /// fit.
 template <Runtime R>
-[[nodiscard]] DenseGradients<R> dense_gradient(Tensor<float, R> const& input,
-                                               Tensor<float, R> const& weight,
-                                               Tensor<float, R> const& output,
-                                               Activation activation,
-                                               Tensor<float, R> const& output_gradient,
-                                               bool with_input_gradient) {
+[[nodiscard]] DenseGradients<R> dense_gradient(
+    Tensor<float, R> const& input,
+    Tensor<float, R> const& weight,
+    Tensor<float, R> const& output,
+    Activation activation,
+    Tensor<float, R> const& output_gradient,
+    bool with_input_gradient,
+    std::source_location issued_at = std::source_location::current()) {
   auto const& device = input.device();
   auto const sizes = detail::DenseSizes::of(input.shape(), weight.shape());
   require(sizes && output.shape() == sizes->output() && output_gradient.shape() == sizes->output(),
@@ -176,13 +194,14 @@ template <Runtime R>
 
   Tensor<float, R> gradient = output_gradient;
   if (activation == Activation::relu) {
-    gradient = relu_gradient(output, output_gradient);
+    gradient = relu_gradient(output, output_gradient, issued_at);
   }
   DenseGradients<R> gradients{{}, {device, weight.shape()}, {device, sizes->bias()}};
   if (with_input_gradient) {
-    gradients.input = detail::dense_input_gradient(*sizes, weight, gradient);
+    gradients.input = detail::dense_input_gradient(*sizes, weight, gradient, issued_at);
   }
-  detail::dense_weight_gradient(*sizes, input, gradient, gradients.weight, gradients.bias);
+  detail::dense_weight_gradient(
+      *sizes, input, gradient, gradients.weight, gradients.bias, issued_at);
   return gradients;
 }
 

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <source_location>
 
 namespace msstream::ops {
 
@@ -79,9 +80,11 @@ void require_pooling(char const* operation,
 /// for a maximum with weights. With OutOfRange::trap the next to_host() or PinnedArray::wait(),
 /// also the next one behind a replay, throws std::out_of_range.
 template <Element Out = float, Element T, Runtime R>
-[[nodiscard]] Tensor<Out, R> embedding_lookup(Tensor<T, R> const& table,
-                                              Bags<R> const& bags,
-                                              LookupOptions<R> const& options = {}) {
+[[nodiscard]] Tensor<Out, R> embedding_lookup(
+    Tensor<T, R> const& table,
+    Bags<R> const& bags,
+    LookupOptions<R> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
   require(table.shape().rank() == 2,
           "embedding_lookup: table of shape ",
           table.shape(),
@@ -116,19 +119,26 @@ template <Element Out = float, Element T, Runtime R>
       "embedding_lookup", *table.device(), options.out_of_range, options.bad_id_count, written);
   auto read = detail::reads_of(bags);
   read.add(table);
-  issue("embedding_lookup", read, written, [args](auto stream) {
-    kernels::embedding_lookup(stream, args);
-  });
+  issue(
+      "embedding_lookup",
+      read,
+      written,
+      [args](auto stream) { kernels::embedding_lookup(stream, args); },
+      {},
+      issued_at);
   return pooled;
 }
 
 /// Jagged bags: `ids` [capacity], `offsets` [bags + 1].
 template <Element T, Runtime R>
-[[nodiscard]] Tensor<float, R> embedding_lookup(Tensor<T, R> const& table,
-                                                Tensor<std::int64_t, R> const& ids,
-                                                Tensor<std::int64_t, R> const& offsets,
-                                                Pooling pooling) {
-  return embedding_lookup(table, Bags<R>(ids, offsets), LookupOptions<R>{.pooling = pooling});
+[[nodiscard]] Tensor<float, R> embedding_lookup(
+    Tensor<T, R> const& table,
+    Tensor<std::int64_t, R> const& ids,
+    Tensor<std::int64_t, R> const& offsets,
+    Pooling pooling,
+    std::source_location issued_at = std::source_location::current()) {
+  return embedding_lookup(
+      table, Bags<R>(ids, offsets), LookupOptions<R>{.pooling = pooling}, issued_at);
 }
 
 }  // namespace msstream::ops

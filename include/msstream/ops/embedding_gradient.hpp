@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <source_location>
 #include <vector>
 
 namespace msstream::ops {
@@ -31,7 +32,10 @@ struct UniqueRows {
 /// Groups equal ids of a lookup into `rows` rows. The count stays on the device. Deterministic;
 /// capture-safe.
 template <Runtime R>
-[[nodiscard]] UniqueRows<R> deduplicate(Bags<R> const& bags, std::int64_t rows) {
+[[nodiscard]] UniqueRows<R> deduplicate(
+    Bags<R> const& bags,
+    std::int64_t rows,
+    std::source_location issued_at = std::source_location::current()) {
   auto const& device = bags.ids.device();
   auto const view = bags.view();
   auto const places = kernels::place_capacity(view);
@@ -55,11 +59,14 @@ template <Runtime R>
                                       .ranks = unique.ranks.data(),
                                       .unique_count = unique.count.data(),
                                       .workspace = workspace.data()};
-  issue("deduplicate",
-        detail::reads_of(bags),
-        workspace.with(
-            writes(unique.ids, unique.starts, unique.positions, unique.ranks, unique.count)),
-        [args](auto stream) { kernels::deduplicate(stream, args); });
+  issue(
+      "deduplicate",
+      detail::reads_of(bags),
+      workspace.with(
+          writes(unique.ids, unique.starts, unique.positions, unique.ranks, unique.count)),
+      [args](auto stream) { kernels::deduplicate(stream, args); },
+      {},
+      issued_at);
   return unique;
 }
 
@@ -152,7 +159,8 @@ template <Element T, Runtime R>
     std::int64_t rows,
     Pooling pooling,
     Tensor<T, R> const& output_gradient,
-    std::optional<Tensor<std::int32_t, R>> const& argmax = {}) {
+    std::optional<Tensor<std::int32_t, R>> const& argmax = {},
+    std::source_location issued_at = std::source_location::current()) {
   auto const& device = bags.ids.device();
   auto read = detail::reads_of(bags);
   auto args = detail::row_gradient_args(
@@ -163,9 +171,13 @@ template <Element T, Runtime R>
   detail::Workspace<R> const workspace(device, workspace_bytes);
   args.row_gradients = values.data();
   args.workspace = workspace.data();
-  issue("embedding_gradient", read, workspace.with(writes(values)), [args](auto stream) {
-    kernels::embedding_row_gradients(stream, args);
-  });
+  issue(
+      "embedding_gradient",
+      read,
+      workspace.with(writes(values)),
+      [args](auto stream) { kernels::embedding_row_gradients(stream, args); },
+      {},
+      issued_at);
   return {unique.ids, unique.count, values};
 }
 
@@ -173,10 +185,12 @@ template <Element T, Runtime R>
 /// for Pooling::sum and Pooling::none: the product of the id's row with its output row's gradient,
 /// 0 where there is no row. Deterministic; asynchronous; capture-safe.
 template <Element T, Runtime R>
-[[nodiscard]] Tensor<float, R> embedding_weight_gradient(Tensor<T, R> const& table,
-                                                         Bags<R> const& bags,
-                                                         Pooling pooling,
-                                                         Tensor<float, R> const& output_gradient) {
+[[nodiscard]] Tensor<float, R> embedding_weight_gradient(
+    Tensor<T, R> const& table,
+    Bags<R> const& bags,
+    Pooling pooling,
+    Tensor<float, R> const& output_gradient,
+    std::source_location issued_at = std::source_location::current()) {
   require(pooling == Pooling::sum || pooling == Pooling::none,
           "embedding_weight_gradient: pooling is not sum or none");
   require(table.shape().rank() == 2,
@@ -206,9 +220,13 @@ template <Element T, Runtime R>
   auto read = detail::reads_of(bags);
   read.add(table);
   read.add(output_gradient);
-  issue("embedding_weight_gradient", read, writes(gradient), [args](auto stream) {
-    kernels::embedding_weight_gradient(stream, args);
-  });
+  issue(
+      "embedding_weight_gradient",
+      read,
+      writes(gradient),
+      [args](auto stream) { kernels::embedding_weight_gradient(stream, args); },
+      {},
+      issued_at);
   return gradient;
 }
 
@@ -220,7 +238,8 @@ template <Runtime R>
 [[nodiscard]] RowGradients<R> merge_row_gradients(
     std::vector<RowGradients<R>> const& parts,
     std::int64_t rows,
-    std::vector<std::int64_t> const& first_rows = {}) {
+    std::vector<std::int64_t> const& first_rows = {},
+    std::source_location issued_at = std::source_location::current()) {
   require(!parts.empty(), "merge_row_gradients: no parts");
   require(first_rows.empty() || first_rows.size() == parts.size(),
           "merge_row_gradients: ",
@@ -257,14 +276,18 @@ template <Runtime R>
                                       ids.data() + begin,
                                       values.data() + begin * width,
                                       first_rows.empty() ? 0 : first_rows[k]};
-    issue("merge_rows",
-          reads(part.ids, part.values, part.count),
-          writes(ids, values),
-          [args](auto stream) { kernels::merge_rows(stream, args); });
+    issue(
+        "merge_rows",
+        reads(part.ids, part.values, part.count),
+        writes(ids, values),
+        [args](auto stream) { kernels::merge_rows(stream, args); },
+        {},
+        issued_at);
     begin += part_capacity;
   }
   Bags<R> const bags(ids);
-  return embedding_gradient(bags, deduplicate(bags, rows), rows, Pooling::sum, values);
+  return embedding_gradient(
+      bags, deduplicate(bags, rows, issued_at), rows, Pooling::sum, values, {}, issued_at);
 }
 
 }  // namespace msstream::ops

@@ -26,7 +26,7 @@ struct EmbeddingTable {
 namespace detail {
 
 template <Runtime R>
-kernels::TableDescriptor describe(std::size_t number, EmbeddingTable<R> const& table) {
+kernels::TableDescriptor describe_table(std::size_t number, EmbeddingTable<R> const& table) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   return std::visit(
       [&]<Element T>(Tensor<T, R> const& weights) {

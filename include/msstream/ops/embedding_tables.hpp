@@ -15,6 +15,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -33,12 +34,14 @@ class EmbeddingTables {
   /// Blocks the host until the descriptors are uploaded; not within a capture. Throws
   /// std::invalid_argument for no tables, for shapes other than [rows, width], a hotness below 0, a
   /// default id that a table does not have, and for Pooling::none.
-  EmbeddingTables(Device<R> const& device, std::vector<EmbeddingTable<R>> tables)
+  EmbeddingTables(Device<R> const& device,
+                  std::vector<EmbeddingTable<R>> tables,
+                  std::source_location issued_at = std::source_location::current())
       : tables_(std::move(tables)),
         plan_(std::make_shared<kernels::TablePlan const>(plan_of(tables_))),
-        descriptors_(upload(device, plan_->tables)),
-        table_of_tile_(upload(device, plan_->table_of_tile)),
-        first_rows_(upload(device, plan_->first_rows)),
+        descriptors_(upload(device, plan_->tables, issued_at)),
+        table_of_tile_(upload(device, plan_->table_of_tile, issued_at)),
+        first_rows_(upload(device, plan_->first_rows, issued_at)),
         read_(plan_reads()) {
     for (auto const& table : tables_) {
       std::visit([&](auto const& weights) { read_.add(weights); }, table.weights);
@@ -98,16 +101,18 @@ class EmbeddingTables {
     require(!tables.empty(), "embedding tables: there are none");
     std::vector<kernels::TableDescriptor> descriptors;
     for (auto const& table : tables) {
-      descriptors.push_back(detail::describe(descriptors.size(), table));
+      descriptors.push_back(detail::describe_table(descriptors.size(), table));
     }
     return kernels::plan_tables(std::move(descriptors));
   }
   template <class T>
-  static Tensor<std::uint8_t, R> upload(Device<R> const& device, std::vector<T> const& values) {
+  static Tensor<std::uint8_t, R> upload(Device<R> const& device,
+                                        std::vector<T> const& values,
+                                        std::source_location issued_at) {
     std::vector<std::uint8_t> bytes(values.size() * sizeof(T));
     std::memcpy(bytes.data(), values.data(), bytes.size());
-    auto on_device =
-        to_device<std::uint8_t, R>(device, bytes, {static_cast<std::int64_t>(bytes.size())});
+    auto on_device = to_device<std::uint8_t, R>(
+        device, bytes, {static_cast<std::int64_t>(bytes.size())}, issued_at);
     on_device.freeze();
     return on_device;
   }
@@ -249,9 +254,11 @@ kernels::TablesLookupArgs lookup_args(EmbeddingTables<R> const& tables, TableBag
 /// offsets do not ascend within the ids, and OutOfRange, are as for one table; a trap names bag t *
 /// batch + b.
 template <Element Out = float, Runtime R>
-[[nodiscard]] Tensor<Out, R> embedding_lookup(EmbeddingTables<R> const& tables,
-                                              TableBags<R> const& bags,
-                                              TablesLookupOptions<R> const& options = {}) {
+[[nodiscard]] Tensor<Out, R> embedding_lookup(
+    EmbeddingTables<R> const& tables,
+    TableBags<R> const& bags,
+    TablesLookupOptions<R> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
   constexpr char const* kName = "embedding_tables_lookup";
   detail::require_weights<Out>(kName);
   detail::require_bags(kName, tables, bags);
@@ -262,13 +269,16 @@ template <Element Out = float, Runtime R>
       kName, *tables.device(), options.out_of_range, options.bad_id_count, written);
   args.output = pooled.data();
   args.output_dtype = dtype_of<Out>;
-  issue(kName,
-        detail::reads_of(tables, bags),
-        written,
-        [args, plan = tables.plan()](auto stream) mutable {
-          args.plan = plan.get();
-          kernels::embedding_tables_lookup(stream, args);
-        });
+  issue(
+      kName,
+      detail::reads_of(tables, bags),
+      written,
+      [args, plan = tables.plan()](auto stream) mutable {
+        args.plan = plan.get();
+        kernels::embedding_tables_lookup(stream, args);
+      },
+      {},
+      issued_at);
   return pooled;
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <source_location>
 
 namespace msstream::ops {
 
@@ -32,9 +33,11 @@ struct TablesRowGradients {
 /// std::invalid_argument as the lookup does, for another shape of the gradient, and for 2^31 bags
 /// or ids.
 template <Element T, Runtime R>
-[[nodiscard]] TablesRowGradients<R> embedding_tables_gradient(EmbeddingTables<R> const& tables,
-                                                              TableBags<R> const& bags,
-                                                              Tensor<T, R> const& output_gradient) {
+[[nodiscard]] TablesRowGradients<R> embedding_tables_gradient(
+    EmbeddingTables<R> const& tables,
+    TableBags<R> const& bags,
+    Tensor<T, R> const& output_gradient,
+    std::source_location issued_at = std::source_location::current()) {
   constexpr char const* kName = "embedding_tables_gradient";
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   detail::require_weights<T>(kName);
@@ -78,11 +81,14 @@ template <Element T, Runtime R>
     if (factors) {
       written.add(*factors);
     }
-    issue("embedding_tables_places",
-          detail::reads_of(tables, bags),
-          written,
-          [args, plan](auto stream) { kernels::embedding_tables_places(stream, args); });
-    return deduplicate(Bags<R>(rows), all_rows);
+    issue(
+        "embedding_tables_places",
+        detail::reads_of(tables, bags),
+        written,
+        [args, plan](auto stream) { kernels::embedding_tables_places(stream, args); },
+        {},
+        issued_at);
+    return deduplicate(Bags<R>(rows), all_rows, issued_at);
   };
   auto const unique = all_rows <= kMost ? tell(Tensor<std::int32_t, R>(device, {places}))
                                         : tell(Tensor<std::int64_t, R>(device, {places}));
@@ -120,9 +126,13 @@ template <Element T, Runtime R>
   if (factors) {
     read.add(*factors);
   }
-  issue(kName, read, workspace.with(writes(values, table_starts)), [args, plan](auto stream) {
-    kernels::embedding_tables_gradient(stream, args);
-  });
+  issue(
+      kName,
+      read,
+      workspace.with(writes(values, table_starts)),
+      [args, plan](auto stream) { kernels::embedding_tables_gradient(stream, args); },
+      {},
+      issued_at);
   return {unique.ids, unique.count, table_starts, values};
 }
 

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <source_location>
 
 namespace msstream::ops {
 
@@ -30,7 +31,8 @@ void update_embedding(OptimizerRule const& rule,
                       UniqueRows<R> const& unique,
                       Pooling pooling,
                       Tensor<G, R> const& output_gradient,
-                      std::optional<Tensor<std::int32_t, R>> const& argmax = {}) {
+                      std::optional<Tensor<std::int32_t, R>> const& argmax = {},
+                      std::source_location issued_at = std::source_location::current()) {
   require_rule("update_embedding", rule);
   require(table.shape().rank() == 2,
           "update_embedding: table of shape ",
@@ -65,9 +67,15 @@ void update_embedding(OptimizerRule const& rule,
       written.add(**tensor);
     }
   }
-  issue("update_embedding", read, written, [rule, counter = step.data(), args](auto stream) {
-    kernels::embedding_update(stream, rule, counter, args);
-  });
+  issue(
+      "update_embedding",
+      read,
+      written,
+      [rule, counter = step.data(), args](auto stream) {
+        kernels::embedding_update(stream, rule, counter, args);
+      },
+      {},
+      issued_at);
 }
 
 }  // namespace msstream::ops

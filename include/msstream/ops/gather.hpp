@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <source_location>
 #include <span>
 
 namespace msstream::ops {
@@ -68,7 +69,8 @@ void scatter_rows(char const* operation,
                   Tensor<T, R> const& values,
                   Tensor<I, R> const& ids,
                   std::optional<Tensor<std::int64_t, R>> const& count,
-                  bool keeps_others) {
+                  bool keeps_others,
+                  std::source_location issued_at) {
   auto const rows = output.shape()[0];
   auto const& device = output.device();
   Workspace<R> const workspace(
@@ -83,9 +85,13 @@ void scatter_rows(char const* operation,
   if (count) {
     read.add(*count);
   }
-  issue(operation, read, workspace.with(writes(output)), [args](auto stream) {
-    kernels::scatter_rows(stream, args);
-  });
+  issue(
+      operation,
+      read,
+      workspace.with(writes(output)),
+      [args](auto stream) { kernels::scatter_rows(stream, args); },
+      {},
+      issued_at);
 }
 
 }  // namespace detail
@@ -98,9 +104,11 @@ void scatter_rows(char const* operation,
 /// gradient by the ids. Deterministic; one launch; asynchronous; capture-safe. Throws
 /// std::invalid_argument for bad shapes.
 template <Element T, IdElement I, Runtime R>
-[[nodiscard]] Tensor<T, R> gather_rows(Tensor<T, R> const& table,
-                                       Tensor<I, R> const& ids,
-                                       DeviceCount<R> const& count = {}) {
+[[nodiscard]] Tensor<T, R> gather_rows(
+    Tensor<T, R> const& table,
+    Tensor<I, R> const& ids,
+    DeviceCount<R> const& count = {},
+    std::source_location issued_at = std::source_location::current()) {
   require(table.shape().rank() == 2,
           "gather_rows: table of shape ",
           table.shape(),
@@ -118,9 +126,13 @@ template <Element T, IdElement I, Runtime R>
   if (count) {
     read.add(*count);
   }
-  issue("gather_rows", read, writes(gathered), [args](auto stream) {
-    kernels::gather_rows(stream, args);
-  });
+  issue(
+      "gather_rows",
+      read,
+      writes(gathered),
+      [args](auto stream) { kernels::gather_rows(stream, args); },
+      {},
+      issued_at);
   return gathered;
 }
 
@@ -132,23 +144,27 @@ template <Element T, IdElement I, Runtime R>
 /// sum. Deterministic; asynchronous; capture-safe. Throws std::invalid_argument for bad shapes and
 /// for 2^31 places or more.
 template <Element T, IdElement I, Runtime R>
-[[nodiscard]] Tensor<T, R> scatter_rows(Tensor<T, R> const& values,
-                                        Tensor<I, R> const& ids,
-                                        std::int64_t rows,
-                                        DeviceCount<R> const& count = {}) {
+[[nodiscard]] Tensor<T, R> scatter_rows(
+    Tensor<T, R> const& values,
+    Tensor<I, R> const& ids,
+    std::int64_t rows,
+    DeviceCount<R> const& count = {},
+    std::source_location issued_at = std::source_location::current()) {
   detail::require_row_for_each("scatter_rows", values.shape(), ids);
   require(rows >= 0, "scatter_rows: ", rows, " rows");
   Tensor<T, R> table(values.device(), {rows, values.shape()[1]});
-  detail::scatter_rows("scatter_rows", table, values, ids, count, false);
+  detail::scatter_rows("scatter_rows", table, values, ids, count, false, issued_at);
   return table;
 }
 
 /// The gradient of scatter_rows with respect to its values, from that of its output [rows, width]:
 /// [places, width], zeros for places that did not count. Also of assign_rows.
 template <Element T, IdElement I, Runtime R>
-[[nodiscard]] Tensor<T, R> scatter_rows_gradient(Tensor<T, R> const& output_gradient,
-                                                 Tensor<I, R> const& ids,
-                                                 DeviceCount<R> const& count = {}) {
+[[nodiscard]] Tensor<T, R> scatter_rows_gradient(
+    Tensor<T, R> const& output_gradient,
+    Tensor<I, R> const& ids,
+    DeviceCount<R> const& count = {},
+    std::source_location issued_at = std::source_location::current()) {
   auto const& shape = output_gradient.shape();
   require(shape.rank() == 2 && ids.shape().rank() == 1,
           "scatter_rows_gradient: gradient of shape ",
@@ -170,9 +186,13 @@ template <Element T, IdElement I, Runtime R>
   if (count) {
     read.add(*count);
   }
-  issue("scatter_rows_gradient", read, workspace.with(writes(gradient)), [args](auto stream) {
-    kernels::scatter_rows_gradient(stream, args);
-  });
+  issue(
+      "scatter_rows_gradient",
+      read,
+      workspace.with(writes(gradient)),
+      [args](auto stream) { kernels::scatter_rows_gradient(stream, args); },
+      {},
+      issued_at);
   return gradient;
 }
 
@@ -183,7 +203,8 @@ template <Element T, IdElement I, Runtime R>
 void assign_rows(Tensor<T, R> const& table,
                  Tensor<T, R> const& values,
                  Tensor<I, R> const& ids,
-                 DeviceCount<R> const& count = {}) {
+                 DeviceCount<R> const& count = {},
+                 std::source_location issued_at = std::source_location::current()) {
   detail::require_row_for_each("assign_rows", values.shape(), ids);
   require(table.shape().rank() == 2 && table.shape()[1] == values.shape()[1],
           "assign_rows: values of shape ",
@@ -195,7 +216,7 @@ void assign_rows(Tensor<T, R> const& table,
   if (count) {
     msstream::detail::require_no_overlap("assign_rows", table, *count);
   }
-  detail::scatter_rows("assign_rows", table, values, ids, count, true);
+  detail::scatter_rows("assign_rows", table, values, ids, count, true, issued_at);
 }
 
 }  // namespace msstream::ops

@@ -7,6 +7,7 @@
 #include <msstream/tensor/tensor.hpp>
 
 #include <cstdint>
+#include <source_location>
 
 namespace msstream::ops {
 
@@ -14,24 +15,32 @@ namespace msstream::ops {
 /// by a 64-bit finaliser of MurmurHash3 over key + salt. Asynchronous, capture-safe. Throws
 /// std::invalid_argument unless bucket_count ≥ 1.
 template <IdElement T, Runtime R>
-[[nodiscard]] Tensor<std::int64_t, R> hash_to_bucket(Tensor<T, R> const& keys,
-                                                     std::int64_t bucket_count,
-                                                     std::uint64_t salt = 0) {
+[[nodiscard]] Tensor<std::int64_t, R> hash_to_bucket(
+    Tensor<T, R> const& keys,
+    std::int64_t bucket_count,
+    std::uint64_t salt = 0,
+    std::source_location issued_at = std::source_location::current()) {
   require(bucket_count >= 1, "hash_to_bucket: ", bucket_count, " buckets; expected at least 1");
   Tensor<std::int64_t, R> buckets(keys.device(), keys.shape());
   kernels::HashArgs const args{
       keys.data(), buckets.data(), keys.count(), nullptr, bucket_count, salt};
-  issue("hash_to_bucket", reads(keys), writes(buckets), [args](auto stream) {
-    kernels::hash_to_bucket(stream, args);
-  });
+  issue(
+      "hash_to_bucket",
+      reads(keys),
+      writes(buckets),
+      [args](auto stream) { kernels::hash_to_bucket(stream, args); },
+      {},
+      issued_at);
   return buckets;
 }
 
 /// The number of boundaries ≤ each value: its bucket among boundaries.count() + 1. `boundaries`
 /// ascend. NaN: bucket 0. Asynchronous, capture-safe.
 template <Runtime R>
-[[nodiscard]] Tensor<std::int64_t, R> bucketize(Tensor<float, R> const& values,
-                                                Tensor<float, R> const& boundaries) {
+[[nodiscard]] Tensor<std::int64_t, R> bucketize(
+    Tensor<float, R> const& values,
+    Tensor<float, R> const& boundaries,
+    std::source_location issued_at = std::source_location::current()) {
   Tensor<std::int64_t, R> buckets(values.device(), values.shape());
   kernels::BucketizeArgs const args{values.data(),
                                     boundaries.data(),
@@ -39,9 +48,13 @@ template <Runtime R>
                                     buckets.data(),
                                     values.count(),
                                     nullptr};
-  issue("bucketize", reads(values, boundaries), writes(buckets), [args](auto stream) {
-    kernels::bucketize(stream, args);
-  });
+  issue(
+      "bucketize",
+      reads(values, boundaries),
+      writes(buckets),
+      [args](auto stream) { kernels::bucketize(stream, args); },
+      {},
+      issued_at);
   return buckets;
 }
 

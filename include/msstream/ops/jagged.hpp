@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <source_location>
 #include <type_traits>
 
 namespace msstream::ops {
@@ -39,7 +40,8 @@ template <Element T, Runtime R>
     Tensor<std::int64_t, R> const& offsets,
     std::int64_t max_length,
     T padding = {},
-    std::type_identity_t<OffsetPolicy<R>> const& policy = {}) {
+    std::type_identity_t<OffsetPolicy<R>> const& policy = {},
+    std::source_location issued_at = std::source_location::current()) {
   auto const& shape = values.shape();
   detail::require_jagged_offsets("jagged_to_dense", offsets);
   require((shape.rank() == 1 || shape.rank() == 2) && max_length >= 0,
@@ -66,9 +68,13 @@ template <Element T, Runtime R>
       sizeof(T),
       dense.data()};
   std::memcpy(&args.padding_bits, &padding, sizeof(T));
-  issue("jagged_to_dense", reads(values, offsets), written, [args](auto stream) {
-    kernels::jagged_to_dense(stream, args);
-  });
+  issue(
+      "jagged_to_dense",
+      reads(values, offsets),
+      written,
+      [args](auto stream) { kernels::jagged_to_dense(stream, args); },
+      {},
+      issued_at);
   return dense;
 }
 
@@ -85,7 +91,8 @@ template <Element T, Runtime R>
     Tensor<T, R> const& dense,
     Tensor<std::int64_t, R> const& offsets,
     std::int64_t capacity,
-    std::type_identity_t<OffsetPolicy<R>> const& policy = {}) {
+    std::type_identity_t<OffsetPolicy<R>> const& policy = {},
+    std::source_location issued_at = std::source_location::current()) {
   auto const& shape = dense.shape();
   detail::require_jagged_offsets("dense_to_jagged", offsets);
   auto const batch = offsets.count() - 1;
@@ -109,9 +116,13 @@ template <Element T, Runtime R>
        detail::offset_report("dense_to_jagged", *dense.device(), policy, written)},
       dense.data(),
       values.data()};
-  issue("dense_to_jagged", reads(dense, offsets), written, [args](auto stream) {
-    kernels::dense_to_jagged(stream, args);
-  });
+  issue(
+      "dense_to_jagged",
+      reads(dense, offsets),
+      written,
+      [args](auto stream) { kernels::dense_to_jagged(stream, args); },
+      {},
+      issued_at);
   return values;
 }
 

@@ -7,6 +7,7 @@
 #include <msstream/tensor/tensor.hpp>
 
 #include <cstdint>
+#include <source_location>
 #include <type_traits>
 
 namespace msstream::ops {
@@ -43,7 +44,8 @@ template <Runtime R>
 [[nodiscard]] Tensor<float, R> jagged_softmax(
     Tensor<float, R> const& values,
     Tensor<std::int64_t, R> const& offsets,
-    std::type_identity_t<OffsetPolicy<R>> const& policy = {}) {
+    std::type_identity_t<OffsetPolicy<R>> const& policy = {},
+    std::source_location issued_at = std::source_location::current()) {
   auto const& shape = values.shape();
   detail::require_softmax_segments("jagged_softmax", shape, offsets);
   Tensor<float, R> output(values.device(), shape);
@@ -56,18 +58,24 @@ template <Runtime R>
                                         shape.rank() == 2 ? shape[1] : 1,
                                         output.data(),
                                         report};
-  issue("jagged_softmax", reads(values, offsets), written, [args](auto stream) {
-    kernels::jagged_softmax(stream, args);
-  });
+  issue(
+      "jagged_softmax",
+      reads(values, offsets),
+      written,
+      [args](auto stream) { kernels::jagged_softmax(stream, args); },
+      {},
+      issued_at);
   return output;
 }
 
 /// The gradient of jagged_softmax, from its output y and the gradient of that: y * (dy - sum of y *
 /// dy over the segment), 0 wherever y is 0. One launch.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> jagged_softmax_gradient(Tensor<float, R> const& output,
-                                                       Tensor<float, R> const& output_gradient,
-                                                       Tensor<std::int64_t, R> const& offsets) {
+[[nodiscard]] Tensor<float, R> jagged_softmax_gradient(
+    Tensor<float, R> const& output,
+    Tensor<float, R> const& output_gradient,
+    Tensor<std::int64_t, R> const& offsets,
+    std::source_location issued_at = std::source_location::current()) {
   auto const& shape = output.shape();
   detail::require_softmax_segments("jagged_softmax_gradient", shape, offsets);
   require(output_gradient.shape() == shape,
@@ -83,10 +91,13 @@ template <Runtime R>
                                                 shape[0],
                                                 shape.rank() == 2 ? shape[1] : 1,
                                                 gradient.data()};
-  issue("jagged_softmax_gradient",
-        reads(output, output_gradient, offsets),
-        writes(gradient),
-        [args](auto stream) { kernels::jagged_softmax_gradient(stream, args); });
+  issue(
+      "jagged_softmax_gradient",
+      reads(output, output_gradient, offsets),
+      writes(gradient),
+      [args](auto stream) { kernels::jagged_softmax_gradient(stream, args); },
+      {},
+      issued_at);
   return gradient;
 }
 

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <source_location>
 
 namespace msstream::ops {
 
@@ -53,10 +54,12 @@ inline std::int64_t require_layer_norm(char const* operation,
 /// asynchronous; capture-safe; deterministic. Throws std::invalid_argument for bad shapes, and
 /// unless epsilon is finite and not negative.
 template <Runtime R>
-[[nodiscard]] LayerNormResult<R> layer_norm(Tensor<float, R> const& input,
-                                            Tensor<float, R> const& gain,
-                                            Tensor<float, R> const& shift,
-                                            float epsilon = 1e-5F) {
+[[nodiscard]] LayerNormResult<R> layer_norm(
+    Tensor<float, R> const& input,
+    Tensor<float, R> const& gain,
+    Tensor<float, R> const& shift,
+    float epsilon = 1e-5F,
+    std::source_location issued_at = std::source_location::current()) {
   auto const rows =
       detail::require_layer_norm("layer_norm", input.shape(), gain.shape(), shift.shape());
   require(std::isfinite(epsilon) && epsilon >= 0.0F, "layer_norm: epsilon ", epsilon);
@@ -73,10 +76,13 @@ template <Runtime R>
                                     gain.count(),
                                     epsilon,
                                     mean_rests.data()};
-  issue("layer_norm",
-        reads(input, gain, shift),
-        writes(result.output, result.means, result.reciprocals, mean_rests),
-        [args](auto stream) { kernels::layer_norm(stream, args); });
+  issue(
+      "layer_norm",
+      reads(input, gain, shift),
+      writes(result.output, result.means, result.reciprocals, mean_rests),
+      [args](auto stream) { kernels::layer_norm(stream, args); },
+      {},
+      issued_at);
   return result;
 }
 
@@ -97,11 +103,13 @@ struct LayerNormGradients {
 /// for the input, one or two for gain and shift together. Deterministic; asynchronous;
 /// capture-safe. Throws std::invalid_argument when the shapes do not fit.
 template <Runtime R>
-[[nodiscard]] LayerNormGradients<R> layer_norm_gradient(Tensor<float, R> const& input,
-                                                        Tensor<float, R> const& gain,
-                                                        LayerNormResult<R> const& result,
-                                                        Tensor<float, R> const& output_gradient,
-                                                        WantedOfLayerNorm wanted = {}) {
+[[nodiscard]] LayerNormGradients<R> layer_norm_gradient(
+    Tensor<float, R> const& input,
+    Tensor<float, R> const& gain,
+    LayerNormResult<R> const& result,
+    Tensor<float, R> const& output_gradient,
+    WantedOfLayerNorm wanted = {},
+    std::source_location issued_at = std::source_location::current()) {
   auto const rows =
       detail::require_layer_norm("layer_norm_gradient", input.shape(), gain.shape(), gain.shape());
   auto const& mean_rests = result.mean_rests ? *result.mean_rests : result.means;
@@ -132,10 +140,13 @@ template <Runtime R>
                                                    rows,
                                                    width,
                                                    rests};
-    issue("layer_norm_input_gradient",
-          reads(input, gain, result.means, result.reciprocals, mean_rests, output_gradient),
-          writes(*gradients.input),
-          [args](auto stream) { kernels::layer_norm_input_gradient(stream, args); });
+    issue(
+        "layer_norm_input_gradient",
+        reads(input, gain, result.means, result.reciprocals, mean_rests, output_gradient),
+        writes(*gradients.input),
+        [args](auto stream) { kernels::layer_norm_input_gradient(stream, args); },
+        {},
+        issued_at);
   }
   if (wanted.parameters) {
     gradients.gain.emplace(device, Shape{width});
@@ -152,10 +163,13 @@ template <Runtime R>
                                                        gradients.gain->data(),
                                                        gradients.shift->data(),
                                                        rests};
-    issue("layer_norm_parameter_gradient",
-          reads(input, result.means, result.reciprocals, mean_rests, output_gradient),
-          workspace.with(writes(*gradients.gain, *gradients.shift)),
-          [args](auto stream) { kernels::layer_norm_parameter_gradient(stream, args); });
+    issue(
+        "layer_norm_parameter_gradient",
+        reads(input, result.means, result.reciprocals, mean_rests, output_gradient),
+        workspace.with(writes(*gradients.gain, *gradients.shift)),
+        [args](auto stream) { kernels::layer_norm_parameter_gradient(stream, args); },
+        {},
+        issued_at);
   }
   return gradients;
 }

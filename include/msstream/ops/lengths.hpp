@@ -8,6 +8,7 @@
 #include <msstream/tensor/issue.hpp>
 
 #include <cstdint>
+#include <source_location>
 
 namespace msstream::ops {
 
@@ -18,8 +19,10 @@ namespace msstream::ops {
 /// exist: the others are empty. Exact; one launch, and a fill before it beyond 8,192 samples;
 /// asynchronous; capture-safe. Throws std::invalid_argument unless lengths has one dimension.
 template <IdElement T, Runtime R>
-[[nodiscard]] Tensor<std::int64_t, R> lengths_to_offsets(Tensor<T, R> const& lengths,
-                                                         DeviceCount<R> const& count = {}) {
+[[nodiscard]] Tensor<std::int64_t, R> lengths_to_offsets(
+    Tensor<T, R> const& lengths,
+    DeviceCount<R> const& count = {},
+    std::source_location issued_at = std::source_location::current()) {
   require(lengths.shape().rank() == 1,
           "lengths_to_offsets: lengths of shape ",
           lengths.shape(),
@@ -39,9 +42,13 @@ template <IdElement T, Runtime R>
   if (count) {
     read.add(*count);
   }
-  issue("lengths_to_offsets", read, workspace.with(writes(offsets)), [args](auto stream) {
-    kernels::lengths_to_offsets(stream, args);
-  });
+  issue(
+      "lengths_to_offsets",
+      read,
+      workspace.with(writes(offsets)),
+      [args](auto stream) { kernels::lengths_to_offsets(stream, args); },
+      {},
+      issued_at);
   return offsets;
 }
 
@@ -50,16 +57,22 @@ template <IdElement T, Runtime R>
 /// launch; asynchronous; capture-safe. Throws std::invalid_argument unless offsets has one
 /// dimension and an element.
 template <Runtime R>
-[[nodiscard]] Tensor<std::int64_t, R> offsets_to_lengths(Tensor<std::int64_t, R> const& offsets) {
+[[nodiscard]] Tensor<std::int64_t, R> offsets_to_lengths(
+    Tensor<std::int64_t, R> const& offsets,
+    std::source_location issued_at = std::source_location::current()) {
   require(offsets.shape().rank() == 1 && offsets.count() >= 1,
           "offsets_to_lengths: offsets of shape ",
           offsets.shape(),
           "; expected [samples + 1]");
   Tensor<std::int64_t, R> lengths(offsets.device(), {offsets.count() - 1});
   kernels::OffsetsToLengthsArgs const args{offsets.data(), lengths.count(), lengths.data()};
-  issue("offsets_to_lengths", reads(offsets), writes(lengths), [args](auto stream) {
-    kernels::offsets_to_lengths(stream, args);
-  });
+  issue(
+      "offsets_to_lengths",
+      reads(offsets),
+      writes(lengths),
+      [args](auto stream) { kernels::offsets_to_lengths(stream, args); },
+      {},
+      issued_at);
   return lengths;
 }
 

@@ -6,6 +6,7 @@
 #include <msstream/runtime/default_runtime.hpp>
 
 #include <cstdint>
+#include <source_location>
 
 namespace msstream::ops {
 
@@ -24,8 +25,10 @@ struct BceResult {
 /// Asynchronous, deterministic. Throws std::invalid_argument for labels of another shape than the
 /// logits', of the same count too.
 template <Runtime R>
-[[nodiscard]] BceResult<R> bce_with_logits(Tensor<float, R> const& logits,
-                                           Tensor<float, R> const& labels) {
+[[nodiscard]] BceResult<R> bce_with_logits(
+    Tensor<float, R> const& logits,
+    Tensor<float, R> const& labels,
+    std::source_location issued_at = std::source_location::current()) {
   require(logits.shape() == labels.shape(),
           "bce_with_logits: logits ",
           logits.shape(),
@@ -35,30 +38,38 @@ template <Runtime R>
   BceResult<R> result{{logits.device(), logits.shape()}, {logits.device(), logits.shape()}};
   kernels::BceArgs const args{
       logits.data(), labels.data(), result.losses.data(), result.gradients.data(), logits.count()};
-  issue("bce_with_logits",
-        reads(logits, labels),
-        writes(result.losses, result.gradients),
-        [args](auto stream) { kernels::bce_with_logits(stream, args); });
+  issue(
+      "bce_with_logits",
+      reads(logits, labels),
+      writes(result.losses, result.gradients),
+      [args](auto stream) { kernels::bce_with_logits(stream, args); },
+      {},
+      issued_at);
   return result;
 }
 
 /// factor * scalar * input.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> scale_by_scalar(Tensor<float, R> const& input,
-                                               Tensor<float, R> const& scalar,
-                                               float factor) {
+[[nodiscard]] Tensor<float, R> scale_by_scalar(
+    Tensor<float, R> const& input,
+    Tensor<float, R> const& scalar,
+    float factor,
+    std::source_location issued_at = std::source_location::current()) {
   require(scalar.count() == 1, "scale_by_scalar: a scalar of shape ", scalar.shape());
   Tensor<float, R> output(input.device(), input.shape());
-  issue("scale_by_scalar",
-        reads(input, scalar),
-        writes(output),
-        [source = input.data(),
-         value = scalar.data(),
-         factor,
-         target = output.data(),
-         count = input.count()](auto stream) {
-          kernels::scale_by_scalar(stream, source, value, factor, target, count);
-        });
+  issue(
+      "scale_by_scalar",
+      reads(input, scalar),
+      writes(output),
+      [source = input.data(),
+       value = scalar.data(),
+       factor,
+       target = output.data(),
+       count = input.count()](auto stream) {
+        kernels::scale_by_scalar(stream, source, value, factor, target, count);
+      },
+      {},
+      issued_at);
   return output;
 }
 

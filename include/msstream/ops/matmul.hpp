@@ -8,6 +8,7 @@
 #include <msstream/tensor/tensor.hpp>
 
 #include <cstdint>
+#include <source_location>
 #include <utility>
 
 namespace msstream::ops {
@@ -51,9 +52,11 @@ struct MatmulOperand {
 /// three launches. Deterministic; asynchronous; capture-safe. Throws std::invalid_argument when the
 /// shapes do not fit.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> matmul(Tensor<float, R> const& left,
-                                      Tensor<float, R> const& right,
-                                      MatmulOptions const& options = {}) {
+[[nodiscard]] Tensor<float, R> matmul(
+    Tensor<float, R> const& left,
+    Tensor<float, R> const& right,
+    MatmulOptions const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
   auto const first = detail::MatmulOperand::of(left.shape(), options.transpose_left);
   auto const second = detail::MatmulOperand::of(right.shape(), options.transpose_right);
   bool const batched = left.shape().rank() == 3 || right.shape().rank() == 3;
@@ -91,36 +94,46 @@ template <Runtime R>
   detail::Workspace<R> const workspace(
       device, kernels::matmul_workspace_bytes(detail::size_query(*device), args));
   args.workspace = workspace.data();
-  issue("matmul", reads(left, right), workspace.with(writes(product)), [args](auto stream) {
-    kernels::matmul(stream, args);
-  });
+  issue(
+      "matmul",
+      reads(left, right),
+      workspace.with(writes(product)),
+      [args](auto stream) { kernels::matmul(stream, args); },
+      {},
+      issued_at);
   return product;
 }
 
 /// The gradients of matmul() with respect to its operands, in their shapes.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> matmul_left_gradient(Tensor<float, R> const& left,
-                                                    Tensor<float, R> const& right,
-                                                    MatmulOptions const& options,
-                                                    Tensor<float, R> const& product_gradient) {
+[[nodiscard]] Tensor<float, R> matmul_left_gradient(
+    Tensor<float, R> const& left,
+    Tensor<float, R> const& right,
+    MatmulOptions const& options,
+    Tensor<float, R> const& product_gradient,
+    std::source_location issued_at = std::source_location::current()) {
   auto const gradient =
       options.transpose_left
           ? matmul(right,
                    product_gradient,
                    {.transpose_left = options.transpose_right,
                     .transpose_right = true,
-                    .factor = options.factor})
+                    .factor = options.factor},
+                   issued_at)
           : matmul(product_gradient,
                    right,
-                   {.transpose_right = !options.transpose_right, .factor = options.factor});
+                   {.transpose_right = !options.transpose_right, .factor = options.factor},
+                   issued_at);
   bool const shared = left.shape().rank() == 2 && gradient.shape().rank() == 3;
-  return shared ? sum(gradient, 0) : gradient;
+  return shared ? sum(gradient, 0, {}, issued_at) : gradient;
 }
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> matmul_right_gradient(Tensor<float, R> const& left,
-                                                     Tensor<float, R> const& right,
-                                                     MatmulOptions const& options,
-                                                     Tensor<float, R> const& product_gradient) {
+[[nodiscard]] Tensor<float, R> matmul_right_gradient(
+    Tensor<float, R> const& left,
+    Tensor<float, R> const& right,
+    MatmulOptions const& options,
+    Tensor<float, R> const& product_gradient,
+    std::source_location issued_at = std::source_location::current()) {
   bool const shared = right.shape().rank() == 2 && product_gradient.shape().rank() == 3;
   if (shared && left.shape().rank() == 3 && !options.transpose_left) {
     // One product over the rows of the whole batch.
@@ -128,7 +141,8 @@ template <Runtime R>
       auto const& shape = batch.shape();
       return batch.reshaped({shape[0] * shape[1], shape[2]});
     };
-    return matmul_right_gradient(rows_of(left), right, options, rows_of(product_gradient));
+    return matmul_right_gradient(
+        rows_of(left), right, options, rows_of(product_gradient), issued_at);
   }
   auto const gradient =
       options.transpose_right
@@ -136,11 +150,13 @@ template <Runtime R>
                    left,
                    {.transpose_left = true,
                     .transpose_right = options.transpose_left,
-                    .factor = options.factor})
+                    .factor = options.factor},
+                   issued_at)
           : matmul(left,
                    product_gradient,
-                   {.transpose_left = !options.transpose_left, .factor = options.factor});
-  return shared ? sum(gradient, 0) : gradient;
+                   {.transpose_left = !options.transpose_left, .factor = options.factor},
+                   issued_at);
+  return shared ? sum(gradient, 0, {}, issued_at) : gradient;
 }
 
 }  // namespace msstream::ops

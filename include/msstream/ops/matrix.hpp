@@ -5,12 +5,16 @@
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
+#include <source_location>
+
 namespace msstream::ops {
 
 /// [rows, columns] → [columns, rows], or [batch, rows, columns] → [batch, columns, rows], float32;
 /// its own gradient. Asynchronous; capture-safe. Throws std::invalid_argument for another rank.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> transpose(Tensor<float, R> const& input) {
+[[nodiscard]] Tensor<float, R> transpose(
+    Tensor<float, R> const& input,
+    std::source_location issued_at = std::source_location::current()) {
   auto const& shape = input.shape();
   auto const rank = shape.rank();
   require(rank == 2 || rank == 3,
@@ -23,16 +27,23 @@ template <Runtime R>
   Tensor<float, R> output(input.device(),
                           rank == 3 ? Shape{batch, columns, rows} : Shape{columns, rows});
   kernels::TransposeArgs const args{input.data(), output.data(), batch, rows, columns};
-  issue("transpose", reads(input), writes(output), [args](auto stream) {
-    kernels::transpose(stream, args);
-  });
+  issue(
+      "transpose",
+      reads(input),
+      writes(output),
+      [args](auto stream) { kernels::transpose(stream, args); },
+      {},
+      issued_at);
   return output;
 }
 
 /// input + factor * I of a square matrix, float32; the gradient is the output's. Asynchronous;
 /// capture-safe. Throws std::invalid_argument unless input is [width, width].
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> add_identity(Tensor<float, R> const& input, float factor = 1.0F) {
+[[nodiscard]] Tensor<float, R> add_identity(
+    Tensor<float, R> const& input,
+    float factor = 1.0F,
+    std::source_location issued_at = std::source_location::current()) {
   auto const& shape = input.shape();
   require(shape.rank() == 2 && shape[0] == shape[1],
           "add_identity: ",
@@ -40,9 +51,13 @@ template <Runtime R>
           "; expected a square matrix");
   Tensor<float, R> output(input.device(), shape);
   kernels::AddIdentityArgs const args{input.data(), output.data(), shape[0], factor};
-  issue("add_identity", reads(input), writes(output), [args](auto stream) {
-    kernels::add_identity(stream, args);
-  });
+  issue(
+      "add_identity",
+      reads(input),
+      writes(output),
+      [args](auto stream) { kernels::add_identity(stream, args); },
+      {},
+      issued_at);
   return output;
 }
 

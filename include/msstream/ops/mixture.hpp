@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <source_location>
 #include <utility>
 #include <vector>
 
@@ -165,8 +166,10 @@ struct NumberedGates {
 /// One launch; float32; deterministic; asynchronous; capture-safe. Throws std::invalid_argument for
 /// shapes and numbers that do not fit.
 template <Runtime R>
-[[nodiscard]] Mixture<R> mix_experts(std::vector<Tensor<float, R>> const& experts,
-                                     std::vector<GateLogits<R>> const& gates) {
+[[nodiscard]] Mixture<R> mix_experts(
+    std::vector<Tensor<float, R>> const& experts,
+    std::vector<GateLogits<R>> const& gates,
+    std::source_location issued_at = std::source_location::current()) {
   detail::Experts<R> const numbered(experts);
   detail::NumberedGates const all(gates, numbered.outputs.size(), numbered.batch);
   Mixture<R> mixture{{experts.front().device(), {all.table.gates, numbered.batch, numbered.width}},
@@ -185,18 +188,23 @@ template <Runtime R>
   args.output = mixture.output.data();
   args.batch = numbered.batch;
   args.width = numbered.width;
-  issue("mix_experts",
-        reads(experts, logits),
-        writes(mixture.output, mixture.weights),
-        [args](auto stream) { kernels::mix_experts(stream, args); });
+  issue(
+      "mix_experts",
+      reads(experts, logits),
+      writes(mixture.output, mixture.weights),
+      [args](auto stream) { kernels::mix_experts(stream, args); },
+      {},
+      issued_at);
   return mixture;
 }
 /// With the logits of all gates in one tensor.
 template <Runtime R>
-[[nodiscard]] Mixture<R> mix_experts(std::vector<Tensor<float, R>> const& experts,
-                                     Tensor<float, R> const& logits,
-                                     Gates const& gates) {
-  return mix_experts(experts, std::vector<GateLogits<R>>{{logits, gates}});
+[[nodiscard]] Mixture<R> mix_experts(
+    std::vector<Tensor<float, R>> const& experts,
+    Tensor<float, R> const& logits,
+    Gates const& gates,
+    std::source_location issued_at = std::source_location::current()) {
+  return mix_experts(experts, std::vector<GateLogits<R>>{{logits, gates}}, issued_at);
 }
 
 template <Runtime R = DefaultRuntime>
@@ -208,10 +216,12 @@ struct MixtureGradients {
 /// The gradients of mix_experts(), from the weights that it gave, which take the logits' place in
 /// `weights`; of the experts those wanted.
 template <Runtime R>
-[[nodiscard]] MixtureGradients<R> mix_experts_gradient(std::vector<Tensor<float, R>> const& experts,
-                                                       std::vector<GateLogits<R>> const& weights,
-                                                       Tensor<float, R> const& output_gradient,
-                                                       std::vector<bool> const& wanted) {
+[[nodiscard]] MixtureGradients<R> mix_experts_gradient(
+    std::vector<Tensor<float, R>> const& experts,
+    std::vector<GateLogits<R>> const& weights,
+    Tensor<float, R> const& output_gradient,
+    std::vector<bool> const& wanted,
+    std::source_location issued_at = std::source_location::current()) {
   detail::Experts<R> const numbered(experts);
   detail::NumberedGates const all(weights, numbered.outputs.size(), numbered.batch);
   require(output_gradient.shape() == Shape{all.table.gates, numbered.batch, numbered.width} &&
@@ -253,10 +263,13 @@ template <Runtime R>
   args.output_gradient = output_gradient.data();
   args.batch = numbered.batch;
   args.width = numbered.width;
-  issue("mix_experts_gradient",
-        reads(experts, by_gate, output_gradient),
-        written,
-        [args](auto stream) { kernels::mix_experts_gradient(stream, args); });
+  issue(
+      "mix_experts_gradient",
+      reads(experts, by_gate, output_gradient),
+      written,
+      [args](auto stream) { kernels::mix_experts_gradient(stream, args); },
+      {},
+      issued_at);
   return gradients;
 }
 

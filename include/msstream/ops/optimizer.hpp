@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <source_location>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -88,15 +89,17 @@ void require_state(char const* operation,
 
 /// Zeroed state for a parameter. A dense parameter's kind is dense_kind() of the rule's.
 template <Runtime R>
-[[nodiscard]] OptimizerState<R> make_state(Device<R> const& device,
-                                           OptimizerKind kind,
-                                           Shape const& shape) {
+[[nodiscard]] OptimizerState<R> make_state(
+    Device<R> const& device,
+    OptimizerKind kind,
+    Shape const& shape,
+    std::source_location issued_at = std::source_location::current()) {
   OptimizerState<R> state;
   if (states_of(kind) >= 1) {
-    state.first.emplace(zeros<float>(device, state_shape(kind, shape)));
+    state.first.emplace(zeros<float>(device, state_shape(kind, shape), issued_at));
   }
   if (states_of(kind) >= 2) {
-    state.second.emplace(zeros<float>(device, state_shape(kind, shape)));
+    state.second.emplace(zeros<float>(device, state_shape(kind, shape), issued_at));
   }
   return state;
 }
@@ -106,14 +109,19 @@ template <Runtime R>
 template <Runtime R = DefaultRuntime>
 class StepCounter {
  public:
-  explicit StepCounter(Device<R> const& device)
-      : state_(zeros<std::uint8_t>(device, {sizeof(kernels::StepState)})) {}
+  explicit StepCounter(Device<R> const& device,
+                       std::source_location issued_at = std::source_location::current())
+      : state_(zeros<std::uint8_t>(device, {sizeof(kernels::StepState)}, issued_at)) {}
   /// Counts one step; before the updates of that step.
-  void advance(OptimizerRule const& rule) {
+  void advance(OptimizerRule const& rule,
+               std::source_location issued_at = std::source_location::current()) {
     require_rule("advance_step", rule);
-    issue("advance_step", writes(state_), [rule, state = data()](auto stream) {
-      kernels::advance_step(stream, rule, state);
-    });
+    issue(
+        "advance_step",
+        writes(state_),
+        [rule, state = data()](auto stream) { kernels::advance_step(stream, rule, state); },
+        {},
+        issued_at);
   }
   [[nodiscard]] kernels::StepState* data() const noexcept {
     return reinterpret_cast<kernels::StepState*>(state_.data());
@@ -136,7 +144,8 @@ struct DenseParameter {
 template <Runtime R>
 void update_dense(OptimizerRule const& rule,
                   StepCounter<R> const& step,
-                  std::vector<DenseParameter<R>> const& parameters) {
+                  std::vector<DenseParameter<R>> const& parameters,
+                  std::source_location issued_at = std::source_location::current()) {
   require_rule("update_dense", rule);
   if (parameters.empty()) {
     return;
@@ -169,12 +178,15 @@ void update_dense(OptimizerRule const& rule,
     }
     updates.push_back(update);
   }
-  issue("update_dense",
-        read,
-        written,
-        [rule, counter = step.data(), updates = std::move(updates)](auto stream) {
-          kernels::update_dense(stream, rule, counter, updates);
-        });
+  issue(
+      "update_dense",
+      read,
+      written,
+      [rule, counter = step.data(), updates = std::move(updates)](auto stream) {
+        kernels::update_dense(stream, rule, counter, updates);
+      },
+      {},
+      issued_at);
 }
 
 namespace detail {
@@ -227,14 +239,21 @@ void update_rows(OptimizerRule const& rule,
                  StepCounter<R> const& step,
                  Tensor<T, R> const& table,
                  RowGradients<R> const& gradients,
-                 OptimizerState<R> const& state) {
+                 OptimizerState<R> const& state,
+                 std::source_location issued_at = std::source_location::current()) {
   require_rule("update_rows", rule);
   auto read = reads(step.tensor());
   msstream::detail::Uses<R, AccessMode::write> written;
   auto const update = detail::row_update(rule, table, gradients, state, read, written);
-  issue("update_rows", read, written, [rule, counter = step.data(), update](auto stream) {
-    kernels::update_rows(stream, rule, counter, {&update, 1});
-  });
+  issue(
+      "update_rows",
+      read,
+      written,
+      [rule, counter = step.data(), update](auto stream) {
+        kernels::update_rows(stream, rule, counter, {&update, 1});
+      },
+      {},
+      issued_at);
 }
 
 /// A table of any type of weights.
@@ -254,7 +273,8 @@ struct TableParameter {
 template <Runtime R>
 void update_rows(OptimizerRule const& rule,
                  StepCounter<R> const& step,
-                 std::vector<TableParameter<R>> const& tables) {
+                 std::vector<TableParameter<R>> const& tables,
+                 std::source_location issued_at = std::source_location::current()) {
   require_rule("update_rows", rule);
   if (tables.empty()) {
     return;
@@ -271,12 +291,15 @@ void update_rows(OptimizerRule const& rule,
         },
         parameter.table));
   }
-  issue("update_rows",
-        read,
-        written,
-        [rule, counter = step.data(), updates = std::move(updates)](auto stream) {
-          kernels::update_rows(stream, rule, counter, updates);
-        });
+  issue(
+      "update_rows",
+      read,
+      written,
+      [rule, counter = step.data(), updates = std::move(updates)](auto stream) {
+        kernels::update_rows(stream, rule, counter, updates);
+      },
+      {},
+      issued_at);
 }
 
 }  // namespace msstream::ops

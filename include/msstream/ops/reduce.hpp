@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <source_location>
 #include <span>
 
 namespace msstream::ops {
@@ -51,16 +52,21 @@ template <Runtime R>
                                            Tensor<float, R> const& input,
                                            kernels::AxisView const& view,
                                            float factor,
-                                           Shape const& shape) {
+                                           Shape const& shape,
+                                           std::source_location issued_at) {
   auto const& device = input.device();
   Tensor<float, R> output(device, shape);
   Workspace<R> const workspace(device,
                                kernels::reduce_axis_workspace_bytes(size_query(*device), view));
   kernels::ReduceAxisArgs const args{
       reduction, view, factor, input.data(), workspace.data(), output.data()};
-  issue(operation, reads(input), workspace.with(writes(output)), [args](auto stream) {
-    kernels::reduce_axis(stream, args);
-  });
+  issue(
+      operation,
+      reads(input),
+      workspace.with(writes(output)),
+      [args](auto stream) { kernels::reduce_axis(stream, args); },
+      {},
+      issued_at);
   return output;
 }
 
@@ -69,7 +75,8 @@ template <Runtime R>
                                         kernels::Reduction reduction,
                                         Tensor<float, R> const& input,
                                         std::int64_t axis,
-                                        ReduceOptions options) {
+                                        ReduceOptions options,
+                                        std::source_location issued_at) {
   auto const dimension = require_axis(operation, input.shape(), axis);
   require(input.shape()[dimension] > 0,
           operation,
@@ -83,7 +90,8 @@ template <Runtime R>
                      input,
                      view_along(input.shape(), dimension),
                      1.0F,
-                     reduced_shape(input.shape(), dimension, options));
+                     reduced_shape(input.shape(), dimension, options),
+                     issued_at);
 }
 
 }  // namespace detail
@@ -92,22 +100,27 @@ template <Runtime R>
 /// An empty axis gives 0. Asynchronous; capture-safe; deterministic: the order of the additions
 /// depends on the shape alone. Throws std::invalid_argument for an axis that is not there.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> sum(Tensor<float, R> const& input,
-                                   std::int64_t axis,
-                                   ReduceOptions options = {}) {
+[[nodiscard]] Tensor<float, R> sum(
+    Tensor<float, R> const& input,
+    std::int64_t axis,
+    ReduceOptions options = {},
+    std::source_location issued_at = std::source_location::current()) {
   auto const dimension = detail::require_axis("sum", input.shape(), axis);
   return detail::reduce_view("sum",
                              kernels::Reduction::sum,
                              input,
                              detail::view_along(input.shape(), dimension),
                              1.0F,
-                             detail::reduced_shape(input.shape(), dimension, options));
+                             detail::reduced_shape(input.shape(), dimension, options),
+                             issued_at);
 }
 /// The mean over one axis: as sum, but an empty axis is refused.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> mean(Tensor<float, R> const& input,
-                                    std::int64_t axis,
-                                    ReduceOptions options = {}) {
+[[nodiscard]] Tensor<float, R> mean(
+    Tensor<float, R> const& input,
+    std::int64_t axis,
+    ReduceOptions options = {},
+    std::source_location issued_at = std::source_location::current()) {
   auto const dimension = detail::require_axis("mean", input.shape(), axis);
   auto const view = detail::view_along(input.shape(), dimension);
   require(view.axis > 0,
@@ -121,30 +134,37 @@ template <Runtime R>
                              input,
                              view,
                              1.0F / static_cast<float>(view.axis),
-                             detail::reduced_shape(input.shape(), dimension, options));
+                             detail::reduced_shape(input.shape(), dimension, options),
+                             issued_at);
 }
 /// The largest element along one axis; NaN where there is one. Otherwise as mean.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> max(Tensor<float, R> const& input,
-                                   std::int64_t axis,
-                                   ReduceOptions options = {}) {
-  return detail::extremum("max", kernels::Reduction::max, input, axis, options);
+[[nodiscard]] Tensor<float, R> max(
+    Tensor<float, R> const& input,
+    std::int64_t axis,
+    ReduceOptions options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::extremum("max", kernels::Reduction::max, input, axis, options, issued_at);
 }
 /// The smallest element along one axis; NaN where there is one. Otherwise as mean.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> min(Tensor<float, R> const& input,
-                                   std::int64_t axis,
-                                   ReduceOptions options = {}) {
-  return detail::extremum("min", kernels::Reduction::min, input, axis, options);
+[[nodiscard]] Tensor<float, R> min(
+    Tensor<float, R> const& input,
+    std::int64_t axis,
+    ReduceOptions options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::extremum("min", kernels::Reduction::min, input, axis, options, issued_at);
 }
 
 /// factor * output_gradient, repeated along `axis` to `shape`: the gradient of a sum over that axis
 /// (factor 1), or of a mean. The output's gradient may have the reduced dimension or not.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> sum_gradient(Tensor<float, R> const& output_gradient,
-                                            Shape const& shape,
-                                            std::int64_t axis,
-                                            float factor = 1.0F) {
+[[nodiscard]] Tensor<float, R> sum_gradient(
+    Tensor<float, R> const& output_gradient,
+    Shape const& shape,
+    std::int64_t axis,
+    float factor = 1.0F,
+    std::source_location issued_at = std::source_location::current()) {
   auto const view = detail::view_along(shape, detail::require_axis("sum_gradient", shape, axis));
   require(output_gradient.count() == view.outputs(),
           "sum_gradient: output gradient ",
@@ -155,9 +175,13 @@ template <Runtime R>
           shape);
   Tensor<float, R> gradient(output_gradient.device(), shape);
   kernels::RepeatAxisArgs const args{view, factor, output_gradient.data(), gradient.data()};
-  issue("sum_gradient", reads(output_gradient), writes(gradient), [args](auto stream) {
-    kernels::repeat_axis(stream, args);
-  });
+  issue(
+      "sum_gradient",
+      reads(output_gradient),
+      writes(gradient),
+      [args](auto stream) { kernels::repeat_axis(stream, args); },
+      {},
+      issued_at);
   return gradient;
 }
 
@@ -165,10 +189,12 @@ template <Runtime R>
 /// parts to all elements that equal the output, NaN to NaN. Two launches, and one more where few
 /// long axes are counted in chunks.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> extremum_gradient(Tensor<float, R> const& input,
-                                                 Tensor<float, R> const& output,
-                                                 Tensor<float, R> const& output_gradient,
-                                                 std::int64_t axis) {
+[[nodiscard]] Tensor<float, R> extremum_gradient(
+    Tensor<float, R> const& input,
+    Tensor<float, R> const& output,
+    Tensor<float, R> const& output_gradient,
+    std::int64_t axis,
+    std::source_location issued_at = std::source_location::current()) {
   auto const& device = input.device();
   auto const view = detail::view_along(
       input.shape(), detail::require_axis("extremum_gradient", input.shape(), axis));
@@ -186,10 +212,13 @@ template <Runtime R>
       device, kernels::extremum_gradient_workspace_bytes(detail::size_query(*device), view));
   kernels::ExtremumGradientArgs const args{
       view, input.data(), output.data(), output_gradient.data(), workspace.data(), gradient.data()};
-  issue("extremum_gradient",
-        reads(input, output, output_gradient),
-        workspace.with(writes(gradient)),
-        [args](auto stream) { kernels::extremum_gradient(stream, args); });
+  issue(
+      "extremum_gradient",
+      reads(input, output, output_gradient),
+      workspace.with(writes(gradient)),
+      [args](auto stream) { kernels::extremum_gradient(stream, args); },
+      {},
+      issued_at);
   return gradient;
 }
 
@@ -198,9 +227,11 @@ template <Runtime R>
 /// tensor itself where nothing was repeated and factor is 1. Deterministic. Throws
 /// std::invalid_argument unless `shape` broadcasts to gradient's.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> sum_to(Tensor<float, R> const& gradient,
-                                      Shape const& shape,
-                                      float factor = 1.0F) {
+[[nodiscard]] Tensor<float, R> sum_to(
+    Tensor<float, R> const& gradient,
+    Shape const& shape,
+    float factor = 1.0F,
+    std::source_location issued_at = std::source_location::current()) {
   require(kernels::broadcast_shape(shape, gradient.shape()) == gradient.shape(),
           "sum_to: ",
           gradient.shape(),
@@ -208,7 +239,7 @@ template <Runtime R>
           shape);
   auto const plan = kernels::plan_sum_to(gradient.shape(), shape);
   if (plan.count == 0) {
-    return (factor == 1.0F ? gradient : scale(gradient, factor)).reshaped(shape);
+    return (factor == 1.0F ? gradient : scale(gradient, factor, issued_at)).reshaped(shape);
   }
   auto sum = gradient;
   for (int step = 0; step < plan.count; ++step) {
@@ -219,7 +250,8 @@ template <Runtime R>
                               sum,
                               view,
                               last ? factor : 1.0F,
-                              last ? shape : Shape{view.outer, view.inner});
+                              last ? shape : Shape{view.outer, view.inner},
+                              issued_at);
   }
   return sum;
 }

@@ -5,6 +5,7 @@
 #include <msstream/ops/segment_ids.hpp>
 
 #include <cstdint>
+#include <source_location>
 #include <type_traits>
 
 namespace msstream::ops {
@@ -42,7 +43,8 @@ template <Runtime R>
     Tensor<std::int64_t, R> const& offsets,
     SegmentReduction reduction,
     SegmentSemantics semantics = SegmentSemantics::tensorflow,
-    std::type_identity_t<OffsetPolicy<R>> const& policy = {}) {
+    std::type_identity_t<OffsetPolicy<R>> const& policy = {},
+    std::source_location issued_at = std::source_location::current()) {
   require(values.shape().rank() == 2 && offsets.shape().rank() == 1 && offsets.count() >= 1,
           "segment_reduce: values of shape ",
           values.shape(),
@@ -55,6 +57,7 @@ template <Runtime R>
       reduction,
       semantics,
       true,
+      issued_at,
       policy);
 }
 
@@ -70,7 +73,8 @@ template <Runtime R>
     Tensor<float, R> const& output_gradient,
     Tensor<std::int64_t, R> const& offsets,
     std::type_identity_t<SegmentForward<R>> const& forward,
-    SegmentReduction reduction) {
+    SegmentReduction reduction,
+    std::source_location issued_at = std::source_location::current()) {
   require(offsets.shape().rank() == 1 && offsets.count() >= 1 && forward.capacity >= 0,
           "segment_reduce_gradient: offsets of shape ",
           offsets.shape(),
@@ -81,21 +85,28 @@ template <Runtime R>
       detail::segments_by_offsets("segment_reduce_gradient", offsets, forward.capacity),
       output_gradient,
       forward,
-      reduction);
+      reduction,
+      issued_at);
 }
 
 /// Offsets [segments + 1] of ascending segment ids, int32 or int64 [capacity]; ids outside
 /// [0, segments) belong to no segment.
 template <Runtime R, Element Id>
-[[nodiscard]] Tensor<std::int64_t, R> segment_offsets(Tensor<Id, R> const& sorted_ids,
-                                                      std::int64_t segments) {
+[[nodiscard]] Tensor<std::int64_t, R> segment_offsets(
+    Tensor<Id, R> const& sorted_ids,
+    std::int64_t segments,
+    std::source_location issued_at = std::source_location::current()) {
   auto const layout = detail::segments_by_ids(
       "segment_offsets", kernels::SegmentForm::sorted_ids, sorted_ids, segments, {});
   Tensor<std::int64_t, R> offsets(sorted_ids.device(), {segments + 1});
   kernels::SegmentOffsetsArgs const args{layout.layout, offsets.data()};
-  issue("segment_offsets", layout.layout_reads, writes(offsets), [args](auto stream) {
-    kernels::segment_offsets(stream, args);
-  });
+  issue(
+      "segment_offsets",
+      layout.layout_reads,
+      writes(offsets),
+      [args](auto stream) { kernels::segment_offsets(stream, args); },
+      {},
+      issued_at);
   return offsets;
 }
 
@@ -104,43 +115,49 @@ template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_sum(
     Tensor<float, R> const& values,
     Tensor<std::int64_t, R> const& offsets,
-    SegmentSemantics semantics = SegmentSemantics::tensorflow) {
-  return segment_reduce(values, offsets, SegmentReduction::sum, semantics);
+    SegmentSemantics semantics = SegmentSemantics::tensorflow,
+    std::source_location issued_at = std::source_location::current()) {
+  return segment_reduce(values, offsets, SegmentReduction::sum, semantics, {}, issued_at);
 }
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_mean(
     Tensor<float, R> const& values,
     Tensor<std::int64_t, R> const& offsets,
-    SegmentSemantics semantics = SegmentSemantics::tensorflow) {
-  return segment_reduce(values, offsets, SegmentReduction::mean, semantics);
+    SegmentSemantics semantics = SegmentSemantics::tensorflow,
+    std::source_location issued_at = std::source_location::current()) {
+  return segment_reduce(values, offsets, SegmentReduction::mean, semantics, {}, issued_at);
 }
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_sqrtn(
     Tensor<float, R> const& values,
     Tensor<std::int64_t, R> const& offsets,
-    SegmentSemantics semantics = SegmentSemantics::tensorflow) {
-  return segment_reduce(values, offsets, SegmentReduction::sqrtn, semantics);
+    SegmentSemantics semantics = SegmentSemantics::tensorflow,
+    std::source_location issued_at = std::source_location::current()) {
+  return segment_reduce(values, offsets, SegmentReduction::sqrtn, semantics, {}, issued_at);
 }
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_max(
     Tensor<float, R> const& values,
     Tensor<std::int64_t, R> const& offsets,
-    SegmentSemantics semantics = SegmentSemantics::tensorflow) {
-  return segment_reduce(values, offsets, SegmentReduction::max, semantics);
+    SegmentSemantics semantics = SegmentSemantics::tensorflow,
+    std::source_location issued_at = std::source_location::current()) {
+  return segment_reduce(values, offsets, SegmentReduction::max, semantics, {}, issued_at);
 }
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_min(
     Tensor<float, R> const& values,
     Tensor<std::int64_t, R> const& offsets,
-    SegmentSemantics semantics = SegmentSemantics::tensorflow) {
-  return segment_reduce(values, offsets, SegmentReduction::min, semantics);
+    SegmentSemantics semantics = SegmentSemantics::tensorflow,
+    std::source_location issued_at = std::source_location::current()) {
+  return segment_reduce(values, offsets, SegmentReduction::min, semantics, {}, issued_at);
 }
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_prod(
     Tensor<float, R> const& values,
     Tensor<std::int64_t, R> const& offsets,
-    SegmentSemantics semantics = SegmentSemantics::tensorflow) {
-  return segment_reduce(values, offsets, SegmentReduction::prod, semantics);
+    SegmentSemantics semantics = SegmentSemantics::tensorflow,
+    std::source_location issued_at = std::source_location::current()) {
+  return segment_reduce(values, offsets, SegmentReduction::prod, semantics, {}, issued_at);
 }
 
 }  // namespace msstream::ops

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <source_location>
 #include <type_traits>
 #include <utility>
 
@@ -92,6 +93,7 @@ template <Runtime R, class Uses>
     SegmentReduction reduction,
     SegmentSemantics semantics,
     bool deterministic,
+    std::source_location issued_at,
     std::type_identity_t<OffsetPolicy<R>> const& policy = {}) {
   auto const& device = values.device();
   auto const& layout = segments.layout;
@@ -111,9 +113,13 @@ template <Runtime R, class Uses>
   segments.layout_reads.add(values);
   auto written = workspace.with(writes(reduced));
   args.layout.report = offset_report(segments.name, *device, policy, written);
-  issue(segments.name, segments.layout_reads, written, [args](auto stream) {
-    kernels::segment_reduce(stream, args);
-  });
+  issue(
+      segments.name,
+      segments.layout_reads,
+      written,
+      [args](auto stream) { kernels::segment_reduce(stream, args); },
+      {},
+      issued_at);
   return reduced;
 }
 
@@ -121,7 +127,8 @@ template <Runtime R, class Uses>
 [[nodiscard]] Tensor<float, R> segment_gradient(SegmentIssue<R, Uses> segments,
                                                 Tensor<float, R> const& output_gradient,
                                                 SegmentForward<R> const& forward,
-                                                SegmentReduction reduction) {
+                                                SegmentReduction reduction,
+                                                std::source_location issued_at) {
   auto const& layout = segments.layout;
   require(output_gradient.shape().rank() == 2 && output_gradient.shape()[0] == layout.segments &&
               layout.capacity >= 0 && forward.capacity == layout.capacity,
@@ -172,9 +179,12 @@ template <Runtime R, class Uses>
     segments.layout_reads.add(*forward.reduced);
   }
   issue(
-      segments.name, segments.layout_reads, workspace.with(writes(gradient)), [args](auto stream) {
-        kernels::segment_reduce_gradient(stream, args);
-      });
+      segments.name,
+      segments.layout_reads,
+      workspace.with(writes(gradient)),
+      [args](auto stream) { kernels::segment_reduce_gradient(stream, args); },
+      {},
+      issued_at);
   return gradient;
 }
 

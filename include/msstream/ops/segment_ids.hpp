@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <source_location>
 #include <type_traits>
 
 namespace msstream::ops {
@@ -62,7 +63,8 @@ template <Runtime R, class Uses>
 [[nodiscard]] Tensor<float, R> reduce_by_ids(SegmentIssue<R, Uses> const& segments,
                                              Tensor<float, R> const& values,
                                              SegmentReduction reduction,
-                                             SegmentOptions<R> const& options) {
+                                             SegmentOptions<R> const& options,
+                                             std::source_location issued_at) {
   require(values.shape().rank() == 2 && values.shape()[0] == segments.layout.capacity,
           segments.name,
           ": values of shape ",
@@ -70,7 +72,8 @@ template <Runtime R, class Uses>
           " for ",
           segments.layout.capacity,
           " ids; expected a row an id");
-  return reduce_segments(segments, values, reduction, options.semantics, options.deterministic);
+  return reduce_segments(
+      segments, values, reduction, options.semantics, options.deterministic, issued_at);
 }
 
 }  // namespace detail
@@ -85,7 +88,8 @@ template <Runtime R, Element Id>
     Tensor<Id, R> const& sorted_ids,
     std::int64_t segments,
     SegmentReduction reduction,
-    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
+    std::type_identity_t<SegmentOptions<R>> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
   return detail::reduce_by_ids(detail::segments_by_ids("sorted_segment_reduce",
                                                        kernels::SegmentForm::sorted_ids,
                                                        sorted_ids,
@@ -93,7 +97,8 @@ template <Runtime R, Element Id>
                                                        options.count),
                                values,
                                reduction,
-                               options);
+                               options,
+                               issued_at);
 }
 
 /// Reduces the rows of equal segment ids, in any order: values [capacity, width] float32, ids
@@ -108,7 +113,8 @@ template <Runtime R, Element Id>
     Tensor<Id, R> const& ids,
     std::int64_t segments,
     SegmentReduction reduction,
-    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
+    std::type_identity_t<SegmentOptions<R>> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
   return detail::reduce_by_ids(detail::segments_by_ids("unsorted_segment_reduce",
                                                        kernels::SegmentForm::unsorted_ids,
                                                        ids,
@@ -116,7 +122,8 @@ template <Runtime R, Element Id>
                                                        options.count),
                                values,
                                reduction,
-                               options);
+                               options,
+                               issued_at);
 }
 
 /// The gradients of the two, as segment_reduce_gradient(), for output_gradient [segments, width];
@@ -127,7 +134,8 @@ template <Runtime R, Element Id>
     Tensor<Id, R> const& sorted_ids,
     std::type_identity_t<SegmentForward<R>> const& forward,
     SegmentReduction reduction,
-    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
+    std::type_identity_t<SegmentOptions<R>> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
   return detail::segment_gradient(detail::segments_by_ids("sorted_segment_reduce_gradient",
                                                           kernels::SegmentForm::sorted_ids,
                                                           sorted_ids,
@@ -135,7 +143,8 @@ template <Runtime R, Element Id>
                                                           options.count),
                                   output_gradient,
                                   forward,
-                                  reduction);
+                                  reduction,
+                                  issued_at);
 }
 template <Runtime R, Element Id>
 [[nodiscard]] Tensor<float, R> unsorted_segment_reduce_gradient(
@@ -143,7 +152,8 @@ template <Runtime R, Element Id>
     Tensor<Id, R> const& ids,
     std::type_identity_t<SegmentForward<R>> const& forward,
     SegmentReduction reduction,
-    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
+    std::type_identity_t<SegmentOptions<R>> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
   return detail::segment_gradient(detail::segments_by_ids("unsorted_segment_reduce_gradient",
                                                           kernels::SegmentForm::unsorted_ids,
                                                           ids,
@@ -151,7 +161,8 @@ template <Runtime R, Element Id>
                                                           options.count),
                                   output_gradient,
                                   forward,
-                                  reduction);
+                                  reduction,
+                                  issued_at);
 }
 
 /// sorted_segment_reduce() and unsorted_segment_reduce() of one reduction each.
@@ -160,96 +171,115 @@ template <Runtime R, Element Id>
     Tensor<float, R> const& values,
     Tensor<Id, R> const& sorted_ids,
     std::int64_t segments,
-    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
-  return sorted_segment_reduce(values, sorted_ids, segments, SegmentReduction::sum, options);
+    std::type_identity_t<SegmentOptions<R>> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return sorted_segment_reduce(
+      values, sorted_ids, segments, SegmentReduction::sum, options, issued_at);
 }
 template <Runtime R, Element Id>
 [[nodiscard]] Tensor<float, R> sorted_segment_mean(
     Tensor<float, R> const& values,
     Tensor<Id, R> const& sorted_ids,
     std::int64_t segments,
-    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
-  return sorted_segment_reduce(values, sorted_ids, segments, SegmentReduction::mean, options);
+    std::type_identity_t<SegmentOptions<R>> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return sorted_segment_reduce(
+      values, sorted_ids, segments, SegmentReduction::mean, options, issued_at);
 }
 template <Runtime R, Element Id>
 [[nodiscard]] Tensor<float, R> sorted_segment_sqrtn(
     Tensor<float, R> const& values,
     Tensor<Id, R> const& sorted_ids,
     std::int64_t segments,
-    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
-  return sorted_segment_reduce(values, sorted_ids, segments, SegmentReduction::sqrtn, options);
+    std::type_identity_t<SegmentOptions<R>> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return sorted_segment_reduce(
+      values, sorted_ids, segments, SegmentReduction::sqrtn, options, issued_at);
 }
 template <Runtime R, Element Id>
 [[nodiscard]] Tensor<float, R> sorted_segment_max(
     Tensor<float, R> const& values,
     Tensor<Id, R> const& sorted_ids,
     std::int64_t segments,
-    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
-  return sorted_segment_reduce(values, sorted_ids, segments, SegmentReduction::max, options);
+    std::type_identity_t<SegmentOptions<R>> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return sorted_segment_reduce(
+      values, sorted_ids, segments, SegmentReduction::max, options, issued_at);
 }
 template <Runtime R, Element Id>
 [[nodiscard]] Tensor<float, R> sorted_segment_min(
     Tensor<float, R> const& values,
     Tensor<Id, R> const& sorted_ids,
     std::int64_t segments,
-    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
-  return sorted_segment_reduce(values, sorted_ids, segments, SegmentReduction::min, options);
+    std::type_identity_t<SegmentOptions<R>> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return sorted_segment_reduce(
+      values, sorted_ids, segments, SegmentReduction::min, options, issued_at);
 }
 template <Runtime R, Element Id>
 [[nodiscard]] Tensor<float, R> sorted_segment_prod(
     Tensor<float, R> const& values,
     Tensor<Id, R> const& sorted_ids,
     std::int64_t segments,
-    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
-  return sorted_segment_reduce(values, sorted_ids, segments, SegmentReduction::prod, options);
+    std::type_identity_t<SegmentOptions<R>> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return sorted_segment_reduce(
+      values, sorted_ids, segments, SegmentReduction::prod, options, issued_at);
 }
 template <Runtime R, Element Id>
 [[nodiscard]] Tensor<float, R> unsorted_segment_sum(
     Tensor<float, R> const& values,
     Tensor<Id, R> const& ids,
     std::int64_t segments,
-    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
-  return unsorted_segment_reduce(values, ids, segments, SegmentReduction::sum, options);
+    std::type_identity_t<SegmentOptions<R>> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return unsorted_segment_reduce(values, ids, segments, SegmentReduction::sum, options, issued_at);
 }
 template <Runtime R, Element Id>
 [[nodiscard]] Tensor<float, R> unsorted_segment_mean(
     Tensor<float, R> const& values,
     Tensor<Id, R> const& ids,
     std::int64_t segments,
-    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
-  return unsorted_segment_reduce(values, ids, segments, SegmentReduction::mean, options);
+    std::type_identity_t<SegmentOptions<R>> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return unsorted_segment_reduce(values, ids, segments, SegmentReduction::mean, options, issued_at);
 }
 template <Runtime R, Element Id>
 [[nodiscard]] Tensor<float, R> unsorted_segment_sqrtn(
     Tensor<float, R> const& values,
     Tensor<Id, R> const& ids,
     std::int64_t segments,
-    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
-  return unsorted_segment_reduce(values, ids, segments, SegmentReduction::sqrtn, options);
+    std::type_identity_t<SegmentOptions<R>> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return unsorted_segment_reduce(
+      values, ids, segments, SegmentReduction::sqrtn, options, issued_at);
 }
 template <Runtime R, Element Id>
 [[nodiscard]] Tensor<float, R> unsorted_segment_max(
     Tensor<float, R> const& values,
     Tensor<Id, R> const& ids,
     std::int64_t segments,
-    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
-  return unsorted_segment_reduce(values, ids, segments, SegmentReduction::max, options);
+    std::type_identity_t<SegmentOptions<R>> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return unsorted_segment_reduce(values, ids, segments, SegmentReduction::max, options, issued_at);
 }
 template <Runtime R, Element Id>
 [[nodiscard]] Tensor<float, R> unsorted_segment_min(
     Tensor<float, R> const& values,
     Tensor<Id, R> const& ids,
     std::int64_t segments,
-    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
-  return unsorted_segment_reduce(values, ids, segments, SegmentReduction::min, options);
+    std::type_identity_t<SegmentOptions<R>> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return unsorted_segment_reduce(values, ids, segments, SegmentReduction::min, options, issued_at);
 }
 template <Runtime R, Element Id>
 [[nodiscard]] Tensor<float, R> unsorted_segment_prod(
     Tensor<float, R> const& values,
     Tensor<Id, R> const& ids,
     std::int64_t segments,
-    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
-  return unsorted_segment_reduce(values, ids, segments, SegmentReduction::prod, options);
+    std::type_identity_t<SegmentOptions<R>> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return unsorted_segment_reduce(values, ids, segments, SegmentReduction::prod, options, issued_at);
 }
 
 }  // namespace msstream::ops

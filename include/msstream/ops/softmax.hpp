@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <source_location>
 
 namespace msstream::ops {
 
@@ -32,7 +33,8 @@ inline Rows rows_of(char const* operation, Shape const& shape) {
 
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> softmax(Tensor<float, R> const& input,
-                                       Tensor<std::int64_t, R> const* lengths) {
+                                       Tensor<std::int64_t, R> const* lengths,
+                                       std::source_location issued_at) {
   auto const [rows, columns] = rows_of("softmax", input.shape());
   Tensor<float, R> output(input.device(), input.shape());
   kernels::SoftmaxArgs args{input.data(), output.data(), rows, columns};
@@ -51,7 +53,13 @@ template <Runtime R>
     args.rows_a_length = count == 0 ? 1 : rows / count;
     read.add(*lengths);
   }
-  issue("softmax", read, writes(output), [args](auto stream) { kernels::softmax(stream, args); });
+  issue(
+      "softmax",
+      read,
+      writes(output),
+      [args](auto stream) { kernels::softmax(stream, args); },
+      {},
+      issued_at);
   return output;
 }
 
@@ -62,23 +70,29 @@ template <Runtime R>
 /// and so is one of nothing but -infinity. One launch; asynchronous; capture-safe; deterministic.
 /// Throws std::invalid_argument for a scalar.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> softmax(Tensor<float, R> const& input) {
-  return detail::softmax<R>(input, nullptr);
+[[nodiscard]] Tensor<float, R> softmax(
+    Tensor<float, R> const& input,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::softmax<R>(input, nullptr, issued_at);
 }
 /// Over the leading columns of each row alone; the rest get 0, and a row of length 0 is all 0.
 /// `lengths` is read on the device, each clamped to [0, columns]; it may have fewer elements than
 /// there are rows, if it divides them: element k then serves the k-th run of rows / lengths rows.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> softmax(Tensor<float, R> const& input,
-                                       Tensor<std::int64_t, R> const& lengths) {
-  return detail::softmax(input, &lengths);
+[[nodiscard]] Tensor<float, R> softmax(
+    Tensor<float, R> const& input,
+    Tensor<std::int64_t, R> const& lengths,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::softmax(input, &lengths, issued_at);
 }
 
 /// The gradient of softmax, with lengths or without, from its output y: y * (dy - sum of y * dy), 0
 /// wherever y is 0. One launch.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> softmax_gradient(Tensor<float, R> const& output,
-                                                Tensor<float, R> const& output_gradient) {
+[[nodiscard]] Tensor<float, R> softmax_gradient(
+    Tensor<float, R> const& output,
+    Tensor<float, R> const& output_gradient,
+    std::source_location issued_at = std::source_location::current()) {
   require(output.shape() == output_gradient.shape(),
           "softmax_gradient: ",
           output.shape(),
@@ -88,9 +102,13 @@ template <Runtime R>
   Tensor<float, R> gradient(output.device(), output.shape());
   kernels::SoftmaxGradientArgs const args{
       output.data(), output_gradient.data(), gradient.data(), rows, columns};
-  issue("softmax_gradient", reads(output, output_gradient), writes(gradient), [args](auto stream) {
-    kernels::softmax_gradient(stream, args);
-  });
+  issue(
+      "softmax_gradient",
+      reads(output, output_gradient),
+      writes(gradient),
+      [args](auto stream) { kernels::softmax_gradient(stream, args); },
+      {},
+      issued_at);
   return gradient;
 }
 
@@ -120,7 +138,8 @@ template <Runtime R>
 [[nodiscard]] CrossEntropyResult<R> softmax_cross_entropy(
     Tensor<float, R> const& logits,
     Tensor<std::int64_t, R> const& classes,
-    CrossEntropyOptions<R> const& options = {}) {
+    CrossEntropyOptions<R> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
   auto const& shape = logits.shape();
   require(shape.rank() == 2 && classes.shape() == Shape{shape[0]},
           "softmax_cross_entropy: logits ",
@@ -142,9 +161,13 @@ template <Runtime R>
                                   options.out_of_range,
                                   options.bad_id_count,
                                   written);
-  issue("softmax_cross_entropy", reads(logits, classes), written, [args](auto stream) {
-    kernels::softmax_cross_entropy(stream, args);
-  });
+  issue(
+      "softmax_cross_entropy",
+      reads(logits, classes),
+      written,
+      [args](auto stream) { kernels::softmax_cross_entropy(stream, args); },
+      {},
+      issued_at);
   return result;
 }
 

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <source_location>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -27,11 +28,14 @@ template <Element T, Runtime R = DefaultRuntime>
 class TableBatch {
  public:
   /// `rows` of each table, at least 1. The elements are undefined.
-  TableBatch(Device<R> const& device, std::vector<std::int64_t> const& rows, std::int64_t width)
+  TableBatch(Device<R> const& device,
+             std::vector<std::int64_t> const& rows,
+             std::int64_t width,
+             std::source_location issued_at = std::source_location::current())
       : first_rows_(ascending(rows)),
         weights_(device, {first_rows_.back(), width}),
         first_rows_on_device_(to_device<std::int64_t, R>(
-            device, first_rows_, {static_cast<std::int64_t>(first_rows_.size())})) {}
+            device, first_rows_, {static_cast<std::int64_t>(first_rows_.size())}, issued_at)) {}
 
   [[nodiscard]] std::int64_t tables() const noexcept {
     return static_cast<std::int64_t>(first_rows_.size()) - 1;
@@ -79,7 +83,8 @@ Bags<R> table_rows(char const* name,
                    Bags<R> const& bags,
                    kernels::TableRowsArgs args,
                    OutOfRange policy,
-                   std::optional<Tensor<std::int64_t, R>> const& bad_id_count) {
+                   std::optional<Tensor<std::int64_t, R>> const& bad_id_count,
+                   std::source_location issued_at) {
   require(bags.bags() % tables.tables() == 0,
           name,
           ": ",
@@ -99,7 +104,13 @@ Bags<R> table_rows(char const* name,
   args.report = id_report(name, *bags.ids.device(), policy, bad_id_count, written);
   auto read = reads_of(bags);
   read.add(tables.first_rows());
-  issue(name, read, written, [args](auto stream) { kernels::table_rows(stream, args); });
+  issue(
+      name,
+      read,
+      written,
+      [args](auto stream) { kernels::table_rows(stream, args); },
+      {},
+      issued_at);
   return rows;
 }
 
@@ -126,21 +137,25 @@ Bags<R> sample_major(std::int64_t tables, Tensor<std::int64_t, R> const& ids) {
 /// key's bucket among the table's rows, which is that of hash_to_bucket(). Asynchronous,
 /// capture-safe. Throws std::invalid_argument unless the bags are as many for each table.
 template <Element T, Runtime R>
-[[nodiscard]] Bags<R> hash_to_tables(TableBatch<T, R> const& tables,
-                                     Bags<R> const& keys,
-                                     std::uint64_t salt = 0) {
+[[nodiscard]] Bags<R> hash_to_tables(
+    TableBatch<T, R> const& tables,
+    Bags<R> const& keys,
+    std::uint64_t salt = 0,
+    std::source_location issued_at = std::source_location::current()) {
   kernels::TableRowsArgs args{};
   args.hashed = true;
   args.salt = salt;
-  return detail::table_rows("hash_to_tables", tables, keys, args, OutOfRange::drop, {});
+  return detail::table_rows("hash_to_tables", tables, keys, args, OutOfRange::drop, {}, issued_at);
 }
 
 /// The same of keys that lie table by table, [tables, batch] or [tables, batch, hotness]: bags of
 /// [batch * tables], sample by sample.
 template <Element T, Runtime R>
-[[nodiscard]] Bags<R> hash_to_tables(TableBatch<T, R> const& tables,
-                                     Tensor<std::int64_t, R> const& keys,
-                                     std::uint64_t salt = 0) {
+[[nodiscard]] Bags<R> hash_to_tables(
+    TableBatch<T, R> const& tables,
+    Tensor<std::int64_t, R> const& keys,
+    std::uint64_t salt = 0,
+    std::source_location issued_at = std::source_location::current()) {
   kernels::TableRowsArgs args{};
   args.hashed = true;
   args.ids_by_table = true;
@@ -150,7 +165,8 @@ template <Element T, Runtime R>
                             detail::sample_major(tables.tables(), keys),
                             args,
                             OutOfRange::drop,
-                            {});
+                            {},
+                            issued_at);
 }
 
 /// The bags with each id within its table replaced by its row among those of all tables. An id
@@ -162,8 +178,9 @@ template <Element T, Runtime R>
     TableBatch<T, R> const& tables,
     Bags<R> const& ids,
     OutOfRange policy = OutOfRange::drop,
-    std::type_identity_t<std::optional<Tensor<std::int64_t, R>>> const& bad_id_count = {}) {
-  return detail::table_rows("rows_of_tables", tables, ids, {}, policy, bad_id_count);
+    std::type_identity_t<std::optional<Tensor<std::int64_t, R>>> const& bad_id_count = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::table_rows("rows_of_tables", tables, ids, {}, policy, bad_id_count, issued_at);
 }
 
 /// The same of ids that lie table by table, [tables, batch] or [tables, batch, hotness].
@@ -172,7 +189,8 @@ template <Element T, Runtime R>
     TableBatch<T, R> const& tables,
     Tensor<std::int64_t, R> const& ids,
     OutOfRange policy = OutOfRange::drop,
-    std::type_identity_t<std::optional<Tensor<std::int64_t, R>>> const& bad_id_count = {}) {
+    std::type_identity_t<std::optional<Tensor<std::int64_t, R>>> const& bad_id_count = {},
+    std::source_location issued_at = std::source_location::current()) {
   kernels::TableRowsArgs args{};
   args.ids_by_table = true;
   return detail::table_rows("rows_of_tables",
@@ -180,16 +198,19 @@ template <Element T, Runtime R>
                             detail::sample_major(tables.tables(), ids),
                             args,
                             policy,
-                            bad_id_count);
+                            bad_id_count,
+                            issued_at);
 }
 
 /// [batch, tables * width], pooled from rows of all tables as hash_to_tables() and
 /// rows_of_tables() give them: embedding_lookup() in their one tensor.
 template <Element T, Runtime R>
-[[nodiscard]] Tensor<float, R> embedding_lookup(TableBatch<T, R> const& tables,
-                                                Bags<R> const& rows,
-                                                Pooling pooling = Pooling::sum) {
-  return embedding_lookup(tables.weights(), rows, LookupOptions<R>{.pooling = pooling})
+[[nodiscard]] Tensor<float, R> embedding_lookup(
+    TableBatch<T, R> const& tables,
+    Bags<R> const& rows,
+    Pooling pooling = Pooling::sum,
+    std::source_location issued_at = std::source_location::current()) {
+  return embedding_lookup(tables.weights(), rows, LookupOptions<R>{.pooling = pooling}, issued_at)
       .reshaped({rows.bags() / tables.tables(), tables.tables() * tables.weights().shape()[1]});
 }
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <source_location>
 
 namespace msstream::ops {
 
@@ -25,7 +26,9 @@ struct TopK {
 /// greater than anything. Deterministic; one launch; asynchronous; capture-safe. Throws
 /// std::invalid_argument for bad shapes and for a k that is out of range.
 template <Runtime R>
-[[nodiscard]] TopK<R> top_k(Tensor<float, R> const& values, std::int64_t k) {
+[[nodiscard]] TopK<R> top_k(Tensor<float, R> const& values,
+                            std::int64_t k,
+                            std::source_location issued_at = std::source_location::current()) {
   auto const& shape = values.shape();
   require(shape.rank() == 2, "top_k: values of shape ", shape, "; expected [rows, columns]");
   require(k >= 0 && k <= std::min(shape[1], kernels::kMostTop),
@@ -47,19 +50,24 @@ template <Runtime R>
                                found.values.data(),
                                found.indices.data(),
                                workspace.data()};
-  issue("top_k",
-        reads(values),
-        workspace.with(writes(found.values, found.indices)),
-        [args](auto stream) { kernels::top_k(stream, args); });
+  issue(
+      "top_k",
+      reads(values),
+      workspace.with(writes(found.values, found.indices)),
+      [args](auto stream) { kernels::top_k(stream, args); },
+      {},
+      issued_at);
   return found;
 }
 
 /// The gradient of top_k with respect to its values [rows, columns], from that of the values found
 /// [rows, k]: 0 but for the columns found.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> top_k_gradient(Tensor<float, R> const& output_gradient,
-                                              Tensor<std::int64_t, R> const& indices,
-                                              std::int64_t columns) {
+[[nodiscard]] Tensor<float, R> top_k_gradient(
+    Tensor<float, R> const& output_gradient,
+    Tensor<std::int64_t, R> const& indices,
+    std::int64_t columns,
+    std::source_location issued_at = std::source_location::current()) {
   auto const& shape = output_gradient.shape();
   require(shape.rank() == 2 && indices.shape() == shape && columns >= shape[1],
           "top_k_gradient: gradient of shape ",
@@ -72,9 +80,13 @@ template <Runtime R>
   Tensor<float, R> gradient(output_gradient.device(), {shape[0], columns});
   kernels::TopKGradientArgs const args{
       output_gradient.data(), indices.data(), shape[0], columns, shape[1], gradient.data()};
-  issue("top_k_gradient", reads(output_gradient, indices), writes(gradient), [args](auto stream) {
-    kernels::top_k_gradient(stream, args);
-  });
+  issue(
+      "top_k_gradient",
+      reads(output_gradient, indices),
+      writes(gradient),
+      [args](auto stream) { kernels::top_k_gradient(stream, args); },
+      {},
+      issued_at);
   return gradient;
 }
 

@@ -6,6 +6,7 @@
 #include <msstream/tensor/tensor.hpp>
 
 #include <cmath>
+#include <source_location>
 
 /// Functions of each element of a float32 tensor of any shape. One launch each, and one for a
 /// gradient. Asynchronous; capture-safe; deterministic.
@@ -17,12 +18,17 @@ template <Runtime R>
 [[nodiscard]] Tensor<float, R> unary(char const* operation,
                                      kernels::UnaryFunction function,
                                      Tensor<float, R> const& input,
+                                     std::source_location issued_at,
                                      float epsilon = 0.0F) {
   Tensor<float, R> output(input.device(), input.shape());
   kernels::UnaryArgs const args{function, epsilon, input.data(), output.data(), input.count()};
-  issue(operation, reads(input), writes(output), [args](auto stream) {
-    kernels::unary(stream, args);
-  });
+  issue(
+      operation,
+      reads(input),
+      writes(output),
+      [args](auto stream) { kernels::unary(stream, args); },
+      {},
+      issued_at);
   return output;
 }
 
@@ -31,6 +37,7 @@ template <Runtime R>
                                               kernels::UnaryFunction function,
                                               Tensor<float, R> const& saved,
                                               Tensor<float, R> const& output_gradient,
+                                              std::source_location issued_at,
                                               float epsilon = 0.0F) {
   require(saved.shape() == output_gradient.shape(),
           operation,
@@ -41,9 +48,13 @@ template <Runtime R>
   Tensor<float, R> gradient(saved.device(), saved.shape());
   kernels::UnaryGradientArgs const args{
       function, epsilon, saved.data(), output_gradient.data(), gradient.data(), saved.count()};
-  issue(operation, reads(saved, output_gradient), writes(gradient), [args](auto stream) {
-    kernels::unary_gradient(stream, args);
-  });
+  issue(
+      operation,
+      reads(saved, output_gradient),
+      writes(gradient),
+      [args](auto stream) { kernels::unary_gradient(stream, args); },
+      {},
+      issued_at);
   return gradient;
 }
 
@@ -51,92 +62,125 @@ template <Runtime R>
 
 /// input * input.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> square(Tensor<float, R> const& input) {
-  return detail::unary("square", kernels::UnaryFunction::square, input);
+[[nodiscard]] Tensor<float, R> square(
+    Tensor<float, R> const& input,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::unary("square", kernels::UnaryFunction::square, input, issued_at);
 }
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> square_gradient(Tensor<float, R> const& input,
-                                               Tensor<float, R> const& output_gradient) {
+[[nodiscard]] Tensor<float, R> square_gradient(
+    Tensor<float, R> const& input,
+    Tensor<float, R> const& output_gradient,
+    std::source_location issued_at = std::source_location::current()) {
   return detail::unary_gradient(
-      "square_gradient", kernels::UnaryFunction::square, input, output_gradient);
+      "square_gradient", kernels::UnaryFunction::square, input, output_gradient, issued_at);
 }
 
 /// The square root; NaN of a negative element.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> sqrt(Tensor<float, R> const& input) {
-  return detail::unary("sqrt", kernels::UnaryFunction::sqrt, input);
+[[nodiscard]] Tensor<float, R> sqrt(
+    Tensor<float, R> const& input,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::unary("sqrt", kernels::UnaryFunction::sqrt, input, issued_at);
 }
 /// From sqrt's output; infinite or NaN where that is 0.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> sqrt_gradient(Tensor<float, R> const& output,
-                                             Tensor<float, R> const& output_gradient) {
+[[nodiscard]] Tensor<float, R> sqrt_gradient(
+    Tensor<float, R> const& output,
+    Tensor<float, R> const& output_gradient,
+    std::source_location issued_at = std::source_location::current()) {
   return detail::unary_gradient(
-      "sqrt_gradient", kernels::UnaryFunction::sqrt, output, output_gradient);
+      "sqrt_gradient", kernels::UnaryFunction::sqrt, output, output_gradient, issued_at);
 }
 
 /// |input|; its derivative at 0 is 0.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> abs(Tensor<float, R> const& input) {
-  return detail::unary("abs", kernels::UnaryFunction::abs, input);
+[[nodiscard]] Tensor<float, R> abs(
+    Tensor<float, R> const& input,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::unary("abs", kernels::UnaryFunction::abs, input, issued_at);
 }
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> abs_gradient(Tensor<float, R> const& input,
-                                            Tensor<float, R> const& output_gradient) {
+[[nodiscard]] Tensor<float, R> abs_gradient(
+    Tensor<float, R> const& input,
+    Tensor<float, R> const& output_gradient,
+    std::source_location issued_at = std::source_location::current()) {
   return detail::unary_gradient(
-      "abs_gradient", kernels::UnaryFunction::abs, input, output_gradient);
+      "abs_gradient", kernels::UnaryFunction::abs, input, output_gradient, issued_at);
 }
 
 /// sqrt(|input| + epsilon); its derivative at 0 is 0. Throws std::invalid_argument unless epsilon
 /// is finite and not negative.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> sqrt_abs(Tensor<float, R> const& input, float epsilon) {
+[[nodiscard]] Tensor<float, R> sqrt_abs(
+    Tensor<float, R> const& input,
+    float epsilon,
+    std::source_location issued_at = std::source_location::current()) {
   require(std::isfinite(epsilon) && epsilon >= 0.0F, "sqrt_abs: epsilon ", epsilon);
-  return detail::unary("sqrt_abs", kernels::UnaryFunction::sqrt_abs, input, epsilon);
+  return detail::unary("sqrt_abs", kernels::UnaryFunction::sqrt_abs, input, issued_at, epsilon);
 }
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> sqrt_abs_gradient(Tensor<float, R> const& input,
-                                                 float epsilon,
-                                                 Tensor<float, R> const& output_gradient) {
-  return detail::unary_gradient(
-      "sqrt_abs_gradient", kernels::UnaryFunction::sqrt_abs, input, output_gradient, epsilon);
+[[nodiscard]] Tensor<float, R> sqrt_abs_gradient(
+    Tensor<float, R> const& input,
+    float epsilon,
+    Tensor<float, R> const& output_gradient,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::unary_gradient("sqrt_abs_gradient",
+                                kernels::UnaryFunction::sqrt_abs,
+                                input,
+                                output_gradient,
+                                issued_at,
+                                epsilon);
 }
 
 /// max(input, 0); NaN stays NaN. Its derivative at 0 is 0.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> relu(Tensor<float, R> const& input) {
-  return detail::unary("relu", kernels::UnaryFunction::relu, input);
+[[nodiscard]] Tensor<float, R> relu(
+    Tensor<float, R> const& input,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::unary("relu", kernels::UnaryFunction::relu, input, issued_at);
 }
 /// From relu's output.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> relu_gradient(Tensor<float, R> const& output,
-                                             Tensor<float, R> const& output_gradient) {
+[[nodiscard]] Tensor<float, R> relu_gradient(
+    Tensor<float, R> const& output,
+    Tensor<float, R> const& output_gradient,
+    std::source_location issued_at = std::source_location::current()) {
   return detail::unary_gradient(
-      "relu_gradient", kernels::UnaryFunction::relu, output, output_gradient);
+      "relu_gradient", kernels::UnaryFunction::relu, output, output_gradient, issued_at);
 }
 
 /// e to the power of input.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> exp(Tensor<float, R> const& input) {
-  return detail::unary("exp", kernels::UnaryFunction::exp, input);
+[[nodiscard]] Tensor<float, R> exp(
+    Tensor<float, R> const& input,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::unary("exp", kernels::UnaryFunction::exp, input, issued_at);
 }
 /// From exp's output.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> exp_gradient(Tensor<float, R> const& output,
-                                            Tensor<float, R> const& output_gradient) {
+[[nodiscard]] Tensor<float, R> exp_gradient(
+    Tensor<float, R> const& output,
+    Tensor<float, R> const& output_gradient,
+    std::source_location issued_at = std::source_location::current()) {
   return detail::unary_gradient(
-      "exp_gradient", kernels::UnaryFunction::exp, output, output_gradient);
+      "exp_gradient", kernels::UnaryFunction::exp, output, output_gradient, issued_at);
 }
 
 /// The natural logarithm; -infinity of 0, NaN of a negative element.
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> log(Tensor<float, R> const& input) {
-  return detail::unary("log", kernels::UnaryFunction::log, input);
+[[nodiscard]] Tensor<float, R> log(
+    Tensor<float, R> const& input,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::unary("log", kernels::UnaryFunction::log, input, issued_at);
 }
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> log_gradient(Tensor<float, R> const& input,
-                                            Tensor<float, R> const& output_gradient) {
+[[nodiscard]] Tensor<float, R> log_gradient(
+    Tensor<float, R> const& input,
+    Tensor<float, R> const& output_gradient,
+    std::source_location issued_at = std::source_location::current()) {
   return detail::unary_gradient(
-      "log_gradient", kernels::UnaryFunction::log, input, output_gradient);
+      "log_gradient", kernels::UnaryFunction::log, input, output_gradient, issued_at);
 }
 
 }  // namespace msstream::ops

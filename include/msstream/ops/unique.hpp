@@ -11,6 +11,7 @@
 #include <concepts>
 #include <cstdint>
 #include <optional>
+#include <source_location>
 
 namespace msstream::ops {
 
@@ -42,8 +43,10 @@ struct UniqueIds {
 /// more bytes than ids differ in, then launches that count and number the groups. Throws
 /// std::invalid_argument for a negative `below` and for 2^31 ids or more.
 template <IdElement T, Runtime R>
-[[nodiscard]] UniqueIds<T, R> unique(Tensor<T, R> const& ids,
-                                     UniqueOptions<R> const& options = {}) {
+[[nodiscard]] UniqueIds<T, R> unique(
+    Tensor<T, R> const& ids,
+    UniqueOptions<R> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
   require(options.below >= 0, "unique: ids below ", options.below, "; expected at least 0");
   auto const& device = ids.device();
   std::int64_t const capacity = ids.count();
@@ -66,10 +69,13 @@ template <IdElement T, Runtime R>
   if (options.count) {
     read.add(*options.count);
   }
-  issue("unique",
-        read,
-        workspace.with(writes(found.values, found.inverse, found.counts, found.count)),
-        [args](auto stream) { kernels::unique(stream, args); });
+  issue(
+      "unique",
+      read,
+      workspace.with(writes(found.values, found.inverse, found.counts, found.count)),
+      [args](auto stream) { kernels::unique(stream, args); },
+      {},
+      issued_at);
   return found;
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <source_location>
 #include <vector>
 
 namespace msstream {
@@ -51,24 +52,27 @@ struct BatchPart {
 /// Throws what batch_parts() and `part_loss` throw, and std::invalid_argument for a loss that is no
 /// scalar.
 template <Runtime R, class PartLoss>
-[[nodiscard]] Tensor<float, R> loss_in_parts(GradientTape<R>& tape,
-                                             StreamPool<R> const& pool,
-                                             std::int64_t rows,
-                                             int parts,
-                                             PartLoss&& part_loss) {
+[[nodiscard]] Tensor<float, R> loss_in_parts(
+    GradientTape<R>& tape,
+    StreamPool<R> const& pool,
+    std::int64_t rows,
+    int parts,
+    PartLoss&& part_loss,
+    std::source_location issued_at = std::source_location::current()) {
   std::vector<Tensor<float, R>> losses;
   for (auto const& part : batch_parts(rows, parts)) {
     auto const number = static_cast<int>(losses.size());
-    StreamScope const scope(pool[number % pool.groups()], {.include_grad = true});
+    StreamScope const scope(pool[number % pool.groups()], {.include_grad = true}, issued_at);
     Tensor<float, R> const loss = part_loss(part);
     require(loss.count() == 1,
             "loss_in_parts: the loss of a part has shape ",
             loss.shape(),
             "; expected a scalar");
     auto const weight = static_cast<double>(part.rows()) / static_cast<double>(rows);
-    losses.push_back(ops::scale(tape, loss.reshaped(Shape{}), static_cast<float>(weight)));
+    losses.push_back(
+        ops::scale(tape, loss.reshaped(Shape{}), static_cast<float>(weight), issued_at));
   }
-  return ops::add(tape, losses);
+  return ops::add(tape, losses, issued_at);
 }
 
 }  // namespace msstream

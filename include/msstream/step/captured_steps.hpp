@@ -14,6 +14,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -111,7 +112,9 @@ class CapturedSteps {
   /// same tensors each time, written by each replay. What `fill`, the making of inputs or the step
   /// throws goes to the caller, and the next batch begins anew where that left off.
   template <class Fill>
-  Result run(std::int64_t count, Fill&& fill) {
+  Result run(std::int64_t count,
+             Fill&& fill,
+             std::source_location issued_at = std::source_location::current()) {
     require(count >= 0, "CapturedSteps: a batch of ", count, "; expected at least 0");
     auto const found =
         std::ranges::lower_bound(capacities_, count, {}, [](auto const& c) { return c.count; });
@@ -141,7 +144,7 @@ class CapturedSteps {
       log_seldom(
           ++own.captures, "captured for up to ", own.count, ", when a batch of ", count, " came");
     }
-    kept.last_replay = kept.step->replay();
+    kept.last_replay = kept.step->replay(issued_at);
     ++counts_.replays;
     return *kept.result;
   }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <type_traits>
 #include <utility>
 
@@ -54,11 +55,14 @@ class CapturedTwoStage {
 
   /// As TwoStage::run(), for the batch that `fill(inputs)` writes into the inputs.
   template <class Fill>
-  std::optional<Result> run(Fill const& fill) {
-    return places_.run(fill);
+  std::optional<Result> run(Fill const& fill,
+                            std::source_location issued_at = std::source_location::current()) {
+    return places_.run(fill, issued_at);
   }
   /// As TwoStage::finish().
-  std::optional<Result> finish() { return places_.finish(); }
+  std::optional<Result> finish(std::source_location issued_at = std::source_location::current()) {
+    return places_.finish(issued_at);
+  }
 
  private:
   class Place {
@@ -75,24 +79,31 @@ class CapturedTwoStage {
           staged_(device_, stages, options.staleness) {}
 
     template <class Fill>
-    void begin(Fill const& fill) {
-      issue_published(*first_, [&] {
-        fill(std::as_const(inputs_));
-        run(ahead_, [&] { staged_.issue_ahead(inputs_); });
-      });
+    void begin(Fill const& fill, std::source_location issued_at) {
+      issue_published(
+          *first_,
+          [&] {
+            fill(std::as_const(inputs_));
+            run(
+                ahead_, [&] { staged_.issue_ahead(inputs_); }, issued_at);
+          },
+          issued_at);
     }
-    Result finish() {
-      StreamScope const scope(*main_);
+    Result finish(std::source_location issued_at) {
+      StreamScope const scope(*main_, {}, issued_at);
       auto const issue_main = [&] { result_.emplace(staged_.issue_main()); };
       auto const issue_update = [&] { staged_.issue_update(); };
       if (is_exact_) {
-        run(rest_, [&] {
-          issue_main();
-          issue_update();
-        });
+        run(
+            rest_,
+            [&] {
+              issue_main();
+              issue_update();
+            },
+            issued_at);
       } else {
-        run(rest_, issue_main);
-        run(update_, issue_update);
+        run(rest_, issue_main, issued_at);
+        run(update_, issue_update, issued_at);
       }
       is_warm_ = true;
       return *result_;
@@ -106,7 +117,9 @@ class CapturedTwoStage {
 
    private:
     template <class F>
-    void run(std::optional<CapturedStep<R>>& part, F const& issue_part) {
+    void run(std::optional<CapturedStep<R>>& part,
+             F const& issue_part,
+             std::source_location issued_at) {
       if (!is_warm_) {
         issue_part();
         return;
@@ -114,7 +127,7 @@ class CapturedTwoStage {
       if (!part) {
         part.emplace(device_, issue_part);
       }
-      part->replay();
+      part->replay(issued_at);
     }
 
     Device<R> device_;

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <utility>
 #include <vector>
 
@@ -16,13 +17,14 @@ namespace msstream::detail {
 
 /// A gradient of which parts come one after the other. They are added in that order: sums of floats
 /// depend on it, and it is the same for any number of groups. Several are added in one launch, when
-/// the sum is asked for, or when they are many; on the group that brought the last one.
+/// the sum is asked for, or when they are many; on the group that brought the last one, as an
+/// operation of the place that did.
 template <Runtime R>
 class GradientSum {
  public:
   using Gradient = Tensor<float, R>;
 
-  explicit GradientSum(Gradient first) { keep(std::move(first)); }
+  GradientSum(Gradient first, std::source_location issued_at) { keep(std::move(first), issued_at); }
 
   [[nodiscard]] Gradient const& sum() const {
     if (parts_.size() > 1) {
@@ -31,8 +33,8 @@ class GradientSum {
     return parts_.front().gradient;
   }
 
-  void add(Gradient const& part) {
-    keep(part.reshaped(parts_.front().gradient.shape()));
+  void add(Gradient const& part, std::source_location issued_at) {
+    keep(part.reshaped(parts_.front().gradient.shape()), issued_at);
     if (parts_.size() >= kMostParts || parts_.size() * part.bytes() > kMostBytes) {
       add_up();
     }
@@ -42,6 +44,7 @@ class GradientSum {
   struct Part {
     Gradient gradient;
     std::shared_ptr<StreamGroup<R>> group;  ///< that was current; null: outside every scope
+    std::source_location issued_at;         ///< of the operation that gave it
 
     [[nodiscard]] int number() const { return group == nullptr ? -1 : group->index(); }
   };
@@ -49,12 +52,13 @@ class GradientSum {
   static constexpr std::size_t kMostParts = 32;
   static constexpr std::size_t kMostBytes = std::size_t{64} << 20U;
 
-  void keep(Gradient gradient) {
+  void keep(Gradient gradient, std::source_location issued_at) {
     auto const* const scope = StreamScope<R>::current(*gradient.device()->context);
-    parts_.push_back({std::move(gradient), scope == nullptr ? nullptr : scope->group()});
+    parts_.push_back({std::move(gradient), scope == nullptr ? nullptr : scope->group(), issued_at});
   }
   void add_up() const {
     auto const group = parts_.back().group;
+    auto const issued_at = parts_.back().issued_at;
     if (!works(Mechanism::gradient_accumulation)) {
       std::ranges::stable_sort(parts_, {}, &Part::number);
     }
@@ -64,10 +68,10 @@ class GradientSum {
     }
     std::optional<StreamScope<R>> scope;
     if (group != nullptr) {
-      scope.emplace(*group);
+      scope.emplace(*group, StreamScopeOptions{}, issued_at);
     }
     // A new tensor: the parts may be shared with other tensors' gradients.
-    Part total{ops::add<R>(terms), group};
+    Part total{ops::add<R>(terms, issued_at), group, issued_at};
     parts_.clear();
     parts_.push_back(std::move(total));
   }

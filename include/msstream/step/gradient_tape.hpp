@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -58,7 +59,10 @@ class GradientTape {
 
   /// Records an operation that gave `output`. `backward` should hold what it needs: inputs, and not
   /// the tape.
-  void record(std::string_view name, Tensor<float, R> output, Backward backward) {
+  void record(std::string_view name,
+              Tensor<float, R> output,
+              Backward backward,
+              std::source_location issued_at = std::source_location::current()) {
     if (paused_) {
       return;
     }
@@ -72,7 +76,8 @@ class GradientTape {
                       NameScope::kept(),
                       std::move(output),
                       keeps_group ? scope->group() : nullptr,
-                      std::move(backward)});
+                      std::move(backward),
+                      issued_at});
   }
 
   /// While the guard lives, nothing is recorded or excluded: for evaluation.
@@ -108,7 +113,8 @@ class GradientTape {
   /// are gone afterwards, the gradients stay until clear(): those of several calls add up. The host
   /// does not block. Throws std::logic_error when the tape did not record `loss`, and what the
   /// backward functions throw; the tape is then good for clear().
-  void backward(Tensor<float, R> const& loss) {
+  void backward(Tensor<float, R> const& loss,
+                std::source_location issued_at = std::source_location::current()) {
     require(
         loss.count() == 1, "backward from a tensor of shape ", loss.shape(), "; expected a scalar");
     if (!recorded_.contains(Range::of(loss))) {
@@ -118,7 +124,7 @@ class GradientTape {
     GradientScopes scopes;
     {
       NameScope const names(scopes.of(nullptr));
-      add_gradient(loss, one());
+      add_gradient(loss, one(issued_at), issued_at);
     }
     while (!nodes_.empty()) {
       Node node = std::move(nodes_.back());
@@ -129,7 +135,7 @@ class GradientTape {
       if (!entries.empty()) {
         std::optional<StreamScope<R>> scope;
         if (node.group != nullptr) {
-          scope.emplace(*node.group, StreamScopeOptions{.include_grad = true});
+          scope.emplace(*node.group, StreamScopeOptions{.include_grad = true}, node.issued_at);
         }
         NameScope const names(scopes.of(node.scope));
         trace::Range const range(node.name.c_str());
@@ -137,7 +143,7 @@ class GradientTape {
         for (auto const& entry : entries) {
           terms.add(entry.range, entry.value.value.sum());
         }
-        node.backward(*this, terms.total().reshaped(node.output.shape()));
+        node.play_back(*this, terms.total(node.issued_at).reshaped(node.output.shape()));
       }
     }
     unique_rows_.clear();
@@ -148,7 +154,9 @@ class GradientTape {
   /// the order of the calls; those of a tensor without gradient are dropped. Throws
   /// std::logic_error when a recorded result is a part of `tensor` and not the whole: its own
   /// backward would not see the gradient.
-  void add_gradient(Tensor<float, R> const& tensor, Gradient gradient) {
+  void add_gradient(Tensor<float, R> const& tensor,
+                    Gradient gradient,
+                    std::source_location issued_at = std::source_location::current()) {
     require(gradient.count() == tensor.count(),
             "gradient of shape ",
             gradient.shape(),
@@ -160,22 +168,24 @@ class GradientTape {
     auto const range = Range::of(tensor);
     refuse_results_within(range, tensor.shape());
     if (auto* const found = gradients_.find(range)) {
-      found->value.add(gradient);
+      found->value.add(gradient, issued_at);
     } else {
-      gradients_.emplace(range, {tensor.block(), Sum(std::move(gradient))});
+      gradients_.emplace(range, {tensor.block(), Sum(std::move(gradient), issued_at)});
     }
   }
   /// For backward functions of lookups: `gradient` is a part of the gradient of `table`, which may
   /// be a view, or a recorded result. Throws std::logic_error as add_gradient().
   template <Element T>
-  void add_row_gradient(Tensor<T, R> const& table, ops::RowGradients<R> gradient) {
+  void add_row_gradient(Tensor<T, R> const& table,
+                        ops::RowGradients<R> gradient,
+                        std::source_location issued_at = std::source_location::current()) {
     if (!wants_gradient(table)) {
       return;
     }
     auto const range = Range::of(table);
     if constexpr (std::is_same_v<T, float>) {
       if (recorded_.overlaps(range)) {
-        add_gradient(table, dense(gradient, table.shape()[0]));
+        add_gradient(table, dense(gradient, table.shape()[0], issued_at), issued_at);
         return;
       }
     }
@@ -187,13 +197,18 @@ class GradientTape {
   }
   /// The grouped ids of a lookup; one grouping serves all tables of `rows` rows that the same bags
   /// index. Valid until the backward ends.
-  ops::UniqueRows<R> const& unique_rows(ops::Bags<R> const& bags, std::int64_t rows) {
+  ops::UniqueRows<R> const& unique_rows(
+      ops::Bags<R> const& bags,
+      std::int64_t rows,
+      std::source_location issued_at = std::source_location::current()) {
     auto const view = bags.view();
     BagsKey const key{
         view.ids, view.capacity, view.bags, view.offsets, view.bag_count, view.default_id, rows};
     auto found = unique_rows_.find(key);
     if (found == unique_rows_.end()) {
-      found = unique_rows_.emplace(key, std::make_pair(bags, ops::deduplicate(bags, rows))).first;
+      found =
+          unique_rows_.emplace(key, std::make_pair(bags, ops::deduplicate(bags, rows, issued_at)))
+              .first;
     }
     return found->second.second;
   }
@@ -201,21 +216,23 @@ class GradientTape {
   /// The gradient of a tensor after backward(), in the tensor's shape, with all that views of its
   /// elements got; elements that the loss does not depend on have 0. Of a table, too: rows by rows,
   /// row_gradients() takes less. Throws std::logic_error when the loss depends on no element.
-  [[nodiscard]] Gradient gradient(Tensor<float, R> const& tensor) const {
+  [[nodiscard]] Gradient gradient(
+      Tensor<float, R> const& tensor,
+      std::source_location issued_at = std::source_location::current()) const {
     auto const range = Range::of(tensor);
     Terms terms(range);
     gradients_.for_each_overlap(
         range, [&](auto const& entry) { terms.add(entry.range, entry.value.value.sum()); });
     row_gradients_.for_each_overlap(range, [&](auto const& entry) {
       for (auto const& lookup : entry.value.value) {
-        terms.add(entry.range, dense(lookup.part.rows, lookup.table[0]));
+        terms.add(entry.range, dense(lookup.part.rows, lookup.table[0], issued_at));
       }
     });
     if (terms.empty()) {
       throw std::logic_error(text(
           "no gradient for a tensor of shape ", tensor.shape(), ": ", why_no_gradient(tensor)));
     }
-    return terms.total().reshaped(tensor.shape());
+    return terms.total(issued_at).reshaped(tensor.shape());
   }
   /// Whether backward() gave some element of the tensor a gradient, by lookups or otherwise.
   template <Element T>
@@ -248,13 +265,15 @@ class GradientTape {
   /// on it. The ids are of the table's rows. Throws std::logic_error for lookups in a view with
   /// rows of another width.
   template <Element T>
-  [[nodiscard]] std::vector<RowGradientPart> row_gradients(Tensor<T, R> const& table) const {
+  [[nodiscard]] std::vector<RowGradientPart> row_gradients(
+      Tensor<T, R> const& table,
+      std::source_location issued_at = std::source_location::current()) const {
     std::vector<RowGradientPart> parts;
     for (auto const& lookup : lookups_of(table)) {
       parts.push_back(*lookup.part);
       if (!lookup.is_whole) {
         parts.back().rows = ops::merge_row_gradients(
-            std::vector{lookup.part->rows}, table.shape()[0], {lookup.first_row});
+            std::vector{lookup.part->rows}, table.shape()[0], {lookup.first_row}, issued_at);
       }
     }
     return parts;
@@ -262,7 +281,9 @@ class GradientTape {
   /// The parts of row_gradients() added up, on the group of the first one; empty when there is
   /// none. Throws as row_gradients().
   template <Element T>
-  [[nodiscard]] std::optional<RowGradientPart> row_gradient_sum(Tensor<T, R> const& table) const {
+  [[nodiscard]] std::optional<RowGradientPart> row_gradient_sum(
+      Tensor<T, R> const& table,
+      std::source_location issued_at = std::source_location::current()) const {
     auto const lookups = lookups_of(table);
     if (lookups.empty()) {
       return std::nullopt;
@@ -279,9 +300,10 @@ class GradientTape {
     }
     std::optional<StreamScope<R>> scope;
     if (group != nullptr) {
-      scope.emplace(*group);
+      scope.emplace(*group, StreamScopeOptions{}, issued_at);
     }
-    return RowGradientPart{ops::merge_row_gradients(rows, table.shape()[0], first_rows), group};
+    return RowGradientPart{ops::merge_row_gradients(rows, table.shape()[0], first_rows, issued_at),
+                           group};
   }
   /// Throws std::logic_error as row_gradients() does.
   template <Element T>
@@ -346,7 +368,8 @@ class GradientTape {
     std::shared_ptr<std::string const> scope;  ///< the name scopes around it; null: none
     Tensor<float, R> output;
     std::shared_ptr<StreamGroup<R>> group;
-    Backward backward;
+    Backward play_back;
+    std::source_location issued_at;  ///< where it was recorded
   };
 
   /// The paths of what is played back; neighbours share one.
@@ -382,8 +405,10 @@ class GradientTape {
     });
   }
   /// [rows, width], of the rows that have a gradient, among zeros.
-  [[nodiscard]] static Gradient dense(ops::RowGradients<R> const& gradient, std::int64_t rows) {
-    return ops::scatter_rows(gradient.values, gradient.ids, rows, {gradient.count});
+  [[nodiscard]] static Gradient dense(ops::RowGradients<R> const& gradient,
+                                      std::int64_t rows,
+                                      std::source_location issued_at) {
+    return ops::scatter_rows(gradient.values, gradient.ids, rows, {gradient.count}, issued_at);
   }
   template <Element T>
   [[nodiscard]] std::vector<LookupOfTable> lookups_of(Tensor<T, R> const& table) const {
@@ -414,16 +439,16 @@ class GradientTape {
   /// Made again when work on a launch thread has failed since, which may have been its copy. In a
   /// capture one that is not there yet is computed: an upload would not run before a replay, which
   /// eager steps do not wait for.
-  Gradient one() {
+  Gradient one(std::source_location issued_at) {
     if constexpr (CapturingRuntime<R>) {
       if (!one_ && memory::Capture<R>::current(*device_.context()) != nullptr) {
-        return ops::exp(zeros<float>(device_, Shape{}));
+        return ops::exp(zeros<float>(device_, Shape{}, issued_at), issued_at);
       }
     }
     auto const failures = device_.context()->launch_failure->count();
     if (!one_ || failures != failures_before_one_) {
       one_.reset();
-      one_.emplace(to_device<float, R>(device_, std::vector<float>{1.0F}, Shape{}));
+      one_.emplace(to_device<float, R>(device_, std::vector<float>{1.0F}, Shape{}, issued_at));
       failures_before_one_ = failures;
     }
     return *one_;

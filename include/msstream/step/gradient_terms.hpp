@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <source_location>
 #include <vector>
 
 namespace msstream::detail {
@@ -39,12 +40,12 @@ class GradientTerms {
   }
   [[nodiscard]] bool empty() const noexcept { return whole_.empty() && parts_.empty(); }
   /// [elements]. Asynchronous, deterministic, capture-safe. Needs a term.
-  [[nodiscard]] Gradient total() const {
+  [[nodiscard]] Gradient total(std::source_location issued_at) const {
     auto terms = whole_;
     if (!parts_.empty()) {
-      terms.push_back(parts_among_zeros());
+      terms.push_back(parts_among_zeros(issued_at));
     }
-    return terms.size() == 1 ? terms.front() : ops::add<R>(terms);
+    return terms.size() == 1 ? terms.front() : ops::add<R>(terms, issued_at);
   }
 
  private:
@@ -60,14 +61,17 @@ class GradientTerms {
   [[nodiscard]] static std::int64_t elements(std::uintptr_t from, std::uintptr_t to) noexcept {
     return static_cast<std::int64_t>((to - from) / sizeof(float));
   }
-  [[nodiscard]] Gradient parts_among_zeros() const {
+  [[nodiscard]] Gradient parts_among_zeros(std::source_location issued_at) const {
     auto all = zeros<float>(Device<R>(parts_.front().gradient.device()),
-                            {elements(wanted_.begin, wanted_.end)});
+                            {elements(wanted_.begin, wanted_.end)},
+                            issued_at);
     for (auto part = parts_.begin(); part != parts_.end(); ++part) {
       auto const target = all.rows(part->begin, part->begin + part->gradient.count());
       bool const is_first = std::none_of(
           parts_.begin(), part, [&](Part const& before) { return before.overlaps(*part); });
-      copy(target, is_first ? part->gradient : ops::add<R>(std::vector{target, part->gradient}));
+      copy(target,
+           is_first ? part->gradient : ops::add<R>(std::vector{target, part->gradient}, issued_at),
+           issued_at);
     }
     return all;
   }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -35,20 +36,25 @@ template <Runtime R = DefaultRuntime>
 class Optimizer {
  public:
   /// Throws std::invalid_argument for a rule that ops::require_rule() refuses.
-  Optimizer(Device<R> device, ops::OptimizerRule const& rule, OptimizerOptions const& options = {})
+  Optimizer(Device<R> device,
+            ops::OptimizerRule const& rule,
+            OptimizerOptions const& options = {},
+            std::source_location issued_at = std::source_location::current())
       : device_(std::move(device)),
         rule_((ops::require_rule("Optimizer", rule), rule)),
         options_(options),
-        step_(device_) {}
+        step_(device_, issued_at) {}
   Optimizer(Optimizer const&) = delete;
   Optimizer& operator=(Optimizer const&) = delete;
 
   /// A parameter of which each step moves every element. Lookups in it count as much as other
   /// operations. Throws std::invalid_argument for a name that the optimizer has, a tensor that
   /// shares elements with one that it has, and a frozen one.
-  void add(std::string name, Tensor<float, R> const& weight) {
+  void add(std::string name,
+           Tensor<float, R> const& weight,
+           std::source_location issued_at = std::source_location::current()) {
     require_new(name, weight);
-    auto state = ops::make_state(device_, ops::dense_kind(rule_.kind), weight.shape());
+    auto state = ops::make_state(device_, ops::dense_kind(rule_.kind), weight.shape(), issued_at);
     dense_.push_back({name, weight, std::move(state)});
     owners_.emplace(detail::MemoryRange::of(weight), {std::move(name), weight.shape()});
   }
@@ -56,7 +62,9 @@ class Optimizer {
   /// moves the rows that were looked up, in the table or in views of its rows. Throws
   /// std::invalid_argument as add(), and for other shapes.
   template <Element T>
-  void add_table(std::string name, Tensor<T, R> const& table) {
+  void add_table(std::string name,
+                 Tensor<T, R> const& table,
+                 std::source_location issued_at = std::source_location::current()) {
     require(table.shape().rank() == 2,
             "Optimizer: table \"",
             name,
@@ -64,7 +72,7 @@ class Optimizer {
             table.shape(),
             "; expected [rows, width]: add() is for parameters that are not looked up");
     require_new(name, table);
-    auto state = ops::make_state(device_, rule_.kind, table.shape());
+    auto state = ops::make_state(device_, rule_.kind, table.shape(), issued_at);
     tables_.push_back({name, table, std::move(state)});
     owners_.emplace(detail::MemoryRange::of(table), {std::move(name), table.shape()});
   }
@@ -74,7 +82,8 @@ class Optimizer {
   /// or not used by the loss, and throws it for a table of which the gradient is not, or not only,
   /// one of lookups; then nothing moved. After any other exception some parameters and their state
   /// may have moved and others not: start from a checkpoint.
-  void step(GradientTape<R> const& tape) {
+  void step(GradientTape<R> const& tape,
+            std::source_location issued_at = std::source_location::current()) {
     if (options_.check_first_step && !checked_) {
       check(tape);
       checked_ = true;
@@ -83,11 +92,12 @@ class Optimizer {
     std::vector<ops::DenseParameter<R>> parameters;
     parameters.reserve(dense_.size());
     for (auto const& parameter : dense_) {
-      parameters.push_back({parameter.weight, tape.gradient(parameter.weight), parameter.state});
+      parameters.push_back(
+          {parameter.weight, tape.gradient(parameter.weight, issued_at), parameter.state});
     }
-    step_.advance(rule_);
-    update_tables(tape);
-    ops::update_dense(rule_, step_, parameters);
+    step_.advance(rule_, issued_at);
+    update_tables(tape, issued_at);
+    ops::update_dense(rule_, step_, parameters, issued_at);
   }
 
   /// For after backward(): whether the step would move all that the model trains. Throws
@@ -173,8 +183,11 @@ class Optimizer {
     std::vector<ops::TableParameter<R>> tables = {};
   };
   /// A scope of the group, if there is one.
-  static std::optional<StreamScope<R>> scope_of(std::shared_ptr<StreamGroup<R>> const& group) {
-    return group == nullptr ? std::nullopt : std::optional<StreamScope<R>>(std::in_place, *group);
+  static std::optional<StreamScope<R>> scope_of(std::shared_ptr<StreamGroup<R>> const& group,
+                                                std::source_location issued_at) {
+    return group == nullptr ? std::nullopt
+                            : std::optional<StreamScope<R>>(
+                                  std::in_place, *group, StreamScopeOptions{}, issued_at);
   }
 
   template <Element T>
@@ -244,15 +257,16 @@ class Optimizer {
     }
   }
 
-  void update_tables(GradientTape<R> const& tape) {
+  void update_tables(GradientTape<R> const& tape, std::source_location issued_at) {
     std::vector<Bunch> bunches;
     for (auto const& table : tables_) {
-      std::visit([&](auto const& weights) { update_table(table, weights, tape, bunches); },
-                 table.table);
+      std::visit(
+          [&](auto const& weights) { update_table(table, weights, tape, bunches, issued_at); },
+          table.table);
     }
     for (auto const& bunch : bunches) {
-      auto const scope = scope_of(bunch.group);
-      ops::update_rows(rule_, step_, bunch.tables);
+      auto const scope = scope_of(bunch.group, issued_at);
+      ops::update_rows(rule_, step_, bunch.tables, issued_at);
     }
   }
   /// Moves the table, or adds it to the bunch of its group.
@@ -260,16 +274,17 @@ class Optimizer {
   void update_table(Table const& table,
                     Tensor<T, R> const& weights,
                     GradientTape<R> const& tape,
-                    std::vector<Bunch>& bunches) {
+                    std::vector<Bunch>& bunches,
+                    std::source_location issued_at) {
     NameScope const named(table.name);
-    auto const sum = tape.row_gradient_sum(weights);
+    auto const sum = tape.row_gradient_sum(weights, issued_at);
     if (!sum) {
       return;
     }
     auto const& [gradients, group] = *sum;
     if (!options_.tables_together) {
-      auto const scope = scope_of(group);
-      ops::update_rows(rule_, step_, weights, gradients, table.state);
+      auto const scope = scope_of(group, issued_at);
+      ops::update_rows(rule_, step_, weights, gradients, table.state, issued_at);
       return;
     }
     auto bunch = std::ranges::find(bunches, group, &Bunch::group);

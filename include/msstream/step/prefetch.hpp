@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <type_traits>
 #include <utility>
 
@@ -37,12 +38,15 @@ class Prefetch {
   using Upload = std::function<std::optional<Batch>()>;
 
   /// Issues the first uploads. Throws std::invalid_argument unless `ahead` is at least 1.
-  Prefetch(StreamGroup<R>& group, Upload upload, PrefetchOptions const& options = {})
+  Prefetch(StreamGroup<R>& group,
+           Upload upload,
+           PrefetchOptions const& options = {},
+           std::source_location issued_at = std::source_location::current())
       : group_(group.shared_from_this()),
         upload_(std::move(upload)),
         ahead_(static_cast<std::size_t>(options.ahead)) {
     require(options.ahead >= 1, "Prefetch: ahead is ", options.ahead, "; expected at least 1");
-    fill();
+    fill(issued_at);
   }
   Prefetch(Prefetch const&) = delete;
   Prefetch& operator=(Prefetch const&) = delete;
@@ -50,8 +54,9 @@ class Prefetch {
   /// The next batch; empty after the last. The upload of a further one is issued before this
   /// returns. What `upload` throws comes in the place of its batch; the next call goes on with the
   /// batch after it. The host does not block unless `upload` does.
-  [[nodiscard]] std::optional<Batch> next() {
-    fill();
+  [[nodiscard]] std::optional<Batch> next(
+      std::source_location issued_at = std::source_location::current()) {
+    fill(issued_at);
     if (uploaded_.empty()) {
       if (failure_ != nullptr) {
         std::rethrow_exception(std::exchange(failure_, nullptr));
@@ -60,21 +65,24 @@ class Prefetch {
     }
     std::optional<Batch> batch(std::move(uploaded_.front()));
     uploaded_.pop_front();
-    fill();
+    fill(issued_at);
     return batch;
   }
 
  private:
-  void fill() {
+  void fill(std::source_location issued_at) {
     while (uploaded_.size() < ahead_ && !at_end_ && failure_ == nullptr) {
       try {
-        issue_published(*group_, [this] {
-          auto batch = upload_();
-          at_end_ = !batch;
-          if (batch) {
-            uploaded_.push_back(std::move(*batch));
-          }
-        });
+        issue_published(
+            *group_,
+            [this] {
+              auto batch = upload_();
+              at_end_ = !batch;
+              if (batch) {
+                uploaded_.push_back(std::move(*batch));
+              }
+            },
+            issued_at);
       } catch (...) {
         failure_ = std::current_exception();
       }

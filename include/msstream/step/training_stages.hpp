@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <source_location>
 #include <type_traits>
 #include <utility>
 
@@ -81,7 +82,8 @@ class StagedBatch {
 };
 
 /// Two places for batches, of which one is in flight while the next one begins. A Place gives
-/// `begin(…)`, `finish()`, which returns a Result, and `forget()`, which leaves its batch out.
+/// `begin(batch, issued_at)`, `finish(issued_at)`, which returns a Result, and `forget()`, which
+/// leaves its batch out.
 template <class Place, class Result>
 class TwoPlaces {
  public:
@@ -90,22 +92,24 @@ class TwoPlaces {
       : places_{Place(arguments...), Place(arguments...)} {}
 
   /// Begins with a batch, then finishes the one before. What beginning throws leaves the one before
-  /// in flight, what finishing throws this one.
-  template <class... Arguments>
-  std::optional<Result> run(Arguments const&... arguments) {
+  /// in flight, what finishing throws this one. What a place issues itself is of `issued_at`.
+  template <class Batch>
+  std::optional<Result> run(Batch const& batch, std::source_location issued_at) {
     Place& next = places_[next_];
-    or_forget(next, [&] { next.begin(arguments...); });
+    or_forget(next, [&] { next.begin(batch, issued_at); });
     next_ = 1 - next_;
-    return finish(std::exchange(in_flight_, &next));
+    return finish(std::exchange(in_flight_, &next), issued_at);
   }
-  std::optional<Result> finish() { return finish(std::exchange(in_flight_, nullptr)); }
+  std::optional<Result> finish(std::source_location issued_at) {
+    return finish(std::exchange(in_flight_, nullptr), issued_at);
+  }
 
  private:
-  static std::optional<Result> finish(Place* place) {
+  static std::optional<Result> finish(Place* place, std::source_location issued_at) {
     if (place == nullptr) {
       return std::nullopt;
     }
-    return or_forget(*place, [&] { return std::optional<Result>(place->finish()); });
+    return or_forget(*place, [&] { return std::optional<Result>(place->finish(issued_at)); });
   }
   template <class F>
   static auto or_forget(Place& place, F&& issue) {

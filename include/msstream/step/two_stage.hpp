@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <utility>
 
 namespace msstream {
@@ -68,9 +69,14 @@ class TwoStage {
 
   /// Issues what of this batch goes ahead, then the rest of the batch before, and returns what
   /// `main` gave for that one: empty for the first batch, and for the first after finish().
-  std::optional<Result> run(Batch const& batch) { return places_.run(batch); }
+  std::optional<Result> run(Batch const& batch,
+                            std::source_location issued_at = std::source_location::current()) {
+    return places_.run(batch, issued_at);
+  }
   /// Issues the rest of the last batch; empty when no batch is in flight.
-  std::optional<Result> finish() { return places_.finish(); }
+  std::optional<Result> finish(std::source_location issued_at = std::source_location::current()) {
+    return places_.finish(issued_at);
+  }
 
  private:
   class Place {
@@ -80,11 +86,12 @@ class TwoStage {
           main_(options.main.shared_from_this()),
           staged_(device, stages, options.staleness) {}
 
-    void begin(Batch const& batch) {
-      issue_published(*first_, [&] { staged_.issue_ahead(batch); });
+    void begin(Batch const& batch, std::source_location issued_at) {
+      issue_published(
+          *first_, [&] { staged_.issue_ahead(batch); }, issued_at);
     }
-    Result finish() {
-      StreamScope const scope(*main_);
+    Result finish(std::source_location issued_at) {
+      StreamScope const scope(*main_, {}, issued_at);
       auto result = staged_.issue_main();
       staged_.issue_update();
       return result;

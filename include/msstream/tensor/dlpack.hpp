@@ -17,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <source_location>
 #include <string>
 #include <utility>
 
@@ -146,10 +147,13 @@ template <Element T, Runtime R>
 /// tensor's uses so far, and what is issued on the tensor after the deleter ran waits for the
 /// stream. The host does not block. The stream must outlive the managed tensor.
 template <Element T, Runtime R>
-[[nodiscard]] DLManagedTensor* to_dlpack(Tensor<T, R> const& tensor, Stream<R>& consumer) {
+[[nodiscard]] DLManagedTensor* to_dlpack(
+    Tensor<T, R> const& tensor,
+    Stream<R>& consumer,
+    std::source_location held_at = std::source_location::current()) {
   auto exported = std::make_unique<detail::ExportedTensor<T, R>>(tensor);
   exported->holder.emplace(consumer);
-  exported->holder->hold(tensor);
+  exported->holder->hold(tensor, AccessMode::write, held_at);
   return &exported.release()->managed;
 }
 

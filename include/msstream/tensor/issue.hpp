@@ -205,7 +205,7 @@ AccessSet captured_accesses(DeviceState<R> const& device,
                             Uses<R, AccessMode::write> const* written) {
   auto& capture = memory::Capture<R>::of_this_thread(*device.context);
   AccessSet accesses;
-  auto const add = [&](auto const& blocks, AccessMode mode) {
+  auto const add_each = [&](auto const& blocks, AccessMode mode) {
     for (auto* const block : blocks) {
       if (auto* const record = capture.record_of(*block, mode)) {
         accesses.add(*record, mode);
@@ -213,10 +213,10 @@ AccessSet captured_accesses(DeviceState<R> const& device,
     }
   };
   if (read != nullptr) {
-    add(read->blocks(), AccessMode::read);
+    add_each(read->blocks(), AccessMode::read);
   }
   if (written != nullptr) {
-    add(written->blocks(), AccessMode::write);
+    add_each(written->blocks(), AccessMode::write);
   }
   return accesses;
 }

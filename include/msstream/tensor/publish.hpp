@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <concepts>
 #include <mutex>
+#include <source_location>
 #include <utility>
 
 namespace msstream {
@@ -34,11 +35,13 @@ void publish(T const& tracked) {
 /// same streams are given afterwards. What is captured is left as it is. Blocks, with launch
 /// threads, until what was issued has been launched. Throws what `function` throws.
 template <Runtime R, std::invocable F>
-void issue_published(StreamGroup<R>& group, F&& function) {
+void issue_published(StreamGroup<R>& group,
+                     F&& function,
+                     std::source_location issued_at = std::source_location::current()) {
   auto& tracker = *group.context()->tracker;
   auto const before = tracker.newest_positions();
   {
-    StreamScope const scope(group);
+    StreamScope const scope(group, {}, issued_at);
     std::forward<F>(function)();
   }
   for (auto const& position : tracker.newest_positions()) {

@@ -6,16 +6,19 @@
 #include <msstream/step/gradient_tape.hpp>
 
 #include <cstdint>
+#include <source_location>
 
 namespace msstream::ops {
 
 /// The table's gradient is row-sparse: GradientTape::row_gradients(). The bags' weights have one
 /// where they are summed or nothing is pooled, unless they are excluded.
 template <Element T, Runtime R>
-[[nodiscard]] Tensor<float, R> embedding_lookup(GradientTape<R>& tape,
-                                                Tensor<T, R> const& table,
-                                                Bags<R> const& bags,
-                                                LookupOptions<R> options = {}) {
+[[nodiscard]] Tensor<float, R> embedding_lookup(
+    GradientTape<R>& tape,
+    Tensor<T, R> const& table,
+    Bags<R> const& bags,
+    LookupOptions<R> options = {},
+    std::source_location issued_at = std::source_location::current()) {
   bool const moves_table = tape.wants_gradient(table);
   bool const moves_weights = bags.weights && tape.wants_gradient(*bags.weights) &&
                              (options.pooling == Pooling::sum || options.pooling == Pooling::none);
@@ -24,7 +27,7 @@ template <Element T, Runtime R>
     options.argmax.emplace(table.device(),
                            detail::pooled_shape(bags, options.pooling, table.shape()[1]));
   }
-  auto pooled = embedding_lookup(table, bags, options);
+  auto pooled = embedding_lookup(table, bags, options, issued_at);
   if (moves_table || moves_weights) {
     tape.record(
         "embedding_lookup",
@@ -34,28 +37,37 @@ template <Element T, Runtime R>
          moves_table,
          moves_weights,
          pooling = options.pooling,
-         argmax = options.argmax](GradientTape<R>& playing, Tensor<float, R> const& gradient) {
+         argmax = options.argmax,
+         issued_at](GradientTape<R>& playing, Tensor<float, R> const& gradient) {
           std::int64_t const rows = table.shape()[0];
           if (moves_weights) {
-            playing.add_gradient(*bags.weights,
-                                 embedding_weight_gradient(table, bags, pooling, gradient));
+            playing.add_gradient(
+                *bags.weights,
+                embedding_weight_gradient(table, bags, pooling, gradient, issued_at),
+                issued_at);
           }
           if (moves_table) {
-            auto const& unique = playing.unique_rows(bags, rows);
+            auto const& unique = playing.unique_rows(bags, rows, issued_at);
             playing.add_row_gradient(
-                table, embedding_gradient(bags, unique, rows, pooling, gradient, argmax));
+                table,
+                embedding_gradient(bags, unique, rows, pooling, gradient, argmax, issued_at),
+                issued_at);
           }
-        });
+        },
+        issued_at);
   }
   return pooled;
 }
 template <Element T, Runtime R>
-[[nodiscard]] Tensor<float, R> embedding_lookup(GradientTape<R>& tape,
-                                                Tensor<T, R> const& table,
-                                                Tensor<std::int64_t, R> const& ids,
-                                                Tensor<std::int64_t, R> const& offsets,
-                                                Pooling pooling) {
-  return embedding_lookup(tape, table, Bags<R>(ids, offsets), LookupOptions<R>{.pooling = pooling});
+[[nodiscard]] Tensor<float, R> embedding_lookup(
+    GradientTape<R>& tape,
+    Tensor<T, R> const& table,
+    Tensor<std::int64_t, R> const& ids,
+    Tensor<std::int64_t, R> const& offsets,
+    Pooling pooling,
+    std::source_location issued_at = std::source_location::current()) {
+  return embedding_lookup(
+      tape, table, Bags<R>(ids, offsets), LookupOptions<R>{.pooling = pooling}, issued_at);
 }
 
 }  // namespace msstream::ops

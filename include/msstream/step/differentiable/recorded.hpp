@@ -4,6 +4,7 @@
 #include <msstream/ops/arithmetic.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
+#include <source_location>
 #include <utility>
 
 /// What operations of one or two tensors have in common when a tape records them.
@@ -15,15 +16,18 @@ template <Runtime R, class GradientOf>
                                         char const* operation,
                                         Tensor<float, R> const& input,
                                         Tensor<float, R> output,
-                                        GradientOf gradient_of) {
-  tape.record(operation,
-              output,
-              [input, gradient_of = std::move(gradient_of)](GradientTape<R>& playing,
-                                                            Tensor<float, R> const& gradient) {
-                if (playing.wants_gradient(input)) {
-                  playing.add_gradient(input, gradient_of(gradient));
-                }
-              });
+                                        GradientOf gradient_of,
+                                        std::source_location issued_at) {
+  tape.record(
+      operation,
+      output,
+      [input, gradient_of = std::move(gradient_of), issued_at](GradientTape<R>& playing,
+                                                               Tensor<float, R> const& gradient) {
+        if (playing.wants_gradient(input)) {
+          playing.add_gradient(input, gradient_of(gradient), issued_at);
+        }
+      },
+      issued_at);
   return output;
 }
 
@@ -35,21 +39,23 @@ template <Runtime R, class GradientsOf>
                                         Tensor<float, R> const& left,
                                         Tensor<float, R> const& right,
                                         Tensor<float, R> output,
-                                        GradientsOf gradients_of) {
-  tape.record(operation,
-              output,
-              [left, right, gradients_of = std::move(gradients_of)](
-                  GradientTape<R>& playing, Tensor<float, R> const& gradient) {
-                OperandGradients<R> const gradients = gradients_of(
-                    gradient,
-                    WantedOperands{playing.wants_gradient(left), playing.wants_gradient(right)});
-                if (gradients.left) {
-                  playing.add_gradient(left, *gradients.left);
-                }
-                if (gradients.right) {
-                  playing.add_gradient(right, *gradients.right);
-                }
-              });
+                                        GradientsOf gradients_of,
+                                        std::source_location issued_at) {
+  tape.record(
+      operation,
+      output,
+      [left, right, gradients_of = std::move(gradients_of), issued_at](
+          GradientTape<R>& playing, Tensor<float, R> const& gradient) {
+        OperandGradients<R> const gradients = gradients_of(
+            gradient, WantedOperands{playing.wants_gradient(left), playing.wants_gradient(right)});
+        if (gradients.left) {
+          playing.add_gradient(left, *gradients.left, issued_at);
+        }
+        if (gradients.right) {
+          playing.add_gradient(right, *gradients.right, issued_at);
+        }
+      },
+      issued_at);
   return output;
 }
 

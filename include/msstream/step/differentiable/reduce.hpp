@@ -6,6 +6,7 @@
 #include <msstream/step/gradient_tape.hpp>
 
 #include <cstdint>
+#include <source_location>
 #include <utility>
 
 /// ops/reduce.hpp with a tape as first argument: the same results, and the backward recorded.
@@ -19,61 +20,82 @@ Tensor<float, R> recorded_sum(GradientTape<R>& tape,
                               Tensor<float, R> const& input,
                               Tensor<float, R> output,
                               std::int64_t axis,
-                              float factor) {
-  return recorded(tape,
-                  operation,
-                  input,
-                  std::move(output),
-                  [shape = input.shape(), axis, factor](auto const& gradient) {
-                    return sum_gradient(gradient, shape, axis, factor);
-                  });
+                              float factor,
+                              std::source_location issued_at) {
+  return recorded(
+      tape,
+      operation,
+      input,
+      std::move(output),
+      [shape = input.shape(), axis, factor, issued_at](auto const& gradient) {
+        return sum_gradient(gradient, shape, axis, factor, issued_at);
+      },
+      issued_at);
 }
 template <Runtime R>
 Tensor<float, R> recorded_extremum(GradientTape<R>& tape,
                                    char const* operation,
                                    Tensor<float, R> const& input,
                                    Tensor<float, R> const& output,
-                                   std::int64_t axis) {
-  return recorded(tape, operation, input, output, [input, output, axis](auto const& gradient) {
-    return extremum_gradient(input, output, gradient, axis);
-  });
+                                   std::int64_t axis,
+                                   std::source_location issued_at) {
+  return recorded(
+      tape,
+      operation,
+      input,
+      output,
+      [input, output, axis, issued_at](auto const& gradient) {
+        return extremum_gradient(input, output, gradient, axis, issued_at);
+      },
+      issued_at);
 }
 
 }  // namespace detail
 
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> sum(GradientTape<R>& tape,
-                                   Tensor<float, R> const& input,
-                                   std::int64_t axis,
-                                   ReduceOptions options = {}) {
-  return detail::recorded_sum(tape, "sum", input, sum(input, axis, options), axis, 1.0F);
+[[nodiscard]] Tensor<float, R> sum(
+    GradientTape<R>& tape,
+    Tensor<float, R> const& input,
+    std::int64_t axis,
+    ReduceOptions options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::recorded_sum(
+      tape, "sum", input, sum(input, axis, options, issued_at), axis, 1.0F, issued_at);
 }
 
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> mean(GradientTape<R>& tape,
-                                    Tensor<float, R> const& input,
-                                    std::int64_t axis,
-                                    ReduceOptions options = {}) {
-  auto output = mean(input, axis, options);
+[[nodiscard]] Tensor<float, R> mean(
+    GradientTape<R>& tape,
+    Tensor<float, R> const& input,
+    std::int64_t axis,
+    ReduceOptions options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  auto output = mean(input, axis, options, issued_at);
   auto const dimension = detail::require_axis("mean", input.shape(), axis);
   auto const factor = 1.0F / static_cast<float>(input.shape()[dimension]);
-  return detail::recorded_sum(tape, "mean", input, std::move(output), axis, factor);
+  return detail::recorded_sum(tape, "mean", input, std::move(output), axis, factor, issued_at);
 }
 
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> max(GradientTape<R>& tape,
-                                   Tensor<float, R> const& input,
-                                   std::int64_t axis,
-                                   ReduceOptions options = {}) {
-  return detail::recorded_extremum(tape, "max", input, max(input, axis, options), axis);
+[[nodiscard]] Tensor<float, R> max(
+    GradientTape<R>& tape,
+    Tensor<float, R> const& input,
+    std::int64_t axis,
+    ReduceOptions options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::recorded_extremum(
+      tape, "max", input, max(input, axis, options, issued_at), axis, issued_at);
 }
 
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> min(GradientTape<R>& tape,
-                                   Tensor<float, R> const& input,
-                                   std::int64_t axis,
-                                   ReduceOptions options = {}) {
-  return detail::recorded_extremum(tape, "min", input, min(input, axis, options), axis);
+[[nodiscard]] Tensor<float, R> min(
+    GradientTape<R>& tape,
+    Tensor<float, R> const& input,
+    std::int64_t axis,
+    ReduceOptions options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::recorded_extremum(
+      tape, "min", input, min(input, axis, options, issued_at), axis, issued_at);
 }
 
 }  // namespace msstream::ops

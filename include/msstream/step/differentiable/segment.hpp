@@ -6,6 +6,7 @@
 #include <msstream/step/gradient_tape.hpp>
 
 #include <cstdint>
+#include <source_location>
 #include <type_traits>
 
 /// ops/segment.hpp with a tape as first argument: the same results, and the backward recorded.
@@ -31,12 +32,19 @@ template <Runtime R>
     Tensor<std::int64_t, R> const& offsets,
     SegmentReduction reduction,
     SegmentSemantics semantics = SegmentSemantics::tensorflow,
-    std::type_identity_t<OffsetPolicy<R>> const& policy = {}) {
-  auto const reduced = segment_reduce(values, offsets, reduction, semantics, policy);
+    std::type_identity_t<OffsetPolicy<R>> const& policy = {},
+    std::source_location issued_at = std::source_location::current()) {
+  auto const reduced = segment_reduce(values, offsets, reduction, semantics, policy, issued_at);
   auto const forward = detail::segment_forward(values, reduced, reduction);
-  return detail::recorded(tape, "segment_reduce", values, reduced, [=](auto const& gradient) {
-    return segment_reduce_gradient(gradient, offsets, forward, reduction);
-  });
+  return detail::recorded(
+      tape,
+      "segment_reduce",
+      values,
+      reduced,
+      [=](auto const& gradient) {
+        return segment_reduce_gradient(gradient, offsets, forward, reduction, issued_at);
+      },
+      issued_at);
 }
 
 template <Runtime R, Element Id>
@@ -46,13 +54,21 @@ template <Runtime R, Element Id>
     Tensor<Id, R> const& sorted_ids,
     std::int64_t segments,
     SegmentReduction reduction,
-    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
-  auto const reduced = sorted_segment_reduce(values, sorted_ids, segments, reduction, options);
+    std::type_identity_t<SegmentOptions<R>> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  auto const reduced =
+      sorted_segment_reduce(values, sorted_ids, segments, reduction, options, issued_at);
   auto const forward = detail::segment_forward(values, reduced, reduction);
   return detail::recorded(
-      tape, "sorted_segment_reduce", values, reduced, [=](auto const& gradient) {
-        return sorted_segment_reduce_gradient(gradient, sorted_ids, forward, reduction, options);
-      });
+      tape,
+      "sorted_segment_reduce",
+      values,
+      reduced,
+      [=](auto const& gradient) {
+        return sorted_segment_reduce_gradient(
+            gradient, sorted_ids, forward, reduction, options, issued_at);
+      },
+      issued_at);
 }
 
 template <Runtime R, Element Id>
@@ -62,13 +78,21 @@ template <Runtime R, Element Id>
     Tensor<Id, R> const& ids,
     std::int64_t segments,
     SegmentReduction reduction,
-    std::type_identity_t<SegmentOptions<R>> const& options = {}) {
-  auto const reduced = unsorted_segment_reduce(values, ids, segments, reduction, options);
+    std::type_identity_t<SegmentOptions<R>> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  auto const reduced =
+      unsorted_segment_reduce(values, ids, segments, reduction, options, issued_at);
   auto const forward = detail::segment_forward(values, reduced, reduction);
   return detail::recorded(
-      tape, "unsorted_segment_reduce", values, reduced, [=](auto const& gradient) {
-        return unsorted_segment_reduce_gradient(gradient, ids, forward, reduction, options);
-      });
+      tape,
+      "unsorted_segment_reduce",
+      values,
+      reduced,
+      [=](auto const& gradient) {
+        return unsorted_segment_reduce_gradient(
+            gradient, ids, forward, reduction, options, issued_at);
+      },
+      issued_at);
 }
 
 }  // namespace msstream::ops

@@ -8,6 +8,7 @@
 #include <msstream/step/gradient_tape.hpp>
 
 #include <cstdint>
+#include <source_location>
 
 /// ops/softmax.hpp with a tape as first argument: the same results, and the backward recorded.
 namespace msstream::ops {
@@ -17,23 +18,35 @@ namespace detail {
 template <Runtime R>
 Tensor<float, R> recorded_softmax(GradientTape<R>& tape,
                                   Tensor<float, R> const& input,
-                                  Tensor<float, R> const& output) {
-  return recorded(tape, "softmax", input, output, [output](auto const& gradient) {
-    return softmax_gradient(output, gradient);
-  });
+                                  Tensor<float, R> const& output,
+                                  std::source_location issued_at) {
+  return recorded(
+      tape,
+      "softmax",
+      input,
+      output,
+      [output, issued_at](auto const& gradient) {
+        return softmax_gradient(output, gradient, issued_at);
+      },
+      issued_at);
 }
 
 }  // namespace detail
 
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> softmax(GradientTape<R>& tape, Tensor<float, R> const& input) {
-  return detail::recorded_softmax(tape, input, softmax(input));
+[[nodiscard]] Tensor<float, R> softmax(
+    GradientTape<R>& tape,
+    Tensor<float, R> const& input,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::recorded_softmax(tape, input, softmax(input, issued_at), issued_at);
 }
 template <Runtime R>
-[[nodiscard]] Tensor<float, R> softmax(GradientTape<R>& tape,
-                                       Tensor<float, R> const& input,
-                                       Tensor<std::int64_t, R> const& lengths) {
-  return detail::recorded_softmax(tape, input, softmax(input, lengths));
+[[nodiscard]] Tensor<float, R> softmax(
+    GradientTape<R>& tape,
+    Tensor<float, R> const& input,
+    Tensor<std::int64_t, R> const& lengths,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::recorded_softmax(tape, input, softmax(input, lengths, issued_at), issued_at);
 }
 
 /// The mean over the batch of softmax_cross_entropy: a scalar loss. Examples of a class that is out
@@ -43,16 +56,19 @@ template <Runtime R>
     GradientTape<R>& tape,
     Tensor<float, R> const& logits,
     Tensor<std::int64_t, R> const& classes,
-    CrossEntropyOptions<R> const& options = {}) {
-  auto const result = softmax_cross_entropy(logits, classes, options);
+    CrossEntropyOptions<R> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  auto const result = softmax_cross_entropy(logits, classes, options, issued_at);
   auto const factor = 1.0F / static_cast<float>(result.losses.count());
-  return detail::recorded(tape,
-                          "mean_softmax_cross_entropy",
-                          logits,
-                          mean(result.losses),
-                          [gradients = result.gradients, factor](auto const& gradient) {
-                            return scale_by_scalar(gradients, gradient, factor);
-                          });
+  return detail::recorded(
+      tape,
+      "mean_softmax_cross_entropy",
+      logits,
+      mean(result.losses, issued_at),
+      [gradients = result.gradients, factor, issued_at](auto const& gradient) {
+        return scale_by_scalar(gradients, gradient, factor, issued_at);
+      },
+      issued_at);
 }
 
 }  // namespace msstream::ops

@@ -5,15 +5,20 @@
 #include <msstream/step/differentiable/embedding.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
+#include <source_location>
+
 namespace msstream::ops {
 
 /// The gradient is that of TableBatch::weights(), row-sparse: GradientTape::row_gradients().
 template <Element T, Runtime R>
-[[nodiscard]] Tensor<float, R> embedding_lookup(GradientTape<R>& tape,
-                                                TableBatch<T, R> const& tables,
-                                                Bags<R> const& rows,
-                                                Pooling pooling = Pooling::sum) {
-  return embedding_lookup(tape, tables.weights(), rows, LookupOptions<R>{.pooling = pooling})
+[[nodiscard]] Tensor<float, R> embedding_lookup(
+    GradientTape<R>& tape,
+    TableBatch<T, R> const& tables,
+    Bags<R> const& rows,
+    Pooling pooling = Pooling::sum,
+    std::source_location issued_at = std::source_location::current()) {
+  return embedding_lookup(
+             tape, tables.weights(), rows, LookupOptions<R>{.pooling = pooling}, issued_at)
       .reshaped({rows.bags() / tables.tables(), tables.tables() * tables.weights().shape()[1]});
 }
 

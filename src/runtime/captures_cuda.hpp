@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/closure.hpp>
+#include "host_call_cuda.hpp"
 
 #include <cuda_runtime_api.h>
 
@@ -15,7 +15,7 @@
 namespace msstream::detail {
 
 /// What CUDA's graph calls on the host, which must stay as long as the graph.
-using CapturedCalls = std::vector<std::unique_ptr<Closure>>;
+using CapturedCalls = std::vector<std::unique_ptr<HostCall>>;
 
 struct CudaGraph {
   cudaGraphExec_t executable = nullptr;
@@ -32,7 +32,7 @@ class CudaCaptures {
   [[nodiscard]] bool go_on() const noexcept { return count_.load() != 0; }
   /// Takes the call if the stream is part of one of the captures; else null. Costs a load when
   /// there are none.
-  [[nodiscard]] Closure* keep_if_captured(cudaStream_t stream, std::unique_ptr<Closure>& call);
+  [[nodiscard]] HostCall* keep_if_captured(cudaStream_t stream, std::unique_ptr<HostCall>& call);
 
  private:
   using Id = unsigned long long;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "captures_cuda.hpp"
 #include "check_cuda.hpp"
+#include "host_call_cuda.hpp"
 #include "pages_cuda.hpp"
 #include "pinned_copy_cuda.hpp"
 #include "sm_parts_cuda.hpp"
@@ -58,16 +59,16 @@ int level_of(StreamPriority priority) {
   return (least + greatest) / 2;
 }
 
-void CUDART_CB run_and_delete(void* closure) {
+void CUDART_CB run_and_delete(void* call) {
   RuntimeThread const marked;
-  std::unique_ptr<Closure> const owned(static_cast<Closure*>(closure));
-  (*owned)();
+  std::unique_ptr<detail::HostCall> const owned(static_cast<detail::HostCall*>(call));
+  owned->run();
 }
 
 /// Of a graph, which runs it at each launch.
-void CUDART_CB run_captured(void* closure) {
+void CUDART_CB run_captured(void* call) {
   RuntimeThread const marked;
-  (*static_cast<Closure*>(closure))();
+  static_cast<detail::HostCall*>(call)->run();
 }
 
 /// The process that has called the driver first, which works in no child of it.
@@ -105,6 +106,7 @@ Cuda::Cuda(Options options) : ordinal_(options.ordinal) {
   pages_ = std::make_unique<detail::CudaPages>(ordinal_);
   captures_ = std::make_unique<detail::CudaCaptures>();
   sm_parts_ = std::make_unique<detail::CudaSmParts>(ordinal_);
+  host_failure_ = std::make_shared<detail::HostFailure>();
 }
 
 Cuda::~Cuda() {
@@ -154,6 +156,7 @@ void Cuda::destroy_stream(native_stream stream) noexcept {
 void Cuda::synchronize_stream(native_stream stream) {
   home_.require_here();
   check_cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  host_failure_->rethrow();
 }
 
 Cuda::native_event Cuda::create_event(EventTiming timing) {
@@ -187,12 +190,14 @@ bool Cuda::query(native_event event) {
     return false;
   }
   check_cuda(code, "cudaEventQuery");
+  host_failure_->rethrow();
   return true;
 }
 
 void Cuda::synchronize(native_event event) {
   home_.require_here();
   check_cuda(cudaEventSynchronize(event), "cudaEventSynchronize");
+  host_failure_->rethrow();
 }
 
 double Cuda::elapsed_ns(native_event begin, native_event end) {
@@ -284,7 +289,8 @@ void Cuda::fill(void* memory, std::uint8_t value, std::size_t bytes, native_stre
 
 void Cuda::call_host(native_stream stream, Closure closure) {
   home_.require_here();
-  auto owned = std::make_unique<Closure>(std::move(closure));
+  auto owned =
+      std::make_unique<detail::HostCall>(detail::HostCall{std::move(closure), host_failure_});
   if (auto* const kept = captures_->keep_if_captured(stream, owned)) {
     check_cuda(cudaLaunchHostFunc(stream, run_captured, kept), "cudaLaunchHostFunc");
     return;

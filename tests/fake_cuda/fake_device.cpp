@@ -106,7 +106,7 @@ cudaError_t FakeDevice::launch(void const* graph, cudaStream_t stream) {
 cudaError_t FakeDevice::enqueue_host_function(cudaStream_t stream,
                                               cudaHostFn_t function,
                                               void* data) {
-  return enqueue(stream, [function, data] {
+  return enqueue(stream, [function, data]() noexcept {  // no exception passes through the driver
     bool const outer = std::exchange(in_host_function, true);
     function(data);
     in_host_function = outer;

@@ -30,6 +30,7 @@ namespace detail {
 class CudaPages;
 class CudaCaptures;
 class CudaSmParts;
+class HostFailure;
 struct CudaGraph;
 }  // namespace detail
 
@@ -102,6 +103,8 @@ class Cuda {
   [[nodiscard]] bool is_pinned(void const* host_memory) const;
   void copy(void* to, void const* from, std::size_t bytes, CopyKind kind, native_stream stream);
   void fill(void* memory, std::uint8_t value, std::size_t bytes, native_stream stream);
+  /// What `closure` throws the next synchronisation with the device throws, once: of a stream or an
+  /// event, or a query that finds an event complete; the log, where there is none.
   void call_host(native_stream stream, Closure closure);
 
   // CapturingRuntime, in the relaxed mode: other threads may do as they please.
@@ -145,6 +148,7 @@ class Cuda {
   std::unique_ptr<detail::CudaPages> pages_;
   std::unique_ptr<detail::CudaCaptures> captures_;
   std::unique_ptr<detail::CudaSmParts> sm_parts_;
+  std::shared_ptr<detail::HostFailure> host_failure_;
 };
 
 /// Measured on one H200: an empty kernel takes 2.6 us between two events, and 0.5 from one kernel

@@ -29,6 +29,7 @@ struct Workspace {
 
   Key* keys[2];
   unsigned* places[2];
+  unsigned* descend;  ///< for OffsetsSeen
   Key* pass_counts[2];
   /// From here on what has to be zero before the first launch; pass_counts[0] belongs to it.
   unsigned* bins;
@@ -46,6 +47,7 @@ struct Workspace {
       keys[i] = layout.take<Key>(place_count);
       places[i] = layout.take<unsigned>(place_count);
     }
+    descend = layout.take<unsigned>(OffsetsSeen::kMostBlocks);
     pass_counts[1] = layout.take<Key>(tiles * Digits::kBins);
     auto const before = layout.bytes();
     bins = layout.take<unsigned>(kMostPasses * Digits::kBins);
@@ -56,6 +58,25 @@ struct Workspace {
     zero_bytes = bytes - before;
   }
 };
+
+/// Sets to 0 what has to be, and looks at the offsets where bad bags are left out.
+template <class Key, class Id>
+OffsetsSeen prepare(CudaStream stream,
+                    DeduplicateArgs const& args,
+                    IdBags<Id> const& bags,
+                    Workspace<Key> const& workspace) {
+  if (bags.offsets == nullptr || !args.pools) {
+    check_cuda(cudaMemsetAsync(workspace.bins, 0, workspace.zero_bytes, stream), "cudaMemsetAsync");
+    return {};
+  }
+  auto const zeros = static_cast<std::int64_t>(workspace.zero_bytes / sizeof(unsigned));
+  auto const blocks =
+      std::min(OffsetsSeen::kMostBlocks, grid_for(std::max(zeros, bags.bags), kKeyThreads));
+  OffsetsSeen const seen{workspace.descend, blocks};
+  look_at_offsets_kernel<<<blocks, kKeyThreads, 0, stream>>>(bags, seen, workspace.bins, zeros);
+  check_launch("deduplicate, offsets");
+  return seen;
+}
 
 template <class Tile, class Key>
 void launch_pass(CudaStream stream, SortPass<Key, Key> const& pass) {
@@ -83,10 +104,10 @@ void launch_device(CudaStream stream,
   auto const places = place_capacity(args.bags);
   Digits const digits(key_bits);
   Workspace<Key> const workspace(args.workspace, places);
-  check_cuda(cudaMemsetAsync(workspace.bins, 0, workspace.zero_bytes, stream), "cudaMemsetAsync");
+  auto const seen = prepare(stream, args, bags, workspace);
   auto const blocks = std::min(kMostKeyBlocks, grid_for(places, kKeyThreads * kKeysInFlight));
   make_keys_kernel<Key><<<blocks, kKeyThreads, 0, stream>>>(
-      bags, args.rows, places, digits, workspace.keys[0], workspace.bins);
+      bags, seen, args.rows, places, digits, workspace.keys[0], workspace.bins);
   check_launch("deduplicate, keys");
   for (int p = 0; p < digits.passes; ++p) {
     bool const is_last = p + 1 == digits.passes;

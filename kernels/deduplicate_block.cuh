@@ -26,9 +26,15 @@ __global__ void __launch_bounds__(Threads)
   __shared__ Key last_keys[Threads];
 
   auto const places = place_capacity(args.bags);
-  PlaceKeys<Key, Id> const place_keys(bags, args.rows, places);
-  auto const rows = static_cast<Key>(args.rows);
   unsigned const thread = threadIdx.x;
+  bool may_have_bad_bags = args.pools && bags.offsets != nullptr;
+  // More bags than a few for each thread take longer than to find those of the places.
+  if (may_have_bad_bags && bags.existing() <= std::int64_t{16} * Threads) {
+    bool const ascend = ascend_in_steps(bags.bag_offsets(), thread, Threads);
+    may_have_bad_bags = __syncthreads_or(ascend ? 0 : 1) != 0;
+  }
+  PlaceKeys<Key, Id> const place_keys(bags, args.rows, places, may_have_bad_bags);
+  auto const rows = static_cast<Key>(args.rows);
   unsigned const first = thread * Items;
   Key keys[Items];
   unsigned positions[Items];

@@ -56,15 +56,24 @@ void group_equal_ids(DeduplicateArgs const& args, IdBags<Id> const& all_bags) {
   auto const bags = all_bags.looked_at();
   auto* const entries = static_cast<Entry<Word>*>(args.workspace);
   auto const capacity = place_capacity(args.bags);
-  auto const places = bags.existing_places();
   std::int64_t valid = 0;
   auto const add = [&](std::int64_t id, std::int64_t place) {
     if (is_in_range(id, args.rows)) {
       entries[valid++] = {static_cast<Word>(id), static_cast<Word>(place)};
     }
   };
-  for (auto place = places.begin; place < places.end; ++place) {
-    add(bags.ids[place], place);
+  auto const add_all = [&](PlaceRange places) {
+    for (auto place = places.begin; place < places.end; ++place) {
+      add(bags.ids[place], place);
+    }
+  };
+  if (bags.offsets == nullptr || bags.ascend || !args.pools) {
+    add_all(bags.existing_places());
+  } else {
+    // Places of bags that are not bad ascend with the bag.
+    for (std::int64_t bag = 0; bag < bags.existing(); ++bag) {
+      add_all(bags.places_of(bag));
+    }
   }
   for (std::int64_t bag = 0; bags.default_id >= 0 && bag < bags.existing(); ++bag) {
     auto const range = bags.places_of(bag);

@@ -47,6 +47,27 @@ __device__ bool lacks_ids(IdBags<Id> const& bags,
   return exists && !found;
 }
 
+/// Whether every `step`-th bag from `first` on has offsets that ascend within the ids: where that
+/// holds from each of `step` first ones on, no bag is bad.
+template <class Id>
+__device__ bool ascend_in_steps(BagOffsets<Id> const& offsets,
+                                std::int64_t first,
+                                std::int64_t step) {
+  bool all = offsets.at[0] >= 0 && offsets.at[offsets.bags] <= offsets.capacity;
+#pragma unroll 4
+  for (auto bag = first; bag < offsets.bags; bag += step) {
+    all = all & (offsets.at[bag] <= offsets.at[bag + 1]);
+  }
+  return all;
+}
+
+/// Whether a place is of no bag, or of a bad one. Out of line and by value, so that what is rare
+/// takes no registers where it is called.
+template <class Id>
+__device__ __noinline__ bool is_in_no_bag(IdBags<Id> bags, std::int64_t place) {
+  return bags.bag_of(place) < 0;
+}
+
 /// The keys by which places are sorted: the id, or `rows` for places that hold no id of the table,
 /// so that they come last.
 template <class Key, class Id>
@@ -56,17 +77,23 @@ struct PlaceKeys {
   std::int64_t places;
   std::int64_t existing;
   PlaceRange existing_places;
+  bool has_bad_bags;  ///< some bag may be bad, and the ids of bad ones are left out
 
-  __device__ PlaceKeys(IdBags<Id> const& all_bags, std::int64_t table_rows, std::int64_t capacity)
+  __device__ PlaceKeys(IdBags<Id> const& all_bags,
+                       std::int64_t table_rows,
+                       std::int64_t capacity,
+                       bool may_have_bad_bags)
       : bags(all_bags),
         rows(table_rows),
         places(capacity),
         existing(all_bags.existing()),
-        existing_places(all_bags.existing_places()) {}
+        existing_places(all_bags.existing_places()),
+        has_bad_bags(may_have_bad_bags) {}
 
   /// The id at a place, or `rows` where there is none.
   __device__ std::int64_t id_at(std::int64_t place) const {
-    bool const exists = place >= existing_places.begin && place < existing_places.end;
+    bool const exists = place >= existing_places.begin && place < existing_places.end &&
+                        !(has_bad_bags && is_in_no_bag(bags, place));
     return exists ? static_cast<std::int64_t>(bags.ids[place]) : rows;
   }
   /// The key of a place that holds `id`. To be called by all lanes of a warp.
@@ -83,9 +110,39 @@ struct PlaceKeys {
   }
 };
 
+/// What the blocks of look_at_offsets_kernel have found, one each.
+struct OffsetsSeen {
+  static constexpr unsigned kMostBlocks = kKeyThreads;
+
+  unsigned* descend = nullptr;  ///< [blocks]: not 0 where offsets do not ascend; null: none looked
+  unsigned blocks = 0;
+
+  /// Whether any did. To be called by all threads of a block of kKeyThreads.
+  [[nodiscard]] __device__ bool any_descend() const {
+    return __syncthreads_or(threadIdx.x < blocks && descend[threadIdx.x] != 0 ? 1 : 0) != 0;
+  }
+};
+
+/// Looks at all offsets, and sets `zeros` to 0, which saves a launch for that.
+template <class Id>
+__global__ void __launch_bounds__(kKeyThreads) look_at_offsets_kernel(IdBags<Id> const bags,
+                                                                      OffsetsSeen seen,
+                                                                      unsigned* zeros,
+                                                                      std::int64_t zero_count) {
+  for (auto i = grid_thread(); i < zero_count; i += grid_stride()) {
+    zeros[i] = 0;
+  }
+  bool const ascend = ascend_in_steps(bags.bag_offsets(), grid_thread(), grid_stride());
+  bool const any_descend = __syncthreads_or(ascend ? 0 : 1) != 0;
+  if (threadIdx.x == 0) {
+    seen.descend[blockIdx.x] = any_descend ? 1 : 0;
+  }
+}
+
 /// Makes the keys and counts in `bins`, [passes, 256] of zeros, how often each digit occurs.
 template <class Key, class Id>
 __global__ void __launch_bounds__(kKeyThreads) make_keys_kernel(IdBags<Id> const bags,
+                                                                OffsetsSeen seen,
                                                                 std::int64_t rows,
                                                                 std::int64_t places,
                                                                 Digits digits,
@@ -94,7 +151,7 @@ __global__ void __launch_bounds__(kKeyThreads) make_keys_kernel(IdBags<Id> const
   __shared__ DigitCounts<static_cast<int>(sizeof(Key))> counts;
   int const thread = static_cast<int>(threadIdx.x);
   counts.clear(digits.passes);
-  PlaceKeys<Key, Id> const place_keys(bags, rows, places);
+  PlaceKeys<Key, Id> const place_keys(bags, rows, places, seen.any_descend());
   constexpr std::int64_t kTurn = kKeyThreads * kKeysInFlight;
   for (auto turn = blockIdx.x * kTurn; turn < places; turn += gridDim.x * kTurn) {
     std::int64_t ids[kKeysInFlight];

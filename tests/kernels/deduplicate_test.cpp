@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/kernel_fixture.hpp"
+#include "kernels/judged_offsets.hpp"
 
 #include <msstream/ops/kernels/embedding_gradient.hpp>
 
@@ -27,6 +27,7 @@ struct SomeBags {
   Integers offsets = {};        ///< empty: fixed hotness
   std::int64_t bag_count = -1;  ///< -1: all exist, and the kernel is told no count
   std::int64_t default_id = -1;
+  bool pools = true;
 };
 
 template <class Stream>
@@ -35,17 +36,29 @@ class DeduplicateTest : public KernelTest<Stream> {
   /// Compares with a map from each id to its places; what must not be touched has to stay poisoned.
   template <class Id>
   void expect_groups_of(std::vector<Id> const& ids, std::int64_t rows, SomeBags const& some) {
+    expect_groups_of(ids, rows, some, some);
+  }
+  /// That `given` is grouped as `some` are to be.
+  template <class Id>
+  void expect_groups_of(std::vector<Id> const& ids,
+                        std::int64_t rows,
+                        SomeBags const& given,
+                        SomeBags const& some) {
     auto const capacity = static_cast<std::int64_t>(ids.size());
     auto const bags = some.bags < 0 ? capacity : some.bags;
     auto const existing = some.bag_count < 0 ? bags : some.bag_count;
     std::map<std::int64_t, Integers> groups;
     Integers defaults;
+    bool const is_jagged = !some.offsets.empty();
+    JudgedOffsets const judged(
+        is_jagged ? Integers(some.offsets.begin(), some.offsets.begin() + existing + 1)
+                  : Integers{0},
+        capacity);
     for (std::int64_t bag = 0; bag < existing; ++bag) {
-      auto const border = [&](std::int64_t b) {
-        return some.offsets.empty() ? b * some.hotness : some.offsets[static_cast<std::size_t>(b)];
-      };
+      auto const [begin, end] =
+          is_jagged ? judged.places(bag) : std::pair{bag * some.hotness, (bag + 1) * some.hotness};
       bool has_id = false;
-      for (auto place = border(bag); place < border(bag + 1); ++place) {
+      for (auto place = begin; place < end; ++place) {
         std::int64_t const id = ids[static_cast<std::size_t>(place)];
         if (id >= 0 && id < rows) {
           groups[id].push_back(place);
@@ -79,7 +92,7 @@ class DeduplicateTest : public KernelTest<Stream> {
     starts[unique] = static_cast<std::int32_t>(next);
 
     auto const input = this->upload(ids);
-    auto const offsets = this->upload(cast_to<Id>(some.offsets));
+    auto const offsets = this->upload(cast_to<Id>(given.offsets));
     auto const bag_count = this->scalar(existing);
     auto const found_ids = this->integers(static_cast<std::int64_t>(places));
     auto const found_starts = this->upload(Numbers(places + 1, -1));
@@ -91,10 +104,10 @@ class DeduplicateTest : public KernelTest<Stream> {
     DeduplicateArgs const args{
         .bags = {.ids = input.data(),
                  .id_dtype = dtype_of<Id>,
-                 .bags = bags,
+                 .bags = given.bags < 0 ? capacity : given.bags,
                  .capacity = capacity,
-                 .hotness = some.hotness,
-                 .offsets = some.offsets.empty() ? nullptr : offsets.data(),
+                 .hotness = given.hotness,
+                 .offsets = given.offsets.empty() ? nullptr : offsets.data(),
                  .bag_count = some.bag_count < 0 ? nullptr : bag_count.data(),
                  .default_id = some.default_id},
         .rows = rows,
@@ -103,7 +116,8 @@ class DeduplicateTest : public KernelTest<Stream> {
         .positions = found_positions.data(),
         .ranks = found_ranks.data(),
         .unique_count = found_count.data(),
-        .workspace = memory.data()};
+        .workspace = memory.data(),
+        .pools = given.pools};
     this->replay([&](Stream stream) { deduplicate(stream, args); });
     EXPECT_EQ(this->read(found_count)[0], static_cast<std::int64_t>(unique));
     // Not EXPECT_EQ: a difference in thousands of numbers is best said by its first place.
@@ -204,6 +218,41 @@ TYPED_TEST(DeduplicateTest, OffsetsTellWhichPlacesExist) {
     for (bags.bag_count = 0; bags.bag_count <= bags.bags; ++bags.bag_count) {
       this->expect_groups(ids, 51, bags);
     }
+  }
+}
+
+TYPED_TEST(DeduplicateTest, LeavesOutTheIdsOfBadBags) {
+  auto const expect_for = [&](std::int64_t bags, std::int64_t capacity) {
+    SCOPED_TRACE(text(bags, " bags"));
+    for (int round = 0; round < 6; ++round) {
+      this->expect_groups(this->random.integers(capacity, -1, capacity),
+                          capacity,
+                          {.bags = bags,
+                           .offsets = random_bad_offsets(this->random, bags, capacity),
+                           .bag_count = round % 2 == 0 ? -1 : this->random.integer(1, bags),
+                           .default_id = round % 3 == 0 ? 4 : -1});
+    }
+  };
+  for (std::int64_t const capacity : {300, 3000, 4097}) {
+    for (std::int64_t const bags : {1, 3, 40, 700}) {
+      expect_for(bags, capacity);
+    }
+  }
+  expect_for(9000, 500);  // so many that one block does not look at all of them
+  expect_for(2000, 20'000);
+}
+
+TYPED_TEST(DeduplicateTest, WithoutPoolingHasTheIdsOfBadBags) {
+  for (std::int64_t const capacity : {7, 5000}) {
+    Integers ids(static_cast<std::size_t>(capacity), -1);
+    ids[0] = 3;
+    ids[1] = 1;
+    ids[4] = 3;
+    // All are between the first offset and the last: as one bag has it.
+    SomeBags const one{.bags = 1, .offsets = {1, capacity}};
+    this->expect_groups(ids, 5, one);
+    SomeBags const bad{.bags = 3, .offsets = {1, 4, 2, capacity}, .pools = false};
+    this->template expect_groups_of<std::int64_t>(ids, 5, bad, one);
   }
 }
 

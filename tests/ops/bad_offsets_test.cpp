@@ -198,6 +198,43 @@ TYPED_TEST(BadOffsetsTest, lookups_and_their_gradients_leave_out_the_same_bags) 
   });
 }
 
+TYPED_TEST(BadOffsetsTest, rows_of_bad_bags_alone_are_not_moved) {
+  // Of {0 4 2 5} the last bag is kept.
+  Bags<TypeParam> const bags(this->put(Integers{0, 1, 2, 3, 4}), this->put(Integers{0, 4, 2, 5}));
+  auto const unique = ops::deduplicate(bags, 6);
+  EXPECT_THAT(to_host(unique.count), ElementsAre(3));
+  auto const found = to_host(unique.ids);
+  EXPECT_THAT(Integers(found.begin(), found.begin() + 3), ElementsAre(2, 3, 4));
+  ops::OptimizerRule const rule{.kind = ops::OptimizerKind::adam, .learning_rate = 1.0F};
+  ops::StepCounter<TypeParam> step(this->device());
+  step.advance(rule);
+  auto const table = this->put(Floats(6, 0.0F), {6, 1});
+  auto const state = ops::make_state(this->device(), rule.kind, table.shape());
+  // Momentum of all rows: a row that is listed moves, whatever its gradient.
+  copy(*state.first, this->put(Floats(6, 1.0F), {6, 1}));
+  copy(*state.second, this->put(Floats(6, 1.0F), {6, 1}));
+  auto const gradient = this->put(Floats{1, 1, 1}, {3, 1});
+  ops::update_embedding(rule, step, table, state, bags, unique, Pooling::sum, gradient);
+  auto const moved = to_host(table);
+  for (auto const row : {0, 1, 5}) {
+    EXPECT_EQ(moved[at(row)], 0.0F) << row;
+  }
+  for (auto const row : {2, 3, 4}) {
+    EXPECT_NE(moved[at(row)], 0.0F) << row;
+  }
+}
+
+TYPED_TEST(BadOffsetsTest, without_pooling_each_id_has_its_row_both_ways) {
+  Bags<TypeParam> const bags(this->put(Integers{0, 1, 2, 3, 4}), this->put(Integers{0, 4, 2, 5}));
+  auto const table = this->put(Floats{1, 2, 4, 8, 16}, {5, 1});
+  EXPECT_THAT(to_host(ops::embedding_lookup(table, bags, {.pooling = Pooling::none})),
+              ElementsAre(1, 2, 4, 8, 16));
+  auto const gradient = this->put(Floats{1, 2, 3, 4, 5}, {5, 1});
+  auto const rows = ops::embedding_gradient(
+      bags, ops::deduplicate(bags, 5, Pooling::none), 5, Pooling::none, gradient);
+  EXPECT_THAT(dense_gradient(rows, 5), ElementsAre(1, 2, 3, 4, 5));
+}
+
 TYPED_TEST(BadOffsetsTest, int32_offsets_maxima_and_default_ids_leave_out_the_same_bags) {
   this->for_all([&](Sizes const& size, Integers const& offsets, JudgedOffsets const& judged) {
     auto const ids = this->random.integers(size.capacity, 0, kRowsLookedUp - 1);

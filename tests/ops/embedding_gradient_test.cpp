@@ -145,7 +145,7 @@ TYPED_TEST(EmbeddingGradientOpsTest, agrees_with_double_for_every_pooling) {
 
 TYPED_TEST(EmbeddingGradientOpsTest, counts_that_are_too_large_do_not_lead_out_of_the_memory) {
   Bags<TypeParam> const jagged(this->put(Integers{0, 1, 2}), this->put(Integers{0, 2, 1'000'000}));
-  EXPECT_THAT(to_host(ops::deduplicate(jagged, 4).count), ElementsAre(3));
+  EXPECT_THAT(to_host(ops::deduplicate(jagged, 4).count), ElementsAre(2));
 }
 
 TYPED_TEST(EmbeddingGradientOpsTest, merging_adds_equal_rows_once) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/gradient_fixture.hpp"
 
+#include <msstream/step/differentiable/arithmetic.hpp>
 #include <msstream/step/differentiable/embedding.hpp>
 
 #include <algorithm>
@@ -119,6 +120,24 @@ TYPED_TEST(DifferentiableEmbeddingTest, tables_and_weights_for_every_pooling) {
       }
     }
   }
+}
+
+TYPED_TEST(DifferentiableEmbeddingTest, ids_of_bags_with_bad_offsets_move_where_nothing_is_pooled) {
+  auto const table = this->random_tensor({4, 1});
+  // Only the last is good.
+  ops::Bags<TypeParam> const bags(this->put(Integers{0, 1, 2, 3}), this->put(Integers{0, 3, 2, 4}));
+  GradientTape tape(this->device());
+  auto const loss_of = [&](Pooling pooling) {
+    auto const rows = ops::embedding_lookup(tape, table, bags, {.pooling = pooling});
+    return ops::mean_bce_with_logits(
+        tape, rows, this->put(Floats(static_cast<std::size_t>(rows.count()), 1.0F), rows.shape()));
+  };
+  // The grouping of the one, which is made first, does not serve the other.
+  auto const every_id = loss_of(Pooling::none);
+  tape.backward(ops::add(tape, every_id, loss_of(Pooling::sum)));
+  auto const gradient = this->whole_table(tape, table);
+  EXPECT_NE(gradient[0], 0.0F);
+  EXPECT_NE(gradient[2], 0.0F);
 }
 
 TYPED_TEST(DifferentiableEmbeddingTest, excluded_weights_and_tables_get_none) {

@@ -29,12 +29,15 @@ struct UniqueRows {
   Tensor<std::int64_t, R> count;      ///< scalar: how many ids are distinct
 };
 
-/// Groups equal ids of a lookup into `rows` rows. The count stays on the device. Deterministic;
-/// capture-safe.
+/// Groups equal ids of a lookup into `rows` rows, but for those in bags whose offsets do not ascend
+/// within the ids: such a bag has none, as in the lookup. `pooling` is that of the lookup: with
+/// Pooling::none a lookup has a row for each id, whatever its bag, and no id is left out. The count
+/// stays on the device. Deterministic; capture-safe.
 template <Runtime R>
 [[nodiscard]] UniqueRows<R> deduplicate(
     Bags<R> const& bags,
     std::int64_t rows,
+    Pooling pooling = Pooling::sum,
     std::source_location issued_at = std::source_location::current()) {
   auto const& device = bags.ids.device();
   auto const view = bags.view();
@@ -58,7 +61,8 @@ template <Runtime R>
                                       .positions = unique.positions.data(),
                                       .ranks = unique.ranks.data(),
                                       .unique_count = unique.count.data(),
-                                      .workspace = workspace.data()};
+                                      .workspace = workspace.data(),
+                                      .pools = pooling != Pooling::none};
   issue(
       "deduplicate",
       detail::reads_of(bags),

@@ -196,19 +196,26 @@ class GradientTape {
     lookups->value.push_back({table.shape(), {std::move(gradient), current_group()}});
   }
   /// The grouped ids of a lookup; one grouping serves all tables of `rows` rows that the same bags
-  /// index. Valid until the backward ends.
+  /// index. `pooling` as for ops::deduplicate(). Valid until the backward ends.
   ops::UniqueRows<R> const& unique_rows(
       ops::Bags<R> const& bags,
       std::int64_t rows,
+      ops::Pooling pooling = ops::Pooling::sum,
       std::source_location issued_at = std::source_location::current()) {
     auto const view = bags.view();
-    BagsKey const key{
-        view.ids, view.capacity, view.bags, view.offsets, view.bag_count, view.default_id, rows};
+    bool const has_rows_of_all = view.offsets != nullptr && pooling == ops::Pooling::none;
+    BagsKey const key{view.ids,
+                      view.capacity,
+                      view.bags,
+                      view.offsets,
+                      view.bag_count,
+                      view.default_id,
+                      rows,
+                      has_rows_of_all};
     auto found = unique_rows_.find(key);
     if (found == unique_rows_.end()) {
-      found =
-          unique_rows_.emplace(key, std::make_pair(bags, ops::deduplicate(bags, rows, issued_at)))
-              .first;
+      auto unique = ops::deduplicate(bags, rows, pooling, issued_at);
+      found = unique_rows_.emplace(key, std::make_pair(bags, std::move(unique))).first;
     }
     return found->second.second;
   }
@@ -362,7 +369,8 @@ class GradientTape {
                              void const*,
                              std::int64_t const*,
                              std::int64_t,
-                             std::int64_t>;
+                             std::int64_t,
+                             bool>;
   struct Node {
     std::string name;
     std::shared_ptr<std::string const> scope;  ///< the name scopes around it; null: none

@@ -18,8 +18,9 @@ namespace msstream::ops::kernels {
 /// Groups equal ids: unique_ids ascending, and for the u-th unique id the places [starts[u],
 /// starts[u + 1]) of `positions`, in ascending order; ranks[k] is the u that positions[k] belongs
 /// to. A position below the bags' capacity indexes `ids`; capacity + b is the default id of bag b,
-/// which has no valid id. Ids outside [0, rows) are left out: they come last, with a rank of -1.
-/// Deterministic. What lies beyond the unique ids, and beyond the positions of valid ids, is not
+/// which has no valid id. Ids outside [0, rows) are left out: they come last, with a rank of -1. So
+/// are those of bags that BagOffsets calls bad, if `pools`; a lookup that does not pool has rows of
+/// those, too. Deterministic. What lies beyond the unique ids, and beyond the positions of valid ids, is not
 /// touched, ranks excepted.
 struct DeduplicateArgs {
   BagView bags;  ///< tells which ids exist; its place_capacity() is below 2^31
@@ -30,6 +31,7 @@ struct DeduplicateArgs {
   std::int32_t* ranks;         ///< [places], ascending but for the -1 at the end
   std::int64_t* unique_count;  ///< device scalar, written
   void* workspace;             ///< deduplicate_workspace_bytes(stream, places), 256-byte aligned
+  bool pools = true;
 };
 /// Asks no device. 0 where the CUDA twin needs one launch and no workspace.
 std::size_t deduplicate_workspace_bytes(HostStream stream, std::int64_t places);

@@ -47,7 +47,7 @@ template <Element T, Runtime R>
                 issued_at);
           }
           if (moves_table) {
-            auto const& unique = playing.unique_rows(bags, rows, issued_at);
+            auto const& unique = playing.unique_rows(bags, rows, pooling, issued_at);
             playing.add_row_gradient(
                 table,
                 embedding_gradient(bags, unique, rows, pooling, gradient, argmax, issued_at),

@@ -3,13 +3,14 @@
 #include "hash_functions.hpp"
 #include "id_report.cuh"
 #include "move_rows.cuh"
+#include "report_bad_bags.cuh"
 
 #include <msstream/ops/kernels/jagged.hpp>
 
 namespace msstream::ops::kernels {
 namespace {
 
-__device__ BagOffsets<std::int64_t> offsets_of(JaggedLayout const& layout) {
+__host__ __device__ BagOffsets<std::int64_t> offsets_of(JaggedLayout const& layout) {
   return {layout.offsets, layout.batch, layout.capacity};
 }
 
@@ -117,27 +118,42 @@ struct ToJagged {
   }
 };
 
+/// Has moves of `rows` rows made, or where there is nothing to write the bad samples reported.
+template <class Moves>
+void move_samples(CudaStream stream,
+                  char const* operation,
+                  Moves const& moves,
+                  std::int64_t rows,
+                  void const* from,
+                  void* to,
+                  RowFill const& fill = {}) {
+  auto const& layout = moves.layout;
+  if (rows == 0 || layout.row_bytes == 0) {
+    report_bad_bags(stream, operation, offsets_of(layout), layout.report);
+  } else {
+    move_rows(stream, operation, moves, rows, layout.row_bytes, from, to, fill);
+  }
+}
+
 }  // namespace
 
 void jagged_to_dense(CudaStream stream, JaggedToDenseArgs const& args) {
-  move_rows(stream,
-            "jagged_to_dense",
-            ToDense{args.layout},
-            args.layout.batch * args.layout.max_length,
-            args.layout.row_bytes,
-            args.values,
-            args.dense,
-            RowFill(args.padding_bits, args.element_bytes));
+  move_samples(stream,
+               "jagged_to_dense",
+               ToDense{args.layout},
+               args.layout.batch * args.layout.max_length,
+               args.values,
+               args.dense,
+               RowFill(args.padding_bits, args.element_bytes));
 }
 
 void dense_to_jagged(CudaStream stream, DenseToJaggedArgs const& args) {
-  move_rows(stream,
-            "dense_to_jagged",
-            ToJagged{args.layout},
-            args.layout.capacity,
-            args.layout.row_bytes,
-            args.dense,
-            args.values);
+  move_samples(stream,
+               "dense_to_jagged",
+               ToJagged{args.layout},
+               args.layout.capacity,
+               args.dense,
+               args.values);
 }
 
 }  // namespace msstream::ops::kernels

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "report_bad_bags.cuh"
 #include "segment_teams.cuh"
 #include "softmax_math.hpp"
 
@@ -12,7 +13,7 @@ namespace msstream::ops::kernels {
 namespace {
 
 template <class Args>
-__device__ BagOffsets<std::int64_t> offsets_of(Args const& args) {
+__host__ __device__ BagOffsets<std::int64_t> offsets_of(Args const& args) {
   return {args.offsets, args.segments, args.capacity};
 }
 
@@ -192,12 +193,14 @@ __global__ void __launch_bounds__(kTeamThreads)
   clear_rows_of_no_segment(offsets, args.width, args.value_gradients);
 }
 
+template <class Args>
+bool has_elements(Args const& args) {
+  return args.capacity > 0 && args.width > 0;
+}
+
 /// Calls launch(shape, blocks); even without segments there may be rows to clear.
 template <class Args, class Launch>
 void with_teams(Args const& args, Launch const& launch) {
-  if (args.capacity == 0 || args.width == 0) {
-    return;
-  }
   TeamShape const shape(args.segments, args.capacity, args.width);
   auto const to_clear =
       std::min(ceil_div<std::int64_t>(args.capacity * args.width, 4 * kTeamThreads), kTeamBlocks);
@@ -208,6 +211,9 @@ void with_teams(Args const& args, Launch const& launch) {
 }  // namespace
 
 void jagged_softmax(CudaStream stream, JaggedSoftmaxArgs const& args) {
+  if (!has_elements(args)) {
+    return report_bad_bags(stream, "jagged_softmax", offsets_of(args), args.report);
+  }
   with_teams(args, [&](TeamShape const& shape, unsigned blocks) {
     jagged_softmax_kernel<<<blocks, kTeamThreads, 0, stream>>>(args, shape);
     check_launch("jagged_softmax");
@@ -215,6 +221,9 @@ void jagged_softmax(CudaStream stream, JaggedSoftmaxArgs const& args) {
 }
 
 void jagged_softmax_gradient(CudaStream stream, JaggedSoftmaxGradientArgs const& args) {
+  if (!has_elements(args)) {
+    return;
+  }
   with_teams(args, [&](TeamShape const& shape, unsigned blocks) {
     jagged_softmax_gradient_kernel<<<blocks, kTeamThreads, 0, stream>>>(args, shape);
     check_launch("jagged_softmax_gradient");

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "report_bad_bags.cuh"
 #include "segment_atomics.hpp"
 #include "segment_forms.hpp"
 #include "segment_spans.hpp"
@@ -57,7 +58,15 @@ std::size_t segment_reduce_workspace_bytes(CudaStream, SegmentArgs const& args) 
 }
 
 void segment_reduce(CudaStream stream, SegmentArgs const& args) {
-  if (args.layout.segments == 0 || args.width == 0) {
+  auto const& layout = args.layout;
+  if (layout.segments == 0 || args.width == 0) {
+    if (layout.form == SegmentForm::offsets) {
+      auto const* const offsets = static_cast<std::int64_t const*>(layout.indices);
+      report_bad_bags(stream,
+                      "segment_reduce",
+                      BagOffsets<std::int64_t>{offsets, layout.segments, layout.capacity},
+                      layout.report);
+    }
     return;
   }
   ReductionMemory const memory(args.workspace, args);
@@ -72,12 +81,12 @@ void segment_reduce(CudaStream stream, SegmentArgs const& args) {
           .positions = spans.positions,
           .offsets = spans.offsets,
           .are_given = spans.are_given,
-          .segments = args.layout.segments,
-          .capacity = args.layout.capacity,
+          .segments = layout.segments,
+          .capacity = layout.capacity,
           .width = args.width,
           .reduction = args.reduction,
           .empty_value = args.empty_value,
-          .report = args.layout.report,
+          .report = layout.report,
           .output = args.output,
           .workspace = memory.span_workspace});
 }

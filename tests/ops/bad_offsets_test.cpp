@@ -465,6 +465,61 @@ TYPED_TEST(BadOffsetsTest, a_jagged_softmax_and_its_gradient_leave_out_the_same_
   });
 }
 
+TYPED_TEST(BadOffsetsTest, what_has_nothing_to_write_reports_bad_bags) {
+  auto const in_none = this->put(Integers{0, 1, 0, 0, -2});  // three bad bags
+  auto const in_four = this->put(Integers{0, 2, 9, 4, 4});   // two
+  auto const bad_bags_of = [&](auto const& run) {
+    auto const bad = this->scalar(0);
+    (void)run(ops::OffsetPolicy<TypeParam>{OutOfRange::count, bad});
+    auto const bad_bags = to_host(bad).front();
+    EXPECT_THAT(message_of<std::out_of_range>(
+                    [&] { (void)to_host(run(ops::OffsetPolicy<TypeParam>{OutOfRange::trap})); }),
+                HasSubstr("expected offsets that ascend within"));
+    return bad_bags;
+  };
+  EXPECT_EQ(bad_bags_of([&](auto const& policy) {
+              return ops::dense_to_jagged(this->any({4, 2, 3}), in_none, 0, policy);
+            }),
+            3);
+  EXPECT_EQ(bad_bags_of([&](auto const& policy) {
+              return ops::dense_to_jagged(this->any({4, 2, 0}), in_four, 4, policy);
+            }),
+            2);
+  EXPECT_EQ(bad_bags_of([&](auto const& policy) {
+              return ops::dense_to_jagged(this->any({4, 0, 3}), in_four, 4, policy);
+            }),
+            2);
+  EXPECT_EQ(bad_bags_of([&](auto const& policy) {
+              return ops::jagged_to_dense(this->any({4, 3}), in_four, 0, 1.0F, policy);
+            }),
+            2);
+  EXPECT_EQ(bad_bags_of([&](auto const& policy) {
+              return ops::jagged_to_dense(this->any({4, 0}), in_four, 2, 1.0F, policy);
+            }),
+            2);
+  EXPECT_EQ(bad_bags_of([&](auto const& policy) {
+              return ops::jagged_to_dense(this->any({0, 3}), in_none, 2, 1.0F, policy);
+            }),
+            3);
+  for (auto const& shape : {Shape{4, 0}, Shape{0, 2}}) {
+    auto const& offsets = shape[0] == 0 ? in_none : in_four;
+    auto const bad = shape[0] == 0 ? 3 : 2;
+    EXPECT_EQ(bad_bags_of([&](auto const& policy) {
+                return ops::jagged_softmax(this->any(shape), offsets, policy);
+              }),
+              bad);
+    EXPECT_EQ(bad_bags_of([&](auto const& policy) {
+                return ops::segment_reduce(this->any(shape),
+                                           offsets,
+                                           SegmentReduction::sum,
+                                           ops::SegmentSemantics::tensorflow,
+                                           policy);
+              }),
+              bad)
+        << shape;
+  }
+}
+
 TYPED_TEST(BadOffsetsTest, a_trap_names_the_bag_its_offsets_and_what_was_expected) {
   auto const values = this->put(Floats{1, 2, 3, 4, 5}, {5, 1});
   auto const ids = this->put(Integers{0, 1, 2, 3, 4});

@@ -4,6 +4,7 @@
 #include "runtime/gate.hpp"
 
 #include <msstream/base/error.hpp>
+#include <msstream/stream/stream_pool.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -26,6 +27,7 @@ using ::testing::HasSubstr;
 
 constexpr std::size_t kPinnedMiB = kMiB;
 constexpr std::size_t kLargest = 31 * kPinnedMiB;
+constexpr std::size_t kStep = 8 * kPinnedMiB;  ///< what is taken from the runtime at a time
 
 template <class TypeParam>
 class PinnedCacheTest : public RuntimeTest<TypeParam> {
@@ -33,6 +35,13 @@ class PinnedCacheTest : public RuntimeTest<TypeParam> {
   using Array = PinnedArray<std::uint8_t, Watched<TypeParam>>;
 
   void open(AllocatorOptions options) { device.emplace(watched_device<TypeParam>(options)); }
+  /// As many host waits.
+  void fetch_small(int times) {
+    auto const small = zeros<std::uint8_t>(*device, {100});
+    for (int i = 0; i < times; ++i) {
+      (void)to_host(small);
+    }
+  }
   [[nodiscard]] std::size_t reserved_bytes() const { return watch_of(*device).pinned_bytes; }
 
   std::optional<Device<Watched<TypeParam>>> device;
@@ -75,6 +84,67 @@ TYPED_TEST(PinnedCacheTest, what_is_in_use_at_once_again_and_again_is_never_take
     EXPECT_TRUE(round == 0 || now == growths) << now << " after " << growths;
     growths = now;
   }
+}
+
+TYPED_TEST(PinnedCacheTest, what_a_peak_leaves_goes_back_while_small_sizes_follow) {
+  for (std::size_t const bytes : {kLargest, kPinnedMiB / 10}) {  // and in slabs
+    for (std::size_t const keep : {std::size_t{0}, 32 * kPinnedMiB}) {
+      this->open({.pinned_keep_bytes = keep});
+      {
+        std::vector<typename TestFixture::Array> arrays;
+        for (std::size_t all = 0; all < 10 * kLargest; all += bytes) {
+          arrays.emplace_back(*this->device, bytes);
+        }
+      }
+      EXPECT_GE(this->reserved_bytes(), 10 * kLargest);
+      this->fetch_small(200);
+      // A piece of which something is in use, as at the moment of a fetch, stays whole.
+      EXPECT_LE(this->reserved_bytes(), keep + kStep + kLargest);
+      auto const statistics = this->device->pinned_memory_statistics();
+      EXPECT_EQ(statistics.reserved_bytes, this->reserved_bytes());
+      EXPECT_EQ(statistics.cache_limit_bytes, keep);
+    }
+  }
+}
+
+TYPED_TEST(PinnedCacheTest, what_is_needed_again_within_some_waits_stays) {
+  this->open({.pinned_keep_bytes = 0});
+  std::uint64_t growths = 0;
+  for (int round = 0; round < 20; ++round) {
+    {
+      std::vector<typename TestFixture::Array> arrays;
+      for (int i = 0; i < 6; ++i) {
+        arrays.emplace_back(*this->device, 20 * kPinnedMiB);
+      }
+      this->fetch_small(1);
+    }
+    this->fetch_small(30);
+    auto const now = this->device->pinned_memory_statistics().growths;
+    EXPECT_TRUE(round == 0 || now == growths) << now << " after " << growths;
+    growths = now;
+  }
+}
+
+TYPED_TEST(PinnedCacheTest, nothing_goes_back_at_a_wait_beside_work_of_others) {
+  this->open({.pinned_keep_bytes = 0});
+  {
+    typename TestFixture::Array const dropped(*this->device, kLargest);
+    typename TestFixture::Array const other(*this->device, kLargest);
+  }
+  StreamPool pool(*this->device, {.groups = 1});
+  auto const filled = zeros<std::uint8_t>(*this->device, {1});
+  Gate gate;
+  gate.hold(pool[0].compute());
+  {
+    StreamScope const scope(pool[0]);
+    fill_bytes(filled, 1);  // group 0 = [gate, fill]
+  }
+  this->fetch_small(300);
+  EXPECT_GE(this->reserved_bytes(), 2 * kLargest) << "giving it back may wait for the gate";
+  gate.open();
+  pool[0].synchronize();
+  this->fetch_small(300);
+  EXPECT_LE(this->reserved_bytes(), kStep + kLargest);
 }
 
 TYPED_TEST(PinnedCacheTest, memory_of_a_copy_in_flight_does_not_go_back) {

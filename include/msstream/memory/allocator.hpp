@@ -4,6 +4,7 @@
 #include <msstream/base/env.hpp>
 #include <msstream/memory/block_pool.hpp>
 #include <msstream/memory/capture.hpp>
+#include <msstream/memory/idle_cache.hpp>
 #include <msstream/memory/pools.hpp>
 #include <msstream/memory/private_pools.hpp>
 #include <msstream/runtime/default_runtime.hpp>
@@ -12,6 +13,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -63,7 +65,8 @@ struct AllocatorOptions {
       static_cast<std::size_t>(env::integer("MSSTREAM_PINNED_LIMIT_BYTES", 0, 0));
   /// How much pinned memory may lie free, with its copies over, when more is taken from the
   /// runtime: what exceeds that goes back first, which on some drivers waits for the device. So the
-  /// pool never has more than was in use, by the program and by copies in flight, and that.
+  /// pool never has more than was in use, by the program and by copies in flight, and that. What a
+  /// peak has left goes back, too, after many host waits, while the device is idle.
   std::size_t pinned_keep_bytes = static_cast<std::size_t>(
       env::integer("MSSTREAM_PINNED_KEEP_BYTES", std::int64_t{64} << 20U, 0));
 
@@ -297,7 +300,8 @@ template <Runtime R = DefaultRuntime>
 class PinnedAllocator {
  public:
   PinnedAllocator(std::shared_ptr<StreamContext<R>> const& context, AllocatorOptions const& options)
-      : keep_bytes_(options.pinned_keep_bytes),
+      : tracker_(context->tracker),
+        keep_bytes_(options.pinned_keep_bytes),
         limit_(std::make_shared<memory::Capacity>(options.pinned_limit_bytes != 0
                                                       ? options.pinned_limit_bytes
                                                       : std::numeric_limits<std::size_t>::max())) {
@@ -314,6 +318,9 @@ class PinnedAllocator {
                   .make_room = [this] { return make_room(); },
                   .on_out_of_memory = options.on_out_of_memory});
     }
+    pools_.for_each([&](memory::BlockPool<R>& pool) {
+      idle_.emplace_back(pool, options.pinned_keep_bytes / count, options.max_growth_bytes);
+    });
   }
 
   /// A block of at least `bytes` for the host and for copies on `stream`; its contents are
@@ -335,9 +342,23 @@ class PinnedAllocator {
   /// Gives memory that is free, and whose copies are over, back to the runtime, until each pool has
   /// no more than `bytes`. Blocks briefly.
   void return_cached_memory(std::size_t bytes = 0) { pools_.return_cached_memory(bytes); }
+  /// The host has waited for the device: what nobody has needed for long goes back, above what may
+  /// be kept. Waits for nothing.
+  void release_unneeded() {
+    for (auto& idle : idle_) {
+      idle.look([this] { return is_device_idle(); });
+    }
+  }
   void set_abandoned(bool abandoned) { pools_.set_abandoned(abandoned); }
 
  private:
+  /// Asks the runtime.
+  [[nodiscard]] bool is_device_idle() const {
+    auto const newest = tracker_->newest_positions();
+    return std::all_of(newest.begin(), newest.end(), [this](order::Position position) {
+      return tracker_->is_idle(tracker_->slot(position.stream));
+    });
+  }
   /// Of what the pools have free, where a limit leaves no more.
   memory::Room make_room() {
     auto const before = limit_->reserved_bytes();
@@ -348,9 +369,11 @@ class PinnedAllocator {
     return pools_.have_pending() ? memory::Room::later : memory::Room::none;
   }
 
+  std::shared_ptr<DependencyTracker<R>> tracker_;
   std::size_t keep_bytes_;
   std::shared_ptr<memory::Capacity> limit_;  ///< of all pools
   memory::Pools<R> pools_;
+  std::deque<memory::IdleCache<R>> idle_;  ///< one a pool; they do not move
 };
 
 }  // namespace msstream

@@ -229,6 +229,12 @@ class BlockPool {
             keep_bytes_};
   }
 
+  [[nodiscard]] std::size_t reserved_bytes() const noexcept {
+    return source().capacity().reserved_bytes();
+  }
+  [[nodiscard]] std::size_t live_bytes() const noexcept { return caches_.live().now(); }
+  /// Free in large blocks, and known to be over. Asks nobody.
+  [[nodiscard]] std::size_t idle_bytes() const { return large_.idle_bytes(); }
   /// Free in large blocks, and not known to be over.
   [[nodiscard]] std::size_t pending_bytes() const {
     std::lock_guard const guard(hands_);

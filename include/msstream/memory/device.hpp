@@ -137,6 +137,7 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
     context->home.require_here();
     context->run_checks();
     memory.release_unneeded();
+    pinned.release_unneeded();
   }
 
   /// Of Device and its copies. When the last goes, memory in use keeps the device, and nothing else

@@ -119,6 +119,14 @@ class LargeBlocks {
     });
     return pending;
   }
+  /// Free, and known to be over.
+  [[nodiscard]] std::size_t idle_bytes() const {
+    std::size_t idle = 0;
+    source_.for_each_free([&](Block<R> const* block) {
+      idle += rules_.is_known_to_be_over(*block) ? block->bytes : 0;
+    });
+    return idle;
+  }
   /// Whether pages that are over or fresh are enough, though others may have been quicker.
   [[nodiscard]] bool has_pages_for(std::size_t bytes) const {
     return source_.has_pages_for(bytes, rules_.over());

@@ -4,6 +4,7 @@
 #include "elementwise_math.hpp"
 #include "elementwise_pack.cuh"
 #include "elementwise_tree.hpp"
+#include "long_sum.hpp"
 
 #include <msstream/ops/kernels/elementwise.hpp>
 
@@ -16,9 +17,11 @@ namespace {
 struct AddTable {
   float const* inputs[kAddInputsPerLaunch];
   int count;
+  bool goes_on;  ///< from what is in the output
 };
 
-template <int Quads>
+/// `InParts`: for more than kTermsOfPart inputs, or where the sum goes on.
+template <int Quads, bool InParts>
 __global__ void __launch_bounds__(kBlockThreads) add_kernel(__grid_constant__ AddTable const table,
                                                             float* output,
                                                             std::int64_t count,
@@ -30,15 +33,37 @@ __global__ void __launch_bounds__(kBlockThreads) add_kernel(__grid_constant__ Ad
   // The branch is outside of the loop, so that the loads of several inputs are in flight together.
   auto const sum_of = [&](auto const& load) {
     constexpr int kInputsInFlight = 8 / Quads;
-    auto sum = load(table.inputs[0]);
+    auto const part_of = [&](int first, int end) {
+      auto sum = load(table.inputs[first]);
 #pragma unroll kInputsInFlight
-    for (int k = 1; k < table.count; ++k) {
-      auto const term = load(table.inputs[k]);
-      for (int lane = 0; lane < place.kLanes; ++lane) {
-        sum.lanes[lane] += term.lanes[lane];
+      for (int k = first + 1; k < end; ++k) {
+        auto const term = load(table.inputs[k]);
+        for (int lane = 0; lane < place.kLanes; ++lane) {
+          sum.lanes[lane] += term.lanes[lane];
+        }
       }
+      return sum;
+    };
+    if constexpr (!InParts) {
+      return part_of(0, table.count);
+    } else {
+      int const end_of_first = table.goes_on ? 0 : kTermsOfPart;
+      auto sum = table.goes_on ? load(output) : part_of(0, end_of_first);
+      double whole[place.kLanes];
+      for (int lane = 0; lane < place.kLanes; ++lane) {
+        whole[lane] = static_cast<double>(sum.lanes[lane]);
+      }
+      for (int first = end_of_first; first < table.count; first += kTermsOfPart) {
+        auto const part = part_of(first, min(first + kTermsOfPart, table.count));
+        for (int lane = 0; lane < place.kLanes; ++lane) {
+          whole[lane] += static_cast<double>(part.lanes[lane]);
+        }
+      }
+      for (int lane = 0; lane < place.kLanes; ++lane) {
+        sum.lanes[lane] = static_cast<float>(whole[lane]);
+      }
+      return sum;
     }
-    return sum;
   };
   place.store(output,
               place.whole ? sum_of([&](float const* from) { return place.load_whole(from); })
@@ -117,17 +142,19 @@ void add(CudaStream stream,
   AddTable table{};
   bool aligned = quads_fit(output);
   auto const launch = [&] {
+    bool const in_parts = table.goes_on || table.count > kTermsOfPart;
     with_quads_a_thread(count, [&](auto quads, unsigned blocks) {
-      add_kernel<quads.value>
-          <<<blocks, kBlockThreads, 0, stream.handle>>>(table, output, count, aligned);
+      auto* const kernel =
+          in_parts ? add_kernel<quads.value, true> : add_kernel<quads.value, false>;
+      kernel<<<blocks, kBlockThreads, 0, stream.handle>>>(table, output, count, aligned);
     });
     check_launch("add");
   };
   for (auto const* const input : inputs) {
     if (table.count == static_cast<int>(kAddInputsPerLaunch)) {
       launch();
-      table.inputs[0] = output;  // goes on from the sum so far
-      table.count = 1;
+      table.count = 0;
+      table.goes_on = true;
       aligned = quads_fit(output);
     }
     table.inputs[table.count++] = input;

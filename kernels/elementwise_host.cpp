@@ -2,6 +2,7 @@
 #include "elementwise_checks.hpp"
 #include "elementwise_math.hpp"
 #include "elementwise_tree.hpp"
+#include "long_sum.hpp"
 #include "parallel_rows_host.hpp"
 
 #include <msstream/ops/kernels/elementwise.hpp>
@@ -15,6 +16,10 @@ namespace {
 
 /// An exponential takes as long as so many bytes take to come from memory.
 constexpr std::int64_t kExponentialBytes = 64;
+
+/// Inputs that add() adds in float32, as long_sum.hpp says.
+constexpr std::size_t kInputsOfPart = kTermsOfPart;
+static_assert(kAddInputsPerLaunch % kInputsOfPart == 0);
 
 /// Calls function(i) for every i below `count`, each of which moves so many bytes.
 template <class Function>
@@ -112,12 +117,32 @@ void add(HostStream stream,
       float sums[kStrip];
       auto const first = strip * kStrip;
       auto const length = std::min(kStrip, count - first);
-      std::copy_n(inputs.front() + first, length, sums);
-      for (std::size_t k = 1; k < inputs.size(); ++k) {
-        float const* const input = inputs[k] + first;
-        for (std::int64_t i = 0; i < length; ++i) {
-          sums[i] += input[i];
+      auto const add_part = [&](std::size_t begin, std::size_t end) {
+        std::copy_n(inputs[begin] + first, length, sums);
+        for (auto k = begin + 1; k < end; ++k) {
+          float const* const input = inputs[k] + first;
+          for (std::int64_t i = 0; i < length; ++i) {
+            sums[i] += input[i];
+          }
         }
+      };
+      add_part(0, std::min(inputs.size(), kInputsOfPart));
+      if (inputs.size() > kInputsOfPart) {
+        double whole[kStrip];
+        std::copy_n(sums, length, whole);
+        for (auto k = kInputsOfPart; k < inputs.size(); k += kInputsOfPart) {
+          if (k % kAddInputsPerLaunch == 0) {
+            for (std::int64_t i = 0; i < length; ++i) {  // as the output of a launch has it
+              whole[i] = static_cast<double>(static_cast<float>(whole[i]));
+            }
+          }
+          add_part(k, std::min(inputs.size(), k + kInputsOfPart));
+          for (std::int64_t i = 0; i < length; ++i) {
+            whole[i] += static_cast<double>(sums[i]);
+          }
+        }
+        std::transform(
+            whole, whole + length, sums, [](double sum) { return static_cast<float>(sum); });
       }
       std::copy_n(sums, length, output + first);
     });

@@ -133,24 +133,55 @@ TYPED_TEST(ElementwiseTest, split_takes_blocks_apart_and_skips_those_without_dat
   }
 }
 
+/// In parts of 32 inputs, whose sums are added in double, and up to 64 inputs a launch.
+class SumOfInputs {
+ public:
+  void add(std::vector<float> const& input) {
+    if (inputs_ % 32 == 0) {
+      fold();
+      part_ = input;
+    } else {
+      std::transform(input.begin(), input.end(), part_.begin(), part_.begin(), std::plus<>());
+    }
+    if (++inputs_ % 64 == 0) {
+      fold();
+      part_.clear();
+      for (auto& sum : whole_) {
+        sum = static_cast<double>(static_cast<float>(sum));
+      }
+    }
+  }
+  [[nodiscard]] std::vector<float> get() {
+    fold();
+    part_.clear();
+    return {whole_.begin(), whole_.end()};
+  }
+
+ private:
+  void fold() {
+    whole_.resize(std::max(whole_.size(), part_.size()), 0.0);
+    std::transform(part_.begin(), part_.end(), whole_.begin(), whole_.begin(), std::plus<>());
+  }
+
+  std::size_t inputs_ = 0;
+  std::vector<float> part_;
+  std::vector<double> whole_;
+};
+
 TYPED_TEST(ElementwiseTest, add_adds_in_the_order_of_the_inputs) {
-  for (std::int64_t const input_count : {1, 2, 9, 64, 65, 130}) {
+  for (std::int64_t const input_count : {1, 2, 9, 32, 33, 64, 65, 96, 130}) {
     for (std::int64_t const count : {0, 1, 5, 2052}) {
       SCOPED_TRACE(text(input_count, " inputs of ", count));
       std::vector<Buffer<float>> buffers;
       std::vector<float const*> inputs;
-      std::vector<float> expected;
+      SumOfInputs sum;
       for (std::int64_t k = 0; k < input_count; ++k) {
         auto const values = this->reals(count);
         buffers.push_back(this->upload(values));
         inputs.push_back(buffers.back().data());
-        if (k == 0) {
-          expected = values;
-        } else {
-          std::transform(
-              values.begin(), values.end(), expected.begin(), expected.begin(), std::plus<>());
-        }
+        sum.add(values);
       }
+      auto const expected = sum.get();
       auto const output = this->floats(count);
       auto const shifted = this->floats(count + 1);
       add(this->stream(), inputs, output.data(), count);

@@ -129,6 +129,31 @@ TYPED_TEST(LayerNormTest, a_first_element_far_from_the_others_costs_few_digits) 
   expect_near(to_host(result.output), expected, 5e-6);
 }
 
+TYPED_TEST(LayerNormTest, opposite_extremes_are_right_until_their_squares_overflow) {
+  for (std::int64_t const width : {2, 64, 1024, 4096}) {
+    // Half of the elements are as far below the mean as the others are above.
+    auto const output_of = [&](float extreme) {
+      Floats input(static_cast<std::size_t>(width), extreme);
+      std::fill(input.begin() + width / 2, input.end(), -extreme);
+      return to_host(ops::layer_norm(this->put(input, {1, width}),
+                                     this->put(Floats(static_cast<std::size_t>(width), 1.0F)),
+                                     this->put(Floats(static_cast<std::size_t>(width), 0.5F)))
+                         .output);
+    };
+    // As docs/limits.md has it: width · (largest − smallest)² below 3.4 · 10³⁸.
+    auto const right = 0.99 * std::sqrt(3.4e38 / static_cast<double>(width)) / 2;
+    Doubles expected(static_cast<std::size_t>(width), 1.5);
+    std::fill(expected.begin() + width / 2, expected.end(), -0.5);
+    expect_near(output_of(static_cast<float>(right)), expected, 5e-6);
+    for (float const element : output_of(3e38F)) {
+      EXPECT_TRUE(std::isnan(element)) << element;
+    }
+    for (float const element : output_of(1e20F)) {
+      EXPECT_TRUE(std::isnan(element) || element == 0.5F) << element;
+    }
+  }
+}
+
 TYPED_TEST(LayerNormTest, without_rests_of_the_means_gradients_take_the_means_as_exact) {
   auto const x = this->random_tensor({4, 3});
   auto const gain = this->random_tensor({3});

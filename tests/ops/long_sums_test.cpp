@@ -60,6 +60,16 @@ class LongSumsTest : public OpsTest<R> {
 };
 TYPED_TEST_SUITE(LongSumsTest, Runtimes, RuntimeNames);
 
+TYPED_TEST(LongSumsTest, many_tensors) {
+  auto const term = this->terms({5});
+  // Launches of 64 terms round to float32 in between.
+  for (std::size_t const count : {33U, 64U, 65U, 1000U}) {
+    this->expect_all(ops::add(std::vector(count, term)),
+                     static_cast<double>(kTerm) * static_cast<double>(count),
+                     "add");
+  }
+}
+
 TYPED_TEST(LongSumsTest, bags_of_2_to_the_25) {
   // One warp of a GPU has all of a bag: seconds, so only once.
   auto const mean = ops::embedding_lookup(

@@ -35,6 +35,20 @@ class GradientTapeTest : public OpsTest<R> {
 };
 TYPED_TEST_SUITE(GradientTapeTest, Runtimes, RuntimeNames);
 
+TYPED_TEST(GradientTapeTest, the_gradient_of_a_tensor_used_thousands_of_times_stays_accurate) {
+  constexpr std::size_t kUses = 5000;
+  GradientTape tape(this->device());
+  auto const x = this->ones({});
+  std::vector<Tensor<float, TypeParam>> terms;
+  for (std::size_t i = 0; i < kUses; ++i) {
+    terms.push_back(ops::scale(tape, x, 0.1F));
+  }
+  tape.backward(ops::add(tape, terms));
+  auto const expected = static_cast<double>(0.1F) * kUses;
+  // As docs/limits.md has it; a sum of one term after the other is four times as wrong.
+  EXPECT_NEAR(to_host(tape.gradient(x)).front() / expected, 1.0, (kUses / 31.0 + 32) * 0x1p-24);
+}
+
 TYPED_TEST(GradientTapeTest, plays_back_last_first_and_only_what_the_loss_depends_on) {
   GradientTape tape(this->device());
   auto const x = this->ones({});

@@ -11,7 +11,8 @@
 
 namespace msstream::ops {
 
-/// The sum of tensors of one shape, added front to back. Asynchronous, deterministic.
+/// The sum of tensors of one shape, added front to back: up to 32 in float32, and the sums of so
+/// many in float64. Asynchronous, deterministic.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> add(
     std::vector<Tensor<float, R>> const& terms,

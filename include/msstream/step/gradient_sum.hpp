@@ -15,10 +15,10 @@
 
 namespace msstream::detail {
 
-/// A gradient of which parts come one after the other. They are added in that order: sums of floats
-/// depend on it, and it is the same for any number of groups. Several are added in one launch, when
-/// the sum is asked for, or when they are many; on the group that brought the last one, as an
-/// operation of the place that did.
+/// A gradient of which parts come one after the other. They are added in that order, and what had
+/// been added before last: sums of floats depend on it, and it is the same for any number of
+/// groups. Several are added in one launch, when the sum is asked for, or when they are many; on
+/// the group that brought the last one, as an operation of the place that did.
 template <Runtime R>
 class GradientSum {
  public:
@@ -66,6 +66,10 @@ class GradientSum {
     for (auto const& part : parts_) {
       terms.push_back(part.gradient);
     }
+    if (has_total_) {
+      // Last, so that it is rounded once and not with each of the others.
+      std::rotate(terms.begin(), terms.begin() + 1, terms.end());
+    }
     std::optional<StreamScope<R>> scope;
     if (group != nullptr) {
       scope.emplace(*group, StreamScopeOptions{}, issued_at);
@@ -74,9 +78,11 @@ class GradientSum {
     Part total{ops::add<R>(terms, issued_at), group, issued_at};
     parts_.clear();
     parts_.push_back(std::move(total));
+    has_total_ = true;
   }
 
   mutable std::vector<Part> parts_;  ///< at least one
+  mutable bool has_total_ = false;   ///< the first is a sum
 };
 
 }  // namespace msstream::detail

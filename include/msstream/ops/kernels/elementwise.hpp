@@ -37,8 +37,10 @@ void split_columns(CudaStream stream,
 
 /// How many of add()'s inputs one launch reads; more take several, with the sum so far in `output`.
 inline constexpr std::size_t kAddInputsPerLaunch = 64;
-/// output[i] = inputs[0][i] + inputs[1][i] + …, added in this order; output may be one of the
-/// first 64 inputs. Throws std::invalid_argument if it is a later one, or without any input.
+/// output[i] = inputs[0][i] + inputs[1][i] + …, added in this order, in parts of 32 inputs as
+/// long_sum.hpp says, and between launches in float32: the same bits in both twins. output may be
+/// one of the first 64 inputs. Throws std::invalid_argument if it is a later one, or without any
+/// input.
 void add(HostStream stream,
          std::span<float const* const> inputs,
          float* output,

@@ -65,5 +65,34 @@ TEST(NameScope, DestroyedOnAnotherThreadItStaysOpenUntilItsThreadIsTold) {
   EXPECT_NO_THROW(GuardedThread::refuse_lost("next"));
 }
 
+/// Opens a scope when its thread has ended all that guards have there.
+struct OpensLate {
+  explicit OpensLate(std::unique_ptr<NameScope>& into) : scope(into) {}
+  ~OpensLate() {
+    {
+      NameScope const own("own");
+      EXPECT_EQ(NameScope::current(), "own");
+    }
+    scope = std::make_unique<NameScope>("late");
+    EXPECT_EQ(NameScope::current(), "late");
+  }
+  std::unique_ptr<NameScope>& scope;
+};
+
+TEST(NameScope, OpenedByAThreadThatWasEndingItMayBeDestroyedByAnother) {
+  std::unique_ptr<NameScope> strayed;
+  std::thread([&] {
+    thread_local OpensLate const late(strayed);  // before the guards of the thread, so goes after
+    NameScope const first("first");
+  }).join();
+  NameScope const mine("mine");
+  ::testing::internal::CaptureStderr();
+  strayed.reset();
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("the NameScope 'late', opened at "),
+            std::string::npos);
+  EXPECT_EQ(NameScope::current(), "mine");
+  EXPECT_NO_THROW(GuardedThread::refuse_lost("next"));
+}
+
 }  // namespace
 }  // namespace msstream

@@ -98,6 +98,19 @@ class GuardedThread {
       note_lost({});
     }
   }
+  /// By the thread that destroys a guard which another one has made while it was about to end.
+  static void log_late(char const* kind,
+                       std::string_view name,
+                       std::source_location opened_at) noexcept {
+    std::fprintf(stderr,
+                 "msstream: the %s '%.*s', opened at %s:%u by a thread that was ending, was "
+                 "destroyed by another thread; it stays open\n",
+                 kind,
+                 static_cast<int>(name.size()),
+                 name.data(),
+                 opened_at.file_name(),
+                 static_cast<unsigned>(opened_at.line()));
+  }
   void note_lost(std::string message) noexcept {
     std::lock_guard const guard(mutex_);
     if (message_.empty()) {
@@ -170,7 +183,11 @@ class ThreadGuards {
       release(entry);
       return;
     }
-    if (entry->thread_ == nullptr || entry->thread_.get() == GuardedThread::current_) {
+    if (entry->thread_ == nullptr) {
+      close_late(entry, kind, name);
+      return;
+    }
+    if (entry->thread_.get() == GuardedThread::current_) {
       unlink(entry);
       recycle(entry);
       return;
@@ -204,6 +221,23 @@ class ThreadGuards {
     }
     delete std::exchange(spare_, nullptr);
   }
+  /// Of an entry that was made while its thread was about to end, for which nobody cleans up: where
+  /// another thread destroys the guard, the entry is left to the process.
+  static void close_late(Entry* entry, char const* kind, std::string_view name) noexcept {
+    if (is_of_this_thread(entry)) {
+      unlink(entry);
+      delete entry;
+    } else {
+      GuardedThread::log_late(kind, name, entry->opened_at_);
+    }
+  }
+  [[nodiscard]] static bool is_of_this_thread(Entry const* entry) noexcept {
+    Entry const* found = innermost_;
+    while (found != nullptr && found != entry) {
+      found = found->outer_;
+    }
+    return found != nullptr;
+  }
   static void close_lost() noexcept {
     for (auto* entry = innermost_; entry != nullptr;) {
       auto* const outer = entry->outer_;
@@ -224,7 +258,7 @@ class ThreadGuards {
     entry->opened_.reset();
   }
   static void recycle(Entry* entry) noexcept {
-    if (entry->thread_ == nullptr || spare_ != nullptr) {
+    if (spare_ != nullptr) {
       delete entry;
     } else {
       spare_ = entry;

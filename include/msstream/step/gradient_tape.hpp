@@ -138,7 +138,7 @@ class GradientTape {
           scope.emplace(*node.group, StreamScopeOptions{.include_grad = true}, node.issued_at);
         }
         NameScope const names(scopes.of(node.scope));
-        trace::Range const range(node.name.c_str());
+        trace::StackRange const range(node.name.c_str());
         Terms terms(Range::of(node.output));
         for (auto const& entry : entries) {
           terms.add(entry.range, entry.value.value.sum());

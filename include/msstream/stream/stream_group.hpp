@@ -12,7 +12,7 @@
 #include <msstream/stream/stream_context.hpp>
 #include <msstream/stream/work_ref.hpp>
 #include <msstream/trace/name_scope.hpp>
-#include <msstream/trace/range.hpp>
+#include <msstream/trace/stack_range.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -247,7 +247,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     auto& target = *pending.target;
     InsideWork const inside(pending.name);
     context_->runtime->make_current();
-    trace::Range const range(pending.name, category());
+    trace::StackRange const range(pending.name, category());
     pending.declared.run(target.native(), [&] {
       if (captured()) [[unlikely]] {
         launch_captured(pending, work);

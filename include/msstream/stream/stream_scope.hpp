@@ -45,7 +45,7 @@ class StreamScope {
     std::shared_ptr<StreamGroup<R>> group_;
     StreamScopeOptions options_;
     std::source_location opened_at_;
-    trace::Range range_;
+    trace::StackRange range_;
     [[no_unique_address]] ScopeRegion<R> region_;
   };
 

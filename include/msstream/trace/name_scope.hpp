@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/base/thread_guards.hpp>
-#include <msstream/trace/range.hpp>
+#include <msstream/trace/stack_range.hpp>
 
 #include <memory>
 #include <source_location>
@@ -54,7 +54,7 @@ class NameScope {
     explicit Opened(std::shared_ptr<std::string const> of)
         : path(std::move(of)), range(path->c_str()) {}
     std::shared_ptr<std::string const> path;
-    trace::Range range;
+    trace::StackRange range;
   };
   using Guards = ThreadGuards<Opened>;
 

@@ -1,33 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/thread_guards.hpp>
+#include <msstream/trace/stack_range.hpp>
+
 #include <cstdint>
+#include <source_location>
+#include <string>
+#include <utility>
 
 namespace msstream::trace {
 
-/// An NVTX range in the domain "msstream" on the calling thread; costs a branch when no tool
-/// listens, and nothing at all in a build without CUDA. `name` must be null-terminated; `category`
-/// tells the stream group.
+/// An NVTX range in the domain "msstream" on the calling thread, for the program's own parts of a
+/// timeline. `category` tells the stream group.
+///
+/// It ends on the thread that made it. Destroyed on another one it ends no range there: it writes
+/// both threads and the place where it was opened to the standard error stream, and the next
+/// issue() of the thread that made it ends it and throws std::logic_error.
 class Range {
  public:
-#if MSSTREAM_CUDA
   [[nodiscard("without a name the guard goes at once")]] explicit Range(
-      char const* name, std::uint32_t category = 0) noexcept;
-  ~Range();
-#else
-  [[nodiscard("without a name the guard goes at once")]] explicit Range(
-      char const*, std::uint32_t = 0) noexcept {}
-  ~Range() = default;
-#endif
+      std::string name,
+      std::uint32_t category = 0,
+      std::source_location opened_at = std::source_location::current())
+      : name_(std::move(name)), entry_(Guards::open(opened_at, name_.c_str(), category)) {}
+  ~Range() { Guards::close(entry_, "Range", name_); }
   Range(Range const&) = delete;
   Range& operator=(Range const&) = delete;
-};
 
-/// Gives a category the name that tools show for it.
-#if MSSTREAM_CUDA
-void name_category(std::uint32_t category, char const* name) noexcept;
-#else
-inline void name_category(std::uint32_t, char const*) noexcept {}
-#endif
+ private:
+  using Guards = ThreadGuards<StackRange>;
+
+  std::string name_;
+  Guards::Entry* entry_;
+};
 
 }  // namespace msstream::trace

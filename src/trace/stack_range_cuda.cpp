@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/trace/range.hpp>
+#include <msstream/trace/stack_range.hpp>
 
 #include <nvtx3/nvToolsExt.h>
 
@@ -14,7 +14,7 @@ nvtxDomainHandle_t domain() noexcept {
 
 }  // namespace
 
-Range::Range(char const* name, std::uint32_t category) noexcept {
+StackRange::StackRange(char const* name, std::uint32_t category) noexcept {
   nvtxEventAttributes_t attributes{};
   attributes.version = NVTX_VERSION;
   attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
@@ -24,7 +24,7 @@ Range::Range(char const* name, std::uint32_t category) noexcept {
   nvtxDomainRangePushEx(domain(), &attributes);
 }
 
-Range::~Range() {
+StackRange::~StackRange() {
   nvtxDomainRangePop(domain());
 }
 

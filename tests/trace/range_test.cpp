@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/trace/name_scope.hpp>
+#include <msstream/trace/range.hpp>
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+namespace msstream {
+namespace {
+
+TEST(Range, DestroyedOnAnotherThreadItStaysOpenUntilItsThreadIsTold) {
+  auto strayed = std::make_unique<trace::Range>("load batch");
+  ::testing::internal::CaptureStderr();
+  std::thread([&] {
+    trace::Range const theirs("theirs");
+    strayed.reset();
+    EXPECT_NO_THROW(GuardedThread::refuse_lost("of another thread"));
+  }).join();
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("Range 'load batch', opened by thread"),
+            std::string::npos);
+  EXPECT_THROW(GuardedThread::refuse_lost("next"), std::logic_error);
+  EXPECT_NO_THROW(GuardedThread::refuse_lost("next"));
+}
+
+TEST(Range, IsNoNameScope) {
+  trace::Range const range("load batch");
+  EXPECT_EQ(NameScope::current(), "");
+}
+
+}  // namespace
+}  // namespace msstream

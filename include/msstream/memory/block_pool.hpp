@@ -4,6 +4,7 @@
 #include <msstream/base/error.hpp>
 #include <msstream/base/mechanism.hpp>
 #include <msstream/memory/block.hpp>
+#include <msstream/memory/block_pool_options.hpp>
 #include <msstream/memory/block_source.hpp>
 #include <msstream/memory/block_uses.hpp>
 #include <msstream/memory/large_blocks.hpp>
@@ -26,7 +27,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -38,32 +38,6 @@
 #include <vector>
 
 namespace msstream::memory {
-
-struct MemoryAccount {
-  MemoryStatistics statistics;
-  std::vector<ScopeMemory> uses;  ///< the largest first
-};
-
-/// What others have given back to the runtime, for a pool that finds no memory: something, nothing
-/// yet, or nothing.
-enum class Room : std::uint8_t { made, later, none };
-
-struct BlockPoolOptions {
-  std::shared_ptr<Capacity> capacity;  ///< never reserves more
-  std::size_t growth_bytes;  ///< takes as much at a time from the runtime, or what a request needs
-  std::size_t soft_limit_bytes = 0;  ///< see LargeBlocks
-  /// See MemorySupply.
-  std::size_t keep_bytes = std::numeric_limits<std::size_t>::max();
-  std::chrono::milliseconds wait_for_frees{0};
-  /// Whether what is given back gets free as the device goes on: not while a graph is captured.
-  bool has_frees_to_wait_for = true;
-  /// Asked first where there is no memory; null: there is nobody to ask.
-  std::function<Room()> make_room = {};
-  std::function<bool(OutOfMemory const&)> on_out_of_memory = {};
-  /// What all have that share the limit; null: nobody else does.
-  std::function<MemoryAccount()> account = {};
-  std::shared_ptr<MemoryHistory> history = nullptr;  ///< gets what happens; null: nobody
-};
 
 /// Device or pinned memory for all streams of a device.
 ///

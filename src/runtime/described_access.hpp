@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "access_history.hpp"
+#include "issued_work.hpp"
+
+#include <msstream/base/text.hpp>
+#include <msstream/runtime/checker.hpp>
+
+#include <string>
+#include <string_view>
+
+/// What a report says of an access: the operation's name and lane, the range and the places.
+namespace msstream::detail {
+
+inline Interval interval_of(MemoryUse const& use) {
+  return Interval::of(use.begin, use.bytes);
+}
+
+inline std::string_view verb_of(AccessMode mode) {
+  return mode == AccessMode::read ? "reads" : mode == AccessMode::write ? "writes" : "adds into";
+}
+inline std::string_view past_verb(AccessMode mode) {
+  return mode == AccessMode::read    ? "may still read"
+         : mode == AccessMode::write ? "may still write"
+                                     : "may still add into";
+}
+
+/// The name of an operation, or of a part of a replay.
+inline std::string name_of(Operation const& operation, OperationHandle const& part) {
+  return part == nullptr ? operation.name : text(operation.name, "/", part->name);
+}
+
+inline CheckedAccess describe(Operation const& operation, AccessMode mode, Interval range) {
+  return {operation.name,
+          operation.lane,
+          mode,
+          range.begin,
+          range.end - range.begin,
+          operation.issued_at,
+          operation.scope_opened_at};
+}
+inline CheckedAccess describe(IssuedWork const& work,
+                              OperationHandle const& part,
+                              AccessMode mode,
+                              Interval range) {
+  auto access = describe(part != nullptr ? *part : *work.operation, mode, range);
+  access.operation = name_of(*work.operation, part);
+  access.lane = work.lane;
+  return access;
+}
+inline CheckedAccess describe(PastAccess const& past, Interval range) {
+  return describe(*past.by, past.part, past.mode, range);
+}
+inline std::string name_of(PastAccess const& past) {
+  return name_of(*past.by->operation, past.part);
+}
+
+/// The use that names the range; a write, where there is one.
+inline MemoryUse const* declared_use_of(Operation const& operation, Interval range) {
+  MemoryUse const* found = nullptr;
+  for (auto const& use : operation.uses) {
+    bool const names_more = found == nullptr || use.mode != AccessMode::read;
+    if (names_more && interval_of(use).contains(range)) {
+      found = &use;
+    }
+  }
+  return found;
+}
+
+}  // namespace msstream::detail

@@ -69,6 +69,39 @@ TYPED_TEST(CapturedHostDataTest, a_copy_from_pinned_memory_that_is_gone_is_refus
   EXPECT_EQ(to_host(x).front(), 4.0F);
 }
 
+TYPED_TEST(CapturedHostDataTest,
+           steps_that_share_pinned_memory_are_refused_when_only_they_have_it) {
+  StepWorld<TypeParam> const world;
+  auto const x = world.vector(1);
+  std::optional mask(this->pinned(world.device, 2));
+  CapturedStep first(world.device, [&] { copy(x, *mask); });
+  {
+    CapturedStep second(world.device, [&] { copy(x, *mask); });
+    second.replay();
+    mask.reset();
+    for (auto* const step : {&first, &second}) {
+      EXPECT_THAT(message_of<std::logic_error>([&] { step->replay(); }),
+                  HasSubstr("PinnedArray that nobody has any more"));
+    }
+  }
+  EXPECT_THAT(message_of<std::logic_error>([&] { first.replay(); }),
+              HasSubstr("PinnedArray that nobody has any more"));
+  EXPECT_EQ(to_host(x).front(), 2.0F);
+}
+
+TYPED_TEST(CapturedHostDataTest, pinned_memory_that_another_step_writes_needs_no_other_owner) {
+  StepWorld<TypeParam> const world;
+  auto const x = world.vector(1);
+  auto const y = world.vector(5);
+  std::optional between(this->pinned(world.device, 2));
+  CapturedStep writer(world.device, [&] { copy(*between, y); });
+  CapturedStep reader(world.device, [&] { copy(x, *between); });
+  between.reset();
+  writer.replay();
+  reader.replay();
+  EXPECT_EQ(to_host(x).front(), 5.0F);
+}
+
 TYPED_TEST(CapturedHostDataTest, a_replay_from_pinned_memory_that_is_gone_is_refused) {
   StepWorld<TypeParam> const world;
   auto const x = world.vector(1);

@@ -65,8 +65,9 @@ struct alignas(64) Block : ListLinks {
   order::StreamIndex home = 0;                   ///< whose free list it goes back to
   std::atomic<bool> immutable{false};            ///< only read, and therefore not tracked
   std::atomic<std::uint32_t> references{0};
-  BlockPool<R>* pool = nullptr;                ///< null for memory that someone else owns:
-  void (*release)(Block*) noexcept = nullptr;  ///< gives that back to its owner
+  std::atomic<std::uint32_t> captured_reads{0};  ///< references by CapturedRead
+  BlockPool<R>* pool = nullptr;                  ///< null for memory that someone else owns:
+  void (*release)(Block*) noexcept = nullptr;    ///< gives that back to its owner
   /// Where it was allocated; null outside all scopes, and while it is free.
   std::shared_ptr<std::string const> scope;
   /// Of whoever keeps the device alive for the block while it is in use.

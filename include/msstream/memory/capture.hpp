@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -34,20 +35,60 @@ struct CapturedWork {
   std::shared_ptr<Pools<R>> pools;          ///< whose memory is free, and yet the graph's
 };
 
+/// Counts a reference to pinned memory as one by a graph that copies from it to the device and does
+/// not write it. The reference comes before and goes after.
+template <Runtime R>
+class CapturedRead {
+ public:
+  explicit CapturedRead(Block<R>* block) noexcept : block_(block) {
+    if (block_ != nullptr) {
+      block_->captured_reads.fetch_add(1);
+    }
+  }
+  CapturedRead(CapturedRead&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+  CapturedRead& operator=(CapturedRead&&) = delete;
+  ~CapturedRead() {
+    if (block_ != nullptr) {
+      block_->captured_reads.fetch_sub(1);
+    }
+  }
+
+ private:
+  Block<R>* block_;
+};
+
 /// Memory that a graph uses and others may use, too.
 template <Runtime R>
 struct CapturedUse {
+  CapturedUse(BlockRef<R> of, AccessMode with, bool is_from_host)
+      : block(std::move(of)),
+        mode(with),
+        from_host(is_from_host),
+        read(is_from_host && with == AccessMode::read ? &*block : nullptr) {}
+
   BlockRef<R> block;
   AccessMode mode;
   bool from_host;  ///< pinned memory that is copied to the device
+  CapturedRead<R> read;
 };
 
-/// Throws std::logic_error for pinned memory that is copied to the device, that the step does not
-/// write, and that nobody but the capture has any more: no replay will find anything else there.
+/// Throws std::logic_error for pinned memory that is copied to the device, that no captured step
+/// writes, and that nobody but captured steps has any more: no replay will find anything else
+/// there. `uncounted`: references by captures that have no CapturedRead yet.
 template <class Use>
-void require_owner(Use const& use) {
-  if (use.from_host && use.mode == AccessMode::read &&
-      use.block->references.load(std::memory_order_acquire) == 1) {
+void require_owner(Use const& use, std::uint32_t uncounted = 0) {
+  if (!use.from_host || use.mode != AccessMode::read) {
+    return;
+  }
+  // Other steps may come and go meanwhile: both numbers of one moment are wanted.
+  auto reads = use.block->captured_reads.load();
+  auto references = use.block->references.load();
+  for (auto again = use.block->captured_reads.load(); again != reads;
+       again = use.block->captured_reads.load()) {
+    reads = again;
+    references = use.block->references.load();
+  }
+  if (references <= reads + uncounted) {
     throw std::logic_error(
         "a captured step copies from a PinnedArray that nobody has any more: each replay would "
         "copy what it holds now; keep it, and write it before each replay, or make the tensor "
@@ -153,17 +194,17 @@ class Capture {
   /// owner left.
   [[nodiscard]] Captured end() {
     for (auto const& [block, use] : uses_) {
-      require_owner(use);
+      require_owner(use, 1);
     }
     Captured captured{std::make_shared<CapturedWork<R>>(context_), {}};
     captured.work->graph = streams_.end();
     captured.work->groups = streams_.twins();
     captured.work->pools = memory_->pools();
     for (auto const& [block, use] : uses_) {
-      captured.uses.push_back({use.block, use.mode, use.from_host});
+      captured.uses.emplace_back(use.block, use.mode, use.from_host);
     }
     for (auto& block : memory_->keep_survivors()) {
-      captured.uses.push_back({std::move(block), AccessMode::write, false});
+      captured.uses.emplace_back(std::move(block), AccessMode::write, false);
     }
     over_ = true;
     return captured;

@@ -72,7 +72,8 @@ class CapturedStep {
   /// Issues the step as the operation "replay": to the group of its memory, if that has one, to the
   /// group of that name in a pool's assignment, else to the current group. Throws std::logic_error
   /// inside a capture on the device, when a tensor that the step writes has been frozen, and when
-  /// nobody else has a PinnedArray any more that the step copies from. `issued_at` is for the
+  /// nobody but captured steps has a PinnedArray any more that the step copies from, and none of
+  /// them writes it. `issued_at` is for the
   /// reports of a checking runtime, to which the operation uses what its parts use.
   order::Position replay(std::source_location issued_at = std::source_location::current()) {
     auto& state = *device_.state();

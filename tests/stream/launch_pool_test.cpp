@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -257,6 +258,47 @@ TYPED_TEST(LaunchContract, ALaunchThatLinesWaitForWakesAThreadHoweverTheyMeet) {
     }
     issuer.join();
   }
+}
+
+/// As exit() stops it on one thread while others go on.
+TYPED_TEST(LaunchContract, AThreadThatPushesToAStoppedPoolGetsAnErrorAndTheOthersTheirLaunches) {
+  auto const launcher = std::make_shared<LaunchPool<TypeParam>>(this->context->tracker,
+                                                                LaunchPoolOptions{.threads = 1});
+  StreamGroup<TypeParam> group(this->context, 0, {}, launcher);
+  StreamGroup<TypeParam> other(this->context, 1, {}, launcher);
+  auto const cell = this->make_cell();
+  std::atomic<bool> may_launch{false};
+  std::atomic<int> launched{0};
+  // group = [gate, two launches]
+  this->run(group, [&](auto) { may_launch.wait(false); });
+  this->run(group, [&](auto) { ++launched; });
+  this->run(group, [&](auto) { ++launched; });
+  std::thread stopper([&] { launcher->stop(); });
+  while (!launcher->is_stopping()) {
+    std::this_thread::yield();
+  }
+  try {
+    this->write(other, *cell, 1);
+    ADD_FAILURE() << "who would launch it?";
+  } catch (std::logic_error const& error) {
+    EXPECT_STREQ(error.what(), "work for a launch thread after exit() was called");
+  }
+  EXPECT_THROW(this->write(other, *cell, 2), std::logic_error) << "behind what was refused";
+  EXPECT_EQ(launched.load(), 0);
+  // Behind what is still to be launched.
+  std::thread late([&] {
+    EXPECT_THROW(this->run(group, [&](auto) { ++launched; }), std::logic_error);
+    EXPECT_EQ(launched.load(), 2);
+  });
+  may_launch.store(true);
+  may_launch.notify_all();
+  late.join();
+  stopper.join();
+  EXPECT_EQ(launched.load(), 2) << "what was queued before";
+  for (auto* const refused : {&group, &other}) {
+    EXPECT_NO_THROW(refused->synchronize()) << "nothing waits for what was refused";
+  }
+  launcher->stop();
 }
 
 TYPED_TEST(LaunchContract, ManyIssuersAndFewThreadsLaunchEverythingInOrder) {

@@ -91,7 +91,20 @@ class LaunchPool {
   LaunchPool(LaunchPool const&) = delete;
   LaunchPool& operator=(LaunchPool const&) = delete;
 
-  /// Throws std::logic_error once exit() has stopped the threads: nobody would launch the task.
+  /// Launches what is queued and ends the threads; by one thread, once or more.
+  void stop() {
+    {
+      std::lock_guard const guard(lock_);
+      stopping_.store(true);
+    }
+    doorbell_.ring_for_all();
+    for (auto& thread : threads_) {
+      thread.join();
+    }
+    threads_.clear();
+  }
+
+  /// Throws std::logic_error once stop(), by exit(), was called: nobody would launch the task.
   void push(LaunchTask<R> task) {
     {
       std::lock_guard const guard(lock_);
@@ -114,6 +127,7 @@ class LaunchPool {
     }
     doorbell_.ring();
   }
+  [[nodiscard]] bool is_stopping() const noexcept { return stopping_.load(); }
   /// How often a thread has gone to sleep.
   [[nodiscard]] std::uint64_t sleeps() const noexcept { return doorbell_.sleeps(); }
 
@@ -135,18 +149,6 @@ class LaunchPool {
   };
 
   static constexpr int kPausesBetweenLooks = 8;
-
-  void stop() {
-    {
-      std::lock_guard const guard(lock_);
-      stopping_.store(true);
-    }
-    doorbell_.ring_for_all();
-    for (auto& thread : threads_) {
-      thread.join();
-    }
-    threads_.clear();
-  }
 
   void work() {
     while (true) {

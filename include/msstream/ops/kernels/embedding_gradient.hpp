@@ -20,8 +20,8 @@ namespace msstream::ops::kernels {
 /// to. A position below the bags' capacity indexes `ids`; capacity + b is the default id of bag b,
 /// which has no valid id. Ids outside [0, rows) are left out: they come last, with a rank of -1. So
 /// are those of bags that BagOffsets calls bad, if `pools`; a lookup that does not pool has rows of
-/// those, too. Deterministic. What lies beyond the unique ids, and beyond the positions of valid ids, is not
-/// touched, ranks excepted.
+/// those, too. Deterministic. What lies beyond the unique ids, and beyond the positions of valid
+/// ids, is not touched, ranks excepted.
 struct DeduplicateArgs {
   BagView bags;  ///< tells which ids exist; its place_capacity() is below 2^31
   std::int64_t rows;

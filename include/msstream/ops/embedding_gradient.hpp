@@ -290,8 +290,13 @@ template <Runtime R>
     begin += part_capacity;
   }
   Bags<R> const bags(ids);
-  return embedding_gradient(
-      bags, deduplicate(bags, rows, issued_at), rows, Pooling::sum, values, {}, issued_at);
+  return embedding_gradient(bags,
+                            deduplicate(bags, rows, Pooling::sum, issued_at),
+                            rows,
+                            Pooling::sum,
+                            values,
+                            {},
+                            issued_at);
 }
 
 }  // namespace msstream::ops

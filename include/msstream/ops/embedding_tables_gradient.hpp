@@ -88,7 +88,7 @@ template <Element T, Runtime R>
         [args, plan](auto stream) { kernels::embedding_tables_places(stream, args); },
         {},
         issued_at);
-    return deduplicate(Bags<R>(rows), all_rows, issued_at);
+    return deduplicate(Bags<R>(rows), all_rows, Pooling::sum, issued_at);
   };
   auto const unique = all_rows <= kMost ? tell(Tensor<std::int32_t, R>(device, {places}))
                                         : tell(Tensor<std::int64_t, R>(device, {places}));

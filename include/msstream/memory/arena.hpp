@@ -49,8 +49,12 @@ class Arena {
   /// A call cuts at most twice.
   [[nodiscard]] bool needs_spares() const noexcept { return !spares_.has_several(); }
 
-  /// Addresses without memory, which populate() takes in order.
-  void reserve(std::byte* begin, std::size_t bytes) noexcept {
+  /// Addresses without memory, which populate() takes in order. Blocks that are larger than a page
+  /// are cut there so that one lies within them, as long as what is left free before them is little
+  /// of all: a page that is free can be moved, and parts of two pages cannot. 0: there are none.
+  void reserve(std::byte* begin, std::size_t bytes, std::size_t page_bytes = 0) noexcept {
+    page_bytes_ = page_bytes;
+    first_page_ = begin;
     unpopulated_ = add_range(begin, bytes, Holding::absent);
   }
   /// What populate() takes from; null when there is memory behind all addresses.
@@ -122,8 +126,12 @@ class Arena {
     visit_fitting(bytes, look_at, [&] { return least == 0; });
     return best;
   }
-  /// The free block itself, cut to `bytes`.
+  /// The free block itself, cut to `bytes`, or a part of it.
   [[nodiscard]] Block<R>* take_from(Block<R>* found, std::size_t bytes) {
+    if (auto const before = bytes_before_page(*found, bytes); before != 0) {
+      gap_bytes_ += before;
+      return take_part(found, found->data + before, bytes);
+    }
     Block<R>* const rest = found->bytes > bytes ? copy_of(found) : nullptr;
     leave_bin(found);
     if (rest != nullptr) {
@@ -179,12 +187,18 @@ class Arena {
       cut(block, populated, unpopulated_);
       enter_bin(unpopulated_);
     }
+    populated_bytes_ += populated;
     block->record.log = std::move(uses);
     if (last != nullptr) {
       join(last, block);  // notes nothing new
       block = last;
     }
     block->arena.holding = Holding::used;
+    if (auto const before = bytes_before_page(*block, bytes);
+        before != 0 && spares_.has_several()) {
+      gap_bytes_ += before;
+      block = cut_off_lower(block, before);
+    }
     if (block->bytes > bytes) {
       try {
         Block<R>* const rest = copy_of(block);
@@ -214,6 +228,7 @@ class Arena {
   }
   /// The memory has gone from behind a used block.
   void vacate(Block<R>* used) noexcept {
+    populated_bytes_ -= used->bytes;
     used->record.log.clear();
     static_cast<void>(settle(used, Holding::absent, always));
   }
@@ -251,6 +266,7 @@ class Arena {
  private:
   using OccupiedBins = Occupied<SizeBin::kCount>;
   static constexpr int kLooks = 128;
+  static constexpr std::size_t kPartForGaps = 32;
 
   Block<R>* add_range(std::byte* begin, std::size_t bytes, Holding holding) noexcept {
     Block<R>* const block = take_spare();
@@ -290,6 +306,37 @@ class Arena {
     }
   }
 
+  /// What to leave free of the block, so that a whole page lies in the first `bytes` behind that: 0
+  /// where it is so anyway, or cannot be.
+  [[nodiscard]] std::size_t bytes_before_page(Block<R> const& block,
+                                              std::size_t bytes) const noexcept {
+    if (bytes <= page_bytes_ || bytes >= 2 * page_bytes_) {
+      return 0;
+    }
+    auto const offset = static_cast<std::size_t>(block.data - first_page_) % page_bytes_;
+    auto const end_of_page = 2 * page_bytes_;
+    if (offset == 0 || offset + bytes >= end_of_page) {
+      return 0;
+    }
+    auto const before = end_of_page - bytes - offset;
+    bool const is_little =
+        gap_bytes_ + before <= std::max(page_bytes_, populated_bytes_ / kPartForGaps);
+    return is_little && block.bytes >= before + bytes ? before : 0;
+  }
+  /// The block without its first `before` bytes, which become free; there is a spare one. Where the
+  /// host has no memory to note their uses, the whole block.
+  Block<R>* cut_off_lower(Block<R>* block, std::size_t before) noexcept {
+    try {
+      Block<R>* const higher = copy_of(block);
+      cut(block, before, higher);
+      settle(block, Holding::free, never);
+      return higher;
+    } catch (std::bad_alloc const&) {
+      return block;
+    }
+  }
+
+  static constexpr auto never = [](Block<R> const&, Block<R> const&) { return false; };
   static constexpr auto always = [](Block<R> const&, Block<R> const&) { return true; };
 
   /// Joins the block with the neighbours that are like it.
@@ -304,7 +351,9 @@ class Arena {
     }
     if (auto* const lower = block->arena.lower; can_join(lower, block, may_join)) {
       leave_bin(lower);
+      auto const lower_bytes = lower->bytes;
       if (join(lower, block)) {
+        gap_bytes_ -= lower_bytes < page_bytes_ ? std::min(gap_bytes_, lower_bytes) : 0;
         block = lower;
       } else {
         enter_bin(lower);
@@ -412,6 +461,10 @@ class Arena {
   std::atomic<std::size_t> free_bytes_{0};
   BlockList<R> absent_;
   BlockList<R> spares_;
+  std::size_t page_bytes_ = 0;
+  std::size_t populated_bytes_ = 0;
+  std::size_t gap_bytes_ = 0;  ///< about what is free before blocks, and less than a page
+  std::byte* first_page_ = nullptr;
   Block<R>* unpopulated_ = nullptr;
   Block<R>* made_ = nullptr;  ///< the last of all
 };

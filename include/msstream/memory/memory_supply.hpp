@@ -49,7 +49,7 @@ class MemorySupply {
         arena_(arena),
         memory_(*context_->runtime, space, std::move(capacity), std::move(history)) {
     if (is_paged()) {
-      arena_.access_to_cut()->reserve(range().begin(), range().bytes());
+      arena_.access_to_cut()->reserve(range().begin(), range().bytes(), range().page_bytes());
     }
   }
   MemorySupply(MemorySupply const&) = delete;

@@ -40,7 +40,7 @@ struct AllocatorOptions {
   double limit_fraction =
       static_cast<double>(env::integer("MSSTREAM_MEMORY_LIMIT_PERCENT", 100, 1, 100)) / 100;
   /// Fresh memory is preferred to memory that has to be waited for while no more is reserved; 0:
-  /// the hard limit where one is set, else a third more than was in use at once.
+  /// the hard limit where one is set, else 15 to 34% more than was in use at once.
   std::size_t soft_limit_bytes =
       static_cast<std::size_t>(env::integer("MSSTREAM_MEMORY_SOFT_LIMIT_BYTES", 0, 0));
   /// How much is taken from the runtime at a time, to be cut into small blocks.

@@ -91,7 +91,8 @@ class LargeBlocks {
                                               std::size_t wanted,
                                               StreamSlot<R>& stream) {
     auto const ready = rules_.ready_for(stream);
-    auto const limit = soft_limit_bytes_ != 0 ? soft_limit_bytes_ : higher_soft_limit(wanted);
+    auto const limit =
+        soft_limit_bytes_ != 0 ? soft_limit_bytes_ : higher_soft_limit(wanted, kSparePercent);
     Block<R>* const block = source_.take(bytes, stream, ready, From::common);
     return block != nullptr ? block : source_.grow(bytes, stream, limit, ready, From::common);
   }
@@ -147,6 +148,11 @@ class LargeBlocks {
  private:
   using From = typename BlockSource<R>::From;
 
+  /// Over what was in use at once: before the runtime is asked what of the free memory is over,
+  /// before a stream waits for memory that is not, and where none that is free is enough. Whoever
+  /// does not ask has the last one at once.
+  static constexpr std::size_t kSpareUnaskedPercent = 15;
+  static constexpr std::size_t kSpareAskedPercent = 27;
   static constexpr std::size_t kSparePercent = 34;
   /// Over what is in use, by the program or by work in flight, where a wait would be a long one or
   /// threads want memory of their own.
@@ -155,6 +161,12 @@ class LargeBlocks {
   static constexpr std::size_t kNegligiblePart = 64;
   static constexpr std::size_t kNegligiblePartOfMany = 32;
   static constexpr std::chrono::milliseconds kBetweenCounts{1};
+  static constexpr int kPartOfTimeToCount = 50;
+  /// So far the device may be behind before a wait is long, or very long.
+  static constexpr std::chrono::milliseconds kLongWait{1};
+  static constexpr std::chrono::milliseconds kVeryLongWait{10};
+  static constexpr std::chrono::microseconds kBetweenAsks{100};
+  static constexpr std::chrono::microseconds kBetweenVainAsks{1600};
   /// Memory is scarce when less than such a part of all is not in use.
   static constexpr std::size_t kScarcePart = 8;
 
@@ -181,18 +193,34 @@ class LargeBlocks {
     if (block == nullptr) {
       block = take_after([this](order::Position use) { rules_.look_how_far(use); });
     }
+    bool const asks = may_ask_about_all(stream);
     if (block == nullptr) {
-      block = source_.grow(bytes, stream, soft_limit(wanted), ready, from);
+      auto const spare = asks ? kSpareUnaskedPercent : kSparePercent;
+      block = source_.grow(bytes, stream, soft_limit(wanted, spare), ready, from);
     }
     if (block == nullptr) {
       block = take_after([this](order::Position use) { rules_.ask_whether_over(use); });
     }
+    if (block == nullptr && asks && ask_about_all(stream)) {
+      // What is over may be enough; joined with what is not, nobody could use it without a wait.
+      block = source_.take(bytes, stream, ready, from);
+      if (block == nullptr) {
+        source_.join_what_is_over();
+        block = source_.take(bytes, stream, ready, from);
+      }
+      note_answer(block != nullptr);
+    }
+    if (block == nullptr && asks && soft_limit_bytes_ == 0) {
+      block = source_.grow(bytes, stream, soft_limit(wanted, kSpareAskedPercent), ready, from);
+    }
     bool lags = false;
     if (block == nullptr && soft_limit_bytes_ == 0) {
       bool const is_contended = source_.is_contended();
-      lags = !is_contended && is_far_behind(bytes, stream);
+      auto const lag = is_contended ? std::chrono::nanoseconds{} : lag_of_wait(bytes, stream);
+      lags = lag > kLongWait;
       if (is_contended || lags) {
-        block = source_.grow(bytes, stream, higher_soft_limit(wanted), ready, from);
+        auto const spare = asks && lag <= kVeryLongWait ? kSpareAskedPercent : kSparePercent;
+        block = source_.grow(bytes, stream, higher_soft_limit(wanted, spare), ready, from);
       }
     }
     return {block, lags};
@@ -286,6 +314,37 @@ class LargeBlocks {
     return block;
   }
 
+  /// Whether the host has time for that, and it may be of use: not where threads meet.
+  [[nodiscard]] bool may_ask_about_all(StreamSlot<R> const& stream) const noexcept {
+    return may_move_or_lend(stream) && !source_.is_contended();
+  }
+  /// Asks the runtime about the newest use of free memory by each stream that `stream` does not
+  /// follow. The host knows of most memory that is over only when it asks, and each stream it has
+  /// asked answers for all that it used. False: nothing has been asked, or has just been.
+  [[nodiscard]] bool ask_about_all(StreamSlot<R>& stream) {
+    if (asked_.has_happened(between_asks_.load(std::memory_order_relaxed))) {
+      return false;
+    }
+    asked_.note();
+    order::PositionSet newest;
+    source_.for_each_free([&](Block<R> const* block) {
+      for_each_use(*block, [&](order::Position use) { newest.add(use); });
+    });
+    bool any = false;
+    for (auto const& use : newest) {
+      if (rules_.would_wait(stream, use)) {
+        rules_.ask_whether_over(use);
+        any = true;
+      }
+    }
+    return any;
+  }
+  /// Whether that was of use; else the device is behind, and is asked less often.
+  void note_answer(bool is_of_use) noexcept {
+    auto const longer = 2 * between_asks_.load(std::memory_order_relaxed);
+    between_asks_.store(is_of_use ? kBetweenAsks : std::min(longer, kBetweenVainAsks),
+                        std::memory_order_relaxed);
+  }
   /// Asks the runtime about the newest use of free memory by each stream.
   void ask_what_is_over() {
     order::PositionSet newest;
@@ -300,18 +359,16 @@ class LargeBlocks {
     });
   }
   /// How much is reserved before anybody waits for anybody.
-  [[nodiscard]] std::size_t soft_limit(std::size_t wanted) const noexcept {
-    return soft_limit_bytes_ != 0 ? soft_limit_bytes_
-                                  : with_spare(wanted, kSparePercent) + growth_bytes_;
+  [[nodiscard]] std::size_t soft_limit(std::size_t wanted, std::size_t percent) const noexcept {
+    return soft_limit_bytes_ != 0 ? soft_limit_bytes_ : with_spare(wanted, percent) + growth_bytes_;
   }
   /// How much is reserved where a wait would be a long one, or threads want memory of their own:
   /// half above what is in use by the program and by work in flight. Memory that lies idle, in
   /// pieces or lent to another group, is used before the pool grows beyond that.
-  [[nodiscard]] std::size_t higher_soft_limit(std::size_t wanted) {
+  [[nodiscard]] std::size_t higher_soft_limit(std::size_t wanted, std::size_t percent) {
     auto const& capacity = source_.capacity();
     auto const part = source_.is_contended() ? kNegligiblePartOfMany : kNegligiblePart;
-    auto const least =
-        with_spare(wanted, source_.is_contended() ? kSpareOfNeedPercent : kSparePercent);
+    auto const least = with_spare(wanted, source_.is_contended() ? kSpareOfNeedPercent : percent);
     auto const most = std::max(least, capacity.limit_bytes() / part);
     if (capacity.reserved_bytes() + wanted <= least || capacity.reserved_bytes() >= most) {
       return least + growth_bytes_;
@@ -320,12 +377,13 @@ class LargeBlocks {
     auto const by_need = needed + needed / 100 * kSpareOfNeedPercent;
     return std::min(std::max(least, by_need) + growth_bytes_, most);
   }
-  /// In use, by the program or by work in flight: counted again when the pool has grown, or a
-  /// millisecond later, since all free blocks are looked at.
+  /// In use, by the program or by work in flight: counted again when the pool has grown, or later.
+  /// All free blocks are looked at, for a bounded part of the time however many there are.
   [[nodiscard]] std::size_t needed_bytes() {
     auto const growths = source_.growths();
     if (growths_at_count_.load(std::memory_order_relaxed) != growths ||
-        !counted_.has_happened(kBetweenCounts)) {
+        !counted_.has_happened(between_counts_.load(std::memory_order_relaxed))) {
+      auto const begin = std::chrono::steady_clock::now();
       if (space_ == Space::pinned) {
         ask_what_is_over();  // nobody has asked about blocks that are too small
       }
@@ -338,6 +396,10 @@ class LargeBlocks {
       needed_bytes_.store(live_.now() + in_flight, std::memory_order_relaxed);
       growths_at_count_.store(growths, std::memory_order_relaxed);
       counted_.note();
+      auto const taken = std::chrono::steady_clock::now() - begin;
+      between_counts_.store(
+          std::max<std::chrono::nanoseconds>(kBetweenCounts, kPartOfTimeToCount * taken),
+          std::memory_order_relaxed);
     }
     return needed_bytes_.load(std::memory_order_relaxed);
   }
@@ -346,13 +408,16 @@ class LargeBlocks {
     auto const most = std::max(live_.peak(), live_.now() + wanted);
     return most + most / 100 * percent;
   }
-  /// Whether the device is, on the stream or on one whose block it would have to wait for.
-  [[nodiscard]] bool is_far_behind(std::size_t bytes, StreamSlot<R>& stream) {
+  /// How far the device is behind, on the stream or on one whose block it would have to wait for.
+  [[nodiscard]] std::chrono::nanoseconds lag_of_wait(std::size_t bytes, StreamSlot<R>& stream) {
     auto const uses = source_.uses_of_cheapest(bytes, rules_.costs(stream));
-    return rules_.is_far_behind(stream) ||
-           std::any_of(uses.begin(), uses.end(), [&](order::Position use) {
-             return rules_.would_wait_long(stream, use);
-           });
+    auto longest = rules_.lag(stream);
+    for (auto const& use : uses) {
+      if (longest <= kVeryLongWait) {
+        longest = std::max(longest, rules_.lag_behind(stream, use));
+      }
+    }
+    return longest;
   }
 
   Space space_;
@@ -365,6 +430,9 @@ class LargeBlocks {
   Lending<R> lending_;
   Lately waits_;  ///< for free memory that others use
   Lately counted_;
+  std::atomic<std::chrono::nanoseconds> between_counts_{kBetweenCounts};
+  Lately asked_;
+  std::atomic<std::chrono::microseconds> between_asks_{kBetweenAsks};
   std::atomic<std::uint64_t> growths_at_count_{0};
   std::atomic<std::size_t> needed_bytes_{0};
 };

@@ -7,6 +7,7 @@
 #include <msstream/stream/dependency_tracker.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -41,13 +42,18 @@ class ReuseRules {
   void ask_whether_over(order::Position use) const {
     static_cast<void>(tracker_->is_complete(use));
   }
-  /// Whether the device has work to do on the stream that was issued long ago.
-  [[nodiscard]] bool is_far_behind(StreamSlot<R>& stream) const {
-    return tracker_->is_far_behind(stream);
+  /// How long ago the oldest work was issued that the device has still to do on the stream.
+  [[nodiscard]] std::chrono::nanoseconds lag(StreamSlot<R>& stream) const {
+    return tracker_->lag(stream);
   }
-  /// Whether that is so on the stream of the use, and the stream does not follow the use yet.
-  [[nodiscard]] bool would_wait_long(StreamSlot<R>& stream, order::Position use) const {
-    return !tracker_->covers(stream, use) && is_far_behind(tracker_->slot(use.stream));
+  /// Whether the stream does not follow the use yet, as far as the host knows.
+  [[nodiscard]] bool would_wait(StreamSlot<R>& stream, order::Position use) const {
+    return !tracker_->covers(stream, use);
+  }
+  /// The lag of the stream of the use, if that has to be waited for.
+  [[nodiscard]] std::chrono::nanoseconds lag_behind(StreamSlot<R>& stream,
+                                                    order::Position use) const {
+    return would_wait(stream, use) ? lag(tracker_->slot(use.stream)) : std::chrono::nanoseconds{};
   }
   /// What a free block costs the stream: how little its other streams have been given since they
   /// used it, up to a limit from which on any will do.

@@ -242,25 +242,24 @@ class StreamRegistry {
     }
   }
 
-  /// Whether the device is known to have work to do on the stream that the host has issued long
-  /// ago. May record an event, to know it at a later call.
-  [[nodiscard]] bool is_far_behind(Slot& slot) {
-    constexpr std::chrono::milliseconds kLongAgo{1};
+  /// How long ago the host issued work on the stream that the device is known to have still to do;
+  /// 0: it is not known to have any. May record an event, to know it at a later call.
+  [[nodiscard]] std::chrono::nanoseconds lag(Slot& slot) {
     constexpr std::uint64_t kOperationsBetweenEvents = 32;
     if (slot.capture.load(std::memory_order_acquire) != nullptr) {
-      return false;
+      return {};
     }
     look_what_is_complete(slot);
     auto const completed = slot.completed.load(std::memory_order_acquire);
     std::lock_guard const guard(slot.lock);
     if (auto const* const oldest = slot.recent.earliest_from(completed + 1)) {
-      return std::chrono::steady_clock::now() - oldest->recorded_at > kLongAgo;
+      return std::chrono::steady_clock::now() - oldest->recorded_at;
     }
     auto const launched = slot.launched.load(std::memory_order_acquire);
     if (completed + kOperationsBetweenEvents <= launched) {
       event_from(slot, launched);
     }
-    return false;
+    return {};
   }
   /// Asks the runtime how far the stream has come, and remembers it.
   void look_what_is_complete(Slot& slot) {

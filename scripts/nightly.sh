@@ -18,6 +18,7 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   core     all tests of the host runtime, on one processor
   fuzz     a minute of each fuzz target
   captures 5,200 captures beside a million rounds of loaders; on CUDA where there is a GPU
+  gpu      all tests of both runtimes, a program a room after the other; left out without a GPU
 
   scripts/nightly.sh load core
 END
@@ -75,12 +76,29 @@ captures() {
   MSSTREAM_TEST_CAPTURES=5200 "$root/build/$preset/tests/test_step" --gtest_filter='CapturesBesideTest/*'
 }
 
-parts=(headers asan tsan load core fuzz captures)
+gpu() {
+  choose_preset
+  if [ "$preset" != cuda ]; then
+    say "left out: it needs a GPU"
+    return
+  fi
+  configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" -- \
+    -D MSSTREAM_TEST_OPTIMISATION=-O0
+  build all
+  local program broken=()
+  for program in "$root"/build/cuda/tests/test_*; do
+    [ -x "$program" ] || continue
+    "$program" --gtest_brief=1 || broken+=("${program##*/}")
+  done
+  [ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
+}
+
+parts=(headers asan tsan load core fuzz captures gpu)
 chosen=()
 for argument in "$@"; do
   case $argument in
     --help | -h) usage && exit ;;
-    headers | asan | tsan | load | core | fuzz | captures) chosen+=("$argument") ;;
+    headers | asan | tsan | load | core | fuzz | captures | gpu) chosen+=("$argument") ;;
     *) die "no part $argument, only: ${parts[*]}" ;;
   esac
 done

@@ -17,8 +17,8 @@
 namespace msstream::testing {
 namespace {
 
-constexpr std::int64_t kBytes = 8 * kMiB;
-constexpr std::size_t kStep = std::size_t{2} << 20U;
+constexpr std::int64_t kAskedBytes = 8 * kMiB;
+constexpr std::size_t kAskedStep = std::size_t{2} << 20U;
 
 template <Runtime R>
 class AskedProgram {
@@ -31,7 +31,7 @@ class AskedProgram {
 
   [[nodiscard]] Bytes allocate(int group) {
     StreamScope const scope(pool[group]);
-    return Bytes(device, {kBytes});
+    return Bytes(device, {kAskedBytes});
   }
   [[nodiscard]] Bytes use(int group) {
     auto block = allocate(group);
@@ -53,7 +53,7 @@ class AskedProgram {
     DeviceOptions<R> options;
     options.memory.limit_bytes = limit_bytes;
     options.memory.soft_limit_bytes = soft_limit_bytes;
-    options.memory.max_growth_bytes = kStep;
+    options.memory.max_growth_bytes = kAskedStep;
     return options;
   }
 };
@@ -98,13 +98,14 @@ TEST(AskedOnHost, MemoryThatIsOverIsUsedBeforeMuchIsTaken) {
   }
   auto const statistics = program.device.memory_statistics();
   EXPECT_EQ(statistics.waiting_reuses, 0U);
-  EXPECT_LE(statistics.reserved_bytes, std::size_t(kBlocks * kBytes) / 100 * 115 + 2 * kStep);
+  EXPECT_LE(statistics.reserved_bytes,
+            std::size_t(kBlocks * kAskedBytes) / 100 * 115 + 2 * kAskedStep);
 }
 
 /// The block that was used longest ago is the one that would be waited for, and is not over.
 TEST(AskedOnHost, WhoeverWouldWaitForOneStreamAsksTheOthersFirst) {
   constexpr int kLongAgo = 100;
-  AskedProgram<PromptHost> program(std::size_t(16 * kBytes), std::size_t(3 * kBytes));
+  AskedProgram<PromptHost> program(std::size_t(16 * kAskedBytes), std::size_t(3 * kAskedBytes));
   auto const& held = program.pool[0].compute();
   program.device.context()->runtime->hold(held.native());
   Gate gate;
@@ -119,7 +120,7 @@ TEST(AskedOnHost, WhoeverWouldWaitForOneStreamAsksTheOthersFirst) {
   program.work(0, kept, kLongAgo);
   auto const block = program.allocate(2);
   EXPECT_EQ(program.device.memory_statistics().waiting_reuses, 0U);
-  EXPECT_LE(program.device.memory_statistics().reserved_bytes, std::size_t(3 * kBytes));
+  EXPECT_LE(program.device.memory_statistics().reserved_bytes, std::size_t(3 * kAskedBytes));
   gate.open();
 }
 

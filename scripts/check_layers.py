@@ -4,7 +4,8 @@
 
 A room includes itself and rooms on lower steps; no includes in a circle; CUDA is named in
 runtime/, in kernels/ and in files that only nvcc or a CUDA build compiles (*.cuh, *_cuda.cpp);
-every source opens with its licence and every header has #pragma once.
+every source opens with its licence and every header has #pragma once. The tests of a room are
+compiled as one file, so that what they name at the level of a file has a name of its own.
 """
 import re
 import sys
@@ -19,6 +20,11 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 CUDA_HEADER = re.compile(
     r"(cuda|cub|thrust|cooperative_groups|nv|nvtx3)/"
     r"|(cuda|cublas|cupti|curand|cusparse|cooperative_groups|nccl|nvtx|nvml|nvrtc|driver_types|vector_types)\w*\.h")
+
+# A constant or a type that begins a line, which is not within another one.
+NAME_IN_FILE = re.compile(
+    r"^(?:template <.*>\n)?(?:(?:inline |static )*(?:constexpr |const )[^({;=]*?|[\w:<>]+ const )(k[A-Z]\w*)[ \[{=]"
+    r"|^(?:template <.*>\n)?(?:struct|class|enum class) (\w+)(?: final)?(?: :|\s*\{)", re.MULTILINE)
 
 
 def room_of(path):
@@ -96,6 +102,18 @@ def circles(graph):
         yield from visit(path)
 
 
+def shared_names(texts):
+    """What two files of tests in one folder call alike; `texts` by path."""
+    owners = {}
+    for path, text in texts.items():
+        for match in NAME_IN_FILE.finditer(text):
+            name = match.group(1) or match.group(2)
+            first = owners.setdefault((Path(path).parent, name), path)
+            if first != path:
+                line = text.count("\n", 0, match.start(match.lastindex)) + 1
+                yield f"{path}:{line}: {first} has a {name} too, and both are compiled as one file"
+
+
 def violations(root):
     root = Path(root)
     texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
@@ -106,6 +124,8 @@ def violations(root):
                     if (target := project_file(root, path, opening, name)) in texts]
              for path, text in texts.items()}
     found += ["includes in a circle: " + " -> ".join(circle) for circle in circles(graph)]
+    found += shared_names({path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
+                           for path in sorted((root / "tests").rglob("*_test.cpp"))})
     if not texts:
         found.append(f"{root}: no sources found")
     return found

@@ -42,6 +42,14 @@ class LayersTest(unittest.TestCase):
     def test_a_sound_tree_has_no_violations(self):
         self.assert_reports({})
 
+    def test_tests_of_a_room_share_no_names(self):
+        same = "constexpr std::size_t kRows = 3;\ntemplate <class T>\nstruct Inputs {\n  static constexpr int kOwn = 1;\n};\n"
+        self.assert_reports({"tests/ops/a_test.cpp": HEAD + same, "tests/ops/b_test.cpp": HEAD + same,
+                             "tests/step/a_test.cpp": HEAD + same},
+                            "tests/ops/b_test.cpp:2: tests/ops/a_test.cpp has a kRows too", "b_test.cpp:4: tests/ops/a_test.cpp has a Inputs too")
+        self.assert_reports({"tests/ops/a_test.cpp": HEAD + "  constexpr int kRows = 1;\nstruct Inputs;\n",
+                             "tests/ops/b_test.cpp": HEAD + same})
+
     def test_a_room_may_not_include_a_higher_one(self):
         self.assert_reports({"include/msstream/stream/event.hpp": HEADER + "#include <msstream/ops/dense.hpp>\n"},
                             "event.hpp:3: stream/ (step 3) may not include ops/ (step 6)")

@@ -23,7 +23,7 @@ CUDA_HEADER = re.compile(
 
 # A constant or a type that begins a line, which is not within another one.
 NAME_IN_FILE = re.compile(
-    r"^(?:template <.*>\n)?(?:(?:inline |static )*(?:constexpr |const )[^({;=]*?|[\w:<>]+ const )(k[A-Z]\w*)[ \[{=]"
+    r"^(?:template <.*>\n)?(?:(?:inline |static )*(?:constexpr |const )[^({;=]*?\b|[\w:<>]+ const )(k[A-Z]\w*)[ \[{=]"
     r"|^(?:template <.*>\n)?(?:struct|class|enum class) (\w+)(?: final)?(?: :|\s*\{)", re.MULTILINE)
 
 

@@ -14,8 +14,8 @@
 namespace msstream::detail {
 
 /// The first exception that a host function of a device threw, which the driver could not pass on,
-/// until a wait for the device throws it. One that no call has thrown is written to the log when
-/// the device and its host functions are gone. Thread-safe.
+/// until a wait for the device throws it. Those that follow before that are written to the log, and
+/// so is one that no call has thrown when the device and its host functions are gone. Thread-safe.
 class HostFailure {
  public:
   HostFailure() = default;
@@ -28,11 +28,15 @@ class HostFailure {
   HostFailure& operator=(HostFailure const&) = delete;
 
   void keep(std::exception_ptr failure) noexcept {
-    std::lock_guard const guard(mutex_);
-    if (failure_ == nullptr) {
-      failure_ = std::move(failure);
-      present_.store(true, std::memory_order_release);
+    {
+      std::lock_guard const guard(mutex_);
+      if (failure_ == nullptr) {
+        failure_ = std::move(failure);
+        present_.store(true, std::memory_order_release);
+        return;
+      }
     }
+    UnheardFailure::log("another host function", failure);
   }
   /// Throws it and forgets it, unless the caller drops what it catches; costs a load when there is
   /// none.

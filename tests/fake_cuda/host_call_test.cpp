@@ -18,8 +18,8 @@ class HostCalls : public FakeCudaTest {
   }
   [[nodiscard]] ms::Cuda& runtime() { return *device_->context()->runtime; }
   [[nodiscard]] auto& stream() { return device_->default_group().compute(); }
-  void call_what_throws() {
-    runtime().call_host(stream().native(), [] { throw std::range_error("spoilt"); });
+  void call_what_throws(char const* text = "spoilt") {
+    runtime().call_host(stream().native(), [text] { throw std::range_error(text); });
   }
 
   std::optional<Device> device_{std::in_place};
@@ -27,7 +27,10 @@ class HostCalls : public FakeCudaTest {
 
 TEST_F(HostCalls, that_throw_tell_the_next_wait_for_the_stream_once) {
   call_what_throws();
-  call_what_throws();  // one of them is told
+  ::testing::internal::CaptureStderr();
+  call_what_throws("one more");
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), ::testing::HasSubstr("one more"))
+      << "the first one is told, the others are written to the log";
   EXPECT_THROW(stream().synchronize(), std::range_error);
   EXPECT_NO_THROW(stream().synchronize());
 }

@@ -20,9 +20,9 @@ class IdleCache {
   IdleCache(BlockPool<R>& pool, std::size_t keep_bytes, std::size_t step_bytes)
       : pool_(pool), kept_bytes_(with_limit(keep_bytes, step_bytes)) {}
 
-  /// The host has waited. Where the pool may have too much it looks what is free, and asks
-  /// `is_device_idle()` every kWaits-th time: memory goes back only then, since giving it back may
-  /// wait for the device.
+  /// The host has waited. Where the pool may have too much it looks what is free every
+  /// kWaitsALook-th time, and asks `is_device_idle()` every kWaits-th: memory goes back only then,
+  /// since giving it back may wait for the device.
   template <class IsDeviceIdle>
   void look(IsDeviceIdle const& is_device_idle) {
     if (pool_.reserved_bytes() <= kept_bytes_ ||
@@ -33,8 +33,11 @@ class IdleCache {
     if (!guard.owns_lock()) {
       return;
     }
+    if (++waits_ % kWaitsALook != 0) {
+      return;
+    }
     least_idle_bytes_ = std::min(least_idle_bytes_, pool_.idle_bytes());
-    if (++waits_ < kWaits) {
+    if (waits_ < kWaits) {
       return;
     }
     waits_ = 0;
@@ -46,6 +49,7 @@ class IdleCache {
 
  private:
   static constexpr int kWaits = 64;
+  static constexpr int kWaitsALook = 8;  ///< all free blocks are looked at
 
   static std::size_t with_limit(std::size_t keep_bytes, std::size_t step_bytes) noexcept {
     auto const most = std::numeric_limits<std::size_t>::max();

@@ -156,6 +156,7 @@ class ThreadGuards {
     std::source_location opened_at_;
     std::atomic<State> state_{State::open};
     std::atomic<int> owners_{2};
+    Entry* next_left_ = nullptr;
   };
 
   ThreadGuards() = delete;
@@ -229,6 +230,9 @@ class ThreadGuards {
       delete entry;
     } else {
       GuardedThread::log_late(kind, name, entry->opened_at_);
+      entry->next_left_ = left_.load();
+      while (!left_.compare_exchange_weak(entry->next_left_, entry)) {
+      }
     }
   }
   [[nodiscard]] static bool is_of_this_thread(Entry const* entry) noexcept {
@@ -273,6 +277,8 @@ class ThreadGuards {
   static inline thread_local Entry* innermost_ = nullptr;
   static inline thread_local Entry* spare_ = nullptr;
   static inline thread_local bool has_joined_ = false;
+  /// What is left to the process, where a search for leaks finds it.
+  static inline std::atomic<Entry*> left_{nullptr};
 };
 
 }  // namespace msstream

@@ -27,11 +27,11 @@ class HostCalls : public FakeCudaTest {
 
 TEST_F(HostCalls, that_throw_tell_the_next_wait_for_the_stream_once) {
   call_what_throws();
-  ::testing::internal::CaptureStderr();
   call_what_throws("one more");
+  ::testing::internal::CaptureStderr();
+  EXPECT_THROW(stream().synchronize(), std::range_error);
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), ::testing::HasSubstr("one more"))
       << "the first one is told, the others are written to the log";
-  EXPECT_THROW(stream().synchronize(), std::range_error);
   EXPECT_NO_THROW(stream().synchronize());
 }
 

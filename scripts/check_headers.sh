@@ -46,7 +46,7 @@ else
   trap 'rm -rf "$rooms"' EXIT
   # The shortest headers first: they bring the least for those behind them.
   find include -name '*.hpp' -printf '%s %p\n' | sort -n | while read -r _ header; do
-    room=$(dirname "${header#include/msstream/}")
+    room=${header#include/msstream/}
     echo "#include <${header#include/}>" >>"$rooms/${room%%/*}.cpp"
   done
   printf '%s\0' "$rooms"/*.cpp | xargs -0 -P "$(nproc)" -n 1 "${compile[@]}"

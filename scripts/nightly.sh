@@ -29,7 +29,7 @@ headers() { "$root/scripts/check_headers.sh" --alone; }
 everything() {
   preset=$1
   configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" -- \
-    -D MSSTREAM_SANITIZE_PROGRAMS=ON -D CMAKE_UNITY_BUILD_BATCH_SIZE=0 -B "$root/build/$1-everything"
+    -D MSSTREAM_SANITIZE_PROGRAMS=ON -B "$root/build/$1-everything"
   quietly cmake --build "$root/build/$1-everything" --parallel "$(nproc)"
 }
 

@@ -7,11 +7,8 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 choose_preset
-# Fewer and longer files take less time in all, and leave some of many processors idle.
-batch=8
-[ "$(nproc)" -gt 4 ] || batch=0
 configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" -- \
-  -D MSSTREAM_BUILD_TESTS=ON -D CMAKE_UNITY_BUILD_BATCH_SIZE="$batch"
+  -D MSSTREAM_BUILD_TESTS=ON
 build all
 cd "$root"
 exec ctest --preset "$preset" --parallel "$(nproc)" "$@"

@@ -222,8 +222,9 @@ class ThreadGuards {
     }
     delete std::exchange(spare_, nullptr);
   }
-  /// Of an entry that was made while its thread was about to end, for which nobody cleans up: where
-  /// another thread destroys the guard, the entry is left to the process.
+  /// Closes a guard that was opened while its thread was ending, which leave_thread() does not see.
+  /// Where another thread destroys the guard, the entry cannot be freed: the thread that opened it
+  /// may still read it.
   static void close_late(Entry* entry, char const* kind, std::string_view name) noexcept {
     if (is_of_this_thread(entry)) {
       unlink(entry);
@@ -277,7 +278,8 @@ class ThreadGuards {
   static inline thread_local Entry* innermost_ = nullptr;
   static inline thread_local Entry* spare_ = nullptr;
   static inline thread_local bool has_joined_ = false;
-  /// What is left to the process, where a search for leaks finds it.
+  /// Entries that close_late() cannot free, in a list, so that tools which look for leaked memory
+  /// see that it is kept on purpose.
   static inline std::atomic<Entry*> left_{nullptr};
 };
 

@@ -306,8 +306,8 @@ class Arena {
     }
   }
 
-  /// What to leave free of the block, so that a whole page lies in the first `bytes` behind that: 0
-  /// where it is so anyway, or cannot be.
+  /// How many bytes to leave free at the beginning of a block, so that the `bytes` behind them
+  /// contain a whole page. 0 where the first `bytes` of the block contain one, or none can.
   [[nodiscard]] std::size_t bytes_before_page(Block<R> const& block,
                                               std::size_t bytes) const noexcept {
     if (bytes <= page_bytes_ || bytes >= 2 * page_bytes_) {

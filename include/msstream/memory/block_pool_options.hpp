@@ -22,8 +22,8 @@ struct MemoryAccount {
   std::vector<ScopeMemory> uses;  ///< the largest first
 };
 
-/// What others have given back to the runtime, for a pool that finds no memory: something, nothing
-/// yet, or nothing.
+/// The answer of BlockPoolOptions::make_room(), which asks other pools to give memory back to the
+/// runtime: they have, they will when work in flight is over, or they have none to give.
 enum class Room : std::uint8_t { made, later, none };
 
 struct BlockPoolOptions {
@@ -38,7 +38,7 @@ struct BlockPoolOptions {
   /// Asked first where there is no memory; null: there is nobody to ask.
   std::function<Room()> make_room = {};
   std::function<bool(OutOfMemory const&)> on_out_of_memory = {};
-  /// What all have that share the limit; null: nobody else does.
+  /// The memory of all pools that share the limit; null: no other pool shares it.
   std::function<MemoryAccount()> account = {};
   std::shared_ptr<MemoryHistory> history = nullptr;  ///< gets what happens; null: nobody
 };

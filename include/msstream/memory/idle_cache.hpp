@@ -55,8 +55,8 @@ class IdleCache {
     auto const most = std::numeric_limits<std::size_t>::max();
     return keep_bytes < most - step_bytes ? keep_bytes + step_bytes : most;
   }
-  /// What was free at every look and when less was in use than ever in between. Slabs of which
-  /// nothing is in use are free from here on.
+  /// Returns memory that was free each time look() counted, and that was not in use at any time in
+  /// between. Slabs of which nothing is in use become free here.
   void give_back() {
     auto const reserved = pool_.reserved_bytes();
     auto const unused = reserved - std::min(reserved, pool_.take_recent_peak());

@@ -162,7 +162,8 @@ class LargeBlocks {
   static constexpr std::size_t kNegligiblePartOfMany = 32;
   static constexpr std::chrono::milliseconds kBetweenCounts{1};
   static constexpr int kPartOfTimeToCount = 50;
-  /// So far the device may be behind before a wait is long, or very long.
+  /// A wait for work is long, or very long, when the device has still to do what the host issued
+  /// more than such a time ago.
   static constexpr std::chrono::milliseconds kLongWait{1};
   static constexpr std::chrono::milliseconds kVeryLongWait{10};
   static constexpr std::chrono::microseconds kBetweenAsks{100};
@@ -202,7 +203,8 @@ class LargeBlocks {
       block = take_after([this](order::Position use) { rules_.ask_whether_over(use); });
     }
     if (block == nullptr && asks && ask_about_all(stream)) {
-      // What is over may be enough; joined with what is not, nobody could use it without a wait.
+      // Free memory whose work is over may be enough. It is joined with its like alone: joined with
+      // memory that is still used, it could not be taken without a wait.
       block = source_.take(bytes, stream, ready, from);
       if (block == nullptr) {
         source_.join_what_is_over();

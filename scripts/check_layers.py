@@ -11,6 +11,8 @@ import re
 import sys
 from pathlib import Path
 
+from report_findings import report_findings
+
 STEPS = {"base": 0, "order": 1, "trace": 1, "runtime": 2, "stream": 3, "memory": 4, "tensor": 5,
          "interop": 5, "ops": 6, "comm": 6, "step": 7, "serve": 8}
 UMBRELLA = "include/msstream/msstream.hpp"
@@ -131,12 +133,5 @@ def violations(root):
     return found
 
 
-def main():
-    root = sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
-    found = violations(root)
-    print("\n".join(found) if found else "layers: every room includes only what it may")
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report_findings(violations, "layers: every room includes only what it may"))

@@ -10,6 +10,8 @@ import re
 import sys
 from pathlib import Path
 
+from report_findings import report_findings
+
 HEADERS = "include/msstream"
 # What is called here issues for a user, who wrote the line above it. serve/ issues from threads of its own.
 ROOMS = ("tensor", "ops", "step")
@@ -140,16 +142,5 @@ def violations(root):
             yield f"{where}:{line}: a place that is made here; it is the default of a parameter"
 
 
-def main():
-    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
-    found = list(violations(root))
-    for line in found:
-        print(line, file=sys.stderr)
-    if found:
-        return 1
-    print("places: operations pass the place of their caller on")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report_findings(violations, "places: operations pass the place of their caller on"))

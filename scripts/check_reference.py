@@ -9,6 +9,8 @@ import re
 import sys
 from pathlib import Path
 
+from report_findings import report_findings
+
 PAGE = "docs/reference.md"
 SECTION = re.compile(r"^## `(\w+)`\n+`<(msstream/[\w/]+\.hpp)>`(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 ROW = re.compile(r"^\| ((?:`[^`]+`(?:, )?)+) \|", re.MULTILINE)
@@ -94,16 +96,5 @@ def violations(root):
             yield f"{PAGE}: the table of {name} has `{member}`, which is no public member in include/{header}"
 
 
-def main():
-    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
-    found = list(violations(root))
-    for line in found:
-        print(line, file=sys.stderr)
-    if found:
-        return 1
-    print("reference: the page has every public member of its classes")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report_findings(violations, "reference: the page has every public member of its classes"))

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/judged_offsets.hpp"
-#include "ops/ops_fixture.hpp"
+#include "ops/bad_offsets_fixture.hpp"
 
 #include <msstream/ops/embedding.hpp>
 #include <msstream/ops/embedding_gradient.hpp>
@@ -14,8 +13,6 @@
 #include <msstream/ops/table_batch.hpp>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <stdexcept>
 
 /// Offsets that descend or lead out of the values: a bag is left out by every operation alike.
@@ -26,53 +23,14 @@ using ops::Bags;
 using ops::OutOfRange;
 using ops::Pooling;
 using ops::SegmentReduction;
-using ops::kernels::testing::JudgedOffsets;
-using ops::kernels::testing::random_bad_offsets;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr std::int64_t kRowsLookedUp = 13;
 
-[[nodiscard]] std::size_t at(std::int64_t index) {
-  return static_cast<std::size_t>(index);
-}
-
-/// One array of offsets, and what every operation makes of it.
-struct Sizes {
-  std::int64_t bags;
-  std::int64_t capacity;
-  std::int64_t width;
-};
-
 template <class R>
-class BadOffsetsTest : public OpsTest<R> {
- protected:
-  /// Few bags, where CUDA takes one launch, and many, of empty, short and long ones.
-  std::vector<Sizes> sizes() {
-    return {{3, 5, 1}, {37, 60, 3}, {64, 100, 4}, {1500, 7000, 4}, {9000, 4000, 8}, {40, 9000, 33}};
-  }
-  /// Calls check(sizes, offsets, their judgement) for offsets that are wrong in many ways.
-  template <class Check>
-  void for_all(Check const& check) {
-    for (auto const& size : sizes()) {
-      for (int round = 0; round < (size.capacity < 1000 ? 8 : 3); ++round) {
-        auto const offsets = random_bad_offsets(this->random, size.bags, size.capacity);
-        SCOPED_TRACE(text(size.bags, " bags of ", size.capacity, ", round ", round));
-        check(size, offsets, JudgedOffsets(offsets, size.capacity));
-        if (this->HasFatalFailure()) {
-          return;
-        }
-      }
-    }
-  }
-  /// Whole numbers, whose sums are exact in any order.
-  Doubles random_doubles(std::int64_t count, Floats& floats) {
-    auto const whole = this->random.integers(count, -4, 4);
-    floats.assign(whole.begin(), whole.end());
-    return to_doubles(floats);
-  }
-};
+class BadOffsetsTest : public OffsetsFixture<R> {};
 TYPED_TEST_SUITE(BadOffsetsTest, Runtimes, RuntimeNames);
 
 /// What a lookup and its gradient give, one id after the other.
@@ -316,152 +274,6 @@ TYPED_TEST(BadOffsetsTest, many_tables_leave_out_the_same_bags) {
                                2 * kRowsLookedUp),
                 expected_gradient,
                 2e-4);
-  });
-}
-
-TYPED_TEST(BadOffsetsTest, segments_and_their_gradients_leave_out_the_same_rows) {
-  this->for_all([&](Sizes const& size, Integers const& offsets, JudgedOffsets const& judged) {
-    Floats floats;
-    auto const values = this->random_doubles(size.capacity * size.width, floats);
-    Floats gradient_floats;
-    auto const gradient = this->random_doubles(size.bags * size.width, gradient_floats);
-    auto const on_device = this->put(floats, {size.capacity, size.width});
-    auto const index = this->put(offsets);
-    for (auto const reduction :
-         {SegmentReduction::sum, SegmentReduction::mean, SegmentReduction::max}) {
-      Doubles expected(at(size.bags * size.width), 0.0);
-      Doubles expected_gradient(at(size.capacity * size.width), 0.0);
-      for (std::int64_t s = 0; s < size.bags; ++s) {
-        auto const [begin, end] = judged.places(s);
-        auto const by =
-            reduction == SegmentReduction::mean ? static_cast<double>(end - begin) : 1.0;
-        for (std::int64_t c = 0; c < size.width; ++c) {
-          auto& total = expected[at(s * size.width + c)];
-          auto largest = begin;
-          for (auto row = begin; row < end; ++row) {
-            auto const element = at(row * size.width + c);
-            largest = values[element] > values[at(largest * size.width + c)] ? row : largest;
-            total += values[element] / by;
-            expected_gradient[element] = gradient[at(s * size.width + c)] / by;
-          }
-          if (reduction == SegmentReduction::max && begin < end) {
-            total = values[at(largest * size.width + c)];
-            double ties = 0;
-            for (auto row = begin; row < end; ++row) {
-              ties += values[at(row * size.width + c)] == total ? 1 : 0;
-            }
-            for (auto row = begin; row < end; ++row) {
-              auto const element = at(row * size.width + c);
-              expected_gradient[element] =
-                  values[element] == total ? gradient[at(s * size.width + c)] / ties : 0.0;
-            }
-          }
-        }
-      }
-      auto const bad = this->scalar(1);
-      auto const reduced =
-          ops::segment_reduce(on_device,
-                              index,
-                              reduction,
-                              ops::SegmentSemantics::tensorflow,
-                              {.out_of_range = OutOfRange::count, .bad_bag_count = bad});
-      expect_near(to_host(reduced), expected, 2e-4);
-      EXPECT_THAT(to_host(bad), ElementsAre(1 + judged.bad_bags()));
-      auto const of_values =
-          ops::segment_reduce_gradient(this->put(gradient_floats, {size.bags, size.width}),
-                                       index,
-                                       ops::SegmentForward<TypeParam>(on_device, reduced),
-                                       reduction);
-      expect_near(to_host(of_values), expected_gradient, 2e-5);
-      if (this->HasFatalFailure()) {
-        return;
-      }
-    }
-  });
-}
-
-TYPED_TEST(BadOffsetsTest, empty_values_of_products_and_torch_are_those_of_bad_segments) {
-  auto const values = this->put(Floats{2, 3, 5, 7, 11}, {5, 1});
-  auto const offsets = this->put(Integers{0, 2, 9, 4, 5});
-  EXPECT_THAT(to_host(ops::segment_prod(values, offsets)), ElementsAre(6, 1, 1, 11));
-  constexpr auto kInfinity = std::numeric_limits<float>::infinity();
-  EXPECT_THAT(to_host(ops::segment_max(values, offsets, ops::SegmentSemantics::torch)),
-              ElementsAre(3, -kInfinity, -kInfinity, 11));
-  auto const reduced = ops::segment_prod(values, offsets);
-  auto const gradient = ops::segment_reduce_gradient(
-      this->put(Floats{1, 1, 1, 1}, {4, 1}), offsets, {values, reduced}, SegmentReduction::prod);
-  EXPECT_THAT(to_host(gradient), ElementsAre(3, 2, 0, 0, 1));
-}
-
-TYPED_TEST(BadOffsetsTest, jagged_samples_leave_out_the_same_rows_both_ways) {
-  this->for_all([&](Sizes const& size, Integers const& offsets, JudgedOffsets const& judged) {
-    constexpr std::int64_t kLongest = 5;
-    Floats values;
-    (void)this->random_doubles(size.capacity * size.width, values);
-    Floats dense;
-    (void)this->random_doubles(size.bags * kLongest * size.width, dense);
-    Floats expected_dense(dense.size(), -3.0F);
-    Floats expected_values(values.size(), 0.0F);
-    for (std::int64_t sample = 0; sample < size.bags; ++sample) {
-      auto const [begin, end] = judged.places(sample);
-      auto const kept = std::min(end - begin, kLongest) * size.width;
-      auto const first = sample * kLongest * size.width;
-      std::copy_n(values.begin() + begin * size.width, kept, expected_dense.begin() + first);
-      std::copy_n(dense.begin() + first, kept, expected_values.begin() + begin * size.width);
-    }
-    auto const index = this->put(offsets);
-    auto const bad = this->scalar(0);
-    ops::OffsetPolicy<TypeParam> const counts{OutOfRange::count, bad};
-    EXPECT_EQ(to_host(ops::jagged_to_dense(
-                  this->put(values, {size.capacity, size.width}), index, kLongest, -3.0F, counts)),
-              expected_dense);
-    EXPECT_THAT(to_host(bad), ElementsAre(judged.bad_bags()));
-    EXPECT_EQ(
-        to_host(ops::dense_to_jagged(
-            this->put(dense, {size.bags, kLongest, size.width}), index, size.capacity, counts)),
-        expected_values);
-    EXPECT_THAT(to_host(bad), ElementsAre(2 * judged.bad_bags()));
-  });
-}
-
-TYPED_TEST(BadOffsetsTest, a_jagged_softmax_and_its_gradient_leave_out_the_same_rows) {
-  this->for_all([&](Sizes const& size, Integers const& offsets, JudgedOffsets const& judged) {
-    Floats floats;
-    auto const values = this->random_doubles(size.capacity * size.width, floats);
-    Floats gradient_floats;
-    auto const gradient = this->random_doubles(size.capacity * size.width, gradient_floats);
-    Doubles expected(values.size(), 0.0);
-    Doubles expected_gradient(values.size(), 0.0);
-    for (std::int64_t s = 0; s < size.bags; ++s) {
-      auto const [begin, end] = judged.places(s);
-      for (std::int64_t c = 0; c < size.width; ++c) {
-        double sum = 0;
-        double product = 0;
-        for (auto row = begin; row < end; ++row) {
-          sum += std::exp(values[at(row * size.width + c)]);
-        }
-        for (auto row = begin; row < end; ++row) {
-          auto const element = at(row * size.width + c);
-          expected[element] = std::exp(values[element]) / sum;
-          product += expected[element] * gradient[element];
-        }
-        for (auto row = begin; row < end; ++row) {
-          auto const element = at(row * size.width + c);
-          expected_gradient[element] = expected[element] * (gradient[element] - product);
-        }
-      }
-    }
-    Shape const shape{size.capacity, size.width};
-    auto const index = this->put(offsets);
-    auto const bad = this->scalar(0);
-    auto const output =
-        ops::jagged_softmax(this->put(floats, shape), index, {OutOfRange::count, bad});
-    expect_near(to_host(output), expected, 1e-5);
-    EXPECT_THAT(to_host(bad), ElementsAre(judged.bad_bags()));
-    expect_near(
-        to_host(ops::jagged_softmax_gradient(output, this->put(gradient_floats, shape), index)),
-        expected_gradient,
-        1e-5);
   });
 }
 

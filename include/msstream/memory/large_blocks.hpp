@@ -203,8 +203,8 @@ class LargeBlocks {
       block = take_after([this](order::Position use) { rules_.ask_whether_over(use); });
     }
     if (block == nullptr && asks && ask_about_all(stream)) {
-      // Free memory whose work is over may be enough. It is joined with its like alone: joined with
-      // memory that is still used, it could not be taken without a wait.
+      // A block whose work is over may be large enough as it is. Joining comes second: joined with
+      // memory that is still used, the block could be taken only with a wait.
       block = source_.take(bytes, stream, ready, from);
       if (block == nullptr) {
         source_.join_what_is_over();

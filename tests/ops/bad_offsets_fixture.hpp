@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/judged_offsets.hpp"
+#include "ops/ops_fixture.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace msstream::testing {
+
+using ops::kernels::testing::JudgedOffsets;
+using ops::kernels::testing::random_bad_offsets;
+
+[[nodiscard]] inline std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+/// One array of offsets, and what every operation makes of it.
+struct Sizes {
+  std::int64_t bags;
+  std::int64_t capacity;
+  std::int64_t width;
+};
+
+/// Tests that an operation leaves out the bags whose offsets descend or lead out of the values.
+template <class R>
+class OffsetsFixture : public OpsTest<R> {
+ protected:
+  /// Few bags, where CUDA takes one launch, and many, of empty, short and long ones.
+  std::vector<Sizes> sizes() {
+    return {{3, 5, 1}, {37, 60, 3}, {64, 100, 4}, {1500, 7000, 4}, {9000, 4000, 8}, {40, 9000, 33}};
+  }
+  /// Calls check(sizes, offsets, their judgement) for offsets that are wrong in many ways.
+  template <class Check>
+  void for_all(Check const& check) {
+    for (auto const& size : sizes()) {
+      for (int round = 0; round < (size.capacity < 1000 ? 8 : 3); ++round) {
+        auto const offsets = random_bad_offsets(this->random, size.bags, size.capacity);
+        SCOPED_TRACE(text(size.bags, " bags of ", size.capacity, ", round ", round));
+        check(size, offsets, JudgedOffsets(offsets, size.capacity));
+        if (this->HasFatalFailure()) {
+          return;
+        }
+      }
+    }
+  }
+  /// Whole numbers, whose sums are exact in any order.
+  Doubles random_doubles(std::int64_t count, Floats& floats) {
+    auto const whole = this->random.integers(count, -4, 4);
+    floats.assign(whole.begin(), whole.end());
+    return to_doubles(floats);
+  }
+};
+
+}  // namespace msstream::testing

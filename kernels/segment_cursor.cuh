@@ -40,11 +40,16 @@ struct SegmentBounds {
 /// between the segments that are not bad are given to the bad ones, which ascend so.
 class SegmentCursor {
  public:
-  /// Stands in the segment of the origin, which is in one.
-  __device__ SegmentCursor(SegmentBounds const& bounds, LaneGroup const& group, std::int64_t origin)
-      : bounds_(bounds), group_(group), origin_(origin), base_(0) {
-    look_for(0);
-    advance(0);
+  /// Of `places` that bounds.held() gives; stands in the segment of the first, which is the origin,
+  /// and nowhere where there is none.
+  __device__ SegmentCursor(SegmentBounds const& bounds,
+                           LaneGroup const& group,
+                           PlaceRange const& places)
+      : bounds_(bounds), group_(group), origin_(places.begin), base_(0) {
+    if (places.begin < places.end) {
+      look_for(0);
+      advance(0);
+    }
   }
 
   [[nodiscard]] __device__ std::int64_t segment() const { return base_ + lane_; }
@@ -56,7 +61,8 @@ class SegmentCursor {
     return begin < origin_;
   }
 
-  /// To the segment of `place`, which is not before the one it stands in.
+  /// To the segment of `place`, which is not before the one it stands in, and before the end of the
+  /// places: behind them no segment would ever be found.
   __device__ void advance(int place) {
     for (int passed = 0;; ++passed) {
       auto const later = group_.ballot(ends_ > 2 * place + 1);

@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
     next = batch_at((stage + 1) * step);
   }
 
-  SegmentCursor cursor(bounds, team, places.begin);
+  SegmentCursor cursor(bounds, team, places);
   bool is_head = cursor.begins_before();
   if (tells) {
     bool const ends = is_head && cursor.end() <= length && !cursor.is_bad();

@@ -20,16 +20,14 @@ struct PlacesOfSpans {
                     LaneGroup const& group,
                     std::int64_t begin,
                     std::int64_t end)
-        : origin_(begin),
-          held_(places.bounds.held(begin, end)),
-          cursor_(places.bounds, group, begin) {}
+        : held_(places.bounds.held(begin, end)), cursor_(places.bounds, group, held_) {}
 
     /// -1 for none.
     __device__ std::int64_t segment(std::int64_t place) {
       if (place < held_.begin || place >= held_.end) {
         return -1;
       }
-      auto const relative = static_cast<int>(place - origin_);
+      auto const relative = static_cast<int>(place - held_.begin);
       if (relative >= cursor_.end()) {
         cursor_.advance(relative);
       }
@@ -37,7 +35,6 @@ struct PlacesOfSpans {
     }
 
    private:
-    std::int64_t origin_;
     PlaceRange held_;
     SegmentCursor cursor_;
   };

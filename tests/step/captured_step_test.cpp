@@ -336,39 +336,6 @@ TYPED_TEST(CapturedStepTest, what_is_refused_inside_names_the_call_and_the_place
   EXPECT_EQ(to_host(x).front(), 1.0F);
 }
 
-TYPED_TEST(CapturedStepTest, an_operation_that_may_not_be_captured_is_named) {
-  using R = TypeParam;
-  StepWorld<R> const world;
-  auto const x = world.vector(1);
-  auto& runtime = *world.device.context()->runtime;
-  auto const wait = [&](typename R::native_stream native) { runtime.synchronize_stream(native); };
-  auto const wait_unheard = [&](typename R::native_stream native) {
-    try {
-      wait(native);
-    } catch (RuntimeError const&) {
-    }
-  };
-  auto const refused = [&](auto const& work) {
-    return message_of<std::logic_error>([&] {
-      CapturedStep<R>(world.device, [&] {
-        copy(x, ops::scale(x, 2.0F));
-        NameScope const tower("tower");
-        issue("score", writes(x), NativeWork{work});
-      });
-    });
-  };
-  for (auto const& message : {refused(wait), refused(wait_unheard)}) {
-    EXPECT_THAT(message, ::testing::HasSubstr("'tower/score' may not be captured"));
-  }
-  auto const users_own = [](typename R::native_stream) { throw std::range_error("the user's"); };
-  EXPECT_THROW(
-      CapturedStep<R>(world.device, [&] { issue("throws", writes(x), NativeWork{users_own}); }),
-      std::range_error);
-  CapturedStep step(world.device, [&] { copy(x, ops::scale(x, 3.0F)); });
-  step.replay();
-  EXPECT_EQ(to_host(x).front(), 3.0F);
-}
-
 TYPED_TEST(CapturedStepTest, steps_do_not_nest) {
   StepWorld<TypeParam> const world;
   auto const x = world.vector(1);

@@ -143,6 +143,13 @@ class Capture {
     return *capture;
   }
 
+  /// Calls the function that is captured. What it throws because another thread ended the capture
+  /// says so.
+  template <class F>
+  void run(F&& function) {
+    streams_.if_not_ended(std::forward<F>(function));
+  }
+
   [[nodiscard]] StreamGroup<R>& twin_of(StreamGroup<R>& group) { return streams_.twin_of(group); }
   [[nodiscard]] BlockPool<R>& pool_of(StreamSlot<R> const& stream) const noexcept {
     return memory_->pools()->of(stream);

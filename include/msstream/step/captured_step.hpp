@@ -130,7 +130,7 @@ class CapturedStep {
                           F&& function) {
     state.memory.captures().sweep();
     memory::Capture<R> open(state.context, memory);
-    std::forward<F>(function)();
+    open.run(std::forward<F>(function));
     return open.end();
   }
   [[nodiscard]] Observed<R> describe(char const* name,

@@ -78,6 +78,20 @@ class StreamCapture {
     return nullptr;
   }
 
+  /// Calls `work`. What it throws because the capture was ended from outside becomes a
+  /// std::runtime_error that says so; an error in the program stays what it is.
+  template <class Work>
+  void if_not_ended(Work&& work) {
+    try {
+      std::forward<Work>(work)();
+    } catch (std::runtime_error const& error) {
+      if (!context_->runtime->is_capture_sound(origin_.native)) {
+        throw_ended(error);
+      }
+      throw;
+    }
+  }
+
   /// Makes the graph; throws std::runtime_error where an operation's order was lost on the way, and
   /// then, as when the runtime throws, there is none. Either way the capture is over.
   [[nodiscard]] typename R::native_graph end() {
@@ -94,11 +108,18 @@ class StreamCapture {
         }
       });
     });
+    bool const is_sound = runtime.is_capture_sound(origin_.native);
     over_ = true;
     try {
       auto const graph = runtime.end_capture(origin_.native);
       leave();
       return graph;
+    } catch (std::runtime_error const& error) {
+      leave();
+      if (!is_sound) {
+        throw_ended(error);
+      }
+      throw;
     } catch (...) {
       leave();
       throw;
@@ -135,23 +156,13 @@ class StreamCapture {
     typename R::native_event native;
   };
 
-  /// Calls `work`. Throws std::runtime_error that says so if it fails because the capture was ended
-  /// from outside.
-  template <class Work>
-  void if_not_ended(Work&& work) {
-    try {
-      std::forward<Work>(work)();
-    } catch (std::exception const& error) {
-      if (!context_->runtime->is_capture_sound(origin_.native)) {
-        throw std::runtime_error(
-            text("the capture was ended from outside: another thread has waited for the whole "
-                 "device, as cudaDeviceSynchronize and cublasDestroy do, or work that is captured "
-                 "has made a call that a capture cannot have; the step can be captured again (",
-                 error.what(),
-                 ")"));
-      }
-      throw;
-    }
+  [[noreturn]] static void throw_ended(std::runtime_error const& why) {
+    throw std::runtime_error(
+        text("the capture was ended from outside: another thread has waited for the whole device, "
+             "as cudaDeviceSynchronize and cublasDestroy do, or work that is captured has made a "
+             "call that a capture cannot have; the step can be captured again (",
+             why.what(),
+             ")"));
   }
 
   StreamGroup<R>& make_twin(StreamGroup<R>& group) {

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Captures of which no graph can be made any more.
+#include "step/captured_fixture.hpp"
+
+#include <msstream/ops/arithmetic.hpp>
+#include <msstream/trace/name_scope.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace msstream::testing {
+namespace {
+
+template <class R>
+class SpoiltCaptureTest : public RuntimeTest<R> {};
+TYPED_TEST_SUITE(SpoiltCaptureTest, Runtimes, RuntimeNames);
+
+TYPED_TEST(SpoiltCaptureTest, an_operation_that_may_not_be_captured_is_named) {
+  using R = TypeParam;
+  StepWorld<R> const world;
+  auto const x = world.vector(1);
+  auto& runtime = *world.device.context()->runtime;
+  auto const wait = [&](typename R::native_stream native) { runtime.synchronize_stream(native); };
+  auto const wait_unheard = [&](typename R::native_stream native) {
+    EXPECT_THROW(wait(native), RuntimeError);
+  };
+  auto const refused = [&](auto const& work) {
+    return message_of<std::logic_error>([&] {
+      CapturedStep<R>(world.device, [&] {
+        copy(x, ops::scale(x, 2.0F));
+        NameScope const tower("tower");
+        issue("score", writes(x), NativeWork{work});
+      });
+    });
+  };
+  for (auto const& message : {refused(wait), refused(wait_unheard)}) {
+    EXPECT_THAT(message, ::testing::HasSubstr("'tower/score' may not be captured"));
+  }
+  auto const users_own = [](typename R::native_stream) { throw std::range_error("the user's"); };
+  EXPECT_THROW(
+      CapturedStep<R>(world.device, [&] { issue("throws", writes(x), NativeWork{users_own}); }),
+      std::range_error);
+  CapturedStep step(world.device, [&] { copy(x, ops::scale(x, 3.0F)); });
+  step.replay();
+  EXPECT_EQ(to_host(x).front(), 3.0F);
+}
+
+/// As when another thread waits for the whole device: then the next call for one of the streams
+/// fails, whichever that is.
+TYPED_TEST(SpoiltCaptureTest, a_call_that_fails_after_the_end_of_the_capture_says_so) {
+  using R = TypeParam;
+  StepWorld<R> const world;
+  auto const x = world.vector(1);
+  auto& runtime = *world.device.context()->runtime;
+  auto const event = runtime.create_event(EventTiming::untimed);
+  auto const message = message_of<std::runtime_error>([&] {
+    CapturedStep<R>(world.device, [&] {
+      typename R::native_stream captured{};
+      issue("hold", writes(x), NativeWork{[&](typename R::native_stream native) {
+              captured = native;
+            }});
+      EXPECT_THROW(runtime.synchronize_stream(captured), RuntimeError);
+      runtime.record(event, captured);
+    });
+  });
+  runtime.destroy_event(event);
+  EXPECT_THAT(message, ::testing::StartsWith("the capture was ended from outside"));
+  EXPECT_THAT(message, ::testing::HasSubstr("the step can be captured again ("));
+  CapturedStep step(world.device, [&] { copy(x, ops::scale(x, 3.0F)); });
+  step.replay();
+  EXPECT_EQ(to_host(x).front(), 3.0F);
+}
+
+}  // namespace
+}  // namespace msstream::testing

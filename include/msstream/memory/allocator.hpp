@@ -7,7 +7,7 @@
 #include <msstream/memory/idle_cache.hpp>
 #include <msstream/memory/pools.hpp>
 #include <msstream/memory/private_pools.hpp>
-#include <msstream/runtime/default_runtime.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -375,5 +375,8 @@ class PinnedAllocator {
   memory::Pools<R> pools_;
   std::deque<memory::IdleCache<R>> idle_;  ///< one a pool; they do not move
 };
+
+MSSTREAM_COMPILED_ONCE(class StreamAwareAllocator<DefaultRuntime>);
+MSSTREAM_COMPILED_ONCE(class PinnedAllocator<DefaultRuntime>);
 
 }  // namespace msstream

@@ -6,6 +6,7 @@
 #include <msstream/memory/block_list.hpp>
 #include <msstream/memory/occupied.hpp>
 #include <msstream/memory/size_bins.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 
 #include <algorithm>
 #include <array>
@@ -336,8 +337,13 @@ class Arena {
     }
   }
 
-  static constexpr auto never = [](Block<R> const&, Block<R> const&) { return false; };
-  static constexpr auto always = [](Block<R> const&, Block<R> const&) { return true; };
+  /// Whether two blocks may be joined. Not a lambda, whose type differs from file to file.
+  template <bool Answer>
+  struct Says {
+    constexpr bool operator()(Block<R> const&, Block<R> const&) const { return Answer; }
+  };
+  static constexpr Says<false> never{};
+  static constexpr Says<true> always{};
 
   /// Joins the block with the neighbours that are like it.
   template <class MayJoin>
@@ -481,5 +487,7 @@ template <Runtime R>
   }
   return lock;
 }
+
+MSSTREAM_COMPILED_ONCE(class Arena<DefaultRuntime>);
 
 }  // namespace msstream::memory

@@ -18,6 +18,7 @@
 #include <msstream/memory/slabs.hpp>
 #include <msstream/memory/statistics.hpp>
 #include <msstream/memory/stream_caches.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/runtime/home_process.hpp>
 #include <msstream/runtime/observing.hpp>
 #include <msstream/stream/stream_context.hpp>
@@ -486,5 +487,7 @@ class BlockPool {
   PartForRivals part_for_rivals_;
   mutable std::shared_mutex hands_;
 };
+
+MSSTREAM_COMPILED_ONCE(class BlockPool<DefaultRuntime>);
 
 }  // namespace msstream::memory

@@ -10,6 +10,7 @@
 #include <msstream/memory/memory_history.hpp>
 #include <msstream/memory/memory_supply.hpp>
 #include <msstream/memory/runtime_memory.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/stream/stream_context.hpp>
 
 #include <cstddef>
@@ -204,5 +205,7 @@ class BlockSource {
   Lately contention_;
   MemorySupply<R> supply_;  ///< goes first: what was lent lies in the arena
 };
+
+MSSTREAM_COMPILED_ONCE(class BlockSource<DefaultRuntime>);
 
 }  // namespace msstream::memory

@@ -3,6 +3,7 @@
 
 #include <msstream/memory/capture_memory.hpp>
 #include <msstream/memory/pools.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/stream/stream_capture.hpp>
 
 #include <algorithm>
@@ -146,7 +147,7 @@ class Capture {
   /// Calls the function that is captured. What it throws because another thread ended the capture
   /// says so.
   template <class F>
-  void run(F&& function) {
+  void if_not_ended(F&& function) {
     streams_.if_not_ended(std::forward<F>(function));
   }
 
@@ -243,5 +244,7 @@ class Capture {
   Capture* outer_;
   bool over_ = false;
 };
+
+MSSTREAM_COMPILED_ONCE(class Capture<DefaultRuntime>);
 
 }  // namespace msstream::memory

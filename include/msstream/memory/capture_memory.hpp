@@ -3,6 +3,7 @@
 
 #include <msstream/base/error.hpp>
 #include <msstream/memory/pools.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/stream/access.hpp>
 #include <msstream/stream/twin_libraries.hpp>
 
@@ -91,5 +92,7 @@ class CaptureMemory {
   std::atomic<bool> is_open_{false};
   bool is_lost_ = false;  ///< for want of host memory: nothing can be captured in it any more
 };
+
+MSSTREAM_COMPILED_ONCE(class CaptureMemory<DefaultRuntime>);
 
 }  // namespace msstream::memory

@@ -4,7 +4,7 @@
 #include <msstream/base/env.hpp>
 #include <msstream/memory/allocator.hpp>
 #include <msstream/memory/issue_observer.hpp>
-#include <msstream/runtime/default_runtime.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/runtime/home_process.hpp>
 #include <msstream/runtime/runtime_thread.hpp>
 #include <msstream/runtime/settled_at_exit.hpp>
@@ -272,5 +272,8 @@ class Device {
 };
 
 Device()->Device<DefaultRuntime>;
+
+MSSTREAM_COMPILED_ONCE(struct DeviceState<DefaultRuntime>);
+MSSTREAM_COMPILED_ONCE(class Device<DefaultRuntime>);
 
 }  // namespace msstream

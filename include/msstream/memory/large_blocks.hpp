@@ -10,6 +10,7 @@
 #include <msstream/memory/live_bytes.hpp>
 #include <msstream/memory/reuse_rules.hpp>
 #include <msstream/memory/stream_caches.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/stream/stream_context.hpp>
 
 #include <algorithm>
@@ -438,5 +439,7 @@ class LargeBlocks {
   std::atomic<std::uint64_t> growths_at_count_{0};
   std::atomic<std::size_t> needed_bytes_{0};
 };
+
+MSSTREAM_COMPILED_ONCE(class LargeBlocks<DefaultRuntime>);
 
 }  // namespace msstream::memory

@@ -6,6 +6,7 @@
 #include <msstream/memory/lent_memory.hpp>
 #include <msstream/memory/live_bytes.hpp>
 #include <msstream/memory/reuse_rules.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/stream/stream_slot.hpp>
 
 #include <algorithm>
@@ -143,5 +144,7 @@ class Lending {
   std::size_t growth_bytes_;
   std::mutex mutex_;  ///< shares are of what was lent before
 };
+
+MSSTREAM_COMPILED_ONCE(class Lending<DefaultRuntime>);
 
 }  // namespace msstream::memory

@@ -9,6 +9,7 @@
 #include <msstream/memory/memory_history.hpp>
 #include <msstream/memory/page_range.hpp>
 #include <msstream/memory/runtime_memory.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/runtime/observing.hpp>
 #include <msstream/stream/stream_context.hpp>
 
@@ -394,5 +395,7 @@ class MemorySupply {
   RuntimeMemory<R> memory_;
   std::vector<Block<R>*> moved_;  ///< old addresses, in use on the device
 };
+
+MSSTREAM_COMPILED_ONCE(class MemorySupply<DefaultRuntime>);
 
 }  // namespace msstream::memory

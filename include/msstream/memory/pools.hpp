@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/memory/block_pool.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -67,5 +68,7 @@ class Pools {
  private:
   std::vector<std::unique_ptr<BlockPool<R>>> pools_;
 };
+
+MSSTREAM_COMPILED_ONCE(class Pools<DefaultRuntime>);
 
 }  // namespace msstream::memory

@@ -3,6 +3,7 @@
 
 #include <msstream/memory/pools.hpp>
 #include <msstream/order/position_set.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -139,5 +140,7 @@ class PrivatePools {
   bool abandoned_ = false;
   std::atomic<std::size_t> count_{0};
 };
+
+MSSTREAM_COMPILED_ONCE(class PrivatePools<DefaultRuntime>);
 
 }  // namespace msstream::memory

@@ -5,6 +5,7 @@
 #include <msstream/memory/capacity.hpp>
 #include <msstream/memory/memory_history.hpp>
 #include <msstream/memory/page_range.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/runtime/observing.hpp>
 #include <msstream/runtime/runtime.hpp>
 
@@ -148,5 +149,7 @@ class RuntimeMemory {
   std::vector<Piece> pieces_;
   std::atomic<std::uint64_t> growths_{0};
 };
+
+MSSTREAM_COMPILED_ONCE(class RuntimeMemory<DefaultRuntime>);
 
 }  // namespace msstream::memory

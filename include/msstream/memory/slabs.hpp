@@ -3,6 +3,7 @@
 
 #include <msstream/memory/block.hpp>
 #include <msstream/memory/size_class.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -119,5 +120,7 @@ class Slabs {
   std::vector<Slab> slabs_;      ///< the newest last
   std::size_t uncut_bytes_ = 0;  ///< at its end
 };
+
+MSSTREAM_COMPILED_ONCE(class Slabs<DefaultRuntime>);
 
 }  // namespace msstream::memory

@@ -3,7 +3,7 @@
 
 #include <msstream/ops/device_count.hpp>
 #include <msstream/ops/kernels/bag_view.hpp>
-#include <msstream/runtime/default_runtime.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -150,4 +150,6 @@ auto reads_of(Bags<R> const& bags) {
 }
 
 }  // namespace detail
+MSSTREAM_COMPILED_ONCE(struct Bags<DefaultRuntime>);
+
 }  // namespace msstream::ops

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/step/step_memory.hpp>
 #include <msstream/tensor/issue.hpp>
 
@@ -130,7 +131,7 @@ class CapturedStep {
                           F&& function) {
     state.memory.captures().sweep();
     memory::Capture<R> open(state.context, memory);
-    open.run(std::forward<F>(function));
+    open.if_not_ended(std::forward<F>(function));
     return open.end();
   }
   [[nodiscard]] Observed<R> describe(char const* name,
@@ -166,5 +167,7 @@ class CapturedStep {
 
 template <Runtime R, class F>
 CapturedStep(Device<R> const&, F&&) -> CapturedStep<R>;
+
+MSSTREAM_COMPILED_ONCE(class CapturedStep<DefaultRuntime>);
 
 }  // namespace msstream

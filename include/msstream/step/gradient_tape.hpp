@@ -4,6 +4,7 @@
 #include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/ops/gather.hpp>
 #include <msstream/ops/unary.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/step/by_memory.hpp>
 #include <msstream/step/gradient_sum.hpp>
 #include <msstream/step/gradient_terms.hpp>
@@ -477,5 +478,7 @@ class GradientTape {
 
 template <Runtime R>
 GradientTape(Device<R>) -> GradientTape<R>;
+
+MSSTREAM_COMPILED_ONCE(class GradientTape<DefaultRuntime>);
 
 }  // namespace msstream

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/ops/optimizer.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/step/by_memory.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
@@ -303,5 +304,7 @@ class Optimizer {
   detail::ByMemory<Owner> owners_;  ///< of all of them
   bool checked_ = false;
 };
+
+MSSTREAM_COMPILED_ONCE(class Optimizer<DefaultRuntime>);
 
 }  // namespace msstream

@@ -5,7 +5,7 @@
 #include <msstream/base/text.hpp>
 #include <msstream/order/minimal_waits.hpp>
 #include <msstream/order/position_set.hpp>
-#include <msstream/runtime/default_runtime.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/stream/access.hpp>
 #include <msstream/stream/inside_work.hpp>
 #include <msstream/stream/stream_registry.hpp>
@@ -476,5 +476,7 @@ class DependencyTracker : public StreamRegistry<R> {
 
   TrackerOptions options_;
 };
+
+MSSTREAM_COMPILED_ONCE(class DependencyTracker<DefaultRuntime>);
 
 }  // namespace msstream

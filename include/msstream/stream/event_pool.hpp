@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/base/spin_lock.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/runtime/home_process.hpp>
 #include <msstream/runtime/runtime.hpp>
 
@@ -59,5 +60,7 @@ class EventPool {
   SpinLock lock_;
   std::vector<typename R::native_event> free_;
 };
+
+MSSTREAM_COMPILED_ONCE(class EventPool<DefaultRuntime>);
 
 }  // namespace msstream

@@ -5,6 +5,7 @@
 #include <msstream/base/spin_lock.hpp>
 #include <msstream/base/start_thread.hpp>
 #include <msstream/order/position_set.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/runtime/home_process.hpp>
 #include <msstream/runtime/settled_at_exit.hpp>
 #include <msstream/stream/dependency_tracker.hpp>
@@ -276,5 +277,7 @@ class LaunchPool {
   std::atomic<bool> stopping_{false};
   std::vector<std::thread> threads_;
 };
+
+MSSTREAM_COMPILED_ONCE(class LaunchPool<DefaultRuntime>);
 
 }  // namespace msstream

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/order/position.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/stream/stream_hold.hpp>
 #include <msstream/trace/timeline.hpp>
@@ -169,5 +170,7 @@ class SpanRecorder {
   std::optional<TimedEvent> zero_;
   std::vector<Entry> entries_;
 };
+
+MSSTREAM_COMPILED_ONCE(class SpanRecorder<DefaultRuntime>);
 
 }  // namespace msstream

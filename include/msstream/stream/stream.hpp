@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/base/error.hpp>
-#include <msstream/runtime/default_runtime.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/runtime/partitioning.hpp>
 #include <msstream/stream/event.hpp>
 #include <msstream/stream/stream_context.hpp>
@@ -97,5 +97,7 @@ class Stream {
   typename R::native_stream native_;
   StreamSlot<R>* slot_;
 };
+
+MSSTREAM_COMPILED_ONCE(class Stream<DefaultRuntime>);
 
 }  // namespace msstream

@@ -4,7 +4,7 @@
 #include <msstream/base/mechanism.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/runtime/capturing.hpp>
-#include <msstream/runtime/default_runtime.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/stream/stream_group.hpp>
 #include <msstream/stream/twin_libraries.hpp>
 
@@ -204,5 +204,7 @@ class StreamCapture {
   std::vector<Pair> pairs_;
   bool over_ = false;
 };
+
+MSSTREAM_COMPILED_ONCE(class StreamCapture<DefaultRuntime>);
 
 }  // namespace msstream

@@ -3,7 +3,7 @@
 
 #include <msstream/base/hook.hpp>
 #include <msstream/base/unheard_failure.hpp>
-#include <msstream/runtime/default_runtime.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/runtime/home_process.hpp>
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/stream/dependency_tracker.hpp>
@@ -119,5 +119,7 @@ struct StreamContext {
   std::mutex checks_mutex_;
   std::vector<std::function<void()>> checks_;
 };
+
+MSSTREAM_COMPILED_ONCE(struct StreamContext<DefaultRuntime>);
 
 }  // namespace msstream

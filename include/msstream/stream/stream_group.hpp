@@ -3,7 +3,7 @@
 
 #include <msstream/base/thread_guards.hpp>
 #include <msstream/runtime/capturing.hpp>
-#include <msstream/runtime/default_runtime.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/runtime/observing.hpp>
 #include <msstream/runtime/runtime_thread.hpp>
 #include <msstream/stream/group_libraries.hpp>
@@ -332,5 +332,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
   std::unique_ptr<Stream<R>> h2d_;
   std::unique_ptr<Stream<R>> d2h_;
 };
+
+MSSTREAM_COMPILED_ONCE(class StreamGroup<DefaultRuntime>);
 
 }  // namespace msstream

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/base/env.hpp>
-#include <msstream/runtime/default_runtime.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/stream/stream_assignment.hpp>
 #include <msstream/stream/stream_group.hpp>
 
@@ -311,5 +311,7 @@ class StreamPool {
 
 template <class D>
 StreamPool(D const&, StreamPoolOptions = {}) -> StreamPool<typename D::runtime_type>;
+
+MSSTREAM_COMPILED_ONCE(class StreamPool<DefaultRuntime>);
 
 }  // namespace msstream

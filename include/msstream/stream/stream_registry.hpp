@@ -5,6 +5,7 @@
 #include <msstream/base/text.hpp>
 #include <msstream/base/unheard_failure.hpp>
 #include <msstream/order/position_set.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/runtime/home_process.hpp>
 #include <msstream/runtime/observing.hpp>
 #include <msstream/stream/inside_work.hpp>
@@ -453,5 +454,7 @@ class StreamRegistry {
   std::array<std::unique_ptr<Slot>, kMaxStreams> slots_;
   std::vector<Slot*> vacated_;
 };
+
+MSSTREAM_COMPILED_ONCE(class StreamRegistry<DefaultRuntime>);
 
 }  // namespace msstream

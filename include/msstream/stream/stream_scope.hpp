@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/base/thread_guards.hpp>
-#include <msstream/runtime/default_runtime.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/runtime/sync_watch.hpp>
 #include <msstream/stream/stream_group.hpp>
 
@@ -75,5 +75,7 @@ class StreamScope {
   std::shared_ptr<StreamGroup<R>> group_;
   typename Guards::Entry* entry_;
 };
+
+MSSTREAM_COMPILED_ONCE(class StreamScope<DefaultRuntime>);
 
 }  // namespace msstream

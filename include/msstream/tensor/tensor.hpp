@@ -5,6 +5,7 @@
 #include <msstream/base/shape.hpp>
 #include <msstream/memory/device.hpp>
 #include <msstream/memory/synchronize_uses.hpp>
+#include <msstream/runtime/compiled_once.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -112,5 +113,11 @@ class Tensor {
   T* data_;
   Shape shape_;
 };
+
+MSSTREAM_COMPILED_ONCE(class Tensor<float, DefaultRuntime>);
+MSSTREAM_COMPILED_ONCE(class Tensor<std::int32_t, DefaultRuntime>);
+MSSTREAM_COMPILED_ONCE(class Tensor<std::int64_t, DefaultRuntime>);
+MSSTREAM_COMPILED_ONCE(class Tensor<bfloat16, DefaultRuntime>);
+MSSTREAM_COMPILED_ONCE(class Tensor<float16, DefaultRuntime>);
 
 }  // namespace msstream

@@ -2,12 +2,16 @@
 // What an optimizer would train wrongly, or not at all, without a word.
 #include "ops/ops_fixture.hpp"
 
+#include <msstream/step/captured_step.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/optimizer.hpp>
 
 #include <cmath>
+#include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace msstream::testing {
@@ -28,6 +32,16 @@ class OptimizerRefusalsTest : public OpsTest<R> {
     return this->put(Floats(static_cast<std::size_t>(shape.count()), 1.0F), shape);
   }
   static std::string said_by(auto&& call) { return message_of<std::logic_error>(call); }
+  [[nodiscard]] auto look_up(GradientTape<R>& tape, auto const& table, Integers const& ids) {
+    return ops::embedding_lookup(tape, table, {this->put(ids)});
+  }
+  [[nodiscard]] Tensor<float, R> looked_up_sum(GradientTape<R>& tape, auto const& table) {
+    return ops::sum(tape, look_up(tape, table, {1}));
+  }
+  /// A lookup whose gradient ends at an operation without the tape.
+  [[nodiscard]] Tensor<float, R> cut_off_sum(GradientTape<R>& tape, auto const& table) {
+    return ops::sum(tape, ops::relu(look_up(tape, table, {1})));
+  }
 };
 TYPED_TEST_SUITE(OptimizerRefusalsTest, Runtimes, RuntimeNames);
 
@@ -178,6 +192,292 @@ TYPED_TEST(OptimizerRefusalsTest, the_check_lists_all_that_would_not_be_trained)
   tape.backward(ops::add(tape, std::vector{look_up(user), ops::sum(tape, weight)}));
   optimizer.step(tape);
   EXPECT_THAT(to_host(user), ElementsAre(1, 0, 1));
+}
+
+TYPED_TEST(OptimizerRefusalsTest, the_check_names_tables_whose_lookup_is_cut_off) {
+  auto const users = this->ones({3, 2});
+  auto const items = this->ones({4, 2});
+  auto const stranger = this->ones({5, 2});
+  auto const weight = this->ones({2, 1});
+  auto const bias = this->ones({1});
+  Optimizer<TypeParam> optimizer(this->device(), this->rule, {.check_first_step = true});
+  optimizer.add_table("users", users);
+  optimizer.add_table("items", items);
+  optimizer.add("weight", weight);
+  optimizer.add("bias", bias);
+  GradientTape tape(this->device());
+  auto const run = [&](auto const& activation) {
+    tape.clear();
+    auto const middle = activation(this->look_up(tape, users, {0, 2}));
+    auto const other = activation(this->look_up(tape, stranger, {1, 3}));
+    auto const loss = ops::sum(
+        tape,
+        ops::add(tape,
+                 std::vector{ops::dense(tape, middle, weight, bias),
+                             ops::dense(tape, other, weight, bias),
+                             ops::dense(tape, this->look_up(tape, items, {0, 1}), weight, bias)}));
+    tape.backward(loss);
+  };
+  run([](auto const& pooled) { return ops::relu(pooled); });  // without the tape
+  auto const message = this->said_by([&] { optimizer.step(tape); });
+  EXPECT_THAT(message,
+              AllOf(HasSubstr("table \"users\" of shape [3, 2] has no gradient: it was looked up, "
+                              "but the loss does not depend on it, or an operation in between was "
+                              "called without the tape"),
+                    HasSubstr("a table of shape [5, 2] was looked up: no optimizer has it, and it "
+                              "has no gradient: the loss does not depend on it, or an operation"),
+                    Not(HasSubstr("\"items\"")),
+                    Not(HasSubstr("\"weight\""))));
+  EXPECT_THAT(to_host(items), Each(1.0F));
+  Optimizer<TypeParam> others(this->device(), this->rule);
+  others.add_table("stranger", stranger);
+  EXPECT_THAT(this->said_by([&] { optimizer.check(tape, others); }),
+              AllOf(HasSubstr("\"users\""), Not(HasSubstr("[5, 2]"))));
+  EXPECT_THAT(this->said_by([&] { others.check(tape, optimizer); }),
+              AllOf(HasSubstr("\"stranger\""), Not(HasSubstr("\"users\""))));
+
+  run([&](auto const& pooled) { return ops::relu(tape, pooled); });
+  optimizer.check(tape, others);
+  others.check(tape, optimizer);
+}
+
+TYPED_TEST(OptimizerRefusalsTest, the_check_tells_of_rows_whose_lookup_is_cut_off) {
+  auto const tables = this->ones({6, 1});  // two of three rows
+  Optimizer<TypeParam> optimizer(this->device(), this->rule);
+  optimizer.add_table("tables", tables);
+  GradientTape tape(this->device());
+  tape.backward(ops::add(tape,
+                         std::vector{this->looked_up_sum(tape, tables.rows(0, 3)),
+                                     this->cut_off_sum(tape, tables.rows(3, 6))}));
+  EXPECT_THAT(this->said_by([&] { optimizer.check(tape); }),
+              HasSubstr("rows of \"tables\" of shape [6, 1] have no gradient: a view of shape "
+                        "[3, 1] was looked up, but the loss does not depend on it"));
+  optimizer.step(tape);  // which tables with a gradient elsewhere, or with none, do not hinder
+  EXPECT_THAT(to_host(tables), ElementsAre(1, 0.5F, 1, 1, 1, 1));
+}
+
+TYPED_TEST(OptimizerRefusalsTest, the_check_is_silent_about_lookups_that_need_no_gradient) {
+  auto const table = this->ones({3, 1});
+  auto const data = this->ones({4, 1});
+  auto const excluded_later = this->ones({5, 1});
+  auto frozen_later = this->ones({6, 1});
+  auto const paused = this->ones({7, 1});
+  Optimizer<TypeParam> optimizer(this->device(), this->rule);
+  optimizer.add_table("table", table);
+  GradientTape tape(this->device());
+  tape.without_gradient(data);
+  (void)this->cut_off_sum(tape, data);
+  (void)this->cut_off_sum(tape, excluded_later);
+  (void)this->cut_off_sum(tape, frozen_later);
+  {
+    typename GradientTape<TypeParam>::Pause const pause(tape);
+    (void)this->cut_off_sum(tape, paused);
+  }
+  tape.without_gradient(excluded_later);
+  frozen_later.freeze();
+  // A result is no table, and another lookup of the table comes through.
+  (void)this->cut_off_sum(tape, ops::scale(tape, table, 2.0F));
+  (void)this->cut_off_sum(tape, table);
+  tape.backward(this->looked_up_sum(tape, table));
+  optimizer.check(tape);
+}
+
+TYPED_TEST(OptimizerRefusalsTest, lookups_that_are_cut_off_are_forgotten_with_the_step) {
+  GradientTape tape(this->device());
+  Optimizer<TypeParam> optimizer(this->device(), this->rule);
+  auto const weight = this->ones({2});
+  optimizer.add("weight", weight);
+  auto const bytes = [&] { return this->device().memory_statistics().live_bytes; };
+  auto const before = bytes();
+  {
+    auto const table = this->ones({1 << 16, 1});
+    for (int i = 0; i < 3; ++i) {  // without clear() in between
+      (void)this->cut_off_sum(tape, table);
+      tape.backward(ops::sum(tape, weight));
+    }
+  }
+  auto const message = this->said_by([&] { optimizer.check(tape); });
+  EXPECT_THAT(message, HasSubstr("a table of shape [65536, 1] was looked up: no optimizer has it"));
+  EXPECT_EQ(message.find("[65536, 1]"), message.rfind("[65536, 1]"));
+  EXPECT_GE(bytes(), before + (4U << 16U));
+  tape.clear();
+  EXPECT_LT(bytes(), before + (4U << 16U));
+  tape.backward(ops::sum(tape, weight));
+  optimizer.check(tape);
+}
+
+TYPED_TEST(OptimizerRefusalsTest, what_two_optimizers_would_move_by_one_gradient) {
+  struct Case {
+    char const* what;
+    std::function<void(Optimizer<TypeParam>&, Tensor<float, TypeParam> const&)> add_first;
+    std::function<void(Optimizer<TypeParam>&, Tensor<float, TypeParam> const&)> add_second;
+    bool by_lookup;
+    std::vector<std::string> words;
+  };
+  auto const whole = [](auto& optimizer, auto const& w) { optimizer.add("w", w); };
+  auto const flat = [](auto& optimizer, auto const& w) { optimizer.add("flat", w.reshaped({8})); };
+  auto const above = [](auto& optimizer, auto const& w) { optimizer.add("above", w.rows(0, 3)); };
+  auto const below = [](auto& optimizer, auto const& w) { optimizer.add("below", w.rows(2, 4)); };
+  auto const table = [](auto& optimizer, auto const& w) { optimizer.add_table("table", w); };
+  auto const rows = [](auto& optimizer, auto const& w) {
+    optimizer.add_table("rows", w.rows(1, 4));
+  };
+  std::vector<Case> const cases = {
+      {"twice", whole, whole, false, {"parameter \"w\" of shape [4, 2]", "as \"w\" of"}},
+      {"reshaped", whole, flat, false, {"parameter \"flat\" of shape [8]", "as \"w\" of"}},
+      {"a view", flat, above, false, {"\"above\" of shape [3, 2]", "as \"flat\" of shape [8]"}},
+      {"views", above, below, false, {"\"below\" of shape [2, 2]", "as \"above\" of"}},
+      {"a table", table, table, true, {"table \"table\" of shape [4, 2]", "as \"table\" of"}},
+      {"rows", table, rows, true, {"table \"rows\" of shape [3, 2]", "as \"table\" of"}},
+      {"both", rows, whole, true, {"parameter \"w\" of shape [4, 2]", "as \"rows\" of"}},
+  };
+  for (auto const& [what, add_first, add_second, by_lookup, words] : cases) {
+    SCOPED_TRACE(what);
+    auto const w = this->ones({4, 2});
+    auto const own = this->ones({3});
+    Optimizer<TypeParam> first(this->device(), this->rule);
+    Optimizer<TypeParam> second(this->device(), this->rule);
+    add_first(first, w);
+    second.add("own", own);
+    add_second(second, w);
+    GradientTape tape(this->device());
+    auto const backward = [&] {
+      tape.clear();
+      auto const used = by_lookup ? this->look_up(tape, w, {0, 1, 2, 3}) : w;
+      tape.backward(ops::add(tape, std::vector{ops::sum(tape, used), ops::sum(tape, own)}));
+    };
+    backward();
+    first.step(tape);
+    auto const after_first = to_host(w);
+    auto const message = this->said_by([&] { second.step(tape); });
+    for (auto const& word : words) {
+      EXPECT_THAT(message, HasSubstr(word));
+    }
+    EXPECT_THAT(message, AllOf(HasSubstr("is in two optimizers"), Not(HasSubstr("\"own\""))));
+    EXPECT_EQ(this->said_by([&] { second.step(tape); }), message);
+    EXPECT_EQ(to_host(w), after_first);
+    EXPECT_THAT(to_host(own), Each(1.0F));
+    // Each after a backward of its own, as two losses of one model take turns, is meant.
+    backward();
+    second.step(tape);
+    EXPECT_NE(to_host(w), after_first);
+    EXPECT_THAT(to_host(own), Each(0.5F));
+    EXPECT_THAT(this->said_by([&] { first.step(tape); }), HasSubstr("is in two optimizers"));
+    backward();
+    first.step(tape);
+  }
+}
+
+TYPED_TEST(OptimizerRefusalsTest, optimizers_that_take_turns_while_gradients_add_up) {
+  auto const w = this->ones({2});
+  Optimizer<TypeParam> first(this->device(), this->rule);
+  Optimizer<TypeParam> second(this->device(), this->rule);
+  first.add("w", w);
+  second.add("w", w);
+  GradientTape tape(this->device());
+  tape.backward(ops::sum(tape, w));
+  first.step(tape);
+  tape.backward(ops::sum(tape, w));  // without clear() before
+  second.step(tape);
+  second.step(tape);  // one optimizer may step as often as it likes
+  EXPECT_THAT(to_host(w), Each(-1.5F));
+  EXPECT_THROW(tape.backward(w.rows(0, 1)), std::logic_error);  // which gives no gradient
+  EXPECT_THAT(this->said_by([&] { first.step(tape); }), HasSubstr("in two optimizers"));
+}
+
+TYPED_TEST(OptimizerRefusalsTest, two_optimizers_that_move_nothing_twice) {
+  auto const w = this->ones({4});
+  auto const table = this->ones({4, 1});
+  auto const shared = this->ones({2, 1});
+  Optimizer<TypeParam> first(this->device(), this->rule);
+  std::optional<Optimizer<TypeParam>> second(std::in_place, this->device(), this->rule);
+  first.add("above", w.rows(0, 2));
+  first.add_table("above table", table.rows(0, 2));
+  first.add_table("shared", shared);  // which the first steps do not look up
+  second->add("below", w.rows(2, 4));
+  second->add_table("below table", table.rows(2, 4));
+  second->add_table("shared", shared);
+  GradientTape tape(this->device());
+  auto const backward = [&](bool looks_up_shared) {
+    tape.clear();
+    std::vector terms{ops::sum(tape, w), ops::sum(tape, this->look_up(tape, table, {1, 2}))};
+    if (looks_up_shared) {
+      terms.push_back(this->looked_up_sum(tape, shared));
+    }
+    tape.backward(ops::add(tape, terms));
+  };
+  for (int i = 0; i < 2; ++i) {
+    backward(false);
+    first.step(tape);
+    second->step(tape);
+  }
+  EXPECT_THAT(to_host(w), Each(0.0F));
+  EXPECT_THAT(to_host(table), ElementsAre(1, 0, 0, 1));
+  EXPECT_THAT(to_host(shared), Each(1.0F));
+  backward(true);
+  second->step(tape);
+  EXPECT_THAT(this->said_by([&] { first.step(tape); }),
+              AllOf(HasSubstr("table \"shared\""), Not(HasSubstr("above"))));
+  second.reset();
+  EXPECT_THAT(this->said_by([&] { first.step(tape); }), HasSubstr("table \"shared\""));
+  // One more parameter makes two optimizers that shared nothing share something, in either order.
+  for (bool const adder_first : {false, true}) {
+    second.emplace(this->device(), this->rule);
+    second->add("below", w.rows(2, 4));
+    for (auto const& [one, other] : {std::pair(&first, &*second), std::pair(&*second, &first)}) {
+      backward(true);
+      one->step(tape);
+      other->step(tape);
+    }
+    second->add_table("late", table.rows(1, 2));
+    backward(true);
+    (adder_first ? *second : first).step(tape);
+    EXPECT_THAT(this->said_by([&] { (adder_first ? first : *second).step(tape); }),
+                AllOf(HasSubstr("\"above table\""), HasSubstr("\"late\" of shape [1, 1]")));
+  }
+}
+
+TYPED_TEST(OptimizerRefusalsTest, captured_steps_of_two_optimizers) {
+  auto const w = this->ones({2});
+  auto const own = this->ones({2});
+  Optimizer<TypeParam> first(this->device(), this->rule);
+  Optimizer<TypeParam> second(this->device(), this->rule);
+  Optimizer<TypeParam> apart(this->device(), this->rule);
+  first.add("w", w);
+  second.add("shared w", w);
+  apart.add("own", own);
+  GradientTape tape(this->device());
+  auto const train = [&](auto& one, auto& other, bool with_a_backward_each) {
+    auto const backward = [&] {
+      tape.clear();
+      tape.backward(ops::add(tape, std::vector{ops::sum(tape, w), ops::sum(tape, own)}));
+    };
+    backward();
+    one.step(tape);
+    if (with_a_backward_each) {
+      backward();
+    }
+    other.step(tape);
+    tape.clear();
+  };
+  train(first, apart, true);  // makes what is made when first needed
+  auto const capture = [&](auto& one, auto& other, bool with_a_backward_each) {
+    return CapturedStep<TypeParam>(this->device(),
+                                   [&] { train(one, other, with_a_backward_each); });
+  };
+  EXPECT_THAT(this->said_by([&] { (void)capture(first, second, false); }),
+              AllOf(HasSubstr("\"shared w\" of shape [2] is in two optimizers"),
+                    HasSubstr("as \"w\" of shape [2]")));
+  EXPECT_THAT(to_host(w), Each(0.5F));
+  auto disjoint = capture(first, apart, false);
+  auto in_turn = capture(second, first, true);
+  disjoint.replay();
+  EXPECT_THAT(to_host(w), Each(0.0F));
+  EXPECT_THAT(to_host(own), Each(0.0F));
+  in_turn.replay();
+  EXPECT_THAT(to_host(w), Each(-1.0F));
+  train(second, apart, false);
+  EXPECT_THAT(to_host(w), Each(-1.5F));
 }
 
 }  // namespace

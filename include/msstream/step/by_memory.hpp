@@ -29,6 +29,10 @@ struct MemoryRange {
   [[nodiscard]] bool overlaps(MemoryRange const& other) const noexcept {
     return std::max(begin, other.begin) < std::min(end, other.end);
   }
+  /// What ranges that overlap have in common.
+  [[nodiscard]] MemoryRange common(MemoryRange const& other) const noexcept {
+    return {std::max(begin, other.begin), std::min(end, other.end)};
+  }
   friend bool operator==(MemoryRange const&, MemoryRange const&) = default;
 };
 

@@ -3,29 +3,37 @@
 
 #include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/ops/gather.hpp>
-#include <msstream/ops/unary.hpp>
 #include <msstream/runtime/compiled_once.hpp>
 #include <msstream/step/by_memory.hpp>
+#include <msstream/step/gradient_scopes.hpp>
 #include <msstream/step/gradient_sum.hpp>
 #include <msstream/step/gradient_terms.hpp>
+#include <msstream/step/grouped_ids.hpp>
+#include <msstream/step/owned_parameters.hpp>
+#include <msstream/step/seed_gradient.hpp>
 #include <msstream/stream/stream_scope.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <source_location>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 namespace msstream {
+namespace detail {
+
+/// Why what should have a gradient has none.
+inline constexpr char const* kCutOff =
+    "the loss does not depend on it, or an operation in between was called without the tape";
+
+}  // namespace detail
 
 /// Records differentiable operations and plays their gradients back, last first.
 ///
@@ -43,9 +51,9 @@ namespace msstream {
 /// handles of the same elements share it, whatever their shapes, and what the loss takes from a
 /// view, such as Tensor::rows() of a parameter, a table or a result, adds into the gradient of the
 /// whole and of every other view. The tape holds the tensors that the gradients need until
-/// backward() has used them, and those with a gradient or excluded until clear(). What a recorded
-/// operation used must not be written before backward(), which computes from what is there then.
-/// One tape a thread; not synchronised.
+/// backward() has used them, and those with a gradient, excluded or looked up in vain until
+/// clear(). What a recorded operation used must not be written before backward(), which computes
+/// from what is there then. One tape a thread; not synchronised.
 template <Runtime R = DefaultRuntime>
 class GradientTape {
  public:
@@ -64,21 +72,21 @@ class GradientTape {
               Tensor<float, R> output,
               Backward backward,
               std::source_location issued_at = std::source_location::current()) {
-    if (paused_) {
-      return;
-    }
-    auto const* const scope = StreamScope<R>::current(*device_.context());
-    bool const keeps_group = scope != nullptr && scope->includes_grad();
-    auto const range = Range::of(output);
-    if (recorded_.find(range) == nullptr) {
-      recorded_.emplace(range, output.shape());
-    }
-    nodes_.push_back({NameScope::qualify(name),
-                      NameScope::kept(),
-                      std::move(output),
-                      keeps_group ? scope->group() : nullptr,
-                      std::move(backward),
-                      issued_at});
+    record_node(name, std::move(output), std::nullopt, std::move(backward), issued_at);
+  }
+  /// Like record(), of a lookup in `table`, whose backward calls add_row_gradient(). The table is
+  /// then known also when the loss does not depend on `output`: for_each_unreached_table().
+  template <Element T>
+  void record_lookup(std::string_view name,
+                     Tensor<T, R> const& table,
+                     Tensor<float, R> output,
+                     Backward backward,
+                     std::source_location issued_at = std::source_location::current()) {
+    record_node(name,
+                std::move(output),
+                LookedUp{Range::of(table), {table.block(), table.shape()}},
+                std::move(backward),
+                issued_at);
   }
 
   /// While the guard lives, nothing is recorded or excluded: for evaluation.
@@ -122,10 +130,11 @@ class GradientTape {
       throw std::logic_error("backward from a tensor that this tape did not record");
     }
     played_back_ = true;
-    GradientScopes scopes;
+    stepped_.clear();
+    detail::GradientScopes scopes;
     {
       NameScope const names(scopes.of(nullptr));
-      add_gradient(loss, one(issued_at), issued_at);
+      add_gradient(loss, seed_.one(device_, issued_at), issued_at);
     }
     while (!nodes_.empty()) {
       Node node = std::move(nodes_.back());
@@ -133,7 +142,9 @@ class GradientTape {
       // Of the output and of views of it; not of what the output is a view of, which goes on to
       // the operation that made the whole.
       auto const entries = gradients_.take_within(Range::of(node.output));
-      if (!entries.empty()) {
+      if (entries.empty()) {
+        keep_unreached(std::move(node.looked_up));
+      } else {
         std::optional<StreamScope<R>> scope;
         if (node.group != nullptr) {
           scope.emplace(*node.group, StreamScopeOptions{.include_grad = true}, node.issued_at);
@@ -203,22 +214,7 @@ class GradientTape {
       std::int64_t rows,
       ops::Pooling pooling = ops::Pooling::sum,
       std::source_location issued_at = std::source_location::current()) {
-    auto const view = bags.view();
-    bool const has_rows_of_all = view.offsets != nullptr && pooling == ops::Pooling::none;
-    BagsKey const key{view.ids,
-                      view.capacity,
-                      view.bags,
-                      view.offsets,
-                      view.bag_count,
-                      view.default_id,
-                      rows,
-                      has_rows_of_all};
-    auto found = unique_rows_.find(key);
-    if (found == unique_rows_.end()) {
-      auto unique = ops::deduplicate(bags, rows, pooling, issued_at);
-      found = unique_rows_.emplace(key, std::make_pair(bags, std::move(unique))).first;
-    }
-    return found->second.second;
+    return unique_rows_.of(bags, rows, pooling, issued_at);
   }
 
   /// The gradient of a tensor after backward(), in the tensor's shape, with all that views of its
@@ -245,7 +241,10 @@ class GradientTape {
   /// Whether backward() gave some element of the tensor a gradient, by lookups or otherwise.
   template <Element T>
   [[nodiscard]] bool has_gradient(Tensor<T, R> const& tensor) const {
-    return has_dense_gradient(tensor) || row_gradients_.overlaps(Range::of(tensor));
+    return has_gradient(Range::of(tensor));
+  }
+  [[nodiscard]] bool has_gradient(detail::MemoryRange const& elements) const {
+    return gradients_.overlaps(elements) || row_gradients_.overlaps(elements);
   }
   /// Whether backward() gave some element of the tensor a gradient by operations other than
   /// lookups.
@@ -259,8 +258,9 @@ class GradientTape {
     return tensor.immutable()        ? "it is frozen"
            : !wants_gradient(tensor) ? "it is excluded by without_gradient()"
            : !played_back_           ? "backward() was not called"
-                                     : "the loss does not depend on it, or an operation in between "
-                                       "was called without the tape";
+           : unreached_.overlaps(Range::of(tensor))
+               ? text("it was looked up, but ", detail::kCutOff)
+               : detail::kCutOff;
   }
 
   /// A part of a table's gradient, and the group where its lookup's backward ran; null outside
@@ -325,6 +325,32 @@ class GradientTape {
         [&](auto const& entry) { function(entry.range, entry.value.value.front().table); });
   }
 
+  /// Calls function(range, shape) for what was looked up in vain: tables, and views of tables, that
+  /// should have a gradient and have none in any element, because backward() came to no result of
+  /// the lookups in them.
+  template <class Function>
+  void for_each_unreached_table(Function function) const {
+    unreached_.for_each([&](auto const& entry) {
+      if (!entry.value.memory->immutable && !excluded_.contains(entry.range) &&
+          !has_gradient(entry.range)) {
+        function(entry.range, entry.value.value);
+      }
+    });
+  }
+
+  /// For optimizers: notes that one moves its parameters by the gradients of the last backward().
+  /// Keeps no tensor.
+  void note_step(std::shared_ptr<detail::OwnedParameters const> const& parameters) const {
+    if (std::ranges::find(stepped_, parameters) == stepped_.end()) {
+      stepped_.push_back(parameters);
+    }
+  }
+  /// For optimizers: those of note_step() since the last backward() or clear().
+  [[nodiscard]] std::vector<std::shared_ptr<detail::OwnedParameters const>> const& stepped()
+      const noexcept {
+    return stepped_;
+  }
+
   /// Forgets all records and gradients.
   void clear() {
     nodes_.clear();
@@ -333,6 +359,8 @@ class GradientTape {
     unique_rows_.clear();
     excluded_.clear();
     recorded_.clear();
+    unreached_.clear();
+    stepped_.clear();
     played_back_ = false;
   }
   [[nodiscard]] Device<R> const& device() const noexcept { return device_; }
@@ -350,6 +378,11 @@ class GradientTape {
     memory::BlockRef<R> memory;
     Value value;
   };
+  /// A table, or a view of one, that a recorded lookup was in.
+  struct LookedUp {
+    Range range;
+    Held<Shape> table;
+  };
   /// One lookup's gradient of the table or view that it looked into.
   struct Lookup {
     Shape table;
@@ -362,44 +395,45 @@ class GradientTape {
     std::int64_t first_row;
     bool is_whole;  ///< the part has the table's rows, and no others
   };
-  /// What the grouping of ids depends on: ids, their capacity, bags, offsets, bag count,
-  /// default id, table rows.
-  using BagsKey = std::tuple<void const*,
-                             std::int64_t,
-                             std::int64_t,
-                             void const*,
-                             std::int64_t const*,
-                             std::int64_t,
-                             std::int64_t,
-                             bool>;
   struct Node {
     std::string name;
     std::shared_ptr<std::string const> scope;  ///< the name scopes around it; null: none
     Tensor<float, R> output;
     std::shared_ptr<StreamGroup<R>> group;
+    std::optional<LookedUp> looked_up;
     Backward play_back;
     std::source_location issued_at;  ///< where it was recorded
   };
 
-  /// The paths of what is played back; neighbours share one.
-  class GradientScopes {
-   public:
-    /// `recorded` is the path of a recorded operation, kept; null: of none.
-    [[nodiscard]] std::shared_ptr<std::string const> const& of(
-        std::shared_ptr<std::string const> const& recorded) {
-      if (path_ == nullptr || recorded != recorded_) {
-        recorded_ = recorded;
-        path_ = std::make_shared<std::string const>(recorded == nullptr ? std::string("gradients")
-                                                                        : "gradients/" + *recorded);
-      }
-      return path_;
+  void record_node(std::string_view name,
+                   Tensor<float, R> output,
+                   std::optional<LookedUp> looked_up,
+                   Backward backward,
+                   std::source_location issued_at) {
+    if (paused_) {
+      return;
     }
-
-   private:
-    std::shared_ptr<std::string const> recorded_;
-    std::shared_ptr<std::string const> path_;
-  };
-
+    auto const* const scope = StreamScope<R>::current(*device_.context());
+    bool const keeps_group = scope != nullptr && scope->includes_grad();
+    auto const range = Range::of(output);
+    if (recorded_.find(range) == nullptr) {
+      recorded_.emplace(range, output.shape());
+    }
+    nodes_.push_back({NameScope::qualify(name),
+                      NameScope::kept(),
+                      std::move(output),
+                      keeps_group ? scope->group() : nullptr,
+                      std::move(looked_up),
+                      std::move(backward),
+                      issued_at});
+  }
+  /// Of a recorded result it is the operation that made it which gets no gradient.
+  void keep_unreached(std::optional<LookedUp> looked_up) {
+    if (looked_up && !recorded_.overlaps(looked_up->range) &&
+        unreached_.find(looked_up->range) == nullptr) {
+      unreached_.emplace(looked_up->range, std::move(looked_up->table));
+    }
+  }
   void refuse_results_within(Range const& range, Shape const& shape) const {
     if (recorded_.contains(range)) {
       return;
@@ -445,23 +479,6 @@ class GradientTape {
     auto const* const scope = StreamScope<R>::current(*device_.context());
     return scope == nullptr ? nullptr : scope->group();
   }
-  /// Made again when work on a launch thread has failed since, which may have been its copy. In a
-  /// capture one that is not there yet is computed: an upload would not run before a replay, which
-  /// eager steps do not wait for.
-  Gradient one(std::source_location issued_at) {
-    if constexpr (CapturingRuntime<R>) {
-      if (!one_ && memory::Capture<R>::current(*device_.context()) != nullptr) {
-        return ops::exp(zeros<float>(device_, Shape{}, issued_at), issued_at);
-      }
-    }
-    auto const failures = device_.context()->launch_failure->count();
-    if (!one_ || failures != failures_before_one_) {
-      one_.reset();
-      one_.emplace(to_device<float, R>(device_, std::vector<float>{1.0F}, Shape{}, issued_at));
-      failures_before_one_ = failures;
-    }
-    return *one_;
-  }
 
   Device<R> device_;
   bool paused_ = false;
@@ -471,9 +488,10 @@ class GradientTape {
   detail::ByMemory<Held<std::vector<Lookup>>> row_gradients_;  ///< at least one each
   detail::ByMemory<memory::BlockRef<R>> excluded_;
   detail::ByMemory<Shape> recorded_;
-  std::map<BagsKey, std::pair<ops::Bags<R>, ops::UniqueRows<R>>> unique_rows_;
-  std::optional<Gradient> one_;
-  std::uint64_t failures_before_one_ = 0;
+  detail::ByMemory<Held<Shape>> unreached_;  ///< tables of lookups that backward() passed over
+  mutable std::vector<std::shared_ptr<detail::OwnedParameters const>> stepped_;
+  detail::GroupedIds<R> unique_rows_;
+  detail::SeedGradient<R> seed_;
 };
 
 template <Runtime R>

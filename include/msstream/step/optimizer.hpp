@@ -5,6 +5,7 @@
 #include <msstream/runtime/compiled_once.hpp>
 #include <msstream/step/by_memory.hpp>
 #include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/owned_parameters.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -32,7 +33,8 @@ struct OptimizerOptions {
 /// the groups where their gradients were made. Not synchronised; the host does not block.
 ///
 /// No element is moved twice in a step: parameters and tables that share some are refused, and so
-/// is a second use of a name, by which checkpoints tell them apart.
+/// is a second use of a name, by which checkpoints tell them apart. Nor do two optimizers move it
+/// by the gradients of one backward().
 template <Runtime R = DefaultRuntime>
 class Optimizer {
  public:
@@ -57,7 +59,7 @@ class Optimizer {
     require_new(name, weight);
     auto state = ops::make_state(device_, ops::dense_kind(rule_.kind), weight.shape(), issued_at);
     dense_.push_back({name, weight, std::move(state)});
-    owners_.emplace(detail::MemoryRange::of(weight), {std::move(name), weight.shape()});
+    owned_->add({std::move(name), weight.shape(), detail::MemoryRange::of(weight), false});
   }
   /// A table [rows, width] of floats of any precision, whose gradients are row-sparse: each step
   /// moves the rows that were looked up, in the table or in views of its rows. Throws
@@ -75,14 +77,15 @@ class Optimizer {
     require_new(name, table);
     auto state = ops::make_state(device_, rule_.kind, table.shape(), issued_at);
     tables_.push_back({name, table, std::move(state)});
-    owners_.emplace(detail::MemoryRange::of(table), {std::move(name), table.shape()});
+    owned_->add({std::move(name), table.shape(), detail::MemoryRange::of(table), true});
   }
 
   /// One step with the tape's gradients; a table without any stays. Throws std::logic_error that
   /// names them all when dense parameters have no gradient, says whether they are frozen, excluded
   /// or not used by the loss, and throws it for a table of which the gradient is not, or not only,
-  /// one of lookups; then nothing moved. After any other exception some parameters and their state
-  /// may have moved and others not: start from a checkpoint.
+  /// one of lookups, and for what another optimizer has moved since the last backward(); then
+  /// nothing moved. After any other exception some parameters and their state may have moved and
+  /// others not: start from a checkpoint.
   void step(GradientTape<R> const& tape,
             std::source_location issued_at = std::source_location::current()) {
     if (options_.check_first_step && !checked_) {
@@ -90,21 +93,24 @@ class Optimizer {
       checked_ = true;
     }
     require_gradients(tape);
+    require_moved_by_no_other(tape);
     std::vector<ops::DenseParameter<R>> parameters;
     parameters.reserve(dense_.size());
     for (auto const& parameter : dense_) {
       parameters.push_back(
           {parameter.weight, tape.gradient(parameter.weight, issued_at), parameter.state});
     }
+    tape.note_step(owned_);
     step_.advance(rule_, issued_at);
     update_tables(tape, issued_at);
     ops::update_dense(rule_, step_, parameters, issued_at);
   }
 
   /// For after backward(): whether the step would move all that the model trains. Throws
-  /// std::logic_error that lists the parameters and tables without a gradient, and the tables that
-  /// were looked up and that this optimizer and `others` do not have, or not whole. The tape does
-  /// not know which other tensors are parameters. The host does not block.
+  /// std::logic_error that lists the parameters and tables without a gradient, views of them that
+  /// were looked up in vain, and the tables that were looked up, in vain or not, and that this
+  /// optimizer and `others` do not have, or not whole. The tape does not know which other tensors
+  /// are parameters. The host does not block.
   template <class... Others>
   void check(GradientTape<R> const& tape, Others const&... others) const {
     std::string found;
@@ -118,13 +124,21 @@ class Optimizer {
           },
           table.table);
     }
-    tape.for_each_table([&](detail::MemoryRange const& range, Shape const& shape) {
+    auto const add_if_not_owned = [&](detail::MemoryRange const& range, Shape const& shape) {
       auto const owned = (owned_bytes(range) + ... + others.owned_bytes(range));
       if (owned < range.end - range.begin) {
         found += text("\n  a table of shape ",
                       shape,
                       " was looked up: no optimizer has ",
                       owned == 0 ? "it" : "all of its rows");
+      }
+      return owned < range.end - range.begin;
+    };
+    tape.for_each_table(add_if_not_owned);
+    tape.for_each_unreached_table([&](detail::MemoryRange const& range, Shape const& shape) {
+      add_if_unreached_rows(found, range, shape, tape);
+      if (add_if_not_owned(range, shape)) {
+        found += text(", and it has no gradient: ", detail::kCutOff);
       }
     });
     if (!found.empty()) {
@@ -134,8 +148,9 @@ class Optimizer {
   /// How many bytes of the range are of parameters and tables.
   [[nodiscard]] std::uintptr_t owned_bytes(detail::MemoryRange const& range) const {
     std::uintptr_t bytes = 0;
-    owners_.for_each_overlap(range, [&](auto const& owner) {
-      bytes += std::min(owner.range.end, range.end) - std::max(owner.range.begin, range.begin);
+    owned_->for_each_overlap(range, [&](auto const& owner) {
+      auto const common = range.common(owner.elements);
+      bytes += common.end - common.begin;
     });
     return bytes;
   }
@@ -174,10 +189,6 @@ class Optimizer {
     ops::AnyTable<R> table;
     ops::OptimizerState<R> state;
   };
-  struct Owner {
-    std::string name;
-    Shape shape;
-  };
   /// Tables that move in one operation.
   struct Bunch {
     std::shared_ptr<StreamGroup<R>> group;  ///< null: that of the caller
@@ -193,18 +204,18 @@ class Optimizer {
 
   template <Element T>
   void require_new(std::string const& name, Tensor<T, R> const& tensor) const {
-    owners_.for_each([&](auto const& owner) {
-      require(owner.value.name != name, "Optimizer: two parameters named \"", name, "\"");
+    owned_->for_each([&](auto const& owner) {
+      require(owner.name != name, "Optimizer: two parameters named \"", name, "\"");
     });
-    owners_.for_each_overlap(detail::MemoryRange::of(tensor), [&](auto const& owner) {
+    owned_->for_each_overlap(detail::MemoryRange::of(tensor), [&](auto const& owner) {
       throw std::invalid_argument(text("Optimizer: \"",
                                        name,
                                        "\" of shape ",
                                        tensor.shape(),
                                        " shares elements with \"",
-                                       owner.value.name,
+                                       owner.name,
                                        "\" of shape ",
-                                       owner.value.shape,
+                                       owner.shape,
                                        ": a step would move them twice"));
     });
     require(!tensor.immutable(),
@@ -230,6 +241,60 @@ class Optimizer {
                     " has no gradient: ",
                     tape.why_no_gradient(tensor));
     }
+  }
+  /// For a view that was looked up in vain, of what has a gradient elsewhere.
+  void add_if_unreached_rows(std::string& found,
+                             detail::MemoryRange const& range,
+                             Shape const& shape,
+                             GradientTape<R> const& tape) const {
+    owned_->for_each_overlap(range, [&](auto const& owned) {
+      if (tape.has_gradient(owned.elements)) {
+        found += text("\n  rows of \"",
+                      owned.name,
+                      "\" of shape ",
+                      owned.shape,
+                      " have no gradient: a view of shape ",
+                      shape,
+                      " was looked up, but ",
+                      detail::kCutOff);
+      }
+    });
+  }
+  /// Throws for elements that another optimizer has moved by the gradients that this one would.
+  void require_moved_by_no_other(GradientTape<R> const& tape) const {
+    std::string found;
+    for (auto const& other : tape.stepped()) {
+      if (other != owned_) {
+        owned_->for_each_shared(*other, [&](auto const& mine, auto const& others) {
+          bool const move_all = !mine.is_table && !others.is_table;
+          if (move_all || tape.has_gradient(mine.elements.common(others.elements))) {
+            add_moved(found, mine, others);
+          }
+        });
+      }
+    }
+    if (!found.empty()) {
+      throw std::logic_error(text("Optimizer::step:",
+                                  found,
+                                  "\nThis step would move them twice by the same gradient. Add "
+                                  "each to one optimizer only, or call backward() before each "
+                                  "optimizer's step."));
+    }
+  }
+  static void add_moved(std::string& found,
+                        detail::OwnedParameters::Parameter const& mine,
+                        detail::OwnedParameters::Parameter const& others) {
+    found += text("\n  ",
+                  mine.is_table ? "table" : "parameter",
+                  " \"",
+                  mine.name,
+                  "\" of shape ",
+                  mine.shape,
+                  " is in two optimizers: another one, which has it as \"",
+                  others.name,
+                  "\" of shape ",
+                  others.shape,
+                  ", has moved it since the last backward()");
   }
   /// Throws unless step() can move all.
   void require_gradients(GradientTape<R> const& tape) const {
@@ -301,7 +366,8 @@ class Optimizer {
   ops::StepCounter<R> step_;
   std::vector<Dense> dense_;
   std::vector<Table> tables_;
-  detail::ByMemory<Owner> owners_;  ///< of all of them
+  /// All of them; shared with tapes by which they have moved.
+  std::shared_ptr<detail::OwnedParameters> owned_ = std::make_shared<detail::OwnedParameters>();
   bool checked_ = false;
 };
 

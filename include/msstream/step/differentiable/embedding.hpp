@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <source_location>
+#include <utility>
 
 namespace msstream::ops {
 
@@ -29,32 +30,32 @@ template <Element T, Runtime R>
   }
   auto pooled = embedding_lookup(table, bags, options, issued_at);
   if (moves_table || moves_weights) {
-    tape.record(
-        "embedding_lookup",
-        pooled,
-        [table,
-         bags,
-         moves_table,
-         moves_weights,
-         pooling = options.pooling,
-         argmax = options.argmax,
-         issued_at](GradientTape<R>& playing, Tensor<float, R> const& gradient) {
-          std::int64_t const rows = table.shape()[0];
-          if (moves_weights) {
-            playing.add_gradient(
-                *bags.weights,
-                embedding_weight_gradient(table, bags, pooling, gradient, issued_at),
-                issued_at);
-          }
-          if (moves_table) {
-            auto const& unique = playing.unique_rows(bags, rows, pooling, issued_at);
-            playing.add_row_gradient(
-                table,
-                embedding_gradient(bags, unique, rows, pooling, gradient, argmax, issued_at),
-                issued_at);
-          }
-        },
-        issued_at);
+    auto play_back = [table,
+                      bags,
+                      moves_table,
+                      moves_weights,
+                      pooling = options.pooling,
+                      argmax = options.argmax,
+                      issued_at](GradientTape<R>& playing, Tensor<float, R> const& gradient) {
+      std::int64_t const rows = table.shape()[0];
+      if (moves_weights) {
+        playing.add_gradient(*bags.weights,
+                             embedding_weight_gradient(table, bags, pooling, gradient, issued_at),
+                             issued_at);
+      }
+      if (moves_table) {
+        auto const& unique = playing.unique_rows(bags, rows, pooling, issued_at);
+        playing.add_row_gradient(
+            table,
+            embedding_gradient(bags, unique, rows, pooling, gradient, argmax, issued_at),
+            issued_at);
+      }
+    };
+    if (moves_table) {
+      tape.record_lookup("embedding_lookup", table, pooled, std::move(play_back), issued_at);
+    } else {
+      tape.record("embedding_lookup", pooled, std::move(play_back), issued_at);
+    }
   }
   return pooled;
 }

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/embedding_gradient.hpp>
+
+#include <cstdint>
+#include <map>
+#include <source_location>
+#include <tuple>
+#include <utility>
+
+namespace msstream::detail {
+
+/// The grouped ids of lookups: one grouping serves all tables of a number of rows that the same
+/// bags index. Not synchronised.
+template <Runtime R>
+class GroupedIds {
+ public:
+  /// Valid until clear(). `pooling` as for ops::deduplicate().
+  ops::UniqueRows<R> const& of(ops::Bags<R> const& bags,
+                               std::int64_t rows,
+                               ops::Pooling pooling,
+                               std::source_location issued_at) {
+    auto const view = bags.view();
+    bool const has_rows_of_all = view.offsets != nullptr && pooling == ops::Pooling::none;
+    Key const key{view.ids,
+                  view.capacity,
+                  view.bags,
+                  view.offsets,
+                  view.bag_count,
+                  view.default_id,
+                  rows,
+                  has_rows_of_all};
+    auto found = unique_rows_.find(key);
+    if (found == unique_rows_.end()) {
+      auto unique = ops::deduplicate(bags, rows, pooling, issued_at);
+      found = unique_rows_.emplace(key, std::make_pair(bags, std::move(unique))).first;
+    }
+    return found->second.second;
+  }
+  void clear() noexcept { unique_rows_.clear(); }
+
+ private:
+  /// What the grouping depends on: ids, their capacity, bags, offsets, bag count, default id, table
+  /// rows.
+  using Key = std::tuple<void const*,
+                         std::int64_t,
+                         std::int64_t,
+                         void const*,
+                         std::int64_t const*,
+                         std::int64_t,
+                         std::int64_t,
+                         bool>;
+
+  std::map<Key, std::pair<ops::Bags<R>, ops::UniqueRows<R>>> unique_rows_;
+};
+
+}  // namespace msstream::detail

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/shape.hpp>
+#include <msstream/step/by_memory.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace msstream::detail {
+
+/// The parameters and tables of an optimizer, by their elements. It does not keep them alive: while
+/// the optimizer lives, that does. Not synchronised.
+class OwnedParameters {
+ public:
+  struct Parameter {
+    std::string name;
+    Shape shape;
+    MemoryRange elements;
+    bool is_table;  ///< a step moves the rows that have a gradient, and not all elements
+  };
+
+  OwnedParameters() = default;
+  OwnedParameters(OwnedParameters const&) = delete;
+  OwnedParameters& operator=(OwnedParameters const&) = delete;
+
+  void add(Parameter parameter) {
+    places_.emplace(parameter.elements, parameters_.size());
+    parameters_.push_back(std::move(parameter));
+    version_ = next_version();
+    apart_from_.clear();
+  }
+  /// Calls function(parameter) for each, in the order of add().
+  template <class Function>
+  void for_each(Function function) const {
+    std::ranges::for_each(parameters_, function);
+  }
+  /// Calls function(parameter) for each that has some of the elements.
+  template <class Function>
+  void for_each_overlap(MemoryRange const& elements, Function function) const {
+    places_.for_each_overlap(elements,
+                             [&](auto const& entry) { function(parameters_[entry.value]); });
+  }
+  /// Calls function(parameter, other's parameter) for each two that share elements. That another
+  /// optimizer shares none is remembered, so that steps do not search it again.
+  template <class Function>
+  void for_each_shared(OwnedParameters const& other, Function function) const {
+    if (std::ranges::find(apart_from_, other.version_) != apart_from_.end()) {
+      return;
+    }
+    bool shares = false;
+    for (auto const& parameter : parameters_) {
+      other.for_each_overlap(parameter.elements, [&](Parameter const& others) {
+        shares = true;
+        function(parameter, others);
+      });
+    }
+    if (!shares) {
+      remember_apart(other);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kMostRemembered = 16;
+
+  [[nodiscard]] static std::uint64_t next_version() noexcept {
+    static std::atomic<std::uint64_t> versions{0};
+    return versions.fetch_add(1, std::memory_order_relaxed);
+  }
+  void remember_apart(OwnedParameters const& other) const {
+    if (apart_from_.size() == kMostRemembered) {
+      apart_from_.clear();
+    }
+    apart_from_.push_back(other.version_);
+  }
+
+  std::vector<Parameter> parameters_;
+  ByMemory<std::size_t> places_;            ///< among them
+  std::uint64_t version_ = next_version();  ///< of the content: no two in a process are equal
+  mutable std::vector<std::uint64_t> apart_from_;  ///< versions of what shares no element with it
+};
+
+}  // namespace msstream::detail

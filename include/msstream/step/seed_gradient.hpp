@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/ops/unary.hpp>
+#include <msstream/tensor/copy.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <source_location>
+#include <vector>
+
+namespace msstream::detail {
+
+/// The gradient of a loss by itself: a scalar on the device that is 1. Not synchronised.
+template <Runtime R>
+class SeedGradient {
+ public:
+  /// Made again when work on a launch thread has failed since, which may have been its copy. In a
+  /// capture one that is not there yet is computed: an upload would not run before a replay, which
+  /// eager steps do not wait for.
+  [[nodiscard]] Tensor<float, R> one(Device<R> const& device, std::source_location issued_at) {
+    if constexpr (CapturingRuntime<R>) {
+      if (!one_ && memory::Capture<R>::current(*device.context()) != nullptr) {
+        return ops::exp(zeros<float>(device, Shape{}, issued_at), issued_at);
+      }
+    }
+    auto const failures = device.context()->launch_failure->count();
+    if (!one_ || failures != failures_before_one_) {
+      one_.reset();
+      one_.emplace(to_device<float, R>(device, std::vector<float>{1.0F}, Shape{}, issued_at));
+      failures_before_one_ = failures;
+    }
+    return *one_;
+  }
+
+ private:
+  std::optional<Tensor<float, R>> one_;
+  std::uint64_t failures_before_one_ = 0;
+};
+
+}  // namespace msstream::detail

@@ -85,7 +85,10 @@ void add_load_options(support::Options& options, WdlOptions& chosen) {
               "the same as so many times the peak, what a closed load reaches, which is measured "
               "before; so are lone queries",
               support::Range<double>{0, 1000});
-  options.add("--seconds", chosen.seconds, "how long to ask", support::Range<double>{0.01, 86400});
+  options.add("--seconds",
+              chosen.seconds,
+              "how long to ask; each client of a closed load asks at least once",
+              support::Range<double>{0.01, 86400});
 }
 
 void add_model_options(support::Options& options, WdlOptions& chosen) {

@@ -189,7 +189,7 @@ TYPED_TEST(FreesElsewhere, are_waited_for_while_another_thread_lets_the_stream_g
   if (is_cuda<TypeParam>) {
     GTEST_SKIP() << kCudaWaitsItself;
   }
-  this->open(std::chrono::minutes(2));
+  this->open(std::chrono::minutes(10));
   auto const opener = opens_once_asked(this->gate, watch_of(*this->device));
   auto const large = this->allocate();
   EXPECT_LE(watch_of(*this->device).most_device_bytes, kInPieces);
@@ -199,7 +199,7 @@ TYPED_TEST(FreesElsewhere, in_another_pool_under_the_same_limit_are_waited_for_t
   this->device.emplace(watched_device<TypeParam>({.limit_bytes = kLimit,
                                                   .mode = PoolMode::private_pools_one_limit,
                                                   .private_pools = 2,
-                                                  .wait_for_frees = std::chrono::minutes(2)}));
+                                                  .wait_for_frees = std::chrono::minutes(10)}));
   this->pool.emplace(*this->device,
                      StreamPoolOptions{.groups = 2, .launch_threads = LaunchThreads::none});
   auto& first = (*this->pool)[0];

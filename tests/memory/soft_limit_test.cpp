@@ -91,12 +91,8 @@ TYPED_TEST(SoftLimit, beyond_a_soft_limit_that_was_chosen_memory_is_waited_for) 
 TYPED_TEST(SoftLimit, where_the_device_is_far_behind_fresh_memory_is_taken) {
   SoftLimitProgram<TypeParam> program({});
   auto const* const pending = program.use_behind_gate(0);
-  auto const deadline = Clock::now() + std::chrono::seconds(30);
-  void const* memory = pending;
-  while (memory == pending && Clock::now() < deadline) {
-    memory = program.allocate(1).data();
+  while (program.allocate(1).data() == pending) {  // hangs if fresh memory is never taken
   }
-  EXPECT_NE(memory, pending);
 }
 
 class Parts : public ::testing::TestWithParam<std::int64_t> {};
@@ -181,7 +177,9 @@ TEST(SoftLimitOnHost, AStreamThatIsIdleDoesNotMakeMemoryScarce) {
 TEST(SoftLimitOnHost, MemoryTakenWhereTheDeviceIsFarBehindHasABound) {
   SoftLimitProgram<Host> program({}, {.memory_bytes = std::size_t(64 * kBytes)});
   auto const* const pending = program.use_behind_gate(0);
-  for (auto const end = Clock::now() + kLong; Clock::now() < end;) {
+  auto const far_behind = Clock::now() + kLong;
+  for (bool is_last = false; !is_last;) {
+    is_last = Clock::now() >= far_behind;
     ASSERT_EQ(program.allocate(1).data(), pending);
   }
 }

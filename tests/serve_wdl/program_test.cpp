@@ -32,12 +32,13 @@ TEST_P(ServeWdl, report_says_how_the_run_was_and_went) {
 
 TEST_P(ServeWdl, clients_may_have_several_queries_in_flight) {
   auto const report =
-      report_of(small() + Words{"--clients", "2", "--in-flight", "5", "--check", "--queue", "64"});
+      report_when(small() + Words{"--clients", "2", "--in-flight", "5", "--check", "--queue", "64"},
+                  "more in flight than there are clients",
+                  [](auto const& result) { return result["in_flight"] > 2.0; });
   EXPECT_EQ(report["options"]["in_flight"], 5);
   auto const& result = report["result"];
   expect_complete_result(result);
   EXPECT_EQ(result["asked"], result["answered"]);
-  EXPECT_GT(result["in_flight"], 2.0);
   EXPECT_LE(result["in_flight"], 10.0);
 }
 
@@ -50,32 +51,30 @@ TEST_P(ServeWdl, is_compared_with_lone_queries) {
 }
 
 TEST_P(ServeWdl, an_open_load_can_be_a_part_of_the_peak) {
-  auto const result =
-      report_of(small() + Words{"--mode", "open", "--load-factor", "0.25"})["result"];
+  auto const result = report_when(small() + Words{"--mode", "open", "--load-factor", "0.25"},
+                                  "an arrival",
+                                  [](auto const& its) { return its["asked"] > 0; })["result"];
   expect_complete_result(result);
   EXPECT_NEAR(
       result["rate"].get<double>(), 0.25 * result["peak_queries_per_s"].get<double>(), 1e-3);
   EXPECT_GT(result["over_lone"]["p99"], 0);
 }
 
-/// So many times the peak that a peak which was measured while the machine did other things is
-/// still an overload.
+/// Queries arrive in less time than it takes to launch one.
 TEST_P(ServeWdl, an_overload_is_refused_and_the_rest_waits_in_bounds) {
   constexpr std::int64_t kQueue = 8;
   auto const result = report_of(small() + Words{"--mode",
                                                 "open",
-                                                "--load-factor",
-                                                "10",
+                                                "--rate",
+                                                "1e6",
                                                 "--batch",
                                                 "64",
                                                 "--layers",
                                                 "256,64",
                                                 "--queue",
                                                 text(kQueue),
-                                                "--deadline-ms",
-                                                "1000",
                                                 "--seconds",
-                                                "0.2"})["result"];
+                                                "0.1"})["result"];
   expect_complete_result(result);
   EXPECT_GT(result["refused"], 0);
   EXPECT_EQ(count(result, "answered") + count(result, "refused") + count(result, "expired") +
@@ -116,10 +115,11 @@ TEST_P(ServeWdl, answers_are_those_of_lone_runs) {
                               Words{"--tables", "fused", "--mode", "open", "--rate", "1500"});
 }
 
-/// Of which the bits may be those of another bucket than the query's own.
+/// Of which the bits may be those of another bucket than the query's own. For none to run together
+/// all clients would have to ask half a second apart.
 TEST_P(ServeWdl, queries_that_run_together_get_their_own_answers) {
   auto const result = report_of(small() + Words{"--max-batch-delay-us",
-                                                "20000",
+                                                "500000",
                                                 "--buckets",
                                                 "4,16",
                                                 "--clients",
@@ -131,10 +131,11 @@ TEST_P(ServeWdl, queries_that_run_together_get_their_own_answers) {
 
 TEST_P(ServeWdl, weights_are_swapped_while_it_serves) {
   auto const begin = std::chrono::steady_clock::now();
-  auto const report = report_of(small() + Words{"--swap-ms", "1", "--seconds", "0.3", "--check"});
+  auto const report = report_when(small() + Words{"--swap-ms", "1", "--check"},
+                                  "two swaps",
+                                  [](auto const& result) { return result["swaps"] > 1; });
   std::chrono::duration<double, std::milli> const run = std::chrono::steady_clock::now() - begin;
   auto const& swaps = report["result"]["swaps"];
-  EXPECT_GT(swaps, 1);
   EXPECT_LE(swaps, run.count()) << "one each millisecond";
   EXPECT_GT(report["result"]["swap_ms"]["mean"], 0);
   EXPECT_GE(report["result"]["swap_ms"]["max"], report["result"]["swap_ms"]["mean"]);
@@ -146,21 +147,41 @@ TEST_P(ServeWdl, an_open_load_arrives_as_fast_as_asked) {
       small() + Words{"--mode", "open", "--rate", "400", "--seconds", "1", "--clients", "1"});
   auto const& result = report["result"];
   expect_complete_result(result);
-  // 400 expected: beyond six standard deviations something else is wrong.
+  // When queries arrive is drawn beforehand, however late the client is. 400 expected: beyond six
+  // standard deviations something else is wrong.
   EXPECT_GT(result["admitted"], 280);
   EXPECT_LT(result["admitted"], 520);
+  EXPECT_EQ(result["refused"], 0) << "all of them fit into the queue";
+  EXPECT_GT(result["seconds"], 0.5) << "queries were asked before they arrived";
   EXPECT_GT(result["asked_late_ms"]["max"], 0);
-  EXPECT_EQ(result["refused"], 0);
 }
 
+/// One client asks later and later, unless it asks one in half a microsecond, and all that it asks
+/// fits into the queue: what is late is answered as late, and after it has waited and run besides.
 TEST_P(ServeWdl, what_an_open_load_waits_counts_from_its_arrival) {
-  // Far more than there are processors for: clients fall behind, and the latency says so.
-  auto const report = report_of(
-      small() + Words{"--mode", "open", "--rate", "2e6", "--seconds", "0.05", "--warmup", "0"});
-  auto const& result = report["result"];
-  EXPECT_GT(result["asked_late_ms"]["p50"], result["device_ms"]["p50"]);
-  EXPECT_GE(result["latency_ms"]["max"].get<double>(),
-            0.5 * result["asked_late_ms"]["p50"].get<double>());
+  auto const result = report_of(small() + Words{"--mode",
+                                                "open",
+                                                "--rate",
+                                                "2e6",
+                                                "--clients",
+                                                "1",
+                                                "--seconds",
+                                                "0.01",
+                                                "--queue",
+                                                "30000",
+                                                "--warmup",
+                                                "0"})["result"];
+  expect_complete_result(result);
+  EXPECT_EQ(result["asked"], result["answered"]);
+  auto const ms = [&](char const* of, char const* which) {
+    return result[of][which].get<double>();
+  };
+  for (auto const* const which : {"p50", "p95", "p99", "max"}) {
+    EXPECT_GE(ms("latency_ms", which), ms("asked_late_ms", which)) << which;
+  }
+  constexpr double kRounding = 1e-5;  // three means, each down to a nanosecond
+  EXPECT_GE(ms("latency_ms", "mean") + kRounding,
+            ms("asked_late_ms", "mean") + ms("queue_ms", "mean") + ms("device_ms", "mean"));
 }
 
 TEST_P(ServeWdl, refusals_and_late_queries_are_counted) {
@@ -179,15 +200,22 @@ TEST_P(ServeWdl, refusals_and_late_queries_are_counted) {
                        "--layers",
                        "256,64",
                        "--check"};
-  auto const refused = report_of(small() + flood)["result"];
-  EXPECT_GT(refused["refused"], 0);
-  EXPECT_GT(refused["answered"], 0);
-  EXPECT_EQ(refused["mismatches"], 0);
-  EXPECT_EQ(refused["admitted"], refused["answered"]);
-  auto const late =
-      report_of(small() + flood + Words{"--queue", "1000", "--deadline-ms", "0.5"})["result"];
-  EXPECT_GT(late["expired"], 0);
-  EXPECT_EQ(count(late, "admitted"), count(late, "answered") + count(late, "expired"));
+  auto const a_long_time = Words{"--deadline-ms", "1e6"};
+  for (auto const& deadline : {Words{}, a_long_time}) {
+    auto const refused = report_of(small() + flood + deadline)["result"];
+    EXPECT_GT(refused["refused"], 0);
+    EXPECT_GT(refused["answered"], 0);
+    EXPECT_EQ(refused["mismatches"], 0);
+    EXPECT_EQ(refused["admitted"], refused["answered"]);
+    EXPECT_EQ(refused["expired"], 0);
+  }
+  // Over before the query can be asked.
+  auto const a_nanosecond = Words{"--deadline-ms", "1e-6"};
+  auto const late = report_of(small() + flood + a_nanosecond)["result"];
+  EXPECT_GT(late["asked"], 0);
+  EXPECT_EQ(late["expired"], late["asked"]);
+  EXPECT_EQ(late["admitted"], late["asked"]);
+  EXPECT_EQ(late["answered"], 0);
 }
 
 TEST_P(ServeWdl, serves_what_train_wdl_saved) {
@@ -297,10 +325,16 @@ TEST_F(ServeWdlProgram, results_go_to_stdout) {
 }
 
 TEST_F(ServeWdlProgram, tells_how_it_goes) {
-  auto const ended = run(small() + Words{"--quiet=false", "--seconds", "1.2"});
-  EXPECT_THAT(ended.err,
-              ::testing::ContainsRegex(
-                  "pool  [0-9,]+ q/s  p50 [0-9.]+ ms  p99 [0-9.]+ ms  in the pool [0-9]+\n"));
+  auto const a_line = ::testing::ContainsRegex(
+      "pool  [0-9,]+ q/s  p50 [0-9.]+ ms  p99 [0-9.]+ ms  in the pool [0-9]+\n");
+  Ended ended;
+  for (auto const* const seconds : {"1.2", "5", "20", "80"}) {  // a busy machine may be late
+    ended = run(small() + Words{"--quiet=false", "--seconds", seconds});
+    if (::testing::Matches(a_line)(ended.err)) {
+      break;
+    }
+  }
+  EXPECT_THAT(ended.err, a_line);
 }
 
 }  // namespace

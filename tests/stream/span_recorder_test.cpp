@@ -122,10 +122,14 @@ TYPED_TEST(SpanContract, AHeldOperationBeginsWhenAllOfItIsLaunched) {
   auto const event = static_cast<typename TypeParam::native_event>(keeps_event.get());
   this->context->spans.start(native, SpanTiming::held);
   using Clock = std::chrono::steady_clock;
+  constexpr std::size_t kMostAttempts = 100;
   std::size_t attempts = 0;
   bool began_early = false;
   Clock::duration launching{};
   do {  // a hold gives up when a busy machine lets launching take so long
+    if (attempts == kMostAttempts) {
+      GTEST_SKIP() << "no launch was over before its hold gave up";
+    }
     ++attempts;
     began_early = false;
     auto const begin = Clock::now();

@@ -153,7 +153,7 @@ class ServeProgramTest : public ProgramTest {
                              Words{"--launch-threads", "shared", "--launch-thread-count", "2"},
                              Words{"--pinned", "per-group", "--weights", "copied"},
                              Words{"--memory-pools", "private-one-limit", "--priority", "high"},
-                             Words{"--max-batch-delay-us", "20000", "--buckets", "4,8"}}) {
+                             Words{"--max-batch-delay-us", "100000", "--buckets", "4,8"}}) {
       bool const is_batching = way.size() > 2 && way[0] == "--max-batch-delay-us";
       for (std::string const swap_ms : {"0", "1"}) {
         SCOPED_TRACE(::testing::PrintToString(way) + " --swap-ms " + swap_ms);

@@ -87,6 +87,13 @@ class LoadClient {
     return !failure_.is_there() && (plan_.iterations > 0 ? number < plan_.iterations : at < end_);
   }
 
+  /// Like is_within(), but a client that asks when its last query is over asks its first one
+  /// whenever it begins: a busy machine may start it after the load's end, and a load without an
+  /// answer measures nothing.
+  [[nodiscard]] bool asks_next(std::int64_t number, Clock::time_point at) const noexcept {
+    return number == 0 ? !failure_.is_there() : is_within(number, at);
+  }
+
   struct Pending {
     LoadQuery const* asked;
     Clock::time_point asked_at;
@@ -96,7 +103,7 @@ class LoadClient {
   void ask_and_wait() {
     std::deque<Pending> pending;
     auto now = Clock::now();
-    for (std::int64_t n = 0; is_within(n, now); ++n) {
+    for (std::int64_t n = 0; asks_next(n, now); ++n) {
       auto const& asked = query(n);
       pending.push_back({&asked, now, with_deadline(asked, now, [&](serve::Query const& its) {
                            return pool_.submit(its);
@@ -145,7 +152,7 @@ class LoadClient {
   }
   void ask_alone() {
     auto asked_at = Clock::now();
-    for (std::int64_t n = 0; is_within(n, asked_at); ++n) {
+    for (std::int64_t n = 0; asks_next(n, asked_at); ++n) {
       ask(query(n), asked_at);
       while (measures_.ended.load(std::memory_order_acquire) != measures_.asked) {
         std::this_thread::yield();

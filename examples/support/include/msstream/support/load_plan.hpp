@@ -26,6 +26,7 @@ struct LoadPlan {
   int clients = 16;
   int in_flight = 1;  ///< closed only
   double rate = 0;    ///< queries a second of all clients together; open only
+  /// Closed and lone: each client asks at least once, however late it begins.
   std::chrono::duration<double> length{0};
   std::int64_t iterations = 0;                ///< of each client; 0: as many as `length` allows
   std::chrono::duration<double> deadline{0};  ///< from when it is asked; 0: none

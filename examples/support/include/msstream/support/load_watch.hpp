@@ -58,10 +58,14 @@ class LoadWatch {
       take_sample(now);
     }
   }
-  /// After the load: all samples, also of what came after the last look, if that was long.
+  /// After the load: all samples, also of what came after the last look, if that was long or has
+  /// the first answers.
   [[nodiscard]] std::vector<LoadSample> finish() {
     auto const now = serve::Clock::now();
-    if (memory_ && (samples_.empty() || now - sampled_.last() >= sample_period_now() / 2)) {
+    bool const has_answers = std::any_of(samples_.begin(), samples_.end(), [](auto const& sample) {
+      return sample.latency.count > 0;
+    });
+    if (memory_ && (!has_answers || now - sampled_.last() >= sample_period_now() / 2)) {
       take_sample(now);
     }
     return std::move(samples_);

@@ -201,7 +201,7 @@ TYPED_TEST(CapturedStepTest, the_limit_is_for_both) {
   DeviceOptions<TypeParam> options;
   options.memory.limit_bytes = kLimit;
   options.memory.max_growth_bytes = std::size_t{1} << 20U;
-  options.memory.wait_for_frees = std::chrono::seconds(20);
+  options.memory.wait_for_frees = std::chrono::minutes(10);
   Device<TypeParam> const device(options);
   auto const use_most = [&] {
     Tensor<std::uint8_t, TypeParam> const large(device, {kMost});

@@ -119,8 +119,8 @@ class GuardedThread {
     has_lost_.store(true, std::memory_order_release);
   }
 
-  static inline thread_local GuardedThread* current_ = nullptr;
-  static inline thread_local bool is_ending_ = false;
+  static inline constinit thread_local GuardedThread* current_ = nullptr;
+  static inline constinit thread_local bool is_ending_ = false;
 
   std::thread::id const id_ = std::this_thread::get_id();
   std::vector<CloseLost> closers_;  ///< used by the thread itself
@@ -275,9 +275,9 @@ class ThreadGuards {
     }
   }
 
-  static inline thread_local Entry* innermost_ = nullptr;
-  static inline thread_local Entry* spare_ = nullptr;
-  static inline thread_local bool has_joined_ = false;
+  static inline constinit thread_local Entry* innermost_ = nullptr;
+  static inline constinit thread_local Entry* spare_ = nullptr;
+  static inline constinit thread_local bool has_joined_ = false;
   /// Entries that close_late() cannot free, in a list, so that tools which look for leaked memory
   /// see that it is kept on purpose.
   static inline std::atomic<Entry*> left_{nullptr};

@@ -33,7 +33,7 @@ class UnheardFailure {
     std::fprintf(stderr, "msstream: %s failed, and no call has waited for it: %s\n", where, what);
   }
 
-  static inline thread_local int depth_ = 0;
+  static inline constinit thread_local int depth_ = 0;
 };
 
 }  // namespace msstream

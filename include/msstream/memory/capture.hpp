@@ -234,7 +234,7 @@ class Capture {
     }
   }
 
-  static inline thread_local Capture* innermost_ = nullptr;
+  static inline constinit thread_local Capture* innermost_ = nullptr;
 
   std::shared_ptr<StreamContext<R>> context_;
   std::shared_ptr<CaptureMemory<R>> memory_;

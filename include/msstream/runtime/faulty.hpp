@@ -268,7 +268,7 @@ class Faulty : public RuntimeDecorator<R> {
   }
 
   /// Whose work the calling thread is launching.
-  static inline thread_local Operation const* operation_ = nullptr;
+  static inline constinit thread_local Operation const* operation_ = nullptr;
 
   std::shared_ptr<FaultPlan> plan_;
   std::mutex mutex_;

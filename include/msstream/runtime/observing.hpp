@@ -176,7 +176,7 @@ class OfTracker {
   [[nodiscard]] static bool open() noexcept { return depth_ != 0; }
 
  private:
-  static inline thread_local int depth_ = 0;
+  static inline constinit thread_local int depth_ = 0;
 };
 struct OfNobody {
   OfNobody() noexcept {}  // NOLINT(modernize-use-equals-default): so that a guard is no unused one

@@ -34,8 +34,8 @@ class RuntimeThread {
  private:
   friend class InsideWork;
 
-  static inline thread_local bool current_ = false;
-  static inline thread_local char const* launching_ = nullptr;
+  static inline constinit thread_local bool current_ = false;
+  static inline constinit thread_local char const* launching_ = nullptr;
 };
 
 }  // namespace msstream

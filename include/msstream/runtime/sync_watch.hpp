@@ -46,8 +46,8 @@ class ConcurrentRegion {
     return depth_ == 0 ? Region{nullptr, {}} : regions_[std::min(depth_, regions_.size()) - 1];
   }
 
-  static inline thread_local std::size_t depth_ = 0;
-  static inline thread_local std::array<Region, 16> regions_{};
+  static inline constinit thread_local std::size_t depth_ = 0;
+  static inline constinit thread_local std::array<Region, 16> regions_{};
 };
 
 /// A runtime with a checker that minds what happens inside stream scopes.
@@ -79,7 +79,7 @@ class OwnCall {
   [[nodiscard]] static bool active() noexcept { return depth_ > 0; }
 
  private:
-  static inline thread_local int depth_ = 0;
+  static inline constinit thread_local int depth_ = 0;
 };
 
 /// Who is to be told when the calling thread makes streams or the host wait; null: nobody minds.

@@ -6,12 +6,15 @@
 #include <msstream/tensor/pinned_array.hpp>
 #include <msstream/tensor/tensor.hpp>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <barrier>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <set>
 #include <vector>
 
@@ -63,6 +66,34 @@ TYPED_TEST(Rivalry, of_two_threads_ends_with_a_block_for_each) {
 TYPED_TEST(Rivalry, gets_no_more_than_its_part_of_the_limit) {
   auto const last = this->last_of_threads(this->device_with(this->kBytes - 1));
   EXPECT_EQ(last[0], last[1]);
+}
+
+/// What both want at different times is more than half above what is in use at once.
+TYPED_TEST(Rivalry, ends_with_blocks_for_each_however_little_is_in_use) {
+  constexpr std::size_t kBlocks = 8;
+  Device<TypeParam> const device({.memory = {.max_growth_bytes = std::size_t{2 * kMiB}}});
+  StreamPool<TypeParam> pool(device, {.groups = 2});
+  std::array<std::set<void const*>, 2> last;
+  std::barrier turn(2);
+  run_threads(2, [&](int thread) {
+    for (int i = 0; i < this->kTurns; ++i) {
+      if (i % 2 == thread) {
+        StreamScope const scope(pool[thread]);
+        auto& mine = last[static_cast<std::size_t>(thread)];
+        mine.clear();
+        std::vector<Tensor<std::uint8_t, TypeParam>> held;
+        for (std::size_t block = 0; block < kBlocks; ++block) {
+          held.emplace_back(device, Shape{this->kBytes});
+          mine.insert(held.back().data());
+        }
+      }
+      turn.arrive_and_wait();
+    }
+  });
+  std::vector<void const*> both;
+  std::set_intersection(
+      last[0].begin(), last[0].end(), last[1].begin(), last[1].end(), std::back_inserter(both));
+  EXPECT_THAT(both, ::testing::IsEmpty());
 }
 
 TYPED_TEST(Rivalry, is_none_between_streams_of_one_thread) {

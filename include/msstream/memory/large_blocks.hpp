@@ -9,6 +9,7 @@
 #include <msstream/memory/lending.hpp>
 #include <msstream/memory/live_bytes.hpp>
 #include <msstream/memory/reuse_rules.hpp>
+#include <msstream/memory/rivalry.hpp>
 #include <msstream/memory/stream_caches.hpp>
 #include <msstream/runtime/compiled_once.hpp>
 #include <msstream/stream/stream_context.hpp>
@@ -87,13 +88,15 @@ class LargeBlocks {
     return block != nullptr || space_ == Space::pinned ? block : source_.take_lent(bytes, ready);
   }
   /// The same for who could do with the blocks of others: the runtime is asked for nothing but
-  /// memory.
+  /// memory, and the part of rivals comes on top of what may be reserved.
   [[nodiscard]] Block<R>* to_keep_for_oneself(std::size_t bytes,
                                               std::size_t wanted,
                                               StreamSlot<R>& stream) {
     auto const ready = rules_.ready_for(stream);
-    auto const limit =
-        soft_limit_bytes_ != 0 ? soft_limit_bytes_ : higher_soft_limit(wanted, kSparePercent);
+    auto const limit = soft_limit_bytes_ != 0
+                           ? soft_limit_bytes_
+                           : higher_soft_limit(wanted, kSparePercent) +
+                                 PartForRivals::most(source_.capacity().limit_bytes());
     Block<R>* const block = source_.take(bytes, stream, ready, From::common);
     return block != nullptr ? block : source_.grow(bytes, stream, limit, ready, From::common);
   }

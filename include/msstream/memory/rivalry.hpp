@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <thread>
@@ -47,10 +48,13 @@ class Rivalry {
 /// How much of a pool has gone to streams that could do with the blocks of others. Thread-safe.
 class PartForRivals {
  public:
-  /// False: with that it would be more than a 512th of the limit, or a little more where threads
-  /// meet.
+  /// How much may: 64 MiB, or a 512th of the limit, whatever is in use.
+  [[nodiscard]] static constexpr std::size_t most(std::size_t limit_bytes) noexcept {
+    return std::min(limit_bytes / kPart, kMostBytes);
+  }
+  /// False: with that it would be more, or a little more where threads meet.
   [[nodiscard]] bool take(std::size_t bytes, std::size_t limit_bytes) noexcept {
-    if (taken_bytes_.load(std::memory_order_relaxed) + bytes > limit_bytes / kPart) {
+    if (taken_bytes_.load(std::memory_order_relaxed) + bytes > most(limit_bytes)) {
       return false;
     }
     taken_bytes_.fetch_add(bytes, std::memory_order_relaxed);
@@ -60,6 +64,7 @@ class PartForRivals {
 
  private:
   static constexpr std::size_t kPart = 512;
+  static constexpr std::size_t kMostBytes = std::size_t{64} << 20U;
 
   std::atomic<std::size_t> taken_bytes_{0};
 };

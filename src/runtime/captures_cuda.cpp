@@ -83,11 +83,9 @@ Cuda::native_graph Cuda::end_capture(native_stream stream) {
   cudaGraphDestroy(captured);
   check_cuda(made, "cudaGraphInstantiate");
   // Else the first launch would have to.
-  if (cudaError_t const uploaded = cudaGraphUpload(graph->executable, stream);
-      uploaded != cudaSuccess) {
-    cudaGraphExecDestroy(graph->executable);
-    check_cuda(uploaded, "cudaGraphUpload");
-  }
+  graph->uploaded = create_event(EventTiming::untimed);
+  check_cuda(cudaGraphUpload(graph->executable, stream), "cudaGraphUpload");
+  check_cuda(cudaEventRecord(graph->uploaded, stream), "cudaEventRecord");
   return graph.release();
 }
 
@@ -107,6 +105,13 @@ void Cuda::abandon_capture(native_stream stream) noexcept {
 
 void Cuda::launch_graph(native_graph graph, native_stream stream) {
   home_.require_here();
+  if (!graph->is_uploaded.load(std::memory_order_relaxed)) [[unlikely]] {
+    if (query(graph->uploaded)) {
+      graph->is_uploaded.store(true, std::memory_order_relaxed);
+    } else {
+      wait(stream, graph->uploaded);
+    }
+  }
   check_cuda(cudaGraphLaunch(graph->executable, stream), "cudaGraphLaunch");
 }
 
@@ -115,7 +120,6 @@ void Cuda::destroy_graph(native_graph graph) noexcept {
     HomeProcess::keep(std::shared_ptr<void const>(graph, [](detail::CudaGraph*) {}));
     return;
   }
-  cudaGraphExecDestroy(graph->executable);
   delete graph;
 }
 

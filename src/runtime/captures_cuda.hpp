@@ -18,7 +18,23 @@ namespace msstream::detail {
 using CapturedCalls = std::vector<std::unique_ptr<HostCall>>;
 
 struct CudaGraph {
+  CudaGraph() = default;
+  CudaGraph(CudaGraph const&) = delete;
+  CudaGraph& operator=(CudaGraph const&) = delete;
+  ~CudaGraph() {
+    if (executable != nullptr) {
+      cudaGraphExecDestroy(executable);
+    }
+    if (uploaded != nullptr) {
+      cudaEventDestroy(uploaded);
+    }
+  }
+
   cudaGraphExec_t executable = nullptr;
+  /// On the stream of the upload, which launches on other streams must follow: CUDA orders uploads
+  /// behind launches, and no launch behind an upload.
+  cudaEvent_t uploaded = nullptr;
+  std::atomic<bool> is_uploaded{false};  ///< the event need not be asked again
   CapturedCalls calls;
 };
 

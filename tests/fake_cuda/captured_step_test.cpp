@@ -5,6 +5,7 @@
 
 #include <msstream/step/captured_step.hpp>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -37,6 +38,28 @@ TEST(CapturedStepBudget, AReplayIsOneLaunch) {
   EXPECT_EQ(live().graphs, before.graphs);
   EXPECT_EQ(live().streams, before.streams);
   EXPECT_TRUE(take_misuses().empty());
+}
+
+/// The upload is on a stream of its own, which nothing else waits for.
+TEST(CapturedStepOrder, AReplayFollowsTheUploadOfItsGraph) {
+  Device const device;
+  Floats const x(device, {1000});
+  ms::fill_bytes(x, 0);
+  for (bool const device_is_busy : {true, false}) {
+    std::optional<BusyDevice> busy;
+    if (device_is_busy) {
+      busy.emplace();
+    }
+    ms::CapturedStep<ms::Cuda> step(device, [&] {
+      Floats const made(device, {1000});
+      ms::copy(made, x);
+      ms::copy(x, made);
+    });
+    step.replay();
+    step.replay();
+    device.default_group().synchronize();
+    EXPECT_THAT(take_misuses(), ::testing::IsEmpty());
+  }
 }
 
 }  // namespace

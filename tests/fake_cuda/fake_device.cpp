@@ -74,7 +74,7 @@ cudaError_t FakeDevice::begin_capture(cudaStream_t origin) {
   if (!has(origin) || captured_.contains(origin)) {
     return misuse(text("captures stream ", number_of(origin)), cudaErrorIllegalState);
   }
-  captured_.emplace(origin, std::make_shared<Capture>(Capture{origin, {}}));
+  captured_.emplace(origin, std::make_shared<Capture>(Capture{origin, {}, 0}));
   return cudaSuccess;
 }
 
@@ -91,12 +91,25 @@ cudaError_t FakeDevice::end_capture(cudaStream_t origin, cudaGraph_t* graph) {
   return cudaSuccess;
 }
 
+cudaError_t FakeDevice::upload(void const* graph, cudaStream_t stream) {
+  auto const found = graphs.find(graph);
+  if (found == graphs.end()) {
+    return misuse(text("uploads graph ", number_of(graph)), cudaErrorInvalidValue);
+  }
+  ++found->second->pending_uploads;
+  return enqueue(stream, [capture = found->second] { --capture->pending_uploads; });
+}
+
 cudaError_t FakeDevice::launch(void const* graph, cudaStream_t stream) {
   auto const found = graphs.find(graph);
   if (found == graphs.end()) {
     return misuse(text("launches graph ", number_of(graph)), cudaErrorInvalidValue);
   }
-  return enqueue(stream, [capture = found->second] {
+  return enqueue(stream, [this, graph, capture = found->second] {
+    if (capture->pending_uploads != 0) {
+      static_cast<void>(misuse(text("runs graph ", number_of(graph), " before it is uploaded"),
+                               cudaErrorLaunchFailure));
+    }
     for (auto const& action : capture->actions) {
       action();
     }

@@ -35,6 +35,7 @@ struct Point {
 struct Capture {
   cudaStream_t origin;
   std::vector<std::function<void()>> actions;
+  int pending_uploads = 0;
 };
 
 enum class MemoryKind : std::uint8_t { device, pinned };
@@ -76,6 +77,8 @@ class FakeDevice {
   std::set<void const*> blas_handles;
   cudaError_t begin_capture(cudaStream_t origin);
   cudaError_t end_capture(cudaStream_t origin, cudaGraph_t* graph);
+  /// A launch that a stream reaches before the upload is over is a misuse.
+  cudaError_t upload(void const* graph, cudaStream_t stream);
   cudaError_t launch(void const* graph, cudaStream_t stream);
   /// The capture that the stream is part of; null: none.
   [[nodiscard]] Capture const* capture_of(cudaStream_t stream) const {

@@ -56,8 +56,9 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable,
   });
 }
 
-cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
-  return call("cudaGraphUpload", [](FakeDevice&) { return cudaSuccess; });
+cudaError_t cudaGraphUpload(cudaGraphExec_t executable, cudaStream_t stream) {
+  return call("cudaGraphUpload",
+              [&](FakeDevice& device) { return device.upload(executable, stream); });
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   return call("cudaGraphLaunch",

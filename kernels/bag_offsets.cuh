@@ -38,6 +38,26 @@ __device__ std::int64_t candidate_for(LaneGroup const& group,
   return found;
 }
 
+/// Whether the calling thread, number `thread` of `threads`, finds nothing wrong with the bags
+/// [first, last], of which there is one: where none of the threads does, no bag is bad. They share
+/// the judges, which takes a bag's own thread a logarithm of loads otherwise.
+template <class Id>
+__device__ bool looks_good(
+    BagOffsets<Id> const& offsets, std::int64_t first, std::int64_t last, int thread, int threads) {
+  bool good = true;
+#pragma unroll 1
+  for (auto bag = first + thread; bag <= last; bag += threads) {
+    auto const begin = offsets.at[bag];
+    auto const end = offsets.at[bag + 1];
+    good = good && begin >= 0 && begin <= end && end <= offsets.capacity;
+  }
+#pragma unroll 1
+  for (int judge = thread; offsets.has_judge(judge); judge += threads) {
+    good = good && offsets.agrees_from_outside(first, last, judge);
+  }
+  return good;
+}
+
 /// Whether a bag is bad after all, and reports it if it is and `reports`. Out of line and by value,
 /// so that what is rare takes no registers where it is called.
 template <class Id>

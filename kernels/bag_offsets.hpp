@@ -63,6 +63,24 @@ struct BagOffsets {
     Id const value = at[border];
     return border <= bag ? value >= 0 && value <= begin : value >= end && value <= capacity;
   }
+  /// Whether judge `number` of the bags [first, last], as far as it is no border of theirs, is in
+  /// office and contradicts none of them. Where all of these agree, and the offsets of the bags
+  /// ascend within [0, capacity], none of the bags is bad: a judge from outside that looks at one
+  /// of them looks at the first or the last, for it judges all bags of a range whose middle it is.
+  [[nodiscard]] constexpr bool agrees_from_outside(std::int64_t first,
+                                                   std::int64_t last,
+                                                   int number) const {
+    auto const before = judge_of(first, number);
+    auto const behind = judge_of(last, number);
+    bool agrees = true;
+    if (before < first) {
+      agrees = at[before] >= 0 && at[before] <= at[first];
+    }
+    if (behind > last + 1 && behind <= bags) {
+      agrees = agrees && at[behind] >= at[last + 1] && at[behind] <= capacity;
+    }
+    return agrees;
+  }
   /// The places of a bag: none of a bad one.
   [[nodiscard]] constexpr PlaceRange places_of(std::int64_t bag) const {
     return is_bad(bag) ? PlaceRange{0, 0} : PlaceRange{at[bag], at[bag + 1]};

@@ -22,6 +22,11 @@ __device__ bool any_is_bad(JaggedLayout const& layout,
                            std::int64_t last,
                            Reports const& reports) {
   auto const offsets = offsets_of(layout);
+  bool const good =
+      first > last || looks_good(offsets, first, last, static_cast<int>(threadIdx.x), kMoveThreads);
+  if (__syncthreads_and(good ? 1 : 0) != 0) {
+    return false;
+  }
   bool any = false;
   for (auto sample = first + threadIdx.x; sample <= last; sample += kMoveThreads) {
     if (offsets.is_bad(sample)) {

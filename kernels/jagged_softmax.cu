@@ -124,7 +124,7 @@ __device__ void softmax_of_any(Team const& team,
       [&](std::int64_t i) { args.output[i] = std::exp(__ldg(args.values + i) - largest) / sum; });
 }
 
-__global__ void __launch_bounds__(kTeamThreads)
+__global__ void __launch_bounds__(kTeamThreads, kTeamBlocksAtOnce)
     jagged_softmax_kernel(__grid_constant__ JaggedSoftmaxArgs const args, TeamShape shape) {
   auto const softmax_of = [&](auto const& team, PlaceRange const& rows) {
     for (std::int64_t base = 0; base < args.width; base += team.columns) {
@@ -173,7 +173,7 @@ __device__ void gradient_of_any(Team const& team,
   });
 }
 
-__global__ void __launch_bounds__(kTeamThreads)
+__global__ void __launch_bounds__(kTeamThreads, kTeamBlocksAtOnce)
     jagged_softmax_gradient_kernel(__grid_constant__ JaggedSoftmaxGradientArgs const args,
                                    TeamShape shape) {
   auto const gradient_in = [&](auto const& team, PlaceRange const& rows) {

@@ -20,6 +20,19 @@ struct SegmentBounds {
   __device__ bool is_bad(std::int64_t segment) const {
     return are_given && judged().is_bad(segment);
   }
+  /// Of the lane's segment of a window, which begins at `first` and ends before `end`, if not
+  /// sooner; to be called by all lanes of the group.
+  __device__ bool is_bad_by_lanes(std::int64_t first,
+                                  std::int64_t end,
+                                  LaneGroup const& group) const {
+    if (!are_given || first >= end) {
+      return false;
+    }
+    auto const last = min(first + group.lanes, end) - 1;
+    bool const good = looks_good(judged(), first, last, group.lane, group.lanes);
+    return group.ballot(!good) != 0 && first + group.lane <= last &&
+           judged().is_bad(first + group.lane);
+  }
   __device__ std::int64_t at(std::int64_t border) const { return __ldg(offsets + border); }
   /// Of a segment that is not bad.
   __device__ PlaceRange places_of(std::int64_t segment) const {
@@ -100,10 +113,10 @@ class SegmentCursor {
   /// Twice the end of the lane's segment, 1 more where it is bad.
   __device__ int ends_from(std::int64_t segment) const {
     auto const mine = segment + group_.lane;
+    bool const is_bad = bounds_.is_bad_by_lanes(segment, bounds_.segments, group_);
     if (mine >= bounds_.segments) {
       return 2 * kFar;
     }
-    bool const is_bad = bounds_.is_bad(mine);
     auto const end = is_bad ? bounds_.judged().ascending(mine + 1) : bounds_.at(mine + 1);
     auto const relative =
         static_cast<int>(min(max(end - origin_, std::int64_t{0}), std::int64_t{kFar}));

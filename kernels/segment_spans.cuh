@@ -30,7 +30,7 @@ __device__ void fill_empty(SegmentBounds const& bounds,
   auto const end = min(begin + share, bounds.segments);
   for (auto first = begin; first < end; first += group.lanes) {
     auto const mine = first + group.lane;
-    bool const is_bad = mine < end && bounds.is_bad(mine);
+    bool const is_bad = bounds.is_bad_by_lanes(first, end, group);
     bool const is_empty = is_bad || (mine < end && bounds.at(mine) == bounds.at(mine + 1));
     if (is_bad) {
       report_bad(report, bounds.judged(), mine);
@@ -103,7 +103,10 @@ __global__ void __launch_bounds__(kFewSpanWarps * 32) few_spans_kernel(
     Rows source, SegmentBounds bounds, RowLanes shape, SegmentOutput output, IdReport report) {
   auto const segment = std::int64_t{blockIdx.x} * kFewSpanWarps + warp_of_block();
   bool const exists = segment < bounds.segments;
-  bool const is_bad = exists && bounds.is_bad(segment);
+  bool const is_good =
+      !exists || !bounds.are_given ||
+      looks_good(bounds.judged(), segment, segment, static_cast<int>(threadIdx.x) % 32, 32);
+  bool const is_bad = __all_sync(0xFFFFFFFFU, is_good) == 0 && bounds.is_bad(segment);
   if (is_bad && threadIdx.x % 32 == 0) {
     report_bad(report, bounds.judged(), segment);
   }

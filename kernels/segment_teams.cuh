@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bag_layout.hpp"
+#include "bag_offsets.cuh"
 #include "cuda_check.cuh"
 #include "id_report.cuh"
 #include "reduce_math.hpp"
@@ -14,6 +15,7 @@
 namespace msstream::ops::kernels {
 
 inline constexpr int kTeamThreads = 512;
+inline constexpr int kTeamBlocksAtOnce = 3;  ///< of a multiprocessor
 /// Of a segment of the mean length, so that a thread has several loads under way.
 inline constexpr std::int64_t kRowsALane = 4;
 /// A segment with more rows for each of its lanes is for the whole block.
@@ -113,6 +115,24 @@ __device__ void clear_rows(
   }
 }
 
+/// Whether a segment is bad after all: then its rows are set to zero, and it is reported. Out of
+/// line and by value, so that what is rare takes no registers where it is called.
+static __device__ __noinline__ bool is_bad_and_cleared(BagOffsets<std::int64_t> offsets,
+                                                       std::int64_t segment,
+                                                       IdReport report,
+                                                       LaneTeam lanes,
+                                                       std::int64_t width,
+                                                       float* rows) {
+  if (!offsets.is_bad(segment)) {
+    return false;
+  }
+  clear_rows(lanes, offsets.ascending(segment), offsets.ascending(segment + 1), width, rows);
+  if (lanes.column == 0 && lanes.row == 0) {
+    report_bad(report, offsets, segment);
+  }
+  return true;
+}
+
 /// Calls work(team, rows of the segment) for the segments of the block: first each short one by its
 /// lanes, then the long ones by the block. To be called by all threads of a block of kTeamThreads.
 /// `work` is called by lanes without a segment too, with no rows. Of `rows` [capacity, width] those
@@ -135,12 +155,10 @@ __device__ void for_each_segment(BagOffsets<std::int64_t> const& offsets,
   auto const segment = std::int64_t{blockIdx.x} * shape.segments_a_block + group;
   PlaceRange range{0, 0};
   if (group < shape.segments_a_block && segment < offsets.bags) {
-    if (offsets.is_bad(segment)) {
-      clear_rows(lanes, offsets.ascending(segment), offsets.ascending(segment + 1), width, rows);
-      if (lanes.column == 0 && lanes.row == 0) {
-        report_bad(report, offsets, segment);
-      }
-    } else {
+    LaneGroup const judging(lanes.columns * lanes.rows);
+    bool const good = looks_good(offsets, segment, segment, judging.lane, judging.lanes);
+    if (judging.ballot(!good) == 0 ||
+        !is_bad_and_cleared(offsets, segment, report, lanes, width, rows)) {
       range = {offsets.at[segment], offsets.at[segment + 1]};
     }
   }

@@ -51,6 +51,35 @@ TEST(BagOffsetsTest, of_bags_that_overlap_at_most_one_is_kept) {
   EXPECT_THAT(bad_bags({0}, 5), ElementsAre());
 }
 
+/// What the threads of a kernel find that look at the bags [first, last] together.
+template <class Id>
+[[nodiscard]] bool look_good(BagOffsets<Id> const& offsets, std::int64_t first, std::int64_t last) {
+  bool good = offsets.at[first] >= 0 && offsets.at[last + 1] <= offsets.capacity;
+  for (auto bag = first; bag <= last; ++bag) {
+    good = good && offsets.at[bag] <= offsets.at[bag + 1];
+  }
+  for (int number = 0; offsets.has_judge(number); ++number) {
+    good = good && offsets.agrees_from_outside(first, last, number);
+  }
+  return good;
+}
+
+template <class Id>
+void expect_that_bags_that_look_good_are(BagOffsets<Id> const& offsets) {
+  for (std::int64_t const together : {1, 2, 3, 4, 8, 32}) {
+    for (std::int64_t first = 0; first < offsets.bags; ++first) {
+      auto const last = std::min(first + together, offsets.bags) - 1;
+      bool any_bad = false;
+      for (auto bag = first; bag <= last; ++bag) {
+        any_bad = any_bad || offsets.is_bad(bag);
+      }
+      bool const good = look_good(offsets, first, last);
+      ASSERT_FALSE(good && any_bad) << "bags " << first << " to " << last;
+      ASSERT_TRUE(good || !offsets.looked_at().ascend) << "bags " << first << " to " << last;
+    }
+  }
+}
+
 /// All that is promised, for one array of offsets.
 template <class Id>
 void expect_promises(std::vector<std::int64_t> const& as_int64, std::int64_t capacity) {
@@ -95,6 +124,7 @@ void expect_promises(std::vector<std::int64_t> const& as_int64, std::int64_t cap
     }
   }
   ASSERT_TRUE(!offsets.looked_at().ascend || judged.bad_bags() == 0);
+  expect_that_bags_that_look_good_are(offsets);
 }
 
 TEST(BagOffsetsTest, bags_share_no_place_whatever_the_offsets_are) {

@@ -40,20 +40,24 @@ __device__ std::int64_t candidate_for(LaneGroup const& group,
 
 /// Whether the calling thread, number `thread` of `threads`, finds nothing wrong with the bags
 /// [first, last], of which there is one: where none of the threads does, no bag is bad. They share
-/// the judges, which takes a bag's own thread a logarithm of loads otherwise.
+/// the judges, which takes a bag's own thread a logarithm of loads otherwise. No load waits for
+/// another.
 template <class Id>
 __device__ bool looks_good(
     BagOffsets<Id> const& offsets, std::int64_t first, std::int64_t last, int thread, int threads) {
+  if (threads == 1 && first == last) {
+    return !offsets.is_bad(first);
+  }
   bool good = true;
 #pragma unroll 1
   for (auto bag = first + thread; bag <= last; bag += threads) {
     auto const begin = offsets.at[bag];
     auto const end = offsets.at[bag + 1];
-    good = good && begin >= 0 && begin <= end && end <= offsets.capacity;
+    good = good & (begin >= 0) & (begin <= end) & (end <= offsets.capacity);
   }
 #pragma unroll 1
   for (int judge = thread; offsets.has_judge(judge); judge += threads) {
-    good = good && offsets.agrees_from_outside(first, last, judge);
+    good = good & offsets.agrees_from_outside(first, last, judge);
   }
   return good;
 }

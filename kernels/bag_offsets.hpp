@@ -48,7 +48,7 @@ struct BagOffsets {
   }
   /// The judges of a bag are numbered from 0 on.
   [[nodiscard]] constexpr bool has_judge(int number) const {
-    return number < kEnds || (bags >> (number - kEnds + 1)) > 0;
+    return number < kEnds || (number < kEnds + kMostLevels && (bags >> (number - kEnds + 1)) > 0);
   }
   /// Whether a judge is in office and does not contradict the bag's bounds: what is asked first,
   /// because it holds for nearly all.
@@ -172,7 +172,8 @@ struct BagOffsets {
     }
     return step;
   }
-  static constexpr int kEnds = 2;  ///< judges of all bags: the first border and the last
+  static constexpr int kEnds = 2;         ///< judges of all bags: the first border and the last
+  static constexpr int kMostLevels = 62;  ///< bits of a count
 
   /// Of two neighbouring borders one is odd, which a search finds last: those that it passes judge
   /// both. Above `bags` where the search passes none.

@@ -106,10 +106,13 @@ void Cuda::abandon_capture(native_stream stream) noexcept {
 void Cuda::launch_graph(native_graph graph, native_stream stream) {
   home_.require_here();
   if (!graph->is_uploaded.load(std::memory_order_relaxed)) [[unlikely]] {
-    if (query(graph->uploaded)) {
-      graph->is_uploaded.store(true, std::memory_order_relaxed);
-    } else {
+    // Not query(), which throws what host functions of others have thrown.
+    cudaError_t const state = cudaEventQuery(graph->uploaded);
+    if (state == cudaErrorNotReady) {
       wait(stream, graph->uploaded);
+    } else {
+      check_cuda(state, "cudaEventQuery");
+      graph->is_uploaded.store(true, std::memory_order_relaxed);
     }
   }
   check_cuda(cudaGraphLaunch(graph->executable, stream), "cudaGraphLaunch");

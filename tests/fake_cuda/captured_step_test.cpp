@@ -40,6 +40,30 @@ TEST(CapturedStepBudget, AReplayIsOneLaunch) {
   EXPECT_TRUE(take_misuses().empty());
 }
 
+TEST(CapturedStepOrder, AStepOfWhichTheUploadFailsLeavesNothing) {
+  Device const device;
+  Floats const x(device, {1000});
+  ms::fill_bytes(x, 0);
+  auto const make = [&] {
+    ms::CapturedStep<ms::Cuda> step(device, [&] { ms::fill_bytes(x, 1); });
+    step.replay();
+    device.default_group().synchronize();
+  };
+  make();
+  auto const before = live();
+  {
+    FailingCall const failing("cudaGraphUpload", 1);
+    EXPECT_THROW(make(), ms::CudaError);
+  }
+  {
+    FailingCall const failing("cudaGraphInstantiate", 1);
+    EXPECT_THROW(make(), ms::CudaError);
+  }
+  make();
+  EXPECT_EQ(live(), before);
+  EXPECT_THAT(take_misuses(), ::testing::IsEmpty());
+}
+
 /// The upload is on a stream of its own, which nothing else waits for.
 TEST(CapturedStepOrder, AReplayFollowsTheUploadOfItsGraph) {
   Device const device;

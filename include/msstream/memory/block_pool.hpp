@@ -374,6 +374,9 @@ class BlockPool {
       cut([&](std::size_t bytes) {
         return large_.to_keep_for_oneself(bytes, wanted.bytes, stream);
       });
+      if (block == nullptr) {
+        part_for_rivals_.give_back(wanted.bytes);
+      }
     }
     if (block == nullptr) {
       block = reusable(wanted.index, stream);

@@ -60,6 +60,13 @@ class PartForRivals {
     taken_bytes_.fetch_add(bytes, std::memory_order_relaxed);
     return true;
   }
+  /// Of take(), for which there was no memory.
+  void give_back(std::size_t bytes) noexcept {
+    auto taken = taken_bytes_.load(std::memory_order_relaxed);
+    while (!taken_bytes_.compare_exchange_weak(
+        taken, taken - std::min(taken, bytes), std::memory_order_relaxed)) {
+    }
+  }
   void give_back_all() noexcept { taken_bytes_.store(0, std::memory_order_relaxed); }
 
  private:

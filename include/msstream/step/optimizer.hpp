@@ -34,7 +34,7 @@ struct OptimizerOptions {
 ///
 /// No element is moved twice in a step: parameters and tables that share some are refused, and so
 /// is a second use of a name, by which checkpoints tell them apart. Nor do two optimizers move it
-/// by the gradients of one backward().
+/// between two calls of backward(), which adds to the gradients until the tape's clear().
 template <Runtime R = DefaultRuntime>
 class Optimizer {
  public:
@@ -277,8 +277,8 @@ class Optimizer {
       throw std::logic_error(text("Optimizer::step:",
                                   found,
                                   "\nThis step would move them twice by the same gradient. Add "
-                                  "each to one optimizer only, or call backward() before each "
-                                  "optimizer's step."));
+                                  "each to one optimizer only, or call clear() and backward() "
+                                  "before each optimizer's step."));
     }
   }
   static void add_moved(std::string& found,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/error.hpp>
 #include <msstream/base/mechanism.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/runtime/capturing.hpp>
@@ -78,14 +79,14 @@ class StreamCapture {
     return nullptr;
   }
 
-  /// Calls `work`. What it throws because the capture was ended from outside becomes a
-  /// std::runtime_error that says so; an error in the program stays what it is.
+  /// Calls `work`. What the runtime throws because the capture was ended from outside becomes a
+  /// std::runtime_error that says so; whatever else is thrown stays what it is.
   template <class Work>
   void if_not_ended(Work&& work) {
     try {
       std::forward<Work>(work)();
-    } catch (std::runtime_error const& error) {
-      if (!context_->runtime->is_capture_sound(origin_.native)) {
+    } catch (RuntimeError const& error) {
+      if (is_ended()) {
         throw_ended(error);
       }
       throw;
@@ -108,15 +109,15 @@ class StreamCapture {
         }
       });
     });
-    bool const is_sound = runtime.is_capture_sound(origin_.native);
+    bool const has_ended = is_ended();
     over_ = true;
     try {
       auto const graph = runtime.end_capture(origin_.native);
       leave();
       return graph;
-    } catch (std::runtime_error const& error) {
+    } catch (RuntimeError const& error) {
       leave();
-      if (!is_sound) {
+      if (has_ended) {
         throw_ended(error);
       }
       throw;
@@ -156,7 +157,15 @@ class StreamCapture {
     typename R::native_event native;
   };
 
-  [[noreturn]] static void throw_ended(std::runtime_error const& why) {
+  /// False also where the runtime does not say, because it is lost.
+  [[nodiscard]] bool is_ended() noexcept {
+    try {
+      return !context_->runtime->is_capture_sound(origin_.native);
+    } catch (std::exception const&) {
+      return false;
+    }
+  }
+  [[noreturn]] static void throw_ended(RuntimeError const& why) {
     throw std::runtime_error(
         text("the capture was ended from outside: another thread has waited for the whole device, "
              "as cudaDeviceSynchronize and cublasDestroy do, or work that is captured has made a "

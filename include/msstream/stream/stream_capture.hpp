@@ -86,7 +86,7 @@ class StreamCapture {
     try {
       std::forward<Work>(work)();
     } catch (RuntimeError const& error) {
-      if (is_ended()) {
+      if (is_of_captures(error) && is_ended()) {
         throw_ended(error);
       }
       throw;
@@ -117,7 +117,7 @@ class StreamCapture {
       return graph;
     } catch (RuntimeError const& error) {
       leave();
-      if (has_ended) {
+      if (is_of_captures(error) && has_ended) {
         throw_ended(error);
       }
       throw;
@@ -157,6 +157,11 @@ class StreamCapture {
     typename R::native_event native;
   };
 
+  /// By CUDA's codes, which the host runtime has too: other errors may themselves have spoilt the
+  /// capture.
+  [[nodiscard]] static bool is_of_captures(RuntimeError const& error) noexcept {
+    return error.code() >= 900 && error.code() <= 908;
+  }
   /// False also where the runtime does not say, because it is lost.
   [[nodiscard]] bool is_ended() noexcept {
     try {

@@ -17,11 +17,8 @@ struct SegmentBounds {
   bool are_given;  ///< by a caller, so that segments may be bad, as BagOffsets has it
 
   __device__ BagOffsets<std::int64_t> judged() const { return {offsets, segments, capacity}; }
-  __device__ bool is_bad(std::int64_t segment) const {
-    return are_given && judged().is_bad(segment);
-  }
-  /// Of the lane's segment of a window, which begins at `first` and ends before `end`, if not
-  /// sooner; to be called by all lanes of the group.
+  /// Whether the calling lane's segment is bad, where lane l has segment first + l; false for lanes
+  /// whose segment is not before `end`. To be called by all lanes of the group.
   __device__ bool is_bad_by_lanes(std::int64_t first,
                                   std::int64_t end,
                                   LaneGroup const& group) const {
@@ -53,8 +50,9 @@ struct SegmentBounds {
 /// between the segments that are not bad are given to the bad ones, which ascend so.
 class SegmentCursor {
  public:
-  /// Of `places` that bounds.held() gives; stands in the segment of the first, which is the origin,
-  /// and nowhere where there is none.
+  /// Stands in the segment of the first of `places`, which is the origin of relative places, and
+  /// nowhere if there are no places. The places must be a result of bounds.held(), so that each has
+  /// a segment.
   __device__ SegmentCursor(SegmentBounds const& bounds,
                            LaneGroup const& group,
                            PlaceRange const& places)

@@ -103,10 +103,9 @@ __global__ void __launch_bounds__(kFewSpanWarps * 32) few_spans_kernel(
     Rows source, SegmentBounds bounds, RowLanes shape, SegmentOutput output, IdReport report) {
   auto const segment = std::int64_t{blockIdx.x} * kFewSpanWarps + warp_of_block();
   bool const exists = segment < bounds.segments;
-  bool const is_good =
-      !exists || !bounds.are_given ||
-      looks_good(bounds.judged(), segment, segment, static_cast<int>(threadIdx.x) % 32, 32);
-  bool const is_bad = __all_sync(0xFFFFFFFFU, is_good) == 0 && bounds.is_bad(segment);
+  LaneGroup const warp(32);
+  bool const is_bad =
+      warp.ballot(bounds.is_bad_by_lanes(segment, min(segment + 1, bounds.segments), warp)) != 0;
   if (is_bad && threadIdx.x % 32 == 0) {
     report_bad(report, bounds.judged(), segment);
   }

@@ -51,7 +51,8 @@ TEST(BagOffsetsTest, of_bags_that_overlap_at_most_one_is_kept) {
   EXPECT_THAT(bad_bags({0}, 5), ElementsAre());
 }
 
-/// What the threads of a kernel find that look at the bags [first, last] together.
+/// Whether no thread of a kernel finds anything wrong when its threads judge the bags [first, last]
+/// together.
 template <class Id>
 [[nodiscard]] bool look_good(BagOffsets<Id> const& offsets, std::int64_t first, std::int64_t last) {
   bool good = offsets.at[first] >= 0 && offsets.at[last + 1] <= offsets.capacity;

@@ -68,7 +68,8 @@ TYPED_TEST(Rivalry, gets_no_more_than_its_part_of_the_limit) {
   EXPECT_EQ(last[0], last[1]);
 }
 
-/// What both want at different times is more than half above what is in use at once.
+/// Two streams that take 8 MiB in turn have 8 MiB in use at once, and want 16 MiB: more than the
+/// allocator reserves for what is in use, so that the part of rivals must give the rest.
 TYPED_TEST(Rivalry, ends_with_blocks_for_each_however_little_is_in_use) {
   constexpr std::size_t kBlocks = 8;
   Device<TypeParam> const device({.memory = {.max_growth_bytes = std::size_t{2 * kMiB}}});

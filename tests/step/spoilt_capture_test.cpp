@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -17,6 +18,39 @@ namespace {
 template <class R>
 class SpoiltCaptureTest : public RuntimeTest<R> {};
 TYPED_TEST_SUITE(SpoiltCaptureTest, Runtimes, RuntimeNames);
+
+TYPED_TEST(SpoiltCaptureTest, an_exception_inside_leaves_all_as_it_was) {
+  StepWorld<TypeParam> const world;
+  auto const x = world.vector(1);
+  auto const y = world.vector(2);
+  auto const z = world.vector(3);
+  std::optional<Tensor<float, TypeParam>> escaped;
+  auto const before = world.device.memory_statistics();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THROW(CapturedStep<TypeParam>(world.device,
+                                         [&] {
+                                           world.step(x, y, z);
+                                           escaped = ops::scale(x, 2.0F);
+                                           throw std::domain_error("inside");
+                                         }),
+                 std::domain_error);
+    EXPECT_EQ(to_host(y).front(), 2.0F);
+    EXPECT_EQ(to_host(z).front(), 3.0F);
+    copy(*escaped, x);  // a tensor like any other
+    EXPECT_EQ(to_host(*escaped).front(), 1.0F);
+    escaped.reset();
+    static_cast<void>(to_host(x));
+  }
+  world.device.state()->memory.release_unneeded();
+  EXPECT_EQ(world.device.memory_statistics().live_bytes, before.live_bytes);
+  EXPECT_LE(world.device.memory_statistics().reserved_bytes, before.reserved_bytes);
+  world.step(x, y, z);
+  auto const expected = to_host(z);
+  copy(y, world.vector(2));
+  CapturedStep step(world.device, [&] { world.step(x, y, z); });
+  step.replay();
+  EXPECT_TRUE(same_bits(to_host(z), expected));
+}
 
 TYPED_TEST(SpoiltCaptureTest, an_operation_that_may_not_be_captured_is_named) {
   using R = TypeParam;

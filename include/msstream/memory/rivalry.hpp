@@ -60,7 +60,7 @@ class PartForRivals {
     taken_bytes_.fetch_add(bytes, std::memory_order_relaxed);
     return true;
   }
-  /// Of take(), for which there was no memory.
+  /// Undoes a take() whose caller then found no memory.
   void give_back(std::size_t bytes) noexcept {
     auto taken = taken_bytes_.load(std::memory_order_relaxed);
     while (!taken_bytes_.compare_exchange_weak(

@@ -29,7 +29,7 @@ struct MemoryRange {
   [[nodiscard]] bool overlaps(MemoryRange const& other) const noexcept {
     return std::max(begin, other.begin) < std::min(end, other.end);
   }
-  /// What ranges that overlap have in common.
+  /// The addresses that both ranges have; the ranges must overlap.
   [[nodiscard]] MemoryRange common(MemoryRange const& other) const noexcept {
     return {std::max(begin, other.begin), std::min(end, other.end)};
   }

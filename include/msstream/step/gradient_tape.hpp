@@ -2,7 +2,6 @@
 #pragma once
 
 #include <msstream/ops/embedding_gradient.hpp>
-#include <msstream/ops/gather.hpp>
 #include <msstream/runtime/compiled_once.hpp>
 #include <msstream/step/by_memory.hpp>
 #include <msstream/step/gradient_scopes.hpp>
@@ -197,7 +196,7 @@ class GradientTape {
     auto const range = Range::of(table);
     if constexpr (std::is_same_v<T, float>) {
       if (recorded_.overlaps(range)) {
-        add_gradient(table, dense(gradient, table.shape()[0], issued_at), issued_at);
+        add_gradient(table, detail::dense_of(gradient, table.shape()[0], issued_at), issued_at);
         return;
       }
     }
@@ -229,7 +228,7 @@ class GradientTape {
         range, [&](auto const& entry) { terms.add(entry.range, entry.value.value.sum()); });
     row_gradients_.for_each_overlap(range, [&](auto const& entry) {
       for (auto const& lookup : entry.value.value) {
-        terms.add(entry.range, dense(lookup.part.rows, lookup.table[0], issued_at));
+        terms.add(entry.range, detail::dense_of(lookup.part.rows, lookup.table[0], issued_at));
       }
     });
     if (terms.empty()) {
@@ -427,7 +426,8 @@ class GradientTape {
                       std::move(backward),
                       issued_at});
   }
-  /// Of a recorded result it is the operation that made it which gets no gradient.
+  /// Notes that a lookup got no gradient. A lookup in a recorded result is not noted, because the
+  /// operation that made the result then gets none, too.
   void keep_unreached(std::optional<LookedUp> looked_up) {
     if (looked_up && !recorded_.overlaps(looked_up->range) &&
         unreached_.find(looked_up->range) == nullptr) {
@@ -446,12 +446,6 @@ class GradientTape {
                                   " is a part: put results together by a recorded operation, such "
                                   "as concat; Tensor::rows() needs no record"));
     });
-  }
-  /// [rows, width], of the rows that have a gradient, among zeros.
-  [[nodiscard]] static Gradient dense(ops::RowGradients<R> const& gradient,
-                                      std::int64_t rows,
-                                      std::source_location issued_at) {
-    return ops::scatter_rows(gradient.values, gradient.ids, rows, {gradient.count}, issued_at);
   }
   template <Element T>
   [[nodiscard]] std::vector<LookupOfTable> lookups_of(Tensor<T, R> const& table) const {

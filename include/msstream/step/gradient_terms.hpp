@@ -2,16 +2,25 @@
 #pragma once
 
 #include <msstream/ops/elementwise.hpp>
+#include <msstream/ops/embedding_gradient.hpp>
+#include <msstream/ops/gather.hpp>
 #include <msstream/step/by_memory.hpp>
 #include <msstream/tensor/copy.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <source_location>
 #include <vector>
 
 namespace msstream::detail {
+
+/// The gradient of a table [rows, width] by the rows that have one, among zeros.
+template <Runtime R>
+[[nodiscard]] Tensor<float, R> dense_of(ops::RowGradients<R> const& gradient,
+                                        std::int64_t rows,
+                                        std::source_location issued_at) {
+  return ops::scatter_rows(gradient.values, gradient.ids, rows, {gradient.count}, issued_at);
+}
 
 /// Gradients of tensors that share elements with a wanted one, and what they add up to for its
 /// elements: those of parts among zeros, behind those of the whole, each in the order of add().
@@ -29,8 +38,7 @@ class GradientTerms {
       whole_.push_back(flat);
       return;
     }
-    auto const begin = std::max(range.begin, wanted_.begin);
-    auto const end = std::min(range.end, wanted_.end);
+    auto const [begin, end] = range.common(wanted_);
     auto const wanted = flat.rows(elements(range.begin, begin), elements(range.begin, end));
     if (begin == wanted_.begin && end == wanted_.end) {
       whole_.push_back(wanted);

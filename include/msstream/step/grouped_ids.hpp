@@ -41,8 +41,8 @@ class GroupedIds {
   void clear() noexcept { unique_rows_.clear(); }
 
  private:
-  /// What the grouping depends on: ids, their capacity, bags, offsets, bag count, default id, table
-  /// rows.
+  /// Two lookups with equal keys share a grouping: ids, their capacity, bags, offsets, bag count,
+  /// default id, rows of the table, and whether bad bags' ids are among them.
   using Key = std::tuple<void const*,
                          std::int64_t,
                          std::int64_t,

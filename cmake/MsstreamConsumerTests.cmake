@@ -15,7 +15,8 @@ add_test(NAME consumer_clean COMMAND ${CMAKE_COMMAND} -E rm -rf
   ${prefix} ${CMAKE_CURRENT_BINARY_DIR}/consumer_install ${CMAKE_CURRENT_BINARY_DIR}/consumer_subdirectory)
 add_test(NAME consumer_prefix COMMAND ${CMAKE_COMMAND} --install ${PROJECT_BINARY_DIR} --prefix ${prefix})
 msstream_consumer_test(consumer_install -DCMAKE_PREFIX_PATH=${prefix} -DEXPECTED_CUDA=${MSSTREAM_CUDA})
-msstream_consumer_test(consumer_subdirectory -DMSSTREAM_SOURCE=${PROJECT_SOURCE_DIR})
+msstream_consumer_test(consumer_subdirectory -DMSSTREAM_SOURCE=${PROJECT_SOURCE_DIR}
+  -DMSSTREAM_UNITY_BUILD=${MSSTREAM_UNITY_BUILD} -DCMAKE_UNITY_BUILD_BATCH_SIZE=0)
 
 # A parent without a build type is told what that means.
 add_test(NAME consumer_build_type COMMAND ${CMAKE_COMMAND} -G ${CMAKE_GENERATOR} -DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}

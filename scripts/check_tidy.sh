@@ -22,7 +22,8 @@ find include -name '*.hpp' | sort | sed 's|^include/\(.*\)|#include <\1>|' >"$jo
 git ls-files 'kernels/*_host.cpp' | sed "s|.*|#include \"$root/&\"|" >"$joined/kernels"
 split --number=r/2 --additional-suffix=.cpp "$joined/kernels" "$joined/kernels_"
 
-tidy=$(command -v clang-tidy-14 || command -v clang-tidy)
+install_missing clang-tidy-14 || die "install what is missing, then run this again: $advice"
+tidy=clang-tidy-14
 lint=("$tidy" --quiet --checks=-bugprone-suspicious-include --extra-arg=-Wno-unknown-warning-option
   --extra-arg=-Wno-unused-command-line-argument # the database is written for g++
   --extra-arg-before=-include "--extra-arg-before=$root/scripts/source_location_for_tidy.hpp")

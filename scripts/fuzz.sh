@@ -47,8 +47,6 @@ for target in "${targets[@]}"; do
 done
 
 preset=fuzz
-packages=(clang-14 libclang-rt-14-dev)
-install_missing "${packages[@]}" || die "install what is missing, then run this again: $advice"
 configure "${build_packages[@]}" "${example_packages[@]}" --
 build fuzzers
 

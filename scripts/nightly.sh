@@ -12,6 +12,7 @@ scripts/nightly.sh [PART…]
 Runs the named parts, all of them unless some are named, and prints how long each took. Parts:
 
   headers  each public header compiled alone
+  tidy     clang-tidy over the library, the examples and the public headers
   asan     every example program and its tests with the address and undefined-behaviour sanitizers
   tsan     every room and every example program with the thread sanitizer
   load     all tests of the host runtime three times, beside four busy processes
@@ -26,6 +27,8 @@ END
 
 headers() { "$root/scripts/check_headers.sh" --alone; }
 
+tidy() { "$root/scripts/check_tidy.sh"; }
+
 everything() {
   preset=$1
   configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" -- \
@@ -36,14 +39,14 @@ everything() {
 # Sanitizers read their options from the environment; the presets of CMake have those for everyday builds.
 asan() {
   everything asan
-  UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+  ASAN_SYMBOLIZER_PATH=/usr/bin/llvm-symbolizer-14 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
     ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_init_order=1:check_initialization_order=1 \
     ctest --test-dir "$root/build/asan-everything" --output-on-failure --parallel "$(nproc)" -R 'train_|serve_|Train|Serve'
 }
 
 tsan() {
   everything tsan
-  TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 \
+  TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:external_symbolizer_path=/usr/bin/llvm-symbolizer-14 \
     ctest --test-dir "$root/build/tsan-everything" --output-on-failure --parallel "$(nproc)"
 }
 
@@ -93,12 +96,12 @@ gpu() {
   [ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
 }
 
-parts=(headers asan tsan load core fuzz captures gpu)
+parts=(headers tidy asan tsan load core fuzz captures gpu)
 chosen=()
 for argument in "$@"; do
   case $argument in
     --help | -h) usage && exit ;;
-    headers | asan | tsan | load | core | fuzz | captures | gpu) chosen+=("$argument") ;;
+    headers | tidy | asan | tsan | load | core | fuzz | captures | gpu) chosen+=("$argument") ;;
     *) die "no part $argument, only: ${parts[*]}" ;;
   esac
 done

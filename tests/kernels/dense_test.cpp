@@ -353,13 +353,13 @@ TYPED_TEST(DenseTest, every_run_and_every_thread_gives_the_same_bits) {
   for (Shape3 const shape :
        {Shape3{512, 535, 256}, Shape3{3001, 45, 1}, Shape3{5000, 20, 12}, Shape3{4099, 20, 12}}) {
     SCOPED_TRACE(describe(shape));
-    auto const [batch, inputs, outputs] = shape;
     auto const layer = this->random_layer(shape);
     auto const input = this->upload(layer.input);
     auto const weight = this->upload(layer.weight);
     auto const bias = this->upload(layer.bias);
     auto const gradient = this->upload(layer.output_gradient);
     auto const run = [&] {
+      auto const [batch, inputs, outputs] = shape;
       auto const output = this->floats(batch * outputs);
       auto const weight_gradient = this->floats(inputs * outputs);
       auto const bias_gradient = this->floats(outputs);

@@ -6,6 +6,7 @@
 #include <msstream/ops/kernels/embedding.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 
@@ -211,7 +212,7 @@ class EmbeddingTest : public KernelTest<Stream> {
     }
   }
 
-  static constexpr Pooling kPoolings[] = {
+  static constexpr std::array kPoolings = {
       Pooling::sum, Pooling::mean, Pooling::sqrtn, Pooling::max, Pooling::none};
 
  private:

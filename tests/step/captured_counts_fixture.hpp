@@ -117,8 +117,9 @@ template <class R>
 class CapturedCounts : public OpsTest<R> {
  protected:
   void expect_one_capture_serves_every_count(Operations<R> const& operations) {
-    for (auto const& [name, operation] : operations) {
-      SCOPED_TRACE(name);
+    for (auto const& named : operations) {
+      SCOPED_TRACE(named.first);
+      auto const& operation = named.second;
       Content<R> const in(this->device());
       in.fill(this->device(), this->random, kMostPlaces);
       (void)operation(in);
@@ -139,8 +140,9 @@ class CapturedCounts : public OpsTest<R> {
   }
 
   void expect_the_same_bits_in_twenty_runs(Operations<R> const& operations) {
-    for (auto const& [name, operation] : operations) {
-      SCOPED_TRACE(name);
+    for (auto const& named : operations) {
+      SCOPED_TRACE(named.first);
+      auto const& operation = named.second;
       Content<R> const in(this->device());
       in.fill(this->device(), this->random, kMostPlaces - 7);
       auto const first = operation(in);

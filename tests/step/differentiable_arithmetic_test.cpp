@@ -47,7 +47,9 @@ class DifferentiableArithmeticTest : public GradientTest<R> {
 
   /// By the left operand, by the right one, and by a tensor that is both.
   void check(Op const& op, std::function<double(double, double)> const& function) {
-    for (auto const& [left_shape, right_shape] : kDifferentiatedOperands) {
+    for (auto const& shapes : kDifferentiatedOperands) {
+      auto const& left_shape = shapes.first;
+      auto const& right_shape = shapes.second;
       SCOPED_TRACE(text(left_shape, " and ", right_shape));
       auto const left = this->random.reals(left_shape.count(), 0.5F, 2.0F);
       auto const right = this->random.reals(right_shape.count(), 0.5F, 2.0F);

@@ -418,7 +418,9 @@ TYPED_TEST(DifferentiableOpsTest, rows_of_a_result_beside_the_whole) {
   auto const part = [](auto& tape, auto const& x, std::int64_t begin, std::int64_t end) {
     return ops::rows(tape, ops::scale(tape, x, 2.0F), begin, end);
   };
-  for (auto const& [begin, end] : {std::pair{0, 2}, {1, 3}, {0, 3}}) {
+  for (auto const& range : {std::pair{0, 2}, {1, 3}, {0, 3}}) {
+    auto const begin = range.first;
+    auto const end = range.second;
     SCOPED_TRACE(text("rows ", begin, " to ", end));
     auto const first = static_cast<std::ptrdiff_t>(begin) * 2;
     auto const last = static_cast<std::ptrdiff_t>(end) * 2;

@@ -331,8 +331,9 @@ TYPED_TEST(OptimizerRefusalsTest, what_two_optimizers_would_move_by_one_gradient
       {"rows", table, rows, true, {"table \"rows\" of shape [3, 2]", "as \"table\" of"}},
       {"both", rows, whole, true, {"parameter \"w\" of shape [4, 2]", "as \"rows\" of"}},
   };
-  for (auto const& [what, add_first, add_second, by_lookup, words] : cases) {
+  for (auto const& [what, add_first, add_second, looks_up, words] : cases) {
     SCOPED_TRACE(what);
+    bool const by_lookup = looks_up;
     auto const w = this->ones({4, 2});
     auto const own = this->ones({3});
     Optimizer<TypeParam> first(this->device(), this->rule);

@@ -62,7 +62,8 @@ TYPED_TEST(WaitInsideWork, of_a_host_function_on_a_stream_is_refused) {
   PinnedArray<float, R> const pinned(device, 4);
   auto const event = pool[0].compute().record();
   auto* const runtime = device.context()->runtime.get();
-  for (auto const& [name, wait] : this->waits(pool, tensor, pinned, event)) {
+  for (auto const& [name, named] : this->waits(pool, tensor, pinned, event)) {
+    auto const& wait = named;
     auto const told = std::make_shared<std::promise<std::string>>();
     StreamScope const scope(pool[0]);
     issue("waits",
@@ -84,7 +85,8 @@ TYPED_TEST(WaitInsideWork, of_what_launches_an_operation_is_refused) {
     auto const tensor = zeros<float>(device, {4});
     PinnedArray<float, R> const pinned(device, 4);
     auto const event = pool[0].compute().record();
-    for (auto const& [name, wait] : this->waits(pool, tensor, pinned, event)) {
+    for (auto const& [name, named] : this->waits(pool, tensor, pinned, event)) {
+      auto const& wait = named;
       auto const told = std::make_shared<std::promise<std::string>>();
       StreamScope const scope(pool[0]);
       issue("waits", reads(tensor), [told, &wait](auto) {

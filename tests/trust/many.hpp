@@ -8,7 +8,7 @@
 
 namespace msstream::testing {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__OPTIMIZE__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(NDEBUG)
 inline constexpr std::int64_t kUsualSlowdown = 10;
 #else
 inline constexpr std::int64_t kUsualSlowdown = 1;

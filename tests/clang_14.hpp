@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Included before everything else where clang 14 compiles: it lacks the builtin from which g++ 12's
-// header makes std::source_location, but has the parts.
+// Included before everything else where clang 14 compiles: what g++ 12 has and it spells otherwise.
 #include <source_location>
+
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#if __has_feature(thread_sanitizer)
+#define __SANITIZE_THREAD__ 1
+#endif
+
+// It lacks the builtin from which the header of g++ makes std::source_location, but has the parts.
 
 #ifndef __cpp_lib_source_location
 namespace std {

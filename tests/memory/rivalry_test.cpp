@@ -134,8 +134,9 @@ TYPED_TEST(Rivalry, is_none_where_one_thread_takes_what_another_does_not_want_ba
 TYPED_TEST(Rivalry, gets_no_pinned_memory) {
   auto const device = this->device_with(this->kBytes);
   StreamPool pool(device, {.groups = 2});
-  auto const last = this->last_of_threads(
-      pool, [&] { return PinnedArray<std::uint8_t, TypeParam>(device, static_cast<std::size_t>(this->kBytes)); });
+  auto const last = this->last_of_threads(pool, [&] {
+    return PinnedArray<std::uint8_t, TypeParam>(device, static_cast<std::size_t>(this->kBytes));
+  });
   EXPECT_EQ(last[0], last[1]);
 }
 

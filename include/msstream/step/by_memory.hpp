@@ -38,7 +38,8 @@ struct MemoryRange {
 
 /// Values by the memory of the tensors that they are of, however the views of it were made. Any
 /// number of ranges may overlap; most do not, and then an access takes a logarithm of their number.
-/// References to values are valid until the next emplace() or take_within().
+/// References to values are valid until the next emplace() or take_within(). What was taken or
+/// cleared leaves its nodes to later values, so that a step that repeats allocates nothing.
 template <class Value>
 class ByMemory {
  public:
@@ -73,6 +74,9 @@ class ByMemory {
         merged.end <= first->second.end) {
       return first->second.entries.emplace_back(Entry{range, std::move(value)}).value;
     }
+    if (first == last) {
+      return insert(begin, merged.end).entries.emplace_back(Entry{range, std::move(value)}).value;
+    }
     for (auto region = first; region != last; ++region) {
       begin = std::min(begin, region->first);
       merged.end = std::max(merged.end, region->second.end);
@@ -83,9 +87,9 @@ class ByMemory {
     return regions_.emplace(begin, std::move(merged)).first->second.entries.back().value;
   }
   /// Takes out the entries whose ranges have elements and are within `range`, or are equal to it,
-  /// in the order of emplace() where they overlap.
-  [[nodiscard]] std::vector<Entry> take_within(MemoryRange const& range) {
-    std::vector<Entry> taken;
+  /// in the order of emplace() where they overlap, and puts them into `taken`, whatever was there.
+  void take_within(MemoryRange const& range, std::vector<Entry>& taken) {
+    taken.clear();
     auto region = first_near(regions_, range);
     while (region != regions_.end() && region->first < end_of(range)) {
       auto& entries = region->second.entries;
@@ -94,9 +98,12 @@ class ByMemory {
       });
       taken.insert(taken.end(), std::move_iterator(kept), std::move_iterator(entries.end()));
       entries.erase(kept, entries.end());
-      region = entries.empty() ? regions_.erase(region) : std::next(region);
+      auto const next = std::next(region);
+      if (entries.empty()) {
+        put_aside(region);
+      }
+      region = next;
     }
-    return taken;
   }
   /// Calls function(entry) for each whose range shares elements with `range`, or is equal to it.
   template <class Function>
@@ -128,7 +135,11 @@ class ByMemory {
       std::ranges::for_each(region.entries, function);
     }
   }
-  void clear() noexcept { regions_.clear(); }
+  void clear() noexcept {
+    while (!regions_.empty()) {
+      put_aside(regions_.begin());
+    }
+  }
 
  private:
   /// Ranges that are connected by overlaps. Regions do not overlap each other.
@@ -136,14 +147,30 @@ class ByMemory {
     std::uintptr_t end;
     std::vector<Entry> entries;
   };
+  using Regions = std::map<std::uintptr_t, Region>;
+
+  /// A region without entries.
+  Region& insert(std::uintptr_t begin, std::uintptr_t end) {
+    if (spare_.empty()) {
+      return regions_.emplace(begin, Region{end, {}}).first->second;
+    }
+    auto node = spare_.extract(spare_.begin());
+    node.key() = begin;
+    node.mapped().end = end;
+    return regions_.insert(std::move(node)).position->second;
+  }
+  void put_aside(typename Regions::iterator region) noexcept {
+    region->second.entries.clear();
+    spare_.insert(spare_.end(), regions_.extract(region));
+  }
 
   /// A range without elements counts as one byte, so that it is somewhere.
   [[nodiscard]] static std::uintptr_t end_of(MemoryRange const& range) noexcept {
     return std::max(range.end, range.begin + 1);
   }
   /// The first region that ends behind the beginning of the range.
-  template <class Regions>
-  [[nodiscard]] static auto first_near(Regions& regions, MemoryRange const& range) {
+  template <class AnyRegions>
+  [[nodiscard]] static auto first_near(AnyRegions& regions, MemoryRange const& range) {
     auto region = regions.upper_bound(range.begin);
     if (region != regions.begin() && std::prev(region)->second.end > range.begin) {
       --region;
@@ -158,7 +185,8 @@ class ByMemory {
     }
   }
 
-  std::map<std::uintptr_t, Region> regions_;
+  Regions regions_;
+  std::multimap<std::uintptr_t, Region> spare_;  ///< empty ones, whose keys mean nothing
 };
 
 }  // namespace msstream::detail

@@ -140,8 +140,8 @@ class GradientTape {
       nodes_.pop_back();
       // Of the output and of views of it; not of what the output is a view of, which goes on to
       // the operation that made the whole.
-      auto const entries = gradients_.take_within(Range::of(node.output));
-      if (entries.empty()) {
+      gradients_.take_within(Range::of(node.output), taken_);
+      if (taken_.empty()) {
         keep_unreached(std::move(node.looked_up));
       } else {
         std::optional<StreamScope<R>> scope;
@@ -150,11 +150,7 @@ class GradientTape {
         }
         NameScope const names(scopes.of(node.scope));
         trace::StackRange const range(node.name.c_str());
-        Terms terms(Range::of(node.output));
-        for (auto const& entry : entries) {
-          terms.add(entry.range, entry.value.value.sum());
-        }
-        node.play_back(*this, terms.total(node.issued_at).reshaped(node.output.shape()));
+        node.play_back(*this, total_of_taken(node).reshaped(node.output.shape()));
       }
     }
     unique_rows_.clear();
@@ -354,6 +350,7 @@ class GradientTape {
   void clear() {
     nodes_.clear();
     gradients_.clear();
+    taken_.clear();
     row_gradients_.clear();
     unique_rows_.clear();
     excluded_.clear();
@@ -426,6 +423,21 @@ class GradientTape {
                       std::move(backward),
                       issued_at});
   }
+  /// The sum of what was taken out for the node's output, of which nothing is kept.
+  [[nodiscard]] Gradient total_of_taken(Node const& node) {
+    auto const range = Range::of(node.output);
+    if (taken_.size() == 1 && taken_.front().range == range) {
+      auto gradient = taken_.front().value.value.sum();
+      taken_.clear();
+      return gradient;
+    }
+    Terms terms(range);
+    for (auto const& entry : taken_) {
+      terms.add(entry.range, entry.value.value.sum());
+    }
+    taken_.clear();
+    return terms.total(node.issued_at);
+  }
   /// Notes that a lookup got no gradient. A lookup in a recorded result is not noted, because the
   /// operation that made the result then gets none, too.
   void keep_unreached(std::optional<LookedUp> looked_up) {
@@ -479,6 +491,7 @@ class GradientTape {
   bool played_back_ = false;  ///< since clear()
   std::vector<Node> nodes_;
   detail::ByMemory<Held<Sum>> gradients_;
+  std::vector<typename detail::ByMemory<Held<Sum>>::Entry> taken_;  ///< for one node at a time
   detail::ByMemory<Held<std::vector<Lookup>>> row_gradients_;  ///< at least one each
   detail::ByMemory<memory::BlockRef<R>> excluded_;
   detail::ByMemory<Shape> recorded_;

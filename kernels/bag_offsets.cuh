@@ -62,8 +62,8 @@ __device__ bool looks_good(
   return good;
 }
 
-/// Calls function(bag, places) for each bag of [first, last] by all threads of a warp, each of which
-/// has a bag at a time: neighbours are judged together.
+/// Calls function(bag, places) for each bag of [first, last] by all threads of a warp, each of
+/// which has a bag at a time: neighbours are judged together.
 template <class Id, class Function>
 __device__ void for_each_bag_by_warp(BagOffsets<Id> const& offsets,
                                      std::int64_t first,
@@ -77,7 +77,8 @@ __device__ void for_each_bag_by_warp(BagOffsets<Id> const& offsets,
     bool const good = __all_sync(0xFFFFFFFFU, looks) != 0;
     auto const bag = first + lane;
     if (bag <= last) {
-      function(bag, good ? PlaceRange{offsets.at[bag], offsets.at[bag + 1]} : offsets.places_of(bag));
+      function(bag,
+               good ? PlaceRange{offsets.at[bag], offsets.at[bag + 1]} : offsets.places_of(bag));
     }
   }
 }

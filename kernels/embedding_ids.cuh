@@ -98,11 +98,8 @@ __device__ bool all_look_good(IdBags<Id> const& bags,
 
 /// Whether all bags of a warp have one place each, where they all look good.
 template <int Bags, class Id>
-__device__ bool has_one_place_each(IdBags<Id> const& bags,
-                                   bool pools,
-                                   std::int64_t first,
-                                   RowLanes const& shape,
-                                   bool good) {
+__device__ bool has_one_place_each(
+    IdBags<Id> const& bags, bool pools, std::int64_t first, RowLanes const& shape, bool good) {
   if (!pools || bags.offsets == nullptr) {
     return !pools || bags.hotness == 1;
   }

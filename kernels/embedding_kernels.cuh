@@ -284,13 +284,14 @@ __global__ void __launch_bounds__(Tuning::kThreads, Tuning::kBlocksAnSm)
     } else {
 #pragma unroll 1
       for (int i = 0; i < kBags; ++i) {
-        pool_bag<Tuning, Ids, Combiner>(writer,
-                                        shape,
-                                        places_of_bag(args, bags, first_bag + i, shape, good, reports),
-                                        first_bag + i,
-                                        has_column && i < here,
-                                        reports,
-                                        bad);
+        pool_bag<Tuning, Ids, Combiner>(
+            writer,
+            shape,
+            places_of_bag(args, bags, first_bag + i, shape, good, reports),
+            first_bag + i,
+            has_column && i < here,
+            reports,
+            bad);
       }
     }
   }

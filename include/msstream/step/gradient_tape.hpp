@@ -492,7 +492,7 @@ class GradientTape {
   std::vector<Node> nodes_;
   detail::ByMemory<Held<Sum>> gradients_;
   std::vector<typename detail::ByMemory<Held<Sum>>::Entry> taken_;  ///< for one node at a time
-  detail::ByMemory<Held<std::vector<Lookup>>> row_gradients_;  ///< at least one each
+  detail::ByMemory<Held<std::vector<Lookup>>> row_gradients_;       ///< at least one each
   detail::ByMemory<memory::BlockRef<R>> excluded_;
   detail::ByMemory<Shape> recorded_;
   detail::ByMemory<Held<Shape>> unreached_;  ///< tables of lookups that backward() passed over

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/temporary_folder.hpp"
+#include "support/reader_rows.hpp"
 
-#include <msstream/support/data_error.hpp>
-#include <msstream/support/dataset.hpp>
-#include <msstream/support/readers.hpp>
 #include <msstream/support/split.hpp>
 #include <msstream/support/standardise.hpp>
 #include <msstream/support/string_key.hpp>
@@ -22,63 +19,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
-
-/// A census row whose categorical values are "c<column>", continuous ones the column number.
-std::string census_row(std::string_view income = "- 50000.") {
-  std::string row;
-  for (int column = 0; column < 41; ++column) {
-    bool const number = column == 0 || column == 5 || (column >= 16 && column <= 18) ||
-                        column == 24 || column == 30 || column == 39;
-    row += text(number ? "" : "c", column, ", ");
-  }
-  return row + std::string(income);
-}
-
-std::string criteo_header() {
-  std::string header = "Id,Label";
-  for (int i = 1; i <= 13; ++i) {
-    header += text(",I", i);
-  }
-  for (int i = 1; i <= 26; ++i) {
-    header += text(",C", i);
-  }
-  return header;
-}
-
-/// label, 13 numbers 0 … 12, 26 words w1 … w26
-std::string criteo_row(char separator, std::string_view label = "1") {
-  std::string row(label);
-  for (int i = 0; i < 13; ++i) {
-    row += text(separator, i);
-  }
-  for (int i = 1; i <= 26; ++i) {
-    row += text(separator, "w", i);
-  }
-  return row;
-}
-
-Dataset load(std::filesystem::path const& path, ReaderOptions const& options = {}) {
-  auto const source = open_data(path, options);
-  return load_dataset(*source, 2);
-}
-
-std::string failure(std::filesystem::path const& path, ReaderOptions const& options = {}) {
-  return message_of<DataError>([&] { (void)load(path, options); });
-}
-
-std::string with_column(std::string row, int column, std::string_view value, char separator) {
-  std::size_t begin = 0;
-  for (int i = 0; i < column; ++i) {
-    begin = row.find(separator, begin) + 1;
-  }
-  std::size_t const end = std::min(row.find(separator, begin), row.size());
-  return row.replace(begin, end - begin, value);
-}
-
-std::vector<float> copy(std::span<float const> values) {
-  return {values.begin(), values.end()};
-}
 
 TEST(Readers, CensusFieldsGoWhereTheyBelong) {
   TemporaryFolder const folder;
@@ -158,20 +98,6 @@ TEST(Readers, KeysStayWhatSavedModelsWereTrainedOn) {
   static_assert(string_key("") == static_cast<std::int64_t>(mix64(0xCBF29CE484222325ULL)));
   // FNV-1a's published test vector for "foobar" is 85944171f73967e8.
   static_assert(string_key("foobar") == static_cast<std::int64_t>(mix64(0x85944171F73967E8ULL)));
-}
-
-TEST(Readers, ReadsGzipOfSeveralMembersWhateverTheName) {
-  TemporaryFolder const folder;
-  auto const bytes = gzipped(census_row() + "\n") + gzipped(census_row("50000+.") + "\n");
-  auto const data = load(folder.write("plain.csv", bytes));
-  ASSERT_EQ(data.rows(), 2);
-  EXPECT_EQ(data.labels(1)[0], 1.0F);
-}
-
-TEST(Readers, AnEmptyGzipMemberBetweenTwoIsNoEnd) {
-  TemporaryFolder const folder;
-  auto const row = gzipped(census_row() + "\n");
-  EXPECT_EQ(load(folder.write("x", row + gzipped("") + row)).rows(), 2);
 }
 
 TEST(Readers, ChunksAndThreadsDoNotShow) {
@@ -324,165 +250,6 @@ TEST(Readers, RefusesFilesThatAreNone) {
   EXPECT_THAT(failure(folder.write("x", gzipped(""))), EndsWith("found an empty file"));
   EXPECT_THAT(failure(folder.write("x", criteo_header() + "\n")),
               EndsWith("expected rows after the header, found none"));
-}
-
-TEST(Readers, RefusesAGzipStreamThatIsCutAnywhere) {
-  TemporaryFolder const folder;
-  std::string rows;
-  for (int i = 0; i < 50; ++i) {
-    rows += census_row() + "\n";
-  }
-  auto const whole = gzipped(rows);
-  for (std::size_t const kept :
-       {std::size_t{2}, std::size_t{10}, whole.size() / 2, whole.size() - 1}) {
-    EXPECT_THAT(failure(folder.write("x", whole.substr(0, kept))), HasSubstr("is cut off after"))
-        << kept;
-  }
-}
-
-TEST(Readers, ZerosBehindAGzipStreamArePadding) {
-  TemporaryFolder const folder;
-  auto const row = gzipped(census_row() + "\n");
-  for (std::size_t const zeros : {1UL, 511UL, 1'000'000UL}) {
-    EXPECT_EQ(load(folder.write("x", row + row + std::string(zeros, '\0'))).rows(), 2) << zeros;
-  }
-  EXPECT_THAT(failure(folder.write("x", row + std::string(9, '\0') + "x")),
-              HasSubstr("other bytes follow"));
-}
-
-TEST(Readers, RefusesADamagedGzipStreamAndBytesBehindIt) {
-  TemporaryFolder const folder;
-  auto whole = gzipped(census_row());
-  EXPECT_THAT(failure(folder.write("x", whole + "rest")), HasSubstr("other bytes follow"));
-  whole[whole.size() - 6] ^= 1;  // in the checksum
-  EXPECT_THAT(failure(folder.write("x", whole)), HasSubstr("the gzip stream is damaged"));
-}
-
-/// Every value in quotes.
-std::string quoted(std::string const& row, char separator = ',') {
-  std::string out = "\"";
-  for (char const character : row) {
-    out += character == separator ? std::string("\"") + separator + '"' : std::string(1, character);
-  }
-  return out + '"';
-}
-
-void expect_same_data(Dataset const& found, Dataset const& expected) {
-  ASSERT_EQ(found.rows(), expected.rows());
-  for (std::int64_t row = 0; row < found.rows(); ++row) {
-    EXPECT_TRUE(std::ranges::equal(found.keys(row), expected.keys(row))) << row;
-    EXPECT_TRUE(std::ranges::equal(found.continuous(row), expected.continuous(row))) << row;
-    EXPECT_TRUE(std::ranges::equal(found.labels(row), expected.labels(row))) << row;
-  }
-}
-
-TEST(Readers, QuotesAreNoPartOfAValue) {
-  TemporaryFolder const folder;
-  auto const row = census_row("50000+.") + "\n" + census_row();
-  auto const census = load(folder.write("census", row));
-  auto const criteo = load(folder.write("criteo", criteo_header() + "\n77," + criteo_row(',')));
-  for (std::size_t const chunk_bytes : {1UL, 100UL, 100'000UL}) {
-    ReaderOptions const options{.chunk_bytes = chunk_bytes};
-    expect_same_data(
-        load(folder.write("x",
-                          quoted(census_row("50000+.")) + "\r\n\r\n" + quoted(census_row()) + "\n"),
-             options),
-        census);
-    auto const one = with_column(census_row(), 1, " \"c1\" ", ',');
-    expect_same_data(load(folder.write("x", census_row("50000+.") + "\n" + one), options), census);
-    expect_same_data(
-        load(folder.write("x", quoted(criteo_header()) + "\n" + quoted("77," + criteo_row(','))),
-             options),
-        criteo);
-  }
-}
-
-TEST(Readers, QuotedValuesHoldSeparatorsQuotesAndLineEnds) {
-  TemporaryFolder const folder;
-  auto const of = [](std::string_view value) {
-    return with_column("77," + criteo_row(','), 15, value, ',') + "\n";
-  };
-  auto const rows = of("\"a,b\"") + of("\"say \"\"hi\"\"\"") + of("\"two\r\nlines\n\"") +
-                    of("\"\"") + of("plain \"quote\"") + of("\" b \"") + of("b");
-  for (std::size_t const chunk_bytes : {1UL, 300UL, 100'000UL}) {
-    auto const data =
-        load(folder.write("x", criteo_header() + "\n" + rows), {.chunk_bytes = chunk_bytes});
-    ASSERT_EQ(data.rows(), 7) << chunk_bytes;
-    EXPECT_EQ(data.keys(0)[0], string_key("a,b"));
-    EXPECT_EQ(data.keys(1)[0], string_key("say \"hi\""));
-    EXPECT_EQ(data.keys(2)[0], string_key("two\r\nlines\n"));
-    EXPECT_EQ(data.keys(3)[0], unknown_key);
-    EXPECT_EQ(data.keys(4)[0], string_key("plain \"quote\"")) << "it does not begin with a quote";
-    EXPECT_EQ(data.keys(5)[0], string_key(" b ")) << "spaces are part of a value";
-    EXPECT_EQ(data.keys(6)[25], string_key("w26"));
-  }
-}
-
-TEST(Readers, ARecordOfSeveralLinesTellsTheFormatAndIsCounted) {
-  TemporaryFolder const folder;
-  auto const row = with_column(census_row(), 1, "\"two\nlines\"", ',') + "\n";
-  EXPECT_EQ(load(folder.write("x", row)).keys(0)[0], string_key("two\nlines"));
-  for (std::size_t const chunk_bytes : {1UL, 100'000UL}) {
-    EXPECT_THAT(failure(folder.write("x", row + row + "bad\n"), {.chunk_bytes = chunk_bytes}),
-                EndsWith("x:5: expected 42 columns (census), found 1"));
-    auto const late = with_column(row, 41, "none", ',');
-    EXPECT_THAT(failure(folder.write("x", row + late + "\n"), {.chunk_bytes = chunk_bytes}),
-                HasSubstr("x:4: column 42 (income): expected"))
-        << "the line of the value";
-  }
-}
-
-TEST(Readers, BadQuotesAreNamedByLine) {
-  TemporaryFolder const folder;
-  auto const good = census_row() + "\n";
-  for (std::size_t const chunk_bytes : {1UL, 100'000UL}) {
-    ReaderOptions const options{.chunk_bytes = chunk_bytes};
-    auto const open = with_column(census_row(), 2, "\"open", ',') + "\n";
-    EXPECT_THAT(failure(folder.write("x", good + open + good), options),
-                EndsWith("x:2: a quoted value of this row is not closed"));
-    auto const behind = with_column(census_row(), 2, "\"a\"b", ',') + "\n";
-    EXPECT_THAT(failure(folder.write("x", good + behind + good), options),
-                EndsWith("x:2: column 3: expected ',' or the end of the line behind the quoted "
-                         "value 'a'"));
-    EXPECT_THAT(failure(folder.write("x", good + quoted(census_row()) + ",\"x\"\n"), options),
-                EndsWith("x:2: expected 42 columns (census), found 43"));
-  }
-}
-
-TEST(Readers, BetweenTabsQuotesAreText) {
-  TemporaryFolder const folder;
-  auto const row = with_column(criteo_row('\t'), 14, "\"w1", '\t') + "\n";
-  auto const data = load(folder.write("x", row + row));
-  ASSERT_EQ(data.rows(), 2);
-  EXPECT_EQ(data.keys(1)[0], string_key("\"w1"));
-}
-
-TEST(Readers, AByteOrderMarkIsLeftOut) {
-  TemporaryFolder const folder;
-  std::string const mark = "\xEF\xBB\xBF";
-  for (std::size_t const chunk_bytes : {1UL, 100'000UL}) {
-    ReaderOptions const options{.chunk_bytes = chunk_bytes};
-    EXPECT_EQ(load(folder.write("x", mark + census_row()), options).continuous(0)[0], 0.0F);
-    EXPECT_EQ(load(folder.write("x", mark + quoted(census_row())), options).rows(), 1);
-    EXPECT_EQ(
-        load(folder.write("x", gzipped(mark + criteo_header() + "\n1," + criteo_row(','))), options)
-            .rows(),
-        1);
-    EXPECT_THAT(failure(folder.write("x", mark), options), EndsWith("found an empty file"));
-    EXPECT_THAT(failure(folder.write("x", census_row() + "\n" + mark + census_row()), options),
-                HasSubstr("x:2: column 1 (age)"));
-  }
-}
-
-TEST(Readers, ALineThatIsTooLongOrHasNoEndIsRefused) {
-  TemporaryFolder const folder;
-  EXPECT_EQ(failure("/dev/zero"), "/dev/zero:1: expected text, found a NUL byte");
-  std::string const endless(std::size_t{17} << 20U, 'x');
-  EXPECT_THAT(failure(folder.write("x", census_row() + "\n" + endless)),
-              EndsWith("x:2: the line is longer than 16777216 bytes"));
-  EXPECT_THAT(failure(folder.write("x", gzipped(census_row() + "\n\"" + endless))),
-              EndsWith("x:2: the line is longer than 16777216 bytes; is a quoted value not "
-                       "closed?"));
 }
 
 TEST(Readers, NumbersThatFloatsCannotBeReckonedWithAreRefusedByColumnAndRange) {

@@ -150,7 +150,10 @@ class GradientTape {
         }
         NameScope const names(scopes.of(node.scope));
         trace::StackRange const range(node.name.c_str());
-        node.play_back(*this, total_of_taken(node).reshaped(node.output.shape()));
+        auto const gradient = detail::total_of<R>(taken_, Range::of(node.output), node.issued_at)
+                                  .reshaped(node.output.shape());
+        taken_.clear();
+        node.play_back(*this, gradient);
       }
     }
     unique_rows_.clear();
@@ -422,21 +425,6 @@ class GradientTape {
                       std::move(looked_up),
                       std::move(backward),
                       issued_at});
-  }
-  /// The sum of what was taken out for the node's output, of which nothing is kept.
-  [[nodiscard]] Gradient total_of_taken(Node const& node) {
-    auto const range = Range::of(node.output);
-    if (taken_.size() == 1 && taken_.front().range == range) {
-      auto gradient = taken_.front().value.value.sum();
-      taken_.clear();
-      return gradient;
-    }
-    Terms terms(range);
-    for (auto const& entry : taken_) {
-      terms.add(entry.range, entry.value.value.sum());
-    }
-    taken_.clear();
-    return terms.total(node.issued_at);
   }
   /// Notes that a lookup got no gradient. A lookup in a recorded result is not noted, because the
   /// operation that made the result then gets none, too.

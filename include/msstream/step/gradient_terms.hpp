@@ -89,4 +89,20 @@ class GradientTerms {
   std::vector<Part> parts_;
 };
 
+/// What `sums`, at least one, add up to for the elements in `wanted`: entries of a ByMemory whose
+/// values hold a GradientSum.
+template <Runtime R, class Sums>
+[[nodiscard]] Tensor<float, R> total_of(Sums const& sums,
+                                        MemoryRange const& wanted,
+                                        std::source_location issued_at) {
+  if (sums.size() == 1 && sums.front().range == wanted) {
+    return sums.front().value.value.sum();
+  }
+  GradientTerms<R> terms(wanted);
+  for (auto const& entry : sums) {
+    terms.add(entry.range, entry.value.value.sum());
+  }
+  return terms.total(issued_at);
+}
+
 }  // namespace msstream::detail

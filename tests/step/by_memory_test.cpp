@@ -23,6 +23,11 @@ std::vector<int> overlaps_of(ByMemory<int> const& map, MemoryRange const& range)
   return values;
 }
 
+TEST(ByMemory, bytes_that_several_ranges_have_count_once) {
+  EXPECT_EQ(detail::bytes_of_union({}), 0U);
+  EXPECT_EQ(detail::bytes_of_union({{4, 8}, {0, 2}, {6, 9}, {7, 8}, {9, 9}}), 7U);
+}
+
 TEST(ByMemory, finds_the_very_range_alone) {
   ByMemory<int> map;
   map.emplace({10, 20}, 1);

@@ -173,6 +173,11 @@ TYPED_TEST(OptimizerRefusalsTest, the_check_lists_all_that_would_not_be_trained)
   half.add_table("half", stranger.rows(2, 5));
   EXPECT_THAT(this->said_by([&] { optimizer.check(tape, half); }),
               HasSubstr("a table of shape [2, 1] was looked up: no optimizer has all of its rows"));
+  // Rows that two optimizers have count once.
+  Optimizer<TypeParam> same_half(this->device(), this->rule);
+  same_half.add_table("same half", stranger.rows(2, 5));
+  EXPECT_THAT(this->said_by([&] { optimizer.check(tape, half, same_half); }),
+              HasSubstr("a table of shape [2, 1] was looked up: no optimizer has all of its rows"));
   EXPECT_THAT(to_host(user), Each(1.0F));
 
   Optimizer<TypeParam> others(this->device(), this->rule);

@@ -36,6 +36,19 @@ struct MemoryRange {
   friend bool operator==(MemoryRange const&, MemoryRange const&) = default;
 };
 
+/// How many bytes the ranges have together, those that several have counted once.
+[[nodiscard]] inline std::uintptr_t bytes_of_union(std::vector<MemoryRange> ranges) {
+  std::ranges::sort(ranges, {}, &MemoryRange::begin);
+  std::uintptr_t bytes = 0;
+  std::uintptr_t counted = 0;  // all that is below
+  for (auto const& range : ranges) {
+    auto const begin = std::max(range.begin, counted);
+    bytes += std::max(range.end, begin) - begin;
+    counted = std::max(range.end, begin);
+  }
+  return bytes;
+}
+
 /// Values by the memory of the tensors that they are of, however the views of it were made. Any
 /// number of ranges may overlap; most do not, and then an access takes a logarithm of their number.
 /// References to values are valid until the next emplace() or take_within(). What was taken or

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <source_location>
@@ -125,7 +126,9 @@ class Optimizer {
           table.table);
     }
     auto const add_if_not_owned = [&](detail::MemoryRange const& range, Shape const& shape) {
-      auto const owned = (owned_bytes(range) + ... + others.owned_bytes(range));
+      auto ranges = owned_ranges(range);
+      (std::ranges::copy(others.owned_ranges(range), std::back_inserter(ranges)), ...);
+      auto const owned = detail::bytes_of_union(std::move(ranges));
       if (owned < range.end - range.begin) {
         found += text("\n  a table of shape ",
                       shape,
@@ -145,14 +148,13 @@ class Optimizer {
       throw std::logic_error("what the optimizer does not train:" + found);
     }
   }
-  /// How many bytes of the range are of parameters and tables.
-  [[nodiscard]] std::uintptr_t owned_bytes(detail::MemoryRange const& range) const {
-    std::uintptr_t bytes = 0;
-    owned_->for_each_overlap(range, [&](auto const& owner) {
-      auto const common = range.common(owner.elements);
-      bytes += common.end - common.begin;
-    });
-    return bytes;
+  /// What of the range is of parameters and tables.
+  [[nodiscard]] std::vector<detail::MemoryRange> owned_ranges(
+      detail::MemoryRange const& range) const {
+    std::vector<detail::MemoryRange> ranges;
+    owned_->for_each_overlap(
+        range, [&](auto const& owner) { ranges.push_back(range.common(owner.elements)); });
+    return ranges;
   }
 
   [[nodiscard]] ops::OptimizerRule const& rule() const noexcept { return rule_; }

@@ -57,7 +57,8 @@ inline Dataset load(std::filesystem::path const& path, ReaderOptions const& opti
   return load_dataset(*source, 2);
 }
 
-inline std::string failure(std::filesystem::path const& path, ReaderOptions const& options = {}) {
+inline std::string read_failure(std::filesystem::path const& path,
+                                ReaderOptions const& options = {}) {
   return message_of<DataError>([&] { (void)load(path, options); });
 }
 

@@ -35,7 +35,8 @@ TEST(ReadersOfGzip, RefusesAGzipStreamThatIsCutAnywhere) {
   auto const whole = gzipped(rows);
   for (std::size_t const kept :
        {std::size_t{2}, std::size_t{10}, whole.size() / 2, whole.size() - 1}) {
-    EXPECT_THAT(failure(folder.write("x", whole.substr(0, kept))), HasSubstr("is cut off after"))
+    EXPECT_THAT(read_failure(folder.write("x", whole.substr(0, kept))),
+                HasSubstr("is cut off after"))
         << kept;
   }
 }
@@ -46,16 +47,16 @@ TEST(ReadersOfGzip, ZerosBehindAGzipStreamArePadding) {
   for (std::size_t const zeros : {1UL, 511UL, 1'000'000UL}) {
     EXPECT_EQ(load(folder.write("x", row + row + std::string(zeros, '\0'))).rows(), 2) << zeros;
   }
-  EXPECT_THAT(failure(folder.write("x", row + std::string(9, '\0') + "x")),
+  EXPECT_THAT(read_failure(folder.write("x", row + std::string(9, '\0') + "x")),
               HasSubstr("other bytes follow"));
 }
 
 TEST(ReadersOfGzip, RefusesADamagedGzipStreamAndBytesBehindIt) {
   TemporaryFolder const folder;
   auto whole = gzipped(census_row());
-  EXPECT_THAT(failure(folder.write("x", whole + "rest")), HasSubstr("other bytes follow"));
+  EXPECT_THAT(read_failure(folder.write("x", whole + "rest")), HasSubstr("other bytes follow"));
   whole[whole.size() - 6] ^= 1;  // in the checksum
-  EXPECT_THAT(failure(folder.write("x", whole)), HasSubstr("the gzip stream is damaged"));
+  EXPECT_THAT(read_failure(folder.write("x", whole)), HasSubstr("the gzip stream is damaged"));
 }
 
 }  // namespace

@@ -80,10 +80,10 @@ TEST(ReadersOfQuotes, ARecordOfSeveralLinesTellsTheFormatAndIsCounted) {
   auto const row = with_column(census_row(), 1, "\"two\nlines\"", ',') + "\n";
   EXPECT_EQ(load(folder.write("x", row)).keys(0)[0], string_key("two\nlines"));
   for (std::size_t const chunk_bytes : {1UL, 100'000UL}) {
-    EXPECT_THAT(failure(folder.write("x", row + row + "bad\n"), {.chunk_bytes = chunk_bytes}),
+    EXPECT_THAT(read_failure(folder.write("x", row + row + "bad\n"), {.chunk_bytes = chunk_bytes}),
                 EndsWith("x:5: expected 42 columns (census), found 1"));
     auto const late = with_column(row, 41, "none", ',');
-    EXPECT_THAT(failure(folder.write("x", row + late + "\n"), {.chunk_bytes = chunk_bytes}),
+    EXPECT_THAT(read_failure(folder.write("x", row + late + "\n"), {.chunk_bytes = chunk_bytes}),
                 HasSubstr("x:4: column 42 (income): expected"))
         << "the line of the value";
   }
@@ -95,13 +95,13 @@ TEST(ReadersOfQuotes, BadQuotesAreNamedByLine) {
   for (std::size_t const chunk_bytes : {1UL, 100'000UL}) {
     ReaderOptions const options{.chunk_bytes = chunk_bytes};
     auto const open = with_column(census_row(), 2, "\"open", ',') + "\n";
-    EXPECT_THAT(failure(folder.write("x", good + open + good), options),
+    EXPECT_THAT(read_failure(folder.write("x", good + open + good), options),
                 EndsWith("x:2: a quoted value of this row is not closed"));
     auto const behind = with_column(census_row(), 2, "\"a\"b", ',') + "\n";
-    EXPECT_THAT(failure(folder.write("x", good + behind + good), options),
+    EXPECT_THAT(read_failure(folder.write("x", good + behind + good), options),
                 EndsWith("x:2: column 3: expected ',' or the end of the line behind the quoted "
                          "value 'a'"));
-    EXPECT_THAT(failure(folder.write("x", good + quoted(census_row()) + ",\"x\"\n"), options),
+    EXPECT_THAT(read_failure(folder.write("x", good + quoted(census_row()) + ",\"x\"\n"), options),
                 EndsWith("x:2: expected 42 columns (census), found 43"));
   }
 }
@@ -125,19 +125,19 @@ TEST(ReadersOfQuotes, AByteOrderMarkIsLeftOut) {
         load(folder.write("x", gzipped(mark + criteo_header() + "\n1," + criteo_row(','))), options)
             .rows(),
         1);
-    EXPECT_THAT(failure(folder.write("x", mark), options), EndsWith("found an empty file"));
-    EXPECT_THAT(failure(folder.write("x", census_row() + "\n" + mark + census_row()), options),
+    EXPECT_THAT(read_failure(folder.write("x", mark), options), EndsWith("found an empty file"));
+    EXPECT_THAT(read_failure(folder.write("x", census_row() + "\n" + mark + census_row()), options),
                 HasSubstr("x:2: column 1 (age)"));
   }
 }
 
 TEST(ReadersOfQuotes, ALineThatIsTooLongOrHasNoEndIsRefused) {
   TemporaryFolder const folder;
-  EXPECT_EQ(failure("/dev/zero"), "/dev/zero:1: expected text, found a NUL byte");
+  EXPECT_EQ(read_failure("/dev/zero"), "/dev/zero:1: expected text, found a NUL byte");
   std::string const endless(std::size_t{17} << 20U, 'x');
-  EXPECT_THAT(failure(folder.write("x", census_row() + "\n" + endless)),
+  EXPECT_THAT(read_failure(folder.write("x", census_row() + "\n" + endless)),
               EndsWith("x:2: the line is longer than 16777216 bytes"));
-  EXPECT_THAT(failure(folder.write("x", gzipped(census_row() + "\n\"" + endless))),
+  EXPECT_THAT(read_failure(folder.write("x", gzipped(census_row() + "\n\"" + endless))),
               EndsWith("x:2: the line is longer than 16777216 bytes; is a quoted value not "
                        "closed?"));
 }

@@ -130,7 +130,7 @@ TEST(Readers, ErrorsNameFileLineColumnAndValue) {
   TemporaryFolder const folder;
   auto const bad_number = with_column(census_row(), 5, " 12x", ',');
   auto const path = folder.write("data.csv", census_row() + "\n\n" + bad_number + "\n");
-  EXPECT_EQ(failure(path),
+  EXPECT_EQ(read_failure(path),
             path.string() + ":3: column 6 (wage per hour): expected a number, found '12x'");
 }
 
@@ -138,23 +138,24 @@ TEST(Readers, RefusesNumbersThatAreNotFinite) {
   TemporaryFolder const folder;
   for (auto const* value : {"nan", "inf", "1e99", "", "?"}) {
     auto const path = folder.write("x", with_column(census_row(), 0, value, ','));
-    EXPECT_THAT(failure(path), EndsWith(text("expected a number, found '", value, "'"))) << value;
+    EXPECT_THAT(read_failure(path), EndsWith(text("expected a number, found '", value, "'")))
+        << value;
   }
 }
 
 TEST(Readers, RefusesBadLabels) {
   TemporaryFolder const folder;
-  EXPECT_THAT(failure(folder.write("x", census_row("50000."))),
+  EXPECT_THAT(read_failure(folder.write("x", census_row("50000."))),
               EndsWith(":1: column 42 (income): expected '- 50000.' or '50000+.', found '50000.'"));
-  EXPECT_THAT(failure(folder.write("x", criteo_row('\t', "2"))),
+  EXPECT_THAT(read_failure(folder.write("x", criteo_row('\t', "2"))),
               EndsWith(":1: column 1 (Label): expected 0 or 1, found '2'"));
 }
 
 TEST(Readers, RefusesRowsOfAnotherLength) {
   TemporaryFolder const folder;
-  EXPECT_THAT(failure(folder.write("x", census_row() + "\n" + census_row() + ", more\n")),
+  EXPECT_THAT(read_failure(folder.write("x", census_row() + "\n" + census_row() + ", more\n")),
               EndsWith("x:2: expected 42 columns (census), found 43"));
-  EXPECT_THAT(failure(folder.write("x", census_row() + "\n1, 2\n")),
+  EXPECT_THAT(read_failure(folder.write("x", census_row() + "\n1, 2\n")),
               EndsWith("x:2: expected 42 columns (census), found 2"));
 }
 
@@ -164,7 +165,7 @@ TEST(Readers, TheSameErrorOfARowIsReportedWhateverStandsQuotedBeside) {
   auto const beside = with_column(census_row(), 1, "\"a\"", ',') + "\n";
   for (auto const& rows : {census_row() + "\n" + bad, beside + bad}) {
     for (std::size_t const chunk_bytes : {1UL, 100'000UL}) {
-      EXPECT_THAT(failure(folder.write("x", rows), {.chunk_bytes = chunk_bytes}),
+      EXPECT_THAT(read_failure(folder.write("x", rows), {.chunk_bytes = chunk_bytes}),
                   EndsWith("x:2: expected 42 columns (census), found 43"));
     }
   }
@@ -174,7 +175,7 @@ TEST(Readers, ShortensAndCleansWhatItQuotes) {
   TemporaryFolder const folder;
   auto const path =
       folder.write("x", with_column(census_row(), 0, "\x1b" + std::string(99, 'z'), ','));
-  EXPECT_THAT(failure(path), EndsWith("found '?" + std::string(39, 'z') + "…'"));
+  EXPECT_THAT(read_failure(path), EndsWith("found '?" + std::string(39, 'z') + "…'"));
 }
 
 TEST(Readers, TheFirstErrorInTheFileIsReportedWhateverTheThreads) {
@@ -194,7 +195,7 @@ TEST(Readers, TheFirstErrorInTheFileIsReportedWhateverTheThreads) {
 TEST(Readers, RefusesNulBytesAndSaysWhere) {
   TemporaryFolder const folder;
   auto const path = folder.write("x", census_row() + "\n" + std::string("a\0b\n", 4));
-  EXPECT_THAT(failure(path), EndsWith("x:2: expected text, found a NUL byte"));
+  EXPECT_THAT(read_failure(path), EndsWith("x:2: expected text, found a NUL byte"));
 }
 
 TEST(Readers, TheFirstErrorInTheFileIsReportedWhateverTheChunks) {
@@ -206,7 +207,7 @@ TEST(Readers, TheFirstErrorInTheFileIsReportedWhateverTheChunks) {
   for (auto const& bytes : {nul, stored, gzipped(good + "bad\n") + "rest"}) {
     auto const path = folder.write("x", bytes);
     for (std::size_t const chunk_bytes : {1UL, 300UL, 100'000UL}) {
-      EXPECT_THAT(failure(path, {.chunk_bytes = chunk_bytes}),
+      EXPECT_THAT(read_failure(path, {.chunk_bytes = chunk_bytes}),
                   EndsWith("x:2: expected 42 columns (census), found 1"))
           << chunk_bytes;
     }
@@ -217,9 +218,9 @@ TEST(Readers, LinesBeforeADamagedPartTellTheFormat) {
   TemporaryFolder const folder;
   auto const whole = gzipped("bad\n" + census_row());
   for (std::size_t const chunk_bytes : {1UL, 100'000UL}) {
-    EXPECT_THAT(
-        failure(folder.write("x", whole.substr(0, whole.size() - 1)), {.chunk_bytes = chunk_bytes}),
-        HasSubstr("x:1: cannot tell the format"));
+    EXPECT_THAT(read_failure(folder.write("x", whole.substr(0, whole.size() - 1)),
+                             {.chunk_bytes = chunk_bytes}),
+                HasSubstr("x:1: cannot tell the format"));
   }
 }
 
@@ -227,7 +228,7 @@ TEST(Readers, AHeaderAndBlankLinesAreNoRowsWhateverTheChunks) {
   TemporaryFolder const folder;
   auto const path = folder.write("x", criteo_header() + "\n\n\r\n\n");
   for (std::size_t const chunk_bytes : {1UL, 100'000UL}) {
-    EXPECT_THAT(failure(path, {.chunk_bytes = chunk_bytes}),
+    EXPECT_THAT(read_failure(path, {.chunk_bytes = chunk_bytes}),
                 EndsWith("expected rows after the header, found none"));
   }
 }
@@ -240,22 +241,22 @@ TEST(Readers, ChunksHoldSomething) {
 
 TEST(Readers, RefusesFilesThatAreNone) {
   TemporaryFolder const folder;
-  EXPECT_THAT(failure(folder / "absent"),
+  EXPECT_THAT(read_failure(folder / "absent"),
               EndsWith("absent: cannot open: No such file or directory"));
-  EXPECT_THAT(failure(folder.path()), EndsWith(": expected a file, found a folder"));
+  EXPECT_THAT(read_failure(folder.path()), EndsWith(": expected a file, found a folder"));
   for (auto const* bytes : {"", "\n", "\r\n\n"}) {
-    EXPECT_THAT(failure(folder.write("x", bytes)),
+    EXPECT_THAT(read_failure(folder.write("x", bytes)),
                 EndsWith("x: expected rows, found an empty file"));
   }
-  EXPECT_THAT(failure(folder.write("x", gzipped(""))), EndsWith("found an empty file"));
-  EXPECT_THAT(failure(folder.write("x", criteo_header() + "\n")),
+  EXPECT_THAT(read_failure(folder.write("x", gzipped(""))), EndsWith("found an empty file"));
+  EXPECT_THAT(read_failure(folder.write("x", criteo_header() + "\n")),
               EndsWith("expected rows after the header, found none"));
 }
 
 TEST(Readers, NumbersThatFloatsCannotBeReckonedWithAreRefusedByColumnAndRange) {
   TemporaryFolder const folder;
   for (std::string const value : {"3.4e38", "-3.4e38", "1.1e12"}) {
-    EXPECT_THAT(failure(folder.write("x", with_column(census_row(), 0, value, ','))),
+    EXPECT_THAT(read_failure(folder.write("x", with_column(census_row(), 0, value, ','))),
                 EndsWith("x:1: column 1 (age): expected a number from -1e12 to 1e12, found '" +
                          value + "'"));
   }
@@ -264,16 +265,16 @@ TEST(Readers, NumbersThatFloatsCannotBeReckonedWithAreRefusedByColumnAndRange) {
 
 TEST(Readers, SaysWhatItWouldHaveRecognised) {
   TemporaryFolder const folder;
-  EXPECT_THAT(failure(folder.write("x", "1 2 3\n")),
+  EXPECT_THAT(read_failure(folder.write("x", "1 2 3\n")),
               AllOf(HasSubstr("x:1: cannot tell the format"), HasSubstr("criteo-tsv")));
 }
 
 TEST(Readers, AFormatThatWasAskedForIsHeldTo) {
   TemporaryFolder const folder;
   auto const path = folder.write("x", census_row());
-  EXPECT_THAT(failure(path, {.format = DataFormat::criteo_csv}),
+  EXPECT_THAT(read_failure(path, {.format = DataFormat::criteo_csv}),
               HasSubstr(":1: expected the header 'Id,Label,I1"));
-  EXPECT_THAT(failure(path, {.format = DataFormat::criteo_tsv}),
+  EXPECT_THAT(read_failure(path, {.format = DataFormat::criteo_tsv}),
               EndsWith("expected 40 columns (criteo-tsv), found 1"));
 }
 

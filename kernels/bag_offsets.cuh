@@ -62,27 +62,6 @@ __device__ bool looks_good(
   return good;
 }
 
-/// Calls function(bag, places) for each bag of [first, last] by all threads of a warp, each of
-/// which has a bag at a time: neighbours are judged together.
-template <class Id, class Function>
-__device__ void for_each_bag_by_warp(BagOffsets<Id> const& offsets,
-                                     std::int64_t first,
-                                     std::int64_t last,
-                                     std::int64_t step,
-                                     Function const& function) {
-  int const lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll 1
-  for (; first <= last; first += step) {
-    bool const looks = looks_good(offsets, first, min(first + 31, last), lane, 32);
-    bool const good = __all_sync(0xFFFFFFFFU, looks) != 0;
-    auto const bag = first + lane;
-    if (bag <= last) {
-      function(bag,
-               good ? PlaceRange{offsets.at[bag], offsets.at[bag + 1]} : offsets.places_of(bag));
-    }
-  }
-}
-
 /// Whether a bag is bad after all, and reports it if it is and `reports`. Out of line and by value,
 /// so that what is rare takes no registers where it is called.
 template <class Id>

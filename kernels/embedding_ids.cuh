@@ -42,24 +42,18 @@ __device__ GroupPlaces places_of_bag(IdBags<Id> const& bags, bool pools, std::in
   return {places.begin, place_count(places.end - places.begin)};
 }
 
-/// The places of a bag of a group of lanes, which judges it unless all bags of the warp are `good`,
-/// and reports a bad one if it `reports`; all lanes of a warp call together.
+/// The same by a group of lanes, which reports a bad bag if it `reports`; all lanes of a warp call
+/// together.
 template <class Id>
 __device__ GroupPlaces places_of_bag(LookupArgs const& args,
                                      IdBags<Id> const& bags,
                                      std::int64_t bag,
                                      RowLanes const& shape,
-                                     bool good,
                                      bool reports) {
   if (args.pooling == Pooling::none || bags.offsets == nullptr) {
     return places_of_bag(bags, args.pooling != Pooling::none, bag);
   }
   auto const offsets = bags.bag_offsets();
-  if (good) {
-    bool const exists = bag < offsets.bags;
-    auto const begin = exists ? offsets.at[bag] : Id{0};
-    return {begin, exists ? place_count(offsets.at[bag + 1] - begin) : 0};
-  }
   auto const places = places_by_lanes(
       offsets, bag, bag < offsets.bags, shape.lane(), shape.lanes(), args.report, reports);
   return {places.begin, place_count(places.end - places.begin)};
@@ -80,35 +74,20 @@ __device__ GroupPlaces places_of_bags(IdBags<Id> const& bags, bool pools, std::i
   return {bags.offsets[first], Bags};  // none is bad
 }
 
-/// Whether no bag of those of a warp is bad, as its groups find that look at `Bags` bags from
-/// `first` on each.
+/// Whether that holds for all walks of a warp; a lane looks at one of its group's bags.
 template <int Bags, class Id>
-__device__ bool all_look_good(IdBags<Id> const& bags,
-                              bool pools,
-                              std::int64_t first,
-                              RowLanes const& shape) {
-  if (!pools || bags.offsets == nullptr) {
-    return true;
-  }
-  auto const offsets = bags.bag_offsets();
-  auto const last = min(first + Bags, offsets.bags) - 1;
-  bool const looks = first > last || looks_good(offsets, first, last, shape.lane(), shape.lanes());
-  return __all_sync(0xFFFFFFFFU, looks) != 0;
-}
-
-/// Whether all bags of a warp have one place each, where they all look good.
-template <int Bags, class Id>
-__device__ bool has_one_place_each(
-    IdBags<Id> const& bags, bool pools, std::int64_t first, RowLanes const& shape, bool good) {
+__device__ bool has_one_place_each(IdBags<Id> const& bags,
+                                   bool pools,
+                                   std::int64_t first,
+                                   RowLanes const& shape) {
   if (!pools || bags.offsets == nullptr) {
     return !pools || bags.hotness == 1;
   }
-  if (!good || shape.lanes() < Bags) {
+  if (shape.lanes() < Bags) {
     return false;
   }
   auto const bag = first + min(shape.lane(), Bags - 1);
-  bool const has_one = bag < bags.existing() && bags.offsets[bag + 1] - bags.offsets[bag] == 1;
-  return __all_sync(0xFFFFFFFFU, has_one) != 0;
+  return __all_sync(0xFFFFFFFFU, places_of_bag(bags, pools, bag).count == 1) != 0;
 }
 
 /// The number that stands for no row.

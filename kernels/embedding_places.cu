@@ -24,11 +24,8 @@ __global__ void __launch_bounds__(kThreads) bag_divisors_kernel(IdBags<Id> const
   if (bag >= bags.existing()) {
     return;
   }
+  auto const places = bags.places_of(bag);
   int const lane = static_cast<int>(threadIdx.x) % 32;
-  auto const places =
-      bags.offsets != nullptr
-          ? places_by_lanes(bags.bag_offsets(), bag, true, lane, 32, IdReport{}, false)
-          : bags.places_of(bag);
   PoolingDivisor divisor;
   for (auto first = places.begin; first < places.end; first += 32) {
     auto const place = first + lane;
@@ -84,17 +81,14 @@ __device__ void find_bags(IdBags<Id> const& bags,
       atomicMax(marks + at, as);
     }
   };
-  for_each_bag_by_warp(offsets,
-                       ends[0] + thread / 32 * 32,
-                       min(ends[1], offsets.bags - 1),
-                       kThreads,
-                       [&](std::int64_t bag, PlaceRange const& places) {
-                         if (places.begin < places.end) {
-                           auto const as = 2 * static_cast<std::uint32_t>(bag) + 2;
-                           mark(places.begin, as);
-                           mark(places.end, as + 1);
-                         }
-                       });
+  for (auto bag = ends[0] + thread; bag <= min(ends[1], offsets.bags - 1); bag += kThreads) {
+    auto const places = offsets.places_of(bag);
+    if (places.begin < places.end) {
+      auto const as = 2 * static_cast<std::uint32_t>(bag) + 2;
+      mark(places.begin, as);
+      mark(places.end, as + 1);
+    }
+  }
   __syncthreads();
   std::uint32_t latest[kItems];
 #pragma unroll

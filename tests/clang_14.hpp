@@ -11,8 +11,8 @@
 #define __SANITIZE_THREAD__ 1
 #endif
 
-// It lacks the builtin from which the header of g++ makes std::source_location, but has the parts.
-
+// Clang 14 lacks the builtin from which the header of g++ makes std::source_location, but has the
+// parts.
 #ifndef __cpp_lib_source_location
 namespace std {
 struct source_location {

@@ -52,7 +52,7 @@ struct MemoryRange {
 /// Values by the memory of the tensors that they are of, however the views of it were made. Any
 /// number of ranges may overlap; most do not, and then an access takes a logarithm of their number.
 /// References to values are valid until the next emplace() or take_within(). What was taken or
-/// cleared leaves its nodes to later values, so that a step that repeats allocates nothing.
+/// cleared leaves its nodes to later values, so that a step that repeats makes none.
 template <class Value>
 class ByMemory {
  public:

@@ -89,8 +89,8 @@ class GradientTerms {
   std::vector<Part> parts_;
 };
 
-/// What `sums`, at least one, add up to for the elements in `wanted`: entries of a ByMemory whose
-/// values hold a GradientSum.
+/// Adds the gradients in `sums`, one or more entries of a ByMemory whose values hold a GradientSum,
+/// and returns the total for the elements in `wanted`.
 template <Runtime R, class Sums>
 [[nodiscard]] Tensor<float, R> total_of(Sums const& sums,
                                         MemoryRange const& wanted,

@@ -148,7 +148,7 @@ class Optimizer {
       throw std::logic_error("what the optimizer does not train:" + found);
     }
   }
-  /// What of the range is of parameters and tables.
+  /// Returns the parts of the range that belong to parameters and tables of this optimizer.
   [[nodiscard]] std::vector<detail::MemoryRange> owned_ranges(
       detail::MemoryRange const& range) const {
     std::vector<detail::MemoryRange> ranges;

@@ -2,6 +2,7 @@
 // Whatever fails, every query gets an outcome, and the pool goes on with what is left.
 #include "faulty/watchdog.hpp"
 #include "serve/serve_fixture.hpp"
+#include "trust/many.hpp"
 
 #include <msstream/runtime/faulty.hpp>
 
@@ -318,13 +319,16 @@ TEST_F(FaultyServeTest, whichever_call_fails_every_query_gets_an_outcome) {
   };
   constexpr std::size_t kQueries = 6;  // for four slots
   auto const other = world_.net(1);    // which says the same
+  // Where programs are slowed down, every tenth call fails, from another one on in each case.
+  std::uint64_t const step = 10 / many(10);
+  std::uint64_t first = 0;
   for (auto const& its : cases) {
     for (auto const fault : {Fault::out_of_memory, Fault::launch_failure, Fault::sticky}) {
       int answered = 0;
       bool fires = true;
       // What the poller sees decides how many calls there are: until none is left to fail, but for
       // a poller that asks without end.
-      for (std::uint64_t number = 1; fires && number <= 150; ++number) {
+      for (std::uint64_t number = first++ % step + 1; fires && number <= 150; number += step) {
         auto const where = text(its.name, ", call ", number, ", ", name_of(fault));
         SCOPED_TRACE(where);
         Watchdog const watchdog([&] { return where; });

@@ -12,8 +12,8 @@
 
 namespace msstream::ops::kernels {
 
-/// What the device says, within what the launch is for: a count that is wrong must not lead out of
-/// the memory.
+/// Limits a count read from device memory to [0, most], the size that the launch is made for, so
+/// that a wrong count does not lead to accesses outside the memory.
 [[nodiscard]] constexpr std::int64_t clamped(std::int64_t count, std::int64_t most) {
   return count < 0 ? 0 : count > most ? most : count;
 }
@@ -33,7 +33,7 @@ struct IdBags {
   std::int64_t capacity;
   std::int64_t hotness;
   std::int64_t default_id;
-  bool ascend = false;  ///< as BagOffsets has it
+  bool ascend = false;  ///< true if the offsets are known to ascend, see BagOffsets::ascend
 
   explicit IdBags(BagView const& view)
       : ids(static_cast<Id const*>(view.ids)),
@@ -54,21 +54,22 @@ struct IdBags {
     }
     return bag_offsets().places_of(bag);
   }
-  /// Whether the bag's offsets leave it without places; of a bag that exists.
+  /// Returns whether the offsets of an existing bag make it bad, and therefore empty.
   [[nodiscard]] constexpr bool is_bad(std::int64_t bag) const {
     return offsets != nullptr && bag_offsets().is_bad(bag);
   }
-  /// Where there are offsets.
+  /// Returns the offsets of the existing bags; for bags with offsets only.
   [[nodiscard]] constexpr BagOffsets<Id> bag_offsets() const {
     return {offsets, existing(), capacity, ascend};
   }
-  /// Has the places of all bags that exist within, and none but theirs if no bag is bad.
+  /// Returns a range that contains the positions of all existing bags; if no bag is bad, it
+  /// contains no other positions.
   [[nodiscard]] constexpr PlaceRange existing_places() const {
     return offsets != nullptr ? bag_offsets().all_places() : PlaceRange{0, existing() * hotness};
   }
-  /// The bag that holds a place of existing_places(), or -1 where its bag is bad, or whose default
-  /// id the place stands for; places are below 2^31, and a 32-bit division is several times cheaper
-  /// on a GPU.
+  /// Returns the bag that holds a position of existing_places(), or -1 if that bag is bad. A
+  /// position p from `capacity` on stands for the default id of bag p - capacity. Positions are
+  /// below 2^31, which allows a 32-bit division, several times cheaper on a GPU.
   [[nodiscard]] constexpr std::int64_t bag_of(std::int64_t place) const {
     if (place >= capacity) {
       return place - capacity;
@@ -77,7 +78,7 @@ struct IdBags {
                ? bag_offsets().bag_of(place)
                : static_cast<std::uint32_t>(place) / static_cast<std::uint32_t>(hotness);
   }
-  /// As BagOffsets::looked_at().
+  /// Returns a copy with `ascend` set by BagOffsets::looked_at(), if there are offsets.
   [[nodiscard]] IdBags looked_at() const {
     auto bags_looked_at = *this;
     bags_looked_at.ascend = offsets != nullptr && bag_offsets().looked_at().ascend;
@@ -88,7 +89,7 @@ struct IdBags {
   }
 };
 
-/// Throws std::invalid_argument for a type that no ids are of.
+/// Throws std::invalid_argument unless `dtype` is a type of ids: int32 or int64.
 inline void require_id_type(char const* operation, DType dtype) {
   require(dtype == DType::int32 || dtype == DType::int64,
           operation,
@@ -97,7 +98,8 @@ inline void require_id_type(char const* operation, DType dtype) {
           "; expected int32 or int64");
 }
 
-/// Calls function(IdBags<std::int32_t or std::int64_t>), as require_id_type() allows.
+/// Calls function(IdBags<Id>(view)) with the view's id type. Throws std::invalid_argument unless
+/// that is int32 or int64.
 template <class Function>
 void with_id_type(char const* operation, BagView const& view, Function const& function) {
   require_id_type(operation, view.id_dtype);

@@ -9,8 +9,8 @@
 
 namespace msstream::ops::kernels {
 
-/// offsets.candidate_for(place), by a group of lanes: they look at the judges of several levels of
-/// the search at once, because each look waits for the one before.
+/// Returns offsets.candidate_for(place), computed by a group of lanes. The lanes read the offsets
+/// of several search levels at once, because the load of each level depends on the one before.
 template <class Id>
 __device__ std::int64_t candidate_for(LaneGroup const& group,
                                       BagOffsets<Id> const& offsets,
@@ -38,10 +38,10 @@ __device__ std::int64_t candidate_for(LaneGroup const& group,
   return found;
 }
 
-/// Whether the calling thread, number `thread` of `threads`, finds nothing wrong with the bags
-/// [first, last], of which there is one: where none of the threads does, no bag is bad. They share
-/// the judges, which takes a bag's own thread a logarithm of loads otherwise. No load waits for
-/// another.
+/// Returns whether thread `thread` of `threads` finds no fault in its share of the checks of the
+/// bags [first, last], at least one bag. If every thread returns true, no bag of the range is bad.
+/// The threads share the comparisons with the judging offsets (see BagOffsets), which otherwise
+/// cost each bag's thread a logarithmic number of loads. No load depends on another.
 template <class Id>
 __device__ bool looks_good(
     BagOffsets<Id> const& offsets, std::int64_t first, std::int64_t last, int thread, int threads) {
@@ -62,8 +62,8 @@ __device__ bool looks_good(
   return good;
 }
 
-/// Whether a bag is bad after all, and reports it if it is and `reports`. Out of line and by value,
-/// so that what is rare takes no registers where it is called.
+/// Returns whether a bag that failed a quick check is bad, and reports a bad bag if `reports`. Not
+/// inlined and with arguments by value, so that the rare case costs the caller no registers.
 template <class Id>
 __device__ __noinline__ bool is_bad_and_reported(BagOffsets<Id> offsets,
                                                  std::int64_t bag,
@@ -76,9 +76,10 @@ __device__ __noinline__ bool is_bad_and_reported(BagOffsets<Id> offsets,
   return is_bad;
 }
 
-/// The places of a bag of a group of `lanes` lanes, `lane` of which calls, if it `exists`: the
-/// lanes look at a judge each, and report a bad bag, which has no places, if it `reports`. To be
-/// called by all lanes of a warp, whose groups have bags of their own.
+/// Returns the positions of a bag's ids, computed by a group of `lanes` lanes, of which `lane` is
+/// the caller; none if the bag is bad or does not exist. Each lane compares the bag with different
+/// judging offsets (see BagOffsets). A bad bag is reported if `reports`. All lanes of a warp must
+/// call this together; each group has its own bag.
 template <class Id>
 __device__ PlaceRange places_by_lanes(BagOffsets<Id> const& offsets,
                                       std::int64_t bag,

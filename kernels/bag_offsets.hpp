@@ -5,37 +5,39 @@
 
 namespace msstream::ops::kernels {
 
-/// The places [begin, end) of an array.
+/// The index range [begin, end) of an array.
 struct PlaceRange {
   std::int64_t begin;
   std::int64_t end;
 };
 
-/// The places of a bag of which no more is known than its bounds.
+/// Returns the length of a bag of which only the bounds are known; 0 if `begin` is negative or the
+/// bounds descend.
 [[nodiscard]] constexpr std::int64_t length_between(std::int64_t begin, std::int64_t end) {
   return begin >= 0 && end > begin ? end - begin : 0;
 }
 
-/// Offsets [bags + 1] from the device, which nobody has checked: bag b has the places
-/// [at[b], at[b + 1]) of `capacity`, unless it is bad. Bags that are not bad share no place,
-/// whatever the offsets are, so that every operation finds the same bag for a place, and reads no
-/// place that does not exist.
+/// Unchecked offsets [bags + 1] in device memory: bag b has the positions [at[b], at[b + 1]) of an
+/// array of `capacity` elements, or none if the bag is bad. Bags that are not bad never overlap,
+/// whatever the offsets are, so that every operation finds the same bag for a position and reads no
+/// position that does not exist.
 ///
-/// A bag is bad where its bounds are not within [0, capacity], or descend, or contradict an offset
-/// that judges it: offset 0, the last one, and those that a binary search for the bag compares
-/// with. The judges before a bag must not be above its begin, those behind it not below its end. A
-/// judge outside [0, capacity] leaves its office to the next offset that is inside, of the next
-/// three; then it is taken for `capacity`. Offsets that ascend within [0, capacity] have no bad
-/// bag. Of two bags that overlap one at least is bad, because one offset between them judges both.
+/// A bag is bad if its bounds are outside [0, capacity], or descend, or contradict an offset that
+/// judges the bag: offset 0, the last offset, and the offsets that a binary search for the bag
+/// compares with. A judge before the bag must not be above the bag's begin, a judge behind it not
+/// below the bag's end. If a judge is outside [0, capacity], the first of the next three offsets
+/// that is inside replaces it; if none is, `capacity` does. Offsets that ascend within [0,
+/// capacity] have no bad bag. Of two bags that overlap at least one is bad, because one offset
+/// between them judges both.
 ///
-/// A bag is judged from a logarithm of all offsets. No load waits for another, and the upper judges
-/// are the same for all bags.
+/// Judging a bag takes a number of loads logarithmic in the number of bags. No load depends on
+/// another, and the judges from the upper levels of the search are common to all bags.
 template <class Id>
 struct BagOffsets {
   Id const* at;
   std::int64_t bags;
   std::int64_t capacity;
-  bool ascend = false;  ///< somebody has looked at all of them, and no bag is bad
+  bool ascend = false;  ///< true if all offsets have been checked and no bag is bad
 
   [[nodiscard]] constexpr bool is_bad(std::int64_t bag) const {
     if (ascend) {
@@ -46,12 +48,14 @@ struct BagOffsets {
     return !is_within(begin, 0, end) || !is_within(end, 0, capacity) ||
            (!all_agree_at_once(bag) && !agrees(bag, begin, end));
   }
-  /// The judges of a bag are numbered from 0 on.
+  /// Returns whether a bag has a judge `number`, counted from 0. A judge is an offset that the bag
+  /// must not contradict.
   [[nodiscard]] constexpr bool has_judge(int number) const {
     return number < kEnds || (number < kEnds + kMostLevels && (bags >> (number - kEnds + 1)) > 0);
   }
-  /// Whether a judge is in office and does not contradict the bag's bounds: what is asked first,
-  /// because it holds for nearly all.
+  /// Returns whether judge `number` of a bag, an offset that the bag must not contradict, is within
+  /// [0, capacity] itself and agrees with the bag's bounds. This quick test comes first because
+  /// nearly all bags pass it.
   [[nodiscard]] constexpr bool agrees_at_once(std::int64_t bag,
                                               Id begin,
                                               Id end,
@@ -63,10 +67,12 @@ struct BagOffsets {
     Id const value = at[border];
     return border <= bag ? value >= 0 && value <= begin : value >= end && value <= capacity;
   }
-  /// Whether judge `number` of the bags [first, last], as far as it is no border of theirs, is in
-  /// office and contradicts none of them. Where all of these agree, and the offsets of the bags
-  /// ascend within [0, capacity], none of the bags is bad: a judge from outside that looks at one
-  /// of them looks at the first or the last, for it judges all bags of a range whose middle it is.
+  /// Checks judge `number` (an offset that a bag must not contradict) of the first bag of [first,
+  /// last] if the judge is before the range, and that of the last bag if it is behind the range:
+  /// returns whether they are within [0, capacity] and contradict none of the bags. If this holds
+  /// for every judge, and the offsets of the bags ascend within [0, capacity], none of the bags is
+  /// bad: an offset judges all bags of the search range whose middle it is, so an outside judge of
+  /// any of these bags also judges the first or the last one.
   [[nodiscard]] constexpr bool agrees_from_outside(std::int64_t first,
                                                    std::int64_t last,
                                                    int number) const {
@@ -81,17 +87,17 @@ struct BagOffsets {
     }
     return agrees;
   }
-  /// The places of a bag: none of a bad one.
+  /// Returns the positions of a bag; none if the bag is bad.
   [[nodiscard]] constexpr PlaceRange places_of(std::int64_t bag) const {
     return is_bad(bag) ? PlaceRange{0, 0} : PlaceRange{at[bag], at[bag + 1]};
   }
-  /// Has all bags that are not bad within.
+  /// Returns a range that contains all bags that are not bad.
   [[nodiscard]] constexpr PlaceRange all_places() const {
     auto const begin = judge(0);
     auto const end = judge(bags);
     return {begin, end < begin ? begin : end};
   }
-  /// The bag that has a place, or -1.
+  /// Returns the bag that contains a position, or -1 if no bag does.
   [[nodiscard]] constexpr std::int64_t bag_of(std::int64_t place) const {
     auto const bag = candidate_for(place);
     if (bag >= bags || is_bad(bag)) {
@@ -99,7 +105,8 @@ struct BagOffsets {
     }
     return place >= at[bag] && place < at[bag + 1] ? bag : -1;
   }
-  /// The only bag that may have a place; `bags` for none. Does not descend with the place.
+  /// Returns the only bag that may contain a position, or `bags` if none may. A greater position
+  /// never gives a lower bag.
   [[nodiscard]] constexpr std::int64_t candidate_for(std::int64_t place) const {
     std::int64_t found = 0;
     for (auto step = largest_step(); step > 0; step /= 2) {
@@ -110,8 +117,9 @@ struct BagOffsets {
     }
     return found;
   }
-  /// Offset `border` as all judges leave it: the offset itself at the bounds of a bag that is not
-  /// bad, ascending with the border, within [0, capacity].
+  /// Returns offset `border`, limited by the offsets that judge it: the results ascend with
+  /// `border` within [0, capacity], and are the offsets themselves at the bounds of bags that are
+  /// not bad.
   [[nodiscard]] constexpr std::int64_t ascending(std::int64_t border) const {
     if (ascend) {
       return at[border];
@@ -134,7 +142,8 @@ struct BagOffsets {
     }
     return low;
   }
-  /// After a look at all offsets, which the host affords once an operation.
+  /// Returns a copy with `ascend` set according to a check of all offsets. The host can afford that
+  /// check once per operation.
   [[nodiscard]] constexpr BagOffsets looked_at() const {
     bool all = at[0] >= 0 && at[bags] <= capacity;
     for (std::int64_t bag = 0; bag < bags; ++bag) {
@@ -143,7 +152,9 @@ struct BagOffsets {
     return {at, bags, capacity, all};
   }
 
-  /// The offset that judges in the place of offset `border`.
+  /// Returns the value by which offset `border` judges bags: its own if that is within [0,
+  /// capacity], otherwise that of the first of the next three offsets that is, otherwise
+  /// `capacity`.
   [[nodiscard]] constexpr std::int64_t judge(std::int64_t border) const {
     constexpr std::int64_t kSubstitutes = 3;
     for (auto i = border; i <= bags && i <= border + kSubstitutes; ++i) {
@@ -172,11 +183,13 @@ struct BagOffsets {
     }
     return step;
   }
-  static constexpr int kEnds = 2;         ///< judges of all bags: the first border and the last
-  static constexpr int kMostLevels = 62;  ///< bits of a count
+  static constexpr int kEnds = 2;  ///< the offsets that judge all bags: the first and the last
+  static constexpr int kMostLevels = 62;  ///< the most levels of a search: the bits of a count
 
-  /// Of two neighbouring borders one is odd, which a search finds last: those that it passes judge
-  /// both. Above `bags` where the search passes none.
+  /// Returns the index of judge `number` of a bag (an offset that the bag must not contradict);
+  /// above `bags` if the binary search for the bag has no such judge. One of the bag's two bounds
+  /// has an odd index, which the search finds last, so that the offsets on its way judge both
+  /// bounds.
   [[nodiscard]] constexpr std::int64_t judge_of(std::int64_t bag, int number) const {
     int const level = number - kEnds + 1;
     return number == 0 ? 0 : number == 1 ? bags : (((bag | 1) >> level) | 1) << level;

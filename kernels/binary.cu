@@ -13,7 +13,8 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-/// One dimension: two contiguous operands, or a contiguous one and one element.
+/// An operand of the one-dimensional case, in which both operands are contiguous, or one of them is
+/// a single repeated element.
 struct FlatOperand {
   float const* data;
   bool repeats;
@@ -54,7 +55,7 @@ __global__ void __launch_bounds__(kBlockThreads) flat_kernel(Function function,
   place.store(output, results);
 }
 
-/// The plan in the integers that the kernel divides with.
+/// The extents and strides of the plan in the integer type that the kernel divides with.
 template <int Rank, class Index>
 struct Walk {
   Index extents[Rank];
@@ -62,7 +63,8 @@ struct Walk {
   Index right_strides[Rank];
 };
 
-/// `Lanes` neighbours of each operand, which lie in one row of the innermost dimension.
+/// A group of `Lanes` neighbouring elements of each operand, all in one row of the innermost
+/// dimension.
 template <int Lanes>
 struct Operands {
   Pack<float, Lanes> left;
@@ -83,7 +85,7 @@ __device__ Pack<float, Lanes> load_lanes(float const* from, Index stride) {
   return pack;
 }
 
-/// What the output's elements from `first` on are made of.
+/// Loads the operands of the output's elements from `first` on.
 template <int Lanes, int Rank, class Index>
 __device__ Operands<Lanes> load_operands(Walk<Rank, Index> const& walk,
                                          float const* left,
@@ -106,7 +108,8 @@ __device__ Operands<Lanes> load_operands(Walk<Rank, Index> const& walk,
           load_lanes<Lanes>(right + right_place, walk.right_strides[Rank - 1])};
 }
 
-/// A thread computes `Packs` times `Lanes` neighbours, a block's width apart.
+/// Computes `Packs` groups of `Lanes` neighbouring elements per thread. The groups of a thread are
+/// a block's width apart.
 template <class Function, int Rank, int Packs, int Lanes, class Index>
 __global__ void __launch_bounds__(kBlockThreads)
     strided_kernel(Function function,
@@ -137,7 +140,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-/// Whether every group of four neighbours lies in one row and can be loaded and stored at once.
+/// Returns whether every group of four neighbouring elements lies in one row and can be loaded and
+/// stored with one instruction.
 bool rows_fit_quads(BinaryArgs const& args) {
   auto const& plan = args.plan;
   int const last = plan.rank - 1;
@@ -154,7 +158,7 @@ template <int Rank, class Index, class Function>
 void launch_strided(CudaStream stream, BinaryArgs const& args, Function function) {
   auto const& plan = args.plan;
   Walk<Rank, Index> walk;
-  int const missing = Rank - plan.rank;  // of a plan with fewer dimensions the outermost are 1
+  int const missing = Rank - plan.rank;  // outer dimensions that the plan lacks, of extent 1
   for (int d = 0; d < Rank; ++d) {
     bool const exists = d >= missing;
     walk.extents[d] = static_cast<Index>(exists ? plan.extents[d - missing] : 1);

@@ -7,7 +7,7 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-/// The innermost dimension: contiguous, or one element repeated.
+/// Computes one row of the innermost dimension. Each operand is contiguous or one repeated element.
 template <class Function>
 void map_row(Function function,
              float const* left,
@@ -49,7 +49,7 @@ void map_rows(BinaryArgs const& args, Function function) {
             plan.right_strides[last] == 0,
             args.output + first,
             columns);
-    // On to the next row: count up, the innermost dimension but one first.
+    // Advances the coordinates to the next row, the innermost dimension but one first.
     for (int d = last - 1; d >= 0; --d) {
       left += plan.left_strides[d];
       right += plan.right_strides[d];

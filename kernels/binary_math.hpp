@@ -5,7 +5,7 @@
 
 #include <msstream/ops/kernels/binary.hpp>
 
-/// The functions of two elements, for both twins.
+/// The functions of two elements that the host and the CUDA implementation share.
 namespace msstream::ops::kernels {
 
 struct Sum {
@@ -24,7 +24,7 @@ struct NegativeProduct {
   MSSTREAM_HOST_DEVICE float operator()(float left, float right) const { return -(left * right); }
 };
 
-/// Calls visit(the function object).
+/// Calls visit() with the function object of `function`.
 template <class Visit>
 void with_function(BinaryFunction function, Visit const& visit) {
   switch (function) {

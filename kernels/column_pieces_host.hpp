@@ -6,12 +6,12 @@
 
 namespace msstream::ops::kernels {
 
-/// Columns that are summed at once, in registers.
+/// A number of columns, known at compile time, that are summed at once in registers.
 template <std::int64_t Count>
 using Columns = std::integral_constant<std::int64_t, Count>;
 
-/// Calls function(first column, Columns<…>) until all of a row's columns have been in a call, some
-/// perhaps in two: their number is known when compiling, so that sums stay in registers.
+/// Calls function(first column, Columns<…>) for pieces that together cover all columns of a row;
+/// pieces may overlap. Their sizes are known at compile time, so that sums stay in registers.
 template <class Function>
 void for_each_piece(std::int64_t width, Function const& function) {
   std::int64_t column = 0;
@@ -36,8 +36,8 @@ void for_each_piece(std::int64_t width, Function const& function) {
   }
 }
 
-/// Calls each(column) for all columns of a piece. The compiler would unroll the loop before it
-/// makes vectors of floats, and then makes none of 16.
+/// Calls each(column) for all columns of a piece. Without the pragma, GCC would unroll the loop
+/// before it vectorises it, and would then not use vectors of 16 floats.
 template <std::int64_t Count, class Each>
 void for_each_column(Each const& each) {
 #if defined(__GNUC__) && !defined(__clang__)

@@ -11,9 +11,9 @@
 
 namespace msstream::ops::kernels {
 
-inline constexpr unsigned kAllLanes = 0xFFFFFFFFU;  ///< of a warp
+inline constexpr unsigned kAllLanes = 0xFFFFFFFFU;  ///< mask of all lanes of a warp
 
-/// Throws CudaError, naming `call` and its place, unless `code` is cudaSuccess.
+/// Throws CudaError, naming `call` and the source location, unless `code` is cudaSuccess.
 inline void check_cuda(cudaError_t code,
                        char const* call,
                        std::source_location where = std::source_location::current()) {
@@ -22,8 +22,8 @@ inline void check_cuda(cudaError_t code,
   }
 }
 
-/// To be called right after a launch: throws CudaError if the kernel could not be launched. Neither
-/// synchronises nor disturbs a capture.
+/// Throws CudaError if the kernel could not be launched. Must be called right after the launch;
+/// neither synchronises nor disturbs a capture.
 inline void check_launch(char const* kernel_name,
                          std::source_location where = std::source_location::current()) {
   check_cuda(cudaGetLastError(), kernel_name, where);
@@ -34,8 +34,8 @@ __host__ __device__ constexpr Integer ceil_div(Integer dividend, Integer divisor
   return (dividend + divisor - 1) / divisor;
 }
 
-/// Blocks so that every one of `items` has a place, `items_per_block` a block. Throws
-/// std::invalid_argument when the x dimension of a grid cannot hold them.
+/// Returns the number of blocks that process `items` items, `items_per_block` each. Throws
+/// std::invalid_argument if the x dimension of a grid cannot hold them.
 inline unsigned grid_for(std::int64_t items, std::int64_t items_per_block) {
   auto const blocks = ceil_div(items, items_per_block);
   require(blocks <= std::numeric_limits<std::int32_t>::max(),
@@ -45,7 +45,7 @@ inline unsigned grid_for(std::int64_t items, std::int64_t items_per_block) {
   return static_cast<unsigned>(blocks);
 }
 
-/// The first element of this thread's grid-stride loop; the step is grid_stride().
+/// Returns the first element of the calling thread's grid-stride loop; the step is grid_stride().
 __device__ inline std::int64_t grid_thread() {
   return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }

@@ -19,19 +19,20 @@
 namespace msstream::ops::kernels {
 namespace {
 
-constexpr std::int64_t kBlockCapacity = 4096;  ///< what one block sorts
+constexpr std::int64_t kBlockCapacity = 4096;  ///< the most positions that one block sorts
 
-/// The parts of the workspace, laid out one after the other. Tiles count in words of the keys'
-/// size.
+/// The arrays of the workspace, laid out one after the other. The counters of tiles are words of a
+/// key's size.
 template <class Key>
 struct Workspace {
   static constexpr int kMostPasses = static_cast<int>(sizeof(Key));
 
   Key* keys[2];
   unsigned* places[2];
-  unsigned* descend;  ///< for OffsetsSeen
+  unsigned* descend;  ///< the memory of OffsetsSeen
   Key* pass_counts[2];
-  /// From here on what has to be zero before the first launch; pass_counts[0] belongs to it.
+  /// `bins`, `next_tiles`, `group_counts` and `pass_counts[0]` are adjacent in memory and must be
+  /// zero before the first launch.
   unsigned* bins;
   unsigned* next_tiles;
   Key* group_counts;
@@ -59,7 +60,8 @@ struct Workspace {
   }
 };
 
-/// Sets to 0 what has to be, and looks at the offsets where bad bags are left out.
+/// Sets the workspace's counters to zero and, if bad bags are left out, checks whether the offsets
+/// ascend.
 template <class Key, class Id>
 OffsetsSeen prepare(CudaStream stream,
                     DeduplicateArgs const& args,
@@ -154,7 +156,7 @@ void launch_block(CudaStream stream,
 
 template <class Key>
 void launch(CudaStream stream, DeduplicateArgs const& args) {
-  // `rows` itself is a key: that of the places without an id.
+  // The largest key is `rows`, which marks positions without an id.
   auto const key_bits =
       std::max(1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(args.rows))));
   with_id_type("deduplicate", args.bags, [&](auto const& bags) {

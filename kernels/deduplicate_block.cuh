@@ -12,8 +12,9 @@
 
 namespace msstream::ops::kernels {
 
-/// One block does it all: small batches are bound by launches, not by work. Thread t sorts the
-/// places [t * Items, (t + 1) * Items); a radix sort keeps the order of equal keys.
+/// Does the whole deduplication in one block: the time of small batches is that of launches, not of
+/// work. Thread t sorts the positions [t * Items, (t + 1) * Items). The radix sort keeps the order
+/// of equal keys.
 template <class Key, class Id, int Threads, int Items>
 __global__ void __launch_bounds__(Threads)
     deduplicate_block_kernel(DeduplicateArgs const args, IdBags<Id> const bags, int key_bits) {
@@ -28,7 +29,8 @@ __global__ void __launch_bounds__(Threads)
   auto const places = place_capacity(args.bags);
   unsigned const thread = threadIdx.x;
   bool may_have_bad_bags = args.pools && bags.offsets != nullptr;
-  // More bags than a few for each thread take longer than to find those of the places.
+  // With more than 16 bags per thread, a check of all offsets takes longer than searching the bags
+  // of the positions.
   if (may_have_bad_bags && bags.existing() <= std::int64_t{16} * Threads) {
     bool const ascend = ascend_in_steps(bags.bag_offsets(), thread, Threads);
     may_have_bad_bags = __syncthreads_or(ascend ? 0 : 1) != 0;
@@ -47,7 +49,8 @@ __global__ void __launch_bounds__(Threads)
   last_keys[thread] = keys[Items - 1];
   __syncthreads();
 
-  // Valid keys lie before all others, so rank k is also the place of the k-th position.
+  // Valid keys are sorted before all others, so the rank of a valid key is also its index in
+  // `args.positions`.
   Key previous = thread > 0 ? last_keys[thread - 1] : rows;
   bool is_first[Items];
   unsigned firsts = 0;

@@ -8,8 +8,9 @@
 
 namespace msstream::ops::kernels {
 
-/// Whether `bag` exists and has no id of the table. To be called by all lanes of a warp, each with
-/// a bag of its own, or -1: a lane looks at its bag's first ids, the warp together at long rests.
+/// Returns whether `bag` exists and has no id of the table. All lanes of a warp must call this
+/// together, each with its own bag or -1. A lane reads the first ids of its bag; the warp reads
+/// longer remainders together.
 template <class Id>
 __device__ bool lacks_ids(IdBags<Id> const& bags,
                           std::int64_t rows,
@@ -47,8 +48,8 @@ __device__ bool lacks_ids(IdBags<Id> const& bags,
   return exists && !found;
 }
 
-/// Whether every `step`-th bag from `first` on has offsets that ascend within the ids: where that
-/// holds from each of `step` first ones on, no bag is bad.
+/// Returns whether every `step`-th bag from `first` on has offsets that ascend within [0,
+/// capacity]. If this holds for each of the starts 0 to step - 1, no bag is bad.
 template <class Id>
 __device__ bool ascend_in_steps(BagOffsets<Id> const& offsets,
                                 std::int64_t first,
@@ -61,15 +62,15 @@ __device__ bool ascend_in_steps(BagOffsets<Id> const& offsets,
   return all;
 }
 
-/// Whether a place is of no bag, or of a bad one. Out of line and by value, so that what is rare
-/// takes no registers where it is called.
+/// Returns whether a position belongs to no bag or to a bad one. Not inlined and with arguments by
+/// value, so that the rare case costs the caller no registers.
 template <class Id>
 __device__ __noinline__ bool is_in_no_bag(IdBags<Id> bags, std::int64_t place) {
   return bags.bag_of(place) < 0;
 }
 
-/// The keys by which places are sorted: the id, or `rows` for places that hold no id of the table,
-/// so that they come last.
+/// Computes the keys by which positions are sorted: the id, or `rows` for a position that holds no
+/// id of the table, so that such positions come last.
 template <class Key, class Id>
 struct PlaceKeys {
   IdBags<Id> bags;
@@ -77,7 +78,7 @@ struct PlaceKeys {
   std::int64_t places;
   std::int64_t existing;
   PlaceRange existing_places;
-  bool has_bad_bags;  ///< some bag may be bad, and the ids of bad ones are left out
+  bool has_bad_bags;  ///< true if some bag may be bad and the ids of bad bags are left out
 
   __device__ PlaceKeys(IdBags<Id> const& all_bags,
                        std::int64_t table_rows,
@@ -90,13 +91,13 @@ struct PlaceKeys {
         existing_places(all_bags.existing_places()),
         has_bad_bags(may_have_bad_bags) {}
 
-  /// The id at a place, or `rows` where there is none.
+  /// Returns the id at a position, or `rows` if there is none.
   __device__ std::int64_t id_at(std::int64_t place) const {
     bool const exists = place >= existing_places.begin && place < existing_places.end &&
                         !(has_bad_bags && is_in_no_bag(bags, place));
     return exists ? static_cast<std::int64_t>(bags.ids[place]) : rows;
   }
-  /// The key of a place that holds `id`. To be called by all lanes of a warp.
+  /// Returns the key of a position that holds `id`. All lanes of a warp must call this together.
   __device__ Key of_place(std::int64_t place, std::int64_t id) const {
     if (bags.default_id >= 0) {
       bool const is_default = place >= bags.capacity && place < places;
@@ -110,20 +111,21 @@ struct PlaceKeys {
   }
 };
 
-/// What the blocks of look_at_offsets_kernel have found, one each.
+/// The results of the blocks of look_at_offsets_kernel, one per block.
 struct OffsetsSeen {
   static constexpr unsigned kMostBlocks = kKeyThreads;
 
-  unsigned* descend = nullptr;  ///< [blocks]: not 0 where offsets do not ascend; null: none looked
+  unsigned* descend = nullptr;  ///< [blocks]: not 0 if offsets descend; null if unchecked
   unsigned blocks = 0;
 
-  /// Whether any did. To be called by all threads of a block of kKeyThreads.
+  /// Returns whether any block found offsets that do not ascend. All threads of a block of
+  /// kKeyThreads must call this together.
   [[nodiscard]] __device__ bool any_descend() const {
     return __syncthreads_or(threadIdx.x < blocks && descend[threadIdx.x] != 0 ? 1 : 0) != 0;
   }
 };
 
-/// Looks at all offsets, and sets `zeros` to 0, which saves a launch for that.
+/// Checks whether all offsets ascend, and sets `zeros` to 0, which saves a launch for that.
 template <class Id>
 __global__ void __launch_bounds__(kKeyThreads) look_at_offsets_kernel(IdBags<Id> const bags,
                                                                       OffsetsSeen seen,
@@ -139,7 +141,8 @@ __global__ void __launch_bounds__(kKeyThreads) look_at_offsets_kernel(IdBags<Id>
   }
 }
 
-/// Makes the keys and counts in `bins`, [passes, 256] of zeros, how often each digit occurs.
+/// Computes the keys, and adds the number of occurrences of each digit to `bins` [passes, 256],
+/// which must be zero.
 template <class Key, class Id>
 __global__ void __launch_bounds__(kKeyThreads) make_keys_kernel(IdBags<Id> const bags,
                                                                 OffsetsSeen seen,

@@ -20,7 +20,8 @@ __device__ float activate(float value, Activation activation) {
   return activation == Activation::relu ? rectify(value) : value;
 }
 
-/// output[row] = activation(input[row, :] · weight + bias): a warp a row, blockIdx.y a layer.
+/// Computes output[row] = activation(input[row, :] · weight + bias), one warp per row; blockIdx.y
+/// is the layer.
 __global__ void __launch_bounds__(kBlockThreads)
     dot_rows_kernel(DenseArgs const args, bool aligned) {
   std::int64_t const row = grid_thread() / kWarpThreads;
@@ -51,8 +52,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-/// input_gradient[row, column] = output_gradient[row] * weight[column]: one output, the rows of all
-/// layers.
+/// Computes input_gradient[row, column] = output_gradient[row] * weight[column] for layers of one
+/// output; the rows are those of all layers.
 __global__ void __launch_bounds__(kBlockThreads)
     outer_product_kernel(DenseInputGradientArgs const args) {
   std::int64_t const i = grid_thread();
@@ -64,7 +65,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   args.input_gradient[i] = args.output_gradient[row] * weight[i - row * args.inputs];
 }
 
-/// output = activation(output + bias), for a product whose epilogue cuBLASLt does not offer.
+/// Computes output = activation(output + bias), for a product whose epilogue cuBLASLt does not
+/// offer.
 __global__ void __launch_bounds__(kBlockThreads) bias_activation_kernel(DenseArgs const args) {
   std::int64_t const i = grid_thread();
   std::int64_t const row = i / args.outputs;
@@ -84,7 +86,8 @@ cublasLtEpilogue_t epilogue_of(DenseArgs const& args) {
   return relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
 }
 
-/// The product with its epilogue; where there is no algorithm for both, the plain one, and false.
+/// Computes a product with its epilogue and returns true. If cuBLASLt has no algorithm for both,
+/// computes the product without the epilogue and returns false.
 bool fused_product(CudaStream stream, MatrixProduct product) {
   if (try_product(stream, product)) {
     return true;
@@ -99,10 +102,12 @@ TallProduct tall_product(DenseWeightGradientArgs const& args) {
   return {args.batch, args.inputs, args.outputs, args.layers, args.shared_input};
 }
 
-/// The weight gradient of two outputs and more; returns whether that of the bias came with it.
+/// Computes the weight gradient for two or more outputs; returns whether it has also computed the
+/// bias gradient.
 ///
-/// The bias gradient comes in the epilogue of one product alone: it forbids parts, and doubles the
-/// time of a batch of 8 products (429 x 256 of 512 rows: 39 µs for 19 on one H200, tf32).
+/// The bias gradient is computed in the epilogue of a single product only: this epilogue rules out
+/// splitting the product into parts, and doubles the time of a batch of 8 products (429 x 256 of
+/// 512 rows: 39 µs instead of 19 µs on one H200, tf32).
 bool weight_product(CudaStream stream, DenseWeightGradientArgs const& args) {
   MatrixProduct product{.a = args.output_gradient,
                         .b = args.input,

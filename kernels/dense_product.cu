@@ -28,7 +28,7 @@ bool uses_bias(cublasLtEpilogue_t epilogue) {
   return (epilogue & (CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADA)) != 0;
 }
 
-/// Everything that the choice of an algorithm depends on.
+/// The key of a plan: everything that the choice of an algorithm depends on.
 struct PlanKey {
   std::int64_t m;
   std::int64_t n;
@@ -70,7 +70,7 @@ struct PlanKeyHash {
 };
 
 PlanKey key_of(CudaStream stream, MatrixProduct const& product) {
-  // Buffers are aligned to 256 bytes, views of them to 4.
+  // Buffers are aligned to 256 bytes, but views of buffers only to 4.
   constexpr std::uint32_t kVectorBytes = 16;
   auto const bits =
       reinterpret_cast<std::uintptr_t>(product.a) | reinterpret_cast<std::uintptr_t>(product.b) |
@@ -95,8 +95,8 @@ PlanKey key_of(CudaStream stream, MatrixProduct const& product) {
           stream.libraries->workspace_bytes};
 }
 
-/// The descriptors of one product. They stay with the thread that made them, because the bias
-/// pointer is part of one.
+/// The cuBLASLt descriptors of one product. Each thread has its own, because one of them contains
+/// the bias pointer.
 struct Descriptors {
   cublasLtMatmulDescOpaque_t operation;
   cublasLtMatrixLayoutOpaque_t a;
@@ -112,7 +112,7 @@ struct Descriptors {
     set(CUBLASLT_MATMUL_DESC_TRANSB, key.transpose_b);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, key.epilogue);
     if (uses_bias(key.epilogue)) {
-      // The heuristic asks how this pointer is aligned, and does not look behind it.
+      // The heuristic reads only the alignment of this pointer and never dereferences it.
       set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
           reinterpret_cast<void const*>(std::uintptr_t{key.alignment_bytes}));
       if (key.batch > 1) {
@@ -172,7 +172,7 @@ std::optional<cublasLtMatmulAlgo_t> ask_heuristic(CudaStream stream,
                "cublasLtMatmulPreferenceSetAttribute");
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{key.workspace_bytes});
-  // Parts of a split sum go through the workspace and are added in a fixed order.
+  // Allows only split sums whose parts go through the workspace and are added in a fixed order.
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.alignment_bytes);
@@ -191,7 +191,8 @@ std::optional<cublasLtMatmulAlgo_t> ask_heuristic(CudaStream stream,
                                                      1,
                                                      &best,
                                                      &found);
-  // Which of the two says that an epilogue is not offered differs between versions.
+  // Depending on its version, cuBLASLt reports an epilogue that it does not offer by one code or
+  // the other.
   bool const refused =
       status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
   if (refused && key.epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
@@ -204,7 +205,8 @@ std::optional<cublasLtMatmulAlgo_t> ask_heuristic(CudaStream stream,
   return best.algo;
 }
 
-/// The choices made so far, by whichever thread came first with a shape.
+/// Returns the algorithm for a shape, if there is one. The first thread with a shape makes the
+/// choice for the whole process.
 std::optional<cublasLtMatmulAlgo_t> choose_algorithm(CudaStream stream,
                                                      PlanKey const& key,
                                                      Descriptors& descriptors) {
@@ -217,7 +219,8 @@ std::optional<cublasLtMatmulAlgo_t> choose_algorithm(CudaStream stream,
   return chosen.emplace(key, ask_heuristic(stream, key, descriptors)).first->second;
 }
 
-/// What one thread needs to issue a product. Not offered: cuBLASLt has nothing for the epilogue.
+/// The state that one thread needs to issue a product. `offered` is false if cuBLASLt has no
+/// algorithm for the epilogue.
 struct Plan {
   Descriptors descriptors;
   std::optional<cublasLtMatmulAlgo_t> algorithm;
@@ -274,7 +277,7 @@ bool try_product(CudaStream stream, MatrixProduct const& product) {
                                      stream.libraries->workspace_bytes,
                                      stream.handle);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED && !plain) {
-    plan.offered = false;  // every thread finds the same
+    plan.offered = false;  // every other thread gets this status, too
     return false;
   }
   check_blas(status, "cublasLtMatmul");

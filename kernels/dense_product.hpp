@@ -9,13 +9,15 @@
 
 namespace msstream::ops::kernels {
 
-/// d = op(a) · op(b) [m, n] with an epilogue, as cuBLASLt sees it: packed column-major float32.
+/// The arguments of try_product(): d = op(a) · op(b) [m, n] with an epilogue, in the terms of
+/// cuBLASLt: packed column-major float32.
 ///
-/// A row-major matrix is the transpose of the column-major one in the same memory: the row-major
-/// x · y is asked for as d = y · x, with the rows of the result as m = its columns.
+/// A row-major matrix is the transpose of the column-major matrix in the same memory. A row-major
+/// product x · y is therefore requested as d = y · x, where m, the rows of the column-major result,
+/// is the number of columns of the row-major one.
 ///
-/// A batch of them is one behind the other in `d`, and in `a` and `b` at their strides, 0 for one
-/// matrix that serves all; a bias is that of each [batch, m].
+/// The products of a batch are adjacent in `d`, and `stride_a` and `stride_b` apart in `a` and `b`;
+/// a stride of 0 means one matrix for all products. A bias is then [batch, m].
 struct MatrixProduct {
   float const* a;
   float const* b;
@@ -26,22 +28,22 @@ struct MatrixProduct {
   cublasOperation_t transpose_a = CUBLAS_OP_N;
   cublasOperation_t transpose_b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  float const* bias = nullptr;  ///< [m]; written when the epilogue is a bias gradient
+  float const* bias = nullptr;  ///< [m]; an output if the epilogue is a bias gradient
   std::int64_t batch = 1;
   std::int64_t stride_a = 0;
   std::int64_t stride_b = 0;
-  float factor = 1.0F;  ///< of the product, before the epilogue
+  float factor = 1.0F;  ///< scales the product, before the epilogue
 };
 
-/// Puts the product on the stream; returns false, with nothing done, if cuBLASLt offers no
-/// algorithm for the epilogue. Throws RuntimeError for any other failure, the want of an algorithm
-/// for the plain product among them.
+/// Enqueues the product on the stream. If cuBLASLt offers no algorithm for the epilogue, enqueues
+/// nothing and returns false. Throws RuntimeError for any other failure, including a missing
+/// algorithm for a product without an epilogue.
 ///
-/// The arithmetic is that of the libraries' precision. The algorithm depends on it, the shape, the
-/// epilogue, the device, the size of the workspace and on whether the pointers are aligned to 16
-/// bytes, and is chosen once for the process: the bits do not depend on the stream, the thread or
-/// who calls first. Thread-safe; after a thread's first call with a shape there is no lock, no
-/// heuristic query and no new descriptor. Capture-safe.
+/// The precision is that of the stream's libraries. The algorithm depends on the precision, the
+/// shape, the epilogue, the device, the size of the workspace and on whether the pointers are
+/// aligned to 16 bytes. It is chosen once per process, so that the bits of the result do not depend
+/// on the stream, the thread or the order of calls. Thread-safe. After a thread's first call with a
+/// shape, calls take no lock, make no heuristic query and create no descriptor. Capture-safe.
 [[nodiscard]] bool try_product(CudaStream stream, MatrixProduct const& product);
 
 }  // namespace msstream::ops::kernels

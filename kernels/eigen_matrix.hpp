@@ -2,8 +2,8 @@
 #pragma once
 
 #if defined(__GNUC__) && !defined(__clang__)
-// g++ 12 takes its own AVX-512 intrinsics for uninitialised; they are inlined into Eigen's
-// products.
+// g++ 12 wrongly reports values in its own AVX-512 intrinsics, which are inlined into Eigen's
+// products, as uninitialised.
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -12,7 +12,7 @@
 
 namespace msstream::ops::kernels {
 
-/// A row-major matrix over memory of somebody else.
+/// The type of a row-major matrix, which matrix() maps onto memory that the caller owns.
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 inline Eigen::Map<Matrix const> matrix(float const* data, std::int64_t rows, std::int64_t columns) {

@@ -17,10 +17,11 @@ namespace {
 struct AddTable {
   float const* inputs[kAddInputsPerLaunch];
   int count;
-  bool goes_on;  ///< from what is in the output
+  bool goes_on;  ///< true if the sum continues from the values in the output
 };
 
-/// `InParts`: for more than kTermsOfPart inputs, or where the sum goes on.
+/// Adds the arrays of `table`. `InParts` is for more than kTermsOfPart inputs, and for a sum that
+/// continues from the output.
 template <int Quads, bool InParts>
 __global__ void __launch_bounds__(kBlockThreads) add_kernel(__grid_constant__ AddTable const table,
                                                             float* output,
@@ -30,7 +31,7 @@ __global__ void __launch_bounds__(kBlockThreads) add_kernel(__grid_constant__ Ad
   if (!place.exists()) {
     return;
   }
-  // The branch is outside of the loop, so that the loads of several inputs are in flight together.
+  // The branch is outside the loop, so that the loads of several inputs are in flight together.
   auto const sum_of = [&](auto const& load) {
     constexpr int kInputsInFlight = 8 / Quads;
     auto const part_of = [&](int first, int end) {
@@ -196,7 +197,7 @@ void reduce_sum(CudaStream stream,
                 void* workspace,
                 float* output) {
   auto const sum = [&](float const* from, std::int64_t n, std::int64_t chunk, float by, float* to) {
-    auto const blocks = std::max(1U, grid_for(n, chunk));  // nothing sums to 0
+    auto const blocks = std::max(1U, grid_for(n, chunk));  // an empty sum writes 0
     tree_sum_kernel<<<blocks, kTreeLanes, 0, stream.handle>>>(from, n, chunk, by, to);
     check_launch("reduce_sum");
   };

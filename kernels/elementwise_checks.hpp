@@ -9,8 +9,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Throws std::invalid_argument unless add() can sum `inputs` into `output` launch by launch: a
-/// launch must not overwrite what a later one reads.
+/// Throws std::invalid_argument unless add() can sum `inputs` into `output` in several launches: a
+/// launch must not overwrite an input that a later launch reads.
 inline void require_addable(std::span<float const* const> inputs, float const* output) {
   require(!inputs.empty(), "add: there are no inputs");
   auto const launched = std::min(inputs.size(), kAddInputsPerLaunch);

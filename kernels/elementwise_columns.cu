@@ -10,18 +10,19 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-/// One column block of a launch. A thread moves one float, or four where every row allows it.
+/// A column block of a launch. Each thread moves one float, or four if the alignment of every row
+/// allows it.
 struct ColumnPiece {
   float* data;
   std::int64_t width;
-  std::int64_t start;  ///< the block's first column of the packed matrix
+  std::int64_t start;  ///< the block's first column in the packed matrix
   unsigned first_block;
   bool quads;
 };
 using ColumnTable = PieceTable<ColumnPiece, 64>;
 
-/// The side that is written is the mutable one: `Packed` is `float` for concat, `float const` for
-/// split.
+/// Copies between the packed matrix and its column blocks. `Packed` is `float` for concat, which
+/// writes the packed matrix, and `float const` for split, which reads it.
 template <class Packed>
 __global__ void __launch_bounds__(kBlockThreads)
     copy_columns_kernel(__grid_constant__ ColumnTable const table,

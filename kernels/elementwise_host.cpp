@@ -14,14 +14,16 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-/// An exponential takes as long as so many bytes take to come from memory.
+/// The number of bytes that memory delivers in the time of one exponential.
 constexpr std::int64_t kExponentialBytes = 64;
 
-/// Inputs that add() adds in float32, as long_sum.hpp says.
+/// The number of inputs that add() adds in float32 before it continues in float64, see
+/// long_sum.hpp.
 constexpr std::size_t kInputsOfPart = kTermsOfPart;
 static_assert(kAddInputsPerLaunch % kInputsOfPart == 0);
 
-/// Calls function(i) for every i below `count`, each of which moves so many bytes.
+/// Calls function(i) for every i below `count`, on several threads if the work is worth it; `bytes`
+/// is the number of bytes that each call moves.
 template <class Function>
 void for_each_item(std::int64_t count, std::int64_t bytes, Function const& function) {
   parallel_ranges(count, grain_of(bytes), [&](std::int64_t begin, std::int64_t end) {
@@ -31,8 +33,8 @@ void for_each_item(std::int64_t count, std::int64_t bytes, Function const& funct
   });
 }
 
-/// Calls copy(place in the block, place in the packed matrix, width) for every row of every block;
-/// row by row, so that the packed matrix is walked once from front to back.
+/// Calls copy(pointer into the block, index in the packed matrix, width) for every row of every
+/// block, row by row, so that the packed matrix is walked once from front to back.
 template <class Copy>
 void for_each_row_piece(std::vector<ColumnBlock> const& blocks,
                         std::int64_t rows,
@@ -53,7 +55,7 @@ void for_each_row_piece(std::vector<ColumnBlock> const& blocks,
   });
 }
 
-/// The sum of `count` floats by the tree of elementwise_tree.hpp.
+/// Returns the sum of `count` floats, added in the order of elementwise_tree.hpp.
 float tree_sum(float const* input, std::int64_t count) {
   float lanes[kTreeLanes] = {};
   std::int64_t first = 0;
@@ -110,7 +112,7 @@ void add(HostStream stream,
          std::int64_t count) {
   require_addable(inputs, output);
   stream.run([inputs = std::vector(inputs.begin(), inputs.end()), output, count] {
-    // A strip of sums stays in the first-level cache, and output may alias any input.
+    // A strip of sums stays in the first-level cache, and allows `output` to alias any input.
     constexpr std::int64_t kStrip = 1024;
     auto const bytes = kStrip * static_cast<std::int64_t>((inputs.size() + 1) * sizeof(float));
     for_each_item((count + kStrip - 1) / kStrip, bytes, [&](std::int64_t strip) {
@@ -132,7 +134,7 @@ void add(HostStream stream,
         std::copy_n(sums, length, whole);
         for (auto k = kInputsOfPart; k < inputs.size(); k += kInputsOfPart) {
           if (k % kAddInputsPerLaunch == 0) {
-            for (std::int64_t i = 0; i < length; ++i) {  // as the output of a launch has it
+            for (std::int64_t i = 0; i < length; ++i) {  // rounds like the output of a CUDA launch
               whole[i] = static_cast<double>(static_cast<float>(whole[i]));
             }
           }

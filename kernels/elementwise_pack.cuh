@@ -6,27 +6,30 @@
 #include <cstdint>
 #include <type_traits>
 
-/// What the elementwise kernels share: four or eight floats a thread, and several arrays a launch.
+/// The common parts of elementwise kernels: four or eight floats per thread, and several arrays per
+/// launch.
 namespace msstream::ops::kernels {
 
 inline constexpr int kBlockThreads = 256;
 
-/// Neighbouring elements that one instruction loads or stores.
+/// A group of neighbouring elements that one instruction loads or stores.
 template <class T, int Lanes>
 struct alignas(sizeof(T) * Lanes) Pack {
   T lanes[Lanes];
 };
 using Quad = Pack<float, 4>;
 
-/// Whether a Quad can be loaded at each of the pointers; null is never loaded and does not matter.
+/// Returns whether a Quad can be loaded at each of the pointers. Null pointers pass, because they
+/// are never loaded.
 template <class... T>
 bool quads_fit(T const*... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % alignof(Quad) == 0) && ...);
 }
 
-/// The elements of an array that one thread works on, up to four in each of its Quads: whole
-/// (vector accesses), or in part, because the array ends or is not aligned. The Quads of a thread
-/// are a block's width apart, so that neighbouring threads touch neighbouring ones.
+/// The elements of an array that one thread works on, up to four in each of its Quads. If `whole`,
+/// all of them exist and vector accesses are possible; otherwise the array ends before or is not
+/// aligned. The Quads of a thread are a block's width apart, so that neighbouring threads access
+/// neighbouring Quads.
 template <int Quads = 1>
 struct QuadPlace {
   static constexpr int kLanes = 4 * Quads;
@@ -35,7 +38,7 @@ struct QuadPlace {
   };
 
   std::int64_t first;
-  std::int64_t count;  ///< of the array
+  std::int64_t count;  ///< the number of elements in the array
   bool whole;
 
   __device__ QuadPlace(std::int64_t first_quad, std::int64_t array_count, bool aligned)
@@ -92,7 +95,7 @@ struct QuadPlace {
   }
 };
 
-/// The first Quad of the calling thread where each thread of the grid has `Quads`.
+/// Returns the index of the calling thread's first Quad if each thread of the grid has `Quads`.
 template <int Quads>
 __device__ inline std::int64_t grid_quad() {
   return static_cast<std::int64_t>(blockIdx.x) * (Quads * kBlockThreads) + threadIdx.x;
@@ -102,13 +105,14 @@ __device__ inline QuadPlace<Quads> grid_place(std::int64_t count, bool aligned) 
   return {grid_quad<Quads>(), count, aligned};
 }
 
-/// The most elements that get a thread for each Quad: in 128 blocks, about one on each
-/// multiprocessor. Above, a thread has two. Two branches of kernels on 512 x 512 floats then take
-/// as long as 1.5 kernels in turn, and as 2 with a Quad a thread, four as 2 and 2.9; a branch alone
-/// takes a tenth longer (H200, in one graph).
+/// The most elements for which each Quad has a thread of its own: 128 blocks, about one per
+/// multiprocessor. For more elements, a thread has two Quads. Two parallel branches of kernels on
+/// 512 x 512 floats then take as long as 1.5 kernels in sequence, instead of 2 with one Quad per
+/// thread, and four branches as long as 2 instead of 2.9; a single branch takes a tenth longer
+/// (H200, in one graph).
 inline constexpr std::int64_t kMostForOneQuad = std::int64_t{128} * 4 * kBlockThreads;
 
-/// Calls launch(Quads a thread, blocks) for an elementwise kernel, the former as an
+/// Calls launch(Quads per thread, blocks) for an elementwise kernel, the first argument as an
 /// std::integral_constant.
 template <class Launch>
 void with_quads_a_thread(std::int64_t count, Launch const& launch) {
@@ -145,7 +149,7 @@ __global__ void __launch_bounds__(kBlockThreads) map_kernel(
   place.store(output, apply(place.load(inputs)...));
 }
 
-/// output[i] = function(inputs[i]...) for i < count; output may be one of the inputs.
+/// Computes output[i] = function(inputs[i]...) for i < count; output may be one of the inputs.
 template <class Function, class... Inputs>
 void map(cudaStream_t stream,
          char const* name,
@@ -164,8 +168,9 @@ void map(cudaStream_t stream,
   check_launch(name);
 }
 
-/// Several arrays share a launch: each is a piece with thread blocks of its own, from `first_block`
-/// on. Returns the piece of the calling thread's block; pieces[0].first_block is 0.
+/// Returns the piece of the calling thread's block in a launch that several arrays share. Each
+/// array is a piece with thread blocks of its own, from `first_block` on; pieces[0].first_block is
+/// 0.
 template <class Piece>
 __device__ inline Piece const& piece_of_block(Piece const* pieces, int count) {
   int low = 0;
@@ -176,13 +181,13 @@ __device__ inline Piece const& piece_of_block(Piece const* pieces, int count) {
   }
   return pieces[low];
 }
-/// The number of the calling thread within its piece.
+/// Returns the number of the calling thread within its piece.
 template <class Piece>
 __device__ inline std::int64_t piece_thread(Piece const& piece) {
   return static_cast<std::int64_t>(blockIdx.x - piece.first_block) * blockDim.x + threadIdx.x;
 }
 
-/// The pieces of one launch, passed as a kernel parameter.
+/// The arrays (pieces) that share one launch, passed as a kernel parameter.
 template <class Piece, int Capacity>
 struct PieceTable {
   Piece pieces[Capacity];

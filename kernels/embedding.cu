@@ -12,8 +12,9 @@
 namespace msstream::ops::kernels {
 namespace {
 
-// Groups of at least `lanes` lanes, which tell each other rows as numbers of 32 bits, and multiply
-// them with a row's bytes.
+// Returns whether a lookup can use SharedIds in groups of at least `lanes` lanes: the lanes
+// exchange row numbers of 32 bits, and multiply them by the bytes of a row, which must fit in 32
+// bits, too.
 bool allows_shared_ids(LookupArgs const& args, RowLanes const& shape, int lanes) {
   constexpr std::int64_t kBelow = std::numeric_limits<std::uint32_t>::max();
   return shape.lanes() >= lanes && args.rows < kBelow &&
@@ -42,7 +43,7 @@ void launch(CudaStream stream,
 template <class T, int Count, template <int> class Combiner, class Id>
 void launch_ids(CudaStream stream, LookupArgs const& args, IdBags<Id> const& bags) {
   RowLanes const shape(args.width, Count);
-  // Maxima, and weights, of many short bags are too rare for kernels of their own.
+  // Maxima and weighted sums of many short bags are too rare for separate kernels.
   constexpr bool kHasShort = std::is_same_v<Combiner<Count>, SumCombiner<Count>>;
   constexpr bool kHasFewSums = kHasShort && Count <= 4;
   constexpr int kLanesOfSharedIds = 8;
@@ -83,7 +84,7 @@ void launch_combiner(CudaStream stream, LookupArgs const& args) {
   });
 }
 
-/// The widest loads that the width and the alignment of all arrays allow.
+/// Launches the kernel with the widest loads that the width and the alignment of all arrays allow.
 template <class T>
 void launch_widest(CudaStream stream, LookupArgs const& args) {
   auto const allows = [&](int count) {

@@ -14,7 +14,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Throws std::invalid_argument for types and widths that no lookup is of.
+/// Throws std::invalid_argument if a type or the width of a lookup is not supported or, for a
+/// lookup that writes argmax, the number of positions of ids.
 inline void require_lookup(LookupArgs const& args) {
   require_id_type("embedding_lookup", args.bags.id_dtype);
   require_real_type("embedding_lookup: a table", args.table_dtype);
@@ -30,14 +31,14 @@ inline void require_lookup(LookupArgs const& args) {
           " ids; expected below 2^31");
 }
 
-/// Throws std::invalid_argument for types that no lookup in many tables is of; the types of the
-/// tables plan_tables() knows.
+/// Throws std::invalid_argument if a lookup in many tables does not support the types of the ids or
+/// the output. plan_tables() checks the types of the tables.
 inline void require_tables_lookup(TablesLookupArgs const& args) {
   require_id_type("embedding_tables_lookup", args.id_dtype);
   require_real_type("embedding_tables_lookup: an output", args.output_dtype);
 }
 
-/// How many rows a lookup writes.
+/// Returns the number of rows that a lookup writes.
 [[nodiscard]] inline std::int64_t output_rows(LookupArgs const& args) {
   return args.pooling == Pooling::none ? args.bags.capacity : args.bags.bags;
 }

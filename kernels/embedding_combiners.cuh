@@ -10,10 +10,10 @@
 
 namespace msstream::ops::kernels {
 
-// How rows become one. A combiner is told of each place in order, also of those without a row,
-// which come as zeros with a weight of 0.
+// Combiners pool the rows of a bag into one row. A combiner receives the rows of the bag's valid
+// ids in the order of their positions.
 
-/// The sum over the divisor; a divisor of 0 gives 0.
+/// Returns sum / divisor, or 0 if the divisor is 0.
 template <int Count>
 __device__ Columns<Count> quotient(Columns<Count> sum, float divisor) {
   if (divisor == 0.0F) {
@@ -25,7 +25,8 @@ __device__ Columns<Count> quotient(Columns<Count> sum, float divisor) {
   return sum;
 }
 
-/// Where sums begin. What is not pooled begins with -0, which changes nothing that is added to it.
+/// Returns the value that sums begin with: 0 or, if nothing is pooled, -0, which leaves the sign of
+/// any value that is added to it.
 template <int Count>
 __device__ Columns<Count> first_sum(Pooling pooling) {
   Columns<Count> sum;
@@ -36,7 +37,7 @@ __device__ Columns<Count> first_sum(Pooling pooling) {
   return sum;
 }
 
-/// Sum, mean, square root of n and none, where all weights are 1.
+/// Pools rows without weights, for the poolings sum, mean, sqrtn and none.
 template <int Count>
 class SumCombiner {
  public:
@@ -50,9 +51,10 @@ class SumCombiner {
     sum_.add(row);
     ++rows_;
   }
-  /// Of each kTermsOfPart places of a longer bag.
+  /// Adds the sum of a part to `whole`, after each kTermsOfPart positions of a longer bag.
   __device__ void fold(Whole& whole, bool is_first) { whole.fold(sum_, is_first); }
-  /// Behind the last place of such a bag.
+  /// Takes the total from `whole`, after the last position of a bag of more than kTermsOfPart
+  /// positions.
   __device__ void unfold(Whole const& whole) { sum_ = whole.get(sum_); }
   [[nodiscard]] __device__ bool is_empty() const { return rows_ == 0; }
   [[nodiscard]] __device__ Columns<Count> finish(Pooling pooling) const {
@@ -63,7 +65,7 @@ class SumCombiner {
                     : pooling == Pooling::sqrtn ? __fsqrt_rn(count)
                                                 : 1.0F);
   }
-  /// Of at most one row, which is its own mean.
+  /// Returns the result of a bag of at most one row, which is its own mean.
   [[nodiscard]] __device__ Columns<Count> finish_one() const {
     return is_empty() ? Columns<Count>{} : sum_;
   }
@@ -73,7 +75,7 @@ class SumCombiner {
   unsigned rows_ = 0;
 };
 
-/// The same with weights.
+/// Pools rows with weights, for the poolings sum, mean, sqrtn and none.
 template <int Count>
 class WeightedCombiner {
  public:
@@ -105,12 +107,13 @@ class WeightedCombiner {
 
  private:
   Columns<Count> sum_;
-  double weights_ = 0.0;  ///< or their squares
+  double weights_ = 0.0;  ///< sum of the weights, or for sqrtn of their squares
   bool squares_weights_;
   bool is_empty_ = true;
 };
 
-/// The largest element of each column, and the place it is from: the first of equal ones.
+/// Pools by maximum: keeps the largest element of each column and the position of its id, the first
+/// position of equal elements.
 template <int Count>
 class MaxCombiner {
  public:
@@ -136,7 +139,7 @@ class MaxCombiner {
     }
     is_empty_ = false;
   }
-  /// A maximum has no parts.
+  /// Does nothing, because a maximum is not computed in parts.
   __device__ void fold(Whole const&, bool) {}
   __device__ void unfold(Whole const&) {}
   [[nodiscard]] __device__ bool is_empty() const {
@@ -148,7 +151,7 @@ class MaxCombiner {
   [[nodiscard]] __device__ Columns<Count> finish_one() const {
     return most_;
   }
-  /// As floats of the same bits, to be stored like them.
+  /// Returns the positions as floats of the same bits, so that they can be stored like floats.
   [[nodiscard]] __device__ Columns<Count> places() const {
     Columns<Count> bits;
 #pragma unroll

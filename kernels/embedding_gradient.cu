@@ -11,7 +11,8 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// Few places: a warp a row, a block where it is long.
+/// Sums the gradients of rows if there are few positions: a warp takes a row, or the whole block if
+/// the row has many positions.
 template <class Source, class Rows, bool IsWhole>
 __global__ void __launch_bounds__(kGroupedThreads, 2)
     few_places_kernel(__grid_constant__ RowGradientArgs const args,

@@ -20,8 +20,8 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// Where the sums of output rows go: into the output itself where that holds floats, else by way of
-/// a row of floats.
+/// The destination of the sums of output rows: the output itself if it holds floats, otherwise a
+/// buffer of floats for one row, which is then narrowed.
 class HostOutput {
  public:
   explicit HostOutput(LookupArgs const& args) : args_(args) {
@@ -30,7 +30,7 @@ class HostOutput {
     }
   }
 
-  /// Has make(columns [width]) make an output row.
+  /// Makes an output row by calling make(columns [width]), and stores it in the type of the output.
   template <class Make>
   void write_row(std::int64_t row, Make const& make) {
     bool const holds_floats = args_.output_dtype == DType::float32;
@@ -53,7 +53,7 @@ class HostOutput {
   std::vector<float> row_;
 };
 
-/// The bags of a lookup and what the rows of one are made into.
+/// A lookup: its bags, and the pooling of the rows of a bag into one.
 template <class T, class Id>
 class HostLookup {
  public:
@@ -78,7 +78,7 @@ class HostLookup {
  private:
   using Ahead = RowPrefetch<T, Id>;
 
-  /// Writes the output rows [first, last), which need no others.
+  /// Writes the output rows [first, last), independently of all other rows.
   void write(std::int64_t first, std::int64_t last) const {
     std::uint64_t bad = 0;
     if (args_.pooling == Pooling::none) {
@@ -103,13 +103,13 @@ class HostLookup {
     count_out_of_range(args_.report, bad);
   }
 
-  /// Springs the trap for a bad bag; counts as one bad id.
+  /// Springs the trap for a bad bag. Returns 1, because a bad bag counts as one bad id.
   [[nodiscard]] std::uint64_t tell_bad(std::int64_t bag) const {
     spring_trap(args_.report, bags_.bag_offsets(), bag);
     return 1;
   }
 
-  /// Neighbouring columns of an output row, and where their floats go.
+  /// A piece of neighbouring columns of an output row, and the location of their floats.
   template <std::int64_t Count>
   struct Piece {
     std::int64_t column;
@@ -119,8 +119,8 @@ class HostLookup {
   template <std::int64_t Count>
   using Sums = std::array<float, static_cast<std::size_t>(Count)>;
 
-  /// Calls make(row, Piece, what to fetch ahead) for all columns of rows; returns how many ids were
-  /// bad.
+  /// Calls make(row, Piece, RowPrefetch) for all columns of the rows [first, last); returns the
+  /// number of bad ids.
   template <class Make>
   std::uint64_t write_pieces(std::int64_t first,
                              std::int64_t last,
@@ -145,7 +145,8 @@ class HostLookup {
     return {table_, args_.rows, args_.width, bags_.ids, end};
   }
 
-  /// Calls visit(row of the table, place) for each valid id; returns how many are not.
+  /// Calls visit(row of the table, position of the id) for each valid id; returns the number of
+  /// others.
   template <class Visit>
   std::uint64_t for_each_row(PlaceRange places, Ahead const& ahead, Visit const& visit) const {
     std::uint64_t bad = 0;
@@ -160,21 +161,22 @@ class HostLookup {
         ++bad;
       }
     }
-    // Behind the loop: what is atomic in it would keep sums from registers.
+    // The report follows the loop, because an atomic operation in the loop would keep the sums out
+    // of registers.
     if (bad > 0) {
       spring_trap(args_.report, bags_.ids[bad_place], args_.rows);
     }
     return bad;
   }
 
-  /// The row that a bag without a valid id holds instead; null for none.
+  /// Returns the row that stands in for a bag without a valid id; null if there is none.
   [[nodiscard]] T const* default_row(std::int64_t bag) const {
     return bag < existing_ && is_in_range(bags_.default_id, args_.rows)
                ? table_ + bags_.default_id * args_.width
                : nullptr;
   }
 
-  /// Adds the rows of places to the sums; returns how many ids are bad.
+  /// Adds the rows of the ids at `places` to the sums; returns the number of bad ids.
   template <bool IsWeighted, std::int64_t Count>
   [[gnu::always_inline]] std::uint64_t add_to(Sums<Count>& sums,
                                               PoolingDivisor& divisor,
@@ -194,7 +196,7 @@ class HostLookup {
     });
   }
 
-  /// Makes the sums of a bag its columns.
+  /// Computes the output columns of a bag from its sums.
   template <bool IsWeighted, std::int64_t Count>
   [[gnu::always_inline]] void finish(Sums<Count> const& sums,
                                      PoolingDivisor const& divisor,
@@ -208,12 +210,12 @@ class HostLookup {
     float const by = divisor.valid == 0       ? 0.0F
                      : divides(args_.pooling) ? divisor.get(args_.pooling, IsWeighted)
                                               : 1.0F;
-    // Without a divisor the sums are no result, whatever they are.
+    // If the divisor is 0, the result is 0, whatever the sums are.
     for_each_column<Count>(
         [&](std::int64_t c) { piece.floats[c] = by == 0.0F ? 0.0F : sums[c] / by; });
   }
 
-  // What is summed stays in registers only if nothing else ever sees its address.
+  // Not inlined: the sums stay in registers only if no other code sees their addresses.
   template <bool IsWeighted, std::int64_t Count>
   [[gnu::noinline]] std::uint64_t sum(PlaceRange places,
                                       std::int64_t bag,
@@ -229,7 +231,7 @@ class HostLookup {
     return bad;
   }
 
-  /// As long_sum.hpp says.
+  /// Sums a bag of more than kTermsOfPart positions in parts, as long_sum.hpp describes.
   template <bool IsWeighted, std::int64_t Count>
   [[gnu::noinline]] std::uint64_t sum_in_parts(PlaceRange places,
                                                std::int64_t bag,
@@ -250,7 +252,7 @@ class HostLookup {
     return bad;
   }
 
-  /// Where nothing is pooled: not added to 0, which would make +0 of -0.
+  /// Writes one row if nothing is pooled. The row is not added to 0, which would turn -0 into +0.
   template <std::int64_t Count>
   [[gnu::noinline]] std::uint64_t scale(PlaceRange places,
                                         Piece<Count> piece,
@@ -276,7 +278,7 @@ class HostLookup {
     bool is_first = true;
     auto const bad = for_each_row(places, ahead, [&](T const* row, std::int64_t place) {
       for_each_column<Count>([&](std::int64_t c) {
-        // No jumps, so that columns are compared at once.
+        // The loop has no branches, so that it compares several columns at once.
         auto const value = to_float(row[piece.column + c]);
         bool const is_first_nan = (value != value) & (largest[c] == largest[c]);
         bool const is_larger = is_first | (value > largest[c]) | is_first_nan;

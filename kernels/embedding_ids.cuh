@@ -13,22 +13,23 @@
 
 namespace msstream::ops::kernels {
 
-/// Neighbouring places of ids that a group of lanes goes through.
+/// A range of neighbouring positions of ids that a group of lanes processes.
 struct GroupPlaces {
   std::int64_t begin;
   int count;
-  int skipped = 0;  ///< as many of the first ones are in no bag
+  int skipped = 0;  ///< the number of leading positions that are in no bag
 
   [[nodiscard]] __device__ bool has(int k) const { return k < count && k >= skipped; }
 };
 
-/// How many places a bag has: registers are what limits the rows in flight, so 32 bits have to do.
-/// A turn further than the most is still within them.
+/// Returns a bag's number of positions in 32 bits, because registers limit the number of rows in
+/// flight. The result is limited so that a step of 32 beyond it does not overflow.
 __device__ inline int place_count(std::int64_t places) {
   return static_cast<int>(clamped(places, std::numeric_limits<std::int32_t>::max() - 32));
 }
 
-/// The places of a bag, none where it does not exist. Where nothing is pooled each place is a bag.
+/// Returns the positions of a bag, none if the bag does not exist. If nothing is pooled, each
+/// position is a bag.
 template <class Id>
 __device__ GroupPlaces places_of_bag(IdBags<Id> const& bags, bool pools, std::int64_t bag) {
   if (!pools) {
@@ -42,8 +43,8 @@ __device__ GroupPlaces places_of_bag(IdBags<Id> const& bags, bool pools, std::in
   return {places.begin, place_count(places.end - places.begin)};
 }
 
-/// The same by a group of lanes, which reports a bad bag if it `reports`; all lanes of a warp call
-/// together.
+/// Like places_of_bag(bags, pools, bag), but computed by a group of lanes, which reports a bad bag
+/// if `reports`. All lanes of a warp must call this together.
 template <class Id>
 __device__ GroupPlaces places_of_bag(LookupArgs const& args,
                                      IdBags<Id> const& bags,
@@ -59,7 +60,8 @@ __device__ GroupPlaces places_of_bag(LookupArgs const& args,
   return {places.begin, place_count(places.end - places.begin)};
 }
 
-/// The places of `Bags` bags from `first` on, where has_one_place_each() says so.
+/// Returns the positions of the `Bags` bags from `first` on. Requires that has_one_place_each()
+/// returns true for these bags.
 template <int Bags, class Id>
 __device__ GroupPlaces places_of_bags(IdBags<Id> const& bags, bool pools, std::int64_t first) {
   if (!pools) {
@@ -71,10 +73,11 @@ __device__ GroupPlaces places_of_bags(IdBags<Id> const& bags, bool pools, std::i
   if (bags.offsets == nullptr) {
     return {first, static_cast<int>(clamped(bags.existing() - first, Bags))};
   }
-  return {bags.offsets[first], Bags};  // none is bad
+  return {bags.offsets[first], Bags};  // no bag is bad if each has one position
 }
 
-/// Whether that holds for all walks of a warp; a lane looks at one of its group's bags.
+/// Returns whether all bags of the groups of a warp, `Bags` per group from `first` on, have one
+/// position each. If bags are jagged, each lane checks one bag of its group.
 template <int Bags, class Id>
 __device__ bool has_one_place_each(IdBags<Id> const& bags,
                                    bool pools,
@@ -90,12 +93,12 @@ __device__ bool has_one_place_each(IdBags<Id> const& bags,
   return __all_sync(0xFFFFFFFFU, places_of_bag(bags, pools, bag).count == 1) != 0;
 }
 
-/// The number that stands for no row.
+/// The row number that means "no row".
 template <class Row>
 inline constexpr Row kNoRow = static_cast<Row>(-1);
 
-/// Ids that the lanes of a group read side by side, a place each, and tell each other: for groups
-/// of at least `InFlight` lanes, and tables of fewer than 2^32 - 1 rows.
+/// The ids that the lanes of a group read side by side, one position per lane, and exchange. For
+/// groups of at least `InFlight` lanes and tables of fewer than 2^32 - 1 rows.
 template <class Id, int InFlight, bool kWeighted>
 class SharedIds {
  public:
@@ -105,9 +108,10 @@ class SharedIds {
   __device__ explicit SharedIds(RowLanes const& shape)
       : lanes_(shape.lanes()), lane_(shape.lane()) {}
 
-  /// How many places are read at a time.
+  /// Returns how many positions are read at a time.
   [[nodiscard]] __device__ int places() const { return lanes_; }
-  /// Requests the group's places from the `next`-th on, also before what came last is used up.
+  /// Requests the ids of the group's positions from number `next` on. May be called before the rows
+  /// received last have been used.
   __device__ void request(IdBags<Id> const& bags, GroupPlaces const& places, int next) {
     auto const place = places.begin + next + lane_;
     requested_ = places.has(next + lane_);
@@ -118,8 +122,8 @@ class SharedIds {
       }
     }
   }
-  /// Waits for what was requested; all lanes of the warp together. Whether all of it are rows, for
-  /// all of the warp.
+  /// Waits for the requested ids. All lanes of the warp must call this together. Returns whether
+  /// all ids that the warp requested are rows of the table.
   __device__ bool receive(LookupArgs const& args, bool reports, OutOfRangeCount& bad) {
     bool const is_valid = requested_ && is_in_range(id_, args.rows);
     bool const is_bad = requested_ && !is_valid;
@@ -130,12 +134,13 @@ class SharedIds {
     }
     return __any_sync(0xFFFFFFFFU, is_bad) == 0;
   }
-  /// The row at the place `first` + k of those received, `first` being a multiple of InFlight, or
-  /// kNoRow; all lanes of the warp together.
+  /// Returns the row of received id number `first` + k, or kNoRow. `first` is a multiple of
+  /// InFlight. All lanes of the warp must call this together.
   [[nodiscard]] __device__ Row row(int first, int k) const {
     return __shfl_sync(0xFFFFFFFFU, row_, first + k, lanes_);
   }
-  /// The weight there, if there is a row; as row().
+  /// Returns the weight of received id number `first` + k, if that is a row. All lanes of the warp
+  /// must call this together.
   [[nodiscard]] __device__ float weight(int first, int k) const {
     return kWeighted ? __shfl_sync(0xFFFFFFFFU, weight_, first + k, lanes_) : 1.0F;
   }
@@ -150,7 +155,7 @@ class SharedIds {
   float weight_ = 1.0F;
 };
 
-/// Ids that each lane reads for itself: for groups of few lanes, and tables of any size.
+/// The ids that each lane reads for itself. For groups of few lanes, and tables of any size.
 template <class Id, int InFlight, bool kWeighted>
 class OwnIds {
  public:

@@ -13,21 +13,21 @@
 
 namespace msstream::ops::kernels {
 
-// The grid of a lookup, here with 8 lanes a bag, so 4 bags a warp:
+// The grid of a lookup, here with 8 lanes per bag, so 4 bags per warp:
 //
 //   warp     | lanes 0-7 | lanes 8-15 | lanes 16-23 | lanes 24-31 |
 //   bag      |     b     |   b + 1    |    b + 2    |    b + 3    |
-//   a lane:    columns [lane * Count, lane * Count + Count), then the same lanes * Count further on
+//   a lane:    columns [lane * Count, lane * Count + Count), then those lanes * Count further on
 //
-// A kernel is put together from an addresser (which ids: BagWalk with SharedIds or OwnIds), a
-// loader (an id's columns) and a combiner (how rows become one). All lanes of a warp stay to the
-// end and take the same turns, because they tell each other ids and report bad ones together.
+// A kernel consists of a source of ids (SharedIds or OwnIds), a loader (reads an id's columns) and
+// a combiner (pools rows into one). All lanes of a warp stay to the end and take the same branches,
+// because they exchange ids and report bad ones together.
 
 /// Reads a lane's columns of table rows.
 template <class T, int Count>
 class TableLoader {
  public:
-  /// `first_columns`: the lane's, of row 0.
+  /// Takes a pointer to the lane's columns of row 0, `first_columns`.
   __device__ TableLoader(T const* first_columns, std::int64_t row_width)
       : columns_(first_columns), width_(row_width) {}
 
@@ -37,7 +37,7 @@ class TableLoader {
   }
 
  private:
-  /// One instruction: a row number below 2^32 times a row's bytes, also below.
+  /// Computes the address in one instruction: both the row number and a row's bytes are below 2^32.
   __device__ T const* at(std::uint32_t row) const {
     auto const row_bytes = static_cast<std::uint32_t>(width_) * std::uint32_t{sizeof(T)};
     T const* from;
@@ -50,7 +50,7 @@ class TableLoader {
   std::int64_t width_;
 };
 
-/// Writes a lane's columns of bags' rows.
+/// Writes a lane's columns of the rows of bags.
 template <class Combiner, class Loader, class Id>
 struct BagWriter {
   LookupArgs const& args;
@@ -58,7 +58,7 @@ struct BagWriter {
   Loader const& loader;
   unsigned column;
 
-  /// Where the bag has no valid id.
+  /// Adds the row of the default id, if there is one and the bag has no valid id.
   __device__ void add_default(Combiner& combiner, std::int64_t bag) const {
     if (combiner.is_empty() && args.pooling != Pooling::none &&
         is_in_range(bags.default_id, args.rows) && bag < bags.existing()) {
@@ -78,9 +78,8 @@ struct BagWriter {
   }
 };
 
-/// Requests rows, as many as there are in flight, then calls add(k, row, whether there is one,
-/// weight) for each in order. They are those that `ids` received from the `first`-th on; `all`: all
-/// of them are rows.
+/// Requests kInFlight rows, those that `ids` received from number `first` on, then calls add(k,
+/// row, whether there is a row, weight) for each in order. `all` is true if all of them are rows.
 template <int kInFlight, class All, class Loader, class Ids, class Add>
 __device__ void add_rows(All all, Loader const& loader, Ids const& ids, int first, Add const& add) {
   decltype(loader.load(std::int64_t{})) packed[kInFlight];
@@ -98,8 +97,9 @@ __device__ void add_rows(All all, Loader const& loader, Ids const& ids, int firs
   }
 }
 
-/// The same for the first `count` that `ids` received, all of them rows and a multiple of those in
-/// flight: each that is added makes way for the request of another.
+/// Like add_rows(), but for the first `count` ids that `ids` received, all of them rows; `count` is
+/// a multiple of kInFlight. Requests another row for each row that is added, instead of all at
+/// once.
 template <int kInFlight, class Loader, class Ids, class Add>
 __device__ void roll_rows(Loader const& loader, Ids const& ids, int count, Add const& add) {
   decltype(loader.load(std::int64_t{})) packed[kInFlight];
@@ -122,9 +122,9 @@ __device__ void roll_rows(Loader const& loader, Ids const& ids, int count, Add c
   }
 }
 
-/// One row of a group of lanes: the bag's places in order. All lanes of a warp come together, and
-/// go as far as the longest of their bags; they need not look which ids exist as far as the
-/// shortest.
+/// Pools the rows of one bag by a group of lanes, in the order of the positions. All lanes of a
+/// warp call this together and continue until the longest of their bags ends; up to the end of the
+/// shortest bag they need not check which ids exist.
 template <class Tuning, class Ids, class Combiner, class Writer>
 __device__ void pool_bag(Writer const& writer,
                          RowLanes const& shape,
@@ -134,7 +134,7 @@ __device__ void pool_bag(Writer const& writer,
                          bool reports,
                          OutOfRangeCount& bad) {
   constexpr int kInFlight = Tuning::kRowsInFlight;
-  // Reductions also tell the compiler that all lanes take the same turns.
+  // The reductions also show the compiler that all lanes take the same branches.
   int const longest = __reduce_max_sync(0xFFFFFFFFU, places.count);
   int const shortest = __reduce_min_sync(0xFFFFFFFFU, places.count);
   Combiner combiner(writer.args.pooling);
@@ -175,7 +175,8 @@ __device__ void pool_bag(Writer const& writer,
         add_rows<kInFlight>(std::false_type{}, writer.loader, ids, first, add_next);
       }
     }
-    // Where all bags of the warp have ended but one, the others fold sums of nothing.
+    // Groups whose bags have ended add zeros to their totals until the longest bag of the warp
+    // ends.
     int const done = next + ids.places();
     if (done % kTermsOfPart == 0 && done < longest) {
       combiner.fold(sums_of_parts, done == kTermsOfPart);
@@ -191,8 +192,8 @@ __device__ void pool_bag(Writer const& writer,
   }
 }
 
-/// `kBags` rows of a group of lanes, of a place each: `kInFlight` are requested before the first is
-/// written.
+/// Writes the rows of `kBags` bags of one position each by a group of lanes. `kInFlight` rows are
+/// requested before the first of them is written.
 template <int kBags, int kInFlight, class Ids, class Combiner, class Writer>
 __device__ void gather_bags(Writer const& writer,
                             RowLanes const& shape,
@@ -234,7 +235,7 @@ __device__ void gather_bags(Writer const& writer,
   }
 }
 
-/// One lookup; a group of lanes takes Tuning::kBagsAGroup bags.
+/// Performs one lookup. A group of lanes takes Tuning::kBagsAGroup bags.
 template <class T,
           int Count,
           class Id,
@@ -259,7 +260,8 @@ __global__ void __launch_bounds__(Tuning::kThreads, Tuning::kBlocksAnSm)
   for (unsigned turn = 0; turn < shape.width; turn += shape.lanes() * Count) {
     auto const column = turn + shape.lane() * Count;
     bool const has_column = column < shape.width;
-    // Lanes behind the last column read the first, which costs nothing: another lane does too.
+    // Lanes behind the last column read the first one, which costs nothing, as another lane also
+    // reads it.
     Loader const loader(static_cast<T const*>(args.table) + (has_column ? column : 0), shape.width);
     BagWriter<Combiner, Loader, Id> const writer{args, bags, loader, column};
     bool const reports = turn == 0;

@@ -14,7 +14,8 @@ constexpr int kThreads = 256;
 constexpr int kItems = 4;
 constexpr int kTile = kThreads * kItems;
 
-/// A warp a bag. Weights are added in the order of the ids, as the lookup adds them.
+/// Computes the divisor of each bag, one warp per bag. Weights are added in the order of the ids,
+/// like in the lookup.
 template <class Id>
 __global__ void __launch_bounds__(kThreads) bag_divisors_kernel(IdBags<Id> const bags,
                                                                 std::int64_t rows,
@@ -50,18 +51,19 @@ struct Larger {
 };
 using BagScan = cub::BlockScan<std::uint32_t, kThreads>;
 
-/// The bags of a tile of jagged places from `begin` on, -1 for places of no bag: where each bag
-/// begins and ends, it is marked, and marks spread to the places behind. Thread t has the places
-/// [kItems * t, kItems * (t + 1)). To be called by all threads.
+/// Finds the bags of a tile of jagged positions that starts at `begin`; -1 for a position of no
+/// bag. The first position of each bag and the first one behind it are marked, and a scan spreads
+/// the marks to the positions that follow. Thread t has the positions [kItems * t, kItems * (t +
+/// 1)) of the tile. All threads of the block must call this together.
 template <class Id>
 __device__ void find_bags(IdBags<Id> const& bags,
                           std::int64_t begin,
                           std::int32_t (&found)[kItems]) {
-  // Of bag b 2 * b + 2 where it begins, and 1 more behind it, where the next bag's mark is larger;
-  // 0 where there is none.
+  // The mark of bag b is 2 * b + 2 where it begins and 2 * b + 3 behind its end, unless the next
+  // bag begins there, whose mark is larger. 0 means no mark.
   __shared__ std::uint32_t marks[kTile];
   __shared__ typename BagScan::TempStorage scan;
-  __shared__ std::int64_t ends[2];  ///< the first bag that may have a place, and the last
+  __shared__ std::int64_t ends[2];  ///< the first and last bag that may have positions in the tile
   int const thread = static_cast<int>(threadIdx.x);
   auto const offsets = bags.bag_offsets();
   for (int i = thread; i < kTile; i += kThreads) {
@@ -103,7 +105,8 @@ __device__ void find_bags(IdBags<Id> const& bags,
   }
 }
 
-/// Lists the bag that each place reads and its factor, those that are not null.
+/// Writes the list of the bags that positions read and, unless it is null, the list of their
+/// factors.
 template <class Id>
 __global__ void __launch_bounds__(kThreads) list_places_kernel(IdBags<Id> const bags,
                                                                std::int64_t places,
@@ -132,7 +135,7 @@ __global__ void __launch_bounds__(kThreads) list_places_kernel(IdBags<Id> const 
     }
     bool const is_default = place >= bags.capacity;
     std::int64_t const bag = is_default ? place - bags.capacity : found[k];
-    // What is behind the bags that exist, is listed too, though nothing reads it.
+    // Positions behind the existing bags are listed, too, although nothing reads them.
     bool const has_divisor = divisors != nullptr && !is_default && bag >= 0 && bag < existing;
     float const divisor = has_divisor ? divisors[bag] : 1.0F;
     place_bags[place] = divisor != 0.0F ? static_cast<std::int32_t>(bag) : -1;

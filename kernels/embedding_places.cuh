@@ -11,13 +11,13 @@
 
 namespace msstream::ops::kernels {
 
-/// So few that a warp takes a row each, in one launch.
+/// Returns whether there are so few positions that one launch, with a warp per row, can sum them.
 inline bool has_few_places(BagView const& bags) {
   constexpr std::int64_t kFewPlaces = 2048;
   return place_capacity(bags) <= kFewPlaces;
 }
 
-/// Whether bags divide by something other than 1.
+/// Returns whether bags divide by something other than 1.
 inline bool has_divisors(BagView const& bags, Pooling pooling) {
   bool const one_id_a_bag = bags.offsets == nullptr && bags.hotness == 1;
   return divides(pooling) && (bags.weights != nullptr || !one_id_a_bag);
@@ -25,12 +25,13 @@ inline bool has_divisors(BagView const& bags, Pooling pooling) {
 inline bool has_factors(BagView const& bags, Pooling pooling) {
   return has_divisors(bags, pooling) || (bags.weights != nullptr && pooling != Pooling::max);
 }
-/// Whether rows of places are listed before they are used, not computed.
+/// Returns whether the rows that positions read are listed before they are used, instead of
+/// computed.
 inline bool lists_places(BagView const& bags, Pooling pooling) {
   return has_factors(bags, pooling) || (bags.offsets != nullptr && pooling != Pooling::none);
 }
 
-/// Memory for lists of places and bags: null for those that are not made.
+/// The memory of the lists of positions and bags; null for lists that are not needed.
 struct PlaceLists {
   std::int32_t* bags = nullptr;  ///< [places]
   float* factors = nullptr;      ///< [places]
@@ -49,7 +50,8 @@ struct PlaceLists {
   }
 };
 
-/// Which rows the places read; issues what it takes to list them, if they are listed.
+/// Returns the source that maps positions to rows of the output gradient. Enqueues the kernels that
+/// write the lists of the source, if it needs lists.
 PlaceSource make_place_source(CudaStream stream,
                               RowGradientArgs const& args,
                               PlaceLists const& lists);

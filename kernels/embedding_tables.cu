@@ -12,19 +12,22 @@
 namespace msstream::ops::kernels {
 namespace {
 
-// A lookup in many tables, here three of 32, 32 and 4 lanes a row, two of hotness 1, one pooled:
+// The tiles of a lookup in many tables, here three tables of 32, 32 and 4 lanes per row, of which
+// the first has hotness 1 and the others are pooled:
 //
 //   tiles of a chunk  | 0 ... 7: table 0 | 8 ... 39: table 1 | 40 ... 43: table 2 |
 //   a tile            | 4 bags, gathered | 1 bag, pooled     | 8 bags, pooled     |
 //
-// Warp w takes tile w mod 44 of the bags [32 * (w / 44), + 32): all branches on the table are the
-// same for a warp, blocks that run at once write neighbouring output rows, and a warp without work
-// is one of the last chunk. What is waited for in turn: descriptor, id, row. All lanes stay to the
-// end, because a warp reports its bad ids together.
+// Warp w takes tile w mod 44 of the bags [32 * (w / 44), 32 * (w / 44) + 32). All lanes of a warp
+// therefore take the same branches on the table, blocks that run at the same time write
+// neighbouring output rows, and only warps of the last chunk can be without work. A warp waits
+// first for the descriptor, then for the ids, then for the rows. All lanes stay to the end, because
+// a warp reports its bad ids together.
 
 constexpr int kThreads = 256;
 
-/// A warp a tile. At least one block a multiprocessor: registers as the compiler likes.
+/// Processes one tile per warp. The launch bounds ask for only one block per multiprocessor, which
+/// leaves the number of registers to the compiler.
 template <class Tables, TableKinds Kinds>
 __global__ void __launch_bounds__(kThreads, 1)
     embedding_tables_kernel(__grid_constant__ Tables const tables,
@@ -41,7 +44,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   int const number = tables.table_of(tile_of_chunk);
   auto const& table = tables.get(number);
   bool const gathers = Kinds != TableKinds::any || is_gathered(args, table);
-  // No index: an array that is indexed does not stay in registers.
+  // Selects without an index, because an indexed array does not stay in registers.
   int const first_tile = pools_all(args) ? table.first_tile[1] : table.first_tile[0];
   auto const first_bag = first_of_chunk + (std::int64_t{tile_of_chunk - first_tile}
                                            << log2_bags_of_tile(table, gathers));

@@ -13,25 +13,26 @@
 
 #include <cstdint>
 
-// What a warp of a lookup in many tables does.
+// The work of a warp in a lookup in many tables.
 
 namespace msstream::ops::kernels {
 
 inline constexpr int kPooledRowsInFlight = 8;
 
-/// What a launch may meet; the less it may be, the more registers are left for warps.
+/// The kinds of tables that a launch supports. The fewer a kernel supports, the fewer registers it
+/// needs, and the more warps are resident.
 enum class TableKinds : std::uint8_t {
-  float_gathers,  ///< hotness 1, float32 with 16-byte loads, into float32
-  gathers,        ///< hotness 1
+  float_gathers,  ///< hotness 1, float32 tables with 16-byte loads, float32 output
+  gathers,        ///< hotness 1, any types
   any,
 };
 
-/// What a warp is to do.
+/// The work of one warp: some bags of a table.
 struct TableTile {
   TableDescriptor const& table;
-  int number;              ///< of the table
-  std::int64_t first_bag;  ///< below batch
-  std::int64_t existing;   ///< bags of the table
+  int number;              ///< the table's number
+  std::int64_t first_bag;  ///< below the batch size
+  std::int64_t existing;   ///< the number of existing bags of the table
 };
 
 [[nodiscard]] __device__ inline std::int64_t load_id(TablesLookupArgs const& args,
@@ -57,8 +58,9 @@ __device__ __forceinline__ void store_pooled(TablesLookupArgs const& args,
   }
 }
 
-/// Hotness 1 without weights, where every pooling is the row itself: lane i of the warp loads the
-/// id of bag i, and a group of lanes requests the rows of several bags before it stores the first.
+/// Looks up bags of hotness 1 without weights, for which every pooling is the row itself. Lane i of
+/// the warp loads the id of bag i, and a group of lanes requests the rows of several bags before it
+/// stores the first.
 template <TableKinds Kinds, class T, int Count>
 __device__ __forceinline__ void gather_tile(TablesLookupArgs const& args,
                                             TableTile const& tile,
@@ -86,7 +88,7 @@ __device__ __forceinline__ void gather_tile(TablesLookupArgs const& args,
     auto const loaded = __shfl_sync(0xFFFFFFFFU, row, (first + k) % 32);
     rows[k] = k < bags_a_group && is_in_range(loaded, table.rows) ? loaded : -1;
   }
-  // A sum begins with +0, so that a table's -0 becomes +0; a maximum is the element as it is.
+  // A sum begins with +0, so that -0 in a table becomes +0; a maximum keeps the element as it is.
   float const zero = table.pooling == Pooling::max ? -0.0F : 0.0F;
   auto const* const weights = static_cast<T const*>(table.table);
   int const group_lane = lane & ((1 << log2_lanes) - 1);
@@ -114,7 +116,7 @@ __device__ __forceinline__ void gather_tile(TablesLookupArgs const& args,
   }
 }
 
-/// The rows of a bag, made one.
+/// The state of pooling the rows of a bag into one.
 template <int Count>
 struct TablePooling {
   Columns<Count> pooled;
@@ -147,7 +149,8 @@ struct TablePooling {
   }
 };
 
-/// Bags of any length: a group of lanes a bag, several rows requested before the first is added.
+/// Pools bags of any length. A group of lanes takes a bag, and requests several rows before it adds
+/// the first.
 template <class T, int Count>
 __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
                                           TableTile const& tile,

@@ -9,19 +9,21 @@
 
 namespace msstream::ops::kernels {
 
-/// Bags of each table that one round of tiles covers: what a warp of one-lane rows serves.
+/// The number of bags of each table that one round of tiles covers: as many as a warp serves if
+/// each lane reads whole rows.
 inline constexpr std::int64_t kChunkBags = 32;
-/// Bags of hotness 1 that a group of lanes has in flight, as a power of two.
+/// The base-2 logarithm of the number of bags of hotness 1 that a group of lanes has in flight.
 inline constexpr int kLog2BagsInFlight = 2;
 
-/// The bags of a tile as a power of two: one a group of lanes, or of gathered ones several, but not
-/// more than a warp can load ids for at once.
+/// Returns the base-2 logarithm of the number of bags in a tile: one bag per group of lanes or, if
+/// bags are gathered, several, but not more than a warp can load ids for at once.
 [[nodiscard]] constexpr int log2_bags_of_tile(TableDescriptor const& table, bool gathers) {
   int const lanes = table.log2_lanes;
   return 5 - lanes + (!gathers ? 0 : lanes < kLog2BagsInFlight ? lanes : kLog2BagsInFlight);
 }
 
-/// Whether every bag is pooled: a gather knows neither lengths nor weights.
+/// Returns whether every bag is pooled, because there are offsets or weights, which a gather does
+/// not support.
 [[nodiscard]] constexpr bool pools_all(TablesLookupArgs const& args) {
   return args.offsets != nullptr || args.weights != nullptr;
 }
@@ -34,13 +36,13 @@ inline constexpr int kLog2BagsInFlight = 2;
   return args.batch_count != nullptr ? clamped(*args.batch_count, args.batch) : args.batch;
 }
 
-/// The offsets of the bags of all tables, of which there are args.offset_bags; where there are any.
+/// Returns the offsets of the args.offset_bags bags of all tables; for lookups with offsets only.
 template <class Id>
 [[nodiscard]] constexpr BagOffsets<Id> offsets_of(TablesLookupArgs const& args) {
   return {static_cast<Id const*>(args.offsets), args.offset_bags, args.capacity};
 }
 
-/// Where an existing bag of a table has its ids.
+/// Returns the positions of the ids of an existing bag of a table.
 template <class Id>
 [[nodiscard]] constexpr PlaceRange places_of(TablesLookupArgs const& args,
                                              TableDescriptor const& table,
@@ -53,7 +55,7 @@ template <class Id>
   return {begin, begin + table.hotness};
 }
 
-/// Whether an element takes the place of the largest so far; NaN is larger than all.
+/// Returns whether an element replaces the largest so far; NaN is larger than all numbers.
 [[nodiscard]] constexpr bool is_larger(float element, float largest) {
   return element > largest || (element != element && largest == largest);
 }

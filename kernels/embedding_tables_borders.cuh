@@ -6,11 +6,12 @@
 
 #include <cstdint>
 
-/// The second launch of embedding_tables_sums.cuh: rows that lie in several parts.
+/// The second launch of the sums of embedding_tables_sums.cuh: completes rows that lie in several
+/// parts.
 namespace msstream::ops::kernels {
 
-/// The sum of rows [begin, end) of `tails`, and then of a head unless it is null; by one warp, in
-/// order.
+/// Returns the sum of the rows [begin, end) of `tails` and then of `head`, unless it is null, added
+/// in order by one warp.
 __device__ inline Columns<kTableSumCount> sum_of_tails(float const* tails,
                                                        std::int64_t width,
                                                        PlaceRange range,
@@ -44,11 +45,12 @@ __device__ inline Columns<kTableSumCount> sum_of_tails(float const* tails,
   return is_folded ? whole.get(sum) : sum;
 }
 
-/// A row that began in an earlier part and ends in this one: the tails and the head to add.
+/// A row that began in an earlier part and ends in this one: its sum is that of the tails of the
+/// earlier parts and the head of this part.
 struct TableSumBorder {
   PlaceRange tails{0, 0};
   std::int64_t part = 0;
-  std::int32_t rank = -1;  ///< below 0: no such row
+  std::int32_t rank = -1;  ///< below 0 if there is no such row
   std::int32_t width = 0;
 
   __device__ TableSumBorder(TablesGradientArgs const& args,
@@ -72,8 +74,9 @@ struct TableSumBorder {
   }
 };
 
-// A warp a part, and a block for long borders. No other warp writes the row. The blocks behind
-// those find where each table begins.
+// Completes rows that lie in several parts: a warp per part, or the whole block if a row has many
+// tails. No other warp writes the row. The blocks behind those of the parts find where each table
+// begins.
 static __global__ void __launch_bounds__(kTableSumThreads)
     table_sum_borders_kernel(TablesGradientArgs const args,
                              TableSumParts parts,

@@ -10,7 +10,8 @@
 
 namespace msstream::ops::kernels {
 
-/// What embedding_tables_places() tells of one bag of one table, by one thread: both twins'.
+/// Writes the results of embedding_tables_places() for one bag of one table, in one thread. Used by
+/// the host and the CUDA implementation.
 template <class Id, class Row>
 MSSTREAM_HOST_DEVICE void tell_places(TablePlacesArgs const& args,
                                       TableDescriptor const& table,
@@ -58,12 +59,12 @@ MSSTREAM_HOST_DEVICE void tell_places(TablePlacesArgs const& args,
   }
 }
 
-/// Whether places exist that no existing bag has.
+/// Returns whether there may be positions that belong to no existing bag.
 [[nodiscard]] constexpr bool has_unused_places(TablesLookupArgs const& bags) {
   return bags.offsets != nullptr || bags.batch_count != nullptr;
 }
 
-/// Calls function(Id{}, Row{}) for the types of ids and rows.
+/// Calls function(Id{}, Row{}) with the types of the ids and of the rows.
 template <class Function>
 void with_place_types(TablePlacesArgs const& args, Function const& function) {
   bool const wide_ids = args.bags.id_dtype == DType::int64;

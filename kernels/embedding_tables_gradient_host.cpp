@@ -10,11 +10,12 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// What the twin needs of the plan, which the caller need not keep until the work runs.
+/// The sizes of a plan that the host implementation needs. They are copied, because the caller need
+/// not keep the plan until the work runs.
 struct TableSizes {
   std::int64_t count;
-  std::int64_t width;   ///< of all
-  std::int64_t widest;  ///< of one
+  std::int64_t width;   ///< of all tables together
+  std::int64_t widest;  ///< of the widest table
 
   explicit TableSizes(TablePlan const& plan)
       : count(static_cast<std::int64_t>(plan.tables.size())),

@@ -17,7 +17,7 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// One bag's row while it is made, as wide as the widest table.
+/// The row of one bag while it is computed, as wide as the widest table.
 class PooledRow {
  public:
   explicit PooledRow(std::int64_t widest) : row_(static_cast<std::size_t>(widest)) {}
@@ -27,14 +27,15 @@ class PooledRow {
     std::fill_n(row_.begin(), width, 0.0F);
     std::fill(whole_.begin(), whole_.end(), 0.0);
   }
-  /// Behind each kTermsOfPart places of a longer bag.
+  /// Adds the sum of a part to the total, after each kTermsOfPart positions of a longer bag.
   void fold() {
     whole_.resize(row_.size());
     for (std::size_t c = 0; c < static_cast<std::size_t>(width_); ++c) {
       whole_[c] += static_cast<double>(std::exchange(row_[c], 0.0F));
     }
   }
-  /// Behind the last place of such a bag.
+  /// Replaces the row by the total of its parts, after the last position of a bag of more than
+  /// kTermsOfPart positions.
   void unfold() {
     fold();
     std::transform(whole_.begin(), whole_.begin() + width_, row_.begin(), [](double sum) {
@@ -76,7 +77,7 @@ class PooledRow {
 
  private:
   std::vector<float> row_;
-  std::vector<double> whole_;  ///< of the parts before; none unless a bag is long
+  std::vector<double> whole_;  ///< sums of the earlier parts; empty unless a bag is long
   std::int64_t width_ = 0;
 };
 
@@ -127,13 +128,14 @@ void pool_bag_of_table(TablesLookupArgs const& args,
   }
 }
 
-/// The descriptors, which on the host are in reach where the work runs.
+/// The table descriptors in device memory, which on the host the work can read directly, and the
+/// sizes of the tables.
 struct TablesInReach {
   TableDescriptor const* at;
   std::int64_t count;
-  std::int64_t width;    ///< of all
-  std::int64_t widest;   ///< of one
-  std::int64_t hotness;  ///< of all
+  std::int64_t width;    ///< of all tables together
+  std::int64_t widest;   ///< of the widest table
+  std::int64_t hotness;  ///< of all tables together
 };
 
 /// Writes the outputs of the bags [first, last) of each table.
@@ -175,7 +177,8 @@ void look_up_bags(TablesLookupArgs const& args,
 
 template <class Id>
 void look_up_all(TablesLookupArgs const& args, TablesInReach const& tables) {
-  // As if all tables had rows of one width and, where only the device knows, bags of one length.
+  // Estimates the work as if all tables had rows of one width and, if there are offsets, which only
+  // the device knows, bags of one length.
   auto const ids_of_bag = args.offsets != nullptr
                               ? args.capacity / std::max<std::int64_t>(1, args.batch)
                               : tables.hotness;

@@ -12,19 +12,20 @@ namespace msstream::ops::kernels {
 
 inline constexpr int kTableSumThreads = 256;
 inline constexpr int kTableSumWarps = kTableSumThreads / 32;
-inline constexpr int kTableSumCount = 4;  ///< columns of a lane
+inline constexpr int kTableSumCount = 4;  ///< columns per lane
 
-// Sums of sorted places that are cut into parts of equal length, a group of lanes each, so that no
-// row that stands often holds up a launch:
+// Sums over sorted positions, which are cut into parts of equal length, one group of lanes each, so
+// that no frequent row delays a launch:
 //
 //   ranks  0 0 0 1 | 1 1 1 1 | 1 2 3 3        part 0 stores row 0, part 2 rows 2 and 3
 //   part      0    |    1    |    2           row 1: tails of 0 and 1 + head of 2
 //
-// A part stores the rows whose places it has all; what it has of a row that goes on behind it is
-// its tail, of a row that began before it and ends in it its head. A second launch adds those.
+// A part stores the rows whose positions it contains completely. Its sum of a row that continues in
+// the next part is its tail; its sum of a row that began in an earlier part and ends in this one is
+// its head. A second launch adds tails and heads.
 
 struct TableSumParts {
-  std::int64_t places;  ///< of a part
+  std::int64_t places;  ///< positions per part
   std::int64_t parts;
 
   explicit TableSumParts(std::int64_t all_places)
@@ -32,15 +33,15 @@ struct TableSumParts {
         parts(ceil_div(all_places, places)) {}
 
  private:
-  static constexpr std::int64_t kParts = 16'384;  // fill a large GPU
+  static constexpr std::int64_t kParts = 16'384;  // enough to fill a large GPU
   static constexpr std::int64_t kStep = 16;
 };
 
 struct TableSumPart {
   std::int64_t begin;
   std::int64_t end;
-  bool has_head = false;  ///< its first row began before it
-  bool has_tail = false;  ///< its last row goes on behind it
+  bool has_head = false;  ///< its first row began in an earlier part
+  bool has_tail = false;  ///< its last row continues in the next part
 
   __device__ TableSumPart(TablesGradientArgs const& args,
                           TableSumParts const& parts,
@@ -56,8 +57,8 @@ struct TableSumPart {
   }
 };
 
-/// The first `count` of up to kTableSumCount columns, and zeros; tables of any width lie side by
-/// side, so that rows may begin anywhere.
+/// Loads the first `count` of up to kTableSumCount columns, with zeros for the others. The columns
+/// of tables of any width are adjacent, so that rows may begin at any alignment.
 template <class T>
 __device__ Columns<kTableSumCount> load_some_columns(T const* from, int count) {
   constexpr std::uintptr_t kBytes = kTableSumCount * sizeof(T);
@@ -89,7 +90,7 @@ __device__ inline void store_some_columns(float* to,
   }
 }
 
-/// Where the gradient of a sorted place lies.
+/// The location of the gradient that a sorted position adds, and its width and factor.
 struct TableSumSource {
   std::int64_t element;
   int width;

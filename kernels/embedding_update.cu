@@ -11,8 +11,9 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// What one kernel cannot do gets gradients in memory and update_rows(). Says nothing of pointers,
-/// so that the workspace can be sized without them.
+/// Returns whether one kernel can both sum the gradients and update the rows. If not, the gradients
+/// go through memory to update_rows(). Does not depend on pointers, so that the workspace can be
+/// sized without them.
 bool is_fused(OptimizerKind kind, RowGradientArgs const& args) {
   constexpr std::int64_t kWidestOfLanes = 128;
   return args.pooling != Pooling::max && args.gradient_dtype == DType::float32 &&
@@ -20,7 +21,7 @@ bool is_fused(OptimizerKind kind, RowGradientArgs const& args) {
          (kind != OptimizerKind::rowwise_adagrad || args.width <= kWidestOfLanes);
 }
 
-/// Whether four columns of each row of all arrays can be loaded at once.
+/// Returns whether four columns of each row can be loaded at once from all arrays.
 bool is_whole(EmbeddingUpdateArgs const& args, OptimizerKind kind) {
   auto const fits = [](void const* data, std::size_t bytes) {
     return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
@@ -31,10 +32,10 @@ bool is_whole(EmbeddingUpdateArgs const& args, OptimizerKind kind) {
          (has_row_state || fits(args.state0, 16)) && fits(args.state1, 16);
 }
 
-/// What an update needs besides its arguments.
+/// The memory that an update needs in addition to its arguments.
 struct UpdateMemory {
   std::optional<RowGradientMemory> fused;
-  float* row_gradients = nullptr;  ///< [places, width], where the update is not fused
+  float* row_gradients = nullptr;  ///< [places, width]; null if the update is fused
   void* gradient_workspace = nullptr;
   std::size_t bytes;
 

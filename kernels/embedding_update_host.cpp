@@ -17,8 +17,8 @@ using RowMover = void (*)(StepRule const&,
                           std::int64_t row,
                           float const* gradient);
 
-/// What moves rows of such a table by such a rule; a pointer, so that no way to sum gradients is
-/// compiled for each of them anew.
+/// Returns the function that updates rows of a table of type `dtype` by an optimizer of `kind`. It
+/// is a pointer, so that the code that sums gradients is not compiled for every such function.
 RowMover row_mover(OptimizerKind kind, DType dtype) {
   RowMover mover = nullptr;
   with_kind(kind, [&](auto known_kind) {

@@ -12,15 +12,16 @@ namespace msstream::ops::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kInFlight = 4;  ///< places of a group of lanes
+constexpr int kInFlight = 4;  ///< positions per group of lanes
 
-/// A place's row of the table and of the output's gradient; below 0: none.
+/// The row of the table and the row of the output gradient that belong to a position; below 0 if
+/// there is none.
 struct RowPair {
   std::int64_t table = -1;
   std::int64_t output = -1;
 };
 
-/// The pairs of neighbouring places. Those of one bag are searched once.
+/// Finds the pairs of rows of neighbouring positions. Positions of one bag share one search.
 template <class Id>
 __device__ void find_pairs(WeightGradientArgs const& args,
                            IdBags<Id> const& bags,
@@ -54,7 +55,7 @@ __device__ void find_pairs(WeightGradientArgs const& args,
   }
 }
 
-/// A group of lanes takes a few places.
+/// Computes the weight gradients of kInFlight positions per group of lanes.
 template <class T, class Id, int Count>
 __global__ void __launch_bounds__(kThreads)
     weight_gradient_kernel(__grid_constant__ WeightGradientArgs const args,

@@ -7,8 +7,8 @@
 
 namespace msstream::ops::kernels {
 
-/// How many of the places that a launch is for exist: what `count` says on the device, or, where it
-/// is null, all.
+/// Returns how many of the `capacity` positions of a launch exist: the value of `count` in device
+/// memory, limited to the capacity, or the capacity if `count` is null.
 [[nodiscard]] constexpr std::int64_t existing_places(std::int64_t const* count,
                                                      std::int64_t capacity) {
   return count != nullptr ? clamped(*count, capacity) : capacity;

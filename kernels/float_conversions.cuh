@@ -10,8 +10,8 @@
 
 namespace msstream::ops::kernels {
 
-// As to_float() and from_float(), but by the instructions that there are: the same values, though
-// of a NaN perhaps other bits.
+// The counterparts of to_float() and from_float() that use the GPU's conversion instructions. They
+// give the same values, but possibly other bits of a NaN.
 
 __device__ inline float widen(float value) {
   return value;
@@ -23,7 +23,7 @@ __device__ inline float widen(float16 value) {
   return __half2float(__ushort_as_half(value.bits));
 }
 
-/// The nearest element, ties to even.
+/// Returns the nearest element, ties to even.
 template <class T>
 __device__ T narrowed(float value) {
   if constexpr (std::is_same_v<T, float16>) {

@@ -29,7 +29,7 @@ struct GatherMoves {
   }
 };
 
-/// The distinct ids that are rows, and the places of each.
+/// The distinct ids that are rows of the table, and the positions of each.
 struct PlacesOfIds {
   std::int64_t* ids;
   std::int32_t* starts;
@@ -37,7 +37,7 @@ struct PlacesOfIds {
   std::int32_t* ranks;
   std::int64_t* count;
   void* deduplication;
-  std::int64_t* row_of_place = nullptr;  ///< [capacity], where it is wanted
+  std::int64_t* row_of_place = nullptr;  ///< [capacity]; null if not wanted
   std::size_t bytes;
 
   PlacesOfIds(void* memory, CudaStream stream, std::int64_t capacity, bool tells_rows) {
@@ -68,7 +68,7 @@ struct LastPlaceMoves {
   }
 };
 
-/// Only of the last places of their ids.
+/// Writes the row of each id to `row_of_place` at the last position of the id.
 __global__ void __launch_bounds__(kThreads)
     write_rows_of_places_kernel(PlacesOfIds places, std::int64_t capacity) {
   auto const rank = grid_thread();
@@ -158,7 +158,7 @@ void scatter_rows(CudaStream stream, ScatterRowsArgs const& args) {
   if (args.keeps_others) {
     return assign_rows(stream, args);
   }
-  // Every row is written, so each looks up its last place, as a gather does.
+  // Every output row is written, so each looks up the last position of its id, like a gather.
   auto* const place_of_row = static_cast<std::int32_t*>(targets.workspace);
   set_to_none(stream, place_of_row, scatter_rows_workspace_bytes(stream, 0, targets.rows, false));
   if (targets.capacity > 0) {

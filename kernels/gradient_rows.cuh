@@ -12,7 +12,7 @@
 
 namespace msstream::ops::kernels {
 
-/// What it takes to sum the gradients of rows; few places have no borders.
+/// The memory needed to sum the gradients of rows. There are no borders if there are few positions.
 struct RowGradientMemory {
   std::optional<GroupedBorders> borders;
   PlaceLists lists;
@@ -27,12 +27,12 @@ struct RowGradientMemory {
         lists(workspace, bags, pooling) {}
 };
 
-/// Of the output gradient.
+/// Returns the number of rows of the output gradient.
 inline std::int64_t gradient_row_count(RowGradientArgs const& args) {
   return args.pooling == Pooling::none ? place_capacity(args.bags) : args.bags.bags;
 }
 
-/// Whether four columns of each row of the output gradient can be read at once.
+/// Returns whether four columns of each row of the output gradient can be read at once.
 template <class T>
 bool allows_whole_loads(RowGradientArgs const& args) {
   return allows_vectors(static_cast<T const*>(args.output_gradient), args.width, 4) &&

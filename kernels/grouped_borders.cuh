@@ -9,12 +9,12 @@
 
 namespace msstream::ops::kernels {
 
-/// Where the tails of a row are that began in part `first` and ends in part `last`: one a part, but
-/// one a block of parts where it has the whole block.
+/// The locations of the tails of a row that began in part `first` and ends in part `last`: one tail
+/// per part, but only one per block of parts if the row covers the whole block.
 struct TailsOfRow {
   std::uint32_t first;
-  std::uint32_t leading;  ///< so many single parts, then
-  std::uint32_t blocks;   ///< so many blocks
+  std::uint32_t leading;  ///< the number of single parts, which come first
+  std::uint32_t blocks;   ///< the number of whole blocks, which follow
   std::uint32_t a_block;
   std::uint32_t count;
 
@@ -38,10 +38,11 @@ struct TailsOfRow {
   }
 };
 
-inline constexpr int kBordersABlock = 32;  ///< each is of one lane of every warp
+inline constexpr int kBordersABlock = 32;  ///< lane l of every warp has part l of the block
 
-/// A lane a part looks whether a row ends in it that began in an earlier one; warps take such rows
-/// in turn and add the tails since then and this part's head. No other warp finishes that row.
+/// Completes rows that lie in several parts. One lane per part checks whether a row ends in it that
+/// began in an earlier part. The warps take such rows in turn, and add the tails of the earlier
+/// parts and the head of this part. No other warp finishes the row.
 template <class Sink>
 __global__ void __launch_bounds__(kGroupedThreads)
     grouped_borders_kernel(__grid_constant__ GroupedPlaces const places,
@@ -97,7 +98,7 @@ __global__ void __launch_bounds__(kGroupedThreads)
           sink.squares(sums, squares, shape);
           sink.finish(step, ahead, target, column, sum, squares[0], shape.width);
         });
-    __syncthreads();  // the ranges have served
+    __syncthreads();  // all threads have read the shared ranges
   }
 }
 

@@ -11,20 +11,20 @@
 
 namespace msstream::ops::kernels {
 
-/// The places to add, sorted by rank; equal ranks are neighbours.
+/// The positions to add, sorted by rank, so that equal ranks are neighbours.
 struct GroupedPlaces {
-  std::int32_t const* ranks;      ///< [capacity]: which sum a place adds to; ascending, then -1
-  std::int32_t const* positions;  ///< [capacity]: the place
-  std::int32_t const* starts;     ///< where each rank begins
+  std::int32_t const* ranks;  ///< [capacity]: the sum that each entry adds to; ascending, then -1
+  std::int32_t const* positions;  ///< [capacity]: the position of each entry
+  std::int32_t const* starts;     ///< the first entry of each rank
   std::int64_t capacity;
 };
 
-/// Equal parts of the places, so many that they fill a large GPU; depends on the capacity and the
-/// width alone.
+/// The division of the positions into equal parts, enough of them to fill a large GPU. Depends on
+/// the capacity and the width alone.
 struct PartsOfPlaces {
   std::int64_t places;
   std::int64_t parts;
-  std::int64_t a_block;  ///< parts a block
+  std::int64_t a_block;  ///< parts per block
 
   PartsOfPlaces(std::int64_t capacity, std::int64_t width)
       : places(std::clamp<std::int64_t>(ceil_div(capacity, kParts * kStep) * kStep, kStep, 256)),
@@ -33,10 +33,11 @@ struct PartsOfPlaces {
 
  private:
   static constexpr std::int64_t kParts = 16'384;
-  static constexpr std::int64_t kStep = 16;  ///< a multiple of what sinks have in flight
+  static constexpr std::int64_t kStep = 16;  ///< a multiple of the rows that a sink has in flight
 };
 
-/// The places of one part, and whether its first row began before it. There are fewer than 2^31.
+/// The positions of one part, and whether its first row began in an earlier part. There are fewer
+/// than 2^31 positions.
 struct PartOfPlaces {
   std::uint32_t part;
   std::uint32_t begin;
@@ -51,31 +52,33 @@ struct PartOfPlaces {
         end(static_cast<std::uint32_t>(min((number + 1) * parts.places, places.capacity))),
         has_head(begin > 0 && begin < end && goes_on(places, begin)) {}
 
-  /// Whether a row has places on both sides of a border.
+  /// Returns whether a row has positions on both sides of a border.
   static __device__ bool goes_on(GroupedPlaces const& places, std::uint32_t border) {
     return places.ranks[border] >= 0 && places.ranks[border - 1] == places.ranks[border];
   }
 };
 
-/// What has to be known of a place before rows are requested.
+/// The data of a position that must be known before its row is requested.
 struct alignas(16) StagedPlace {
-  std::int32_t row;     ///< to add; -1: none
-  std::int32_t detail;  ///< the place itself for a maximum, else the bits of its factor
-  std::int64_t target;  ///< of the sum that ends here; -1: none does
+  std::int32_t row;     ///< the row to add; -1 if there is none
+  std::int32_t detail;  ///< for a maximum the position itself, otherwise the bits of its factor
+  std::int64_t target;  ///< target of the sum that ends here; -1 if none ends
 
-  /// Looked up where it is needed: to hold those of all rows in flight takes too many registers.
+  /// Reads the target again when it is needed, because keeping the targets of all rows in flight
+  /// takes too many registers.
   __device__ std::int64_t target_again() const {
     return *const_cast<std::int64_t const volatile*>(&target);
   }
 };
 
-/// The next places of a part, which the lanes of a group look up together, one each, and keep in
-/// shared memory: they wait once for all of them.
+/// The next positions of a part. The lanes of a group look them up together, one each, and keep
+/// them in shared memory, so that they wait only once for all of them.
 struct StagedPlaces {
-  std::uint32_t count;  ///< a multiple of what sinks have in flight
+  std::uint32_t count;  ///< a multiple of the number of rows that sinks have in flight
   StagedPlace* places;
 
-  /// For a group: at least as many as its lanes; narrow rows stay within a block's memory.
+  /// Returns the number of positions per group: at least one per lane, and few enough that the many
+  /// groups of narrow rows fit in a block's shared memory.
   static __host__ __device__ int count_of(RowLanes const& shape) {
     constexpr int kLeast = 8;
     return shape.lanes() > kLeast ? shape.lanes() : kLeast;
@@ -96,7 +99,8 @@ struct StagedPlaces {
   }
 };
 
-/// Looks up one place of a part.
+/// Looks up one position of a part: its row, its factor, and the target of the sum that ends with
+/// it.
 template <class Rows, class Sink>
 __device__ StagedPlace stage_place(GroupedPlaces const& places,
                                    PlaceSource const& source,
@@ -117,7 +121,7 @@ __device__ StagedPlace stage_place(GroupedPlaces const& places,
   if constexpr (Rows::kIsMax) {
     staged.detail = place;
   } else {
-    // Places that add nothing stay 0, whatever their factor.
+    // A position that adds nothing has the factor 0, whatever source.factor_of() returns.
     staged.detail = __float_as_int(staged.row >= 0 ? source.factor_of(place) : 0.0F);
   }
   return staged;

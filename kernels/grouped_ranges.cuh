@@ -13,17 +13,17 @@ namespace msstream::ops::kernels {
 inline constexpr int kGroupedThreads = 256;
 inline constexpr int kGroupedWarps = kGroupedThreads / 32;
 
-/// A range of things to add that one warp of a block brings, for one sum.
+/// A range of terms that one warp of a block contributes, all of them for one sum.
 struct WarpRange {
   PlaceRange range;
-  std::int64_t rank;   ///< the sum it is for
-  std::int64_t start;  ///< for load(), like `part`
+  std::int64_t rank;   ///< the sum that the terms are for
+  std::int64_t start;  ///< for use by load_of(), like `part`
   std::int64_t part;
   bool exists;
 };
 
-/// The sum of load(i) over a range, by one warp: the groups of lanes take turns, then a tree over
-/// the groups. All lanes of a group get the result.
+/// Returns the sum of load(i) over a range, computed by one warp: the groups of lanes take terms in
+/// turn, then a tree adds the sums of the groups. All lanes of a group receive the result.
 template <class Load>
 __device__ Columns<4> sum_of_range(PlaceRange range, RowLanes const& shape, Load const& load) {
   constexpr int kInFlight = 8;
@@ -53,7 +53,8 @@ __device__ Columns<4> sum_of_range(PlaceRange range, RowLanes const& shape, Load
   return sum;
 }
 
-/// sum_of_range() of any length, in parts, as long_sum.hpp says.
+/// Returns the sum of load(i) over a range of any length, computed by one warp in parts, as
+/// long_sum.hpp describes.
 template <class Load>
 __device__ Columns<4> sum_of_long_range(PlaceRange range, RowLanes const& shape, Load const& load) {
   std::int64_t const places_of_part = kTermsOfPart * (32 >> shape.log2_lanes);
@@ -66,10 +67,9 @@ __device__ Columns<4> sum_of_long_range(PlaceRange range, RowLanes const& shape,
   return range.begin < range.end ? whole.get(sum) : sum;
 }
 
-/// Each warp of the block brings a range; a long one is added by the whole block. To be called by
-/// all threads. load_of(range) gives a function of (i, column) that gives four columns; finish(
-/// range, column, sum) is called by one group of lanes, all of it, once for every four columns of a
-/// lane.
+/// Sums one range per warp; the whole block adds a long range. All threads of the block must call
+/// this together. load_of(range) returns a function of (i, column) that returns four columns. All
+/// lanes of one group call finish(range, column, sum), once for every four columns of a lane.
 template <class LoadOf, class Finish>
 __device__ void sum_ranges(WarpRange const& mine,
                            RowLanes const& shape,

@@ -12,19 +12,20 @@
 
 namespace msstream::ops::kernels {
 
-// Sums of rows that are grouped by rank, the same bits for the same arguments. Sorted places are
-// cut into parts of equal length, a group of lanes each:
+// Sums of rows that are grouped by rank; equal arguments give equal bits. Sorted positions are cut
+// into parts of equal length, one group of lanes each:
 //
 //   ranks  0 0 0 1 | 1 1 1 1 | 1 2 3 3        part 0 finishes row 0, part 2 rows 2 and 3
 //   part      0    |    1    |    2           row 1: tails of 0 and 1 + head of 2
 //
-// A part finishes the rows whose places it has all. What it has of a row that goes on behind it is
-// its tail, what it has of a row that began before it and ends in it its head; a second launch adds
-// them where a row ends. Where all parts of a block are of one row, the block adds its tails.
+// A part finishes the rows whose positions it contains completely. Its sum of a row that continues
+// in the next part is its tail; its sum of a row that began in an earlier part and ends in this one
+// is its head. For each row that ends in a later part than it began in, a second launch adds the
+// tails and the head. If all parts of a block belong to one row, the block adds its tails first.
 //
-// What becomes of a finished row is up to a sink (row_sinks.cuh).
+// A sink (row_sinks.cuh) processes each finished row.
 
-/// What the parts leave to the second launch.
+/// The partial sums that the parts leave to the second launch.
 struct GroupedBorders {
   float* tails;  ///< [parts, width]
   float* heads;  ///< [parts, width]
@@ -36,8 +37,8 @@ struct GroupedBorders {
   }
 };
 
-/// Adds four columns of a part's places and finishes its rows. Returns whether the last row goes on
-/// behind the part; `sum` is then what the part has of it.
+/// Adds four columns of a part's positions and finishes its rows. Returns whether the last row
+/// continues behind the part; if it does, `sum` is the part's sum of that row.
 template <class Rows, class Sink>
 __device__ bool sum_part(GroupedPlaces const& places,
                          PlaceSource const& source,
@@ -54,7 +55,7 @@ __device__ bool sum_part(GroupedPlaces const& places,
   auto const lanes = lanes_of_group(shape);
   bool is_head = part.has_head;
   for (auto first = part.begin; first < part.end; first += staged.count) {
-    __syncwarp(lanes);  // those before have served
+    __syncwarp(lanes);  // all lanes have used the previous positions
     for (auto i = static_cast<std::uint32_t>(shape.lane()); i < staged.count; i += shape.lanes()) {
       staged.places[i] = first + i < part.end ? stage_place<Rows>(places, source, sink, first + i)
                                               : StagedPlace{-1, 0, -1};
@@ -108,8 +109,8 @@ __device__ bool sum_part(GroupedPlaces const& places,
   return part.end < places.capacity && PartOfPlaces::goes_on(places, part.end);
 }
 
-/// The sum over the groups of lanes of a block, in their order; the first group gets it. To be
-/// called by all threads of the block.
+/// Adds the sums of the groups of lanes of a block, in the order of the groups, and returns the
+/// result to the first group. All threads of the block must call this together.
 __device__ inline Columns<4> sum_of_groups(Columns<4> const& mine, RowLanes const& shape) {
   __shared__ float4 columns[kGroupedThreads];
   __syncthreads();
@@ -133,7 +134,7 @@ __device__ inline Columns<4> sum_of_groups(Columns<4> const& mine, RowLanes cons
   return sum;
 }
 
-/// A group of lanes a part.
+/// Sums one part per group of lanes.
 template <class Rows, class Sink>
 __global__ void __launch_bounds__(kGroupedThreads, Rows::kIsMax ? 2 : Sink::kBlocks)
     grouped_parts_kernel(__grid_constant__ GroupedPlaces const places,
@@ -151,7 +152,7 @@ __global__ void __launch_bounds__(kGroupedThreads, Rows::kIsMax ? 2 : Sink::kBlo
                           places.ranks[block_begin] == places.ranks[block_end];
   PartOfPlaces const part(places, parts, grid_thread() >> shape.log2_lanes);
   if (part.begin >= part.end || places.ranks[part.begin] < 0) {
-    return;  // no block of one row
+    return;  // does not happen in a block of one row
   }
   auto const step = sink.step();
   std::int64_t const columns = shape.lanes() * 4;
@@ -169,9 +170,10 @@ __global__ void __launch_bounds__(kGroupedThreads, Rows::kIsMax ? 2 : Sink::kBlo
   }
 }
 
-/// In how many turns the columns are taken, each for all places, so that what is read again and
-/// again stays in the L2 cache. The sums are the same. Two turns only where half a warp has a row's
-/// columns in them: then half the threads a block have as many parts.
+/// Returns in how many passes the columns are processed, each pass over all positions, so that rows
+/// that are read repeatedly stay in the L2 cache. The sums do not depend on it. Two passes are used
+/// only if half a warp then holds a row's columns: a block of half the threads then has as many
+/// parts.
 template <class Rows, class Sink>
 int column_turns(std::int64_t width, std::int64_t row_count) {
   constexpr std::int64_t kKept = std::int64_t{24} << 20U;
@@ -180,8 +182,8 @@ int column_turns(std::int64_t width, std::int64_t row_count) {
   return can_cut && bytes > kKept && bytes <= 2 * kKept ? 2 : 1;
 }
 
-/// Finishes the sums of the places of each rank; at most `row_count` rows are added, most of them
-/// several times.
+/// Sums the rows of each rank and finishes the sums. At most `row_count` different rows are added,
+/// most of them several times.
 template <class Rows, class Sink>
 void launch_grouped_sums(CudaStream stream,
                          GroupedPlaces const& places,
@@ -193,7 +195,7 @@ void launch_grouped_sums(CudaStream stream,
                          GroupedBorders const& borders) {
   PartsOfPlaces const parts(places.capacity, width);
   auto const turns = column_turns<Rows, Sink>(width, row_count);
-  RowLanes const shape(width, 4 * turns);  // fewer lanes a part, and as many parts a block
+  RowLanes const shape(width, 4 * turns);  // fewer lanes per part, and as many parts per block
   dim3 const grid(grid_for(parts.parts, parts.a_block), static_cast<unsigned>(turns));
   grouped_parts_kernel<<<grid,
                          kGroupedThreads / turns,

@@ -11,9 +11,9 @@ namespace msstream::ops::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kInFlight = 4;  ///< elements of a thread
+constexpr int kInFlight = 4;  ///< elements per thread
 
-/// Calls write(i, load(i)) for the thread's elements; those of a warp are neighbours.
+/// Calls write(i, load(i)) for the thread's elements. The elements of a warp are neighbours.
 template <class Load, class Write>
 __device__ void for_each_element(std::int64_t const* existing,
                                  std::int64_t capacity,

@@ -5,8 +5,8 @@
 
 namespace msstream::ops::kernels {
 
-/// The 64-bit finaliser of MurmurHash3 (Austin Appleby, public domain): a bijection in which every
-/// input bit moves about half of the output bits.
+/// Applies the 64-bit finaliser of MurmurHash3 (Austin Appleby, public domain), a bijection in
+/// which every input bit changes about half of the output bits.
 [[nodiscard]] constexpr std::uint64_t mix(std::uint64_t key) {
   key ^= key >> 33U;
   key *= 0xFF51AFD7ED558CCDULL;
@@ -22,8 +22,8 @@ namespace msstream::ops::kernels {
                                    static_cast<std::uint64_t>(bucket_count));
 }
 
-/// How many of the ascending values[0 .. count) are ≤ `value`; 0 for a NaN, which compares with
-/// nothing.
+/// Returns how many of the ascending values[0 .. count) are ≤ `value`; 0 for a NaN, which compares
+/// with nothing.
 template <class T>
 [[nodiscard]] constexpr std::int64_t count_not_above(T const* values, std::int64_t count, T value) {
   std::int64_t low = 0;

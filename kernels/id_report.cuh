@@ -11,7 +11,8 @@
 
 namespace msstream::ops::kernels {
 
-/// The first thread to claim the trap fills it; the host sees the fields before it sees set == 1.
+/// Fills the trap if the calling thread is the first to claim it. The host sees the fields before
+/// it sees set == 1.
 __device__ inline void spring_trap(IdReport const& report, Caught const& caught) {
   IdTrap volatile* const trap = report.trap;
   if (trap->set != 0 || atomicCAS(&report.trap->set, 0U, 2U) != 0U) {
@@ -28,7 +29,7 @@ __device__ inline void spring_trap(IdReport const& report, Caught const& caught)
 __device__ inline void spring_trap(IdReport const& report, std::int64_t id, std::int64_t rows) {
   spring_trap(report, Caught{-1, id, 0, rows});
 }
-/// Of a bad bag, if the report has a trap.
+/// Springs the trap for a bad bag, if the report has a trap.
 template <class Id>
 __device__ void spring_trap(IdReport const& report,
                             BagOffsets<Id> const& offsets,
@@ -38,7 +39,8 @@ __device__ void spring_trap(IdReport const& report,
   }
 }
 
-/// The ids outside [0, rows) that one thread has met, for report_out_of_range().
+/// The number of ids outside [0, rows) that one thread has met and the first of them, for
+/// report_out_of_range().
 struct OutOfRangeIds {
   unsigned count = 0;
   std::int64_t first = 0;
@@ -50,12 +52,12 @@ struct OutOfRangeIds {
   }
 };
 
-/// The same for count_out_of_range(): springs the trap at once, so that how many there are is all
-/// that a kernel short of registers has to keep.
+/// The number of ids outside [0, rows) that one thread has met, for count_out_of_range(). Springs
+/// the trap at once, so that a kernel short of registers has to keep only the number.
 struct OutOfRangeCount {
   unsigned count = 0;
 
-  /// `args`: of a kernel, with its report and rows.
+  /// Counts a bad id. `args` are the arguments of a kernel, with its report and rows.
   template <class Args>
   __device__ void add(Args const& args, std::int64_t id) {
     if (count++ == 0 && args.report.trap != nullptr) {
@@ -64,7 +66,7 @@ struct OutOfRangeCount {
   }
 };
 
-/// Reports a bad bag, by one thread.
+/// Reports a bad bag. To be called by one thread.
 template <class Id>
 __device__ void report_bad(IdReport const& report,
                            BagOffsets<Id> const& offsets,
@@ -75,8 +77,8 @@ __device__ void report_bad(IdReport const& report,
   spring_trap(report, offsets, bag);
 }
 
-/// To be called by all lanes of a warp: one atomic addition a warp, none where all ids are good.
-/// Whether any was bad.
+/// Adds the number of bad ids to the report, by one atomic addition per warp, none if all ids are
+/// good. Returns whether any was bad. All lanes of a warp must call this together.
 __device__ inline bool count_out_of_range(IdReport const& report, unsigned ids) {
   unsigned const total = __reduce_add_sync(0xFFFFFFFFU, ids);
   if (total != 0 && report.count != nullptr && threadIdx.x % warpSize == 0) {
@@ -85,7 +87,7 @@ __device__ inline bool count_out_of_range(IdReport const& report, unsigned ids) 
   return total != 0;
 }
 
-/// The same, and springs the trap.
+/// Like count_out_of_range(), but also springs the trap.
 __device__ inline void report_out_of_range(IdReport const& report,
                                            OutOfRangeIds const& ids,
                                            std::int64_t rows) {

@@ -10,7 +10,8 @@
 
 namespace msstream::ops::kernels {
 
-/// The first to claim the trap fills it; nothing where the report has none.
+/// Fills the trap if the calling thread is the first to claim it. Does nothing if the report has no
+/// trap.
 inline void spring_trap(IdReport const& report, Caught const& caught) {
   if (report.trap == nullptr) {
     return;
@@ -30,7 +31,7 @@ inline void spring_trap(IdReport const& report, Caught const& caught) {
 inline void spring_trap(IdReport const& report, std::int64_t id, std::int64_t rows) {
   spring_trap(report, {-1, id, 0, rows});
 }
-/// Of a bad bag.
+/// Springs the trap for a bad bag, if the report has a trap.
 template <class Id>
 void spring_trap(IdReport const& report, BagOffsets<Id> const& offsets, std::int64_t bag) {
   spring_trap(report, {bag, offsets.at[bag], offsets.at[bag + 1], offsets.capacity});

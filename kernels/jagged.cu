@@ -14,8 +14,8 @@ __host__ __device__ BagOffsets<std::int64_t> offsets_of(JaggedLayout const& layo
   return {layout.offsets, layout.batch, layout.capacity};
 }
 
-/// Whether a sample of [first, last] is bad, by all threads of a block together; reports the bad
-/// ones that `reports` wants reported.
+/// Returns whether any sample of [first, last] is bad, and reports those bad samples for which
+/// `reports` returns true. All threads of a block must call this together.
 template <class Reports>
 __device__ bool any_is_bad(JaggedLayout const& layout,
                            std::int64_t first,
@@ -41,11 +41,11 @@ __device__ bool any_is_bad(JaggedLayout const& layout,
 
 struct ToDense {
   JaggedLayout layout;
-  bool any_bad = true;  ///< of the samples that are asked for
+  bool any_bad = true;  ///< whether any sample that at() is called for may be bad
 
   __device__ std::int64_t count() const { return layout.batch * layout.max_length; }
 
-  /// For the dense rows [begin, end).
+  /// Returns a copy for the dense rows [begin, end) that knows whether their samples are bad.
   __device__ ToDense within(std::int64_t begin, std::int64_t end) const {
     ToDense checked = *this;
     auto const first = begin / layout.max_length;
@@ -66,13 +66,13 @@ struct ToDense {
 
 struct ToJagged {
   JaggedLayout layout;
-  std::int64_t low = 0;              ///< the first sample that may have a place
-  std::int64_t high = layout.batch;  ///< one behind the last
+  std::int64_t low = 0;              ///< the first sample that may have a position of the range
+  std::int64_t high = layout.batch;  ///< one behind the last such sample
   bool any_bad = true;
 
   __device__ std::int64_t count() const { return layout.capacity; }
 
-  /// For the places [begin, end).
+  /// Returns a copy for the positions [begin, end) that knows the samples that may have them.
   __device__ ToJagged within(std::int64_t begin, std::int64_t end) const {
     __shared__ std::int64_t ends[2];
     auto const offsets = offsets_of(layout);
@@ -109,7 +109,8 @@ struct ToJagged {
   }
 
  private:
-  /// The blocks share the samples to report the bad ones, where anybody wants to know.
+  /// Reports the bad samples of the block's share of all samples, if the report has a count or a
+  /// trap.
   __device__ void report_own_share() const {
     if (layout.report.count == nullptr && layout.report.trap == nullptr) {
       return;
@@ -123,7 +124,7 @@ struct ToJagged {
   }
 };
 
-/// Has moves of `rows` rows made, or where there is nothing to write the bad samples reported.
+/// Moves `rows` rows or, if there is nothing to write, only reports the bad samples.
 template <class Moves>
 void move_samples(CudaStream stream,
                   char const* operation,

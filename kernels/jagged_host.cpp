@@ -10,7 +10,7 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// The rows of a sample that both forms hold.
+/// The rows of a sample that both the jagged and the dense form hold.
 struct Sample {
   std::int64_t begin;
   std::int64_t kept;

@@ -17,7 +17,7 @@ __host__ __device__ BagOffsets<std::int64_t> offsets_of(Args const& args) {
   return {args.offsets, args.segments, args.capacity};
 }
 
-/// A thread's elements of a column of a segment.
+/// The elements of a column of a segment that belong to one thread.
 struct Elements {
   std::int64_t first;
   std::int64_t step;
@@ -37,7 +37,7 @@ struct Elements {
 
   [[nodiscard]] __device__ std::int64_t at(std::int64_t k) const { return first + k * step; }
 
-  /// Calls each(element); eight loads are under way at once.
+  /// Calls each(index of the element) for all elements, with eight loads in flight.
   template <class Each>
   __device__ void for_each(Each const& each) const {
 #pragma unroll 8
@@ -46,7 +46,7 @@ struct Elements {
     }
   }
 
-  /// The sum of term(element).
+  /// Returns the sum of term(index of the element) over all elements.
   template <class Term>
   __device__ float sum_of(Term const& term) const {
     LongSum sum;
@@ -62,9 +62,9 @@ struct Elements {
   }
 };
 
-constexpr int kHeld = 2 * kRowsALane;  ///< elements that a thread keeps, of those of a segment
+constexpr int kHeld = 2 * kRowsALane;  ///< the most elements that a thread holds in registers
 
-/// A thread's elements of an array in registers, where they are no more than kHeld.
+/// A thread's elements of an array, at most kHeld of them, held in registers.
 struct HeldElements {
   float values[kHeld];
 
@@ -76,7 +76,7 @@ struct HeldElements {
   }
 };
 
-/// Calls each(k) for the elements held.
+/// Calls each(k) for the elements that are held in registers.
 template <class Each>
 __device__ void for_each_held(Elements const& elements, Each const& each) {
 #pragma unroll
@@ -87,7 +87,7 @@ __device__ void for_each_held(Elements const& elements, Each const& each) {
   }
 }
 
-/// Whether all threads that reduce together hold their elements.
+/// Returns whether all threads that reduce together can hold their elements in registers.
 __device__ bool are_held(Elements const& elements) {
   return __all_sync(kAllLanes, elements.count <= kHeld) != 0;
 }
@@ -198,7 +198,7 @@ bool has_elements(Args const& args) {
   return args.capacity > 0 && args.width > 0;
 }
 
-/// Calls launch(shape, blocks); even without segments there may be rows to clear.
+/// Calls launch(shape, blocks). Even without segments there may be rows to set to zero.
 template <class Args, class Launch>
 void with_teams(Args const& args, Launch const& launch) {
   TeamShape const shape(args.segments, args.capacity, args.width);

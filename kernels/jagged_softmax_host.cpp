@@ -13,10 +13,11 @@
 namespace msstream::ops::kernels {
 namespace {
 
-constexpr std::int64_t kColumns = 16;  ///< that are worked on together, so that loops vectorise
+constexpr std::int64_t kColumns = 16;  ///< columns processed together, so that loops vectorise
 
-/// Calls work(rows of the segment, first column, columns) for at most kColumns columns at a time,
-/// and sets the rows of no segment to zero; tell_bad(segment) for bad ones.
+/// Calls work(rows of the segment, first column, columns) for all columns of each segment, at most
+/// kColumns at a time, or tell_bad(segment) if the segment is bad. Sets the rows of no segment to
+/// zero.
 template <class Args, class TellBad, class Work>
 void for_each_segment(Args const& args, float* output, TellBad const& tell_bad, Work const& work) {
   auto const clear = [&](std::int64_t begin, std::int64_t end) {

@@ -16,11 +16,12 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-/// Of a row. Its deviations are taken from its first element first, so that a large mean takes no
-/// digits from them (Chan, Golub, LeVeque: Algorithms for computing the sample variance, 1983).
+/// The mean of a row. Deviations are taken from the row's first element first, so that a large mean
+/// does not cost them digits (Chan, Golub, LeVeque: Algorithms for computing the sample variance,
+/// 1983).
 struct RowMean {
-  float first;       ///< element
-  float from_there;  ///< to the mean
+  float first;       ///< the row's first element
+  float from_there;  ///< from the first element to the mean
 
   [[nodiscard]] __device__ float deviation_of(float x) const { return (x - first) - from_there; }
 };
@@ -86,8 +87,8 @@ __global__ void __launch_bounds__(kBlockThreads)
       args.width,
       [&](std::int64_t column) { sum.add(input[column] - mean.first); },
       [&] { sum.fold(); });
-  // The reductions' barriers also keep a row in place whole until all threads have its first
-  // element.
+  // If the output overwrites the input, the barriers of the reductions also keep the row unchanged
+  // until all threads have read its first element.
   mean.from_there = reduce_block<Total>(sum.get()) / width;
   LongSum squares;
   for_each_of_block(
@@ -172,22 +173,24 @@ __global__ void __launch_bounds__(kBlockThreads)
 constexpr int kTileColumns = 32;
 constexpr int kTileRows = kBlockThreads / kTileColumns;
 
-/// One pass over the rows in chunks, or over what the chunks have given.
+/// One pass over the rows in chunks, or over the sums of the chunks.
 ///
 ///   block = columns [32 tile, 32 tile + 32) of a chunk
-///   thread (c, r) adds rows r, r + 8, … of the chunk; then r = 0 adds the 8 sums of its column
+///   thread (c, r) adds rows r, r + 8, … of column c of the chunk
+///   thread (c, 0) then adds the 8 sums of column c
 struct ParameterPass {
   LayerNormParameterGradientArgs args;
-  float const* partials;  ///< [rows, 2, width], or null: the terms are computed from `args`
+  float const* partials;  ///< [rows, 2, width]; null if terms are computed from `args`
   std::int64_t rows;
   std::int64_t tiles;
   std::int64_t chunk_length;
-  std::int64_t chunk_stride;  ///< from one chunk's sums to the next one's
-  float* gains;               ///< those of the first chunk
+  std::int64_t chunk_stride;  ///< floats from one chunk's sums to the next one's
+  float* gains;               ///< sums of the first chunk
   float* shifts;
 };
 
-/// `kIsLong`: threads have more than kTermsOfPart rows of a chunk.
+/// Adds the terms of the parameter gradients. `kIsLong` is for threads that have more than
+/// kTermsOfPart rows of a chunk.
 template <bool kIsLong>
 __global__ void __launch_bounds__(kBlockThreads, kIsLong ? 6 : 8)
     parameter_gradient_kernel(__grid_constant__ ParameterPass const pass) {
@@ -243,7 +246,8 @@ __global__ void __launch_bounds__(kBlockThreads, kIsLong ? 6 : 8)
   pass.shifts[chunk * pass.chunk_stride + column] = shift;
 }
 
-/// Chunks of at least 64 rows, for about 1024 blocks; no more than the second pass likes.
+/// Returns the rows of a chunk: about 64 or more, for about 1024 blocks, and enough that the second
+/// pass, over at most 256 chunks, stays short.
 std::int64_t rows_a_chunk(std::int64_t rows, std::int64_t tiles) {
   constexpr std::int64_t kEnoughBlocks = 1024;
   constexpr std::int64_t kLeastRows = 64;

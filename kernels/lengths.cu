@@ -19,11 +19,12 @@ namespace {
 constexpr int kLengthThreads = 256;
 constexpr int kItems = 16;
 constexpr std::int64_t kTile = kLengthThreads * kItems;
-/// What one block takes in a few turns: small batches are bound by launches, not by work.
+/// The most lengths that one block processes, in a few rounds: the time of small batches is that of
+/// launches, not of work.
 constexpr std::int64_t kBlockCapacity = 2 * kTile;
 
-/// The lengths of a tile, by all threads of a block: threads add up neighbours, but read and write
-/// side by side.
+/// The lengths of a tile, processed by all threads of a block. Each thread adds up neighbouring
+/// lengths, but threads read and write side by side.
 struct LengthTile {
   using Scan = cub::BlockScan<std::int64_t, kLengthThreads>;
   using Exchange = cub::BlockExchange<std::int64_t, kLengthThreads, kItems>;
@@ -32,7 +33,7 @@ struct LengthTile {
     typename Exchange::TempStorage exchange;
   };
 
-  std::int64_t first;  ///< place of the thread
+  std::int64_t first;  ///< index of the thread's first length
   std::int64_t items[kItems];
 
   __device__ LengthTile(LengthsToOffsetsArgs const& args, std::int64_t begin)
@@ -45,12 +46,13 @@ struct LengthTile {
     }
   }
 
-  /// Makes offsets of them, from 0 on; returns the sum. The memory can be used again.
+  /// Replaces the lengths by their offsets, which start from 0, and returns their sum. The memory
+  /// can then be used again.
   __device__ std::int64_t add(Memory& memory) {
     Exchange(memory.exchange).StripedToBlocked(items);
     std::int64_t sum = 0;
     Scan(memory.scan).ExclusiveSum(items, items, sum);
-    __syncthreads();  // the lengths have been exchanged
+    __syncthreads();  // all threads have read the exchanged lengths
     Exchange(memory.exchange).BlockedToStriped(items);
     __syncthreads();
     return sum;
@@ -66,7 +68,7 @@ struct LengthTile {
   }
 };
 
-/// One block.
+/// Computes all offsets in one block.
 __global__ void __launch_bounds__(kLengthThreads) few_offsets_kernel(LengthsToOffsetsArgs args) {
   __shared__ LengthTile::Memory memory;
   std::int64_t before = 0;
@@ -81,7 +83,7 @@ __global__ void __launch_bounds__(kLengthThreads) few_offsets_kernel(LengthsToOf
   }
 }
 
-/// What tiles tell each other; zeros before the launch.
+/// The sums that tiles publish for each other. All are zero before the launch.
 struct TileSums {
   std::uint64_t* of_tiles;
   unsigned* next_tile;
@@ -95,7 +97,7 @@ struct TileSums {
   }
 };
 
-/// A block a tile.
+/// Computes the offsets of one tile per block.
 __global__ void __launch_bounds__(kLengthThreads)
     offsets_kernel(LengthsToOffsetsArgs args, TileSums sums) {
   using Sum = TileCount<std::uint64_t>;

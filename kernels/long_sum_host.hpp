@@ -8,14 +8,15 @@
 #include <cstdint>
 #include <vector>
 
-/// Sums of any length on the host, as long_sum.hpp says.
+/// The sums of any length on the host, added as long_sum.hpp describes.
 namespace msstream::ops::kernels {
 
 namespace detail {
 
 inline constexpr std::int64_t kSumLanes = 16;
 
-/// The sum of term(i) for `begin` up to `end`: lanes first, so that it vectorises, then a tree.
+/// Returns the sum of term(i) for `begin` up to `end`. Adds in lanes first, so that the loop
+/// vectorises, then adds the lanes in a tree.
 template <class Term>
 [[nodiscard, gnu::always_inline]] inline float sum_of_part(std::int64_t begin,
                                                            std::int64_t end,
@@ -39,7 +40,7 @@ template <class Term>
 
 }  // namespace detail
 
-/// The sum of term(i) for every i below `count`.
+/// Returns the sum of term(i) for every i below `count`.
 template <class Term>
 [[nodiscard]] float sum_of_terms(std::int64_t count, Term const& term) {
   constexpr auto kPart = detail::kSumLanes * kTermsOfPart;
@@ -61,8 +62,8 @@ template <class Term>
   return static_cast<float>(whole);
 }
 
-/// Sums of rows into `totals` [width], which the caller adds to. begin_row() goes before each row,
-/// finish() behind the last.
+/// Sums rows into `totals` [width]. The caller calls begin_row() before each row, adds the row to
+/// `totals`, and calls finish() after the last row.
 class RowTotals {
  public:
   RowTotals(float* totals, std::int64_t width)
@@ -77,7 +78,8 @@ class RowTotals {
     }
     ++rows_of_part_;
   }
-  /// Instead, before each kTermsOfPart rows.
+  /// Begins a part of up to kTermsOfPart rows. To be called before each part, instead of
+  /// begin_row().
   void begin_part() {
     if (rows_of_part_ > 0) {
       fold();
@@ -94,7 +96,7 @@ class RowTotals {
   }
 
  private:
-  // Apart, so that what is inlined is small.
+  // Not inlined, so that the functions that call it stay small enough to be inlined.
   [[gnu::noinline]] void fold() {
     whole_.resize(width_);
     for (std::size_t c = 0; c < width_; ++c) {
@@ -106,10 +108,10 @@ class RowTotals {
   float* totals_;
   std::size_t width_;
   int rows_of_part_ = 0;
-  std::vector<double> whole_;  ///< of the parts before; none for a single one
+  std::vector<double> whole_;  ///< sums of the earlier parts; empty if there is one part
 };
 
-/// `totals` [width] = the sum of all rows, each of which add_row(row) adds to it.
+/// Sets `totals` [width] to the sum of all rows. add_row(row) adds one row to `totals`.
 template <class AddRow>
 void sum_rows(float* totals, std::int64_t width, std::int64_t rows, AddRow const& add_row) {
   RowTotals sums(totals, width);

@@ -9,18 +9,18 @@
 
 namespace msstream::ops::kernels {
 
-/// What a tile tells those behind it of a running count, in one word, so that no fence is needed:
-/// nothing yet (zero), the tile's own count, or the count up to its end; of counts too great for a
-/// word the lower bits, so that nobody waits for ever. Tiles take numbers in the order in which
-/// they start, so each waits for running ones only (Merrill & Garland, Single-pass Parallel Prefix
-/// Scan with Decoupled Look-back, 2016).
+/// A running count that a tile publishes for the tiles behind it, in one word, so that no fence is
+/// needed: nothing yet (zero), the tile's own count, or the count up to the tile's end. Of a count
+/// too large for a word only the lower bits are kept, so that no tile waits forever. Tiles take
+/// numbers in the order in which they start, so that each waits only for tiles that are running
+/// (Merrill & Garland, Single-pass Parallel Prefix Scan with Decoupled Look-back, 2016).
 template <class Word>
 struct TileCount {
   static constexpr int kBits = static_cast<int>(sizeof(Word)) * 8;
-  static constexpr Word kUpToHere = Word{1} << (kBits - 1);  ///< counts are below
+  static constexpr Word kUpToHere = Word{1} << (kBits - 1);  ///< flag; counts are below it
   static constexpr Word kOwn = 1;
 
-  /// What is told by a word that is not zero.
+  /// Returns the count in a word that is not zero.
   static __device__ Word of(Word word) {
     return word - ((word & kUpToHere) != 0 ? kUpToHere : kOwn);
   }
@@ -35,7 +35,7 @@ struct TileCount {
   }
 };
 
-/// The next tile's number; all threads of the block get it.
+/// Returns the number of the next tile to all threads of the block.
 __device__ inline unsigned take_tile(unsigned* next) {
   __shared__ unsigned tile;
   if (threadIdx.x == 0) {
@@ -45,8 +45,8 @@ __device__ inline unsigned take_tile(unsigned* next) {
   return tile;
 }
 
-/// The count of the tiles before `tile`; `counts` holds one number of tile t at counts[t * stride].
-/// One thread looks at kAhead tiles at a time.
+/// Returns the sum of the counts of the tiles before `tile`. The word of tile t is counts[t *
+/// stride]. To be called by one thread, which reads the words of kAhead tiles at a time.
 template <class Word>
 __device__ Word count_before(Word* counts, unsigned tile, unsigned stride) {
   using Count = TileCount<Word>;
@@ -72,8 +72,8 @@ __device__ Word count_before(Word* counts, unsigned tile, unsigned stride) {
   return before;
 }
 
-/// The same for one count a tile, by a warp, which looks at kAhead times 32 tiles at a time. All
-/// lanes get it.
+/// Like count_before(), but for a stride of 1 and called by a whole warp, which reads the words of
+/// kAhead * 32 tiles at a time. All lanes receive the result.
 template <class Word>
 __device__ Word warp_count_before(Word* counts, unsigned tile) {
   using Count = TileCount<Word>;

@@ -11,13 +11,14 @@ namespace msstream::ops::kernels {
 namespace {
 
 constexpr int kTile = 32;
-constexpr int kTileRows = 8;  // of threads: each moves four elements
+constexpr int kTileRows = 8;  // thread rows of a block; each thread moves four elements of a tile
 
 static_assert(kTile * kTileRows == kBlockThreads && kTile == 4 * kTileRows, "a Quad a thread");
 
-/// Where a tile lies; tiles are numbered across, then down, then by matrix.
+/// The position of a tile in the batch of matrices. Tiles are numbered across, then down, then by
+/// matrix.
 struct TilePlace {
-  std::int64_t matrix;  ///< its first element
+  std::int64_t matrix;  ///< index of the first element of the tile's matrix
   std::int64_t left;
   std::int64_t top;
   bool exists;
@@ -33,8 +34,9 @@ __device__ inline TilePlace place_of_tile(TransposeArgs const& args, std::int64_
           matrix < args.batch};
 }
 
-/// A block `Tiles` tiles of 32 by 32: read by rows, written by rows of the transposed matrix. The
-/// column of padding puts the elements of a tile's column into banks of their own.
+/// Transposes `Tiles` tiles of 32 by 32 elements in each block: reads rows of the input and writes
+/// rows of the transposed matrix. The padding column of a tile puts the elements of a column into
+/// different shared-memory banks.
 template <int Tiles>
 __global__ void __launch_bounds__(kBlockThreads)
     transpose_kernel(__grid_constant__ TransposeArgs const args) {
@@ -77,7 +79,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-/// The elements of the diagonal are width + 1 apart.
+/// Adds `factor` to the elements of the diagonal, which are width + 1 apart.
 template <int Quads>
 __global__ void __launch_bounds__(kBlockThreads)
     add_identity_kernel(__grid_constant__ AddIdentityArgs const args, bool aligned) {
@@ -89,10 +91,10 @@ __global__ void __launch_bounds__(kBlockThreads)
   std::int64_t const step = args.width + 1;
 #pragma unroll
   for (int quad = 0; quad < Quads; ++quad) {
-    std::int64_t const behind = place.element(4 * quad) % step;  // since a diagonal element
+    std::int64_t const behind = place.element(4 * quad) % step;  // since the last diagonal element
 #pragma unroll
     for (int lane = 0; lane < 4; ++lane) {
-      auto const at = behind + lane;  // steps are at least 2: four lanes meet up to two of them
+      auto const at = behind + lane;  // step >= 2: at most two of four neighbours are diagonal
       if (at == 0 || at == step || at == 2 * step) {
         values.lanes[4 * quad + lane] += args.factor;
       }

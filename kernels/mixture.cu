@@ -14,7 +14,7 @@ constexpr int kWarp = 32;
 constexpr int kWarpsABlock = 4;
 constexpr int kThreads = kWarp * kWarpsABlock;
 
-/// Where one gate's choices are in the table.
+/// The range of one gate's choices in the table.
 struct GateChoices {
   int begin;
   int count;
@@ -23,7 +23,8 @@ struct GateChoices {
       : begin(table.first_choice[gate]), count(table.first_choice[gate + 1] - begin) {}
 };
 
-/// A warp a row of a gate's output. Every lane computes the softmax, of a few numbers.
+/// Computes each row of a gate's output with one warp. Every lane computes the softmax, which has
+/// only a few terms.
 template <int Count>
 __global__ void __launch_bounds__(kThreads) mix_kernel(__grid_constant__ MixtureArgs const args) {
   std::int64_t const place = grid_thread() / kWarp;
@@ -38,7 +39,7 @@ __global__ void __launch_bounds__(kThreads) mix_kernel(__grid_constant__ Mixture
   float* const weights = args.weights.first[gate] + row * args.row_stride[gate];
   float highest = -INFINITY;
   for (int k = 0; k < choices.count; ++k) {
-    highest = fmaxf(highest, logits[k]);  // a NaN shows in the sum
+    highest = fmaxf(highest, logits[k]);  // fmaxf() skips a NaN, but the sum becomes NaN
   }
   float sum = 0.0F;
   for (int k = 0; k < choices.count; ++k) {
@@ -67,11 +68,11 @@ __device__ float sum_of_warp(float value) {
   return value;
 }
 
-/// A block a row of the batch:
+/// Computes the gradients of one row of the batch in each block, in three steps:
 ///
 ///   warps share the choices: the derivative by each weight is a dot product
 ///   threads share the choices: the softmax's derivative
-///   threads share the columns of all experts: the sum over the choices of each
+///   threads share the columns of all experts: an expert's gradient is the sum over its choices
 template <int Count>
 __global__ void __launch_bounds__(kThreads)
     mix_gradient_kernel(__grid_constant__ MixtureGradientArgs const args) {

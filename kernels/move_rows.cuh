@@ -9,21 +9,22 @@
 #include <cstddef>
 #include <cstdint>
 
-/// Rows of bytes that change their places.
+/// Kernels that copy rows of bytes to other row indices.
 namespace msstream::ops::kernels {
 
 inline constexpr int kMoveThreads = 256;
-inline constexpr int kRowsInFlight = 4;  ///< that a lane asks for before it uses the first
-/// Launches of fewer blocks do not fill a large GPU: there a group has one row.
+inline constexpr int kRowsInFlight = 4;  ///< rows that a lane loads before it stores the first
+/// The number of blocks that fills a large GPU. If a launch would have fewer blocks, each group of
+/// lanes moves one row instead of kRowsInFlight rows.
 inline constexpr std::int64_t kFewMoveBlocks = 264;
 inline constexpr std::int64_t kMostColumnBlocks = 64;
 
 struct RowMove {
-  std::int64_t from;  ///< below 0: the fill
-  std::int64_t to;    ///< below 0: nothing is written
+  std::int64_t from;  ///< the row to read; if negative, the fill is written instead
+  std::int64_t to;    ///< the row to write; if negative, nothing is written
 };
 
-/// 16 bytes that repeat one element.
+/// A pattern of 16 bytes that repeats one element.
 struct RowFill {
   uint4 bytes = {};
 
@@ -45,10 +46,10 @@ struct RowFill {
   }
 };
 
-/// How the lanes of a warp share rows: a power of two of them a row, a vector each, and on by their
-/// number where the row is longer.
+/// The division of a warp into groups of lanes. A group, whose size is a power of two, moves one
+/// row, one vector per lane; in a longer row each lane continues at a stride.
 struct MoveLanes {
-  std::int64_t vectors;  ///< of a row
+  std::int64_t vectors;  ///< vectors per row
   int log2_lanes = 0;
 
   explicit MoveLanes(std::int64_t vectors_a_row) : vectors(vectors_a_row) {
@@ -60,8 +61,8 @@ struct MoveLanes {
   __host__ __device__ int groups() const { return kMoveThreads >> log2_lanes; }
 };
 
-/// What tells a block its moves: `moves`, or what they give for a range that all threads of the
-/// block ask for together.
+/// Returns moves.within(begin, end) if `moves` has that function, otherwise `moves`: the source of
+/// a block's moves. All threads of the block must call it together.
 template <class Moves>
 __device__ auto moves_within(Moves const& moves, std::int64_t begin, std::int64_t end) {
   if constexpr (requires { moves.within(begin, end); }) {
@@ -71,8 +72,9 @@ __device__ auto moves_within(Moves const& moves, std::int64_t begin, std::int64_
   }
 }
 
-/// Moves rows as `moves.at(i)` says for i < moves.count(), both on the device. The rows of a block
-/// are neighbours, those of a group `groups()` apart; long rows are shared by the grid's columns.
+/// Moves rows as `moves.at(i)` says for each i < moves.count(); both are evaluated on the device. A
+/// block has neighbouring moves, and each group of lanes has every groups()-th of them. The blocks
+/// along the grid's y share long rows.
 template <class Vector, int InFlight, class Moves>
 __global__ void __launch_bounds__(kMoveThreads)
     move_rows_kernel(Moves moves, MoveLanes shape, Vector const* from, Vector* to, RowFill fill) {
@@ -131,7 +133,8 @@ void move_rows_by(CudaStream stream,
   }
 }
 
-/// For at most `capacity` moves, by the widest vectors that the rows allow.
+/// Moves at most `capacity` rows, with the widest vectors that the addresses and the size of a row
+/// allow.
 template <class Moves>
 void move_rows(CudaStream stream,
                char const* name,

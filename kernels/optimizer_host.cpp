@@ -12,7 +12,7 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-/// What one weight's move reads and writes.
+/// The number of bytes that updating one weight reads and writes.
 template <OptimizerKind Kind, class Weight>
 constexpr std::int64_t kBytesOfMove = sizeof(float) + 2 * sizeof(Weight) +
                                       2 * sizeof(float) *

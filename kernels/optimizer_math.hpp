@@ -13,19 +13,20 @@
 #include <span>
 #include <type_traits>
 
-/// The update rules, one element at a time: both twins evaluate them operation for operation.
+/// The update rules of the optimizers for one element. The CPU and the CUDA implementation evaluate
+/// them operation for operation.
 namespace msstream::ops::kernels {
 
 template <OptimizerKind Kind>
 inline constexpr bool has_state0 = Kind != OptimizerKind::sgd;
 template <OptimizerKind Kind>
 inline constexpr bool has_state1 = Kind == OptimizerKind::adam;
-/// One number of state a row, in state0.
+/// Whether the rule keeps one number of state per row, in state0.
 template <OptimizerKind Kind>
 inline constexpr bool has_row_state = Kind == OptimizerKind::rowwise_adagrad;
 
-/// A float whose operations are rounded one by one, never contracted: whichever kernel a rule is
-/// compiled into, it gives the same bits.
+/// A float whose operations are rounded one by one and never contracted, so that a rule gives the
+/// same bits in every kernel that it is compiled into.
 struct Rounded {
   float value;
 
@@ -66,7 +67,7 @@ struct Rounded {
   }
 };
 
-/// A rule as one step needs it: Adam's corrections beside the constants.
+/// A rule with the constants of one step, which include Adam's corrections.
 struct StepRule {
   float learning_rate;
   float beta1;
@@ -76,7 +77,8 @@ struct StepRule {
   float correction2;
 };
 
-/// Only Adam reads `step`; the other rules may come without one.
+/// Returns the constants of a rule for a step. Only Adam reads `step`, which may be null for the
+/// other rules.
 template <OptimizerKind Kind>
 MSSTREAM_HOST_DEVICE inline StepRule rule_of_step(OptimizerRule const& rule,
                                                   StepState const* step) {
@@ -119,8 +121,8 @@ MSSTREAM_HOST_DEVICE inline void move(
   }
 }
 
-/// Row-wise Adagrad: adds the mean of a row's squared gradients to its state, and gives the rate
-/// that moves the row by move_by().
+/// Adds the mean of a row's squared gradients to the row's state, by the rule of row-wise Adagrad,
+/// and returns the rate with which move_by() updates the row's elements.
 MSSTREAM_HOST_DEVICE inline float row_rate(StepRule const& rule,
                                            float sum_of_squares,
                                            std::int64_t width,
@@ -134,14 +136,15 @@ MSSTREAM_HOST_DEVICE inline void move_by(float rate, float gradient, float& weig
   weight = (Rounded{weight} - Rounded{rate} * Rounded{gradient}).value;
 }
 
-// The sum of a row's squares, the same bits in all kernels and on the host: lane l of 32 or
-// fewer, a power of two, adds those of columns 4l .. 4l + 3, then the same so many columns further
-// on; then lanes add what the lane at a distance has, from half of the lanes down to one.
+// Adds one square to a lane's part of the sum of a row's squares. The order of the additions is
+// fixed, so that the sum has the same bits in all kernels and on the host: lane l of row_lanes()
+// lanes adds the columns 4l to 4l + 3, and again at every further 4 * row_lanes() columns; then
+// each lane adds the sum of the lane at a distance, which goes from half of the lanes down to one.
 
 MSSTREAM_HOST_DEVICE inline float add_square(float sum, float gradient) {
   return (Rounded{sum} + Rounded{gradient} * Rounded{gradient}).value;
 }
-/// How many lanes share a row.
+/// Returns the number of lanes that share a row of `width` columns: a power of two, at most 32.
 [[nodiscard]] constexpr int row_lanes(std::int64_t width) {
   std::int64_t lanes = 1;
   while (lanes < 32 && 4 * lanes < width) {
@@ -150,7 +153,7 @@ MSSTREAM_HOST_DEVICE inline float add_square(float sum, float gradient) {
   return static_cast<int>(lanes);
 }
 
-/// Counts the step and follows with the corrections.
+/// Increments the step counter and computes Adam's corrections for the new step.
 MSSTREAM_HOST_DEVICE inline void advance(OptimizerRule const& rule, StepState& state) {
   state.step += 1;
   auto const t = static_cast<double>(state.step);
@@ -160,7 +163,8 @@ MSSTREAM_HOST_DEVICE inline void advance(OptimizerRule const& rule, StepState& s
       static_cast<float>(1.0 / (1.0 - std::pow(static_cast<double>(rule.beta2), t)));
 }
 
-/// Calls `function` with the kind as a constant: one instantiation a rule.
+/// Calls `function` with the kind as a compile-time constant, which makes one instantiation per
+/// rule.
 template <class Function>
 void with_kind(OptimizerKind kind, Function&& function) {
   switch (kind) {
@@ -176,7 +180,8 @@ void with_kind(OptimizerKind kind, Function&& function) {
       return function(std::integral_constant<OptimizerKind, OptimizerKind::adam>{});
   }
 }
-/// The same for dense parameters, which have no rows.
+/// Calls `function` with the kind that dense parameters follow, as a compile-time constant. Dense
+/// parameters have no rows, so row-wise Adagrad becomes Adagrad.
 template <class Function>
 void with_dense_kind(OptimizerKind kind, Function&& function) {
   with_kind(dense_kind(kind), [&](auto known) {
@@ -186,7 +191,8 @@ void with_dense_kind(OptimizerKind kind, Function&& function) {
   });
 }
 
-/// Throws std::invalid_argument unless all tables hold weights, before anything is launched.
+/// Throws std::invalid_argument unless the weights of all tables are of a floating-point type.
+/// Callers check this before they launch anything.
 inline void require_table_types(std::span<RowUpdate const> updates) {
   for (auto const& update : updates) {
     require_real_type("update_rows: a table", update.dtype);

@@ -11,14 +11,15 @@
 
 namespace msstream::ops::kernels {
 
-/// The lanes of this thread's warp that share its row.
+/// Returns the mask of the lanes of this thread's warp that share its row.
 __device__ inline unsigned lanes_of_group(RowLanes const& shape) {
   unsigned const first = threadIdx.x % 32 & ~static_cast<unsigned>(shape.lanes() - 1);
   return shape.lanes() == 32 ? 0xFFFFFFFFU : ((1U << shape.lanes()) - 1) << first;
 }
 
-/// A row of four columns in memory and registers: with one access if `IsWhole`, else those columns
-/// that lie within the row. What streams is used once, and the first to leave the L2 cache.
+/// Loads four columns of a row into registers: with one access if `IsWhole`, otherwise only the
+/// columns that lie within the row. If `Streams`, a whole access marks the data as used once, so
+/// that it leaves the L2 cache first.
 template <bool IsWhole, bool Streams = false, class T>
 __device__ void load_four(T const* row, std::int64_t column, std::int64_t width, Pack<T, 4>& to) {
   using Four = detail::Packed<4 * static_cast<int>(sizeof(T))>;
@@ -68,7 +69,7 @@ __device__ inline Columns<4> unpacked(Pack<float, 4> const& four) {
   return {{four.lanes[0], four.lanes[1], four.lanes[2], four.lanes[3]}};
 }
 
-/// A table with its state.
+/// A table of weights in device memory, with the optimizer's state.
 template <class Weight>
 struct DeviceTable {
   Weight* weights;
@@ -77,7 +78,7 @@ struct DeviceTable {
   std::int64_t width;
 };
 
-/// Four columns of a row with their state, in one thread's registers.
+/// Four columns of a table row with their optimizer state, in one thread's registers.
 template <OptimizerKind Kind, class Weight, bool IsWhole>
 struct RowInMotion {
   Pack<Weight, 4> weights{};
@@ -98,8 +99,8 @@ struct RowInMotion {
     }
   }
 
-  /// Moves weights and state. To be called by all lanes of the row; the rule with one number of
-  /// state a row takes rows that the lanes hold at once.
+  /// Updates weights and state by a gradient. All lanes of the row must call it. For the rule with
+  /// one number of state per row, the lanes must hold the whole row at once.
   __device__ void move_columns(StepRule const& rule,
                                Columns<4> const& gradient,
                                RowLanes const& shape) {
@@ -109,7 +110,8 @@ struct RowInMotion {
     }
     move_columns(rule, gradient, squares, shape.width);
   }
-  /// The same with the sum of the row's squares, which only that rule needs.
+  /// Updates weights and state by a gradient. `squares` is the sum of the squares of the row's
+  /// gradient, which only the rule with one number of state per row uses.
   __device__ void move_columns(StepRule const& rule,
                                Columns<4> const& gradient,
                                float squares,
@@ -155,13 +157,14 @@ struct RowInMotion {
     }
     return squares;
   }
-  /// As optimizer_math.hpp tells; all lanes get it.
+  /// Returns on all lanes the sum over the lanes of a row, in the order that add_square()
+  /// describes.
   static __device__ float sum_over_lanes(float sum, RowLanes const& shape) {
     float sums[] = {sum};
     sum_over_lanes(sums, shape);
     return sums[0];
   }
-  /// Of several rows at once: the shuffles of one hide the latency of the others.
+  /// Adds up several rows at once, so that the shuffles of one row hide the latency of the others.
   template <int Count>
   static __device__ void sum_over_lanes(float (&sums)[Count], RowLanes const& shape) {
     auto const mask = lanes_of_group(shape);

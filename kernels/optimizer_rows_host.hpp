@@ -10,7 +10,7 @@
 
 namespace msstream::ops::kernels {
 
-/// Moves `count` neighbouring weights; the arrays do not overlap.
+/// Updates `count` neighbouring weights. The arrays must not overlap.
 template <OptimizerKind Kind, class Weight>
 void move_range(StepRule const& rule,
                 Weight* __restrict weights,
@@ -39,7 +39,7 @@ void move_range(StepRule const& rule,
   }
 }
 
-/// A table of weights of some type with its state.
+/// A table of weights of any floating-point type, with the optimizer's state.
 struct HostTable {
   void* weights;
   float* state0;
@@ -47,7 +47,7 @@ struct HostTable {
   std::int64_t width;
 };
 
-/// In the order that optimizer_math.hpp tells.
+/// Returns the sum of the squares of a row's gradient, in the order that add_square() describes.
 inline float sum_of_squares(float const* gradient, std::int64_t width) {
   int const lanes = row_lanes(width);
   std::array<float, 32> sums{};
@@ -66,7 +66,7 @@ inline float sum_of_squares(float const* gradient, std::int64_t width) {
   return sums[0];
 }
 
-/// Moves one row of a table by its gradient [width].
+/// Updates one row of a table by its gradient [width].
 template <OptimizerKind Kind, class Weight>
 void move_row(StepRule const& rule,
               HostTable const& table,

@@ -15,8 +15,8 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-/// Each of `threads` threads moves `Lanes` neighbouring weights of a row at a time; they walk as
-/// far as *row_count says.
+/// Updates the rows row_ids[0] to row_ids[*row_count - 1] with `threads` threads, each of which
+/// updates `Lanes` neighbouring weights of a row at a time.
 template <OptimizerKind Kind, class Weight, int Lanes>
 __device__ __forceinline__ void move_rows(RowUpdate const& update,
                                           StepRule const& step_rule,
@@ -59,8 +59,8 @@ __device__ __forceinline__ void move_rows(RowUpdate const& update,
   }
 }
 
-/// A group of lanes a row, which it goes over twice: for its rate, then to move it. A row that the
-/// lanes hold at once is read once.
+/// Updates each row with a group of lanes, in two passes: the first computes the row's rate, the
+/// second applies it. A row that the lanes hold at once is read only once.
 template <OptimizerKind Kind, class Weight, bool IsWhole>
 __device__ __forceinline__ void move_rows_by_rate(RowUpdate const& update,
                                                   StepRule const& step_rule,
@@ -164,7 +164,7 @@ bool moves_quads(OptimizerKind kind, RowUpdate const& update) {
   return update.width % 4 == 0 && quads_fit(update.table, update.gradients, state0, update.state1);
 }
 
-// Enough blocks to fill a large device; more would only be started to find nothing to do when few
+// The number of blocks that fills a large device. More blocks would find nothing to do if only few
 // of the rows exist.
 constexpr unsigned kMostBlocks = 2048;
 
@@ -194,7 +194,7 @@ void update_one_table(CudaStream stream,
   check_launch("update_rows");
 }
 
-/// Of several tables each gets its share of the blocks.
+/// Updates several tables with one launch, in which each table has its share of the blocks.
 template <class Weight>
 void update_tables(CudaStream stream,
                    OptimizerRule const& rule,
@@ -218,7 +218,7 @@ void update_tables(CudaStream stream,
   check_launch("update_rows");
 }
 
-/// Those of the tables whose elements are of type Weight.
+/// Updates the tables whose elements are of type Weight.
 template <class Weight>
 void update_tables_of_type(CudaStream stream,
                            OptimizerRule const& rule,

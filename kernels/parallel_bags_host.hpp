@@ -9,7 +9,7 @@
 
 namespace msstream::ops::kernels {
 
-/// The offsets of bags as all judges leave them.
+/// Offsets of bags that ascend even if some bags are bad: those of BagOffsets::ascending().
 template <class Id>
 struct AscendingOffsets {
   BagOffsets<Id> offsets;
@@ -19,8 +19,9 @@ struct AscendingOffsets {
   }
 };
 
-/// Calls `function(begin, end)` for ranges that make up the bags that exist, as parallel_rows()
-/// does: of about as many places each, and at least `grain` of them with the bags themselves.
+/// Calls `function(begin, end)` for ranges that together are all existing bags, like
+/// parallel_rows(). The ranges have about the same number of positions each, and at least `grain`
+/// items, counting positions and bags.
 template <class Id, class Function>
 void parallel_bags(IdBags<Id> const& bags, std::int64_t grain, Function&& function) {
   if (bags.offsets != nullptr) {

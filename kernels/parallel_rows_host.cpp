@@ -15,22 +15,23 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// So that a helper which comes late, or has a slow processor, holds up the others for an eighth of
-/// a thread's share at most.
+/// The number of ranges per thread. With eight, a helper that starts late, or runs on a slow
+/// processor, delays the others by at most an eighth of a thread's share.
 constexpr std::int64_t kRangesPerThread = 8;
 
-/// Whether the thread is in a range already.
+/// Whether the calling thread is running a range.
 thread_local bool in_range = false;
 
 std::atomic<RangeTeam*> process_team{nullptr};
-std::atomic<RangeTeam*> team_of_parent{nullptr};  // kept, so that no leak checker finds it lost
+std::atomic<RangeTeam*> team_of_parent{nullptr};  // keeps the team reachable for leak checkers
 
-/// The child of a fork() has none of its parent's threads, and their locks as they were.
+/// Detaches the child of a fork() from its parent's team. The child has none of the parent's
+/// threads, and the team's locks are in the state that they had during the fork().
 void forget_team_of_parent() {
   team_of_parent = process_team.exchange(nullptr);
 }
 
-// Before there is a second thread.
+// Registers the fork handler during static initialization, before there is a second thread.
 [[maybe_unused]] int const handler = pthread_atfork(nullptr, nullptr, forget_team_of_parent);
 
 }  // namespace
@@ -40,7 +41,8 @@ class RangeTeam::Call {
   Call(std::int64_t count, std::int64_t ranges, RangeFunction function)
       : count_(count), ranges_(ranges), function_(function) {}
 
-  /// Runs ranges that nobody has claimed, until there is none.
+  /// Runs ranges that no thread has claimed, until none is left. If a range throws, returns its
+  /// exception, and no thread claims further ranges.
   [[nodiscard]] std::exception_ptr work() noexcept {
     bool const outer = std::exchange(in_range, true);
     std::exception_ptr caught;
@@ -56,14 +58,15 @@ class RangeTeam::Call {
     return caught;
   }
 
-  // Under the team's lock.
+  // The team's lock guards `helpers`, `failure` and `left`.
   int helpers = 0;
   std::exception_ptr failure;
   std::condition_variable left;
 
  private:
   std::int64_t claim() noexcept { return next_.fetch_add(1, std::memory_order_relaxed); }
-  /// Even parts: none is smaller than the grain.
+  /// Returns the first item of a range. The sizes of the ranges differ by at most one item, so that
+  /// none is smaller than the grain.
   [[nodiscard]] std::int64_t begin_of(std::int64_t range) const {
     return count_ / ranges_ * range + std::min(range, count_ % ranges_);
   }
@@ -82,7 +85,7 @@ int RangeTeam::threads_of_process() {
 RangeTeam& RangeTeam::of_process() {
   auto* team = process_team.load(std::memory_order_acquire);
   if (team == nullptr) {
-    // Without a lock, which another thread might hold during a fork().
+    // Avoids a lock, because another thread might hold it during a fork().
     auto fresh = std::make_unique<RangeTeam>(threads_of_process() - 1);
     if (process_team.compare_exchange_strong(team, fresh.get(), std::memory_order_acq_rel)) {
       team = fresh.release();
@@ -142,12 +145,13 @@ void RangeTeam::start_helpers() {
       helpers_.emplace_back([this] { help(); });
     }
   } catch (std::system_error const&) {
-    // The machine gives no more threads: the work is done by fewer.
+    // The system allows no more threads, so fewer threads do the work.
   }
 }
 
 void RangeTeam::wake_helpers() {
-  // Each who wakes up wakes two: no caller pays for waking a machine full of threads.
+  // Wakes two helpers, and each helper wakes two more, so that no caller has to wake all helpers of
+  // a large machine.
   arrived_.notify_one();
   arrived_.notify_one();
 }
@@ -171,7 +175,7 @@ void RangeTeam::help() {
       call.failure = std::move(failure);
     }
     if (--call.helpers == 0) {
-      call.left.notify_one();  // under the lock: the call is gone once its caller has it
+      call.left.notify_one();  // under the lock, which the caller takes before `call` ends
     }
   }
 }

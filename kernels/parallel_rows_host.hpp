@@ -11,35 +11,38 @@
 
 namespace msstream::ops::kernels {
 
-/// Threads that help those who have many items to work on.
+/// A team of helper threads for callers that have many items to work on.
 ///
-/// States: a helper sleeps until a call is open, then claims ranges of the oldest one until none is
-/// left; a call closes when its ranges are claimed. The threads start with the first call that has
-/// several ranges. Ownership: a call lives on its caller's stack, and the caller leaves it when no
-/// helper is in it any more. Memory ordering: a range is claimed by a relaxed counter; helpers
-/// enter and leave a call under the mutex under which it was opened and is left, so that they see
-/// what the caller wrote before, and the caller sees what they wrote.
+/// States: a helper sleeps until a call is open, then claims ranges of the oldest call until none
+/// is left. A call closes when all its ranges are claimed. The threads start with the first call
+/// that has several ranges. Ownership: a call lives on its caller's stack, and the caller leaves it
+/// when no helper works on it any more. Memory ordering: a relaxed counter hands out the ranges.
+/// Helpers enter and leave a call under the mutex under which the caller opens and leaves it, so
+/// that helpers see what the caller wrote before, and the caller sees what the helpers wrote.
 class RangeTeam {
  public:
   explicit RangeTeam(int helpers) : helper_count_(helpers) {}
-  /// Ends the threads; nobody may be in run().
+  /// Ends the threads. No thread may be in run().
   ~RangeTeam();
   RangeTeam(RangeTeam const&) = delete;
   RangeTeam& operator=(RangeTeam const&) = delete;
 
-  /// What MSSTREAM_HOST_KERNEL_THREADS says, 1 or more with the calling thread; without it, as many
-  /// as the machine has processors. Throws what env::integer() throws.
+  /// Returns the value of MSSTREAM_HOST_KERNEL_THREADS, from 1 to 1024, which counts the calling
+  /// thread. If the variable is not set, returns the number of processors of the machine. Throws
+  /// what env::integer() throws.
   [[nodiscard]] static int threads_of_process();
-  /// The team that all streams of the process share, of threads_of_process() − 1 threads.
+  /// Returns the team that all streams of the process share, which has threads_of_process() - 1
+  /// helpers.
   ///
-  /// It is the one object of the library that hangs from nothing: processors belong to the process,
-  /// so that a team a stream or a runtime would start several times as many threads as there are
-  /// processors, and a kernel has nothing but the queue it was put on to reach one through. It
-  /// changes no result. Never destroyed: streams may work until the last static object is gone, and
-  /// threads that sleep end with the process. After a fork() the child makes a team of its own.
+  /// The team is the only object of the library that no other object owns. Processors belong to the
+  /// process: a team per stream or per runtime would start several times as many threads as there
+  /// are processors. A kernel could reach a team only through the queue that it was enqueued on.
+  /// The team changes no result. It is never destroyed: streams may work until the last static
+  /// object is destroyed, and sleeping threads end with the process. After a fork(), the child
+  /// makes its own team.
   [[nodiscard]] static RangeTeam& of_process();
 
-  /// parallel_ranges() with this team.
+  /// Does what parallel_ranges() does, with this team.
   template <class Function>
   void run(std::int64_t count, std::int64_t grain, Function&& function) {
     run_erased(count,
@@ -58,7 +61,7 @@ class RangeTeam {
   class Call;
 
   void run_erased(std::int64_t count, std::int64_t grain, RangeFunction function);
-  /// Under the lock.
+  /// Starts the helpers if they are not running. The caller must hold the lock.
   void start_helpers();
   void wake_helpers();
   void help();
@@ -71,13 +74,13 @@ class RangeTeam {
   bool stopping_ = false;
 };
 
-/// Calls `function(begin, end)` for ranges that make up [0, count), of at least `grain` items each,
-/// on the calling thread and on those of the process's team that have nothing else to do.
+/// Calls `function(begin, end)` for ranges that together are [0, count), of at least `grain` items
+/// each, on the calling thread and on idle threads of the process's team.
 ///
-/// The caller waits only for ranges that a helper has begun, never for a helper to come. Fewer than
-/// 2 * grain items are one call, which touches nothing shared; so is a call from within a range.
-/// `grain` is 1 or more. Where ranges throw, one of the exceptions reaches the caller once those
-/// that were begun have ended; ranges that nobody had begun are left out.
+/// The caller waits only for ranges that a helper has begun, never for a helper to start. Fewer
+/// than 2 * grain items are one call, which touches nothing shared; a call from within a range is
+/// one call too. `grain` must be 1 or more. If ranges throw, one of the exceptions reaches the
+/// caller once all ranges that were begun have ended; the other ranges are left out.
 template <class Function>
 void parallel_ranges(std::int64_t count, std::int64_t grain, Function&& function) {
   if (count / 2 >= grain) {
@@ -87,19 +90,19 @@ void parallel_ranges(std::int64_t count, std::int64_t grain, Function&& function
   }
 }
 
-/// Bytes that are worth a helper: one processor moves them in 10 to 30 microseconds, and it takes
-/// about as long until a helper is awake.
+/// The number of bytes that is worth waking a helper for: one processor moves them in 10 to 30
+/// microseconds, and waking a helper takes about as long.
 inline constexpr std::int64_t kGrainBytes = std::int64_t{256} << 10U;
 
-/// How many items of `bytes` each are worth a helper.
+/// Returns how many items of `bytes` each are worth waking a helper for.
 [[nodiscard]] constexpr std::int64_t grain_of(std::int64_t bytes) {
   return std::max<std::int64_t>(1, kGrainBytes / std::max<std::int64_t>(1, bytes));
 }
 
 namespace detail {
 
-/// How many rows begin before place `item`, where each row takes one place more than it has, so
-/// that rows without places are work too.
+/// Returns how many rows begin before item `item`. A row counts as one item more than it has
+/// positions, so that empty rows are work too.
 template <class Offsets>
 [[nodiscard]] std::int64_t rows_before(Offsets const& offsets,
                                        std::int64_t rows,
@@ -119,10 +122,11 @@ template <class Offsets>
 
 }  // namespace detail
 
-/// Calls `function(begin, end)` for ranges that make up the rows [0, rows), as parallel_ranges()
-/// does. Row r has the places [offsets[r], offsets[r + 1]), ascending; ranges have about as many
-/// places, whatever the rows' lengths, and at least `grain` of them with the rows themselves.
-/// `offsets` is a pointer, or what has an operator[].
+/// Calls `function(begin, end)` for ranges that together are the rows [0, rows), like
+/// parallel_ranges(). Row r has the positions [offsets[r], offsets[r + 1]), and the offsets must
+/// ascend. The ranges have about the same number of positions, whatever the lengths of the rows,
+/// and at least `grain` items, counting positions and rows. `offsets` is a pointer or an object
+/// with an operator[].
 template <class Offsets, class Function>
 void parallel_rows(Offsets const& offsets,
                    std::int64_t rows,

@@ -12,7 +12,7 @@
 
 namespace msstream::ops::kernels {
 
-/// Division of numbers below 2^31 by a number that the host knows, by a multiplication (Granlund &
+/// Divides numbers below 2^31 by a number that the host knows, with a multiplication (Granlund &
 /// Montgomery, Division by Invariant Integers using Multiplication, 1994).
 struct KnownDivisor {
   std::uint32_t multiplier;
@@ -29,12 +29,13 @@ struct KnownDivisor {
   }
 };
 
-/// Which row of the output gradient a place reads, and what it is multiplied with.
+/// The row of the output gradient that each position of the ids reads, and the factor by which the
+/// row is multiplied.
 struct PlaceSource {
-  std::int32_t const* bags;  ///< [places]: the row, -1 where it adds nothing; null: is computed
-  float const* factors;      ///< [places], or null: all are 1
-  std::int32_t capacity;     ///< of ids; places behind them are one a bag
-  KnownDivisor hotness;      ///< 1 where nothing is pooled
+  std::int32_t const* bags;  ///< [positions]: the row, -1 if nothing is added; null if computed
+  float const* factors;      ///< [positions]; null if all are 1
+  std::int32_t capacity;     ///< number of ids; each later position stands for one bag
+  KnownDivisor hotness;      ///< ids per bag; 1 if nothing is pooled
 
   __device__ std::int32_t row_of(std::int32_t place) const {
     if (bags != nullptr) {
@@ -47,7 +48,8 @@ struct PlaceSource {
   }
 };
 
-/// The same where there are too few places to list rows first: each is searched.
+/// Like PlaceSource, but searches the bag of each position: for so few positions that listing their
+/// rows first would cost more.
 template <class Id>
 struct SearchedSource {
   IdBags<Id> bags;
@@ -58,8 +60,8 @@ struct SearchedSource {
   __device__ float factor_of(std::int32_t place) const { return bags.weight(place); }
 };
 
-/// Four columns of a row of the output gradient that a place adds: all of them, or for a maximum
-/// those that came from this place.
+/// Loads four columns of a row of the output gradient for a position. A sum takes all of them; a
+/// maximum takes only the columns whose maximum came from this position, and zeros otherwise.
 template <class T, bool IsMax, bool IsWhole>
 struct GradientRows {
   static constexpr bool kIsMax = IsMax;

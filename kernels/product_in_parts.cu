@@ -10,10 +10,10 @@ void product_in_parts(CudaStream stream,
                       SumParts parts,
                       void* workspace) {
   if (parts.count == 1) {
-    (void)try_product(stream, product);  // the plain product: refused by none
+    (void)try_product(stream, product);  // true: no product without an epilogue is refused
     return;
   }
-  // k is the slowest dimension of both operands: a part of it is a run of each.
+  // Each part of k is one contiguous range of both operands, because k is their slowest dimension.
   auto* const results = static_cast<float*>(workspace);  // [batch, parts, m * n]
   auto const result = product.m * product.n;
   auto const equal = product.k / parts.length;
@@ -25,7 +25,8 @@ void product_in_parts(CudaStream stream,
   front.stride_b = parts.length * product.n;
   (void)try_product(stream, front);
   if (equal < parts.count) {
-    // plan_parts() cuts a batch evenly: this is the rest of the only product.
+    // Computes the last, shorter part. plan_parts() cuts the products of a batch evenly, so there
+    // is only one product here.
     MatrixProduct rest = product;
     rest.a += equal * front.stride_a;
     rest.b += equal * front.stride_b;
@@ -33,7 +34,8 @@ void product_in_parts(CudaStream stream,
     rest.k = product.k - equal * parts.length;
     (void)try_product(stream, rest);
   }
-  // So few parts are added by one thread an element, without a workspace.
+  // Adds the parts with one thread per element, without a workspace, because there are only few
+  // parts.
   reduce_axis(stream,
               {.reduction = Reduction::sum,
                .view = {product.batch, parts.count, result},

@@ -7,12 +7,13 @@
 
 namespace msstream::ops::kernels {
 
-/// A product without an epilogue, its sum over k in parts. One part: try_product().
+/// Computes a product without an epilogue, whose sum over k is cut into parts. With one part it is
+/// try_product().
 ///
-/// More parts, which are those of plan_parts() for the batch, need d = a · bᵀ, a [m, k] and b [n,
-/// k] as cuBLASLt sees them, packed, and workspace_bytes() of workspace. All parts of one length
-/// are one product, the rest is another, and a kernel adds their results, front to back.
-/// Capture-safe.
+/// Several parts must be those of plan_parts() for the batch. They need d = a · bᵀ with a [m, k]
+/// and b [n, k] as cuBLASLt sees them, packed, and a workspace of workspace_bytes() bytes. All
+/// parts of equal length are one product, the rest is another, and a kernel adds their results,
+/// front to back. Capture-safe.
 void product_in_parts(CudaStream stream,
                       MatrixProduct const& product,
                       SumParts parts,

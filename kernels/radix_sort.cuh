@@ -9,12 +9,12 @@
 
 #include <cstdint>
 
-/// A radix sort of keys together with the places where they stood: one launch counts all digits,
-/// then one launch a digit moves keys and places, lowest digit first (Adinets & Merrill, Onesweep,
+/// A radix sort of keys together with their original positions. One launch counts all digits, then
+/// one launch per digit moves keys and positions, lowest digit first (Adinets & Merrill, Onesweep,
 /// 2022).
 namespace msstream::ops::kernels {
 
-/// How a key is cut into digits, lowest first.
+/// The division of a key into digits, lowest first.
 struct Digits {
   static constexpr int kBins = 256;
   static constexpr int kBits = 8;
@@ -33,10 +33,10 @@ struct Digits {
 
 inline constexpr int kKeyThreads = 256;
 inline constexpr int kKeysInFlight = 4;
-inline constexpr unsigned kMostKeyBlocks = 528;  ///< a few on each multiprocessor of a large GPU
+inline constexpr unsigned kMostKeyBlocks = 528;  ///< a few per multiprocessor of a large GPU
 
-/// How often a block of kKeyThreads has met each digit in each pass, in shared memory. To be called
-/// by all threads of the block, but for count().
+/// Counters, in shared memory, of how often a block of kKeyThreads threads has met each digit in
+/// each pass. All threads of the block must call every function but count().
 template <int MostPasses>
 class DigitCounts {
  public:
@@ -73,26 +73,27 @@ class DigitCounts {
   unsigned counters_[kSets][MostPasses * Digits::kBins];
 };
 
-/// One pass of a radix sort of (key, place) by one digit; equal digits keep their order. A tile
-/// counts its digits, tells the tiles behind it, and looks back for the counts before it.
+/// One pass of a radix sort of (key, position) pairs by one digit. Equal digits keep their order. A
+/// tile counts its digits, publishes the counts for the tiles behind it, and looks back for the
+/// counts of the tiles before it.
 template <class Key, class Word>
 struct SortPass {
   Key const* keys;
-  unsigned const* places;  ///< unused in the first pass, where key i is of place i
+  unsigned const* places;  ///< unused in the first pass, in which key i has position i
   Key* sorted_keys;
   unsigned* sorted_places;
   std::int64_t count;
   Digits digits;
   int pass;
-  Key no_id;             ///< in the last pass the places of this key are not written
-  unsigned const* bins;  ///< [256]: how often each digit occurs
-  Word* counts;          ///< [tiles, 256] of zeros
-  Word* next_counts;     ///< [tiles, 256], set to zeros for the next pass
-  unsigned* next_tile;   ///< 0
-  std::int64_t const* existing = nullptr;  ///< on the device: how many keys exist; null: all
+  Key no_id;                               ///< the last pass writes no positions of this key
+  unsigned const* bins;                    ///< [256]: how often each digit occurs
+  Word* counts;                            ///< [tiles, 256], zeros before the pass
+  Word* next_counts;                       ///< [tiles, 256], set to zeros for the next pass
+  unsigned* next_tile;                     ///< number of the next tile; 0 before the pass
+  std::int64_t const* existing = nullptr;  ///< on the device: how many keys exist; null if all do
 };
 
-/// The lanes of the warp whose digit is the same.
+/// Returns the mask of the lanes of the warp that have the same digit.
 __device__ inline unsigned lanes_with(unsigned digit, int bits) {
   unsigned same = kAllLanes;
   for (int bit = 0; bit < bits; ++bit) {
@@ -103,9 +104,10 @@ __device__ inline unsigned lanes_with(unsigned digit, int bits) {
   return same;
 }
 
-// By all threads of a block, for the next tile. A tile in shared memory: first how often each warp
-// has met each digit, then the keys in the order of the output, then their places. A warp has 32 *
-// Items neighbouring keys, a lane every 32nd.
+// Sorts the next tile by one digit. All threads of a block must call it. The tile's shared memory
+// holds one after the other: how often each warp has met each digit, the keys in the order of the
+// output, and their positions. A warp has 32 * Items neighbouring keys, and each lane has every
+// 32nd of them.
 template <class Key, class Word, int Threads, int Items, bool IsFirst, bool IsLast>
 __device__ void sort_pass(SortPass<Key, Word> const& pass) {
   static_assert(Threads >= Digits::kBins);
@@ -114,8 +116,8 @@ __device__ void sort_pass(SortPass<Key, Word> const& pass) {
   using Scan = cub::BlockScan<unsigned, Threads>;
   using Count = TileCount<Word>;
   __shared__ typename Scan::TempStorage scan[2];
-  __shared__ unsigned firsts[Digits::kBins];  ///< where each digit begins in the tile
-  __shared__ unsigned shifts[Digits::kBins];  ///< from there to the output
+  __shared__ unsigned firsts[Digits::kBins];  ///< index in the tile at which each digit begins
+  __shared__ unsigned shifts[Digits::kBins];  ///< distance from that index to the output
   __shared__ union {
     unsigned met[kWarps][Digits::kBins];
     Key keys[kTile];
@@ -138,7 +140,7 @@ __device__ void sort_pass(SortPass<Key, Word> const& pass) {
   }
   int const in_tile = static_cast<int>(min(std::int64_t{kTile}, count - begin));
 
-  // Behind the end the highest key, which stays there.
+  // Fills the tile behind its last key with the highest key, which stays there.
   Key keys[Items];
   unsigned places[Items];
 #pragma unroll
@@ -197,7 +199,7 @@ __device__ void sort_pass(SortPass<Key, Word> const& pass) {
     unsigned const digit = pass.digits.of(keys[i], pass.pass);
     to[i] += firsts[digit] + shared.met[warp][digit];
   }
-  __syncthreads();  // the counters have served
+  __syncthreads();  // the counters are no longer needed; keys reuse their memory
 #pragma unroll
   for (int i = 0; i < Items; ++i) {
     shared.keys[to[i]] = keys[i];

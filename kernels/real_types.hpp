@@ -8,7 +8,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Throws std::invalid_argument for a type of whole numbers; `what` names what is of it.
+/// Throws std::invalid_argument unless the type is float32, float16 or bfloat16. `what` names the
+/// object that has the type.
 inline void require_real_type(char const* what, DType dtype) {
   require(dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16,
           what,
@@ -17,8 +18,8 @@ inline void require_real_type(char const* what, DType dtype) {
           "; expected float32, float16 or bfloat16");
 }
 
-/// Calls function(std::type_identity<float, float16 or bfloat16>) for the type that `dtype` names,
-/// which require_real_type() must allow.
+/// Calls function(std::type_identity<T>{}), where T is the float, float16 or bfloat16 that `dtype`
+/// names. Throws std::invalid_argument for any other type.
 template <class Function>
 decltype(auto) with_real_type(char const* what, DType dtype, Function&& function) {
   require_real_type(what, dtype);

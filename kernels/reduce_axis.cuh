@@ -12,19 +12,21 @@
 #include <bit>
 #include <cstdint>
 
-/// Reductions of the middle of [outer, axis, inner]: four kernels, and which of them takes a view.
+/// Reductions over the middle axis of [outer, axis, inner]: four kernels, and the choice of the
+/// kernel for a view.
 namespace msstream::ops::kernels {
 
-inline constexpr std::int64_t kEnoughBlocks = 1024;  // some seven on each multiprocessor of an H200
+inline constexpr std::int64_t kEnoughBlocks = 1024;  // about seven per multiprocessor of an H200
 
-/// One launch. An axis in several chunks yields a partial result a chunk, for a second launch.
+/// The arguments of one launch. If the axis is cut into several chunks, the launch gives one
+/// partial result per chunk, which a second launch combines.
 struct ReducePass {
   float const* input;     ///< [outer, axis, inner]
-  float const* extremum;  ///< [outer, inner], or null: what the elements are compared with
+  float const* extremum;  ///< [outer, inner]: compared with the elements; null if unused
   float* output;          ///< [outer, chunks, inner]
   AxisView view;
   std::int64_t chunks;
-  std::int64_t chunk_length;  ///< of the axis; the last one may be shorter
+  std::int64_t chunk_length;  ///< elements of the axis per chunk; the last chunk may be shorter
   float factor;
 
   __device__ std::int64_t end_of_chunk(std::int64_t chunk) const {
@@ -32,12 +34,12 @@ struct ReducePass {
   }
 };
 
-/// What an element brings into its reduction: itself.
+/// An element's contribution to a reduction: the element itself.
 struct Itself {
   __device__ Itself(ReducePass const&, std::int64_t) {}
   __device__ float operator()(float element) const { return element; }
 };
-/// 1 if it is the extremum, for counting those that are.
+/// An element's contribution to a count of extrema: 1 if the element is the extremum, otherwise 0.
 struct IsExtremum {
   float extremum;
   __device__ IsExtremum(ReducePass const& pass, std::int64_t place)
@@ -47,7 +49,7 @@ struct IsExtremum {
   }
 };
 
-/// Adds element(load(a)) for a = first, first + step, … below `end`.
+/// Returns the reduction of element(load(a)) for a = first, first + step, … below `end`.
 template <int Unroll, class Reducer, class Element, class Load>
 __device__ float reduce_steps(Reducer,
                               std::int64_t first,
@@ -67,7 +69,7 @@ __device__ float reduce_steps(Reducer,
   return total.get();
 }
 
-/// Contiguous rows, short: a power of two of lanes a row, up to a warp.
+/// Reduces short contiguous rows, with a power of two of lanes per row, up to a warp.
 template <class Reducer, class Element>
 __global__ void __launch_bounds__(kBlockThreads)
     rows_by_lanes_kernel(__grid_constant__ ReducePass const pass, int log2_lanes) {
@@ -90,7 +92,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-/// Contiguous rows, long: a block a chunk of a row.
+/// Reduces long contiguous rows, with a block per chunk of a row.
 template <class Reducer, class Element>
 __global__ void __launch_bounds__(kBlockThreads)
     rows_by_blocks_kernel(__grid_constant__ ReducePass const pass) {
@@ -108,7 +110,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-/// Columns of a short axis, or very many columns: a thread a column.
+/// Reduces columns with one thread per column: for a short axis, or very many columns.
 template <class Reducer, class Element>
 __global__ void __launch_bounds__(kBlockThreads)
     columns_by_threads_kernel(__grid_constant__ ReducePass const pass) {
@@ -126,10 +128,10 @@ __global__ void __launch_bounds__(kBlockThreads)
   pass.output[place] = pass.factor * total;
 }
 
-/// Few columns of a long axis: a block a chunk of the axis and a tile of columns.
+/// Reduces few columns of a long axis, with a block per chunk of the axis and tile of columns:
 ///
 ///   thread (r, c) of [threads / columns, columns] takes rows r, r + threads / columns, … of the
-///   chunk; then r = 0 combines those of its column, front to back
+///   chunk; then the threads with r = 0 combine the results of their column, front to back
 template <class Reducer, class Element>
 __global__ void __launch_bounds__(kBlockThreads, 4)
     columns_by_tiles_kernel(__grid_constant__ ReducePass const pass, int log2_columns) {
@@ -148,7 +150,7 @@ __global__ void __launch_bounds__(kBlockThreads, 4)
     Element const element(pass, outer * pass.view.inner + column);
     std::int64_t const end = pass.end_of_chunk(chunk);
     float const* const from = pass.input + outer * pass.view.axis * pass.view.inner + column;
-    constexpr int kInFlight = 16;  // loads, also at the end of the chunk
+    constexpr int kInFlight = 16;  // loads at a time, also at the end of the chunk
     static_assert(kInFlight <= kTermsOfPart);
     for (std::int64_t a = chunk * pass.chunk_length + row; a < end; a += kInFlight * rows) {
       float values[kInFlight];
@@ -186,10 +188,11 @@ enum class ReduceWay : std::uint8_t {
   columns_by_tiles
 };
 
-/// How a view is reduced; depends on its sizes alone, and so does the order of the additions.
+/// How a view is reduced. The plan, and therefore the order of the additions, depends only on the
+/// sizes of the view.
 struct ReducePlan {
   ReduceWay way;
-  int log2 = 0;  ///< of the lanes a row, or of the columns a tile
+  int log2 = 0;  ///< log2 of the lanes per row, or of the columns per tile
   std::int64_t chunks = 1;
   std::int64_t chunk_length = 0;
 };
@@ -199,7 +202,8 @@ inline int log2_of_lanes(std::int64_t wanted) {
   return std::bit_width(static_cast<unsigned>(most - 1));
 }
 
-/// Chunks of at least `least` for about kEnoughBlocks blocks, where one chunk would have `blocks`.
+/// Cuts the axis into chunks of at least `least` elements, for about kEnoughBlocks blocks. With a
+/// single chunk there would be `blocks` blocks.
 inline ReducePlan chunked(ReducePlan plan,
                           std::int64_t axis,
                           std::int64_t blocks,
@@ -210,18 +214,18 @@ inline ReducePlan chunked(ReducePlan plan,
   return plan;
 }
 
-/// For at least one output.
+/// Returns the plan for a view with at least one output.
 inline ReducePlan reduce_plan(AxisView const& view, bool may_chunk = true) {
   constexpr std::int64_t kLongestOfAWarp = 1024;
   constexpr std::int64_t kLeastOfABlock = 4096;
   constexpr std::int64_t kLongestOfAThread = 64;
   constexpr std::int64_t kManyThreads = std::int64_t{1} << 17U;
   constexpr std::int64_t kLeastOfAThread = 8;
-  // Narrow tiles take an axis of middle length whole, in at most two rounds of loads instead of
-  // one: less than the launch that would put chunks together.
+  // The longest axis that narrow tiles take whole. They need at most two rounds of loads for it
+  // instead of one, which takes less time than a second launch that combines chunks.
   constexpr std::int64_t kLongestOfATile = 1024;
-  constexpr std::int64_t kFewBlocks = 256;  // two on each multiprocessor
-  constexpr int kLog2OfASector = 3;         // columns in 32 bytes, the least that memory moves
+  constexpr std::int64_t kFewBlocks = 256;  // two per multiprocessor
+  constexpr int kLog2OfASector = 3;         // log2 of the floats in 32 bytes, the smallest transfer
   if (view.inner == 1) {
     if (view.axis <= kLongestOfAWarp) {
       return {ReduceWay::rows_by_lanes,
@@ -276,8 +280,9 @@ void launch_reduction(CudaStream stream, ReducePlan const& plan, ReducePass cons
   check_launch("reduce_axis");
 }
 
-/// output[o, i] = factor * (the reduction over a of element(input[o, a, i])): one launch, or two
-/// with the chunks' results in `workspace`, reduce_axis_workspace_bytes() of it.
+/// Computes output[o, i] = factor * (the reduction over a of element(input[o, a, i])). It takes one
+/// launch, or two that pass the chunks' results through `workspace`, which has
+/// reduce_axis_workspace_bytes() bytes.
 template <class Reducer, class Element>
 void reduce(CudaStream stream,
             AxisView const& view,

@@ -12,7 +12,7 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-/// Which output an element of [outer, axis, inner] belongs to.
+/// Maps the index of an element of [outer, axis, inner] to the index of its output.
 template <class Index>
 struct OutputOf {
   Index inner;
@@ -24,7 +24,8 @@ struct OutputOf {
   }
 };
 
-/// A thread writes `Lanes` neighbours: of the same output if inner is 1, of neighbouring ones else.
+/// Writes `Lanes` neighbouring elements per thread. They belong to the same output if inner is 1,
+/// otherwise to neighbouring ones.
 template <int Lanes, class Index>
 __global__ void __launch_bounds__(kBlockThreads) repeat_axis_kernel(OutputOf<Index> output_of,
                                                                     float const* values,
@@ -59,7 +60,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   args.input_gradient[place] = shares ? args.output_gradient[result] / sharers[result] : 0.0F;
 }
 
-/// Calls call(OutputOf) with 32-bit divisions where they suffice.
+/// Calls call(OutputOf), with 32-bit divisions if they suffice.
 template <class Call>
 void with_output_of(AxisView const& view, Call const& call) {
   if (view.count() <= std::numeric_limits<std::int32_t>::max()) {
@@ -71,7 +72,7 @@ void with_output_of(AxisView const& view, Call const& call) {
 }
 
 struct SharerMemory {
-  float* sharers;  ///< [outputs]: how many elements share an extremum
+  float* sharers;  ///< [outputs]: how many elements share each extremum
   void* reduction_workspace;
   std::size_t bytes;
 

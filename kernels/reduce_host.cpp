@@ -10,7 +10,7 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-/// Lanes first, so that it vectorises; then the lanes, front to back.
+/// Reduces 16 lanes first, so that the loop vectorises, and then the lanes, front to back.
 template <class Reducer>
 float reduce_row(Reducer, float const* row, std::int64_t count) {
   constexpr std::int64_t kLanes = 16;
@@ -36,7 +36,7 @@ float reduce_row(Total, float const* row, std::int64_t count) {
   return sum_of_terms(count, [=](std::int64_t i) { return row[i]; });
 }
 
-/// Row by row of `inner`, so that the input is walked once from front to back.
+/// Reduces row by row of `inner`, so that the input is read once from front to back.
 template <class Reducer>
 void reduce_columns(Reducer, AxisView const& view, float const* input, float* totals) {
   std::fill_n(totals, view.inner, Reducer::nothing());

@@ -3,11 +3,12 @@
 
 #include "elementwise_pack.cuh"
 
-/// One value from those of several threads, in a fixed order. `Reducer` is one of reduce_math.hpp.
+/// Combines the values of several threads into one, in a fixed order. `Reducer` is a class of
+/// reduce_math.hpp.
 namespace msstream::ops::kernels {
 
-/// Over lanes that differ in the bits below `lanes`, a power of two; all lanes of a warp call it
-/// and get the result.
+/// Returns the reduction over lanes whose numbers differ only in the bits below `lanes`, a power of
+/// two. All lanes of the warp must call it, and all get the result.
 template <class Reducer>
 __device__ float reduce_lanes(float value, int lanes) {
   for (int distance = lanes / 2; distance > 0; distance /= 2) {
@@ -16,13 +17,14 @@ __device__ float reduce_lanes(float value, int lanes) {
   return value;
 }
 
-/// Over a block of kBlockThreads; all its threads call it and get the result.
+/// Returns the reduction over a block of kBlockThreads threads. All its threads must call it, and
+/// all get the result.
 template <class Reducer>
 __device__ float reduce_block(float value) {
   constexpr int kWarps = kBlockThreads / 32;
   __shared__ float warps[kWarps];
   value = reduce_lanes<Reducer>(value, 32);
-  __syncthreads();  // an earlier call has been read
+  __syncthreads();  // all threads have read the results of an earlier call
   if (threadIdx.x % 32 == 0) {
     warps[threadIdx.x / 32] = value;
   }

@@ -8,14 +8,15 @@
 
 #include <cmath>
 
-/// What the reductions are made of, for both twins: where they begin and how two values become one.
+/// The reductions that the CPU and the CUDA implementation share: the initial value of each, and
+/// how it combines two values.
 namespace msstream::ops::kernels {
 
 struct Total {
   MSSTREAM_HOST_DEVICE static constexpr float nothing() { return 0.0F; }
   MSSTREAM_HOST_DEVICE static float combine(float a, float b) { return a + b; }
 };
-/// A NaN on either side is kept: no comparison with it holds.
+/// The maximum. A NaN on either side is kept, because no comparison with NaN holds.
 struct Largest {
   MSSTREAM_HOST_DEVICE static constexpr float nothing() { return -HUGE_VALF; }
   MSSTREAM_HOST_DEVICE static float combine(float a, float b) { return a > b || a != a ? a : b; }
@@ -25,7 +26,7 @@ struct Smallest {
   MSSTREAM_HOST_DEVICE static float combine(float a, float b) { return a < b || a != a ? a : b; }
 };
 
-/// A reduction of many elements; fold() goes behind at most kTermsOfPart of them.
+/// A reduction of many elements. The caller must call fold() after at most kTermsOfPart elements.
 template <class Reducer>
 class Running {
  public:
@@ -39,12 +40,13 @@ class Running {
 template <>
 class Running<Total> : public LongSum {};
 
-/// Whether an element shares in the gradient of an extremum.
+/// Returns whether an element shares in the gradient of an extremum: whether it equals the
+/// extremum, where NaN equals NaN.
 MSSTREAM_HOST_DEVICE inline bool is_extremum(float element, float extremum) {
   return element == extremum || (element != element && extremum != extremum);
 }
 
-/// Calls visit(the reduction's object).
+/// Calls `visit` with the reduction's object: Total, Largest or Smallest.
 template <class Visit>
 void with_reduction(Reduction reduction, Visit const& visit) {
   switch (reduction) {

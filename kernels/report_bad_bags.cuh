@@ -23,7 +23,8 @@ __global__ void __launch_bounds__(kReportThreads)
   }
 }
 
-/// Reports the bad bags of an operation that has nothing to write, if anybody wants to know.
+/// Reports the bad bags of an operation that has nothing to write, if the report has a counter or a
+/// trap.
 template <class Id>
 void report_bad_bags(CudaStream stream,
                      char const* operation,

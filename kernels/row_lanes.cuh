@@ -10,16 +10,16 @@
 #include <cstdint>
 #include <type_traits>
 
-/// Kernels that go over a row more than once: a short row stays in the registers of up to a warp, a
-/// long one is read again by its block, from the cache if it is lucky.
+/// Kernels that go over a row more than once. A short row stays in the registers of up to a warp; a
+/// long one is read again by its block, at best from the cache.
 namespace msstream::ops::kernels {
 
-/// What lanes share: 32 registers each.
+/// The longest row that lanes share: 32 registers of each lane of a warp.
 inline constexpr std::int64_t kLongestRowOfLanes = 1024;
 
-/// The row of a thread, and its elements: columns lane, lane + lanes, …
+/// The row of a thread, and its elements of the row: columns lane, lane + lanes, …
 struct RowOfLanes {
-  int lanes;  ///< a power of two
+  int lanes;  ///< lanes per row, a power of two
   int lane;
   std::int64_t row;
 
@@ -28,8 +28,8 @@ struct RowOfLanes {
         lane(static_cast<int>(threadIdx.x) & (lanes - 1)),
         row(grid_thread() >> log2_lanes) {}
 
-  /// Calls each(k, column) for this thread's columns below `columns`; k counts them, to index
-  /// registers, and is known when compiling.
+  /// Calls each(k, column) for this thread's columns below `columns`. k numbers them from 0 and is
+  /// known at compile time, so that it can index registers.
   template <int PerLane, class Each>
   __device__ void for_each(std::int64_t columns, Each const& each) const {
 #pragma unroll
@@ -42,8 +42,8 @@ struct RowOfLanes {
   }
 };
 
-/// Calls launch(elements a lane as a constant, log2 of the lanes, blocks) for rows of at most
-/// kLongestRowOfLanes.
+/// Calls launch(elements per lane as a constant, log2 of the lanes, blocks) for rows of at most
+/// kLongestRowOfLanes elements.
 template <class Launch>
 void with_row_lanes(std::int64_t rows, std::int64_t columns, Launch const& launch) {
   auto const width = static_cast<unsigned>(std::max<std::int64_t>(columns, 1));
@@ -74,7 +74,8 @@ __device__ void for_each_of_block(std::int64_t columns, Each const& each) {
   }
 }
 
-/// With fold() after at most kTermsOfPart columns of the thread, for what is summed.
+/// Calls each(column) for the calling thread's columns of a row that its block shares, and fold()
+/// after at most kTermsOfPart of them: for long sums.
 template <class Each, class Fold>
 __device__ void for_each_of_block(std::int64_t columns, Each const& each, Fold const& fold) {
   std::int64_t column = threadIdx.x;

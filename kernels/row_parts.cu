@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// A group of lanes a row.
+/// Writes each merged row with a group of lanes.
 template <int Count>
 __global__ void merge_rows_kernel(MergeRowsArgs args, RowLanes shape) {
   auto const row = grid_thread() >> shape.log2_lanes;

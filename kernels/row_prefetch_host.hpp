@@ -9,12 +9,13 @@
 
 namespace msstream::ops::kernels {
 
-/// Brings the rows of ids into the cache some places before they are read; a processor by itself
-/// looks ahead over no more than a few rows.
+/// Prefetches the table rows of ids some positions before they are read, because a processor's own
+/// look-ahead covers only a few rows.
 template <class T, class Id>
 class RowPrefetch {
  public:
-  /// For places below `end`; for none where the table is so small that it stays in the cache.
+  /// Prepares prefetches for the positions below `end`. If the table is so small that it stays in
+  /// the cache, there are none.
   RowPrefetch(
       T const* table, std::int64_t rows, std::int64_t width, Id const* ids, std::int64_t end)
       : table_(reinterpret_cast<std::byte const*>(table)),
@@ -25,7 +26,8 @@ class RowPrefetch {
             kBytesAhead / std::max<std::int64_t>(1, row_bytes()), kLeastRowsAhead, kMostRowsAhead)),
         end_(rows * row_bytes() > kCachedBytes ? end - places_ : 0) {}
 
-  /// Inlined, because to GCC a function that does nothing but this has no effect.
+  /// Prefetches the row of the id that follows `place` at the prefetch distance. Inlined, because
+  /// to GCC a function that only prefetches has no effect.
   [[gnu::always_inline]] void ahead_of(std::int64_t place) const {
     if (place < end_) {
       std::int64_t const id = ids_[place + places_];
@@ -51,7 +53,7 @@ class RowPrefetch {
   std::int64_t rows_;
   std::uint64_t row_bytes_;
   Id const* ids_;
-  std::int64_t places_;  ///< ahead
+  std::int64_t places_;  ///< the prefetch distance
   std::int64_t end_;
 };
 

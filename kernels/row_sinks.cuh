@@ -8,19 +8,20 @@
 
 namespace msstream::ops::kernels {
 
-// What becomes of a row that has been summed up. A sink says which row of its memory a sum is for,
-// its target:
+// A sink decides what happens to a row that has been summed up. It maps the rank of a sum to its
+// target, a row of the sink's memory:
 //
 //   Ahead      holds four columns of a target, loaded together with the rows to add
-//   squares()  of the sums of several rows, where the sink needs them
-//   finish()   gets a sum; all lanes that share the row call both
+//   squares()  adds up the squares of the sums of several rows, if the sink needs them
+//   finish()   takes a sum; all lanes that share the row call squares() and finish()
 
-/// Stores sums; those of rank r are row r.
+/// Stores the sums: the sum of rank r becomes row r.
 template <bool IsWhole>
 struct StoreSums {
   static constexpr int kInFlight = 4;
   static constexpr bool kIsWhole = IsWhole;
-  /// Of parts on a multiprocessor at least: what the registers allow without spilling.
+  /// The minimum number of blocks per multiprocessor: as many as the registers allow without
+  /// spilling.
   static constexpr int kBlocks = IsWhole ? 4 : 3;
   static constexpr bool kNeedsWholeRows = false;
   float* sums;
@@ -42,7 +43,7 @@ struct StoreSums {
                          std::int64_t width) const {
     auto* const to = sums + row * width;
     if constexpr (IsWhole) {
-      if (column < width) {  // written once, and not read soon
+      if (column < width) {  // a streaming store: the sum is not read soon
         __stcs(reinterpret_cast<float4*>(to + column),
                make_float4(sum.at[0], sum.at[1], sum.at[2], sum.at[3]));
       }
@@ -52,7 +53,7 @@ struct StoreSums {
   }
 };
 
-/// Moves the rows of a table by the sums, which are then written nowhere.
+/// Updates the rows of a table by the sums, which are stored nowhere.
 template <OptimizerKind Kind, class Weight>
 struct MoveRows {
   static constexpr bool kIsLight =
@@ -62,7 +63,7 @@ struct MoveRows {
   static constexpr int kBlocks = kIsLight ? 4 : 2;
   static constexpr bool kNeedsWholeRows = has_row_state<Kind>;
   DeviceTable<Weight> table;
-  std::int64_t const* ids;  ///< of each rank
+  std::int64_t const* ids;  ///< row of the table for each rank
   OptimizerRule rule;
   StepState const* state;
 

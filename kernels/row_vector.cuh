@@ -19,7 +19,7 @@ template <int Count>
 struct Columns {
   float at[Count] = {};
 
-  /// Plain additions, never contracted: the CPU twin gives the same bits.
+  /// Adds without contraction, so that the CPU implementation gives the same bits.
   __device__ void add(Columns const& other) {
 #pragma unroll
     for (int c = 0; c < Count; ++c) {
@@ -56,8 +56,8 @@ struct Unpacked {
 
 }  // namespace detail
 
-/// Columns as they lie in a table, still to be widened: half-precision rows in flight take half the
-/// registers. Undefined until loaded.
+/// Columns in the element type of a table, not widened yet, so that half-precision rows in flight
+/// take half the registers. Undefined until loaded.
 template <class T, int Count>
 struct PackedColumns {
   detail::Packed<Count* static_cast<int>(sizeof(T))> bits;
@@ -73,7 +73,8 @@ struct PackedColumns {
   }
 };
 
-/// One load of Count elements through the read-only path; `from` is aligned to all of them.
+/// Loads Count elements with one access through the read-only path. `from` must be aligned to the
+/// size of all of them.
 template <int Count, class T>
 __device__ PackedColumns<T, Count> load_packed(T const* from) {
   using Packed = decltype(PackedColumns<T, Count>::bits);
@@ -84,12 +85,13 @@ __device__ Columns<Count> load_columns(T const* from) {
   return load_packed<Count>(from).widened();
 }
 
-/// The same where there is a row, else zeros, and `from` may be anything.
+/// Like load_packed(), but returns zeros unless `is_row`; then `from` may be any address.
 template <int Count, class T>
 __device__ PackedColumns<T, Count> load_packed_if(bool is_row, T const* from) {
   PackedColumns<T, Count> columns;
   auto& bits = columns.bits;
-  // A predicate instead of a branch: that would hold each register that the load fills twice.
+  // Predicates the load instead of branching: a branch would hold each register that the load fills
+  // twice.
   if constexpr (Count * sizeof(T) == 16) {
     asm("{ .reg .pred p; setp.ne.u32 p, %5, 0;"
         "mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;"
@@ -121,8 +123,8 @@ __device__ void store_columns(float* to, Columns<Count> const& columns) {
   }
 }
 
-/// Streaming stores of at most 16 bytes, so that what is written, and no row that was read, is the
-/// first to leave the L2 cache; `to` is aligned to each.
+/// Stores columns as type T, with streaming stores of at most 16 bytes, so that the written data
+/// leave the L2 cache before rows that were read. `to` must be aligned to each store.
 template <class T, int Count>
 __device__ void store_narrowed(T* to, Columns<Count> const& columns) {
   constexpr int kPiece = std::min(Count, static_cast<int>(16 / sizeof(T)));
@@ -138,7 +140,8 @@ __device__ void store_narrowed(T* to, Columns<Count> const& columns) {
   }
 }
 
-/// The same into an array of `dtype` (float32, float16 or bfloat16), from element `at` on.
+/// Like store_narrowed(), but into an array of `dtype` (float32, float16 or bfloat16), from element
+/// `at` on.
 template <int Count>
 __device__ void store_as(void* array, DType dtype, std::int64_t at, Columns<Count> const& columns) {
   if (dtype == DType::float32) {
@@ -150,8 +153,9 @@ __device__ void store_as(void* array, DType dtype, std::int64_t at, Columns<Coun
   }
 }
 
-/// How the lanes of a warp share rows: a power of two of lanes works on one row, each lane on
-/// neighbouring columns, and goes on by lanes * columns where the row is wider.
+/// The division of a warp into groups of lanes. A group, whose size is a power of two, works on one
+/// row, each lane on neighbouring columns; in a wider row each lane continues lanes * columns
+/// further on.
 struct RowLanes {
   std::int64_t width;
   int log2_lanes;
@@ -167,21 +171,24 @@ struct RowLanes {
   __device__ int lane() const { return static_cast<int>(threadIdx.x) & (lanes() - 1); }
 };
 
-/// Whether rows of `width` elements that begin at `data` can be read `count` elements at a time.
+/// Returns whether rows of `width` elements that begin at `data` can be read `count` elements at a
+/// time.
 template <class T>
 bool allows_vectors(T const* data, std::int64_t width, int count) {
   return width % count == 0 &&
          reinterpret_cast<std::uintptr_t>(data) % (static_cast<std::size_t>(count) * sizeof(T)) ==
              0;
 }
-/// The same for rows that store_narrowed() writes.
+/// Returns whether store_narrowed() can write rows of `width` elements of `dtype` that begin at
+/// `data`, `count` elements at a time.
 inline bool allows_stores(void const* data, DType dtype, std::int64_t width, int count) {
   auto const bytes = static_cast<int>(bytes_of(dtype));
   auto const piece = std::min(count, 16 / bytes);
   return width % piece == 0 &&
          reinterpret_cast<std::uintptr_t>(data) % (static_cast<std::size_t>(piece) * bytes) == 0;
 }
-/// The same for rows of floats that are written, at most four a store.
+/// Returns whether rows of `width` floats that begin at `data` can be written `count` floats at a
+/// time, with at most four per store.
 inline bool allows_stores(float const* data, std::int64_t width, int count) {
   return allows_vectors(data, width, std::min(count, 4));
 }

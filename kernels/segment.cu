@@ -20,7 +20,7 @@ bool adds_atomically(SegmentArgs const& args) {
          atomics_are_faster(args.layout.capacity, args.layout.segments, args.width);
 }
 
-/// What each way to reduce needs besides its arguments.
+/// The memory that a reduction needs besides its arguments, for each way to compute it.
 struct ReductionMemory {
   std::optional<AtomicSumMemory> atomics;
   std::optional<SpansOfLayout> spans;

@@ -13,10 +13,11 @@
 namespace msstream::ops::kernels {
 namespace {
 
-// A block takes neighbouring places and brings together those of one segment, by a counting sort of
-// what a small hash table gave them. Then its groups of lanes share the places: each adds in
-// registers as long as the segment is the same, and atomically where it changes. So a hot segment
-// costs a block one atomic addition or two, and does not keep all blocks waiting for each other.
+// A block takes neighbouring positions and brings together those of one segment, by a counting sort
+// over the slots of a small hash table. Then its groups of lanes share the positions: each group
+// adds in registers as long as the segment is the same, and atomically where it changes. A hot
+// segment therefore costs a block only one or two atomic additions, and does not make all blocks
+// wait for each other.
 
 constexpr int kFree = -1;
 constexpr int kInFlight = 8;
@@ -29,24 +30,25 @@ struct Tile {
   static constexpr int kSlotsOfThread = kSlots / kAtomicThreads;
   static_assert(kSlots == 2 * kPlaces);
 
-  /// A multiplicative hash (Knuth, The Art of Computer Programming, vol. 3, 6.4).
+  /// Returns the slot of an id by a multiplicative hash (Knuth, The Art of Computer Programming,
+  /// vol. 3, 6.4).
   static __device__ int slot_of(int id) {
     return static_cast<int>((static_cast<unsigned>(id) * 2654435769U) >> (32 - kSlotBits));
   }
 };
 
-/// The places of a block, those of one segment side by side.
+/// The positions of a block, grouped by segment.
 template <int Places>
 struct GroupedTile {
   int segments[Places];
-  unsigned short places[Places];  ///< within the tile
+  unsigned short places[Places];  ///< positions within the tile
   int count;
 };
 
 template <int Slots>
 struct HashTable {
   int ids[Slots];
-  int counts[Slots];  ///< then where each id's places begin
+  int counts[Slots];  ///< first the count of each id, later where its positions begin
 };
 
 template <int IdsOfThread>
@@ -159,7 +161,7 @@ __global__ void __launch_bounds__(kAtomicThreads, kAtomicBlocks)
        column += shape.lanes() * Count) {
     auto const* const columns = args.values + tile * shape.width + column;
     Columns<Count> sum;
-    int first = begin;  // place of the segment at hand
+    int first = begin;  // first position of the current segment
     auto const add = [&](int last) {
       auto const segment = std::int64_t{grouped.segments[first]};
       add_to(args.output + segment * shape.width + column, sum);
@@ -191,7 +193,8 @@ __global__ void __launch_bounds__(kAtomicThreads, kAtomicBlocks)
   }
 }
 
-/// A group of lanes a segment: the sum is divided, and what is empty filled.
+/// Finishes each segment with a group of lanes: divides the sum, or fills the row of an empty
+/// segment.
 template <int Count>
 __global__ void finish_sums_kernel(SegmentOutput output,
                                    std::int64_t segments,
@@ -246,7 +249,7 @@ void zero(CudaStream stream, void* memory, std::int64_t elements) {
              "cudaMemsetAsync");
 }
 
-/// Equal ids within a warp are counted by one of its lanes.
+/// Counts the positions in each segment. One lane of a warp counts all equal ids of the warp.
 __global__ void count_places_kernel(SegmentLayout layout, std::uint32_t* counts) {
   auto const place = grid_thread();
   auto const segment = segment_of_place(layout, existing_places(layout), place);

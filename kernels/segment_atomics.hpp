@@ -9,17 +9,18 @@
 
 namespace msstream::ops::kernels {
 
-/// Rows of each segment, for reductions that divide by them; none for a sum.
+/// The memory for the number of rows of each segment, which only reductions that divide by it need.
 struct AtomicSumMemory {
   std::uint32_t* counts = nullptr;  ///< [segments]
 
   AtomicSumMemory(WorkspaceLayout& workspace, SegmentArgs const& args);
 };
 
-/// Sums, means and sqrtn of unsorted ids, added atomically: in any order.
+/// Computes sums, means and sqrtn of unsorted ids with atomic additions, in any order.
 void add_atomically(CudaStream stream, SegmentArgs const& args, AtomicSumMemory const& memory);
 
-/// counts[s] = places in segment s of unsorted ids; the same for the same ids.
+/// Computes counts[s] = the number of positions in segment s of unsorted ids. The same ids always
+/// give the same counts.
 void count_places(CudaStream stream, SegmentLayout const& layout, std::uint32_t* counts);
 
 }  // namespace msstream::ops::kernels

@@ -26,7 +26,7 @@ __device__ void combine(Columns<Count>& total, Columns<Count> const& other) {
   }
 }
 
-/// Of rows that are read once: they leave the cache to what is used again.
+/// Loads columns of rows that are read once, and leaves the cache to data that are used again.
 template <int Count>
 __device__ Columns<Count> load_once(float const* from) {
   Columns<Count> columns;
@@ -45,7 +45,8 @@ __device__ Columns<Count> load_once(float const* from) {
   return columns;
 }
 
-/// Of rows that are written too: by another launch on the stream or, in shared memory, by this one.
+/// Loads columns of rows that are also written: by another launch on the stream or, in shared
+/// memory, by this launch.
 template <int Count>
 __device__ Columns<Count> load_written(float const* from) {
   Columns<Count> columns;
@@ -64,7 +65,7 @@ __device__ Columns<Count> load_written(float const* from) {
   return columns;
 }
 
-/// What becomes of a segment's total.
+/// The output of a reduction, which receives the total of each segment.
 struct SegmentOutput {
   float* rows;
   std::int64_t width;

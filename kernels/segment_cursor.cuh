@@ -9,16 +9,17 @@
 
 namespace msstream::ops::kernels {
 
-/// Segment s has the places [at(s), at(s + 1)), unless it is bad.
+/// The bounds of segments. Segment s has the positions [at(s), at(s + 1)), unless it is bad as
+/// BagOffsets defines it.
 struct SegmentBounds {
   std::int64_t const* offsets;
   std::int64_t segments;
   std::int64_t capacity;
-  bool are_given;  ///< by a caller, so that segments may be bad, as BagOffsets has it
+  bool are_given;  ///< a caller gave the offsets, so segments may be bad (BagOffsets)
 
   __device__ BagOffsets<std::int64_t> judged() const { return {offsets, segments, capacity}; }
-  /// Whether the calling lane's segment is bad, where lane l has segment first + l; false for lanes
-  /// whose segment is not before `end`. To be called by all lanes of the group.
+  /// Returns whether the calling lane's segment is bad, where lane l has segment first + l. Returns
+  /// false on lanes whose segment is not before `end`. All lanes of the group must call it.
   __device__ bool is_bad_by_lanes(std::int64_t first,
                                   std::int64_t end,
                                   LaneGroup const& group) const {
@@ -31,28 +32,30 @@ struct SegmentBounds {
            judged().is_bad(first + group.lane);
   }
   __device__ std::int64_t at(std::int64_t border) const { return __ldg(offsets + border); }
-  /// Of a segment that is not bad.
+  /// Returns the positions of a segment that is not bad.
   __device__ PlaceRange places_of(std::int64_t segment) const {
     return {at(segment), at(segment + 1)};
   }
-  /// Those of [begin, end) that are in a segment, or none. Those of a bad one may be among them.
+  /// Returns those positions of [begin, end) that are in a segment, possibly none. Positions of bad
+  /// segments may be among them.
   __device__ PlaceRange held(std::int64_t begin, std::int64_t end) const {
     auto const all = are_given ? judged().all_places() : PlaceRange{at(0), at(segments)};
     return {max(begin, all.begin), min(end, all.end)};
   }
 };
 
-/// Goes with a group of lanes from segment to segment along neighbouring places, and passes any
-/// number of empty ones.
+/// Walks with a group of lanes from segment to segment along neighbouring positions, and passes any
+/// number of empty segments.
 ///
-/// Each lane keeps the end of one of the next segments, and has asked for one of those after: the
-/// next segment is found without waiting for memory. Places are relative to an origin. Places
-/// between the segments that are not bad are given to the bad ones, which ascend so.
+/// Each lane keeps the end of one of the next segments, and has requested the end of one of those
+/// after them, so that the next segment is found without waiting for memory. Positions are relative
+/// to an origin. Positions between the segments that are not bad are assigned to the bad ones, so
+/// that the bounds of all segments ascend.
 class SegmentCursor {
  public:
-  /// Stands in the segment of the first of `places`, which is the origin of relative places, and
-  /// nowhere if there are no places. The places must be a result of bounds.held(), so that each has
-  /// a segment.
+  /// Starts in the segment of the first of `places`, which is the origin of relative positions; in
+  /// no segment if there are no positions. `places` must be a result of bounds.held(), so that each
+  /// position has a segment.
   __device__ SegmentCursor(SegmentBounds const& bounds,
                            LaneGroup const& group,
                            PlaceRange const& places)
@@ -66,14 +69,14 @@ class SegmentCursor {
   [[nodiscard]] __device__ std::int64_t segment() const { return base_ + lane_; }
   [[nodiscard]] __device__ bool is_bad() const { return end_ % 2 != 0; }
   [[nodiscard]] __device__ int end() const { return end_ / 2; }
-  /// Whether the segment begins before the origin.
+  /// Returns whether the current segment begins before the origin.
   [[nodiscard]] __device__ bool begins_before() const {
     auto const begin = is_bad() ? bounds_.judged().ascending(segment()) : bounds_.at(segment());
     return begin < origin_;
   }
 
-  /// To the segment of `place`, which is not before the one it stands in, and before the end of the
-  /// places: behind them no segment would ever be found.
+  /// Advances to the segment of `place`. The position must not be before the current segment, and
+  /// must be before the end of the cursor's positions: behind it the search would never end.
   __device__ void advance(int place) {
     for (int passed = 0;; ++passed) {
       auto const later = group_.ballot(ends_ > 2 * place + 1);
@@ -94,10 +97,10 @@ class SegmentCursor {
   }
 
  private:
-  static constexpr int kWindowsPassed = 3;  ///< then a search is faster
+  static constexpr int kWindowsPassed = 3;  ///< windows passed one by one before a search is faster
   static constexpr int kFar = 1 << 29;
 
-  /// A window from the segment of `place` on.
+  /// Loads a window that begins at the segment of `place`.
   __device__ void look_for(int place) {
     base_ = bounds_.are_given
                 ? candidate_for(group_, bounds_.judged(), origin_ + place)
@@ -108,7 +111,8 @@ class SegmentCursor {
     ends_ = ends_from(base_);
     next_ends_ = ends_from(base_ + group_.lanes);
   }
-  /// Twice the end of the lane's segment, 1 more where it is bad.
+  /// Returns twice the relative end of the lane's segment in the window from `segment` on, plus 1
+  /// if the segment is bad.
   __device__ int ends_from(std::int64_t segment) const {
     auto const mine = segment + group_.lane;
     bool const is_bad = bounds_.is_bad_by_lanes(segment, bounds_.segments, group_);
@@ -127,7 +131,7 @@ class SegmentCursor {
   std::int64_t base_;  ///< the segment whose end lane 0 keeps
   int ends_;
   int next_ends_;
-  int lane_;  ///< whose segment this is
+  int lane_;  ///< the lane that keeps the end of the current segment
   int end_;
 };
 

@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <optional>
 
-/// How the other forms of segments become spans of places on CUDA.
+/// The conversion of segments by ids into spans of positions, on CUDA.
 namespace msstream::ops::kernels {
 
-/// Memory for sorting places by their segment.
+/// The memory for sorting positions by their segment.
 struct PlaceSortMemory {
   std::uint32_t* keys[2];
   std::uint32_t* positions[2];
@@ -23,23 +23,24 @@ struct PlaceSortMemory {
 };
 
 struct SortedPlaces {
-  SegmentLayout layout;  ///< sorted ids: int32, places in no segment last
+  SegmentLayout layout;  ///< sorted int32 ids; positions in no segment come last
   std::int32_t const* positions;
 };
-/// The places of unsorted ids by ascending segment, those of one segment in their order. Both
-/// `capacity` and `segments` are below 2^31.
+/// Sorts the positions of unsorted ids by ascending segment; those of one segment keep their order.
+/// Both `capacity` and `segments` must be below 2^31.
 SortedPlaces sort_places(CudaStream stream,
                          SegmentLayout const& layout,
                          PlaceSortMemory const& memory);
 
-/// Segment s has the places [offsets[s], offsets[s + 1]); place i is row positions[i], or row i.
+/// Segments as spans: segment s has the positions [offsets[s], offsets[s + 1]), and position i is
+/// row positions[i], or row i if `positions` is null.
 struct Spans {
   std::int64_t const* offsets;
   std::int32_t const* positions;
-  bool are_given;  ///< the offsets are the caller's: some segments may be bad, as BagOffsets has it
+  bool are_given;  ///< the offsets are the caller's, so segments may be bad (BagOffsets)
 };
 
-/// What it takes to make spans of a layout: nothing of offsets.
+/// The memory and the launches that turn a layout into spans. Offsets need neither.
 class SpansOfLayout {
  public:
   SpansOfLayout(WorkspaceLayout& workspace, SegmentLayout const& layout);

@@ -12,12 +12,12 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// What the backward of each reduction needs besides its arguments.
+/// The memory that the gradient of each reduction needs besides its arguments.
 struct GradientMemory {
   std::optional<SpansOfLayout> spans;
-  std::uint32_t* rows = nullptr;     ///< [segments], of unsorted ids
-  std::uint32_t* matches = nullptr;  ///< [segments, width]: ties, or zeros
-  float* products = nullptr;         ///< [segments, width]
+  std::uint32_t* rows = nullptr;     ///< [segments]: number of rows, for unsorted ids
+  std::uint32_t* matches = nullptr;  ///< [segments, width]: number of ties or of zeros
+  float* products = nullptr;         ///< [segments, width]: product of the nonzero elements
   void* span_workspace = nullptr;
   std::size_t bytes;
 

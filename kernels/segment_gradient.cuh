@@ -10,10 +10,11 @@
 
 namespace msstream::ops::kernels {
 
-// A rule says what an element's gradient is made of: `Terms` of its place and its segment, which
-// are loaded for several places at once, and then the gradient of each.
+// A rule defines an element's gradient. It loads the `Terms` of an element by its position and its
+// segment, for several positions at once, and then computes the gradient of each from them.
 
-/// sum, mean, sqrtn: what reaches the segment, divided by what the sum was.
+/// The gradient of sum, mean and sqrtn: the gradient of the segment, divided by the divisor of its
+/// sum.
 template <int Count>
 struct ScaledRule {
   float const* output_gradient;
@@ -40,7 +41,7 @@ struct ScaledRule {
   }
 };
 
-/// `Count` neighbouring whole numbers.
+/// The counts of matching elements in `Count` neighbouring columns.
 template <int Count>
 struct Matches {
   std::uint32_t at[Count];
@@ -53,7 +54,7 @@ struct Matches {
   }
 };
 
-/// max, min: equal shares for all elements that equal the extremum.
+/// The gradient of max and min: equal shares for all elements that equal the extremum.
 template <int Count>
 struct ExtremumRule {
   float const* output_gradient;
@@ -89,12 +90,12 @@ struct ExtremumRule {
   }
 };
 
-/// prod: the product of the others.
+/// The gradient of prod: the gradient of the segment times the product of the other elements.
 template <int Count>
 struct ProductRule {
   float const* output_gradient;
   float const* values;
-  float const* products;  ///< [segments, width]: of what is not 0
+  float const* products;  ///< [segments, width]: product of the nonzero elements
   std::uint32_t const* zeros;
 
   struct Terms {
@@ -124,8 +125,9 @@ struct ProductRule {
   }
 };
 
-/// A group of lanes writes kGradientPlaces neighbouring rows, and asks for what several of them
-/// need at once: places in no segment ask for what the first segment needs. There is a segment.
+/// Writes kGradientPlaces neighbouring rows with each group of lanes, which loads the terms of
+/// several rows at once. Positions in no segment load the terms of the first segment, so there must
+/// be a segment.
 template <class Places, class Rule, int Count>
 __global__ void __launch_bounds__(kGradientThreads, kGradientBlocks) segment_gradient_kernel(
     Places places, Rule rule, RowLanes shape, std::int64_t capacity, float* value_gradients) {
@@ -166,7 +168,8 @@ __global__ void __launch_bounds__(kGradientThreads, kGradientBlocks) segment_gra
   }
 }
 
-/// What ties of an extremum and zeros of a product have in common: elements that are counted.
+/// A matcher for count_matches_kernel(): it matches the elements that equal the extremum, as IsZero
+/// matches zeros.
 struct EqualsExtremum {
   float const* output;
 
@@ -186,8 +189,9 @@ struct IsZero {
   __device__ static bool matches(float value, float /*term*/) { return value == 0.0F; }
 };
 
-/// counts[s, c] += matching elements of segment s and column c. A group of lanes counts in
-/// registers as long as the segment is the same: whole numbers, so that any order gives the same.
+/// Adds to counts[s, c] the number of matching elements of segment s and column c. A group of lanes
+/// counts in registers as long as the segment is the same. The counts are whole numbers, so that
+/// any order of the additions gives the same result.
 template <class Places, class Matcher, int Count>
 __global__ void __launch_bounds__(kGradientThreads, kGradientBlocks)
     count_matches_kernel(Places places,

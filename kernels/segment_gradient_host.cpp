@@ -8,11 +8,11 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// What the backward of each reduction needs besides its arguments.
+/// The memory that the gradient of each reduction needs besides its arguments.
 struct GradientMemory {
-  std::int64_t* rows = nullptr;      ///< for RowCounts
-  std::uint32_t* matches = nullptr;  ///< [segments, width]: ties, or zeros
-  float* products = nullptr;         ///< [segments, width]: of what is not 0
+  std::int64_t* rows = nullptr;      ///< memory of RowCounts
+  std::uint32_t* matches = nullptr;  ///< [segments, width]: number of ties or of zeros
+  float* products = nullptr;         ///< [segments, width]: product of the nonzero elements
   std::size_t bytes;
 
   GradientMemory(void* memory, SegmentGradientArgs const& args) {
@@ -33,13 +33,14 @@ struct GradientMemory {
   }
 };
 
-/// How many places are worth a helper.
+/// Returns how many positions are worth waking a helper for.
 [[nodiscard]] std::int64_t grain_of_places(SegmentGradientArgs const& args) {
   return grain_of(2 * args.width * static_cast<std::int64_t>(sizeof(float)));
 }
 
-/// Calls add(first element of the place's row, first element of its segment's row) for the places
-/// that are in a segment, in ascending order; what a segment has may be changed.
+/// Calls add(first element of the position's row, first element of its segment's row) for the
+/// positions that are in a segment. One thread visits all positions of a segment, in ascending
+/// order, so that `add` may change the segment's row.
 template <class Add>
 void for_each_row(SegmentGradientArgs const& args, Add const& add) {
   auto const visit = [&](std::int64_t place, std::int64_t segment) {
@@ -52,8 +53,8 @@ void for_each_row(SegmentGradientArgs const& args, Add const& add) {
   });
 }
 
-/// Calls write(first element of the place's row, its segment) for those, in any order; the rows of
-/// the other places become 0.
+/// Calls write(first element of the position's row, segment) for the positions that are in a
+/// segment, in any order, and sets the rows of the other positions to 0.
 template <class Write>
 void write_gradients(SegmentGradientArgs const& args, Write const& write) {
   auto const visit = [&](std::int64_t place, std::int64_t segment) {

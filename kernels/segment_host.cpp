@@ -12,8 +12,8 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// The float64 sums of segments of more than kTermsOfPart rows, whose places lie anywhere; there
-/// are few such segments beside the rows.
+/// The float64 sums of segments with more than kTermsOfPart rows, whose positions may be anywhere.
+/// Such segments are few compared with the rows.
 class LongSegments {
  public:
   LongSegments(RowCounts const& rows, std::int64_t segments, float* output, std::int64_t width)
@@ -38,7 +38,7 @@ class LongSegments {
   LongSegments(LongSegments const&) = delete;
   LongSegments& operator=(LongSegments const&) = delete;
 
-  /// [width]; null for a short segment.
+  /// Returns the sums [width] of a segment; null for a short one.
   [[nodiscard]] double* of(std::int64_t segment) {
     auto const first = first_[static_cast<std::size_t>(segment)];
     return first >= 0 ? sums_.data() + first : nullptr;
@@ -47,7 +47,7 @@ class LongSegments {
  private:
   float* output_;
   std::int64_t width_;
-  std::vector<std::int64_t> first_;  ///< element of each segment's sums, or -1
+  std::vector<std::int64_t> first_;  ///< index of each segment's first sum, or -1
   std::vector<double> sums_;
 };
 
@@ -60,7 +60,7 @@ void tell_if_bad(SegmentLayout const& layout, std::int64_t segment) {
   }
 }
 
-/// Adds to a segment the rows of neighbouring places.
+/// Adds the rows of neighbouring positions to a segment.
 template <class Columns>
 class RunsOfRows {
  public:
@@ -89,12 +89,12 @@ class RunsOfRows {
   std::vector<float> sums_;
 };
 
-/// Adds the rows of the places [begin, end), of which those of a segment are neighbours.
+/// Adds the rows of the positions [begin, end). The positions of a segment must be neighbours.
 template <class Columns>
 void add_runs(SegmentArgs const& args, Columns columns, std::int64_t begin, std::int64_t end) {
   RunsOfRows<Columns> runs(args, columns);
   std::int64_t first = begin;
-  std::int64_t next = begin;  // places of bad offsets are passed over
+  std::int64_t next = begin;  // end of the current run; bad segments have no run
   std::int64_t current = -1;
   for_each_place(args.layout, begin, end, [&](std::int64_t place, std::int64_t segment) {
     if (segment != current || place != next) {

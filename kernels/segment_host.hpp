@@ -9,7 +9,7 @@
 
 namespace msstream::ops::kernels {
 
-/// The caller's offsets of segments.
+/// Returns the offsets of segments, which a caller gave.
 [[nodiscard]] inline BagOffsets<std::int64_t> offsets_of(SegmentLayout const& layout) {
   return {static_cast<std::int64_t const*>(layout.indices),
           layout.segments,
@@ -17,7 +17,8 @@ namespace msstream::ops::kernels {
           layout.ascend};
 }
 
-/// Arguments of an operation after a look at the offsets of its segments, if they are by offsets.
+/// Returns the arguments of an operation after a check of all offsets of its segments, whose result
+/// is `layout.ascend`; false if the segments are not given by offsets.
 template <class Args>
 [[nodiscard]] Args looked_at(Args args) {
   args.layout.ascend =
@@ -25,7 +26,8 @@ template <class Args>
   return args;
 }
 
-/// Calls visit(place, its segment, or -1) for the places [place, last), in ascending order.
+/// Calls visit(position, segment) for the positions [place, last), in ascending order. The segment
+/// is -1 for a position in none.
 template <class Visit>
 void for_each_place(SegmentLayout const& layout,
                     std::int64_t place,
@@ -52,8 +54,8 @@ void for_each_place(SegmentLayout const& layout,
   visit_up_to(last, -1);
 }
 
-/// The first place from `place` on that is not of the segment of the place before it; the segments
-/// ascend.
+/// Returns the first position from `place` on that is not in the segment of the position before
+/// `place`. The segments must ascend.
 [[nodiscard]] inline std::int64_t begin_of_segment(SegmentLayout const& layout,
                                                    std::int64_t place) {
   if (place == 0 || place == layout.capacity) {
@@ -81,9 +83,9 @@ void for_each_place(SegmentLayout const& layout,
   return place;
 }
 
-/// Calls work(begin, end) for ranges that make up all places, as parallel_ranges() does, each of
-/// whole segments, whose sums have one writer then; for one range where a segment's places lie
-/// anywhere.
+/// Calls work(begin, end) for ranges that together are all positions, like parallel_ranges(). Each
+/// range has whole segments, so that one thread writes a segment's sum. If the positions of a
+/// segment may be anywhere, there is only one range.
 template <class Work>
 void parallel_segments(SegmentLayout const& layout, std::int64_t grain, Work const& work) {
   if (layout.form == SegmentForm::unsorted_ids) {
@@ -99,10 +101,10 @@ void parallel_segments(SegmentLayout const& layout, std::int64_t grain, Work con
   });
 }
 
-/// How many rows each segment has, none a bad one: offsets tell, ids are counted.
+/// The number of rows of each segment, 0 for a bad one. Offsets give the numbers; ids are counted.
 class RowCounts {
  public:
-  /// Of the memory that it needs.
+  /// Returns the number of elements of memory that the constructor needs.
   [[nodiscard]] static std::int64_t elements(SegmentLayout const& layout) {
     return layout.form == SegmentForm::offsets ? 0 : layout.segments;
   }

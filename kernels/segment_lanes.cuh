@@ -5,22 +5,23 @@
 
 namespace msstream::ops::kernels {
 
-/// The lanes of a warp that work on one row together, and what they tell each other. Groups of one
-/// warp go different ways: every exchange is among the lanes of the group alone.
+/// The lanes of a warp that work on one row together, and their communication. The groups of one
+/// warp diverge, so every exchange is among the lanes of one group.
 struct LaneGroup {
   int lanes;
   int lane;
-  int first;  ///< lane of the warp
+  int first;  ///< lane of the warp at which the group begins
   unsigned mask;
 
-  /// `group_lanes`: a power of two up to 32, the whole warp.
+  /// Finds the group of the calling thread. `group_lanes` is a power of two up to 32, the whole
+  /// warp.
   explicit __device__ LaneGroup(int group_lanes)
       : lanes(group_lanes),
         lane(static_cast<int>(threadIdx.x) & (lanes - 1)),
         first((static_cast<int>(threadIdx.x) % 32) - lane),
         mask((lanes == 32 ? 0xFFFFFFFFU : (1U << lanes) - 1U) << first) {}
 
-  /// Bit l: what lane l says.
+  /// Returns a mask whose bit l is the vote of the group's lane l.
   __device__ unsigned ballot(bool vote) const {
     return (__ballot_sync(mask, vote) & mask) >> first;
   }
@@ -28,8 +29,9 @@ struct LaneGroup {
     return __shfl_sync(mask, value, source, lanes);
   }
 
-  /// The first of [low, high) for which `holds` does not hold, or high; it holds for a prefix. Each
-  /// round asks as many as there are lanes, and takes as long as one of a binary search.
+  /// Returns the first number of [low, high) for which `holds` is false, or `high`. `holds` must be
+  /// true for a prefix. Each round tests as many numbers as there are lanes, and takes as long as
+  /// one round of a binary search.
   template <class Holds>
   __device__ std::int64_t first_not(std::int64_t low, std::int64_t high, Holds const& holds) const {
     int const log2_pieces = max(__ffs(lanes) - 1, 1);

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <type_traits>
 
-/// What segment reductions are made of, for both twins. A combiner says what an element counts for,
-/// where a reduction begins, and how two values become one.
+/// The segment reductions that the CPU and the CUDA implementation share. A combiner defines what
+/// an element contributes, the initial value, and how two values are combined.
 namespace msstream::ops::kernels {
 
 template <class Reducer>
@@ -22,8 +22,8 @@ struct Product {
   MSSTREAM_HOST_DEVICE static constexpr float nothing() { return 1.0F; }
   MSSTREAM_HOST_DEVICE static float combine(float a, float b) { return a * b; }
 };
-/// The product of the elements that are not 0. A product may underflow to 0, so that only elements
-/// are left out.
+/// The product of the elements that are not 0. Only elements are left out, not products, which may
+/// underflow to 0.
 struct ProductOfNonzeros : Product {
   MSSTREAM_HOST_DEVICE static float element(float x) { return x == 0.0F ? 1.0F : x; }
 };
@@ -32,7 +32,7 @@ struct ProductOfNonzeros : Product {
 template <class Combiner>
 inline constexpr bool adds_up = std::is_base_of_v<Total, Combiner>;
 
-/// What the sum of `rows` rows is divided by.
+/// Returns the divisor of the sum of `rows` rows.
 MSSTREAM_HOST_DEVICE inline float segment_divisor(SegmentReduction reduction, std::int64_t rows) {
   auto const count = static_cast<float>(rows);
   return reduction == SegmentReduction::mean    ? count
@@ -40,8 +40,8 @@ MSSTREAM_HOST_DEVICE inline float segment_divisor(SegmentReduction reduction, st
                                                 : 1.0F;
 }
 
-/// What reaches element x of a segment by its product: `product` is that of the elements that are
-/// not 0.
+/// Returns the gradient of element x of a segment by the segment's product. `product` is the
+/// product of the elements that are not 0, and `zeros` is the number of the others.
 MSSTREAM_HOST_DEVICE inline float product_gradient(float gradient,
                                                    float x,
                                                    float product,
@@ -51,19 +51,19 @@ MSSTREAM_HOST_DEVICE inline float product_gradient(float gradient,
                                    : 0.0F;
 }
 
-/// The segment id of a place that exists.
+/// Returns the segment id of a position that exists.
 [[nodiscard]] constexpr std::int64_t segment_id(SegmentLayout const& layout, std::int64_t place) {
   return layout.id_type == DType::int32
              ? std::int64_t{static_cast<std::int32_t const*>(layout.indices)[place]}
              : static_cast<std::int64_t const*>(layout.indices)[place];
 }
 
-/// How many places have an id.
+/// Returns how many positions have an id.
 [[nodiscard]] constexpr std::int64_t existing_places(SegmentLayout const& layout) {
   return layout.count != nullptr ? clamped(*layout.count, layout.capacity) : layout.capacity;
 }
 
-/// The segment of a place that is told by ids; -1 for none.
+/// Returns the segment of a position in a layout of ids, or -1 if it is in none.
 [[nodiscard]] constexpr std::int64_t segment_of_place(SegmentLayout const& layout,
                                                       std::int64_t existing,
                                                       std::int64_t place) {

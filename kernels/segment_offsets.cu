@@ -10,8 +10,9 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// A block finds the ids of its kThreads neighbouring offsets, and each thread searches among them
-/// alone, mostly in the cache: neither a long segment nor a gap between ids costs anything.
+/// Finds the ids of kThreads neighbouring offsets in each block. Each thread then searches only
+/// among these ids, mostly in the cache, so that neither a long segment nor a gap between ids costs
+/// time.
 __global__ void __launch_bounds__(kThreads) segment_offsets_kernel(SegmentOffsetsArgs args) {
   __shared__ std::int64_t borders[2];
   auto const first = std::int64_t{blockIdx.x} * kThreads;

@@ -15,18 +15,18 @@
 
 namespace msstream::ops::kernels {
 
-// The places of all segments are cut into parts of equal length, a group of lanes each, so that a
-// long segment keeps no group longer than a short one:
+// The positions of all segments are cut into parts of equal length, with a group of lanes for each,
+// so that a long segment occupies no group longer than a short one:
 //
 //   segments  0 0 0 1 | 1 1 1 1 | 1 3 4 4      part 0 stores segment 0, part 2 segments 3 and 4
 //   part         0    |    1    |    2         segment 1: tails of 0 and 1 + head of 2
 //
-// A part stores the segments whose places it has all. What it has of a segment that goes on behind
-// it is its tail, what it has of one that began before it and ends in it its head. A second launch
-// combines them where such a segment ends, and fills the empty segments, in equal parts of their
-// own.
+// A part stores the segments that lie entirely within it. Its tail is its share of a segment that
+// goes on in the next part. Its head is its share of a segment that began before it and ends in it.
+// A second launch combines tails and heads where such a segment ends, and fills the empty segments,
+// which its groups of lanes share equally.
 
-/// Equal parts of the places; depends on the sizes alone.
+/// The equal parts into which the positions are cut. Depends only on the sizes.
 struct SpanParts {
   std::int64_t places;
   std::int64_t parts;
@@ -40,7 +40,7 @@ struct SpanParts {
         parts(ceil_div(capacity, places)) {}
 };
 
-/// What the parts leave to the second launch.
+/// The partial results that the parts leave to the second launch.
 struct SpanBorders {
   float* tails;             ///< [parts, width]
   float* heads;             ///< [parts, width]
@@ -61,15 +61,15 @@ __device__ Columns<Count> elements_of(Columns<Count> columns) {
   return columns;
 }
 
-/// The rows that a thread has asked for: each thread reads what it asked for alone, so that nothing
-/// but its own copies has to be waited for.
+/// The rows that a thread has requested, in shared memory. Each thread reads only rows that it
+/// requested, so that it has to wait only for its own copies.
 template <int Count, int Batch>
 class RowsAhead {
  public:
-  /// Of kSpanStages * Batch * kSpanThreads rows.
+  /// Uses `memory`, which must have room for kSpanStages * Batch * kSpanThreads rows.
   explicit __device__ RowsAhead(float* memory) : memory_(memory + threadIdx.x * Count) {}
 
-  /// Row k of a batch.
+  /// Starts the copy of row k of a batch into shared memory.
   __device__ void ask(int stage, int k, float const* from) const {
     __pipeline_memcpy_async(slot(stage, k), from, Count * sizeof(float));
   }
@@ -82,12 +82,13 @@ class RowsAhead {
     return memory_ + (stage * Batch + k) * (kSpanThreads * Count);
   }
 
-  float* memory_;  ///< shared
+  float* memory_;  ///< in shared memory
 };
 
-/// A team of lanes a part, for the columns that it holds at once; rows that are wider are shared
-/// along the grid's y. A team has a whole warp's lanes where rows are not short: they all go the
-/// same way. Its lanes of one column take turns, and are combined where a segment ends.
+/// Reduces each part with a team of lanes, for the columns that the team holds at once; blocks
+/// along the grid's y share wider rows. If rows are not short, a team has all lanes of a warp,
+/// which then do not diverge. The lanes of one column take the batches of rows alternately, and are
+/// combined where a segment ends.
 template <class Combiner, class Rows, int Count>
 __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
     span_parts_kernel(Rows source,
@@ -102,7 +103,8 @@ __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
   LaneGroup const team(span_team_lanes(shape.lanes()));
   int const turns = team.lanes >> shape.log2_lanes;
   int const step = kBatch * turns;
-  // In 32 bits, to leave registers to the rows; long capacities have long parts.
+  // The part number has 32 bits, which leaves registers to the rows: a large capacity has long
+  // parts.
   auto const part = static_cast<int>(grid_thread() >> (__ffs(team.lanes) - 1));
   if (part >= parts.parts) {
     return;
@@ -150,7 +152,8 @@ __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
   int begin = 0;
   auto total = nothing_of<Combiner, Count>();
   WholeSums<Count> whole;
-  // After each so many places the sums of a segment are folded that has at least as many by then.
+  // Sums are folded at each multiple of this many positions, if their segment has at least as many
+  // in the part by then.
   int const places_of_part = kTermsOfPart * turns;  // a power of two
   auto const is_folded = [&](int border) {
     return adds_up<Combiner> && (border & -places_of_part) - begin >= places_of_part;
@@ -188,7 +191,8 @@ __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
       rows[k] = elements_of<Combiner>(ahead.row(stage, k));
     }
     stage = stage + 1 == kSpanStages ? 0 : stage + 1;
-    // Where segments end is outside of the unrolled loop, so that its code is there once.
+    // Handles the ends of segments outside of the unrolled loop, so that their code exists only
+    // once.
     int const batch_end = min(from + step, length);
     for (int done = from;;) {
       int const stop = min(cursor.end(), batch_end);

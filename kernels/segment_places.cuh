@@ -6,11 +6,12 @@
 
 #include <cstdint>
 
-/// Where a group of lanes learns which segment each of its neighbouring places is in, and how many
-/// rows a segment has.
+/// Walks of a group of lanes over neighbouring positions, which find the segment of each position,
+/// and the number of rows of a segment.
 namespace msstream::ops::kernels {
 
-/// Of offsets. Every lane of the group asks, in ascending order.
+/// The positions of segments by offsets. All lanes of the group must call Walk::segment(), with
+/// ascending positions.
 struct PlacesOfSpans {
   SegmentBounds bounds;
 
@@ -22,7 +23,7 @@ struct PlacesOfSpans {
                     std::int64_t end)
         : held_(places.bounds.held(begin, end)), cursor_(places.bounds, group, held_) {}
 
-    /// -1 for none.
+    /// Returns the segment of a position, or -1 if it is in none.
     __device__ std::int64_t segment(std::int64_t place) {
       if (place < held_.begin || place >= held_.end) {
         return -1;
@@ -44,10 +45,10 @@ struct PlacesOfSpans {
   }
 };
 
-/// Of unsorted ids.
+/// The positions of segments by unsorted ids.
 struct PlacesOfIds {
   SegmentLayout layout;
-  std::uint32_t const* counts;  ///< [segments]: their rows; or null where nobody asks
+  std::uint32_t const* counts;  ///< [segments]: number of rows; null if rows() is not called
 
   class Walk {
    public:

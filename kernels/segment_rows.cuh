@@ -3,11 +3,12 @@
 
 #include <cstdint>
 
-/// Which row a place is.
+/// The mapping from positions to rows.
 namespace msstream::ops::kernels {
 
-/// Place i is row i. A batch tells which rows after `rows_from(origin)` the places origin + from +
-/// k below origin + end are: in 32 bits, which saves registers for the rows in flight.
+/// Maps position i to row i. A batch gives, relative to `rows_from(origin)`, the rows of the
+/// positions origin + from + k below origin + end. It has 32 bits, which saves registers for the
+/// rows in flight.
 struct ContiguousRows {
   float const* rows;
 
@@ -25,7 +26,7 @@ struct ContiguousRows {
   }
 };
 
-/// Place i is row positions[i].
+/// Maps position i to row positions[i].
 struct PermutedRows {
   float const* rows;
   std::int32_t const* positions;

@@ -15,8 +15,8 @@ __device__ inline int warp_of_block() {
   return static_cast<int>(threadIdx.x) / 32;
 }
 
-/// The total of load(i) over a range, by one warp: the groups of lanes take turns, then a tree over
-/// the groups. All lanes of a group get the result.
+/// Returns the total of load(i) over a range, computed by one warp: the groups of lanes take the
+/// elements alternately, then a tree combines the groups. All groups get the result.
 template <class Combiner, int Count, class Load>
 __device__ Columns<Count> reduce_by_warp(PlaceRange range,
                                          RowLanes const& shape,
@@ -49,7 +49,8 @@ __device__ Columns<Count> reduce_by_warp(PlaceRange range,
   return total;
 }
 
-/// reduce_by_warp() of a range of any length: where it adds, in parts, as long_sum.hpp says.
+/// Like reduce_by_warp(), but for a range of any length: additions are made in parts, as
+/// long_sum.hpp describes.
 template <class Combiner, int Count, class Load>
 __device__ Columns<Count> reduce_long_by_warp(PlaceRange range,
                                               RowLanes const& shape,
@@ -69,12 +70,12 @@ __device__ Columns<Count> reduce_long_by_warp(PlaceRange range,
   }
 }
 
-/// Each warp of a block of `Warps` brings a run of rows; what is long is reduced by the whole
-/// block. To be called by all threads of the block.
+/// Reduces a run of rows for each warp of a block of `Warps` warps; a long run is reduced by the
+/// whole block. All threads of the block must call it.
 ///
-/// load(i, is_last, column) gives Count columns of row i, whichever warp's run it is in;
-/// store(column, total) is called by the warp that brought the run, once a column, if it `has_run`
-/// (an empty one too).
+/// load(i, is_last, column) returns Count columns of row i, whichever warp's run it is in.
+/// store(column, total) is called once per column by the warp whose run it is, if it `has_run`,
+/// also for an empty run.
 template <class Combiner, int Warps, int Count, class Load, class Store>
 __device__ void reduce_runs(
     PlaceRange run, bool has_run, RowLanes const& shape, Load const& load, Store const& store) {
@@ -84,7 +85,7 @@ __device__ void reduce_runs(
   int const lane_of_warp = static_cast<int>(threadIdx.x) % 32;
   bool const stores = lane_of_warp < shape.lanes();
   bool const is_long = has_run && run.end - run.begin > kLongRun;
-  __syncthreads();  // an earlier call has been read
+  __syncthreads();  // all warps have read the results of an earlier call
   if (lane_of_warp == 0) {
     long_runs[warp] = is_long ? run : PlaceRange{0, 0};
   }

@@ -16,8 +16,8 @@
 
 namespace msstream::ops::kernels {
 
-/// The groups of lanes of the grid share the segments, fill those that are empty or bad, and report
-/// the bad ones.
+/// Fills the segments that are empty or bad, and reports the bad ones. The groups of lanes of the
+/// grid share the segments.
 template <int Count>
 __device__ void fill_empty(SegmentBounds const& bounds,
                            RowLanes const& shape,
@@ -45,8 +45,8 @@ __device__ void fill_empty(SegmentBounds const& bounds,
   }
 }
 
-/// A group of lanes a part: combines the segment that began before it and ends in it, or the whole
-/// block does if it goes on for long. No other group writes that row.
+/// Combines the segment that began before a part and ends in it, with a group of lanes per part;
+/// with the whole block if the segment spans many parts. No other group writes that row.
 template <class Combiner, int Count>
 __global__ void __launch_bounds__(kBorderWarps * 32) span_borders_kernel(SegmentBounds bounds,
                                                                          RowLanes shape,
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kBorderWarps * 32) span_borders_kernel(Segment
   fill_empty<Count>(bounds, shape, output, report);
 }
 
-/// A warp a segment.
+/// Reduces each segment with one warp.
 template <class Combiner, class Rows, int Count>
 __global__ void __launch_bounds__(kFewSpanWarps * 32) few_spans_kernel(
     Rows source, SegmentBounds bounds, RowLanes shape, SegmentOutput output, IdReport report) {

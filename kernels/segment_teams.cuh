@@ -10,23 +10,25 @@
 #include <algorithm>
 #include <cstdint>
 
-/// Threads that share a segment of rows: a few lanes of a warp a short one, a block a long one.
-/// Each thread has one column, and every so-many-th row.
+/// Teams of threads that share a segment of rows: a few lanes of a warp share a short one, a block
+/// shares a long one. Each thread has one column at a time, and every rows-th row.
 namespace msstream::ops::kernels {
 
 inline constexpr int kTeamThreads = 512;
-inline constexpr int kTeamBlocksAtOnce = 3;  ///< of a multiprocessor
-/// Of a segment of the mean length, so that a thread has several loads under way.
+inline constexpr int kTeamBlocksAtOnce = 3;  ///< blocks per multiprocessor
+/// The number of rows per lane in a segment of mean length, so that a thread has several loads in
+/// flight.
 inline constexpr std::int64_t kRowsALane = 4;
-/// A segment with more rows for each of its lanes is for the whole block.
+/// The most rows per lane of a segment. A longer segment is left to the whole block.
 inline constexpr std::int64_t kMostRowsALane = 64;
-/// About what a large GPU holds at once: with fewer segments each gets a block of its own.
+/// The number of blocks that a large GPU holds at once, roughly. With fewer segments, each segment
+/// has its own block.
 inline constexpr std::int64_t kTeamBlocks = 528;
 
-/// How the threads of a block are shared out; from the sizes alone.
+/// The division of a block's threads. Depends only on the sizes.
 struct TeamShape {
-  int log2_columns = 0;  ///< lanes that take neighbouring columns
-  int log2_rows = 0;     ///< lanes that take the rows of a short segment in turn
+  int log2_columns = 0;  ///< log2 of the lanes that take neighbouring columns
+  int log2_rows = 0;     ///< log2 of the lanes that take the rows of a short segment alternately
   std::int64_t segments_a_block;
 
   TeamShape(std::int64_t segments, std::int64_t capacity, std::int64_t width) {
@@ -45,7 +47,7 @@ struct TeamShape {
   __host__ __device__ int rows() const { return 1 << log2_rows; }
 };
 
-/// Lanes of one warp; all lanes of the warp call reduce() together.
+/// A team of lanes of one warp. All lanes of the warp must call reduce() together.
 struct LaneTeam {
   static constexpr bool kIsBlock = false;
   int column;
@@ -59,7 +61,7 @@ struct LaneTeam {
         row((static_cast<int>(threadIdx.x) >> shape.log2_columns) & (shape.rows() - 1)),
         rows(shape.rows()) {}
 
-  /// Over the rows, for each column; all its threads get the result.
+  /// Returns the reduction over the rows, for each column. All threads of the team get the result.
   template <class Reducer>
   __device__ float reduce(float value) const {
     for (int distance = columns * rows / 2; distance >= columns; distance /= 2) {
@@ -69,7 +71,7 @@ struct LaneTeam {
   }
 };
 
-/// All threads of a block of kTeamThreads.
+/// A team of all threads of a block of kTeamThreads threads.
 struct BlockTeam {
   static constexpr bool kIsBlock = true;
   int column;
@@ -92,7 +94,7 @@ struct BlockTeam {
     for (int distance = 16; distance >= columns; distance /= 2) {
       value = Reducer::combine(value, __shfl_xor_sync(0xFFFFFFFFU, value, distance));
     }
-    __syncthreads();  // an earlier call has been read
+    __syncthreads();  // all threads have read the results of an earlier call
     partials[warp][lane] = value;
     __syncthreads();
     value = partials[0][lane];
@@ -104,7 +106,7 @@ struct BlockTeam {
   }
 };
 
-/// Sets the rows [begin, end) to zero, by a team.
+/// Sets the rows [begin, end) to zero, with a team.
 template <class Team>
 __device__ void clear_rows(
     Team const& team, std::int64_t begin, std::int64_t end, std::int64_t width, float* rows) {
@@ -115,8 +117,9 @@ __device__ void clear_rows(
   }
 }
 
-/// Whether a segment is bad after all: then its rows are set to zero, and it is reported. Out of
-/// line and by value, so that what is rare takes no registers where it is called.
+/// Returns whether a segment is bad. If so, sets its rows to zero and reports it. The function is
+/// not inlined and takes its arguments by value, so that this rare case takes no registers from its
+/// callers.
 static __device__ __noinline__ bool is_bad_and_cleared(BagOffsets<std::int64_t> offsets,
                                                        std::int64_t segment,
                                                        IdReport report,
@@ -133,10 +136,11 @@ static __device__ __noinline__ bool is_bad_and_cleared(BagOffsets<std::int64_t> 
   return true;
 }
 
-/// Calls work(team, rows of the segment) for the segments of the block: first each short one by its
-/// lanes, then the long ones by the block. To be called by all threads of a block of kTeamThreads.
-/// `work` is called by lanes without a segment too, with no rows. Of `rows` [capacity, width] those
-/// that lie between the segments, which are those of bad ones, are set to zero.
+/// Calls work(team, rows of the segment) for the segments of the block: first for each short one
+/// with its lanes, then for the long ones with the block. All threads of a block of kTeamThreads
+/// threads must call it. Lanes without a segment call `work` too, with no rows. Those rows of
+/// `rows` [capacity, width] that lie between the segments, which are the rows of bad ones, are set
+/// to zero.
 template <class Work>
 __device__ void for_each_segment(BagOffsets<std::int64_t> const& offsets,
                                  IdReport const& report,
@@ -176,7 +180,7 @@ __device__ void for_each_segment(BagOffsets<std::int64_t> const& offsets,
   }
 }
 
-/// Sets the rows before and behind all segments to zero, by all threads of the grid.
+/// Sets the rows before and behind all segments to zero, with all threads of the grid.
 __device__ inline void clear_rows_of_no_segment(BagOffsets<std::int64_t> const& offsets,
                                                 std::int64_t width,
                                                 float* rows) {

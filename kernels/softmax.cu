@@ -15,7 +15,7 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-/// How many columns of a row count.
+/// Returns how many columns of a row take part in its softmax.
 __device__ std::int64_t length_of(SoftmaxArgs const& args, std::int64_t row) {
   if (args.lengths == nullptr) {
     return args.columns;
@@ -108,8 +108,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   });
 }
 
-/// The class of a row, or what is wrong with it. Notes it on one thread of those that share the
-/// row.
+/// The class of a row, and whether it is valid. An invalid class is recorded by the one thread that
+/// `notes`, of those that share the row.
 struct ChosenClass {
   std::int64_t column = 0;
   bool valid = false;

@@ -17,10 +17,11 @@ namespace {
 
 struct Normaliser {
   float largest;
-  float sum;  ///< of exp(element - largest)
+  float sum;  ///< sum of exp(element - largest)
 };
 
-/// Writes exp(below(element, largest)) on the way.
+/// Returns the largest element and the sum of the exponentials, and writes exp(below(element,
+/// largest)) to `output`.
 template <class Below>
 Normaliser exponentials(float const* input, float* output, std::int64_t count, Below const& below) {
   Normaliser found{Largest::nothing(), 0.0F};

@@ -3,20 +3,20 @@
 
 #include "elementwise_math.hpp"
 
-/// A cross-entropy, and the gradient of a softmax from its outputs y and their gradients dy, for
-/// both twins.
+/// The cross-entropy, and the gradient of a softmax from its outputs y and their gradients dy, for
+/// both the CPU and the CUDA implementation.
 namespace msstream::ops::kernels {
 
-/// logit - largest of a cross-entropy; 0 for the largest itself, also where that is +infinity: then
-/// the loss is the limit, 0 or infinity.
+/// Returns logit - largest, for a cross-entropy. The largest logit gives 0 even if it is +infinity:
+/// then the loss is the limit, 0 or infinity.
 MSSTREAM_HOST_DEVICE inline float below_largest(float logit, float largest) {
   return logit == largest && largest > 0.0F ? 0.0F : logit - largest;
 }
-/// What the row's sum takes from one element.
+/// Returns the contribution of one element to the row's sum of y * dy.
 MSSTREAM_HOST_DEVICE inline float weighted(float y, float dy) {
   return y != 0.0F ? y * dy : 0.0F;
 }
-/// `total` is the row's sum.
+/// Returns the gradient of an input. `total` is the row's sum of weighted().
 MSSTREAM_HOST_DEVICE inline float gradient_of(float y, float dy, float total) {
   return y != 0.0F ? y * (dy - total) : 0.0F;
 }

@@ -6,7 +6,7 @@
 
 namespace msstream::ops::kernels {
 
-/// What a block sorts in a pass of radix_sort.cuh.
+/// The shape of a tile that a block sorts in one pass of radix_sort.cuh.
 template <int Threads, int Items>
 struct SortTile {
   static constexpr int kThreads = Threads;
@@ -17,9 +17,9 @@ using SmallSortTile = SortTile<256, 4>;
 using MediumSortTile = SortTile<256, 8>;
 using LargeSortTile = SortTile<512, 16>;
 
-/// Calls function(tile) for the tiles of so many keys: small ones, though none below Least, so that
-/// few keys are on many multiprocessors; large ones, so that few tiles wait for each other. Long
-/// keys leave no room for large ones.
+/// Calls function(tile) with the shape of the tiles for a number of keys. Few keys get small tiles,
+/// though none below Least, so that they are on many multiprocessors. Many keys get large tiles, so
+/// that few tiles wait for each other. Keys longer than 32 bits leave no room for large tiles.
 template <class Key, class Least, class Function>
 auto with_sort_tile(std::int64_t keys, Function const& function) {
   constexpr std::int64_t kMostForSmall = std::int64_t{1} << 17U;

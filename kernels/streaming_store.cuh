@@ -10,7 +10,9 @@
 
 namespace msstream::ops::kernels {
 
-/// The widest streaming stores that the address allows: neighbouring tables may be of any width.
+/// Stores columns with streaming stores of up to 16 bytes if the address is aligned to them,
+/// otherwise element by element. Addresses may be unaligned, because neighbouring tables may be of
+/// any width.
 template <class Out, int Count>
 __device__ __forceinline__ void store_streaming_as(Out* to, Columns<Count> const& columns) {
   constexpr int kBytes =

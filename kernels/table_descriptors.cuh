@@ -9,16 +9,16 @@
 #include <climits>
 #include <cstdint>
 
-// Where a kernel finds the descriptors of tables, and which table a tile is of.
+// The access of a kernel to the descriptors of tables, and to the table that a tile belongs to.
 
 namespace msstream::ops::kernels {
 
-/// So many descriptors travel with the launch, where reading them costs nothing.
+/// The most descriptors that are kernel parameters, which cost nothing to read.
 inline constexpr int kInlineTables = 32;
 
 struct InlineTables {
   TableDescriptor at[kInlineTables];
-  std::int32_t first_tile[kInlineTables];  ///< INT_MAX where there is no table
+  std::int32_t first_tile[kInlineTables];  ///< INT_MAX if there is no table
 
   explicit InlineTables(TablesLookupArgs const& args) {
     auto const& tables = args.plan->tables;
@@ -28,7 +28,8 @@ struct InlineTables {
       first_tile[t] = exists ? at[t].first_tile[pools_all(args) ? 1 : 0] : INT_MAX;
     }
   }
-  /// Comparisons with what lies in the constant cache, instead of loads that follow each other.
+  /// Returns the table of a tile, by comparisons with values in the constant cache instead of loads
+  /// that depend on each other.
   __device__ int table_of(int tile) const {
     int table = -1;
 #pragma unroll

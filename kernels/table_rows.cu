@@ -8,8 +8,9 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// One thread a place. All lanes stay to the end, because a warp reports its bad ids together; those
-// of one warp may be of several tables, and the trap names the size of its own.
+// Looks up one position per thread. All lanes stay to the end, because a warp reports its bad ids
+// together. The ids of one warp may belong to several tables, and the trap gives the number of rows
+// of the reported id's table.
 __global__ void __launch_bounds__(kThreads)
     table_rows_kernel(TableRowsArgs const args, IdBags<std::int64_t> const bags) {
   auto const places = bags.existing_places();

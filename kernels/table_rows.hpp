@@ -10,7 +10,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Where one id leads, nowhere in a bad bag: both twins' arithmetic.
+/// The result of looking up one id: its row, or -1 if the id is bad or in a bad bag. The CPU and
+/// the CUDA implementation share this arithmetic.
 struct TableRow {
   std::int64_t id;
   std::int64_t row;

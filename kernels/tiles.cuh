@@ -7,25 +7,26 @@
 
 #include <cstdint>
 
-/// Prefix sums in two launches: each tile is added up by one block, then each block adds up the
-/// totals of the tiles before its own. No block waits for another.
+/// Prefix sums in two launches: in the first each block adds up one tile, in the second each block
+/// adds up the totals of the tiles before its own. No block waits for another.
 namespace msstream::ops::kernels {
 
 inline constexpr int kTileThreads = 256;
 
-/// The tiles of an array, equal and few; depends on the capacity alone.
+/// The tiles of an array, equal and few. Depends only on the capacity.
 struct Tiles {
-  static constexpr int kItems = 8;                              ///< neighbouring places of a thread
-  static constexpr std::int64_t kTurn = kTileThreads * kItems;  ///< what a block takes at once
+  static constexpr int kItems = 8;  ///< neighbouring positions per thread
+  static constexpr std::int64_t kTurn =
+      kTileThreads * kItems;  ///< positions that a block takes at once
   static constexpr std::int64_t kMost = 2048;
 
-  std::int64_t places;  ///< of one tile
+  std::int64_t places;  ///< positions per tile
   std::int64_t count;
 
   explicit Tiles(std::int64_t capacity)
       : places(ceil_div(ceil_div(capacity, kMost), kTurn) * kTurn),
         count(capacity > 0 ? ceil_div(capacity, places) : 0) {}
-  /// All of a small array, which may be empty, for one block.
+  /// Returns one tile for one block: all of a small array, which may be empty.
   static Tiles one(std::int64_t capacity) {
     Tiles tiles(capacity);
     tiles.places = capacity;
@@ -39,8 +40,8 @@ struct Tiles {
   }
 };
 
-/// What the places of a block's threads make together; thread 0 stores it for the block's tile. To
-/// be called by all threads of the block, whose order `combine` must not depend on.
+/// Combines the totals of the threads of a block, and stores the result for the block's tile, with
+/// thread 0. All threads of the block must call it, and `combine` must not depend on their order.
 template <class Total, class Combine>
 __device__ void store_total(Total total, Combine combine, Total* totals_of_tiles) {
   using Reduce = cub::BlockReduce<Total, kTileThreads>;
@@ -51,8 +52,8 @@ __device__ void store_total(Total total, Combine combine, Total* totals_of_tiles
   }
 }
 
-/// What the tiles before the block's own make together; all threads of the block call it and get
-/// the result.
+/// Returns the combined totals of the tiles before the block's own. All threads of the block must
+/// call it, and all get the result.
 template <class Total, class Combine>
 __device__ Total total_before(Total const* totals_of_tiles, Total nothing, Combine combine) {
   using Reduce = cub::BlockReduce<Total, kTileThreads>;

@@ -9,16 +9,17 @@
 
 #include <cstdint>
 
-/// The greatest of a row by one block: digit by digit of their keys it finds a bound that no more
-/// keys reach than it can sort, then sorts those that do (radix select: Alabi et al., Fast
-/// k-selection algorithms for graphics processing units, 2012).
+/// Finds the greatest elements of a row with one block. Digit by digit of their keys, the block
+/// finds a bound that no more keys reach than it can sort, and then sorts the keys that reach it
+/// (radix select: Alabi et al., Fast k-selection algorithms for graphics processing units, 2012).
 namespace msstream::ops::kernels {
 
-inline constexpr unsigned kSortedKeys = 1024;  ///< that a block sorts at most; more than kMostTop
+inline constexpr unsigned kSortedKeys =
+    1024;  ///< the most keys that a block sorts; more than kMostTop
 inline constexpr int kDigitBits = 11;
 inline constexpr unsigned kDigits = 1U << kDigitBits;
 
-/// Calls each(key) for the thread's elements of a row; eight loads are under way at once.
+/// Calls each(key) for the thread's elements of a row, with eight loads in flight at once.
 template <int Threads, class Each>
 __device__ void for_each_key(float const* row, std::int64_t columns, Each const& each) {
   constexpr int kInFlight = 8;
@@ -40,23 +41,23 @@ __device__ void for_each_key(float const* row, std::int64_t columns, Each const&
 
 template <int Threads>
 struct ThresholdMemory {
-  unsigned digits[kDigits];  ///< how many keys have each
+  unsigned digits[kDigits];  ///< number of keys with each digit
   typename cub::BlockScan<unsigned, Threads>::TempStorage scan;
-  unsigned digit;    ///< that of the k-th greatest key
-  unsigned above;    ///< keys of a greater digit
-  unsigned with_it;  ///< keys of the same digit
+  unsigned digit;    ///< digit of the k-th greatest key
+  unsigned above;    ///< number of keys with a greater digit
+  unsigned with_it;  ///< number of keys with this digit
 };
 
-/// A key that at least k keys of the row reach, and at most kSortedKeys. All threads of the block
-/// call it and get the result.
+/// Returns a key that at least k keys of the row reach, and at most kSortedKeys. All threads of the
+/// block must call it, and all get the result.
 template <int Threads>
 __device__ std::uint64_t find_threshold(float const* row,
                                         TopKArgs const& args,
                                         ThresholdMemory<Threads>& shared) {
   constexpr unsigned kPerThread = kDigits / Threads;
-  std::uint64_t prefix = 0;                     // what the k-th greatest key begins with
-  std::uint64_t known = 0;                      // the bits of it
-  auto wanted = static_cast<unsigned>(args.k);  // so many of the keys with this beginning
+  std::uint64_t prefix = 0;                     // first bits of the k-th greatest key
+  std::uint64_t known = 0;                      // mask of the bits in `prefix`
+  auto wanted = static_cast<unsigned>(args.k);  // how many keys with this prefix to find
   for (int shift = 64; shift > 0;) {
     int const bits = min(kDigitBits, shift);
     shift -= bits;
@@ -64,7 +65,7 @@ __device__ std::uint64_t find_threshold(float const* row,
       shared.digits[digit] = 0;
     }
     __syncthreads();
-    // Equal neighbours are counted in a register: a row of one value would be one counter's.
+    // Counts equal neighbours in a register: in a row of one value, all would use one counter.
     unsigned last = 0;
     unsigned run = 0;
     for_each_key<Threads>(row, args.columns, [&](std::uint64_t key) {
@@ -105,7 +106,7 @@ __device__ std::uint64_t find_threshold(float const* row,
     known |= std::uint64_t{(1U << bits) - 1} << shift;
     wanted -= shared.above;
     auto const reaching = static_cast<unsigned>(args.k) - wanted + shared.with_it;
-    __syncthreads();  // all have read what the next digit overwrites
+    __syncthreads();  // all threads have read what the next digit overwrites
     if (reaching <= kSortedKeys) {
       break;
     }
@@ -113,8 +114,8 @@ __device__ std::uint64_t find_threshold(float const* row,
   return prefix;
 }
 
-/// Sorts a power of two of keys, descending (Batcher, Sorting networks and their applications,
-/// 1968).
+/// Sorts keys, whose number must be a power of two, in descending order (Batcher, Sorting networks
+/// and their applications, 1968).
 template <int Threads>
 __device__ void sort_descending(std::uint64_t* keys, unsigned count) {
   for (unsigned size = 2; size <= count; size *= 2) {
@@ -148,7 +149,7 @@ __global__ void __launch_bounds__(Threads) top_k_by_block_kernel(TopKArgs args) 
   __syncthreads();
   for_each_key<Threads>(row, args.columns, [&](std::uint64_t key) {
     if (key >= threshold) {
-      keys[atomicAdd(&held, 1U)] = key;  // in any order: no two are equal
+      keys[atomicAdd(&held, 1U)] = key;  // in any order, because no two keys are equal
     }
   });
   __syncthreads();

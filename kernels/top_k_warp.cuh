@@ -8,17 +8,19 @@
 
 #include <cstdint>
 
-/// The greatest of a row by one warp, which holds the row in its registers: it looks for a bound
-/// that at least k elements reach, and no more than it can sort, and sorts those that do.
+/// Finds the greatest elements of a row with one warp, which holds the row in its registers. The
+/// warp searches for a bound that at least k elements reach, and no more than it can sort, and
+/// sorts the elements that reach it.
 namespace msstream::ops::kernels {
 
 inline constexpr int kTopThreads = 256;
 inline constexpr int kTopWarps = kTopThreads / 32;
-/// Elements of the row that are tried as bounds, one after the other, before bits are.
+/// The number of elements of the row that are tried as bounds, one after the other, before a binary
+/// search over the bits of the bound.
 inline constexpr int kTriedSamples = 4;
 
-/// Sorts 32 * PerLane keys, descending; key i is in lane i / PerLane, at i % PerLane (Batcher,
-/// Sorting networks and their applications, 1968).
+/// Sorts 32 * PerLane keys in descending order. Key i is in lane i / PerLane, at index i % PerLane
+/// (Batcher, Sorting networks and their applications, 1968).
 template <class Key, int PerLane>
 __device__ void sort_in_warp(Key (&keys)[PerLane], int lane) {
 #pragma unroll
@@ -50,8 +52,8 @@ __device__ void sort_in_warp(Key (&keys)[PerLane], int lane) {
   }
 }
 
-/// The orders of a row's elements; element k * 32 + lane is in that lane, at k. Beyond the row they
-/// are 0, which no element has.
+/// The orders, as top_order() defines them, of a row's elements. Element k * 32 + lane is in that
+/// lane, at index k. Beyond the row they are 0, which is the order of no element.
 template <int PerLane>
 struct WarpRow {
   std::uint32_t orders[PerLane];
@@ -83,7 +85,7 @@ struct WarpRow {
     return greatest;
   }
 
-  /// How many of the lane's elements reach the bound.
+  /// Returns how many of the lane's elements reach the bound.
   __device__ unsigned count_in_lane(std::uint32_t bound) const {
     unsigned count = 0;
 #pragma unroll
@@ -96,7 +98,8 @@ struct WarpRow {
     return __reduce_add_sync(kAllLanes, count_in_lane(bound));
   }
 
-  /// Leaves, of the elements of this order, only the first ones.
+  /// Keeps only the first `kept` elements of an order, and sets the other elements of that order to
+  /// 0.
   __device__ void keep_first(unsigned kept, std::uint32_t order) {
     auto const lower_lanes = (1U << lane) - 1;
     unsigned before = 0;
@@ -111,20 +114,20 @@ struct WarpRow {
   }
 };
 
-/// Narrows a range of orders in which a bound is that at least k elements reach, and at most
-/// `most` if there is one such.
+/// Narrows a range of orders that contains a bound which at least k elements reach, and at most
+/// `most` elements if such a bound exists.
 template <int PerLane>
 struct BoundSearch {
   WarpRow<PerLane> const& row;
   unsigned k;
   unsigned most;
-  std::uint32_t low = 1;  ///< `reaching` elements do, at least k
-  std::uint32_t high;     ///< no bound above it is reached by k
+  std::uint32_t low = 1;  ///< `reaching` elements reach it, at least k
+  std::uint32_t high;     ///< no greater bound is reached by k elements
   unsigned reaching;
 
   __device__ bool is_done() const { return reaching <= most || low >= high; }
 
-  /// Returns whether k elements reach the middle.
+  /// Narrows the range at `middle`. Returns whether at least k elements reach it.
   __device__ bool narrow(std::uint32_t middle) {
     auto const count = row.count(middle);
     if (count >= k) {
@@ -136,15 +139,17 @@ struct BoundSearch {
     return false;
   }
 
-  /// Each of k lanes has an element that reaches the k-th of the lanes' greatest; k is at most 32
-  /// and the row has that many. Of random elements few others do.
+  /// Tries the k-th greatest of the lanes' greatest elements as a bound. Each of k lanes has an
+  /// element that reaches it; of random elements, few others do. k must be at most 32, and the row
+  /// must have at least k elements.
   __device__ void narrow_by_greatest_of_lanes(std::uint32_t greatest) {
     std::uint32_t sorted[1] = {greatest};
     sort_in_warp(sorted, row.lane);
     narrow(__shfl_sync(kAllLanes, sorted[0], static_cast<int>(k) - 1));
   }
 
-  /// Of sorted elements from all over the row, tries those where the k-th of the row should be.
+  /// Sorts samples from all over the row, and tries those as bounds that are where the k-th
+  /// greatest of the row should be.
   __device__ void narrow_by_samples(std::uint32_t sample, unsigned columns) {
     std::uint32_t sorted[1] = {sample};
     sort_in_warp(sorted, row.lane);
@@ -172,7 +177,8 @@ struct BoundSearch {
   }
 };
 
-/// Puts the keys of at least k elements, the greatest, one behind the other, and returns how many.
+/// Writes the keys of at least k of the greatest elements one after the other, and returns their
+/// number.
 template <int PerLane, int SortedPerLane>
 __device__ unsigned collect_greatest(float const* values,
                                      TopKArgs const& args,
@@ -219,7 +225,8 @@ __device__ unsigned collect_greatest(float const* values,
   return __shfl_sync(kAllLanes, end, 31);
 }
 
-/// A warp a row of at most 32 * PerLane columns; k is at most 32 * SortedPerLane.
+/// Finds the top k of each row with one warp. A row has at most 32 * PerLane columns, and k is at
+/// most 32 * SortedPerLane.
 template <int PerLane, int SortedPerLane>
 __global__ void __launch_bounds__(kTopThreads) top_k_by_warp_kernel(TopKArgs args) {
   constexpr unsigned kMost = 32 * SortedPerLane;

@@ -6,20 +6,21 @@
 #include <bit>
 #include <cstdint>
 
-/// What top_k() orders by, for both twins.
+/// The keys by which top_k() orders elements, for both the CPU and the CUDA implementation.
 namespace msstream::ops::kernels {
 
-/// Greater for a greater element, and greatest for NaN; never 0.
+/// Returns a number that is greater for a greater element, greatest for NaN, and never 0.
 MSSTREAM_HOST_DEVICE inline std::uint32_t top_order(float value) {
   constexpr std::uint32_t kSign = 0x80000000U;
   if (value != value) {
     return 0xFFFFFFFFU;
   }
-  auto const bits = std::bit_cast<std::uint32_t>(value + 0.0F);  // which makes +0 of -0
+  auto const bits = std::bit_cast<std::uint32_t>(value + 0.0F);  // turns -0 into +0
   return (bits & kSign) != 0 ? ~bits : bits | kSign;
 }
 
-/// Whether value_of_order() knows the element: the zeros have one order, and so has all NaN.
+/// Returns whether value_of_order() can restore the element: not a zero, because both zeros have
+/// one order, and not a NaN, because all NaNs have one.
 MSSTREAM_HOST_DEVICE inline bool tells_value(std::uint32_t order) {
   return order != 0xFFFFFFFFU && order != 0x80000000U;
 }
@@ -28,8 +29,9 @@ MSSTREAM_HOST_DEVICE inline float value_of_order(std::uint32_t order) {
   return std::bit_cast<float>((order & kSign) != 0 ? order ^ kSign : ~order);
 }
 
-/// An element's order and its column as one number: greater elements have greater keys, and so has
-/// the lower column of two equal elements. No two keys of a row are equal, and none is 0.
+/// Returns an element's order and its column as one number. Greater elements have greater keys; of
+/// two equal elements, the one in the lower column has the greater key. No two keys of a row are
+/// equal, and none is 0.
 MSSTREAM_HOST_DEVICE inline std::uint64_t key_of_order(std::uint32_t order, std::uint32_t column) {
   return std::uint64_t{order} << 32U | (0xFFFFFFFFU - column);
 }

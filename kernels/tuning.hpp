@@ -3,23 +3,23 @@
 
 #include <cstdint>
 
-// From shapes to launch parameters by a few rules. The numbers are for an H200: registers decide
-// how many warps an SM holds, and some 40 KB of rows in flight an SM keep its memory busy.
+// Rules that derive launch parameters from shapes. The numbers are for an H200: registers decide
+// how many warps an SM holds, and about 40 KB of rows in flight per SM keep its memory busy.
 
 namespace msstream::ops::kernels {
 
-// How a kernel that reads table rows is launched, one type a kind of launch (nvcc 13.0 takes no
-// object as a template argument of a kernel):
+// The launch parameters of kernels that read table rows. Each kind of launch has its own type,
+// because nvcc 13.0 takes no object as a template argument of a kernel:
 //
-//   kThreads        a block
-//   kBlocksAnSm     that registers leave room for
-//   kRowsInFlight   requested by a lane before it adds the first
-//   kRollsRows      requests one for each that it adds, instead of all once all are added
-//   kBagsAGroup     of lanes, which takes each step for all of them at once
+//   kThreads        threads per block
+//   kBlocksAnSm     blocks per SM that the registers leave room for
+//   kRowsInFlight   rows that a lane requests before it adds the first
+//   kRollsRows      a lane requests one row for each that it adds, instead of all once all are
+//   added kBagsAGroup     bags per group of lanes, which takes each step for all of them at once
 
-/// Bags of several ids. Small blocks, so that the last of them end together, and many warps: where
-/// ids come again soon most rows are near, and warps have to fill the wait for the few that are
-/// not.
+/// Bags of several ids. Blocks are small, so that the last of them end together. There are many
+/// warps: if ids recur soon, most rows are in a near cache, and warps have to fill the wait for the
+/// few others.
 struct LongBags {
   static constexpr int kThreads = 64;
   static constexpr int kBlocksAnSm = 24;
@@ -28,7 +28,7 @@ struct LongBags {
   static constexpr int kBagsAGroup = 1;
 };
 
-/// The same for sums of halves, which are more a lane.
+/// Like LongBags, but for sums of half-precision rows, of which a lane has more.
 struct LongBagsOfHalves {
   static constexpr int kThreads = 64;
   static constexpr int kBlocksAnSm = 18;
@@ -37,7 +37,7 @@ struct LongBagsOfHalves {
   static constexpr int kBagsAGroup = 1;
 };
 
-/// The same where a lane also keeps weights or the places of maxima.
+/// Like LongBags, but for lanes that also keep weights or the positions of maxima.
 struct LongBagsOfMoreSums {
   static constexpr int kThreads = 128;
   static constexpr int kBlocksAnSm = 5;
@@ -46,7 +46,7 @@ struct LongBagsOfMoreSums {
   static constexpr int kBagsAGroup = 1;
 };
 
-/// Bags of about one id: each step from offset to id to row waits for the memory.
+/// Bags of about one id, where each step from offset to id to row waits for memory.
 struct ShortBags {
   static constexpr int kThreads = 128;
   static constexpr int kBlocksAnSm = 8;
@@ -55,7 +55,7 @@ struct ShortBags {
   static constexpr int kBagsAGroup = 8;
 };
 
-/// The same where a lane keeps more than four sums.
+/// Like ShortBags, but for lanes that keep more than four sums.
 struct ShortBagsOfMoreSums {
   static constexpr int kThreads = 128;
   static constexpr int kBlocksAnSm = 6;
@@ -64,7 +64,8 @@ struct ShortBagsOfMoreSums {
   static constexpr int kBagsAGroup = 8;
 };
 
-/// Narrow rows: so many groups share a warp that more rows a lane would only cost registers.
+/// Bags of several ids in tables of narrow rows. So many groups share a warp that more rows per
+/// lane would only cost registers.
 struct LongBagsOfNarrowRows {
   static constexpr int kThreads = 256;
   static constexpr int kBlocksAnSm = 4;
@@ -81,9 +82,9 @@ struct ShortBagsOfNarrowRows {
   static constexpr int kBagsAGroup = 4;
 };
 
-/// Whether a group of lanes should walk several bags: where all, or if they are jagged most, have
-/// about one place. Not where groups are few: then one bag a group fills the GPU once, and more a
-/// group would leave it idle.
+/// Returns whether a group of lanes should walk several bags: if all bags, or most bags if they are
+/// jagged, have about one position. If groups are few, it should not: one bag per group then fills
+/// the GPU once, and more bags per group would leave it idle.
 [[nodiscard]] constexpr bool has_many_short_bags(std::int64_t bags,
                                                  std::int64_t places,
                                                  bool is_jagged,

@@ -24,7 +24,8 @@ __global__ void __launch_bounds__(kTileThreads) count_groups_kernel(
   for (auto turn = static_cast<unsigned>(tiles.begin()); turn < end; turn += Tiles::kTurn) {
     WarpKeys const keys(reader, coding, turn, end);
     begun = Begun::Join{}(begun, keys.begun());
-    // Written at random, each sector would be fetched first: whole ones are in the L2 cache.
+    // Writes whole sectors now, so that they are in the L2 cache when they are written at random:
+    // each random write would otherwise fetch its sector first.
 #pragma unroll
     for (unsigned i = 0; i < Tiles::kItems; ++i) {
       auto const k = turn + i * kTileThreads + threadIdx.x;
@@ -33,7 +34,7 @@ __global__ void __launch_bounds__(kTileThreads) count_groups_kernel(
       }
     }
   }
-  // The lanes of a warp have all met the same.
+  // All lanes of a warp have the same `begun`, so only one of them adds it.
   store_total(threadIdx.x % 32 == 0 ? begun : Begun{0, 0}, Begun::Join{}, totals);
 }
 
@@ -75,8 +76,8 @@ __global__ void __launch_bounds__(kLookUpThreads)
   }
 }
 
-// Numbers by first occurrence: the places where an id stands first are counted and numbered, then
-// every place looks up the number.
+// Numbering by first occurrence counts and numbers the positions where an id occurs first; then
+// every position looks up its number.
 
 __device__ unsigned firsts_at(std::int32_t const* first_places,
                               std::int64_t begin,
@@ -120,7 +121,7 @@ __global__ void __launch_bounds__(kTileThreads)
       }
     }
     before += of_turn;
-    __syncthreads();  // the scan's memory is used again
+    __syncthreads();  // the next round uses the scan's memory again
   }
 }
 

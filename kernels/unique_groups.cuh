@@ -8,10 +8,10 @@
 
 #include <cstdint>
 
-/// From sorted ids to distinct ones. Keys that are left out come last.
+/// The step from sorted ids to distinct ones. Keys of ids that are left out come last.
 namespace msstream::ops::kernels {
 
-/// Sorted keys, and where each stood.
+/// The sorted keys, and the original position of each.
 template <class Key>
 struct SortedIds {
   Key const* keys;
@@ -21,8 +21,9 @@ struct SortedIds {
   [[nodiscard]] __device__ std::uint64_t key(unsigned k) const { return keys[k]; }
 };
 
-/// The same, sorted by the bytes in which they differ. How many those are decides how keys are
-/// stored, and in which of two arrays.
+/// Keys sorted by the bytes in which they differ, and the original position of each. The number of
+/// those bytes, which only the device knows, decides how keys are stored, and in which of two
+/// arrays.
 struct SortedVaryingIds {
   std::uint64_t const* keys[2];
   unsigned const* positions[2];
@@ -53,10 +54,10 @@ __device__ inline void store_value(UniqueArgs const& args, std::int64_t u, std::
   }
 }
 
-/// The groups of equal keys that have begun by some place.
+/// The groups of equal keys that have begun up to some position.
 struct Begun {
   unsigned groups;
-  unsigned after_start;  ///< one more than where the last of them begins; 0: none
+  unsigned after_start;  ///< index of the last group's first key, plus 1; 0 if there is none
 
   struct Join {
     __device__ Begun operator()(Begun a, Begun b) const {
@@ -64,7 +65,8 @@ struct Begun {
     }
   };
 
-  /// And by the 32 places from `k` on, of which `heads` begin a group.
+  /// Returns the groups that have begun after 32 more positions from `k` on. A bit of `heads` is
+  /// set if its position begins a group.
   [[nodiscard]] __device__ Begun with(unsigned heads, unsigned k) const {
     return {groups + __popc(heads),
             heads != 0 ? k + 32 - __clz(static_cast<int>(heads)) : after_start};
@@ -72,14 +74,14 @@ struct Begun {
 };
 
 /// The neighbouring keys of a warp, of which a lane has every 32nd, and which of them begin a
-/// group. To be made by all lanes.
+/// group. All lanes must construct it together.
 struct WarpKeys {
   static constexpr int kPlaces = 32 * Tiles::kItems;
 
-  unsigned begin;  ///< of the warp
+  unsigned begin;  ///< index of the warp's first key
   std::uint64_t own[Tiles::kItems];
-  unsigned counts[Tiles::kItems];  ///< a bit a lane: whether its key is there and counts
-  unsigned heads[Tiles::kItems];   ///< a bit a lane: whether it begins a group
+  unsigned counts[Tiles::kItems];  ///< a bit per lane: whether its key exists and counts
+  unsigned heads[Tiles::kItems];   ///< a bit per lane: whether its key begins a group
   bool follows_key;                ///< whether the key before the first one counts; true if none
 
   template <class Reader>
@@ -115,10 +117,10 @@ struct WarpKeys {
   }
 };
 
-/// Groups are numbered as they come: in ascending order.
+/// Numbers the groups in the order of their keys, which is ascending.
 template <class Number>
 struct AscendingGroups {
-  Number* numbers;  ///< [capacity]: of each place's group, -1 for what is left out
+  Number* numbers;  ///< [capacity]: group of each position, -1 if left out
 
   __device__ void begin(UniqueArgs const& args, unsigned u, std::int64_t id) const {
     store_value(args, u, id);
@@ -132,10 +134,11 @@ struct AscendingGroups {
   __device__ void left_out(unsigned position) const { numbers[position] = -1; }
 };
 
-/// Each place is told where its id stands first; numbers are given later, in that order.
+/// Stores for each position where its id occurs first. Numbers are assigned later, in the order of
+/// those positions.
 struct OccurringGroups {
-  std::int32_t* first_places;  ///< [capacity]: -1 for what is left out
-  unsigned* group_counts;      ///< [capacity], at the first places
+  std::int32_t* first_places;  ///< [capacity]: -1 if left out
+  unsigned* group_counts;      ///< [capacity]: at first positions, the size of the group
 
   __device__ void begin(UniqueArgs const&, unsigned, std::int64_t) const {}
   __device__ void end(UniqueArgs const&, unsigned, unsigned first, unsigned count) const {
@@ -147,8 +150,9 @@ struct OccurringGroups {
   __device__ void left_out(unsigned position) const { first_places[position] = -1; }
 };
 
-/// One warp writes the groups of its keys; `before` them some have begun. Places of the inverse are
-/// written at random: all else is streamed, so that the L2 cache can gather whole sectors.
+/// Writes the groups of a warp's keys with that warp. `before` has the groups that begin before
+/// these keys. The inverse is written at random positions; all other accesses are streamed, so that
+/// the L2 cache can gather whole sectors.
 template <class Reader, class Groups>
 __device__ void write_warp_groups(UniqueArgs const& args,
                                   Reader const& sorted,
@@ -174,7 +178,7 @@ __device__ void write_warp_groups(UniqueArgs const& args,
     bool const is_head = (keys.heads[i] >> lane & 1U) != 0;
     bool const previous_counts = lane > 0 ? (keys.counts[i] >> (lane - 1) & 1U) != 0 : follows_key;
     auto const first_of = [&](Begun const& open) { return sorted.positions[open.after_start - 1]; };
-    // Up to the lane before, and to this one.
+    // `open` has the groups up to the previous lane, `now` those up to this lane.
     auto const open = before.with(keys.heads[i] & lower_lanes, keys.begin + i * 32);
     auto const now = is_head ? Begun{open.groups + 1, k + 1} : open;
     if (k < end) {
@@ -203,8 +207,8 @@ __device__ void write_warp_groups(UniqueArgs const& args,
   }
 }
 
-/// One block writes the groups of the keys in [tile_begin, tile_end); `before` them some have
-/// begun. To be called by all threads of the block, kTileThreads.
+/// Writes the groups of the keys in [tile_begin, tile_end) with one block. `before` has the groups
+/// that begin before these keys. All kTileThreads threads of the block must call it.
 template <class Reader, class Groups>
 __device__ void write_groups(UniqueArgs const& args,
                              Reader const& sorted,
@@ -230,7 +234,7 @@ __device__ void write_groups(UniqueArgs const& args,
       before = Begun::Join{}(before, begun_by_warps[w]);
     }
     write_warp_groups(args, sorted, coding, groups, keys, tile_end, existing, before_warp);
-    __syncthreads();  // the warps' counts are written again
+    __syncthreads();  // the next round overwrites the warps' counts
   }
   if (existing == 0 && tile_begin == 0 && threadIdx.x == 0) {
     *args.unique_count = 0;

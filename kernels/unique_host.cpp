@@ -15,8 +15,8 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// Slots of a table of hashes that is at most half full; each has the number of a distinct id, or
-/// -1.
+/// Returns the number of slots of a hash table that is at most half full. Each slot has the number
+/// of a distinct id, or -1.
 std::int64_t slots_for(std::int64_t capacity) {
   return static_cast<std::int64_t>(std::bit_ceil(2 * static_cast<std::uint64_t>(capacity) + 1));
 }
@@ -61,7 +61,8 @@ class Distinct {
   }
 
  private:
-  /// As the id first occurred; counts it.
+  /// Returns the number of an id by first occurrence, and counts the id; -1 for an id that is left
+  /// out.
   std::int64_t number_of(std::int64_t id) {
     if (args_.problem.below > 0 && !is_in_range(id, args_.problem.below)) {
       return -1;
@@ -93,10 +94,11 @@ class Distinct {
     permute(values_);
     permute(args_.counts);
   }
-  /// Sorts what belongs to the distinct ids, cycle by cycle.
+  /// Sorts an array that belongs to the distinct ids into ascending order of the ids, cycle by
+  /// cycle.
   template <class T>
   void permute(T* values) {
-    auto* const targets = slots_;  // the table has served
+    auto* const targets = slots_;  // the hash table is no longer needed
     std::copy_n(numbers_, uniques_, targets);
     for (std::int64_t u = 0; u < uniques_; ++u) {
       while (targets[u] != u) {

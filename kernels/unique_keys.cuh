@@ -11,21 +11,21 @@
 #include <bit>
 #include <cstdint>
 
-/// From ids to what is sorted: unsigned keys of the same order, and of those, where they are longer
-/// than 32 bits, the bytes in which they differ.
+/// The step from ids to what is sorted: unsigned keys of the same order. Of keys longer than 32
+/// bits, only the bytes in which they differ are sorted.
 namespace msstream::ops::kernels {
 
 __device__ inline std::int64_t existing_ids(UniqueArgs const& args) {
   return existing_places(args.count, args.problem.capacity);
 }
 
-/// How ids become keys.
+/// The mapping from ids to keys.
 struct KeyCoding {
-  int bits;            ///< of a key
-  std::uint64_t flip;  ///< the sign bit of signed ids, else 0
+  int bits;            ///< bits of a key
+  std::uint64_t flip;  ///< the sign bit of signed ids, otherwise 0
   std::uint64_t last;  ///< the greatest key
-  bool last_is_no_id;  ///< but that of ids that are left out
-  std::int64_t below;  ///< which are those outside [0, below), if last_is_no_id
+  bool last_is_no_id;  ///< the greatest key stands for all ids that are left out
+  std::int64_t below;  ///< if last_is_no_id: ids outside [0, below) are left out
 
   explicit KeyCoding(UniqueProblem const& problem)
       : bits(problem.below > 0 ? std::bit_width(static_cast<std::uint64_t>(problem.below))
@@ -37,7 +37,7 @@ struct KeyCoding {
         last_is_no_id(problem.below > 0),
         below(problem.below) {}
 
-  /// Whether a key fits in 32 bits.
+  /// Returns whether a key fits in 32 bits.
   [[nodiscard]] bool is_short() const { return bits <= 32; }
 
   __device__ std::uint64_t key_of(std::int64_t id) const {
@@ -46,14 +46,15 @@ struct KeyCoding {
     }
     return (static_cast<std::uint64_t>(id) & last) ^ flip;
   }
-  /// Where ids have 32 bits the upper half is not extended.
+  /// Returns the id of a key. If ids have 32 bits, the upper half of the result is not
+  /// sign-extended.
   __device__ std::int64_t id_of(std::uint64_t key) const {
     return static_cast<std::int64_t>(key ^ flip);
   }
   __device__ bool counts(std::uint64_t key) const { return !last_is_no_id || key != last; }
 };
 
-/// The bits that are set in some key, and those that are clear in some key.
+/// The bits that are set in some key, and the bits that are clear in some key.
 struct MetBits {
   unsigned long long set;
   unsigned long long clear;
@@ -65,8 +66,8 @@ struct MetBits {
   };
 };
 
-/// The bytes in which keys differ, one at least. Up to four of them fit in a word, which has the
-/// order of the keys, and from which keys can be restored.
+/// The bytes in which keys differ, at least one. Up to four of them fit in a word, which has the
+/// order of the keys and from which keys can be restored.
 class VaryingBytes {
  public:
   explicit __device__ VaryingBytes(MetBits const& met) {
@@ -93,7 +94,7 @@ class VaryingBytes {
   [[nodiscard]] __device__ bool fit_in_word() const {
     return count_ <= 4;
   }
-  /// Which byte of a key the k-th is.
+  /// Returns the index in a key of the k-th varying byte.
   [[nodiscard]] __device__ int at(int k) const {
     return static_cast<int>(bytes_ >> (4 * k) & 0xF);
   }
@@ -108,13 +109,13 @@ class VaryingBytes {
 
  private:
   unsigned count_ = 0;
-  unsigned bytes_ = 0;             ///< four bits a byte that varies: which it is
-  unsigned restored_[2] = {0, 0};  ///< for __byte_perm: from a word and constant_
+  unsigned bytes_ = 0;             ///< four bits per varying byte: its index in a key
+  unsigned restored_[2] = {0, 0};  ///< selectors of __byte_perm(): from a word and constant_
   unsigned constant_[2];
 };
 
-/// What the threads of a grid do with the keys of all ids: `visit(place, key)`, with kKeyThreads
-/// threads a block.
+/// Calls visit(position, key) for the keys of all ids, shared by the threads of the grid. Blocks
+/// must have kKeyThreads threads.
 template <class Visit>
 __device__ void for_each_key(UniqueArgs const& args, KeyCoding const& coding, Visit const& visit) {
   constexpr std::int64_t kTurn = kKeyThreads * kKeysInFlight;
@@ -136,7 +137,7 @@ __device__ void for_each_key(UniqueArgs const& args, KeyCoding const& coding, Vi
   }
 }
 
-/// `met` is zero before.
+/// Finds the bits in which keys differ. `met` must be zero before the launch.
 static __global__ void __launch_bounds__(kKeyThreads)
     meet_bits_kernel(UniqueArgs const args, KeyCoding const coding, MetBits* met) {
   using Reduce = cub::BlockReduce<MetBits, kKeyThreads>;
@@ -152,7 +153,8 @@ static __global__ void __launch_bounds__(kKeyThreads)
   }
 }
 
-/// Short keys, and in `bins`, [passes, 256] of zeros, how often each digit occurs.
+/// Writes keys of at most 32 bits, and counts in `bins` [passes, 256], zero before the launch, how
+/// often each digit occurs.
 static __global__ void __launch_bounds__(kKeyThreads) make_short_keys_kernel(UniqueArgs const args,
                                                                              KeyCoding const coding,
                                                                              Digits digits,
@@ -170,7 +172,8 @@ static __global__ void __launch_bounds__(kKeyThreads) make_short_keys_kernel(Uni
   counts.add_to(bins, digits.passes);
 }
 
-/// The same of long keys, whose digits are the bytes that vary; packed where those fit in a word.
+/// Like make_short_keys_kernel(), but for keys longer than 32 bits. The digits are the bytes that
+/// vary; keys are packed if those bytes fit in a word.
 static __global__ void __launch_bounds__(kKeyThreads) make_long_keys_kernel(UniqueArgs const args,
                                                                             KeyCoding const coding,
                                                                             MetBits const* met,

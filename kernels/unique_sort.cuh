@@ -14,30 +14,31 @@
 #include <cstdint>
 #include <type_traits>
 
-// Sorting by the bits in which ids differ: what a bound leaves, or, without one, what the device
-// finds. Then as many passes are launched as the longest ids need, and those that have nothing to
-// do end at once. A table of hashes would find the distinct ids in fewer bytes, but how many they
-// are is known on the device alone, so that sorting them would take launches for the capacity all
-// the same.
+// Ids are sorted by the bits in which they differ: the bits that a bound leaves or, without a
+// bound, those that the device finds. In the latter case as many passes are launched as the longest
+// ids need, and passes that have nothing to do end at once. A hash table would find the distinct
+// ids with fewer bytes of traffic, but only the device knows how many there are, so sorting them
+// would still take launches for the whole capacity.
 namespace msstream::ops::kernels {
 
-inline constexpr std::int64_t kUniqueBlockCapacity = 4096;  ///< what one block sorts
+inline constexpr std::int64_t kUniqueBlockCapacity = 4096;  ///< the most ids that one block sorts
 
-/// Up to here an inverse of 64 bits is written where it belongs: larger ones would not stay in the
-/// L2 cache until their sectors are whole, and are written as 32 bits first.
+/// The capacity up to which an inverse of 64 bits is written directly. A larger one would not stay
+/// in the L2 cache until its sectors are whole, so it is written as 32 bits first.
 inline constexpr std::int64_t kMostForWideInverse = std::int64_t{1} << 21U;
 
-/// The parts of the workspace, one after the other; those that a problem does not need are empty.
-/// Keys that fit in 32 bits lie at the begin of the room for long ones.
+/// The parts of the workspace, one after the other. Parts that a problem does not need are empty.
+/// Keys that fit in 32 bits are at the beginning of the room for long ones.
 struct UniqueWorkspace {
   std::uint64_t* keys[2];
   unsigned* positions[2];
   Begun* totals;
   std::int32_t* first_places;
   unsigned* group_counts;
-  std::int32_t* numbers;  ///< of the groups, at their first places or at all
+  std::int32_t* numbers;  ///< group numbers: at first positions only, or at all positions
   unsigned* pass_counts[2];
-  /// From here on what has to be zero before a sort by the device; pass_counts[0] belongs to it.
+  /// The members that must be zero before a sort by the whole device: `met`, `bins`, `next_tiles`
+  /// and `pass_counts[0]`.
   MetBits* met;
   unsigned* bins;
   unsigned* next_tiles;
@@ -61,7 +62,8 @@ struct UniqueWorkspace {
     bool const has_numbers = occurring > 0 || capacity > kMostForWideInverse;
     numbers = layout.take<std::int32_t>(has_numbers ? capacity : 0);
     std::int64_t const passes = is_small ? 0 : sizeof(std::uint64_t);
-    // Long keys become short ones where few bytes vary, and their tiles then are fewer.
+    // The tiles of long keys are enough even if few bytes vary, because keys then become short
+    // ones, which have fewer tiles.
     auto const tiles =
         is_short ? tiles_of<std::uint32_t>(capacity) : tiles_of<std::uint64_t>(capacity);
     auto const counts = is_small ? 0 : tiles * Digits::kBins;
@@ -83,8 +85,9 @@ struct UniqueWorkspace {
   }
 };
 
-/// Small batches are bound by launches, not by work: one block makes the keys and sorts them. A
-/// stable sort leaves places that do not exist behind existing ones of the same key.
+/// Makes and sorts the keys with one block, because small batches are bound by launches, not by
+/// work. The sort is stable, so that positions that do not exist stay behind existing ones of the
+/// same key.
 template <class Key, int Threads, int Items>
 __global__ void __launch_bounds__(Threads) sort_by_block_kernel(UniqueArgs const args,
                                                                 KeyCoding const coding,
@@ -130,7 +133,8 @@ SortedIds<Key> sort_by_block(CudaStream stream,
   return {keys, places};
 }
 
-/// A pass by the k-th byte that varies, if there is one and keys are as long as Key says.
+/// Sorts by the varying byte that `pass` numbers, if there is one and if keys are stored as type
+/// Key.
 template <class Key, int Threads, int Items, bool IsFirst>
 __global__ void __launch_bounds__(Threads, 512 / Threads)
     sort_varying_pass_kernel(SortPass<Key, unsigned> pass, MetBits const* met) {
@@ -143,7 +147,8 @@ __global__ void __launch_bounds__(Threads, 512 / Threads)
   sort_pass<Key, unsigned, Threads, Items, IsFirst, false>(pass);
 }
 
-/// A pass between the two halves of the workspace, after all digits have been counted.
+/// Returns a pass from one half of the workspace to the other, for after all digits have been
+/// counted.
 template <class Key>
 SortPass<Key, unsigned> pass_of(UniqueArgs const& args,
                                 UniqueWorkspace const& workspace,
@@ -166,7 +171,7 @@ SortPass<Key, unsigned> pass_of(UniqueArgs const& args,
           args.count};
 }
 
-/// Calls launch(tile, is_first) for tiles as the keys want them.
+/// Calls launch(tile, is_first) with the shape of the tiles for the number of keys.
 template <class Key, class Launch>
 void with_pass_tiles(SortPass<Key, unsigned> const& pass, Launch const& launch) {
   with_sort_tile<Key, MediumSortTile>(pass.count, [&](auto tile) {

@@ -6,12 +6,12 @@
 
 namespace msstream::ops::kernels {
 
-/// The float64 sums of the parts of a sum of many rows (long_sum.hpp), in local memory, which
-/// leaves the registers to the rows in flight: they are touched once every kTermsOfPart rows.
+/// The float64 sums of the parts of a sum of many rows (long_sum.hpp). They are in local memory,
+/// which leaves the registers to the rows in flight, and are accessed once every kTermsOfPart rows.
 template <int Count>
 class WholeSums {
  public:
-  /// Adds the sums of a part, the first one or another, and clears them.
+  /// Adds the sums of a part and clears them. The first part initializes the float64 sums.
   __device__ void fold(Columns<Count>& part, bool is_first) {
     int const base = opaque_zero();
 #pragma unroll
@@ -21,7 +21,7 @@ class WholeSums {
       part.at[c] = 0.0F;
     }
   }
-  /// The sums of all parts that were folded and of the last one.
+  /// Returns the sums of all folded parts and of the last part.
   __device__ Columns<Count> get(Columns<Count> const& part) const {
     int const base = opaque_zero();
     Columns<Count> sums;
@@ -33,7 +33,8 @@ class WholeSums {
   }
 
  private:
-  /// What is indexed by it is not kept in registers.
+  /// Returns 0, unknown to the compiler, so that an array that is indexed with it is not kept in
+  /// registers.
   static __device__ int opaque_zero() {
     int zero;
     asm volatile("mov.u32 %0, 0;" : "=r"(zero));

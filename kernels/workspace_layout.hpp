@@ -6,8 +6,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Hands out the parts of a workspace, one after the other; without memory it only counts, so that
-/// the size that is asked for is the size that is used.
+/// Divides a workspace into parts, one after the other. Without memory it only counts bytes, so
+/// that the requested size is the size that is used.
 class WorkspaceLayout {
  public:
   explicit WorkspaceLayout(void* memory) : memory_(static_cast<std::byte*>(memory)) {}
@@ -19,7 +19,7 @@ class WorkspaceLayout {
     bytes_ += (taken + kAlignment - 1) / kAlignment * kAlignment;
     return memory_ != nullptr ? reinterpret_cast<T*>(memory_ + at) : nullptr;
   }
-  /// For an operation within the operation, of the size that it asks for.
+  /// Takes the workspace of an operation within the operation, of the size that it requests.
   void* take_bytes(std::size_t count) { return take<std::byte>(static_cast<std::int64_t>(count)); }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // libmsstream_torch.so: the functions that torch.cuda.memory.CUDAPluggableAllocator and its setters
-// take. interop/pytorch/msstream_torch.py gives them to PyTorch.
+// take. interop/pytorch/msstream_torch.py passes them to PyTorch.
 //
-// The CUDA runtime is linked in, and hidden: it shares contexts, streams and events with PyTorch's,
-// which are the driver's, and keeps apart what must be, the last error. So one file serves a
+// The CUDA runtime is linked in, and hidden. It shares contexts, streams and events, which are the
+// driver's, with PyTorch's runtime, and keeps its last error separate. One file therefore serves a
 // PyTorch of any CUDA version that the driver can run.
 #include "torch_out_of_memory.hpp"
 
@@ -30,8 +30,8 @@ using msstream::Cuda;
 using msstream::text;
 using Memory = msstream::RawAllocator<Cuda>;
 
-/// The memory of each GPU, made when first used, by the allocator's environment variables. Never
-/// destroyed: PyTorch gives memory back until the process is gone, and CUDA with it.
+/// The allocators of all GPUs. Each is made on first use, as the allocator's environment variables
+/// say, and never destroyed: PyTorch releases memory until the process ends, and CUDA with it.
 class Gpus {
  public:
   static constexpr int kMost = 64;
@@ -48,7 +48,7 @@ class Gpus {
     }
     return *made;
   }
-  /// Calls `visit(memory)` for each that was made.
+  /// Calls `visit(memory)` for each allocator that was made.
   template <class Visit>
   void for_each(Visit&& visit) {
     for (auto const& made : made_) {
@@ -88,7 +88,7 @@ class Gpus {
 
   std::mutex mutex_;
   std::array<std::atomic<Memory*>, kMost> made_{};
-  std::array<double, kMost> fractions_{};  ///< 0: by the environment
+  std::array<double, kMost> fractions_{};  ///< 0 if the environment sets the limit
 };
 
 Gpus& gpus() {
@@ -96,7 +96,7 @@ Gpus& gpus() {
   return *all;
 }
 
-/// For callers that no exception may reach.
+/// Runs `work` and prints its exception, for callers that no exception may reach.
 template <class Work>
 void report_failure(char const* function, Work&& work) noexcept {
   try {
@@ -118,7 +118,8 @@ char* copy_of(std::string const& text) {
 
 }  // namespace
 
-// PyTorch takes null for memory, and its C++ callers hand exceptions on to Python: so throw.
+// Throws on failure: PyTorch would use a null pointer as memory, and its C++ callers pass
+// exceptions on to Python.
 MSSTREAM_TORCH_API void* msstream_torch_malloc(ssize_t bytes, int device, cudaStream_t stream) {
   try {
     return gpus().of(device).allocate(static_cast<std::size_t>(bytes), Memory::kAlignment, stream);
@@ -128,7 +129,7 @@ MSSTREAM_TORCH_API void* msstream_torch_malloc(ssize_t bytes, int device, cudaSt
   }
 }
 
-// Runs in destructors.
+// Never throws, because PyTorch calls it in destructors.
 MSSTREAM_TORCH_API void msstream_torch_free(void* memory,
                                             ssize_t,
                                             int device,
@@ -136,7 +137,7 @@ MSSTREAM_TORCH_API void msstream_torch_free(void* memory,
   report_failure(__func__, [&] { gpus().of(device).deallocate(memory, stream); });
 }
 
-/// Memory that another allocator gave to PyTorch is its own affair.
+/// Records that a stream uses memory. Memory of another allocator is ignored.
 MSSTREAM_TORCH_API void msstream_torch_record_stream(void* memory, cudaStream_t stream) {
   gpus().for_each([&](Memory& gpu) {
     if (gpu.has(memory)) {
@@ -145,7 +146,7 @@ MSSTREAM_TORCH_API void msstream_torch_record_stream(void* memory, cudaStream_t 
   });
 }
 
-/// torch.cuda.empty_cache()
+/// Implements torch.cuda.empty_cache().
 MSSTREAM_TORCH_API void msstream_torch_empty_cache() {
   gpus().for_each([](Memory& gpu) {
     [[maybe_unused]] auto const visit = gpu.device().context()->runtime->visit();
@@ -153,7 +154,7 @@ MSSTREAM_TORCH_API void msstream_torch_empty_cache() {
   });
 }
 
-/// torch.cuda.set_per_process_memory_fraction()
+/// Implements torch.cuda.set_per_process_memory_fraction().
 MSSTREAM_TORCH_API void msstream_torch_set_memory_fraction(double fraction, int device) {
   msstream::require(fraction > 0 && fraction <= 1,
                     "msstream: a memory fraction of ",
@@ -162,8 +163,8 @@ MSSTREAM_TORCH_API void msstream_torch_set_memory_fraction(double fraction, int 
   gpus().set_limit(device, fraction);
 }
 
-/// The snapshot's JSON, without ranges and events unless `whole`; null after a failure. Goes to
-/// msstream_torch_free_text().
+/// Returns the snapshot's JSON, without ranges and events unless `whole`; null after a failure. The
+/// caller passes the text to msstream_torch_free_text().
 MSSTREAM_TORCH_API char* msstream_torch_snapshot(int device, int whole) noexcept {
   char* json = nullptr;
   report_failure(__func__, [&] {

@@ -5,8 +5,8 @@
 
 namespace msstream::detail {
 
-/// Throws what PyTorch throws when memory is short, so that Python gets torch.OutOfMemoryError; a
-/// std::runtime_error where PyTorch is not in the process or has changed.
+/// Throws what PyTorch throws when memory is short, so that Python raises torch.OutOfMemoryError.
+/// If PyTorch is not in the process or has changed, throws a std::runtime_error.
 [[noreturn]] void throw_torch_out_of_memory(std::string const& message);
 
 }  // namespace msstream::detail

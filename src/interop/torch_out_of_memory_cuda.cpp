@@ -14,7 +14,7 @@ namespace msstream::detail {
 
 namespace {
 
-/// What the constructor of PyTorch's errors, c10::Error, takes first.
+/// The first argument of the constructor of c10::Error, PyTorch's error class.
 struct SourceLocation {
   char const* function;
   char const* file;
@@ -25,16 +25,16 @@ using ConstructError = void (*)(void* self, SourceLocation where, std::string me
 constexpr char const* kConstructError =
     "_ZN3c105ErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE";
 constexpr char const* kTypeOfOutOfMemory = "_ZTIN3c1016OutOfMemoryErrorE";
-constexpr std::size_t kRoomForError = 1024;  // of which it needs some 130
+constexpr std::size_t kRoomForError = 1024;  // bytes; the error needs about 130
 
-/// Of a library that is in the process; else null.
+/// Returns a symbol of a library that is in the process, or null.
 void* symbol(char const* library, char const* name) noexcept {
   void* const loaded = dlopen(library, RTLD_NOLOAD | RTLD_LAZY);
   return loaded != nullptr ? dlsym(loaded, name) : nullptr;
 }
 
-/// PyTorch's errors are std::exceptions first of all, and nothing is added to c10::Error in those
-/// of memory.
+/// Destroys a PyTorch error. Its first base is std::exception, and out-of-memory errors add nothing
+/// to c10::Error.
 void destroy_error(void* error) noexcept {
   static_cast<std::exception*>(error)->~exception();
 }
@@ -42,8 +42,8 @@ void destroy_error(void* error) noexcept {
 }  // namespace
 
 void throw_torch_out_of_memory(std::string const& message) {
-  // By name, because no header of PyTorch is needed to build the library, and one build serves many
-  // of its versions.
+  // Looks up the symbols by name, because the library is built without headers of PyTorch, and one
+  // build serves many of its versions.
   auto const construct = reinterpret_cast<ConstructError>(symbol("libc10.so", kConstructError));
   auto* const type = static_cast<std::type_info*>(symbol("libc10_cuda.so", kTypeOfOutOfMemory));
   if (construct == nullptr || type == nullptr) {

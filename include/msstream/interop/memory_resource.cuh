@@ -3,7 +3,8 @@
 
 #include <msstream/memory/raw_allocator.hpp>
 
-// CCCL before 3.1 keeps its resources behind a switch, which must be on when it is first included.
+// CCCL before 3.1 hides its resources behind a macro, which must be defined before its first
+// inclusion.
 #ifndef LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE
 #define LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE
 #endif
@@ -19,8 +20,8 @@
 
 namespace msstream {
 
-/// The stream that a handle means in the including file: compiled for a default stream per thread,
-/// the null handle is the calling thread's.
+/// Returns the stream that a handle means in the including file. If the file is compiled for a
+/// default stream per thread, the null handle means the calling thread's stream.
 [[nodiscard]] inline cudaStream_t stream_meant_by(cudaStream_t handle) noexcept {
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
   return handle == nullptr ? cudaStreamPerThread : handle;
@@ -29,12 +30,12 @@ namespace msstream {
 #endif
 }
 
-/// The device's memory as a resource of CCCL: cuda::mr::async_resource_with<device_accessible> of
-/// CCCL 3.0, cuda::mr::resource_with<device_accessible> from 3.1 on, under one class. For
-/// whatever takes such a resource.
+/// The device's memory as a resource of CCCL, for every function that takes one:
+/// cuda::mr::async_resource_with<device_accessible> in CCCL 3.0,
+/// cuda::mr::resource_with<device_accessible> from 3.1 on.
 ///
-/// Copies are one resource, and equal; each keeps the device. On streams and captures see
-/// RawAllocator. Giving back what is not the resource's ends the program. Thread-safe.
+/// Copies are one resource, and equal; each keeps the device alive. For streams and captures see
+/// RawAllocator. Deallocating memory that is not the resource's ends the program. Thread-safe.
 template <InteropRuntime R = DefaultRuntime>
   requires std::same_as<typename R::native_stream, cudaStream_t>
 class MemoryResource {
@@ -42,7 +43,7 @@ class MemoryResource {
   explicit MemoryResource(Device<R> device)
       : memory_(std::make_shared<RawAllocator<R>>(std::move(device))) {}
 
-  // From CCCL 3.1 on.
+  // The interface of CCCL 3.1 and later.
   [[nodiscard]] void* allocate(cuda::stream_ref stream, std::size_t bytes, std::size_t alignment) {
     return memory_->allocate(bytes, alignment, stream_meant_by(stream.get()));
   }
@@ -56,7 +57,7 @@ class MemoryResource {
     memory_->deallocate(memory);
   }
 
-  // Before.
+  // The interface of CCCL before 3.1.
   [[nodiscard]] void* allocate_async(std::size_t bytes,
                                      std::size_t alignment,
                                      cuda::stream_ref stream) {
@@ -75,7 +76,7 @@ class MemoryResource {
     deallocate_sync(memory, bytes, alignment);
   }
 
-  /// `stream` uses the memory, too, until it is given back.
+  /// Records that `stream` uses the memory, too, until the memory is deallocated.
   void record_use(void* memory, cuda::stream_ref stream) {
     memory_->record_use(memory, stream_meant_by(stream.get()));
   }

@@ -14,14 +14,15 @@
 
 namespace msstream {
 
-/// Memory of a MemoryResource for Thrust, on one stream.
+/// An allocator for Thrust that takes memory from a MemoryResource, on one stream.
 ///
 ///     ThrustAllocator<std::byte> scratch(resource, stream);
 ///     thrust::sort(thrust::cuda::par_nosync(scratch).on(stream), begin, end);
 ///
-/// The algorithm's temporary memory is free for others when it returns: they follow its kernels. A
-/// `thrust::device_vector<T, ThrustAllocator<T>>` initialises its elements on Thrust's default
-/// stream: give it that one, `cudaStream_t{}`, and other streams by a policy once they wait for it.
+/// When an algorithm returns, its temporary memory may be allocated again: later uses follow the
+/// algorithm's kernels. A `thrust::device_vector<T, ThrustAllocator<T>>` initialises its elements
+/// on Thrust's default stream, `cudaStream_t{}`: give its allocator that stream, and use the vector
+/// on other streams, by a policy, once they wait for it.
 template <class T, InteropRuntime R = DefaultRuntime>
 class ThrustAllocator {
  public:

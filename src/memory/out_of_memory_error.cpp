@@ -10,7 +10,7 @@ namespace msstream::memory {
 
 namespace {
 
-/// What sets the limit.
+/// Returns the names of the option and of the variable that set the limit.
 std::string_view option_of(std::string_view space) {
   return space == "pinned" ? " (AllocatorOptions::pinned_limit_bytes, MSSTREAM_PINNED_LIMIT_BYTES)"
                            : " (AllocatorOptions::limit_bytes, MSSTREAM_MEMORY_LIMIT_BYTES)";

@@ -23,27 +23,31 @@
 
 namespace msstream {
 
-/// Who shares device memory that is free. `private_pools`: each group has a pool and an equal part
-/// of the limit. `private_pools_one_limit`: each group has a pool, and what all have reserved
-/// together stays under the limit; memory that one caches goes back when another one needs it.
+/// The sharing of free device memory among stream groups. `shared`: all groups use one pool.
+/// `private_pools`: each group has a pool with an equal part of the limit.
+/// `private_pools_one_limit`: each group has a pool, and the pools together reserve no more than
+/// the limit; memory cached by one pool is released when another pool needs it.
 enum class PoolMode : std::uint8_t { shared, private_pools, private_pools_one_limit };
 
-/// Who shares pinned memory that is free: all groups, or nobody, so that a group never waits for
-/// the lock of another one, nor asks what became of its copies.
+/// The sharing of free pinned memory among stream groups. `shared`: all groups use one pool.
+/// `per_group`: each group has a pool, so a group never waits for the lock of another group, nor
+/// queries the copies of another group.
 enum class PinnedMode : std::uint8_t { shared, per_group };
 
 struct AllocatorOptions {
-  /// Hard limit on reserved device memory; 0: by limit_fraction.
+  /// The hard limit on reserved device memory in bytes. 0: `limit_fraction` sets the limit.
   std::size_t limit_bytes =
       static_cast<std::size_t>(env::integer("MSSTREAM_MEMORY_LIMIT_BYTES", 0, 0));
-  /// The same as a part of what the device has, above 0 and up to 1.
+  /// The hard limit as a fraction of the device's memory, above 0 and at most 1. Used if
+  /// `limit_bytes` is 0.
   double limit_fraction =
       static_cast<double>(env::integer("MSSTREAM_MEMORY_LIMIT_PERCENT", 100, 1, 100)) / 100;
-  /// Fresh memory is preferred to memory that has to be waited for while no more is reserved; 0:
-  /// the hard limit where one is set, else 15 to 34% more than was in use at once.
+  /// The number of reserved bytes up to which an allocation takes fresh memory rather than free
+  /// memory that its stream would wait for. 0: the hard limit if one is set, otherwise 15 to 34%
+  /// above the peak of memory in use.
   std::size_t soft_limit_bytes =
       static_cast<std::size_t>(env::integer("MSSTREAM_MEMORY_SOFT_LIMIT_BYTES", 0, 0));
-  /// How much is taken from the runtime at a time, to be cut into small blocks.
+  /// The number of bytes taken from the runtime at a time, to be cut into small blocks.
   std::size_t max_growth_bytes = static_cast<std::size_t>(
       env::integer("MSSTREAM_MAX_GROWTH_BYTES", std::int64_t{8} << 20U, 1 << 16));
 
@@ -52,47 +56,50 @@ struct AllocatorOptions {
                                         {{"shared", PoolMode::shared},
                                          {"private", PoolMode::private_pools},
                                          {"private-one-limit", PoolMode::private_pools_one_limit}});
-  /// How many pools there are when they are private: group i has number i modulo that, and the
-  /// default group the first.
+  /// The number of pools when pools are private. Group i uses pool i modulo this number; the
+  /// default group uses the first pool.
   int private_pools = static_cast<int>(env::integer("MSSTREAM_MEMORY_PRIVATE_POOLS", 8, 1, 4096));
-  /// The same for pinned memory; its private pools are as many.
+  /// The sharing of free pinned memory among stream groups. If pinned pools are private, there are
+  /// `private_pools` of them.
   PinnedMode pinned_mode =
       env::choice<PinnedMode>("MSSTREAM_PINNED_POOLS",
                               PinnedMode::shared,
                               {{"shared", PinnedMode::shared}, {"private", PinnedMode::per_group}});
-  /// Hard limit on reserved pinned memory; 0: none.
+  /// The hard limit on reserved pinned memory in bytes. 0: no limit.
   std::size_t pinned_limit_bytes =
       static_cast<std::size_t>(env::integer("MSSTREAM_PINNED_LIMIT_BYTES", 0, 0));
-  /// How much pinned memory may lie free, with its copies over, when more is taken from the
-  /// runtime: what exceeds that goes back first, which on some drivers waits for the device. So the
-  /// pool never has more than was in use, by the program and by copies in flight, and that. What a
-  /// peak has left goes back, too, after many host waits, while the device is idle.
+  /// The number of bytes of free pinned memory, with all copies complete, that may stay reserved
+  /// when more is taken from the runtime. Memory above this number is released first, which waits
+  /// for the device with some drivers. The pool therefore never reserves more than this number plus
+  /// the memory in use by the program and by copies in flight. The excess that a peak leaves is
+  /// also released, after many host waits, while the device is idle.
   std::size_t pinned_keep_bytes = static_cast<std::size_t>(
       env::integer("MSSTREAM_PINNED_KEEP_BYTES", std::int64_t{64} << 20U, 0));
 
-  /// What is free goes back to the runtime when the host has waited for the device and more than
-  /// this is reserved.
+  /// The number of reserved bytes above which free memory is released to the runtime after the host
+  /// has waited for the device.
   std::size_t keep_bytes = static_cast<std::size_t>(
       env::integer("MSSTREAM_MEMORY_KEEP_BYTES", std::numeric_limits<std::int64_t>::max(), 0));
-  /// The same for what exceeds by a quarter the most that was in use for so long; 0: never.
+  /// The interval after which memory is released that exceeds the peak of memory in use during that
+  /// interval by more than a quarter; checked after the host has waited for the device. 0: never.
   std::chrono::nanoseconds return_after =
       std::chrono::milliseconds(env::integer("MSSTREAM_MEMORY_RETURN_AFTER_MS", 0, 0));
 
-  /// How long an allocation that finds no memory waits for memory that others have freed and the
-  /// device still uses, before it fails.
+  /// The longest time that an allocation waits, before it fails for lack of memory, for freed
+  /// memory that the device still uses.
   std::chrono::milliseconds wait_for_frees{env::integer("MSSTREAM_MEMORY_WAIT_MS", 1000, 0)};
-  /// How many events a snapshot shows of the last that happened; 0 records none. Each costs a lock
-  /// that all threads share.
+  /// The number of most recent events that a snapshot shows. 0: no events are recorded. Recording
+  /// an event takes a lock that all threads share.
   std::size_t history_events =
       static_cast<std::size_t>(env::integer("MSSTREAM_MEMORY_HISTORY", 0, 0, 1 << 28));
 
-  /// Called before OutOfMemory is thrown, on the allocating thread, with what would be thrown.
-  /// True: something was let go, try again.
+  /// A function that is called with the error, on the allocating thread, before OutOfMemory is
+  /// thrown. If it returns true, it has released something, and the allocation is tried again.
   std::function<bool(OutOfMemory const&)> on_out_of_memory = {};
 };
 
-/// Device memory for all streams of a device, reused across streams without races: see
-/// memory::BlockPool. Thread-safe.
+/// Allocates device memory for all streams of a device and reuses it across streams without races:
+/// see memory::BlockPool. Thread-safe.
 template <Runtime R = DefaultRuntime>
 class StreamAwareAllocator {
  public:
@@ -118,8 +125,8 @@ class StreamAwareAllocator {
     }
   }
 
-  /// A block of at least `bytes` for first use on `stream`; its contents are undefined. Throws
-  /// OutOfMemory.
+  /// Returns a block of at least `bytes` for first use on `stream`; its contents are undefined.
+  /// Throws OutOfMemory.
   [[nodiscard]] memory::BlockRef<R> allocate(std::size_t bytes,
                                              StreamSlot<R>& stream,
                                              std::shared_ptr<DeviceState<R>> const& device) {
@@ -132,15 +139,16 @@ class StreamAwareAllocator {
     return pools_.of(stream).allocate(bytes, stream, device);
   }
 
-  /// Pools for one capture, or several that share them, under the limits of all others; they take
-  /// at most `growth_bytes` at a time. While they have an owner nothing goes back from them; then
-  /// all does, at a call of sweep() or when somebody finds no memory.
+  /// Returns pools for one capture, or for several captures that share them, under the limits of
+  /// all other pools. The pools take at most `growth_bytes` at a time from the runtime. While they
+  /// have an owner, none of their memory is released; afterwards all of it is, at a call of sweep()
+  /// or when an allocation finds no memory.
   [[nodiscard]] std::shared_ptr<memory::Pools<R>> make_private_pools(
       std::size_t growth_bytes = std::numeric_limits<std::size_t>::max()) {
     auto pools = make_at_home<memory::Pools<R>>(context_->home);
     for (std::size_t i = 0; i < pools_.count(); ++i) {
       auto options = pool_options(i);
-      // There may be many, which are small, and whose pages stay where they are.
+      // Captures may have many small pools. Their pages are not moved, so few addresses suffice.
       options.capacity = std::make_shared<memory::Capacity>(limits_[i % limits_.size()],
                                                             pools_.count() == 1 ? 2 : 1);
       options.growth_bytes = std::min(options.growth_bytes, growth_bytes);
@@ -152,10 +160,11 @@ class StreamAwareAllocator {
     captures_.add(pools);
     return pools;
   }
-  /// Captures that are not launched any more, and their pools.
+  /// Returns the pools of captures, and the captures that are not launched any more.
   [[nodiscard]] memory::PrivatePools<R>& captures() noexcept { return captures_; }
 
-  /// What captures have free, for their graphs, counts as cached.
+  /// Returns the statistics of all pools. Memory that is free in a capture's pools, for its graph,
+  /// counts as cached.
   [[nodiscard]] MemoryStatistics statistics() const {
     MemoryStatistics total;
     for_each_pool([&](memory::BlockPool<R> const& pool) { total += pool.statistics(); });
@@ -167,25 +176,26 @@ class StreamAwareAllocator {
       total.peak_reserved_bytes += limit->peak_reserved_bytes();
       total.limit_bytes += limit->limit_bytes();
     }
-    // The peaks of several pools may have been at different times.
+    // The sum of the peaks may be too large, since pools may peak at different times.
     total.peak_live_bytes = std::min(total.peak_live_bytes, total.peak_reserved_bytes);
     return total;
   }
-  /// Who has how much in use, the largest first.
+  /// Returns the memory in use by name scope and stream, the largest first.
   [[nodiscard]] std::vector<ScopeMemory> use_by_scope() const {
     memory::MemoryUseByScope use;
     for_each_pool([&](memory::BlockPool<R> const& pool) { pool.add_use(use); });
     return std::move(use).sorted();
   }
-  /// What each stream has in use, and how often it waited for memory; the oldest first. A stream
-  /// that took the place of one that is gone goes on with its counts.
+  /// Returns, for each stream, the memory in use and how often the stream waited for memory; the
+  /// oldest stream first. A stream with the index of a destroyed stream continues its counts.
   [[nodiscard]] std::vector<StreamMemory> use_by_stream() const {
     memory::MemoryUseByStream use;
     for_each_pool([&](memory::BlockPool<R> const& pool) { pool.add_use(use); });
     return std::move(use).sorted();
   }
 
-  /// What there is, range by range. Others may go on meanwhile: each range was there at some time.
+  /// Returns all memory, range by range. Other threads may allocate meanwhile, so each range
+  /// existed at some moment during the call.
   [[nodiscard]] MemorySnapshot snapshot() const {
     MemorySnapshot snapshot{statistics(), {}, {}, {}, use_by_stream()};
     for_each_pool([&](memory::BlockPool<R> const& pool) { pool.add_to(snapshot); });
@@ -199,10 +209,11 @@ class StreamAwareAllocator {
     return snapshot;
   }
 
-  /// Gives memory that is free, and whose last uses are over, back to the runtime, until no more
-  /// than `bytes` are reserved by each of the pools. Blocks briefly.
+  /// Releases free memory whose last uses are complete to the runtime, until each pool reserves no
+  /// more than `bytes`. Blocks briefly.
   void return_cached_memory(std::size_t bytes = 0) { pools_.return_cached_memory(bytes); }
-  /// The host has waited for the device: a good moment to give memory back, as the options say.
+  /// Releases memory to the runtime as the options say. Called after the host has waited for the
+  /// device, which is a good moment for it.
   void release_unneeded() {
     captures_.sweep();
     if (options_.keep_bytes < all_reserved_bytes()) {
@@ -227,7 +238,7 @@ class StreamAwareAllocator {
   }
 
  private:
-  /// Those of captures, too.
+  /// Calls `visit(pool)` for each pool, including those of captures.
   template <class Visit>
   void for_each_pool(Visit&& visit) const {
     pools_.for_each(visit);
@@ -239,13 +250,13 @@ class StreamAwareAllocator {
                : static_cast<std::size_t>(static_cast<double>(runtime.memory_info().total_bytes) *
                                           options_.limit_fraction);
   }
-  /// 0: by what is in use.
+  /// Returns the soft limit in bytes. 0: the memory in use determines it.
   [[nodiscard]] std::size_t soft_limit_bytes(memory::Capacity const& capacity) const noexcept {
     bool const has_hard_limit = options_.limit_bytes != 0 || options_.limit_fraction < 1;
     return options_.soft_limit_bytes == 0 && has_hard_limit ? capacity.limit_bytes()
                                                             : options_.soft_limit_bytes;
   }
-  /// For a pool, or for that of a capture which stands for it.
+  /// Returns the options of a pool, or of a capture's pool that takes its part.
   [[nodiscard]] memory::BlockPoolOptions pool_options(std::size_t pool) {
     auto const& limit = limits_[pool % limits_.size()];
     memory::BlockPoolOptions options{.capacity = std::make_shared<memory::Capacity>(limit),
@@ -260,9 +271,10 @@ class StreamAwareAllocator {
     }
     return options;
   }
-  /// Lets captures that are gone give back what they have and, for a capture or under one limit,
-  /// the pools what they have free. More is to come when the last launch of a capture is over or,
-  /// of pools that give, what is free and in use on the device.
+  /// Releases the memory of captures that are gone and, for a capture or under one common limit,
+  /// the free memory of the pools. Returns Room::later if more can be released later: when the last
+  /// launch of a capture completes or, if the pools release memory, when the device has finished
+  /// with their free memory.
   memory::Room make_room(bool for_capture) {
     bool const from_pools = for_capture || options_.mode == PoolMode::private_pools_one_limit;
     auto const before = all_reserved_bytes();
@@ -287,15 +299,16 @@ class StreamAwareAllocator {
   AllocatorOptions options_;
   std::shared_ptr<StreamContext<R>> context_;
   std::shared_ptr<memory::MemoryHistory> history_;
-  std::vector<std::shared_ptr<memory::Capacity>> limits_;  ///< of all pools, or of each
+  std::vector<std::shared_ptr<memory::Capacity>>
+      limits_;  ///< the one limit of all pools, or one limit per pool
   memory::Pools<R> pools_;
   memory::PrivatePools<R> captures_;
   std::mutex recent_mutex_;
   std::chrono::steady_clock::time_point recent_since_ = std::chrono::steady_clock::now();
 };
 
-/// Pinned host memory, which copies to and from the device need; a block is handed out again only
-/// once the host knows that its copies are over, so the host may write it at once. Thread-safe.
+/// Allocates pinned host memory, which copies to and from the device need. A block is reused only
+/// once the host knows that its copies are complete, so the host may write it at once. Thread-safe.
 template <Runtime R = DefaultRuntime>
 class PinnedAllocator {
  public:
@@ -323,14 +336,15 @@ class PinnedAllocator {
     });
   }
 
-  /// A block of at least `bytes` for the host and for copies on `stream`; its contents are
+  /// Returns a block of at least `bytes` for the host and for copies on `stream`; its contents are
   /// undefined. Throws OutOfMemory.
   [[nodiscard]] memory::BlockRef<R> allocate(std::size_t bytes,
                                              StreamSlot<R>& stream,
                                              std::shared_ptr<DeviceState<R>> const& device) {
     return pools_.of(stream).allocate(bytes, stream, device);
   }
-  /// Where there is no limit, limit_bytes is the largest number.
+  /// Returns the statistics of all pools. Without a limit, `limit_bytes` is the largest
+  /// std::size_t.
   [[nodiscard]] MemoryStatistics statistics() const {
     auto total = pools_.statistics();
     total.reserved_bytes = limit_->reserved_bytes();
@@ -339,11 +353,11 @@ class PinnedAllocator {
     total.cache_limit_bytes = keep_bytes_;
     return total;
   }
-  /// Gives memory that is free, and whose copies are over, back to the runtime, until each pool has
-  /// no more than `bytes`. Blocks briefly.
+  /// Releases free memory whose copies are complete to the runtime, until each pool reserves no
+  /// more than `bytes`. Blocks briefly.
   void return_cached_memory(std::size_t bytes = 0) { pools_.return_cached_memory(bytes); }
-  /// The host has waited for the device: what nobody has needed for long goes back, above what may
-  /// be kept. Waits for nothing.
+  /// Releases pinned memory that has long been unused, beyond `pinned_keep_bytes` and a growth
+  /// step. Called after the host has waited for the device. Does not wait.
   void release_unneeded() {
     for (auto& idle : idle_) {
       idle.look([this] { return is_device_idle(); });
@@ -352,14 +366,14 @@ class PinnedAllocator {
   void set_abandoned(bool abandoned) { pools_.set_abandoned(abandoned); }
 
  private:
-  /// Asks the runtime.
+  /// Asks the runtime whether the work on all streams is complete.
   [[nodiscard]] bool is_device_idle() const {
     auto const newest = tracker_->newest_positions();
     return std::all_of(newest.begin(), newest.end(), [this](order::Position position) {
       return tracker_->is_idle(tracker_->slot(position.stream));
     });
   }
-  /// Of what the pools have free, where a limit leaves no more.
+  /// Releases the free memory of the pools, for an allocation that the limit leaves no more.
   memory::Room make_room() {
     auto const before = limit_->reserved_bytes();
     return_cached_memory();
@@ -371,9 +385,9 @@ class PinnedAllocator {
 
   std::shared_ptr<DependencyTracker<R>> tracker_;
   std::size_t keep_bytes_;
-  std::shared_ptr<memory::Capacity> limit_;  ///< of all pools
+  std::shared_ptr<memory::Capacity> limit_;  ///< the limit on all pools together
   memory::Pools<R> pools_;
-  std::deque<memory::IdleCache<R>> idle_;  ///< one a pool; they do not move
+  std::deque<memory::IdleCache<R>> idle_;  ///< one per pool, in a deque because they cannot move
 };
 
 MSSTREAM_COMPILED_ONCE(class StreamAwareAllocator<DefaultRuntime>);

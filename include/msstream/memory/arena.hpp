@@ -21,14 +21,14 @@
 
 namespace msstream::memory {
 
-/// Ranges of addresses, cut into blocks that are used, free, or absent: without memory behind them.
+/// Ranges of addresses, cut into blocks that are used, free, or absent, without memory behind them.
 ///
 ///     | used | free     | used | used | free | absent                            |
 ///
-/// take() cuts from the free block that fits best. put() joins what comes back with those free
-/// neighbours that the caller lets it join, and the joined block remembers the newest use by each
-/// stream of all its parts: whoever gets it follows them all, and joining makes nobody wait. Sizes
-/// are multiples of SizeBin::kGrainBytes. Not synchronised.
+/// take() cuts from the free block that fits best. put() joins a returned block with the free
+/// neighbours that the caller permits, and the joined block remembers the newest use by each stream
+/// of all its parts: its next owner follows all of them, and joining itself waits for nothing.
+/// Sizes are multiples of SizeBin::kGrainBytes. Not synchronised.
 template <Runtime R>
 class Arena {
  public:
@@ -41,26 +41,25 @@ class Arena {
     }
   }
 
-  /// Cutting a block takes a spare one, made before, outside of whatever lock guards the arena: to
-  /// be called while needs_spares().
+  /// Adds a spare block, made without the arena's lock while needs_spares(). A cut consumes one.
   void add_spare(std::unique_ptr<Block<R>> spare) noexcept {
     spare->arena.made_before = std::exchange(made_, spare.get());
     recycle(spare.release());
   }
-  /// A call cuts at most twice.
+  /// Whether fewer than two spare blocks are left. One call cuts at most twice.
   [[nodiscard]] bool needs_spares() const noexcept { return !spares_.has_several(); }
 
-  /// Addresses without memory, which populate() takes in order. Blocks that are larger than a page
-  /// are cut there so that one lies within them, as long as what is left free before them is little
-  /// of all: a page that is free can be moved, and parts of two pages cannot. 0: there are none.
+  /// Adds addresses without memory, which populate() fills in order. Blocks of one to two pages are
+  /// cut to contain a whole page, as long as that leaves little memory free before such blocks: a
+  /// whole free page can be moved, parts of two pages cannot. `page_bytes` 0: there are no pages.
   void reserve(std::byte* begin, std::size_t bytes, std::size_t page_bytes = 0) noexcept {
     page_bytes_ = page_bytes;
     first_page_ = begin;
     unpopulated_ = add_range(begin, bytes, Holding::absent);
   }
-  /// What populate() takes from; null when there is memory behind all addresses.
+  /// Returns the range that populate() fills. Null if there is memory behind all addresses.
   [[nodiscard]] Block<R> const* unpopulated() const noexcept { return unpopulated_; }
-  /// Makes that the smallest of the absent ranges that have `bytes`, or else the longest.
+  /// Makes unpopulated() the smallest absent range of at least `bytes`, otherwise the longest one.
   void choose_unpopulated(std::size_t bytes) noexcept {
     for (Block<R>* block = absent_.newest(); block != nullptr; block = absent_.older_than(*block)) {
       bool const is_better = unpopulated_ == nullptr ||
@@ -70,19 +69,20 @@ class Arena {
       unpopulated_ = is_better ? block : unpopulated_;
     }
   }
-  /// Memory of its own, which is not joined with other even where their addresses meet.
+  /// Adds a range of memory that is not joined with other ranges, even if their addresses are
+  /// adjacent.
   Block<R>* add(std::byte* begin, std::size_t bytes) noexcept {
     return add_range(begin, bytes, Holding::free);
   }
-  /// The same of a block that another arena lends, which stays in use there.
+  /// Adds a block of another arena as a free block of this one. It stays in use in the other arena.
   Block<R>* borrow(Block<R> const& lent) {
     Block<R>* const block = copy_of(&lent);
     block->data = lent.data;
     block->bytes = lent.bytes;
     return settle(block, Holding::free, always);
   }
-  /// What `borrower` has made of a block that this arena has lent, of which `first` is the lowest,
-  /// takes the place of that block.
+  /// Replaces the block `lent` of this arena by the blocks that `borrower` has cut it into, of
+  /// which `first` is the lowest.
   void take_back(Block<R>* lent, Block<R>* first, Arena& borrower) noexcept {
     auto const& place = lent->arena;
     Block<R>* last = nullptr;
@@ -90,7 +90,7 @@ class Arena {
       borrower.leave_bin(block);
       enter_bin(block);
       if (last != nullptr && !spares_.empty()) {
-        borrower.recycle(take_spare());  // for this one, or it would make more each time
+        borrower.recycle(take_spare());  // replaces the block, or the borrower makes one each time
       }
       last = block;
     }
@@ -98,21 +98,21 @@ class Arena {
     link(last, place.higher);
     borrower.recycle(lent);
   }
-  /// Forgets added memory that is one free block again.
+  /// Removes a range that add() has added and that is one free block again.
   void remove(Block<R>* block) noexcept {
     leave_bin(block);
     recycle(block);
   }
 
-  /// The free block that fits best of those that are `ready(block)`, cut to `bytes`; looks at a
-  /// bounded number. Null when there is none.
+  /// Returns the free block that fits best among those that are `ready(block)`, cut to `bytes`.
+  /// Looks at a bounded number of blocks. Null if there is none.
   template <class Ready>
   [[nodiscard]] Block<R>* take(std::size_t bytes, Ready&& ready) {
     Block<R>* const found = best_fit(bytes, ready);
     return found != nullptr ? take_from(found, bytes) : nullptr;
   }
-  /// The free block that costs least, `cost(block)`, of those that fit; the best fit of several.
-  /// Looks at a bounded number. Null when there is none.
+  /// Returns the free block with the least `cost(block)` among those that fit, and the best fit of
+  /// equal ones. Looks at a bounded number of blocks. Null if there is none.
   template <class Cost>
   [[nodiscard]] Block<R>* cheapest(std::size_t bytes, Cost&& cost) const {
     Block<R>* best = nullptr;
@@ -127,7 +127,7 @@ class Arena {
     visit_fitting(bytes, look_at, [&] { return least == 0; });
     return best;
   }
-  /// The free block itself, cut to `bytes`, or a part of it.
+  /// Takes the free block `found`, cut to `bytes`, or a part of it.
   [[nodiscard]] Block<R>* take_from(Block<R>* found, std::size_t bytes) {
     if (auto const before = bytes_before_page(*found, bytes); before != 0) {
       gap_bytes_ += before;
@@ -142,12 +142,12 @@ class Arena {
     found->arena.holding = Holding::used;
     return found;
   }
-  /// `may_join(lower, higher)` says whether two free neighbours may become one.
+  /// Frees a block and joins it with free neighbours where `may_join(lower, higher)` permits.
   template <class MayJoin>
   void put(Block<R>* block, MayJoin&& may_join) noexcept {
     settle(block, Holding::free, may_join);
   }
-  /// Joins all free neighbours that may be.
+  /// Joins all free neighbours where `may_join(lower, higher)` permits.
   template <class MayJoin>
   void join_neighbours(MayJoin&& may_join) noexcept {
     for (std::size_t bin = occupied_.next(0); bin != OccupiedBins::kNone;
@@ -156,14 +156,14 @@ class Arena {
         auto const bytes = block->bytes;
         leave_bin(block);
         if (settle(block, Holding::free, may_join)->bytes == bytes) {
-          return;  // the host has no memory to note the uses of both
+          return;  // the host has no memory to note the uses of both blocks
         }
       }
     }
   }
 
-  /// The free block that ends where unpopulated() begins, whole, if it is `ready`: more memory
-  /// makes it longer. Null when there is none.
+  /// Takes the whole free block that ends where unpopulated() begins, if it is `ready(block)`, so
+  /// that more memory can extend it. Null if there is none.
   template <class Ready>
   [[nodiscard]] Block<R>* take_last(Ready&& ready) {
     Block<R>* const last = unpopulated_ != nullptr ? unpopulated_->arena.lower : nullptr;
@@ -174,9 +174,9 @@ class Arena {
     last->arena.holding = Holding::used;
     return last;
   }
-  /// There is memory now, with these last uses, behind the first `populated` bytes of
-  /// unpopulated(). Adds it to the block that take_last() gave, which has them noted, or to none,
-  /// and returns that cut to `bytes`.
+  /// Notes that there is memory, with the last uses `uses`, behind the first `populated` bytes of
+  /// unpopulated(). Appends it to `last`, a block from take_last() with these uses noted, or null.
+  /// Returns the resulting block, cut to `bytes`.
   Block<R>* populate(Block<R>* last,
                      std::size_t populated,
                      std::size_t bytes,
@@ -191,7 +191,7 @@ class Arena {
     populated_bytes_ += populated;
     block->record.log = std::move(uses);
     if (last != nullptr) {
-      join(last, block);  // notes nothing new
+      join(last, block);  // cannot fail: the log of `last` has these uses
       block = last;
     }
     block->arena.holding = Holding::used;
@@ -205,12 +205,12 @@ class Arena {
         Block<R>* const rest = copy_of(block);
         cut(block, bytes, rest);
         settle(rest, Holding::free, always);
-      } catch (std::bad_alloc const&) {  // NOLINT(bugprone-empty-catch): then it is larger
+      } catch (std::bad_alloc const&) {  // NOLINT(bugprone-empty-catch): the block stays uncut
       }
     }
     return block;
   }
-  /// A part of a free block, in use from here on.
+  /// Takes a part of a free block: `bytes` from `begin` on.
   [[nodiscard]] Block<R>* take_part(Block<R>* free, std::byte* begin, std::size_t bytes) {
     auto const before = static_cast<std::size_t>(begin - free->data);
     Block<R>* const part = before > 0 ? copy_of(free) : free;
@@ -227,18 +227,18 @@ class Arena {
     part->arena.holding = Holding::used;
     return part;
   }
-  /// The memory has gone from behind a used block.
+  /// Makes a used block absent: there is no memory behind its addresses any more.
   void vacate(Block<R>* used) noexcept {
     populated_bytes_ -= used->bytes;
     used->record.log.clear();
     static_cast<void>(settle(used, Holding::absent, always));
   }
 
-  /// May be asked without the lock, and then tells what was a moment ago.
+  /// Returns the number of free bytes. Without the arena's lock, it may be slightly outdated.
   [[nodiscard]] std::size_t free_bytes() const noexcept {
     return free_bytes_.load(std::memory_order_relaxed);
   }
-  /// Of the largest free block.
+  /// Returns the size of the largest free block.
   [[nodiscard]] std::size_t largest_free_bytes() const noexcept {
     auto const bin = occupied_.last();
     if (bin == OccupiedBins::kNone) {
@@ -251,7 +251,7 @@ class Arena {
     }
     return largest;
   }
-  /// `visit(block)`, smallest first; it may take the block.
+  /// Calls `visit(block)` for each free block, the smallest first; `visit` may take the block.
   template <class Visit>
   void for_each_free(Visit&& visit) const {
     for (std::size_t bin = occupied_.next(0); bin != OccupiedBins::kNone;
@@ -287,9 +287,9 @@ class Arena {
     visit_fitting(bytes, look_at, [&] { return best != nullptr; });
     return best;
   }
-  /// `visit(block)` for a bounded number of the free blocks that have `bytes`, bin by bin, until
-  /// `is_enough()` after one. However many blocks of the first bin are too small, the others, which
-  /// are not, are looked at.
+  /// Calls `visit(block)` for a bounded number of free blocks of at least `bytes`, bin by bin,
+  /// until `is_enough()` after a bin. The first bin, with blocks that may be too small, has a bound
+  /// of its own.
   template <class Visit, class IsEnough>
   void visit_fitting(std::size_t bytes, Visit&& visit, IsEnough&& is_enough) const {
     std::size_t const first = SizeBin::of(bytes);
@@ -307,8 +307,8 @@ class Arena {
     }
   }
 
-  /// How many bytes to leave free at the beginning of a block, so that the `bytes` behind them
-  /// contain a whole page. 0 where the first `bytes` of the block contain one, or none can.
+  /// Returns how many bytes to leave free at the start of a block so that the next `bytes` contain
+  /// a page. 0 if the first `bytes` contain one, if none can, or if too much would be left free.
   [[nodiscard]] std::size_t bytes_before_page(Block<R> const& block,
                                               std::size_t bytes) const noexcept {
     if (bytes <= page_bytes_ || bytes >= 2 * page_bytes_) {
@@ -324,8 +324,8 @@ class Arena {
         gap_bytes_ + before <= std::max(page_bytes_, populated_bytes_ / kPartForGaps);
     return is_little && block.bytes >= before + bytes ? before : 0;
   }
-  /// The block without its first `before` bytes, which become free; there is a spare one. Where the
-  /// host has no memory to note their uses, the whole block.
+  /// Frees the first `before` bytes of the block and returns the rest; requires a spare block. If
+  /// the host has no memory to note their uses, returns the whole block.
   Block<R>* cut_off_lower(Block<R>* block, std::size_t before) noexcept {
     try {
       Block<R>* const higher = copy_of(block);
@@ -337,7 +337,7 @@ class Arena {
     }
   }
 
-  /// Whether two blocks may be joined. Not a lambda, whose type differs from file to file.
+  /// A constant `may_join`. Not a lambda, whose type differs from file to file.
   template <bool Answer>
   struct Says {
     constexpr bool operator()(Block<R> const&, Block<R> const&) const { return Answer; }
@@ -345,7 +345,7 @@ class Arena {
   static constexpr Says<false> never{};
   static constexpr Says<true> always{};
 
-  /// Joins the block with the neighbours that are like it.
+  /// Sets the block's state and joins it with neighbours of that state where `may_join` permits.
   template <class MayJoin>
   Block<R>* settle(Block<R>* block, Holding holding, MayJoin& may_join) noexcept {
     block->arena.holding = holding;
@@ -375,7 +375,7 @@ class Arena {
     return lower != nullptr && higher != nullptr && lower->arena.holding == higher->arena.holding &&
            lower->arena.holding != Holding::used && may_join(*lower, *higher);
   }
-  /// A free block in the bin that may be joined with the next; null: there is none.
+  /// Returns a free block of the bin that may join its higher neighbour. Null if there is none.
   template <class MayJoin>
   [[nodiscard]] Block<R>* one_that_grows(std::size_t bin, MayJoin& may_join) const noexcept {
     Block<R>* block = bins_[bin].newest();
@@ -384,7 +384,7 @@ class Arena {
     }
     return block;
   }
-  /// False where the host has no memory to note the uses of both.
+  /// Appends `higher` to `lower`. False if the host has no memory to note the uses of both.
   bool join(Block<R>* lower, Block<R>* higher) noexcept {
     try {
       lower->record.log.note_all_of(higher->record.log);
@@ -407,7 +407,7 @@ class Arena {
       higher->arena.lower = lower;
     }
   }
-  /// `rest` becomes what is behind the first `bytes` of the block.
+  /// Cuts the block to `bytes`; `rest` becomes the remainder.
   static void cut(Block<R>* block, std::size_t bytes, Block<R>* rest) noexcept {
     rest->data = block->data + bytes;
     rest->bytes = block->bytes - bytes;
@@ -445,7 +445,7 @@ class Arena {
     return block.arena.holding == Holding::absent ? absent_ : bins_[SizeBin::of(block.bytes)];
   }
 
-  /// A spare block with the uses of another.
+  /// Returns a spare block with the recorded uses of `block`.
   Block<R>* copy_of(Block<R> const* block) {
     spares_.newest()->record.log = block->record.log;
     return take_spare();
@@ -469,13 +469,13 @@ class Arena {
   BlockList<R> spares_;
   std::size_t page_bytes_ = 0;
   std::size_t populated_bytes_ = 0;
-  std::size_t gap_bytes_ = 0;  ///< about what is free before blocks, and less than a page
+  std::size_t gap_bytes_ = 0;  ///< roughly the free bytes before blocks, in gaps below a page
   std::byte* first_page_ = nullptr;
   Block<R>* unpopulated_ = nullptr;
-  Block<R>* made_ = nullptr;  ///< the last of all
+  Block<R>* made_ = nullptr;  ///< the newest block made; made_before links the others
 };
 
-/// The lock of an arena of which a block may be cut: the spare ones are made outside of it.
+/// Returns the arena's lock once there are enough spare blocks, which are made without the lock.
 template <Runtime R>
 [[nodiscard]] std::unique_lock<SpinLock> with_spares(std::unique_lock<SpinLock> lock,
                                                      Arena<R>& arena) {

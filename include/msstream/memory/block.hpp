@@ -30,19 +30,19 @@ class LentMemory;
 template <Runtime R>
 struct Block;
 
-/// Whether there is memory behind a block of an arena, and whether it is the arena's to give out.
+/// The state of an arena's block: in use, free, or without memory behind its addresses.
 enum class Holding : std::uint8_t { used, free, absent };
 
-/// What the arena that a block belongs to knows of it.
+/// The data that an arena keeps about one of its blocks.
 template <Runtime R>
 struct ArenaLinks {
-  Block<R>* lower = nullptr;  ///< that ends where this one begins
+  Block<R>* lower = nullptr;  ///< the block that ends where this one begins
   Block<R>* higher = nullptr;
   Block<R>* made_before = nullptr;
   Holding holding = Holding::used;
 };
 
-/// The neighbours in the BlockList that a block is in.
+/// The neighbours of a block in its BlockList.
 struct ListLinks {
   ListLinks* newer = nullptr;
   ListLinks* older = nullptr;
@@ -50,39 +50,39 @@ struct ListLinks {
 
 /// A piece of device or pinned memory with the record of its accesses.
 ///
-/// The record stays with the memory when it goes back to its pool and to the next owner: that
-/// owner's first write is ordered after the last uses like after any other access. So giving memory
-/// back takes no event and no wait. Blocks of different streams share no line of the processor's
-/// cache.
+/// The record stays with the memory when it is freed and allocated again: the first write of the
+/// next owner is ordered after the last uses like after any other access. Freeing memory therefore
+/// needs no event and no wait. Blocks of different streams share no cache line.
 template <Runtime R>
 struct alignas(64) Block : ListLinks {
   AccessRecord record;
   std::byte* data = nullptr;
-  std::size_t bytes = 0;  ///< capacity
+  std::size_t bytes = 0;  ///< the capacity of the block
   std::size_t size_class = SizeClass::kNone;
   ArenaLinks<R> arena;
-  std::atomic<LentMemory<R>*> lent_to{nullptr};  ///< changes under its lock
-  order::StreamIndex home = 0;                   ///< whose free list it goes back to
-  std::atomic<bool> immutable{false};            ///< only read, and therefore not tracked
+  /// The LentMemory that the block is a part of, or null. Changes under the lock of the LentMemory.
+  std::atomic<LentMemory<R>*> lent_to{nullptr};
+  order::StreamIndex home = 0;         ///< the stream whose free list the block returns to
+  std::atomic<bool> immutable{false};  ///< the block is only read, and therefore not tracked
   std::atomic<std::uint32_t> references{0};
-  std::atomic<std::uint32_t> captured_reads{0};  ///< references by CapturedRead
-  BlockPool<R>* pool = nullptr;                  ///< null for memory that someone else owns:
-  void (*release)(Block*) noexcept = nullptr;    ///< gives that back to its owner
-  /// Where it was allocated; null outside all scopes, and while it is free.
+  std::atomic<std::uint32_t> captured_reads{0};  ///< the number of references by CapturedRead
+  BlockPool<R>* pool = nullptr;                ///< null if the memory has another owner than a pool
+  void (*release)(Block*) noexcept = nullptr;  ///< gives the memory back if there is no pool
+  /// The name scope of the allocation. Null outside all scopes, and while the block is free.
   std::shared_ptr<std::string const> scope;
-  /// Of whoever keeps the device alive for the block while it is in use.
+  /// The reference that keeps the device alive while the block is in use.
   std::shared_ptr<DeviceState<R>> const* device = nullptr;
 };
 
-/// Shared ownership of a block; the last one gives it back. Never null but when moved from.
+/// A shared reference to a block; the last one gives the block back. Never null unless moved from.
 template <Runtime R = DefaultRuntime>
 class BlockRef {
  public:
-  /// The first reference to a block that is given out.
+  /// Makes the first reference to a block that is allocated.
   explicit BlockRef(Block<R>* block) noexcept : block_(block) {
     block_->references.store(1, std::memory_order_relaxed);
   }
-  /// One more reference to a block that somebody holds.
+  /// Makes another reference to a block that has one already.
   [[nodiscard]] static BlockRef share(Block<R>& block) noexcept {
     block.references.fetch_add(1, std::memory_order_relaxed);
     return BlockRef(block);
@@ -113,7 +113,8 @@ class BlockRef {
       block_->release(block_);
     }
   }
-  /// Nobody can take another reference from the last one.
+  /// Drops this reference and returns whether it was the last. If the count is 1, no other thread
+  /// can add a reference, so the count is left as it is.
   [[nodiscard]] bool is_last() const noexcept {
     return block_->references.load(std::memory_order_acquire) == 1 ||
            block_->references.fetch_sub(1, std::memory_order_acq_rel) == 1;

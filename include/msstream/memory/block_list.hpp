@@ -5,8 +5,8 @@
 
 namespace msstream::memory {
 
-/// Blocks from the newest to the oldest, by links in each. A block is in one list at most; entering
-/// and leaving take no memory and no branch. Not synchronised.
+/// A list of blocks from the newest to the oldest, linked through the blocks themselves. A block is
+/// in one list at most; adding and removing neither allocate nor branch. Not synchronised.
 template <Runtime R>
 class BlockList {
  public:
@@ -16,10 +16,10 @@ class BlockList {
 
   [[nodiscard]] bool empty() const noexcept { return ends_.older == &ends_; }
   [[nodiscard]] bool has_several() const noexcept { return ends_.older != ends_.newer; }
-  // Null where there is none.
+  // newest() and oldest() return null if the list is empty.
   [[nodiscard]] Block<R>* newest() const noexcept { return block_or_null(ends_.older); }
   [[nodiscard]] Block<R>* oldest() const noexcept { return block_or_null(ends_.newer); }
-  /// Of those in the list.
+  /// Returns the next older block, or null if there is none. The block must be in the list.
   [[nodiscard]] Block<R>* older_than(Block<R> const& block) const noexcept {
     return block_or_null(block.older);
   }
@@ -33,7 +33,7 @@ class BlockList {
     ends_.older->newer = &block;
     ends_.older = &block;
   }
-  /// The block is in the list.
+  /// Removes a block, which must be in the list.
   static void remove(Block<R>& block) noexcept {
     block.newer->older = block.older;
     block.older->newer = block.newer;
@@ -44,7 +44,7 @@ class BlockList {
     return links != &ends_ ? static_cast<Block<R>*>(links) : nullptr;
   }
 
-  ListLinks ends_{&ends_, &ends_};  ///< newer than all, and older than all
+  ListLinks ends_{&ends_, &ends_};  ///< the sentinel, both newer and older than all blocks
 };
 
 }  // namespace msstream::memory

@@ -40,13 +40,13 @@
 
 namespace msstream::memory {
 
-/// Device or pinned memory for all streams of a device.
+/// A pool of device or pinned memory for all streams of a device.
 ///
-/// Small blocks lie free in the StreamCache of the stream that allocated them, each with a lock of
-/// its own; they are cut from slabs. Slabs and larger blocks are LargeBlocks. docs/memory.md has
-/// the order in which an allocation looks for memory; it waits on the host only for what others
-/// have freed, when there is no other, and where the runtime does, when memory is taken from it or
-/// moved. Thread-safe.
+/// Free small blocks lie in the StreamCache of the stream that allocated them, each with a lock of
+/// its own; they are cut from slabs. LargeBlocks provides slabs and larger blocks. docs/memory.md
+/// has the order in which an allocation searches for memory. The host waits only for freed memory
+/// in use on the device, if there is no other, and in calls of the runtime that take or move
+/// memory. Thread-safe.
 template <Runtime R>
 class BlockPool {
  public:
@@ -74,13 +74,13 @@ class BlockPool {
                options.keep_bytes) {}
   BlockPool(BlockPool const&) = delete;
   BlockPool& operator=(BlockPool const&) = delete;
-  /// All blocks are back: each block in use keeps its device, and with it the pool.
+  /// Runs when all blocks are back: each block in use keeps its device alive, and with it the pool.
   ~BlockPool() {
     return_slabs([] { return InHand(); });
   }
 
-  /// A block of at least `bytes` for first use on `stream`; its contents are undefined. Throws
-  /// OutOfMemory.
+  /// Returns a block of at least `bytes` for first use on `stream`; its contents are undefined.
+  /// Throws OutOfMemory.
   [[nodiscard]] BlockRef<R> allocate(std::size_t bytes,
                                      StreamSlot<R>& stream,
                                      DeviceOwner const& device) {
@@ -118,7 +118,7 @@ class BlockPool {
     if (history_ != nullptr) [[unlikely]] {
       history_->note(event(MemoryEvent::Kind::give_back, *block));
     }
-    DeviceOwner device;  // may be the last owner of this pool: goes at the end
+    DeviceOwner device;  // may be the last owner of this pool, so released at the end
     try {
       if (block->immutable.load(std::memory_order_relaxed)) {
         block->immutable.store(false, std::memory_order_relaxed);
@@ -130,8 +130,8 @@ class BlockPool {
       if (is_large) {
         source().put(block);
       }
-    } catch (std::bad_alloc const&) {  // NOLINT(bugprone-empty-catch): see below
-      // The host has no memory to note it: nobody gets the block again, until its source frees it.
+    } catch (std::bad_alloc const&) {  // NOLINT(bugprone-empty-catch): block is lost
+      // If the host has no memory to note the return, the block is lost until its source frees it.
     }
   }
 
@@ -149,7 +149,7 @@ class BlockPool {
       snapshot.ranges.push_back(range(*block, MemoryRange::State::free, {}));
     });
   }
-  /// The caller holds each of them in some way, so that none comes back meanwhile.
+  /// Returns all blocks in use. The caller must keep each of them alive during the call.
   [[nodiscard]] std::vector<BlockRef<R>> blocks_in_use() const {
     std::vector<BlockRef<R>> blocks;
     caches_.for_each([&](StreamCache<R> const& cache) {
@@ -157,10 +157,10 @@ class BlockPool {
     });
     return blocks;
   }
-  /// Whether nobody but the blocks in use needs the device, which goes with the last of them.
+  /// Sets whether the device is destroyed with the last block in use.
   void set_abandoned(bool abandoned) { caches_.set_abandoned(abandoned); }
 
-  /// Who has how much in use, the largest first.
+  /// Returns the memory in use by name scope and stream, the largest first.
   [[nodiscard]] std::vector<ScopeMemory> use_by_scope() const {
     MemoryUseByScope use;
     add_use(use);
@@ -181,7 +181,7 @@ class BlockPool {
     });
   }
 
-  /// The most that was in use at once since the last call.
+  /// Returns the peak of memory in use since the last call.
   [[nodiscard]] std::size_t take_recent_peak() noexcept {
     return caches_.live().take_recent_peak();
   }
@@ -208,30 +208,30 @@ class BlockPool {
     return source().capacity().reserved_bytes();
   }
   [[nodiscard]] std::size_t live_bytes() const noexcept { return caches_.live().now(); }
-  /// Free in large blocks, and known to be over. Asks nobody.
+  /// Returns the free bytes in large blocks whose uses are known to be complete. Asks no runtime.
   [[nodiscard]] std::size_t idle_bytes() const { return large_.idle_bytes(); }
-  /// Free in large blocks, and not known to be over.
+  /// Returns the free bytes in large blocks whose uses are not known to be complete.
   [[nodiscard]] std::size_t pending_bytes() const {
     std::lock_guard const guard(hands_);
     return large_.pending_bytes();
   }
-  /// Gives memory that is free, and whose last uses are over, back to the runtime, until no more
-  /// than `bytes` are reserved. Blocks briefly.
+  /// Releases free memory whose last uses are complete to the runtime, until no more than `bytes`
+  /// are reserved. Blocks briefly.
   void return_cached_memory(std::size_t bytes = 0) {
     return_slabs([this] { return InHand(hands_); });
     large_.return_to_runtime(bytes);
   }
 
  private:
-  /// Whoever has free memory in hand, to cut it up or to put it together, has this lock, shared:
-  /// nobody else finds that memory meanwhile.
+  /// A shared lock on `hands_`, held while a thread cuts or joins free memory, which other threads
+  /// then cannot find.
   using InHand = std::shared_lock<std::shared_mutex>;
 
   static constexpr std::size_t kLargerClassesTried = 2 * SizeClass::kStepsPerDoubling;
   static constexpr std::chrono::microseconds kBetweenLooks{20};
   static constexpr int kTriesOfRoomMade = 64;
 
-  /// What has been issued so far may have read the block, which nobody noted.
+  /// Notes all work issued so far as reads of a frozen block, whose own reads are not tracked.
   void note_untracked_reads(Block<R>& block) {
     if (works(Mechanism::reuse_of_frozen)) {
       for (auto const& newest : tracker_->newest_positions()) {
@@ -239,15 +239,15 @@ class BlockPool {
       }
     }
   }
-  /// Where fresh memory is scarce somebody is likely to wait for the block: for this moment then,
-  /// and not for what its streams go on with.
+  /// If fresh memory is scarce, makes the streams that used the block record an event now, so that
+  /// the next owner, which is likely to wait, does not wait for their later work.
   void mark_point_of_return(Block<R> const& block) noexcept {
     if (space_ == Space::device && !block.record.log.empty() && large_.is_scarce()) {
       for_each_use(block, [this](order::Position use) { tracker_->want_event(use); });
     }
   }
-  /// A free block of the class that needs no wait: on the device because the stream follows its
-  /// uses, or they are known to be over, on the host because they are.
+  /// Returns a free block of the class that needs no wait. In device memory, the stream follows its
+  /// uses, or they are known complete; in pinned memory, they are known complete.
   Block<R>* reusable(std::size_t size_class, StreamSlot<R>& stream) {
     auto const over = [this](auto const& block) {
       return rules_.is_known_to_be_over(block) ||
@@ -265,8 +265,8 @@ class BlockPool {
     }
     return found;
   }
-  /// The same after asking the runtime about the oldest blocks of the class, which are the
-  /// likeliest to be over: under no lock.
+  /// Like reusable(), but first asks the runtime about the oldest blocks of the class, which are
+  /// the likeliest to be complete. Asks without a lock.
   Block<R>* reusable_when_asked(std::size_t size_class, StreamSlot<R>& stream) {
     std::size_t const looks = space_ == Space::device ? 1 : StreamCache<R>::kLooks;
     bool is_over = false;
@@ -281,7 +281,7 @@ class BlockPool {
     }
     return is_over ? reusable(size_class, stream) : nullptr;
   }
-  /// The oldest free block of the class or a larger one up to `last`, the stream's own first.
+  /// Takes the oldest free block of the class, or of a larger one up to `last`; own cache first.
   Block<R>* any_free(std::size_t size_class, std::size_t last, StreamSlot<R>& stream) {
     last = std::min(last, SizeClass::kSmallCount - 1);
     Block<R>* found = nullptr;
@@ -290,7 +290,7 @@ class BlockPool {
     }
     return found;
   }
-  /// The same in the stream's own cache, and then in use; of device memory.
+  /// Uses a device block from the stream's own cache that needs no wait. Null if there is none.
   Block<R>* own_ready(std::size_t size_class,
                       StreamSlot<R>& stream,
                       StreamCache<R>& cache,
@@ -301,8 +301,8 @@ class BlockPool {
     return cache.use_ready(
         size_class, [&](auto const& block) { return rules_.is_followed(block, stream); }, device);
   }
-  /// Asks those who may drop something, and waits for what others have freed, before it throws
-  /// OutOfMemory.
+  /// Finds or makes a block. Before it throws OutOfMemory, it waits for freed memory that is still
+  /// in use on the device, and calls `on_out_of_memory_`.
   Block<R>* found_or_made(std::size_t bytes, StreamSlot<R>& stream) {
     bool const can_be = bytes <= std::min(source().capacity().limit_bytes(), SizeClass::kMostBytes);
     for (;;) {
@@ -333,9 +333,9 @@ class BlockPool {
                                              return return_slabs(hold);
                                            });
   }
-  /// Tries while nobody else has memory in hand, and again while others have some to give, what is
-  /// free is in use on the device, or there is enough and others are quicker: for so long and no
-  /// longer, because the calling thread may have to let that go on itself.
+  /// Tries again while no other thread holds free memory, as long as other pools may release some,
+  /// the device still uses free memory, or there is enough that other threads take first. Stops
+  /// after `wait_for_frees_`, because work may depend on the calling thread to go on.
   Block<R>* find_with_patience(std::size_t bytes, StreamSlot<R>& stream) {
     auto const deadline = std::chrono::steady_clock::now() + wait_for_frees_;
     int tries_of_room_made = kTriesOfRoomMade;
@@ -351,7 +351,7 @@ class BlockPool {
                    large_.has_pages_for(SizeBin::round_up(bytes));
       }
       if (room == Room::made && --tries_of_room_made > 0) {
-        continue;  // for this one, as likely as not
+        continue;  // retries at once, since the room was likely made for this request
       }
       if (!has_hope || std::chrono::steady_clock::now() >= deadline) {
         return nullptr;
@@ -381,7 +381,7 @@ class BlockPool {
     if (block == nullptr) {
       block = reusable(wanted.index, stream);
     }
-    // Asking about device memory records an event: not while there is fresh memory.
+    // Asking about device memory records an event, so fresh memory comes first.
     if (block == nullptr && space_ == Space::pinned) {
       block = reusable_when_asked(wanted.index, stream);
     }
@@ -407,7 +407,7 @@ class BlockPool {
     }
     return block;
   }
-  /// A slab of the usual size, or of what is asked for where there is no more.
+  /// Cuts a block from a new slab of the usual size or, if there is no memory for it, of `wanted`.
   template <class Hold, class Obtain>
   Block<R>* from_new_slab(SizeClass wanted, Hold const& hold, Obtain&& obtain) {
     auto const usual = std::max(wanted.bytes, std::min(Slabs<R>::kSlabBytes, growth_bytes_));

@@ -19,28 +19,30 @@ namespace msstream::memory {
 
 struct MemoryAccount {
   MemoryStatistics statistics;
-  std::vector<ScopeMemory> uses;  ///< the largest first
+  std::vector<ScopeMemory> uses;  ///< the memory in use, the largest first
 };
 
-/// The answer of BlockPoolOptions::make_room(), which asks other pools to give memory back to the
-/// runtime: they have, they will when work in flight is over, or they have none to give.
+/// The result of BlockPoolOptions::make_room(), which asks other pools to release memory to the
+/// runtime: memory was released, it will be when work in flight completes, or there is none.
 enum class Room : std::uint8_t { made, later, none };
 
 struct BlockPoolOptions {
-  std::shared_ptr<Capacity> capacity;  ///< never reserves more
-  std::size_t growth_bytes;  ///< takes as much at a time from the runtime, or what a request needs
-  std::size_t soft_limit_bytes = 0;  ///< see LargeBlocks
-  /// See MemorySupply.
+  std::shared_ptr<Capacity> capacity;  ///< the limit on reserved bytes
+  std::size_t
+      growth_bytes;  ///< bytes taken from the runtime at a time, unless a request needs more
+  std::size_t soft_limit_bytes = 0;  ///< the limit on fresh memory: see LargeBlocks
+  /// The number of free bytes that may stay when another piece is taken; see MemorySupply.
   std::size_t keep_bytes = std::numeric_limits<std::size_t>::max();
   std::chrono::milliseconds wait_for_frees{0};
-  /// Whether what is given back gets free as the device goes on: not while a graph is captured.
+  /// Whether freed memory becomes usable as the device proceeds. False for a captured graph's pool.
   bool has_frees_to_wait_for = true;
-  /// Asked first where there is no memory; null: there is nobody to ask.
+  /// Called first if there is no memory. Null if there are no other pools to ask.
   std::function<Room()> make_room = {};
   std::function<bool(OutOfMemory const&)> on_out_of_memory = {};
-  /// The memory of all pools that share the limit; null: no other pool shares it.
+  /// Returns the memory of all pools that share the limit. Null if no other pool shares it.
   std::function<MemoryAccount()> account = {};
-  std::shared_ptr<MemoryHistory> history = nullptr;  ///< gets what happens; null: nobody
+  std::shared_ptr<MemoryHistory> history =
+      nullptr;  ///< the recorder of events; null if none are recorded
 };
 
 }  // namespace msstream::memory

@@ -20,8 +20,9 @@
 
 namespace msstream::memory {
 
-/// Blocks of any size, of what its supply has from the runtime: each group's own of what it has
-/// been lent, and else all groups' of one arena. Owns the blocks and the memory. Thread-safe.
+/// Allocates blocks of any size. A stream group takes from its LentMemory (memory set aside for the
+/// group), if any; otherwise from the arena that all groups share. Owns the blocks and the memory.
+/// Thread-safe.
 template <Runtime R>
 class BlockSource {
  public:
@@ -42,7 +43,7 @@ class BlockSource {
                 keep_bytes) {}
   BlockSource(BlockSource const&) = delete;
   BlockSource& operator=(BlockSource const&) = delete;
-  /// All blocks are free. Waits for their last uses.
+  /// Waits for the last uses of all blocks, which must be free.
   ~BlockSource() {
     for_each_free([&](Block<R>* block) {
       for_each_use(*block, [&](order::Position use) { context_->tracker->finish(use); });
@@ -53,8 +54,8 @@ class BlockSource {
 
   enum class From : std::uint8_t { own_part_first, common };
 
-  /// The free block that fits best of those that are `ready(block)`, cut to `bytes`, of what the
-  /// stream's group has been lent if there is one there. Null when there is none.
+  /// Takes the free block that fits best among those that are `ready(block)`, cut to `bytes`; first
+  /// from the LentMemory of the stream's group, if `from` says so. Null if there is none.
   template <class Ready>
   [[nodiscard]] Block<R>* take(std::size_t bytes,
                                StreamSlot<R> const& stream,
@@ -66,7 +67,7 @@ class BlockSource {
     }
     return arena_.access_to_cut([&] { lent.note_contention(); })->take(bytes, ready);
   }
-  /// The same of what any group has been lent.
+  /// Like take(), but from the LentMemory of any group.
   template <class Ready>
   [[nodiscard]] Block<R>* take_lent(std::size_t bytes, Ready&& ready) {
     Block<R>* found = nullptr;
@@ -74,11 +75,12 @@ class BlockSource {
         [&](LentMemory<R>& lent) { found = found != nullptr ? found : lent.take(bytes, ready); });
     return found;
   }
-  /// Of what the stream's group has been lent, to be waited for. Null when there is none.
+  /// Takes a block from the LentMemory of the stream's group whether or not the stream must wait
+  /// for its uses. Null if there is none.
   [[nodiscard]] Block<R>* take_own(std::size_t bytes, StreamSlot<R> const& stream) {
     return lent_.of(stream).take(bytes, [](auto const&) { return true; });
   }
-  /// As CommonArena has it, of what nobody has been lent.
+  /// Like CommonArena::take_cheapest(); does not search LentMemory.
   template <class Cost>
   [[nodiscard]] Block<R>* take_cheapest(std::size_t bytes, Cost&& cost) {
     return arena_.take_cheapest(bytes, cost);
@@ -88,7 +90,8 @@ class BlockSource {
     return arena_.uses_of_cheapest(bytes, cost);
   }
 
-  /// Whether the stream's group has often met others at the lock since a call said so.
+  /// Whether the stream's group has often found the lock of the arena taken since the last call
+  /// that returned true.
   [[nodiscard]] bool take_much_contention(StreamSlot<R> const& stream) {
     if (!lent_.of(stream).take_much_contention()) [[likely]] {
       return false;
@@ -96,21 +99,21 @@ class BlockSource {
     contention_.note();
     return true;
   }
-  /// Whether any group has of late.
+  /// Whether any group has often found the lock of the arena taken within the last second.
   [[nodiscard]] bool is_contended() const noexcept { return contention_.has_happened(); }
-  /// From here on the group alone has a free block of so many bytes that is `ready(block)`, until
-  /// somebody finds no memory. False: there is none, or the group has enough. Others may miss that
-  /// block meanwhile.
+  /// Adds a free block of `bytes` that is `ready(block)` to the group's LentMemory, for this group
+  /// alone until an allocation finds no memory. False if there is no such block, or the group has
+  /// enough. During the call, other threads may miss the block.
   template <class Ready>
   bool lend(std::size_t bytes, LentMemory<R>& group, Ready&& ready) {
     return lend_taken(group, arena_.take(bytes, ready));
   }
-  /// The same of the block that costs least.
+  /// Like lend(), but takes the block with the least `cost(block)`.
   template <class Cost>
   bool lend_cheapest(std::size_t bytes, LentMemory<R>& group, Cost&& cost) {
     return lend_taken(group, arena_.take_cheapest(bytes, cost));
   }
-  /// The same of one that is gathered from all that is free, unless another thread is about to
+  /// Like lend(), but gathers the block from all free pages, unless another thread is about to
   /// change the memory.
   template <class Over, class Ready>
   bool lend_gathered(std::size_t bytes, LentMemory<R>& group, Over&& over, Ready&& ready) {
@@ -119,8 +122,7 @@ class BlockSource {
   }
   [[nodiscard]] LentMemories<R>& lent() noexcept { return lent_; }
 
-  /// As MemorySupply has it, with what the stream's group could take() before memory is taken from
-  /// the runtime.
+  /// Like MemorySupply::grow(), but first tries take() again for the stream's group.
   template <class Ready>
   [[nodiscard]] Block<R>* grow(std::size_t bytes,
                                StreamSlot<R> const& stream,
@@ -130,7 +132,7 @@ class BlockSource {
     return supply_.grow(
         bytes, limit_bytes, ready, [&] { return take(bytes, stream, ready, from); });
   }
-  /// As MemorySupply has it.
+  /// Like MemorySupply::gather().
   template <class Over, class Ready, class Usable>
   [[nodiscard]] Block<R>* gather(std::size_t bytes, Over&& over, Ready&& ready, Usable&& usable) {
     return supply_.gather(bytes, over, ready, usable);
@@ -139,13 +141,13 @@ class BlockSource {
   [[nodiscard]] Block<R>* try_gather(std::size_t bytes, Over&& over, Ready&& ready) {
     return supply_.try_gather(bytes, over, ready, ready);
   }
-  /// As MemorySupply has it, of what nobody has been lent.
+  /// Like MemorySupply::has_pages_for(); does not count LentMemory.
   template <class Usable>
   [[nodiscard]] bool has_pages_for(std::size_t bytes, Usable&& usable) const {
     return supply_.has_pages_for(bytes, usable);
   }
-  /// Gives free memory whose uses are `over(block)`, lent or not, back to the runtime until no more
-  /// than `bytes` are reserved.
+  /// Releases free memory whose uses are `over(block)`, including LentMemory, to the runtime until
+  /// no more than `bytes` are reserved.
   template <class Over>
   void trim(std::size_t bytes, Over&& over) {
     supply_.trim(bytes, over, [this] { take_back_lent(); });
@@ -158,23 +160,23 @@ class BlockSource {
     }
   }
   void join_what_is_over() noexcept { arena_.join_what_is_over(); }
-  /// Whoever used them.
+  /// Joins all free neighbours in the arena, whichever streams used them.
   void join_all() noexcept { arena_.join_all(); }
-  /// The same of what groups have been lent, too, who then have nothing.
+  /// Takes all LentMemory back into the arena and joins all free neighbours there.
   void take_back_and_join_all() noexcept {
     take_back_lent();
     join_all();
   }
 
-  /// `visit(block)` for old addresses of pages that the device still uses.
+  /// Calls `visit(block)` for the old addresses of moved pages that the device still uses.
   template <class Visit>
   void for_each_moved(Visit&& visit) const {
     supply_.for_each_moved(visit);
   }
-  /// `visit(block)` for each free block, under the locks.
+  /// Calls `visit(block)` for each free block, under the locks of the arena and of the LentMemory.
   template <class Visit>
   void for_each_free(Visit&& visit) const {
-    auto const arena = arena_.access();  // nothing goes there from those who were lent it
+    auto const arena = arena_.access();  // keeps LentMemory from returning meanwhile
     arena->for_each_free(visit);
     lent_.for_each([&](LentMemory<R> const& lent) { lent.for_each_free(visit); });
   }
@@ -186,7 +188,8 @@ class BlockSource {
   [[nodiscard]] std::uint64_t growths() const noexcept { return supply_.growths(); }
 
  private:
-  /// A used block of the arena, which goes back there if it cannot be lent, or null.
+  /// Adds a used block of the arena to the group's LentMemory, or frees the block if it cannot be
+  /// added. False if it was not added, or is null.
   bool lend_taken(LentMemory<R>& group, Block<R>* block) noexcept {
     bool const is_lent = block != nullptr && group.add(block);
     if (block != nullptr && !is_lent) {
@@ -203,7 +206,7 @@ class BlockSource {
   CommonArena<R> arena_;
   alignas(64) LentMemories<R> lent_;
   Lately contention_;
-  MemorySupply<R> supply_;  ///< goes first: what was lent lies in the arena
+  MemorySupply<R> supply_;  ///< destroyed first, when the arena has all LentMemory back
 };
 
 MSSTREAM_COMPILED_ONCE(class BlockSource<DefaultRuntime>);

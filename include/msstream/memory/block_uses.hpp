@@ -6,7 +6,7 @@
 
 namespace msstream::memory {
 
-/// Calls `visit(position)` for each use that the block's next owner must follow. The block is free.
+/// Calls `visit(position)` for each use that the next owner of a free block must follow.
 template <Runtime R, class Visit>
 void for_each_use(Block<R> const& block, Visit&& visit) {
   for (auto const& write : block.record.log.writes()) {
@@ -17,22 +17,22 @@ void for_each_use(Block<R> const& block, Visit&& visit) {
   }
 }
 
-/// See all_uses().
+/// Implements all_uses() for a block with uses.
 template <Runtime R, class Predicate>
 [[gnu::noinline]] bool all_of_some_uses(Block<R> const& block, Predicate const& holds) {
   bool all = true;
   for_each_use(block, [&](order::Position use) { all = all && holds(use); });
   return all;
 }
-/// Whether `holds(position)` is true for all of them; often there are none.
+/// Whether `holds(position)` is true for all uses of the block; often there are none.
 template <Runtime R, class Predicate>
 [[nodiscard]] bool all_uses(Block<R> const& block, Predicate const& holds) {
   return block.record.log.empty() || all_of_some_uses(block, holds);
 }
 
-/// Whether joining the two takes little from anybody: who may use the one without a wait may use
-/// the other so, too, or else anybody could use the one that is not larger. `over(position)` tells
-/// which uses nobody waits for.
+/// Whether joining two blocks makes hardly any stream wait. True if the same streams may use either
+/// block without a wait, or if only one of the blocks needs no wait by any stream, and it is not
+/// the larger one. `over(position)` says whether a use needs no wait.
 template <Runtime R, class Over>
 [[nodiscard]] bool is_joined_cheaply(Block<R> const& one, Block<R> const& other, Over&& over) {
   auto const is_used_by = [&](Block<R> const& block, auto&& is_stream) {

@@ -9,20 +9,22 @@
 
 namespace msstream::memory {
 
-/// How much may be reserved, and is. Several pools may share one: it is taken in one step before
-/// the memory, so however many threads race, what is reserved never exceeds the limit. One that is
-/// made within another counts its own part of what that one counts.
+/// A limit on reserved bytes, and their count. Several pools may share one. Bytes are counted in
+/// one atomic step before the memory is taken, so the reserved bytes never exceed the limit,
+/// however many threads race. A child limit counts its own reservations, and its parent counts
+/// them, too.
 class Capacity {
  public:
   explicit Capacity(std::size_t limit_bytes) noexcept : limit_bytes_(limit_bytes) {}
-  /// `addresses_per_byte`: see address_bytes().
+  /// Makes a child limit of `whole`. `addresses_per_byte`: see address_bytes().
   explicit Capacity(std::shared_ptr<Capacity> whole,
                     std::size_t addresses_per_byte = kUsualAddressesPerByte) noexcept
       : limit_bytes_(whole->limit_bytes()),
         addresses_per_byte_(addresses_per_byte),
         whole_(std::move(whole)) {}
 
-  /// False: the limit, or a lower one of the caller's, has no room for that, and nothing was taken.
+  /// Counts `bytes` as reserved. If the limit, or a lower `limit_bytes` of the caller, has no room
+  /// for them, returns false and counts nothing.
   [[nodiscard]] bool take(std::size_t bytes, std::size_t limit_bytes) noexcept {
     if (!take_here(bytes, std::min(limit_bytes, limit_bytes_))) {
       return false;
@@ -34,7 +36,7 @@ class Capacity {
     raise_peak();
     return true;
   }
-  /// Whether take() would do it now.
+  /// Whether take() would succeed now.
   [[nodiscard]] bool has_room(std::size_t bytes, std::size_t limit_bytes) const noexcept {
     bool has_room = bytes <= limit_bytes && reserved_bytes() <= limit_bytes - bytes;
     for (auto const* part = this; has_room && part != nullptr; part = part->whole_.get()) {
@@ -51,14 +53,14 @@ class Capacity {
   }
 
   [[nodiscard]] std::size_t limit_bytes() const noexcept { return limit_bytes_; }
-  /// How many addresses whoever maps memory into them should have: they cost nothing, and pages
-  /// that are moved leave theirs behind.
+  /// Returns how many addresses to reserve for memory under this limit. Addresses cost nothing, and
+  /// pages that are moved leave theirs behind, so there are several per byte.
   [[nodiscard]] std::size_t address_bytes() const noexcept {
     constexpr std::size_t kMost = std::size_t{1} << 44U;
     return std::min(limit_bytes_, kMost / addresses_per_byte_) * addresses_per_byte_;
   }
   [[nodiscard]] std::size_t reserved_bytes() const noexcept { return reserved_.load(); }
-  /// By all that are within the same one.
+  /// Returns the bytes reserved by all children of the outermost limit together.
   [[nodiscard]] std::size_t all_reserved_bytes() const noexcept {
     return whole_ != nullptr ? whole_->all_reserved_bytes() : reserved_bytes();
   }

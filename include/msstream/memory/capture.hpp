@@ -18,7 +18,8 @@
 
 namespace msstream::memory {
 
-/// What a captured graph is and runs on. Goes when the last launch is over.
+/// The graph of a capture and the resources that it uses. Destroyed when the last launch is
+/// complete.
 template <CapturingRuntime R>
 struct CapturedWork {
   explicit CapturedWork(std::shared_ptr<StreamContext<R>> of) : context(std::move(of)) {}
@@ -32,12 +33,12 @@ struct CapturedWork {
 
   std::shared_ptr<StreamContext<R>> context;
   std::optional<typename R::native_graph> graph;
-  typename StreamCapture<R>::Twins groups;  ///< whose workspaces it uses
-  std::shared_ptr<Pools<R>> pools;          ///< whose memory is free, and yet the graph's
+  typename StreamCapture<R>::Twins groups;  ///< the twins, whose workspaces the graph uses
+  std::shared_ptr<Pools<R>> pools;          ///< the pools, whose free memory the graph uses
 };
 
 /// Counts a reference to pinned memory as one by a graph that copies from it to the device and does
-/// not write it. The reference comes before and goes after.
+/// not write it. The reference must be made before this object and dropped after it.
 template <Runtime R>
 class CapturedRead {
  public:
@@ -58,7 +59,7 @@ class CapturedRead {
   Block<R>* block_;
 };
 
-/// Memory that a graph uses and others may use, too.
+/// A graph's use of memory that work outside the graph may use, too.
 template <Runtime R>
 struct CapturedUse {
   CapturedUse(BlockRef<R> of, AccessMode with, bool is_from_host)
@@ -74,14 +75,14 @@ struct CapturedUse {
 };
 
 /// Throws std::logic_error for pinned memory that is copied to the device, that no captured step
-/// writes, and that nobody but captured steps has any more: no replay will find anything else
-/// there. `uncounted`: references by captures that have no CapturedRead yet.
+/// writes, and that only captured steps reference: no replay would find new elements there.
+/// `uncounted`: the number of references by captures without a CapturedRead.
 template <class Use>
 void require_owner(Use const& use, std::uint32_t uncounted = 0) {
   if (!use.from_host || use.mode != AccessMode::read) {
     return;
   }
-  // Other steps may come and go meanwhile: both numbers of one moment are wanted.
+  // Reads both counts until they belong to one moment, because other steps may come and go.
   auto reads = use.block->captured_reads.load();
   auto references = use.block->references.load();
   for (auto again = use.block->captured_reads.load(); again != reads;
@@ -97,14 +98,13 @@ void require_owner(Use const& use, std::uint32_t uncounted = 0) {
   }
 }
 
-/// While the guard lives, what the calling thread issues to a device is captured, through twins of
-/// the groups, and the device memory that it allocates there comes from the capture's memory: what
-/// is free in it is used by the graph, by others that share it, and nobody else's. Other threads go
-/// on as before.
+/// A guard that captures the work that the calling thread issues to a device, through twins of the
+/// groups. Device memory that the thread allocates meanwhile comes from the capture's memory, whose
+/// free blocks are used only by the graph and by graphs that share that memory. Other threads are
+/// not affected.
 ///
-/// The uses of memory that was there before are kept apart from those by others, which go on, in
-/// records of the capture: the graph's launches are what others order themselves after. Not
-/// synchronised.
+/// The capture notes its uses of memory from outside in records of its own, apart from the uses by
+/// other threads, which are ordered after the launches of the graph. Not synchronised.
 template <CapturingRuntime R>
 class Capture {
  public:
@@ -121,12 +121,12 @@ class Capture {
     if (!over_) {
       try {
         static_cast<void>(memory_->keep_survivors());
-      } catch (...) {  // NOLINT(bugprone-empty-catch): of a capture that failed for want of memory
+      } catch (...) {  // NOLINT(bugprone-empty-catch): the capture failed for lack of memory
       }
     }
   }
 
-  /// The calling thread's on a device; null: there is none.
+  /// Returns the calling thread's capture on the device of `context`. Null if there is none.
   [[nodiscard]] static Capture* current(StreamContext<R> const& context) noexcept {
     Capture* capture = innermost_;
     while (capture != nullptr && capture->context_.get() != &context) {
@@ -134,7 +134,7 @@ class Capture {
     }
     return capture;
   }
-  /// The same for who cannot do without.
+  /// Like current(), but throws std::logic_error if the thread is not capturing.
   [[nodiscard]] static Capture& of_this_thread(StreamContext<R> const& context) {
     auto* const capture = current(context);
     if (capture == nullptr) {
@@ -144,7 +144,7 @@ class Capture {
     return *capture;
   }
 
-  /// Calls the function that is captured. What it throws because another thread ended the capture
+  /// Calls the captured function. If it fails because another thread ended the capture, the error
   /// says so.
   template <class F>
   void if_not_ended(F&& function) {
@@ -156,8 +156,8 @@ class Capture {
     return memory_->pools()->of(stream);
   }
 
-  /// Where a captured use of the block is noted; null: nowhere, it is only read. Keeps the block,
-  /// if it is not the capture's own.
+  /// Returns the record for a captured use of the block, or null for an immutable block, whose
+  /// reads are not noted. Keeps the block alive, unless the capture has made it.
   [[nodiscard]] AccessRecord* record_of(Block<R>& block, AccessMode mode) {
     if (memory_->is_of_open(block)) {
       return block.immutable ? nullptr : &block.record;
@@ -166,7 +166,7 @@ class Capture {
     use.mode = std::max(use.mode, mode);
     return block.immutable ? nullptr : &use.record;
   }
-  /// The group that last wrote the block in the capture, not its twin; null: none did.
+  /// Returns the group, not its twin, that last wrote the block in the capture. Null if none did.
   [[nodiscard]] StreamGroup<R>* writer_of(Block<R>& block) const {
     auto const use = uses_.find(&block);
     AccessRecord const* const record = memory_->is_of_open(block) ? &block.record
@@ -181,7 +181,7 @@ class Capture {
     }
     return nullptr;
   }
-  /// Whether something that is captured uses it, so that the host cannot wait for it.
+  /// Whether captured work uses the block, so that the host cannot wait for it.
   [[nodiscard]] bool uses(Block<R>& block) const {
     return memory_->is_of_open(block) || uses_.contains(&block);
   }
@@ -197,9 +197,9 @@ class Capture {
     std::shared_ptr<CapturedWork<R>> work;
     std::vector<CapturedUse<R>> uses;
   };
-  /// Ends the capture. What still has owners of its memory counts as written. Throws as
-  /// StreamCapture::end() does, and std::logic_error when pinned memory that is copied from has no
-  /// owner left.
+  /// Ends the capture. Blocks made in it that still have owners count as written. Throws like
+  /// StreamCapture::end(), and std::logic_error if pinned memory that is copied from has no owner
+  /// left.
   [[nodiscard]] Captured end() {
     for (auto const& [block, use] : uses_) {
       require_owner(use, 1);
@@ -240,7 +240,7 @@ class Capture {
   std::shared_ptr<CaptureMemory<R>> memory_;
   typename CaptureMemory<R>::Open open_;
   std::unordered_map<Block<R>*, Use> uses_;
-  StreamCapture<R> streams_;  ///< goes first: its work uses the rest
+  StreamCapture<R> streams_;  ///< destroyed first, because its work uses the other members
   Capture* outer_;
   bool over_ = false;
 };

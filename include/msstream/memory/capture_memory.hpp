@@ -16,17 +16,17 @@
 
 namespace msstream::memory {
 
-/// What captures share whose graphs come one after the other: pools, whose free memory each uses as
-/// if it were alone, and the libraries of twins.
+/// The memory of captures whose graphs run one after the other: pools, whose free memory each graph
+/// uses as if it were alone, and the library handles of twins.
 ///
-/// Memory that outlives the capture that made it is that graph's and its owners', whose uses the
-/// other graphs know nothing of: it stays taken as long as this.
+/// A block that outlives the capture that made it belongs to the owners of the block and to that
+/// graph. Other graphs do not know of its uses, so it is not reused as long as this object lives.
 ///
-/// States: free, open while there is a capture. Thread-safe in that a second one is refused.
+/// States: free, or open while there is a capture. Thread-safe in that a second capture is refused.
 template <CapturingRuntime R>
 class CaptureMemory {
  public:
-  /// `pools` are new, and of the device of the context. `lender`: see TwinLibraries.
+  /// Takes new `pools` on the device of the context. `lender`: see TwinLibraries.
   CaptureMemory(std::shared_ptr<StreamContext<R>> context,
                 std::shared_ptr<Pools<R>> pools,
                 std::shared_ptr<StreamGroup<R>> lender)
@@ -34,7 +34,7 @@ class CaptureMemory {
   CaptureMemory(CaptureMemory const&) = delete;
   CaptureMemory& operator=(CaptureMemory const&) = delete;
 
-  /// While it lives the memory is open. Throws std::logic_error when it is already, and
+  /// A guard that keeps the memory open. Throws std::logic_error if it is open already, and
   /// std::invalid_argument for a capture on another device.
   class Open {
    public:
@@ -56,11 +56,11 @@ class CaptureMemory {
   [[nodiscard]] std::shared_ptr<Pools<R>> const& pools() const noexcept { return pools_; }
   [[nodiscard]] TwinLibraries<R>& libraries() noexcept { return libraries_; }
 
-  /// Whether the block has been made in the capture that is open.
+  /// Whether the open capture has made the block.
   [[nodiscard]] bool is_of_open(Block<R> const& block) const {
     return pools_->own(block) && !kept_.contains(&block);
   }
-  /// What has outlived the capture that is open, which ends; it stays taken.
+  /// Returns the blocks of the ending capture that are still in use, and keeps them from reuse.
   [[nodiscard]] std::vector<BlockRef<R>> keep_survivors() {
     std::vector<BlockRef<R>> survivors;
     pools_->for_each([&](BlockPool<R> const& pool) {
@@ -74,14 +74,14 @@ class CaptureMemory {
       for (auto const& block : survivors) {
         kept_.emplace(&*block, block);
       }
-    } catch (...) {  // the next capture would take what is not kept for its own
+    } catch (...) {  // the next capture would take blocks that are not kept for its own
       is_lost_ = true;
       throw;
     }
     return survivors;
   }
 
-  /// Written by each launch: no two of the graphs run beside each other.
+  /// The record that each launch writes, so that no two of the graphs run at the same time.
   AccessRecord launches;
 
  private:
@@ -90,7 +90,7 @@ class CaptureMemory {
   TwinLibraries<R> libraries_;
   std::unordered_map<Block<R> const*, BlockRef<R>> kept_;
   std::atomic<bool> is_open_{false};
-  bool is_lost_ = false;  ///< for want of host memory: nothing can be captured in it any more
+  bool is_lost_ = false;  ///< no capture can use this any more, for lack of host memory
 };
 
 MSSTREAM_COMPILED_ONCE(class CaptureMemory<DefaultRuntime>);

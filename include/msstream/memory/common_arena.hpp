@@ -14,15 +14,16 @@
 
 namespace msstream::memory {
 
-/// The arena of all groups, with its lock, which is held for no call of the runtime (but when all
-/// goes) and, but for uses by many streams, no allocation. Thread-safe.
+/// The arena that all groups share, with its lock. The lock is not held during calls of the
+/// runtime, except on destruction, nor during allocation of host memory, except to note uses by
+/// many streams. Thread-safe.
 template <Runtime R>
 class CommonArena {
  public:
   explicit CommonArena(std::shared_ptr<DependencyTracker<R>> tracker)
       : tracker_(std::move(tracker)) {}
 
-  /// The arena, for as long as this has its lock.
+  /// Gives access to the arena, and holds its lock as long as it lives.
   template <class A>
   class BasicAccess {
    public:
@@ -40,11 +41,11 @@ class CommonArena {
   using ConstAccess = BasicAccess<Arena<R> const>;
   [[nodiscard]] Access access() noexcept { return {std::unique_lock(mutex_), arena_}; }
   [[nodiscard]] ConstAccess access() const noexcept { return {std::unique_lock(mutex_), arena_}; }
-  /// To cut blocks.
+  /// Returns access for cutting blocks, with enough spare blocks.
   [[nodiscard]] Access access_to_cut() {
     return {with_spares(std::unique_lock(mutex_), arena_), arena_};
   }
-  /// The same; calls `note_contention()` when others have the lock.
+  /// Like access_to_cut(), but calls `note_contention()` if another thread has the lock.
   template <class NoteContention>
   [[nodiscard]] Access access_to_cut(NoteContention&& note_contention) {
     std::unique_lock<SpinLock> lock(mutex_, std::try_to_lock);
@@ -55,20 +56,20 @@ class CommonArena {
     return {with_spares(std::move(lock), arena_), arena_};
   }
 
-  /// As Arena has it.
+  /// Like Arena::take().
   template <class Ready>
   [[nodiscard]] Block<R>* take(std::size_t bytes, Ready&& ready) {
     return access_to_cut()->take(bytes, ready);
   }
-  /// The free block that costs least, `cost(block)`, of those that fit; the best fit of several.
-  /// Null when there is none.
+  /// Takes the free block with the least `cost(block)` among those that fit, and the best fit of
+  /// equal ones. Null if there is none.
   template <class Cost>
   [[nodiscard]] Block<R>* take_cheapest(std::size_t bytes, Cost&& cost) {
     auto const arena = access_to_cut();
     Block<R>* const found = arena->cheapest(bytes, cost);
     return found != nullptr ? arena->take_from(found, bytes) : nullptr;
   }
-  /// The last uses of that block.
+  /// Returns the last uses of the block that take_cheapest() would take.
   template <class Cost>
   [[nodiscard]] order::PositionSet uses_of_cheapest(std::size_t bytes, Cost&& cost) const {
     order::PositionSet uses;
@@ -78,8 +79,8 @@ class CommonArena {
     }
     return uses;
   }
-  /// Joined with its neighbours where that takes little from anybody: what two streams still use,
-  /// each a part, no stream could use without a wait.
+  /// Frees a block and joins it with its neighbours if that makes hardly any stream wait: if
+  /// different streams still used its parts, no stream could use the joined block without a wait.
   void put(Block<R>* block) noexcept { access()->put(block, joins_for_free()); }
   void put_if_any(Block<R>* block) noexcept {
     if (block != nullptr) {
@@ -87,12 +88,12 @@ class CommonArena {
     }
   }
   void join_what_is_over() noexcept { access()->join_neighbours(joins_for_free()); }
-  /// Whoever used them.
+  /// Joins all free neighbours, whichever streams used them.
   void join_all() noexcept {
     access()->join_neighbours([](auto const&, auto const&) { return true; });
   }
 
-  /// `visit(block)`, smallest first, under the lock.
+  /// Calls `visit(block)` for each free block, the smallest first, under the lock.
   template <class Visit>
   void for_each_free(Visit&& visit) const {
     access()->for_each_free(visit);

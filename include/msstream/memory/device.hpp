@@ -28,25 +28,25 @@ namespace msstream {
 template <Runtime R = DefaultRuntime>
 struct DeviceOptions {
   typename R::Options runtime = {};
-  /// Skip waits that are known to hold; off, every hazard between streams waits.
+  /// Whether to skip a wait whose order is already guaranteed. If false, every hazard waits.
   bool reduce_waits = env::flag("MSSTREAM_REDUCE_WAITS", true);
-  /// Gets a sentence for every elided wait. For debugging.
+  /// A function that is called with a sentence for every elided wait. For debugging.
   std::function<void(std::string const&)> explain_waits = {};
   AllocatorOptions memory = {};
-  /// Of float32 matrix products; tf32 is for training that bears it.
+  /// The precision of float32 matrix products. tf32 is for training that tolerates it.
   MatmulPrecision matmul_precision =
       env::choice("MSSTREAM_MATMUL_PRECISION",
                   MatmulPrecision::float32,
                   {{"float32", MatmulPrecision::float32}, {"tf32", MatmulPrecision::tf32}});
-  /// Of each stream group: what its matrix products may use besides their tensors, such as for
-  /// sums in parts. Who changes it may get other bits.
+  /// The number of bytes that the matrix products of each stream group may use besides their
+  /// tensors, such as for sums in parts. Another value may change the bits of results.
   std::size_t workspace_bytes = static_cast<std::size_t>(
       env::integer("MSSTREAM_WORKSPACE_BYTES", std::int64_t{4} << 20, 0, std::int64_t{1} << 32));
-  /// Set to another device's tracker to order work across the two.
+  /// The tracker of another device, to order work across the two devices.
   std::shared_ptr<DependencyTracker<R>> tracker = nullptr;
 };
 
-/// What a Device and everything made from it own together.
+/// The state that a Device and everything made from it own together.
 template <Runtime R = DefaultRuntime>
 struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
   explicit DeviceState(DeviceOptions<R> const& options)
@@ -63,11 +63,11 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
         context, SettleOrder::streams, [](StreamContext<R>& ending) { ending.settle(); });
   }
 
-  /// Where work goes that is issued outside every scope; made when first needed.
+  /// Returns the group of work that is issued outside every scope; made at the first call.
   StreamGroup<R>& default_group() {
     auto* made = default_group_made_.load(std::memory_order_acquire);
     if (made == nullptr) [[unlikely]] {
-      // No std::call_once: where it is pthread_once, an exception leaves it locked.
+      // Does not use std::call_once: where that is pthread_once, an exception leaves it locked.
       std::lock_guard const guard(default_group_mutex_);
       if (default_group_ == nullptr) {
         default_group_ = StreamGroup<R>::make(context, -1);
@@ -77,14 +77,15 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
     }
     return *made;
   }
-  /// The group that the calling thread's next operation goes to.
+  /// Returns the group of the calling thread's next operation.
   StreamGroup<R>& current_group() {
     context->home.require_here();
     auto const* const scope = StreamScope<R>::current(*context);
     return here(scope != nullptr ? *scope->group() : default_group());
   }
-  /// The group of the operation of this name where a pool places operations. `of_inputs()` is asked
-  /// when neither the name nor a scope says; it returns null when its inputs do not either.
+  /// Returns the group of the operation with this name, if a pool places operations. Calls
+  /// `of_inputs()` if neither the name nor a scope decides; null means that the inputs do not
+  /// decide.
   template <class OfInputs>
   StreamGroup<R>& group_for(Placement<R> const& placement, char const* name, OfInputs&& of_inputs) {
     auto* group = placement.by_name(name);
@@ -95,20 +96,20 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
     placement.note_latest(name, group);
     return group != nullptr ? here(*group) : current_group();
   }
-  /// Device memory for the calling thread. It is chosen so that the group that is likely to use it
-  /// first need not wait for it: where a pool places operations, that of the thread's next
-  /// operation as far as the last time tells, else the current one. `self` is this state. Throws
-  /// OutOfMemory.
+  /// Allocates device memory for the calling thread, chosen so that the group that is likely to use
+  /// it first need not wait for it. If a pool places operations, that is the group predicted for
+  /// the thread's next operation from its earlier ones; otherwise the current group. `self` is this
+  /// state. Throws OutOfMemory.
   [[nodiscard]] memory::BlockRef<R> allocate(std::size_t bytes,
                                              StreamKind first_use,
                                              std::shared_ptr<DeviceState> const& self) {
     context->home.require_here();
-    auto const placement = context->placement.current();  // keeps the groups
+    auto const placement = context->placement.current();  // keeps the groups alive
     auto* const expected = placement != nullptr ? placement->expected() : nullptr;
     auto& group = expected != nullptr ? here(*expected) : current_group();
     return memory.allocate(bytes, group.stream(first_use).slot(), self);
   }
-  /// The group itself, or its twin where the calling thread captures.
+  /// Returns the group itself, or its twin if the calling thread captures.
   StreamGroup<R>& here(StreamGroup<R>& group) {
     if constexpr (CapturingRuntime<R>) {
       if (auto* const capture = memory::Capture<R>::current(*context)) [[unlikely]] {
@@ -118,7 +119,7 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
     return group;
   }
 
-  /// The device's one object of type T, made when first asked for.
+  /// Returns the device's only object of type T; made at the first call.
   template <class T>
   T& attachment() {
     context->home.require_here();
@@ -129,10 +130,10 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
     }
     return *static_cast<T*>(held.get());
   }
-  /// See StreamContext; the check may use the device's attachments.
+  /// Adds a check, which may use the device's attachments: see StreamContext.
   void add_check(std::function<void()> check) { context->add_check(std::move(check)); }
-  /// The host has waited for the device through a tensor: throws what failed on a launch thread,
-  /// and what a check throws.
+  /// Runs the checks after the host has waited for the device through a tensor, and releases
+  /// unneeded memory. Throws the failure of a launch thread, and any exception of a check.
   void run_checks() {
     context->home.require_here();
     context->run_checks();
@@ -140,13 +141,13 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
     pinned.release_unneeded();
   }
 
-  /// Of Device and its copies. When the last goes, memory in use keeps the device, and nothing else
-  /// of the memory does.
+  /// Adds a handle, one for a Device with its copies. After the last is removed, only memory in use
+  /// keeps the device alive.
   void add_handle() { change_handles(1); }
   void remove_handle() { change_handles(-1); }
 
   std::shared_ptr<StreamContext<R>> context;
-  /// Whoever records a step.
+  /// The observer of a step that is being recorded.
   Hook<IssueObserver<R>> issue_observer;
 
  private:
@@ -165,11 +166,11 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
 
   std::mutex handles_mutex_;
   int handles_ = 0;
-  // Before the allocators, whose destructors wait for all work on their memory: attachments outlive
-  // that work.
+  // Declared before the allocators, whose destructors wait for all work on their memory:
+  // attachments outlive that work.
   std::mutex attachments_mutex_;
   std::unordered_map<std::type_index, std::shared_ptr<void>> attachments_;
-  /// Goes when all work on the device's memory is over, before the attachments.
+  /// Ends the checks after all work on the device's memory, before the attachments are destroyed.
   struct ChecksEnd {
     ~ChecksEnd() { context.end_checks(); }
     StreamContext<R>& context;
@@ -185,11 +186,12 @@ struct DeviceState : std::enable_shared_from_this<DeviceState<R>> {
   std::atomic<StreamGroup<R>*> default_group_made_{nullptr};
 };
 
-/// A GPU, or the host runtime: the root that everything is made from. Copies stand for the same
+/// A GPU or the host runtime: the root from which everything is made. Copies refer to the same
 /// device, and whatever was made from it keeps it alive: there is no wrong order of destruction.
 /// Thread-safe.
 ///
-/// `Device device;` is CUDA in a build with CUDA, else the host; `Device<Host> device;` chooses.
+/// `Device device;` uses CUDA if the build has it, otherwise the host; `Device<Host> device;`
+/// chooses.
 template <Runtime R = DefaultRuntime>
 class Device {
  public:
@@ -202,7 +204,8 @@ class Device {
                 HomeProcess::keep(std::shared_ptr<void const>(std::shared_ptr<void>(), state));
                 return;
               }
-              // Its destructor waits for streams; the last owner may be work on one.
+              // The state's destructor waits for streams, and its last owner may be work on a
+              // stream.
               RuntimeThread::call_outside([state] { delete state; });
             })) {}
   explicit Device(std::shared_ptr<DeviceState<R>> state)
@@ -223,30 +226,32 @@ class Device {
   }
   [[nodiscard]] MemorySnapshot memory_snapshot() const { return here()->memory.snapshot(); }
   [[nodiscard]] MemoryStatistics memory_statistics() const { return here()->memory.statistics(); }
-  /// Of pinned memory.
+  /// Returns the statistics of pinned memory.
   [[nodiscard]] MemoryStatistics pinned_memory_statistics() const {
     return here()->pinned.statistics();
   }
-  /// Who has how much in use, the largest first.
+  /// Returns the memory in use by name scope and stream, the largest first.
   [[nodiscard]] std::vector<ScopeMemory> memory_by_scope() const {
     return here()->memory.use_by_scope();
   }
-  /// What each stream has in use, and how often it reused memory, took that of others and waited.
+  /// Returns, for each stream, the memory in use, and how often it reused memory, took memory of
+  /// other streams, and waited.
   [[nodiscard]] std::vector<StreamMemory> memory_by_stream() const {
     return here()->memory.use_by_stream();
   }
 
-  /// Records when each operation runs on the device from here on; every operation then costs two
-  /// timed events.
+  /// Starts to record when operations run on the device. Each operation then costs two timed
+  /// events.
   void start_spans() const { context()->spans.start(current_group().compute().native()); }
-  /// What ran since start_spans(). Blocks the host until it is complete.
+  /// Returns the times of operations since start_spans(). Blocks the host until they are complete.
   [[nodiscard]] trace::Timeline stop_spans() const {
     InsideWork::refuse_wait("Device::stop_spans");
     return here()->context->spans.stop();
   }
 
  private:
-  /// The state, to be used.
+  /// Returns the state. Throws std::logic_error if the device is a copy in a child of fork(), or
+  /// its driver has ended.
   [[nodiscard]] std::shared_ptr<DeviceState<R>> const& here() const {
     context()->home.require_here();
     return state();
@@ -258,7 +263,7 @@ class Device {
     }
     ~Handle() {
       if (state->context->home.is_left()) {
-        HomeProcess::keep(state);  // which its memory in use owns in a circle
+        HomeProcess::keep(state);  // kept, because the state and its memory in use own each other
       } else {
         state->remove_handle();
       }

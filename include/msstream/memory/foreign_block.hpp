@@ -10,7 +10,7 @@
 
 namespace msstream::memory {
 
-/// A block over memory that `owner` keeps; destroying the owner gives the memory back.
+/// A block of memory that `owner` keeps; destroying the owner gives the memory back.
 template <Runtime R, class Owner>
 struct ForeignBlock : Block<R> {
   ForeignBlock(std::shared_ptr<DeviceState<R>> its_device, Owner keeper)
@@ -22,9 +22,9 @@ struct ForeignBlock : Block<R> {
   Owner owner;
 };
 
-/// Takes memory of the device that someone else allocated. Its uses are tracked like any other's;
-/// the last reference to go blocks the host until they are complete and then destroys the owner,
-/// which knows nothing of streams.
+/// Makes a block of device memory that another library has allocated. Its uses are tracked like
+/// those of any other block. Dropping the last reference blocks the host until they are complete,
+/// and then destroys the owner, which knows nothing of streams.
 template <Runtime R, class Owner>
 [[nodiscard]] BlockRef<R> adopt(std::shared_ptr<DeviceState<R>> device,
                                 void* data,
@@ -37,13 +37,13 @@ template <Runtime R, class Owner>
   block->release = [](Block<R>* released) noexcept {
     std::unique_ptr<Foreign> foreign(static_cast<Foreign*>(released));
     if (foreign->kept_device->context->home.is_left()) [[unlikely]] {
-      HomeProcess::keep(std::move(foreign));  // its owner may wait, or call the driver
+      HomeProcess::keep(std::move(foreign));  // the owner may wait, or call the driver
       return;
     }
     RuntimeThread::call_outside([foreign = std::move(foreign)] {
       auto& tracker = *foreign->kept_device->context->tracker;
       for_each_use(*foreign, [&](order::Position use) { tracker.finish(use); });
-      if (foreign->immutable) {  // its reads were not noted
+      if (foreign->immutable) {  // reads of immutable memory are not noted
         for (auto const& newest : tracker.newest_positions()) {
           tracker.finish(newest);
         }

@@ -10,19 +10,19 @@
 
 namespace msstream::memory {
 
-/// Gives back what a pool has free and has not needed for long, above what it may keep. Counts host
-/// waits, not time: what the program needs once in so many waits is not taken again and again.
-/// Thread-safe.
+/// Releases free memory that a pool has not needed for long, beyond the bytes that the pool may
+/// keep. Counts host waits, not time: memory that is needed once in kWaits waits is not released
+/// and taken repeatedly. Thread-safe.
 template <Runtime R>
 class IdleCache {
  public:
-  /// `step_bytes`: what the pool takes from the runtime at a time.
+  /// Watches `pool`, which takes `step_bytes` from the runtime at a time.
   IdleCache(BlockPool<R>& pool, std::size_t keep_bytes, std::size_t step_bytes)
       : pool_(pool), kept_bytes_(with_limit(keep_bytes, step_bytes)) {}
 
-  /// The host has waited. Where the pool may have too much it looks what is free every
-  /// kWaitsALook-th time, and asks `is_device_idle()` every kWaits-th: memory goes back only then,
-  /// since giving it back may wait for the device.
+  /// Counts a wait of the host, if the pool may have too much memory. Measures the free memory at
+  /// every kWaitsALook-th wait, and calls `is_device_idle()` at every kWaits-th. Releases memory
+  /// only if that returns true, because releasing memory may wait for the device.
   template <class IsDeviceIdle>
   void look(IsDeviceIdle const& is_device_idle) {
     if (pool_.reserved_bytes() <= kept_bytes_ ||
@@ -49,14 +49,14 @@ class IdleCache {
 
  private:
   static constexpr int kWaits = 64;
-  static constexpr int kWaitsALook = 8;  ///< all free blocks are looked at
+  static constexpr int kWaitsALook = 8;  ///< each look visits all free blocks
 
   static std::size_t with_limit(std::size_t keep_bytes, std::size_t step_bytes) noexcept {
     auto const most = std::numeric_limits<std::size_t>::max();
     return keep_bytes < most - step_bytes ? keep_bytes + step_bytes : most;
   }
-  /// Returns memory that was free each time look() counted, and that was not in use at any time in
-  /// between. Slabs of which nothing is in use become free here.
+  /// Releases memory that was free at each look, and in use at no time in between. Slabs of which
+  /// nothing is in use become free here.
   void give_back() {
     auto const reserved = pool_.reserved_bytes();
     auto const unused = reserved - std::min(reserved, pool_.take_recent_peak());
@@ -66,9 +66,9 @@ class IdleCache {
 
   BlockPool<R>& pool_;
   std::size_t const kept_bytes_;
-  std::mutex mutex_;  ///< guards what follows
+  std::mutex mutex_;  ///< guards all members below
   int waits_ = 0;
-  std::size_t least_idle_bytes_ = 0;  ///< since the device was last found idle
+  std::size_t least_idle_bytes_ = 0;  ///< the least at any look since the device was last idle
 };
 
 }  // namespace msstream::memory

@@ -14,17 +14,17 @@ namespace msstream {
 /// An operation that has been put on a stream of a device.
 template <Runtime R = DefaultRuntime>
 struct IssuedOperation {
-  char const* name;  ///< without name scopes, which are open still
+  char const* name;  ///< the name without its scopes, which are still open
   StreamGroup<R>& group;
   StreamKind kind;
   order::Position position;
-  std::span<memory::Block<R>* const> reads;   ///< somebody holds them
-  std::span<memory::Block<R>* const> writes;  ///< somebody holds them
+  std::span<memory::Block<R>* const> reads;   ///< blocks kept alive during the call
+  std::span<memory::Block<R>* const> writes;  ///< blocks kept alive during the call
 };
 
-/// Gets to know the operations of a device as they are issued, in the order of their accesses: it
-/// is asked for its lock before an operation gets its number, and told under it. While there is
-/// one, operations are issued one at a time.
+/// Observes the operations of a device as they are issued, in the order of their accesses. The
+/// observer's lock is taken before an operation is numbered, and held when issued() is called.
+/// While there is an observer, operations are issued one at a time.
 template <Runtime R = DefaultRuntime>
 class IssueObserver {
  public:

@@ -24,13 +24,14 @@
 
 namespace msstream::memory {
 
-/// What a BlockSource has for a request, and when it is to have more: see docs/memory.md for the
-/// order in which memory is looked for. Thread-safe.
+/// Takes large blocks from a BlockSource, and decides when the source grows: docs/memory.md has the
+/// order in which memory is searched for. Thread-safe.
 template <Runtime R>
 class LargeBlocks {
  public:
-  /// `caches`: of small blocks, with the count of what is in use. `soft_limit_bytes`: up to there
-  /// fresh memory is preferred to waits; 0: by what is in use. `keep_bytes`: see MemorySupply.
+  /// `caches` has the small blocks, and counts the memory in use. `soft_limit_bytes`: the reserved
+  /// bytes up to which fresh memory is preferred to waits; 0: the memory in use determines them.
+  /// `keep_bytes`: see MemorySupply.
   LargeBlocks(std::shared_ptr<StreamContext<R>> context,
               Space space,
               std::shared_ptr<Capacity> capacity,
@@ -53,11 +54,12 @@ class LargeBlocks {
                 keep_bytes),
         lending_(source_, rules_, live_, growth_bytes) {}
 
-  /// A block that nothing has to wait for; fresh memory while little of it is free, and later where
-  /// the device is far behind, so that the wait would be long, or many threads allocate at once; or
-  /// else any block, or fresh memory up to the hard limit. What `hold()` gives is kept while free
-  /// memory is in hand here, so that others may miss it. `return_slabs()` makes large blocks of
-  /// small ones that are free, and says whether there were any. Null: there is no memory.
+  /// Returns a block that needs no wait. Otherwise takes fresh memory: while little memory is free,
+  /// and beyond that if the device is far behind, so that a wait would be long, or if many threads
+  /// allocate at once. Otherwise returns any block, or fresh memory up to the hard limit. The
+  /// result of `hold()` is kept while this thread holds free memory that other threads then miss.
+  /// `return_slabs()` turns free small blocks into large ones, and returns whether there were any.
+  /// Null if there is no memory.
   template <class Hold, class ReturnSlabs>
   [[nodiscard]] Block<R>* any(std::size_t bytes,
                               StreamSlot<R>& stream,
@@ -75,8 +77,9 @@ class LargeBlocks {
     note_wait(lent, stream);
     return lent != nullptr ? lent : find_any(bytes, stream, found.lags, return_slabs);
   }
-  /// The same in two steps for a slab, which stays, and of which `wanted` bytes will be in use: a
-  /// part is whole as long as there is other memory that nothing has to wait for.
+  /// Returns a block that needs no wait, for a slab, which is kept, and of which `wanted` bytes
+  /// will be in use. Takes from LentMemory, whose parts should stay whole, only if no other memory
+  /// is without a wait. Null if there is none: any_to_keep() is the next step.
   [[nodiscard]] Block<R>* to_keep_without_wait(std::size_t bytes,
                                                std::size_t wanted,
                                                StreamSlot<R>& stream) {
@@ -87,8 +90,8 @@ class LargeBlocks {
     }
     return block != nullptr || space_ == Space::pinned ? block : source_.take_lent(bytes, ready);
   }
-  /// The same for who could do with the blocks of others: the runtime is asked for nothing but
-  /// memory, and the part of rivals comes on top of what may be reserved.
+  /// Like to_keep_without_wait(), but for a stream that could use free blocks of other streams
+  /// instead: asks the runtime for nothing but memory, and PartForRivals raises the soft limit.
   [[nodiscard]] Block<R>* to_keep_for_oneself(std::size_t bytes,
                                               std::size_t wanted,
                                               StreamSlot<R>& stream) {
@@ -100,7 +103,7 @@ class LargeBlocks {
     Block<R>* const block = source_.take(bytes, stream, ready, From::common);
     return block != nullptr ? block : source_.grow(bytes, stream, limit, ready, From::common);
   }
-  /// When that has found none.
+  /// Returns any block for a slab, after to_keep_without_wait() has found none.
   template <class ReturnSlabs>
   [[nodiscard]] Block<R>* any_to_keep(std::size_t bytes,
                                       StreamSlot<R>& stream,
@@ -108,15 +111,15 @@ class LargeBlocks {
     return find_any(bytes, stream, false, return_slabs);
   }
 
-  /// Gives memory that is free, and whose last uses are over, back to the runtime, until no more
-  /// than `bytes` are reserved.
+  /// Releases free memory whose last uses are complete to the runtime, until no more than `bytes`
+  /// are reserved.
   void return_to_runtime(std::size_t bytes) {
     ask_what_is_over();
     source_.trim(bytes, [this](Block<R> const& block) {
       return rules_.is_known_to_be_over(block) || !works(Mechanism::release_after_uses);
     });
   }
-  /// Free, and not known to be over.
+  /// Returns the free bytes whose uses are not known to be complete.
   [[nodiscard]] std::size_t pending_bytes() const {
     std::size_t pending = 0;
     source_.for_each_free([&](Block<R> const* block) {
@@ -124,7 +127,7 @@ class LargeBlocks {
     });
     return pending;
   }
-  /// Free, and known to be over.
+  /// Returns the free bytes whose uses are known to be complete.
   [[nodiscard]] std::size_t idle_bytes() const {
     std::size_t idle = 0;
     source_.for_each_free([&](Block<R> const* block) {
@@ -132,12 +135,12 @@ class LargeBlocks {
     });
     return idle;
   }
-  /// Whether pages that are over or fresh are enough, though others may have been quicker.
+  /// Whether the free pages with complete uses, and fresh pages, are enough for `bytes`, even if
+  /// other threads take them first.
   [[nodiscard]] bool has_pages_for(std::size_t bytes) const {
     return source_.has_pages_for(bytes, rules_.over());
   }
-  /// Whether there is no fresh memory, and not much that is free either, or somebody has had to
-  /// wait for it.
+  /// Whether there is no fresh memory and, in addition, little free memory or a recent wait for it.
   [[nodiscard]] bool is_scarce() const noexcept {
     auto const& capacity = source_.capacity();
     auto const is_most = [&](std::size_t live) {
@@ -152,34 +155,36 @@ class LargeBlocks {
  private:
   using From = typename BlockSource<R>::From;
 
-  /// Over what was in use at once: before the runtime is asked what of the free memory is over,
-  /// before a stream waits for memory that is not, and where none that is free is enough. Whoever
-  /// does not ask has the last one at once.
+  /// The percentage above the peak of memory in use up to which fresh memory is taken:
+  /// kSpareUnaskedPercent before the runtime is asked which uses of free memory are complete,
+  /// kSpareAskedPercent before a stream waits for free memory, kSparePercent if no free block is
+  /// large enough. Threads that do not ask the runtime use kSparePercent from the start.
   static constexpr std::size_t kSpareUnaskedPercent = 15;
   static constexpr std::size_t kSpareAskedPercent = 27;
   static constexpr std::size_t kSparePercent = 34;
-  /// Over what is in use, by the program or by work in flight, where a wait would be a long one or
-  /// threads want memory of their own.
+  /// The percentage above the memory in use, by the program or by work in flight, up to which fresh
+  /// memory is taken if a wait would be long or threads contend for memory.
   static constexpr std::size_t kSpareOfNeedPercent = 50;
-  /// And no more than such a part of the device.
+  /// The divisor of the hard limit that bounds the fresh memory taken because of work in flight. If
+  /// threads contend for memory, kNegligiblePartOfMany applies.
   static constexpr std::size_t kNegligiblePart = 64;
   static constexpr std::size_t kNegligiblePartOfMany = 32;
   static constexpr std::chrono::milliseconds kBetweenCounts{1};
   static constexpr int kPartOfTimeToCount = 50;
-  /// A wait for work is long, or very long, when the device has still to do what the host issued
-  /// more than such a time ago.
+  /// The age of the oldest incomplete work on the device from which a wait for it is long
+  /// (kLongWait) or very long (kVeryLongWait).
   static constexpr std::chrono::milliseconds kLongWait{1};
   static constexpr std::chrono::milliseconds kVeryLongWait{10};
   static constexpr std::chrono::microseconds kBetweenAsks{100};
   static constexpr std::chrono::microseconds kBetweenVainAsks{1600};
-  /// Memory is scarce when less than such a part of all is not in use.
+  /// Memory is scarce if at most limit / kScarcePart of the reserved bytes are not in use.
   static constexpr std::size_t kScarcePart = 8;
 
   struct Found {
-    Block<R>* block;  ///< null: there is none without a wait
-    bool lags;        ///< the device, and the host has time; not looked at where threads meet
+    Block<R>* block;  ///< null if all blocks need a wait
+    bool lags;        ///< whether the device lags behind the host; false if threads contend
   };
-  /// `wanted`: how much of it will be in use.
+  /// Finds a block of which `wanted` bytes will be in use, and that needs no wait.
   [[nodiscard]] Found find_without_wait(std::size_t bytes,
                                         std::size_t wanted,
                                         StreamSlot<R>& stream,
@@ -207,8 +212,8 @@ class LargeBlocks {
       block = take_after([this](order::Position use) { rules_.ask_whether_over(use); });
     }
     if (block == nullptr && asks && ask_about_all(stream)) {
-      // A block whose work is over may be large enough as it is. Joining comes second: joined with
-      // memory that is still used, the block could be taken only with a wait.
+      // A block whose uses are complete may be large enough as it is. Neighbours are joined only
+      // after that: a block joined with memory that is still used could be taken only with a wait.
       block = source_.take(bytes, stream, ready, from);
       if (block == nullptr) {
         source_.join_what_is_over();
@@ -269,19 +274,20 @@ class LargeBlocks {
       block = source_.grow(bytes, stream, hard_limit, usable);
     }
     if (block == nullptr && !keeps_addresses) {
-      // In pieces, what is too small goes, to make room for one that is not.
+      // Releases free pieces that are too small, because pieces do not join, to make room for a
+      // larger one.
       source_.trim(0, over);
       block = source_.grow(bytes, stream, hard_limit, usable);
     }
     return block;
   }
-  /// Whether it has no room for what is taken at a time.
+  /// Whether the limit has no room for the number of bytes taken at a time.
   [[nodiscard]] bool is_limit_reached() const noexcept {
     auto const& capacity = source_.capacity();
     return !capacity.has_room(growth_bytes_, capacity.limit_bytes());
   }
-  /// A graph keeps its addresses, and those that share its memory theirs: what is free there may be
-  /// over, and is used by the next launch all the same.
+  /// Whether the memory is for a captured graph. A graph keeps its addresses, and graphs that share
+  /// its memory keep theirs: the next launch uses free memory even if its noted uses are complete.
   [[nodiscard]] bool is_for_graph(StreamSlot<R> const& stream) const noexcept {
     return space_ == Space::device && stream.capture.load(std::memory_order_relaxed) != nullptr;
   }
@@ -298,7 +304,7 @@ class LargeBlocks {
     }
     return block;
   }
-  /// Whether the stream has to wait for the block; null: no.
+  /// Notes and returns whether the stream has to wait for the block. False if the block is null.
   bool note_wait(Block<R> const* block, StreamSlot<R>& stream) {
     bool const waits = block != nullptr && !rules_.is_followed(*block, stream);
     if (waits) {
@@ -306,7 +312,8 @@ class LargeBlocks {
     }
     return waits;
   }
-  /// Joins what is free as far as it takes, and last what groups have been lent.
+  /// Takes any block; if needed, first joins free neighbours, and then also takes back all
+  /// LentMemory.
   [[nodiscard]] Block<R>* take_any_of_joined(std::size_t bytes, StreamSlot<R>& stream) {
     Block<R>* block = take_any(bytes, stream);
     if (block == nullptr) {
@@ -320,13 +327,15 @@ class LargeBlocks {
     return block;
   }
 
-  /// Whether the host has time for that, and it may be of use: not where threads meet.
+  /// Whether the host has time to ask about all free memory, and the answers may help: not if
+  /// threads contend for memory.
   [[nodiscard]] bool may_ask_about_all(StreamSlot<R> const& stream) const noexcept {
     return may_move_or_lend(stream) && !source_.is_contended();
   }
   /// Asks the runtime about the newest use of free memory by each stream that `stream` does not
-  /// follow. The host knows of most memory that is over only when it asks, and each stream it has
-  /// asked answers for all that it used. False: nothing has been asked, or has just been.
+  /// follow. The host learns that most memory is complete only by asking, and an answer about a
+  /// stream covers all memory that the stream used. False if there was nothing to ask, or a call
+  /// has just asked.
   [[nodiscard]] bool ask_about_all(StreamSlot<R>& stream) {
     if (asked_.has_happened(between_asks_.load(std::memory_order_relaxed))) {
       return false;
@@ -345,7 +354,7 @@ class LargeBlocks {
     }
     return any;
   }
-  /// Whether that was of use; else the device is behind, and is asked less often.
+  /// Notes whether ask_about_all() helped. If not, the device is behind and is asked less often.
   void note_answer(bool is_of_use) noexcept {
     auto const longer = 2 * between_asks_.load(std::memory_order_relaxed);
     between_asks_.store(is_of_use ? kBetweenAsks : std::min(longer, kBetweenVainAsks),
@@ -364,13 +373,14 @@ class LargeBlocks {
       rules_.ask_whether_over(use);
     });
   }
-  /// How much is reserved before anybody waits for anybody.
+  /// Returns the reserved bytes up to which fresh memory is taken before any stream waits.
   [[nodiscard]] std::size_t soft_limit(std::size_t wanted, std::size_t percent) const noexcept {
     return soft_limit_bytes_ != 0 ? soft_limit_bytes_ : with_spare(wanted, percent) + growth_bytes_;
   }
-  /// How much is reserved where a wait would be a long one, or threads want memory of their own:
-  /// half above what is in use by the program and by work in flight. Memory that lies idle, in
-  /// pieces or lent to another group, is used before the pool grows beyond that.
+  /// Returns the reserved bytes up to which fresh memory is taken if a wait would be long or
+  /// threads contend for memory: half above the memory in use by the program and by work in flight.
+  /// Idle memory, in pieces or in the LentMemory of another group, is used before the pool grows
+  /// further.
   [[nodiscard]] std::size_t higher_soft_limit(std::size_t wanted, std::size_t percent) {
     auto const& capacity = source_.capacity();
     auto const part = source_.is_contended() ? kNegligiblePartOfMany : kNegligiblePart;
@@ -383,15 +393,16 @@ class LargeBlocks {
     auto const by_need = needed + needed / 100 * kSpareOfNeedPercent;
     return std::min(std::max(least, by_need) + growth_bytes_, most);
   }
-  /// In use, by the program or by work in flight: counted again when the pool has grown, or later.
-  /// All free blocks are looked at, for a bounded part of the time however many there are.
+  /// Returns the bytes in use by the program or by work in flight. They are counted again when the
+  /// pool has grown, or after a while. Counting looks at all free blocks, for a bounded part of the
+  /// time however many there are.
   [[nodiscard]] std::size_t needed_bytes() {
     auto const growths = source_.growths();
     if (growths_at_count_.load(std::memory_order_relaxed) != growths ||
         !counted_.has_happened(between_counts_.load(std::memory_order_relaxed))) {
       auto const begin = std::chrono::steady_clock::now();
       if (space_ == Space::pinned) {
-        ask_what_is_over();  // nobody has asked about blocks that are too small
+        ask_what_is_over();  // the runtime has not been asked about blocks that are too small
       }
       std::size_t in_flight = pending_bytes();
       caches_.for_each([&](StreamCache<R> const& cache) {
@@ -409,12 +420,12 @@ class LargeBlocks {
     }
     return needed_bytes_.load(std::memory_order_relaxed);
   }
-  /// What was in use at once or will be, and so much more.
+  /// Returns the peak of memory in use, counting `wanted`, plus `percent`.
   [[nodiscard]] std::size_t with_spare(std::size_t wanted, std::size_t percent) const noexcept {
     auto const most = std::max(live_.peak(), live_.now() + wanted);
     return most + most / 100 * percent;
   }
-  /// How far the device is behind, on the stream or on one whose block it would have to wait for.
+  /// Returns how far the device is behind, on the stream or on one whose block it would wait for.
   [[nodiscard]] std::chrono::nanoseconds lag_of_wait(std::size_t bytes, StreamSlot<R>& stream) {
     auto const uses = source_.uses_of_cheapest(bytes, rules_.costs(stream));
     auto longest = rules_.lag(stream);
@@ -434,7 +445,7 @@ class LargeBlocks {
   ReuseRules<R> rules_;
   BlockSource<R> source_;
   Lending<R> lending_;
-  Lately waits_;  ///< for free memory that others use
+  Lately waits_;  ///< the last wait for free memory that another stream uses
   Lately counted_;
   std::atomic<std::chrono::nanoseconds> between_counts_{kBetweenCounts};
   Lately asked_;

@@ -15,31 +15,32 @@
 
 namespace msstream::memory {
 
-/// Which groups are lent a part of a source's memory, and how large a one. Thread-safe.
+/// Decides which groups get LentMemory from a source, and how much. Thread-safe.
 template <Runtime R>
 class Lending {
  public:
-  /// All of these live longer.
+  /// Keeps references to the arguments, which must outlive it.
   Lending(BlockSource<R>& source,
           ReuseRules<R> const& rules,
           LiveBytes const& live,
           std::size_t growth_bytes)
       : source_(source), rules_(rules), live_(live), growth_bytes_(growth_bytes) {}
 
-  /// So that threads do not wait for each other at the lock of the source. Nobody has to wait for
-  /// that memory. `hold()`: see LargeBlocks::any().
+  /// Adds to the LentMemory of the stream's group if its threads often wait for each other at the
+  /// lock of the source. Takes only memory that needs no wait. `hold()`: see LargeBlocks::any().
   template <class Hold>
   void lend_if_contended(StreamSlot<R>& stream, Hold const& hold) {
     if (source_.take_much_contention(stream)) [[unlikely]] {
       lend_ready(stream, hold);
     }
   }
-  /// The stream has to wait for free memory.
+  /// Notes that the stream has to wait for free memory.
   void note_need(StreamSlot<R> const& stream) { source_.lent().of(stream).note_need(); }
-  /// Lent memory, where there is no other without a wait. As long as there is fresh memory, what
-  /// nobody has to wait for, whoever was lent it. Under the limit, what the stream's group was
-  /// lent, whoever used that: it waits for it once. A group that has often been in need is lent a
-  /// part. Null: there is none for it.
+  /// Takes a block from LentMemory, for a stream that finds no other memory without a wait. As long
+  /// as there is fresh memory, takes a block that needs no wait from the LentMemory of any group.
+  /// At the limit, takes any block from the LentMemory of the stream's group, which the stream
+  /// waits for once. Adds a part to the LentMemory of a group that has often been in need. Null if
+  /// there is no such block.
   template <class Hold>
   [[nodiscard]] Block<R>* take(std::size_t bytes, StreamSlot<R>& stream, Hold const& hold) {
     auto& group = source_.lent().of(stream);
@@ -59,15 +60,16 @@ class Lending {
  private:
   static constexpr std::size_t kUsualPartBytes = std::size_t{64} << 20U;
   static constexpr std::size_t kLeastPartBytes = std::size_t{16} << 20U;
-  static constexpr std::size_t kPartStep = std::size_t{2} << 20U;  ///< whole pages
+  static constexpr std::size_t kPartStep = std::size_t{2}
+                                           << 20U;  ///< the unit of part sizes, whole pages
 
-  /// Whether so much cannot be fresh memory any more, nor what is taken at a time.
+  /// Whether the limit has no room for `bytes`, or for the number of bytes taken at a time.
   [[nodiscard]] bool is_limit_reached(std::size_t bytes) const {
     auto const& capacity = source_.capacity();
     return !capacity.has_room(std::max(bytes, growth_bytes_), capacity.limit_bytes());
   }
-  /// How much more the group may be lent, so that there is as much for all, and for what is too
-  /// large.
+  /// Returns how many more bytes the group may get as LentMemory, so that as much is left for each
+  /// other group, and some for requests that are too large for a part.
   [[nodiscard]] std::size_t most_to_lend(LentMemory<R> const& group) {
     std::size_t groups = 0;
     std::size_t lent_to_all = 0;
@@ -85,7 +87,8 @@ class Lending {
     auto const lent = std::min(fair, group.lent_bytes());
     return std::min(fair - lent, to_lend - std::min(to_lend, lent_to_all));
   }
-  /// Of so much. What is left of a fair share goes in one piece: several would be too small.
+  /// Returns the size of a part, if a group may get `most` bytes. The rest of a fair share is one
+  /// part, because several would be too small.
   [[nodiscard]] static std::size_t part_of(std::size_t most) noexcept {
     return most < 2 * kUsualPartBytes ? most / kPartStep * kPartStep : kUsualPartBytes;
   }
@@ -102,7 +105,8 @@ class Lending {
       }
     }
   }
-  /// A part for so large a block. False: there is none, or the group has enough.
+  /// Adds a part to the group's LentMemory that can hold a block of `bytes`. False if there is
+  /// none, or the group has enough.
   template <class Hold>
   [[nodiscard]] bool lend_for_good(std::size_t bytes,
                                    StreamSlot<R>& stream,
@@ -127,7 +131,7 @@ class Lending {
     }
     return is_lent;
   }
-  /// They are soon to wait, too, and then for longer.
+  /// Gives parts to groups that have never had one: they would soon wait, too, and then for longer.
   template <class Costs>
   void lend_to_new_groups(Costs const& costs) {
     source_.lent().for_each([&](LentMemory<R>& group) {
@@ -142,7 +146,7 @@ class Lending {
   ReuseRules<R> const& rules_;
   LiveBytes const& live_;
   std::size_t growth_bytes_;
-  std::mutex mutex_;  ///< shares are of what was lent before
+  std::mutex mutex_;  ///< serialises shares, since each depends on the earlier ones
 };
 
 MSSTREAM_COMPILED_ONCE(class Lending<DefaultRuntime>);

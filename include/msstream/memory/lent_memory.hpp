@@ -19,17 +19,17 @@
 
 namespace msstream::memory {
 
-/// Large blocks of which one group cuts its own, with a lock of its own: because many threads want
-/// the lock of the arena that they belong to, or because the group would often have to wait for
-/// memory that others have used. The arena takes them back, with what they were cut into, when it
-/// has no other memory. Thread-safe; a thread may want this lock while it has the arena's, and not
-/// the other way round.
+/// Large blocks that one group alone cuts, under a lock of its own: because many threads contend
+/// for the lock of the arena that the blocks belong to, or because the group would often wait for
+/// memory that other groups have used. If the arena has no other memory, it takes the blocks back,
+/// together with those they were cut into. Thread-safe. A thread that has the arena's lock may take
+/// this lock, but not the other way round.
 template <Runtime R>
 class alignas(64) LentMemory {
  public:
   LentMemory() { parts_.reserve(kMostParts); }
 
-  /// As Arena has it.
+  /// Like Arena::take().
   template <class Ready>
   [[nodiscard]] Block<R>* take(std::size_t bytes, Ready&& ready) {
     if (arena_.free_bytes() < bytes) {
@@ -38,8 +38,8 @@ class alignas(64) LentMemory {
     auto const lock = lock_with_spares();
     return arena_.take(bytes, ready);
   }
-  /// Joined with its neighbours, whoever used them. False: the block has gone back to the arena
-  /// meanwhile, in use.
+  /// Frees a block and joins it with its neighbours, whichever streams used them. False if the
+  /// arena has taken the block back while it was in use.
   [[nodiscard]] bool put(Block<R>* block) noexcept {
     std::lock_guard const guard(mutex_);
     if (block->lent_to.load(std::memory_order_relaxed) != this) {
@@ -49,7 +49,7 @@ class alignas(64) LentMemory {
     return true;
   }
 
-  /// It has never been lent anything.
+  /// Whether the group has never had any LentMemory.
   [[nodiscard]] bool is_new() const noexcept {
     return lent_bytes() == 0 && much_need_.load(std::memory_order_relaxed) == kMuchNeed;
   }
@@ -57,7 +57,8 @@ class alignas(64) LentMemory {
     std::lock_guard const guard(mutex_);
     return parts_.size() < kMostParts;
   }
-  /// A used block of the arena. False: there are enough, or the host has no memory to note it.
+  /// Adds a used block of the arena. False if there are enough parts, or the host has no memory to
+  /// note one more.
   [[nodiscard]] bool add(Block<R>* lent) noexcept {
     try {
       auto const lock = lock_with_spares();
@@ -73,7 +74,7 @@ class alignas(64) LentMemory {
     }
     return true;
   }
-  /// The caller has the lock of the arena.
+  /// Returns all parts to the arena. The caller has the lock of the arena.
   void give_back(Arena<R>& owner) noexcept {
     std::lock_guard const guard(mutex_);
     for (auto const& part : parts_) {
@@ -92,7 +93,7 @@ class alignas(64) LentMemory {
   [[nodiscard]] std::size_t lent_bytes() const noexcept {
     return lent_bytes_.load(std::memory_order_relaxed);
   }
-  /// Of those, a moment ago.
+  /// Returns how many bytes of the parts are in use. The result may be slightly outdated.
   [[nodiscard]] std::size_t bytes_in_use() const noexcept {
     auto const lent = lent_bytes();
     return lent - std::min(lent, arena_.free_bytes());
@@ -104,9 +105,9 @@ class alignas(64) LentMemory {
     arena_.for_each_free(visit);
   }
 
-  /// The group has found the arena's lock taken.
+  /// Notes that the group has found the arena's lock taken.
   void note_contention() noexcept { contentions_.fetch_add(1, std::memory_order_relaxed); }
-  /// Whether it has done so often since the last call that said so.
+  /// Whether note_contention() was called often since the last call that returned true.
   [[nodiscard]] bool take_much_contention() noexcept {
     if (contentions_.load(std::memory_order_relaxed) < kMuchContention) [[likely]] {
       return false;
@@ -114,10 +115,10 @@ class alignas(64) LentMemory {
     contentions_.store(0, std::memory_order_relaxed);
     return true;
   }
-  /// The group finds no memory but what it must wait for, or others have been lent.
+  /// Notes that the group finds only memory that it must wait for, or LentMemory of other groups.
   void note_need() noexcept { needs_.fetch_add(1, std::memory_order_relaxed); }
-  /// Whether it has done so often since the last call that said so: more often each time that
-  /// others needed what it had been lent.
+  /// Whether note_need() was called often since the last call that returned true. The required
+  /// number of needs doubles, up to 64, each time that the arena takes this memory back.
   [[nodiscard]] bool take_much_need() noexcept {
     if (needs_.load(std::memory_order_relaxed) < much_need_.load(std::memory_order_relaxed)) {
       return false;
@@ -134,7 +135,7 @@ class alignas(64) LentMemory {
 
   struct Part {
     Block<R>* lent;
-    Block<R>* first;  ///< of those it was cut into: a cut and a join leave the lowest
+    Block<R>* first;  ///< the lowest block of the part, which cuts and joins keep
   };
 
   [[nodiscard]] std::unique_lock<SpinLock> lock_with_spares() {
@@ -150,8 +151,8 @@ class alignas(64) LentMemory {
   std::atomic<std::uint64_t> much_need_{kMuchNeed};
 };
 
-/// What each group, or stream without one, has been lent of an arena; some share one where there
-/// are many groups. Thread-safe, without a lock.
+/// The LentMemory of each group, or of each stream without a group. If there are many groups, some
+/// share one. Thread-safe, without a lock.
 template <Runtime R>
 class LentMemories {
  public:

@@ -7,12 +7,12 @@
 
 namespace msstream::memory {
 
-/// How much of a pool is in use, and was at most. Each stream counts its own part; what they share
-/// is written only when a part has grown, or shrunk, by much between two allocations, so that
-/// threads that take and give back in turn seldom meet. Thread-safe.
+/// Counts how much of a pool is in use, and the peak. Each stream counts its own part; the shared
+/// count is written only if a part has grown or shrunk by much between two allocations, so threads
+/// that allocate and free in turn seldom contend. Thread-safe.
 class LiveBytes {
  public:
-  /// What one stream uses: changed by one thread at a time.
+  /// The number of bytes that one stream uses. Changed by one thread at a time.
   class alignas(64) Part {
    public:
     [[nodiscard]] std::size_t bytes() const noexcept {
@@ -30,7 +30,7 @@ class LiveBytes {
   LiveBytes(LiveBytes const&) = delete;
   LiveBytes& operator=(LiveBytes const&) = delete;
 
-  /// Once for each part, which stays as long as this.
+  /// Adds a part, once. The part must live as long as this object.
   void enter(Part& part) noexcept {
     part.next_ = parts_.load(std::memory_order_relaxed);
     while (!parts_.compare_exchange_weak(part.next_, &part, std::memory_order_acq_rel)) {
@@ -47,7 +47,7 @@ class LiveBytes {
     part.bytes_.store(part.bytes() - bytes, std::memory_order_relaxed);
   }
 
-  /// What all parts are now.
+  /// Returns the sum of all parts.
   [[nodiscard]] std::size_t now() const noexcept {
     std::size_t total = 0;
     for (auto const* part = parts_.load(std::memory_order_acquire); part != nullptr;
@@ -56,10 +56,11 @@ class LiveBytes {
     }
     return total;
   }
-  /// About that, and a part that was given back after its last allocation: cheaper.
+  /// Returns the sum that the parts last reported: cheaper than now(), roughly right, and including
+  /// memory that a part has freed since its last allocation.
   [[nodiscard]] std::size_t told() const noexcept { return told_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t peak() const noexcept { return peak_.load(std::memory_order_relaxed); }
-  /// Since the last call, which begins anew.
+  /// Returns the peak since the last call, and starts a new one.
   [[nodiscard]] std::size_t take_recent_peak() noexcept {
     return recent_peak_.exchange(now(), std::memory_order_relaxed);
   }
@@ -67,7 +68,8 @@ class LiveBytes {
  private:
   static constexpr std::size_t kUntoldShrinkage = std::size_t{1} << 20U;
 
-  /// An eighth: peaks are right to that, and to 64 KiB of what is small and a MiB of what is large.
+  /// Returns the growth that a part does not report: 1/8, at least 64 KiB, at most 1 MiB. Peaks are
+  /// exact to within that.
   static constexpr std::size_t untold_growth(std::size_t told) noexcept {
     return std::clamp(told / 8, std::size_t{64} << 10U, std::size_t{1} << 20U);
   }

@@ -16,30 +16,30 @@
 
 namespace msstream {
 
-/// Something that happened to an allocator's memory.
+/// A change of an allocator's memory, or a refused request.
 struct MemoryEvent {
   enum class Kind : std::uint8_t {
-    take,       ///< a block was given out
-    give_back,  ///< … and came back
+    take,       ///< a block was allocated
+    give_back,  ///< a block was freed
     grow,       ///< memory was taken from the runtime
-    release,    ///< … and given back to it
-    move,       ///< memory that was free was put to another address
-    refuse      ///< OutOfMemory was thrown; no address
+    release,    ///< memory was released to the runtime
+    move,       ///< free memory was moved to another address
+    refuse      ///< OutOfMemory was thrown; the event has no address
   };
-  std::int64_t nanoseconds = 0;  ///< since the recording began
+  std::int64_t nanoseconds = 0;  ///< the time since the recording began
   Kind kind = Kind::take;
   std::uintptr_t address = 0;
   std::size_t bytes = 0;
-  order::StreamIndex stream = 0;             ///< of take and give_back
+  order::StreamIndex stream = 0;             ///< the stream of take and give_back
   std::shared_ptr<std::string const> scope;  ///< of take and refuse; null outside all scopes
   bool waits = false;  ///< of take: the first operation waits for the last uses
 };
-/// "take", "give back" and so on.
+/// Returns the name of a kind: "take", "give back" and so on.
 [[nodiscard]] std::string_view name_of(MemoryEvent::Kind kind) noexcept;
 
 namespace memory {
 
-/// The last so many events. Thread-safe, with one lock: it is for looking, not for every day.
+/// Keeps the last `capacity` events. Thread-safe, with one lock: for diagnosis, not for production.
 class MemoryHistory {
  public:
   explicit MemoryHistory(std::size_t capacity) : capacity_(capacity) { events_.reserve(capacity); }
@@ -56,7 +56,7 @@ class MemoryHistory {
       next_ = (next_ + 1) % capacity_;
     }
   }
-  /// The oldest first.
+  /// Returns the events, the oldest first.
   [[nodiscard]] std::vector<MemoryEvent> events() const {
     std::lock_guard const guard(mutex_);
     auto ordered = events_;
@@ -70,7 +70,7 @@ class MemoryHistory {
   std::chrono::steady_clock::time_point const began_ = std::chrono::steady_clock::now();
   mutable std::mutex mutex_;
   std::vector<MemoryEvent> events_;
-  std::size_t next_ = 0;  ///< the oldest, when it is full
+  std::size_t next_ = 0;  ///< the oldest event, once the history is full
 };
 
 }  // namespace memory

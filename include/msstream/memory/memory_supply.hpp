@@ -24,19 +24,19 @@
 
 namespace msstream::memory {
 
-/// Takes memory from the runtime for an arena, moves it within, and gives it back.
+/// Takes memory from the runtime for an arena, moves it within the arena, and releases it.
 ///
-/// Where the runtime has pages, all memory is in one range of addresses, so that neighbours join
-/// however they were taken, and pages that lie free apart from each other can be put together.
-/// Elsewhere it comes in pieces. Thread-safe: what changes the memory has a lock of its own, which
-/// is held while the runtime is at it, and is not the arena's.
+/// If the runtime has pages, all memory is in one range of addresses, so that neighbours join
+/// however they were taken, and free pages that lie apart from each other can be put together.
+/// Otherwise memory comes in pieces. Thread-safe: a lock of its own, not the arena's, guards
+/// changes of the memory, and is held during calls of the runtime.
 template <Runtime R>
 class MemorySupply {
  public:
   static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
-  /// `arena` is empty, and lives longer. `keep_bytes`: pieces that are free and over go back before
-  /// another one is taken, until no more than so much is.
+  /// Takes an empty `arena`, which must outlive it. Before another piece is taken, free pieces with
+  /// complete uses are released until they have no more than `keep_bytes`.
   MemorySupply(std::shared_ptr<StreamContext<R>> context,
                Space space,
                std::shared_ptr<Capacity> capacity,
@@ -55,8 +55,8 @@ class MemorySupply {
   }
   MemorySupply(MemorySupply const&) = delete;
   MemorySupply& operator=(MemorySupply const&) = delete;
-  /// All blocks are free, joined where they are neighbours, and their uses are over. Waits for
-  /// those of moved pages.
+  /// Requires that all blocks are free, joined with their neighbours, and complete. Waits for the
+  /// uses of moved pages.
   ~MemorySupply() {
     leave_moved([&](Block<R> const& block) {
       for_each_use(block, [&](order::Position use) { context_->tracker->finish(use); });
@@ -67,16 +67,16 @@ class MemorySupply {
     }
   }
 
-  /// A block cut from memory that is taken from the runtime, with what is free and `ready(block)`
-  /// before it; or what `find_again()` gives, unless null, once nobody else is changing the memory.
-  /// Null when the limit, or the lower one given, or the runtime has no more.
+  /// Takes memory from the runtime and cuts a block from it, together with the free block before it
+  /// if that is `ready(block)`. Calls `find_again()` first, under the lock, and returns its block
+  /// if there is one. Null if the limit, a lower `limit_bytes`, or the runtime has no more.
   template <class Ready, class FindAgain>
   [[nodiscard]] Block<R>* grow(std::size_t bytes,
                                std::size_t limit_bytes,
                                Ready&& ready,
                                FindAgain&& find_again) {
     if (is_paged() && !capacity().has_room(range().page_bytes(), limit_bytes)) {
-      return nullptr;  // without the lock, which others may have for long
+      return nullptr;  // checked without the lock, which may be held for long
     }
     std::lock_guard const changing(mutex_);
     if (Block<R>* const found = find_again()) {
@@ -95,16 +95,16 @@ class MemorySupply {
       }
     });
   }
-  /// The same from pages that lie free apart from each other in blocks that are `usable(block)`,
-  /// those first whose uses are `over(block)`, then those that are `ready(block)`: pages that are
-  /// not over keep their old addresses for the work that still uses them, and the block that is
-  /// returned follows it. Null when there are not enough, or the runtime has no pages.
+  /// Returns a block of free pages that lie apart from each other, in blocks that are
+  /// `usable(block)`; first takes those whose uses are `over(block)`, then those that are
+  /// `ready(block)`. Pages with incomplete uses keep their old addresses for that work, and the
+  /// returned block follows it. Null if there are not enough pages, or the runtime has none.
   template <class Over, class Ready, class Usable>
   [[nodiscard]] Block<R>* gather(std::size_t bytes, Over&& over, Ready&& ready, Usable&& usable) {
     std::lock_guard const changing(mutex_);
     return gather_locked(bytes, over, ready, usable);
   }
-  /// The same where no other thread is about to change the memory.
+  /// Like gather(), but returns null if another thread is about to change the memory.
   template <class Over, class Ready, class Usable>
   [[nodiscard]] Block<R>* try_gather(std::size_t bytes,
                                      Over&& over,
@@ -113,8 +113,8 @@ class MemorySupply {
     std::unique_lock const changing(mutex_, std::try_to_lock);
     return changing.owns_lock() ? gather_locked(bytes, over, ready, usable) : nullptr;
   }
-  /// Whether there are as many free pages in blocks that are `usable(block)`, with those that the
-  /// limits have room for.
+  /// Whether the free pages in blocks that are `usable(block)`, with the pages that the limits have
+  /// room for, are enough for `bytes`.
   template <class Usable>
   [[nodiscard]] bool has_pages_for(std::size_t bytes, Usable&& usable) const {
     if (!is_paged()) {
@@ -125,26 +125,26 @@ class MemorySupply {
         free_page_bytes([&](auto const&, Block<R> const& block) { return usable(block); });
     return capacity().has_room(needed - std::min(needed, free), capacity().limit_bytes());
   }
-  /// Gives free memory whose uses are `over(block)` back to the runtime until no more than `bytes`
-  /// are reserved; what `take_back()` puts into the arena, too.
+  /// Releases free memory whose uses are `over(block)` to the runtime until no more than `bytes`
+  /// are reserved. `take_back()` first puts more free memory into the arena.
   template <class Over, class TakeBack>
   void trim(std::size_t bytes, Over&& over, TakeBack&& take_back) {
     std::lock_guard const changing(mutex_);
     leave_moved(over);
     take_back();
-    arena_.join_what_is_over();  // two parts of a page are no page
+    arena_.join_what_is_over();  // free parts of a page must be joined to be released
     while (capacity().reserved_bytes() > bytes) {
       auto const excess = capacity().reserved_bytes() - bytes;
       auto const given = is_paged() ? unmap_idle(excess, over) : free_idle_piece(over);
       if (given == 0) {
         return;
       }
-      leave_moved(over);  // or the runtime would still have it
+      leave_moved(over);  // memory is released only with its old addresses
       capacity().give_back(given);
     }
   }
 
-  /// `visit(block)` for old addresses of pages that the device still uses.
+  /// Calls `visit(block)` for the old addresses of moved pages that the device still uses.
   template <class Visit>
   void for_each_moved(Visit&& visit) const {
     std::lock_guard const changing(mutex_);
@@ -155,7 +155,7 @@ class MemorySupply {
 
  private:
   using Span = typename PageRange<R>::Span;
-  /// Memory that addresses have got, and the uses that its next owner must follow.
+  /// Memory that was put behind addresses, and the uses that its next owner must follow.
   struct Populated {
     std::size_t bytes = 0;
     order::AccessLog uses;
@@ -179,14 +179,14 @@ class MemorySupply {
             move_pages(addresses.begin, needed, over, ready, usable, populated);
           }
         });
-    leave_moved(over);  // not before: what is left becomes absent, and joins the absent range
+    leave_moved(over);  // after extend(), since left addresses join the absent range
     return block;
   }
   struct Last {
-    Block<R>* block;  ///< in use from here on; null: there is none
-    Span addresses;   ///< behind it, without memory
+    Block<R>* block;  ///< the last free block, now in use; null if there is none
+    Span addresses;   ///< the addresses behind the block, without memory
   };
-  /// The free block that more memory makes longer, if it is ready.
+  /// Takes the last free block, to be extended, if it is shorter than `bytes` and `ready(block)`.
   template <class Ready>
   Last take_last(std::size_t bytes, Ready& ready) {
     auto const arena = arena_.access_to_cut();
@@ -196,8 +196,9 @@ class MemorySupply {
     auto const* const rest = arena->unpopulated();
     return {block, rest != nullptr ? Span{rest->data, rest->bytes} : Span{}};
   }
-  /// `provide(addresses, needed, populated)` puts at least `needed` bytes of memory behind the
-  /// first of the addresses, which follow the last free block. What is less stays free.
+  /// Extends the last free block to `bytes`. `provide(addresses, needed, populated)` should put at
+  /// least `needed` bytes of memory behind the first of the addresses, which follow that block. If
+  /// it provides less, the memory stays free, and the result is null.
   template <class Ready, class Provide>
   Block<R>* extend(std::size_t bytes, Ready& ready, Provide&& provide) {
     auto const [last, rest] = take_last(bytes, ready);
@@ -219,7 +220,7 @@ class MemorySupply {
     }
     return block;
   }
-  /// The last block, if any, with what was populated behind it, cut to `bytes`.
+  /// Appends populated memory to the last block, if any. Returns the result, cut to `bytes`.
   Block<R>* add_populated(Block<R>* last, std::byte* at, Populated& populated, std::size_t bytes) {
     if (populated.bytes == 0) {
       return last;
@@ -236,7 +237,7 @@ class MemorySupply {
       throw;
     }
   }
-  /// Where gathered pages go.
+  /// Whether the free block is the one that gathered pages extend.
   [[nodiscard]] static bool is_last(Arena<R> const& arena, Block<R> const& block) noexcept {
     return block.arena.higher != nullptr && block.arena.higher == arena.unpopulated();
   }
@@ -250,8 +251,8 @@ class MemorySupply {
     });
     return total;
   }
-  /// Up to `most_bytes` of pages in a row, in use from here on, of the smallest free block that is
-  /// usable and has some: larger ones are more likely to fit. Null: there is none.
+  /// Takes up to `most_bytes` of contiguous pages from the smallest free block that is usable and
+  /// has any: larger blocks are more likely to fit. Null if there is none.
   template <class Usable>
   Block<R>* take_pages(std::size_t most_bytes, Usable&& usable) {
     auto const arena = arena_.access_to_cut();
@@ -267,8 +268,8 @@ class MemorySupply {
                ? arena->take_part(chosen, pages.begin, std::min(pages.bytes, most_bytes))
                : nullptr;
   }
-  /// As many as are needed, or fewer where others have taken some meanwhile or the runtime has no
-  /// memory to note it.
+  /// Moves the needed pages, or fewer if other threads take some first or the runtime has no memory
+  /// to note a move.
   template <class Over, class Ready, class Usable>
   void move_pages(std::byte* to,
                   std::size_t needed,
@@ -307,7 +308,7 @@ class MemorySupply {
     observe::memory_pooled(*context_->runtime, to, pages->bytes);
     return true;
   }
-  /// Those whose uses are `over(block)` have no memory at their old addresses any more.
+  /// Unmaps the old addresses of moved pages whose uses are `over(block)`.
   template <class Over>
   void leave_moved(Over&& over) {
     auto const left = std::remove_if(moved_.begin(), moved_.end(), [&](Block<R>* pages) {
@@ -349,7 +350,7 @@ class MemorySupply {
     }
     return nullptr;
   }
-  /// Until no more than `bytes` lie in free blocks that are `over(block)`.
+  /// Releases pieces until free blocks that are `over(block)` have no more than `bytes`.
   template <class Over>
   void release_idle_pieces(std::size_t bytes, Over& over) {
     if (bytes != kAll) {
@@ -391,9 +392,9 @@ class MemorySupply {
   std::size_t keep_bytes_;
   CommonArena<R>& arena_;
 
-  mutable std::mutex mutex_;  ///< guards what follows
+  mutable std::mutex mutex_;  ///< guards all members below
   RuntimeMemory<R> memory_;
-  std::vector<Block<R>*> moved_;  ///< old addresses, in use on the device
+  std::vector<Block<R>*> moved_;  ///< old addresses of moved pages, in use on the device
 };
 
 MSSTREAM_COMPILED_ONCE(class MemorySupply<DefaultRuntime>);

@@ -14,17 +14,17 @@
 
 namespace msstream {
 
-/// What blocks that were allocated in one name scope for one stream have in use together.
+/// The memory in use in blocks that were allocated in one name scope for one stream.
 struct ScopeMemory {
-  std::string scope;   ///< "model/tower"; empty outside all scopes
-  std::string stream;  ///< "group 2 compute"
+  std::string scope;   ///< such as "model/tower"; empty outside all scopes
+  std::string stream;  ///< such as "group 2 compute"
   std::size_t bytes = 0;
   std::size_t blocks = 0;
 };
 
 namespace memory {
 
-/// Adds up, by scope and stream.
+/// Adds up memory in use by name scope and stream.
 class MemoryUseByScope {
  public:
   void add(std::string const& scope, std::string const& stream, std::size_t bytes) {
@@ -35,7 +35,7 @@ class MemoryUseByScope {
     use.bytes += bytes;
     ++use.blocks;
   }
-  /// The largest first.
+  /// Returns the sums, the largest first.
   [[nodiscard]] std::vector<ScopeMemory> sorted() && {
     std::sort(uses_.begin(), uses_.end(), [](ScopeMemory const& a, ScopeMemory const& b) {
       return std::tie(b.bytes, a.scope, a.stream) < std::tie(a.bytes, b.scope, b.stream);
@@ -47,7 +47,7 @@ class MemoryUseByScope {
   std::vector<ScopeMemory> uses_;
 };
 
-/// The same by stream, with the counts.
+/// Adds up memory in use, and allocation counts, by stream.
 class MemoryUseByStream {
  public:
   void add(order::StreamIndex index,
@@ -59,7 +59,7 @@ class MemoryUseByStream {
     use += counts;
     use.live_bytes += live_bytes;
   }
-  /// The oldest stream first.
+  /// Returns the sums, the oldest stream first.
   [[nodiscard]] std::vector<StreamMemory> sorted() && {
     std::vector<StreamMemory> sorted;
     for (auto& [index, use] : uses_) {

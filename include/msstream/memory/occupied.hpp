@@ -9,8 +9,9 @@
 
 namespace msstream::memory {
 
-/// Which of `Count` places hold something: finds the next one in a few instructions, however far it
-/// is. One thread at a time changes it; others may look, and may see what was a moment ago.
+/// The set of those of `Count` indices that are occupied. Finds the next one in a few instructions,
+/// however far it is. Only one thread at a time may change it; other threads may read it, and may
+/// see a slightly outdated state.
 template <std::size_t Count>
 class Occupied {
  public:
@@ -27,7 +28,7 @@ class Occupied {
       clear(words_in_use_, place / kBits);
     }
   }
-  /// The first occupied place from `place` on, or kNone; `place` may be beyond all.
+  /// Returns the first occupied index from `place` on, or kNone. `place` may be beyond all indices.
   [[nodiscard]] std::size_t next(std::size_t place) const noexcept {
     if (place >= Count) {
       return kNone;
@@ -44,7 +45,7 @@ class Occupied {
     }
     return word * kBits + lowest(found);
   }
-  /// The last occupied place, or kNone.
+  /// Returns the last occupied index, or kNone.
   [[nodiscard]] std::size_t last() const noexcept {
     for (std::size_t word = words_.size(); word-- > 0;) {
       if (auto const found = load(words_[word]); found != 0) {

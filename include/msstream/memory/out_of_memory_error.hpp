@@ -10,17 +10,17 @@
 
 namespace msstream::memory {
 
-/// What whoever is refused memory wants to know.
+/// The data for the message about a refused request.
 struct Refusal {
-  char const* space;  ///< "device" or "pinned"
-  std::size_t bytes;  ///< asked
+  char const* space;  ///< the kind of memory, "device" or "pinned"
+  std::size_t bytes;  ///< the size of the request
   MemoryStatistics statistics;
-  std::size_t largest_free_bytes;  ///< of one range
-  std::size_t pending_bytes;       ///< free, but in use on the device
-  std::vector<ScopeMemory> uses;   ///< the largest first
+  std::size_t largest_free_bytes;  ///< the size of the largest free range
+  std::size_t pending_bytes;       ///< free bytes that are still in use on the device
+  std::vector<ScopeMemory> uses;   ///< the memory in use, the largest first
 };
 
-/// The error that says so: a line, and one for each of the largest users, indented.
+/// Returns the error: one line, and an indented line for each of the largest users of memory.
 [[nodiscard]] OutOfMemory out_of_memory_error(Refusal const& refusal);
 
 }  // namespace msstream::memory

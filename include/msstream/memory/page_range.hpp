@@ -9,8 +9,8 @@
 
 namespace msstream::memory {
 
-/// A reservation of addresses in which pages can be mapped and moved; of no bytes where the runtime
-/// has no pages. Not synchronised.
+/// A reservation of addresses in which pages can be mapped and moved. Empty if the runtime has no
+/// pages. Not synchronised.
 template <Runtime R>
 class PageRange {
  public:
@@ -19,8 +19,9 @@ class PageRange {
     std::size_t bytes = 0;
   };
 
-  /// Addresses, `wanted_bytes` of them or else as many as there are, for up to `most_bytes` of
-  /// memory at a time; no range for less than a few pages, or where there are not so many.
+  /// Reserves `wanted_bytes` of addresses, or as many as there are, for up to `most_bytes` of
+  /// memory at a time. Reserves none if `most_bytes` are less than kLeastPages pages, or there are
+  /// not as many addresses.
   PageRange(R& runtime, std::size_t most_bytes, std::size_t wanted_bytes) : runtime_(runtime) {
     if constexpr (PagedRuntime<R>) {
       page_bytes_ = runtime.page_bytes();
@@ -42,12 +43,12 @@ class PageRange {
   [[nodiscard]] std::byte* begin() const noexcept { return begin_; }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::size_t page_bytes() const noexcept { return page_bytes_; }
-  /// Rounded up to whole pages.
+  /// Returns `bytes` rounded up to whole pages.
   [[nodiscard]] std::size_t in_pages(std::size_t bytes) const noexcept {
     return (bytes + page_bytes_ - 1) / page_bytes_ * page_bytes_;
   }
 
-  /// The whole pages of so many of its addresses, from `begin` on.
+  /// Returns the whole pages within the `bytes` addresses from `begin` on.
   [[nodiscard]] Span pages_in(std::byte const* begin, std::size_t bytes) const noexcept {
     auto const before = static_cast<std::size_t>(begin - begin_);
     auto const first = in_pages(before);
@@ -77,11 +78,11 @@ class PageRange {
   }
 
  private:
-  // With fewer than these, what rounding to pages costs is more than they save.
+  // The least number of pages. With fewer, rounding to pages costs more than pages save.
   static constexpr std::size_t kLeastPages = 32;
 
-  /// As many addresses as the process may have, if it may not have all: under a limit of its
-  /// address space, or a sanitizer. None, if memory could not all be mapped there at once.
+  /// Reserves as many addresses as the process may have, which under a limit of its address space
+  /// or a sanitizer may be fewer than wanted. Reserves none if they are fewer than `most_bytes`.
   void reserve(std::size_t most_bytes, std::size_t wanted_bytes) {
     auto wanted = in_pages(wanted_bytes);
     while (begin_ == nullptr && wanted >= most_bytes) {

@@ -12,7 +12,7 @@
 
 namespace msstream::memory {
 
-/// One pool for all groups, or several. Thread-safe, once they are added.
+/// One pool for all stream groups, or several. Thread-safe once all pools are added.
 template <Runtime R>
 class Pools {
  public:
@@ -21,18 +21,18 @@ class Pools {
   }
   [[nodiscard]] std::size_t count() const noexcept { return pools_.size(); }
 
-  /// That of the stream's group; the default group has the first.
+  /// Returns the pool of the stream's group; the default group uses the first pool.
   [[nodiscard]] BlockPool<R>& of(StreamSlot<R> const& stream) noexcept {
     auto const group = static_cast<std::size_t>(std::max(stream.identity.group, 0));
     return *pools_[pools_.size() == 1 ? 0 : group % pools_.size()];
   }
-  /// Whether the block has come from here.
+  /// Whether the block is from one of the pools.
   [[nodiscard]] bool own(Block<R> const& block) const noexcept {
     return std::any_of(
         pools_.begin(), pools_.end(), [&](auto const& pool) { return pool.get() == block.pool; });
   }
 
-  /// `visit(pool)`.
+  /// Calls `visit(pool)` for each pool.
   template <class Visit>
   void for_each(Visit&& visit) {
     for (auto const& pool : pools_) {
@@ -46,7 +46,7 @@ class Pools {
     }
   }
 
-  // What follows is that of all pools: see BlockPool.
+  // Functions like those of BlockPool, for all pools together.
 
   [[nodiscard]] MemoryStatistics statistics() const {
     MemoryStatistics total;
@@ -57,7 +57,7 @@ class Pools {
     return std::any_of(
         pools_.begin(), pools_.end(), [](auto const& pool) { return pool->pending_bytes() != 0; });
   }
-  /// Until each of them has reserved no more than `bytes`.
+  /// Releases free memory to the runtime until each pool reserves no more than `bytes`.
   void return_cached_memory(std::size_t bytes = 0) {
     for_each([&](BlockPool<R>& pool) { pool.return_cached_memory(bytes); });
   }

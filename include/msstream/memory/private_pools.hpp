@@ -15,12 +15,12 @@
 
 namespace msstream::memory {
 
-/// The pools of captures, and captures that nobody launches any more until their last launch is
-/// over. Nobody waits for that: sweep() finds what is, and whoever wants memory or has waited for
-/// the device sweeps. Thread-safe.
+/// Keeps the pools of captures, and captures that are not launched any more, until their last
+/// launch is complete. No thread waits for that: sweep() finds the complete ones, and is called by
+/// threads that need memory or have waited for the device. Thread-safe.
 ///
-/// Pools have an owner besides this as long as a graph uses what is free in them. After that their
-/// memory goes back as it gets free, and they with the last of it.
+/// Pools have another owner as long as a graph uses their free memory. After that, their memory is
+/// released as it becomes free, and the pools are destroyed with the last of it.
 template <Runtime R>
 class PrivatePools {
  public:
@@ -43,19 +43,20 @@ class PrivatePools {
     pools_.push_back(std::move(pools));
     count_.store(pools_.size() + retired_.size());
   }
-  /// `work` goes when its last launch is over.
+  /// Keeps `work` until its last launch is complete.
   void retire(std::shared_ptr<void> work, order::PositionSet const& last_launch) {
     std::lock_guard const guard(mutex_);
     retired_.push_back({std::move(work), last_launch});
     count_.store(pools_.size() + retired_.size());
   }
-  /// Lets go what nobody needs. Costs a load where there is nothing; waits for no launch. What it
-  /// throws the runtime has thrown, and a later call goes on.
+  /// Destroys captures and pools that are not needed any more. Costs one load if there are none;
+  /// does not wait for launches. If the runtime throws, the exception passes, and a later call
+  /// continues.
   void sweep() {
     if (count_.load(std::memory_order_acquire) == 0) {
       return;
     }
-    std::vector<Retired> over;  // both go when the lock is free, the pools last
+    std::vector<Retired> over;  // this and `unneeded` are destroyed without the lock
     std::vector<std::shared_ptr<Pools<R>>> unneeded;
     std::unique_lock lock(mutex_);
     take_from(retired_, over, [this](Retired const& entry) { return is_over(entry); });
@@ -71,12 +72,12 @@ class PrivatePools {
     count_.store(pools_.size() + retired_.size());
     lock.unlock();
   }
-  /// Of pools that have gone.
+  /// Returns the counts of pools that were destroyed.
   [[nodiscard]] AllocationCounts counts_of_gone() const {
     std::lock_guard const guard(mutex_);
     return counts_of_gone_;
   }
-  /// Whether sweep() may find more a little later.
+  /// Whether a sweep() a little later may find more to destroy.
   [[nodiscard]] bool has_retired() const {
     std::lock_guard const guard(mutex_);
     return !retired_.empty();
@@ -88,7 +89,7 @@ class PrivatePools {
       pools->set_abandoned(abandoned);
     }
   }
-  /// `visit(pool)`, under the lock.
+  /// Calls `visit(pool)` for each pool, under the lock.
   template <class Visit>
   void for_each(Visit&& visit) const {
     std::lock_guard const guard(mutex_);
@@ -120,12 +121,12 @@ class PrivatePools {
                        [this](order::Position launch) { return tracker_->is_complete(launch); });
   }
   [[nodiscard]] static bool has_no_other_owner(std::shared_ptr<Pools<R>> const& pools) noexcept {
-    // use_count() orders nothing; taking and dropping a reference comes after what the last other
-    // owner did.
+    // Taking and dropping a reference synchronises with the last other owner; use_count() orders
+    // nothing.
     std::shared_ptr<Pools<R>>(pools).reset();
     return pools.use_count() == 1;
   }
-  /// Whether nothing is left.
+  /// Releases the free memory of the pools, and returns whether they have no memory left.
   [[nodiscard]] static bool give_back_all(Pools<R>& pools) {
     pools.return_cached_memory();
     auto const left = pools.statistics();

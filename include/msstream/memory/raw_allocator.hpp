@@ -27,20 +27,22 @@
 
 namespace msstream {
 
-/// The device's memory by plain pointer, for streams that msstream did not make: what other
-/// libraries' allocator interfaces are made of.
+/// Allocates the device's memory as plain pointers, for streams that msstream did not make: the
+/// base of allocator interfaces for other libraries.
 ///
-/// Stream-ordered, as cudaMallocAsync: memory is for work put on the allocating stream from here
-/// on, and given back it is free behind all that is on the returning stream by then. What the next
-/// owner must wait for, its stream waits for at once, on the device: work on such streams is not
-/// tracked. A stream may be destroyed as soon as the memory has been given back on it, with work in
-/// flight. A capture is refused: its graph would use the memory again when others have it.
-/// Memory counts in the device's statistics, in the calling thread's name scope. Thread-safe.
+/// Stream-ordered like cudaMallocAsync: memory is for work put on the allocating stream from now
+/// on, and deallocated memory is free after all work that is on the deallocating stream by then.
+/// The stream of the next owner waits at once, on the device, for all uses that the owner must
+/// follow, because work on such streams is not tracked. A stream may be destroyed as soon as the
+/// memory has been deallocated on it, with work in flight. Allocation in a capture is refused,
+/// because the graph would use the memory again after it has a new owner. Memory counts in the
+/// device's statistics, in the calling thread's name scope. Thread-safe.
 template <InteropRuntime R = DefaultRuntime>
 class RawAllocator {
  public:
   using Native = typename R::native_stream;
-  static constexpr std::size_t kAlignment = memory::SizeClass::kLeastBytes;  ///< of all memory
+  static constexpr std::size_t kAlignment =
+      memory::SizeClass::kLeastBytes;  ///< the alignment of all memory
 
   explicit RawAllocator(Device<R> device)
       : device_(std::move(device)),
@@ -48,7 +50,7 @@ class RawAllocator {
         no_stream_(&device_.context()->tracker->attach({}, device_.context()->events, {"host"})) {}
   RawAllocator(RawAllocator const&) = delete;
   RawAllocator& operator=(RawAllocator const&) = delete;
-  /// What is still out is given back as by deallocate(memory).
+  /// Gives back all memory that is still allocated, like deallocate(memory).
   ~RawAllocator() {
     if (device_.context()->home.is_left()) {
       return;
@@ -61,9 +63,9 @@ class RawAllocator {
     tracker().detach(*no_stream_);
   }
 
-  /// Memory for work on `stream` from here on; null for zero bytes. Does not block the host, unless
-  /// memory is short. Throws OutOfMemory, std::invalid_argument for an alignment that is no power
-  /// of two, and std::logic_error while the stream is captured.
+  /// Returns memory for work put on `stream` from now on; null for zero bytes. Does not block the
+  /// host, unless memory is short. Throws OutOfMemory, std::invalid_argument if the alignment is
+  /// not a power of two, and std::logic_error while the stream is captured.
   [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment, Native stream) {
     require_power_of_two(alignment);
     if (bytes == 0) {
@@ -83,8 +85,8 @@ class RawAllocator {
     make_follow(user->slot(), *block);
     return hold(std::move(block), alignment, {user->id(), stream});
   }
-  /// Memory that any stream and the host may use at once. Blocks the host until its last uses are
-  /// over, if need be.
+  /// Returns memory that any stream and the host may use at once. Blocks the host until the last
+  /// uses of the memory are complete, if needed.
   [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = kAlignment) {
     require_power_of_two(alignment);
     if (bytes == 0) {
@@ -98,11 +100,12 @@ class RawAllocator {
     return hold(std::move(block), alignment, {});
   }
 
-  /// The memory is free behind all that is on `stream` and on those of record_use() by now. Does
-  /// not block. Null is nothing. Throws std::invalid_argument for what is not memory of this
-  /// allocator, or was given back before.
+  /// Frees the memory after all work that is by now on `stream`, and on the streams of
+  /// record_use(). Does not block. Ignores null. Throws std::invalid_argument for a pointer that is
+  /// not memory of this allocator, or was deallocated before.
   void deallocate(void* memory, Native stream) {
-    if (memory == nullptr || device_.context()->home.is_left()) {  // destructors call it
+    if (memory == nullptr ||
+        device_.context()->home.is_left()) {  // ignored: destructors may call deallocate() then
       return;
     }
     [[maybe_unused]] auto const visit = runtime().visit();
@@ -110,13 +113,14 @@ class RawAllocator {
     try {
       give_back(held, stream);
     } catch (...) {
-      keep_for_ever(held);  // nobody knows what still uses it
+      keep_for_ever(held);  // kept, since it is unknown which work still uses the memory
       throw;
     }
   }
-  /// The same when all work that uses the memory is over, but for that of record_use().
+  /// Frees memory whose uses are complete, except for uses on the streams of record_use().
   void deallocate(void* memory) {
-    if (memory == nullptr || device_.context()->home.is_left()) {  // destructors call it
+    if (memory == nullptr ||
+        device_.context()->home.is_left()) {  // ignored: destructors may call deallocate() then
       return;
     }
     [[maybe_unused]] auto const visit = runtime().visit();
@@ -131,7 +135,7 @@ class RawAllocator {
     }
   }
 
-  /// `stream` uses the memory, too, until it is given back; the stream must be there until then.
+  /// Notes that `stream` uses the memory, too. The stream must exist until deallocation.
   void record_use(void* memory, Native stream) {
     device_.context()->home.require_here();
     auto& shard = shard_of(memory);
@@ -146,7 +150,7 @@ class RawAllocator {
     }
   }
 
-  /// Whether it is memory that is out.
+  /// Whether the pointer is memory that is allocated now.
   [[nodiscard]] bool has(void* memory) {
     auto& shard = shard_of(memory);
     std::lock_guard const guard(shard.mutex);
@@ -157,22 +161,23 @@ class RawAllocator {
  private:
   static constexpr std::size_t kShards = 64;
 
-  /// Whom memory was allocated for.
+  /// The stream that memory was allocated for.
   struct Owner {
-    std::uint64_t id = std::numeric_limits<std::uint64_t>::max();  ///< of no stream: for anybody
+    /// The id of the stream. By default that of no stream, for memory that any stream may use.
+    std::uint64_t id = std::numeric_limits<std::uint64_t>::max();
     Native stream{};
   };
   struct Held {
     memory::BlockRef<R> block;
     Owner owner;
-    std::vector<Native> others;  ///< of record_use()
+    std::vector<Native> others;  ///< the streams named in record_use()
   };
   struct Shard {
     std::mutex mutex;
     std::unordered_map<void*, Held> held;
   };
-  /// Given back while the owner's stream was captured: no position can be had of it until the
-  /// capture is over. The memory waits for the owner's next call.
+  /// Memory that was deallocated while its owner's stream was captured. There is no position on the
+  /// stream until the capture ends, so the memory waits for the owner's next call.
   class Captured {
    public:
     void add(Held& held) noexcept {
@@ -181,7 +186,7 @@ class RawAllocator {
         held_.push_back(std::move(held));
         count_.store(held_.size());
       } catch (std::bad_alloc const&) {
-        // The host has no memory to note it: nobody gets the block again.
+        // If the host has no memory to note it, the block is never reused.
         held.block->references.fetch_add(1);
       }
     }
@@ -227,13 +232,13 @@ class RawAllocator {
     throw std::invalid_argument(message.str());
   }
 
-  /// A block in which `bytes` so aligned fit.
+  /// Returns a block that fits `bytes` with this alignment.
   memory::BlockRef<R> take(std::size_t bytes, std::size_t alignment, StreamSlot<R>& slot) {
     std::size_t const slack = std::max(alignment, kAlignment) - kAlignment;
     bool const can_add = bytes <= std::numeric_limits<std::size_t>::max() - slack;
     return device_.state()->memory.allocate(can_add ? bytes + slack : bytes, slot, device_.state());
   }
-  /// The stream's next work waits for the block's last uses.
+  /// Makes the stream's next work wait for the block's last uses.
   void make_follow(StreamSlot<R>& slot, memory::Block<R> const& block) {
     order::PositionSet needed;
     for_each_use(block, [&](order::Position use) {
@@ -274,7 +279,7 @@ class RawAllocator {
     auto const user = streams_.find(stream);
     if (!user.has_value()) {
       if (stream != held.owner.stream) {
-        held.owner = {};  // whose next call says nothing of what this stream does
+        held.owner = {};  // the owner's next call says nothing about this stream
       }
       captured_.add(held);
       return;
@@ -287,7 +292,7 @@ class RawAllocator {
     note_use(held, *user);
     take_back_captured(*user, stream);
   }
-  /// False when one of the streams is captured.
+  /// Notes uses on the streams of record_use(). False if one of the streams is captured.
   bool note_other_uses(Held& held) {
     for (auto const other : held.others) {
       auto const user = streams_.find(other);
@@ -301,7 +306,7 @@ class RawAllocator {
   void note_use(Held& held, typename ForeignStreams<R>::Use const& user) {
     auto const position = user.mark();
     if (held.owner.id == user.id() && held.others.empty()) {
-      // The stream follows what the block was used for before.
+      // The stream already follows the earlier uses of the block, so its position replaces them.
       std::lock_guard const guard(held.block->record.lock);
       held.block->record.log.note_write(position);
     } else {
@@ -317,7 +322,7 @@ class RawAllocator {
       bool noted = false;
       try {
         noted = note_other_uses(held);
-      } catch (...) {  // NOLINT(bugprone-empty-catch): somebody else's call: it waits on
+      } catch (...) {  // NOLINT(bugprone-empty-catch): the memory of another caller waits on
       }
       if (noted) {
         note_use(held, user);
@@ -326,7 +331,7 @@ class RawAllocator {
       }
     }
   }
-  /// Until the allocator goes.
+  /// Keeps the memory until the allocator is destroyed.
   void keep_for_ever(Held& held) noexcept {
     held.owner = {};
     captured_.add(held);
@@ -334,7 +339,8 @@ class RawAllocator {
 
   Device<R> device_;
   ForeignStreams<R> streams_;
-  StreamSlot<R>* no_stream_;  ///< of memory that anybody may use at once: it has no work of its own
+  /// The stream of memory that any stream may use at once. It has no work of its own.
+  StreamSlot<R>* no_stream_;
   std::array<Shard, kShards> shards_;
   Captured captured_;
 };

@@ -14,15 +14,16 @@
 
 namespace msstream::memory {
 
-/// Who may have a free block, and what it would cost: device memory may be had by a stream that
-/// follows its last uses, pinned memory when the host knows them to be over. Thread-safe.
+/// Decides which stream may reuse a free block, and at which cost. Device memory may be reused by a
+/// stream that follows its last uses, pinned memory once the host knows them to be complete.
+/// Thread-safe.
 template <Runtime R>
 class ReuseRules {
  public:
   ReuseRules(std::shared_ptr<DependencyTracker<R>> tracker, Space space)
       : tracker_(std::move(tracker)), space_(space) {}
 
-  /// Without asking the runtime.
+  /// Whether all uses of the block are known to be complete. Does not ask the runtime.
   [[nodiscard]] bool is_known_to_be_over(Block<R> const& block) const {
     return all_uses(block,
                     [this](order::Position use) { return tracker_->is_known_complete(use); });
@@ -38,11 +39,11 @@ class ReuseRules {
   void look_how_far(order::Position use) const {
     tracker_->look_what_is_complete(tracker_->slot(use.stream));
   }
-  /// Asks the runtime whether the use is over, by the event that a wait for it would record.
+  /// Asks the runtime whether the use is complete, by the event that a wait for it would record.
   void ask_whether_over(order::Position use) const {
     static_cast<void>(tracker_->is_complete(use));
   }
-  /// How long ago the oldest work was issued that the device has still to do on the stream.
+  /// Returns how long ago the oldest work was issued that the device has still to do on the stream.
   [[nodiscard]] std::chrono::nanoseconds lag(StreamSlot<R>& stream) const {
     return tracker_->lag(stream);
   }
@@ -50,13 +51,14 @@ class ReuseRules {
   [[nodiscard]] bool would_wait(StreamSlot<R>& stream, order::Position use) const {
     return !tracker_->covers(stream, use);
   }
-  /// The lag of the stream of the use, if that has to be waited for.
+  /// Returns the lag of the stream of the use, or 0 if `stream` need not wait for the use.
   [[nodiscard]] std::chrono::nanoseconds lag_behind(StreamSlot<R>& stream,
                                                     order::Position use) const {
     return would_wait(stream, use) ? lag(tracker_->slot(use.stream)) : std::chrono::nanoseconds{};
   }
-  /// What a free block costs the stream: how little its other streams have been given since they
-  /// used it, up to a limit from which on any will do.
+  /// Returns the cost of a free block for the stream: higher the fewer operations the streams that
+  /// it would wait for have launched since they used the block. 0 if it need not wait, or after
+  /// kLongAgo operations. Pinned memory costs 1 unless its uses are known to be complete.
   [[nodiscard]] std::uint64_t cost(Block<R> const& block, StreamSlot<R>& stream) const {
     if (space_ == Space::pinned) {
       return is_known_to_be_over(block) ? 0 : 1;
@@ -72,7 +74,7 @@ class ReuseRules {
     return most;
   }
 
-  /// The functions of these.
+  /// Returns is_known_to_be_over() as a function of the block.
   [[nodiscard]] auto over() const {
     return [this](Block<R> const& block) { return is_known_to_be_over(block); };
   }
@@ -87,7 +89,7 @@ class ReuseRules {
   }
 
  private:
-  static constexpr std::uint64_t kLongAgo = 64;  ///< operations
+  static constexpr std::uint64_t kLongAgo = 64;  ///< in operations
 
   std::shared_ptr<DependencyTracker<R>> tracker_;
   Space space_;

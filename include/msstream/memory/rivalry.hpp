@@ -8,16 +8,16 @@
 
 namespace msstream::memory {
 
-/// Whether threads take free blocks from each other's streams, time and again, since there are just
-/// enough for what is in use at once: each such block then crosses from processor to processor. One
-/// stream's part of that. Thread-safe.
+/// Counts for one stream how often threads take free blocks from each other's streams. If there are
+/// just enough blocks for the memory in use, that happens again and again, and each such block
+/// crosses from processor to processor. Thread-safe.
 class Rivalry {
  public:
-  /// The calling thread looks for a block for the stream among those of all.
+  /// Notes that the calling thread searches the free blocks of all streams on behalf of this one.
   void note_search() noexcept {
     searcher_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   }
-  /// It has taken one of another stream.
+  /// Notes that the calling thread has taken a block of another stream for this one.
   void note_taken_from(Rivalry& other) noexcept {
     auto const owner = other.searcher_.load(std::memory_order_relaxed);
     if (owner != std::thread::id() && owner != std::this_thread::get_id()) {
@@ -25,8 +25,8 @@ class Rivalry {
       other.lost_.fetch_add(1, std::memory_order_relaxed);
     }
   }
-  /// Whether the stream has often taken blocks of other threads', and as often lost some to them,
-  /// since the last call that said so: it is to have one more.
+  /// Whether the stream has often taken blocks of other threads, and as often lost blocks to them,
+  /// since the last call that returned true: then it should get one more block.
   [[nodiscard]] bool take_too_few() noexcept {
     if (taken_.load(std::memory_order_relaxed) < kOften ||
         lost_.load(std::memory_order_relaxed) < kOften) {
@@ -40,19 +40,22 @@ class Rivalry {
  private:
   static constexpr int kOften = 4;
 
-  std::atomic<std::thread::id> searcher_{};  ///< of late
+  std::atomic<std::thread::id> searcher_{};  ///< the thread that last searched
   std::atomic<int> taken_{0};
   std::atomic<int> lost_{0};
 };
 
-/// How much of a pool has gone to streams that could do with the blocks of others. Thread-safe.
+/// Counts the bytes of a pool for streams that could use other streams' blocks instead.
+/// Thread-safe.
 class PartForRivals {
  public:
-  /// How much may: 64 MiB, or a 512th of the limit, whatever is in use.
+  /// Returns the most bytes for streams that could use other streams' blocks instead: 64 MiB, or
+  /// 1/512 of the limit if that is less, whatever is in use.
   [[nodiscard]] static constexpr std::size_t most(std::size_t limit_bytes) noexcept {
     return std::min(limit_bytes / kPart, kMostBytes);
   }
-  /// False: with that it would be more, or a little more where threads meet.
+  /// Counts `bytes` unless the total would exceed most(). False if it would. Threads that race may
+  /// exceed it slightly.
   [[nodiscard]] bool take(std::size_t bytes, std::size_t limit_bytes) noexcept {
     if (taken_bytes_.load(std::memory_order_relaxed) + bytes > most(limit_bytes)) {
       return false;
@@ -60,7 +63,7 @@ class PartForRivals {
     taken_bytes_.fetch_add(bytes, std::memory_order_relaxed);
     return true;
   }
-  /// Undoes a take() whose caller then found no memory.
+  /// Undoes a take() whose caller found no memory.
   void give_back(std::size_t bytes) noexcept {
     auto taken = taken_bytes_.load(std::memory_order_relaxed);
     while (!taken_bytes_.compare_exchange_weak(

@@ -21,8 +21,8 @@ namespace msstream::memory {
 
 enum class Space : std::uint8_t { device, pinned };
 
-/// What a pool has from the runtime: pages in one range of addresses, or else pieces. What is taken
-/// is counted before the memory, so that a limit holds, and what happens goes into the history. Not
+/// The memory that a pool has from the runtime: pages in one range of addresses, or pieces. Memory
+/// is counted before it is taken, so the limit holds, and events are noted in the history. Not
 /// synchronised.
 template <Runtime R>
 class RuntimeMemory {
@@ -40,7 +40,7 @@ class RuntimeMemory {
                capacity_->address_bytes()) {}
   RuntimeMemory(RuntimeMemory const&) = delete;
   RuntimeMemory& operator=(RuntimeMemory const&) = delete;
-  /// All work on the pieces is over; pages are unmapped before.
+  /// Frees the pieces, on which all work must be complete. Pages are unmapped before.
   ~RuntimeMemory() {
     for (auto const& piece : pieces_) {
       give_back(piece);
@@ -48,32 +48,32 @@ class RuntimeMemory {
     }
   }
 
-  /// Of no bytes: memory comes in pieces.
+  /// Returns the range of addresses. Empty if memory comes in pieces.
   [[nodiscard]] PageRange<R> const& range() const noexcept { return range_; }
   [[nodiscard]] Capacity& capacity() const noexcept { return *capacity_; }
-  /// How often it was given more; from any thread.
+  /// Returns how often memory was taken from the runtime. May be called by any thread.
   [[nodiscard]] std::uint64_t growths() const noexcept { return growths_.load(); }
 
-  /// False: there is no such memory, under the limits or at all.
+  /// Maps pages at `at`. False if the limits or the runtime leave no memory.
   [[nodiscard]] bool map(std::byte* at, std::size_t bytes, std::size_t limit_bytes) {
     return take(bytes, limit_bytes, [&] {
       range_.map(at, bytes);
       return at;
     });
   }
-  /// The old addresses stay until leave().
+  /// Maps pages at other addresses. The old addresses stay mapped until leave().
   void move(std::byte* to, std::byte* from, std::size_t bytes) {
     range_.move(to, from, bytes);
     note(MemoryEvent::Kind::move, to, bytes);
   }
   void leave(std::byte* from, std::size_t bytes) noexcept { range_.leave(from, bytes); }
-  /// The caller gives back the capacity when the pages have left all their addresses.
+  /// Unmaps pages. The caller gives back the capacity when the pages have left all their addresses.
   void unmap(std::byte* at, std::size_t bytes) noexcept {
     range_.unmap(at, bytes);
     note(MemoryEvent::Kind::release, at, bytes);
   }
 
-  /// Null: there is no such memory, under the limits or at all.
+  /// Takes a piece from the runtime. Null if the limits or the runtime leave no memory.
   [[nodiscard]] std::byte* take_piece(std::size_t bytes, std::size_t limit_bytes) {
     pieces_.reserve(pieces_.size() + 1);
     return take(bytes, limit_bytes, [&] {
@@ -84,8 +84,8 @@ class RuntimeMemory {
       return memory;
     });
   }
-  /// Gives back the first piece that is `unneeded(begin, bytes)`, but for the capacity. Returns its
-  /// bytes; 0: there is none.
+  /// Frees the first piece that is `unneeded(begin, bytes)`, but does not give back its capacity.
+  /// Returns its bytes, or 0 if there is none.
   template <class Unneeded>
   std::size_t free_piece(Unneeded&& unneeded) {
     auto const place = std::find_if(pieces_.begin(), pieces_.end(), [&](Piece const& piece) {
@@ -107,7 +107,8 @@ class RuntimeMemory {
     std::size_t bytes;
   };
 
-  /// `obtain()` returns where the memory is. Null: there is none.
+  /// Counts `bytes` and calls `obtain()`, which returns the memory's address. Null if there is
+  /// none.
   template <class Obtain>
   std::byte* take(std::size_t bytes, std::size_t limit_bytes, Obtain&& obtain) {
     if (!capacity_->take(bytes, limit_bytes)) {
@@ -144,7 +145,7 @@ class RuntimeMemory {
   R& runtime_;
   Space space_;
   std::shared_ptr<Capacity> capacity_;
-  std::shared_ptr<MemoryHistory> history_;  ///< null: nobody wants to know
+  std::shared_ptr<MemoryHistory> history_;  ///< null if events are not recorded
   PageRange<R> range_;
   std::vector<Piece> pieces_;
   std::atomic<std::uint64_t> growths_{0};

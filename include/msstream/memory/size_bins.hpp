@@ -6,8 +6,8 @@
 
 namespace msstream::memory {
 
-/// Sizes in bins, 32 a doubling: a bin's sizes differ by at most a thirty-second, or by nothing
-/// below 16 KiB. Sizes are multiples of kGrainBytes.
+/// The bins of a free list by size, 32 per doubling: the sizes of a bin differ by at most 1/32, and
+/// below 16 KiB not at all. Sizes are multiples of kGrainBytes.
 struct SizeBin {
   static constexpr std::size_t kGrainBytes = 512;
   static constexpr std::size_t kStepsPerDoubling = 32;
@@ -18,7 +18,7 @@ struct SizeBin {
     if (grains < kStepsPerDoubling) {
       return grains;
     }
-    // grains is in [32 << doubling, 64 << doubling)
+    // The value of `grains` is in [32 << doubling, 64 << doubling).
     auto const doubling = static_cast<std::size_t>(std::bit_width(grains)) - 6;
     return kStepsPerDoubling * doubling + (grains >> doubling);
   }

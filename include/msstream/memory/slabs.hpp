@@ -16,21 +16,23 @@
 
 namespace msstream::memory {
 
-/// Small blocks, cut from larger ones, the slabs, one after the other. They stay cut until all of a
-/// slab is free and wanted back. Thread-safe, with one lock: this is the slow path.
+/// Cuts small blocks from larger ones, the slabs, one slab after the other. Blocks stay cut until
+/// all blocks of their slab are free and the slab is wanted back. Thread-safe, with one lock: this
+/// is the slow path.
 template <Runtime R>
 class Slabs {
  public:
   static constexpr std::size_t kSlabBytes = std::size_t{2} << 20U;
   static constexpr std::size_t kMostBytes = SizeClass::kMostSmallBytes;
 
-  /// A block that nobody had yet, from what is left of the newest slab. Null: too little.
+  /// Cuts an unused block from the rest of the newest slab. Null if the rest is too small.
   [[nodiscard]] Block<R>* cut(SizeClass wanted) {
     std::lock_guard const guard(mutex_);
     return uncut_bytes_ >= wanted.bytes ? cut_off(wanted) : nullptr;
   }
-  /// The same from a new slab, or if somebody else brought one meanwhile from that: then the new
-  /// one goes to `give_back(slab)`. What was left of the one before goes to `spare(block)`.
+  /// Cuts a block from the new slab `slab`. If another thread has added a slab first, cuts from
+  /// that one and passes the new one to `give_back(slab)`. Otherwise passes the rest of the
+  /// previous slab, in blocks, to `spare(block)`.
   template <class Spare, class GiveBack>
   [[nodiscard]] Block<R>* cut_from(Block<R>* slab,
                                    SizeClass wanted,
@@ -55,8 +57,9 @@ class Slabs {
     return cut_off(wanted);
   }
 
-  /// Hands those slabs to `give_back(slab)` whose blocks `take(block)` hands over, all of them;
-  /// `put_back(block)` gets the blocks of a slab that stays. Returns whether there were any.
+  /// Passes each slab whose blocks are all free to `give_back(slab)`. `take(block)` takes a block
+  /// if it is free; `put_back(block)` returns the blocks of a slab that stays. Returns whether any
+  /// slab was given back.
   template <class Take, class PutBack, class GiveBack>
   bool return_free(Take&& take, PutBack&& put_back, GiveBack&& give_back) {
     std::lock_guard const guard(mutex_);
@@ -82,7 +85,8 @@ class Slabs {
     std::vector<std::unique_ptr<Block<R>>> blocks;
   };
 
-  /// Of the newest slab, which has as much. Whoever gets it follows what the memory was used for.
+  /// Cuts a block from the newest slab, which must have enough left. The block has the recorded
+  /// uses of the slab's memory, which its owner follows.
   Block<R>* cut_off(SizeClass wanted) {
     auto& slab = slabs_.back();
     auto block = std::make_unique<Block<R>>();
@@ -94,7 +98,8 @@ class Slabs {
     uncut_bytes_ -= wanted.bytes;
     return slab.blocks.back().get();
   }
-  /// Whether all blocks of the slab are taken; else none is. The slab then knows all of their uses.
+  /// Takes all blocks of the slab, and notes their uses in its record. If one cannot be taken, puts
+  /// the others back and returns false.
   template <class Take, class PutBack>
   static bool take_all(Slab& slab, Take& take, PutBack& put_back) {
     std::size_t taken = 0;
@@ -117,8 +122,8 @@ class Slabs {
   }
 
   std::mutex mutex_;
-  std::vector<Slab> slabs_;      ///< the newest last
-  std::size_t uncut_bytes_ = 0;  ///< at its end
+  std::vector<Slab> slabs_;      ///< all slabs, the newest last
+  std::size_t uncut_bytes_ = 0;  ///< the uncut bytes at the end of the newest slab
 };
 
 MSSTREAM_COMPILED_ONCE(class Slabs<DefaultRuntime>);

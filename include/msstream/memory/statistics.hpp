@@ -9,10 +9,10 @@
 
 namespace msstream {
 
-/// How often memory was given out, and at what price: a reuse that does not wait costs nothing.
+/// Counts of allocations and of their costs. A reuse that does not wait costs nothing.
 struct AllocationCounts {
   std::uint64_t allocations = 0;
-  std::uint64_t reuses = 0;  ///< of memory that work has used before
+  std::uint64_t reuses = 0;  ///< allocations of memory that work has used before
   std::uint64_t steals = 0;  ///< reuses of memory that another stream used last
   /// Reuses of memory whose last uses may still run; the first operation on it waits for them.
   std::uint64_t waiting_reuses = 0;
@@ -26,19 +26,20 @@ struct AllocationCounts {
   }
 };
 
-/// What an allocator holds and how it came by it.
+/// The memory that an allocator holds, and the counts of its allocations.
 struct MemoryStatistics : AllocationCounts {
-  std::size_t live_bytes = 0;  ///< in blocks in use, rounding included
+  std::size_t live_bytes = 0;  ///< the bytes of blocks in use, including rounding
   std::size_t peak_live_bytes = 0;
-  std::size_t reserved_bytes = 0;  ///< taken from the runtime
+  std::size_t reserved_bytes = 0;  ///< bytes taken from the runtime
   std::size_t peak_reserved_bytes = 0;
   std::size_t limit_bytes = 0;
   std::uint64_t growths = 0;  ///< calls to the runtime for more memory
-  /// What may stay free: of pinned memory when more is taken (AllocatorOptions::pinned_keep_bytes),
-  /// of device memory when it is returned unasked (AllocatorOptions::keep_bytes).
+  /// The number of bytes that may stay free: of pinned memory when more is taken
+  /// (AllocatorOptions::pinned_keep_bytes), of device memory after the host has waited for the
+  /// device (AllocatorOptions::keep_bytes).
   std::size_t cache_limit_bytes = 0;
 
-  /// Of two pools together. Their peaks are added, though they may not have been at the same time.
+  /// Adds another pool's statistics, and its peaks, too, though they may be of different times.
   MemoryStatistics& operator+=(MemoryStatistics const& other) noexcept {
     AllocationCounts::operator+=(other);
     live_bytes += other.live_bytes;
@@ -75,9 +76,9 @@ struct MemoryStatistics : AllocationCounts {
   }
 };
 
-/// What one stream has in use, and how it came by it.
+/// The memory that one stream has in use, and the counts of its allocations.
 struct StreamMemory : AllocationCounts {
-  std::string stream;  ///< "group 2 compute"
+  std::string stream;  ///< such as "group 2 compute"
   std::size_t live_bytes = 0;
 };
 

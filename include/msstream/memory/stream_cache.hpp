@@ -25,9 +25,9 @@
 
 namespace msstream::memory {
 
-/// What one stream has of a pool: the free blocks that it allocated, a list a size class, oldest
-/// first, and the account of those in use, which keep the device alive. Thread-safe; on the path
-/// of a block that is there it is the only lock, and the stream's own.
+/// The part of a pool that belongs to one stream: the free blocks that the stream allocated, in one
+/// list per size class, oldest first, and the account of those in use, which keep the device alive.
+/// Thread-safe. An allocation that finds a block here takes no other lock than the stream's own.
 template <Runtime R>
 class alignas(64) StreamCache {
  public:
@@ -43,8 +43,8 @@ class alignas(64) StreamCache {
   StreamCache(LiveBytes& pool_live, order::StreamIndex stream) noexcept
       : pool_live_(pool_live), stream_(stream) {}
 
-  /// A free block that is `ready`, from the newest, which are likely in cache; or else the oldest,
-  /// if it is `over`. Null when there is none.
+  /// Takes a free block that is `ready(block)`, looking from the newest, which are likely to be in
+  /// the processor's cache; otherwise the oldest, if it is `over(block)`. Null if there is none.
   template <class Ready, class Over>
   [[nodiscard]] Block<R>* take_ready(std::size_t size_class, Ready&& ready, Over&& over) {
     if (occupied_.next(size_class) != size_class) {
@@ -53,8 +53,9 @@ class alignas(64) StreamCache {
     std::lock_guard const guard(lock_);
     return find_ready(size_class, ready, over);
   }
-  /// The same for the stream itself, of the class or one up to twice as large, which costs less
-  /// than to ask others: the block is then in use.
+  /// Takes a free block that is `ready(block)` for the stream itself, of the class or one up to
+  /// twice as large, and marks it as in use. A larger block costs less than a search of other
+  /// caches. Null if there is none.
   template <class Ready>
   [[nodiscard]] Block<R>* use_ready(std::size_t size_class,
                                     Ready&& ready,
@@ -72,8 +73,8 @@ class alignas(64) StreamCache {
     }
     return nullptr;
   }
-  /// A block that is `over`, from the oldest, which are the likeliest to be. Null when there is
-  /// none.
+  /// Takes a free block that is `over(block)`, looking from the oldest, whose uses are the
+  /// likeliest to be complete. Null if there is none.
   template <class Over>
   [[nodiscard]] Block<R>* take_over(std::size_t size_class, Over&& over) {
     if (occupied_.next(size_class) != size_class) {
@@ -98,8 +99,8 @@ class alignas(64) StreamCache {
     auto* const oldest = lists_[size_class].oldest();
     return oldest != nullptr ? take(oldest) : nullptr;
   }
-  /// The last uses of the block at that place of the class, the oldest being at 0; null: there is
-  /// none.
+  /// Returns the last uses of a free block of the class by its position, 0 for the oldest. Empty if
+  /// there is no such block.
   [[nodiscard]] std::optional<order::PositionSet> uses_of(std::size_t size_class,
                                                           std::size_t place) const {
     if (occupied_.next(size_class) != size_class) {
@@ -117,7 +118,7 @@ class alignas(64) StreamCache {
     for_each_use(*block, [&](order::Position use) { uses.add(use); });
     return uses;
   }
-  /// False when the block is not here.
+  /// Takes the given free block. False if it is not in this cache.
   [[nodiscard]] bool take_this(Block<R>* block) {
     std::lock_guard const guard(lock_);
     auto const& list = lists_[block->size_class];
@@ -132,16 +133,17 @@ class alignas(64) StreamCache {
     append(block);
   }
 
-  /// The stream uses the block, which is in no list, from here on. `waits`: for its last uses.
+  /// Marks a block that is in no list as in use by the stream. `waits`: whether the stream waits
+  /// for the last uses of the block.
   void use(Block<R>& block, DeviceOwner const& device, bool waits) {
     std::lock_guard const guard(lock_);
     begin_use(block, device);
     account_.counts.waiting_reuses += waits ? 1 : 0;
   }
-  /// The block is in use no more, and one of the free ones if it is small. Returns what the caller
-  /// must let go when it has no more to do with the pool.
+  /// Ends the use of a block and, if it is small, adds it to the free ones. Returns a reference
+  /// that the caller must drop when it has finished with the pool.
   [[nodiscard]] DeviceOwner end_use(Block<R>* block) noexcept {
-    std::shared_ptr<std::string const> scope;  // goes when the lock is free
+    std::shared_ptr<std::string const> scope;  // destroyed after the lock is released
     std::lock_guard const guard(lock_);
     scope.swap(block->scope);
     in_use_.remove(*block);
@@ -153,15 +155,15 @@ class alignas(64) StreamCache {
   }
 
   [[nodiscard]] Rivalry& rivalry() noexcept { return rivalry_; }
-  /// What of its pool's live bytes are this stream's: to be entered there.
+  /// Returns the stream's part of the pool's live bytes, which the pool enters there.
   [[nodiscard]] LiveBytes::Part& live() noexcept { return live_; }
-  /// Whether nobody but what is in use needs the device. Returns what the caller must let go.
+  /// Sets whether only blocks in use keep the device alive. The caller must drop the result.
   [[nodiscard]] DeviceOwner set_abandoned(bool abandoned) {
     std::lock_guard const guard(lock_);
     abandoned_ = abandoned;
     return abandoned_ && in_use_.empty() ? std::exchange(device_, nullptr) : nullptr;
   }
-  /// `visit(block)` for each that is in use, the newest first, under the lock.
+  /// Calls `visit(block)` for each block in use, the newest first, under the lock.
   template <class Visit>
   void for_each_in_use(Visit&& visit) const {
     std::lock_guard const guard(lock_);
@@ -169,7 +171,7 @@ class alignas(64) StreamCache {
       visit(*block);
     }
   }
-  /// The same for each that is free.
+  /// Calls `visit(block)` for each free block, under the lock.
   template <class Visit>
   void for_each_cached(Visit&& visit) const {
     std::lock_guard const guard(lock_);
@@ -236,10 +238,10 @@ class alignas(64) StreamCache {
   order::StreamIndex const stream_;
   mutable SpinLock lock_;
   bool abandoned_ = false;
-  DeviceOwner device_;  ///< while something is in use, or the device is not abandoned
+  DeviceOwner device_;  ///< kept while a block is in use or the device is not abandoned
   BlockList<R> in_use_;
   LiveBytes::Part live_;
-  Account account_;  ///< but for the live bytes
+  Account account_;  ///< the account, except for the live bytes
   std::array<BlockList<R>, SizeClass::kSmallCount> lists_;
   Occupied<SizeClass::kSmallCount> occupied_;
   Rivalry rivalry_;

@@ -13,7 +13,7 @@
 
 namespace msstream::memory {
 
-/// A pool's StreamCache for each stream that has used it. Thread-safe, without a lock.
+/// The StreamCache of each stream that has used a pool. Thread-safe, without a lock.
 template <Runtime R>
 class StreamCaches {
  public:
@@ -30,7 +30,7 @@ class StreamCaches {
     auto* const cache = caches_[stream].load(std::memory_order_acquire);
     return cache != nullptr ? *cache : make_for(stream);
   }
-  /// `visit(cache)` or `visit(cache, stream)` for each.
+  /// Calls `visit(cache)` or `visit(cache, stream)` for each cache.
   template <class Visit>
   void for_each(Visit&& visit) const {
     for (std::size_t i = 0; i < end_.load(std::memory_order_acquire); ++i) {
@@ -43,7 +43,8 @@ class StreamCaches {
       }
     }
   }
-  /// What `take(cache)` finds, in the stream's own first; null when there is nothing.
+  /// Returns the first block that `take(cache)` finds, in the stream's own cache first. Null if
+  /// there is none.
   template <class Take>
   [[nodiscard]] Block<R>* search(order::StreamIndex stream, Take&& take) {
     auto& own = of(stream);
@@ -55,7 +56,7 @@ class StreamCaches {
     });
     return found;
   }
-  /// See StreamCache; of all, also those to come.
+  /// Like StreamCache::set_abandoned(), for all caches, including those made later.
   void set_abandoned(bool abandoned) {
     abandoned_.store(abandoned);
     for_each([&](StreamCache<R>& cache) {

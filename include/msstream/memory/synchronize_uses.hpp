@@ -11,9 +11,9 @@
 
 namespace msstream {
 
-/// The uses so far that the host must wait for before it accesses the block's memory itself: to
-/// read, the writes; to write, the reads too. Throws std::logic_error that names `call` where
-/// something that is captured uses the memory, and inside work of a stream.
+/// Returns the uses so far that the host must wait for before it accesses the block's memory
+/// itself: the writes before it reads, the reads too before it writes. Throws std::logic_error,
+/// naming `call`, if captured work uses the memory, and inside the work of a stream.
 template <Runtime R>
 [[nodiscard]] order::PositionSet uses_to_await(memory::Block<R>& block,
                                                AccessMode mode,
@@ -45,8 +45,8 @@ template <Runtime R>
   return needed;
 }
 
-/// Blocks the host until it may access the block's memory itself. Throws as uses_to_await() does,
-/// and what the uses threw.
+/// Blocks the host until it may access the block's memory itself. Throws like uses_to_await(), and
+/// rethrows the failures of the uses.
 template <Runtime R>
 void synchronize_uses(memory::Block<R>& block, AccessMode mode, char const* call) {
   for (auto const& use : uses_to_await(block, mode, call)) {

@@ -7,20 +7,20 @@
 
 namespace msstream::order {
 
-/// Who last wrote a piece of memory, and who has read it since.
+/// The operations that last wrote a piece of memory, and those that have read it since.
 ///
-/// The log survives the reuse of the memory: the first write of the next owner is then ordered
-/// after the accesses of the last one like any other hazard. Not synchronised.
+/// The log survives the reuse of the memory: the first write of the next owner is ordered after the
+/// accesses of the previous owner like any other hazard. Not synchronised.
 class AccessLog {
  public:
-  /// Adds what a read must follow: the last writes.
+  /// Adds the positions that a read must follow: the last writes.
   void add_hazards_of_read(PositionSet& needed) const {
     if (works(Mechanism::read_after_write)) {
       add_writes(needed);
     }
   }
-  /// Adds what a write must follow: the last writes and all reads since. The writes are not left
-  /// out when there are reads: a read whose issue failed may not have waited for them.
+  /// Adds the positions that a write must follow: the last writes and all reads since. Writes are
+  /// added even if there are reads: a read whose issue failed may not have waited for them.
   void add_hazards_of_write(PositionSet& needed) const {
     if (works(Mechanism::write_after_write)) {
       add_writes(needed);
@@ -37,7 +37,7 @@ class AccessLog {
     clear();
     writes_.add(position);
   }
-  /// Takes over what is noted of other memory that becomes part of this one.
+  /// Adds the writes and reads of other memory that becomes part of this memory.
   void note_all_of(AccessLog const& other) {
     for (auto const& write : other.writes_) {
       writes_.add(write);
@@ -46,8 +46,8 @@ class AccessLog {
       reads_.add(read);
     }
   }
-  /// A use that may have read and written, beside other such uses on other streams, and was ordered
-  /// after nothing.
+  /// Notes a use that may have read and written, concurrently with similar uses on other streams,
+  /// and that was ordered after no other use.
   void note_unordered_write(Position position) { writes_.add(position); }
   void clear() noexcept {
     writes_.clear();

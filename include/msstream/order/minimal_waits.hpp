@@ -10,12 +10,12 @@
 
 namespace msstream::order {
 
-/// Orders `needed` so that waiting front to back, and skipping what the waits so far already cover,
-/// issues the fewest waits: a position that another one's clock covers moves behind it. (The fewest
-/// when no event is later than its position; late events could cover each other in more ways.)
+/// Orders `needed` so that waiting front to back, and skipping what earlier waits already cover,
+/// issues the fewest waits: a position that the clock of another one covers moves behind it. The
+/// order is optimal if no event is later than its position; late events could cover more.
 ///
-/// `brought[i]` is the clock that waiting for needed[i] brings. Two late events may cover each
-/// other's positions; then one of the two stays in front.
+/// `brought[i]` is the clock that a wait for needed[i] brings. If two late events cover each
+/// other's positions, one of the two stays in front.
 inline void put_uncovered_first(std::span<Position> needed, std::span<VectorClock const> brought) {
   InlineVector<Position, 16> covered;
   InlineVector<std::size_t, 16> uncovered;

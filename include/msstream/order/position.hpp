@@ -11,13 +11,13 @@ namespace msstream::order {
 
 using msstream::operator<<;
 
-/// A stream's place in the tracker. A place is taken again only once all work of its earlier stream
-/// is complete, and numbering goes on where that one ended: so a position never comes to mean
-/// something else.
+/// The index of a stream in the tracker. An index is reused only once all work of its earlier
+/// stream is complete, and its numbering continues, so a position keeps its meaning.
 using StreamIndex = std::uint32_t;
 
-/// One operation: the `number`-th of its stream. Numbers start at 1; 0 means "before everything".
-/// 64 bits: a 32-bit number wraps within hours and would then let waits be skipped.
+/// The position of one operation: the `number`-th of its stream. Numbers start at 1; 0 means
+/// "before everything". The number has 64 bits: 32 bits would wrap within hours, and waits would
+/// then be skipped.
 struct Position {
   StreamIndex stream = 0;
   std::uint64_t number = 0;

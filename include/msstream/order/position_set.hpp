@@ -9,7 +9,8 @@
 
 namespace msstream::order {
 
-/// At most one position a stream, the newest that was added: O(streams), however many are added.
+/// A set of positions that keeps only the newest of each stream. Its size is O(streams), however
+/// many positions are added.
 class PositionSet {
  public:
   void add(Position position) {

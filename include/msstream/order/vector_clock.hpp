@@ -10,11 +10,11 @@
 
 namespace msstream::order {
 
-/// For each stream, the newest of its operations known to precede the clock's owner: a vector clock
-/// (Fidge 1988, Mattern 1989) whose components are stream positions.
+/// A vector clock (Fidge 1988, Mattern 1989) whose components are stream positions: for each
+/// stream, the newest operation that is known to precede the clock's owner.
 ///
-/// Not synchronised. Storage grows to the highest stream index ever raised and is kept, so that a
-/// clock in use does not allocate.
+/// Not synchronised. The storage grows to the highest stream index ever raised and is kept, so that
+/// a clock in use does not allocate.
 class VectorClock {
  public:
   [[nodiscard]] std::uint64_t operator[](StreamIndex stream) const noexcept {
@@ -27,7 +27,7 @@ class VectorClock {
     grow(position.stream + std::size_t{1});
     newest_[position.stream] = std::max(newest_[position.stream], position.number);
   }
-  /// Takes the newer position of each stream.
+  /// Takes the newer position of each stream from the two clocks.
   void merge(VectorClock const& other) {
     grow(other.newest_.size());
     for (std::size_t i = 0; i < other.newest_.size(); ++i) {

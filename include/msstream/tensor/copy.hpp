@@ -18,7 +18,7 @@ namespace msstream {
 
 namespace detail {
 
-/// Copies on one of the operation's group's streams, ordered like any operation.
+/// Copies on the stream of the group that is for this kind of copy, ordered like any operation.
 template <Runtime R, class To, class From>
 void issue_copy(char const* name,
                 To const& to,
@@ -45,8 +45,8 @@ void issue_copy(char const* name,
         issued_at);
 }
 
-/// The elements of a vector that is not there at the replays would be those of the capture for
-/// ever.
+/// Throws std::logic_error in a capture, whose replays could only copy the elements of the capture
+/// again: the vector that held them may not exist any more.
 template <Runtime R>
 void refuse_upload_in_capture(Device<R> const& device, char const* call) {
   if constexpr (CapturingRuntime<R>) {
@@ -65,9 +65,10 @@ void refuse_upload_in_capture(Device<R> const& device, char const* call) {
 }  // namespace detail
 
 /// Copies the first to.count() elements of `from` to the device on the group's h2d stream. The host
-/// does not block; it must not write `from` before from.wait(). In a capture each replay copies
-/// what `from` holds then; the capture, or a replay, fails with std::logic_error when all handles
-/// of `from` are gone. Throws std::invalid_argument when `from` is too short.
+/// does not block; it must not write `from` before from.wait(). In a capture, each replay copies
+/// the elements that `from` has at the replay; the capture, or a replay, fails with
+/// std::logic_error if no handle of `from` is left. Throws std::invalid_argument if `from` is too
+/// short.
 template <Element T, Runtime R>
 void copy(Tensor<T, R> const& to,
           PinnedArray<T, R> const& from,
@@ -86,8 +87,8 @@ void copy(Tensor<T, R> const& to,
   }
 }
 
-/// Copies all of `from` to the host on the group's d2h stream. The host does not block; to.wait()
-/// waits.
+/// Copies all of `from` to the host on the group's d2h stream. The host does not block; call
+/// to.wait() to wait for the copy.
 template <Element T, Runtime R>
 void copy(PinnedArray<T, R> const& to,
           Tensor<T, R> const& from,
@@ -100,9 +101,9 @@ void copy(PinnedArray<T, R> const& to,
   detail::issue_copy<R>("copy_d2h", to, from, from.bytes(), CopyKind::d2h, issued_at);
 }
 
-/// Copies between tensors of the same count on the group's compute stream. Throws
-/// std::invalid_argument for other counts, and for tensors that share some of their elements, such
-/// as overlapping rows of one; where both are the same elements nothing is copied.
+/// Copies between tensors of the same count on the group's compute stream. Copies nothing if both
+/// have the same memory. Throws std::invalid_argument for different counts, and for tensors that
+/// share only some of their elements, such as overlapping rows of one tensor.
 template <Element T, Runtime R>
 void copy(Tensor<T, R> const& to,
           Tensor<T, R> const& from,
@@ -119,9 +120,9 @@ void copy(Tensor<T, R> const& to,
   detail::issue_copy<R>("copy_d2d", to, from, is_same ? 0 : from.bytes(), CopyKind::d2d, issued_at);
 }
 
-/// A tensor with the given elements, staged through pinned memory. The host does not block on the
-/// device. Throws std::logic_error in a capture, whose replays would use the same elements for
-/// ever.
+/// Returns a tensor with the given elements, staged through pinned memory. The host does not wait
+/// for the device. Throws std::logic_error in a capture, whose replays would copy the same
+/// elements.
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<T, R> to_device(
     Device<R> const& device,
@@ -149,13 +150,14 @@ template <Element T, Runtime R>
   return to_device<T, R>(device, std::span<T const>(elements), shape, issued_at);
 }
 
-/// The elements, on the host. Blocks the host until the copy and all that was issued on the tensor
-/// before it are complete, and throws what that threw and what the device has reported in between.
+/// Returns the elements on the host. Blocks the host until the copy, and all work issued on the
+/// tensor before it, are complete. Rethrows failures of that work, and errors that the device has
+/// reported meanwhile.
 template <Element T, Runtime R>
 [[nodiscard]] std::vector<T> to_host(
     Tensor<T, R> const& tensor, std::source_location issued_at = std::source_location::current()) {
   InsideWork::refuse_wait("to_host");
-  // The reads too: whether their failure is told depends on no race then.
+  // Includes the reads: otherwise a race would decide whether their failure is reported.
   auto const uses = uses_to_await(*tensor.block(), AccessMode::write, "to_host");
   PinnedArray<T, R> staged(tensor.device(), static_cast<std::size_t>(tensor.count()));
   copy(staged, tensor, issued_at);
@@ -167,7 +169,7 @@ template <Element T, Runtime R>
   return {elements.begin(), elements.end()};
 }
 
-/// Sets every byte of the tensor on the group's compute stream.
+/// Sets every byte of the tensor to `value`, on the group's compute stream.
 template <Element T, Runtime R>
 void fill_bytes(Tensor<T, R> const& tensor,
                 std::uint8_t value,
@@ -186,7 +188,7 @@ void fill_bytes(Tensor<T, R> const& tensor,
         issued_at);
 }
 
-/// A tensor of zeros.
+/// Returns a tensor of zeros.
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<T, R> zeros(Device<R> const& device,
                                  Shape const& shape,

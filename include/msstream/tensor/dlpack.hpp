@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Tensors to and from other libraries without a copy, through DLPack's DLManagedTensor. Optional:
-/// empty where <dlpack/dlpack.h> is not installed, and not part of <msstream/msstream.hpp>.
+/// Conversion of tensors to and from other libraries without a copy, through DLPack's
+/// DLManagedTensor. Optional: this file is empty if <dlpack/dlpack.h> is not installed, and
+/// <msstream/msstream.hpp> does not include it.
 
 #if __has_include(<dlpack/dlpack.h>)
 
@@ -52,7 +53,7 @@ template <Runtime R>
   }
 }
 
-/// What a DLManagedTensor of ours owns.
+/// The data that an exported DLManagedTensor owns.
 template <Element T, Runtime R>
 struct ExportedTensor {
   explicit ExportedTensor(Tensor<T, R> const& exported)
@@ -133,9 +134,10 @@ inline void require_row_major(DLTensor const& foreign, Shape const& shape) {
 
 }  // namespace detail
 
-/// The tensor for another library, sharing its elements. Blocks the host until the tensor's uses so
-/// far are complete. The memory stays until the consumer calls the deleter; by then the consumer's
-/// own work must be complete, and as long as it writes, nothing may be issued on the tensor.
+/// Returns the tensor for another library, which shares its elements. Blocks the host until the
+/// tensor's uses so far are complete. The memory is kept until the consumer calls the deleter; by
+/// then the consumer's own work must be complete. As long as the consumer writes, nothing may be
+/// issued on the tensor.
 template <Element T, Runtime R>
 [[nodiscard]] DLManagedTensor* to_dlpack(Tensor<T, R> const& tensor) {
   auto exported = std::make_unique<detail::ExportedTensor<T, R>>(tensor);
@@ -143,9 +145,9 @@ template <Element T, Runtime R>
   return &exported.release()->managed;
 }
 
-/// The tensor for a consumer that works on `consumer`: the stream's next work waits for the
-/// tensor's uses so far, and what is issued on the tensor after the deleter ran waits for the
-/// stream. The host does not block. The stream must outlive the managed tensor.
+/// Returns the tensor for a library that works on the stream `consumer`. The stream's next work
+/// waits for the tensor's uses so far, and work issued on the tensor after the deleter has run
+/// waits for the stream. The host does not block. The stream must outlive the managed tensor.
 template <Element T, Runtime R>
 [[nodiscard]] DLManagedTensor* to_dlpack(
     Tensor<T, R> const& tensor,
@@ -157,10 +159,10 @@ template <Element T, Runtime R>
   return &exported.release()->managed;
 }
 
-/// A tensor over another library's memory, which the producer's work on it must have left. Owns
-/// `managed` from the call on, also when it throws: the deleter is called when the last handle
-/// goes, which blocks the host until the tensor's uses are complete. Throws std::invalid_argument
-/// when the dtype is not T, the memory not the device's, or the elements not aligned and row-major.
+/// Returns a tensor over the memory of another library, whose own work on it must be complete. Owns
+/// `managed` from the call on, even if it throws: dropping the last handle blocks the host until
+/// the tensor's uses are complete, and calls the deleter. Throws std::invalid_argument if the dtype
+/// is not T, the memory is not the device's, or the elements are not aligned and row-major.
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<T, R> from_dlpack(Device<R> const& device, DLManagedTensor* managed) {
   detail::OwnedManagedTensor owner(managed);
@@ -210,8 +212,8 @@ template <Element T, Runtime R>
   return {memory::adopt(device.state(), data, bytes, std::move(owner)), shape};
 }
 
-/// The same for memory that the producer may still write on `producer`: the tensor's first use
-/// waits for what is on that stream by now.
+/// Like from_dlpack(device, managed), but for memory that the other library may still write on the
+/// stream `producer`: the tensor's first use waits for all work that is on that stream by now.
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<T, R> from_dlpack(Device<R> const& device,
                                        DLManagedTensor* managed,

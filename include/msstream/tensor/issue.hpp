@@ -19,7 +19,7 @@
 
 namespace msstream {
 
-/// Anything whose uses are tracked: a Tensor or a PinnedArray.
+/// A type whose uses are tracked: a Tensor or a PinnedArray.
 template <class T>
 concept Tracked = requires(T const& tracked) {
   typename T::runtime_type;
@@ -28,9 +28,9 @@ concept Tracked = requires(T const& tracked) {
   { tracked.bytes() } -> std::same_as<std::size_t>;
 };
 
-/// Memory on a device that msstream does not track. An operation may name it among what it reads
-/// and writes: nothing is waited for on its account, its order is the caller's to make, and a
-/// checking runtime reports where that order is missing.
+/// Device memory that msstream does not track. An operation may name it among its reads and writes,
+/// but no operation waits for its uses: the caller must order them, and a checking runtime reports
+/// where that order is missing.
 template <Runtime R = DefaultRuntime>
 struct RawMemory {
   std::shared_ptr<DeviceState<R>> device;
@@ -38,7 +38,7 @@ struct RawMemory {
   std::size_t bytes;
 };
 
-/// `count` elements at `memory`, for reads() and writes().
+/// Returns `count` elements at `memory`, for reads() and writes().
 template <class T, Runtime R>
 [[nodiscard]] RawMemory<R> raw_memory(Device<R> const& device, T const* memory, std::size_t count) {
   return {device.state(), memory, count * sizeof(T)};
@@ -46,7 +46,7 @@ template <class T, Runtime R>
 
 namespace detail {
 
-/// The tensors that an operation reads, or writes.
+/// The tensors that an operation reads, or those that it writes.
 template <Runtime R, AccessMode Mode>
 class Uses {
  public:
@@ -75,7 +75,7 @@ class Uses {
       noted_.insert(noted_.end(), others.noted_.begin(), others.noted_.end());
     }
   }
-  /// All of them are added into.
+  /// Marks all uses in the list as additions (AccessMode::accumulate).
   void accumulate() {
     if constexpr (ObservingRuntime<R>) {
       for (auto& use : noted_) {
@@ -84,9 +84,9 @@ class Uses {
     }
   }
   [[nodiscard]] auto const& blocks() const noexcept { return blocks_; }
-  /// The device of raw memory among them, else null.
+  /// Returns the device of raw memory in the list. Null if there is no raw memory.
   [[nodiscard]] DeviceState<R>* device() const noexcept { return device_; }
-  /// The bytes of all of them; kept for runtimes that look on.
+  /// Appends the byte ranges of all uses, which are kept only for an ObservingRuntime.
   void append_to(std::vector<MemoryUse>& uses) const {
     if constexpr (ObservingRuntime<R>) {
       uses.insert(uses.end(), noted_.begin(), noted_.end());
@@ -133,24 +133,24 @@ auto uses(First const& first, Rest const&... rest) {
 
 }  // namespace detail
 
-/// The tensors (or ranges of tensors) that an operation reads.
+/// Lists the tensors (or ranges of tensors) that an operation reads.
 template <class... Tensors>
 auto reads(Tensors const&... tensors) {
   return detail::uses<AccessMode::read>(tensors...);
 }
-/// The tensors (or ranges of tensors) that an operation writes; it may read them too.
+/// Lists the tensors (or ranges of tensors) that an operation writes; it may read them too.
 template <class... Tensors>
 auto writes(Tensors const&... tensors) {
   return detail::uses<AccessMode::write>(tensors...);
 }
 
-/// The tensors (or ranges of tensors, or raw memory) that an operation adds into, as with atomic
-/// additions, so that it commutes with others that do: in place of writes(), or among them, as in
-/// `writes(y, accumulates(sums))`.
+/// Lists the tensors (or ranges of tensors, or raw memory) that an operation adds into, as with
+/// atomic additions, so that it commutes with other operations that do. Used in place of writes(),
+/// or within it, as in `writes(y, accumulates(sums))`.
 ///
-/// Tensors are ordered as if they were written, so sums have the same bits in every run. Of raw
-/// memory, whose order is the caller's to make, a checking runtime does not ask for any among
-/// operations that accumulate.
+/// Tensors are ordered as if they were written, so sums have the same bits in every run. Raw memory
+/// must be ordered by the caller, and between operations that accumulate into it, a checking
+/// runtime requires no order.
 template <class... Tensors>
 auto accumulates(Tensors const&... tensors) {
   auto list = writes(tensors...);
@@ -159,12 +159,13 @@ auto accumulates(Tensors const&... tensors) {
 }
 
 struct IssueOptions {
-  StreamKind stream = StreamKind::compute;  ///< which of the group's streams
+  StreamKind stream = StreamKind::compute;  ///< the stream of the group that the work is put on
 };
 
 namespace detail {
 
-/// The device; positions of two trackers cannot be compared.
+/// Returns `device`. Throws std::invalid_argument if `before` has another tracker, because
+/// positions of two trackers cannot be compared.
 template <Runtime R>
 DeviceState<R>* same_tracker(char const* name, DeviceState<R>* before, DeviceState<R>* device) {
   if (before != nullptr && before != device &&
@@ -177,7 +178,7 @@ DeviceState<R>* same_tracker(char const* name, DeviceState<R>* before, DeviceSta
   return device;
 }
 
-/// For a runtime that looks on.
+/// Describes the operation to an ObservingRuntime.
 template <Runtime R>
 Observed<R> describe(char const* name,
                      StreamGroup<R>& group,
@@ -198,7 +199,7 @@ Observed<R> describe(char const* name,
   return group.describe(name, options.stream, std::move(uses), issued_at, opened_at);
 }
 
-/// What an operation uses, as the calling thread's capture on the device notes it.
+/// Returns the accesses of an operation as the calling thread's capture on the device notes them.
 template <CapturingRuntime R>
 AccessSet captured_accesses(DeviceState<R> const& device,
                             Uses<R, AccessMode::read> const* read,
@@ -228,8 +229,8 @@ std::span<memory::Block<R>* const> span_of(Uses<R, Mode> const* uses) {
              : std::span<memory::Block<R>* const>(uses->blocks().begin(), uses->blocks().size());
 }
 
-/// The group of the placement's pool that last wrote the first of the inputs that one of them
-/// wrote; null: none did. In a capture, what was written there counts before what was before it.
+/// Returns the group that last wrote the first input that any group of the placement's pool wrote.
+/// Null if there is no such input. In a capture, writes in the capture count before earlier ones.
 template <Runtime R>
 StreamGroup<R>* writer_of(Placement<R> const& placement,
                           DeviceState<R> const& device,
@@ -291,8 +292,8 @@ order::Position issue(char const* name,
     throw std::invalid_argument(text("operation '", name, "' names no tensor"));
   }
   device->context->home.require_here();
-  auto const placement = device->context->placement.current();  // keeps the groups
-  // What an h2d stream reads the host wrote.
+  auto const placement = device->context->placement.current();  // keeps the groups alive
+  // The inputs of an h2d stream are written by the host, so they do not decide the group.
   auto& group = placement == nullptr
                     ? device->current_group()
                     : device->group_for(*placement, name, [&]() -> StreamGroup<R>* {
@@ -312,7 +313,7 @@ order::Position issue(char const* name,
   auto const observer = device->issue_observer.current();
   std::unique_lock<std::mutex> order;
   if (observer != nullptr) [[unlikely]] {
-    InsideWork::refuse(name);  // whose thread has the lock
+    InsideWork::refuse(name);  // refused in an operation's work, whose thread holds the lock
     order = std::unique_lock(observer->order());
   }
   auto const position = group.submit(name, options.stream, accesses, work, std::move(observed));
@@ -324,19 +325,20 @@ order::Position issue(char const* name,
 
 }  // namespace detail
 
-/// The one door through which work goes: `issue("scale", reads(x), writes(y), [=](auto stream) { …
-/// });`
+/// Issues an operation. All work goes through this function:
+///
+///     issue("scale", reads(x), writes(y), [=](auto stream) { … });
 ///
 /// Puts the operation on the current scope's group, or where a StreamPool with an assignment or
-/// propagation places it, after everything that it must follow (its inputs' last writes, its
-/// outputs' last writes and reads) and nothing else. Calls `work(stream)` once, with a CudaStream,
-/// which is usable as a cudaStream_t, or a HostStream, whose run() takes the work: on the calling
-/// thread, or on a launch thread if the pool has them. The host does not wait for the device; a
-/// calling thread waits for launch threads to launch what is followed. `name` must outlive the
-/// program's work: use a literal. Memory named here may be let go as soon as issue() returns.
-/// Thread-safe. Throws what `work` throws (from a launch thread: at a later call), and
-/// std::logic_error for a write to an immutable tensor. `issued_at` is for the reports of a
-/// checking runtime.
+/// propagation places it. The operation comes after everything that it must follow (the last writes
+/// of its inputs, the last writes and reads of its outputs) and nothing else. Calls `work(stream)`
+/// once, with a CudaStream, which is usable as a cudaStream_t, or a HostStream, whose run() takes
+/// the work: on the calling thread, or on a launch thread if the pool has them. The host does not
+/// wait for the device; a calling thread waits until launch threads have launched the work that the
+/// operation follows. `name` must outlive the program's work: use a literal. Memory named here may
+/// be released as soon as issue() returns. Thread-safe. Throws the exceptions of `work` (from a
+/// launch thread: at a later call), and std::logic_error for a write to an immutable tensor.
+/// `issued_at` is for the reports of a checking runtime.
 template <Runtime R, class Work>
 order::Position issue(char const* name,
                       detail::Uses<R, AccessMode::read> const& read,
@@ -346,7 +348,7 @@ order::Position issue(char const* name,
                       std::source_location issued_at = std::source_location::current()) {
   return detail::issue<R>(name, &read, &written, std::forward<Work>(work), options, issued_at);
 }
-/// An operation that reads nothing.
+/// Issues an operation that reads no tensor.
 template <Runtime R, class Work>
 order::Position issue(char const* name,
                       detail::Uses<R, AccessMode::write> const& written,
@@ -355,7 +357,7 @@ order::Position issue(char const* name,
                       std::source_location issued_at = std::source_location::current()) {
   return detail::issue<R>(name, nullptr, &written, std::forward<Work>(work), options, issued_at);
 }
-/// An operation that writes no tensor.
+/// Issues an operation that writes no tensor.
 template <Runtime R, class Work>
 order::Position issue(char const* name,
                       detail::Uses<R, AccessMode::read> const& read,

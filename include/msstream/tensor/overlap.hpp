@@ -7,14 +7,14 @@
 
 namespace msstream::detail {
 
-/// Whether two tensors are the same elements, from the first to the last.
+/// Whether two tensors have the same elements in memory, from the first to the last.
 template <Element A, Element B, Runtime R>
 [[nodiscard]] bool is_same_memory(Tensor<A, R> const& a, Tensor<B, R> const& b) noexcept {
   return static_cast<void const*>(a.data()) == b.data() && a.bytes() == b.bytes();
 }
 
-/// Throws std::invalid_argument with both ranges of elements where memory that an operation writes
-/// overlaps memory that it reads: which of the two comes first is undefined then.
+/// Throws std::invalid_argument, naming both ranges of elements, if memory that an operation writes
+/// overlaps memory that it reads: whether the read or the write comes first would be undefined.
 template <Element To, Element From, Runtime R>
 void require_no_overlap(char const* operation,
                         Tensor<To, R> const& to,
@@ -25,7 +25,7 @@ void require_no_overlap(char const* operation,
       to_begin + to.bytes() <= from_begin) [[likely]] {
     return;
   }
-  // Two tensors that overlap are of one block, or of two that somebody made over the same memory.
+  // Overlapping tensors share one block, or have blocks made from the same memory.
   auto const block = reinterpret_cast<std::uintptr_t>(to.block()->data);
   auto const origin = block <= from_begin ? block : from_begin;
   auto const element = [&](std::uintptr_t at) {

@@ -12,10 +12,10 @@
 
 namespace msstream {
 
-/// Says, right after a tensor was written, that work on another group is going to need it: records
-/// the event for that now. Without it the event is recorded when the need shows, and then stands
-/// for all that the writing stream was given meanwhile as well. Never needed for safety. Blocks,
-/// with launch threads, until the write has been launched.
+/// Records the event for a tensor that was just written and that work on another group is going to
+/// need. Without it, the event is recorded when the need arises, and then also covers all work that
+/// the writing stream was given since. Never needed for safety. If there are launch threads, blocks
+/// until the write has been launched.
 template <Tracked T>
 void publish(T const& tracked) {
   (*tracked.block()->device)->context->home.require_here();
@@ -30,10 +30,10 @@ void publish(T const& tracked) {
   }
 }
 
-/// Calls `function` in a StreamScope of `group`, then publishes what was issued meanwhile, on any
-/// streams: later work of another group that needs some of it waits for that, and not for what the
-/// same streams are given afterwards. What is captured is left as it is. Blocks, with launch
-/// threads, until what was issued has been launched. Throws what `function` throws.
+/// Calls `function` in a StreamScope of `group`, then publishes the work issued during the call, on
+/// any stream: later work of another group that needs it does not wait for work that these streams
+/// are given afterwards. Captured work is not published. If there are launch threads, blocks until
+/// the issued work has been launched. Passes on exceptions of `function`.
 template <Runtime R, std::invocable F>
 void issue_published(StreamGroup<R>& group,
                      F&& function,

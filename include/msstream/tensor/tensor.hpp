@@ -15,10 +15,10 @@
 
 namespace msstream {
 
-/// A dense row-major array in device memory: shared ownership of a block, a shape, and through the
-/// block the record of who uses it. Copies share the elements. When the last one goes, the memory
-/// goes back to the device's allocator, which keeps the order: no event, no wait, also with work in
-/// flight.
+/// A dense row-major array in device memory: shared ownership of a block, a shape, and, in the
+/// block, the record of its uses. Copies share the elements. When the last copy is destroyed, the
+/// memory returns to the device's allocator, which keeps the order of uses: no event and no wait,
+/// even with work in flight.
 ///
 /// A handle is not synchronised; different handles of one tensor may be used by different threads.
 template <Element T, Runtime R = DefaultRuntime>
@@ -27,9 +27,9 @@ class Tensor {
   using value_type = T;
   using runtime_type = R;
 
-  /// A tensor with undefined elements, first used on the current group, or where a pool placed the
-  /// thread's latest operation: its memory is chosen so that `first_use` of the group's streams
-  /// need not wait for it. Throws OutOfMemory.
+  /// Makes a tensor with undefined elements. Its memory is chosen so that the stream `first_use` of
+  /// the current group, or of the group where a pool is expected to place the thread's next
+  /// operation, need not wait for it. Throws OutOfMemory.
   Tensor(Device<R> const& device, Shape const& shape, StreamKind first_use = StreamKind::compute)
       : Tensor(device.state(), shape, first_use) {}
   Tensor(std::shared_ptr<DeviceState<R>> const& device,
@@ -39,7 +39,7 @@ class Tensor {
         data_(reinterpret_cast<T*>(block_->data)),
         shape_(shape) {}
 
-  /// A tensor over a block. Throws std::invalid_argument when it has fewer bytes than the shape.
+  /// Makes a tensor over a block. Throws std::invalid_argument if the shape needs more bytes.
   Tensor(memory::BlockRef<R> block, Shape const& shape)
       : block_(std::move(block)), data_(reinterpret_cast<T*>(block_->data)), shape_(shape) {
     require(block_->bytes >= bytes_for(shape),
@@ -51,7 +51,7 @@ class Tensor {
             block_->bytes);
   }
 
-  /// Device address of the first element; for use in operations that declare the tensor.
+  /// Returns the device address of the first element, for operations that declare the tensor.
   [[nodiscard]] T* data() const noexcept { return data_; }
   [[nodiscard]] Shape const& shape() const noexcept { return shape_; }
   [[nodiscard]] std::int64_t count() const noexcept { return shape_.count(); }
@@ -62,7 +62,7 @@ class Tensor {
     return *block_->device;
   }
 
-  /// The same elements with another shape. Throws std::invalid_argument when the counts differ.
+  /// Returns a view with another shape. Throws std::invalid_argument if the element counts differ.
   [[nodiscard]] Tensor reshaped(Shape const& shape) const {
     require(shape.count() == count(),
             "reshape of ",
@@ -74,8 +74,8 @@ class Tensor {
     view.shape_ = shape;
     return view;
   }
-  /// Rows [begin, end) of the first dimension, sharing the elements. Accesses are tracked for the
-  /// whole tensor.
+  /// Returns rows [begin, end) of the first dimension, which share the elements. Accesses are
+  /// tracked for the whole tensor.
   [[nodiscard]] Tensor rows(std::int64_t begin, std::int64_t end) const {
     require(shape_.rank() >= 1 && 0 <= begin && begin <= end && end <= shape_[0],
             "rows [",
@@ -90,8 +90,8 @@ class Tensor {
     return view;
   }
 
-  /// From here on the tensor is only read: reads are not tracked and cost nothing, from any number
-  /// of threads. Blocks the host until the writes so far are complete. A later write through
+  /// Makes the tensor immutable: from now on reads are not tracked and cost nothing, from any
+  /// number of threads. Blocks the host until the writes so far are complete. A later write through
   /// issue() throws std::logic_error.
   void freeze() {
     synchronize_uses(*block_, AccessMode::read, "Tensor::freeze");
@@ -100,7 +100,7 @@ class Tensor {
   }
   [[nodiscard]] bool immutable() const noexcept { return block_->immutable; }
 
-  /// Identifies the elements, for maps from tensors: equal for handles of the same memory.
+  /// Returns a key for the elements, for maps from tensors: equal for handles of the same memory.
   [[nodiscard]] void const* identity() const noexcept { return data_; }
   [[nodiscard]] memory::BlockRef<R> const& block() const noexcept { return block_; }
 

@@ -13,21 +13,21 @@
 
 namespace msstream {
 
-/// Covers work that the user puts on streams directly, past issue(): before it the streams wait for
-/// the held tensors' earlier uses, and after it the tensors' later uses, and the next owners of
-/// their memory, wait for the streams.
+/// Orders work that the user puts directly on streams, without issue(). The streams wait for
+/// earlier uses of the held tensors; later uses of the tensors, and the next owners of their
+/// memory, wait for the streams.
 ///
 ///     TensorHolder holder(stream);
 ///     holder.hold(weights);
 ///     my_kernel<<<grid, block, 0, stream.native()>>>(weights.data());
-///     // the holder goes: from here on all work on `weights` follows my_kernel
+///     // after the holder is destroyed, all work on `weights` follows my_kernel
 ///
-/// Going takes one position a stream, no event and no wait, and may happen on any thread. Not
+/// Destruction takes one position per stream, no event and no wait, on any thread. Not
 /// synchronised.
 template <Runtime R = DefaultRuntime>
 class TensorHolder {
  public:
-  /// The streams must outlive the holder.
+  /// Holds tensors for these streams, which must outlive the holder.
   template <std::same_as<Stream<R>>... Streams>
   [[nodiscard("without a name the guard goes at once")]] explicit TensorHolder(Streams&... streams)
       : streams_{&streams...} {}
@@ -37,22 +37,23 @@ class TensorHolder {
     try {
       release();
     } catch (...) {
-      // No position to note, so make the work complete instead; failed work is over.
+      // There is no position to note, so the work is completed instead; failed work is complete.
       UnheardFailure const dropped;
       for (auto* const stream : streams_) {
         try {
           stream->context()->runtime->synchronize_stream(stream->native());
-        } catch (...) {  // NOLINT(bugprone-empty-catch): see above
+        } catch (...) {  // NOLINT(bugprone-empty-catch): failed work needs no wait
         }
       }
     }
   }
 
   /// Keeps the tensor's memory, and makes the streams' next work wait for the tensor's uses so far.
-  /// The work may read and write it; with AccessMode::read it only reads, so it waits for writes
-  /// alone, and others may read beside it. Rethrows what failed on a launch thread before them, and
-  /// then does not hold the tensor. `held_at` is for the reports of a checking runtime, which
-  /// reports two holders on different streams at once that both may write.
+  /// The work may read and write the tensor. With AccessMode::read it may only read; it then waits
+  /// for writes alone, and other work may read at the same time. Rethrows a failure on a launch
+  /// thread that precedes those uses, and then does not hold the tensor. `held_at` is for the
+  /// reports of a checking runtime, which reports two holders on different streams at once that may
+  /// both write.
   template <Tracked T>
   void hold(T const& tracked,
             AccessMode mode = AccessMode::write,
@@ -77,7 +78,7 @@ class TensorHolder {
     held_.push_back({tracked.block(), mode, announce(*tracked.block(), mode, held_at)});
   }
 
-  /// Lets go now: notes that all that is on the streams by now may have used the tensors as held.
+  /// Releases the tensors now: notes that all work on the streams so far may have used them.
   void release() {
     for (auto* const stream : streams_) {
       auto& tracker = *stream->context()->tracker;
@@ -85,7 +86,8 @@ class TensorHolder {
       tracker.while_idle(stream->slot(), [&] {
         auto const position = tracker.advance(stream->slot());
         for (auto const& held : held_) {
-          // At once for whoever issues a use: it follows the position, or was there before.
+          // Holds the lock for both steps: a use by another thread is noted before them, or follows
+          // them.
           std::lock_guard const guard(held.block->record.lock);
           observe::foreign_work_ends(runtime, held.observed, stream->native());
           if (!works(Mechanism::holder_release)) {
@@ -112,7 +114,7 @@ class TensorHolder {
     [[no_unique_address]] Observed<R> observed;
   };
 
-  /// A runtime that looks on gets to know that the streams may use the block from here on.
+  /// Announces to an ObservingRuntime that the streams may use the block from now on.
   Observed<R> announce(memory::Block<R> const& block,
                        AccessMode mode,
                        std::source_location held_at) const {

@@ -13,11 +13,11 @@
 
 namespace msstream::detail {
 
-/// For all bytes ever used: the last writes, and the newest read and the newest accumulation of
-/// each stream since. Not synchronised.
+/// The accesses to all bytes ever used: the last writes, and the newest read and the newest
+/// accumulation of each stream since those. Not synchronised.
 class AccessHistory {
  public:
-  /// `visit(PastAccess, Interval)` for each earlier access that must precede one with `mode`.
+  /// Calls `visit(PastAccess, Interval)` for each earlier access that must precede one with `mode`.
   template <class Visit>
   void for_each_conflict(Interval range, AccessMode mode, Visit&& visit) {
     used_.for_each_overlap(range, [&](Interval place, Uses const& uses) {
@@ -39,7 +39,8 @@ class AccessHistory {
 
   void note(Interval range, PastAccess const& access) {
     if (access.mode == AccessMode::write) {
-      if (auto* const uses = used_.exact(range); uses != nullptr) {  // allocates nothing
+      if (auto* const uses = used_.exact(range);
+          uses != nullptr) {  // an update in place allocates nothing
         uses->writes.assign(1, access);
         uses->reads.clear();
         uses->accumulations.clear();
@@ -50,12 +51,14 @@ class AccessHistory {
     }
     note_beside(range, access);
   }
-  /// An access that leaves those before: a write too, which is ordered after none of them.
+  /// Adds an access and keeps the earlier ones. Used even for a write, if it is ordered after none
+  /// of them.
   void note_beside(Interval range, PastAccess const& access) {
     update(range, [&](Uses& uses) { replace_or_add(uses.of(access.mode), access); });
   }
   void forget(Interval range) { used_.erase(range); }
-  /// The same bytes are behind other addresses, too, from `to` on.
+  /// Copies the history of the range to the addresses from `to` on, at which the bytes are mapped
+  /// as well.
   void hand_on(Interval range, std::uintptr_t to) {
     std::vector<std::pair<Interval, Uses>> past;
     used_.for_each_overlap(range, [&](Interval place, Uses const& uses) {
@@ -89,7 +92,7 @@ class AccessHistory {
     used_.fill_gaps(range, Uses{});
     used_.for_each_overlap(range, [&](Interval, Uses& uses) { apply(uses); });
   }
-  /// Of two accesses on one stream the newer one stands for both.
+  /// Adds an access. Of two accesses on one stream, only the newer one is kept and stands for both.
   static void replace_or_add(std::vector<PastAccess>& accesses, PastAccess const& access) {
     auto const same_stream =
         std::find_if(accesses.begin(), accesses.end(), [&](PastAccess const& held) {

@@ -14,7 +14,7 @@
 
 namespace msstream::detail {
 
-/// What CUDA's graph calls on the host, which must stay as long as the graph.
+/// The host functions that a CUDA graph calls, which must live as long as the graph.
 using CapturedCalls = std::vector<std::unique_ptr<HostCall>>;
 
 struct CudaGraph {
@@ -31,23 +31,23 @@ struct CudaGraph {
   }
 
   cudaGraphExec_t executable = nullptr;
-  /// On the stream of the upload, which launches on other streams must follow: CUDA orders uploads
-  /// behind launches, and no launch behind an upload.
+  /// Recorded on the stream of the upload. Launches on other streams must follow the event, because
+  /// CUDA orders uploads after launches, but no launch after an upload.
   cudaEvent_t uploaded = nullptr;
-  std::atomic<bool> is_uploaded{false};  ///< the event need not be asked again
+  std::atomic<bool> is_uploaded{false};  ///< true once the event need not be queried again
   CapturedCalls calls;
 };
 
-/// The captures that are going on, by CUDA's id. Thread-safe.
+/// The captures in progress, by CUDA's id of the capture. Thread-safe.
 class CudaCaptures {
  public:
   void begin(cudaStream_t origin);
-  /// What was kept for the capture that began on the stream.
+  /// Ends the capture that began on the stream, and returns the calls kept for it.
   [[nodiscard]] CapturedCalls end(cudaStream_t origin) noexcept;
-  /// Whether there are any. Costs a load.
+  /// Returns whether any capture is in progress. Costs one load.
   [[nodiscard]] bool go_on() const noexcept { return count_.load() != 0; }
-  /// Takes the call if the stream is part of one of the captures; else null. Costs a load when
-  /// there are none.
+  /// Takes the call if the stream is part of one of the captures; otherwise returns null. Costs one
+  /// load if no capture is in progress.
   [[nodiscard]] HostCall* keep_if_captured(cudaStream_t stream, std::unique_ptr<HostCall>& call);
 
  private:

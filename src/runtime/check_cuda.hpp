@@ -9,8 +9,8 @@
 
 namespace msstream::detail {
 
-/// Throws CudaError, naming `call` and its place, unless `code` is cudaSuccess. The next call is
-/// not told of the failure again.
+/// Throws CudaError, which names `call` and its location, unless `code` is cudaSuccess. Clears the
+/// error, so that the next CUDA call does not report it again.
 inline void check_cuda(cudaError_t code,
                        char const* call,
                        std::source_location where = std::source_location::current()) {

@@ -12,7 +12,7 @@ namespace msstream {
 
 namespace {
 
-/// Lines of an access begin below its first word.
+/// Starts a further line of an access, which is aligned with its first word.
 constexpr std::string_view kUnderIt = "\n           ";
 
 std::string hex(std::uintptr_t address) {

@@ -29,7 +29,7 @@ std::string inside(std::source_location const& region) {
                                    ":",
                                    region.line());
 }
-/// The name scope of the thread, as the end of a sentence.
+/// Returns the calling thread's name scope as the end of a sentence; empty outside all scopes.
 std::string called_in() {
   return NameScope::current().empty() ? "" : text("; called in ", NameScope::current());
 }
@@ -196,8 +196,8 @@ void Checker::taken(void const* memory, std::size_t bytes) {
   std::vector<CheckReport> found;
   {
     std::lock_guard const guard(state_->mutex);
-    // The first use of device memory is compared with the last one; pinned memory is used by the
-    // host at once.
+    // Checks pinned memory now, because the host uses it at once. Device memory is checked at its
+    // first use, against the last use before it was given out.
     if (state_->memory.taken(range, NameScope::current()) == Space::pinned) {
       state_->find_early_reuse(
           range, State::FreedBy::allocator, "pinned memory is given out", found);

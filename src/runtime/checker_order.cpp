@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What precedes what: streams, events, operations, what is put on streams past issue(), captures.
+// The order of work: streams, events, operations, work that bypasses issue(), captures.
 #include "checker_state.hpp"
 
 #include <msstream/base/text.hpp>
@@ -153,7 +153,7 @@ bool Checker::reserve(OperationHandle const& operation, Handle handle, TrackedOr
       return state_->order.host_waited_for(place);
     });
   } else {
-    stream.issue_clock = before;  // what is left out has ordered nothing
+    stream.issue_clock = before;  // an operation that is left out orders nothing
   }
   if (!found.empty()) {
     state_->untold.insert_or_assign(operation.get(), State::Untold{std::move(found)});
@@ -297,7 +297,7 @@ void Checker::begin_foreign_work(OperationHandle const& operation, Handle handle
       stream.issued = work->place.number;
       stream.launched = work->place.number;
       state_->holds.push_back({work, stream.index});
-    } else {  // the holder's other streams will not end it
+    } else {  // the foreign work on the holder's other streams will not be ended
       std::erase_if(state_->holds,
                     [&](auto const& hold) { return hold.work->operation == operation; });
       state_->note_outcome(*operation, Outcome::failed);
@@ -310,7 +310,8 @@ void Checker::end_foreign_work(OperationHandle const& operation, Handle handle) 
   std::lock_guard const guard(state_->mutex);
   auto& stream = state_->order.stream(handle);
   auto const work = state_->next_work(operation, handle, stream);
-  // All that is on the stream by now, which the tracker has marked: no piece of work of its own.
+  // Stands for all work on the stream so far, which the tracker has marked, and not for a piece of
+  // work of its own.
   work->place.number = stream.issued;
   work->lane = State::name_of(handle, stream);
   work->state = State::IssuedWork::State::launched;

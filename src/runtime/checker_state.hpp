@@ -23,7 +23,8 @@
 
 namespace msstream::detail {
 
-/// `visit(part, use)` for the operation's own uses and those of its parts.
+/// Calls `visit(part, use)` for the operation's own uses, with a null part, and for those of its
+/// parts.
 template <class Visit>
 void for_each_use(Operation const& operation, Visit&& visit) {
   for (auto const& use : operation.uses) {
@@ -38,8 +39,8 @@ void for_each_use(Operation const& operation, Visit&& visit) {
   }
 }
 
-/// What is captured: it is checked for itself, as if nothing else ran, and again as the parts of
-/// each launch of its graph.
+/// The operations of a capture. They are checked among themselves, as if nothing else ran, and
+/// again as the parts of each launch of the capture's graph.
 class CapturedParts {
  public:
   AccessHistory history;
@@ -51,14 +52,14 @@ class CapturedParts {
 
 namespace msstream {
 
-/// What a checker knows, and what it can find out from that.
+/// The state of a checker, and the checks that it allows.
 ///
-/// What the program has to order is judged where it is issued, by the order of issue: an operation
-/// follows what the tracker has promised by then (TrackedLines), what its stream and the host have
-/// waited for, and what was issued to its stream before. Whether the promises are kept is judged
-/// where the work is launched, by the calls that the runtime has got: what was found to come before
-/// it when it was issued must be launched, and waited for. What the tracker or an allocator orders,
-/// and not the program, is judged there alone.
+/// The order that the program must provide is checked when work is issued, by the order of issue:
+/// an operation follows what the tracker has promised by then (TrackedLines), what its stream and
+/// the host have waited for, and what was issued to its stream before. Whether the promises are
+/// kept is checked when the work is launched, by the calls that the runtime has received: work
+/// found at issue to come before it must be launched, and waited for. An order that the tracker or
+/// an allocator must provide, and not the program, is checked only at the launch.
 struct Checker::State {
   using Interval = detail::Interval;
   using IssuedWork = detail::IssuedWork;
@@ -70,8 +71,8 @@ struct Checker::State {
 
   explicit State(CheckerOptions options) : log(std::move(options)) {}
 
-  /// Work on a stream between the begin and the end of foreign work: nothing is known of it, and
-  /// it may use what it holds at any time.
+  /// Work on a stream between the begin and the end of foreign work. Nothing is known about it, and
+  /// it may use the memory that it holds at any time.
   struct Hold {
     Work work;
     std::size_t stream_index;
@@ -81,8 +82,8 @@ struct Checker::State {
     return stream.lane.empty() ? lane_of(handle) : stream.lane;
   }
 
-  /// Notes whose memory it is, and finds what is in no use, or read before a write of it was
-  /// issued.
+  /// Stores the memory's owner in each use. Finds uses of memory that is not given out, and reads
+  /// of memory for which no write was issued before.
   void find_misuse(Operation const& operation,
                    std::vector<MemoryUse>& uses,
                    std::vector<CheckReport>& found) {
@@ -114,7 +115,7 @@ struct Checker::State {
       }
     }
   }
-  /// What was issued has been launched, or never will be.
+  /// Notes that the issued operation has been launched, or never will be.
   void note_outcome(Operation const& operation, Outcome outcome) {
     for (auto const& use : operation.uses) {
       if (use.mode == AccessMode::write && is_still_of(use)) {
@@ -122,7 +123,8 @@ struct Checker::State {
       }
     }
   }
-  /// All that the operation follows is launched, or was given up.
+  /// Finds reads of memory whose first write was given up. Called when all that the operation
+  /// follows has been launched or given up.
   void find_reads_of_what_was_given_up(Operation const& operation,
                                        std::vector<CheckReport>& found) {
     for (auto const& use : operation.uses) {
@@ -149,7 +151,7 @@ struct Checker::State {
                      std::nullopt,
                      detail::describe(operation, use.mode, range),
                      std::move(missing)});
-    memory.written(range);  // once is enough
+    memory.written(range);  // reports it only once
   }
   [[nodiscard]] static std::uint32_t writes_inside(Operation const& operation,
                                                    detail::Interval range) {
@@ -161,13 +163,14 @@ struct Checker::State {
     }
     return count;
   }
-  /// Whether the memory has not been given to anybody else since the use was declared.
+  /// Returns whether the memory has not been given out again since the use was declared.
   [[nodiscard]] bool is_still_of(MemoryUse const& use) {
     auto const* const part = memory.part_at(detail::interval_of(use));
     return part != nullptr && part->owner == use.owner;
   }
-  /// What an operation copies is its own. What it has named was judged when it was issued, and may
-  /// be somebody else's by now: leaves the uses that it has not named.
+  /// Makes the uses of a copy or fill part of the operation that makes it. Removes the uses that
+  /// the operation has declared: they were judged when it was issued, and their memory may belong
+  /// to another owner by now. Keeps the undeclared uses.
   void adopt(Operation const& operation,
              std::vector<MemoryUse>& uses,
              std::vector<CheckReport>& found) {
@@ -204,25 +207,26 @@ struct Checker::State {
             use.mode == AccessMode::read ? "it must be among the reads() of the operation"
                                          : "it must be among the writes() of the operation"};
   }
-  /// True where the operation is not to go on.
+  /// Returns true if the operation must not continue.
   [[nodiscard]] bool stops(std::vector<CheckReport> const& found) const {
     return log.throws() && !found.empty();
   }
 
-  /// Work that comes next on the stream, after what the stream and the host have waited for.
+  /// Makes the next piece of work of the stream, which follows what the stream and the host have
+  /// waited for.
   [[nodiscard]] Work next_work(OperationHandle operation, Handle handle, Stream& stream) {
     auto const place = order.next_place(stream);
     auto lane = operation->lane.empty() ? name_of(handle, stream) : operation->lane;
     return std::make_shared<IssuedWork>(IssuedWork{
         std::move(operation), std::move(lane), place, stream.issue_clock.share(), ++sequence});
   }
-  /// Finds what the work's operation does not follow as issued; what it follows goes to
-  /// `work.follows`.
+  /// Finds conflicting accesses that the work's operation does not follow as issued. Accesses that
+  /// it does follow go to `work.follows`.
   void judge_issue(IssuedWork& work, Stream const& stream, std::vector<CheckReport>& found) {
     std::vector<IssuedWork const*> told;
     detail::for_each_use(*work.operation, [&](OperationHandle const& part, MemoryUse const& use) {
       judge_issue(work, part, use, history_of(stream), [&](CheckReport report, auto& past) {
-        // A graph's parts all follow, or none does.
+        // Reports a graph once for all its parts: all of them follow the other work, or none does.
         if (part == nullptr || std::find(told.begin(), told.end(), &past) == told.end()) {
           told.push_back(&past);
           found.push_back(std::move(report));
@@ -230,7 +234,7 @@ struct Checker::State {
       });
     });
   }
-  /// Whether something that was issued later has used the memory already.
+  /// Judges one use. Returns whether work that was issued later has already used the memory.
   template <class Tell>
   bool judge_issue(IssuedWork& work,
                    OperationHandle const& part,
@@ -257,7 +261,7 @@ struct Checker::State {
         });
     return is_late;
   }
-  /// Finds what comes first as issued, and is not launched by now, or not waited for.
+  /// Finds work that comes first as issued, and is not yet launched or not waited for.
   void judge_launch(IssuedWork& work, Stream& stream, std::vector<CheckReport>& found) {
     order.launch_next(stream);
     for (auto const& [past, where, part, use] : std::exchange(work.follows, {})) {
@@ -267,7 +271,8 @@ struct Checker::State {
       }
     }
   }
-  /// The work gets its place. Of captured work the graph's launches are to be checked.
+  /// Gives the work its place, and notes its accesses. Captured work is noted in its capture, for
+  /// the check of the graph's launches.
   void note(Work const& work, Stream& stream) {
     stream.issued = work->place.number;
     detail::for_each_use(*work->operation, [&](OperationHandle const& part, MemoryUse const& use) {
@@ -318,7 +323,7 @@ struct Checker::State {
                  "'")};
   }
 
-  /// Of operations on streams that do not hold the memory themselves.
+  /// Finds operations that write held memory, on streams that do not hold it themselves.
   void find_writes_of_held_memory(IssuedWork const& work,
                                   Stream const& stream,
                                   std::vector<CheckReport>& found) const {
@@ -338,8 +343,8 @@ struct Checker::State {
       }
     });
   }
-  /// Two holders that both may write, on two streams: unless one has made its stream follow the
-  /// other since that one holds.
+  /// Finds two holders that may both write, on two streams, unless one of them has made its stream
+  /// follow the other since the other one holds the memory.
   void find_other_holders(Work const& work,
                           Stream const& stream,
                           std::vector<CheckReport>& found) const {
@@ -373,8 +378,8 @@ struct Checker::State {
       }
     }
   }
-  /// What was copied or filled past issue() on other streams while the holder had it. What only
-  /// reads may, as operations may.
+  /// Finds copies and fills that bypassed issue(), on other streams, while the holder had the
+  /// memory. Copies that only read it are allowed, as operations that only read are.
   void find_copies_beside(Hold const& hold,
                           IssuedWork const& end,
                           std::vector<CheckReport>& found) {
@@ -400,14 +405,15 @@ struct Checker::State {
           });
     }
   }
-  /// Whether the holder has the memory on the stream, too.
+  /// Returns whether the operation also holds its memory on the stream with the index.
   [[nodiscard]] bool holds_on(Operation const& operation, std::size_t stream_index) const {
     return std::any_of(holds.begin(), holds.end(), [&](Hold const& hold) {
       return hold.work->operation.get() == &operation && hold.stream_index == stream_index;
     });
   }
 
-  /// The accesses to the range that `is_over(place)` does not know of.
+  /// Calls `visit` for the accesses that conflict with a use of the range in `mode`, and that are
+  /// not complete according to `is_over(access)`.
   template <class Over, class Visit>
   void for_each_in_flight(Interval range, AccessMode mode, Over&& is_over, Visit&& visit) {
     history.for_each_conflict(range, mode, [&](PastAccess const& past, Interval where) {
@@ -416,8 +422,8 @@ struct Checker::State {
       }
     });
   }
-  /// Memory of an allocator, which asks the runtime what is over; else the program must have
-  /// waited.
+  /// The party that frees memory: an allocator, which asks the runtime whether work is complete, or
+  /// the program, which must have waited for the work.
   enum class FreedBy : bool { program, allocator };
   void find_early_reuse(Interval range,
                         FreedBy by,
@@ -440,19 +446,19 @@ struct Checker::State {
         });
   }
 
-  std::mutex mutable mutex;  ///< guards all but the log
+  std::mutex mutable mutex;  ///< guards all members except the log
   detail::HappensBefore order;
   detail::AccessHistory history;
   detail::TrackedLines lines;
   MemoryLedger memory;
   std::vector<Hold> holds;
   std::uint64_t sequence = 0;
-  /// Operations that are issued and not launched.
+  /// The operations that are issued and not yet launched.
   std::unordered_map<Operation const*, Work> issued;
-  /// What was found while nothing could be told.
+  /// Findings that could not be published when they were made.
   struct Untold {
     std::vector<CheckReport> found;
-    bool in_a_destructor = false;  ///< perhaps
+    bool in_a_destructor = false;  ///< true if tell() may be called in a destructor
   };
   std::unordered_map<Operation const*, Untold> untold;
   std::unordered_map<Handle, OperationParts> graphs;

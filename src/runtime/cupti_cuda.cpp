@@ -11,7 +11,7 @@ namespace msstream::detail {
 
 namespace {
 
-/// Loaded at run time: a program that does not check needs no libcupti.
+/// Loads libcupti at run time, so that a program that does not check does not need it.
 void* load_cupti() {
   for (char const* const name :
        {"libcupti.so." MSSTREAM_CUDA_MAJOR,

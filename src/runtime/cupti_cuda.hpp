@@ -11,9 +11,9 @@
 
 namespace msstream::detail {
 
-/// Has `callback` called on the way into and out of every call of the CUDA runtime and of those
-/// calls of the driver that `wants`, by whomever in the process, until it ends. Loads libcupti.
-/// Returns what went wrong; empty: nothing.
+/// Makes CUPTI call `callback` on the way into and out of every call of the CUDA runtime, and of
+/// the driver calls that `wants` selects, by any code in the process, until the process ends. Loads
+/// libcupti. Returns the reason for a failure; empty if there is none.
 [[nodiscard]] std::string subscribe_to_calls(CUpti_CallbackFunc callback,
                                              bool (*wants)(CUpti_CallbackId driver_call,
                                                            std::string_view name));

@@ -10,7 +10,8 @@
 #include <string>
 #include <string_view>
 
-/// What a report says of an access: the operation's name and lane, the range and the places.
+/// Functions that describe accesses in reports: the operation's name and lane, the range, and the
+/// source locations.
 namespace msstream::detail {
 
 inline Interval interval_of(MemoryUse const& use) {
@@ -26,7 +27,7 @@ inline std::string_view past_verb(AccessMode mode) {
                                      : "may still add into";
 }
 
-/// The name of an operation, or of a part of a replay.
+/// Returns the name of an operation, or of a part of a replay.
 inline std::string name_of(Operation const& operation, OperationHandle const& part) {
   return part == nullptr ? operation.name : text(operation.name, "/", part->name);
 }
@@ -56,7 +57,8 @@ inline std::string name_of(PastAccess const& past) {
   return name_of(*past.by->operation, past.part);
 }
 
-/// The use that names the range; a write, where there is one.
+/// Returns the declared use that contains the range, preferably one that writes; null if there is
+/// none.
 inline MemoryUse const* declared_use_of(Operation const& operation, Interval range) {
   MemoryUse const* found = nullptr;
   for (auto const& use : operation.uses) {

@@ -5,8 +5,8 @@
 
 namespace msstream::detail {
 
-/// Finds a call of the driver, with the meaning that it had in `version`, so that nothing links the
-/// driver. False: this driver does not have it.
+/// Finds a function of the driver, with the meaning that it had in `version`, so that nothing links
+/// the driver. Returns false if this driver does not have it.
 template <class Call>
 [[nodiscard]] bool find_driver_call(Call& call, char const* name, unsigned version) {
   void* found = nullptr;

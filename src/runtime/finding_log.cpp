@@ -20,10 +20,10 @@ namespace {
 
 std::atomic<std::uint64_t> told_quietly{0};
 
-/// The findings of all checkers that were told to write to one file.
+/// The findings of all checkers that write to one file.
 struct ReportFile {
-  std::optional<FileIdentity> identity;  ///< of the file since it was written last
-  std::string path;                      ///< as it was spelled first
+  std::optional<FileIdentity> identity;  ///< the identity of the file when it was last written
+  std::string path;                      ///< the path as it was first spelled
   std::map<FindingLog const*, std::vector<CheckReport>> findings;
   std::vector<CheckReport> of_those_gone;
 };
@@ -31,7 +31,7 @@ struct ReportFiles {
   std::mutex mutex;
   std::vector<ReportFile> all;
 
-  /// The file that a path means, by whatever spelling.
+  /// Returns the file to which a path refers, however the path is spelled.
   ReportFile& of(std::string const& path) {
     auto const identity = identity_of(path);
     auto const found = std::find_if(all.begin(), all.end(), [&](ReportFile const& file) {
@@ -40,7 +40,8 @@ struct ReportFiles {
     return found != all.end() ? *found : all.emplace_back(ReportFile{identity, path, {}, {}});
   }
 };
-/// Never destroyed: checkers may go after everything else.
+/// Returns the report files. Never destroyed, because checkers may be destroyed after everything
+/// else.
 ReportFiles& report_files() {
   static auto& all = *new ReportFiles;
   return all;
@@ -144,9 +145,10 @@ void FindingLog::write_file() const noexcept {
     for (auto const& [log, reports] : file.findings) {
       all.insert(all.end(), reports.begin(), reports.end());
     }
-    // A program that ends must not wait for somebody to read.
+    // Writes without waiting for a reader, because a program that ends must not block.
     msstream::write_file(options_.report_path, json_of(all), OutputKind::streamed_at_once);
-    file.identity = identity_of(options_.report_path);  // a file that is replaced is another one
+    // A file that was replaced has a new identity.
+    file.identity = identity_of(options_.report_path);
   } catch (std::exception const& error) {
     std::fprintf(stderr, "msstream check: %s\n", error.what());
   }

@@ -10,7 +10,7 @@
 
 namespace msstream::detail {
 
-/// What was found: kept, told, thrown. Thread-safe.
+/// The findings of a checker: keeps, prints and throws them. Thread-safe.
 class FindingLog {
  public:
   explicit FindingLog(CheckerOptions options) : options_(std::move(options)) {}
@@ -19,19 +19,20 @@ class FindingLog {
   ~FindingLog();
 
   [[nodiscard]] bool throws() const noexcept { return options_.mode == CheckMode::throw_error; }
-  /// Keeps and tells all, then throws the first if the mode is to throw.
+  /// Keeps all findings, and prints them unless the mode is to count. If the mode is to throw,
+  /// throws the first one instead of printing it.
   void publish(std::vector<CheckReport> findings);
-  /// The same for where nothing may be thrown: told on stderr instead.
+  /// Like publish(), but throws nothing: if the mode is to throw, prints all findings to stderr.
   void publish_quietly(std::vector<CheckReport> const& findings) noexcept;
 
   [[nodiscard]] std::vector<CheckReport> reports() const;
   [[nodiscard]] std::uint64_t count() const;
   [[nodiscard]] std::uint64_t count(CheckKind kind) const;
   void clear();
-  /// Writes the report file, if one was asked for, with the findings of all logs that were told to
-  /// write there; a failure is told on stderr.
+  /// Writes the report file, if one was requested, with the findings of all logs that write to that
+  /// file. A failure is printed to stderr.
   void write_file() const noexcept;
-  /// How many findings of the process were told where nothing may be thrown.
+  /// Returns the number of findings of the process that were published where nothing may be thrown.
   [[nodiscard]] static std::uint64_t quiet_findings() noexcept;
 
  private:
@@ -40,7 +41,7 @@ class FindingLog {
   CheckerOptions const options_;
   mutable std::mutex mutex_;
   std::vector<CheckReport> kept_;
-  std::array<std::uint64_t, kCheckKinds.size()> counts_{};  ///< by kind
+  std::array<std::uint64_t, kCheckKinds.size()> counts_{};  ///< the number of findings of each kind
 };
 
 }  // namespace msstream::detail

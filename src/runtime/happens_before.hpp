@@ -17,14 +17,15 @@ namespace msstream::detail {
 struct IssuedWork;
 class CapturedParts;
 
-/// A place in the checker's order: the `number`-th piece of work of the stream at `index`. Not the
-/// tracker's position, on purpose.
+/// A place in the checker's order: the `number`-th piece of work of the stream at `index`.
+/// Deliberately independent of the tracker's positions.
 struct Place {
   std::size_t index;
   std::uint64_t number;
 };
 
-/// For each stream, how much of it comes before (Mattern 1989).
+/// A vector clock: for each stream, the number of its pieces of work that come before (Mattern
+/// 1989).
 class CheckClock {
  public:
   CheckClock() = default;
@@ -61,8 +62,8 @@ class CheckClock {
   std::vector<std::uint64_t> numbers_;
 };
 
-/// A clock that many pieces of work have in common: copied when it grows while others have it, and
-/// not at all when what is merged precedes already.
+/// A clock that many pieces of work share. If it grows while it is shared, it is copied. If the
+/// merged work precedes already, nothing is copied.
 class SharedClock {
  public:
   void merge(std::vector<std::uint64_t> const& other) {
@@ -88,11 +89,11 @@ class SharedClock {
   std::shared_ptr<CheckClock> clock_ = std::make_shared<CheckClock>();
 };
 
-/// What precedes what, twice: as issued, from what the program has said by then, and as launched,
-/// from the calls that the runtime got. Not synchronised.
+/// The happens-before order, kept twice: as issued, from what the program has declared by then, and
+/// as launched, from the calls that the runtime has received. Not synchronised.
 ///
-/// A place is given when work is issued. The launches of a stream come in that order, later, on
-/// whatever thread.
+/// A place is given when work is issued. The launches of a stream come later, in the order of the
+/// places, on any thread.
 class HappensBefore {
  public:
   using Handle = Checker::Handle;
@@ -100,14 +101,16 @@ class HappensBefore {
 
   struct Stream {
     std::size_t index;
-    std::uint64_t issued = 0;                      ///< how many pieces of work it was given
-    std::uint64_t launched = 0;                    ///< the newest of them that was launched
-    SharedClock issue_clock = {};                  ///< what precedes what is issued to it next
-    CheckClock clock = {};                         ///< what precedes what is launched on it next
+    std::uint64_t issued = 0;  ///< the number of pieces of work issued to the stream
+    /// The number of the newest piece of work launched on the stream.
+    std::uint64_t launched = 0;
+    SharedClock issue_clock = {};                  ///< the work before the next issue
+    CheckClock clock = {};                         ///< the work before the next launch
     std::shared_ptr<IssuedWork> active = nullptr;  ///< the operation that is being launched
-    std::string lane = {};                         ///< how reports call it
-    bool is_ours = false;                          ///< made and destroyed by the runtime
-    std::shared_ptr<CapturedParts> capture = nullptr;  ///< null: what it is given runs
+    std::string lane = {};                         ///< the name of the stream in reports
+    bool is_ours = false;                          ///< whether the runtime makes and destroys it
+    /// The capture that the stream is part of, or null.
+    std::shared_ptr<CapturedParts> capture = nullptr;
   };
   struct Event {
     enum class State : std::uint8_t { unknown, created, recorded, destroyed };
@@ -126,7 +129,7 @@ class HappensBefore {
       streams_.erase(found);
     }
   }
-  /// A stream that was made elsewhere is taken up when it is first met.
+  /// Returns the state of the stream. A stream that was made elsewhere is added at its first use.
   Stream& stream(Handle handle) {
     auto const found = streams_.find(handle);
     return found != streams_.end() ? found->second
@@ -151,7 +154,8 @@ class HappensBefore {
           return entry.second.is_ours && entry.second.state != Event::State::destroyed;
         }));
   }
-  /// What the streams of a capture were given has not run and will not: their places are nobody's.
+  /// Ends a capture. The captured work has not run and never will, so nothing needs to wait for the
+  /// places that it took.
   void end_capture(CapturedParts const& capture) {
     for (auto& [handle, stream] : streams_) {
       if (stream.capture.get() == &capture) {
@@ -163,15 +167,15 @@ class HappensBefore {
     }
   }
 
-  /// The place of what is issued next on the stream, which follows all that the host has waited
-  /// for.
+  /// Returns the place of the next work issued to the stream, which follows all that the host has
+  /// waited for.
   Place next_place(Stream& on) {
     on.issue_clock.merge(host_at_issue_.numbers());
     return {on.index, on.issued + 1};
   }
-  /// What is launched next on the stream follows all that the host has seen.
+  /// Makes the next work launched on the stream follow all that the host has seen complete.
   void launch_next(Stream& on) { on.clock.merge(host_.numbers()); }
-  /// All that the stream has got.
+  /// Returns the moment after all work on the stream so far.
   [[nodiscard]] static Moment tail_of(Stream const& on) {
     CheckClock launched = on.clock;
     launched.raise({on.index, on.launched});
@@ -182,17 +186,18 @@ class HappensBefore {
   [[nodiscard]] static bool is_launched_before(Place place, Stream const& next) noexcept {
     return place.index == next.index || next.clock.covers(place);
   }
-  /// Whether the host has waited for it, or found it complete when it asked.
+  /// Returns whether the program has waited for the place, or found it complete by a query.
   [[nodiscard]] bool host_waited_for(Place place) const noexcept {
     return host_at_issue_.covers(place);
   }
-  /// Whether anybody has, the allocators too.
+  /// Returns whether the program, the tracker or an allocator has seen the place complete.
   [[nodiscard]] bool host_knows(Place place) const noexcept { return host_.covers(place); }
   void host_saw(Moment const& moment) { host_.merge(moment.clock); }
   void host_waited(std::vector<std::uint64_t> const& issued) { host_at_issue_.merge(issued); }
 
  private:
-  /// An index is used again when the host knows all of its work to be over; its numbers go on.
+  /// Makes a stream. The index of a destroyed stream is used again, with increasing numbers, once
+  /// the host knows all work at that index to be complete.
   Stream new_stream() {
     auto const free = std::find_if(vacated_.begin(), vacated_.end(), [&](Place last) {
       return last.number == 0 || (host_knows(last) && host_waited_for(last));
@@ -209,8 +214,9 @@ class HappensBefore {
   std::unordered_map<Handle, Event> events_;
   std::vector<Place> vacated_;
   std::size_t indices_ = 0;
-  CheckClock host_;           ///< what the host has seen complete, on whatever account
-  CheckClock host_at_issue_;  ///< what the program has waited for
+  /// The work seen complete by the program, the tracker or an allocator.
+  CheckClock host_;
+  CheckClock host_at_issue_;  ///< the work that the program has waited for
 };
 
 }  // namespace msstream::detail

@@ -36,7 +36,7 @@ HomeProcess::HomeProcess(RuntimeLife life) noexcept : index_(static_cast<std::ui
     lives_[0].fetch_add(kOneFork);
     lives_[1].fetch_add(kOneFork);
   });
-  static_cast<void>(registered);  // before the count is read
+  static_cast<void>(registered);  // registers the handler before the count is read
   made_in_ = lives_[index_].load();
 }
 
@@ -69,7 +69,8 @@ void HomeProcess::throw_left() const {
   if (lives_[index_].load() / kOneFork != made_in_ / kOneFork) {
     throw_forked();
   }
-  // A thread that goes on while another one is in exit() most likely ends with the process.
+  // If another thread is in exit(), the process most likely ends during this sleep, before the
+  // calling thread throws.
   if (!is_in_exit) {
     std::this_thread::sleep_for(std::chrono::seconds(2));
   }

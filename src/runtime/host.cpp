@@ -37,7 +37,7 @@ void* aligned_memory(std::size_t bytes) {
   return memory;
 }
 
-/// A stream that waits for captured work is captured, too.
+/// Adds a stream that waits for captured work to the capture.
 void follow_captured(HostQueue& stream, HostCapturePlace const& place) {
   if (place.capture->is_over()) {
     detail::throw_capture_error("wait", "the event was captured, and the capture is over");
@@ -50,8 +50,8 @@ void follow_captured(HostQueue& stream, HostCapturePlace const& place) {
 
 }  // namespace
 
-/// What the event stands for: a place in a queue, or in a capture. Recording replaces it; waiting
-/// copies it.
+/// The state that an event stands for: a position in a queue, or in a capture. Recording replaces
+/// it; waiting copies it.
 struct Host::Event {
   struct Point {
     std::shared_ptr<HostProgress> progress;
@@ -65,7 +65,8 @@ struct Host::Event {
     std::lock_guard const lock(mutex);
     return current;
   }
-  /// For the host, which can neither ask nor wait for what is captured.
+  /// Returns the point for a call of the host. Throws if the event is captured, because the host
+  /// can neither query it nor wait for it.
   [[nodiscard]] Point run_point(std::string_view call) {
     auto of_event = point();
     if (of_event.captured.capture != nullptr) {
@@ -88,7 +89,7 @@ Host::Host(Options options)
     : memory_bytes_(options.memory_bytes != 0 ? options.memory_bytes : physical_memory_bytes()) {}
 
 Host::~Host() {
-  if (home_.is_left()) {  // their threads are not there, and their locks may be held
+  if (home_.is_left()) {  // the queues' threads do not exist, and their locks may be held
     for (auto* const queues : {&live_, &retired_}) {
       for (auto& queue : *queues) {
         HomeProcess::keep(std::shared_ptr<void const>(std::move(queue)));
@@ -169,7 +170,7 @@ void Host::wait(native_stream stream, native_event event) {
        !point.progress->failed_up_to(point.number))) {
     return;
   }
-  // A failure passes to whoever waits for it, as on a device, where it is everybody's.
+  // Passes a failure to the waiting stream. On a real device, a failure affects every stream.
   stream->enqueue(
       [progress = std::move(point.progress), number = point.number, own = stream->progress()] {
         progress->wait(number);
@@ -183,7 +184,7 @@ bool Host::query(native_event event) {
   if (point.progress == nullptr) {
     return true;
   }
-  // In this order: work that fails in between is either not complete yet or found failed.
+  // Loads in this order: work that fails in between is either not complete yet or found failed.
   bool const complete = point.progress->completed() >= point.number;
   point.progress->rethrow_failure_up_to(point.number);
   return complete;
@@ -209,7 +210,8 @@ double Host::elapsed_ns(native_event begin, native_event end) {
   return std::chrono::duration<double, std::nano>(*to.time - *from.time).count();
 }
 
-/// In one step, so that a request that does not fit takes nothing from those that do.
+/// Adds the bytes in one atomic step, so that a request that does not fit takes nothing from
+/// concurrent requests that do.
 void Host::take_bytes(std::size_t bytes) {
   auto before = allocated_bytes_.load();
   do {

@@ -13,9 +13,10 @@
 
 namespace msstream::detail {
 
-/// The first exception that a host function of a device threw, which the driver could not pass on,
-/// until a wait for the device throws it. Those that follow before that are written to the log, and
-/// so is one that no call has thrown when the device and its host functions are gone. Thread-safe.
+/// Keeps the first exception that a host function of a device has thrown, which the driver cannot
+/// pass on, until a wait for the device throws it. Further exceptions before that are written to
+/// the log, as is an exception that no call has thrown when the device and its host functions are
+/// destroyed. Thread-safe.
 class HostFailure {
  public:
   HostFailure() = default;
@@ -38,8 +39,8 @@ class HostFailure {
     }
     UnheardFailure::log("another host function", failure);
   }
-  /// Throws it and forgets it, unless the caller drops what it catches; costs a load when there is
-  /// none.
+  /// Throws the exception, if any, and forgets it, unless the caller drops what it catches. Costs
+  /// one load if there is no exception.
   void rethrow() {
     if (!present_.load(std::memory_order_acquire) || !UnheardFailure::is_heard()) [[likely]] {
       return;
@@ -48,7 +49,7 @@ class HostFailure {
     present_.store(false, std::memory_order_relaxed);
     auto const failure = std::exchange(failure_, nullptr);
     lock.unlock();
-    if (failure != nullptr) {  // else another caller was faster
+    if (failure != nullptr) {  // null if another caller was faster
       std::rethrow_exception(failure);
     }
   }
@@ -60,8 +61,8 @@ class HostFailure {
   std::exception_ptr failure_;
 };
 
-/// A host function of a stream or a graph, and who keeps what it throws: no exception passes
-/// through the driver.
+/// A host function of a stream or a graph, and the keeper of its exceptions, because no exception
+/// may pass through the driver.
 struct HostCall {
   Closure closure;
   std::shared_ptr<HostFailure> failure;

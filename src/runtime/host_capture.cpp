@@ -9,7 +9,7 @@ namespace msstream {
 
 namespace {
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
+/// Returns the next value of the generator SplitMix64 (Steele, Lea, Flood 2014).
 std::uint64_t mixed(std::uint64_t value) noexcept {
   value += 0x9E37'79B9'7F4A'7C15;
   value = (value ^ (value >> 30U)) * 0xBF58'476D'1CE4'E5B9;
@@ -66,7 +66,7 @@ bool HostProgram::ends_with(Nodes const& last) const {
 
 std::size_t HostCapture::add(Closure work, HostProgram::Nodes const& after) {
   std::lock_guard const lock(mutex_);
-  // Whoever gives a stream work while its capture ends has it thrown away.
+  // Discards work that is given to a stream while its capture ends.
   return program_ != nullptr ? program_->add(std::move(work), after) : 0;
 }
 
@@ -104,14 +104,14 @@ std::unique_ptr<HostProgram> HostCapture::end(HostProgram::Nodes const& last) {
 }
 
 void HostCapture::abandon() noexcept {
-  std::unique_ptr<HostProgram> program;  // goes when the lock is free
+  std::unique_ptr<HostProgram> program;  // destroyed after the lock is released
   std::lock_guard const lock(mutex_);
   over_.store(true, std::memory_order_release);
   program.swap(program_);
 }
 
 void detail::throw_capture_error(std::string_view call, std::string_view why) {
-  constexpr int kUnsupported = 900;  // CUDA's number for it
+  constexpr int kUnsupported = 900;  // cudaErrorStreamCaptureUnsupported
   throw RuntimeError("host runtime", kUnsupported, std::string(why), std::string(call));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages of the host runtime: addresses without memory are addresses that may not be accessed.
+// Pages of the host runtime. Addresses without memory are mapped without access rights.
 #include <msstream/base/error.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/runtime/host.hpp>
@@ -14,7 +14,7 @@ namespace msstream {
 
 namespace {
 
-// Those of a GPU, so that the same arithmetic is tested.
+// The page size of a GPU, so that tests cover the arithmetic that is used there.
 constexpr std::size_t kPageBytes = std::size_t{2} << 20U;
 
 [[noreturn]] void refuse(char const* call, std::size_t bytes) {
@@ -28,7 +28,7 @@ void make_accessible(void* at, std::size_t bytes, char const* call) {
   }
 }
 
-/// What is there already goes.
+/// Maps addresses that may not be accessed. Releases the memory that is mapped there, if any.
 void* map_nothing(void* at, std::size_t bytes) {
   int const fixed = at != nullptr ? MAP_FIXED : 0;
   return mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
@@ -40,7 +40,8 @@ std::size_t Host::page_bytes() const noexcept {
   return kPageBytes;
 }
 
-// Where the process may have only so many addresses (ulimit -v), half are left for all else.
+// Refuses more than half of a limit on the process's addresses (ulimit -v), to leave the rest for
+// other uses.
 void* Host::reserve_addresses(std::size_t bytes) {
   rlimit most{};
   if (getrlimit(RLIMIT_AS, &most) == 0 && most.rlim_cur != RLIM_INFINITY &&
@@ -69,8 +70,8 @@ void Host::map_pages(void* at, std::size_t bytes) {
   }
 }
 
-// What is written behind the old addresses is not seen behind the new ones: whoever gets moved
-// memory finds its contents undefined.
+// Makes new memory accessible instead of moving the old one: bytes written at the old addresses are
+// not seen at the new ones. The contents of moved memory are undefined anyway.
 void Host::move_pages(void* to, void*, std::size_t bytes) {
   make_accessible(to, bytes, "move_pages");
 }

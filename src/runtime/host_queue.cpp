@@ -144,7 +144,8 @@ void HostQueue::work() {
     lock.unlock();
     for (auto& closure : batch) {
       try {
-        // Destroyed before it counts as run: whoever has waited for it owns again what it held.
+        // Destroys the closure before it counts as run: code that has waited for the work owns
+        // again what the closure held.
         Closure run = std::move(closure);
         run();
       } catch (...) {

@@ -14,11 +14,12 @@ using detail::check_cuda;
 
 namespace {
 
-// CUDA's own ids are counted from 1.
+// Ids of the default streams, far from CUDA's own ids, which are counted from 1.
 constexpr std::uint64_t kDefaultStreamId = std::uint64_t{1} << 62U;
 constexpr std::uint64_t kThreadStreamIds = std::uint64_t{1} << 63U;
 
-/// Of the calling thread's default stream: CUDA has one handle for those of all threads.
+/// Returns the id of the calling thread's default stream. CUDA has one handle for the default
+/// streams of all threads.
 std::uint64_t thread_stream_id() {
   static std::atomic<std::uint64_t> threads{0};
   thread_local std::uint64_t const id = kThreadStreamIds + threads.fetch_add(1);
@@ -29,11 +30,10 @@ std::uint64_t thread_stream_id() {
 
 std::optional<ForeignStream> Cuda::identify(native_stream stream) const {
   home_.require_here();
-  // First, because it is the one question that a capture survives.
+  // Asked first, because this is the only query that a capture survives.
   cudaStreamCaptureStatus status{};
   cudaError_t const code = cudaStreamIsCapturing(stream, &status);
-  if (code ==
-      cudaErrorStreamCaptureImplicit) {  // the default stream, while another one is captured
+  if (code == cudaErrorStreamCaptureImplicit) {  // the default stream, while another is captured
     cudaGetLastError();
     return std::nullopt;
   }
@@ -53,7 +53,8 @@ std::optional<ForeignStream> Cuda::identify(native_stream stream) const {
 }
 
 Cuda::Visit::Visit(int ordinal) noexcept {
-  // A capture that forbids other threads' calls means those that would block it; none of ours does.
+  // Permits this thread's calls during captures of other threads. A capture mode that forbids them
+  // is meant for calls that would block the capture; msstream makes none.
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   cudaThreadExchangeStreamCaptureMode(&mode);
   capture_mode_before_ = mode;

@@ -9,7 +9,7 @@
 
 namespace msstream::detail {
 
-/// Addresses, end excluded.
+/// A range of addresses, with its end excluded.
 struct Interval {
   std::uintptr_t begin;
   std::uintptr_t end;
@@ -27,11 +27,11 @@ struct Interval {
   }
 };
 
-/// A value for each of some disjoint intervals of addresses. Not synchronised.
+/// A map from disjoint intervals of addresses to values. Not synchronised.
 template <class Value>
 class IntervalMap {
  public:
-  /// `visit(Interval, Value&)` for every held interval that overlaps.
+  /// Calls `visit(Interval, Value&)` for every stored interval that overlaps the range.
   template <class Visit>
   void for_each_overlap(Interval range, Visit&& visit) {
     if (range.empty()) {
@@ -42,19 +42,21 @@ class IntervalMap {
       visit(Interval{place->first, place->second.end}, place->second.value);
     }
   }
-  /// The value of the range itself, if it is held as one; the one look-up that the others save.
+  /// Returns the value of the range if it is stored as one interval, otherwise null. Takes a single
+  /// look-up, which saves the more expensive ones.
   [[nodiscard]] Value* exact(Interval range) {
     auto const same = held_.find(range.begin);
     return same != held_.end() && same->second.end == range.end ? &same->second.value : nullptr;
   }
-  /// Cuts what overlaps the ends, so that every held interval is inside the range or outside.
+  /// Splits stored intervals at the ends of the range, so that each one is inside the range or
+  /// outside.
   void cut(Interval range) {
     if (!range.empty() && exact(range) == nullptr) {
       cut_at(range.begin);
       cut_at(range.end);
     }
   }
-  /// Fills what is not held inside the range with `value`.
+  /// Stores `value` for the parts of the range that have no value.
   void fill_gaps(Interval range, Value const& value) {
     auto begin = range.begin;
     for (auto place = first_overlap(range); begin < range.end; ++place) {

@@ -15,16 +15,16 @@ namespace msstream::detail {
 
 struct IssuedWork;
 
-/// Who used some bytes, when.
+/// An earlier access to some bytes.
 struct PastAccess {
   std::shared_ptr<IssuedWork const> by;
-  OperationHandle part;  ///< of a replay: whose use it is; null: the work's own
+  OperationHandle part;  ///< the part of a replay that made the access; null for the work's own
   AccessMode mode;
-  std::uint64_t owner;  ///< of the memory, at the time
-  bool tracked;         ///< somebody else than the program keeps it in order
+  std::uint64_t owner;  ///< the owner of the memory at the time of the access
+  bool tracked;         ///< whether the tracker orders the access, and not the program
 };
 
-/// A use, and an earlier one that it must follow.
+/// A use, and an earlier access that must precede it.
 struct Conflict {
   PastAccess past;
   Interval where;
@@ -32,24 +32,26 @@ struct Conflict {
   MemoryUse use;
 };
 
-/// One piece of work, from when it is issued on.
+/// A piece of work, from the time of its issue.
 struct IssuedWork {
   enum class State : std::uint8_t {
     issued,
     launched,
-    given_up,  ///< it was not launched, and never will be
+    given_up,  ///< the work was not launched, and never will be
   };
 
   OperationHandle operation;
-  std::string lane;  ///< how reports call the stream
+  std::string lane;  ///< the name of the stream in reports
   Place place;
-  std::shared_ptr<CheckClock const> clock;  ///< what precedes it, as issued
-  std::uint64_t sequence = 0;               ///< of all that was issued to any stream
-  bool past_issue = false;                  ///< a copy or a fill of nobody's operation
+  std::shared_ptr<CheckClock const> clock;  ///< the work that precedes it, as issued
+  std::uint64_t sequence = 0;               ///< its number among all work issued to any stream
+  /// Whether the work is a copy, fill or graph launch outside every operation.
+  bool past_issue = false;
   State state = State::issued;
-  std::vector<Conflict> follows = {};  ///< what is to be launched before; empty once it is launched
+  /// Accesses that must be launched before this work; empty once it is launched.
+  std::vector<Conflict> follows = {};
 
-  /// Whether the program has put the other work before this.
+  /// Returns whether the program has ordered the other work before this.
   [[nodiscard]] bool is_issued_after(IssuedWork const& other) const noexcept {
     return place.index == other.place.index ? other.place.number < place.number
                                             : clock->covers(other.place);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Apart from the rest of the runtime: who creates no handles links no cuBLASLt.
+// A separate file, so that programs that create no handles need not link cuBLASLt.
 #include <msstream/base/error.hpp>
 #include <msstream/runtime/cuda.hpp>
 
@@ -13,19 +13,21 @@
 namespace msstream {
 namespace {
 
-/// Handles of cuBLASLt that no group uses, by device, for the next groups. Thread-safe.
+/// Handles of cuBLASLt that no group uses, by device, for reuse by later groups. Thread-safe.
 ///
-/// None is ever destroyed: cublasLtDestroy waits for the whole device, which stalls all streams and
-/// ends the captures of all threads. So a process keeps as many as it once had groups at a time.
+/// No handle is ever destroyed: cublasLtDestroy waits for the whole device, which stalls all
+/// streams and ends the captures of all threads. A process therefore keeps as many handles as it
+/// has ever had groups at one time.
 class FreeHandles {
  public:
-  /// Lives until the process has ended, when there is no device left to destroy handles on.
+  /// Returns the handles of the process. They live until the process has ended, when there is no
+  /// device left on which to destroy them.
   static FreeHandles& of_process() {
     static auto* const handles = new FreeHandles;
     return *handles;
   }
 
-  /// The current device is `ordinal`.
+  /// Returns a free handle, or creates one. The current device must be `ordinal`.
   [[nodiscard]] cublasLtHandle_t take(int ordinal) {
     {
       std::lock_guard const guard(mutex_);
@@ -47,7 +49,7 @@ class FreeHandles {
     try {
       std::lock_guard const guard(mutex_);
       free_[ordinal].push_back(handle);
-    } catch (...) {  // NOLINT(bugprone-empty-catch): no memory to remember it, so it is leaked
+    } catch (...) {  // NOLINT(bugprone-empty-catch): no memory to store it, so it is leaked
     }
   }
 

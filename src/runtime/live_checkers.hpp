@@ -7,7 +7,7 @@ class Checker;
 
 namespace msstream::detail {
 
-/// The checkers that exist: those that still do when the program ends report what is left then.
+/// The checkers that exist. Those that still exist when the program ends report their leaks then.
 class LiveCheckers {
  public:
   static void add(Checker& checker);

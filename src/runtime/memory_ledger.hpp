@@ -13,19 +13,19 @@
 
 namespace msstream::detail {
 
-/// Whose memory is whose, and what of it was never written. Not synchronised.
+/// Records the owner of each range of memory, and which memory was never written. Not synchronised.
 class MemoryLedger {
  public:
   enum class Holder : std::uint8_t {
-    runtime_user,  ///< taken from the runtime by someone who uses it all
-    pool,          ///< an allocator has it to give out
-    owner,         ///< an allocator has given it out
+    runtime_user,  ///< allocated from the runtime by code that uses all of it
+    pool,          ///< held by an allocator, to be given out
+    owner,         ///< given out by an allocator
   };
   struct Part {
     Checker::Space space;
     Holder holder;
-    std::uint64_t owner = 0;  ///< how often it has been given out
-    std::string taken_in;     ///< the name scope in which that was last
+    std::uint64_t owner = 0;  ///< the number of the allocation that gave it out; 0 if none
+    std::string taken_in;     ///< the name scope in which it was last given out
   };
 
   void allocated(Interval range, Checker::Space space) {
@@ -39,7 +39,8 @@ class MemoryLedger {
     parts_.cut(range);
     parts_.for_each_overlap(range, [](Interval, Part& part) { part.holder = Holder::pool; });
   }
-  /// What it was given out from; empty for memory that is not the runtime's.
+  /// Notes that the range is given out. Returns its kind of memory; empty for memory that is not
+  /// the runtime's.
   std::optional<Checker::Space> taken(Interval range, std::string_view scope) {
     std::optional<Checker::Space> space;
     parts_.cut(range);
@@ -50,7 +51,7 @@ class MemoryLedger {
       part.taken_in = scope;
       space = part.space;
     });
-    if (space == Checker::Space::device) {  // pinned memory is written by the host, unseen
+    if (space == Checker::Space::device) {  // the host may write pinned memory without notice
       unwritten_.assign(range, Unwritten{});
     }
     return space;
@@ -61,7 +62,8 @@ class MemoryLedger {
     unwritten_.erase(range);
   }
 
-  /// Some part of the range; null for memory that is not the runtime's.
+  /// Returns some part of the range, preferably one that a pool holds; null for memory that is not
+  /// the runtime's.
   [[nodiscard]] Part const* part_at(Interval range) {
     Part const* found = nullptr;
     parts_.for_each_overlap(range, [&](Interval, Part const& part) {
@@ -69,8 +71,9 @@ class MemoryLedger {
     });
     return found;
   }
-  /// Nothing has written it, and nothing that was issued is to, besides `own` operations. Of a
-  /// range written in part, only whoever reads it knows how much counts: no.
+  /// Returns whether nothing has written the range, and no issued write to it is pending, apart
+  /// from `own` writes of the operation itself. False if the range is partly written, because only
+  /// its reader knows which part counts.
   [[nodiscard]] bool is_unwritten(Interval range, std::uint32_t own = 0) {
     auto left = range.end - range.begin;
     unwritten_.for_each_overlap(range, [&](Interval held, Unwritten const& part) {
@@ -80,7 +83,7 @@ class MemoryLedger {
     });
     return !range.empty() && left == 0;
   }
-  /// An operation was to write some of it, and was not launched.
+  /// Returns whether an operation that was to write some of the range was not launched.
   [[nodiscard]] bool was_given_up(Interval range) {
     bool given_up = false;
     unwritten_.for_each_overlap(
@@ -91,7 +94,7 @@ class MemoryLedger {
     unwritten_.cut(range);
     unwritten_.for_each_overlap(range, [](Interval, Unwritten& part) { ++part.writes_issued; });
   }
-  /// Of one that was issued.
+  /// Notes the outcome of a write that was issued.
   void write_ended(Interval range, Outcome outcome) {
     if (outcome == Outcome::launched) {
       written(range);
@@ -113,8 +116,9 @@ class MemoryLedger {
  private:
   /// Memory that nothing has written since it was given out.
   struct Unwritten {
-    std::uint32_t writes_issued = 0;  ///< and neither launched nor given up
-    bool given_up = false;            ///< one of them was
+    /// The number of issued writes, neither launched nor given up.
+    std::uint32_t writes_issued = 0;
+    bool given_up = false;  ///< whether one of the issued writes was given up
   };
 
   IntervalMap<Part> parts_;

@@ -17,7 +17,7 @@ namespace detail {
 
 namespace {
 
-constexpr unsigned kMeaningOfCalls = 12000;  // whose meaning of the calls is asked for
+constexpr unsigned kMeaningOfCalls = 12000;  // the CUDA version of the functions' meaning
 
 bool find_all(PageCalls& calls) {
   auto const find = [](auto& call, char const* name) {
@@ -78,7 +78,8 @@ void CudaPages::map(void* at, std::size_t bytes) {
   put_all(number_of(at), bytes, [this](std::size_t) { return create(); });
 }
 
-// A page may be in two places, and is freed when it has left the last one.
+// Maps the pages at the new addresses as well. A page may be mapped at two addresses, and is freed
+// when its last mapping ends.
 void CudaPages::move(void* to, void* from, std::size_t bytes) {
   put_all(number_of(to), bytes, [&](std::size_t offset) {
     Page page = 0;
@@ -122,7 +123,7 @@ void CudaPages::put_all(CUdeviceptr at, std::size_t bytes, NextPage&& next_page)
     for (; done < bytes; done += page_bytes_) {
       Page const page = next_page(done);
       auto const code = calls_.map(at + done, page_bytes_, 0, page, 0);
-      calls_.destroy(page);  // the place keeps it
+      calls_.destroy(page);  // the mapping keeps the page
       check(code, "cuMemMap");
     }
     allow_access(at, bytes);

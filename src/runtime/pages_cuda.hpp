@@ -7,8 +7,8 @@
 
 namespace msstream::detail {
 
-/// The driver's virtual memory management, which the runtime API lacks: found at run time, so that
-/// nothing links the driver.
+/// The driver's functions for virtual memory, which the runtime API lacks. Found at run time, so
+/// that nothing links the driver.
 struct PageCalls {
   decltype(&cuDeviceGetAttribute) get_attribute;
   decltype(&cuMemGetAllocationGranularity) get_granularity;
@@ -23,19 +23,20 @@ struct PageCalls {
   decltype(&cuGetErrorString) error_string;
 };
 
-/// Physical pages of one device, each owned by the places it is mapped at. Thread-safe.
+/// The physical pages of one device, each owned by the addresses at which it is mapped.
+/// Thread-safe.
 class CudaPages {
  public:
   explicit CudaPages(int ordinal);
   CudaPages(CudaPages const&) = delete;
   CudaPages& operator=(CudaPages const&) = delete;
 
-  /// 0: the device or its driver cannot do it.
+  /// Returns the page size; 0 if the device or its driver does not support pages.
   [[nodiscard]] std::size_t page_bytes() const noexcept { return page_bytes_; }
   void* reserve(std::size_t bytes);
   void release(void* addresses, std::size_t bytes) noexcept;
   void map(void* at, std::size_t bytes);
-  /// They stay in the old place as well, until unmap().
+  /// Maps the pages at `to`. They stay mapped at `from` as well, until unmap().
   void move(void* to, void* from, std::size_t bytes);
   void unmap(void* at, std::size_t bytes) noexcept;
 
@@ -44,7 +45,8 @@ class CudaPages {
 
   void check(CUresult code, char const* call) const;
   [[nodiscard]] Page create() const;
-  /// Puts pages there, each owned by its caller until then; all of them, or none when it throws.
+  /// Maps the pages that `next_page(offset)` returns, whose references it consumes. Maps all of
+  /// them, or none if it throws.
   template <class NextPage>
   void put_all(CUdeviceptr at, std::size_t bytes, NextPage&& next_page);
   void allow_access(CUdeviceptr at, std::size_t bytes) const;

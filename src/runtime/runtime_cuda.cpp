@@ -42,7 +42,7 @@ cudaPointerAttributes attributes_of(void const* memory) {
   return attributes;
 }
 
-/// As CUDA counts them.
+/// Returns the priority as CUDA counts priorities.
 int level_of(StreamPriority priority) {
   int least = 0;
   int greatest = 0;
@@ -65,13 +65,14 @@ void CUDART_CB run_and_delete(void* call) {
   owned->run();
 }
 
-/// Of a graph, which runs it at each launch.
+/// Runs a host function that belongs to a graph, at each launch of the graph.
 void CUDART_CB run_captured(void* call) {
   RuntimeThread const marked;
   static_cast<detail::HostCall*>(call)->run();
 }
 
-/// The process that has called the driver first, which works in no child of it.
+/// Returns the process that has called the driver first. The driver works in no child of that
+/// process.
 HomeProcess const& first_call_of_driver() noexcept {
   static HomeProcess const home(RuntimeLife::driver);
   return home;
@@ -92,7 +93,7 @@ Cuda::Cuda(Options options) : ordinal_(options.ordinal) {
   first_call_of_driver().require_here();
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaErrorInitializationError && HomeProcess::is_forked()) {
-    HomeProcess::throw_forked();  // the parent's driver, which somebody else has called
+    HomeProcess::throw_forked();  // other code has used the driver in the parent
   }
   if (ordinal_ < 0 || ordinal_ >= count) {
     throw CudaError(
@@ -101,7 +102,7 @@ Cuda::Cuda(Options options) : ordinal_(options.ordinal) {
         "Cuda::Cuda");
   }
   make_current();
-  check_cuda(cudaFree(nullptr), "cudaFree");  // the driver has its handlers for exit() then
+  check_cuda(cudaFree(nullptr), "cudaFree");  // makes the driver register its handlers for exit()
   leave_drivers_at_exit();
   pages_ = std::make_unique<detail::CudaPages>(ordinal_);
   captures_ = std::make_unique<detail::CudaCaptures>();
@@ -202,7 +203,8 @@ void Cuda::synchronize(native_event event) {
 
 double Cuda::elapsed_ns(native_event begin, native_event end) {
   home_.require_here();
-  check_cuda(cudaEventSynchronize(begin), "cudaEventSynchronize");  // may be on another stream
+  // Waits for `begin`, too, because it may be on another stream than `end`.
+  check_cuda(cudaEventSynchronize(begin), "cudaEventSynchronize");
   check_cuda(cudaEventSynchronize(end), "cudaEventSynchronize");
   float milliseconds = 0;
   check_cuda(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
@@ -271,7 +273,7 @@ void Cuda::copy(
   if (kind != CopyKind::d2d && bytes <= detail::kMostPinnedCopyBytes && captures_->go_on() &&
       is_capture_sound(stream)) {
     bool const to_device = kind == CopyKind::h2d;
-    // Null unless it is pinned.
+    // The device pointer is null unless the host memory is pinned.
     if (auto* const on_host = attributes_of(to_device ? from : to).devicePointer) {
       check_cuda(detail::copy_by_kernel(
                      to_device ? to : on_host, to_device ? on_host : from, bytes, stream),

@@ -23,13 +23,15 @@ struct SettledObjects {
   std::vector<Settled> all;
 };
 
-/// Never destroyed: the handler may run after the destructors of static objects.
+/// Returns the registered objects. Never destroyed, because the handler may run after the
+/// destructors of static objects.
 SettledObjects& settled_objects() {
   static auto& objects = *new SettledObjects;
   return objects;
 }
 
-/// Settles without the lock: what is settled may let others go, and make some.
+/// Settles all objects of one order, without holding the lock, because settling one may destroy
+/// other objects or make new ones.
 void settle_all(SettleOrder order) {
   auto& objects = settled_objects();
   std::unique_lock lock(objects.mutex);
@@ -44,7 +46,7 @@ void settle_all(SettleOrder order) {
 
 void end_drivers() {
   if (settled_objects().home.is_left()) {
-    return;  // in a child of fork()
+    return;  // the process is a child of fork()
   }
   if (!RuntimeThread::is_in_work()) {
     settle_all(SettleOrder::threads);

@@ -6,12 +6,13 @@
 
 namespace msstream {
 
-/// What the event stands for, and when its stream got there.
+/// The point that the event stands for, and the time at which its stream reached that point.
 struct Sim::Event {
   EventTiming timing;
   bool recorded = false;
   sim::Point point{};
-  /// Made anew by each record, which may be on its way while the event is recorded again.
+  /// Made anew by each record, because an earlier record may be in flight when the event is
+  /// recorded again.
   std::shared_ptr<double> time{};
 };
 
@@ -26,7 +27,7 @@ Sim::Sim(Options const& options)
 Sim::~Sim() {
   try {
     machine_->finish();
-  } catch (...) {  // NOLINT(bugprone-empty-catch): a schedule that does not fit; nobody is left
+  } catch (...) {  // NOLINT(bugprone-empty-catch): the schedule does not fit the program
   }
 }
 
@@ -34,7 +35,7 @@ Sim::native_stream Sim::create_stream(StreamPriority) {
   return machine_->create_stream();
 }
 
-void Sim::destroy_stream(native_stream) noexcept {}  // it goes with the simulation
+void Sim::destroy_stream(native_stream) noexcept {}  // the stream is destroyed with the simulation
 
 void Sim::synchronize_stream(native_stream stream) {
   machine_->synchronize(stream->tail());
@@ -148,7 +149,8 @@ void Sim::operation_ends(OperationHandle const&, native_stream stream, Outcome) 
 }
 
 void Sim::memory_pooled(void const* memory, std::size_t) {
-  // Whoever is given a part of it says when the host uses that.
+  // Removes the whole block, because the later owner of a part declares the host's uses of that
+  // part.
   machine_->remove_undeclared_host_memory(memory);
 }
 

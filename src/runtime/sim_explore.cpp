@@ -11,7 +11,7 @@ namespace msstream::sim {
 
 namespace {
 
-/// Runs the program under one schedule after the other and keeps the tally.
+/// Runs the program under one schedule after another, and counts the outcomes.
 class Tally {
  public:
   using Program = std::function<std::string(SimOptions const&)>;
@@ -25,7 +25,7 @@ class Tally {
     };
   }
 
-  /// What the program came to; nothing when it failed, which is kept.
+  /// Runs the program and returns its outcome. If it fails, stores the failure and returns nothing.
   template <class Written>
   [[nodiscard]] std::optional<std::string> run(ScheduleFactory schedule, Written&& written) {
     runtime_.schedule = std::move(schedule);
@@ -37,7 +37,8 @@ class Tally {
     } catch (...) {
       result.failure = {"an exception that is no std::exception", {}};
     }
-    // Work that the program did not wait for may be the last owner of its device.
+    // Runs the work that the program did not wait for, because it may be the last owner of its
+    // device.
     if (auto const machine = machine_.lock()) {
       machine->finish();
     }

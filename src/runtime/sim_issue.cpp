@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of the machine that puts actions on streams, and says what they cost and touch.
+// The part of Machine that puts actions on streams, and determines their costs and uses.
 #include <msstream/runtime/sim_machine.hpp>
 
 #include <algorithm>
@@ -84,7 +84,7 @@ void Machine::wait(SimStream& stream, Point point) {
   host_issues(cost_.wait_call_ns);
   auto const& target = *streams_[point.stream];
   bool const failed = target.failed_at_ != 0 && target.failed_at_ <= point.count;
-  // One who watches wants to see the order, also where it has come about already.
+  // A schedule that watches must see the order even if the point is already complete.
   if (point.stream != stream.number_ && (watched_ || failed || !is_complete(point))) {
     push(stream, Action{.kind = Action::Kind::wait, .after = point});
   }

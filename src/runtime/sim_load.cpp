@@ -9,7 +9,7 @@ namespace msstream::sim {
 
 namespace {
 
-/// What is left of a job's time by rounding, which grows with the time: no more than this part.
+/// The largest fraction of a job's time that can remain due to rounding, which grows with the time.
 constexpr double kRounding = 1e-12;
 
 }  // namespace
@@ -50,7 +50,7 @@ double DeviceLoad::done_in_ns(Job const& job, double rate) noexcept {
 void DeviceLoad::pass(double ns, std::vector<StreamNumber>& done) {
   double const speed = rate();
   std::erase_if(kernels_, [&](Job& job) {
-    // The job that is due is done, whatever rounding leaves of it: time must go on.
+    // Completes the job that is due, even if rounding leaves a remainder: time must advance.
     bool const due = done_in_ns(job, speed) <= ns;
     job.left_ns -= job.sms == 0 ? ns : ns * speed;
     if (!due && job.left_ns > job.rounding_ns) {

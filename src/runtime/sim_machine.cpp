@@ -10,7 +10,8 @@ namespace msstream::sim {
 
 namespace {
 
-/// How often the host may find the same thing incomplete while the device could move and does not.
+/// The number of times that queries may find a point incomplete while the device could move but
+/// does not.
 constexpr std::ptrdiff_t kPatience = 2;
 
 }  // namespace
@@ -117,7 +118,7 @@ void Machine::let_device_move(HostCall const& call) {
     if (decision.count() == 0) {
       return;
     }
-    // Inside an action the order has been chosen: only what is asked for happens.
+    // Inside an action the order is already chosen: only what the call needs happens.
     std::size_t chosen = can_go_on ? heads_.size() : 0;
     if (depth_ == 0 && (watched_ || decision.count() > 1)) {
       chosen = schedule_->choose(decision);
@@ -197,7 +198,8 @@ void Machine::execute(SimStream& stream) {
       device_ns_ = std::max(device_ns_, action.issued_at_ns) + action.device_ns;
     }
     try {
-      // Destroyed before it counts as run: whoever has waited for it owns again what it held.
+      // Destroys the closure before it counts as run: code that has waited for the work owns again
+      // what the closure held.
       Closure run = std::move(action.run);
       if (runs_work_ || action.host_function) {
         run();
@@ -238,7 +240,7 @@ void Machine::remove_undeclared_host_memory(void const* memory) noexcept {
 void Machine::release(void* memory, std::size_t bytes) noexcept {
   try {
     host_uses({memory, bytes, AccessMode::write});
-  } catch (...) {  // NOLINT(bugprone-empty-catch): a schedule that does not fit says so again
+  } catch (...) {  // NOLINT(bugprone-empty-catch): a schedule that does not fit throws again
   }
   if (idle()) {
     memory_.release_kept();

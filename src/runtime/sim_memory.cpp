@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 256;
 constexpr int kGarbage = 0xDB;
-/// From here on pages come from the system, which zeroes those that are touched.
+/// The size from which memory is mapped from the system, which zeroes pages when they are touched.
 constexpr std::size_t kLarge = std::size_t{64} << 10U;
 
 std::size_t rounded_up(std::size_t bytes) {

@@ -12,7 +12,8 @@ namespace msstream::sim {
 
 namespace {
 
-/// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
+/// The generator SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators,
+/// 2014).
 class RandomNumbers {
  public:
   explicit RandomNumbers(std::uint64_t seed) : state_(seed) {}
@@ -31,10 +32,11 @@ class RandomNumbers {
   std::uint64_t state_;
 };
 
-/// Uniform choices find what many orders show. What only a few show, such as one stream far ahead
-/// of all others, is found by priorities that change now and then (after Burckhardt et al.: A
-/// Randomized Scheduler with Probabilistic Guarantees of Finding Bugs, 2010). The seed also says
-/// how often the device moves while the host only issues.
+/// Chooses at random, in one of two ways. Uniform choices find errors that many orders show.
+/// Priorities that change now and then find errors that only a few orders show, such as one stream
+/// far ahead of all others (after Burckhardt et al.: A Randomized Scheduler with Probabilistic
+/// Guarantees of Finding Bugs, 2010). The seed also determines how often the device moves while the
+/// host only issues.
 class RandomSchedule final : public Schedule {
  public:
   explicit RandomSchedule(std::uint64_t seed)
@@ -116,7 +118,8 @@ constexpr std::string_view kRandom = "random:";
 constexpr std::string_view kReplay = "replay:";
 constexpr std::string_view kByTime = "by_time:";
 
-/// Takes the number that `written` starts with from it.
+/// Removes the number at the beginning of `written`, and stores it in `number`. Returns false if
+/// there is none.
 template <class Number>
 bool take_number(std::string_view& written, Number& number) {
   auto const [end, error] =

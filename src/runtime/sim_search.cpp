@@ -88,7 +88,7 @@ bool dependent(Step const& a, Step const& b) noexcept {
   return !a.declared || !b.declared || share_bytes(a, b);
 }
 
-/// Hands the search what happens in one run.
+/// Passes the events of one run to the search.
 class Search::Watcher final : public Schedule {
  public:
   explicit Watcher(Search& search) : search_(search) {}
@@ -164,7 +164,8 @@ std::size_t Search::choose(Decision const& decision) {
   return chosen;
 }
 
-/// What slept at the last place sleeps on while the step taken there does not concern it.
+/// Adds a node for the decision. A process that was asleep or had been run at the last node sleeps
+/// here, too, if its step is independent of the step taken at the last node.
 void Search::add_node(Decision const& decision) {
   Node node{};
   for (auto const& head : decision.streams) {
@@ -240,8 +241,8 @@ bool Search::next_run() {
   return false;
 }
 
-/// For every two steps of this run that could have come the other way round, and were not looked at
-/// in an earlier run.
+/// Adds a branch for every two steps of this run that could have come in the opposite order, and
+/// were not examined in an earlier run.
 void Search::add_branches() {
   std::size_t const first_new = kept_ == 0 ? 0 : kept_ - 1;
   for (std::size_t later = first_new; later < steps_.size(); ++later) {
@@ -259,7 +260,8 @@ void Search::add_branches() {
   }
 }
 
-/// Lets `later` happen without `earlier`: by a process that can go first on the way there.
+/// Adds a branch in which `later` happens without `earlier`, starting with a process that can go
+/// first on the way there.
 void Search::add_branch(std::size_t earlier, std::size_t later) {
   std::vector<Step const*> way;
   std::vector<Process> first_movers;
@@ -289,7 +291,7 @@ void Search::add_branch(std::size_t earlier, std::size_t later) {
     node.to_be_run.push_back(*possible);
     return;
   }
-  // Only where the host must not go on because it has asked too often.
+  // Happens only if the host must not continue because it has queried too often.
   for (auto const process : node.enabled) {
     if (!contains(node.to_be_run, process)) {
       node.to_be_run.push_back(process);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of the machine in which the cost model decides what happens when.
+// The part of Machine for schedules in which the cost model decides what happens when.
 #include <msstream/runtime/sim_machine.hpp>
 
 #include <algorithm>
@@ -9,14 +9,15 @@ namespace msstream::sim {
 
 void Machine::pass_time_until(double until_ns, Point const* wanted) {
   if (depth_ > 0) {
-    return;  // time stands still while an action has its effect
+    return;  // time stands still while an action executes
   }
   while (true) {
     start_heads();
     if (wanted != nullptr && is_complete(*wanted)) {
       return;
     }
-    // How long a job still takes is known more exactly than when it is done: late times are coarse.
+    // Keeps the remaining time as well, which is more precise than the time of completion: late
+    // times are coarse in floating point.
     double const done_in_ns = load_.next_done_in_ns();
     double const done_ns = device_ns_ + done_in_ns;
     double const next_ns = std::min(done_ns, next_issue_ns());
@@ -36,7 +37,7 @@ void Machine::pass_time_until(double until_ns, Point const* wanted) {
   }
 }
 
-/// What is done at the same time has its effect in an order of the schedule's choice.
+/// Executes one of the jobs that are done at the same time. The schedule chooses which one.
 void Machine::execute_one_of(std::vector<StreamNumber>& done) {
   std::size_t chosen = 0;
   if (done.size() > 1) {
@@ -75,7 +76,8 @@ void Machine::start_heads() {
   }
 }
 
-/// When the device gets the next work that it could begin at once; infinity when there is none.
+/// Returns the time at which the device receives the next work that it could begin at once;
+/// infinity if there is none.
 double Machine::next_issue_ns() const {
   double next_ns = std::numeric_limits<double>::infinity();
   for (auto const number : busy_) {

@@ -13,7 +13,7 @@ namespace msstream::detail {
 
 namespace {
 
-constexpr unsigned kSinceGreenContexts = 12050;  // the first with streams of green contexts
+constexpr unsigned kSinceGreenContexts = 12050;  // the first version with green-context streams
 
 bool find_all(GreenContextCalls& calls) {
   auto const find = [](auto& call, char const* name) {
@@ -91,7 +91,8 @@ CUdevResource CudaSmParts::all() const {
   return device;
 }
 
-/// Into how many parts of at least so many the device can be split.
+/// Returns the number of parts, of at least `multiprocessors` each, into which the device can be
+/// split.
 unsigned CudaSmParts::parts_of(unsigned multiprocessors) const {
   auto const device = all();
   unsigned parts = 0;
@@ -104,7 +105,8 @@ std::vector<CUgreenCtx> CudaSmParts::make(int count) const {
   auto const device = all();
   auto parts = static_cast<unsigned>(count);
   auto each = device.sm.smCount / parts;
-  while (each > 1 && parts_of(each) < parts) {  // the device rounds up to what it can split off
+  // The device rounds the size of a part up to one that it can split off.
+  while (each > 1 && parts_of(each) < parts) {
     --each;
   }
   std::vector<CUdevResource> split(parts);

@@ -11,7 +11,7 @@
 
 namespace msstream::detail {
 
-/// The driver's green contexts, which the runtime API of CUDA 13.0 lacks.
+/// The driver's functions for green contexts, which the runtime API of CUDA 13.0 lacks.
 struct GreenContextCalls {
   decltype(&cuDeviceGetDevResource) get_resource;
   decltype(&cuDevSmResourceSplitByCount) split;
@@ -22,8 +22,8 @@ struct GreenContextCalls {
   decltype(&cuGetErrorString) error_string;
 };
 
-/// The parts of one device, made when a stream first asks for them, and kept: a stream must not
-/// outlive this. Thread-safe.
+/// The parts of one device. They are made when a stream first asks for them, and are kept: a stream
+/// must not outlive this object. Thread-safe.
 class CudaSmParts {
  public:
   explicit CudaSmParts(int ordinal);
@@ -31,9 +31,9 @@ class CudaSmParts {
   CudaSmParts& operator=(CudaSmParts const&) = delete;
   ~CudaSmParts();
 
-  /// 1: the device or its driver cannot do it.
+  /// Returns the maximum number of parts; 1 if the device or its driver cannot split.
   [[nodiscard]] int most() const noexcept { return most_; }
-  /// `level`: a priority as CUDA counts them.
+  /// Creates a stream on a part. `level` is a priority as CUDA counts priorities.
   [[nodiscard]] CUstream create_stream(SmPartition partition, int level);
 
  private:
@@ -46,7 +46,7 @@ class CudaSmParts {
   GreenContextCalls calls_{};
   int most_ = 1;
   std::mutex mutex_;
-  std::map<int, std::vector<CUgreenCtx>> contexts_;  ///< by the number of parts
+  std::map<int, std::vector<CUgreenCtx>> contexts_;  ///< the contexts for each number of parts
 };
 
 }  // namespace msstream::detail

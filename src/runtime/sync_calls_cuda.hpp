@@ -5,13 +5,13 @@
 
 namespace msstream::detail {
 
-/// A call of the CUDA driver that may make the host, or streams besides its own, wait.
+/// A call of the CUDA driver that may make the host, or streams other than its own, wait.
 struct SyncCall {
-  /// What a null stream stands for in calls of this name.
+  /// The stream that a null handle stands for, in calls of this name.
   enum class NullStream { legacy, per_thread };
 
-  /// Why something waits for a call with these parameters, as CUPTI passes them; empty: nothing
-  /// does.
+  /// Returns why something waits for a call with these parameters, in the form in which CUPTI
+  /// passes them; empty if nothing waits.
   [[nodiscard]] std::string_view complaint(void const* parameters) const {
     return judge(parameters, null_stream);
   }
@@ -21,8 +21,8 @@ struct SyncCall {
   NullStream null_stream = NullStream::legacy;
 };
 
-/// By CUPTI's name of the call, such as cuMemcpyHtoDAsync_v2_ptsz. False if nothing ever waits for
-/// calls of that name.
+/// Finds a call by CUPTI's name for it, such as cuMemcpyHtoDAsync_v2_ptsz. The result converts to
+/// false if nothing ever waits for calls of that name.
 [[nodiscard]] SyncCall sync_call(std::string_view name);
 
 }  // namespace msstream::detail

@@ -16,11 +16,11 @@
 
 namespace msstream::detail {
 
-/// Where the positions of trackers are in the checker's order, and what precedes each of them as
-/// issued. Not synchronised.
+/// The places of trackers' positions in the checker's order, and the work that precedes each of
+/// them as issued. Not synchronised.
 class TrackedLines {
  public:
-  /// A position of a stream, newer than those before.
+  /// Adds a position of a stream, newer than those before.
   void note(void const* tracker,
             order::Position position,
             Place place,
@@ -28,7 +28,7 @@ class TrackedLines {
     auto& line = lines_[{tracker, position.stream}];
     auto& runs = line.runs;
     if (!runs.empty() && runs.back().end > position.number) {
-      line = {};  // of a tracker that is gone, at the same address
+      line = {};  // drops the line of a destroyed tracker at the same address
     }
     if (!runs.empty() && runs.back().clock == clock && runs.back().end == position.number &&
         runs.back().place_of(position.number).number == place.number) {
@@ -37,7 +37,8 @@ class TrackedLines {
     }
     runs.push_back({position.number, position.number + 1, place, std::move(clock)});
   }
-  /// Leaves out what is `over(place)`, and the oldest where there are too many.
+  /// Removes runs that are complete according to `over(place)`, and the oldest runs if there are
+  /// too many.
   template <class Over>
   void trim(void const* tracker, order::StreamIndex stream, Over&& over) {
     auto& line = lines_[{tracker, stream}];
@@ -54,8 +55,8 @@ class TrackedLines {
     }
     line.trim_at = std::max(kFewRuns, std::min(2 * line.runs.size(), kMostRuns + kFewRuns));
   }
-  /// `visit(Place, CheckClock)` with what the position stands for; not at all where the host has
-  /// waited for it long ago.
+  /// Calls `visit(Place, CheckClock)` with the place and the clock of the position. Does not call
+  /// it if the host waited for the position long ago.
   template <class Visit>
   void look_up(void const* tracker, order::Position position, Visit&& visit) const {
     auto const found = lines_.find({tracker, position.stream});
@@ -78,7 +79,8 @@ class TrackedLines {
   void launching(void const* tracker, order::Position position, std::shared_ptr<IssuedWork> work) {
     lines_[{tracker, position.stream}].queued.emplace_back(position.number, std::move(work));
   }
-  /// What was at the position, and is launched or given up; null: nothing.
+  /// Removes and returns the work at the position, which is launched or given up; null if there is
+  /// none.
   [[nodiscard]] std::shared_ptr<IssuedWork> launched(void const* tracker,
                                                      order::Position position) {
     auto const found = lines_.find({tracker, position.stream});
@@ -101,7 +103,7 @@ class TrackedLines {
   static constexpr std::size_t kFewRuns = 64;
   static constexpr std::size_t kMostRuns = 4096;
 
-  /// Positions one after the other, at places one after the other, with the same clock.
+  /// A run of consecutive positions at consecutive places with the same clock.
   struct Run {
     std::uint64_t begin;
     std::uint64_t end;
@@ -115,7 +117,7 @@ class TrackedLines {
   struct Line {
     std::deque<Run> runs;
     std::size_t trim_at = kFewRuns;
-    bool lost = false;  ///< runs were left out that were not over
+    bool lost = false;  ///< whether runs were removed that were not complete
     std::deque<std::pair<std::uint64_t, std::shared_ptr<IssuedWork>>> queued;
   };
 

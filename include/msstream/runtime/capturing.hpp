@@ -7,25 +7,27 @@
 
 namespace msstream {
 
-/// A runtime that can keep what streams are given, instead of running it, as a graph that is then
-/// launched as one piece of work, any number of times.
+/// A runtime that can capture the work given to streams as a graph, instead of running it. The
+/// graph is then launched as one piece of work, any number of times.
 ///
-/// - begin_capture: from here on the stream is captured, the origin of the capture. A stream that
-/// waits for an event which was recorded on a captured stream is captured, too. Waits between
-/// captured streams become the graph's order; nothing else does. Other streams, on this thread and
-/// on others, go on, and all calls that are not about captured streams and their events may be made
-/// meanwhile.
-/// - What a captured stream cannot do throws, and the capture can then only be ended: to wait for
-/// an event of outside, to be waited for from outside, to be asked or waited for by the host.
-/// - is_capture_sound: whether the capture that the stream is part of can still become a graph.
-/// - end_capture: of the origin, which must follow all other captured streams' work. Makes the
-/// graph, or throws; either way no stream is captured any more.
-/// - abandon_capture: ends it, however far it is, and makes no graph.
-/// - launch_graph: the stream's next work is that of the graph. Two launches of one graph must be
-/// ordered one after the other, on the host as on the device.
-/// - destroy_graph: all its launches must be over.
+/// - begin_capture: captures the stream from here on, as the origin of the capture. A stream that
+///   waits for an event recorded on a captured stream is captured, too. Waits between captured
+///   streams become the order of the graph; nothing else does. Other streams, on this thread and on
+///   others, continue, and all calls that do not concern captured streams and their events may be
+///   made meanwhile.
+/// - Unsupported calls on a captured stream throw, and the capture can then only be ended:
+///   waiting for an event from outside the capture, being waited for from outside, and queries or
+///   waits by the host.
+/// - is_capture_sound: returns whether the capture that the stream is part of can still become a
+///   graph.
+/// - end_capture: takes the origin, which must follow the work of all other captured streams.
+///   Makes the graph, or throws; in both cases no stream is captured any more.
+/// - abandon_capture: ends the capture in any state, and makes no graph.
+/// - launch_graph: enqueues the work of the graph on the stream. Two launches of one graph must
+///   be ordered one after the other, on the host as well as on the device.
+/// - destroy_graph: requires that all launches of the graph are complete.
 ///
-/// A closure of call_host that was captured runs at each launch, and goes with the graph.
+/// A captured closure of call_host runs at each launch, and is destroyed with the graph.
 template <class R>
 concept CapturingRuntime = Runtime<R> &&
     requires(R runtime, typename R::native_stream stream, typename R::native_graph graph) {
@@ -41,7 +43,7 @@ concept CapturingRuntime = Runtime<R> &&
 
 namespace detail {
 
-/// R::native_graph where there is one.
+/// Provides the type R::native_graph if R can capture.
 template <Runtime R>
 struct GraphOf {};
 template <CapturingRuntime R>

@@ -15,20 +15,24 @@
 
 namespace msstream {
 
-/// What a checking runtime finds.
+/// The kinds of findings of a checking runtime.
 enum class CheckKind : std::uint8_t {
-  race,  ///< two accesses, one of them a write, of which neither is ordered before the other
-  use_after_free,   ///< a use of memory that its allocator has
-  early_reuse,      ///< memory given out or freed while the device may still use it
-  undeclared_use,   ///< a copy or fill inside an operation of memory that it has not named so
-  unwritten_read,   ///< a read of memory of which nothing was written since it was given out
+  /// Two accesses to the same bytes, at least one a write, of which neither is ordered before the
+  /// other.
+  race,
+  use_after_free,  ///< a use of memory that its allocator holds and has not given out
+  early_reuse,     ///< memory given out or freed while the device may still use it
+  /// A copy or fill, inside an operation, of memory that the operation does not declare for it.
+  undeclared_use,
+  unwritten_read,   ///< a read of memory of which no byte was written since it was given out
   unrecorded_wait,  ///< a wait for an event that was never recorded: it orders nothing
   dead_event,       ///< a use of an event that was destroyed
-  host_race,        ///< the host uses pinned memory before it knows the copies to be complete
-  pageable_copy,    ///< a copy from or to host memory that is not pinned: it blocks the host
-  copy_overlap,     ///< a copy onto memory that it still reads
-  implicit_sync,    ///< a call inside a stream scope that makes all streams wait for each other
-  leak,             ///< still there at the end
+  /// A use of pinned memory by the host before it has seen the device's accesses complete.
+  host_race,
+  pageable_copy,  ///< a copy from or to host memory that is not pinned: it blocks the host
+  copy_overlap,   ///< a copy between two overlapping ranges
+  implicit_sync,  ///< a call inside a stream scope that makes all streams wait for each other
+  leak,           ///< a stream, event or allocation that still exists at the end
 };
 [[nodiscard]] std::string_view name_of(CheckKind kind) noexcept;
 inline constexpr std::array kCheckKinds = {CheckKind::race,
@@ -44,37 +48,40 @@ inline constexpr std::array kCheckKinds = {CheckKind::race,
                                            CheckKind::implicit_sync,
                                            CheckKind::leak};
 
-/// One of the accesses in a report.
+/// An access that a report describes.
 struct CheckedAccess {
-  std::string operation;  ///< its name, with the name scopes around it
-  std::string lane;       ///< the stream, such as "group 2 h2d"
+  std::string operation;  ///< the operation's name, prefixed by the enclosing name scopes
+  std::string lane;       ///< the name of the stream, such as "group 2 h2d"
   AccessMode mode;
   std::uintptr_t begin;
   std::size_t bytes;
   std::source_location issued_at;
-  std::source_location scope_opened_at;  ///< line 0: outside all scopes
+  std::source_location scope_opened_at;  ///< line 0 if the access is outside all scopes
 
   [[nodiscard]] std::string text() const;
 };
 
-/// One finding, and how often it was made.
+/// A finding, and the number of times that it was made.
 struct CheckReport {
   CheckKind kind;
-  std::string message;                  ///< a sentence
-  std::optional<CheckedAccess> first;   ///< the earlier one to be issued
-  std::optional<CheckedAccess> second;  ///< the one at which it was found
-  std::string missing;                  ///< what would make it right
+  std::string message;                  ///< a sentence that describes the finding
+  std::optional<CheckedAccess> first;   ///< the access that was issued first
+  std::optional<CheckedAccess> second;  ///< the access at which the problem was found
+  /// The change to the program that would prevent the finding.
+  std::string missing;
   std::uint64_t times = 1;
 
   [[nodiscard]] std::string text() const;
-  /// Whether it says the same of the same operations.
+  /// Returns whether both reports have the same kind and the same operations, streams, access modes
+  /// and issue locations. If neither has an access, compares the messages instead.
   [[nodiscard]] bool same_as(CheckReport const& other) const noexcept;
 };
 
-/// `{"reports": […]}`; the fields are those of CheckReport and CheckedAccess.
+/// Returns `{"reports": […]}`, with the fields of CheckReport and CheckedAccess. The lane of an
+/// access is called "stream".
 [[nodiscard]] std::string json_of(std::vector<CheckReport> const& reports);
 
-/// Thrown where a checking runtime finds something, if it is to throw.
+/// The exception that a checking runtime throws at a finding if its mode is CheckMode::throw_error.
 class RaceError : public std::logic_error {
  public:
   explicit RaceError(CheckReport report)

@@ -21,16 +21,17 @@ template <Runtime R>
 struct CheckedOptions {
   typename R::Options runtime = {};
   CheckerOptions check = {};
-  /// Set to another device's checker when the two share a tracker.
+  /// The checker to use; null makes a new one. Set to another device's checker if the two share a
+  /// tracker.
   std::shared_ptr<Checker> checker = nullptr;
 };
 
-/// Any runtime, with its order checked:
+/// Wraps any runtime, and checks the order of its work:
 ///
 ///     Device<Checked<Cuda>> device;
 ///
-/// Runs the same program, and reports what is not ordered, before it goes wrong: see Checker and
-/// CheckKind. `device.context()->runtime->checker()` has the findings.
+/// Runs the same program, and reports accesses that are not ordered before they cause an error: see
+/// Checker and CheckKind. `device.context()->runtime->checker()` has the findings.
 template <Runtime R>
 class Checked : public RuntimeDecorator<R> {
   using Base = RuntimeDecorator<R>;
@@ -82,13 +83,15 @@ class Checked : public RuntimeDecorator<R> {
     if (!checker_->moment_of(handle_of(event), "record")) {
       return;
     }
-    // Before: what comes in between belongs to the event or not, so it must not count as before it.
+    // Taken before the record: work that comes in between may or may not belong to the event, so it
+    // must not count as preceding it.
     auto tail = checker_->tail_of(handle_of(stream));
     inner_.record(event, stream);
     checker_->recorded(handle_of(event), std::move(tail));
   }
   void wait(native_stream stream, native_event event) {
-    // Before: what is recorded in between is waited for or not, so it must not count.
+    // Taken before the wait: a record that comes in between may or may not be waited for, so it
+    // must not count.
     if (auto const moment = checker_->waitable_moment_of(handle_of(event), handle_of(stream))) {
       inner_.wait(stream, event);
       checker_->waited(handle_of(stream), *moment, account());
@@ -336,7 +339,8 @@ class Checked : public RuntimeDecorator<R> {
   [[nodiscard]] static Checker::Account account() noexcept {
     return observe::OfTracker::open() ? Checker::Account::tracker : Checker::Account::program;
   }
-  /// Work that a call says to have failed is over, too.
+  /// Notes that the host has seen the moment complete, if `is_over()` returns true or throws: work
+  /// that a call reports as failed is complete, too.
   template <class Call>
   void see(Checker::Moment const& moment, Call&& is_over) {
     try {

@@ -22,8 +22,8 @@ namespace detail {
 class CapturedParts;
 }  // namespace detail
 
-/// What is done about a finding: throw RaceError where it is made; write it to stderr and go on;
-/// or count it alone.
+/// The reaction of a Checker to a finding: throws RaceError at the call that made it, writes it to
+/// stderr and continues, or only keeps and counts it.
 enum class CheckMode : std::uint8_t { throw_error, log, count };
 
 struct CheckerOptions {
@@ -31,54 +31,58 @@ struct CheckerOptions {
       "MSSTREAM_CHECK_MODE",
       CheckMode::throw_error,
       {{"throw", CheckMode::throw_error}, {"log", CheckMode::log}, {"count", CheckMode::count}});
-  /// Where the findings are written as JSON when the checker goes; empty: nowhere.
+  /// The file to which the findings are written as JSON when the checker is destroyed. Empty: no
+  /// file is written.
   std::string report_path = std::string(env::value_of("MSSTREAM_CHECK_REPORT"));
-  /// Called for each finding that is the first of its kind, on the thread that made it.
+  /// Called for each finding that does not repeat an earlier one, on the thread that made it.
   std::function<void(CheckReport const&)> on_report = {};
-  /// How many different findings are kept; the others are counted.
+  /// The maximum number of different findings that are kept. Further ones are only counted.
   std::size_t most_reports = 100;
 };
 
-/// Follows what happens before what on streams, and reports accesses to memory that are not
-/// ordered, memory used out of turn, and calls that synchronise.
+/// Follows the happens-before order of streams, and reports accesses to memory that are not
+/// ordered, uses of memory outside its lifetime, and calls that synchronise implicitly.
 ///
-/// Happens-before is followed by vector clocks of its own, twice. As issued: what the program has
-/// put before what, through what it names to issue(), the waits of its streams and of the host, in
-/// the order of its calls. Races of the program are found there, so they do not depend on when a
-/// launch thread or the device gets to what. As launched: from nothing but the calls that a runtime
-/// gets. There the tracker is found not to keep what it has promised; its clocks are not asked.
-/// Host threads count as one: what one of them has waited for, all of them have. Handles of
-/// streams, events and graphs are given as numbers. Devices that order work between them must share
-/// a checker. Thread-safe, with one lock: it is for finding mistakes.
+/// Keeps two sets of vector clocks, independent of the tracker's. The clocks "as issued" follow the
+/// order that the program requests: what it declares to issue(), and the waits of its streams and
+/// of the host, in the order of its calls. Races of the program are found with these clocks, so
+/// findings do not depend on when a launch thread or the device executes the work. The clocks "as
+/// launched" follow only the calls that a runtime receives. They reveal a tracker that does not
+/// keep the order that it has promised; the tracker's own clocks are never consulted.
+///
+/// All host threads count as one: if one of them has waited for work, all of them have. Handles of
+/// streams, events and graphs are passed as numbers. Devices that order work between each other
+/// must share a checker. Thread-safe, with a single lock, because a checker is a debugging tool.
 class Checker {
  public:
   using Handle = std::uintptr_t;
 
   explicit Checker(CheckerOptions options = {});
-  /// Reports what is left: streams, events, memory.
+  /// Reports the streams, events and memory that still exist, and writes the report file, if any.
   ~Checker();
   Checker(Checker const&) = delete;
   Checker& operator=(Checker const&) = delete;
 
-  /// Different findings so far, oldest first.
+  /// Returns the different findings so far, oldest first.
   [[nodiscard]] std::vector<CheckReport> reports() const;
-  /// All findings so far, repetitions included.
+  /// Returns the number of findings so far, repetitions included.
   [[nodiscard]] std::uint64_t count() const;
   [[nodiscard]] std::uint64_t count(CheckKind kind) const;
   [[nodiscard]] std::string json() const { return json_of(reports()); }
   /// Forgets the findings so far.
   void clear();
-  /// Reports what has not been given back by now: streams, events, memory.
+  /// Reports the streams, events and memory that are not released yet.
   void report_leaks() noexcept;
-  /// How many findings of all checkers of the process were made where nothing may be thrown, such
-  /// as in destructors, and went to stderr in whichever mode. A test that must find nothing asks
-  /// here.
+  /// Returns the number of findings, of all checkers of the process, that were made where nothing
+  /// may be thrown, such as in destructors. Such findings go to stderr, except in the mode `count`.
+  /// A test that must find nothing checks this number as well.
   [[nodiscard]] static std::uint64_t quiet_findings() noexcept;
-  /// Writes CheckerOptions::report_path, if set, with what other checkers have written there.
+  /// Writes the findings to CheckerOptions::report_path, if set, together with those of all other
+  /// checkers that write to that file.
   void write_report() const noexcept;
 
-  // What the runtime says. Calls come in pairs around the runtime's own call where the order
-  // between the two matters.
+  // Functions that the runtime calls. If the order relative to the runtime's own call matters, one
+  // function is called before that call and another one after it.
 
   void stream_created(Handle stream);
   void stream_destroyed(Handle stream) noexcept;
@@ -87,89 +91,103 @@ class Checker {
 
   void stream_named(Handle stream, std::string_view name);
 
-  /// All that precedes a place in the program; opaque.
+  /// All work that precedes a point in the program. Opaque to callers.
   struct Moment {
-    std::vector<std::uint64_t> clock;                          ///< as launched
-    std::vector<std::uint64_t> issued;                         ///< as issued
-    std::shared_ptr<detail::CapturedParts> capture = nullptr;  ///< that it is a moment of
+    std::vector<std::uint64_t> clock;   ///< the vector clock of launched work
+    std::vector<std::uint64_t> issued;  ///< the vector clock of issued work
+    /// The capture that the moment belongs to, or null.
+    std::shared_ptr<detail::CapturedParts> capture = nullptr;
   };
-  /// Whose a call is that waits or asks: the program relies on what it has learnt so, and has said
-  /// so; the tracker does what it has promised before, or looks what is over.
+  /// The party on whose behalf a call waits for work or queries it. `program`: the program relies
+  /// on the result from then on. `tracker`: the tracker does what it has promised before, or looks
+  /// for complete work, and the program must not rely on the result.
   enum class Account : std::uint8_t { program, tracker };
   [[nodiscard]] Moment tail_of(Handle stream);
-  /// What the event stands for, asked by `call`. Empty: the event is gone, and the runtime must not
-  /// be asked about it.
+  /// Returns the moment that the event stands for. `call` names the caller in a report. Empty if
+  /// the event was destroyed; the runtime must not be asked about it then.
   [[nodiscard]] std::optional<Moment> moment_of(Handle event, std::string_view call);
-  /// The same for a wait by the stream, for which the event must have been recorded, too.
+  /// Like moment_of(), but for a wait by the stream. Reports an event that was never recorded, too.
   [[nodiscard]] std::optional<Moment> waitable_moment_of(Handle event, Handle stream);
   void recorded(Handle event, Moment moment);
   void waited(Handle stream, Moment const& moment, Account of = Account::program);
   void host_saw(Moment const& moment, Account of = Account::program);
 
-  // What the tracker says, whose positions mean nothing but the order in which they are told.
+  // Functions that the tracker calls. The checker derives nothing from the tracker's positions
+  // except the order in which they are passed.
 
-  /// Called where the operation gets its position, after which it follows `needed`: judges it. What
-  /// is found is told by tell(). False: it is not to go on.
+  /// Judges an operation when it gets its position in the tracker's order, from which on it follows
+  /// the positions in `needed`. The findings are published by tell(). Returns false if the
+  /// operation must not continue.
   [[nodiscard]] bool reserve(OperationHandle const& operation,
                              Handle stream,
                              TrackedOrder const& order);
-  /// Tells what reserve() has found, and throws where that is to; or what end_foreign_work() has.
+  /// Publishes what reserve() or end_foreign_work() has found for the operation. Findings of
+  /// reserve() are thrown if the mode is to throw.
   void tell(Operation const& operation);
-  /// The position stands for all that is on the stream by now.
+  /// Makes the position stand for all work on the stream so far.
   void mark(Handle stream, void const* tracker, order::Position position);
-  /// Nothing more is launched for the position.
+  /// Notes that nothing more is launched for the position.
   void launched(void const* tracker, order::Position position) noexcept;
-  /// What is issued to the stream from now on follows these.
+  /// Orders everything issued to the stream from now on after the positions in `needed`.
   void follow(Handle stream, void const* tracker, std::span<order::Position const> needed);
-  /// The host has waited for the position.
+  /// Notes that the host has waited for the position.
   void host_follows(void const* tracker, order::Position position);
 
-  /// Checks that the memory named is in use, and notes in `operation` whose it is.
+  /// Checks that the memory that the operation declares is in use and, if it is read, was written.
+  /// Stores the memory's owner in each declared use.
   void declare(Operation& operation);
   void begin(OperationHandle const& operation, Handle stream);
   void end(Handle stream, Outcome outcome) noexcept;
-  /// Instead of both, or after a begin that threw: the operation has written nothing.
+  /// Notes that the operation has written nothing. Called instead of begin() and end(), or after a
+  /// begin() that threw.
   void give_up(Operation const& operation) noexcept;
-  /// Between the two, work is put on the stream past issue() that may use the memory.
+  /// Begins a period in which work that bypasses issue() is put on the stream and may use the
+  /// operation's memory.
   void begin_foreign_work(OperationHandle const& operation, Handle stream);
-  /// What is found is told by tell().
+  /// Ends the period that begin_foreign_work() began. The findings are published by tell().
   void end_foreign_work(OperationHandle const& operation, Handle stream);
-  /// A copy or a fill; part of the operation that is under way on the stream, if there is one. Else
-  /// an operation of its own, for the end.
+  /// Begins a copy or a fill. If an operation is being launched on the stream, the copy is part of
+  /// that operation, and the result is null. Otherwise returns a new operation, to be passed to
+  /// end_transfer().
   [[nodiscard]] OperationHandle begin_transfer(std::string_view name,
                                                std::vector<MemoryUse> uses,
                                                Handle stream);
   void end_transfer(OperationHandle const& transfer, Handle stream, Outcome outcome) noexcept;
   void pageable_copy(std::string_view name, void const* host_memory, Handle stream);
-  /// A copy of `bytes`, more than 0, between two different addresses; reported where both ranges
+  /// Checks a copy of `bytes` > 0 between two different addresses. Reports it if the two ranges
   /// share bytes.
   void copies(
       std::string_view name, void const* to, void const* from, std::size_t bytes, Handle stream);
   [[nodiscard]] bool is_pinned(void const* memory, std::size_t bytes) const;
 
-  // Captures: streams join with the events that they wait for.
+  // Functions for captures. A stream joins a capture by waiting for an event that was recorded in
+  // it.
 
   void capture_began(Handle origin);
   void capture_ended(Handle origin) noexcept;
-  /// The capture that began on the stream has become a graph; ends it.
+  /// Ends the capture that began on the stream, and stores its operations as the parts of the
+  /// graph.
   void graph_made(Handle origin, Handle graph);
   void graph_destroyed(Handle graph) noexcept;
-  /// What the graph is made of; null: it was made elsewhere.
+  /// Returns the operations that were captured into the graph. Null if the graph was made
+  /// elsewhere.
   [[nodiscard]] OperationParts parts_of(Handle graph) const;
-  /// A launch past issue(): an operation of its own, unless it is what the stream's one is for.
+  /// Begins a graph launch that bypasses issue(), as a new operation to be passed to
+  /// end_transfer(). Returns null if the operation being launched on the stream was issued for this
+  /// launch, or if the graph was made elsewhere.
   [[nodiscard]] OperationHandle begin_launch(Handle graph, Handle stream);
 
   enum class Space : std::uint8_t { device, pinned };
   void allocated(void const* memory, std::size_t bytes, Space space);
   void freed(void const* memory, std::size_t bytes) noexcept;
-  /// Device memory that is behind both addresses now.
+  /// Notes that device memory is mapped at both addresses now.
   void moved(void const* to, void const* from, std::size_t bytes);
   void pooled(void const* memory, std::size_t bytes);
   void taken(void const* memory, std::size_t bytes);
   void returned(void const* memory, std::size_t bytes) noexcept;
   void host_uses(MemoryUse const& use);
 
-  /// A call that makes streams wait for each other or blocks the host for all of them.
+  /// Reports a call that makes streams wait for each other, or blocks the host for all of them.
   void implicit_sync(std::string_view call) noexcept;
 
  private:

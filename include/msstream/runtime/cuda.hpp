@@ -34,20 +34,20 @@ class HostFailure;
 struct CudaGraph;
 }  // namespace detail
 
-/// Which GPU the CUDA runtime uses.
+/// The number of the GPU that the runtime uses.
 struct CudaOptions {
   int ordinal = 0;
 };
 
-/// The backend over the CUDA runtime API: non-blocking streams, no implicit synchronisation.
-/// Includes no CUDA header.
+/// A backend over the CUDA runtime API, with non-blocking streams and without implicit
+/// synchronisation. Includes no CUDA header.
 ///
-/// Calls make the device current on the calling thread when that thread last used another one
-/// through msstream; a thread that calls cudaSetDevice itself must set it back before it issues.
+/// If the calling thread has last used another device through msstream, a call makes this device
+/// current. A thread that calls cudaSetDevice itself must set the device back before it issues.
 ///
-/// exit() waits for the work of all devices and then ends the driver: what is made from a device
-/// and lives longer, as static objects may, calls the driver no more, and its use throws. In a
-/// child of fork(), whose parent has used CUDA, every use throws, too: std::logic_error.
+/// exit() waits for the work of all devices and then ends the driver. If an object made from a
+/// device lives longer, as static objects may, it no longer calls the driver, and its use throws.
+/// In a child of fork() whose parent has used CUDA, every use throws, too: std::logic_error.
 class Cuda {
  public:
   using Options = CudaOptions;
@@ -59,18 +59,18 @@ class Cuda {
 
   static constexpr std::string_view name = "cuda";
 
-  /// How many GPUs the process sees; 0 without a driver, and in a child of fork() whose parent has
-  /// asked.
+  /// Returns the number of GPUs that the process sees. 0 without a driver, and in a child of fork()
+  /// whose parent has used the driver through msstream.
   static int device_count() noexcept;
 
-  /// Throws CudaError when there is no such device.
+  /// Throws CudaError if there is no such device.
   explicit Cuda(Options options = {});
   ~Cuda();
   Cuda(Cuda const&) = delete;
   Cuda& operator=(Cuda const&) = delete;
 
   native_stream create_stream(StreamPriority priority);
-  // PartitioningRuntime, by green contexts.
+  // Implements PartitioningRuntime, by green contexts.
   native_stream create_stream(StreamPriority priority, SmPartition partition);
   [[nodiscard]] int most_sm_parts() const noexcept;
   void destroy_stream(native_stream stream) noexcept;
@@ -90,7 +90,7 @@ class Cuda {
   void free_pinned(void* memory, std::size_t bytes) noexcept;
   [[nodiscard]] MemoryInfo memory_info() const;
 
-  // PagedRuntime.
+  // Implements PagedRuntime.
   [[nodiscard]] std::size_t page_bytes() const;
   void* reserve_addresses(std::size_t bytes);
   void release_addresses(void* addresses, std::size_t bytes) noexcept;
@@ -99,15 +99,16 @@ class Cuda {
   void leave_pages(void* from, std::size_t bytes) noexcept;
   void unmap_pages(void* at, std::size_t bytes) noexcept;
 
-  /// Whether the host memory is pinned, by whomever.
+  /// Returns whether the host memory is pinned, by msstream or by other code.
   [[nodiscard]] bool is_pinned(void const* host_memory) const;
   void copy(void* to, void const* from, std::size_t bytes, CopyKind kind, native_stream stream);
   void fill(void* memory, std::uint8_t value, std::size_t bytes, native_stream stream);
-  /// What `closure` throws the next synchronisation with the device throws, once: of a stream or an
-  /// event, or a query that finds an event complete; the log, where there is none.
+  /// Enqueues `closure` as a host function. If it throws, the next synchronisation with the device
+  /// throws that exception, once: a wait for a stream or an event, or a query that finds an event
+  /// complete. If there is no such call, the exception is written to the log.
   void call_host(native_stream stream, Closure closure);
 
-  // CapturingRuntime, in the relaxed mode: other threads may do as they please.
+  // Implements CapturingRuntime in the relaxed mode, which does not restrict other threads.
   void begin_capture(native_stream stream);
   [[nodiscard]] bool is_capture_sound(native_stream stream) const;
   native_graph end_capture(native_stream stream);
@@ -122,8 +123,8 @@ class Cuda {
   }
   void make_current() const;
 
-  // InteropRuntime. The default streams have ids of msstream's own; that of each thread is a stream
-  // of its own.
+  // Implements InteropRuntime. The default streams have ids of msstream's own. Each thread's
+  // default stream is a separate stream.
   class Visit {
    public:
     explicit Visit(int ordinal) noexcept;
@@ -132,7 +133,7 @@ class Cuda {
     Visit& operator=(Visit const&) = delete;
 
    private:
-    int device_before_ = -1;  ///< -1: nothing to restore
+    int device_before_ = -1;  ///< -1 if there is nothing to restore
     int capture_mode_before_;
   };
   [[nodiscard]] std::optional<ForeignStream> identify(native_stream stream) const;
@@ -140,7 +141,7 @@ class Cuda {
   [[nodiscard]] int ordinal() const noexcept { return ordinal_; }
 
  private:
-  /// Somebody else has set the calling thread's device.
+  /// Notes that other code has set the calling thread's device.
   static void forget_current() noexcept;
 
   HomeProcess home_{RuntimeLife::driver};
@@ -151,8 +152,8 @@ class Cuda {
   std::shared_ptr<detail::HostFailure> host_failure_;
 };
 
-/// Measured on one H200: an empty kernel takes 2.6 us between two events, and 0.5 from one kernel
-/// to the next in a graph.
+/// The overhead measured on one H200: an empty kernel takes 2.6 us between two events, and 0.5 us
+/// from one kernel to the next in a graph.
 template <>
 inline constexpr double timed_on_top_ns<Cuda> = 2600;
 

@@ -19,7 +19,7 @@ namespace msstream {
 
 namespace detail {
 
-/// R::Visit where there is one.
+/// Provides the type R::Visit if R has one.
 template <Runtime R>
 struct VisitOf {};
 template <InteropRuntime R>
@@ -29,8 +29,8 @@ struct VisitOf<R> {
 
 }  // namespace detail
 
-/// A runtime around another one that passes everything on. What derives from it replaces what it
-/// has to say something about.
+/// A runtime that wraps another one and passes every call on to it. Derived classes replace the
+/// calls that they want to observe or change.
 template <Runtime Inner>
 class RuntimeDecorator : public detail::VisitOf<Inner>, public detail::GraphOf<Inner> {
  public:
@@ -115,7 +115,7 @@ class RuntimeDecorator : public detail::VisitOf<Inner>, public detail::GraphOf<I
     return inner_.ref(stream, libraries);
   }
   void make_current() { inner_.make_current(); }
-  /// Only on a device that has a number.
+  /// Returns the device's number, on runtimes that have one.
   [[nodiscard]] int ordinal() const noexcept requires requires(Inner const& inner) {
     inner.ordinal();
   }

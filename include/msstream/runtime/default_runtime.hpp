@@ -13,9 +13,9 @@
 
 namespace msstream {
 
-/// What `Device device;` uses: CUDA in a build that has it, else the host runtime; checked where
-/// MSSTREAM_CHECKED is 1, by the library's build option or by a definition of the user's target,
-/// which is the same in all files of a program.
+/// The runtime that `Device device;` uses: CUDA in a build that has it, otherwise the host runtime.
+/// It is checked if MSSTREAM_CHECKED is 1, set by the library's build option or by a definition of
+/// the user's target. The value is the same in all files of a program.
 #if MSSTREAM_CUDA
 using PlainDefaultRuntime = Cuda;
 #else

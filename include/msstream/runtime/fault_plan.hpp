@@ -12,7 +12,7 @@
 
 namespace msstream {
 
-/// The runtime calls that may fail. launch: the beginning of an operation's work.
+/// The runtime calls that can be made to fail. `launch` is the beginning of an operation's work.
 enum class RuntimeCall : std::uint8_t {
   create_stream,
   synchronize_stream,
@@ -38,45 +38,46 @@ enum class RuntimeCall : std::uint8_t {
   launch
 };
 
-/// What a call fails with.
+/// The error with which a call fails.
 enum class Fault : std::uint8_t {
-  out_of_memory,   ///< OutOfMemory from allocations, CudaError 2 from others; once
-  launch_failure,  ///< CudaError 719; once
-  sticky           ///< CudaError 700, and so does every later call: the device is lost
+  out_of_memory,   ///< OutOfMemory from allocations, CudaError 2 from other calls; once
+  launch_failure,  ///< CudaError 719 from this call only
+  sticky           ///< CudaError 700 from this and every later call: the device is lost
 };
 
 [[nodiscard]] std::string_view name_of(RuntimeCall call) noexcept;
 [[nodiscard]] std::string_view name_of(Fault fault) noexcept;
 
-/// Which call of a Faulty runtime fails, and which calls there were. Shared by the runtime and the
-/// test; thread-safe.
+/// Selects the call of a Faulty runtime that fails, and records all calls. Shared by the runtime
+/// and the test; thread-safe.
 class FaultPlan {
  public:
-  /// One call: the `number`-th since the plan was last told what to fail.
+  /// A recorded call. `number` counts the calls since the last fail() or reset(), from 1.
   struct Call {
     std::uint64_t number;
     RuntimeCall kind;
-    std::string operation;  ///< whose work the call is part of; empty outside of all
+    /// The operation whose work makes the call; empty outside all operations.
+    std::string operation;
 
     [[nodiscard]] std::string describe() const;
   };
 
-  /// Lets the `number`-th call from now on fail, counted from 1 over all threads.
+  /// Makes the `number`-th call from now on fail, counted from 1 over all threads.
   void fail(std::uint64_t number, Fault fault);
-  /// Lets the `number`-th call of one kind fail.
+  /// Makes the `number`-th call of one kind from now on fail, counted from 1 over all threads.
   void fail(RuntimeCall kind, std::uint64_t number, Fault fault);
-  /// Nothing fails any more; counting starts again. Also mends a device that is lost.
+  /// Cancels the planned failure and restarts the counting. Repairs a device that is lost.
   void reset();
 
-  /// The calls since fail() or reset().
+  /// Returns the calls since the last fail() or reset().
   [[nodiscard]] std::vector<Call> calls() const;
   [[nodiscard]] std::uint64_t call_count() const;
-  /// The call that failed, the first one where the fault is sticky.
+  /// Returns the call that failed. If the fault is sticky, returns the first one that failed.
   [[nodiscard]] std::optional<Call> failed() const;
-  /// Whether a sticky fault has happened.
+  /// Returns whether a sticky fault has happened.
   [[nodiscard]] bool lost() const noexcept { return lost_.load(); }
 
-  /// For Faulty: counts a call, and tells what it must fail with.
+  /// Counts a call, and returns the fault with which it must fail, if any. Called by Faulty.
   [[nodiscard]] std::optional<Fault> count(RuntimeCall kind, std::string_view operation);
 
  private:
@@ -97,7 +98,8 @@ class FaultPlan {
 
 namespace detail {
 
-/// Throws what `fault` means for a call; `bytes` is what an allocation asked for.
+/// Throws the exception that `fault` stands for in `call`. `bytes` is the size that an allocation
+/// requests.
 [[noreturn]] void throw_fault(Fault fault, RuntimeCall call, std::size_t bytes);
 
 }  // namespace detail

@@ -20,19 +20,20 @@ namespace msstream {
 template <Runtime R>
 struct FaultyOptions {
   typename R::Options runtime = {};
-  /// Says what fails; keep it to change it and to ask it. Two devices may share one.
+  /// The plan that decides which call fails. Keep a copy of the pointer to change the plan and to
+  /// read its records. Two devices may share one plan.
   std::shared_ptr<FaultPlan> plan = std::make_shared<FaultPlan>();
 };
 
-/// Any runtime, with one call of it failing, to test what a program does then:
+/// Wraps any runtime, and makes one of its calls fail, to test how a program reacts:
 ///
 ///     auto const plan = std::make_shared<FaultPlan>();
 ///     Device<Faulty<Host>> device({.runtime = {.plan = plan}});
 ///     plan->fail(3, Fault::launch_failure);  // the third call from now on
 ///
-/// A call that fails does nothing. Destroying and freeing never fail. After a sticky fault the
-/// device runs nothing more: a call that fails, or frees, first blocks the host until all work that
-/// it had been given is over, which is what the failure of a lost device means.
+/// A call that fails has no effect. Destroying and freeing never fail. After a sticky fault the
+/// device runs nothing more: a call that fails, or frees, first blocks the host until all work
+/// given to the device is complete, which is what the failure of a lost device means.
 template <Runtime R>
 class Faulty : public RuntimeDecorator<R> {
   using Base = RuntimeDecorator<R>;
@@ -165,7 +166,7 @@ class Faulty : public RuntimeDecorator<R> {
     }
     return inner_.is_capture_sound(stream);
   }
-  /// Also when it fails, the capture is over.
+  /// Ends the capture, even if the call fails.
   [[nodiscard]] auto end_capture(native_stream stream) requires CapturingRuntime<R> {
     try {
       pass(RuntimeCall::end_capture);
@@ -225,7 +226,8 @@ class Faulty : public RuntimeDecorator<R> {
     }
   }
 
-  /// Work on a destroyed stream still runs: the event stands for it. The caller holds the mutex.
+  /// Records an event at the end of a stream that is being destroyed, because its work still runs.
+  /// The caller holds the mutex.
   void remember_tail(native_stream stream) noexcept {
     try {
       std::erase_if(tails_, [this](native_event event) {
@@ -243,7 +245,7 @@ class Faulty : public RuntimeDecorator<R> {
     }
   }
   bool is_over(native_event event) noexcept {
-    bool over = true;  // also when it has failed
+    bool over = true;  // failed work is complete, too
     ignoring_failure([&] { over = inner_.query(event); });
     return over;
   }
@@ -263,17 +265,17 @@ class Faulty : public RuntimeDecorator<R> {
   static void ignoring_failure(Call&& call) noexcept {
     try {
       std::forward<Call>(call)();
-    } catch (...) {  // NOLINT(bugprone-empty-catch): failed work is over
+    } catch (...) {  // NOLINT(bugprone-empty-catch): failed work is complete
     }
   }
 
-  /// Whose work the calling thread is launching.
+  /// The operation whose work the calling thread is launching; null if none.
   static inline constinit thread_local Operation const* operation_ = nullptr;
 
   std::shared_ptr<FaultPlan> plan_;
   std::mutex mutex_;
   std::vector<native_stream> streams_;
-  std::vector<native_event> tails_;  ///< of destroyed streams
+  std::vector<native_event> tails_;  ///< events at the ends of destroyed streams
 };
 
 }  // namespace msstream

@@ -20,14 +20,15 @@
 
 namespace msstream {
 
-/// How the host runtime sizes its "device".
+/// The options of the host runtime.
 struct HostOptions {
-  std::size_t memory_bytes = 0;  ///< 0: the machine's physical memory
+  /// The size of the host runtime's device memory. 0: the machine's physical memory.
+  std::size_t memory_bytes = 0;
 };
 
-/// The backend for machines without a GPU: one worker thread a stream, memory from the heap.
+/// A backend for machines without a GPU: one worker thread per stream, memory from the heap.
 ///
-/// Priorities have no effect. An event's time is taken by the stream's worker.
+/// Priorities have no effect. The time of an event is taken by the worker of its stream.
 class Host {
  public:
   struct Event;
@@ -48,7 +49,8 @@ class Host {
   Host& operator=(Host const&) = delete;
 
   native_stream create_stream(StreamPriority priority);
-  /// The stream's worker finishes what it has; it is joined when the runtime ends.
+  /// Lets the stream's worker finish its queued work. The worker is joined later, when the runtime
+  /// ends at the latest.
   void destroy_stream(native_stream stream) noexcept;
   void synchronize_stream(native_stream stream);
 
@@ -66,7 +68,7 @@ class Host {
   void free_pinned(void* memory, std::size_t bytes) noexcept;
   [[nodiscard]] MemoryInfo memory_info() const;
 
-  // PagedRuntime.
+  // Implements PagedRuntime.
   [[nodiscard]] std::size_t page_bytes() const noexcept;
   void* reserve_addresses(std::size_t bytes);
   void release_addresses(void* addresses, std::size_t bytes) noexcept;
@@ -85,8 +87,8 @@ class Host {
     return HostStream(*stream);
   }
 
-  // CapturingRuntime. A launch runs the graph's work on the stream's thread, in another order each
-  // time.
+  // Implements CapturingRuntime. A launch runs the graph's work on the stream's thread, in another
+  // order each time.
   void begin_capture(native_stream stream);
   [[nodiscard]] bool is_capture_sound(native_stream stream) const;
   native_graph end_capture(native_stream stream);
@@ -94,7 +96,7 @@ class Host {
   void launch_graph(native_graph graph, native_stream stream);
   void destroy_graph(native_graph graph) noexcept;
 
-  // InteropRuntime: there is no device to choose.
+  // Implements InteropRuntime. There is no device to choose.
   struct Visit {};
   [[nodiscard]] std::optional<ForeignStream> identify(native_stream stream) const {
     if (stream->place().capture != nullptr) {
@@ -103,7 +105,7 @@ class Host {
     return ForeignStream{stream->id(), false};
   }
   [[nodiscard]] Visit visit() const noexcept { return {}; }
-  /// Makes this device the calling thread's current one: nothing to do here.
+  /// Does nothing: the host runtime has no current device.
   void make_current() const noexcept {}
 
  private:

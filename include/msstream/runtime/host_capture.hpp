@@ -14,16 +14,16 @@
 
 namespace msstream {
 
-/// Closures with what each of them follows: a graph of the host runtime. Not synchronised.
+/// A graph of the host runtime: closures, each with the closures that it follows. Not synchronised.
 class HostProgram {
  public:
   using Nodes = std::vector<std::size_t>;
 
   std::size_t add(Closure work, Nodes const& after);
-  /// Runs each closure once, one at a time, in an order that keeps what follows what and is
-  /// otherwise another one for each seed: what should have been ordered, and is not, shows.
+  /// Runs each closure once, one at a time, in an order that respects the dependencies and
+  /// otherwise depends on the seed, so that a missing dependency shows.
   void run(std::uint64_t seed);
-  /// Whether each node is one of these or comes before one of them.
+  /// Returns whether each node is one of `last` or precedes one of them.
   [[nodiscard]] bool ends_with(Nodes const& last) const;
 
  private:
@@ -35,25 +35,26 @@ class HostProgram {
   std::vector<Node> nodes_;
 };
 
-/// A capture that streams of the host runtime are part of.
+/// A capture of streams of the host runtime.
 ///
-/// States: open; spoilt, by a call that a capture cannot have; over. Ownership: shared by its
+/// States: open; spoilt, by a call that a capture does not support; over. Ownership: shared by its
 /// streams and the events recorded on them. Thread-safe.
 class HostCapture {
  public:
   explicit HostCapture(std::uint64_t origin) noexcept : origin_(origin) {}
 
-  /// Where the closure is.
+  /// Adds the closure after the given nodes, and returns its node.
   std::size_t add(Closure work, HostProgram::Nodes const& after);
   [[nodiscard]] bool is_sound();
   [[nodiscard]] bool is_over() const noexcept { return over_.load(std::memory_order_acquire); }
-  /// The stream that the capture began on, by its id.
+  /// Returns the id of the stream on which the capture began.
   [[nodiscard]] std::uint64_t origin() const noexcept { return origin_; }
 
-  /// Throws RuntimeError that says why; end() will, too.
+  /// Spoils the capture, and throws a RuntimeError that gives the reason. end() will throw it, too.
   [[noreturn]] void refuse(std::string_view call, std::string_view why);
   void spoil(std::string_view why) noexcept;
-  /// Throws RuntimeError when it is spoilt, or when there is work that `last` does not follow.
+  /// Ends the capture and returns its graph. Throws RuntimeError if the capture is spoilt, or if it
+  /// has work that `last` does not follow.
   [[nodiscard]] std::unique_ptr<HostProgram> end(HostProgram::Nodes const& last);
   void abandon() noexcept;
 
@@ -66,7 +67,8 @@ class HostCapture {
   std::string why_;
 };
 
-/// A place in a capture: what comes next follows these nodes. No capture: work runs.
+/// A position in a capture: the next closure follows `nodes`. If `capture` is null, nothing is
+/// captured, and work runs.
 struct HostCapturePlace {
   std::shared_ptr<HostCapture> capture = nullptr;
   HostProgram::Nodes nodes = {};

@@ -18,12 +18,13 @@
 
 namespace msstream {
 
-/// How far a HostQueue has come; outlives the queue, so that an event can still be asked after its
-/// stream is gone.
+/// The progress of a HostQueue. Outlives the queue, so that an event can still be queried after its
+/// stream was destroyed.
 ///
 /// States: `completed` only grows. Ownership: shared by the queue and by every event recorded on
-/// it. Memory ordering: what the closures up to n wrote is visible to whoever sees completed() >=
-/// n. A failure that no call has thrown is written to the log when the last queue that has it goes.
+/// it. Memory ordering: a thread that sees completed() >= n sees what the closures up to n wrote. A
+/// failure that no call has thrown is written to the log when the last HostProgress that holds it
+/// is destroyed.
 class HostProgress {
  public:
   HostProgress() = default;
@@ -35,23 +36,25 @@ class HostProgress {
   }
   /// Blocks the calling thread until closure number `number` has run.
   void wait(std::uint64_t number);
-  /// Whether closure number `number`, which has run, or one before it has thrown.
+  /// Returns whether closure number `number`, which must have run, or an earlier one has thrown.
   [[nodiscard]] bool failed_up_to(std::uint64_t number) const noexcept {
     return first_failed_.load() <= number;
   }
-  /// Rethrows the first exception of the queue if it is that of closure number `number` or of one
-  /// before: a failure reaches those who wait for it, and not those who come by when it happens. It
-  /// stays, as a failed device does.
+  /// Rethrows the first exception of the queue if closure number `number` or an earlier one threw
+  /// it. A failure thus reaches the callers that wait for it, and not unrelated ones. It stays in
+  /// the queue, as the failure of a device does.
   void rethrow_failure_up_to(std::uint64_t number);
-  /// The same for the closure that `follower`'s queue runs, which then fails with that exception.
+  /// Like rethrow_failure_up_to(), but the closure that `follower`'s queue is running fails with
+  /// the exception, which is not thrown.
   void pass_failure_up_to(std::uint64_t number, HostProgress& follower) noexcept;
 
  private:
   friend class HostQueue;
   void complete(std::uint64_t number);
-  /// What a closure threw; of its queue and of those whose work has waited for it.
+  /// An exception that a closure threw, shared by the closure's queue and by those whose work has
+  /// waited for it.
   struct Failure {
-    // NOLINTNEXTLINE(bugprone-throw-keyword-missing): it is kept
+    // NOLINTNEXTLINE(bugprone-throw-keyword-missing): the exception is stored
     explicit Failure(std::exception_ptr of) noexcept : exception(std::move(of)) {}
     Failure(Failure const&) = delete;
     Failure& operator=(Failure const&) = delete;
@@ -73,13 +76,13 @@ class HostProgress {
   std::shared_ptr<Failure> failure_;
 };
 
-/// One worker thread that runs closures in the order in which they were enqueued: a stream of the
-/// host runtime.
+/// A stream of the host runtime: one worker thread that runs closures in the order in which they
+/// were enqueued.
 ///
-/// Closures are numbered 1, 2, 3 … Any thread may enqueue. The destructor runs what is queued, then
-/// joins. A closure is destroyed before it counts as run. One that throws counts as run too; the
-/// exception is kept in the progress and the queue goes on. While the queue is part of a capture,
-/// closures are kept there instead, and have no numbers.
+/// Closures are numbered 1, 2, 3 … Any thread may enqueue. The destructor runs the queued closures,
+/// then joins the worker. A closure is destroyed before it counts as run. A closure that throws
+/// counts as run, too; its exception is kept in the progress, and the queue continues. While the
+/// queue is part of a capture, closures are added to the capture instead, and have no numbers.
 class HostQueue final : public WorkQueue {
  public:
   HostQueue();
@@ -87,27 +90,28 @@ class HostQueue final : public WorkQueue {
   HostQueue(HostQueue const&) = delete;
   HostQueue& operator=(HostQueue const&) = delete;
 
-  /// Returns the closure's number.
+  /// Enqueues the closure, and returns its number.
   std::uint64_t enqueue(Closure closure) override;
-  /// Where in a capture the next closure goes.
+  /// Returns the position in a capture at which the next closure is added.
   [[nodiscard]] HostCapturePlace place();
-  /// The next closure follows what is before the place, too, in the capture of that. False: the
-  /// queue is part of another one.
+  /// Makes the next closure follow `place`, in the capture of `place`, which the queue joins if it
+  /// is not captured. Returns false if the queue is part of another capture.
   [[nodiscard]] bool follow(HostCapturePlace const& place);
   void finish() noexcept;
-  /// Whether the worker has ended, so that the destructor does not block.
+  /// Returns whether the worker has ended, so that the destructor does not block.
   [[nodiscard]] bool finished() const noexcept { return finished_.load(); }
-  /// The number of the newest closure enqueued so far.
+  /// Returns the number of the newest closure enqueued so far.
   [[nodiscard]] std::uint64_t enqueued() const noexcept {
     return enqueued_.load(std::memory_order_acquire);
   }
-  /// Of no other queue of the program, before or after.
+  /// Returns an id that no other queue of the program has, before or after.
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
   [[nodiscard]] std::shared_ptr<HostProgress> const& progress() const noexcept { return progress_; }
 
  private:
   void work();
-  /// Under the lock.
+  /// Returns whether the queue is part of a capture. Ends the membership in a capture that is over.
+  /// The caller holds the lock.
   [[nodiscard]] bool is_captured();
 
   static inline std::atomic<std::uint64_t> made_{0};

@@ -9,18 +9,21 @@
 
 namespace msstream {
 
-/// What tells a stream that msstream did not make from all others.
+/// The identity of a stream that msstream did not make.
 struct ForeignStream {
-  std::uint64_t id;  ///< of no other stream of the program, before or after; a handle may be
-  bool stays;        ///< it is there as long as the program, for all threads under the same handle
+  /// Unique among all streams of the program, past and future; a handle may be reused.
+  std::uint64_t id;
+  /// Whether the stream exists as long as the program, with one handle for all threads.
+  bool stays;
 };
 
-/// A runtime that may be called from code that knows nothing of msstream, on streams of its own.
+/// A runtime that can be called from code that does not know msstream, on that code's streams.
 ///
-/// - identify: nothing when what is put on the stream now is captured instead of run. Does not
-///   disturb the capture.
-/// - visit: a guard. While it lives, the calling thread may use the runtime whatever device it has
-///   chosen and whatever others capture; then its device is again what it was.
+/// - identify: returns the stream's identity, or nothing if work put on the stream now is
+///   captured instead of run. Does not disturb the capture.
+/// - visit: returns a guard. While it lives, the calling thread may use the runtime, whichever
+///   device the thread has chosen and whatever other threads capture. The guard's end restores the
+///   thread's device.
 template <class R>
 concept InteropRuntime = Runtime<R> && requires(R runtime, typename R::native_stream stream) {
   { runtime.identify(stream) } -> std::same_as<std::optional<ForeignStream>>;

@@ -6,12 +6,12 @@
 
 namespace msstream {
 
-/// How matrix products of float32 are computed. tf32: on the tensor cores, with factors rounded to
-/// 10 bits of mantissa and float32 sums: several times faster, errors around 1e-3 of the terms. A
-/// backend that has no such thing computes in float32.
+/// The precision of float32 matrix products. `tf32` computes them on the tensor cores, with factors
+/// rounded to 10 bits of mantissa and float32 sums: several times faster, with errors around 1e-3
+/// of the terms. A backend without tf32 computes in float32.
 enum class MatmulPrecision : std::uint8_t { float32, tf32 };
 
-/// What a stream group's library handles are made with.
+/// The options for creating a stream group's library handles.
 struct LibraryOptions {
   std::size_t workspace_bytes = std::size_t{4} << 20U;
   MatmulPrecision matmul_precision = MatmulPrecision::float32;

@@ -13,19 +13,19 @@
 
 namespace msstream {
 
-/// A runtime that wants to know what operations use and whose memory is whose: to check, to
-/// simulate, to fail. Others pay nothing for it.
+/// A runtime that is informed about the memory that operations use and about the owners of memory,
+/// in order to check, to simulate, or to inject failures. Other runtimes pay nothing for it.
 ///
-/// - declare: on the issuing thread, while the memory named is held. The handle goes to
-/// operation_begins.
-/// - operation_begins, operation_ends: around the work, on the thread that launches it, after its
-/// waits. The end is told whether the work threw.
-/// - operation_given_up: instead of both, or after a begin that threw. What was declared is not
-/// launched.
-/// - foreign_work_begins, foreign_work_ends: between them work is put on the stream past issue()
-/// that may use the memory.
-/// - memory_pooled: an allocator has taken memory from the runtime to give it out in parts.
-/// memory_taken, memory_returned: a part is given out, or is back.
+/// - declare: called on the issuing thread, while the declared memory is held. The handle that it
+///   returns is passed to operation_begins.
+/// - operation_begins, operation_ends: called before and after the work, on the thread that
+///   launches it, after its waits. operation_ends receives whether the work threw.
+/// - operation_given_up: called instead of both, or after an operation_begins that threw. The
+///   declared operation is not launched.
+/// - foreign_work_begins, foreign_work_ends: enclose a period in which work that bypasses issue()
+///   is put on the stream and may use the memory.
+/// - memory_pooled: an allocator has taken memory from the runtime, to give it out in parts.
+///   memory_taken, memory_returned: a part was given out, or was returned.
 /// - host_uses: the host is about to read or write pinned memory.
 template <class R>
 concept ObservingRuntime = Runtime<R> && requires(R runtime,
@@ -50,17 +50,19 @@ concept ObservingRuntime = Runtime<R> && requires(R runtime,
   {runtime.host_uses(use)};
 };
 
-/// An observing runtime that follows the order in which operations are issued, too, whatever thread
-/// launches them when.
+/// An observing runtime that also follows the order in which operations are issued, independent of
+/// the thread and the time of their launch.
 ///
-/// - operation_reserved: where the operation gets its position, while nothing else that uses the
-/// same memory does. False: it is not to be issued. operation_issued follows, where it may throw.
-/// - position_marked: a position that stands for all that is on the stream. position_launched:
-/// nothing more is launched for the position; before those go on who wait for that.
-/// - stream_follows: what is issued to the stream from now on follows the positions.
-/// - host_follows: the host has waited for the position, or found it complete when the program
-/// asked.
-/// - stream_named: whose the stream is.
+/// - operation_reserved: called when the operation gets its position, while no other operation
+///   that uses the same memory gets one. Returns false if the operation must not be issued.
+///   operation_issued is called later, at a point where it may throw.
+/// - position_marked: the position stands for all work on the stream. position_launched: nothing
+///   more is launched for the position; called before the threads that wait for the launch
+///   continue.
+/// - stream_follows: everything issued to the stream from now on follows the positions.
+/// - host_follows: the host has waited for the position, or the program has queried it and found
+///   it complete.
+/// - stream_named: gives the name under which reports show the stream.
 template <class R>
 concept OrderObservingRuntime = ObservingRuntime<R> &&
     requires(R runtime,
@@ -81,8 +83,9 @@ concept OrderObservingRuntime = ObservingRuntime<R> &&
   {runtime.stream_named(stream, name)};
 };
 
-/// Whether the host has to ask a runtime what is over, by query() or synchronize(), before it uses
-/// what it finds in memory: one that checks or simulates learns only so what the host may rely on.
+/// Whether the host must ask the runtime, by query() or synchronize(), whether work is complete
+/// before it uses the results in memory. True for a runtime that checks or simulates, because it
+/// learns only from such calls what the host may rely on.
 template <class R>
 inline constexpr bool must_be_asked = false;
 template <class Decorator>
@@ -91,12 +94,12 @@ template <class Decorator>
   }
 inline constexpr bool must_be_asked<Decorator> = must_be_asked<typename Decorator::inner_type>;
 
-/// What an operation carries for a runtime that looks on: a handle, or nothing at all.
+/// An empty operation handle, for a runtime that does not observe operations.
 struct NoOperation {};
 template <Runtime R>
 using Observed = std::conditional_t<ObservingRuntime<R>, OperationHandle, NoOperation>;
 
-/// The calls of an observing runtime; nothing for others.
+/// Functions that forward to an observing runtime, and do nothing for other runtimes.
 namespace observe {
 
 template <Runtime R>
@@ -130,7 +133,7 @@ void host_uses(R& runtime, MemoryUse const& use) {
   }
 }
 
-/// False: it is not to be issued, and operation_issued() throws.
+/// Returns false if the operation must not be issued; operation_issued() then throws.
 template <Runtime R>
 [[nodiscard]] bool operation_reserved(R& runtime,
                                       Observed<R> const& operation,
@@ -142,7 +145,7 @@ template <Runtime R>
     return true;
   }
 }
-/// After operation_reserved(), without the locks that are held there.
+/// Called after operation_reserved(), without the locks that are held there.
 template <Runtime R>
 void operation_issued(R& runtime, Observed<R> const& operation) {
   if constexpr (OrderObservingRuntime<R>) {
@@ -155,7 +158,7 @@ void stream_named(R& runtime, typename R::native_stream stream, std::string_view
     runtime.stream_named(stream, name);
   }
 }
-/// What a launch of the graph does; null where nobody knows.
+/// Returns the operations that a launch of the graph runs; null if the runtime does not know them.
 template <class R>
 [[nodiscard]] OperationParts parts_of(R& runtime, typename R::native_graph graph) {
   if constexpr (requires { runtime.parts_of(graph); }) {
@@ -165,8 +168,9 @@ template <class R>
   }
 }
 
-/// While the guard lives, the calling thread asks the runtime and waits on the tracker's account:
-/// to do what it has promised, or to see what is over. The program does not rely on that.
+/// A guard. While it lives, the calling thread queries the runtime and waits on behalf of the
+/// tracker, to do what it has promised, or to find complete work. The program does not rely on the
+/// results.
 class OfTracker {
  public:
   OfTracker() noexcept { ++depth_; }
@@ -179,12 +183,13 @@ class OfTracker {
   static inline constinit thread_local int depth_ = 0;
 };
 struct OfNobody {
-  OfNobody() noexcept {}  // NOLINT(modernize-use-equals-default): so that a guard is no unused one
+  OfNobody() noexcept {}  // NOLINT(modernize-use-equals-default): avoids an unused-guard warning
 };
 template <Runtime R>
 using OnTrackersAccount = std::conditional_t<OrderObservingRuntime<R>, OfTracker, OfNobody>;
 
-/// An operation from its declaration to the end of its work; gives it up if it goes before that.
+/// An operation from its declaration to the end of its work. If it is destroyed before its work
+/// begins, gives the operation up.
 template <Runtime R>
 class Declared {
  public:
@@ -197,7 +202,7 @@ class Declared {
 template <ObservingRuntime R>
 class Declared<R> {
  public:
-  /// The runtime must outlive it.
+  /// Requires that the runtime outlives this object.
   Declared(R& runtime, OperationHandle operation) noexcept
       : runtime_(&runtime), operation_(std::move(operation)) {}
   Declared(Declared&& other) noexcept

@@ -17,48 +17,49 @@ namespace msstream {
 enum class AccessMode : std::uint8_t {
   read,
   write,
-  /// Adds into it, as with atomic additions: in any order with others that do so.
+  /// Adds into the memory, as with atomic additions. Accumulations may run in any order with each
+  /// other.
   accumulate,
 };
 
-/// Bytes that an operation or the host uses; a write may read as well.
+/// A range of bytes that an operation or the host uses. A write may read as well.
 struct MemoryUse {
   void const* begin;
   std::size_t bytes;
   AccessMode mode;
-  /// How often the memory had been given out when the use was declared; told by the runtime that
-  /// keeps count.
+  /// The number of the allocation that gave out the memory, at the time when the use was declared.
+  /// Set by a runtime that counts allocations; 0 if unknown.
   std::uint64_t owner = 0;
-  /// The tracker keeps its order; false: the program has to.
+  /// Whether the tracker orders the use. If false, the program has to.
   bool tracked = false;
 };
 
-/// How the work of an operation ended for the host: `failed` when it threw.
+/// The outcome of an operation's work on the host: `failed` if it threw.
 enum class Outcome : std::uint8_t { launched, failed };
 
-/// What is known of an operation when it is issued, for runtimes that look on.
+/// The description of an operation at the time of issue, for runtimes that observe operations.
 struct Operation {
-  std::string name;  ///< with the name scopes around it
-  std::string lane;  ///< the stream it goes to, such as "group 2 h2d"
+  std::string name;  ///< the name, prefixed by the enclosing name scopes
+  std::string lane;  ///< the name of the operation's stream, such as "group 2 h2d"
   std::source_location issued_at;
-  std::source_location scope_opened_at;  ///< the innermost stream scope; line 0: there is none
+  std::source_location scope_opened_at;  ///< the innermost stream scope; line 0 if there is none
   std::vector<MemoryUse> uses;
-  /// Of the launch of a graph: what was captured, in the order in which it was issued. Null: it is
-  /// no such launch.
+  /// The captured operations, in the order in which they were issued, if this operation launches a
+  /// graph. Null if it does not.
   std::shared_ptr<std::vector<std::shared_ptr<Operation const>> const> parts = nullptr;
 };
 
 using OperationHandle = std::shared_ptr<Operation const>;
 using OperationParts = std::shared_ptr<std::vector<OperationHandle> const>;
 
-/// Where an operation is in a tracker's order when it is issued.
+/// The position of an operation in a tracker's order at the time of issue.
 struct TrackedOrder {
   void const* tracker;
   order::Position position;
-  std::span<order::Position const> needed;  ///< what it is to follow
+  std::span<order::Position const> needed;  ///< the positions that the operation must follow
 };
 
-/// A runtime's stream or event as a number.
+/// Returns a runtime's stream or event as a number.
 template <class Native>
 [[nodiscard]] std::uintptr_t handle_of(Native native) noexcept {
   if constexpr (std::is_pointer_v<Native>) {
@@ -67,7 +68,8 @@ template <class Native>
     return static_cast<std::uintptr_t>(native);
   }
 }
-/// What reports call a stream that belongs to no group: "stream 0x…", after its native handle.
+/// Returns the name by which reports call a stream that belongs to no group: "stream 0x…", with the
+/// native handle.
 [[nodiscard]] std::string lane_of(std::uintptr_t stream);
 
 }  // namespace msstream

@@ -8,19 +8,21 @@
 
 namespace msstream {
 
-/// A runtime whose device memory can also be had in pages, which are put at addresses of one's
-/// choice and moved to others. All functions may block and are kept off hot paths; addresses and
+/// A runtime whose device memory can also be allocated in pages, which are mapped at chosen
+/// addresses and moved to others. All functions may block and are kept off hot paths. Addresses and
 /// sizes are multiples of page_bytes().
 ///
-/// - page_bytes: 0 where the machine cannot do it; then the others must not be called.
-/// - reserve_addresses: addresses without memory; costs none, so it may be far more than there is.
-/// - map_pages: puts memory behind addresses that have none. Throws OutOfMemory, and then has done
-/// nothing.
-/// - move_pages: puts the memory from behind some addresses behind others that have none. The old
-/// addresses can be used on until leave_pages() by work that was given to the device before. When
-/// it throws, OutOfMemory where there is none to note it, it has done nothing.
-/// - leave_pages: the old addresses have no memory any more. All work at them must be over.
-/// - unmap_pages: gives the memory back. All work on it must be over.
+/// - page_bytes: 0 if the machine does not support pages; the other functions must not be called
+///   then.
+/// - reserve_addresses: reserves addresses without memory. Costs no memory, so the range may be
+///   far larger than the device's memory.
+/// - map_pages: maps memory at addresses that have none. If it throws OutOfMemory, it has had no
+///   effect.
+/// - move_pages: maps the memory of some addresses at others that have none. Until leave_pages(),
+///   the old addresses remain usable by work that was given to the device before. If it throws, it
+///   has had no effect; throws OutOfMemory if there is no memory for its bookkeeping.
+/// - leave_pages: removes the memory from the old addresses. All work on them must be complete.
+/// - unmap_pages: frees the memory. All work on it must be complete.
 ///
 /// The contents of memory that was mapped or moved are undefined.
 template <class R>

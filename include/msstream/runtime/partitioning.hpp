@@ -7,7 +7,8 @@
 
 namespace msstream {
 
-/// Number `index` of `parts` equal parts of a device's multiprocessors. One part is all of them.
+/// Part number `index` of `parts` equal parts of a device's multiprocessors. A single part is all
+/// of them.
 struct SmPartition {
   int index = 0;
   int parts = 1;
@@ -15,12 +16,12 @@ struct SmPartition {
   [[nodiscard]] bool is_all() const noexcept { return parts == 1; }
 };
 
-/// A runtime on which a stream's kernels can be kept to a part of the device's multiprocessors.
-/// Copies are not: they need none. What is captured from such a stream keeps to its part wherever
-/// it is replayed. Parts are of as many multiprocessors as the device can split off, and some may
-/// be in none.
+/// A runtime that can restrict a stream's kernels to a part of the device's multiprocessors. Copies
+/// are not restricted, because they use no multiprocessors. Work captured from such a stream keeps
+/// to its part wherever it is replayed. A part has as many multiprocessors as the device can split
+/// off, and some multiprocessors may be in no part.
 ///
-/// - most_sm_parts: how many parts the device can be split into; 1: it cannot be.
+/// - most_sm_parts: returns the number of parts into which the device can be split; 1 if it cannot.
 /// - create_stream: throws std::invalid_argument for a part that the device does not have.
 template <class R>
 concept PartitioningRuntime = Runtime<R> && requires(R runtime) {
@@ -30,7 +31,8 @@ concept PartitioningRuntime = Runtime<R> && requires(R runtime) {
     } -> std::same_as<typename R::native_stream>;
 };
 
-/// On a runtime without parts all streams run on all of the device.
+/// Creates a stream on a part of the device. On a runtime without parts, the stream runs on the
+/// whole device.
 template <Runtime R>
 [[nodiscard]] typename R::native_stream create_stream(R& runtime,
                                                       StreamPriority priority,

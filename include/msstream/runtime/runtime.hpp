@@ -11,37 +11,40 @@
 
 namespace msstream {
 
-/// Which work the device prefers when it has a choice; a backend without priorities runs all alike.
+/// The priority of a stream's work where the device has a choice. A backend without priorities
+/// treats all streams alike.
 enum class StreamPriority : std::uint8_t { low, normal, high };
 
-/// Timed events can be subtracted; untimed ones are cheaper to record and to wait for.
+/// The kind of an event: timed events can be subtracted; untimed ones are cheaper to record and to
+/// wait for.
 enum class EventTiming : std::uint8_t { untimed, timed };
 
-/// Which way a copy goes.
+/// The direction of a copy.
 enum class CopyKind : std::uint8_t { h2d, d2h, d2d };
 
-/// Device memory as the runtime sees it.
+/// The amounts of device memory that the runtime reports.
 struct MemoryInfo {
   std::size_t free_bytes;
   std::size_t total_bytes;
 };
 
-/// A backend: the least that CUDA gives, with CUDA's meaning. Every function is thread-safe and
-/// reports failure by an exception, except the destroying ones, which do not throw.
+/// A backend: the minimum that CUDA provides, with CUDA's meaning. Every function is thread-safe
+/// and reports failure by an exception, except the functions that destroy or free, which do not
+/// throw.
 ///
-/// - A stream runs its work in order; streams run beside each other.
-/// - record: the event stands for the work that the stream has now, and no longer for what it stood
-/// for before.
-/// - wait: the stream's later work waits for what the event stands for at this call. An event that
-/// was never recorded
-///   stands for nothing.
-/// - destroying a stream or an event with work in flight does not block, and the work still runs.
-/// - allocations are aligned to 256 bytes; the allocate and free functions may block and are kept
-/// off hot paths.
-/// - copies and fills return before they are done; host memory must be pinned, and stay as it is
-/// until then.
-/// - launch calls `function(stream_ref)` on the calling thread, which puts work on the stream.
-/// - query, synchronize rethrow failures of the work itself.
+/// - A stream runs its work in order; streams run concurrently.
+/// - record: the event stands for the work on the stream at this call, and no longer for earlier
+///   records.
+/// - wait: the stream's later work waits for what the event stands for at this call. An event
+///   that was never recorded stands for nothing.
+/// - Destroying a stream or an event with work in flight does not block, and the work still runs.
+/// - Allocations are aligned to 256 bytes. The functions that allocate and free may block and are
+///   kept off hot paths.
+/// - Copies and fills return before they are complete. Host memory must be pinned, and must not
+///   change until then.
+/// - ref: makes the stream_ref with which a closure, called on the launching thread, puts work on
+///   the stream.
+/// - query and synchronize rethrow failures of the work itself.
 template <class R>
 concept Runtime = requires(R runtime,
                            typename R::native_stream stream,
@@ -81,7 +84,7 @@ concept Runtime = requires(R runtime,
   { runtime.ref(stream, libraries) } -> std::same_as<typename R::stream_ref>;
 };
 
-/// Whether work moves on while the host does other things; not so on a simulated device.
+/// Whether work advances while the host does other things; false on a simulated device.
 template <class R>
 inline constexpr bool runs_beside_host = true;
 template <class Decorator>
@@ -91,8 +94,8 @@ template <class Decorator>
 inline constexpr bool runs_beside_host<Decorator> =
     runs_beside_host<typename Decorator::inner_type>;
 
-/// What the time between two timed events has on top of an operation's own, in ns, when all of it
-/// was launched before the first event was reached.
+/// The time between two timed events in excess of the operation's own, in ns, if the whole
+/// operation was launched before the first event was reached.
 template <class R>
 inline constexpr double timed_on_top_ns = 0;
 template <class Decorator>

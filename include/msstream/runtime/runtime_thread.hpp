@@ -6,8 +6,8 @@
 
 namespace msstream {
 
-/// Tells the threads that run streams' work (the host runtime's workers, CUDA's host functions)
-/// from the user's: they must not wait for streams, which includes destroying what does.
+/// Marks the threads that run streams' work (the host runtime's workers, CUDA's host functions).
+/// Unlike the user's threads, they must not wait for streams, nor destroy objects that do.
 class RuntimeThread {
  public:
   RuntimeThread() noexcept { current_ = true; }
@@ -16,12 +16,13 @@ class RuntimeThread {
   RuntimeThread& operator=(RuntimeThread const&) = delete;
 
   [[nodiscard]] static bool is_current() noexcept { return current_; }
-  /// The operation that the calling thread is launching, which others may wait for; null: none.
+  /// Returns the name of the operation that the calling thread is launching, for which other
+  /// threads may wait; null if none.
   [[nodiscard]] static char const* launching() noexcept { return launching_; }
-  /// Whether the calling thread runs work of a stream, or launches an operation: it must not wait
-  /// for streams.
+  /// Returns whether the calling thread runs a stream's work or launches an operation, and
+  /// therefore must not wait for streams.
   [[nodiscard]] static bool is_in_work() noexcept { return current_ || launching_ != nullptr; }
-  /// Calls `function()`: here, or, when the calling thread is in work, on a thread of its own.
+  /// Calls `function()` on the calling thread or, if that thread is in work, on a new thread.
   template <class F>
   static void call_outside(F&& function) {
     if (is_in_work()) {

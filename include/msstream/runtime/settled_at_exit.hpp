@@ -8,8 +8,8 @@
 
 namespace msstream {
 
-/// Which of the objects of a driver are settled first: the threads that use it, then the streams
-/// that they have given work to.
+/// The order in which exit() calls the functions passed to settle_at_exit(): first those for the
+/// threads that use a driver, then those for the streams to which the threads have given work.
 enum class SettleOrder : std::uint8_t { threads, streams };
 
 namespace detail {
@@ -19,16 +19,17 @@ void settle_at_exit(std::weak_ptr<void> object, Settle settle, SettleOrder order
 
 }  // namespace detail
 
-/// From here on the objects of drivers given to settle_at_exit() are settled by exit(), before the
-/// destructors of static objects that are complete by now, and then left: see HomeProcess. By a
-/// runtime whose driver has handlers of its own for the end of the process, after the driver has
-/// registered them. Any number of calls from any thread.
+/// Makes exit() call the functions passed to settle_at_exit(), and then mark all objects of drivers
+/// as left (see HomeProcess). Both happen before the destructors of static objects that are
+/// complete at this call. Called by a runtime whose driver has its own handlers for the end of the
+/// process, after the driver has registered them. May be called any number of times, from any
+/// thread.
 void leave_drivers_at_exit();
 
-/// Has `function(object)`, which captures nothing, called by exit() before the runtime's driver
-/// ends, if the object still lives; never for a runtime that can be used as long as the process.
-/// Not called when exit() is called from a stream's work or an operation's, which others may be
-/// waiting for.
+/// Makes exit() call `function(object)`, for a `function` that captures nothing, before the
+/// runtime's driver ends, if the object still exists. Never called for a runtime that can be used
+/// as long as the process. Not called if exit() is called from a stream's work or an operation's
+/// work, for which other threads may be waiting.
 template <class R, class T, class F>
 void settle_at_exit(std::shared_ptr<T> const& object, SettleOrder order, F) {
   if constexpr (life_of<R> == RuntimeLife::driver) {

@@ -18,29 +18,31 @@
 namespace msstream {
 
 struct SimOptions {
-  std::size_t memory_bytes = std::size_t{16} << 30U;  ///< of the device; taken as it is allocated
+  /// The size of device memory, which is taken from the machine only as it is allocated.
+  std::size_t memory_bytes = std::size_t{16} << 30U;
   sim::ScheduleFactory schedule = sim::schedule_from_environment();
   SimCost cost = {};
-  /// False, for prices alone: kernels, copies and fills take their time and are not done, so no
-  /// contents are ever what they should be. Host functions run: the program's progress may hang on
-  /// them.
+  /// If false, kernels, copies and fills take their time but are not executed, so memory never has
+  /// the right contents: for cost estimates alone. Host functions run, since the program's progress
+  /// may depend on them.
   bool runs_work = true;
-  /// Gets the simulated machine when it is made, for whoever runs the program: work that the
-  /// program leaves behind keeps its device alive and needs someone to run it.
+  /// Receives the simulated machine when it is made, for the code that runs the program: work that
+  /// the program leaves behind keeps its device alive, and must be run to completion by that code.
   std::function<void(std::shared_ptr<sim::Machine> const&)> on_start = {};
 };
 
-/// The backend for tests and for prices: a device on the calling thread, in which the schedule
-/// chooses among all that could happen next, in virtual time.
+/// A backend for tests and for cost estimates: a device simulated on the calling thread, in virtual
+/// time. The schedule chooses among all things that could happen next.
 ///
-/// Nothing runs by itself: work moves on while the host is inside a call. Which work, how far, and
-/// so whether a query finds an event complete, the schedule decides; the same schedule and program
-/// give the same run. One thread, the one that made it: another thread's call throws
-/// std::logic_error, so pools cannot have launch threads. Device memory is zero when it is
-/// allocated, and stays readable, as garbage, until the work that was queued when it was freed is
-/// done. A failure is rethrown by those who ask for what comes after the failed work, whenever they
-/// ask. The destructor runs what is queued. A program whose work holds the last handle to its own
-/// device must wait for that work.
+/// Nothing runs in the background: work advances only while the host is inside a call. The schedule
+/// decides which work advances and how far, and therefore whether a query finds an event complete.
+/// The same schedule and program give the same run. Only the thread that made the simulation may
+/// use it: a call from another thread throws std::logic_error, so pools cannot have launch threads.
+/// Device memory is zero when it is allocated. After it is freed it stays readable, as garbage,
+/// until the work that was queued at that time is complete. A failure is rethrown by every call
+/// that asks for what comes after the failed work, at any later time. The destructor runs the
+/// queued work. A program whose work holds the last handle to its own device must wait for that
+/// work.
 class Sim {
  public:
   struct Event;
@@ -48,7 +50,7 @@ class Sim {
   using Options = SimOptions;
   using native_stream = sim::SimStream*;
   using native_event = Event*;
-  using native_libraries = void*;  ///< always null
+  using native_libraries = void*;  ///< always null: a simulation needs no handle
   using stream_ref = HostStream;
 
   static constexpr std::string_view name = "sim";
@@ -68,7 +70,7 @@ class Sim {
   void wait(native_stream stream, native_event event);
   bool query(native_event event);
   void synchronize(native_event event);
-  /// In virtual time.
+  /// Returns the virtual time between the two events.
   double elapsed_ns(native_event begin, native_event end);
 
   void* allocate_device(std::size_t bytes);
@@ -80,7 +82,7 @@ class Sim {
   void copy(void* to, void const* from, std::size_t bytes, CopyKind kind, native_stream stream);
   void fill(void* memory, std::uint8_t value, std::size_t bytes, native_stream stream);
   void call_host(native_stream stream, Closure closure);
-  /// The stream's later work waits until somebody sets `*open`.
+  /// Makes the stream's later work wait until `*open` is true.
   void hold(native_stream stream, std::shared_ptr<std::atomic<bool>> open);
 
   native_libraries create_libraries(LibraryOptions const&) { return nullptr; }
@@ -88,7 +90,7 @@ class Sim {
   [[nodiscard]] stream_ref ref(native_stream stream, native_libraries) const {
     return HostStream(*stream);
   }
-  /// Throws std::logic_error on a second thread.
+  /// Throws std::logic_error if called on another thread than the one that made the simulation.
   void make_current() const { machine_->enter(); }
 
   OperationHandle declare(Operation operation);
@@ -97,7 +99,7 @@ class Sim {
   void operation_ends(OperationHandle const& operation,
                       native_stream stream,
                       Outcome outcome) noexcept;
-  /// Such work declares nothing, and is taken to touch everything.
+  /// Does nothing: work that bypasses issue() declares no uses, and is assumed to touch everything.
   void foreign_work_begins(OperationHandle const&, native_stream) {}
   void foreign_work_ends(OperationHandle const&, native_stream) noexcept {}
   void memory_pooled(void const* memory, std::size_t bytes);
@@ -105,9 +107,9 @@ class Sim {
   void memory_returned(void const*, std::size_t) noexcept {}
   void host_uses(MemoryUse const& use);
 
-  /// What the calls so far have taken of the host, waiting included.
+  /// Returns the virtual time that the calls so far have taken on the host, waiting included.
   [[nodiscard]] double host_time_ns() const noexcept { return machine_->host_time_ns(); }
-  /// How many pieces of work the device has done.
+  /// Returns the number of pieces of work that the device has completed.
   [[nodiscard]] std::uint64_t executed() const noexcept { return machine_->executed(); }
 
  private:

@@ -17,10 +17,10 @@
 
 namespace msstream::sim {
 
-/// Which stream of a simulation, in the order in which they were made.
+/// The number of a stream in its simulation, in the order of creation.
 using StreamNumber = std::uint32_t;
 
-/// The actions of a stream up to number `count`, which is what an event stands for.
+/// The actions of a stream up to number `count`. An event stands for such a point.
 struct Point {
   StreamNumber stream = 0;
   std::uint64_t count = 0;
@@ -31,7 +31,8 @@ struct Point {
   }
 };
 
-/// Whether the two share a byte, and one of them writes or only one of them adds.
+/// Returns whether the two uses share a byte and conflict: one of them writes, or exactly one
+/// accumulates.
 [[nodiscard]] inline bool conflict(MemoryUse const& a, MemoryUse const& b) noexcept {
   auto const begin_of = [](MemoryUse const& use) {
     return reinterpret_cast<std::uintptr_t>(use.begin);
@@ -41,27 +42,27 @@ struct Point {
   return matters && begin_of(a) < begin_of(b) + b.bytes && begin_of(b) < begin_of(a) + a.bytes;
 }
 
-/// One entry of a stream.
+/// An entry in the queue of a stream.
 struct Action {
   enum class Kind : std::uint8_t {
-    work,    ///< a kernel's twin or a host call
+    work,    ///< the CPU version of a kernel, or a host function
     copy,    ///< a copy or a fill
-    record,  ///< of a timed event: notes the time
-    wait,    ///< for `after`
-    hold     ///< until `*open`
+    record,  ///< records a timed event: notes the time
+    wait,    ///< waits until `after` is complete
+    hold     ///< waits until `*open` is true
   };
 
   Kind kind;
   CopyKind engine = CopyKind::d2d;
-  /// Whether accesses() is all that it touches.
+  /// Whether accesses() lists all memory that the action touches.
   bool declared = true;
-  bool host_function = false;  ///< of call_host, which runs also where work does not
+  bool host_function = false;  ///< made by call_host; runs even if `runs_work` is false
   int sms = 0;
   double device_ns = 0;
   double issued_at_ns = 0;
   Point after{};
   Closure run = [] {};
-  /// The operation that it is part of; null outside every operation.
+  /// The operation that the action is part of; null outside every operation.
   OperationHandle operation{};
   MemoryUse own_uses[2]{};
   std::uint8_t own_use_count = 0;
@@ -74,13 +75,13 @@ struct Action {
     return kind == Kind::work && operation != nullptr ? std::span<MemoryUse const>(operation->uses)
                                                       : std::span<MemoryUse const>();
   }
-  /// Whether it does something that others can see, apart from letting what comes after it run.
+  /// Returns whether the action has a visible effect, apart from letting later actions run.
   [[nodiscard]] bool has_effect() const noexcept {
     return kind == Kind::work || kind == Kind::copy;
   }
 };
 
-/// First in, first out; keeps its memory when it runs empty.
+/// A first-in, first-out queue that keeps its memory when it becomes empty.
 class ActionQueue {
  public:
   [[nodiscard]] bool empty() const noexcept { return head_ == actions_.size(); }
@@ -95,7 +96,7 @@ class ActionQueue {
     }
     actions_.push_back(std::move(action));
   }
-  /// Removes and returns the front.
+  /// Removes and returns the front action.
   [[nodiscard]] Action pop() {
     Action action = std::move(actions_[head_]);
     if (++head_ == actions_.size()) {

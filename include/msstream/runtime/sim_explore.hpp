@@ -18,23 +18,23 @@
 namespace msstream::sim {
 
 struct ExploreOptions {
-  /// 0: every order in which the program can run; else that many random ones.
+  /// The number of random orders to run. 0: every order in which the program can run.
   std::size_t random_schedules = 0;
   std::uint64_t first_seed = 1;
-  std::size_t most_runs = 100'000;  ///< of the program, when it is to be every order
-  /// Leave out orders that differ only in what cannot be told apart. Off to check that nothing is
-  /// lost by it.
+  std::size_t most_runs = 100'000;  ///< the maximum number of runs if `random_schedules` is 0
+  /// Whether to leave out orders that differ only in steps whose order cannot be observed. Set it
+  /// to false to check that the reduction loses nothing.
   bool reduce = true;
-  /// Of each simulation; the explorer sets the schedule.
+  /// The options of each simulation. The explorer sets the schedule.
   SimOptions runtime = {};
 };
 
-/// What came of running a program in many orders. A schedule is written as schedule_from() reads
-/// it.
+/// The result of running a program in many orders. Schedules are in the format that schedule_from()
+/// reads.
 struct Exploration {
   struct Outcome {
     std::string outcome;
-    std::string schedule;  ///< the first that led to it
+    std::string schedule;  ///< the first schedule that led to the outcome
     std::size_t runs;
   };
   struct Failure {
@@ -42,15 +42,15 @@ struct Exploration {
     std::string schedule;
   };
 
-  std::size_t schedules = 0;  ///< orders that were run and differ
-  std::size_t repeats = 0;    ///< runs that turned out to be an order already seen
-  bool complete = false;      ///< whether that is all there is
+  std::size_t schedules = 0;  ///< the number of different orders that were run
+  std::size_t repeats = 0;    ///< the number of runs that turned out to be an order already seen
+  bool complete = false;      ///< whether all orders were run
   std::vector<Outcome> outcomes;
-  std::optional<Failure> failure;  ///< ended the search
+  std::optional<Failure> failure;  ///< the failure that ended the search, if any
 
-  /// Whether every run passed and all came to the same outcome.
+  /// Returns whether every run passed and all runs had the same outcome.
   [[nodiscard]] bool agrees() const noexcept { return !failure && outcomes.size() <= 1; }
-  /// The above in words, with how to see each outcome again.
+  /// Returns the result as text, with the schedule that reproduces each outcome.
   [[nodiscard]] std::string describe() const;
 };
 
@@ -59,7 +59,8 @@ namespace detail {
 [[nodiscard]] Exploration explore(std::function<std::string(SimOptions const&)> const& program,
                                   ExploreOptions const& options);
 
-/// What a program returns, as text that differs when it differs.
+/// Returns the result of a program as text; different results give different texts. Throws
+/// std::runtime_error if the result is false.
 template <class Result>
 std::string outcome_of(Result&& result) {
   using Plain = std::remove_cvref_t<Result>;
@@ -83,25 +84,25 @@ std::string outcome_of(Result&& result) {
 
 }  // namespace detail
 
-/// Runs `program(SimOptions)` from its start again and again, each time in another order, until it
-/// has been run in every one, or in `random_schedules` random ones, or has failed.
+/// Runs `program(SimOptions)` from its start repeatedly, each time in another order, until it has
+/// run in every order, or in `random_schedules` random ones, or has failed.
 ///
-/// The program makes one Sim, or Device<Sim>, with the options that it gets, and must depend on
-/// nothing else that changes. It says that an order is wrong by throwing or by returning false; it
-/// may return what it computed (text, a number, a range of them), and orders that come to different
-/// outcomes are told apart. MSSTREAM_SIM_SCHEDULE, if set, is the only schedule tried.
+/// The program makes one Sim, or Device<Sim>, with the options that it receives, and must depend on
+/// nothing else that changes. It reports a wrong order by throwing or by returning false. It may
+/// return a result (text, a number, or a range of them), by which orders with different outcomes
+/// are distinguished. If MSSTREAM_SIM_SCHEDULE is set, only that schedule is tried.
 ///
-/// Every order means: every order of what can be told apart. Two pieces of work are told apart when
-/// they use the same bytes and one writes them, by the declared uses of their operation, or by
-/// their own for copies and fills; work outside every operation is told apart from everything. The
-/// host is told apart from the work at a query that finds it done or not, at declared uses of
-/// pinned memory, at frees, and, after each call that waits or asks, from work on pinned memory
-/// whose owner does not declare its uses. A program that asks for the same again and again is not
-/// left waiting for ever.
+/// "Every order" means every order of dependent steps. Two pieces of work are dependent if they use
+/// the same bytes and one of them writes, according to the declared uses of their operation, or,
+/// for copies and fills, to their own ranges. Work outside every operation depends on everything.
+/// The host depends on work at a query that finds it complete or not, at declared uses of pinned
+/// memory, at frees, and, after each call that waits or queries, on work that uses pinned memory
+/// whose owner does not declare its uses. A program that repeats a query is not left waiting for
+/// ever.
 ///
-/// The search is a depth-first one without stored states that adds a branch where a run shows two
-/// steps that could have come the other way round (Abdulla, Aronis, Jonsson, Sagonas: Optimal
-/// Dynamic Partial Order Reduction, 2014, the source-set variant with sleep sets).
+/// The search is depth-first and stores no states. It adds a branch where a run shows two steps
+/// that could have come in the opposite order (Abdulla, Aronis, Jonsson, Sagonas: Optimal Dynamic
+/// Partial Order Reduction, 2014, the source-set variant with sleep sets).
 template <class Program>
 Exploration explore(Program&& program, ExploreOptions const& options = {}) {
   return detail::explore(

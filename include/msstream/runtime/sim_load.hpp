@@ -9,29 +9,31 @@
 
 namespace msstream::sim {
 
-/// What a simulated device is running, in virtual time: kernels that share its multiprocessors,
-/// copies that queue for the engine of their direction. At most one job a stream.
+/// The jobs that a simulated device is running, in virtual time: kernels, which share the
+/// multiprocessors, and copies, which queue for the engine of their direction. At most one job per
+/// stream.
 class DeviceLoad {
  public:
   explicit DeviceLoad(int sm_count) : sm_count_(sm_count) {}
 
   void start_kernel(StreamNumber stream, double device_ns, int sms);
   void start_copy(StreamNumber stream, CopyKind engine, double device_ns);
-  /// Until the next job is done if none is added; infinity when nothing runs.
+  /// Returns the time until the next job is done, if none is added before; infinity if nothing
+  /// runs.
   [[nodiscard]] double next_done_in_ns() const;
-  /// Lets `ns` pass, no more than until the next job is done; the streams of jobs that are done
-  /// then go to `done`. After next_done_in_ns() there is at least one.
+  /// Advances the time by `ns`, at most until the next job is done, and appends the streams of the
+  /// jobs that are done to `done`: at least one if `ns` is the result of next_done_in_ns().
   void pass(double ns, std::vector<StreamNumber>& done);
 
  private:
   struct Job {
     StreamNumber stream;
-    double left_ns;      ///< of its own, undisturbed time
-    double rounding_ns;  ///< when no more is left, nothing is
+    double left_ns;      ///< the remaining time if the job runs undisturbed
+    double rounding_ns;  ///< the job is done if no more time than this remains
     int sms;
   };
 
-  /// How fast a kernel advances.
+  /// Returns the speed of the kernels, relative to that of an undisturbed one.
   [[nodiscard]] double rate() const noexcept;
   [[nodiscard]] static double done_in_ns(Job const& job, double rate) noexcept;
 

@@ -22,14 +22,14 @@ namespace msstream::sim {
 
 class Machine;
 
-/// A stream of a simulation: what it has been given and has not done.
+/// A stream of a simulation: the actions that were issued to it and are not complete.
 class SimStream final : public WorkQueue {
  public:
   SimStream(Machine& machine, StreamNumber number) : machine_(&machine), number_(number) {}
 
-  /// As a kernel: costs the host a launch.
+  /// Enqueues the closure as a kernel, which costs the host a launch.
   std::uint64_t enqueue(Closure closure) override;
-  /// All that it has been given so far.
+  /// Returns the point after all actions issued so far.
   [[nodiscard]] Point tail() const noexcept { return {number_, issued_}; }
 
  private:
@@ -38,24 +38,24 @@ class SimStream final : public WorkQueue {
   Machine* machine_;
   StreamNumber number_;
   bool running_ = false;
-  bool charged_ = false;  ///< the current operation's kernel has been paid for
+  bool charged_ = false;  ///< whether the cost of the current operation's kernel was charged
   std::uint64_t issued_ = 0;
   std::uint64_t last_effect_ = 0;
   std::uint64_t completed_ = 0;
-  std::uint64_t failed_at_ = 0;  ///< 0: no work has failed
+  std::uint64_t failed_at_ = 0;  ///< the number of the first action that failed; 0 if none has
   std::exception_ptr failure_;
   OperationHandle operation_;
   ActionQueue queue_;
 };
 
-/// The host and the device of a simulation: streams, who may go on, and what time it is. One
-/// thread; a call from another one throws std::logic_error.
+/// The host and the device of a simulation: the streams, the choice of what runs next, and the
+/// virtual time. Single-threaded: a call from another thread throws std::logic_error.
 ///
-/// The device stands still between calls. A call that can see what it has done, or that the
-/// schedule wants to interrupt, first lets it move as far as the schedule says.
+/// The device stands still between calls. A call that can observe what the device has done, or that
+/// the schedule wants to interrupt, first lets the device advance as far as the schedule decides.
 class Machine {
  public:
-  /// `runs_work` false: kernels, copies and fills cost what they cost, and are not done.
+  /// If `runs_work` is false, kernels, copies and fills take their time, and are not executed.
   Machine(ScheduleFactory const& schedule, SimCost cost, bool runs_work = true);
 
   [[nodiscard]] SimStream* create_stream();
@@ -67,31 +67,33 @@ class Machine {
   void call_host(SimStream& stream, Closure closure);
   void copy(void* to, void const* from, std::size_t bytes, CopyKind kind, SimStream& stream);
   void fill(void* memory, std::uint8_t value, std::size_t bytes, SimStream& stream);
-  /// `time`, if not null, gets the time at which the stream gets there.
+  /// Records an event. If `time` is not null, it receives the time at which the stream reaches the
+  /// event.
   void record(SimStream& stream, std::shared_ptr<double> time);
   void wait(SimStream& stream, Point point);
   void hold(SimStream& stream, std::shared_ptr<std::atomic<bool>> open);
 
-  /// Throws std::logic_error that says who is blocked by what if the point cannot be reached.
+  /// Waits for the point. If it cannot be reached, throws std::logic_error, which says by what each
+  /// stream is blocked.
   void synchronize(Point point);
   [[nodiscard]] bool query(Point point);
   void host_uses(MemoryUse const& use);
-  /// Runs all that can run. Failures stay with their streams.
+  /// Runs all work that can run. Failures are kept in their streams, and not thrown.
   void finish();
 
   [[nodiscard]] bool is_complete(Point point) const noexcept {
     return streams_[point.stream]->completed_ >= point.count;
   }
-  /// Rethrows what the first work up to the point that failed threw.
+  /// Rethrows the exception of the first work that failed, if it is not after the point.
   void rethrow_failure(Point point) const;
   [[nodiscard]] bool idle() const noexcept { return busy_.empty() && depth_ == 0; }
   [[nodiscard]] double host_time_ns() const noexcept { return host_ns_; }
   [[nodiscard]] std::uint64_t executed() const noexcept { return executed_; }
 
-  /// Pinned memory that the host uses without saying so.
+  /// Adds pinned memory that the host uses without declaring it.
   void add_undeclared_host_memory(void const* memory, std::size_t bytes);
   void remove_undeclared_host_memory(void const* memory) noexcept;
-  /// Gives memory back to the system as soon as nothing is queued that may use it.
+  /// Returns memory to the system as soon as no queued work may use it.
   void release(void* memory, std::size_t bytes) noexcept;
 
  private:
@@ -101,7 +103,7 @@ class Machine {
   void let_device_move(HostCall const& call);
   [[nodiscard]] bool host_can_go_on(HostCall const& call) const noexcept;
 
-  /// Completes what nobody needs to decide on, and lists the streams that have something to do.
+  /// Completes all actions that need no decision, and lists the first actions that can run next.
   void collect_heads();
   [[nodiscard]] bool goes_by_itself(SimStream const& stream, Action const& action) const noexcept;
   void settle(SimStream& stream, bool& moved);
@@ -111,7 +113,7 @@ class Machine {
   [[nodiscard]] bool touches_host(Action const& action) const noexcept;
   [[nodiscard]] std::string deadlock(Point wanted) const;
 
-  // by_time
+  // Functions for schedules that go by time.
   void pass_time_until(double until_ns, Point const* wanted);
   void start_heads();
   void execute_one_of(std::vector<StreamNumber>& done);
@@ -125,10 +127,11 @@ class Machine {
   SimMemory memory_;
   std::thread::id owner_ = std::this_thread::get_id();
   std::vector<std::unique_ptr<SimStream>> streams_;
-  std::vector<StreamNumber> busy_;  ///< that have something queued, ascending
+  std::vector<StreamNumber> busy_;  ///< the streams with queued actions, ascending
   std::vector<Decision::Head> heads_;
-  std::vector<Point> polled_;  ///< found incomplete since the device last moved
-  int depth_ = 0;              ///< how many actions are being run, one inside the other
+  /// The points that queries found incomplete since the device last advanced.
+  std::vector<Point> polled_;
+  int depth_ = 0;  ///< the number of actions that are being run, nested in each other
   std::uint64_t executed_ = 0;
   double host_ns_ = 0;
   double device_ns_ = 0;

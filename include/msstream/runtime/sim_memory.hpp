@@ -14,11 +14,11 @@ class SimMemory {
   SimMemory& operator=(SimMemory const&) = delete;
   ~SimMemory() { release_kept(); }
 
-  /// Throws OutOfMemory.
+  /// Allocates memory. Throws OutOfMemory if the machine has none left.
   [[nodiscard]] static void* allocate(std::size_t bytes);
   static void release(void* memory, std::size_t bytes) noexcept;
   static void fill_with_garbage(void* memory, std::size_t bytes) noexcept;
-  /// For work that should not, but may, still use it.
+  /// Keeps freed memory until release_kept(), for queued work that may still use it by mistake.
   void keep(void* memory, std::size_t bytes) noexcept;
   void release_kept() noexcept;
 

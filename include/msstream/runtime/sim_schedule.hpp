@@ -14,30 +14,32 @@
 
 namespace msstream::sim {
 
-/// What the host asks of a simulation when there is something to choose.
+/// The call in which the host lets a simulated device advance.
 struct HostCall {
   enum class Kind : std::uint8_t {
-    issues,       ///< puts something on a stream
-    synchronize,  ///< goes on once `point` is complete
-    query,        ///< sees whether `point` is complete
+    issues,       ///< puts an action on a stream
+    synchronize,  ///< continues once `point` is complete
+    query,        ///< observes whether `point` is complete
     uses,         ///< reads or writes the bytes of `use`
-    ends          ///< the simulation ends: all that is left runs
+    ends          ///< ends the simulation: all remaining work runs
   };
   Kind kind;
   Point point{};
   MemoryUse use{};
-  /// Whether the point is reached exactly when its last action is done; else, when any action is.
+  /// Whether the point becomes complete exactly when its last action does. If false, any action may
+  /// make it complete.
   bool exact = true;
 };
 
-/// What can happen next. Candidate number i is the first action of streams[i]; the last one, if
-/// host_can_go_on, is that the host goes on.
+/// The candidates for what happens next. Candidate number i is the first action of streams[i]. If
+/// host_can_go_on is true, the last candidate is that the host continues.
 struct Decision {
   struct Head {
     StreamNumber stream;
     std::uint64_t number;
     Action const* action;
-    /// For a schedule that watches: whether it may touch what the host touches without saying so.
+    /// Whether the action may touch memory that the host uses without declaring it. Set only for a
+    /// schedule that watches.
     bool touches_host;
   };
   std::span<Head const> streams;
@@ -49,7 +51,7 @@ struct Decision {
   }
 };
 
-/// Decides what a simulated device does next, wherever a real one could do one thing or another.
+/// Decides what a simulated device does next, wherever a real device could do different things.
 /// Used on one thread.
 class Schedule {
  public:
@@ -58,41 +60,45 @@ class Schedule {
   Schedule(Schedule const&) = delete;
   Schedule& operator=(Schedule const&) = delete;
 
-  /// The number of the candidate that happens next; there is at least one.
+  /// Returns the number of the candidate that happens next. There is at least one candidate.
   virtual std::size_t choose(Decision const& decision) = 0;
-  /// Whether to decide also before a call that only issues work goes on; else nothing moves then.
+  /// Returns whether the device may advance before a call that only issues work continues. If
+  /// false, the device stands still in such a call.
   virtual bool moves_while_issuing() { return false; }
-  /// Whether the cost model decides what happens when; choose() then only breaks ties.
+  /// Returns whether the cost model decides what happens when. If true, choose() only breaks ties.
   [[nodiscard]] virtual bool by_time() const noexcept { return false; }
 
-  /// Whether it wants to choose also where there is one candidate, and to be told the following.
+  /// Returns whether choose() is called even for a single candidate, and issued(), completed() and
+  /// ordered_after() are called at all.
   [[nodiscard]] virtual bool watches() const noexcept { return false; }
-  /// The host has put an action of that number on the stream.
+  /// Called when the host has put the action with that number on the stream.
   virtual void issued(StreamNumber, std::uint64_t) {}
-  /// The stream's action of that number is over.
+  /// Called when the stream's action with that number is complete.
   virtual void completed(StreamNumber, std::uint64_t) {}
-  /// What the stream does from here on comes after the point.
+  /// Called when all later actions of the stream have become ordered after the point.
   virtual void ordered_after(StreamNumber, Point) {}
 };
 
-/// Makes the schedule of one simulation; the same one every time.
+/// Makes the schedule of one simulation; an identical one at each call.
 using ScheduleFactory = std::function<std::unique_ptr<Schedule>()>;
 
-/// Any legal order, chosen by the seed.
+/// Makes schedules that choose any legal order at random, determined by the seed.
 [[nodiscard]] ScheduleFactory random(std::uint64_t seed);
-/// The given choices, then always the first candidate. Throws std::invalid_argument, from the call
-/// in question, for a choice that the program does not have.
+/// Makes schedules that take the given choices, then always the first candidate. If the program
+/// does not have a choice, the call of the program that needs it throws std::invalid_argument.
 [[nodiscard]] ScheduleFactory replay(std::vector<std::uint32_t> choices);
-/// The order that the cost model gives; what it leaves open is chosen by the seed.
+/// Makes schedules that follow the order of the cost model. Ties are broken at random, determined
+/// by the seed.
 [[nodiscard]] ScheduleFactory by_time(std::uint64_t seed = 1);
 
-/// From how the explorer prints a schedule: "random:17", "replay:0.2.1", "by_time:1". Throws
-/// std::invalid_argument for anything else.
+/// Reads a schedule in the format in which the explorer prints it: "random:17", "replay:0.2.1",
+/// "by_time:1". Throws std::invalid_argument for any other text.
 [[nodiscard]] ScheduleFactory schedule_from(std::string_view written);
-/// What MSSTREAM_SIM_SCHEDULE says, else random(1).
+/// Reads the schedule in the environment variable MSSTREAM_SIM_SCHEDULE; random(1) if it is not
+/// set.
 [[nodiscard]] ScheduleFactory schedule_from_environment();
 
-/// How schedule_from() reads it.
+/// Returns the schedule as text that schedule_from() reads.
 [[nodiscard]] std::string written_random(std::uint64_t seed);
 [[nodiscard]] std::string written_replay(std::span<std::uint32_t const> choices);
 

@@ -12,54 +12,56 @@
 
 namespace msstream::sim {
 
-/// Who takes a step: 0 is the host, n + 1 is stream n.
+/// The number of the party that takes a step: 0 is the host, n + 1 is stream n.
 using Process = std::uint32_t;
 
-/// How many steps of each process precede a step, itself included.
+/// The number of steps of each process that precede a step, the step itself included.
 using StepClock = std::vector<std::uint32_t>;
 
-/// One step of a run: a stream's work, or the host going on from a call.
+/// A step of a run: a piece of work on a stream, or the host continuing from a call.
 struct Step {
   Process process = 0;
-  HostCall::Kind call = HostCall::Kind::ends;  ///< of the host's
+  HostCall::Kind call = HostCall::Kind::ends;  ///< the kind of the call, in a step of the host
   bool declared = true;
   bool touches_host = false;
   bool exact = true;
-  Point point{};  ///< what it completes, or asks for
+  Point point{};  ///< the point that the step completes or queries
   InlineVector<MemoryUse, 4> uses{};
-  std::uint32_t index = 0;  ///< among the steps of its process, from 1
-  StepClock before{};       ///< what precedes it however things go
-  StepClock clock{};        ///< what precedes it in this run
+  std::uint32_t index = 0;  ///< the number of the step in its process, from 1
+  StepClock before{};       ///< the steps that precede this step in every order
+  StepClock clock{};        ///< the steps that precede this step in this run
 };
 
-/// Whether the order of two steps can be told.
+/// Returns whether the order of the two steps can be observed.
 [[nodiscard]] bool dependent(Step const& a, Step const& b) noexcept;
 
-/// The orders of a program, one run after the other: a tree of which one path is kept.
+/// Enumerates the orders of a program, one per run. The orders form a tree, of which one path is
+/// kept.
 class Search {
  public:
   explicit Search(bool reduce) : reduce_(reduce) {}
   Search(Search const&) = delete;
   Search& operator=(Search const&) = delete;
 
-  /// Call before each run; the schedule is for that run.
+  /// Begins a run, for which schedule() returns the schedule.
   void begin_run();
   [[nodiscard]] std::unique_ptr<Schedule> schedule();
-  /// Call after each run. False when there is no other order.
+  /// Ends a run, and selects the next order. Returns false if there is no other order.
   [[nodiscard]] bool next_run();
-  /// Whether this run repeats, in another order, one that has been seen.
+  /// Returns whether this run only reorders independent steps of a run that was seen before.
   [[nodiscard]] bool repeats() const noexcept { return repeats_; }
-  /// The choices of this run, for replay().
+  /// Returns the choices of this run, for replay().
   [[nodiscard]] std::span<std::uint32_t const> choices() const noexcept { return choices_; }
 
  private:
   class Watcher;
 
-  /// A place where something was chosen.
+  /// A point in the run at which one of several processes was chosen.
   struct Node {
     std::vector<Process> enabled;
-    std::vector<Process> asleep;     ///< what would only repeat a run
-    std::vector<Process> to_be_run;  ///< with those that have been
+    std::vector<Process> asleep;  ///< the processes whose step would only repeat a run
+    /// The processes to be tried here, including those in `been_run`.
+    std::vector<Process> to_be_run;
     std::vector<Process> been_run;
     Process chosen;
   };
@@ -76,18 +78,20 @@ class Search {
 
   bool reduce_;
   std::vector<Node> path_;
-  std::size_t kept_ = 0;  ///< how many nodes of the path are of earlier runs
+  std::size_t kept_ = 0;  ///< the number of nodes of the path that come from earlier runs
 
-  // Of the current run.
+  // The state of the current run.
   bool repeats_ = false;
   bool started_ = false;
   std::vector<Step> steps_;
-  std::vector<Step> candidates_;  ///< of the newest decision
+  std::vector<Step> candidates_;  ///< the candidates of the newest decision
   std::vector<std::uint32_t> choices_;
-  std::vector<StepClock> clocks_;                         ///< of each process
-  std::vector<StepClock> host_clocks_;                    ///< after each step of the host
-  std::vector<std::vector<std::uint32_t>> issued_after_;  ///< how many steps of the host, by action
-  std::vector<std::vector<StepClock>> completed_;         ///< by stream and action
+  std::vector<StepClock> clocks_;       ///< the clock of each process
+  std::vector<StepClock> host_clocks_;  ///< the clock after each step of the host
+  /// The number of host steps before the issue of each action, by stream.
+  std::vector<std::vector<std::uint32_t>> issued_after_;
+  /// The clock at the completion of each action, by stream.
+  std::vector<std::vector<StepClock>> completed_;
 };
 
 }  // namespace msstream::sim

@@ -12,13 +12,14 @@ struct cublasLtContext;
 
 namespace msstream {
 
-/// What the closure given to issue() receives on a runtime whose kernels run on the CPU: `run` puts
+/// The argument of a closure given to issue() on a runtime whose kernels run on the CPU: `run` puts
 /// work on the stream.
 class HostStream {
  public:
   explicit HostStream(WorkQueue& queue) : queue_(&queue) {}
 
-  /// Runs `function()` on the stream, after everything that the stream got before. Does not block.
+  /// Runs `function()` on the stream, after everything enqueued to the stream before. Does not
+  /// block.
   template <class F>
   void run(F&& function) const {
     queue_->enqueue(Closure(std::forward<F>(function)));
@@ -30,19 +31,19 @@ class HostStream {
   WorkQueue* queue_;
 };
 
-/// The library handles of a stream group: used by work that comes one after the other, of one
-/// stream or of graphs, so that no two things use a workspace at once. The handles may be used by
-/// two host threads at once, while one captures.
+/// The library handles of a stream group. Used by work that runs one after the other, on one stream
+/// or in graphs, so that no two pieces of work use the workspace at once. Two host threads may use
+/// the handles at once, while one of them captures.
 struct CudaLibraries {
-  int ordinal;  ///< of the device that they are for
+  int ordinal;  ///< the number of the device of the handles
   cublasLtContext* blas;
   void* workspace;
   std::size_t workspace_bytes;
   MatmulPrecision precision;
 };
 
-/// What the closure given to issue() receives on the CUDA runtime; use it wherever a `cudaStream_t`
-/// is expected.
+/// The argument of a closure given to issue() on the CUDA runtime. Can be passed wherever a
+/// `cudaStream_t` is expected.
 struct CudaStream {
   CUstream_st* handle;
   CudaLibraries* libraries;

@@ -11,11 +11,12 @@
 
 namespace msstream {
 
-/// While the guard lives, the calling thread is inside a stream scope or an operation's work, where
-/// nothing should make streams wait for each other.
+/// A guard. While it lives, the calling thread is inside a stream scope or an operation's work,
+/// where no call should make streams wait for each other.
 class ConcurrentRegion {
  public:
-  /// `checker`: who minds. `opened_at`: where the scope was opened, or the operation issued.
+  /// `checker` receives the findings. `opened_at` is the location where the scope was opened or the
+  /// operation issued.
   [[nodiscard("without a name the guard goes at once")]] ConcurrentRegion(
       Checker& checker, std::source_location opened_at) noexcept {
     enter(checker, opened_at);
@@ -32,7 +33,7 @@ class ConcurrentRegion {
   }
   static void leave() noexcept { --depth_; }
 
-  /// The checker of the innermost region; null outside all.
+  /// Returns the checker of the innermost region; null outside all regions.
   [[nodiscard]] static Checker* checker() noexcept { return innermost().checker; }
   [[nodiscard]] static std::source_location opened_at() noexcept { return innermost().opened_at; }
 
@@ -41,7 +42,7 @@ class ConcurrentRegion {
     Checker* checker;
     std::source_location opened_at;
   };
-  /// Of those that are not too deep to be remembered.
+  /// Returns the innermost region. At more than 16 nested regions, returns the 16th.
   [[nodiscard]] static Region innermost() noexcept {
     return depth_ == 0 ? Region{nullptr, {}} : regions_[std::min(depth_, regions_.size()) - 1];
   }
@@ -50,13 +51,13 @@ class ConcurrentRegion {
   static inline constinit thread_local std::array<Region, 16> regions_{};
 };
 
-/// A runtime with a checker that minds what happens inside stream scopes.
+/// A runtime with a checker, which reports calls inside stream scopes that synchronise.
 template <class R>
 concept CheckingRuntime = requires(R const& runtime) {
   { *runtime.checker() } -> std::convertible_to<Checker&>;
 };
 
-/// The region of a stream scope; none on a runtime that does not check.
+/// The region of a stream scope. Empty on a runtime that does not check.
 template <class R>
 struct ScopeRegion {
   ScopeRegion(R const&, std::source_location) noexcept {}
@@ -67,8 +68,8 @@ struct ScopeRegion<R> : ConcurrentRegion {
       : ConcurrentRegion(*runtime.checker(), opened_at) {}
 };
 
-/// While the guard lives, the calling thread's calls into the runtime are msstream's own, and
-/// known to it: the growth of a pool is not a user's mistake.
+/// A guard. While it lives, the calling thread's calls into the runtime are msstream's own and are
+/// not reported: the growth of a pool is not a mistake of the user.
 class OwnCall {
  public:
   [[nodiscard("without a name the guard goes at once")]] OwnCall() noexcept { ++depth_; }
@@ -82,16 +83,18 @@ class OwnCall {
   static inline constinit thread_local int depth_ = 0;
 };
 
-/// Who is to be told when the calling thread makes streams or the host wait; null: nobody minds.
+/// Returns the checker that reports the calling thread's calls that make streams or the host wait.
+/// Null if such calls are allowed here.
 [[nodiscard]] inline Checker* sync_listener() noexcept {
   return OwnCall::active() ? nullptr : ConcurrentRegion::checker();
 }
 
-/// Has the listener told of calls into a runtime that synchronise implicitly, whoever makes them.
-/// A runtime in which there are such calls specialises it.
+/// Reports calls into a runtime that synchronise implicitly, made by any code, to the checker that
+/// sync_listener() returns. Specialised for runtimes that have such calls.
 template <class R>
 struct SyncWatch {
-  /// Whether such calls are seen, from now on. Any number of calls from any thread.
+  /// Starts the watch. Returns whether such calls are seen from now on. May be called any number of
+  /// times, from any thread.
   static bool start() noexcept { return false; }
 };
 template <class R>

@@ -8,13 +8,13 @@
 
 namespace msstream {
 
-/// Sees the calls into CUDA of everybody in the process through CUPTI's callbacks from the driver,
-/// in which all calls of the CUDA runtime end, and tells the listener of those that synchronise
-/// implicitly: cudaDeviceSynchronize, taking and giving back memory, copies that block or touch
-/// pageable memory, and work on the legacy default stream.
+/// Observes the calls into CUDA of all code in the process, through CUPTI's callbacks from the
+/// driver, in which all calls of the CUDA runtime end. Reports those that synchronise implicitly:
+/// cudaDeviceSynchronize, allocating and freeing memory, copies that block or touch pageable
+/// memory, and work on the legacy default stream.
 ///
-/// libcupti is looked for at the first start. Without it, or when another tool has it (it serves
-/// one at a time), nothing is seen, and a line on stderr says so.
+/// Loads libcupti at the first start. If it is missing, or in use by another tool (it serves one at
+/// a time), nothing is observed, and a line on stderr says so.
 template <>
 struct SyncWatch<Cuda> {
   static bool start() noexcept;

@@ -7,7 +7,7 @@
 
 namespace msstream {
 
-/// Where a stream takes its work from, on a runtime whose kernels run on the CPU.
+/// The queue from which a stream takes its work, on a runtime whose kernels run on the CPU.
 class WorkQueue {
  public:
   WorkQueue() = default;
@@ -15,8 +15,8 @@ class WorkQueue {
   WorkQueue& operator=(WorkQueue const&) = delete;
   virtual ~WorkQueue() = default;
 
-  /// The closure runs after everything that the stream got before. Does not block. Returns the
-  /// closure's number on the stream, which counts from 1.
+  /// Enqueues the closure, which runs after everything enqueued to the stream before. Does not
+  /// block. Returns the closure's number on the stream, counted from 1.
   virtual std::uint64_t enqueue(Closure closure) = 0;
 };
 

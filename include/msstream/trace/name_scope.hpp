@@ -14,15 +14,16 @@ namespace msstream {
 
 /// Adds a segment to the names of the operations that the calling thread issues while the guard
 /// lives: with `NameScope a("attention"), b("user_item");` the operation "score" is
-/// "attention/user_item/score". Also an NVTX range.
+/// "attention/user_item/score". Also opens an NVTX range.
 ///
-/// It ends on the thread that made it; see StreamScope for what happens otherwise.
+/// The guard must be destroyed on the thread that made it; StreamScope says what happens otherwise.
 class NameScope {
  public:
   [[nodiscard("without a name the guard goes at once")]] explicit NameScope(
       std::string_view segment, std::source_location opened_at = std::source_location::current())
       : NameScope(std::make_shared<std::string const>(qualify(segment)), opened_at) {}
-  /// The path itself, whatever scopes are open. Not null.
+  /// Opens a scope with `path` as the whole path, whatever scopes are open. `path` must not be
+  /// null.
   [[nodiscard("without a name the guard goes at once")]] explicit NameScope(
       std::shared_ptr<std::string const> path,
       std::source_location opened_at = std::source_location::current())
@@ -31,19 +32,20 @@ class NameScope {
   NameScope(NameScope const&) = delete;
   NameScope& operator=(NameScope const&) = delete;
 
-  /// Whether the calling thread is in one.
+  /// Returns whether the calling thread is in a name scope.
   [[nodiscard]] static bool is_open() noexcept { return Guards::innermost() != nullptr; }
-  /// The path of the calling thread's innermost scope; empty outside all.
+  /// Returns the path of the calling thread's innermost scope; empty outside all scopes.
   [[nodiscard]] static std::string_view current() noexcept {
     auto const* const innermost = Guards::innermost();
     return innermost == nullptr ? std::string_view{} : std::string_view(*(*innermost)->path);
   }
-  /// The same, to be kept for longer than the scope; null outside all.
+  /// Like current(), but shares ownership of the path, which may outlive the scope. Null outside
+  /// all scopes.
   [[nodiscard]] static std::shared_ptr<std::string const> kept() noexcept {
     auto const* const innermost = Guards::innermost();
     return innermost == nullptr ? nullptr : (*innermost)->path;
   }
-  /// `name` with the current path before it.
+  /// Returns `name`, prefixed by the current path.
   [[nodiscard]] static std::string qualify(std::string_view name) {
     auto const path = current();
     return path.empty() ? std::string(name) : std::string(path) + "/" + std::string(name);

@@ -7,7 +7,7 @@ namespace msstream::trace {
 
 /// An NVTX range in the domain "msstream", on the stack of ranges of the calling thread, which must
 /// also end it. Costs a branch when no tool listens, and nothing at all in a build without CUDA.
-/// `name` must be null-terminated; `category` tells the stream group.
+/// `name` must be null-terminated; `category` identifies the stream group.
 class StackRange {
  public:
 #if MSSTREAM_CUDA
@@ -21,7 +21,7 @@ class StackRange {
   StackRange& operator=(StackRange const&) = delete;
 };
 
-/// Gives a category the name that tools show for it.
+/// Sets the name that tools show for a category.
 #if MSSTREAM_CUDA
 void name_category(std::uint32_t category, char const* name) noexcept;
 #else

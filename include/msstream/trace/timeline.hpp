@@ -9,34 +9,35 @@
 
 namespace msstream::trace {
 
-/// One operation on one stream, in nanoseconds of device time since the recording began.
+/// An operation on a stream, in nanoseconds of device time since the recording began.
 struct Span {
   std::string name;
-  std::string lane;  ///< the stream, such as "group 0 h2d"
+  std::string lane;  ///< the name of the stream, such as "group 0 h2d"
   double begin_ns;
   double end_ns;
-  /// The operation's position: its stream's index among all, and its number there; 0: it has none.
+  /// The operation's position: the index of its stream among all streams, and its number on that
+  /// stream; 0 if it has no position.
   std::uint32_t stream = 0;
   std::uint64_t number = 0;
-  double launch_ns = 0;  ///< what launching it took the host
+  double launch_ns = 0;  ///< the host time that its launch took
 };
 
-/// Spans to look at.
+/// A list of spans, with functions that measure, draw and export it.
 class Timeline {
  public:
   explicit Timeline(std::vector<Span> spans) : spans_(std::move(spans)) {}
 
   [[nodiscard]] std::vector<Span> const& spans() const& noexcept { return spans_; }
   [[nodiscard]] std::vector<Span> spans() && noexcept { return std::move(spans_); }
-  /// The end of the last span.
+  /// Returns the end of the last span.
   [[nodiscard]] double length_ns() const noexcept;
-  /// For how long at least `count` spans ran at once. Spans of one lane, which is one stream, do
-  /// not overlap.
+  /// Returns for how long at least `count` spans ran at once. Spans of one lane, which is one
+  /// stream, do not overlap.
   [[nodiscard]] double overlapped_ns(std::size_t count = 2) const;
-  /// A picture in text, a line a lane, `columns` characters wide; every span is drawn with the
-  /// first letter of its name.
+  /// Returns a picture in text, one line per lane, `columns` characters wide. Every span is drawn
+  /// with the first letter of its name.
   [[nodiscard]] std::string draw(std::size_t columns = 72) const;
-  /// Trace Event JSON, which Perfetto and chrome://tracing open.
+  /// Returns the spans as Trace Event JSON, which Perfetto and chrome://tracing open.
   [[nodiscard]] std::string trace_json() const;
 
  private:

@@ -26,7 +26,7 @@ std::optional<FileIdentity> identity_of(fs::path const& path) {
 }
 
 fs::path end_of_links(fs::path const& path) {
-  constexpr int kMostLinks = 40;  // as many as the kernel follows
+  constexpr int kMostLinks = 40;  // the number of links that the kernel follows
   fs::path end = path;
   for (int followed = 0; fs::is_symlink(fs::symlink_status(end)); ++followed) {
     if (followed == kMostLinks) {

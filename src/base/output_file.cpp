@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Why a file is not written; `error`, if not 0, says more.
+/// The reason why a file cannot be written. `error` is the errno value that adds detail, or 0.
 struct Problem {
   std::string reason;
   int error = 0;
@@ -42,15 +42,16 @@ struct Problem {
       errno, std::generic_category(), text("cannot ", action, " ", path.string()));
 }
 
-/// Where the bytes go.
+/// The destination of the bytes.
 struct Target {
   fs::path path;
   bool is_replaced = true;
-  int descriptor = -1;                 ///< of the process, to be written to; -1: the path is opened
-  std::optional<struct stat> earlier;  ///< the file that is replaced
+  int descriptor = -1;  ///< the process's own descriptor to write to; -1 if the path is opened
+  std::optional<struct stat> earlier;  ///< the status of the file that is replaced
 };
 
-/// The descriptor of the process's standard output or error that goes to the file, or -1.
+/// Returns the descriptor of the process's standard output or error if it refers to the file, or
+/// -1.
 int standard_stream(struct stat const& file) {
   for (int const descriptor : {STDOUT_FILENO, STDERR_FILENO}) {
     struct stat status {};
@@ -113,7 +114,7 @@ Target target_of(fs::path const& path, OutputKind kind) {
   return {path, false, own, std::nullopt};
 }
 
-/// Blocks SIGPIPE for the thread, and takes one that came meanwhile.
+/// Blocks SIGPIPE for the calling thread, and discards a SIGPIPE that was raised meanwhile.
 class PipeSignalHeld {
  public:
   PipeSignalHeld() {
@@ -159,7 +160,7 @@ int open_stream(Target const& target, OutputKind kind) {
 constexpr std::string_view kTemporaryEnd = ".tmp";
 constexpr std::size_t kDigits = 16;
 
-/// What the names of a file's temporary files begin with.
+/// Returns the prefix that all temporary files of `target` have in their names.
 std::string temporary_prefix(fs::path const& target) {
   constexpr std::size_t longest_name = 255;
   auto const name = target.filename().string();
@@ -178,8 +179,8 @@ std::string random_digits() {
   return digits;
 }
 
-/// Removes the temporary files of `target` whose writers have died: those hold a lock on them while
-/// they live.
+/// Removes the temporary files of `target` that writers which have died left behind. A living
+/// writer holds a lock on its temporary file.
 void remove_stale(fs::path const& target) {
   auto const prefix = temporary_prefix(target);
   std::unique_ptr<DIR, int (*)(DIR*)> const folder(::opendir(folder_of(target).c_str()),
@@ -227,7 +228,8 @@ Temporary create_beside(Target const& target) {
     int const descriptor =
         ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (descriptor >= 0) {
-      // Whoever looks for stale files may hold the lock for a moment, and then has removed it.
+      // If the lock had to be waited for, a search for stale files may have held it and removed the
+      // file.
       struct stat status {};
       ::flock(descriptor, LOCK_EX);
       if (::fstat(descriptor, &status) != 0 || status.st_nlink > 0) {
@@ -244,7 +246,7 @@ Temporary create_beside(Target const& target) {
   }
 }
 
-/// The new file gets what the old one had; where the process may not set it, its own.
+/// Sets the new file's owner and permissions to the old file's, as far as the process may set them.
 void keep_attributes(int descriptor, struct stat const& earlier) {
   if (earlier.st_uid != ::geteuid() || earlier.st_gid != ::getegid()) {
     static_cast<void>(!::fchown(descriptor, earlier.st_uid, earlier.st_gid));
@@ -263,7 +265,7 @@ void sync_folder(fs::path const& folder) {
   int const status = ::fsync(descriptor);
   int const error = errno;
   ::close(descriptor);
-  // Some file systems cannot flush a folder and say so by EINVAL; they order renames themselves.
+  // Some file systems cannot flush a folder and report EINVAL; they order renames themselves.
   if (status != 0 && error != EINVAL) {
     errno = error;
     throw_errno("flush folder", folder);
@@ -306,7 +308,7 @@ OutputFile::~OutputFile() {
   if (descriptor_ >= 0) {
     ::close(descriptor_);
   }
-  if (is_replaced() && ::getpid() == owner_) {  // a child of fork() leaves it to its parent
+  if (is_replaced() && ::getpid() == owner_) {  // a child of fork() must not remove it
     ::unlink(temporary_.c_str());
   }
   detail::UnfinishedFiles::remove(slot_);
@@ -334,7 +336,8 @@ void OutputFile::commit() {
   if (is_replaced() && ::fsync(descriptor_) != 0) {
     throw_errno("flush", target_);
   }
-  // Checked: a network file system may report a full disk only here.
+  // The result of close() is checked because a network file system may report a full disk only
+  // here.
   if (::close(std::exchange(descriptor_, -1)) != 0) {
     throw_errno("close", target_);
   }

@@ -15,7 +15,7 @@ namespace msstream {
 
 namespace {
 
-/// Closes what it holds.
+/// A file descriptor that is closed on destruction.
 struct ReadDescriptor {
   int number;
   explicit ReadDescriptor(int opened) : number(opened) {}

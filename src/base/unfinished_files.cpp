@@ -22,7 +22,8 @@ constexpr std::size_t kLongestPath = 4096;
 enum class SlotState : int { free, filling, filled };
 struct Slot {
   std::atomic<SlotState> state{SlotState::free};
-  pid_t process = 0;  ///< a forked child inherits the slots, and the files are not its own
+  pid_t process = 0;  ///< the process that owns the file: a child of fork() inherits the slots but
+                      ///< not the files
   std::array<char, kLongestPath> path{};
 };
 static_assert(std::atomic<SlotState>::is_always_lock_free);
@@ -50,7 +51,7 @@ int UnfinishedFiles::add(std::filesystem::path const& path) {
       slots[i].process = ::getpid();
       std::memcpy(slots[i].path.data(), name.c_str(), name.size() + 1);
       slots[i].state.store(SlotState::filled);
-      wait_for_the_end();  // a handler that began before the line above did not see the path
+      wait_for_the_end();  // a handler that began before the store above did not see the path
       return static_cast<int>(i);
     }
   }

@@ -5,16 +5,17 @@
 
 namespace msstream::detail {
 
-/// The temporary files that a signal must remove. A slot is free, being filled, or filled; a
-/// handler reads only what is filled, and once it has begun nobody fills a slot any more, so that
-/// it never reads a path that changes.
+/// The paths of the temporary files that a signal handler must remove. A slot is free, being
+/// filled, or filled. A handler reads only filled slots, and no slot is filled once a handler has
+/// begun, so it never reads a path that is changing.
 class UnfinishedFiles {
  public:
-  /// To be called before the file is created. Returns -1 when all slots are taken or the path is
-  /// too long: the file is then left to the next save. Does not return when the process is ending.
+  /// Registers a file; call it before the file is created. Returns -1 if all slots are taken or the
+  /// path is too long; the next save of the same target then removes the file if this process is
+  /// killed. Does not return if the process is ending.
   [[nodiscard]] static int add(std::filesystem::path const& path);
   static void remove(int slot) noexcept;
-  /// Safe in a signal handler.
+  /// Removes the files of all filled slots. Safe in a signal handler.
   static void unlink_all() noexcept;
 };
 

@@ -7,7 +7,7 @@ namespace msstream::serve {
 
 namespace {
 
-/// The ledgers in whose callbacks a thread is, the innermost first.
+/// A list of the ledgers whose callbacks the calling thread is inside, the innermost first.
 struct Replying {
   explicit Replying(Ledger const& of) noexcept
       : ledger(&of), around(std::exchange(innermost, this)) {}

@@ -8,7 +8,8 @@ namespace msstream::serve {
 
 namespace {
 
-/// At once, before the poller has told them; more wait for that, and newcomers are refused.
+/// The maximum number of displaced queries that the poller has not replied to. While it is reached,
+/// a full queue refuses new queries.
 constexpr std::size_t kMostDisplaced = 64;
 constexpr auto kHighest = static_cast<Clock::rep>(Priority::high);
 

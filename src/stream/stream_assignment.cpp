@@ -44,7 +44,8 @@ using Line = detail::AssignmentLine;
 constexpr auto kSyntax = std::regex::ECMAScript |
                          std::regex::nosubs
 #ifdef __GLIBCXX__
-                         // Breadth first: time and stack do not grow with the ways to match.
+                         // Selects the breadth-first matcher, whose time and stack do not grow with
+                         // the number of ways to match
                          | std::regex_constants::__polynomial
 #endif
     ;
@@ -58,7 +59,7 @@ std::string_view trim(std::string_view value) {
   return value.substr(begin, value.find_last_not_of(blank) - begin + 1);
 }
 
-/// Short and printable, for messages.
+/// Returns a short printable form of the text, for messages.
 std::string shown(std::string_view value) {
   constexpr std::size_t most = 60;
   std::string out = "'";
@@ -69,7 +70,8 @@ std::string shown(std::string_view value) {
   return out + (value.size() > most ? "…'" : "'");
 }
 
-/// Takes the text up to the separator, which goes too, off the front of `rest`.
+/// Removes the text up to and including the separator from the front of `rest`, and returns it
+/// without the separator.
 std::string_view take(std::string_view& rest, char separator) {
   auto const end = std::min(rest.find(separator), rest.size());
   auto const part = rest.substr(0, end);
@@ -77,8 +79,8 @@ std::string_view take(std::string_view& rest, char separator) {
   return part;
 }
 
-/// The length of the expression with the repetitions in its braces written out, at most: braces
-/// within brackets count too, which a user who means them avoids by a backslash.
+/// Returns an upper bound of the expression's length with the repetitions in its braces written
+/// out. Braces within brackets count too; a user can escape them with a backslash.
 std::size_t written_out_bytes(std::string_view expression) {
   std::size_t bytes = expression.size();
   for (std::size_t i = 0; i < expression.size(); ++i) {
@@ -98,7 +100,8 @@ std::size_t written_out_bytes(std::string_view expression) {
   return bytes;
 }
 
-/// What std::regex may take exponential time for; empty when there is none.
+/// Returns the name of a feature in the expression that may take std::regex exponential time; empty
+/// if there is none.
 std::string_view refused_part(std::string_view expression) {
   for (std::size_t i = 0; i + 1 < expression.size(); ++i) {
     auto const pair = expression.substr(i, 2);
@@ -131,7 +134,8 @@ std::regex parse_expression(std::string_view expression, std::string_view place)
           refused,
           ", found ",
           shown(expression));
-  // libstdc++ looks one character ahead, also behind the end: a string of its own ends in NUL.
+  // libstdc++ reads one character behind the end, so the expression is copied into a string that
+  // ends in NUL.
   std::string const terminated(expression);
   try {
     return {terminated.data(), terminated.size(), kSyntax};
@@ -162,7 +166,7 @@ Line parse_line(std::string_view content, std::int64_t number, std::string_view 
           ", found ",
           shown(number_text));
   Line line{number, std::string(content), group, {}};
-  // One more expression than there are commas: "1:a," lacks its second.
+  // There is one more expression than there are commas: "1:a," lacks its second one.
   for (auto left = std::ranges::count(rest, ',') + 1; left > 0; --left) {
     line.expressions.push_back(parse_expression(trim(take(rest, ',')), place));
   }
@@ -174,7 +178,7 @@ Line parse_line(std::string_view content, std::int64_t number, std::string_view 
 struct StreamAssignment::State {
   std::string file_name;
   int groups = 1;
-  std::shared_mutex mutex;  ///< guards the marks of the lines, and the names
+  std::shared_mutex mutex;  ///< guards the names, and the marks of the lines
   std::vector<detail::AssignmentLine> lines;
   std::unordered_map<std::string, std::optional<int>, detail::TransparentHash, std::equal_to<>>
       names;
@@ -254,8 +258,8 @@ std::optional<int> StreamAssignment::group_of(std::string_view operation) const 
       return known->second;
     }
   }
-  // Without the lock: matching is slow beside a lookup, and the expressions never change. Two
-  // threads that match the same name come to the same end.
+  // Matching runs without the lock, because it is slow compared with a lookup, and the expressions
+  // never change. Two threads that match the same name find the same line.
   Line* const line = state_->first_match(operation);
   auto const group = line != nullptr ? std::optional(line->group) : std::nullopt;
   std::lock_guard const lock(state_->mutex);

@@ -22,7 +22,7 @@ struct bfloat16 {
   std::uint16_t bits;
 };
 
-/// The element types that cross the library's type-erased seams.
+/// The element types that the library's type-erased interfaces support.
 enum class DType : std::uint8_t { float32, float16, bfloat16, int32, int64, uint8 };
 
 template <class T>
@@ -81,17 +81,19 @@ concept Element = is_dtype<T>;
   return "unknown";
 }
 
-// The conversions compute all cases in signed integers and choose between them: that is what
-// compilers vectorise.
+// The conversions compute all cases in signed integers and then choose between them, because
+// compilers vectorise that form.
 namespace detail {
 
-/// `chosen ? a : b` as arithmetic, so that nothing that computes `a` moves into a branch.
+/// Returns `chosen ? a : b`, computed by arithmetic, so that the compiler moves no computation of
+/// `a` into a branch.
 [[nodiscard]] constexpr std::int32_t choose(bool chosen, std::int32_t a, std::int32_t b) {
   std::int32_t const mask = -static_cast<std::int32_t>(chosen);
   return (a & mask) | (b & ~mask);
 }
 
-inline constexpr std::int32_t kHalfBias = (127 - 15) << 23U;  ///< between the exponents' biases
+/// The difference of the exponent biases of binary32 and binary16, at a binary32's exponent bits.
+inline constexpr std::int32_t kHalfBias = (127 - 15) << 23U;
 inline constexpr std::int32_t kInfinityBits = 0x7F800000;
 
 }  // namespace detail
@@ -136,20 +138,21 @@ template <>
 constexpr float16 from_float<float16>(float value) {
   auto const bits = std::bit_cast<std::uint32_t>(value);
   auto const magnitude = static_cast<std::int32_t>(bits & 0x7FFFFFFFU);
-  // Below 2^-14 in units of 2^-24, the last place of 0.5: the addition rounds.
+  // The addition rounds a value below 2^-14 to a multiple of 2^-24, which is the unit in the last
+  // place of 0.5 in binary32.
   auto const subnormal = std::bit_cast<std::int32_t>(std::bit_cast<float>(magnitude) + 0.5F) -
                          std::bit_cast<std::int32_t>(0.5F);
   std::int32_t const normal =
       (magnitude - detail::kHalfBias + 0xFFF + ((magnitude >> 13U) & 1)) >> 13U;
   std::int32_t const finite = detail::choose(magnitude < 0x38800000, subnormal, normal);
-  // 0x477FF000 rounds to 2^16.
+  // Values from 0x477FF000 on, as binary32 bits, round to 2^16, which binary16 cannot represent.
   auto const infinity_or_nan = detail::choose(magnitude > detail::kInfinityBits, 0x7E00, 0x7C00);
   auto const narrow = detail::choose(magnitude < 0x477FF000, finite, infinity_or_nan);
   return {
       static_cast<std::uint16_t>(static_cast<std::uint32_t>(narrow) | ((bits >> 16U) & 0x8000U))};
 }
 
-/// Writes the value, as a float. Who prints includes <ostream>.
+/// Writes the value as a float. The caller must include <ostream>.
 template <class T>
   requires(std::same_as<T, float16> || std::same_as<T, bfloat16>)
 std::ostream& operator<<(std::ostream& out, T value) {

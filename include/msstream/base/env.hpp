@@ -14,12 +14,12 @@
 #include <system_error>
 #include <utility>
 
-/// Options from `MSSTREAM_*` environment variables: each function returns `fallback` when the
-/// variable is unset or empty, and throws BadValue when its value is bad.
+/// Reads options from `MSSTREAM_*` environment variables. If the variable is unset or empty, each
+/// function returns `fallback`; if its value is not accepted, each throws BadValue.
 namespace msstream::env {
 
-/// A variable has a value that is not accepted; the message names the variable, what it accepts and
-/// what was found.
+/// Reports that an environment variable has a value that is not accepted. The message has the
+/// variable's name, the accepted values and the value found.
 class BadValue : public std::invalid_argument {
  public:
   using std::invalid_argument::invalid_argument;
@@ -63,7 +63,7 @@ namespace detail {
   return number;
 }
 
-/// One of a few names.
+/// Returns the meaning of the variable's value, which must be one of the names in `accepted`.
 template <class Choice>
 [[nodiscard]] Choice choice(char const* variable,
                             Choice fallback,

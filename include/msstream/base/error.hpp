@@ -10,8 +10,8 @@
 
 namespace msstream {
 
-/// A call into a runtime (CUDA or one of its libraries) failed: carries the code, the call and the
-/// place.
+/// Reports that a call into a runtime (CUDA or one of its libraries) failed. It has the error code;
+/// its message also has the call and its source location.
 class RuntimeError : public std::runtime_error {
  public:
   RuntimeError(std::string const& library,
@@ -38,7 +38,7 @@ class RuntimeError : public std::runtime_error {
   int code_;
 };
 
-/// A CUDA call failed.
+/// Reports that a CUDA call failed.
 class CudaError : public RuntimeError {
  public:
   CudaError(int code,
@@ -48,8 +48,8 @@ class CudaError : public RuntimeError {
       : RuntimeError("CUDA", code, meaning, call, where) {}
 };
 
-/// An allocation did not fit; the message says what was asked and who holds what. Nothing was
-/// changed.
+/// Reports that an allocation did not fit, and that nothing was changed. The message has the
+/// requested size and the current users of the memory.
 class OutOfMemory : public std::runtime_error {
  public:
   OutOfMemory(std::size_t requested_bytes, std::string const& message)

@@ -12,15 +12,16 @@
 
 namespace msstream {
 
-/// What hot code asks for each time and most often is not there.
+/// Holds an object that hot code looks up at every call and that is absent most of the time.
 ///
-/// States: off; on, from begin() to end(). Ownership: whoever uses the object shares it meanwhile,
-/// so the hook may end at any time. Ordering: `on_` is a hint without order; the locks order the
-/// rest. Off, asking costs a relaxed load; on, a lock and a count that few threads share.
+/// States: off; on, from begin() to end(). Ownership: a caller of current() shares the object while
+/// it uses it, so the hook may end at any time. Memory ordering: `on_` is a relaxed hint, and the
+/// locks order everything else. Cost of current(): a relaxed load when off; when on, also a lock
+/// and a reference count that few threads share.
 template <class T>
 class Hook {
  public:
-  /// Null: it is off.
+  /// Returns the object, or null if the hook is off.
   [[nodiscard]] std::shared_ptr<T> current() const {
     if (!on_.load(std::memory_order_relaxed)) [[likely]] {
       return nullptr;
@@ -29,7 +30,7 @@ class Hook {
     std::lock_guard const guard(place.lock);
     return place.object;
   }
-  /// False, and nothing is changed, where it is on already.
+  /// Switches the hook on. If it is on already, changes nothing and returns false.
   [[nodiscard]] bool begin(std::shared_ptr<T> object) {
     std::lock_guard const guard(changing_);
     if (on_.load(std::memory_order_relaxed)) {
@@ -44,7 +45,7 @@ class Hook {
     return true;
   }
   void end() noexcept {
-    Objects ended;  // go when all locks are free
+    Objects ended;  // destroyed after all locks have been released
     std::lock_guard const guard(changing_);
     on_.store(false, std::memory_order_relaxed);
     exchange(ended);
@@ -55,7 +56,7 @@ class Hook {
   static constexpr std::size_t kCacheLine = 64;
   using Objects = std::array<std::shared_ptr<T>, kPlaces>;
 
-  /// The object with a count of its own.
+  /// A pointer to the object with its own reference count, on a cache line of its own.
   struct alignas(kCacheLine) Place {
     mutable SpinLock lock;
     std::shared_ptr<T> object;

@@ -10,7 +10,7 @@
 
 namespace msstream {
 
-/// A growing list of trivial values that stays on the stack, or in its owner, up to `Inline`
+/// A growing list of trivially copyable values that allocates no memory for up to `Inline`
 /// elements.
 template <class T, std::size_t Inline>
   requires std::is_trivially_copyable_v<T>

@@ -6,7 +6,7 @@
 
 namespace msstream {
 
-/// The text as a JSON string, quotes included.
+/// Returns the text as a JSON string, including the quotes.
 [[nodiscard]] inline std::string json_string(std::string_view text) {
   constexpr char const* hex = "0123456789abcdef";
   std::string json = "\"";

@@ -19,8 +19,9 @@ concept NamedEnum = std::is_enum_v<T> && requires(T value) {
 
 }  // namespace detail
 
-/// Writes what `describe()` or `name_of()` gives: `std::cout << tensor.shape()` is `[2, 3]`. A
-/// room's namespace brings it in with `using msstream::operator<<;`. Who prints includes <ostream>.
+/// Writes the result of `describe()` or `name_of()`, as in `std::cout << tensor.shape()`, which
+/// prints `[2, 3]`. A nested namespace makes it visible with `using msstream::operator<<;`. The
+/// caller must include <ostream>.
 template <detail::SelfDescribing T>
 std::ostream& operator<<(std::ostream& out, T const& value) {
   return out << value.describe();

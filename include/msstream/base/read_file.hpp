@@ -7,8 +7,9 @@
 
 namespace msstream {
 
-/// The whole content of a file, FIFO or device. Throws std::invalid_argument, `file: reason`, for
-/// what cannot be read, is a folder, or has more than `most_bytes`, as a device without an end has.
+/// Returns the whole content of a file, FIFO or device. Throws std::invalid_argument, with the
+/// message `file: reason`, if it cannot be read, is a folder, or has more than `most_bytes`, as an
+/// endless device has.
 [[nodiscard]] std::string read_file(std::filesystem::path const& path, std::size_t most_bytes);
 
 }  // namespace msstream

@@ -3,8 +3,8 @@
 
 namespace msstream {
 
-/// A member of an aggregate that whoever makes one must give: leaving it out does not compile,
-/// where a member of type T would silently be 0. Otherwise it is a T.
+/// A member of an aggregate that every initializer must name: leaving it out does not compile,
+/// while a member of type T would silently become 0. In all other respects it acts as a T.
 template <class T>
 class Required {
  public:

@@ -13,7 +13,8 @@
 
 namespace msstream {
 
-/// Extents of a dense row-major array, up to four dimensions; `{}` is a scalar with one element.
+/// The extents of a dense row-major array of up to four dimensions; `{}` is a scalar with one
+/// element.
 class Shape {
  public:
   static constexpr std::size_t kMaxRank = 4;
@@ -35,13 +36,14 @@ class Shape {
   [[nodiscard]] std::size_t rank() const noexcept { return rank_; }
   [[nodiscard]] std::int64_t count() const noexcept { return count_; }
 
-  /// Throws std::invalid_argument when `dimension` is not below the rank.
+  /// Returns an extent. Throws std::invalid_argument if `dimension` is not below the rank.
   [[nodiscard]] std::int64_t operator[](std::size_t dimension) const {
     require(dimension < rank_, "shape ", *this, " has no dimension ", dimension);
     return extents_[dimension];
   }
 
-  /// The same shape with another first extent. Throws std::invalid_argument for a scalar.
+  /// Returns a copy of the shape with `extent` as the first extent. Throws std::invalid_argument
+  /// for a scalar.
   [[nodiscard]] Shape with_first(std::int64_t extent) const {
     require(rank_ > 0, "shape []: a scalar has no first dimension");
     Shape changed{extent};
@@ -51,7 +53,7 @@ class Shape {
     return changed;
   }
 
-  /// `[2, 3]`, or `[]` for a scalar.
+  /// Returns a text such as `[2, 3]`, or `[]` for a scalar.
   [[nodiscard]] std::string describe() const {
     std::string out = "[";
     for (std::size_t i = 0; i < rank_; ++i) {

@@ -6,7 +6,8 @@
 
 namespace msstream {
 
-/// For loops that look again and again: lets others have the processor's resources meanwhile.
+/// Tells the processor that the thread is in a spin loop, so that other hardware threads get more
+/// of its resources.
 inline void relax_processor() noexcept {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -15,8 +16,8 @@ inline void relax_processor() noexcept {
 #endif
 }
 
-/// A one-byte lock for critical sections of a few instructions; after a short spin it yields its
-/// time slice.
+/// A one-byte lock for critical sections of a few instructions. After a short spin, a waiting
+/// thread yields its time slice.
 ///
 /// States: free, held. Ownership: the thread that locked it. Memory ordering: unlock releases, lock
 /// acquires.

@@ -10,9 +10,9 @@
 
 namespace msstream {
 
-/// Starts a thread, a std::thread or std::jthread, that runs `work`. Throws std::system_error that
-/// names `purpose`, as "a stream of the host runtime", and the limits that count, when the system
-/// gives no more threads.
+/// Starts a thread (a std::thread or std::jthread) that runs `work`. If the system cannot start
+/// more threads, throws a std::system_error whose message names `purpose`, such as "a stream of the
+/// host runtime", and the limits that apply.
 template <class Thread = std::thread, class Work>
 [[nodiscard]] Thread start_thread(std::string_view purpose, Work&& work) {
   try {

@@ -45,8 +45,7 @@ void append_text(std::string& out, T const& value) {
 
 }  // namespace detail
 
-/// The pieces written one after the other: strings, characters, numbers, and anything with
-/// `describe()`.
+/// Concatenates the pieces: strings, characters, numbers, and any object with `describe()`.
 template <class... Pieces>
 [[nodiscard]] std::string text(Pieces const&... pieces) {
   std::string out;

@@ -20,11 +20,12 @@
 
 namespace msstream {
 
-/// A thread that has opened guards, shared by those that other threads may destroy by mistake.
+/// The record of a thread that has opened guards. It is shared with the guards, because another
+/// thread may destroy a guard by mistake.
 class GuardedThread {
  public:
-  /// Throws std::logic_error, once, when another thread has destroyed a guard of the calling
-  /// thread, and closes that guard. Costs two loads.
+  /// If another thread has destroyed a guard of the calling thread, closes that guard and throws
+  /// std::logic_error, once. Costs two loads otherwise.
   static void refuse_lost(std::string_view what) {
     auto* const thread = current_;
     if (thread != nullptr && thread->has_lost_.load(std::memory_order_acquire)) [[unlikely]] {
@@ -37,7 +38,7 @@ class GuardedThread {
   friend class ThreadGuards;
   using CloseLost = void (*)() noexcept;
 
-  /// The calling thread's record; null when the thread is about to end.
+  /// Returns the calling thread's record, or null if the thread is about to end.
   [[nodiscard]] static std::shared_ptr<GuardedThread> of_this_thread() {
     struct Holder {
       ~Holder() {
@@ -76,7 +77,7 @@ class GuardedThread {
              message.empty() ? "" : ": ",
              message));
   }
-  /// By the thread that destroys the guard.
+  /// Records that the calling thread, which did not open the guard, has destroyed it.
   void lose(char const* kind, std::string_view name, std::source_location opened_at) noexcept {
     try {
       auto message = text("the ",
@@ -94,11 +95,12 @@ class GuardedThread {
                           "; it stays open until the thread that opened it issues an operation");
       std::fprintf(stderr, "msstream: %s\n", message.c_str());
       note_lost(std::move(message));
-    } catch (...) {  // no memory for the words
+    } catch (...) {  // there is no memory for the message
       note_lost({});
     }
   }
-  /// By the thread that destroys a guard which another one has made while it was about to end.
+  /// Logs that the calling thread has destroyed a guard that another thread opened while that
+  /// thread was ending.
   static void log_late(char const* kind,
                        std::string_view name,
                        std::source_location opened_at) noexcept {
@@ -123,19 +125,21 @@ class GuardedThread {
   static inline constinit thread_local bool is_ending_ = false;
 
   std::thread::id const id_ = std::this_thread::get_id();
-  std::vector<CloseLost> closers_;  ///< used by the thread itself
+  std::vector<CloseLost> closers_;  ///< used only by the thread itself
   std::atomic<bool> has_lost_{false};
   std::mutex mutex_;
   std::string message_;
 };
 
-/// The guards of one kind that the calling thread has open. A guard holds an entry here, which the
-/// thread that opened it keeps until it closes it: so a guard that another thread destroys takes
-/// nothing from under either of them.
+/// The open guards of one kind of the calling thread. Each guard has an entry here, which stays
+/// valid until both the guard has been destroyed and the thread that opened it has closed it or
+/// ended. A guard that another thread destroys therefore leaves neither thread with a dangling
+/// pointer.
 ///
-/// States of an entry: open; lost, when another thread has destroyed its guard, until the owner
-/// closes it; over, when its thread has ended. Ownership: the entry is its thread's and its
-/// guard's, and goes with the last. What is opened is made and destroyed by the thread that opens.
+/// States of an entry: open; lost, from the time when another thread has destroyed its guard until
+/// the opening thread closes it; over, when its thread has ended. Ownership: the thread and the
+/// guard share the entry, and the last of them frees it. The `Opened` object is made and destroyed
+/// by the thread that opens the guard.
 template <class Opened>
 class ThreadGuards {
  public:
@@ -143,7 +147,7 @@ class ThreadGuards {
    public:
     [[nodiscard]] Opened const& operator*() const noexcept { return *opened_; }
     [[nodiscard]] Opened const* operator->() const noexcept { return &*opened_; }
-    /// The next one around it; null: none.
+    /// Returns the entry of the next enclosing guard, or null if there is none.
     [[nodiscard]] Entry const* outer() const noexcept { return outer_; }
 
    private:
@@ -152,7 +156,8 @@ class ThreadGuards {
 
     std::optional<Opened> opened_;
     Entry* outer_ = nullptr;
-    std::shared_ptr<GuardedThread> thread_;  ///< null: the thread is about to end
+    /// Null if the guard was opened while its thread was ending.
+    std::shared_ptr<GuardedThread> thread_;
     std::source_location opened_at_;
     std::atomic<State> state_{State::open};
     std::atomic<int> owners_{2};
@@ -161,7 +166,7 @@ class ThreadGuards {
 
   ThreadGuards() = delete;
 
-  /// The calling thread's innermost guard; null: none.
+  /// Returns the entry of the calling thread's innermost guard, or null if there is none.
   [[nodiscard]] static Entry const* innermost() noexcept { return innermost_; }
 
   template <class... Arguments>
@@ -177,7 +182,8 @@ class ThreadGuards {
     innermost_ = entry.get();
     return entry.release();
   }
-  /// By the guard that goes, on whatever thread. `kind` and `name` say which one it is.
+  /// Closes a guard that is being destroyed, on any thread. `kind` and `name` describe the guard in
+  /// messages.
   static void close(Entry* entry, char const* kind, std::string_view name) noexcept {
     using State = typename Entry::State;
     if (entry->state_.load() == State::over) {
@@ -212,7 +218,7 @@ class ThreadGuards {
     }
     return thread;
   }
-  /// The thread ends; its guards may be destroyed later.
+  /// Runs at the end of a thread: closes all its guards, whose objects may be destroyed later.
   static void leave_thread() noexcept {
     while (innermost_ != nullptr) {
       auto* const entry = innermost_;
@@ -222,9 +228,9 @@ class ThreadGuards {
     }
     delete std::exchange(spare_, nullptr);
   }
-  /// Closes a guard that was opened while its thread was ending, which leave_thread() does not see.
-  /// Where another thread destroys the guard, the entry cannot be freed: the thread that opened it
-  /// may still read it.
+  /// Closes a guard that was opened while its thread was ending, after leave_thread() had run. If
+  /// another thread destroys the guard, the entry cannot be freed, because the thread that opened
+  /// it may still read it.
   static void close_late(Entry* entry, char const* kind, std::string_view name) noexcept {
     if (is_of_this_thread(entry)) {
       unlink(entry);
@@ -253,7 +259,8 @@ class ThreadGuards {
       entry = outer;
     }
   }
-  /// The innermost, but for guards that are kept as members of objects which go in another order.
+  /// Removes the entry from the list of open guards. It is normally the innermost one, except for
+  /// guards that are members of objects destroyed in another order.
   static void unlink(Entry* entry) noexcept {
     Entry** link = &innermost_;
     while (*link != entry) {
@@ -278,8 +285,8 @@ class ThreadGuards {
   static inline constinit thread_local Entry* innermost_ = nullptr;
   static inline constinit thread_local Entry* spare_ = nullptr;
   static inline constinit thread_local bool has_joined_ = false;
-  /// Entries that close_late() cannot free, in a list, so that tools which look for leaked memory
-  /// see that it is kept on purpose.
+  /// The entries that close_late() cannot free. The list keeps them reachable, so that leak
+  /// checkers do not report them.
   static inline std::atomic<Entry*> left_{nullptr};
 };
 

@@ -6,8 +6,9 @@
 
 namespace msstream {
 
-/// While the guard lives, what the calling thread catches is dropped: a failure that is thrown
-/// meanwhile has not been heard, and is thrown to a later caller or written to the log.
+/// A guard for code that drops every exception it catches: a failure that is thrown on the calling
+/// thread while the guard lives counts as unreported, and is thrown again to a later caller or
+/// written to the log.
 class UnheardFailure {
  public:
   UnheardFailure() noexcept { ++depth_; }
@@ -15,9 +16,9 @@ class UnheardFailure {
   UnheardFailure(UnheardFailure const&) = delete;
   UnheardFailure& operator=(UnheardFailure const&) = delete;
 
-  /// Whether what is thrown on the calling thread reaches a caller.
+  /// Returns whether an exception thrown on the calling thread reaches a caller.
   [[nodiscard]] static bool is_heard() noexcept { return depth_ == 0; }
-  /// Writes a failure that no call has thrown to the standard error stream.
+  /// Writes a failure to the standard error stream, for a failure that no call has thrown.
   static void log(char const* where, std::exception_ptr const& failure) noexcept {
     try {
       std::rethrow_exception(failure);

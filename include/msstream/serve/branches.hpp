@@ -13,13 +13,13 @@
 
 namespace msstream::serve {
 
-/// The groups of a replica; the first is where it is launched.
+/// The stream groups of a replica. The replica is launched on the first one.
 template <Runtime R = DefaultRuntime>
 using Branches = std::vector<StreamGroup<R>*>;
 
-/// The streams of all replicas: a pool for each branch, so that a replica has the same number in
-/// each, and with that the same part of the device. Where replicas are captured, the groups of all
-/// branches but the first compute nothing themselves, and get libraries only if they must.
+/// The streams of all replicas: one pool for each branch, so that a replica has the same number,
+/// and therefore the same part of the device, in each pool. If replicas are captured, the groups of
+/// all branches but the first compute nothing themselves, and create libraries only when needed.
 template <Runtime R>
 class BranchStreams {
  public:

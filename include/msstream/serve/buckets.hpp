@@ -11,10 +11,11 @@
 
 namespace msstream::serve {
 
-/// For how many rows there are buffers and captured steps, ascending, and how long each has taken
-/// on the device of late: a mean in which each launch counts for an eighth.
+/// The numbers of rows for which there are buffers and captured steps, ascending, and the recent
+/// time of each on the device: a mean in which the newest launch counts for an eighth.
 ///
-/// Memory ordering: relaxed; noted and forgotten by one thread, read as a hint by any.
+/// Memory ordering: relaxed. One thread calls note() and forget(); any thread may read the times as
+/// a hint.
 class Buckets {
  public:
   explicit Buckets(std::vector<std::int64_t> rows) : rows_(std::move(rows)), ns_(rows_.size()) {}
@@ -23,12 +24,12 @@ class Buckets {
   [[nodiscard]] std::int64_t rows(std::size_t bucket) const noexcept { return rows_[bucket]; }
   [[nodiscard]] std::int64_t largest() const noexcept { return rows_.back(); }
   [[nodiscard]] std::vector<std::int64_t> const& all() const noexcept { return rows_; }
-  /// The least that holds so many rows, which are at most largest().
+  /// Returns the smallest bucket that holds `rows` rows, which are at most largest().
   [[nodiscard]] std::size_t holding(std::int64_t rows) const noexcept {
     return static_cast<std::size_t>(std::ranges::lower_bound(rows_, rows) - rows_.begin());
   }
 
-  /// At least 1.
+  /// Returns the mean time of the bucket in ns, at least 1.
   [[nodiscard]] std::int64_t expected_ns(std::size_t bucket) const noexcept {
     return std::max<std::int64_t>(ns_[bucket].load(std::memory_order_relaxed), 1);
   }
@@ -38,7 +39,7 @@ class Buckets {
     auto const ns = took.count();
     ns_[bucket].store(known == 0 ? ns : known + (ns - known) / kRecent, std::memory_order_relaxed);
   }
-  /// What is noted next is of another model.
+  /// Discards all times, because the next ones belong to another model.
   void forget() noexcept {
     for (auto& ns : ns_) {
       ns.store(0, std::memory_order_relaxed);

@@ -15,7 +15,7 @@
 
 namespace msstream::serve {
 
-/// Takes launched slots back, and replies to their queries. The poller's.
+/// Takes launched slots back, and replies to their queries. Used by the poller only.
 template <Runtime R>
 class Completion {
  public:
@@ -25,9 +25,10 @@ class Completion {
     outcomes_.reserve(most_queries);
   }
 
-  /// Whether what was launched is over: its answers say so. Asking the device instead takes a call
-  /// of the driver, which waits for those of who launches; it is asked where that takes long, and
-  /// where it has to be, by a runtime that looks on. A failure is the replica's, too.
+  /// Returns whether the slot's launch is complete, which its answers show. Querying the device
+  /// instead takes a driver call, which waits for the driver calls of launching threads; the device
+  /// is therefore queried only if the launch takes long, or if the runtime requires it
+  /// (must_be_asked). If the query fails, the slot and its replica fail.
   [[nodiscard]] bool is_over(Slot<R>& slot, Clock::time_point now) noexcept {
     bool const is_nothing = !slot.position && !slot.event;
     if (is_nothing || has_told(slot) || !works(Mechanism::serve_slot_reuse)) {
@@ -39,7 +40,7 @@ class Completion {
     try {
       return ask(slot, now);
     } catch (std::bad_alloc const&) {
-      return false;  // asked again when there is memory
+      return false;  // queried again when there is memory
     } catch (...) {
       auto const failure = std::current_exception();
       pool_.replicas.fail(pool_.replicas.of(slot), failure);
@@ -48,8 +49,8 @@ class Completion {
     }
   }
 
-  /// For a slot that is over, or that nobody can launch. The slot is idle before the first reply is
-  /// given, so that whoever gets that finds it.
+  /// Replies to the queries of a slot that is complete, or that no replica can launch. The slot
+  /// becomes idle before the first reply is given, so the receiver of the reply can use it at once.
   void finish(Slot<R>& slot) noexcept {
     Interval const on_device{begin_of(slot), Clock::now()};
     auto& replica = pool_.replicas.of(slot);
@@ -94,11 +95,12 @@ class Completion {
     slot.ask_at = now + kOverdue;
     return slot.event->query();
   }
-  /// The replica began with a launch when the one before was over.
+  /// Returns the time when the replica began with the launch: when it was launched, or when the
+  /// launch before it was complete, whichever is later.
   [[nodiscard]] Clock::time_point begin_of(Slot<R> const& slot) const noexcept {
     return std::max(slot.launched_at, pool_.replicas.of(slot).over_at);
   }
-  /// Of the newest model only.
+  /// Notes the launch's time on the device, if it used the newest model.
   void note_time(Slot<R> const& slot, Interval const& on_device) noexcept {
     auto const version = slot.version_number;
     if (version > newest_version_) {

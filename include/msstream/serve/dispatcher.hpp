@@ -13,21 +13,25 @@
 
 namespace msstream::serve {
 
-/// Brings queries to slots, slots to the device, and answers back.
+/// Moves queries to slots, slots to the device, and answers back to the callers.
 ///
 ///     admit ──┬── a slot is idle: filled ──┬── launch ── sweep: over? ── reply
 ///             └── the queue ───────────────┘
 ///
-/// Threads: admit() is any thread's, launch() that of the thread which has the slot, sweep() the
-/// poller's, who alone gives slots back that were launched. Whoever finds a slot idle and queries
-/// waiting serves the foremost: who admits, once each time, and the poller, once a sweep, when it
-/// has replied. Ownership: a query's ticket is moved from its caller to the queue or to a slot, and
-/// from there to the poller, who replies. Nobody holds a lock while he copies values or replies;
-/// who launches keeps others from launching on the same replica. Memory ordering: slots are handed
-/// over by their states, queries by the queue's lock. Whoever has changed something that the poller
-/// must see rings its bell: has queued a query, handed over a slot, or given one back unused. The
-/// poller looks at the queue when the bell was rung, it has freed a slot, or it is time for what
-/// waits; it sleeps only if the bell has not been rung since before its last sweep.
+/// Threads: any thread calls admit(), the thread that has a slot calls launch(), and only the
+/// poller calls sweep(), which alone gives back slots that were launched. A thread that finds an
+/// idle slot and waiting queries serves the foremost ones: an admitting thread once for each query,
+/// and the poller once in each sweep, after its replies.
+///
+/// Ownership: a query's ticket is moved from its caller to the queue or to a slot, and from there
+/// to the poller, which replies. No lock is held while values are copied or replies are given; a
+/// thread that launches holds a lock of its replica only, against other launches there.
+///
+/// Memory ordering: slots are handed over by their states, queries by the queue's lock. A thread
+/// rings the poller's bell after each change that the poller must see: when it has queued a query,
+/// handed over a slot, or given one back unused. The poller looks at the queue if the bell was
+/// rung, if it has freed a slot, or if a waiting query is due; it sleeps only if the bell has not
+/// been rung since before its last sweep.
 template <Runtime R>
 class Dispatcher {
  public:
@@ -35,7 +39,8 @@ class Dispatcher {
   Dispatcher(Dispatcher const&) = delete;
   Dispatcher& operator=(Dispatcher const&) = delete;
 
-  /// Throws std::invalid_argument for a query that does not fit; the reply gets all else.
+  /// Accepts a query. Throws std::invalid_argument for a query that does not fit; all other
+  /// outcomes go to the reply.
   void admit(Query const& query, Reply reply) {
     check(query);
     Ticket ticket{std::move(reply), query.rows, Clock::now()};
@@ -60,14 +65,16 @@ class Dispatcher {
 
   void launch(Slot<R>& slot) noexcept { launch_(slot); }
 
-  /// Replies to what is over; then gives a slot to what waits. Whether something is in flight.
+  /// Replies to the queries of launches that are complete, then assigns a slot to waiting queries.
+  /// Returns whether a launch is in flight.
   bool sweep(bool was_rung) noexcept {
     pool_.ledger.scores.sweeps.add();
     bool is_in_flight = false;
     bool has_freed = false;
     auto now = Clock::now();
     for (auto const& replica : pool_.replicas) {
-      // As many as there were: callbacks may launch more.
+      // The number of finished slots is limited to the replica's slots, because callbacks may
+      // launch more.
       auto left = replica->slots().size();
       while (auto* const slot = replica->first(State::launched)) {
         if (left-- == 0 || !completion_.is_over(*slot, now)) {
@@ -89,7 +96,7 @@ class Dispatcher {
     }
     return is_in_flight;
   }
-  /// When there is to be another sweep if nobody rings.
+  /// Returns the time of the next sweep if the bell is not rung before.
   [[nodiscard]] Clock::time_point next_sweep_at() const noexcept {
     return std::min(look_at_, pool_.queue.next_due());
   }
@@ -97,7 +104,7 @@ class Dispatcher {
  private:
   using State = typename Slot<R>::State;
 
-  /// How trying to launch what waits ended.
+  /// The result of trying to launch waiting queries.
   enum class Served : std::uint8_t { launched, not_yet, no_slot };
 
   void check(Query const& query) const {
@@ -114,7 +121,7 @@ class Dispatcher {
     return pool_.buckets.expected_ns(bucket);
   }
 
-  // Of who admits.
+  // Functions of the admitting threads.
 
   [[nodiscard]] Slot<R>* claim_for(Query const& query) noexcept {
     bool const would_overtake = !pool_.queue.empty();
@@ -157,20 +164,20 @@ class Dispatcher {
     pool_.bell.ring();
   }
 
-  // Of who has a slot, or finds one.
+  // Functions of any thread that has a slot, or finds one.
 
-  /// Launches the foremost of what waits, if it is time and a slot is idle.
+  /// Launches the foremost waiting queries, if it is time and a slot is idle.
   Served serve_queue(Clock::time_point now) noexcept {
     auto const batching = this->batching();
     if (pool_.queue.empty() || pool_.queue.next_due() <= now ||
         (batching.together && pool_.queue.ready_at(batching) > now)) {
-      return Served::not_yet;  // those due are told first, so that they are not run
+      return Served::not_yet;  // due queries get their replies first, so that they are not run
     }
     auto* const slot = pool_.replicas.claim(expected_ns(0));
     if (slot == nullptr) {
       return Served::no_slot;
     }
-    if (pool_.queue.take(batching, now, slot->waiting) == 0) {  // another one was faster
+    if (pool_.queue.take(batching, now, slot->waiting) == 0) {  // another thread was faster
       pool_.replicas.give_back(*slot);
       pool_.bell.ring();
       return Served::not_yet;
@@ -197,7 +204,7 @@ class Dispatcher {
   [[nodiscard]] static Ticket take_ticket(WaitingQuery& query) noexcept {
     return std::exchange(query.ticket, {});
   }
-  /// The slot is filled.
+  /// Launches a filled slot, or hands it to its launch thread.
   void dispatch(Slot<R>& slot) noexcept {
     auto& replica = pool_.replicas.of(slot);
     if (auto* const bell = replica.launch_bell) {
@@ -208,7 +215,7 @@ class Dispatcher {
     }
   }
 
-  // Of the poller.
+  // Functions of the poller.
 
   [[nodiscard]] static bool is_past(Clock::time_point time) noexcept {
     return time != Clock::time_point::max() && time <= Clock::now();
@@ -223,13 +230,13 @@ class Dispatcher {
     }
     switch (serve_queue(now)) {
       case Served::launched:
-        look_at_ = Clock::time_point::min();  // there may be more, of which the next sweep is
+        look_at_ = Clock::time_point::min();  // there may be more queries, for the next sweep
         break;
       case Served::not_yet:
         look_at_ = is_batching() ? pool_.queue.ready_at(batching()) : Clock::time_point::max();
         break;
       case Served::no_slot:
-        look_at_ = Clock::time_point::max();  // until one is freed
+        look_at_ = Clock::time_point::max();  // until a slot is freed
         break;
     }
   }
@@ -254,9 +261,10 @@ class Dispatcher {
     }
   }
 
-  /// What was never launched runs elsewhere, before what waits: in a slot that is idle by now, or
-  /// else is in flight, so that there will be another sweep. Queries whose launch has failed twice
-  /// get the failure: it may be theirs, and is not to reach every replica.
+  /// Moves queries that were never launched to other replicas, before waiting queries are served:
+  /// to a slot that is idle now; if there is none, a slot is in flight, so another sweep will
+  /// follow. Queries whose launch has failed twice get the failure, since they may be its cause,
+  /// and must not reach every replica.
   void move_stranded(Replica<R>& failed) noexcept {
     constexpr int kMostFailedLaunches = 2;
     for (auto const& slot : failed.slots()) {
@@ -295,8 +303,8 @@ class Dispatcher {
   Launch<R> launch_;
   Completion<R> completion_;
 
-  // The poller's.
-  Clock::time_point look_at_ = Clock::time_point::max();  ///< at the queue, if nothing else happens
+  // Members used only by the poller.
+  Clock::time_point look_at_ = Clock::time_point::max();  ///< when to look at the queue next
 };
 
 }  // namespace msstream::serve

@@ -23,8 +23,8 @@
 
 namespace msstream::serve {
 
-/// Answers many queries at once: replicas of one model on stream groups of their own, which share
-/// its weights.
+/// Answers many queries at once, with replicas of one model, each on its own stream groups, that
+/// share the model's weights.
 ///
 ///     InferencePool pool(device, model,  // std::shared_ptr<Net const>
 ///                        {.inputs = {field<std::int64_t>("keys", 104), field<float>("dense", 13)},
@@ -33,29 +33,29 @@ namespace msstream::serve {
 ///     std::future<Answer> answer = pool.submit({.rows = 3, .values = {keys, dense}});
 ///
 /// The model is called as `(*model)(inputs)` with an `Inputs<R> const&`, from several threads at
-/// once, and returns a Tensor<float, R> of [inputs.rows(), outputs_per_row], each row computed from
-/// that row of the inputs alone. It issues its operations to the current group, and may open scopes
-/// of inputs.branch(i), and no others.
-/// Its weights should be frozen. For each replica and bucket it is captured once, in the
-/// constructor, and replayed; where that fails, or on a runtime that cannot capture, it is called
-/// for each launch.
+/// once. It returns a Tensor<float, R> of [inputs.rows(), outputs_per_row], and computes each row
+/// only from that row of the inputs. It issues its operations to the current group, and may open
+/// scopes of inputs.branch(i), but no others. Its weights should be frozen. The constructor
+/// captures the model once for each replica and bucket, and launches replay it. If the capture
+/// fails, or the runtime cannot capture, the model is called for each launch.
 ///
-/// A query goes to the replica that has the least to do; where none has a slot, it waits in the
-/// queue, by priority and then in order; where that is full, it is refused. Every query gets
-/// exactly one outcome: its answer, or an exception, of the model or of the device too. A replica
-/// on which a call of the device fails gets no more queries, the others go on.
+/// A query goes to the replica with the least load. If no replica has an idle slot, the query waits
+/// in the queue, ordered by priority and then by arrival; if the queue is full, the query is
+/// refused. Every query gets exactly one outcome: its answer, or an exception, which may be of the
+/// model or of the device. A replica on which a call of the device fails gets no more queries; the
+/// other replicas continue.
 ///
-/// Thread-safe, but for the destructor, which drains: no other thread may be inside a call then.
+/// Thread-safe, except for the destructor, which drains: no other thread may be inside a call then.
 template <class Model, Runtime R = DefaultRuntime>
 class InferencePool {
  public:
   using SharedModel = std::shared_ptr<Model const>;
-  /// Makes a replica's own model, with its own weights.
+  /// Makes a separate model for a replica, with its own weights.
   using Clone = std::function<SharedModel(Model const&)>;
 
-  /// Calls the model once for each bucket, on zeros, and waits; then captures. Without `clone` all
-  /// replicas share the model. Throws what the model throws, std::invalid_argument for options out
-  /// of range and for a result of another shape, OutOfMemory.
+  /// Calls the model once for each bucket, on zeros, waits for it, and then captures. Without
+  /// `clone`, all replicas share the model. Throws what the model throws, std::invalid_argument for
+  /// options out of range and for a result of another shape, and OutOfMemory.
   InferencePool(Device<R> const& device,
                 SharedModel model,
                 InferencePoolOptions const& options,
@@ -85,18 +85,18 @@ class InferencePool {
   }
   InferencePool(InferencePool const&) = delete;
   InferencePool& operator=(InferencePool const&) = delete;
-  /// drain(). Not from a callback, nor while another thread is inside submit(), though its query
-  /// may have been answered.
+  /// Drains the pool. Must not be called from a callback, nor while another thread is inside
+  /// submit(), even if its query has been answered.
   ~InferencePool() {
     if (!device_.context()->home.is_left()) {
       close();
     }
   }
 
-  /// Takes a query, and does not wait for anything: copies its values, and launches it where a slot
-  /// is idle and there are no launch threads. The future gets the answer, or the exception Refused,
-  /// DeadlineExceeded, or what the model or the device threw. Throws std::invalid_argument for a
-  /// query whose rows or values do not fit.
+  /// Accepts a query without blocking: copies its values, and launches it if a slot is idle and
+  /// there are no launch threads. The future gets the answer, or an exception: Refused,
+  /// DeadlineExceeded, or an exception of the model or the device. Throws std::invalid_argument for
+  /// a query whose rows or values do not fit.
   [[nodiscard]] std::future<Answer> submit(Query const& query) {
     refuse_in_work();
     std::promise<Answer> promise;
@@ -104,20 +104,22 @@ class InferencePool {
     dispatcher_->admit(query, Reply(std::move(promise)));
     return answer;
   }
-  /// The same with a callback, which gets the outcome once: from the poller, which looks after
-  /// nothing else meanwhile, or inside submit(), when the query is refused, has expired, or cannot
-  /// be queued. It may submit, but neither swap nor drain. What it throws is dropped, and counted.
-  /// Throws std::invalid_argument for one that is null, too.
+  /// Like submit() with a future, but calls `callback` once with the outcome: on the poller, which
+  /// does nothing else meanwhile, or inside submit(), if the query is refused, has expired, or
+  /// cannot be queued. The callback may call submit(), but neither swap() nor drain(). Exceptions
+  /// of the callback are dropped, and counted. Throws std::invalid_argument also for a null
+  /// callback.
   void submit(Query const& query, Callback callback) {
     refuse_in_work();
     dispatcher_->admit(query, Reply(std::move(callback)));
   }
 
-  /// Queries launched from here on are answered by `model`, those launched before by the one that
-  /// was current; each by one alone. Captures the new one on the calling thread while the old one
-  /// serves, and keeps the memory of both meanwhile. Blocks until the old one's last query is over,
-  /// and lets go of it. Returns the new version. Throws what the constructor throws, and then the
-  /// old one stays; std::logic_error from a callback.
+  /// Replaces the model: queries launched from now on are answered by `model`, and queries launched
+  /// before by the previous model, each by one model alone. Captures the new model on the calling
+  /// thread while the old one serves, so the memory of both is in use meanwhile. Blocks until the
+  /// old model's last query is complete, then releases the old model. Returns the new version.
+  /// Throws what the constructor throws, and then keeps the old model; throws std::logic_error if
+  /// called from a callback.
   std::uint64_t swap(SharedModel model) {
     refuse_callback("swap");
     std::lock_guard const guard(swapping_);
@@ -128,9 +130,9 @@ class InferencePool {
     return version;
   }
 
-  /// Refuses queries from here on, and blocks until all that were admitted have their outcome.
-  /// Others may go on submitting meanwhile and after.
-  /// Throws std::logic_error from a callback.
+  /// Refuses queries from now on, and blocks until all admitted queries have their outcome. Other
+  /// threads may continue to call submit(), also afterwards. Throws std::logic_error if called from
+  /// a callback.
   void drain() {
     refuse_callback("drain");
     close();
@@ -149,13 +151,14 @@ class InferencePool {
     return pool_->ledger.scores.latencies();
   }
   [[nodiscard]] InferencePoolOptions const& options() const noexcept { return options_; }
-  /// Replica i runs on group i; the last group is for trying out models.
+  /// Returns the stream pool of the first branch. Replica i runs on group i; the last group is for
+  /// trying out models.
   [[nodiscard]] StreamPool<R> const& streams() const noexcept { return streams_.first(); }
 
  private:
-  /// What the pool's threads work on, and they.
+  /// The state that the pool's threads work on, and the threads.
   struct Serving {
-    /// Drains, and ends the threads.
+    /// Drains the pool, and ends the threads.
     void end() noexcept {
       if (!pool->ledger.is_replying()) {
         close();
@@ -212,7 +215,8 @@ class InferencePool {
     captured_steps_.store(capture(*version, replicas));
     return version;
   }
-  /// What is made when first needed is then there.
+  /// Runs the model once for each bucket, so that everything that is made at first use exists
+  /// afterwards.
   void try_out(ModelVersion<R> const& version) const {
     auto const branches = streams_.of(options_.replicas);
     StreamScope const scope(*branches.front());
@@ -223,7 +227,7 @@ class InferencePool {
       device_.context()->tracker->synchronize(last);
     }
   }
-  /// How many steps.
+  /// Captures the version on all sound replicas. Returns the number of captured steps.
   std::uint64_t capture(ModelVersion<R>& version, auto const& replicas) {
     std::uint64_t captured = 0;
     if constexpr (CapturingRuntime<R>) {
@@ -268,7 +272,8 @@ class InferencePool {
   }
 
   void close() noexcept { serving_->close(); }
-  /// The answer may have to wait for the stream whose work asks.
+  /// Throws if the calling thread runs a stream's work, because the answer may have to wait for
+  /// that stream.
   void refuse_in_work() const {
     device_.context()->home.require_here();
     InsideWork::refuse_wait("InferencePool::submit");
@@ -288,7 +293,7 @@ class InferencePool {
   Clone clone_;
   std::shared_ptr<InputLayout const> layout_;
   BranchStreams<R> streams_;
-  std::vector<typename detail::CapturesOf<R>::Memory> memories_;  ///< a replica each
+  std::vector<typename detail::CapturesOf<R>::Memory> memories_;  ///< one for each replica
   std::atomic<std::uint64_t> captured_steps_{0};
   std::atomic<std::uint64_t> failed_captures_{0};
   std::mutex swapping_;

@@ -11,35 +11,37 @@
 
 namespace msstream::serve {
 
-/// Where the fields of so many rows lie in one piece of memory: field after field, each from a
-/// multiple of 256 bytes on, so that one copy brings all of them to the device. Immutable.
+/// The layout of the fields of a number of rows in one piece of memory: field after field, each
+/// starting at a multiple of 256 bytes, so that one copy transfers all of them to the device.
+/// Immutable.
 class InputLayout {
  public:
-  /// Throws std::invalid_argument when there is no field, two have one name, or one has no
-  /// elements.
+  /// Makes a layout. Throws std::invalid_argument if there is no field, if two fields have one
+  /// name, or if a field has no elements.
   explicit InputLayout(std::vector<Field> fields);
 
   [[nodiscard]] std::vector<Field> const& fields() const noexcept { return fields_; }
-  /// The place of a field; throws std::invalid_argument when there is none of that name and type.
+  /// Returns the index of a field. Throws std::invalid_argument if no field has this name and type.
   [[nodiscard]] std::size_t find(std::string_view name, DType dtype) const;
-  /// Where a field begins among `rows` rows.
+  /// Returns the byte offset of a field in a piece for `rows` rows.
   [[nodiscard]] std::size_t offset(std::size_t field, std::int64_t rows) const noexcept;
-  /// What `rows` rows take.
+  /// Returns the size in bytes of a piece for `rows` rows.
   [[nodiscard]] std::size_t bytes(std::int64_t rows) const noexcept {
     return offset(fields_.size(), rows);
   }
 
   /// Throws std::invalid_argument unless the query has the values of all fields for its rows.
   void check(Query const& query) const;
-  /// Copies a query's values to the rows from `begin` on of a piece for `rows` rows.
+  /// Copies a query's values into a piece for `rows` rows, to its rows from `begin` on.
   void pack(Query const& query, std::byte* to, std::int64_t rows, std::int64_t begin) const;
-  /// The same for `count` rows that are packed as a piece of their own.
+  /// Copies `count` rows, packed as a separate piece at `from`, into a piece for `rows` rows, to
+  /// its rows from `begin` on.
   void repack(std::byte const* from,
               std::int64_t count,
               std::byte* to,
               std::int64_t rows,
               std::int64_t begin) const;
-  /// Zeroes the rows from `begin` on of a piece for `rows` rows.
+  /// Sets the rows from `begin` on to zero, in a piece for `rows` rows.
   void clear(std::byte* piece, std::int64_t rows, std::int64_t begin) const noexcept;
 
  private:

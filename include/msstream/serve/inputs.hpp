@@ -15,8 +15,8 @@
 
 namespace msstream::serve {
 
-/// What a model is called with: a tensor a field, all in one piece of device memory, and stream
-/// groups for what does not depend on each other.
+/// The argument of a model: a tensor for each field, all in one piece of device memory, and stream
+/// groups for operations that do not depend on each other.
 template <Runtime R = DefaultRuntime>
 class Inputs {
  public:
@@ -26,7 +26,8 @@ class Inputs {
          std::span<StreamGroup<R>* const> branches = {})
       : layout_(std::move(layout)), packed_(std::move(packed)), rows_(rows), branches_(branches) {}
 
-  /// [rows, elements a row]. Throws std::invalid_argument for a name or type that the pool has not.
+  /// Returns the tensor of a field, of shape [rows, elements per row]. Throws std::invalid_argument
+  /// if the pool has no field of this name and type.
   template <Element T>
   [[nodiscard]] Tensor<T, R> get(std::string_view name) const {
     auto const field = layout_->find(name, dtype_of<T>);
@@ -37,10 +38,12 @@ class Inputs {
         .rows(begin, begin + rows_ * per_row)
         .reshaped({rows_, per_row});
   }
-  /// Of the bucket: those beyond the queries' own hold rows of earlier queries, or zeros.
+  /// Returns the number of rows of the bucket. Rows beyond those of the queries hold rows of
+  /// earlier queries, or zeros.
   [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
-  /// A group for operations that others need not wait for: `StreamScope scope(inputs.branch(i));`.
-  /// Numbers beyond the groups that the replica has go round; the first one is the current group.
+  /// Returns a group for operations that other operations need not wait for, as in `StreamScope
+  /// scope(inputs.branch(i));`. A number beyond the replica's groups wraps around; number 0 is the
+  /// current group.
   [[nodiscard]] StreamGroup<R>& branch(std::size_t number) const {
     return branches_.empty() ? device()->current_group() : *branches_[number % branches_.size()];
   }

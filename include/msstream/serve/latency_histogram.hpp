@@ -9,7 +9,8 @@
 
 namespace msstream::serve {
 
-/// Of many durations. The percentiles are at most a sixteenth too high, never too low.
+/// A summary of many durations. The percentiles are at most a sixteenth too high, and never too
+/// low.
 struct LatencySummary {
   std::uint64_t count = 0;
   std::chrono::nanoseconds mean{0};
@@ -19,16 +20,16 @@ struct LatencySummary {
   std::chrono::nanoseconds max{0};
 };
 
-/// Counts durations in buckets: sixteen for each doubling, from 1 ns to 18 minutes, longer ones in
-/// the last.
+/// Counts durations in buckets: sixteen for each doubling, from 1 ns to 18 minutes; longer
+/// durations go to the last bucket.
 ///
-/// States: counts only grow. Ownership: its user's; nothing is allocated. Memory ordering: relaxed
-/// throughout: record() from any thread, and a summary taken meanwhile is of some of what is
-/// recorded.
+/// States: counts only grow. Ownership: the user's; nothing is allocated. Memory ordering: relaxed
+/// throughout. Any thread may call record(); a summary taken at the same time covers part of the
+/// recorded durations.
 class LatencyHistogram {
  public:
   void record(std::chrono::nanoseconds duration) noexcept;
-  /// Counts what the other one has counted so far.
+  /// Adds the counts of another histogram.
   void add(LatencyHistogram const& other) noexcept;
   [[nodiscard]] LatencySummary summary() const noexcept;
 
@@ -39,7 +40,7 @@ class LatencyHistogram {
   static constexpr std::size_t kBuckets = (kMostBits - kSubBits + 1) * kSubBuckets;
 
   [[nodiscard]] static std::size_t bucket_of(std::uint64_t ns) noexcept;
-  /// The longest duration that the bucket is for.
+  /// Returns the longest duration that belongs to the bucket.
   [[nodiscard]] static std::uint64_t longest_in(std::size_t bucket) noexcept;
   void raise_max(std::uint64_t ns) noexcept;
 

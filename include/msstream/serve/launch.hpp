@@ -13,16 +13,16 @@
 
 namespace msstream::serve {
 
-/// Gives slots to the device, each with the version of the model that is current then.
+/// Launches slots on the device, each with the version of the model that is current at the launch.
 template <Runtime R>
 class Launch {
  public:
   explicit Launch(PoolState<R>& pool) : pool_(pool) {}
 
-  /// For the thread that has the slot. The slot is the poller's then: launched, or stranded when
-  /// the replica has failed before anything was issued. What was thrown is the slot's failure. A
-  /// call of the device that fails is the replica's failure, too. One thread at a time for each
-  /// replica.
+  /// Launches a slot, on the thread that has claimed it. Afterwards the slot belongs to the poller:
+  /// as launched, or as stranded if the replica failed before anything was issued. An exception
+  /// becomes the slot's failure; the failure of a device call also becomes the replica's failure.
+  /// Launches on one replica run one at a time.
   void operator()(Slot<R>& slot) noexcept {
     stage_waiting(slot);
     auto& replica = pool_.replicas.of(slot);
@@ -63,7 +63,7 @@ class Launch {
   }
   State launch(Slot<R>& slot, Replica<R>& replica) noexcept {
     if (slot.failure != nullptr) {
-      return State::launched;  // nothing, which is over at once
+      return State::launched;  // nothing is in flight, so the slot is complete at once
     }
     if (!replica.is_sound()) {
       slot.failure = pool_.replicas.last_failure();
@@ -94,13 +94,14 @@ class Launch {
         slot.version->value->launch(slot.place, slot.staging, replica.branches(), has_issued);
     has_issued = true;
     slot.ask_at = slot.launched_at + kOverdue;
-    if constexpr (must_be_asked<R>) {  // at once, for no later launch
+    if constexpr (must_be_asked<R>) {  // recorded at once, so that it covers no later launch
       if (auto event = pool_.context->tracker->event_at(*slot.position)) {
         slot.event.emplace(pool_.context, std::move(event));
       }
     }
   }
-  /// The slot's buffers are used until then, by whatever of it was issued.
+  /// Makes the slot wait for all work issued for it, even though the model threw, because that work
+  /// uses the slot's buffers.
   void await_all_issued(Slot<R>& slot, Replica<R>& replica) noexcept {
     try {
       auto& group = replica.group();

@@ -12,19 +12,20 @@
 
 namespace msstream::serve {
 
-/// Sees to it that each query gets one reply, counts which, and knows when all have one.
+/// Ensures that each query gets exactly one reply, counts the replies by kind, and knows when all
+/// queries have one.
 ///
-/// States: open; closed, for ever, when nothing is admitted any more. Thread-safe, without a lock;
-/// nothing but what a reply does allocates. Memory ordering: state and count of the queries that
-/// have begun and not ended are one sequentially consistent number, so that await_replies() waits
-/// for those that began before close(), and for none that came later. Counts are raised before the
+/// States: open; closed permanently, when no query is admitted any more. Thread-safe, without a
+/// lock; only the reply itself allocates. Memory ordering: the state and the count of queries that
+/// have begun and not ended are one sequentially consistent number, so await_replies() waits for
+/// the queries that began before close(), and for no later ones. Counters are raised before the
 /// reply that they count is given.
 class Ledger {
  public:
-  Ledger() { static_cast<void>(Refusals::all()); }  // there from now on
+  Ledger() { static_cast<void>(Refusals::all()); }  // allocates the refusals now
 
-  /// The beginning of every query; its end is one of those below. False: the pool is closed, and
-  /// all that is left to do is to turn the query away.
+  /// Begins a query, which one of refuse(), answer(), expire(), displace() and fail() must end. If
+  /// the pool is closed, returns false, and the caller must call turn_away() instead.
   [[nodiscard]] bool begin() noexcept {
     if ((state_.load() & kClosed) != 0) {
       return false;
@@ -46,9 +47,9 @@ class Ledger {
 
   void close() noexcept { state_.fetch_or(kClosed); }
   [[nodiscard]] bool is_closed() const noexcept { return (state_.load() & kClosed) != 0; }
-  /// Blocks until every query that has begun has ended; after close().
+  /// Blocks until every query that has begun has ended. Call it after close().
   void await_replies() const noexcept;
-  /// Whether the calling thread is in a callback that this ledger called.
+  /// Returns whether the calling thread is in a callback that this ledger called.
   [[nodiscard]] bool is_replying() const noexcept;
 
   Scoreboard scores;

@@ -13,7 +13,7 @@
 
 namespace msstream::serve {
 
-/// Which slot of which replica, and for which bucket, by number.
+/// The numbers of a replica, of one of its slots, and of a bucket.
 struct Place {
   std::size_t replica;
   std::size_t slot;
@@ -22,7 +22,7 @@ struct Place {
 
 namespace detail {
 
-/// What a replica has of a runtime that captures; of others nothing.
+/// The types for a replica's captures on a runtime that captures; placeholders on other runtimes.
 template <Runtime R>
 struct CapturesOf {
   using Step = int;
@@ -36,12 +36,12 @@ struct CapturesOf<R> {
 
 }  // namespace detail
 
-/// One of the models that a pool has had: how each replica runs it, and what was captured of that.
-/// Made by one thread; from then on any may launch, one at a time for each slot.
+/// One of the models that a pool has had: the functions that replicas run, and the steps captured
+/// from them. Made by one thread; afterwards any thread may launch, one at a time for each slot.
 template <Runtime R>
 class ModelVersion {
  public:
-  /// `forwards`: one for each replica.
+  /// Makes a version; `forwards` has one function for each replica.
   ModelVersion(std::uint64_t number,
                std::vector<Forward<R>> forwards,
                std::size_t slots,
@@ -54,8 +54,9 @@ class ModelVersion {
 
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
 
-  /// Captures what a slot runs for a bucket, for launch() to replay, in memory that all that the
-  /// replica captures shares. Throws what that throws; launch() then issues it anew each time.
+  /// Captures the step that a slot runs for a bucket, for launch() to replay. All captures of a
+  /// replica share `memory`. If the capture fails, it throws, and launch() issues the step anew
+  /// each time.
   void capture(Device<R> const& device,
                Place const& place,
                Staging<R> const& staging,
@@ -66,8 +67,8 @@ class ModelVersion {
         device, [&] { issue(place, staging, branches, has_issued); }, memory);
   }
 
-  /// Runs a bucket with what is staged, on the current group, the first of `branches`; see
-  /// Staging::issue().
+  /// Runs a bucket on the staged inputs, on the current group, which is the first of `branches`;
+  /// see Staging::issue().
   order::Position launch(Place const& place,
                          Staging<R> const& staging,
                          Branches<R> const& branches,
@@ -79,7 +80,7 @@ class ModelVersion {
     }
     return issue(place, staging, branches, has_issued);
   }
-  /// The same without what was captured.
+  /// Like launch(), but never replays a captured step.
   order::Position issue(Place const& place,
                         Staging<R> const& staging,
                         Branches<R> const& branches,

@@ -15,59 +15,66 @@
 
 namespace msstream::serve {
 
-/// How a model is served. What memory is shared among replicas the Device says:
-/// AllocatorOptions::mode for device memory, pinned_mode for pinned.
+/// The options for serving a model. Which memory the replicas share is set for the Device: by
+/// AllocatorOptions::mode for device memory, and by pinned_mode for pinned memory.
 struct InferencePoolOptions {
-  /// What the model reads, in the order in which queries bring it.
+  /// The fields that the model reads, in the order in which queries provide them.
   std::vector<Field> inputs = {};
   std::int64_t outputs_per_row = 1;
 
-  /// How many queries, or batches, run side by side: 1 to 255, each on a stream group of its own.
+  /// The number of queries, or batches, that run concurrently, each on its own stream group: 1 to
+  /// 255.
   int replicas = 4;
-  /// How many may be launched on a replica at once: 1 to 64. With two, one is there when the other
-  /// is over.
+  /// The number of launches that a replica can have in flight: 1 to 64. With two, the next launch
+  /// is ready on the device when one is complete.
   int depth = 2;
-  /// Stream groups a replica, 1 to 64: for operations that the model puts on `inputs.branch(i)`, to
-  /// run beside each other. Captured, they are branches of one graph.
+  /// The number of stream groups of a replica, 1 to 64, for operations that the model issues to
+  /// `inputs.branch(i)` so that they run concurrently. In a capture, the groups are branches of one
+  /// graph.
   int branches = 1;
-  /// For how many rows there are buffers and captured steps, ascending: a query runs in the least
-  /// that holds it. Those above the largest are not accepted.
+  /// The numbers of rows for which there are buffers and captured steps, ascending. A query runs in
+  /// the smallest bucket that holds it. Queries with more rows than the largest are not accepted.
   std::vector<std::int64_t> buckets = {64};
 
-  /// How many queries may wait for a slot; those that come then are refused.
+  /// The number of queries that may wait for a slot; further queries are refused.
   std::size_t queue_capacity = 1024;
-  /// Above 0: queries wait for others to be launched together with, up to the largest bucket, and
-  /// at most so long while a slot is idle.
+  /// The maximum time that queries wait to be launched together with others, up to the largest
+  /// bucket, while a slot is idle. 0 disables batching.
   std::chrono::nanoseconds max_batch_delay{0};
-  /// A query that has waited so long goes as if it had the next higher priority, one that has
-  /// waited twice as long the one after that: so nothing waits for ever.
+  /// The waiting time after which a query is treated as having the next higher priority; after
+  /// twice that time, the one after that. No query therefore waits for ever.
   std::chrono::nanoseconds ageing = std::chrono::milliseconds(100);
 
-  /// Off: each launch issues the model's operations anew.
+  /// Whether steps are captured and replayed. If false, each launch issues the model's operations
+  /// anew.
   bool capture = true;
-  /// One stream a replica, not three.
+  /// Whether a replica has one stream instead of three.
   bool merge_streams = true;
   StreamPriority stream_priority = StreamPriority::normal;
-  /// Into how many equal parts the device's multiprocessors are split: replica i runs on part i mod
-  /// so many. 1: on all. See StreamPoolOptions.
+  /// The number of equal parts into which the device's multiprocessors are split. Replica i runs on
+  /// part i mod `sm_partitions`; with 1, on all multiprocessors. See StreamPoolOptions.
   int sm_partitions = 1;
-  /// Who launches. none: who submits, and for queries that waited the poller; shared: a few
-  /// threads; per_group: one a replica.
+  /// Selects the threads that launch. none: the threads that call submit(), and the poller, which
+  /// also launches queries that waited; shared: a few threads; per_group: one thread for each
+  /// replica.
   LaunchThreads launch_threads = LaunchThreads::none;
-  /// Threads of LaunchThreads::shared; 0 chooses min(replicas, 4).
+  /// The number of threads of LaunchThreads::shared; 0 chooses 4. There are never more than
+  /// replicas.
   int launch_thread_count = 0;
-  /// Microseconds for which the poller, or a launch thread, looks for more before it sleeps; -1:
-  /// 200 if the machine has more processors than there are launch threads and a poller, else none.
+  /// The microseconds for which the poller, or a launch thread, looks for more work before it
+  /// sleeps. -1 chooses 200 if the machine has more processors than launch threads plus the poller,
+  /// otherwise 0.
   int launch_spin_us = -1;
 
-  /// Gets a line for each capture that fails.
+  /// Receives a line for each capture that fails.
   std::function<void(std::string const&)> log = [](std::string const& line) {
     std::clog << line << std::endl;
   };
 
-  /// Throws std::invalid_argument that names the option and what it accepts; returns itself.
+  /// Throws std::invalid_argument that names the option and its accepted values, if one is out of
+  /// range. Returns `*this`.
   [[nodiscard]] InferencePoolOptions const& checked() const;
-  /// Of all replicas together.
+  /// Returns the number of launch threads of all replicas together.
   [[nodiscard]] int launch_thread_total() const noexcept;
   [[nodiscard]] std::chrono::microseconds launch_spin() const noexcept;
 };

@@ -14,14 +14,15 @@
 
 namespace msstream::serve {
 
-/// The thread that sweeps: without pause while something is in flight, else when it is rung for, or
-/// when a deadline or a batch is due; in between it looks at its bell for a while, and then sleeps.
+/// The thread that calls Dispatcher::sweep(): without pause while a launch is in flight, otherwise
+/// when its bell is rung, or when a deadline or a batch is due. In between it polls its bell for a
+/// while, and then sleeps.
 ///
-/// States: working, stopped. Ownership: the pool's, whose state it must not outlive.
+/// States: working, stopped. Ownership: the pool's; it must not outlive the pool's state.
 template <Runtime R>
 class Poller {
  public:
-  /// `spin`: for how long it looks at its bell before it sleeps.
+  /// Starts the thread. `spin` is the time for which it polls its bell before it sleeps.
   Poller(PoolState<R>& pool, Dispatcher<R>& dispatcher, std::chrono::microseconds spin)
       : pool_(pool),
         dispatcher_(dispatcher),
@@ -41,7 +42,7 @@ class Poller {
     while (true) {
       auto const rung = pool_.bell.rung();
       if (dispatcher_.sweep(rung != std::exchange(heard, rung))) {
-        std::this_thread::yield();  // for those who launch, where there are few processors
+        std::this_thread::yield();  // lets launching threads run if there are few processors
         continue;
       }
       if (stopping_.load()) {
@@ -50,8 +51,8 @@ class Poller {
       rest(rung);
     }
   }
-  /// Until the bell is rung or the next sweep is due. Awake at first, if there are processors
-  /// enough to wait so: one client that asks again at once is then served without waking anybody.
+  /// Waits until the bell is rung or the next sweep is due. If there are enough processors, polls
+  /// at first: one client that submits again at once is then served without waking a thread.
   void rest(std::uint64_t rung) noexcept {
     auto const next = dispatcher_.next_sweep_at();
     auto const now = Clock::now();

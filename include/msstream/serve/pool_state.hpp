@@ -18,7 +18,7 @@
 
 namespace msstream::serve {
 
-/// What the threads of a pool share, each part with its own rules.
+/// The state that the threads of a pool share; each member has its own thread-safety rules.
 template <Runtime R>
 struct PoolState {
   PoolState(std::shared_ptr<StreamContext<R>> of_device,
@@ -38,13 +38,13 @@ struct PoolState {
   std::shared_ptr<StreamContext<R>> const context;
   std::shared_ptr<InputLayout const> const layout;
   std::int64_t const outputs_per_row;
-  std::chrono::nanoseconds const max_batch_delay;  ///< 0: a query is launched alone
+  std::chrono::nanoseconds const max_batch_delay;  ///< 0 if each query is launched alone
   Buckets buckets;
   QueryQueue queue;
   Replicas<R> replicas;
   Published<ModelVersion<R>> versions;
   Ledger ledger;
-  Doorbell bell;  ///< the poller's
+  Doorbell bell;  ///< rung to wake the poller
 };
 
 }  // namespace msstream::serve

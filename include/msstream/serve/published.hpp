@@ -11,12 +11,13 @@
 
 namespace msstream::serve {
 
-/// A value that many threads use while one replaces it.
+/// A value that many threads use while one thread replaces it.
 ///
-/// States of a value: current; replaced, while uses of it go on; over. Ownership: this object's;
-/// who replaces a value waits until it is over, and destroys it, so that no user ever does.
-/// Locking: a spin lock for a few instructions, so that each use begins either before a replacement
-/// or after it. Memory ordering: a use sees all that was written before its value was published.
+/// States of a value: current; replaced, while uses of it continue; over. Ownership: this object's;
+/// the thread that replaces a value waits until its last use ends and destroys it, so no user ever
+/// does. Locking: a spin lock for a few instructions, so each use begins either before a
+/// replacement or after it. Memory ordering: a use sees everything written before its value was
+/// published.
 template <class T>
 class Published {
  public:
@@ -27,7 +28,7 @@ class Published {
 
    private:
     friend class Published;
-    int uses_ = 0;  ///< under the lock
+    int uses_ = 0;  ///< guarded by `lock_`
   };
 
   explicit Published(std::unique_ptr<T> first)
@@ -35,7 +36,7 @@ class Published {
   Published(Published const&) = delete;
   Published& operator=(Published const&) = delete;
 
-  /// The current value, for use until release().
+  /// Returns the current value, which stays valid until release().
   [[nodiscard]] Entry& acquire() noexcept {
     std::lock_guard const guard(lock_);
     ++current_->uses_;
@@ -53,8 +54,8 @@ class Published {
     }
   }
 
-  /// What acquire() returns from here on. Blocks until the last use of the value before is over,
-  /// then destroys that. Thread-safe.
+  /// Sets the value that acquire() returns from now on. Blocks until the last use of the previous
+  /// value has ended, and then destroys that value. Thread-safe.
   void replace(std::unique_ptr<T> value) {
     auto entry = std::make_unique<Entry>(std::move(value));
     {

@@ -15,10 +15,10 @@ namespace msstream::serve {
 
 using Clock = std::chrono::steady_clock;
 
-/// Which of the queries that wait goes first.
+/// The priority of a waiting query over others.
 enum class Priority : std::uint8_t { low, normal, high };
 
-/// A query's elements of one field, row after row: somebody else's memory.
+/// A query's elements of one field, row after row. A view of memory that the caller owns.
 struct FieldValues {
   FieldValues() = default;
   template <Element T>
@@ -33,8 +33,8 @@ struct FieldValues {
   DType dtype = DType::uint8;
 };
 
-/// The values of all fields, in the order of InferencePoolOptions::inputs. Up to eight take no
-/// allocation.
+/// The values of all fields, in the order of InferencePoolOptions::inputs. Up to eight fields need
+/// no allocation.
 class QueryValues : public InlineVector<FieldValues, 8> {
  public:
   QueryValues() = default;
@@ -45,14 +45,14 @@ class QueryValues : public InlineVector<FieldValues, 8> {
   }
 };
 
-/// What a user asks of the model: `{.rows = 3, .values = {keys, dense}}`. The memory that it names
-/// must stay until submit() returns, and no longer.
+/// A request to the model, such as `{.rows = 3, .values = {keys, dense}}`. The memory that `values`
+/// refers to must stay valid until submit() returns, and no longer.
 struct Query {
   std::int64_t rows = 1;
   QueryValues values = {};
   Priority priority = Priority::normal;
-  /// A query that still waits then is answered with DeadlineExceeded; one that has been launched
-  /// gets its answer, however late.
+  /// The time until which the query may wait: if it has not been launched by then, its outcome is
+  /// DeadlineExceeded. A launched query gets its answer, however late.
   Clock::time_point deadline = Clock::time_point::max();
 };
 

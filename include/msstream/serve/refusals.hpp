@@ -7,8 +7,8 @@
 
 namespace msstream::serve {
 
-/// What queries get that are not run. Made once, and shared by all who get it: nothing is allocated
-/// when there is no memory, or no time. Thread-safe.
+/// The exceptions for queries that are not run. They are made once and shared by all such queries,
+/// so nothing is allocated when there is no memory, or no time. Thread-safe.
 struct Refusals {
   std::exception_ptr queue_full;
   std::exception_ptr displaced;
@@ -16,11 +16,12 @@ struct Refusals {
   std::exception_ptr no_replica_left;
   std::exception_ptr deadline_exceeded;
 
-  /// They last as long as the program. The first call allocates.
+  /// Returns the exceptions, which live as long as the program. The first call allocates.
   [[nodiscard]] static Refusals const& all();
 };
 
-/// Refused, with what the last replica failed with; without that, where there is no memory for it.
+/// Returns a Refused that includes the message of the last replica's failure, or one without it if
+/// there is no memory.
 [[nodiscard]] std::exception_ptr no_replica_left(std::exception_ptr const& last_failure) noexcept;
 
 }  // namespace msstream::serve

@@ -16,14 +16,14 @@
 
 namespace msstream::serve {
 
-/// Of a replica.
+/// The maximum number of slots of a replica.
 inline constexpr int kMostSlots = 64;
 
-/// Stream groups that run the model, and its slots.
+/// The stream groups that run the model, and their slots.
 ///
-/// States: sound; failed, for ever, after a call of the device failed: it is given no more queries,
-/// and what it has launched is looked at as before. Ownership: the pool's. Memory ordering: a slot
-/// is given back with release and claimed with acquire; the load is a hint.
+/// States: sound; failed permanently, after a call of the device failed: it gets no more queries,
+/// and its launches in flight are polled as before. Ownership: the pool's. Memory ordering: a slot
+/// is given back with release and claimed with acquire; has_idle_slot() is a hint.
 template <Runtime R>
 class Replica {
  public:
@@ -32,7 +32,7 @@ class Replica {
         slots_(std::move(slots)),
         idle_(~std::uint64_t{0} >> (static_cast<std::size_t>(kMostSlots) - slots_.size())) {}
 
-  /// Where it is launched.
+  /// Returns the group on which the replica is launched.
   [[nodiscard]] StreamGroup<R>& group() const noexcept { return *branches_.front(); }
   [[nodiscard]] Branches<R> const& branches() const noexcept { return branches_; }
   [[nodiscard]] std::vector<std::unique_ptr<Slot<R>>> const& slots() const noexcept {
@@ -40,17 +40,17 @@ class Replica {
   }
 
   [[nodiscard]] bool is_sound() const noexcept { return sound_.load(std::memory_order_relaxed); }
-  /// Whether it was sound.
+  /// Marks the replica as failed. Returns whether it was sound before.
   bool fail() noexcept { return sound_.exchange(false); }
 
   [[nodiscard]] bool has_idle_slot() const noexcept {
     return idle_.load(std::memory_order_relaxed) != 0;
   }
-  /// How long what it has to do takes, as far as one knows.
+  /// Returns the expected time in ns of all work that the replica has to do.
   [[nodiscard]] std::int64_t load_ns() const noexcept {
     return load_ns_.load(std::memory_order_relaxed);
   }
-  /// A slot that nobody else has; null: there is none.
+  /// Claims an idle slot for the calling thread. Returns null if there is none.
   [[nodiscard]] Slot<R>* claim() noexcept {
     auto idle = idle_.load(std::memory_order_relaxed);
     while (idle != 0) {
@@ -61,7 +61,8 @@ class Replica {
     }
     return nullptr;
   }
-  /// Nobody gets a slot of a failed replica: its buffers may be in use for ever.
+  /// Makes the slot idle. A slot of a failed replica cannot be claimed again, because its buffers
+  /// may be in use for ever.
   void give_back(Slot<R>& slot) noexcept {
     slot.become(Slot<R>::State::idle);
     if (is_sound()) {
@@ -69,18 +70,18 @@ class Replica {
     }
   }
   void add_load(std::int64_t ns) noexcept { load_ns_.fetch_add(ns, std::memory_order_relaxed); }
-  /// The same if it is what one thinks it is.
+  /// Adds to the load if it still equals `known`. Returns whether it did.
   [[nodiscard]] bool add_load_to(std::int64_t known, std::int64_t ns) noexcept {
     return load_ns_.compare_exchange_strong(known, known + ns, std::memory_order_relaxed);
   }
 
-  /// Hands a slot over as staged or launched, after those before.
+  /// Passes a slot to its next owner as staged or launched, after all slots handed over before.
   void hand_over(Slot<R>& slot, typename Slot<R>::State as) noexcept {
     slot.number = hand_overs_.fetch_add(1, std::memory_order_relaxed);
     slot.become(as);
   }
-  /// Of the slots in a state, which are the calling thread's, the one handed over first; null:
-  /// there is none.
+  /// Returns the slot in state `in` that was handed over first, or null if there is none. Slots in
+  /// that state must belong to the calling thread.
   [[nodiscard]] Slot<R>* first(typename Slot<R>::State in) const noexcept {
     Slot<R>* first = nullptr;
     for (auto const& slot : slots_) {
@@ -90,21 +91,24 @@ class Replica {
     }
     return first;
   }
-  /// Held by who launches, until the slot is handed over: what the device is given last is then
-  /// launched last.
+  /// Returns the mutex that a launching thread holds until it has handed the slot over, so that
+  /// slots are handed over in the order of their launches.
   [[nodiscard]] std::mutex& launching() noexcept { return launching_; }
 
-  /// Whom to tell of a slot that is staged; null: there are no launch threads. Set before all else.
+  /// Rung when a slot is staged; null if there are no launch threads. Set before the replica is
+  /// used.
   Doorbell* launch_bell = nullptr;
-  /// When the last launch that the poller has seen to be over was over; the poller's.
+  /// The time when the last launch known to be complete was seen to be complete. Used by the poller
+  /// only.
   alignas(64) Clock::time_point over_at = {};
 
  private:
-  // On lines of their own: what hardly changes, what is of those who claim, of those who launch.
+  // Members on separate cache lines: those that hardly change, those of claiming threads, and those
+  // of launching threads.
   alignas(64) Branches<R> branches_;
   std::vector<std::unique_ptr<Slot<R>>> slots_;
   std::atomic<bool> sound_{true};
-  alignas(64) std::atomic<std::uint64_t> idle_;  ///< a bit for each slot
+  alignas(64) std::atomic<std::uint64_t> idle_;  ///< one bit for each slot
   std::atomic<std::int64_t> load_ns_{0};
   alignas(64) std::mutex launching_;
   std::atomic<std::uint64_t> hand_overs_{0};

@@ -18,7 +18,8 @@
 
 namespace msstream::serve {
 
-/// All replicas of a pool, and the choice among them. Thread-safe; no lock but in fail().
+/// All replicas of a pool, and the choice among them. Thread-safe; only fail() and the failures
+/// that it stores use a lock.
 template <Runtime R>
 class Replicas {
  public:
@@ -31,10 +32,10 @@ class Replicas {
     return *replicas_[slot.place.replica];
   }
 
-  /// A slot of the sound replica that has the least to do, among those that have one; null: none
-  /// has. `expected_ns` is what the slot adds to that, until give_back(). Of replicas that have
-  /// equally little to do each call prefers another one, and of calls at once one adds to what the
-  /// other saw: they do not all take the same.
+  /// Claims a slot of the sound replica with the least load, among the replicas that have an idle
+  /// slot; returns null if there is none. `expected_ns` is added to the load until give_back().
+  /// Among replicas with equal load, each call prefers a different one, and concurrent calls see
+  /// each other's additions, so they do not all choose the same replica.
   [[nodiscard]] Slot<R>* claim(std::int64_t expected_ns) noexcept {
     while (true) {
       auto const [best, least] = least_loaded();
@@ -42,7 +43,7 @@ class Replicas {
         return nullptr;
       }
       if (!best->add_load_to(least, expected_ns)) {
-        continue;  // somebody else was faster
+        continue;  // another thread has changed the load
       }
       if (auto* const slot = best->claim()) {
         slot->become(Slot<R>::State::claimed);
@@ -52,7 +53,7 @@ class Replicas {
       best->add_load(-expected_ns);
     }
   }
-  /// Corrects what claim() was told.
+  /// Corrects the expected time that claim() added to the load.
   void expect(Slot<R>& slot, std::int64_t expected_ns) noexcept {
     of(slot).add_load(expected_ns - slot.expected_ns);
     slot.expected_ns = expected_ns;
@@ -63,7 +64,7 @@ class Replicas {
     replica.give_back(slot);
   }
 
-  /// A call of the device failed: the replica gets nothing more to do.
+  /// Marks the replica as failed after a failed call of the device, so that it gets no more work.
   void fail(Replica<R>& replica, std::exception_ptr const& failure) noexcept {
     if (replica.fail()) {
       std::lock_guard const guard(mutex_);
@@ -75,12 +76,12 @@ class Replicas {
     }
   }
   [[nodiscard]] int sound() const noexcept { return sound_.load(); }
-  /// Null: none has failed.
+  /// Returns the last failure of a replica, or null if none has failed.
   [[nodiscard]] std::exception_ptr last_failure() const noexcept {
     std::lock_guard const guard(mutex_);
     return last_failure_;
   }
-  /// What queries get when none is sound; null before.
+  /// Returns the exception for queries when no replica is sound, or null while one is.
   [[nodiscard]] std::exception_ptr none_left() const noexcept {
     std::lock_guard const guard(mutex_);
     return none_left_;
@@ -105,7 +106,8 @@ class Replicas {
     }
     return best;
   }
-  /// Another one each time, and for each thread: no thread tells the others.
+  /// Returns the index of the replica to look at first. It advances with each call of a thread and
+  /// starts differently in each thread, so that threads share no counter.
   [[nodiscard]] std::size_t first_to_look_at() const noexcept {
     thread_local std::size_t next = std::hash<std::thread::id>{}(std::this_thread::get_id());
     return next++ % replicas_.size();

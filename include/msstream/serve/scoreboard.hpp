@@ -9,7 +9,7 @@
 
 namespace msstream::serve {
 
-/// A number that many threads raise, on a line of the processor's cache of its own.
+/// A counter that many threads raise, on its own cache line.
 class alignas(64) Counter {
  public:
   void add() noexcept { value_.fetch_add(1, std::memory_order_relaxed); }
@@ -21,12 +21,13 @@ class alignas(64) Counter {
   std::atomic<std::uint64_t> value_{0};
 };
 
-/// What PoolCounts and PoolLatencies are taken from. Thread-safe, relaxed throughout.
+/// The counters behind PoolCounts and PoolLatencies. Thread-safe, with relaxed memory ordering
+/// throughout.
 struct Scoreboard {
   Counter admitted;
   Counter refused;
   Counter queued;
-  // Mostly the poller's.
+  // Counters that are mostly raised by the poller.
   Counter answered;
   Counter expired;
   Counter failed;

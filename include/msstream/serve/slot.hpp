@@ -17,20 +17,21 @@
 
 namespace msstream::serve {
 
-/// After so long the device is asked whether a launch is over, and from then on as often: it may
-/// have failed.
+/// The time after which the device is queried whether a launch is complete, because it may have
+/// failed, and the interval of the queries from then on.
 inline constexpr std::chrono::milliseconds kOverdue{1};
 
-/// A place for one launch of a replica: its buffers, and whose queries are in them.
+/// The buffers for one launch of a replica, and the tickets of the queries in them.
 ///
 ///     idle ── claimed ──┬────────────┬── launched ── idle
 ///                       └── staged ──┴── stranded ── idle
 ///
-/// States: idle: the replica has it to give away; claimed: the thread that claimed it fills it;
-/// staged: it is its launch thread's, where there are such; launched: the poller's; stranded, when
-/// nothing of it could be launched: the poller's, too, and `failure` says why. Ownership:
-/// everything but `state` is that of whose the state says. Memory ordering: a state is stored with
-/// release by who hands the slot over, and loaded with acquire by who takes it.
+/// States: idle: the replica can give it away; claimed: the thread that claimed it fills it;
+/// staged: a launch thread has it, if there are such threads; launched: the poller has it;
+/// stranded: the poller has it, because no part of it could be launched, and `failure` says why.
+/// Ownership: `state` says which thread owns all other members. Memory ordering: a thread that
+/// hands the slot over stores the state with release, and the thread that takes it loads the state
+/// with acquire.
 template <Runtime R>
 struct Slot {
   enum class State : std::uint8_t { idle, claimed, staged, launched, stranded };
@@ -42,32 +43,32 @@ struct Slot {
     waiting.reserve(most_queries);
   }
 
-  /// Hands it over.
+  /// Hands the slot over to the owner that the new state says.
   void become(State next) noexcept { state.store(next, std::memory_order_release); }
   [[nodiscard]] bool is(State wanted) const noexcept {
     return state.load(std::memory_order_acquire) == wanted;
   }
 
   std::atomic<State> state{State::idle};
-  // What the poller looks at all the time is not on the line of what others write.
+  // Members from here on start a new cache line, because the poller reads `state` all the time.
   alignas(64) Place place;
   Staging<R> staging;
-  std::vector<Ticket> tickets;         ///< in the order of their rows
-  std::vector<WaitingQuery*> waiting;  ///< where the tickets' values are, if not in `staging`
-  std::int64_t expected_ns = 0;        ///< what it adds to the replica's load
-  std::uint64_t number = 0;  ///< of the replica's slots that are staged, or launched, the first one
-                             ///< has the least
-  int failed_launches = 0;   ///< of these queries, on this replica and others
+  std::vector<Ticket> tickets;         ///< the tickets of the queries, in the order of their rows
+  std::vector<WaitingQuery*> waiting;  ///< the tickets' values, if they are not in `staging`
+  std::int64_t expected_ns = 0;        ///< the time that the slot adds to the replica's load
+  std::uint64_t number = 0;            ///< the order in which the replica's slots were handed over
+  int failed_launches = 0;  ///< how often the launch of these queries has failed, on any replica
 
-  // Of the launch.
+  // The state of the launch.
   Version* version = nullptr;
   std::uint64_t version_number = 0;
-  std::optional<order::Position> position = {};  ///< of its answers, which tell when they are there
-  std::optional<Event<R>> event =
-      {};  ///< of the same, or of what was issued before the model threw
+  /// The position of the copy of the answers, which sets a flag when they have arrived.
+  std::optional<order::Position> position = {};
+  /// The event of `position`, or of the work that was issued before the model threw.
+  std::optional<Event<R>> event = {};
   std::exception_ptr failure = {};
   Clock::time_point launched_at = {};
-  Clock::time_point ask_at = {};  ///< when the device is asked whether it is over
+  Clock::time_point ask_at = {};  ///< when the device is to be queried
 };
 
 }  // namespace msstream::serve

@@ -14,15 +14,17 @@
 
 namespace msstream::serve {
 
-/// Threads that launch slots which others have staged: each those of its own replicas, so that a
-/// replica's launches come from one thread.
+/// Threads that launch slots staged by other threads. Each thread launches the slots of its own
+/// replicas, so the launches of a replica come from one thread.
 ///
-/// States: working, stopped, when nothing is staged any more. Ownership: the pool's, whose state
-/// they must not outlive. Memory ordering: that of the slots' states and of a Doorbell a thread.
+/// States: working; stopped, once nothing is staged any more. Ownership: the pool's; they must not
+/// outlive the pool's state. Memory ordering: that of the slots' states, and of one Doorbell for
+/// each thread.
 template <Runtime R>
 class SlotLaunchers {
  public:
-  /// `spin`: for how long a thread looks for more before it sleeps.
+  /// Starts the threads. `spin` is the time for which a thread looks for more work before it
+  /// sleeps.
   SlotLaunchers(PoolState<R>& pool,
                 Dispatcher<R>& dispatcher,
                 int threads,
@@ -44,7 +46,7 @@ class SlotLaunchers {
         worker->thread =
             start_thread("launches of an inference pool", [this, &its = *worker] { work(its); });
       }
-    } catch (...) {  // the system has no more threads
+    } catch (...) {  // the system cannot start more threads
       stop();
       throw;
     }
@@ -86,7 +88,7 @@ class SlotLaunchers {
       }
     }
   }
-  /// Of each replica what was staged first. Whether there was any.
+  /// Launches, of each replica, the slot that was staged first. Returns whether there was any.
   bool launch_staged(Worker& worker) noexcept {
     bool found = false;
     for (auto* const replica : worker.replicas) {

@@ -17,13 +17,15 @@
 
 namespace msstream::serve {
 
-/// A model as the pool calls it: from the inputs of a bucket to [rows, outputs_per_row].
+/// A model as the pool calls it: a function from the inputs of a bucket to a tensor [rows,
+/// outputs_per_row].
 template <Runtime R = DefaultRuntime>
 using Forward = std::function<Tensor<float, R>(Inputs<R> const&)>;
 
-/// What one query at a time, or a batch of them, goes through: pinned memory for the inputs, device
-/// memory for them, pinned memory for the answers; each for `most_rows` rows. Not synchronised. The
-/// host may write values() and read answers() while nothing that was issued is in flight.
+/// The buffers of one query, or one batch of queries, at a time: pinned memory for the inputs,
+/// device memory for the inputs, and pinned memory for the answers, each for `most_rows` rows. Not
+/// synchronised. The host may write values() and read answers() only while no issued work is in
+/// flight.
 template <Runtime R>
 class Staging {
  public:
@@ -40,12 +42,14 @@ class Staging {
     std::ranges::fill(pinned_.elements(), std::uint8_t{0});
   }
 
-  /// Where the values go, as the layout packs them, of whoever uses it for one number of rows.
+  /// Returns the memory for the values, packed by the layout, for a caller that always uses the
+  /// same number of rows.
   [[nodiscard]] std::byte* values() const {
     return reinterpret_cast<std::byte*>(pinned_.elements().data());
   }
-  /// Where the values of `used` rows go, as the layout packs them for `rows`. The rows beyond hold
-  /// what they held when it was last packed for as many `rows`, or zeros.
+  /// Returns the memory for the values of `used` rows, packed by the layout for `rows` rows. The
+  /// rows beyond hold the values from the last time that it was packed for the same `rows`, or
+  /// zeros.
   [[nodiscard]] std::byte* values(std::int64_t rows, std::int64_t used) {
     auto* const to = values();
     if (rows != packed_for_) {
@@ -59,21 +63,22 @@ class Staging {
   [[nodiscard]] std::byte const* values_to_read() const {
     return reinterpret_cast<std::byte const*>(pinned_.const_elements().data());
   }
-  /// Before what issue() issues, or what was captured of it, runs again: see have_arrived().
+  /// Resets have_arrived(). Call it before work from issue(), or a capture of it, runs again.
   void expect_answers() const noexcept { arrived().store(0, std::memory_order_relaxed); }
-  /// Whether the answers of all that was issued since are there, and the copy of the inputs is
-  /// over. Asks nobody: the device itself tells.
+  /// Returns whether the answers of all work issued since expect_answers() have arrived, which
+  /// implies that the copy of the inputs is complete. Reads a flag that the device sets, and makes
+  /// no call of the runtime.
   [[nodiscard]] bool have_arrived() const noexcept {
     return arrived().load(std::memory_order_acquire) != 0;
   }
-  /// Row after row.
+  /// Returns the answers, row after row.
   [[nodiscard]] std::span<float const> answers() const { return answers_.const_elements(); }
 
-  /// Issues to the current group, the first of `branches` if there are such: the copy of a bucket's
-  /// inputs, the model, which may use the other ones, the copy of its answers, and returns the
-  /// position of that, which is after all of it. Throws what the model throws, and
-  /// std::invalid_argument when the result has another shape than expected; `has_issued` is then
-  /// whether something was issued.
+  /// Issues, to the current group, which is the first of `branches` if there are any: the copy of a
+  /// bucket's inputs, the model, which may use the other branches, and the copy of its answers.
+  /// Returns the position of the last copy, which follows all of the work. Throws what the model
+  /// throws, and std::invalid_argument if the result has an unexpected shape; `has_issued` then
+  /// says whether any work was issued.
   order::Position issue(std::int64_t rows,
                         Forward<R> const& forward,
                         bool& has_issued,
@@ -93,8 +98,8 @@ class Staging {
 
  private:
   void copy_to_device(Tensor<std::uint8_t, R> const& inputs) const { copy(inputs, pinned_); }
-  /// Also after the copy of the inputs, where the result does not depend on it: what comes after
-  /// the answers may write the inputs.
+  /// Copies the answers to the host. The copy also waits for the copy of the inputs, even if the
+  /// result does not depend on it, because work that follows the answers may overwrite the inputs.
   order::Position copy_to_host(Tensor<float, R> const& result,
                                Tensor<std::uint8_t, R> const& inputs) const {
     auto count = result.count();
@@ -124,7 +129,7 @@ class Staging {
   }
 
   static constexpr std::int64_t kMostToldAtOnce = 16384;  // copied by one thread block
-  static constexpr std::int64_t kNothing = 0;             // all is zero
+  static constexpr std::int64_t kNothing = 0;  // no values are packed, and all bytes are zero
 
   std::shared_ptr<InputLayout const> layout_;
   std::int64_t outputs_per_row_;
@@ -132,7 +137,7 @@ class Staging {
   PinnedArray<std::uint8_t, R> pinned_;
   Tensor<std::uint8_t, R> packed_;
   PinnedArray<float, R> answers_;
-  PinnedArray<std::int32_t, R> arrived_;  ///< one: whether the answers are there
+  PinnedArray<std::int32_t, R> arrived_;  ///< one element, not 0 when the answers have arrived
 };
 
 }  // namespace msstream::serve

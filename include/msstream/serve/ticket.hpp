@@ -13,21 +13,21 @@
 
 namespace msstream::serve {
 
-/// Gets the outcome of a query, once.
+/// A function that receives the outcome of a query, once.
 using Callback = std::function<void(Outcome const&)>;
 
-/// Where a query's outcome goes.
+/// The destination of a query's outcome: a promise or a callback.
 class Reply {
  public:
   Reply() = default;
   explicit Reply(std::promise<Answer> promise) : to_(std::move(promise)) {}
-  /// Throws std::invalid_argument for a callback that is null.
+  /// Replies to a callback. Throws std::invalid_argument if it is null.
   explicit Reply(Callback callback) {
     require(callback != nullptr, "serve: the callback is null");
     to_ = std::move(callback);
   }
 
-  /// Once. False: the callback threw.
+  /// Passes on the outcome; call it once. Returns false if the callback threw.
   bool give(Outcome outcome) noexcept {
     try {
       if (auto* const callback = std::get_if<Callback>(&to_)) {
@@ -51,7 +51,7 @@ class Reply {
   std::variant<std::monostate, std::promise<Answer>, Callback> to_;
 };
 
-/// What the pool keeps of a query beside its values.
+/// The part of a query that the pool keeps in addition to its values.
 struct Ticket {
   Reply reply = {};
   std::int64_t rows = 0;

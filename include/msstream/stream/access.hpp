@@ -18,15 +18,15 @@ struct AccessRecord {
   order::AccessLog log;
 };
 
-/// One operation's declared use of one piece of memory; a write may read as well.
+/// One operation's declared use of one piece of memory; a write access may read as well.
 struct Access {
   AccessRecord* record;
   AccessMode mode;
 };
 
-/// What one operation uses, each record once, in the order of addresses: the order in which records
-/// are locked, so that two operations that share two pieces of memory cannot deadlock nor each come
-/// before the other.
+/// The accesses of one operation. normalise() keeps one access for each record, sorted by the
+/// record's address. All operations lock records in this order, so two operations that share two
+/// pieces of memory can neither deadlock nor each precede the other.
 class AccessSet {
  public:
   void add(AccessRecord& record, AccessMode mode) { accesses_.push_back({&record, mode}); }
@@ -50,7 +50,7 @@ class AccessSet {
  private:
   static constexpr std::size_t kFew = 16;
 
-  /// For a few accesses, most often in order already, a third of the time of std::sort.
+  /// Takes a third of the time of std::sort for a few accesses, which are usually sorted already.
   void insertion_sort() {
     for (auto* next = accesses_.begin(); next != accesses_.end(); ++next) {
       Access const access = *next;
@@ -68,7 +68,7 @@ class AccessSet {
   InlineVector<Access, 8> accesses_;
 };
 
-/// Holds the locks of a normalised set's records.
+/// Holds the locks of all records of a normalised set.
 class LockedRecords {
  public:
   explicit LockedRecords(AccessSet const& accesses) noexcept : accesses_(accesses) {

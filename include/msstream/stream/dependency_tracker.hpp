@@ -26,19 +26,20 @@
 namespace msstream {
 
 struct TrackerOptions {
-  /// Skip waits that are known to hold already. Off: every hazard between streams waits (to
-  /// measure, or to test a doubt).
+  /// Elides waits that are known to hold already. If false, every hazard between streams issues a
+  /// wait, to measure the difference or to rule out an error in the elision.
   bool reduce_waits = true;
-  /// Called with a sentence for every elided wait, saying which earlier wait covers it; on the
-  /// launching thread, also on several at once. For debugging: it is slow.
+  /// Receives, for every elided wait, a sentence that names the earlier wait that covers it. Called
+  /// on the launching thread, so possibly on several threads at once. For debugging, since it is
+  /// slow.
   std::function<void(std::string const&)> explain;
 };
 
-/// Knows the order of all work on all streams of a program, and issues the waits that are missing
-/// and no others.
+/// Tracks the order of all work on all streams of a program, and issues exactly the waits that are
+/// missing.
 ///
-/// A wait is elided exactly when the stream's vector clock, or the host, already covers it. Among
-/// several needed waits those that another one implies are dropped. Thread-safe; no lock is shared
+/// A wait is elided exactly if the stream's vector clock, or the host, already covers it. Among
+/// several needed waits, those implied by another one are dropped. Thread-safe; no lock is shared
 /// between streams.
 template <Runtime R = DefaultRuntime>
 class DependencyTracker : public StreamRegistry<R> {
@@ -49,14 +50,15 @@ class DependencyTracker : public StreamRegistry<R> {
 
   explicit DependencyTracker(TrackerOptions options = {}) : options_(std::move(options)) {}
 
-  /// Gives the operation its number and notes its accesses; `needed` gets what it must follow.
-  /// The caller holds `self.issuing`, and must launch or abandon the number before others on the
-  /// slot.
+  /// Reserves the operation's number, notes its accesses, and adds to `needed` the positions that
+  /// it must follow. The caller holds `self.issuing`, and must launch or abandon the number before
+  /// another operation is reserved on the slot.
   std::uint64_t reserve(Slot& self, AccessSet& accesses, order::PositionSet& needed) {
     return reserve(self, accesses, needed, [](TrackedOrder const&) { return true; });
   }
-  /// Asks `agree(TrackedOrder)` first, before anything else can come to use the same memory; false:
-  /// nothing is noted nor reserved, and the number is 0.
+  /// Like reserve() without `agree`, but first calls `agree(TrackedOrder)`, while no other
+  /// operation can use the same memory. If it returns false, notes and reserves nothing, and
+  /// returns 0.
   template <class Agree>
   std::uint64_t reserve(Slot& self,
                         AccessSet& accesses,
@@ -86,12 +88,13 @@ class DependencyTracker : public StreamRegistry<R> {
     return position.number;
   }
 
-  /// Makes the slot's stream wait for `needed`, runs `work`, and marks the number launched, also
-  /// when one of them throws. Blocks the host while others launch what is needed.
+  /// Makes the slot's stream wait for `needed`, runs `work`, and marks the number as launched, even
+  /// if one of them throws. Blocks the host until the operations in `needed` have been launched by
+  /// their threads.
   ///
-  /// Not null: `work` was given up, because it follows work that failed so on a launch thread. A
-  /// caller who knew would not have issued it: its inputs, ids and counts among them, are whatever
-  /// was in memory.
+  /// If the operation depends on work that failed on a launch thread, does not run `work` and
+  /// returns that failure; the inputs, including ids and counts, would be whatever was in memory.
+  /// Otherwise returns null.
   template <class Work>
   [[nodiscard]] std::exception_ptr launch(Slot& self,
                                           std::uint64_t number,
@@ -108,9 +111,9 @@ class DependencyTracker : public StreamRegistry<R> {
     return nullptr;
   }
 
-  /// The same for a launch thread, where nobody catches: `failed(exception)` is called instead,
-  /// also for work that is given up, before those who wait for the number go on. All of `needed` is
-  /// launched.
+  /// Like launch(), but for a launch thread, which has no caller to catch exceptions: calls
+  /// `failed(exception)` instead of throwing, also if the work is given up, before the threads that
+  /// wait for the number continue. All operations in `needed` must be launched.
   template <class Work, class Failed>
   void launch_if_sound(Slot& self,
                        std::uint64_t number,
@@ -132,8 +135,8 @@ class DependencyTracker : public StreamRegistry<R> {
     }
   }
 
-  /// Waits until all that has been issued by now is launched or given up; from then on operations
-  /// may follow those that failed.
+  /// Waits until all operations issued so far are launched or given up. Operations issued
+  /// afterwards may then follow those that failed.
   void forget_failures() noexcept {
     std::array<std::uint64_t, StreamRegistry<R>::kMaxStreams> known;
     auto const slots = this->slot_count();
@@ -146,8 +149,9 @@ class DependencyTracker : public StreamRegistry<R> {
     }
   }
 
-  /// What failed on a launch thread among `needed`, which is all launched, or before it on the same
-  /// streams; null: nothing.
+  /// Returns a failure that occurred on a launch thread in an operation of `needed`, or in an
+  /// earlier operation of the same streams; null if there is none. All operations in `needed` must
+  /// be launched.
   [[nodiscard]] std::exception_ptr failure_behind(order::PositionSet const& needed) noexcept {
     if (works(Mechanism::failure_propagation)) {
       for (auto const& position : needed) {
@@ -159,16 +163,16 @@ class DependencyTracker : public StreamRegistry<R> {
     return nullptr;
   }
 
-  /// Gives up a reserved number whose operation will never be launched; blocks the host until what
-  /// it needed is complete.
+  /// Gives up a reserved number whose operation will never be launched. Blocks the host until the
+  /// operations in `needed` are complete.
   void abandon(Slot& self, std::uint64_t number, order::PositionSet const& needed) noexcept {
     self.await_launched(number - 1);
     settle(needed);
     publish_launched(self, number);
   }
 
-  /// Runs `work` while nothing is being launched on the slot, by whatever thread.
-  /// Throws std::logic_error inside the work of an operation, which is being launched itself.
+  /// Runs `work` while no thread is launching an operation on the slot. Throws std::logic_error if
+  /// called inside the work of an operation, which is itself being launched.
   template <class Work>
   void while_idle(Slot& self, Work&& work) {
     this->home().require_here();
@@ -178,11 +182,13 @@ class DependencyTracker : public StreamRegistry<R> {
     std::forward<Work>(work)();
   }
 
-  /// Whether launch() would have to wait for another thread to launch what this needs.
+  /// Returns whether all operations in `needed` are launched, so that launch() need not wait for
+  /// other threads.
   [[nodiscard]] bool launchable(order::PositionSet const& needed) const noexcept {
     return first_to_launch(needed) == nullptr;
   }
-  /// What launch() would wait for first; null: nothing.
+  /// Returns the first position in `needed` that is not launched, and that launch() would wait for;
+  /// null if there is none.
   [[nodiscard]] order::Position const* first_to_launch(
       order::PositionSet const& needed) const noexcept {
     if (!works(Mechanism::launch_handshake)) {
@@ -195,8 +201,9 @@ class DependencyTracker : public StreamRegistry<R> {
     return found != needed.end() ? found : nullptr;
   }
 
-  /// A new position that stands for all work put on the stream so far; its event is recorded when
-  /// somebody needs it. The caller holds `self.issuing`, and all that is reserved is launched.
+  /// Returns a new position that stands for all work put on the stream so far. Its event is
+  /// recorded when it is first needed. The caller holds `self.issuing`, and all reserved operations
+  /// are launched.
   order::Position advance(Slot& self) noexcept {
     auto const number = self.reserved.load(std::memory_order_relaxed) + 1;
     if constexpr (OrderObservingRuntime<R>) {
@@ -206,8 +213,8 @@ class DependencyTracker : public StreamRegistry<R> {
     self.publish_launched(number);
     return {self.index, number};
   }
-  /// The same while nothing is launched on the slot through issue(); the stream must be there as
-  /// long as the tracker.
+  /// Like advance(), but takes `self.issuing` itself. Must not be called while an operation is
+  /// being launched on the slot, and the stream must live as long as the tracker.
   order::Position mark(Slot& self) noexcept {
     if (this->home().is_left()) {
       return {self.index, self.reserved.load()};
@@ -215,14 +222,16 @@ class DependencyTracker : public StreamRegistry<R> {
     std::lock_guard const guard(self.issuing);
     return advance(self);
   }
-  /// The same with an event: nobody has to touch the stream on the position's account afterwards,
-  /// so it may go. Blocks the host where no event can be had.
+  /// Like mark(), but also records an event, so the stream is not used for this position afterwards
+  /// and may be destroyed. If no event can be created, blocks the host until the stream's work is
+  /// complete.
   order::Position mark_with_event(Slot& self) noexcept {
     if (this->home().is_left()) {
       return {self.index, self.reserved.load()};
     }
     std::lock_guard const guard(self.issuing);
-    // Until the event is there, nobody else records one, who may know nothing of the stream.
+    // The lock keeps a thread that knows nothing of the stream from recording an event before this
+    // one.
     std::lock_guard const recording(self.lock);
     auto const position = advance(self);
     try {
@@ -232,23 +241,24 @@ class DependencyTracker : public StreamRegistry<R> {
       try {
         observe::OnTrackersAccount<R> const account;
         self.events->runtime().synchronize_stream(self.native);
-      } catch (...) {  // NOLINT(bugprone-empty-catch): failed work is over
+      } catch (...) {  // NOLINT(bugprone-empty-catch): failed work counts as complete
       }
       self.raise_completed(position.number);
     }
     return position;
   }
 
-  /// Makes the stream's next work wait for `needed`, once that is launched. One thread at a time a
-  /// slot.
+  /// Makes the stream's next work wait for `needed`, after waiting until `needed` is launched. Only
+  /// one thread at a time may call it for a slot.
   void order_after(Slot& self, order::PositionSet& needed) {
     note_follows(self, {needed.begin(), needed.size()});
     await_launched(needed);
     order_after_launched(self, needed);
   }
 
-  /// Makes the stream's next work wait for an event that the caller shares, which stands for no
-  /// more than it says, however old. One thread at a time a slot.
+  /// Makes the stream's next work wait for an event that the caller shares, which covers no more
+  /// than its position and clock say, however old it is. Only one thread at a time may call it for
+  /// a slot.
   void order_after(Slot& self, RecordedEvent<R> const& event) {
     if (event.position.stream == self.index) {
       return;
@@ -268,8 +278,8 @@ class DependencyTracker : public StreamRegistry<R> {
     add_to(self.waits_issued, 1);
   }
 
-  /// Whether a stream's future work is already ordered after the position, without any new wait.
-  /// Explains nothing: those who ask may hold locks.
+  /// Returns whether the stream's future work is already ordered after the position without a new
+  /// wait. Never calls TrackerOptions::explain, because the caller may hold locks.
   [[nodiscard]] bool covers(Slot& self, order::Position position) {
     return position.stream == self.index || !is_same_capture(self, position) ||
            holds_already(self, position, Explain::no);
@@ -303,8 +313,8 @@ class DependencyTracker : public StreamRegistry<R> {
     }
   }
 
-  /// Blocks the host while others launch what is needed. Positions of the slot's own stream are
-  /// launched: whoever holds `issuing` comes after them.
+  /// Blocks the host until the operations in `needed` have been launched. Positions of the slot's
+  /// own stream always are, because the holder of `issuing` comes after them.
   void await_launched(order::PositionSet const& needed) const noexcept {
     if (works(Mechanism::launch_handshake)) {
       for (auto const& position : needed) {
@@ -332,7 +342,8 @@ class DependencyTracker : public StreamRegistry<R> {
       waits.push_back(position);
     }
     if (waits.size() > 1) {
-      // The accesses' records come in the order of their addresses, which no other run repeats.
+      // Accesses are sorted by the addresses of their records, which differ between runs, so the
+      // waits are sorted by stream instead.
       std::sort(waits.begin(), waits.end(), [](auto const& a, auto const& b) {
         return a.stream < b.stream;
       });
@@ -350,8 +361,9 @@ class DependencyTracker : public StreamRegistry<R> {
     add_to(self.waits_elided, elided);
   }
 
-  /// Otherwise there is nothing to wait for: a graph runs after all that its launch follows, and
-  /// what is being captured has not run.
+  /// Returns whether both streams are in the same capture, or in none. Otherwise there is nothing
+  /// to wait for: a graph runs after all work that its launch follows, and captured work has not
+  /// run.
   [[nodiscard]] bool is_same_capture(Slot const& self, order::Position position) const noexcept {
     return slot(position.stream).capture.load(std::memory_order_acquire) ==
            self.capture.load(std::memory_order_relaxed);
@@ -367,7 +379,8 @@ class DependencyTracker : public StreamRegistry<R> {
     }
   }
 
-  /// Who follows this follows the failure.
+  /// Marks the operation as failed, so that operations which follow it also fail with `failure`,
+  /// and waits for `needed`.
   void give_up(Slot& self,
                std::uint64_t number,
                order::PositionSet const& needed,
@@ -380,8 +393,9 @@ class DependencyTracker : public StreamRegistry<R> {
     counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
 
-  /// The accesses of an operation that could not wait for `needed` are noted already, in place of
-  /// those before: whoever waits for that operation believes to be after `needed`, so make it true.
+  /// Blocks the host until `needed` is complete. The accesses of an operation that could not wait
+  /// for `needed` have already replaced the earlier ones, so operations that wait for it rely on
+  /// being after `needed`.
   void settle(order::PositionSet const& needed) noexcept {
     for (auto const& position : needed) {
       this->finish(position);
@@ -418,7 +432,7 @@ class DependencyTracker : public StreamRegistry<R> {
     return covered;
   }
 
-  /// False when there is nothing left to wait for.
+  /// Makes the stream wait for the position. Returns false if there is nothing left to wait for.
   bool issue_wait(Slot& self, order::Position position) {
     auto const event = this->event_of_launched(position);
     if (event == nullptr) {
@@ -434,7 +448,7 @@ class DependencyTracker : public StreamRegistry<R> {
     return true;
   }
 
-  /// After the wait has been issued.
+  /// Merges the event's clock into the slot's clock, after the wait has been issued.
   void merge(Slot& self, order::VectorClock const& brought, order::Position waited_for) {
     std::lock_guard const guard(self.clock_lock);
     if (options_.explain) {

@@ -9,14 +9,15 @@
 
 namespace msstream {
 
-/// Tells threads that look for work in a place of their own that there may be some.
+/// Notifies threads that look for work in their own data structures that there may be some.
 ///
 ///     auto const rung = bell.rung();
 ///     if (!found_work()) bell.sleep(rung);
 ///
-/// sleep() returns at once if the bell was rung since rung(). Ringing is one atomic addition and
-/// two loads unless all who could look are asleep. Thread-safe; ringing and sleeping have one
-/// order, so that whoever rings after putting work somewhere is heard.
+/// If the bell has rung since rung(), sleep() returns at once. Ringing costs one atomic addition
+/// and two loads, unless all threads that could look for work are asleep. Thread-safe. Rings and
+/// sleeps have one total order, so a thread that rings after it has made work available is always
+/// noticed.
 class Doorbell {
  public:
   [[nodiscard]] std::uint64_t rung() const noexcept { return rings_.load(); }
@@ -38,17 +39,17 @@ class Doorbell {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return rings_.load() != rung; });
   }
-  /// The same until a time at the latest.
+  /// Like sleep(), but returns at `end` at the latest.
   void sleep_until(std::uint64_t rung, std::chrono::steady_clock::time_point end) {
     Sleeping const asleep(*this);
     std::unique_lock lock(mutex_);
     changed_.wait_until(lock, end, [&] { return rings_.load() != rung; });
   }
-  /// How often a thread has gone to sleep.
+  /// Returns how often a thread has started to sleep.
   [[nodiscard]] std::uint64_t sleeps() const noexcept { return sleeps_.load(); }
 
-  /// While the guard lives its thread looks at rung() again and again: nobody need be woken. It
-  /// looks for work once more when the guard is gone.
+  /// A guard for a thread that polls rung() while the guard lives, so that ring() needs to wake no
+  /// thread. The thread must look for work once more after the guard is destroyed.
   class Watch {
    public:
     explicit Watch(Doorbell& bell) noexcept : bell_(bell) { bell_.watching_.fetch_add(1); }

@@ -9,17 +9,16 @@
 
 namespace msstream {
 
-/// Stands for all work that a stream had when Stream::record() made it, and for nothing that was
-/// issued after record() returned.
-/// Copies share it.
+/// Represents all work that a stream had when Stream::record() made the event, and no work that was
+/// issued after record() returned. Copies share the event.
 template <Runtime R = DefaultRuntime>
 class Event {
  public:
   Event(std::shared_ptr<StreamContext<R>> context, std::shared_ptr<RecordedEvent<R>> recorded)
       : context_(std::move(context)), recorded_(std::move(recorded)) {}
 
-  /// Whether the work is complete. Does not block. Rethrows a failure of the work. Throws
-  /// std::logic_error while the work is being captured, as synchronize() does.
+  /// Returns whether the work is complete, without blocking. Rethrows a failure of the work. While
+  /// the work is being captured, throws std::logic_error, as synchronize() does.
   [[nodiscard]] bool query() const {
     context_->home.require_here();
     context_->tracker->refuse_captured(position(), "Event::query");

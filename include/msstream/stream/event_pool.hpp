@@ -13,7 +13,8 @@
 
 namespace msstream {
 
-/// Untimed events of one runtime, created when none is free and kept for reuse. Thread-safe.
+/// A pool of untimed events of one runtime. Events are created if none is free, and kept for reuse.
+/// Thread-safe.
 template <Runtime R>
 class EventPool {
  public:
@@ -48,7 +49,7 @@ class EventPool {
     try {
       std::lock_guard const guard(lock_);
       free_.push_back(event);
-    } catch (...) {  // no memory to remember it
+    } catch (...) {  // there is no memory to keep the event for reuse
       runtime_->destroy_event(event);
     }
   }

@@ -19,12 +19,12 @@
 
 namespace msstream {
 
-/// The places in the tracker of streams that msstream did not make, each taken when the stream is
+/// The tracker's slots for streams that msstream did not make. A stream gets its slot when it is
 /// first seen.
 ///
-/// Nobody tells when such a stream is destroyed. So each is known by its id and not by its handle,
-/// has an event for every position that it is given, and is forgotten now and then when all of
-/// those are over: one that is still there gets a place again when it comes back. Thread-safe.
+/// Nothing reports that such a stream is destroyed. It is therefore identified by its id, not by
+/// its handle, and each of its positions has an event. Now and then, the slots of streams whose
+/// positions are all complete are freed; a stream that is used again gets a new slot. Thread-safe.
 template <InteropRuntime R = DefaultRuntime>
 class ForeignStreams {
   struct Entry {
@@ -36,7 +36,8 @@ class ForeignStreams {
  public:
   using Native = typename R::native_stream;
 
-  /// Keeps the stream's place. By the thread that found the stream, while the stream is there.
+  /// Keeps the stream's slot. For use only by the thread that found the stream, while the stream
+  /// exists.
   class Use {
    public:
     Use(Use&& other) noexcept
@@ -50,14 +51,15 @@ class ForeignStreams {
 
     [[nodiscard]] std::uint64_t id() const noexcept { return entry_->stream.id; }
     [[nodiscard]] StreamSlot<R>& slot() const noexcept { return *entry_->slot; }
-    /// A position that stands for all that is on the stream by now; the stream may then go.
+    /// Returns a position that stands for all work put on the stream so far. The stream may be
+    /// destroyed afterwards.
     [[nodiscard]] order::Position mark() const noexcept {
       return entry_->stream.stays ? tracker_->mark(slot()) : tracker_->mark_with_event(slot());
     }
 
    private:
     friend class ForeignStreams;
-    /// Under the lock of the entry's shard.
+    /// Requires the lock of the entry's shard.
     Use(DependencyTracker<R>& tracker, Entry& entry) noexcept : tracker_(&tracker), entry_(&entry) {
       entry.uses.fetch_add(1, std::memory_order_relaxed);
     }
@@ -78,7 +80,7 @@ class ForeignStreams {
     }
   }
 
-  /// Nothing while the stream is captured.
+  /// Returns the stream's entry, or nothing while the stream is being captured.
   [[nodiscard]] std::optional<Use> find(Native native) {
     auto const stream = context_->runtime->identify(native);
     if (!stream.has_value()) {
@@ -110,7 +112,7 @@ class ForeignStreams {
     return Use(*context_->tracker, entry);
   }
 
-  /// How many have a place.
+  /// Returns the number of streams that have a slot.
   [[nodiscard]] std::size_t count() const noexcept { return count_.load(); }
 
  private:

@@ -12,11 +12,12 @@
 
 namespace msstream {
 
-/// When a group's libraries are made, which takes memory from the driver. at_once: with the group;
-/// when_needed: when they are first asked for, which may wait for work in flight.
+/// The time when a group's libraries are created, which takes memory from the driver. at_once:
+/// together with the group; when_needed: at their first use, which may wait for work in flight.
 enum class LibrariesMade : std::uint8_t { at_once, when_needed };
 
-/// Library handles and their workspace, for work that comes one after the other. Thread-safe.
+/// Library handles and their workspace, shared by work that runs one operation after the other.
+/// Thread-safe.
 template <Runtime R>
 class GroupLibraries {
  public:
@@ -36,7 +37,8 @@ class GroupLibraries {
     }
   }
 
-  /// Made if they are not; throws what that throws.
+  /// Returns the handles, creating them first if necessary. Throws what R::create_libraries()
+  /// throws.
   [[nodiscard]] typename R::native_libraries native() {
     std::call_once(made_, [this] { native_ = runtime_->create_libraries(options_); });
     return *native_;

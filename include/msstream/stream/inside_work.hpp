@@ -11,12 +11,12 @@
 
 namespace msstream {
 
-/// While the guard lives, the calling thread is inside an operation's work, and may neither issue
-/// another operation nor ask a stream for an event: either could need the operation that is not
-/// launched before its work returns.
+/// Marks the calling thread as inside an operation's work while the guard lives. The thread may
+/// then neither issue another operation nor ask a stream for an event, because either could need
+/// the operation that counts as launched only when its work returns.
 class InsideWork {
  public:
-  /// `operation` outlives the guard.
+  /// Stores the name; `operation` must outlive the guard.
   [[nodiscard("without a name the guard goes at once")]] explicit InsideWork(
       char const* operation) noexcept {
     RuntimeThread::launching_ = operation;
@@ -25,15 +25,17 @@ class InsideWork {
   InsideWork(InsideWork const&) = delete;
   InsideWork& operator=(InsideWork const&) = delete;
 
-  /// Throws std::logic_error that names `what` and the operation when the calling thread is inside.
+  /// If the calling thread is inside an operation's work, throws a std::logic_error that names
+  /// `what` and the operation.
   static void refuse(std::string_view what) {
     if (RuntimeThread::launching() != nullptr) [[unlikely]] {
       throw std::logic_error(
           text(what, " called from inside the work of the operation '", place(), "'"));
     }
   }
-  /// The same for a wait of the host, which work that runs on a stream, such as HostStream::run()
-  /// or a host function of CUDA, may not do either: the stream would wait for itself.
+  /// Refuses a wait of the host, as refuse() does, and also on a thread that runs the work of a
+  /// stream, such as HostStream::run() or a host function of CUDA, because the stream would wait
+  /// for itself.
   static void refuse_wait(std::string_view what) {
     refuse(what);
     if (RuntimeThread::is_current()) [[unlikely]] {
@@ -43,8 +45,9 @@ class InsideWork {
                                   "program, after the work was issued"));
     }
   }
-  /// The operation whose work the calling thread is inside, else its name scopes; empty where there
-  /// is neither. A launch thread does not know the scopes of the thread that issued.
+  /// Returns the name of the operation whose work the calling thread is inside. Outside of any
+  /// work, returns the thread's name scopes, or an empty string if there are none. A launch thread
+  /// does not know the scopes of the thread that issued the operation.
   [[nodiscard]] static std::string place() {
     auto const* const operation = RuntimeThread::launching();
     return operation != nullptr ? NameScope::qualify(operation) : std::string(NameScope::current());

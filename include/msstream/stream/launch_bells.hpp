@@ -12,22 +12,24 @@
 
 namespace msstream {
 
-/// Doorbells that ring when an operation of one stream has been launched, whoever launches it: for
-/// threads that sleep until then. Costs the launching thread one load while nobody sleeps for what
-/// it has launched.
+/// Rings doorbells when an operation of one stream has been launched, by any thread, for threads
+/// that sleep until then. Costs the launching thread one load while no thread sleeps for the
+/// operation that it has launched.
 ///
-/// Memory ordering: the launching thread stores the number, then loads `first_`; the sleeping one
-/// stores `first_`, then loads the number once more. All four are sequentially consistent, so of
-/// two that meet at least one sees the other: the bell rings, or the thread does not sleep.
-/// Thread-safe; the lock is held while a bell rings, so that after remove() nobody rings it.
+/// Memory ordering: the launching thread stores the number, then loads `first_`; the sleeping
+/// thread stores `first_`, then loads the number once more. All four accesses are sequentially
+/// consistent, so at least one of two concurrent threads sees the other's store: either the bell
+/// rings, or the thread does not sleep. Thread-safe. The lock is held while a bell rings, so the
+/// bell cannot ring after remove().
 class LaunchBells {
  public:
   LaunchBells() = default;
   LaunchBells(LaunchBells const&) = delete;
   LaunchBells& operator=(LaunchBells const&) = delete;
 
-  /// The bell rings once when operation `number` or a later one has been launched; false: one has
-  /// been, as `launched` says, and need not ring. Call remove() afterwards either way.
+  /// Makes the bell ring once when operation `number` or a later one has been launched. Returns
+  /// false if `launched` shows that it has been launched already; the bell then need not ring. The
+  /// caller must call remove() afterwards in both cases.
   [[nodiscard]] bool add(std::uint64_t number,
                          Doorbell& bell,
                          std::atomic<std::uint64_t> const& launched) {
@@ -36,7 +38,7 @@ class LaunchBells {
     first_.store(std::min(first_.load(), number));
     return launched.load() < number;
   }
-  /// Undoes one call of add(), unless it has rung.
+  /// Undoes one call of add(), unless the bell has rung for it.
   void remove(std::uint64_t number, Doorbell& bell) noexcept {
     std::lock_guard const guard(mutex_);
     auto const place = std::ranges::find(awaited_, Awaited{number, &bell});
@@ -45,7 +47,8 @@ class LaunchBells {
       find_first();
     }
   }
-  /// After operation `number` has been stored as launched.
+  /// Rings the bells that wait for operation `number` or an earlier one. Call it after `number` has
+  /// been stored as launched.
   void launched(std::uint64_t number) noexcept {
     if (first_.load() <= number) [[unlikely]] {
       ring(number);
@@ -80,7 +83,7 @@ class LaunchBells {
     first_.store(first);
   }
 
-  std::atomic<std::uint64_t> first_{kNone};  ///< the least number that is awaited
+  std::atomic<std::uint64_t> first_{kNone};  ///< the least number that a thread waits for
   std::mutex mutex_;
   std::vector<Awaited> awaited_;
 };

@@ -9,7 +9,7 @@
 
 namespace msstream {
 
-/// The first exception that work on a launch thread threw, until the caller takes it.
+/// Keeps the first exception that work on a launch thread threw, until a caller takes it.
 class LaunchFailure {
  public:
   void keep(std::exception_ptr failure) noexcept {
@@ -20,20 +20,20 @@ class LaunchFailure {
       present_.store(true, std::memory_order_release);
     }
   }
-  /// How many there were, taken or not: what was issued since an earlier count, and is kept, may be
-  /// without its contents when this one differs.
+  /// Returns the number of failures so far, taken or not. If it differs from an earlier count, data
+  /// kept from work issued since that count may lack its contents.
   [[nodiscard]] std::uint64_t count() const noexcept {
     return count_.load(std::memory_order_acquire);
   }
   [[nodiscard]] bool present() const noexcept { return present_.load(std::memory_order_acquire); }
-  /// Throws it and forgets it; costs a load when there is none.
+  /// Throws the kept exception and forgets it. Costs one load if there is none.
   void rethrow() {
     if (present()) [[unlikely]] {
       std::unique_lock lock(mutex_);
       present_.store(false, std::memory_order_relaxed);
       auto const failure = std::exchange(failure_, nullptr);
       lock.unlock();
-      if (failure != nullptr) {  // else another caller was faster
+      if (failure != nullptr) {  // null if another caller has taken it first
         std::rethrow_exception(failure);
       }
     }

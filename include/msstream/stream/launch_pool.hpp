@@ -30,7 +30,7 @@
 
 namespace msstream {
 
-/// An operation whose number is reserved and whose launch is left to a launch thread.
+/// An operation whose number is reserved and that a launch thread will launch.
 template <Runtime R>
 struct LaunchTask {
   StreamSlot<R>* slot;
@@ -42,32 +42,34 @@ struct LaunchTask {
 
 struct LaunchPoolOptions {
   int threads = 1;
-  /// How long a thread that has nothing to launch looks for work before it sleeps. Who finds a
-  /// sleeping thread pays for waking it, which takes longer than most operations take to issue.
+  /// The time for which a thread without an operation to launch looks for work before it sleeps.
+  /// Waking a sleeping thread takes longer than issuing most operations, and the issuing thread
+  /// pays for it.
   std::chrono::microseconds spin{0};
 };
 
-/// Threads that launch operations: each stream's in the order of their numbers, different streams'
-/// beside each other.
+/// Threads that launch operations: those of one stream in the order of their numbers, those of
+/// different streams concurrently.
 ///
-/// A task that fails tells its LaunchFailure, and tasks that follow it are given up until the
-/// caller has taken that. A task whose predecessors are not launched yet never holds a thread: its
-/// stream goes back to the end of the line, so any number of threads, also one, makes progress. The
-/// destructor launches what is queued. Made by make(), which also has exit() launch what is queued
-/// and end the threads before a driver goes.
+/// A task that fails stores its exception in its LaunchFailure, and tasks that follow it are given
+/// up until a caller has taken the exception. A task whose predecessors are not launched yet never
+/// occupies a thread: its stream's line goes back to the end of the queue, so any number of
+/// threads, even one, makes progress. The destructor launches the queued tasks. A pool made by
+/// make() also lets exit() launch the queued tasks and end the threads before a driver ends.
 ///
-/// States of a thread: it launches; with nothing that can be launched it looks on for `spin`; then
-/// it sleeps until the pool's doorbell rings. Who pushes rings it, and while lines are blocked,
-/// each waiting for a launch that somebody else has to make, so does that launch: before it sleeps
-/// a thread leaves the doorbell with the first missing launch of every line (LaunchBells).
+/// States of a thread: it launches; if no task can be launched, it looks for work for `spin`; then
+/// it sleeps until the pool's doorbell rings. push() rings the doorbell. While lines are blocked,
+/// each waiting for a launch that another thread has to make, that launch rings it too: before a
+/// thread sleeps, it registers the doorbell with the first missing launch of every line
+/// (LaunchBells).
 ///
 /// No wake-up is missed. A thread reads the doorbell's count before it looks at the lines, and does
-/// not sleep if it has rung since: that covers pushes. Launches are covered by the order of
-/// LaunchBells: left the bell, then looked at the launch once more. A ring wakes one thread, which
-/// need not be the one that left the bell: each that has heard a ring looks at all lines, rings
-/// again if it goes off with one and leaves others, and before it sleeps leaves the bell for all
-/// that are blocked, also those that a thread, itself perhaps, has put back meanwhile. Each blocked
-/// task wakes at most as often as it has predecessors.
+/// not sleep if the doorbell has rung since, which covers pushes. Launches are covered by the order
+/// in LaunchBells: the thread registers the doorbell, then checks the launch once more. A ring
+/// wakes one thread, which need not be the one that registered the doorbell. Therefore each woken
+/// thread looks at all lines, rings again if it takes one and leaves others, and before it sleeps
+/// registers the doorbell for all blocked lines, including those put back meanwhile by any thread.
+/// Each blocked task causes at most as many wake-ups as it has predecessors.
 template <Runtime R>
 class LaunchPool {
  public:
@@ -83,7 +85,7 @@ class LaunchPool {
       for (int i = 0; i < options.threads; ++i) {
         threads_.push_back(start_thread("launches of a stream pool", [this] { work(); }));
       }
-    } catch (...) {  // the system has no more threads
+    } catch (...) {  // the system cannot start more threads
       stop();
       throw;
     }
@@ -92,7 +94,8 @@ class LaunchPool {
   LaunchPool(LaunchPool const&) = delete;
   LaunchPool& operator=(LaunchPool const&) = delete;
 
-  /// Launches what is queued and ends the threads; by one thread, once or more.
+  /// Launches the queued tasks and ends the threads. Only one thread may call it, once or more
+  /// often.
   void stop() {
     {
       std::lock_guard const guard(lock_);
@@ -105,7 +108,8 @@ class LaunchPool {
     threads_.clear();
   }
 
-  /// Throws std::logic_error once stop(), by exit(), was called: nobody would launch the task.
+  /// Queues a task. Throws std::logic_error if stop() has been called, by exit(), because no thread
+  /// would launch the task.
   void push(LaunchTask<R> task) {
     {
       std::lock_guard const guard(lock_);
@@ -129,24 +133,24 @@ class LaunchPool {
     doorbell_.ring();
   }
   [[nodiscard]] bool is_stopping() const noexcept { return stopping_.load(); }
-  /// How often a thread has gone to sleep.
+  /// Returns how often a thread has started to sleep.
   [[nodiscard]] std::uint64_t sleeps() const noexcept { return doorbell_.sleeps(); }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// The tasks of one stream. While it is queued, in ready_ or taken from there by a thread, what
-  /// is pushed goes to `later`; `tasks`, from `next` on, are whose the line is.
+  /// The tasks of one stream. While the line is queued, in ready_ or taken from there by a thread,
+  /// push() adds to `later`; `tasks`, from `next` on, belongs to the thread that took the line.
   struct Line {
     std::vector<LaunchTask<R>> tasks;
     std::size_t next = 0;
     std::vector<LaunchTask<R>> later;
     bool queued = false;
   };
-  /// A line whose first task can be launched, taken from ready_; null: there is none.
+  /// A line whose first task can be launched, taken from ready_; null if there is none.
   struct Found {
     Line* line = nullptr;
-    bool others = false;  ///< there are other lines in ready_
+    bool others = false;  ///< whether ready_ has other lines
   };
 
   static constexpr int kPausesBetweenLooks = 8;
@@ -188,8 +192,8 @@ class LaunchPool {
     return {nullptr, !ready_.empty()};
   }
 
-  /// Whether there may be something to launch; false: there was nothing for as long as `spin_`.
-  /// `blocked`: lines wait for launches by other threads.
+  /// Returns whether there may be a task to launch; false if there was none for as long as `spin_`.
+  /// `blocked` says whether lines wait for launches by other threads.
   bool watch(std::uint64_t rung, bool blocked) {
     if (spin_ == std::chrono::microseconds::zero()) {
       return false;
@@ -211,7 +215,8 @@ class LaunchPool {
         ready_.begin(), ready_.end(), [this](Line const* line) { return launchable(*line); });
   }
 
-  /// Until the doorbell has rung since `rung`: a line was pushed, or may have become launchable.
+  /// Sleeps until the doorbell has rung since `rung`, because a line was pushed or may have become
+  /// launchable.
   void sleep(std::uint64_t rung) {
     auto const missing = missing_launches();
     if (!missing) {
@@ -229,7 +234,7 @@ class LaunchPool {
       tracker_->slot(launch.stream).bells.remove(launch.number, doorbell_);
     }
   }
-  /// What each line waits for first; nothing: one of them waits no more.
+  /// Returns the first missing launch of each line, or nothing if one of the lines can be launched.
   [[nodiscard]] std::optional<std::vector<order::Position>> missing_launches() {
     std::vector<order::Position> missing;
     std::lock_guard const guard(lock_);
@@ -270,7 +275,7 @@ class LaunchPool {
   HomeProcess home_{life_of<R>};
   std::shared_ptr<DependencyTracker<R>> tracker_;
   std::chrono::microseconds spin_;
-  SpinLock lock_;  ///< of the lines
+  SpinLock lock_;  ///< guards the lines
   std::unordered_map<order::StreamIndex, Line> lines_;
   std::deque<Line*> ready_;
   Doorbell doorbell_;

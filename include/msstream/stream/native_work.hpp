@@ -3,8 +3,8 @@
 
 namespace msstream {
 
-/// Work of an operation that calls the runtime itself: it gets the native stream that the operation
-/// goes to, in place of a HostStream or CudaStream.
+/// Wraps the work of an operation that calls the runtime itself: it is called with the stream's
+/// native handle instead of a HostStream or CudaStream.
 template <class F>
 struct NativeWork {
   F put_on;

@@ -24,8 +24,8 @@ namespace msstream {
 template <Runtime R>
 class StreamGroup;
 
-/// How a pool chooses the group of each operation of its device: by a file, by who wrote the
-/// operation's inputs, or both. Immutable, and so thread-safe.
+/// Chooses the group of each operation of a pool's device: by an assignment file, by the group that
+/// wrote the operation's inputs, or by both. Immutable, and therefore thread-safe.
 template <Runtime R>
 class Placement {
  public:
@@ -36,14 +36,14 @@ class Placement {
     for (auto const& group : groups_) {
       for (auto* const stream : {&group->compute(), &group->h2d(), &group->d2h()}) {
         auto const& slot = stream->slot();
-        // Numbers up to here are those of an earlier stream in the same place.
+        // Numbers up to `reserved` belong to earlier streams that had the same slot.
         streams_.push_back({slot.index, slot.reserved.load(), group.get()});
       }
     }
   }
 
-  /// The group that the file gives the operation of this name, the calling thread's name scopes
-  /// before it; null: none.
+  /// Returns the group that the file assigns to the operation with this name, prefixed by the
+  /// calling thread's name scopes; null if there is none.
   [[nodiscard]] StreamGroup<R>* by_name(char const* name) const {
     if (!assignment_) {
       return nullptr;
@@ -52,10 +52,11 @@ class Placement {
                                             : assignment_->group_of(name);
     return group ? groups_[static_cast<std::size_t>(*group)].get() : nullptr;
   }
-  /// Whether operations that nothing else places go where their inputs were written.
+  /// Returns whether operations that are not placed otherwise go to the group that wrote their
+  /// inputs.
   [[nodiscard]] bool propagates() const noexcept { return propagate_; }
-  /// The group of the pool that last wrote what the log is of; null: none. The caller holds the
-  /// log's lock.
+  /// Returns the pool's group that last wrote the memory of the log; null if there is none. The
+  /// caller holds the log's lock.
   [[nodiscard]] StreamGroup<R>* writer(order::AccessLog const& log) const noexcept {
     for (auto const& write : log.writes()) {
       for (auto const& stream : streams_) {
@@ -66,17 +67,17 @@ class Placement {
     }
     return nullptr;
   }
-  /// Notes the calling thread's latest operation, and where it was placed; null: where nothing
-  /// placed it.
+  /// Notes the calling thread's latest operation and its group. `group` is null if the operation
+  /// was not placed.
   void note_latest(char const* name, StreamGroup<R>* group) const {
     std::hash<std::string_view> const hash;
     auto* const known = learnt();
     (known != nullptr ? *known : begin_to_learn())
         .note(31 * hash(NameScope::current()) + hash(name), group);
   }
-  /// Where the calling thread's next operation is likely to be placed: where the one was that came
-  /// after the latest two the last time, since steps repeat, else where the latest was. Null also
-  /// where this placement noted nothing on the thread.
+  /// Predicts the group of the calling thread's next operation: since steps repeat, the group of
+  /// the operation that last followed the two latest ones, otherwise the group of the latest
+  /// operation. Null also if this placement noted nothing on the thread.
   [[nodiscard]] StreamGroup<R>* expected() const {
     auto const* const known = learnt();
     return known != nullptr ? known->expected() : nullptr;
@@ -97,7 +98,7 @@ class Placement {
     StreamGroup<R>* group;
   };
 
-  /// What followed what on one thread, in one placement.
+  /// The sequence of operations and groups that one placement has seen on one thread.
   struct Learnt {
     static constexpr std::size_t kMostRemembered = std::size_t{1} << 14U;
 
@@ -119,13 +120,13 @@ class Placement {
 
     std::uint64_t placement;
     std::size_t latest_name = 0;
-    std::size_t pair = 0;  ///< the latest two names
+    std::size_t pair = 0;  ///< a hash of the two latest names
     StreamGroup<R>* group = nullptr;
     std::unordered_map<std::size_t, StreamGroup<R>*> followers;
   };
 
-  /// What the calling thread has learnt of this placement; null: nothing. Of the placements that a
-  /// thread uses by turns it remembers the latest few.
+  /// Returns the calling thread's knowledge of this placement, or null if there is none. A thread
+  /// remembers only the placements that it used most recently, at most 8.
   [[nodiscard]] Learnt* learnt() const {
     auto& all = learnt_by_thread();
     auto const found =

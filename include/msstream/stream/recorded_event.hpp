@@ -17,11 +17,11 @@
 
 namespace msstream {
 
-/// A native event together with what it stands for: a position, and all that precedes it.
+/// A native event with the work that it covers: a position, and everything that precedes it.
 ///
-/// Ownership: shared by its stream's recent events and whoever looked it up. It is recorded again
-/// only when the stream is its single owner, so that nobody holds an event whose meaning changes.
-/// The clock includes `position`.
+/// Ownership: shared by its stream's recent events and the callers that looked it up. It is
+/// recorded again only if the stream is its single owner, so the meaning of an event never changes
+/// for another holder. The clock includes `position`.
 template <Runtime R>
 struct RecordedEvent {
   explicit RecordedEvent(std::shared_ptr<EventPool<R>> from)
@@ -37,15 +37,15 @@ struct RecordedEvent {
   std::chrono::steady_clock::time_point recorded_at;
 };
 
-/// Events of one stream, oldest first. Of a stream that runs at most sixteen: the newest ones, and
-/// of those that are not known to be complete the oldest, with some between. Of one that is
-/// captured all, from keep_all() on. Not synchronised.
+/// The events of one stream, oldest first. A stream that runs keeps at most sixteen: the newest
+/// ones, the oldest one that is not known to be complete, and some between. A captured stream keeps
+/// all events from keep_all() on. Not synchronised.
 template <Runtime R>
 class RecentEvents {
  public:
   using Handle = std::shared_ptr<RecordedEvent<R>>;
 
-  /// The earliest event at or after `number`, which is the one that covers the least beyond it;
+  /// Returns the earliest event at or after `number`, which covers the least work beyond it, or
   /// null if there is none.
   [[nodiscard]] RecordedEvent<R>* earliest_from(std::uint64_t number) const noexcept {
     Handle const* const found = find(number);
@@ -65,14 +65,14 @@ class RecentEvents {
     return count_ == 0 ? nullptr : ring_[(first_ + count_ - 1) % kCapacity];
   }
 
-  /// An event to record and add() next: one that is left out for it when it is not shared, else a
-  /// new one. Operations up to `completed` are known to be complete.
+  /// Returns an event to record, and to pass to add() next: an event removed from the list if it is
+  /// not shared, otherwise a new one. Operations up to `completed` are known to be complete.
   [[nodiscard]] Handle take_for_recording(std::shared_ptr<EventPool<R>> const& pool,
                                           std::uint64_t completed) {
     if (count_ == kCapacity) {
       Handle left_out = remove(at(0)->position.number <= completed ? 0 : most_crowded());
-      // use_count() orders nothing; taking and dropping a reference comes after what the last other
-      // owner did.
+      // use_count() has no memory ordering; copying and dropping a reference synchronises with the
+      // last actions of the other former owners.
       Handle(left_out).reset();
       if (left_out.use_count() == 1) {
         return left_out;
@@ -115,7 +115,8 @@ class RecentEvents {
     --count_;
     return removed;
   }
-  /// Of those between the oldest and the newest, the one whose neighbours are nearest.
+  /// Returns the index of the event, between the oldest and the newest, whose two neighbours are
+  /// closest to each other.
   [[nodiscard]] std::size_t most_crowded() noexcept {
     auto const room = [this](std::size_t place) {
       return at(place + 1)->position.number - at(place - 1)->position.number;

@@ -21,18 +21,19 @@
 
 namespace msstream {
 
-/// What the time of an operation is. as_issued: from the device's getting there to its end, also
-/// while it waits for the host to launch the rest, or shares the device. held: its own alone, since
-/// each operation is held back, by a host function, until the host has launched all of it, and the
-/// host launches the next one when it is over. Operations and host functions that wait meanwhile
-/// for what is issued later, such as a collective with another rank on the thread, never end.
+/// The meaning of an operation's time. as_issued: from the moment when the device reaches the
+/// operation to its end, including time in which the operation waits for the host to launch its
+/// remaining parts, or shares the device. held: the operation's own time alone, since a host
+/// function holds each operation back until the host has launched all of it, and the host launches
+/// the next one only when it is complete. With held, operations and host functions that wait for
+/// work issued later, such as a collective with another rank on the same thread, never end.
 enum class SpanTiming : std::uint8_t { as_issued, held };
 
-/// Records when each operation ran on the device, between start() and stop(). Off, it costs one
-/// load an operation.
+/// Records when each operation runs on the device, between start() and stop(). While it is off, it
+/// costs one load per operation.
 ///
-/// On, an operation takes two timed events and a lock: the picture is right, the host is slower.
-/// Thread-safe.
+/// While it is on, an operation takes two timed events and a lock: the recorded times are right,
+/// but the host is slower. Thread-safe.
 template <Runtime R>
 class SpanRecorder {
  public:
@@ -44,7 +45,8 @@ class SpanRecorder {
     return recording_.load(std::memory_order_relaxed);
   }
 
-  /// Time zero is when `stream` gets here. Earlier spans are dropped.
+  /// Starts a recording, and drops earlier spans. Time zero is the moment when `stream` reaches
+  /// this call.
   void start(typename R::native_stream stream, SpanTiming timing = SpanTiming::as_issued) {
     std::lock_guard const guard(mutex_);
     recording_.store(false);
@@ -56,8 +58,8 @@ class SpanRecorder {
     recording_.store(true);
   }
 
-  /// Ends the recording; blocks the host until the recorded operations are complete. When that
-  /// fails, the spans stay, for another call.
+  /// Ends the recording. Blocks the host until the recorded operations are complete. If that fails,
+  /// the spans are kept for another call.
   [[nodiscard]] trace::Timeline stop() {
     std::lock_guard const guard(mutex_);
     recording_.store(false);
@@ -87,7 +89,7 @@ class SpanRecorder {
     discard();
   }
 
-  /// Runs `work` between two timed events on the stream. Work that throws leaves no span.
+  /// Runs `work` between two timed events on the stream. If the work throws, records no span.
   template <class Work>
   void record(std::string name,
               std::string lane,
@@ -134,7 +136,7 @@ class SpanRecorder {
    public:
     explicit TimedEvent(std::shared_ptr<R> runtime)
         : runtime_(std::move(runtime)), native_(runtime_->create_event(EventTiming::timed)) {}
-    TimedEvent(TimedEvent&&) noexcept = default;  // leaves no runtime behind, and so no owner
+    TimedEvent(TimedEvent&&) noexcept = default;  // a moved-from object owns nothing
     TimedEvent& operator=(TimedEvent&&) = delete;
     ~TimedEvent() {
       if (runtime_ != nullptr) {
@@ -165,7 +167,7 @@ class SpanRecorder {
   std::shared_ptr<R> runtime_;
   std::atomic<bool> recording_{false};
   std::atomic<bool> holds_{false};
-  std::mutex alone_;  ///< of the held operation that is on its way
+  std::mutex alone_;  ///< held by the one held operation in progress
   std::mutex mutex_;
   std::optional<TimedEvent> zero_;
   std::vector<Entry> entries_;

@@ -14,10 +14,10 @@
 
 namespace msstream {
 
-/// Owns a stream of the runtime and its place in the tracker. Thread-safe. Destroying it with work
-/// in flight does not block: the work still runs, and what depends on it still waits for it.
+/// Owns a stream of the runtime and its slot in the tracker. Thread-safe. The destructor does not
+/// block if work is in flight: the work still runs, and dependent work still waits for it.
 ///
-/// States: open; closed, for ever, after close().
+/// States: open; closed permanently, after close().
 template <Runtime R = DefaultRuntime>
 class Stream {
  public:
@@ -33,8 +33,9 @@ class Stream {
   Stream(Stream const&) = delete;
   Stream& operator=(Stream const&) = delete;
 
-  /// Gives back what it owns, as destroying it does; nobody else may be inside a call. From then on
-  /// calls that need it throw std::logic_error. Touches nothing where the process is left.
+  /// Releases the native stream and the slot, as the destructor does; no other thread may be inside
+  /// a call. Later calls that need them throw std::logic_error. Does nothing in a child of fork(),
+  /// or after the driver has ended.
   void close() {
     auto* const slot = std::exchange(slot_, nullptr);
     if (slot != nullptr && !context_->home.is_left()) {
@@ -43,13 +44,13 @@ class Stream {
     }
   }
 
-  /// An event for all work issued so far, also work that was put on native() directly.
+  /// Returns an event for all work issued so far, including work put directly on native().
   [[nodiscard]] Event<R> record() {
     return Event<R>(context_, context_->tracker->event_at(mark()));
   }
-  /// The next work waits for what the event stands for, unless it is known to precede already. Does
-  /// not block the host. Throws std::invalid_argument for an event of a device that does not share
-  /// the tracker.
+  /// Makes the stream's next work wait for the event's work, unless that is known to precede it
+  /// already. Does not block the host. Throws std::invalid_argument for an event of a device that
+  /// does not share the tracker.
   void wait(Event<R> const& event) {
     require(event.tracker() == context_->tracker.get(),
             "Stream::wait: the event is of a device with another tracker; DeviceOptions::tracker "
@@ -64,7 +65,7 @@ class Stream {
     record().synchronize();
   }
 
-  /// A new position that stands for all work put on the stream so far.
+  /// Returns a new position that stands for all work put on the stream so far.
   order::Position mark() {
     order::Position position;
     auto& self = slot();

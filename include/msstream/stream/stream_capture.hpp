@@ -18,19 +18,22 @@
 
 namespace msstream {
 
-/// Work of any number of groups that becomes one graph. It goes to a twin of each group, with
-/// streams of its own, and libraries that are its own or, of a group that lends them, the group's.
+/// Captures work of any number of groups into one graph. The work of each group goes to a twin of
+/// it, which has its own streams, and also its own libraries unless the group lends its libraries
+/// to the twin.
 ///
 ///     origin:  begin, fork ──────────────────────────────┬── join, end
 ///     twins:         └── wait for the fork … their work ─┘
 ///
-/// States: open; over, after end(). Going while it is open throws all of it away. Not synchronised.
+/// States: open; over, after end(). If it is destroyed while open, discards everything. Not
+/// synchronised.
 template <CapturingRuntime R = DefaultRuntime>
 class StreamCapture {
  public:
   using Twins = std::vector<std::shared_ptr<StreamGroup<R>>>;
 
-  /// `libraries`: of the twins; they are kept as long as these.
+  /// Begins the capture. `libraries` provides the twins' libraries and keeps them as long as it
+  /// lives.
   StreamCapture(std::shared_ptr<StreamContext<R>> context, TwinLibraries<R>& libraries)
       : context_(std::move(context)),
         libraries_(libraries),
@@ -55,8 +58,8 @@ class StreamCapture {
     }
   }
 
-  /// Where work for the group goes while it is captured. Made when first asked for; a twin is its
-  /// own.
+  /// Returns the group that work for `group` goes to while it is captured, and makes it at the
+  /// first call. A twin is returned as its own twin.
   [[nodiscard]] StreamGroup<R>& twin_of(StreamGroup<R>& group) {
     if (group.captured()) {
       return group;
@@ -66,7 +69,7 @@ class StreamCapture {
     return found != pairs_.end() ? *found->twin : make_twin(group);
   }
 
-  /// The group whose twin has the stream; null: it is no twin's.
+  /// Returns the group whose twin has the stream, or null if no twin has it.
   [[nodiscard]] StreamGroup<R>* group_of(order::StreamIndex stream) const {
     for (auto const& pair : pairs_) {
       bool found = false;
@@ -79,8 +82,8 @@ class StreamCapture {
     return nullptr;
   }
 
-  /// Calls `work`. What the runtime throws because the capture was ended from outside becomes a
-  /// std::runtime_error that says so; whatever else is thrown stays what it is.
+  /// Calls `work`. If the runtime throws because the capture was ended from outside, throws a
+  /// std::runtime_error that says so. Passes on all other exceptions.
   template <class Work>
   void if_not_ended(Work&& work) {
     try {
@@ -93,8 +96,9 @@ class StreamCapture {
     }
   }
 
-  /// Makes the graph; throws std::runtime_error where an operation's order was lost on the way, and
-  /// then, as when the runtime throws, there is none. Either way the capture is over.
+  /// Ends the capture and returns its graph. Throws std::runtime_error if the order of an operation
+  /// was lost; then, and also if the runtime throws, there is no graph. The capture is over in all
+  /// cases.
   [[nodiscard]] typename R::native_graph end() {
     if (state_->spoilt.load()) {
       throw std::runtime_error("a capture in which an operation could not be ordered was given up");
@@ -126,7 +130,7 @@ class StreamCapture {
       throw;
     }
   }
-  /// Of a capture that is over: what its graph uses, and must outlive.
+  /// Returns the twins, which the graph uses and must not outlive, once the capture is over.
   [[nodiscard]] Twins twins() const {
     Twins twins;
     for (auto const& pair : pairs_) {
@@ -137,7 +141,7 @@ class StreamCapture {
 
  private:
   struct Pair {
-    std::shared_ptr<StreamGroup<R>> group;  ///< kept, so that no other one has its address
+    std::shared_ptr<StreamGroup<R>> group;  ///< kept, so that no other group has its address
     std::shared_ptr<StreamGroup<R>> twin;
   };
   struct OwnStream {
@@ -157,12 +161,13 @@ class StreamCapture {
     typename R::native_event native;
   };
 
-  /// By CUDA's codes, which the host runtime has too: other errors may themselves have spoilt the
-  /// capture.
+  /// Returns whether the error is one of CUDA's capture errors, whose codes the host runtime uses
+  /// too. Other errors may be what invalidated the capture.
   [[nodiscard]] static bool is_of_captures(RuntimeError const& error) noexcept {
     return error.code() >= 900 && error.code() <= 908;
   }
-  /// False also where the runtime does not say, because it is lost.
+  /// Returns whether the capture has been ended from outside. Returns false also if the runtime
+  /// cannot tell because it is lost.
   [[nodiscard]] bool is_ended() noexcept {
     try {
       return !context_->runtime->is_capture_sound(origin_.native);
@@ -205,7 +210,8 @@ class StreamCapture {
       for_each_stream_of(*pair.twin, visit);
     }
   }
-  /// A stream takes half a MiB of an H200: the next capture gets those of this one.
+  /// Closes the twins' streams, so that the next capture can reuse the memory: a stream takes half
+  /// a MiB on an H200.
   void leave() noexcept {
     for_each_stream([](Stream<R>& stream) { stream.close(); });
   }

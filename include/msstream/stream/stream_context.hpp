@@ -21,9 +21,9 @@
 
 namespace msstream {
 
-/// What all streams of one device share: the runtime, its events, the tracker (which devices may
-/// share) and the spans. Everything that needs a part of it owns the whole, so no part can go too
-/// early.
+/// The state that all streams of one device share: the runtime, its events, the tracker (which
+/// several devices may share) and the spans. Objects that need one part own the whole context, so
+/// no part is destroyed too early.
 template <Runtime R = DefaultRuntime>
 struct StreamContext {
   StreamContext(typename R::Options const& runtime_options,
@@ -39,13 +39,13 @@ struct StreamContext {
   StreamContext& operator=(StreamContext const&) = delete;
   ~StreamContext() { log_unheard(); }
 
-  /// Called whenever the host has waited for a group of the device, or for it through a tensor; may
-  /// throw what the device has reported.
+  /// Adds a check, called whenever the host has waited for a group of the device, or for the device
+  /// through a tensor. It may throw an error that the device has reported.
   void add_check(std::function<void()> check) {
     std::lock_guard const guard(checks_mutex_);
     checks_.push_back(std::move(check));
   }
-  /// Throws what failed on a launch thread, and what a check throws.
+  /// Throws a failure from a launch thread, or the exception of a check.
   void run_checks() {
     rethrow_launch_failure();
     std::lock_guard const guard(checks_mutex_);
@@ -53,7 +53,7 @@ struct StreamContext {
       check();
     }
   }
-  /// Writes what run_checks() would throw to the log, all of it; the checks are over.
+  /// Writes everything that run_checks() would throw to the log, and removes the checks.
   void end_checks() noexcept {
     log_unheard();
     std::lock_guard const guard(checks_mutex_);
@@ -66,8 +66,8 @@ struct StreamContext {
     }
     checks_.clear();
   }
-  /// Before the driver ends: waits for all work, and writes failures that no call has thrown to the
-  /// log.
+  /// Waits for all work, and writes failures that no call has thrown to the log. Called before the
+  /// driver ends.
   void settle() noexcept {
     for (auto const& newest : tracker->newest_positions()) {
       tracker->finish(newest);
@@ -75,8 +75,9 @@ struct StreamContext {
     end_checks();
   }
 
-  /// Throws what failed on a launch thread, once all that was issued before is launched or given up
-  /// on its account: what is issued next runs. Costs a load when there is nothing.
+  /// Throws a failure from a launch thread, if there is one, after all work issued before is
+  /// launched or given up because of the failure. Work issued afterwards runs normally. Costs one
+  /// load if there is no failure.
   void rethrow_launch_failure() {
     if (launch_failure->present()) [[unlikely]] {
       tracker->forget_failures();
@@ -84,9 +85,9 @@ struct StreamContext {
     }
   }
 
-  /// Throws `failure`, which a caller's operation follows, unless it is null. It may be another
-  /// device's, or somebody else may have taken it: the operation was not launched all the same.
-  /// What is issued next runs.
+  /// Throws `failure` unless it is null. `failure` is an earlier one that the caller's operation
+  /// depends on, so the operation was not launched. The failure may belong to another device, or
+  /// another caller may have taken it already. Work issued afterwards runs normally.
   void rethrow(std::exception_ptr const& failure) {
     if (failure != nullptr) [[unlikely]] {
       rethrow_launch_failure();
@@ -95,16 +96,17 @@ struct StreamContext {
     }
   }
 
-  /// Whoever may block, lock, or call the driver asks it first.
+  /// Must be checked before any call that may block, lock, or call the driver.
   HomeProcess home{life_of<R>};
-  LibraryOptions libraries;  ///< of all groups: the bits do not depend on who computes
+  LibraryOptions libraries;  ///< options of all groups, so that results do not depend on the group
   std::shared_ptr<R> runtime;
   std::shared_ptr<EventPool<R>> events;
   std::shared_ptr<DependencyTracker<R>> tracker;
   SpanRecorder<R> spans;
-  /// How a pool chooses the groups of operations, if one does.
+  /// Chooses the groups of operations, if a pool does so.
   Hook<Placement<R> const> placement;
-  /// Of all groups' launch threads: whoever next issues to the device or waits for it gets it.
+  /// The failure of all groups' launch threads. The next call that issues to the device or waits
+  /// for it throws it.
   std::shared_ptr<LaunchFailure> launch_failure = std::make_shared<LaunchFailure>();
 
  private:

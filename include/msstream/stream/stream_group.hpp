@@ -28,42 +28,44 @@
 
 namespace msstream {
 
-/// Which of a group's streams.
+/// The kinds of streams that a group has.
 enum class StreamKind : std::uint8_t { compute, h2d, d2h };
 
 struct StreamGroupOptions {
   bool merge_streams = false;  ///< one stream for compute and copies
   StreamPriority priority = StreamPriority::normal;
-  SmPartition partition = {};       ///< on which its kernels run
-  CaptureState* capture = nullptr;  ///< its streams are to be captured; null: they run their work
+  SmPartition partition = {};       ///< the multiprocessors on which its kernels run
+  CaptureState* capture = nullptr;  ///< the capture of its streams; null if their work runs
   LibrariesMade libraries = LibrariesMade::at_once;
 };
 
 template <Runtime R>
 class StreamGroup;
 
-/// An operation that is submitted and not yet launched, less its work.
+/// An operation that is submitted and not yet launched, without its work.
 template <Runtime R>
 struct PendingLaunch {
   StreamGroup<R>* group;
   char const* name;
-  std::string span_name;  ///< empty: no span is recorded
+  std::string span_name;  ///< empty if no span is recorded
   observe::Declared<R> declared;
   StreamKind kind;
   Stream<R>* target;
   typename R::stream_ref ref;
 
-  /// Calls the work, once, in the order of the stream's numbers.
+  /// Launches the operation by calling `work`. Call it once, in the order of the stream's numbers.
   void launch(WorkRef<R> work) { group->launch(*this, work); }
 };
 
-/// A compute, an h2d and a d2h stream (or one for all), with what streams must not share: library
-/// handles, a workspace, the failures of its launch threads. Thread-safe.
+/// A compute, an h2d and a d2h stream (or one stream for all three), with the resources that
+/// streams must not share: library handles, a workspace, and the failures of the group's launch
+/// threads. Thread-safe.
 template <Runtime R = DefaultRuntime>
 class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
  public:
-  /// Like the constructor. The group waits for its work when its last owner goes: on a thread of
-  /// its own if that is work on a stream, or exit() called from there.
+  /// Like the constructor, but the group is destroyed, which waits for its work, on a separate
+  /// thread if its last owner releases it inside the work of a stream, or inside exit() called from
+  /// there.
   template <class... Arguments>
   [[nodiscard]] static std::shared_ptr<StreamGroup> make(
       std::shared_ptr<StreamContext<R>> const& context, int index, Arguments&&... arguments) {
@@ -71,8 +73,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
         new StreamGroup(context, index, std::forward<Arguments>(arguments)...),
         [](StreamGroup* group) { RuntimeThread::call_outside([group] { delete group; }); });
   }
-  /// `launcher` null: operations are launched by the thread that issues them. `libraries` null: it
-  /// has its own.
+  /// Makes the group. If `launcher` is null, the thread that issues an operation launches it. If
+  /// `libraries` is null, the group creates its own.
   StreamGroup(std::shared_ptr<StreamContext<R>> context,
               int index,
               StreamGroupOptions const& options = {},
@@ -104,12 +106,11 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     if (context_->home.is_left()) {
       return;
     }
-    // The streams wait for their launches; the workspace may be freed only once the work that uses
-    // it is done.
+    // Destroying the streams waits for their launches. The workspace may be freed only after the
+    // work that uses it is complete.
     try {
       context_->tracker->finish(compute_.mark());
-    } catch (...) {  // NOLINT(bugprone-empty-catch): failed work is over, and a destructor reports
-                     // nothing
+    } catch (...) {  // NOLINT(bugprone-empty-catch): failed work counts as complete
     }
   }
 
@@ -128,25 +129,26 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
   [[nodiscard]] Stream<R>& h2d() noexcept { return stream(StreamKind::h2d); }
   [[nodiscard]] Stream<R>& d2h() noexcept { return stream(StreamKind::d2h); }
   [[nodiscard]] bool merged() const noexcept { return options_.merge_streams; }
-  /// Whether it is the twin of another group in a capture, or was: see StreamCapture.
+  /// Returns whether the group is the twin of another group in a capture, open or over; see
+  /// StreamCapture.
   [[nodiscard]] bool captured() const noexcept { return options_.capture != nullptr; }
   [[nodiscard]] StreamGroupOptions const& options() const noexcept { return options_; }
   [[nodiscard]] std::shared_ptr<GroupLibraries<R>> const& libraries() const noexcept {
     return libraries_;
   }
-  /// The group's number in its pool; -1 for a device's default group.
+  /// Returns the group's number in its pool, or -1 for a device's default group.
   [[nodiscard]] int index() const noexcept { return index_; }
   [[nodiscard]] std::string const& name() const noexcept { return name_; }
   [[nodiscard]] std::shared_ptr<StreamContext<R>> const& context() const noexcept {
     return context_;
   }
 
-  /// Orders and launches one operation: reserves its number, then waits for its hazards and calls
+  /// Orders and launches one operation: reserves its number, waits for its hazards, and calls
   /// `work(stream_ref)`, or a NativeWork with the native stream, on this thread or on a launch
-  /// thread. Rethrows what an earlier operation threw on a launch thread. `name` must outlive the
-  /// launch. Returns the operation's position. `observed` is what describe() made of it, if its
-  /// memory is to be known. Throws std::logic_error when called from inside the work of another
-  /// operation.
+  /// thread. Rethrows an exception that an earlier operation threw on a launch thread. `name` must
+  /// outlive the launch. Returns the operation's position. `observed` is the result of describe(),
+  /// if an observing runtime is to know the operation's memory. Throws std::logic_error when called
+  /// inside the work of another operation.
   order::Position submit(char const* name,
                          StreamKind kind,
                          AccessSet& accesses,
@@ -167,8 +169,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     bool const owns_libraries = &target == &compute_;
     auto const ref = context_->runtime->ref(
         target.native(), owns_libraries ? libraries_->native() : native_libraries{});
-    // Named here: the scope is the issuing thread's.
-    // What is captured has no time.
+    // The name is qualified here, because name scopes belong to the issuing thread. A captured
+    // operation has no span, because it does not run.
     auto span_name =
         context_->spans.recording() && !captured() ? NameScope::qualify(name) : std::string();
     PendingLaunch<R> pending{
@@ -183,7 +185,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
       context_->rethrow(failure);
       return {slot.index, number};
     }
-    // Made before a number is reserved: copying the work may throw.
+    // The closure is made before a number is reserved, because copying the work may throw.
     Closure closure = work.closure(std::move(pending));
     std::lock_guard const guard(slot.issuing);
     order::PositionSet needed;
@@ -192,8 +194,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     return {slot.index, number};
   }
 
-  /// For a runtime that looks on: what it gets to know of an operation on this group. `parts`: of a
-  /// graph's launch.
+  /// Describes an operation on this group to an observing runtime. `parts` are the operations of a
+  /// graph, for the launch of a graph.
   [[nodiscard]] Observed<R> describe(char const* name,
                                      StreamKind kind,
                                      std::vector<MemoryUse> uses,
@@ -212,8 +214,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     }
   }
 
-  /// Blocks the host until all work issued to the group so far is complete; rethrows its failures,
-  /// and throws what the device has reported, such as a trapped id.
+  /// Blocks the host until all work issued to the group so far is complete. Rethrows its failures,
+  /// and throws errors that the device has reported, such as a trapped id.
   void synchronize() {
     InsideWork::refuse_wait("StreamGroup::synchronize");
     compute_.synchronize();
@@ -252,7 +254,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
       if (captured()) [[unlikely]] {
         launch_captured(pending, work);
       } else if (!pending.span_name.empty()) [[unlikely]] {
-        // Launches on a stream have one order, and this is the next.
+        // Operations on a stream are launched in the order of their numbers, so this one has the
+        // next number.
         auto const& slot = target.slot();
         context_->spans.record(std::move(pending.span_name),
                                lane(pending.kind),
@@ -265,7 +268,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     });
   }
 
-  /// Work after which nothing more can be captured is told by its name, whatever it says itself.
+  /// Names the operation in the error if its work has ended the capture, whatever error the work
+  /// itself throws.
   void launch_captured(PendingLaunch<R> const& pending, WorkRef<R> work) {
     if constexpr (CapturingRuntime<R>) {
       auto const stream = pending.target->native();
@@ -289,7 +293,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     }
   }
 
-  /// Throws what a runtime that looks on finds, and then reserves nothing.
+  /// Reserves the operation's number. If an observing runtime reports an error, throws it and
+  /// reserves nothing.
   std::uint64_t reserve(Stream<R>& target,
                         AccessSet& accesses,
                         order::PositionSet& needed,
@@ -302,7 +307,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
     try {
       observe::operation_issued(runtime, observed);
     } catch (...) {
-      if (number != 0) {  // reserved, although the report threw
+      if (number != 0) {  // a number is reserved, although the report threw
         context_->tracker->abandon(target.slot(), number, needed);
       }
       throw;

@@ -11,9 +11,9 @@
 
 namespace msstream {
 
-/// Keeps a stream from going on to what it gets later, until the guard goes: the device then finds
-/// all of that ready, however long the host took. A host that waits inside for the stream itself
-/// gets nowhere until the hold gives up, after kPatience.
+/// Keeps a stream from starting work issued later, until the guard is destroyed. The device then
+/// finds all of that work ready, however long the host took to issue it. If the host waits for the
+/// stream while the guard lives, it blocks until the hold ends after kPatience.
 template <Runtime R = DefaultRuntime>
 class StreamHold {
  public:

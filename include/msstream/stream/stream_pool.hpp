@@ -24,42 +24,45 @@
 
 namespace msstream {
 
-/// Who launches operations. none: the thread that issues them; shared: a few threads for all
-/// groups; private: one a group.
+/// Selects the threads that launch operations. none: the thread that issues them; shared: a few
+/// threads for all groups; per_group: one thread for each group.
 enum class LaunchThreads : std::uint8_t { none, shared, per_group };
 
-/// How acquire() chooses. least_loaded: fewest leases out, then least work outstanding; sticky: the
-/// group that the calling thread had before, the first time the least loaded.
+/// The ways in which acquire() chooses a group. least_loaded: the fewest leases, then the least
+/// outstanding work; sticky: the group that the calling thread had before, at first the least
+/// loaded one.
 enum class LeasePolicy : std::uint8_t { least_loaded, round_robin, sticky };
 
 struct StreamPoolOptions {
   int groups = static_cast<int>(env::integer("MSSTREAM_STREAM_GROUPS", 1, 1, 256));
   bool merge_streams = env::flag("MSSTREAM_MERGE_STREAMS", false);
   StreamPriority priority = StreamPriority::normal;
-  /// Into how many equal parts the device's multiprocessors are split: the kernels of group i run
-  /// on part i mod so many. 1: on all. A runtime without multiprocessors runs all alike.
+  /// The number of equal parts into which the device's multiprocessors are split. The kernels of
+  /// group i run on part i mod `sm_partitions`; with 1, on all multiprocessors. Has no effect on a
+  /// runtime without multiprocessors.
   int sm_partitions = static_cast<int>(env::integer("MSSTREAM_SM_PARTITIONS", 1, 1, 256));
   LaunchThreads launch_threads = env::choice("MSSTREAM_LAUNCH_THREADS",
                                              LaunchThreads::none,
                                              {{"none", LaunchThreads::none},
                                               {"shared", LaunchThreads::shared},
                                               {"private", LaunchThreads::per_group}});
-  /// Threads of LaunchThreads::shared; 0 chooses min(groups, 4).
+  /// The number of threads of LaunchThreads::shared; 0 chooses min(groups, 4).
   int launch_thread_count =
       static_cast<int>(env::integer("MSSTREAM_LAUNCH_THREAD_COUNT", 0, 0, 64));
-  /// Microseconds for which a launch thread looks for more to launch before it sleeps; -1: 200 if
-  /// the machine has more processors than the pool has launch threads, else none.
+  /// The microseconds for which a launch thread looks for more work before it sleeps. -1 chooses
+  /// 200 if the machine has more processors than the pool has launch threads, otherwise 0.
   int launch_spin_us = static_cast<int>(env::integer("MSSTREAM_LAUNCH_SPIN_US", -1, -1, 1'000'000));
-  /// when_needed is for groups that may never compute: a group's libraries have a workspace.
+  /// The time when groups create their libraries, which have a workspace. when_needed is for groups
+  /// that may never compute.
   LibrariesMade libraries = LibrariesMade::at_once;
   LeasePolicy policy = LeasePolicy::least_loaded;
-  /// The groups of operations by their names: comes before every StreamScope.
+  /// The groups of operations, by operation name. Takes precedence over every StreamScope.
   std::optional<StreamAssignment> assignment = StreamAssignment::from_environment(groups);
-  /// An operation outside every scope goes to the pool's group that last wrote the first of its
-  /// inputs that one of them wrote.
+  /// Whether an operation outside every scope goes to the group of its first input that was last
+  /// written by one of the pool's groups.
   bool propagate_groups = env::flag("MSSTREAM_PROPAGATE_GROUPS", false);
-  /// Gets a sentence, when the pool goes, for each line of the assignment that gave no operation
-  /// its group. Null: nobody does.
+  /// Receives a sentence, when the pool is destroyed, for each line of the assignment that placed
+  /// no operation. If null, nothing is reported.
   std::function<void(std::string const&)> log = [](std::string const& line) {
     std::clog << line << std::endl;
   };
@@ -68,7 +71,7 @@ struct StreamPoolOptions {
 template <Runtime R>
 class StreamPool;
 
-/// A claim on a group, given back when the guard goes.
+/// A guard that claims a group until it is destroyed.
 template <Runtime R = DefaultRuntime>
 class StreamLease {
  public:
@@ -90,18 +93,19 @@ class StreamLease {
   std::atomic<int>& leases_;
 };
 
-/// A Device of runtime R, which this room does not know.
+/// A Device of runtime R, accepted as a template argument because this header does not include it.
 template <class D, class R>
 concept HasStreams = Runtime<R> && requires(D const& device) {
   { device.context() } -> std::convertible_to<std::shared_ptr<StreamContext<R>>>;
 };
 
-/// N stream groups of one device. Thread-safe, without a lock; acquire() looks at each group once.
+/// The N stream groups of one device. Thread-safe, without a lock; acquire() looks at each group
+/// once.
 ///
-/// A pool with an assignment or with propagation places the operations of its device while it
-/// lives, one such pool a device. An operation's group is then, in this order: the one of its name
-/// in the assignment, that of the innermost StreamScope, the one that wrote its inputs, the
-/// device's default group.
+/// While it lives, a pool with an assignment or with propagation places the operations of its
+/// device; a device can have only one such pool at a time. An operation's group is then the first
+/// of these that exists: the group assigned to its name, the group of the innermost StreamScope,
+/// the group that wrote its inputs, the device's default group.
 template <Runtime R = DefaultRuntime>
 class StreamPool {
  public:
@@ -163,7 +167,7 @@ class StreamPool {
       placed_ = context;
     }
   }
-  /// A pool of the groups of a Device.
+  /// Makes a pool of stream groups of a Device.
   template <HasStreams<R> D>
   explicit StreamPool(D const& device, StreamPoolOptions const& options = {})
       : StreamPool(device.context(), options) {}
@@ -178,7 +182,7 @@ class StreamPool {
   }
 
   [[nodiscard]] int groups() const noexcept { return static_cast<int>(groups_.size()); }
-  /// Throws std::out_of_range when there is no such group.
+  /// Returns a group. Throws std::out_of_range if there is no such group.
   [[nodiscard]] StreamGroup<R>& operator[](int index) const {
     if (index < 0 || index >= groups()) {
       throw std::out_of_range(text("StreamPool: group ", index, " asked of a pool of ", groups()));
@@ -187,7 +191,7 @@ class StreamPool {
   }
   [[nodiscard]] StreamPoolOptions const& options() const noexcept { return options_; }
 
-  /// Claims a group by the pool's policy.
+  /// Claims a group according to the pool's policy.
   [[nodiscard]] StreamLease<R> acquire() { return acquire(options_.policy); }
   [[nodiscard]] StreamLease<R> acquire(LeasePolicy policy) {
     switch (policy) {
@@ -210,7 +214,7 @@ class StreamPool {
     }
     return lease(claim_least_loaded());
   }
-  /// Leases that are out on a group.
+  /// Returns the number of current leases of a group.
   [[nodiscard]] int leases(int index) const {
     return leases_.at(static_cast<std::size_t>(index))->load();
   }
@@ -231,7 +235,7 @@ class StreamPool {
           options_.log(text("msstream: stream pool: no operation matched ", line));
         }
       }
-    } catch (...) {  // a warning is not worth the program's end
+    } catch (...) {  // a failed warning must not end the program
     }
   }
 
@@ -239,13 +243,13 @@ class StreamPool {
     std::uint64_t pool;
     std::size_t index;
   };
-  /// The calling thread's group of each pool that it has used this way.
+  /// Returns the calling thread's group in each pool that it has used with LeasePolicy::sticky.
   static std::vector<StickyChoice>& sticky_choices() {
     static thread_local std::vector<StickyChoice> choices;
     return choices;
   }
 
-  /// The launch threads of all groups together.
+  /// Returns the number of launch threads of all groups together.
   static int launch_thread_count(StreamPoolOptions const& options) noexcept {
     switch (options.launch_threads) {
       case LaunchThreads::shared:
@@ -277,7 +281,7 @@ class StreamPool {
     return compute.context()->tracker->outstanding(compute.slot());
   }
 
-  /// Counts the claim before it returns, so that two threads do not both take the last idle group.
+  /// Counts the claim before it returns, so that two threads do not both claim the last idle group.
   std::size_t claim_least_loaded() {
     while (true) {
       std::size_t best = 0;
@@ -303,7 +307,7 @@ class StreamPool {
   StreamPoolOptions options_;
   std::vector<std::shared_ptr<StreamGroup<R>>> groups_;
   std::vector<std::shared_ptr<std::atomic<int>>> leases_;
-  std::shared_ptr<StreamContext<R>> placed_;  ///< whose operations it places; null: none's
+  std::shared_ptr<StreamContext<R>> placed_;  ///< device whose operations the pool places, or null
   std::atomic<std::size_t> next_{0};
   static inline std::atomic<std::uint64_t> last_identity_{0};
   std::uint64_t identity_ = ++last_identity_;

@@ -25,9 +25,9 @@
 
 namespace msstream {
 
-/// The streams of a program: how far each has come, and an event for any of its positions.
+/// The streams of a program: the progress of each, and an event for any position.
 ///
-/// Thread-safe; the one lock that streams share is for making and destroying them.
+/// Thread-safe. The only lock that streams share is for attaching and detaching them.
 template <Runtime R>
 class StreamRegistry {
  public:
@@ -40,7 +40,7 @@ class StreamRegistry {
   StreamRegistry(StreamRegistry const&) = delete;
   StreamRegistry& operator=(StreamRegistry const&) = delete;
 
-  /// Starts to track a stream. The slot stays valid as long as the tracker.
+  /// Starts to track a stream. The slot stays valid as long as the tracker exists.
   Slot& attach(typename R::native_stream native,
                std::shared_ptr<EventPool<R>> events,
                // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved
@@ -64,7 +64,7 @@ class StreamRegistry {
     return slot;
   }
 
-  /// Ends the tracking of a stream whose native handle is about to be destroyed; work may be in
+  /// Ends the tracking of a stream whose native handle is about to be destroyed; its work may be in
   /// flight. Does not block, unless the runtime can no longer record an event for that work.
   void detach(Slot& slot) {
     if (home_.is_left()) {
@@ -90,7 +90,7 @@ class StreamRegistry {
   }
 
   [[nodiscard]] Slot& slot(order::StreamIndex index) const noexcept { return *slots_[index]; }
-  /// By index; of a stream that is gone, too.
+  /// Returns the streams' names, by index, including the names of streams that no longer exist.
   [[nodiscard]] std::vector<std::string> stream_names() const {
     std::vector<std::string> names;
     for (order::StreamIndex i = 0; i < slot_count(); ++i) {
@@ -103,8 +103,9 @@ class StreamRegistry {
     return slot(index).identity;
   }
 
-  /// An event for the position: the earliest there is, else one recorded now, which may cover later
-  /// work too. Blocks the host until the operation has been launched.
+  /// Returns an event for the position: the earliest recorded one that covers it, otherwise one
+  /// recorded now, which may cover later work too. Blocks the host until the operation has been
+  /// launched.
   [[nodiscard]] EventHandle event_at(order::Position position) {
     home_.require_here();
     Slot& source = slot(position.stream);
@@ -115,19 +116,21 @@ class StreamRegistry {
     return event_of_launched(position);
   }
 
-  /// Somebody is likely to wait for the position: its stream is to record an event before it goes
-  /// on, which will stand for no later work. Asks nobody.
+  /// Requests that the position's stream records an event before its next operation, so that the
+  /// event covers no later work. Call it if a wait for the position is likely. Does not query the
+  /// runtime.
   void want_event(order::Position position) noexcept {
     if (!is_known_complete(position)) {
       slot(position.stream).event_wanted.store(true, std::memory_order_relaxed);
     }
   }
 
-  /// Whether the host has seen the position's work complete; asks nobody.
+  /// Returns whether the host has seen the position's work complete. Does not query the runtime.
   [[nodiscard]] bool is_known_complete(order::Position position) const noexcept {
     return slot(position.stream).completed.load(std::memory_order_acquire) >= position.number;
   }
-  /// Whether the position's work is complete; asks the runtime, does not block on the device.
+  /// Returns whether the position's work is complete. Queries the runtime, but does not block on
+  /// the device.
   [[nodiscard]] bool is_complete(order::Position position) {
     if (slot(position.stream).completed.load(std::memory_order_acquire) >= position.number) {
       return true;
@@ -136,7 +139,8 @@ class StreamRegistry {
         is_captured(position)) {
       return false;
     }
-    // What is behind an event that is not complete needs no event of its own to be asked about.
+    // If an earlier event is not complete, the position is not complete either, and needs no event
+    // of its own.
     if (!newest_event_is_over(slot(position.stream), position.number)) {
       return false;
     }
@@ -151,8 +155,8 @@ class StreamRegistry {
     return false;
   }
 
-  /// Whether all work that the slot has been given is complete. A stream that failed never is idle,
-  /// so its slot is not taken again.
+  /// Returns whether all work that the slot has been given is complete. A stream that failed is
+  /// never idle, so its slot is not reused.
   [[nodiscard]] bool is_idle(Slot const& slot) noexcept {
     UnheardFailure const dropped;
     try {
@@ -162,12 +166,13 @@ class StreamRegistry {
     }
   }
 
-  /// Whether the position's work is being captured, and so does not run.
+  /// Returns whether the position's work is being captured, and therefore does not run.
   [[nodiscard]] bool is_captured(order::Position position) const noexcept {
     return slot(position.stream).capture.load(std::memory_order_acquire) != nullptr &&
-           !is_known_complete(position);  // else of a stream whose slot the captured one has got
+           !is_known_complete(position);  // a complete one is an earlier stream's
   }
-  /// Throws std::logic_error if it is: the host cannot wait for it, nor ask about it.
+  /// Throws std::logic_error if the position is being captured, since the host can neither wait for
+  /// it nor query it.
   void refuse_captured(order::Position position, char const* what) const {
     if (is_captured(position)) [[unlikely]] {
       throw std::logic_error(text(what,
@@ -191,7 +196,7 @@ class StreamRegistry {
     wait_for(position);
     note_host_follows(position);
   }
-  /// The program relies on the position's being complete.
+  /// Reports to an observing runtime that the program relies on the position being complete.
   void note_host_follows(order::Position position) {
     if constexpr (OrderObservingRuntime<R>) {
       if (auto const events = events_of(slot(position.stream))) {
@@ -200,14 +205,15 @@ class StreamRegistry {
     }
   }
 
-  /// The same for those who cannot report a failure, and then rely on the work being over: tries
-  /// again, without a new event. What fails twice has failed for good, and is over.
+  /// Like synchronize(), but for callers that cannot report a failure and then rely on the work
+  /// being complete. If waiting fails, tries again without recording a new event. Work that fails
+  /// twice has failed for good, and counts as complete.
   void finish(order::Position position) noexcept {
     if (is_known_complete(position) || home_.is_left()) {
       return;
     }
     if (auto* const capture = slot(position.stream).capture.load()) [[unlikely]] {
-      capture->spoilt.store(true);  // whoever relies on it would run without it
+      capture->spoilt.store(true);  // dependent work would run without waiting for it
       return;
     }
     UnheardFailure const dropped;
@@ -216,7 +222,7 @@ class StreamRegistry {
       wait_for(position);
       note_host_follows(position);
       return;
-    } catch (...) {  // NOLINT(bugprone-empty-catch): see below
+    } catch (...) {  // NOLINT(bugprone-empty-catch): a second attempt follows
     }
     Slot& source = slot(position.stream);
     try {
@@ -224,7 +230,7 @@ class StreamRegistry {
       {
         std::lock_guard const guard(source.lock);
         event = source.recent.share_earliest_from(position.number);
-        // Without an event the stream is still there: detach() leaves one.
+        // If there is no event, the stream still exists, since detach() leaves an event.
         if (event == nullptr && source.completed.load() < position.number) {
           source.events->runtime().synchronize_stream(source.native);
         }
@@ -232,19 +238,20 @@ class StreamRegistry {
       if (event != nullptr) {
         event->pool->runtime().synchronize(event->native);
       }
-    } catch (...) {  // NOLINT(bugprone-empty-catch): failed work is over
+    } catch (...) {  // NOLINT(bugprone-empty-catch): failed work counts as complete
     }
   }
 
-  /// The host has seen the event complete: nobody needs to wait any more for what it covers.
+  /// Notes that the host has seen the event complete, so that no wait is needed for the operations
+  /// that it covers.
   void note_complete(RecordedEvent<R> const& event) {
     for (order::StreamIndex i = 0; i < event.clock.streams(); ++i) {
       slot(i).raise_completed(event.clock[i]);
     }
   }
 
-  /// How long ago the host issued work on the stream that the device is known to have still to do;
-  /// 0: it is not known to have any. May record an event, to know it at a later call.
+  /// Returns how long ago the host issued the oldest work on the stream that is known not to be
+  /// complete; 0 if no such work is known. May record an event, so that a later call can tell.
   [[nodiscard]] std::chrono::nanoseconds lag(Slot& slot) {
     constexpr std::uint64_t kOperationsBetweenEvents = 32;
     if (slot.capture.load(std::memory_order_acquire) != nullptr) {
@@ -262,7 +269,7 @@ class StreamRegistry {
     }
     return {};
   }
-  /// Asks the runtime how far the stream has come, and remembers it.
+  /// Queries the runtime for the stream's progress, and stores it.
   void look_what_is_complete(Slot& slot) {
     if (newest_event_is_over(slot)) {
       return;
@@ -274,7 +281,7 @@ class StreamRegistry {
         oldest =
             slot.recent.share_earliest_from(slot.completed.load(std::memory_order_acquire) + 1);
         if (oldest == slot.recent.newest()) {
-          return;  // it has just been asked about, or just been recorded
+          return;  // the newest event has just been queried or recorded
         }
       }
       observe::OnTrackersAccount<R> const account;
@@ -284,14 +291,14 @@ class StreamRegistry {
       note_complete(*oldest);
     }
   }
-  /// The same of all streams.
+  /// Queries the progress of all streams.
   void look_what_is_complete() {
     for (order::StreamIndex i = 0; i < slot_count(); ++i) {
       look_what_is_complete(slot(i));
     }
   }
-  /// How many of the slot's operations are not known to be complete; asks the runtime about the
-  /// newest event only. A stream that failed has more than any other.
+  /// Returns the number of the slot's operations that are not known to be complete. Queries only
+  /// the newest event. For a stream that failed, returns the maximum of std::uint64_t.
   [[nodiscard]] std::uint64_t outstanding(Slot& slot) noexcept {
     UnheardFailure const dropped;
     try {
@@ -304,7 +311,8 @@ class StreamRegistry {
     return reserved - std::min(reserved, completed);
   }
 
-  /// How many operations all streams have been given, Stream::mark() and record() included.
+  /// Returns the number of operations of all streams, including calls of Stream::mark() and
+  /// record().
   [[nodiscard]] std::uint64_t operation_count() const {
     std::uint64_t total = 0;
     for (order::StreamIndex i = 0; i < slot_count(); ++i) {
@@ -312,8 +320,8 @@ class StreamRegistry {
     }
     return total;
   }
-  /// The newest operation of each stream that has work which is not known to be complete: together
-  /// they stand for all that has been issued.
+  /// Returns the newest operation of each stream that has work not known to be complete. Together,
+  /// these positions cover all work issued so far.
   [[nodiscard]] order::PositionSet newest_positions() const {
     order::PositionSet newest;
     for (order::StreamIndex i = 0; i < slot_count(); ++i) {
@@ -334,9 +342,11 @@ class StreamRegistry {
     return slot_count_.load(std::memory_order_acquire);
   }
 
-  /// By the launching thread, before it launches anything. What is captured has an event for every
-  /// operation, which costs a graph nothing: one that is recorded when somebody asks would stand
-  /// for later operations, too, and hold up in every replay who need not follow them.
+  /// Records an event for the operations launched so far, if want_event() requested one or the
+  /// stream is captured. Called by the launching thread before it launches an operation. A captured
+  /// stream has an event for every operation, which costs the graph nothing; an event recorded on
+  /// demand would also cover later operations, and in every replay would delay work that need not
+  /// follow them.
   void record_if_wanted(Slot& self) {
     if (self.event_wanted.load(std::memory_order_relaxed) ||
         self.capture.load(std::memory_order_relaxed) != nullptr) [[unlikely]] {
@@ -346,7 +356,7 @@ class StreamRegistry {
     }
   }
 
-  /// The same where the operation has been launched.
+  /// Like event_at(), but for a position whose operation has been launched.
   [[nodiscard]] EventHandle event_of_launched(order::Position position) {
     Slot& source = slot(position.stream);
     std::lock_guard const guard(source.lock);
@@ -354,8 +364,9 @@ class StreamRegistry {
     return source.recent.share_earliest_from(position.number);
   }
 
-  /// Caller holds source.lock, and `number` is launched. Null when the stream is gone and its work
-  /// complete.
+  /// Returns the earliest event that covers `number`, recording one if there is none. If there is
+  /// no such event and the operation is known to be complete, returns null. The caller holds
+  /// source.lock, and `number` is launched.
   RecordedEvent<R>* event_from(Slot& source, std::uint64_t number) {
     if (auto* const existing = source.recent.earliest_from(number)) {
       return existing;
@@ -365,8 +376,8 @@ class StreamRegistry {
     }
     auto event = source.recent.take_for_recording(source.events,
                                                   source.completed.load(std::memory_order_acquire));
-    // The position is read before the event is recorded: the event may stand for more, never for
-    // less.
+    // The position is read before the event is recorded, so that the event may cover more than its
+    // position, but never less.
     event->position = {source.index,
                        source.launched.load(std::memory_order_acquire) +
                            (works(Mechanism::event_position) ? 0 : 1)};
@@ -397,8 +408,8 @@ class StreamRegistry {
     std::lock_guard const guard(slot.lock);
     return slot.events;
   }
-  /// The capture of the slot's stream is over. What was captured has not run, and runs when others
-  /// say: its positions count as complete.
+  /// Ends the capture of the slot's stream. Captured work has not run, and runs whenever the graph
+  /// is launched, so its positions count as complete.
   void end_capture(Slot& slot) noexcept {
     std::lock_guard const guard(slot.lock);
     slot.raise_completed(slot.reserved.load());
@@ -406,7 +417,8 @@ class StreamRegistry {
     slot.capture.store(nullptr, std::memory_order_release);
   }
 
-  /// Whether the newest event is complete, or there is none, or it does not precede `number`.
+  /// Returns whether the newest event is complete. Returns true also if there is no event, or if it
+  /// does not precede `number`.
   bool newest_event_is_over(Slot& slot,
                             std::uint64_t number = std::numeric_limits<std::uint64_t>::max()) {
     EventHandle newest;
@@ -443,7 +455,7 @@ class StreamRegistry {
     if (index == kMaxStreams) {
       throw std::length_error(text("more than ", kMaxStreams, " streams at once"));
     }
-    vacated_.reserve(index + std::size_t{1});  // detach() runs in destructors
+    vacated_.reserve(index + std::size_t{1});  // detach() must not allocate
     slots_[index] = std::make_unique<Slot>(index);
     slot_count_.store(index + 1, std::memory_order_release);
     return *slots_[index];

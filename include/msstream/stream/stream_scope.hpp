@@ -13,19 +13,21 @@
 namespace msstream {
 
 struct StreamScopeOptions {
-  bool include_grad = false;  ///< the backward of what is issued inside runs on the same group
+  /// Whether the backward of operations issued inside the scope runs on the same group.
+  bool include_grad = false;
 };
 
-/// While the guard lives, what the calling thread issues goes to `group`. Scopes nest; the one that
-/// was opened last counts, among those on the device of the operation's tensors.
+/// Sends the operations that the calling thread issues to `group`, while the guard lives. Scopes
+/// nest: among those on the device of the operation's tensors, the one opened last applies.
 ///
-/// A scope ends on the thread that opened it. Destroyed on another one, it writes both threads and
-/// the place where it was opened to the standard error stream and changes neither thread's scopes;
-/// the next issue() of the thread that opened it closes it and throws std::logic_error.
+/// A scope must end on the thread that opened it. If another thread destroys it, the destructor
+/// writes both threads and the location where the scope was opened to the standard error stream,
+/// and changes neither thread's scopes; the next issue() of the thread that opened it closes the
+/// scope and throws std::logic_error.
 template <Runtime R = DefaultRuntime>
 class StreamScope {
  public:
-  /// What is open on a thread.
+  /// The state of one open scope on a thread.
   class Opened {
    public:
     Opened(std::shared_ptr<StreamGroup<R>> group,
@@ -59,7 +61,7 @@ class StreamScope {
   StreamScope(StreamScope const&) = delete;
   StreamScope& operator=(StreamScope const&) = delete;
 
-  /// The calling thread's innermost scope on a device; null outside all.
+  /// Returns the calling thread's innermost scope on a device, or null if it has none.
   [[nodiscard]] static Opened const* current(StreamContext<R> const& context) noexcept {
     auto const* scope = Guards::innermost();
     while (scope != nullptr && (*scope)->group()->context().get() != &context) {

@@ -19,8 +19,9 @@
 
 namespace msstream {
 
-/// How many waits an ordering took. needed: on other streams, by the hazards; issued: asked of the
-/// runtime; elided: known to hold already. needed = issued + elided.
+/// The numbers of waits that ordering took. needed: waits for other streams that the hazards
+/// require; issued: waits passed to the runtime; elided: waits known to hold already. needed =
+/// issued + elided.
 struct WaitCounts {
   std::uint64_t needed = 0;
   std::uint64_t issued = 0;
@@ -38,34 +39,40 @@ struct WaitCounts {
   friend bool operator==(WaitCounts const&, WaitCounts const&) = default;
 };
 
-/// Whose a stream is, for those who account for streams or keep groups apart.
+/// Identifies a stream for code that accounts for streams or keeps groups apart.
 struct StreamIdentity {
   std::string name = {};  ///< such as "group 2 compute"
-  int group = -1;         ///< number in its pool; -1: the device's default group, or none
+  int group = -1;         ///< number in its pool; -1 for the device's default group or none
 };
 
-/// What the streams of one capture share; tells them from those of others.
+/// The state that the streams of one capture share. Its address tells them from the streams of
+/// other captures.
 struct CaptureState {
-  /// Something could not be ordered: the graph would be wrong.
+  /// Set if an operation could not be ordered, so that the graph would be wrong.
   std::atomic<bool> spoilt{false};
 };
 
-/// What the tracker knows of one stream.
+/// The tracker's state for one stream.
 ///
-/// Numbers: reserved ≥ launched ≥ completed, each only grows. An operation's number is reserved
-/// when its accesses are noted, launched once its work has been given to the runtime (or has failed
-/// to be), completed when the host knows it is. Locking: `issuing` is held from reserving a number
-/// until the operation is launched or queued for launching, so that numbers and launches have one
-/// order; a thread that holds it waits only for operations reserved earlier. `lock` guards
-/// events, native, identity and failures for a few instructions and at most one record (a host wait
-/// where no event can be had), `clock_lock` the clock for a few instructions alone, also inside
-/// `lock`; of two slots nobody holds locks at once. Memory ordering: launched and
-/// completed are stored with release and loaded with acquire, launched also as `bells` have it.
+/// Numbers: reserved ≥ launched ≥ completed, and each only grows. An operation's number is reserved
+/// when its accesses are noted, launched once its work has been passed to the runtime (or failed to
+/// be), and completed when the host knows that it is complete.
+///
+/// Locking: `issuing` is held from reserving a number until the operation is launched or queued for
+/// launching, so that launches have the order of the numbers; a thread that holds it waits only for
+/// operations reserved earlier. `lock` guards events, native, identity and failures; it is held for
+/// a few instructions and at most one event record (a host wait if no event can be created).
+/// `clock_lock` guards only the clock, for a few instructions, and may be taken while `lock` is
+/// held. No thread holds these two locks of two slots at once.
+///
+/// Memory ordering: launched and completed are stored with release and loaded with acquire;
+/// launched also follows the rules of LaunchBells.
 template <Runtime R>
 struct StreamSlot {
   explicit StreamSlot(order::StreamIndex place) : index(place) {}
 
-  /// Also when the operation failed to be launched: those who wait for it must go on.
+  /// Marks the operation as launched, even if its launch failed, because threads that wait for it
+  /// must continue.
   void publish_launched(std::uint64_t number) noexcept {
     launched.store(number);
     launched.notify_all();
@@ -78,7 +85,8 @@ struct StreamSlot {
       launched.wait(seen, std::memory_order_acquire);
     }
   }
-  /// By the launching thread, before the number is published.
+  /// Notes that operation `number` failed. Called by the launching thread before it publishes the
+  /// number.
   void note_failed(std::uint64_t number, std::exception_ptr exception) noexcept {
     std::lock_guard const guard(lock);
     last_failed = number;
@@ -87,7 +95,8 @@ struct StreamSlot {
       failure = std::move(exception);
     }
   }
-  /// What operation `number`, launched, has thrown or follows on its stream; null: nothing.
+  /// Returns the exception that operation `number`, which is launched, or an earlier one of the
+  /// stream threw; null if there is none.
   [[nodiscard]] std::exception_ptr failure_up_to(std::uint64_t number) noexcept {
     if (first_failed.load(std::memory_order_relaxed) > number) [[likely]] {
       return nullptr;
@@ -96,7 +105,7 @@ struct StreamSlot {
     return first_failed.load(std::memory_order_relaxed) <= number ? failure : nullptr;
   }
   void forget_failures_up_to(std::uint64_t number) noexcept {
-    std::exception_ptr forgotten;  // goes when the lock is free
+    std::exception_ptr forgotten;  // destroyed after the lock is released
     std::lock_guard const guard(lock);
     if (first_failed.load(std::memory_order_relaxed) <= number) {
       bool const was_last = last_failed <= number;
@@ -123,14 +132,16 @@ struct StreamSlot {
   std::mutex issuing;
   std::atomic<std::uint64_t> reserved{0};
   std::atomic<std::uint64_t> launched{0};
-  LaunchBells bells;  ///< of threads that sleep until `launched` grows
+  LaunchBells bells;  ///< for threads that sleep until `launched` grows
   std::atomic<std::uint64_t> completed{0};
-  /// What the stream is given is captured; null: it runs. Set from attach() to detach().
+  /// The capture that the stream's work goes to, or null if the work runs. Set from attach() to
+  /// detach().
   std::atomic<CaptureState*> capture{nullptr};
-  /// The first operation that was given up, until a caller takes the failure.
+  /// The number of the first operation that failed or was given up, until a caller takes the
+  /// failure.
   std::atomic<std::uint64_t> first_failed{kNoneFailed};
 
-  /// Before the next launch.
+  /// Whether the stream is to record an event before its next launch.
   std::atomic<bool> event_wanted{false};
 
   SpinLock clock_lock;
@@ -141,12 +152,12 @@ struct StreamSlot {
   std::exception_ptr failure;
   RecentEvents<R> recent;
   typename R::native_stream native{};
-  StreamIdentity identity;  ///< that of the last stream when it is gone
+  StreamIdentity identity;  ///< kept when the stream is gone, until the slot is reused
   std::shared_ptr<EventPool<R>> events;
 
-  /// Used by the launching thread alone.
+  /// Vector clocks used only by the launching thread.
   std::vector<order::VectorClock> scratch;
-  /// For explained waits: reasons[w] is the event whose wait last raised the clock's component w.
+  /// For explained waits: reasons[w] is the event whose wait last raised component w of the clock.
   std::vector<order::Position> reasons;
 
   std::atomic<std::uint64_t> waits_needed{0};

@@ -10,23 +10,23 @@
 
 namespace msstream {
 
-/// The libraries of the twins of captures whose graphs never run beside each other: those of one
-/// are used again by the next. Not synchronised.
+/// The libraries of the twins in several captures whose graphs never run concurrently. Each capture
+/// reuses the libraries of the one before. Not synchronised.
 template <CapturingRuntime R>
 class TwinLibraries {
  public:
   using Libraries = std::shared_ptr<GroupLibraries<R>>;
 
-  /// `lender`: a group whose own libraries its twins use, since the graphs come one after the other
-  /// with its work; null: there is none.
+  /// `lender` is a group whose own libraries its twins use, which requires that the graphs run one
+  /// after the other with its work; null if there is none.
   explicit TwinLibraries(std::shared_ptr<StreamGroup<R>> lender = nullptr)
       : lender_(std::move(lender)) {}
 
   [[nodiscard]] StreamGroup<R>* lender() const noexcept { return lender_.get(); }
 
-  /// A capture begins.
+  /// Makes all libraries available again, for the capture that begins.
   void begin() noexcept { taken_ = 0; }
-  /// Which no other twin of this capture has.
+  /// Returns libraries that no other twin of this capture uses.
   [[nodiscard]] Libraries take_for(StreamGroup<R> const& group) {
     if (&group == lender_.get()) {
       return lender_->libraries();
@@ -41,7 +41,7 @@ class TwinLibraries {
  private:
   std::shared_ptr<StreamGroup<R>> lender_;
   std::vector<Libraries> made_;
-  std::size_t taken_ = 0;  ///< of those made, in front
+  std::size_t taken_ = 0;  ///< the number of leading elements of `made_` in use
 };
 
 }  // namespace msstream

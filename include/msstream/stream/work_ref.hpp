@@ -15,16 +15,16 @@ namespace msstream {
 template <Runtime R>
 struct PendingLaunch;
 
-/// A reference to the work of one operation, whatever its type, for as long as the call that takes
-/// it. Ordering and launching are compiled once for a runtime, and not again for each operation:
-/// an operation of its own type compiles one call, and one move into a closure for launch threads.
+/// A type-erased reference to the work of one operation, valid during the call that takes it. The
+/// code for ordering and launching is therefore compiled once for a runtime instead of for each
+/// operation; the work's type adds only one call, and one move into a closure for launch threads.
 template <Runtime R>
 class WorkRef {
  public:
   using stream_ref = typename R::stream_ref;
   using native_stream = typename R::native_stream;
 
-  /// `work(stream_ref)`, or a NativeWork.
+  /// Refers to `work(stream_ref)`, or to a NativeWork.
   template <class Work>
     requires(!std::same_as<std::remove_cvref_t<Work>, WorkRef>)
   WorkRef(Work&& work)  // NOLINT(google-explicit-constructor): any work is one
@@ -35,7 +35,8 @@ class WorkRef {
   void operator()(stream_ref ref, native_stream native) const {
     operations_->call(work_, ref, native);
   }
-  /// A closure that launches the operation: it owns the work, moved from an rvalue, else copied.
+  /// Returns a closure that launches the operation and owns the work, moved if the work was an
+  /// rvalue, otherwise copied.
   [[nodiscard]] Closure closure(PendingLaunch<R> pending) const {
     return operations_->close(work_, std::move(pending));
   }

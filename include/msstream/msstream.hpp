@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Everything. Costs a few seconds to compile; each header can be included alone.
+/// Includes the headers for training and inference programs, which takes a few seconds to compile.
+/// Each header can also be included alone. Not included are the simulated and faulty runtimes,
+/// interop and DLPack, foreign streams, the raw allocator, and the automatic choice of groups
+/// (step/auto_assignment.hpp, step_groups.hpp, predict.hpp and step_waits.hpp).
 
 #include <msstream/memory/device.hpp>
 #include <msstream/ops/arithmetic.hpp>

@@ -35,7 +35,7 @@ std::string expression_for(std::string_view name) {
     if (is_plain(code)) {
       out += letter;
     } else if (code <= 0x20 || code == 0x7F || letter == ',') {
-      // What a line cannot hold, or would cut off.
+      // Escapes characters that a line cannot hold, or that would end the expression.
       out += text("\\x", hex[code >> 4U], hex[code & 15U]);
     } else {
       out += text('\\', letter);

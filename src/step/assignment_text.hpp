@@ -15,7 +15,7 @@ struct NamedGroup {
   int group;
 };
 
-/// What the head of an assignment file says.
+/// The content of the comment at the head of an assignment file.
 struct AssignmentHead {
   StepLaunch launch;
   std::size_t operations;
@@ -25,11 +25,11 @@ struct AssignmentHead {
   double recorded_ns;
 };
 
-/// A regular expression that matches the name and nothing else, for a line of StreamAssignment.
-/// Throws std::invalid_argument for a name that makes it too long.
+/// Returns a regular expression that matches exactly the name, for a line of a StreamAssignment.
+/// Throws std::invalid_argument if the expression would be too long.
 [[nodiscard]] std::string expression_for(std::string_view name);
 
-/// A file for StreamAssignment that gives each name its group.
+/// Returns the text of a StreamAssignment that gives each name its group.
 [[nodiscard]] std::string assignment_text(std::vector<NamedGroup> const& names,
                                           AssignmentHead const& head);
 

@@ -18,10 +18,11 @@ namespace msstream {
 
 namespace {
 
-/// Less is not worth a change.
+/// The least relative reduction of the predicted time that counts as faster.
 constexpr double kLeastGain = 1e-3;
 
-/// For each operation, the longest path from its begin to the end of the step, gaps included.
+/// Returns, for each operation, the length of the longest path from its start to the end of the
+/// step, including the gaps between operations.
 std::vector<double> paths_to_end(StepTrace const& trace, double gap_ns) {
   auto const& operations = trace.operations();
   std::vector<double> longest(operations.size(), 0);
@@ -34,7 +35,7 @@ std::vector<double> paths_to_end(StepTrace const& trace, double gap_ns) {
   return longest;
 }
 
-/// What the list scheduler expects of launches and waits.
+/// The costs of launches and waits that the list scheduler assumes.
 struct Expected {
   explicit Expected(StepModel const& model) {
     if (model.launch == StepLaunch::graph) {
@@ -44,12 +45,12 @@ struct Expected {
       wait_ns = model.cost.record_call_ns + model.cost.wait_call_ns;
     }
   }
-  double wait_ns = 0;  ///< of the host, for each wait
+  double wait_ns = 0;  ///< host time per wait
   double in_stream_ns = 0;
   double across_streams_ns = 0;
 };
 
-/// Gives units to groups in the order in which their first operation comes in `order`.
+/// Assigns units to groups, in the order in which their first operations appear in `order`.
 class ListScheduler {
  public:
   ListScheduler(StepTrace const& trace, StepUnits const& units, int groups, StepModel const& model)
@@ -62,7 +63,8 @@ class ListScheduler {
         end_ns_(trace.operations().size(), 0),
         chosen_(units.count(), kNone) {}
 
-  /// `order` has every operation after those that it follows.
+  /// Returns the group of each unit. In `order` every operation comes after those on which it
+  /// depends.
   [[nodiscard]] std::vector<int> run(std::vector<std::size_t> const& order) {
     for (auto const i : order) {
       auto& group = chosen_[units_.of[i]];
@@ -104,7 +106,8 @@ class ListScheduler {
   [[nodiscard]] bool is_elsewhere(std::size_t earlier, std::size_t i, int group) const {
     return stream_of(earlier, chosen_[units_.of[earlier]]) != stream_of(i, group);
   }
-  /// When the operation would end on a group, and how many waits it would take there.
+  /// Returns the time at which the operation would end on a group, and the number of waits that it
+  /// would need there.
   [[nodiscard]] std::pair<double, std::size_t> expect(std::size_t i, int group) const {
     auto const waits_here = waits(i, group);
     double begin = host_ns_ + launch_ns(i) + expected_.wait_ns * static_cast<double>(waits_here);
@@ -129,8 +132,8 @@ class ListScheduler {
   std::vector<int> chosen_;      ///< of each unit
 };
 
-/// Where most of each unit's time was spent when the step was recorded; groups that are not there
-/// count as 0.
+/// Returns, for each unit, the group on which most of its time was spent in the recording. Groups
+/// that do not exist count as group 0.
 std::vector<int> recorded_by_unit(StepTrace const& trace, StepUnits const& units, int groups) {
   std::vector<int> by_unit;
   for (auto const& operations : units.operations) {
@@ -145,7 +148,7 @@ std::vector<int> recorded_by_unit(StepTrace const& trace, StepUnits const& units
   return by_unit;
 }
 
-/// The units, those that take longest first.
+/// Returns the units, longest total time first.
 std::vector<std::size_t> by_time(StepUnits const& units) {
   std::vector<std::size_t> order(units.count());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -155,7 +158,7 @@ std::vector<std::size_t> by_time(StepUnits const& units) {
   return order;
 }
 
-/// One group after the other, as units come; the trunk on group 0.
+/// Returns a round-robin assignment of units to groups in their order, with the trunk on group 0.
 std::vector<int> in_turn(StepUnits const& units, int groups) {
   std::vector<int> by_unit;
   int next = 0;
@@ -165,8 +168,8 @@ std::vector<int> in_turn(StepUnits const& units, int groups) {
   return by_unit;
 }
 
-/// Each where the least time is spent so far, the longest first (Graham: LPT, 1969); the trunk on
-/// group 0.
+/// Returns an assignment of each unit, longest first, to the group with the least time so far
+/// (Graham: LPT, 1969), with the trunk on group 0.
 std::vector<int> balanced(StepUnits const& units, int groups) {
   std::vector<int> by_unit(units.count(), 0);
   std::vector<double> busy(static_cast<std::size_t>(groups), 0);
@@ -183,7 +186,7 @@ std::vector<int> balanced(StepUnits const& units, int groups) {
   return by_unit;
 }
 
-/// Assignments tried so far, and the best of them: a group for each name.
+/// A search over assignments of names to groups, which keeps the best one.
 class Search {
  public:
   Search(StepTrace const& trace, StepUnits const& names, AutoAssignmentOptions const& options)
@@ -195,7 +198,8 @@ class Search {
         best_waits_(count_waits(best_)),
         one_group_ns_(best_ns_) {}
 
-  /// Takes what is faster, or no slower with fewer waits, and tells whether it did.
+  /// Keeps an assignment that is faster than the best one, or not slower with fewer waits. Returns
+  /// whether it is kept.
   bool consider(StepUnits const& units, std::vector<int> const& by_unit) {
     std::vector<int> candidate;
     for (auto const& operations : names_.operations) {
@@ -203,7 +207,8 @@ class Search {
     }
     return consider(std::move(candidate));
   }
-  /// Moves one unit at a time, those that take longest first, until nothing gets better.
+  /// Moves one unit at a time to another group, the units with the most time first, until no move
+  /// helps.
   void refine(StepUnits const& units, int groups) {
     auto const order = by_time(units);
     for (bool moved = true; moved;) {
@@ -273,7 +278,8 @@ AutoAssignment auto_assignment(StepTrace const& trace,
   std::iota(as_issued.begin(), as_issued.end(), std::size_t{0});
   auto by_path = as_issued;
   auto const paths = paths_to_end(trace, Expected(options.model).in_stream_ns);
-  // What an operation follows has the longer path, or the same one and comes first.
+  // An operation on which another depends has a longer path, or an equal one, in which case the
+  // stable sort keeps it first.
   std::stable_sort(by_path.begin(), by_path.end(), [&](std::size_t a, std::size_t b) {
     return paths[a] > paths[b];
   });

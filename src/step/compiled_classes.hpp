@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The members of every class that MSSTREAM_COMPILED_ONCE names, for InstanceRuntime, which the file
-// that includes this one defines before.
+// Explicit instantiations of every class in MSSTREAM_COMPILED_ONCE, for InstanceRuntime, which the
+// including file defines first.
 #pragma once
 
 #include <msstream/memory/capture.hpp>

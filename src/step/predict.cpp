@@ -20,10 +20,10 @@ namespace msstream {
 
 namespace {
 
-/// How many multiprocessors an operation fills that does not say so: as many as its thread blocks
-/// need, which what it writes and reads tells of, and no larger a part of the device than the part
-/// of the device's throughput that it has. The constants are what fits the times of three models'
-/// steps on many groups of one H200.
+/// Estimates how many multiprocessors an operation fills, for a trace that does not say so. It is
+/// at most the number that its thread blocks need, estimated from the bytes that it writes and
+/// reads, and at most the share of the device that equals its share of the device's throughput. The
+/// constants fit the times of three models' steps on many groups of one H200.
 int likely_sms(StepTrace const& trace, StepOperation const& operation, int sm_count) {
   constexpr double kWrittenBytes = 15'000;
   constexpr double kReadBytes = 300'000;
@@ -43,7 +43,7 @@ int likely_sms(StepTrace const& trace, StepOperation const& operation, int sm_co
   return static_cast<int>(std::clamp(std::ceil(std::min(blocks, throughput)), 1.0, 1e6));
 }
 
-/// What an operation takes of a device that it has to itself.
+/// Returns the cost of an operation on a device that it has to itself.
 KernelCost cost_of(StepTrace const& trace, std::size_t i, StepModel const& model) {
   auto const& operation = trace.operations()[i];
   int const sms =
@@ -57,14 +57,14 @@ CopyKind engine_of(StreamKind kind) {
   return kind == StreamKind::h2d ? CopyKind::h2d : CopyKind::d2h;
 }
 
-/// One thread issues the step to the groups of a simulated device.
+/// Simulates one thread that issues the step to the groups of a simulated device.
 double predict_eager(StepTrace const& trace, StepGroups const& groups, StepModel const& model) {
   std::size_t current = 0;
   auto cost = model.cost;
   cost.kernel = [&](std::string_view, std::span<MemoryUse const>) {
     return cost_of(trace, current, model);
   };
-  // A copy of n bytes takes n ns: what it took when traced.
+  // A copy of n bytes takes n ns, so that a byte count can stand for the traced duration.
   cost.copy_latency_ns = 0;
   cost.h2d_bytes_per_ns = 1;
   cost.d2h_bytes_per_ns = 1;
@@ -106,7 +106,7 @@ double predict_eager(StepTrace const& trace, StepGroups const& groups, StepModel
                    }});
     }
   }
-  // Past the groups, which would record events.
+  // Synchronises the streams themselves, because a group would record events.
   for (auto const& [index, group] : made) {
     for (auto const kind : {StreamKind::compute, StreamKind::h2d, StreamKind::d2h}) {
       runtime.synchronize_stream(group->stream(kind).native());
@@ -115,7 +115,7 @@ double predict_eager(StepTrace const& trace, StepGroups const& groups, StepModel
   return runtime.host_time_ns() - start_ns;
 }
 
-/// A graph of the step, one node an operation, on a simulated device.
+/// A simulated replay of the step as a graph, with one node per operation.
 class GraphRun {
  public:
   GraphRun(StepTrace const& trace, std::vector<std::size_t> streams, StepModel const& model)
@@ -206,9 +206,9 @@ class GraphRun {
   StepModel const& model_;
   sim::DeviceLoad load_;
   std::vector<std::vector<std::size_t>> followers_;
-  std::vector<std::size_t> missing_;  ///< of those before that have not ended
+  std::vector<std::size_t> missing_;  ///< predecessors that have not ended
   std::vector<double> ready_ns_;
-  std::vector<std::size_t> on_stream_;  ///< what runs there
+  std::vector<std::size_t> on_stream_;  ///< the running operation of each stream
   std::priority_queue<Ready, std::vector<Ready>, std::greater<>> waiting_;
 };
 

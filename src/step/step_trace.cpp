@@ -12,7 +12,7 @@ namespace msstream {
 
 namespace {
 
-/// Some thirty years; sums and differences are exact enough.
+/// Some thirty years, short enough for exact sums and differences.
 constexpr double kLatestNs = 1e18;
 
 }  // namespace
@@ -89,7 +89,7 @@ void StepTrace::check() const {
 void StepTrace::find_dependencies() {
   struct Uses {
     std::optional<std::size_t> written_by;
-    std::vector<std::size_t> read_by;  ///< since
+    std::vector<std::size_t> read_by;  ///< since the last write
   };
   std::vector<Uses> uses(memory_bytes_.size());
   for (std::size_t i = 0; i < operations_.size(); ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The step trace as pictures.
+// Drawings of a step trace, for Graphviz and as SVG.
 #include <msstream/base/json_string.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/step/step_trace.hpp>
@@ -21,7 +21,7 @@ constexpr std::array kPalette{
     "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#997700", "#004488"};
 constexpr char const* kDefaultGroup = "#999999";
 
-/// Hues that are far from those of the numbers before, by the golden angle.
+/// Returns a colour whose hue is far from those of the preceding numbers, by the golden angle.
 std::string generated_colour(int number) {
   double const hue = std::fmod(number * 0.618'033'988'75, 1.0);
   constexpr double kDarkest = 70;
@@ -45,7 +45,7 @@ std::string colour_of(int group) {
                                     : generated_colour(group);
 }
 
-/// With one digit after the point.
+/// Returns the number with one digit after the point.
 std::string tenths(double value) {
   auto const rounded = static_cast<std::int64_t>(std::llround(value * 10));
   return text(rounded < 0 ? "-" : "", std::abs(rounded) / 10, ".", std::abs(rounded) % 10);
@@ -77,7 +77,7 @@ std::string escaped(std::string_view raw) {
   return out;
 }
 
-/// A quoted text of Graphviz, in which \n breaks the line.
+/// Returns a quoted text for Graphviz, in which \n breaks the line.
 std::string label_of(StepOperation const& operation, StepStream const& stream) {
   auto const quoted_part = [](std::string const& words) {
     auto const quoted = json_string(words);
@@ -92,7 +92,8 @@ std::string label_of(StepOperation const& operation, StepStream const& stream) {
               "\"");
 }
 
-/// For each operation the next one on the critical path; 0, which follows nothing: none.
+/// Returns, for each operation, the next one on the critical path; 0 if there is none, since
+/// operation 0 has no predecessor.
 std::vector<std::size_t> next_on_path(StepTrace const& trace, CriticalPath const& path) {
   std::vector<std::size_t> next(trace.operations().size(), 0);
   for (std::size_t i = 0; i + 1 < path.operations.size(); ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The step trace as a file.
+// Reading and writing of a step trace as JSON.
 #include <msstream/base/error.hpp>
 #include <msstream/base/json_string.hpp>
 #include <msstream/base/output_file.hpp>
@@ -26,7 +26,7 @@ constexpr char const* kFormat = "msstream step trace";
 constexpr int kVersion = 1;
 constexpr char const* kKinds[] = {"compute", "h2d", "d2h"};
 
-/// A value of the file, and how to call it in messages.
+/// A value of the file, with its location for messages.
 class Field {
  public:
   Field(json const& value, std::string place) : value_(&value), place_(std::move(place)) {}
@@ -48,7 +48,7 @@ class Field {
   [[nodiscard]] Field operator[](std::size_t i) const {
     return {(*value_)[i], text(place_, "[", i, "]")};
   }
-  /// What `read(element)` makes of each element of a list.
+  /// Returns the results of `read(element)` for the elements of a list.
   template <class Read>
   [[nodiscard]] auto list(Read&& read) const {
     std::vector<decltype(read(std::declval<Field const&>()))> elements;

@@ -13,12 +13,13 @@
 
 namespace msstream {
 
-/// The operations of a step by names, or by the scopes around those: units that share a group,
-/// numbered as they come.
+/// The units of a step, whose operations share a group: the operations of one name, or of one path
+/// of name scopes. Units are numbered in the order of their first operations.
 struct StepUnits {
   static constexpr std::size_t kByName = static_cast<std::size_t>(-1);
 
-  /// `depth`: so many scopes count, the outermost first; without any it is the trunk's.
+  /// Makes one unit per path of the `depth` outermost scopes. Operations without a scope form the
+  /// trunk.
   StepUnits(StepTrace const& trace, std::size_t depth) {
     std::map<std::string_view, std::size_t> numbers;
     for (std::size_t i = 0; i < trace.operations().size(); ++i) {
@@ -37,7 +38,7 @@ struct StepUnits {
     }
   }
   [[nodiscard]] std::size_t count() const noexcept { return operations.size(); }
-  /// A group for each operation from one for each unit.
+  /// Returns the group of each operation, from the group of each unit.
   [[nodiscard]] StepGroups spread(std::vector<int> const& groups) const {
     StepGroups spread;
     for (auto const unit : of) {
@@ -52,7 +53,8 @@ struct StepUnits {
   std::vector<bool> is_trunk;
 
  private:
-  /// Of a gradient, those of what it is the gradient of.
+  /// Returns the `depth` outermost scopes of a name. A gradient has the scopes of its forward
+  /// operation.
   static std::string_view scopes_of(std::string_view name, std::size_t depth) {
     constexpr std::string_view kGradients = "gradients/";
     if (name.starts_with(kGradients)) {
@@ -70,7 +72,7 @@ struct StepUnits {
   }
 };
 
-/// A step cut into units of every size there is, the largest first, single names last.
+/// Returns the step cut into units of every available size, largest units first, single names last.
 inline std::vector<StepUnits> cuts_of(StepTrace const& trace) {
   std::ptrdiff_t most_scopes = 0;
   for (auto const& operation : trace.operations()) {

@@ -15,7 +15,7 @@ namespace {
 using order::Position;
 using order::VectorClock;
 
-/// What waiting for an operation brings, when each has its own event, recorded right behind it.
+/// The clocks that waits bring if each operation has its own event, recorded right after it.
 class OwnEvents {
  public:
   [[nodiscard]] VectorClock const& look(Position position) const {
@@ -31,7 +31,8 @@ class OwnEvents {
   std::vector<std::vector<VectorClock>> after_;
 };
 
-/// The same when an event is recorded only once somebody waits, as DependencyTracker does.
+/// The clocks that waits bring if an event is recorded only when it is first waited for, as in
+/// DependencyTracker.
 class LateEvents {
  public:
   [[nodiscard]] VectorClock const& look(Position position) const {
@@ -65,7 +66,7 @@ class LateEvents {
   std::vector<std::vector<VectorClock>> events_;
 };
 
-/// What each operation needs of other streams, and where it is.
+/// The position of an operation, and the positions on other streams on which it depends.
 struct Issued {
   Position position;
   std::vector<Position> needed;  ///< ascending by stream

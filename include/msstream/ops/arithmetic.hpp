@@ -10,9 +10,10 @@
 #include <source_location>
 #include <utility>
 
-/// Arithmetic of two tensors, float32, whose shapes broadcast as in NumPy: aligned at the last
-/// dimension, an extent of 1, or none, is repeated. One launch each. Asynchronous; capture-safe;
-/// deterministic. Throws std::invalid_argument where shapes do not broadcast.
+/// Element-wise arithmetic of two float32 tensors, whose shapes broadcast as in NumPy: shapes are
+/// aligned at the last dimension, and an operand is repeated along a dimension that it lacks or in
+/// which its extent is 1. One launch per operation. Asynchronous; capture-safe; deterministic.
+/// Throws std::invalid_argument if the shapes do not broadcast.
 namespace msstream::ops {
 
 namespace detail {
@@ -49,7 +50,7 @@ template <Runtime R>
 
 }  // namespace detail
 
-/// left + right.
+/// Returns left + right, element by element, broadcast as in NumPy.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> add(
     Tensor<float, R> const& left,
@@ -57,7 +58,7 @@ template <Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return detail::binary("add", kernels::BinaryFunction::add, left, right, issued_at);
 }
-/// left - right.
+/// Returns left - right, element by element, broadcast as in NumPy.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> subtract(
     Tensor<float, R> const& left,
@@ -65,7 +66,7 @@ template <Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return detail::binary("subtract", kernels::BinaryFunction::subtract, left, right, issued_at);
 }
-/// left * right, element by element.
+/// Returns left * right, element by element, broadcast as in NumPy.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> multiply(
     Tensor<float, R> const& left,
@@ -73,7 +74,8 @@ template <Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return detail::binary("multiply", kernels::BinaryFunction::multiply, left, right, issued_at);
 }
-/// left / right; infinite or NaN where right is 0.
+/// Returns left / right, element by element, broadcast as in NumPy. An element is infinite or NaN
+/// where right is 0.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> divide(
     Tensor<float, R> const& left,
@@ -82,19 +84,22 @@ template <Runtime R>
   return detail::binary("divide", kernels::BinaryFunction::divide, left, right, issued_at);
 }
 
-/// Which operands' gradients to compute; nothing is launched for another.
+/// Selects the operands whose gradients are computed. Nothing is launched for an operand that is
+/// not selected.
 struct WantedOperands {
   bool left = true;
   bool right = true;
 };
-/// The gradients that were wanted, each of its operand's shape.
+/// The gradients of a binary operation with respect to its operands, each in its operand's shape.
+/// Null for an operand that WantedOperands does not select.
 template <Runtime R = DefaultRuntime>
 struct OperandGradients {
   std::optional<Tensor<float, R>> left;
   std::optional<Tensor<float, R>> right;
 };
 
-/// Of add, from the operands' shapes and the gradient of the sum.
+/// Returns the gradients of add() with respect to its operands, from the operands' shapes and the
+/// gradient of the sum.
 template <Runtime R>
 [[nodiscard]] OperandGradients<R> add_gradient(
     Shape const& left,
@@ -111,7 +116,8 @@ template <Runtime R>
   }
   return gradients;
 }
-/// Of subtract, from the operands' shapes and the gradient of the difference.
+/// Returns the gradients of subtract() with respect to its operands, from the operands' shapes and
+/// the gradient of the difference.
 template <Runtime R>
 [[nodiscard]] OperandGradients<R> subtract_gradient(
     Shape const& left,
@@ -130,7 +136,8 @@ template <Runtime R>
 }
 namespace detail {
 
-/// Of two operands of one shape, both in one launch.
+/// Computes both gradients of multiply() in one launch. The operands and the gradient of the
+/// product have one shape.
 template <Runtime R>
 [[nodiscard]] OperandGradients<R> multiply_gradient(Tensor<float, R> const& left,
                                                     Tensor<float, R> const& right,
@@ -156,7 +163,9 @@ template <Runtime R>
 
 }  // namespace detail
 
-/// Of multiply, from the operands and the gradient of the product.
+/// Returns the gradients of multiply() with respect to its operands, from the operands and the
+/// gradient of the product. If both gradients are wanted and all shapes are equal, one launch
+/// computes both.
 template <Runtime R>
 [[nodiscard]] OperandGradients<R> multiply_gradient(
     Tensor<float, R> const& left,
@@ -179,8 +188,9 @@ template <Runtime R>
   }
   return gradients;
 }
-/// Of divide, from the dividend's shape, the divisor, the quotient and the quotient's gradient g:
-/// g / right, and -(g / right) * quotient.
+/// Returns the gradients of divide() with respect to its operands, from the dividend's shape, the
+/// divisor, the quotient and the quotient's gradient g. The dividend's gradient is g / right, the
+/// divisor's is -(g / right) * quotient, each summed to its operand's shape.
 template <Runtime R>
 [[nodiscard]] OperandGradients<R> divide_gradient(
     Shape const& left,

@@ -12,22 +12,24 @@
 #include <source_location>
 
 /// Scaled dot-product attention (Vaswani et al. 2017, section 3.2.1), float32. Asynchronous;
-/// capture-safe; deterministic; products in the device's MatmulPrecision.
+/// capture-safe; deterministic. Matrix products use the device's MatmulPrecision.
 namespace msstream::ops {
 
 template <Runtime R = DefaultRuntime>
 struct AttentionOptions {
-  /// [batch]: how many of the keys count, from the first; the others get a score of 0. Read on the
-  /// device; any other number of them that softmax() takes will do. Without it all keys count.
+  /// The number of leading keys that count for each batch element, [batch], or any other number of
+  /// lengths that softmax() accepts for the scores. The other keys get a score of 0. Read on the
+  /// device. Without lengths all keys count.
   std::optional<Tensor<std::int64_t, R>> lengths = {};
-  /// Of the products; 1 / sqrt(width) where none is given.
+  /// The factor of the products of queries and keys. If it is not set, 1 / sqrt(width) is used.
   std::optional<float> factor = {};
 };
 
 namespace detail {
 
-/// The product under the softmax. Throws std::invalid_argument unless queries and keys are as
-/// attention_scores() takes them.
+/// Returns the options of the matrix product that attention_scores() passes to softmax(). Throws
+/// std::invalid_argument unless the shapes of queries and keys are those that attention_scores()
+/// accepts.
 template <Runtime R>
 [[nodiscard]] MatmulOptions attention_product(char const* operation,
                                               Shape const& queries,
@@ -50,10 +52,11 @@ template <Runtime R>
 
 }  // namespace detail
 
-/// softmax(factor * queries · keysᵀ) over the keys: queries [batch, queries, width], keys [batch,
-/// keys, width] → [batch, queries, keys]. Either side, or both, may be a matrix, which then serves
-/// the whole batch. Keys beyond a length have no influence, whatever they hold. Two launches.
-/// Throws std::invalid_argument when the shapes do not fit.
+/// Returns softmax(factor * queries · keysᵀ) over the keys: queries [batch, queries, width], keys
+/// [batch, keys, width] → [batch, queries, keys]. Either operand, or both, may be a matrix without
+/// the batch dimension, which is then used for the whole batch. Keys beyond a length have no
+/// influence, even if they are NaN. Two launches. Throws std::invalid_argument if the shapes do not
+/// fit.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> attention_scores(
     Tensor<float, R> const& queries,
@@ -67,10 +70,10 @@ template <Runtime R>
                          : softmax(products, issued_at);
 }
 
-/// The gradients of attention_scores() with respect to queries (left) and keys (right), from its
-/// operands, its result and the result's gradient: one launch and one for each that is wanted, and
-/// one more for a matrix that served a batch. What keys and queries hold where the scores are 0
-/// must be finite.
+/// Returns the gradients of attention_scores() with respect to queries (left) and keys (right),
+/// from its operands, its result and the result's gradient. One launch, plus one for each wanted
+/// gradient, plus one for each wanted gradient of a matrix that was used for a whole batch. Keys
+/// and queries must be finite even where the scores are 0.
 template <Runtime R>
 [[nodiscard]] OperandGradients<R> attention_scores_gradient(
     Tensor<float, R> const& queries,
@@ -96,9 +99,9 @@ template <Runtime R>
   return gradients;
 }
 
-/// The sum of the values [batch, keys, outputs] by attention_scores() of each query: [batch,
-/// queries, outputs]. Three launches. Values beyond a length have no influence as long as they are
-/// finite. Throws std::invalid_argument when the shapes do not fit.
+/// Returns the sum of the values, weighted by the attention_scores() of each query: values [batch,
+/// keys, outputs] → [batch, queries, outputs]. Three launches. Values beyond a length have no
+/// influence as long as they are finite. Throws std::invalid_argument if the shapes do not fit.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> attention(
     Tensor<float, R> const& queries,

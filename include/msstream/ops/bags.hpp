@@ -18,9 +18,11 @@ namespace msstream::ops {
 template <Runtime R = DefaultRuntime>
 class IdTensor {
  public:
-  IdTensor(Tensor<std::int64_t, R> ids)  // NOLINT(google-explicit-constructor): either is ids
+  IdTensor(Tensor<std::int64_t, R> ids)  // NOLINT(google-explicit-constructor): both element types
+                                         // are ids
       : ids_(std::move(ids)) {}
-  IdTensor(Tensor<std::int32_t, R> ids)  // NOLINT(google-explicit-constructor): either is ids
+  IdTensor(Tensor<std::int32_t, R> ids)  // NOLINT(google-explicit-constructor): both element types
+                                         // are ids
       : ids_(std::move(ids)) {}
 
   [[nodiscard]] DType dtype() const noexcept {
@@ -37,7 +39,8 @@ class IdTensor {
   [[nodiscard]] void const* data() const {
     return visit([](auto const& ids) { return static_cast<void const*>(ids.data()); });
   }
-  /// Throws std::invalid_argument where the ids are of the other type.
+  /// Returns the ids as a tensor of type Id. Throws std::invalid_argument if the ids have the other
+  /// type.
   template <Element Id>
   [[nodiscard]] Tensor<Id, R> const& as() const {
     require(
@@ -53,14 +56,19 @@ class IdTensor {
   std::variant<Tensor<std::int64_t, R>, Tensor<std::int32_t, R>> ids_;
 };
 
-/// Ids in bags, one bag an output row: `ids` is [bags] or [bags, hotness], or with `offsets`
-/// [capacity].
+/// Ids grouped into bags, one bag per output row. Without `offsets`, `ids` is [bags] or [bags,
+/// hotness]; with `offsets`, it is [capacity].
 ///
-/// offsets: [bags + 1], ascending, on the device, of the ids' type; bag b has ids[offsets[b] :
-/// offsets[b + 1]], and none where these do not ascend within [0, capacity], as docs/ops.md has it.
-/// bag_count: a device scalar, how many of the bags exist, so that one launch
-/// serves every batch up to a capacity; later output rows are 0. weights: [as ids], what each id's
-/// row is multiplied with. default_id: what a bag without a valid id holds instead, of weight 1.
+/// offsets: [bags + 1], ascending, on the device, of the ids' type. Bag b has the ids
+/// ids[offsets[b] : offsets[b + 1]]. A bag whose offsets do not ascend within [0, capacity] has no
+/// ids; docs/ops.md has the rule.
+///
+/// bag_count: a device scalar, the number of bags that exist; output rows beyond it are 0. One
+/// launch thus serves every batch up to a capacity.
+///
+/// weights: of the ids' shape; the row of each id is multiplied by its weight.
+///
+/// default_id: the id that a bag without a valid id holds instead, with a weight of 1.
 template <Runtime R = DefaultRuntime>
 struct Bags {
   IdTensor<R> ids;
@@ -69,7 +77,7 @@ struct Bags {
   std::optional<Tensor<float, R>> weights = {};
   std::optional<std::int64_t> default_id = {};
 
-  Bags(IdTensor<R> all_ids)  // NOLINT(google-explicit-constructor): ids alone are bags
+  Bags(IdTensor<R> all_ids)  // NOLINT(google-explicit-constructor): ids without offsets are bags
       : ids(std::move(all_ids)) {
     require(ids.shape().rank() == 1 || ids.shape().rank() == 2,
             "bags of fixed hotness: ids of shape ",
@@ -92,7 +100,7 @@ struct Bags {
             "; expected the same type");
   }
   template <Element Id>
-  Bags(Tensor<Id, R> all_ids)  // NOLINT(google-explicit-constructor): ids alone are bags
+  Bags(Tensor<Id, R> all_ids)  // NOLINT(google-explicit-constructor): ids without offsets are bags
       : Bags(IdTensor<R>(std::move(all_ids))) {}
   template <Element Id>
   Bags(Tensor<Id, R> all_ids, Tensor<Id, R> bag_offsets)
@@ -104,8 +112,8 @@ struct Bags {
   [[nodiscard]] std::int64_t hotness() const {
     return !offsets && ids.shape().rank() == 2 ? ids.shape()[1] : 1;
   }
-  /// What kernels are told. Throws std::invalid_argument when bag_count is no scalar, the weights
-  /// are not one an id, or the default id is negative.
+  /// Returns the pointers and sizes that kernels need. Throws std::invalid_argument if bag_count is
+  /// not a scalar, if there is not one weight per id, or if the default id is negative.
   [[nodiscard]] kernels::BagView view() const {
     require(!bag_count || bag_count->count() == 1,
             "bags: a bag_count of shape ",

@@ -14,8 +14,8 @@
 
 namespace msstream::ops {
 
-/// The blocks [rows, width k] side by side: [rows, sum of widths]. One launch for up to 64 blocks.
-/// Asynchronous.
+/// Returns the blocks side by side: block k [rows, width k] → [rows, sum of widths], float32. One
+/// launch for up to 64 blocks. Asynchronous.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> concat(
     std::vector<Tensor<float, R>> const& blocks,
@@ -46,8 +46,9 @@ template <Runtime R>
   return packed;
 }
 
-/// The reverse of concat: blocks of the given widths, whose sum is packed's. A block that is not
-/// wanted is empty.
+/// Splits a packed tensor into blocks of the given widths, which must sum to the packed width: the
+/// reverse of concat(). The result is null for a block that is not wanted. Throws
+/// std::invalid_argument if the widths or the number of flags do not fit.
 template <Runtime R>
 [[nodiscard]] std::vector<std::optional<Tensor<float, R>>> split(
     Tensor<float, R> const& packed,

@@ -12,8 +12,9 @@
 
 namespace msstream::ops {
 
-/// The same numbers as int64 or int32; those that do not fit into 32 bits lose their upper half.
-/// The tensor itself where it is of that type. Deterministic; asynchronous; capture-safe.
+/// Converts ids to int64 or int32. An id that does not fit into 32 bits loses its upper 32 bits. If
+/// the ids already have the type, returns the same tensor without a launch. Deterministic;
+/// asynchronous; capture-safe.
 template <Element To, Runtime R>
   requires(dtype_of<To> == DType::int32 || dtype_of<To> == DType::int64)
 [[nodiscard]] Tensor<To, R> cast_ids(
@@ -35,13 +36,12 @@ template <Element To, Runtime R>
   return out;
 }
 
-/// Jagged bags from coordinates: ids[i] is in bag bag_of_id[i]. ids, bag_of_id: [capacity],
-/// bag_of_id ascending; ids whose bag is not in [0, bags) are in none. int32 and int64 may be
-/// mixed.
+/// Returns jagged bags from coordinates: ids[i] is in bag bag_of_id[i]. ids and bag_of_id are
+/// [capacity], and bag_of_id ascends. An id whose bag is outside [0, bags) is in no bag. The two
+/// may mix int32 and int64.
 ///
-/// Makes the offsets on the device. Deterministic; asynchronous; capture-safe. Throws
-/// std::invalid_argument for other shapes, and for int32 ids of a capacity that int32 does not
-/// hold.
+/// Computes the offsets on the device. Deterministic; asynchronous; capture-safe. Throws
+/// std::invalid_argument for other shapes, and for int32 ids whose capacity int32 cannot represent.
 template <Runtime R>
 [[nodiscard]] Bags<R> coo_bags(IdTensor<R> const& ids,
                                IdTensor<R> const& bag_of_id,

@@ -18,16 +18,16 @@ namespace msstream::ops {
 
 namespace detail {
 
-/// The sizes of a dense layer, or of several that are computed side by side.
+/// The sizes of one dense layer, or of several layers of one size that are computed in one launch.
 struct DenseSizes {
   std::int64_t layers;
   std::int64_t batch;
   std::int64_t inputs;
   std::int64_t outputs;
-  bool stacked;       ///< shapes have the layers in front, even if there is one
-  bool shared_input;  ///< of stacked layers
+  bool stacked;       ///< whether shapes have a leading dimension of layers, even for one layer
+  bool shared_input;  ///< whether all stacked layers read one input
 
-  /// Nothing where the shapes do not fit each other.
+  /// Returns the sizes, or null if the shapes of input and weight do not fit each other.
   [[nodiscard]] static std::optional<DenseSizes> of(Shape const& input, Shape const& weight) {
     bool const stacked = weight.rank() == 3;
     if ((!stacked && weight.rank() != 2) ||
@@ -52,16 +52,16 @@ struct DenseSizes {
 
 }  // namespace detail
 
-/// activation(input · weight + bias): input [batch, inputs], weight [inputs, outputs], bias
+/// Returns activation(input · weight + bias): input [batch, inputs], weight [inputs, outputs], bias
 /// [outputs] → [batch, outputs].
 ///
-/// Several layers of one size in one launch: weight [layers, inputs, outputs], bias [layers,
-/// outputs] → [layers, batch, outputs], from input [layers, batch, inputs] or from one [batch,
-/// inputs] for all of them. At most 65,535 layers.
+/// Computes several layers of one size in one launch if the operands are stacked: weight [layers,
+/// inputs, outputs], bias [layers, outputs] → [layers, batch, outputs], from input [layers, batch,
+/// inputs], or from one input [batch, inputs] for all layers. At most 65,535 layers.
 ///
-/// float32, in the device's MatmulPrecision; by cuBLASLt with the bias and the activation in its
-/// epilogue, or Eigen. Deterministic; asynchronous; capture-safe. Throws std::invalid_argument when
-/// the shapes do not fit.
+/// float32, in the device's MatmulPrecision. CUDA uses cuBLASLt with the bias and the activation in
+/// its epilogue; the host uses Eigen. Deterministic; asynchronous; capture-safe. Throws
+/// std::invalid_argument if the shapes do not fit.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> dense(
     Tensor<float, R> const& input,
@@ -110,7 +110,8 @@ struct DenseGradients {
 
 namespace detail {
 
-/// The gradient of the layers' input, which is one of each of them, or the sum of all.
+/// Returns the gradient of the layers' input. If all layers share one input, returns the sum of the
+/// layers' gradients; otherwise returns one gradient per layer.
 template <Runtime R>
 Tensor<float, R> dense_input_gradient(DenseSizes const& sizes,
                                       Tensor<float, R> const& weight,
@@ -167,9 +168,10 @@ void dense_weight_gradient(DenseSizes const& sizes,
 
 }  // namespace detail
 
-/// The gradients of dense(), from its output and the output's gradient; the input's only if asked
-/// for. On CUDA a long batch is summed in parts where the weights are few, in a workspace.
-/// Deterministic; asynchronous; capture-safe. Throws std::invalid_argument when the shapes do not
+/// Returns the gradients of dense(), from its operands, its output and the output's gradient. The
+/// gradient of the input is computed only if `with_input_gradient` is set. On CUDA, if the batch is
+/// long and the weights are few, the sum over the batch is computed in parts, in a workspace.
+/// Deterministic; asynchronous; capture-safe. Throws std::invalid_argument if the shapes do not
 /// fit.
 template <Runtime R>
 [[nodiscard]] DenseGradients<R> dense_gradient(

@@ -11,15 +11,16 @@
 
 namespace msstream::ops {
 
-/// How many of an operation's places exist: a scalar on the device, or none, where all do. No
-/// parameter that a call deduces R from, so that a Tensor may be passed.
+/// An optional device scalar with the number of an operation's elements that exist. Null if all
+/// elements exist. The alias prevents deduction of R from this parameter, so that a Tensor may be
+/// passed.
 template <Runtime R = DefaultRuntime>
 using DeviceCount = std::type_identity_t<std::optional<Tensor<std::int64_t, R>>>;
 
 namespace detail {
 
-/// Where an operation reads how many of its places exist, or null: all of them. Throws
-/// std::invalid_argument unless the count is a scalar.
+/// Returns the device pointer from which an operation reads the number of elements that exist, or
+/// null if all exist. Throws std::invalid_argument unless the count is a scalar.
 template <Runtime R>
 [[nodiscard]] std::int64_t const* count_of(char const* operation,
                                            std::optional<Tensor<std::int64_t, R>> const& count) {

@@ -11,8 +11,9 @@
 
 namespace msstream::ops {
 
-/// The sum of tensors of one shape, added front to back: up to 32 in float32, and the sums of so
-/// many in float64. Asynchronous, deterministic.
+/// Returns the sum of tensors of one shape, added from first to last: groups of up to 32 terms in
+/// float32, and the sums of the groups in float64. Asynchronous; deterministic. Throws
+/// std::invalid_argument if there are no terms or if their shapes differ.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> add(
     std::vector<Tensor<float, R>> const& terms,
@@ -40,7 +41,7 @@ template <Runtime R>
   return total;
 }
 
-/// factor * input.
+/// Returns factor * input.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> scale(
     Tensor<float, R> const& input,
@@ -59,7 +60,7 @@ template <Runtime R>
   return output;
 }
 
-/// 1 / (1 + exp(-input)).
+/// Returns 1 / (1 + exp(-input)), element by element.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> sigmoid(
     Tensor<float, R> const& input,
@@ -102,7 +103,8 @@ template <Runtime R>
   return gradient;
 }
 
-/// factor * (sum of the elements), a scalar. Deterministic: a fixed tree of float32 partial sums.
+/// Returns factor * (sum of the elements), a scalar. Deterministic: float32 partial sums are added
+/// in a fixed tree.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> scaled_sum(
     Tensor<float, R> const& input,
@@ -134,7 +136,8 @@ template <Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return scaled_sum(input, 1.0F, issued_at);
 }
-/// The mean of the elements, a scalar. Throws std::invalid_argument when there are none.
+/// Returns the mean of the elements, a scalar. Throws std::invalid_argument if there are no
+/// elements.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> mean(
     Tensor<float, R> const& input,
@@ -142,7 +145,8 @@ template <Runtime R>
   require(input.count() > 0, "mean of a tensor of shape ", input.shape());
   return scaled_sum(input, 1.0F / static_cast<float>(input.count()), issued_at);
 }
-/// factor * value, repeated: the gradient of scaled_sum.
+/// Returns a tensor of the given shape whose elements are all factor * value: the gradient of
+/// scaled_sum(). `value` is a scalar.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> broadcast(
     Tensor<float, R> const& value,

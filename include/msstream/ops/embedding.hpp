@@ -15,7 +15,8 @@ namespace msstream::ops {
 
 namespace detail {
 
-/// Here, because a launch thread would throw it too late.
+/// Throws std::invalid_argument unless T is float32, float16 or bfloat16. The check is made when
+/// the operation is issued, because a throw on a launch thread would come too late.
 template <Element T>
 void require_weights(char const* operation) {
   constexpr bool is_weight = dtype_of<T> == DType::float32 || dtype_of<T> == DType::float16 ||
@@ -33,16 +34,17 @@ template <Runtime R = DefaultRuntime>
 struct LookupOptions {
   Pooling pooling = Pooling::sum;
   OutOfRange out_of_range = OutOfRange::drop;
-  /// For OutOfRange::count: a device scalar that grows by the number of bad ids and bad bags.
+  /// For OutOfRange::count: a device scalar that is incremented by the number of bad ids and bad
+  /// bags.
   std::optional<Tensor<std::int64_t, R>> bad_id_count = {};
-  /// For Pooling::max: [bags, width], gets the place of the id that gave each element, for the
-  /// gradient.
+  /// For Pooling::max: [bags, width]. Receives, for each output element, the index of the id whose
+  /// row supplied the maximum. The gradient needs it.
   std::optional<Tensor<std::int32_t, R>> argmax = {};
 };
 
 namespace detail {
 
-/// [bags, width], or a row an id where nothing is pooled.
+/// Returns the output shape of a lookup: [bags, width], or [ids, width] for Pooling::none.
 template <Runtime R>
 Shape pooled_shape(Bags<R> const& bags, Pooling pooling, std::int64_t width) {
   return {pooling == Pooling::none ? bags.ids.count() : bags.bags(), width};
@@ -68,17 +70,19 @@ void require_pooling(char const* operation,
 
 }  // namespace detail
 
-/// Pools rows of `table` [rows, width] (float32, float16 or bfloat16) into [bags, width] of Out,
-/// one of the same types; with Pooling::none into [ids, width]. Accumulated in float32 in the order
-/// of the ids, in parts of 32 places whose sums are added in float64; rounded to nearest even. A
-/// bag without a valid id gives its default id's row, or 0. NaN and infinity are added as IEEE 754
-/// has it; a maximum with a NaN is NaN.
+/// Pools rows of `table` [rows, width] into [bags, width], or into [ids, width] for Pooling::none.
+/// Table and output (Out) are float32, float16 or bfloat16. Rows are accumulated in float32 in the
+/// order of the ids; runs of 32 ids are summed in float32, and the sums of the runs are added in
+/// float64. The result is rounded to nearest even. A bag without a valid id gives the row of its
+/// default id, or 0 if there is none. NaN and infinity propagate in sums by IEEE 754; a maximum is
+/// NaN if any of its elements is NaN.
 ///
-/// A bag whose offsets do not ascend within the ids has none, here and in the gradient, and is
-/// reported as bad ids are; bags never share an id. Deterministic; asynchronous; capture-safe.
-/// Throws std::invalid_argument for bad shapes, for a default id that the table does not have, and
-/// for a maximum with weights. With OutOfRange::trap the next to_host() or PinnedArray::wait(),
-/// also the next one behind a replay, throws std::out_of_range.
+/// A bag whose offsets do not ascend within the ids has no ids, in the lookup and in its gradient,
+/// and is reported like a bad id. Bags never share an id. Deterministic; asynchronous;
+/// capture-safe. Throws std::invalid_argument for bad shapes, for a default id outside the table,
+/// and for Pooling::max with weights. With OutOfRange::trap a bad id or bag makes the next
+/// to_host() or PinnedArray::wait() throw std::out_of_range, also if the lookup was replayed from a
+/// graph.
 template <Element Out = float, Element T, Runtime R>
 [[nodiscard]] Tensor<Out, R> embedding_lookup(
     Tensor<T, R> const& table,
@@ -129,7 +133,7 @@ template <Element Out = float, Element T, Runtime R>
   return pooled;
 }
 
-/// Jagged bags: `ids` [capacity], `offsets` [bags + 1].
+/// Pools rows of `table` into one row per jagged bag: `ids` [capacity], `offsets` [bags + 1].
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<float, R> embedding_lookup(
     Tensor<T, R> const& table,

@@ -18,21 +18,23 @@
 
 namespace msstream::ops {
 
-/// Equal ids grouped: the u-th distinct valid id and the places where it stands, all ascending.
-/// There is a place an id, and behind those one a bag if the bags have a default id.
+/// The ids of a lookup, grouped by value: the distinct valid ids in ascending order, and for each
+/// one the ascending list of the places where it occurs. Places are numbered by the ids; if the
+/// bags have a default id, one more place per bag follows.
 template <Runtime R = DefaultRuntime>
 struct UniqueRows {
-  Tensor<std::int64_t, R> ids;        ///< [places]
-  Tensor<std::int32_t, R> starts;     ///< [places + 1], into positions
-  Tensor<std::int32_t, R> positions;  ///< [places]
-  Tensor<std::int32_t, R> ranks;      ///< [places]: positions[k] holds ids[ranks[k]]; -1: no id
-  Tensor<std::int64_t, R> count;      ///< scalar: how many ids are distinct
+  Tensor<std::int64_t, R> ids;        ///< [places], the first *count are valid; ascending
+  Tensor<std::int32_t, R> starts;     ///< [places + 1], per id its first index into positions
+  Tensor<std::int32_t, R> positions;  ///< [places], the places of ids[0], then those of ids[1], …
+  Tensor<std::int32_t, R> ranks;      ///< [places], positions[k] holds ids[ranks[k]]; -1 if invalid
+  Tensor<std::int64_t, R> count;      ///< scalar: the number of distinct ids
 };
 
-/// Groups equal ids of a lookup into `rows` rows, but for those in bags whose offsets do not ascend
-/// within the ids: such a bag has none, as in the lookup. `pooling` is that of the lookup: with
-/// Pooling::none a lookup has a row for each id, whatever its bag, and no id is left out. The count
-/// stays on the device. Deterministic; capture-safe.
+/// Groups the equal ids of a lookup in a table of `rows` rows. If `pooling` is not Pooling::none,
+/// the ids of a bag whose offsets do not ascend within the ids are left out, because the lookup
+/// does not read them. With Pooling::none a lookup gives one row per id whatever its bag, and the
+/// ids of every bag are grouped. `pooling` must be that of the lookup. The count stays on the
+/// device. Deterministic; capture-safe.
 template <Runtime R>
 [[nodiscard]] UniqueRows<R> deduplicate(
     Bags<R> const& bags,
@@ -74,18 +76,19 @@ template <Runtime R>
   return unique;
 }
 
-/// The gradient of a table: `values[u]` for row `ids[u]`, for u < *count.
+/// The row-sparse gradient of a table: `values[u]` is the gradient of row `ids[u]`, for u < *count.
 template <Runtime R = DefaultRuntime>
 struct RowGradients {
   Tensor<std::int64_t, R> ids;    ///< [capacity], distinct, ascending
-  Tensor<std::int64_t, R> count;  ///< scalar
+  Tensor<std::int64_t, R> count;  ///< scalar: the number of rows with a gradient
   Tensor<float, R> values;        ///< [capacity, width]
 };
 
 namespace detail {
 
-/// What the kernels are told of a lookup's gradient, but for where it goes and the workspace. Adds
-/// to `read` what they use.
+/// Returns the arguments of the kernels that compute a lookup's gradient, without the output and
+/// the workspace. Adds the tensors that the kernels read to `read`. Throws std::invalid_argument
+/// for shapes and options that do not fit.
 template <Element T, Runtime R>
 [[nodiscard]] kernels::RowGradientArgs row_gradient_args(
     char const* operation,
@@ -151,11 +154,11 @@ template <Element T, Runtime R>
 
 }  // namespace detail
 
-/// The gradient of embedding_lookup with respect to its table of `rows` rows, from that of its
-/// output: [bags, width], or [ids, width] where nothing was pooled, of float32, float16 or
-/// bfloat16, accumulated in float32. For Pooling::max `argmax` is what the lookup wrote. A bag
-/// whose divisor is 0 adds nothing, even an infinity; else NaN and infinity go their IEEE 754 way.
-/// Deterministic; asynchronous; capture-safe.
+/// Returns the gradient of embedding_lookup() with respect to its table of `rows` rows, from the
+/// gradient of its output: [bags, width], or [ids, width] for Pooling::none, in float32, float16 or
+/// bfloat16, accumulated in float32. For Pooling::max `argmax` is the tensor that the lookup wrote.
+/// A bag whose pooling divisor is 0 contributes nothing, even if its output gradient is infinite;
+/// otherwise NaN and infinity propagate by IEEE 754. Deterministic; asynchronous; capture-safe.
 template <Element T, Runtime R>
 [[nodiscard]] RowGradients<R> embedding_gradient(
     Bags<R> const& bags,
@@ -185,9 +188,10 @@ template <Element T, Runtime R>
   return {unique.ids, unique.count, values};
 }
 
-/// The gradient of a lookup with respect to the bags' weights, of float32 and the shape of the ids,
-/// for Pooling::sum and Pooling::none: the product of the id's row with its output row's gradient,
-/// 0 where there is no row. Deterministic; asynchronous; capture-safe.
+/// Returns the gradient of a lookup with respect to the bags' weights, float32, in the shape of the
+/// ids. Only for Pooling::sum and Pooling::none. The gradient of a weight is the dot product of its
+/// id's row with the gradient of the output row, or 0 if the id has no row. Deterministic;
+/// asynchronous; capture-safe.
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<float, R> embedding_weight_gradient(
     Tensor<T, R> const& table,
@@ -234,10 +238,11 @@ template <Element T, Runtime R>
   return gradient;
 }
 
-/// One gradient from several of the same table of `rows` rows: the values of equal rows
-/// added, in an order that depends on the ids alone. With `first_rows` the ids of part k are of a
-/// view of the table whose row 0 is the table's first_rows[k]; rows outside the table, before which
-/// a view may begin, are left out. Deterministic; asynchronous; capture-safe.
+/// Merges several gradients of one table of `rows` rows into one. The values of equal rows are
+/// added in an order that depends on the ids alone. If `first_rows` is given, the ids of part k
+/// refer to a view of the table whose row 0 is row first_rows[k] of the table. A view may begin
+/// before the table; rows outside the table are left out. Deterministic; asynchronous;
+/// capture-safe.
 template <Runtime R>
 [[nodiscard]] RowGradients<R> merge_row_gradients(
     std::vector<RowGradients<R>> const& parts,

@@ -13,13 +13,14 @@
 
 namespace msstream::ops {
 
-/// One of many tables: its weights, [rows, width], and how bags of its rows are pooled.
+/// One of many tables that are looked up together: its weights [rows, width] and the pooling of its
+/// bags.
 template <Runtime R = DefaultRuntime>
 struct EmbeddingTable {
   std::variant<Tensor<float, R>, Tensor<float16, R>, Tensor<bfloat16, R>> weights;
-  Pooling pooling = Pooling::sum;  ///< all but none
-  std::int64_t hotness = 1;        ///< ids a bag, where a lookup has no offsets
-  /// What a bag without a valid id holds instead.
+  Pooling pooling = Pooling::sum;  ///< any pooling except none
+  std::int64_t hotness = 1;        ///< ids per bag if the lookup has no offsets
+  /// The id that a bag without a valid id holds instead. Null if such a bag is 0.
   std::optional<std::int64_t> default_id = {};
 };
 

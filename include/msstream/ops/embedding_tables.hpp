@@ -22,18 +22,19 @@
 
 namespace msstream::ops {
 
-/// Embedding tables of any sizes, widths, types and poolings that one launch looks up in.
+/// Embedding tables of any sizes, widths, types and poolings that are looked up in one launch.
 ///
-/// Holds the tables, and their descriptors in device memory; those are uploaded once, so that a
-/// lookup costs one launch and a captured one can be replayed. A copy shares all. What is looked up
-/// is what the tables hold then; each lookup is ordered after the tables' last writes, which costs
-/// the host least where the tables are frozen, or rows() of a few tensors.
+/// Holds the tables, and their descriptors in device memory. The descriptors are uploaded once, so
+/// that a lookup costs one launch and a captured lookup can be replayed. Copies share the tables
+/// and the descriptors. A lookup reads the contents that the tables have when it runs. Each lookup
+/// is ordered after the last writes of the tables, which costs the host least if the tables are
+/// frozen, or if they are rows() of a few tensors.
 template <Runtime R = DefaultRuntime>
 class EmbeddingTables {
  public:
-  /// Blocks the host until the descriptors are uploaded; not within a capture. Throws
-  /// std::invalid_argument for no tables, for shapes other than [rows, width], a hotness below 0, a
-  /// default id that a table does not have, and for Pooling::none.
+  /// Uploads the descriptors and blocks the host until that is complete. Not allowed within a
+  /// capture. Throws std::invalid_argument if there are no tables, for shapes other than [rows,
+  /// width], for a hotness below 0, for a default id outside its table, and for Pooling::none.
   EmbeddingTables(Device<R> const& device,
                   std::vector<EmbeddingTable<R>> tables,
                   std::source_location issued_at = std::source_location::current())
@@ -51,23 +52,26 @@ class EmbeddingTables {
   [[nodiscard]] std::int64_t tables() const noexcept {
     return static_cast<std::int64_t>(tables_.size());
   }
-  /// Throws std::invalid_argument for a number that is not below tables().
+  /// Returns one table. Throws std::invalid_argument unless the number is in [0, tables()).
   [[nodiscard]] EmbeddingTable<R> const& table(std::int64_t number) const {
     return tables_[index(number)];
   }
-  /// Of all tables, side by side: the columns of a lookup.
+  /// The number of output columns of a lookup: the sum of the widths of all tables.
   [[nodiscard]] std::int64_t width() const noexcept { return plan_->width; }
-  /// Of all tables: the ids of a sample where a lookup has no offsets.
+  /// The number of ids per sample if a lookup has no offsets: the sum of the hotness of all tables.
   [[nodiscard]] std::int64_t hotness() const noexcept { return plan_->hotness; }
-  /// Where a table's columns begin in what a lookup gives. Throws as table().
+  /// Returns the first output column of a table in the result of a lookup. Throws
+  /// std::invalid_argument unless the number is in [0, tables()).
   [[nodiscard]] std::int64_t first_column(std::int64_t number) const {
     return plan_->tables[index(number)].first_column;
   }
-  /// Where a table's rows begin among those of all tables. Throws as table().
+  /// Returns the index of a table's first row among the rows of all tables, numbered table by
+  /// table. Throws std::invalid_argument unless the number is in [0, tables()).
   [[nodiscard]] std::int64_t first_row(std::int64_t number) const {
     return plan_->first_rows[index(number)];
   }
-  /// Where a table's ids begin, in ids of `batch` samples without offsets. Throws as table().
+  /// Returns the index of a table's first id, for ids of `batch` samples without offsets. Throws
+  /// std::invalid_argument unless the number is in [0, tables()).
   [[nodiscard]] std::int64_t first_place(std::int64_t number, std::int64_t batch) const {
     return batch * plan_->tables[index(number)].first_hotness;
   }
@@ -75,8 +79,8 @@ class EmbeddingTables {
     return descriptors_.device();
   }
 
-  /// For operations on the tables: how work is shared out, its parts on the device, which an
-  /// operation reads (plan_reads), with the tables themselves (read).
+  /// The plan by which kernels divide the work. Its arrays are in device memory: an operation
+  /// declares plan_reads() for them, or read() for them and the tables.
   [[nodiscard]] std::shared_ptr<kernels::TablePlan const> const& plan() const noexcept {
     return plan_;
   }
@@ -129,15 +133,19 @@ class EmbeddingTables {
   msstream::detail::Uses<R, AccessMode::read> read_;
 };
 
-/// The ids of many tables, table by table, for `batch` bags of each.
+/// The ids of many tables, stored table by table, for `batch` bags of each table.
 ///
-/// Without offsets each table has [batch, hotness] of them, and `ids` is as long as all together:
-/// the table's begin at first_place(). With `offsets`, [tables * batch + 1], ascending, of the ids'
-/// type, `ids` is [capacity], and bag b of table t has ids[offsets[t * batch + b] : offsets[t *
-/// batch + b + 1]]: a keyed jagged array. Ids that lie in a tensor a table become this by
-/// concatenation. batch_count: a device scalar, how many of the bags of each table exist; the ids
-/// lie as for the whole batch, and later output rows are 0. weights: [as ids], what each id's row
-/// is multiplied with.
+/// Without offsets each table has [batch, hotness] ids, which start at first_place() of the table,
+/// and `ids` has the ids of all tables.
+///
+/// With `offsets`, [tables * batch + 1], ascending, of the ids' type, `ids` is [capacity], and bag
+/// b of table t has the ids ids[offsets[t * batch + b] : offsets[t * batch + b + 1]]: a keyed
+/// jagged array. Ids that are in one tensor per table can be concatenated to this layout.
+///
+/// batch_count: a device scalar, the number of bags of each table that exist. The ids have the
+/// layout of the whole batch, and output rows beyond the count are 0.
+///
+/// weights: of the ids' shape; the row of each id is multiplied by its weight.
 template <Runtime R = DefaultRuntime>
 struct TableBags {
   IdTensor<R> ids;
@@ -150,7 +158,8 @@ struct TableBags {
 template <Runtime R = DefaultRuntime>
 struct TablesLookupOptions {
   OutOfRange out_of_range = OutOfRange::drop;
-  /// For OutOfRange::count: a device scalar that grows by the number of bad ids and bad bags.
+  /// For OutOfRange::count: a device scalar that is incremented by the number of bad ids and bad
+  /// bags.
   std::optional<Tensor<std::int64_t, R>> bad_id_count = {};
 };
 
@@ -207,7 +216,7 @@ void require_bags(char const* name, EmbeddingTables<R> const& tables, TableBags<
   }
 }
 
-/// All that an operation on the tables and the bags reads.
+/// Returns all tensors that an operation on the tables and the bags reads.
 template <Runtime R>
 msstream::detail::Uses<R, AccessMode::read> reads_of(EmbeddingTables<R> const& tables,
                                                      TableBags<R> const& bags) {
@@ -225,7 +234,7 @@ msstream::detail::Uses<R, AccessMode::read> reads_of(EmbeddingTables<R> const& t
   return read;
 }
 
-/// What a lookup's kernel is told, but for the plan, the report and the output.
+/// Returns the arguments of a lookup's kernel, without the plan, the report and the output.
 template <Runtime R>
 kernels::TablesLookupArgs lookup_args(EmbeddingTables<R> const& tables, TableBags<R> const& bags) {
   return {.plan = nullptr,
@@ -244,15 +253,15 @@ kernels::TablesLookupArgs lookup_args(EmbeddingTables<R> const& tables, TableBag
 }  // namespace detail
 
 /// Pools rows of all tables in one launch: [batch, tables.width()] of Out (float32, float16 or
-/// bfloat16), the columns of table t from tables.first_column(t) on, each as embedding_lookup() of
-/// the table has it: accumulated in float32 in the order of the ids, rounded to nearest even; bags
-/// without a valid id give the default id's row, or 0; NaN and infinity as IEEE 754 has it, and a
-/// maximum with a NaN is NaN.
+/// bfloat16). The columns of table t start at tables.first_column(t) and have the values that
+/// embedding_lookup() of the table alone gives: accumulated in float32 in the order of the ids and
+/// rounded to nearest even. A bag without a valid id gives the row of its default id, or 0. NaN and
+/// infinity propagate in sums by IEEE 754; a maximum is NaN if any of its elements is NaN.
 ///
-/// Deterministic; asynchronous; capture-safe. Throws std::invalid_argument for ids, offsets,
-/// weights or counts of other shapes than TableBags has, and for weights of a maximum. Bags whose
-/// offsets do not ascend within the ids, and OutOfRange, are as for one table; a trap names bag t *
-/// batch + b.
+/// Deterministic; asynchronous; capture-safe. Throws std::invalid_argument if ids, offsets, weights
+/// or counts do not have the shapes of TableBags, and for weights of a table with Pooling::max.
+/// Bags whose offsets do not ascend within the ids, and OutOfRange, are handled as in a lookup of
+/// one table; OutOfRange::trap reports bag b of table t as bag t * batch + b.
 template <Element Out = float, Runtime R>
 [[nodiscard]] Tensor<Out, R> embedding_lookup(
     EmbeddingTables<R> const& tables,

@@ -14,24 +14,25 @@
 
 namespace msstream::ops {
 
-/// The gradients of many tables, of the rows that a lookup touched: `values[u, : width of its
-/// table]` for row `rows[u]` among those of all tables, for u < *count; table t's are u in
-/// [table_starts[t], table_starts[t + 1]).
+/// The gradients of many tables, for the rows that a lookup has read. `values[u, : width of its
+/// table]` is the gradient of row `rows[u]` among the rows of all tables, for u < *count. The rows
+/// of table t have u in [table_starts[t], table_starts[t + 1]).
 template <Runtime R = DefaultRuntime>
 struct TablesRowGradients {
   Tensor<std::int64_t, R> rows;          ///< [capacity]: tables.first_row(t) + id; ascending
-  Tensor<std::int64_t, R> count;         ///< scalar
-  Tensor<std::int64_t, R> table_starts;  ///< [tables + 1]
-  Tensor<float, R> values;               ///< [capacity, widest table]
+  Tensor<std::int64_t, R> count;         ///< scalar: the number of rows with a gradient
+  Tensor<std::int64_t, R> table_starts;  ///< [tables + 1], into rows
+  Tensor<float, R> values;               ///< [capacity, width of the widest table]
 };
 
-/// The gradient of an embedding_lookup() in many tables with respect to the tables, from that of
-/// its output: [batch, tables.width()] of float32, float16 or bfloat16, accumulated in float32. One
-/// sort of the ids of all tables, over only the bits that all rows need.
+/// Returns the gradient of an embedding_lookup() in many tables with respect to the tables, from
+/// the gradient of its output: [batch, tables.width()], float32, float16 or bfloat16, accumulated
+/// in float32. The ids of all tables are sorted once, by only as many bits as the number of all
+/// rows needs.
 ///
 /// Not for tables of Pooling::max. Deterministic; asynchronous; capture-safe. Throws
-/// std::invalid_argument as the lookup does, for another shape of the gradient, and for 2^31 bags
-/// or ids.
+/// std::invalid_argument in the cases in which the lookup does, for an output gradient of another
+/// shape, and for 2^31 bags or ids or more.
 template <Element T, Runtime R>
 [[nodiscard]] TablesRowGradients<R> embedding_tables_gradient(
     EmbeddingTables<R> const& tables,

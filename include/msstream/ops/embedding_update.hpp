@@ -13,15 +13,16 @@
 
 namespace msstream::ops {
 
-/// One optimizer step for the rows of `table` [rows, width] that a lookup has read, from the
-/// gradient of its output: the same bits as update_rows() with embedding_gradient(), but the
-/// gradients of rows are not written. `unique` groups the ids of `bags`; each row moves once.
+/// Applies one optimizer step to the rows of `table` [rows, width] that a lookup has read, from the
+/// gradient of the lookup's output. Gives the same bits as embedding_gradient() followed by
+/// update_rows(), without writing the rows' gradients to memory. `unique` is deduplicate() of
+/// `bags`; each row is updated once.
 ///
-/// A maximum, an output gradient that is not float32, up to 2,048 places, widths that are no
-/// multiple of 4 and rows wider than 128 that share a state still take memory for gradients on
-/// CUDA; for the others table, state and output gradient must begin at a multiple of four elements,
-/// as tensors and their rows do. Deterministic; asynchronous; capture-safe. Throws
-/// std::invalid_argument for shapes and state that do not fit.
+/// On CUDA these cases need workspace for gradients all the same: Pooling::max, an output gradient
+/// that is not float32, up to 2,048 places of ids, a width that is not a multiple of 4, and a width
+/// above 128 with a rule that has one state per row. In the other cases table, state and output
+/// gradient must begin at a multiple of four elements, as tensors and their rows do. Deterministic;
+/// asynchronous; capture-safe. Throws std::invalid_argument for shapes and state that do not fit.
 template <Element T, Element G, Runtime R>
 void update_embedding(OptimizerRule const& rule,
                       StepCounter<R> const& step,

@@ -19,7 +19,8 @@ namespace msstream::ops {
 
 namespace detail {
 
-/// `shape` with one more dimension.
+/// Returns `shape` with one more dimension, of the given extent, at the end. Throws
+/// std::invalid_argument if that exceeds Shape::kMaxRank.
 inline Shape with_last(char const* operation, Shape const& shape, std::int64_t extent) {
   require(shape.rank() < Shape::kMaxRank,
           operation,
@@ -41,7 +42,7 @@ std::int64_t row_bytes_of(std::int64_t width) {
   return width * static_cast<std::int64_t>(sizeof(T));
 }
 
-/// Throws std::invalid_argument unless there is a row [width] for each id.
+/// Throws std::invalid_argument unless `rows` is [places, width] and `ids` is [places].
 template <IdElement I, Runtime R>
 void require_row_for_each(char const* operation, Shape const& rows, Tensor<I, R> const& ids) {
   require(rows.rank() == 2 && ids.shape().rank() == 1 && rows[0] == ids.count(),
@@ -62,7 +63,8 @@ kernels::RowTargets row_targets(char const* operation,
   return {ids.data(), ids.count(), count_of(operation, count), rows, workspace.data()};
 }
 
-/// Scatters into `output` [rows, width].
+/// Writes each row of `values` to the row of `output` [rows, width] that its id names. Other rows
+/// keep their contents if `keeps_others`, and are set to 0 otherwise.
 template <Element T, IdElement I, Runtime R>
 void scatter_rows(char const* operation,
                   Tensor<T, R> const& output,
@@ -96,12 +98,12 @@ void scatter_rows(char const* operation,
 
 }  // namespace detail
 
-/// The rows of `table` [rows, width] that `ids` [...] (int64 or int32) name, [..., width], of any
-/// element type. An id outside [0, rows) gives a row of zeros.
+/// Returns the rows of `table` [rows, width] that `ids` [...] (int64 or int32) name: [..., width],
+/// of any element type. An id outside [0, rows) gives a row of zeros.
 ///
-/// With `count`, a device scalar, only the first *count ids exist; the rows of the others are
-/// undefined. The gradient with respect to the table is an unsorted segment sum of the output's
-/// gradient by the ids. Deterministic; one launch; asynchronous; capture-safe. Throws
+/// If `count`, a device scalar, is given, only the first *count ids exist, and the output rows
+/// beyond them are undefined. The gradient with respect to the table is an unsorted segment sum of
+/// the output's gradient by the ids. Deterministic; one launch; asynchronous; capture-safe. Throws
 /// std::invalid_argument for bad shapes.
 template <Element T, IdElement I, Runtime R>
 [[nodiscard]] Tensor<T, R> gather_rows(
@@ -136,13 +138,13 @@ template <Element T, IdElement I, Runtime R>
   return gathered;
 }
 
-/// A table [rows, width] whose row ids[i] is values[i], for values [places, width] of any element
-/// type and ids [places] (int64 or int32); rows that no id names are zeros.
+/// Returns a table [rows, width] whose row ids[i] is values[i], for values [places, width] of any
+/// element type and ids [places] (int64 or int32). Rows that no id names are zeros.
 ///
-/// Of several places of one id the last one counts; ids outside [0, rows), and with `count`, a
-/// device scalar, the places from *count on, do not. To add instead of to assign take a segment
-/// sum. Deterministic; asynchronous; capture-safe. Throws std::invalid_argument for bad shapes and
-/// for 2^31 places or more.
+/// If an id occurs several times, its last occurrence counts. Ids outside [0, rows) are ignored; if
+/// `count`, a device scalar, is given, all ids from index *count on are ignored too. To add rows
+/// instead of assigning them, use a segment sum. Deterministic; asynchronous; capture-safe. Throws
+/// std::invalid_argument for bad shapes and for 2^31 ids or more.
 template <Element T, IdElement I, Runtime R>
 [[nodiscard]] Tensor<T, R> scatter_rows(
     Tensor<T, R> const& values,
@@ -157,8 +159,9 @@ template <Element T, IdElement I, Runtime R>
   return table;
 }
 
-/// The gradient of scatter_rows with respect to its values, from that of its output [rows, width]:
-/// [places, width], zeros for places that did not count. Also of assign_rows.
+/// Returns the gradient of scatter_rows() or assign_rows() with respect to the values, from the
+/// gradient of the output [rows, width]: [places, width]. The gradient is 0 for value rows that the
+/// operation ignored.
 template <Element T, IdElement I, Runtime R>
 [[nodiscard]] Tensor<T, R> scatter_rows_gradient(
     Tensor<T, R> const& output_gradient,
@@ -196,9 +199,9 @@ template <Element T, IdElement I, Runtime R>
   return gradient;
 }
 
-/// Sets row ids[i] of `table` [rows, width] to values[i] and keeps the others; otherwise as
-/// scatter_rows. Throws std::invalid_argument also where values, ids or count share elements with
-/// the table.
+/// Sets row ids[i] of `table` [rows, width] to values[i] and keeps the other rows. Like
+/// scatter_rows(), but also throws std::invalid_argument if values, ids or count share elements
+/// with the table.
 template <Element T, IdElement I, Runtime R>
 void assign_rows(Tensor<T, R> const& table,
                  Tensor<T, R> const& values,

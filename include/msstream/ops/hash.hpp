@@ -11,9 +11,9 @@
 
 namespace msstream::ops {
 
-/// Maps keys of any shape (int64 or int32, the same keys to the same buckets) to [0, bucket_count)
-/// by a 64-bit finaliser of MurmurHash3 over key + salt. Asynchronous, capture-safe. Throws
-/// std::invalid_argument unless bucket_count ≥ 1.
+/// Maps keys of any shape to [0, bucket_count) with a 64-bit finaliser of MurmurHash3 over key +
+/// salt. Keys are int64 or int32; equal keys of either type map to the same bucket. Asynchronous;
+/// capture-safe. Throws std::invalid_argument unless bucket_count ≥ 1.
 template <IdElement T, Runtime R>
 [[nodiscard]] Tensor<std::int64_t, R> hash_to_bucket(
     Tensor<T, R> const& keys,
@@ -34,8 +34,8 @@ template <IdElement T, Runtime R>
   return buckets;
 }
 
-/// The number of boundaries ≤ each value: its bucket among boundaries.count() + 1. `boundaries`
-/// ascend. NaN: bucket 0. Asynchronous, capture-safe.
+/// Returns the bucket of each value: the number of boundaries ≤ the value, which is in [0,
+/// boundaries.count()]. `boundaries` must ascend. NaN goes to bucket 0. Asynchronous; capture-safe.
 template <Runtime R>
 [[nodiscard]] Tensor<std::int64_t, R> bucketize(
     Tensor<float, R> const& values,

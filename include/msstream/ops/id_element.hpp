@@ -6,7 +6,7 @@
 
 namespace msstream::ops {
 
-/// What ids and lengths may be.
+/// The element types of ids and lengths: int64 and int32.
 template <class T>
 concept IdElement = std::same_as<T, std::int64_t> || std::same_as<T, std::int32_t>;
 

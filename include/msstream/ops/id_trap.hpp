@@ -17,8 +17,8 @@
 
 namespace msstream::ops::detail {
 
-/// One device's report of bad ids and bags in operations with OutOfRange::trap, checked whenever
-/// the host waits for the device.
+/// One device's report of bad ids and bad bags in operations with OutOfRange::trap. It is checked
+/// whenever the host waits for the device.
 template <Runtime R>
 class IdTraps {
  public:
@@ -30,7 +30,7 @@ class IdTraps {
   }
 
   [[nodiscard]] kernels::IdTrap* trap() const noexcept { return trap_.get(); }
-  /// The number by which the kernel names the operation.
+  /// Returns the number that stands for the operation's name in the kernel's report.
   [[nodiscard]] std::uint32_t operation(std::string name) {
     std::lock_guard const guard(mutex_);
     for (std::size_t i = 0; i < names_.size(); ++i) {
@@ -50,7 +50,8 @@ class IdTraps {
     }
   };
 
-  /// Throws once for each one caught, and is then ready to catch the next.
+  /// If a bad id or bag was caught, resets the trap and throws std::out_of_range; each catch is
+  /// thrown once.
   void check() {
     std::atomic_ref<std::uint32_t> set(trap_->set);
     if (set.load(std::memory_order_acquire) != 1) {
@@ -81,18 +82,19 @@ class IdTraps {
   std::vector<std::string> names_;
 };
 
-/// A policy, and what its operation calls the counter.
+/// The policy for bad ids or bags, and the name of the counter in error messages.
 struct ReportPolicy {
   OutOfRange out_of_range;
   char const* counter;
 
-  ReportPolicy(OutOfRange policy,  // NOLINT(google-explicit-constructor): mostly that is all
+  ReportPolicy(OutOfRange policy,  // NOLINT(google-explicit-constructor): the policy alone is usual
                char const* counter_name = "bad_id_count")
       : out_of_range(policy), counter(counter_name) {}
 };
 
-/// Where `operation` reports bad ids and bags; a count is added to what it writes. Throws
-/// std::invalid_argument unless there is a scalar to count in, if and only if they are counted.
+/// Returns where `operation` reports bad ids and bags. A counter is added to the tensors that the
+/// operation writes. Throws std::invalid_argument unless a scalar counter is given exactly if the
+/// policy is OutOfRange::count.
 template <Runtime R, class Written>
 kernels::IdReport id_report(char const* operation,
                             DeviceState<R>& device,

@@ -26,14 +26,15 @@ void require_jagged_offsets(char const* operation, Tensor<std::int64_t, R> const
 
 }  // namespace detail
 
-/// Jagged samples side by side: values [capacity, width] or [capacity], of any element type, to
-/// [batch, max_length, width] or [batch, max_length]; sample b has the rows offsets[b] to
-/// offsets[b + 1]. One whose offsets do not ascend within [0, capacity] has no rows, here and in
-/// the gradient, and `policy` says who is told; samples never share a row.
+/// Copies jagged samples to dense rows: values [capacity, width] or [capacity], of any element type
+/// → [batch, max_length, width] or [batch, max_length]. Sample b has the rows [offsets[b],
+/// offsets[b + 1]). A sample whose offsets do not ascend within [0, capacity] has no rows, in the
+/// operation and in its gradient, and is reported as `policy` says. Samples never share a row.
 ///
-/// A shorter sample is followed by `padding`; of a longer one the rows from max_length on are
-/// dropped. Deterministic; one launch, for the capacities alone; asynchronous; capture-safe. Its
-/// gradient is dense_to_jagged of its output's. Throws std::invalid_argument for bad shapes.
+/// A sample shorter than max_length is followed by `padding`; the rows of a longer one from
+/// max_length on are dropped. Deterministic; one launch, whose size depends on the capacities
+/// alone; asynchronous; capture-safe. The gradient is dense_to_jagged() of the output's gradient.
+/// Throws std::invalid_argument for bad shapes.
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<T, R> jagged_to_dense(
     Tensor<T, R> const& values,
@@ -78,14 +79,16 @@ template <Element T, Runtime R>
   return dense;
 }
 
-/// Samples one behind the other: dense [batch, max_length, width] or [batch, max_length], of any
-/// element type, to [capacity, width] or [capacity]; sample b gets the rows offsets[b] to
-/// offsets[b + 1], the last of which is at most the capacity. One whose offsets do not ascend
-/// within [0, capacity] gets none, here and in the gradient, and `policy` says who is told.
+/// Copies dense rows to jagged samples that are stored one after the other: dense [batch,
+/// max_length, width] or [batch, max_length], of any element type → [capacity, width] or
+/// [capacity]. Sample b receives the rows [offsets[b], offsets[b + 1]); the last offset is at most
+/// the capacity. A sample whose offsets do not ascend within [0, capacity] receives no rows, in the
+/// operation and in its gradient, and is reported as `policy` says.
 ///
-/// Rows of `dense` beyond a sample's length are dropped; places of a sample beyond max_length, and
-/// those of no sample, are 0. Deterministic; one launch; asynchronous; capture-safe. Its gradient
-/// is jagged_to_dense of its output's. Throws std::invalid_argument for bad shapes.
+/// Rows of `dense` beyond a sample's length are dropped. Output rows of a sample beyond max_length,
+/// and output rows of no sample, are 0. Deterministic; one launch; asynchronous; capture-safe. The
+/// gradient is jagged_to_dense() of the output's gradient. Throws std::invalid_argument for bad
+/// shapes.
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<T, R> dense_to_jagged(
     Tensor<T, R> const& dense,

@@ -30,16 +30,16 @@ void require_softmax_segments(char const* operation,
 
 }  // namespace detail
 
-/// The softmax of each column within each segment, for values [capacity] or [capacity, width]
-/// float32; segment s has the rows offsets[s] to offsets[s + 1], the last of which is at most the
-/// capacity. Rows of no segment get 0. A segment whose offsets do not ascend within [0, capacity]
-/// has no rows, here and in the gradient, and `policy` says who is told; segments never share a
-/// row.
+/// Returns the softmax of each column within each segment, for float32 values [capacity] or
+/// [capacity, width]. Segment s has the rows [offsets[s], offsets[s + 1]); the last offset is at
+/// most the capacity. Rows of no segment get 0. A segment whose offsets do not ascend within [0,
+/// capacity] has no rows, in the operation and in its gradient, and is reported as `policy` says.
+/// Segments never share a row.
 ///
-/// The largest element is subtracted first, so that nothing overflows. As in PyTorch a column that
-/// within a segment holds NaN or +infinity, or nothing but -infinity, is all NaN there.
-/// Deterministic; one launch, in which a segment of any length finds the threads that it needs;
-/// asynchronous; capture-safe. Throws std::invalid_argument for bad shapes.
+/// The largest element is subtracted first, so that nothing overflows. As in PyTorch, a column of a
+/// segment is all NaN if it holds NaN or +infinity, or nothing but -infinity. Deterministic; one
+/// launch, which assigns threads to a segment by its length; asynchronous; capture-safe. Throws
+/// std::invalid_argument for bad shapes.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> jagged_softmax(
     Tensor<float, R> const& values,
@@ -68,8 +68,8 @@ template <Runtime R>
   return output;
 }
 
-/// The gradient of jagged_softmax, from its output y and the gradient of that: y * (dy - sum of y *
-/// dy over the segment), 0 wherever y is 0. One launch.
+/// Returns the gradient of jagged_softmax(), from its output y and the gradient dy of the output: y
+/// * (dy - sum of y * dy over the segment), 0 wherever y is 0. One launch.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> jagged_softmax_gradient(
     Tensor<float, R> const& output,

@@ -14,20 +14,20 @@
 
 namespace msstream::ops {
 
-/// What layer_norm gives: the result, and of each row what its gradient needs.
+/// The result of layer_norm(): the output, and for each row the numbers that the gradient needs.
 template <Runtime R = DefaultRuntime>
 struct LayerNormResult {
-  Tensor<float, R> output;       ///< the input's shape
+  Tensor<float, R> output;       ///< of the input's shape
   Tensor<float, R> means;        ///< [rows]
   Tensor<float, R> reciprocals;  ///< [rows], 1 / sqrt(variance + epsilon)
-  /// [rows]: what rounding leaves out of `means`; without it gradients take `means` as exact.
+  /// [rows]: the rounding errors of `means`. If not set, gradients treat `means` as exact.
   std::optional<Tensor<float, R>> mean_rests = std::nullopt;
 };
 
 namespace detail {
 
-/// Throws std::invalid_argument unless `input` is [..., width] with width > 0, and the others
-/// [width]. Returns the number of rows.
+/// Throws std::invalid_argument unless `input` is [..., width] with width > 0, and gain and shift
+/// are [width]. Returns the number of rows.
 inline std::int64_t require_layer_norm(char const* operation,
                                        Shape const& input,
                                        Shape const& gain,
@@ -48,11 +48,11 @@ inline std::int64_t require_layer_norm(char const* operation,
 
 }  // namespace detail
 
-/// (input - mean) / sqrt(variance + epsilon) * gain + shift, over the last dimension of input
-/// [..., width]; gain and shift [width]; float32. The variance is that of the row's elements,
-/// divided by width (Ba, Kiros, Hinton: Layer Normalization, 2016, section 3). One launch;
-/// asynchronous; capture-safe; deterministic. Throws std::invalid_argument for bad shapes, and
-/// unless epsilon is finite and not negative.
+/// Returns (input - mean) / sqrt(variance + epsilon) * gain + shift, over the last dimension of
+/// input [..., width]; gain and shift [width]; float32. The variance of a row is the sum of its
+/// squared deviations divided by width (Ba, Kiros, Hinton: Layer Normalization, 2016, section 3).
+/// One launch; asynchronous; capture-safe; deterministic. Throws std::invalid_argument for bad
+/// shapes, and unless epsilon is finite and not negative.
 template <Runtime R>
 [[nodiscard]] LayerNormResult<R> layer_norm(
     Tensor<float, R> const& input,
@@ -86,12 +86,13 @@ template <Runtime R>
   return result;
 }
 
-/// Which gradients to compute; nothing is launched for the others.
+/// Selects the gradients of layer_norm() to compute. Nothing is launched for a gradient that is not
+/// selected.
 struct WantedOfLayerNorm {
   bool input = true;
   bool parameters = true;  ///< gain and shift
 };
-/// The gradients that were wanted.
+/// The gradients of layer_norm(). Null for a gradient that WantedOfLayerNorm does not select.
 template <Runtime R = DefaultRuntime>
 struct LayerNormGradients {
   std::optional<Tensor<float, R>> input;
@@ -99,9 +100,9 @@ struct LayerNormGradients {
   std::optional<Tensor<float, R>> shift;  ///< [width]
 };
 
-/// The gradients of layer_norm, from its operands, its result and the output's gradient: one launch
-/// for the input, one or two for gain and shift together. Deterministic; asynchronous;
-/// capture-safe. Throws std::invalid_argument when the shapes do not fit.
+/// Returns the gradients of layer_norm(), from its operands, its result and the output's gradient.
+/// One launch for the input; one or two for gain and shift together. Deterministic; asynchronous;
+/// capture-safe. Throws std::invalid_argument if the shapes do not fit.
 template <Runtime R>
 [[nodiscard]] LayerNormGradients<R> layer_norm_gradient(
     Tensor<float, R> const& input,

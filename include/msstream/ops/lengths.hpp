@@ -12,12 +12,13 @@
 
 namespace msstream::ops {
 
-/// Where each of many jagged samples begins, from how long they are: lengths [samples] (int64 or
-/// int32) to offsets [samples + 1] int64, offsets[i] being the sum of the lengths before i.
+/// Computes the offsets of jagged samples from their lengths: lengths [samples] (int64 or int32) →
+/// offsets [samples + 1] int64; offsets[i] is the sum of the lengths before i.
 ///
-/// A length below 0 counts as 0. With `count`, a device scalar, only the first *count samples
-/// exist: the others are empty. Exact; one launch, and a fill before it beyond 8,192 samples;
-/// asynchronous; capture-safe. Throws std::invalid_argument unless lengths has one dimension.
+/// A length below 0 counts as 0. If `count`, a device scalar, is given, only the first *count
+/// samples exist, and the others are empty. Exact; one launch, preceded by a fill if there are more
+/// than 8,192 samples; asynchronous; capture-safe. Throws std::invalid_argument unless lengths has
+/// one dimension.
 template <IdElement T, Runtime R>
 [[nodiscard]] Tensor<std::int64_t, R> lengths_to_offsets(
     Tensor<T, R> const& lengths,
@@ -52,10 +53,11 @@ template <IdElement T, Runtime R>
   return offsets;
 }
 
-/// How long each sample is: lengths[i] = offsets[i + 1] - offsets[i], from offsets [samples + 1]; 0
-/// where that or offsets[i] is below 0. Nothing else is known of how many values there are. One
-/// launch; asynchronous; capture-safe. Throws std::invalid_argument unless offsets has one
-/// dimension and an element.
+/// Computes the length of each sample, lengths[i] = offsets[i + 1] - offsets[i], from offsets
+/// [samples + 1]. A length is 0 where the difference or offsets[i] is below 0. Offsets beyond the
+/// number of values are not detected, because that number is not known. One launch; asynchronous;
+/// capture-safe. Throws std::invalid_argument unless offsets has one dimension and at least one
+/// element.
 template <Runtime R>
 [[nodiscard]] Tensor<std::int64_t, R> offsets_to_lengths(
     Tensor<std::int64_t, R> const& offsets,

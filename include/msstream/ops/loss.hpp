@@ -10,20 +10,20 @@
 
 namespace msstream::ops {
 
-/// What bce_with_logits gives: one loss an example, and sigmoid(logit) - label, which is each
-/// loss's gradient.
+/// The result of bce_with_logits(): one loss per example, and the gradient of each loss with
+/// respect to its logit, sigmoid(logit) - label.
 template <Runtime R = DefaultRuntime>
 struct BceResult {
   Tensor<float, R> losses;
   Tensor<float, R> gradients;
 };
 
-/// Binary cross-entropy of logits against labels in [0, 1], of one shape: max(x, 0) - x z + log(1 +
-/// exp(-|x|)). Stable for any logit: an infinite one gives the limit, 0 where the label is 1 for
-/// +infinity or 0 for -infinity, else infinity. An example whose label is outside [0, 1] has a loss
-/// and a gradient of NaN: labels are on the device, and that shows them without a read by the host.
-/// Asynchronous, deterministic. Throws std::invalid_argument for labels of another shape than the
-/// logits', of the same count too.
+/// Computes the binary cross-entropy of logits x against labels z in [0, 1], both of one shape:
+/// max(x, 0) - x z + log(1 + exp(-|x|)). Stable for any logit. An infinite logit gives the limit: 0
+/// for +infinity with a label of 1 or -infinity with a label of 0, otherwise infinity. An example
+/// whose label is outside [0, 1] has a loss and a gradient of NaN, which shows bad labels without a
+/// read by the host. Asynchronous; deterministic. Throws std::invalid_argument if the labels do not
+/// have the shape of the logits, even if they have as many elements.
 template <Runtime R>
 [[nodiscard]] BceResult<R> bce_with_logits(
     Tensor<float, R> const& logits,
@@ -48,7 +48,7 @@ template <Runtime R>
   return result;
 }
 
-/// factor * scalar * input.
+/// Returns factor * scalar * input, where `scalar` is a tensor of one element.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> scale_by_scalar(
     Tensor<float, R> const& input,

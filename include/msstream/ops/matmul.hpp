@@ -16,15 +16,15 @@ namespace msstream::ops {
 struct MatmulOptions {
   bool transpose_left = false;
   bool transpose_right = false;
-  float factor = 1.0F;  ///< of the product
+  float factor = 1.0F;  ///< multiplies the product
 };
 
 namespace detail {
 
-/// A matrix, or a batch of them.
+/// The sizes of a matrix, or of a batch of matrices.
 struct MatmulOperand {
   std::int64_t batch;
-  std::int64_t rows;  ///< as they enter the product, after a transpose
+  std::int64_t rows;  ///< rows of one matrix as it enters the product, after a transpose
   std::int64_t columns;
 
   [[nodiscard]] static MatmulOperand of(Shape const& shape, bool transposed) {
@@ -43,14 +43,14 @@ struct MatmulOperand {
 
 }  // namespace detail
 
-/// factor * op(left) · op(right), op being the transpose or nothing: [rows, inner], [inner,
-/// columns] → [rows, columns]. Either side may be a batch, [batch, …], and then the product is one;
-/// a matrix beside a batch serves all of it.
+/// Returns factor * op(left) · op(right), where op transposes or does nothing: [rows, inner],
+/// [inner, columns] → [rows, columns]. If either operand is a batch, [batch, …], the product is a
+/// batch. A matrix beside a batch is used for the whole batch.
 ///
-/// float32, in the device's MatmulPrecision; by cuBLASLt in one launch, or Eigen. On CUDA leftᵀ ·
-/// right with a long inner dimension and a small product is summed in parts, in a workspace: two or
-/// three launches. Deterministic; asynchronous; capture-safe. Throws std::invalid_argument when the
-/// shapes do not fit.
+/// float32, in the device's MatmulPrecision. CUDA uses cuBLASLt in one launch; the host uses Eigen.
+/// On CUDA, leftᵀ · right with a long inner dimension and a small product is summed in parts, in a
+/// workspace, with two or three launches. Deterministic; asynchronous; capture-safe. Throws
+/// std::invalid_argument if the shapes do not fit.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> matmul(
     Tensor<float, R> const& left,
@@ -86,7 +86,7 @@ template <Runtime R>
                            .shared_right = shared_right,
                            .factor = options.factor};
   if (shared_right && !options.transpose_left) {
-    // The rows of the whole batch are those of one matrix.
+    // One product with the rows of the whole batch replaces a product per matrix.
     args.rows *= batch;
     args.batch = 1;
   }
@@ -104,7 +104,7 @@ template <Runtime R>
   return product;
 }
 
-/// The gradients of matmul() with respect to its operands, in their shapes.
+/// Returns the gradient of matmul() with respect to its left operand, in that operand's shape.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> matmul_left_gradient(
     Tensor<float, R> const& left,
@@ -127,6 +127,7 @@ template <Runtime R>
   bool const shared = left.shape().rank() == 2 && gradient.shape().rank() == 3;
   return shared ? sum(gradient, 0, {}, issued_at) : gradient;
 }
+/// Returns the gradient of matmul() with respect to its right operand, in that operand's shape.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> matmul_right_gradient(
     Tensor<float, R> const& left,
@@ -136,7 +137,7 @@ template <Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   bool const shared = right.shape().rank() == 2 && product_gradient.shape().rank() == 3;
   if (shared && left.shape().rank() == 3 && !options.transpose_left) {
-    // One product over the rows of the whole batch.
+    // One product sums over the rows of the whole batch.
     auto const rows_of = [](Tensor<float, R> const& batch) {
       auto const& shape = batch.shape();
       return batch.reshaped({shape[0] * shape[1], shape[2]});

@@ -9,8 +9,9 @@
 
 namespace msstream::ops {
 
-/// [rows, columns] → [columns, rows], or [batch, rows, columns] → [batch, columns, rows], float32;
-/// its own gradient. Asynchronous; capture-safe. Throws std::invalid_argument for another rank.
+/// Transposes matrices: [rows, columns] → [columns, rows], or [batch, rows, columns] → [batch,
+/// columns, rows], float32. The gradient is the transpose of the output's gradient. Asynchronous;
+/// capture-safe. Throws std::invalid_argument for another rank.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> transpose(
     Tensor<float, R> const& input,
@@ -37,8 +38,9 @@ template <Runtime R>
   return output;
 }
 
-/// input + factor * I of a square matrix, float32; the gradient is the output's. Asynchronous;
-/// capture-safe. Throws std::invalid_argument unless input is [width, width].
+/// Returns input + factor * I for a square matrix and the identity I, float32. The gradient of the
+/// input is the output's gradient. Asynchronous; capture-safe. Throws std::invalid_argument unless
+/// input is [width, width].
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> add_identity(
     Tensor<float, R> const& input,

@@ -16,12 +16,12 @@
 
 namespace msstream::ops {
 
-/// For each gate the experts that it mixes, by number, in the order of its logits. At most 16
-/// gates and 128 choices of all together, among at most 64 experts.
+/// For each gate, the numbers of the experts that it mixes, in the order of its logits. At most 16
+/// gates and 128 choices of all gates together, among at most 64 experts.
 using Gates = std::vector<std::vector<int>>;
 
-/// Some gates and their logits: [batch, choices of all], or [gates, batch, choices] where each gate
-/// has as many.
+/// Some gates and their logits: [batch, choices of all these gates], or [gates, batch, choices] if
+/// each gate has the same number of choices.
 template <Runtime R = DefaultRuntime>
 struct GateLogits {
   Tensor<float, R> logits;
@@ -31,12 +31,12 @@ struct GateLogits {
 template <Runtime R = DefaultRuntime>
 struct Mixture {
   Tensor<float, R> output;                ///< [gates, batch, width]
-  std::vector<Tensor<float, R>> weights;  ///< softmax of the logits, in their shapes
+  std::vector<Tensor<float, R>> weights;  ///< softmax of the logits, in the logits' shapes
 };
 
 namespace detail {
 
-/// The experts of several tensors, numbered through.
+/// The experts of several tensors, numbered consecutively.
 template <Runtime R>
 struct Experts {
   std::int64_t batch;
@@ -72,11 +72,12 @@ struct Experts {
   }
 };
 
-/// All gates of several tensors of logits, numbered through.
+/// The gates of several tensors of logits, numbered consecutively.
 struct NumberedGates {
   kernels::GateTable table;
   std::int64_t row_stride[kernels::GateTable::kMostGates] = {};
-  /// Of each gate: the tensor, and the place in it of its first logit.
+  /// For each gate, the number of the tensor with its logits; `place` is the index of its first
+  /// logit in that tensor.
   std::size_t tensor[kernels::GateTable::kMostGates] = {};
   std::int64_t place[kernels::GateTable::kMostGates] = {};
 
@@ -92,7 +93,8 @@ struct NumberedGates {
     }
   }
 
-  /// The numbers of each gate in tensors that lie as the logits do.
+  /// Sets numbers.first to the address of each gate's first number, in tensors that have the layout
+  /// of the logits. `data(i)` returns the data of tensor i.
   template <class Pointer, class Data>
   void find(kernels::GateNumbers<Pointer>& numbers, Data const& data) const {
     for (int gate = 0; gate < table.gates; ++gate) {
@@ -158,13 +160,13 @@ struct NumberedGates {
 
 }  // namespace detail
 
-/// The outputs of experts mixed by gates, as in the mixtures of MMoE and PLE (Tang et al. 2020,
-/// section 4): output[g] = sum over the experts that gate g mixes of softmax(its logits) times the
-/// expert's output, row by row.
+/// Mixes the outputs of experts by gates, as in MMoE and PLE (Tang et al. 2020, section 4):
+/// output[g] is the sum, over the experts that gate g mixes, of softmax(the gate's logits) times
+/// the expert's output, row by row.
 ///
-/// experts: tensors [batch, width] or [experts, batch, width], numbered through, as the gates are.
-/// One launch; float32; deterministic; asynchronous; capture-safe. Throws std::invalid_argument for
-/// shapes and numbers that do not fit.
+/// experts: tensors [batch, width] or [experts, batch, width]. Experts and gates are numbered
+/// consecutively over their tensors. One launch; float32; deterministic; asynchronous;
+/// capture-safe. Throws std::invalid_argument for shapes and numbers that do not fit.
 template <Runtime R>
 [[nodiscard]] Mixture<R> mix_experts(
     std::vector<Tensor<float, R>> const& experts,
@@ -197,7 +199,7 @@ template <Runtime R>
       issued_at);
   return mixture;
 }
-/// With the logits of all gates in one tensor.
+/// Mixes the outputs of experts by gates whose logits are all in one tensor.
 template <Runtime R>
 [[nodiscard]] Mixture<R> mix_experts(
     std::vector<Tensor<float, R>> const& experts,
@@ -209,12 +211,13 @@ template <Runtime R>
 
 template <Runtime R = DefaultRuntime>
 struct MixtureGradients {
-  std::vector<std::optional<Tensor<float, R>>> experts;  ///< empty where not wanted
+  std::vector<std::optional<Tensor<float, R>>> experts;  ///< null where not wanted
   std::vector<Tensor<float, R>> logits;
 };
 
-/// The gradients of mix_experts(), from the weights that it gave, which take the logits' place in
-/// `weights`; of the experts those wanted.
+/// Returns the gradients of mix_experts() with respect to the wanted experts and to all logits.
+/// `weights` has the gates of the forward call with Mixture::weights instead of the logits. Throws
+/// std::invalid_argument for shapes that do not fit.
 template <Runtime R>
 [[nodiscard]] MixtureGradients<R> mix_experts_gradient(
     std::vector<Tensor<float, R>> const& experts,

@@ -9,18 +9,19 @@
 
 namespace msstream::ops {
 
-/// What an operation by offsets does with a bag, sample or segment whose offsets do not ascend
-/// within the values: it has no rows, in the operation and in its gradient alike.
+/// The handling of a bag, sample or segment whose offsets do not ascend within the values. It
+/// always has no rows, both in the operation and in its gradient; the policy decides how it is
+/// reported.
 template <Runtime R = DefaultRuntime>
 struct OffsetPolicy {
   OutOfRange out_of_range = OutOfRange::drop;
-  /// For OutOfRange::count: a device scalar that grows by the number of bad bags.
+  /// For OutOfRange::count: a device scalar that is incremented by the number of bad bags.
   std::optional<Tensor<std::int64_t, R>> bad_bag_count = {};
 };
 
 namespace detail {
 
-/// id_report() of an OffsetPolicy.
+/// Returns id_report() for an OffsetPolicy.
 template <Runtime R, class Written>
 kernels::IdReport offset_report(char const* operation,
                                 DeviceState<R>& device,

@@ -16,7 +16,7 @@
 
 namespace msstream::ops {
 
-/// How many state tensors a rule keeps a parameter.
+/// Returns the number of state tensors that a rule has for each parameter.
 [[nodiscard]] constexpr int states_of(OptimizerKind kind) noexcept {
   switch (kind) {
     case OptimizerKind::sgd:
@@ -31,15 +31,16 @@ namespace msstream::ops {
   return 0;
 }
 
-/// The shape of the state tensors of a parameter: its own, or [rows] for a rule with one number of
-/// state a row.
+/// Returns the shape of a parameter's state tensors: the parameter's shape, or [rows] for a rule
+/// with one state per row of a table.
 [[nodiscard]] inline Shape state_shape(OptimizerKind kind, Shape const& parameter) {
   return kind == OptimizerKind::rowwise_adagrad && parameter.rank() == 2 ? Shape{parameter[0]}
                                                                          : parameter;
 }
 
-/// Throws std::invalid_argument that names the member and the accepted range for a kind that there
-/// is not, a learning rate or epsilon that is negative, infinite or NaN, and a beta outside [0, 1).
+/// Throws std::invalid_argument for an unknown kind, for a learning rate or epsilon that is
+/// negative, infinite or NaN, and for a beta outside [0, 1). The message names the member and the
+/// accepted range.
 inline void require_rule(char const* operation, OptimizerRule const& rule) {
   auto const require_within = [&](char const* member, float value, bool within, char const* range) {
     require(within, operation, ": ", member, " of ", value, "; expected a number in ", range);
@@ -57,7 +58,7 @@ inline void require_rule(char const* operation, OptimizerRule const& rule) {
   require_within("epsilon", rule.epsilon, is_finite(rule.epsilon), "[0, infinity)");
 }
 
-/// What an optimizer keeps for one parameter, of state_shape(), in float32.
+/// The state of an optimizer for one parameter, float32, of state_shape().
 template <Runtime R = DefaultRuntime>
 struct OptimizerState {
   std::optional<Tensor<float, R>> first = {};
@@ -87,7 +88,8 @@ void require_state(char const* operation,
 
 }  // namespace detail
 
-/// Zeroed state for a parameter. A dense parameter's kind is dense_kind() of the rule's.
+/// Returns zeroed state for a parameter. For a dense parameter pass dense_kind() of the rule's
+/// kind.
 template <Runtime R>
 [[nodiscard]] OptimizerState<R> make_state(
     Device<R> const& device,
@@ -104,15 +106,15 @@ template <Runtime R>
   return state;
 }
 
-/// The step counter with Adam's corrections, kept on the device, so that a captured step counts
-/// too.
+/// The step counter with Adam's corrections, in device memory, so that a replay of a captured step
+/// advances it too.
 template <Runtime R = DefaultRuntime>
 class StepCounter {
  public:
   explicit StepCounter(Device<R> const& device,
                        std::source_location issued_at = std::source_location::current())
       : state_(zeros<std::uint8_t>(device, {sizeof(kernels::StepState)}, issued_at)) {}
-  /// Counts one step; before the updates of that step.
+  /// Counts one step. Call it before the updates of that step.
   void advance(OptimizerRule const& rule,
                std::source_location issued_at = std::source_location::current()) {
     require_rule("advance_step", rule);
@@ -139,8 +141,8 @@ struct DenseParameter {
   OptimizerState<R> state;
 };
 
-/// One optimizer step for any number of dense parameters, up to 48 a launch. Deterministic;
-/// asynchronous.
+/// Applies one optimizer step to any number of dense parameters, up to 48 per launch.
+/// Deterministic; asynchronous.
 template <Runtime R>
 void update_dense(OptimizerRule const& rule,
                   StepCounter<R> const& step,
@@ -191,7 +193,8 @@ void update_dense(OptimizerRule const& rule,
 
 namespace detail {
 
-/// What the kernel is told of a table. Adds to `read` and `written` what it uses.
+/// Returns the kernel's arguments for one table. Adds the tensors that the kernel uses to `read`
+/// and `written`.
 template <Element T, Runtime R>
 [[nodiscard]] kernels::RowUpdate row_update(OptimizerRule const& rule,
                                             Tensor<T, R> const& table,
@@ -232,8 +235,8 @@ template <Element T, Runtime R>
 
 }  // namespace detail
 
-/// One optimizer step for the rows of a table [rows, width] that have a gradient; other rows, and
-/// their state, stay. Deterministic; asynchronous.
+/// Applies one optimizer step to the rows of a table [rows, width] that have a gradient. Other rows
+/// and their state do not change. Deterministic; asynchronous.
 template <Element T, Runtime R>
 void update_rows(OptimizerRule const& rule,
                  StepCounter<R> const& step,
@@ -256,7 +259,7 @@ void update_rows(OptimizerRule const& rule,
       issued_at);
 }
 
-/// A table of any type of weights.
+/// An embedding table of any type of weights.
 template <Runtime R = DefaultRuntime>
 using AnyTable = std::variant<Tensor<float, R>, Tensor<float16, R>, Tensor<bfloat16, R>>;
 
@@ -267,8 +270,8 @@ struct TableParameter {
   OptimizerState<R> state;
 };
 
-/// One optimizer step for the rows that have a gradient of any number of tables, none of them
-/// twice: one operation, and one launch for up to 40 tables of one type. The same bits as table by
+/// Applies one optimizer step to the rows with a gradient of any number of distinct tables, in one
+/// operation: one launch for up to 40 tables of one type. Gives the same bits as an update per
 /// table. Deterministic; asynchronous.
 template <Runtime R>
 void update_rows(OptimizerRule const& rule,

@@ -13,12 +13,13 @@
 namespace msstream::ops {
 
 struct ReduceOptions {
-  bool keep_dimension = false;  ///< the reduced dimension stays, with extent 1
+  bool keep_dimension = false;  ///< keep the reduced dimension, with extent 1
 };
 
 namespace detail {
 
-/// The dimension that `axis` names, as in NumPy: -1 is the last. Throws std::invalid_argument.
+/// Returns the dimension that `axis` names. As in NumPy, a negative axis counts from the end: -1 is
+/// the last dimension. Throws std::invalid_argument if there is no such dimension.
 inline std::size_t require_axis(char const* operation, Shape const& shape, std::int64_t axis) {
   auto const rank = static_cast<std::int64_t>(shape.rank());
   require(
@@ -45,7 +46,7 @@ inline Shape reduced_shape(Shape const& shape, std::size_t dimension, ReduceOpti
   return Shape(std::span<std::int64_t const>(extents, rank));
 }
 
-/// One reduction of a view of `input` into a tensor of the given shape.
+/// Reduces a view of `input` along its axis into a tensor of the given shape.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> reduce_view(char const* operation,
                                            kernels::Reduction reduction,
@@ -96,9 +97,10 @@ template <Runtime R>
 
 }  // namespace detail
 
-/// The sum over one axis of a tensor of any shape, float32; a negative axis counts from the last.
-/// An empty axis gives 0. Asynchronous; capture-safe; deterministic: the order of the additions
-/// depends on the shape alone. Throws std::invalid_argument for an axis that is not there.
+/// Returns the sum over one axis of a float32 tensor of any shape. A negative axis counts from the
+/// last dimension. The sum over an empty axis is 0. Asynchronous; capture-safe; deterministic: the
+/// order of the additions depends on the shape alone. Throws std::invalid_argument if there is no
+/// such axis.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> sum(
     Tensor<float, R> const& input,
@@ -114,7 +116,7 @@ template <Runtime R>
                              detail::reduced_shape(input.shape(), dimension, options),
                              issued_at);
 }
-/// The mean over one axis: as sum, but an empty axis is refused.
+/// Returns the mean over one axis. Like sum(), but throws std::invalid_argument for an empty axis.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> mean(
     Tensor<float, R> const& input,
@@ -137,7 +139,8 @@ template <Runtime R>
                              detail::reduced_shape(input.shape(), dimension, options),
                              issued_at);
 }
-/// The largest element along one axis; NaN where there is one. Otherwise as mean.
+/// Returns the largest element along one axis, or NaN if there is a NaN. Like mean(), throws
+/// std::invalid_argument for an empty axis.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> max(
     Tensor<float, R> const& input,
@@ -146,7 +149,8 @@ template <Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return detail::extremum("max", kernels::Reduction::max, input, axis, options, issued_at);
 }
-/// The smallest element along one axis; NaN where there is one. Otherwise as mean.
+/// Returns the smallest element along one axis, or NaN if there is a NaN. Like mean(), throws
+/// std::invalid_argument for an empty axis.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> min(
     Tensor<float, R> const& input,
@@ -156,8 +160,9 @@ template <Runtime R>
   return detail::extremum("min", kernels::Reduction::min, input, axis, options, issued_at);
 }
 
-/// factor * output_gradient, repeated along `axis` to `shape`: the gradient of a sum over that axis
-/// (factor 1), or of a mean. The output's gradient may have the reduced dimension or not.
+/// Returns factor * output_gradient, repeated along `axis` to `shape`: the gradient of a sum over
+/// that axis with a factor of 1, or of a mean with a factor of 1 / extent. The output's gradient
+/// may have or lack the reduced dimension.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> sum_gradient(
     Tensor<float, R> const& output_gradient,
@@ -185,9 +190,9 @@ template <Runtime R>
   return gradient;
 }
 
-/// The gradient of max or min over `axis`, from its input, output and output's gradient: in equal
-/// parts to all elements that equal the output, NaN to NaN. Two launches, and one more where few
-/// long axes are counted in chunks.
+/// Returns the gradient of max() or min() over `axis`, from its input, its output and the output's
+/// gradient. All elements that equal the output share its gradient equally; NaN equals NaN. Two
+/// launches, and one more if few long axes are counted in chunks.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> extremum_gradient(
     Tensor<float, R> const& input,
@@ -222,10 +227,10 @@ template <Runtime R>
   return gradient;
 }
 
-/// factor * (the sum of `gradient` over the dimensions in which a tensor of `shape` was repeated to
-/// become gradient's shape): the gradient of a broadcast operand. At most two reductions; the
-/// tensor itself where nothing was repeated and factor is 1. Deterministic. Throws
-/// std::invalid_argument unless `shape` broadcasts to gradient's.
+/// Returns factor * (the sum of `gradient` over the dimensions in which a tensor of `shape` was
+/// repeated to gradient's shape): the gradient of a broadcast operand. At most two reductions. If
+/// nothing was repeated and factor is 1, returns the same elements without a launch. Deterministic.
+/// Throws std::invalid_argument unless `shape` broadcasts to gradient's shape.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> sum_to(
     Tensor<float, R> const& gradient,

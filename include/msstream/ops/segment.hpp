@@ -30,13 +30,13 @@ auto segments_by_offsets(char const* name,
 /// Reduces consecutive rows: values [capacity, width] float32, offsets [segments + 1] int64 on the
 /// device, ascending, the last ≤ capacity → [segments, width].
 ///
-/// Segment s has the rows [offsets[s], offsets[s + 1]); rows before offsets[0] and behind the last
-/// offset are in none. A segment whose offsets do not ascend within [0, capacity] has no rows, here
-/// and in the gradient, and `policy` says who is told; segments never share a row. `semantics` says
-/// what an empty segment becomes. A NaN in a segment makes every reduction of it NaN, a maximum and
-/// a minimum too; infinity is as in IEEE arithmetic. Balanced over segments of any length.
-/// Deterministic: the same arguments give the same bits; asynchronous; capture-safe. Throws
-/// std::invalid_argument for shapes that do not fit.
+/// Segment s has the rows [offsets[s], offsets[s + 1]). Rows before offsets[0] and rows from the
+/// last offset on are in no segment. A segment whose offsets do not ascend within [0, capacity] has
+/// no rows, in the operation and in its gradient, and is reported as `policy` says. Segments never
+/// share a row. `semantics` selects the result of an empty segment. A NaN in a segment makes every
+/// reduction of it NaN, including a maximum and a minimum; infinity follows IEEE arithmetic.
+/// Balanced over segments of any length. Deterministic: equal arguments give equal bits;
+/// asynchronous; capture-safe. Throws std::invalid_argument for shapes that do not fit.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_reduce(
     Tensor<float, R> const& values,
@@ -61,13 +61,13 @@ template <Runtime R>
       policy);
 }
 
-/// The gradient of segment_reduce with respect to its value rows → [capacity, width]; 0 for rows in
-/// no segment.
+/// Returns the gradient of segment_reduce() with respect to its value rows: output_gradient
+/// [segments, width] → [capacity, width]. Rows in no segment get 0.
 ///
-/// output_gradient [segments, width]. `forward`: the number of value rows is enough for sum, mean
-/// and sqrtn; max, min and prod need {values, reduced}. Elements that equal a maximum or minimum
-/// share its gradient equally, NaN being equal to NaN. An element's gradient of a product is that
-/// of the other elements: exact where one of them is 0. Deterministic; asynchronous; capture-safe.
+/// `forward` is the number of value rows for sum, mean and sqrtn, and {values, reduced} for max,
+/// min and prod. Elements that equal a maximum or minimum share its gradient equally; NaN equals
+/// NaN. An element's gradient of a product is the product of the other elements times the output's
+/// gradient, exact where one of them is 0. Deterministic; asynchronous; capture-safe.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_reduce_gradient(
     Tensor<float, R> const& output_gradient,
@@ -89,8 +89,8 @@ template <Runtime R>
       issued_at);
 }
 
-/// Offsets [segments + 1] of ascending segment ids, int32 or int64 [capacity]; ids outside
-/// [0, segments) belong to no segment.
+/// Returns the offsets [segments + 1] of ascending segment ids, int32 or int64 [capacity]. Ids
+/// outside [0, segments) belong to no segment.
 template <Runtime R, Element Id>
 [[nodiscard]] Tensor<std::int64_t, R> segment_offsets(
     Tensor<Id, R> const& sorted_ids,
@@ -110,7 +110,7 @@ template <Runtime R, Element Id>
   return offsets;
 }
 
-/// segment_reduce() of one reduction each.
+/// The functions segment_sum() to segment_prod() are segment_reduce() with one reduction each.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> segment_sum(
     Tensor<float, R> const& values,

@@ -14,19 +14,18 @@
 
 namespace msstream::ops {
 
-/// What becomes of a segment without rows; all else is the same.
+/// Selects the result of a reduction for a segment without rows. It has no other effect.
 enum class SegmentSemantics : std::uint8_t {
-  /// As tf.math.segment_* and unsorted_segment_*: 0 for a sum, mean or sqrtn and 1 for a product. A
-  /// maximum and a minimum are 0 by offsets and sorted ids, and the lowest and the largest float by
-  /// unsorted ids.
+  /// As tf.math.segment_* and unsorted_segment_*: 0 for a sum, mean or sqrtn, and 1 for a product.
+  /// A maximum and a minimum are 0 by offsets and by sorted ids; by unsorted ids they are the
+  /// lowest and the largest float.
   tensorflow,
-  /// As torch.segment_reduce, for every form: 0 for a sum, 1 for a product, -infinity for a
-  /// maximum,
-  /// infinity for a minimum, and NaN, which is 0 / 0, for a mean and a sqrtn.
+  /// As torch.segment_reduce, by offsets and by ids: 0 for a sum, 1 for a product, -infinity for a
+  /// maximum, infinity for a minimum, and NaN, which is 0 / 0, for a mean and a sqrtn.
   torch
 };
 
-/// What a reduction is for a segment without rows.
+/// Returns the result of a reduction for a segment without rows.
 [[nodiscard]] constexpr float segment_empty_value(SegmentReduction reduction,
                                                   SegmentSemantics semantics,
                                                   kernels::SegmentForm form) {
@@ -49,15 +48,15 @@ enum class SegmentSemantics : std::uint8_t {
   return 0.0F;
 }
 
-/// What the gradient of a reduction needs of its forward: how many value rows there are, and for
-/// max, min and prod the `values` [capacity, width] and what they were `reduced` to.
+/// The results of a forward reduction that its gradient needs: the number of value rows, and for
+/// max, min and prod also the `values` [capacity, width] and the `reduced` [segments, width].
 template <Runtime R = DefaultRuntime>
 struct SegmentForward {
   std::int64_t capacity;
   std::optional<Tensor<float, R>> values = {};
   std::optional<Tensor<float, R>> reduced = {};
 
-  // NOLINTNEXTLINE(google-explicit-constructor): a capacity is all that sums need
+  // NOLINTNEXTLINE(google-explicit-constructor): sums, means and sqrtn need a capacity only
   SegmentForward(std::int64_t value_rows) : capacity(value_rows) {}
   SegmentForward(Tensor<float, R> all_values, Tensor<float, R> reduced_values)
       : capacity(all_values.shape().rank() > 0 ? all_values.shape()[0] : 0),
@@ -67,13 +66,15 @@ struct SegmentForward {
 
 namespace detail {
 
-/// What kernels cut into parts of a launch's second dimension.
+/// Throws std::invalid_argument if a row is wider than 2^20 elements, the most that kernels can cut
+/// into parts along the second dimension of a launch.
 inline void require_segment_width(char const* name, std::int64_t width) {
   constexpr std::int64_t kWidest = std::int64_t{1} << 20U;
   require(width <= kWidest, name, ": rows of ", width, " elements; expected at most ", kWidest);
 }
 
-/// What is issued for segments: under which name, which rows, and the tensors that tell of them.
+/// The description of an operation on segments: its name, the rows of each segment, and the tensors
+/// from which the kernels read the segments.
 template <Runtime R, class Uses>
 struct SegmentIssue {
   char const* name;

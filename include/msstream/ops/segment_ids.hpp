@@ -12,17 +12,17 @@
 
 namespace msstream::ops {
 
-/// How rows are reduced by their segment ids.
+/// Options of a reduction of rows by their segment ids.
 template <Runtime R = DefaultRuntime>
 struct SegmentOptions {
   SegmentSemantics semantics = SegmentSemantics::tensorflow;
-  /// The same arguments give the same bits. Sums, means and sqrtn of unsorted ids may be told that
-  /// they need not: then CUDA adds atomically instead of sorting the ids, in any order, where the
-  /// sizes alone say that this is faster (narrow rows, few elements or few segments), and sorts
-  /// otherwise.
+  /// If true, equal arguments give equal bits. If false, sums, means and sqrtn of unsorted ids may
+  /// be added atomically, in any order, on CUDA instead of sorting the ids. The sizes alone decide
+  /// whether that is faster (narrow rows, few elements or few segments); otherwise the ids are
+  /// sorted.
   bool deterministic = true;
-  /// A device scalar ≤ capacity: how many of the ids exist, so that one captured launch serves
-  /// every number; rows behind them are in no segment.
+  /// A device scalar ≤ capacity: the number of ids that exist. Rows beyond it are in no segment.
+  /// One captured launch thus serves every number of ids up to the capacity.
   DeviceCount<R> count = {};
 };
 
@@ -81,7 +81,7 @@ template <Runtime R, class Uses>
 /// Reduces the rows of equal segment ids: values [capacity, width] float32, sorted_ids [capacity]
 /// int32 or int64, ascending → [segments, width].
 ///
-/// Ids outside [0, segments) belong to no segment. Otherwise as segment_reduce().
+/// Ids outside [0, segments) belong to no segment. Otherwise like segment_reduce().
 template <Runtime R, Element Id>
 [[nodiscard]] Tensor<float, R> sorted_segment_reduce(
     Tensor<float, R> const& values,
@@ -101,12 +101,12 @@ template <Runtime R, Element Id>
                                issued_at);
 }
 
-/// Reduces the rows of equal segment ids, in any order: values [capacity, width] float32, ids
-/// [capacity] int32 or int64 → [segments, width].
+/// Reduces the rows of equal segment ids, which may be in any order: values [capacity, width]
+/// float32, ids [capacity] int32 or int64 → [segments, width].
 ///
-/// Ids outside [0, segments) belong to no segment. Otherwise as segment_reduce(), but that on CUDA
-/// capacity and segments are below 2^31. On CUDA the places are sorted by id, over only the bits
-/// that `segments` has, unless the options allow to add atomically.
+/// Ids outside [0, segments) belong to no segment. Otherwise like segment_reduce(), but on CUDA
+/// capacity and segments must be below 2^31. On CUDA the row indices are sorted by id, by only as
+/// many bits as `segments` needs, unless the options permit atomic additions.
 template <Runtime R, Element Id>
 [[nodiscard]] Tensor<float, R> unsorted_segment_reduce(
     Tensor<float, R> const& values,
@@ -126,8 +126,9 @@ template <Runtime R, Element Id>
                                issued_at);
 }
 
-/// The gradients of the two, as segment_reduce_gradient(), for output_gradient [segments, width];
-/// of the options, `count` alone matters.
+/// Returns the gradient of sorted_segment_reduce() with respect to its value rows, for
+/// output_gradient [segments, width]. Like segment_reduce_gradient(); of the options only `count`
+/// matters.
 template <Runtime R, Element Id>
 [[nodiscard]] Tensor<float, R> sorted_segment_reduce_gradient(
     Tensor<float, R> const& output_gradient,
@@ -146,6 +147,9 @@ template <Runtime R, Element Id>
                                   reduction,
                                   issued_at);
 }
+/// Returns the gradient of unsorted_segment_reduce() with respect to its value rows, for
+/// output_gradient [segments, width]. Like segment_reduce_gradient(); of the options only `count`
+/// matters.
 template <Runtime R, Element Id>
 [[nodiscard]] Tensor<float, R> unsorted_segment_reduce_gradient(
     Tensor<float, R> const& output_gradient,
@@ -165,7 +169,8 @@ template <Runtime R, Element Id>
                                   issued_at);
 }
 
-/// sorted_segment_reduce() and unsorted_segment_reduce() of one reduction each.
+/// The functions sorted_segment_sum() to unsorted_segment_prod() are sorted_segment_reduce() and
+/// unsorted_segment_reduce() with one reduction each.
 template <Runtime R, Element Id>
 [[nodiscard]] Tensor<float, R> sorted_segment_sum(
     Tensor<float, R> const& values,

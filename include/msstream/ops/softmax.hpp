@@ -16,7 +16,7 @@ namespace msstream::ops {
 
 namespace detail {
 
-/// A tensor seen as rows of its last dimension. Throws std::invalid_argument for a scalar.
+/// The number of rows of a tensor and their length, which is the extent of its last dimension.
 struct Rows {
   std::int64_t rows;
   std::int64_t columns;
@@ -65,19 +65,20 @@ template <Runtime R>
 
 }  // namespace detail
 
-/// exp(input) / sum of exp(input) over the last dimension, [..., columns] float32. The largest
-/// element is subtracted first, so that nothing overflows. A row with NaN or +infinity is all NaN,
-/// and so is one of nothing but -infinity. One launch; asynchronous; capture-safe; deterministic.
-/// Throws std::invalid_argument for a scalar.
+/// Returns exp(input) / sum of exp(input) over the last dimension of input [..., columns], float32.
+/// The largest element is subtracted first, so that nothing overflows. A row is all NaN if it holds
+/// NaN or +infinity, or nothing but -infinity. One launch; asynchronous; capture-safe;
+/// deterministic. Throws std::invalid_argument for a scalar.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> softmax(
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
   return detail::softmax<R>(input, nullptr, issued_at);
 }
-/// Over the leading columns of each row alone; the rest get 0, and a row of length 0 is all 0.
-/// `lengths` is read on the device, each clamped to [0, columns]; it may have fewer elements than
-/// there are rows, if it divides them: element k then serves the k-th run of rows / lengths rows.
+/// Returns the softmax over the leading columns of each row only, as many as the row's length; the
+/// other columns get 0, and a row of length 0 is all 0. `lengths` is read on the device, and each
+/// length is clamped to [0, columns]. The number of lengths must divide the number of rows: each
+/// length applies to a run of rows / lengths consecutive rows.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> softmax(
     Tensor<float, R> const& input,
@@ -86,8 +87,8 @@ template <Runtime R>
   return detail::softmax(input, &lengths, issued_at);
 }
 
-/// The gradient of softmax, with lengths or without, from its output y: y * (dy - sum of y * dy), 0
-/// wherever y is 0. One launch.
+/// Returns the gradient of softmax(), with or without lengths, from its output y and the output's
+/// gradient dy: y * (dy - sum of y * dy), 0 wherever y is 0. One launch.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> softmax_gradient(
     Tensor<float, R> const& output,
@@ -112,28 +113,30 @@ template <Runtime R>
   return gradient;
 }
 
-/// What becomes of a class outside [0, classes). Whatever it is, the example's loss and gradients
-/// are 0.
+/// The handling of a class outside [0, classes). The example's loss and gradients are 0 with every
+/// policy.
 template <Runtime R = DefaultRuntime>
 struct CrossEntropyOptions {
   OutOfRange out_of_range = OutOfRange::drop;
-  /// For OutOfRange::count: a device scalar that grows by the number of bad classes.
+  /// For OutOfRange::count: a device scalar that is incremented by the number of bad classes.
   std::optional<Tensor<std::int64_t, R>> bad_id_count = {};
 };
 
-/// What softmax_cross_entropy gives: one loss an example, and the gradient of each loss.
+/// The result of softmax_cross_entropy(): one loss per example, and the gradient of each loss with
+/// respect to its logits.
 template <Runtime R = DefaultRuntime>
 struct CrossEntropyResult {
   Tensor<float, R> losses;     ///< [batch]
   Tensor<float, R> gradients;  ///< [batch, classes]: softmax(logits), less 1 at the class
 };
 
-/// The cross-entropy of softmax(logits [batch, classes]) against one class an example, [batch]:
-/// log(sum of exp(logits)) - logits[class], without overflow. Infinite logits give the limit: a
-/// loss of 0 where the class alone has +infinity, infinity where another has it or the class has
-/// -infinity; NaN for nothing but -infinity. One launch; asynchronous;
-/// deterministic; capture-safe. Throws std::invalid_argument for bad shapes.
-/// With OutOfRange::trap the next to_host() or PinnedArray::wait() throws std::out_of_range.
+/// Computes the cross-entropy of softmax(logits [batch, classes]) against one class per example,
+/// [batch]: log(sum of exp(logits)) - logits[class], without overflow. Infinite logits give the
+/// limit: a loss of 0 if only the class has +infinity, infinity if another class has +infinity or
+/// the class has -infinity, and NaN if all logits are -infinity. One launch; asynchronous;
+/// deterministic; capture-safe. Throws std::invalid_argument for bad shapes. With OutOfRange::trap
+/// a class outside [0, classes) makes the next to_host() or PinnedArray::wait() throw
+/// std::out_of_range.
 template <Runtime R>
 [[nodiscard]] CrossEntropyResult<R> softmax_cross_entropy(
     Tensor<float, R> const& logits,

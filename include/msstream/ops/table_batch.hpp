@@ -18,16 +18,18 @@
 
 namespace msstream::ops {
 
-/// Embedding tables of one width in one tensor, one behind the other, so that one launch looks up
-/// in all of them, and one groups the ids, sums the gradients and moves the rows of all.
+/// Embedding tables of one width, stored one after the other in one tensor, so that a lookup, the
+/// grouping of ids, the sum of the gradients and the update of the rows each take one launch for
+/// all tables.
 ///
-/// Its bags are ordered sample by sample: bag b is one of table b mod tables(). What a lookup
-/// gives, [batch * tables, width], is then [batch, tables * width], the tables' columns side by
-/// side.
+/// Bags are ordered sample by sample: bag b belongs to table b mod tables(). The result of a
+/// lookup, [batch * tables, width], is therefore also [batch, tables * width], with the columns of
+/// the tables side by side.
 template <Element T, Runtime R = DefaultRuntime>
 class TableBatch {
  public:
-  /// `rows` of each table, at least 1. The elements are undefined.
+  /// Allocates the tables; the elements are undefined. `rows` has the number of rows of each table.
+  /// Throws std::invalid_argument if there is no table, or if a table has no row.
   TableBatch(Device<R> const& device,
              std::vector<std::int64_t> const& rows,
              std::int64_t width,
@@ -40,16 +42,16 @@ class TableBatch {
   [[nodiscard]] std::int64_t tables() const noexcept {
     return static_cast<std::int64_t>(first_rows_.size()) - 1;
   }
-  /// [rows of all tables, width].
+  /// Returns the weights of all tables, [rows of all tables, width].
   [[nodiscard]] Tensor<T, R> const& weights() const noexcept { return weights_; }
-  /// [rows, width] of one table, sharing the elements. Throws std::invalid_argument for a number
-  /// that is not below tables().
+  /// Returns one table, [rows, width], as a view that shares the elements. Throws
+  /// std::invalid_argument unless the number is in [0, tables()).
   [[nodiscard]] Tensor<T, R> table(std::int64_t number) const {
     require(number >= 0 && number < tables(), "table ", number, " of a batch of ", tables());
     auto const i = static_cast<std::size_t>(number);
     return weights_.rows(first_rows_[i], first_rows_[i + 1]);
   }
-  /// [tables + 1]: where each begins, on the device.
+  /// Returns the first row of each table among the rows of all tables, [tables + 1], on the device.
   [[nodiscard]] Tensor<std::int64_t, R> const& first_rows() const noexcept {
     return first_rows_on_device_;
   }
@@ -118,7 +120,8 @@ Bags<R> table_rows(char const* name,
 
 namespace detail {
 
-/// Ids that lie table by table, as the bags sample by sample that they become.
+/// Returns bags ordered sample by sample, for ids [tables, batch] or [tables, batch, hotness] that
+/// are stored table by table. The ids are not moved. Throws std::invalid_argument for other shapes.
 template <Runtime R>
 Bags<R> sample_major(std::int64_t tables, Tensor<std::int64_t, R> const& ids) {
   auto const& shape = ids.shape();
@@ -133,9 +136,9 @@ Bags<R> sample_major(std::int64_t tables, Tensor<std::int64_t, R> const& ids) {
 
 }  // namespace detail
 
-/// The bags with each key replaced by a row of its table: the first row of the table, and the
-/// key's bucket among the table's rows, which is that of hash_to_bucket(). Asynchronous,
-/// capture-safe. Throws std::invalid_argument unless the bags are as many for each table.
+/// Returns the bags with each key replaced by a row among those of all tables: the first row of the
+/// bag's table plus the key's hash_to_bucket() among the table's rows. Asynchronous; capture-safe.
+/// Throws std::invalid_argument unless all tables have the same number of bags.
 template <Element T, Runtime R>
 [[nodiscard]] Bags<R> hash_to_tables(
     TableBatch<T, R> const& tables,
@@ -148,8 +151,8 @@ template <Element T, Runtime R>
   return detail::table_rows("hash_to_tables", tables, keys, args, OutOfRange::drop, {}, issued_at);
 }
 
-/// The same of keys that lie table by table, [tables, batch] or [tables, batch, hotness]: bags of
-/// [batch * tables], sample by sample.
+/// Like hash_to_tables() of bags, but for keys that are stored table by table, [tables, batch] or
+/// [tables, batch, hotness]. Returns batch * tables bags, ordered sample by sample.
 template <Element T, Runtime R>
 [[nodiscard]] Bags<R> hash_to_tables(
     TableBatch<T, R> const& tables,
@@ -169,10 +172,10 @@ template <Element T, Runtime R>
                             issued_at);
 }
 
-/// The bags with each id within its table replaced by its row among those of all tables. An id
-/// that the table does not have becomes -1, which no lookup has, and is reported as `policy` says,
-/// as are bags whose offsets do not ascend within the ids. Asynchronous, capture-safe. Throws as
-/// hash_to_tables().
+/// Returns the bags with each id within its table replaced by its row among those of all tables. An
+/// id outside its table becomes -1, which is invalid in every lookup, and is reported as `policy`
+/// says, as are bags whose offsets do not ascend within the ids. Asynchronous; capture-safe. Throws
+/// std::invalid_argument unless all tables have the same number of bags.
 template <Element T, Runtime R>
 [[nodiscard]] Bags<R> rows_of_tables(
     TableBatch<T, R> const& tables,
@@ -183,7 +186,8 @@ template <Element T, Runtime R>
   return detail::table_rows("rows_of_tables", tables, ids, {}, policy, bad_id_count, issued_at);
 }
 
-/// The same of ids that lie table by table, [tables, batch] or [tables, batch, hotness].
+/// Like rows_of_tables() of bags, but for ids that are stored table by table, [tables, batch] or
+/// [tables, batch, hotness].
 template <Element T, Runtime R>
 [[nodiscard]] Bags<R> rows_of_tables(
     TableBatch<T, R> const& tables,
@@ -202,8 +206,8 @@ template <Element T, Runtime R>
                             issued_at);
 }
 
-/// [batch, tables * width], pooled from rows of all tables as hash_to_tables() and
-/// rows_of_tables() give them: embedding_lookup() in their one tensor.
+/// Pools rows of all tables: [batch, tables * width]. `rows` are the bags that hash_to_tables() or
+/// rows_of_tables() returns. Like embedding_lookup() in the one tensor of all tables.
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<float, R> embedding_lookup(
     TableBatch<T, R> const& tables,

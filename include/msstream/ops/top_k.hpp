@@ -12,17 +12,17 @@
 
 namespace msstream::ops {
 
-/// The greatest elements of each row and where they stand.
+/// The greatest elements of each row, and their columns.
 template <Runtime R = DefaultRuntime>
 struct TopK {
   Tensor<float, R> values;          ///< [rows, k], descending
-  Tensor<std::int64_t, R> indices;  ///< [rows, k]: columns
+  Tensor<std::int64_t, R> indices;  ///< [rows, k], the columns of the values
 };
 
-/// The k greatest elements of each row of `values` [rows, columns] float32, descending; k is at
-/// most 256 and at most the columns.
+/// Returns the k greatest elements of each row of `values` [rows, columns] float32, in descending
+/// order. k is at most 256 and at most the number of columns.
 ///
-/// Of equal elements the one of the lower column comes first; -0 equals +0; as in PyTorch NaN is
+/// Of equal elements the one in the lower column comes first; -0 equals +0; as in PyTorch, NaN is
 /// greater than anything. Deterministic; one launch; asynchronous; capture-safe. Throws
 /// std::invalid_argument for bad shapes and for a k that is out of range.
 template <Runtime R>
@@ -60,8 +60,8 @@ template <Runtime R>
   return found;
 }
 
-/// The gradient of top_k with respect to its values [rows, columns], from that of the values found
-/// [rows, k]: 0 but for the columns found.
+/// Returns the gradient of top_k() with respect to its values [rows, columns], from the gradient of
+/// the values found, [rows, k]. The gradient is 0 except in the columns found.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> top_k_gradient(
     Tensor<float, R> const& output_gradient,

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <source_location>
 
-/// Functions of each element of a float32 tensor of any shape. One launch each, and one for a
-/// gradient. Asynchronous; capture-safe; deterministic.
+/// Functions of each element of a float32 tensor of any shape. Each function and each gradient is
+/// one launch. Asynchronous; capture-safe; deterministic.
 namespace msstream::ops {
 
 namespace detail {
@@ -60,7 +60,7 @@ template <Runtime R>
 
 }  // namespace detail
 
-/// input * input.
+/// Returns input * input.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> square(
     Tensor<float, R> const& input,
@@ -76,14 +76,15 @@ template <Runtime R>
       "square_gradient", kernels::UnaryFunction::square, input, output_gradient, issued_at);
 }
 
-/// The square root; NaN of a negative element.
+/// Returns the square root; NaN for a negative element.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> sqrt(
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
   return detail::unary("sqrt", kernels::UnaryFunction::sqrt, input, issued_at);
 }
-/// From sqrt's output; infinite or NaN where that is 0.
+/// Returns the gradient of sqrt(), from its output and the output's gradient. An element is
+/// infinite or NaN where the output is 0.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> sqrt_gradient(
     Tensor<float, R> const& output,
@@ -93,7 +94,7 @@ template <Runtime R>
       "sqrt_gradient", kernels::UnaryFunction::sqrt, output, output_gradient, issued_at);
 }
 
-/// |input|; its derivative at 0 is 0.
+/// Returns |input|, whose derivative at 0 is taken as 0.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> abs(
     Tensor<float, R> const& input,
@@ -109,8 +110,8 @@ template <Runtime R>
       "abs_gradient", kernels::UnaryFunction::abs, input, output_gradient, issued_at);
 }
 
-/// sqrt(|input| + epsilon); its derivative at 0 is 0. Throws std::invalid_argument unless epsilon
-/// is finite and not negative.
+/// Returns sqrt(|input| + epsilon), whose derivative at 0 is taken as 0. Throws
+/// std::invalid_argument unless epsilon is finite and not negative.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> sqrt_abs(
     Tensor<float, R> const& input,
@@ -133,14 +134,14 @@ template <Runtime R>
                                 epsilon);
 }
 
-/// max(input, 0); NaN stays NaN. Its derivative at 0 is 0.
+/// Returns max(input, 0); NaN stays NaN. The derivative at 0 is taken as 0.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> relu(
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
   return detail::unary("relu", kernels::UnaryFunction::relu, input, issued_at);
 }
-/// From relu's output.
+/// Returns the gradient of relu(), from its output and the output's gradient.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> relu_gradient(
     Tensor<float, R> const& output,
@@ -150,14 +151,14 @@ template <Runtime R>
       "relu_gradient", kernels::UnaryFunction::relu, output, output_gradient, issued_at);
 }
 
-/// e to the power of input.
+/// Returns e to the power of input.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> exp(
     Tensor<float, R> const& input,
     std::source_location issued_at = std::source_location::current()) {
   return detail::unary("exp", kernels::UnaryFunction::exp, input, issued_at);
 }
-/// From exp's output.
+/// Returns the gradient of exp(), from its output and the output's gradient.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> exp_gradient(
     Tensor<float, R> const& output,
@@ -167,7 +168,7 @@ template <Runtime R>
       "exp_gradient", kernels::UnaryFunction::exp, output, output_gradient, issued_at);
 }
 
-/// The natural logarithm; -infinity of 0, NaN of a negative element.
+/// Returns the natural logarithm; -infinity for 0, and NaN for a negative element.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> log(
     Tensor<float, R> const& input,

@@ -17,31 +17,32 @@ namespace msstream::ops {
 
 template <Runtime R = DefaultRuntime>
 struct UniqueOptions {
-  /// Ids are known to be in [0, below), as the rows of a table are: then only the bits that those
-  /// need are sorted. Ids that are not are left out. 0: any id counts, negative ones too.
+  /// A bound of the ids: ids are in [0, below), like rows of a table, and other ids are left out.
+  /// The sort then takes only as many bits as such ids need. If it is 0, every id counts, also a
+  /// negative one.
   std::int64_t below = 0;
   UniqueOrder order = UniqueOrder::ascending;
   /// A device scalar: only the first *count ids exist.
   DeviceCount<R> count = {};
 };
 
-/// The distinct ids, and which of them each id is: ids[i] == values[inverse[i]].
+/// The distinct ids, and for each id its number among them: ids[i] == values[inverse[i]].
 template <IdElement T, Runtime R = DefaultRuntime>
 struct UniqueIds {
   Tensor<T, R> values;              ///< [capacity]; undefined beyond the count
   Tensor<std::int64_t, R> inverse;  ///< of the ids' shape; -1 for an id that is left out
-  Tensor<std::int64_t, R> counts;   ///< [capacity]: how often values[u] occurs
-  Tensor<std::int64_t, R> count;    ///< scalar: how many ids are distinct
+  Tensor<std::int64_t, R> counts;   ///< [capacity]: the number of occurrences of values[u]
+  Tensor<std::int64_t, R> count;    ///< scalar: the number of distinct ids
 };
 
-/// The distinct ids among `ids` of any shape (int64 or int32), ascending or in the order in which
-/// they first occur, as torch.unique and tf.unique give them.
+/// Returns the distinct ids among `ids` of any shape (int64 or int32), in ascending order or in the
+/// order of their first occurrence, as torch.unique and tf.unique do.
 ///
-/// The count stays on the device, so that one launch serves every count up to the capacity; what
-/// lies beyond it, and the inverse beyond options.count, is undefined. Deterministic; asynchronous;
-/// capture-safe; no ids at all give a count of 0. A radix sort of keys and places, by no
-/// more bytes than ids differ in, then launches that count and number the groups. Throws
-/// std::invalid_argument for a negative `below` and for 2^31 ids or more.
+/// The count stays on the device, so that one launch serves every count up to the capacity. Values
+/// and counts beyond the count, and the inverse beyond options.count, are undefined. Deterministic;
+/// asynchronous; capture-safe. Without ids the count is 0. The ids are radix sorted together with
+/// their indices, by no more bytes than they differ in; further launches count and number the
+/// groups. Throws std::invalid_argument for a negative `below` and for 2^31 ids or more.
 template <IdElement T, Runtime R>
 [[nodiscard]] UniqueIds<T, R> unique(
     Tensor<T, R> const& ids,

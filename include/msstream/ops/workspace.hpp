@@ -11,8 +11,7 @@
 
 namespace msstream::ops::detail {
 
-/// Scratch memory of one operation, written by it; no tensor at all for an operation that needs
-/// none.
+/// Scratch memory that one operation writes. Holds no tensor if the operation needs no memory.
 template <Runtime R>
 class Workspace {
  public:
@@ -22,7 +21,7 @@ class Workspace {
     }
   }
   [[nodiscard]] void* data() const noexcept { return memory_ ? memory_->data() : nullptr; }
-  /// `written`, and this workspace.
+  /// Returns `written` with this workspace added.
   template <class Uses>
   [[nodiscard]] Uses with(Uses written) const {
     if (memory_) {
@@ -35,7 +34,8 @@ class Workspace {
   std::optional<Tensor<std::uint8_t, R>> memory_;
 };
 
-/// A stream to ask for workspace sizes, which depend on the runtime alone.
+/// Returns a stream for queries of workspace sizes. The sizes depend on the runtime only, not on
+/// the stream.
 template <Runtime R>
 typename R::stream_ref size_query(DeviceState<R>& device) {
   return device.context->runtime->ref(device.current_group().compute().native(), {});

@@ -11,36 +11,41 @@
 namespace msstream {
 
 struct AutoAssignmentOptions {
-  /// How the step will be launched, and what that costs.
+  /// The way in which the step will be launched, and its costs.
   StepModel model = {};
-  /// After so many no more units are moved, each at the price of a predict().
+  /// The number of calls of predict() after which no more units are moved. Each move costs one
+  /// call.
   std::size_t most_predictions = 2000;
 };
 
-/// A choice of groups for a step, and what it is expected to bring.
+/// A choice of groups for the operations of a step, with predictions of the step's time.
 struct AutoAssignment {
-  /// As a StreamAssignment reads it, with the predictions in a comment. Without any line where the
-  /// groups that the step was recorded on are the best that was found.
+  /// The assignment in the format of StreamAssignment, with the predictions in a comment. Without
+  /// assignment lines if the groups on which the step was recorded are the best that were found.
   std::string text = {};
-  /// What the text gives the operations of the trace.
+  /// The groups that the text assigns to the operations of the trace.
   StepGroups groups = {};
-  double predicted_ns = 0;  ///< with these groups; never more than the other two
+  double predicted_ns = 0;  ///< with these groups; at most the other two
   double one_group_ns = 0;  ///< with all operations on one group
-  double recorded_ns = 0;   ///< with the groups that the step was recorded on
+  double recorded_ns = 0;   ///< with the groups of the recording
 };
 
-/// Chooses groups from 0 to `groups` - 1 for the operations of a step, by name: operations of one
-/// name share a group.
+/// Chooses groups from 0 to `groups` - 1 for the operations of a step, by name: operations with the
+/// same name share a group.
 ///
-/// The step is cut into units: by the outermost name scope, by the two outermost, and so on down to
-/// single names. For each cut, units go where their operations are expected to end first, the
-/// longest path to the end of the step first, waits and launches counted (Topcuoglu, Hariri, Wu:
-/// HEFT, 2002, with units in place of tasks), in turn, or where the least time is spent. From the
-/// best of these, of one group and of the recorded groups, units are then moved one at a time, the
-/// largest first, as long as predict() finds it better, or the same with fewer waits, and there are
-/// `most_predictions` left. What is not
-/// predicted to be better than one group stays on one. Deterministic. Throws std::invalid_argument
-/// for `groups` outside 1 to 256, and for a name that is too long to be written as an expression.
+/// The step is cut into units: by the outermost name scope, by the two outermost scopes, and so on
+/// down to single names. For each cut, units are assigned in three ways, to 2, 4, 8 … and at most
+/// `groups` groups: by list scheduling, to the group where their first operation is expected to end
+/// first, counting waits and launches (Topcuoglu, Hariri, Wu: HEFT, 2002, with units instead of
+/// tasks; operations in the order of their longest paths to the end of the step, and in the order
+/// of issue); round-robin; and to the group with the least time so far. The best of these
+/// assignments, of one group and of the recorded groups is then improved by moves of one unit at a
+/// time, the units with the most time first. A move is kept if predict() finds it faster, or as
+/// fast with fewer waits. Moves end when none helps, or after `most_predictions`.
+///
+/// If nothing is predicted to be faster than one group, the result is one group. Deterministic.
+/// Throws std::invalid_argument for `groups` outside 1 to 256, and for a name that is too long for
+/// an expression of a StreamAssignment.
 [[nodiscard]] AutoAssignment auto_assignment(StepTrace const& trace,
                                              int groups,
                                              AutoAssignmentOptions const& options = {});

@@ -20,8 +20,9 @@ struct BatchPart {
   friend bool operator==(BatchPart const&, BatchPart const&) = default;
 };
 
-/// `rows` in `parts` whose sizes differ by one at most, the larger ones first; in fewer parts where
-/// there are fewer rows. Throws std::invalid_argument unless both are at least 1.
+/// Cuts `rows` into `parts` whose sizes differ by at most one, larger parts first. If there are
+/// fewer rows than parts, each part has one row. Throws std::invalid_argument unless both are at
+/// least 1.
 [[nodiscard]] inline std::vector<BatchPart> batch_parts(std::int64_t rows, int parts) {
   require(rows >= 1, "a batch of ", rows, " rows in parts; expected at least 1");
   require(parts >= 1, "a batch in ", parts, " parts; expected at least 1");
@@ -36,21 +37,21 @@ struct BatchPart {
   return made;
 }
 
-/// The loss of a batch of `rows` from the losses of its parts, each issued on the next of the
-/// pool's groups, whose backward is issued there, too: what one part waits for, such as a
-/// collective, hides behind the work of another.
+/// Returns the loss of a batch of `rows`, from the losses of its parts. Each part is issued on
+/// another group of the pool, round-robin, and its backward is issued on the same group. While one
+/// part waits, for example for a collective, another can run.
 ///
 ///     auto const loss = loss_in_parts(tape, pool, rows, 2, [&](BatchPart part) {
 ///       return model.loss(tape, batch.rows(part.begin, part.end));
 ///     });
 ///     tape.backward(loss);
 ///
-/// `part_loss` gives the mean over the part's rows, a scalar that the tape recorded, and takes its
-/// rows by Tensor::rows(), or where they have a gradient by ops::rows(). The parts' losses are
-/// weighted by their rows and added in their order, on the current group: the mean over the batch,
-/// up to rounding, with the same bits for any groups and other bits for other numbers of parts.
-/// Throws what batch_parts() and `part_loss` throw, and std::invalid_argument for a loss that is no
-/// scalar.
+/// `part_loss` returns the mean over the rows of a part, a scalar that the tape has recorded. It
+/// takes its rows with Tensor::rows(), or with ops::rows() if they need a gradient. The parts'
+/// losses are weighted by their numbers of rows and added in the order of the parts, on the current
+/// group. The result is the mean over the batch, up to rounding: the same bits for any groups, but
+/// different bits for different numbers of parts. Throws what batch_parts() and `part_loss` throw,
+/// and std::invalid_argument if a part's loss is not a scalar.
 template <Runtime R, class PartLoss>
 [[nodiscard]] Tensor<float, R> loss_in_parts(
     GradientTape<R>& tape,

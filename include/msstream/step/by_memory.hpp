@@ -13,7 +13,8 @@
 
 namespace msstream::detail {
 
-/// The addresses of a tensor's elements: a view's are within those of the whole.
+/// The address range of a tensor's elements. The range of a view is within that of the whole
+/// tensor.
 struct MemoryRange {
   std::uintptr_t begin;
   std::uintptr_t end;
@@ -29,18 +30,18 @@ struct MemoryRange {
   [[nodiscard]] bool overlaps(MemoryRange const& other) const noexcept {
     return std::max(begin, other.begin) < std::min(end, other.end);
   }
-  /// The addresses that both ranges have; the ranges must overlap.
+  /// Returns the addresses that both ranges contain. The ranges must overlap.
   [[nodiscard]] MemoryRange common(MemoryRange const& other) const noexcept {
     return {std::max(begin, other.begin), std::min(end, other.end)};
   }
   friend bool operator==(MemoryRange const&, MemoryRange const&) = default;
 };
 
-/// How many bytes the ranges have together, those that several have counted once.
+/// Returns the number of bytes in the union of the ranges; bytes in several ranges count once.
 [[nodiscard]] inline std::uintptr_t bytes_of_union(std::vector<MemoryRange> ranges) {
   std::ranges::sort(ranges, {}, &MemoryRange::begin);
   std::uintptr_t bytes = 0;
-  std::uintptr_t counted = 0;  // all that is below
+  std::uintptr_t counted = 0;  // all bytes below it are counted
   for (auto const& range : ranges) {
     auto const begin = std::max(range.begin, counted);
     bytes += std::max(range.end, begin) - begin;
@@ -49,10 +50,11 @@ struct MemoryRange {
   return bytes;
 }
 
-/// Values by the memory of the tensors that they are of, however the views of it were made. Any
-/// number of ranges may overlap; most do not, and then an access takes a logarithm of their number.
-/// References to values are valid until the next emplace() or take_within(). What was taken or
-/// cleared leaves its nodes to later values, so that a step that repeats makes none.
+/// A map from the address ranges of tensors to values. A tensor is identified by its memory alone,
+/// however its views were made. Any number of ranges may overlap. If few overlap, the usual case,
+/// an access takes time logarithmic in their number. References to values are valid until the next
+/// emplace() or take_within(). Nodes of entries that were taken or cleared are reused by later
+/// entries, so that a repeated step allocates none.
 template <class Value>
 class ByMemory {
  public:
@@ -61,7 +63,7 @@ class ByMemory {
     Value value;
   };
 
-  /// The value of the very range; null: there is none.
+  /// Returns the value of exactly this range, or null if there is none.
   [[nodiscard]] Value* find(MemoryRange const& range) {
     Value* found = nullptr;
     for_each_near(range, [&](Entry& entry) {
@@ -71,7 +73,7 @@ class ByMemory {
     });
     return found;
   }
-  /// One more value, behind those of ranges that overlap it.
+  /// Adds a value. In iterations it follows the values of earlier ranges that overlap its range.
   Value& emplace(MemoryRange const& range, Value value) {
     auto first = regions_.lower_bound(range.begin);
     auto last = first;
@@ -99,8 +101,8 @@ class ByMemory {
     merged.entries.push_back({range, std::move(value)});
     return regions_.emplace(begin, std::move(merged)).first->second.entries.back().value;
   }
-  /// Takes out the entries whose ranges have elements and are within `range`, or are equal to it,
-  /// in the order of emplace() where they overlap, and puts them into `taken`, whatever was there.
+  /// Moves the entries whose ranges have elements and are within `range`, or are equal to it, into
+  /// `taken`, which is cleared first. Entries that overlap keep the order of emplace().
   void take_within(MemoryRange const& range, std::vector<Entry>& taken) {
     taken.clear();
     auto region = first_near(regions_, range);
@@ -118,7 +120,8 @@ class ByMemory {
       region = next;
     }
   }
-  /// Calls function(entry) for each whose range shares elements with `range`, or is equal to it.
+  /// Calls function(entry) for each entry whose range shares elements with `range` or is equal to
+  /// it.
   template <class Function>
   void for_each_overlap(MemoryRange const& range, Function function) const {
     auto region = first_near(regions_, range);
@@ -135,7 +138,7 @@ class ByMemory {
     for_each_overlap(range, [&](Entry const&) { any = true; });
     return any;
   }
-  /// Whether one of the ranges contains `range`.
+  /// Returns whether any of the ranges contains `range`.
   [[nodiscard]] bool contains(MemoryRange const& range) const {
     auto const region = first_near(regions_, range);
     return region != regions_.end() &&
@@ -155,14 +158,14 @@ class ByMemory {
   }
 
  private:
-  /// Ranges that are connected by overlaps. Regions do not overlap each other.
+  /// A set of ranges that are connected by overlaps. Different regions do not overlap.
   struct Region {
     std::uintptr_t end;
     std::vector<Entry> entries;
   };
   using Regions = std::map<std::uintptr_t, Region>;
 
-  /// A region without entries.
+  /// Returns a new region without entries.
   Region& insert(std::uintptr_t begin, std::uintptr_t end) {
     if (spare_.empty()) {
       return regions_.emplace(begin, Region{end, {}}).first->second;
@@ -177,11 +180,12 @@ class ByMemory {
     spare_.insert(spare_.end(), regions_.extract(region));
   }
 
-  /// A range without elements counts as one byte, so that it is somewhere.
+  /// Returns the end of a range. A range without elements counts as one byte long, so that it has a
+  /// location.
   [[nodiscard]] static std::uintptr_t end_of(MemoryRange const& range) noexcept {
     return std::max(range.end, range.begin + 1);
   }
-  /// The first region that ends behind the beginning of the range.
+  /// Returns the first region whose end is above the beginning of the range.
   template <class AnyRegions>
   [[nodiscard]] static auto first_near(AnyRegions& regions, MemoryRange const& range) {
     auto region = regions.upper_bound(range.begin);
@@ -199,7 +203,8 @@ class ByMemory {
   }
 
   Regions regions_;
-  std::multimap<std::uintptr_t, Region> spare_;  ///< empty ones, whose keys mean nothing
+  std::multimap<std::uintptr_t, Region> spare_;  ///< empty regions, kept for reuse; their keys have
+                                                 ///< no meaning
 };
 
 }  // namespace msstream::detail

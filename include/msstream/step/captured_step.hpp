@@ -13,39 +13,41 @@
 
 namespace msstream {
 
-/// A step that is captured once and then replayed as one operation: for the host one launch,
-/// however many operations, groups and tensors it is made of.
+/// A step that is captured once and then replayed as one operation. A replay costs the host one
+/// launch, however many operations, groups and tensors the step consists of.
 ///
-///     train(batch);  // once as usual: what is made when first needed is then there
+///     train(batch);  // once without capture, which creates what is created on first use
 ///     CapturedStep step(device, [&] { loss = train(batch); });
 ///     for (...) {
 ///       copy(batch, next);  // in place: a replay reads the tensors that were captured
 ///       step.replay();
 ///     }
 ///
-/// What `function` issues to the device does not run; it may use any groups, make and drop tensors,
-/// and have anything in it that issues operations. A replay comes after the earlier uses of all
-/// that it reads and writes, and later uses come after it, like with any operation; tensors made
-/// inside that live on are written by each replay. What the host does inside, it does once. It
-/// cannot wait inside for what is captured, nor upload elements that each replay would copy again,
-/// as to_device() does: std::logic_error. Work of other threads goes on
-/// meanwhile and is not captured; tensors made inside are theirs once the constructor has returned.
+/// The operations that `function` issues to the device are captured and do not run. `function` may
+/// use any groups, create and drop tensors, and call anything that issues operations. Like any
+/// operation, a replay is ordered after earlier uses of all tensors that it reads or writes, and
+/// before later uses. Each replay writes the tensors that were created inside and still live. Host
+/// code inside `function` runs once, at capture. Inside `function`, a wait for captured work and an
+/// upload that each replay would repeat, such as to_device(), throw std::logic_error. Other threads
+/// may issue work meanwhile, which is not captured; they may use tensors created inside once the
+/// constructor has returned.
 ///
-/// The step keeps what it uses: tensors of outside that it names, and the memory of those made
-/// inside, which nobody else gets, though most of it is free between the operations; several steps
-/// may share that, see StepMemory. Going does not block: the memory goes back when the last replay
-/// is over and somebody waits for the device, finds no memory, or captures. Thread-safe but for
-/// going.
+/// The step owns references to the outside tensors that it uses, and the memory of the tensors
+/// created inside. Nothing else may use that memory, although most of it is unused between the
+/// operations; several steps may share it through a StepMemory. The destructor does not block: the
+/// memory is released once the last replay is complete and a thread waits for the device, runs out
+/// of memory, or captures. Thread-safe except for destruction.
 template <CapturingRuntime R = DefaultRuntime>
 class CapturedStep {
  public:
-  /// Throws what `function` throws and what a capture throws; std::logic_error inside the capture
-  /// of another step on the device, and for an operation that may not be captured, by its name: one
-  /// whose work waits for the device. Nothing is left of the capture then.
+  /// Captures the operations of `function`, in memory of its own. Throws what `function` throws and
+  /// what a capture throws. Throws std::logic_error inside the capture of another step on the
+  /// device, and, with the operation's name, for an operation that may not be captured because its
+  /// work waits for the device. After an exception nothing remains of the capture.
   template <class F>
   CapturedStep(Device<R> const& device, F&& function)
       : CapturedStep(device, std::forward<F>(function), StepMemory<R>::of_one(device)) {}
-  /// In memory that other steps of the device may share.
+  /// Captures the operations of `function` in memory that other steps of the device may share.
   template <class F>
   CapturedStep(Device<R> const& device, F&& function, StepMemory<R> const& memory)
       : device_(device),
@@ -59,7 +61,8 @@ class CapturedStep {
     }
     auto& captures = device_.state()->memory.captures();
     auto const last = replays_.log.writes();
-    // The records of the memory have the last replay, too: whoever gets it comes after that.
+    // The access records of the memory include the last replay, so that later users of the memory
+    // are ordered after it.
     captured_.uses.clear();
     try {
       captures.retire(captured_.work, last);
@@ -70,12 +73,14 @@ class CapturedStep {
     }
   }
 
-  /// Issues the step as the operation "replay": to the group of its memory, if that has one, to the
-  /// group of that name in a pool's assignment, else to the current group. Throws std::logic_error
-  /// inside a capture on the device, when a tensor that the step writes has been frozen, and when
-  /// nobody but captured steps has a PinnedArray any more that the step copies from, and none of
-  /// them writes it. `issued_at` is for the
-  /// reports of a checking runtime, to which the operation uses what its parts use.
+  /// Issues the step as the operation "replay" and returns its position. It is issued to the group
+  /// of the step's StepMemory, if that has one; otherwise to the group that a pool's assignment
+  /// gives "replay"; otherwise to the current group.
+  ///
+  /// Throws std::logic_error inside a capture on the device, if a tensor that the step writes has
+  /// been frozen, and if the step copies from a PinnedArray that only captured steps still own and
+  /// that none of them writes. `issued_at` is used in the reports of a checking runtime, for which
+  /// the operation has the uses of all its parts.
   order::Position replay(std::source_location issued_at = std::source_location::current()) {
     auto& state = *device_.state();
     state.context->home.require_here();
@@ -91,7 +96,7 @@ class CapturedStep {
         throw std::logic_error("a captured step writes a tensor that has become immutable");
       }
     }
-    accesses.add(replays_, AccessMode::write);  // which the destructor waits for
+    accesses.add(replays_, AccessMode::write);  // the destructor waits for it
     accesses.add(memory_->launches, AccessMode::write);
     constexpr char const* name = "replay";
     auto& group = group_of_replay(state, name);

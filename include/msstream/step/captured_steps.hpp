@@ -24,35 +24,35 @@
 namespace msstream {
 
 struct CapturedStepsOptions {
-  /// For how many examples, ids or whatever counts, ascending: a batch is run by the step captured
-  /// for the least capacity that holds it.
+  /// The capacities, ascending, in examples, ids or any other unit. A batch runs in the step that
+  /// was captured for the smallest capacity that holds it.
   std::vector<std::int64_t> capacities = {};
-  /// Captured steps that are kept, with their inputs and memory, which adds up: nothing of it is
-  /// shared between capacities. Beyond, and when there is no memory for another one, the least
-  /// recently used goes.
+  /// The most captured steps that are kept. Each has its own inputs and memory; capacities share
+  /// none of it. If there are more steps, or if there is no memory for another one, the least
+  /// recently used step is evicted.
   std::size_t most_kept = 8;
-  /// How many batches of a capacity run eagerly before its step is captured: what is made when
-  /// first needed is then there.
+  /// The number of batches of a capacity that run eagerly before its step is captured, so that
+  /// objects that are created on first use exist at capture.
   std::int64_t eager_first = 1;
-  /// Gets a line for each capacity that stays eager, and for the 1st, 2nd, 4th, 8th … capture for a
-  /// capacity, step that goes, and batch that is above every capacity.
+  /// Receives one line for each capacity that stays eager, and for the 1st, 2nd, 4th, 8th … capture
+  /// of a capacity, eviction of a step, and batch that is above every capacity.
   std::function<void(std::string const&)> log = [](std::string const& line) {
     std::clog << line << std::endl;
   };
 };
 
-/// How the batches so far were run.
+/// The numbers of batches by the way in which they ran, of captures and of evictions.
 struct CapturedStepsCounts {
-  std::uint64_t replays = 0;  ///< by a captured step, the first one of each included
+  std::uint64_t replays = 0;  ///< by a captured step, including its first replay
   std::uint64_t captures = 0;
-  std::uint64_t evictions = 0;     ///< steps that had to go, by count or for lack of memory
-  std::uint64_t eager_first = 0;   ///< eagerly, before the capture for their capacity
-  std::uint64_t too_large = 0;     ///< eagerly, because they are above every capacity
-  std::uint64_t not_captured = 0;  ///< eagerly, because the capture for their capacity failed
+  std::uint64_t evictions = 0;     ///< steps evicted for their number or for lack of memory
+  std::uint64_t eager_first = 0;   ///< eager, before the capture for their capacity
+  std::uint64_t too_large = 0;     ///< eager, because they are above every capacity
+  std::uint64_t not_captured = 0;  ///< eager, because the capture for their capacity failed
 };
 
-/// A step for batches of any size: captured for some capacities, and replayed for each batch that
-/// fits.
+/// A step for batches of any size. It is captured for several capacities, and each batch is run by
+/// a replay for a capacity that holds it.
 ///
 ///     CapturedSteps steps(
 ///         device,
@@ -63,22 +63,23 @@ struct CapturedStepsCounts {
 ///       auto const loss = steps.run(batch.ids, [&](Inputs const& inputs) { inputs.take(batch); });
 ///     }
 ///
-/// Each capacity has inputs of its own, made when first needed. `fill` writes a batch into them in
-/// place, by copies or any other operations; the step reads on the device how much of the capacity
-/// the batch fills. A batch that is above every capacity gets inputs of its size, and runs eagerly.
-/// So do, from then on, the batches of a capacity whose capture failed, though the step itself ran:
-/// because of an operation that may not be captured, or for lack of memory with no other step left.
+/// Each capacity has its own inputs, which are made when first needed. `fill` writes a batch into
+/// them in place, by copies or any other operations. The step reads on the device how much of the
+/// capacity the batch fills. A batch that is above every capacity gets inputs of its size and runs
+/// eagerly. If the capture for a capacity fails, because of an operation that may not be captured
+/// or for lack of memory with no other step to evict, but the step runs eagerly, later batches of
+/// that capacity run eagerly.
 ///
-/// Each capacity's step has memory of its own, for all that it makes inside and for its inputs, and
-/// that of all kept ones adds up. Where there is no memory for one, the others go, the least
-/// recently used first; the host then waits for the last replay of the one that goes. What threw
-/// OutOfMemory is called again each time: `make`; `fill`, which must stand being called twice; the
-/// capture, in which nothing runs; and an eager step that has issued nothing to the device. An
-/// eager step that stopped half way is not: what it issued, an update of parameters perhaps, has
-/// happened. Its OutOfMemory goes to the caller, and another step goes all the same, for the next
-/// batch. What a step keeps on the host, such as a tape, it must clear first when it is called.
-/// Capacities that do not fit together are captured again whenever their turn comes; see
-/// `counts().evictions`. Not synchronised.
+/// Each capacity's step has its own memory, for its inputs and for all tensors that it creates, and
+/// the memory of all kept steps adds up. If memory runs out, other steps are evicted, the least
+/// recently used first; the host waits for the last replay of an evicted step. After each eviction,
+/// the call that threw OutOfMemory is repeated: `make`; `fill`, which must tolerate a second call;
+/// the capture, in which nothing runs; and an eager step that has issued nothing to the device. An
+/// eager step that has issued operations is not repeated, because these may include an update of
+/// parameters; its OutOfMemory is passed to the caller, and a step is evicted all the same, for the
+/// next batch. State that a step keeps on the host, such as a tape, must be cleared at the
+/// beginning of each call. Capacities that do not fit into memory together are captured again each
+/// time they are needed; see `counts().evictions`. Not synchronised.
 template <CapturingRuntime R, class Inputs, class Result>
 class CapturedSteps {
  public:
@@ -108,9 +109,9 @@ class CapturedSteps {
     }
   }
 
-  /// Runs the step on a batch of `count`, and returns what the step returns: of a captured step the
-  /// same tensors each time, written by each replay. What `fill`, the making of inputs or the step
-  /// throws goes to the caller, and the next batch begins anew where that left off.
+  /// Runs the step on a batch of `count` and returns its result. A captured step returns the same
+  /// tensors each time; each replay writes them. Exceptions of `fill`, of the making of inputs and
+  /// of the step are passed to the caller; the next batch starts again at the part that failed.
   template <class Fill>
   Result run(std::int64_t count,
              Fill&& fill,
@@ -170,7 +171,7 @@ class CapturedSteps {
 
   Kept& keep(Capacity& capacity) {
     if (capacity.kept == nullptr) {
-      make_room();  // first, so that the inputs of one more than `most_kept` are never there
+      make_room();  // before the inputs are made, so that never more than `most_kept` exist
       capacity.kept = std::make_unique<Kept>(make_(capacity.count));
     }
     capacity.kept->last_used = ++uses_;
@@ -181,7 +182,7 @@ class CapturedSteps {
       kept.step = std::make_unique<CapturedStep<R>>(
           device_, [&] { kept.result.emplace(step_(kept.inputs)); });
     } catch (...) {
-      kept.result.reset();  // it has memory of the capture
+      kept.result.reset();  // the result may own memory of the failed capture
       throw;
     }
   }
@@ -195,7 +196,8 @@ class CapturedSteps {
   [[nodiscard]] static bool is_kept(Capacity const& capacity) noexcept {
     return capacity.kept != nullptr;
   }
-  /// The least recently used one that is kept; null: there is none but `own`.
+  /// Returns the least recently used capacity that is kept, other than `own`, or null if there is
+  /// none.
   [[nodiscard]] Capacity* oldest(Capacity const* own) {
     Capacity* found = nullptr;
     for (auto& capacity : capacities_) {
@@ -222,8 +224,9 @@ class CapturedSteps {
                ". to go");
   }
 
-  /// What `attempt()` returns, which is called again without another step than `own`, and once more
-  /// without the next, as long as it finds no memory, `may_repeat()`, and there is one.
+  /// Returns what `attempt()` returns. If it throws OutOfMemory, evicts the least recently used
+  /// step other than `own`; then calls it again if `may_repeat()` returns true, and throws
+  /// otherwise. Throws if no other step is left.
   template <class Attempt, class MayRepeat>
   std::invoke_result_t<Attempt> with_memory(Capacity const* own,
                                             Attempt&& attempt,
@@ -243,8 +246,8 @@ class CapturedSteps {
   std::invoke_result_t<Attempt> with_memory(Capacity const* own, Attempt&& attempt) {
     return with_memory(own, attempt, [] { return true; });
   }
-  /// Whether memory has come back: of a step that went and was still running, or of one that goes
-  /// now. Blocks the host until it has.
+  /// Frees memory, either of an evicted step that was still running, or by the eviction of one more
+  /// step. Blocks the host until the memory is free. Returns false if there is no step to evict.
   bool find_memory(Capacity const* own, OutOfMemory const& error) {
     if (settle_going()) {
       return true;
@@ -258,7 +261,8 @@ class CapturedSteps {
     settle_going();
     return true;
   }
-  /// Whether there was something to wait for. What retired steps had is free afterwards.
+  /// Waits for the last replays of evicted steps and releases their memory. Returns whether any of
+  /// them was still running.
   bool settle_going() {
     auto& tracker = *device_.context()->tracker;
     bool waited = false;
@@ -272,13 +276,16 @@ class CapturedSteps {
     return waited;
   }
 
-  /// Other threads' operations count as its own: then it is not called again, either.
+  /// Runs the step eagerly. The step is not repeated if any thread has issued an operation to the
+  /// device meanwhile.
   Result run_eagerly(Capacity const* own, Inputs const& inputs) {
     auto const issued = device_.operation_count();
     return with_memory(
         own, [&] { return step_(inputs); }, [&] { return device_.operation_count() == issued; });
   }
-  /// Throws what the step throws: then it was no matter of the capture.
+  /// Runs the step eagerly after its capture has failed with `error`. If the eager step succeeds,
+  /// the capacity stays eager; if it throws, the capture was not the cause, and the exception is
+  /// passed on.
   Result run_not_captured(Capacity& capacity, std::exception const& error) {
     auto result = run_eagerly(&capacity, capacity.kept->inputs);
     capacity.stays_eager = true;
@@ -309,7 +316,7 @@ class CapturedSteps {
     }
   }
 
-  /// For the 1st, 2nd, 4th, 8th … time.
+  /// Logs the 1st, 2nd, 4th, 8th … occurrence.
   template <class... Words>
   void log_seldom(std::uint64_t times, Words const&... words) const {
     if (std::has_single_bit(times)) {
@@ -324,7 +331,7 @@ class CapturedSteps {
   std::vector<Capacity> capacities_;
   CapturedStepsCounts counts_;
   std::uint64_t uses_ = 0;
-  order::PositionSet going_;  ///< last replays of steps that went
+  order::PositionSet going_;  ///< last replays of evicted steps
 };
 
 template <CapturingRuntime R, class Make, class Step>

@@ -14,28 +14,28 @@
 
 namespace msstream {
 
-/// TwoStage whose stages are captured once and replayed.
+/// A TwoStage whose stages are captured once and replayed.
 ///
 ///     CapturedTwoStage pipeline(
 ///         device, {.first = pool[1], .main = pool[0]},
 ///         [&] { return Inputs(device, batch_rows); },
-///         prepare, embed, main, update);  // as for TwoStage, with Inputs for a batch
+///         prepare, embed, main, update);  // as for TwoStage, with Inputs instead of a batch
 ///     for (auto const& batch : batches) {
 ///       auto const loss_before = pipeline.run([&](Inputs const& inputs) { inputs.take(batch); });
 ///     }
 ///     auto const last_loss = pipeline.finish();
 ///
-/// `make` is called twice: two batches are in flight, each in inputs of its own, into which `fill`
-/// writes a batch in place, in the first group's scope. The first batch in each runs eagerly. From
-/// then on a batch costs two launches: what is issued ahead, and the rest; three if
-/// one_step_stale, where the update is one of its own, so that only it waits for the next batch's
-/// lookups. The same bits as TwoStage gives. What `main` returns is one of two, of every other
-/// batch the same tensors, written by each replay. Each captured part keeps the memory that it
-/// uses.
+/// Two batches are in flight, each in its own inputs, so that `make` is called twice. `fill` writes
+/// a batch into the inputs in place, in the scope of the first group. The first batch in each of
+/// the two inputs runs eagerly. A later batch costs two launches, one for the part that is issued
+/// ahead and one for the rest; with one_step_stale it costs three, because the update is launched
+/// separately, so that only the update waits for the lookups of the next batch. Gives the same bits
+/// as TwoStage. `main` returns one of two sets of tensors, which every second batch shares and each
+/// replay writes. Each captured part keeps the memory that it uses.
 ///
-/// What the stages do on the host they do four times at most, as in a CapturedStep. A batch of
-/// which a stage throws is left out as TwoStage does; where it was captured already, its inputs are
-/// captured anew.
+/// Host code in the stages runs at most four times, as in a CapturedStep. If a stage throws, its
+/// batch is left out, as in TwoStage; if the batch's inputs had captured parts, they are captured
+/// again.
 template <CapturingRuntime R, class Inputs, class Prepared, class Features, class Result>
 class CapturedTwoStage {
   using Stages = detail::TrainingStages<R, Inputs, Prepared, Features, Result>;
@@ -53,13 +53,13 @@ class CapturedTwoStage {
   CapturedTwoStage(CapturedTwoStage const&) = delete;
   CapturedTwoStage& operator=(CapturedTwoStage const&) = delete;
 
-  /// As TwoStage::run(), for the batch that `fill(inputs)` writes into the inputs.
+  /// Like TwoStage::run(), for the batch that `fill(inputs)` writes into the inputs.
   template <class Fill>
   std::optional<Result> run(Fill const& fill,
                             std::source_location issued_at = std::source_location::current()) {
     return places_.run(fill, issued_at);
   }
-  /// As TwoStage::finish().
+  /// Like TwoStage::finish().
   std::optional<Result> finish(std::source_location issued_at = std::source_location::current()) {
     return places_.finish(issued_at);
   }
@@ -109,7 +109,7 @@ class CapturedTwoStage {
       return *result_;
     }
     void forget() {
-      update_.reset();  // what is captured of a batch hangs together
+      update_.reset();  // the captured parts of a batch depend on each other
       rest_.reset();
       ahead_.reset();
       staged_.forget();

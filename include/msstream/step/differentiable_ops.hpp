@@ -28,8 +28,8 @@
 #include <utility>
 #include <vector>
 
-/// The operations of ops/ with a tape as first argument: the same results, and the backward
-/// recorded.
+/// The operations of ops/ with a tape as first argument. The results are the same; the tape records
+/// the backward.
 namespace msstream::ops {
 
 template <Runtime R>
@@ -170,7 +170,8 @@ template <Runtime R>
       issued_at);
 }
 
-/// The losses alone, of the logits' shape; the labels get no gradient.
+/// Like ops::bce_with_logits(), but the tape records the backward. Returns only the losses, in the
+/// logits' shape. The labels get no gradient.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> bce_with_logits(
     GradientTape<R>& tape,
@@ -189,7 +190,7 @@ template <Runtime R>
       issued_at);
 }
 
-/// The mean over the batch of bce_with_logits: a scalar loss.
+/// Returns the mean over the batch of bce_with_logits(), a scalar loss.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> mean_bce_with_logits(
     GradientTape<R>& tape,

@@ -6,10 +6,12 @@
 
 namespace msstream::detail {
 
-/// The paths of the name scopes in which a backward is played back; neighbours share one.
+/// Makes the paths of the name scopes in which operations are played back. Consecutive operations
+/// of one scope share a path.
 class GradientScopes {
  public:
-  /// `recorded` is the path of a recorded operation, kept; null: of none.
+  /// Returns the path for the playback of an operation that was recorded in the scope `recorded`,
+  /// which it keeps. Null if the operation had no scope.
   [[nodiscard]] std::shared_ptr<std::string const> const& of(
       std::shared_ptr<std::string const> const& recorded) {
     if (path_ == nullptr || recorded != recorded_) {

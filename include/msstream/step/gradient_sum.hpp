@@ -15,10 +15,11 @@
 
 namespace msstream::detail {
 
-/// A gradient of which parts come one after the other. They are added in that order, and what had
-/// been added before last: sums of floats depend on it, and it is the same for any number of
-/// groups. Several are added in one launch, when the sum is asked for, or when they are many; on
-/// the group that brought the last one, as an operation of the place that did.
+/// A gradient that is the sum of parts which arrive one after the other. Parts are added in the
+/// order of arrival, and an earlier total is added last. A sum of floats depends on that order,
+/// which is the same for any number of groups. Several parts are added in one launch, when the sum
+/// is requested or when they are many, on the group of the last part and with the source location
+/// of the operation that computed it.
 template <Runtime R>
 class GradientSum {
  public:
@@ -43,8 +44,8 @@ class GradientSum {
  private:
   struct Part {
     Gradient gradient;
-    std::shared_ptr<StreamGroup<R>> group;  ///< that was current; null: outside every scope
-    std::source_location issued_at;         ///< of the operation that gave it
+    std::shared_ptr<StreamGroup<R>> group;  ///< the current group at add(); null if there was none
+    std::source_location issued_at;         ///< of the operation that computed it
 
     [[nodiscard]] int number() const { return group == nullptr ? -1 : group->index(); }
   };
@@ -67,14 +68,15 @@ class GradientSum {
       terms.push_back(part.gradient);
     }
     if (has_total_) {
-      // Last, so that it is rounded once and not with each of the others.
+      // The earlier total is added last, so that it is rounded once and not with each of the other
+      // terms.
       std::rotate(terms.begin(), terms.begin() + 1, terms.end());
     }
     std::optional<StreamScope<R>> scope;
     if (group != nullptr) {
       scope.emplace(*group, StreamScopeOptions{}, issued_at);
     }
-    // A new tensor: the parts may be shared with other tensors' gradients.
+    // The total is a new tensor, because other tensors' gradients may share the parts.
     Part total{ops::add<R>(terms, issued_at), group, issued_at};
     parts_.clear();
     parts_.push_back(std::move(total));
@@ -82,7 +84,7 @@ class GradientSum {
   }
 
   mutable std::vector<Part> parts_;  ///< at least one
-  mutable bool has_total_ = false;   ///< the first is a sum
+  mutable bool has_total_ = false;   ///< whether the first part is a sum of earlier parts
 };
 
 }  // namespace msstream::detail

@@ -28,36 +28,36 @@
 namespace msstream {
 namespace detail {
 
-/// Why what should have a gradient has none.
+/// The reason why a tensor that should have a gradient has none.
 inline constexpr char const* kCutOff =
     "the loss does not depend on it, or an operation in between was called without the tape";
 
 }  // namespace detail
 
-/// Records differentiable operations and plays their gradients back, last first.
+/// Records differentiable operations and plays their gradients back, last operation first.
 ///
-/// An operation issued in a StreamScope with include_grad plays back on that scope's group; any
-/// other on the group that is current at backward(). Where several operations use one tensor, their
-/// gradients are added in the order of playing back, whatever the groups: the same bits for any
-/// number of them.
+/// An operation issued in a StreamScope with include_grad is played back on that scope's group; any
+/// other is played back on the group that is current at backward(). If several operations use one
+/// tensor, their gradients are added in the order of playback, whatever the groups: any number of
+/// groups gives the same bits.
 ///
-/// What backward() issues is named `gradients/`, the name scopes around the recorded operation, and
-/// the operation: a StreamAssignment steers the two of a tower together by
-/// `(gradients/)?tower_1/.*`.
+/// The operations that backward() issues are named `gradients/`, followed by the name scopes around
+/// the recorded operation and its name. The expression `(gradients/)?tower_1/.*` of a
+/// StreamAssignment thus assigns the forward and the backward of a tower together.
 ///
-/// Every tensor has a gradient unless it is frozen, or excluded with without_gradient() itself or
-/// as a part of what is. A gradient is one of elements, however the handles of them were made:
-/// handles of the same elements share it, whatever their shapes, and what the loss takes from a
-/// view, such as Tensor::rows() of a parameter, a table or a result, adds into the gradient of the
-/// whole and of every other view. The tape holds the tensors that the gradients need until
-/// backward() has used them, and those with a gradient, excluded or looked up in vain until
-/// clear(). What a recorded operation used must not be written before backward(), which computes
-/// from what is there then. One tape a thread; not synchronised.
+/// Every tensor has a gradient unless it is frozen, or excluded by without_gradient(), itself or as
+/// a part of an excluded tensor. A gradient belongs to elements, not to handles: handles of the
+/// same elements share it, whatever their shapes. If the loss uses a view, such as Tensor::rows()
+/// of a parameter, a table or a result, its gradient is added to that of the whole tensor and of
+/// every other view. The tape holds the tensors that the gradients need until backward() has used
+/// them. It holds tensors that have a gradient, are excluded, or were looked up without effect on
+/// the loss until clear(). Tensors that a recorded operation used must not be written before
+/// backward(), which reads their current contents. Use one tape per thread; not synchronised.
 template <Runtime R = DefaultRuntime>
 class GradientTape {
  public:
   using Gradient = Tensor<float, R>;
-  /// Computes the gradients of an operation's inputs from that of its output and passes them to
+  /// Computes the gradients of an operation's inputs from that of its output, and passes them to
   /// add_gradient().
   using Backward = std::function<void(GradientTape&, Gradient const& output_gradient)>;
 
@@ -65,16 +65,16 @@ class GradientTape {
   GradientTape(GradientTape const&) = delete;
   GradientTape& operator=(GradientTape const&) = delete;
 
-  /// Records an operation that gave `output`. `backward` should hold what it needs: inputs, and not
-  /// the tape.
+  /// Records an operation with result `output`. `backward` should own the inputs that it needs, but
+  /// not the tape.
   void record(std::string_view name,
               Tensor<float, R> output,
               Backward backward,
               std::source_location issued_at = std::source_location::current()) {
     record_node(name, std::move(output), std::nullopt, std::move(backward), issued_at);
   }
-  /// Like record(), of a lookup in `table`, whose backward calls add_row_gradient(). The table is
-  /// then known also when the loss does not depend on `output`: for_each_unreached_table().
+  /// Like record(), for a lookup in `table` whose backward calls add_row_gradient(). The tape then
+  /// knows the table even if the loss does not depend on `output`: for_each_unreached_table().
   template <Element T>
   void record_lookup(std::string_view name,
                      Tensor<T, R> const& table,
@@ -88,7 +88,7 @@ class GradientTape {
                 issued_at);
   }
 
-  /// While the guard lives, nothing is recorded or excluded: for evaluation.
+  /// A guard during whose lifetime the tape records and excludes nothing. Used for evaluation.
   class Pause {
    public:
     [[nodiscard("without a name the guard goes at once")]] explicit Pause(GradientTape& tape)
@@ -102,8 +102,8 @@ class GradientTape {
     bool outer_;
   };
 
-  /// The tensor is data: neither it nor a view of it gets a gradient, and operations may save the
-  /// work. Until clear().
+  /// Excludes a tensor that is data: neither it nor a view of it gets a gradient, and operations
+  /// may save the work. Holds until clear().
   template <Element T>
   void without_gradient(Tensor<T, R> const& tensor) {
     auto const range = Range::of(tensor);
@@ -111,16 +111,16 @@ class GradientTape {
       excluded_.emplace(range, tensor.block());
     }
   }
-  /// Whether an operation should compute the gradient of this input.
+  /// Returns whether an operation should compute the gradient of this input.
   template <Element T>
   [[nodiscard]] bool wants_gradient(Tensor<T, R> const& tensor) const {
     return !tensor.immutable() && !excluded_.contains(Range::of(tensor));
   }
 
-  /// Plays back from `loss`, a scalar that the tape recorded; its own gradient is 1. The records
-  /// are gone afterwards, the gradients stay until clear(): those of several calls add up. The host
-  /// does not block. Throws std::logic_error when the tape did not record `loss`, and what the
-  /// backward functions throw; the tape is then good for clear().
+  /// Plays back from `loss`, a scalar that the tape has recorded and whose own gradient is 1.
+  /// Afterwards the records are gone; gradients stay until clear(), and those of several calls add
+  /// up. Does not block the host. Throws std::logic_error if the tape did not record `loss`, and
+  /// what the backward functions throw; after an exception only clear() may be called.
   void backward(Tensor<float, R> const& loss,
                 std::source_location issued_at = std::source_location::current()) {
     require(
@@ -138,8 +138,8 @@ class GradientTape {
     while (!nodes_.empty()) {
       Node node = std::move(nodes_.back());
       nodes_.pop_back();
-      // Of the output and of views of it; not of what the output is a view of, which goes on to
-      // the operation that made the whole.
+      // Takes the gradients of the output and of views of it. If the output is itself a view, the
+      // gradient of the whole tensor is left for the operation that made the whole.
       gradients_.take_within(Range::of(node.output), taken_);
       if (taken_.empty()) {
         keep_unreached(std::move(node.looked_up));
@@ -160,10 +160,10 @@ class GradientTape {
     recorded_.clear();
   }
 
-  /// For backward functions: `gradient` is a part of the gradient of `tensor`. Parts are added in
-  /// the order of the calls; those of a tensor without gradient are dropped. Throws
-  /// std::logic_error when a recorded result is a part of `tensor` and not the whole: its own
-  /// backward would not see the gradient.
+  /// Adds `gradient` to the gradient of `tensor`; called by backward functions. Gradients are added
+  /// in the order of the calls; a gradient of a tensor that is frozen or excluded is dropped.
+  /// Throws std::logic_error if a recorded result is a part of `tensor` and not all of it, because
+  /// the backward of that result would miss the gradient.
   void add_gradient(Tensor<float, R> const& tensor,
                     Gradient gradient,
                     std::source_location issued_at = std::source_location::current()) {
@@ -183,8 +183,8 @@ class GradientTape {
       gradients_.emplace(range, {tensor.block(), Sum(std::move(gradient), issued_at)});
     }
   }
-  /// For backward functions of lookups: `gradient` is a part of the gradient of `table`, which may
-  /// be a view, or a recorded result. Throws std::logic_error as add_gradient().
+  /// Adds `gradient` to that of `table`, which may be a view, or a recorded result; called by
+  /// backward functions of lookups. Throws std::logic_error in the cases of add_gradient().
   template <Element T>
   void add_row_gradient(Tensor<T, R> const& table,
                         ops::RowGradients<R> gradient,
@@ -205,8 +205,9 @@ class GradientTape {
     }
     lookups->value.push_back({table.shape(), {std::move(gradient), current_group()}});
   }
-  /// The grouped ids of a lookup; one grouping serves all tables of `rows` rows that the same bags
-  /// index. `pooling` as for ops::deduplicate(). Valid until the backward ends.
+  /// Returns the grouped ids of a lookup. One grouping serves all tables of `rows` rows that the
+  /// same bags index. `pooling` has the meaning that it has in ops::deduplicate(). Valid until the
+  /// backward ends.
   ops::UniqueRows<R> const& unique_rows(
       ops::Bags<R> const& bags,
       std::int64_t rows,
@@ -215,9 +216,10 @@ class GradientTape {
     return unique_rows_.of(bags, rows, pooling, issued_at);
   }
 
-  /// The gradient of a tensor after backward(), in the tensor's shape, with all that views of its
-  /// elements got; elements that the loss does not depend on have 0. Of a table, too: rows by rows,
-  /// row_gradients() takes less. Throws std::logic_error when the loss depends on no element.
+  /// Returns the gradient of a tensor after backward(), in the tensor's shape, including the
+  /// gradients of all views of its elements. Elements that the loss does not depend on have 0. Also
+  /// works for tables, for which row_gradients() needs less memory. Throws std::logic_error if the
+  /// loss depends on no element.
   [[nodiscard]] Gradient gradient(
       Tensor<float, R> const& tensor,
       std::source_location issued_at = std::source_location::current()) const {
@@ -236,7 +238,7 @@ class GradientTape {
     }
     return terms.total(issued_at).reshaped(tensor.shape());
   }
-  /// Whether backward() gave some element of the tensor a gradient, by lookups or otherwise.
+  /// Returns whether backward() gave any element of the tensor a gradient.
   template <Element T>
   [[nodiscard]] bool has_gradient(Tensor<T, R> const& tensor) const {
     return has_gradient(Range::of(tensor));
@@ -244,13 +246,12 @@ class GradientTape {
   [[nodiscard]] bool has_gradient(detail::MemoryRange const& elements) const {
     return gradients_.overlaps(elements) || row_gradients_.overlaps(elements);
   }
-  /// Whether backward() gave some element of the tensor a gradient by operations other than
-  /// lookups.
+  /// Like has_gradient(), but ignores the gradients of lookups.
   template <Element T>
   [[nodiscard]] bool has_dense_gradient(Tensor<T, R> const& tensor) const {
     return gradients_.overlaps(Range::of(tensor));
   }
-  /// For messages: what keeps a tensor without a gradient from having one.
+  /// Returns the reason, for messages, why a tensor without a gradient has none.
   template <Element T>
   [[nodiscard]] std::string why_no_gradient(Tensor<T, R> const& tensor) const {
     return tensor.immutable()        ? "it is frozen"
@@ -261,15 +262,15 @@ class GradientTape {
                : detail::kCutOff;
   }
 
-  /// A part of a table's gradient, and the group where its lookup's backward ran; null outside
-  /// every scope.
+  /// A part of a table's gradient, and the group on which its lookup's backward ran. The group is
+  /// null if the backward ran outside every scope.
   struct RowGradientPart {
     ops::RowGradients<R> rows;
     std::shared_ptr<StreamGroup<R>> group;
   };
-  /// One part a lookup of the table, or of a view of its rows; none when the loss does not depend
-  /// on it. The ids are of the table's rows. Throws std::logic_error for lookups in a view with
-  /// rows of another width.
+  /// Returns one part per lookup in the table or in a view of its rows, with row numbers of the
+  /// table; no parts if the loss does not depend on the table. Throws std::logic_error for lookups
+  /// in a view whose rows are not rows of the table.
   template <Element T>
   [[nodiscard]] std::vector<RowGradientPart> row_gradients(
       Tensor<T, R> const& table,
@@ -284,8 +285,8 @@ class GradientTape {
     }
     return parts;
   }
-  /// The parts of row_gradients() added up, on the group of the first one; empty when there is
-  /// none. Throws as row_gradients().
+  /// Returns the sum of the parts of row_gradients(), computed on the group of the first part, or
+  /// null if there is no part. Throws std::logic_error in the cases of row_gradients().
   template <Element T>
   [[nodiscard]] std::optional<RowGradientPart> row_gradient_sum(
       Tensor<T, R> const& table,
@@ -311,21 +312,21 @@ class GradientTape {
     return RowGradientPart{ops::merge_row_gradients(rows, table.shape()[0], first_rows, issued_at),
                            group};
   }
-  /// Throws std::logic_error as row_gradients() does.
+  /// Throws std::logic_error in the cases of row_gradients().
   template <Element T>
   void require_row_gradients(Tensor<T, R> const& table) const {
     (void)lookups_of(table);
   }
-  /// Calls function(range, shape) for what lookups gave a gradient: tables, and views of tables.
+  /// Calls function(range, shape) for each table or view of a table to which lookups gave a
+  /// gradient.
   template <class Function>
   void for_each_table(Function function) const {
     row_gradients_.for_each(
         [&](auto const& entry) { function(entry.range, entry.value.value.front().table); });
   }
 
-  /// Calls function(range, shape) for what was looked up in vain: tables, and views of tables, that
-  /// should have a gradient and have none in any element, because backward() came to no result of
-  /// the lookups in them.
+  /// Calls function(range, shape) for each table or view of a table that was looked up, should have
+  /// a gradient, and has none in any element, because backward() reached no result of its lookups.
   template <class Function>
   void for_each_unreached_table(Function function) const {
     unreached_.for_each([&](auto const& entry) {
@@ -336,14 +337,15 @@ class GradientTape {
     });
   }
 
-  /// For optimizers: notes that one moves its parameters by the gradients of the last backward().
-  /// Keeps no tensor.
+  /// Notes that an optimizer has applied the gradients of the last backward() to its parameters;
+  /// called by optimizers. Keeps no tensor.
   void note_step(std::shared_ptr<detail::OwnedParameters const> const& parameters) const {
     if (std::ranges::find(stepped_, parameters) == stepped_.end()) {
       stepped_.push_back(parameters);
     }
   }
-  /// For optimizers: those of note_step() since the last backward() or clear().
+  /// Returns the parameters passed to note_step() since the last backward() or clear(); called by
+  /// optimizers.
   [[nodiscard]] std::vector<std::shared_ptr<detail::OwnedParameters const>> const& stepped()
       const noexcept {
     return stepped_;
@@ -370,38 +372,38 @@ class GradientTape {
   using Range = detail::MemoryRange;
   using Terms = detail::GradientTerms<R>;
 
-  /// What is known of a tensor by its addresses, with its memory, so that the addresses cannot come
-  /// to mean another tensor.
+  /// A value for a tensor that is identified by its addresses. It holds the tensor's memory, so
+  /// that no other tensor can get the same addresses.
   template <class Value>
   struct Held {
     memory::BlockRef<R> memory;
     Value value;
   };
-  /// A table, or a view of one, that a recorded lookup was in.
+  /// A table or a view of a table in which a recorded lookup was made.
   struct LookedUp {
     Range range;
     Held<Shape> table;
   };
-  /// One lookup's gradient of the table or view that it looked into.
+  /// The gradient that one lookup gave to its table or view.
   struct Lookup {
     Shape table;
     RowGradientPart part;
   };
-  /// The same of a table that was asked for: row 0 of the part is `first_row` of the table, and
-  /// may lie before it.
+  /// The gradient of one lookup, seen from a requested table: row 0 of the part is `first_row` of
+  /// the table, which may be negative.
   struct LookupOfTable {
     RowGradientPart const* part;
     std::int64_t first_row;
-    bool is_whole;  ///< the part has the table's rows, and no others
+    bool is_whole;  ///< whether the part covers exactly the table's rows
   };
   struct Node {
     std::string name;
-    std::shared_ptr<std::string const> scope;  ///< the name scopes around it; null: none
+    std::shared_ptr<std::string const> scope;  ///< the name scopes around it, or null
     Tensor<float, R> output;
     std::shared_ptr<StreamGroup<R>> group;
     std::optional<LookedUp> looked_up;
     Backward play_back;
-    std::source_location issued_at;  ///< where it was recorded
+    std::source_location issued_at;  ///< of the recorded operation
   };
 
   void record_node(std::string_view name,
@@ -479,11 +481,12 @@ class GradientTape {
   bool played_back_ = false;  ///< since clear()
   std::vector<Node> nodes_;
   detail::ByMemory<Held<Sum>> gradients_;
-  std::vector<typename detail::ByMemory<Held<Sum>>::Entry> taken_;  ///< for one node at a time
-  detail::ByMemory<Held<std::vector<Lookup>>> row_gradients_;       ///< at least one each
+  std::vector<typename detail::ByMemory<Held<Sum>>::Entry> taken_;  ///< gradients of the node that
+                                                                    ///< is played back
+  detail::ByMemory<Held<std::vector<Lookup>>> row_gradients_;       ///< at least one per range
   detail::ByMemory<memory::BlockRef<R>> excluded_;
   detail::ByMemory<Shape> recorded_;
-  detail::ByMemory<Held<Shape>> unreached_;  ///< tables of lookups that backward() passed over
+  detail::ByMemory<Held<Shape>> unreached_;  ///< tables of lookups whose results have no gradient
   mutable std::vector<std::shared_ptr<detail::OwnedParameters const>> stepped_;
   detail::GroupedIds<R> unique_rows_;
   detail::SeedGradient<R> seed_;

@@ -14,7 +14,7 @@
 
 namespace msstream::detail {
 
-/// The gradient of a table [rows, width] by the rows that have one, among zeros.
+/// Returns the dense gradient of a table [rows, width]: the rows that have a gradient, among zeros.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> dense_of(ops::RowGradients<R> const& gradient,
                                         std::int64_t rows,
@@ -22,8 +22,9 @@ template <Runtime R>
   return ops::scatter_rows(gradient.values, gradient.ids, rows, {gradient.count}, issued_at);
 }
 
-/// Gradients of tensors that share elements with a wanted one, and what they add up to for its
-/// elements: those of parts among zeros, behind those of the whole, each in the order of add().
+/// Gradients of tensors that share elements with a wanted tensor, and their sum for its elements.
+/// Gradients that cover all wanted elements come first, then those of parts among zeros, each in
+/// the order of add().
 template <Runtime R>
 class GradientTerms {
  public:
@@ -31,7 +32,7 @@ class GradientTerms {
 
   explicit GradientTerms(MemoryRange const& wanted) : wanted_(wanted) {}
 
-  /// `gradient` is one of the elements in `range`, of which some are wanted.
+  /// Adds the gradient of the elements in `range`, of which some are wanted.
   void add(MemoryRange const& range, Gradient const& gradient) {
     auto const flat = gradient.reshaped({gradient.count()});
     if (range == wanted_) {
@@ -47,7 +48,8 @@ class GradientTerms {
     }
   }
   [[nodiscard]] bool empty() const noexcept { return whole_.empty() && parts_.empty(); }
-  /// [elements]. Asynchronous, deterministic, capture-safe. Needs a term.
+  /// Returns the sum, [elements]. There must be at least one term. Asynchronous, deterministic,
+  /// capture-safe.
   [[nodiscard]] Gradient total(std::source_location issued_at) const {
     auto terms = whole_;
     if (!parts_.empty()) {
@@ -58,7 +60,7 @@ class GradientTerms {
 
  private:
   struct Part {
-    std::int64_t begin;  ///< among the wanted elements
+    std::int64_t begin;  ///< index among the wanted elements
     Gradient gradient;
 
     [[nodiscard]] bool overlaps(Part const& other) const {

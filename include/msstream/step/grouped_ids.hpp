@@ -11,12 +11,13 @@
 
 namespace msstream::detail {
 
-/// The grouped ids of lookups: one grouping serves all tables of a number of rows that the same
-/// bags index. Not synchronised.
+/// The grouped ids of lookups. One grouping serves all tables with the same number of rows that the
+/// same bags index. Not synchronised.
 template <Runtime R>
 class GroupedIds {
  public:
-  /// Valid until clear(). `pooling` as for ops::deduplicate().
+  /// Returns the grouping of the bags' ids, which is valid until clear(). `pooling` has the meaning
+  /// that it has in ops::deduplicate().
   ops::UniqueRows<R> const& of(ops::Bags<R> const& bags,
                                std::int64_t rows,
                                ops::Pooling pooling,
@@ -41,8 +42,8 @@ class GroupedIds {
   void clear() noexcept { unique_rows_.clear(); }
 
  private:
-  /// Two lookups with equal keys share a grouping: ids, their capacity, bags, offsets, bag count,
-  /// default id, rows of the table, and whether bad bags' ids are among them.
+  /// The key of a grouping: ids, their capacity, bags, offsets, bag count, default id, rows of the
+  /// table, and whether the ids of bad bags are included. Lookups with equal keys share a grouping.
   using Key = std::tuple<void const*,
                          std::int64_t,
                          std::int64_t,

@@ -22,24 +22,27 @@
 namespace msstream {
 
 struct OptimizerOptions {
-  /// The tables whose gradients were made on one group move in one operation of that group, which
-  /// is `update_rows`; else each table has its own, `<name>/update_rows`. The results are the same.
+  /// Updates the tables whose gradients were computed on one group in one operation of that group,
+  /// named `update_rows`. If false, each table has its own operation, `<name>/update_rows`. The
+  /// results are the same.
   bool tables_together = false;
-  /// The first step calls check(): for a program whose parameters and tables are all in this
-  /// optimizer, and all of whose tables are looked up in the first step.
+  /// Calls check() in the first step. For programs in which this optimizer has all parameters and
+  /// tables, and in which the first step looks up all tables.
   bool check_first_step = false;
 };
 
-/// Moves parameters by the gradients of a tape: dense ones all in one launch, tables row by row on
-/// the groups where their gradients were made. Not synchronised; the host does not block.
+/// Updates parameters by the gradients of a tape: all dense parameters in one launch, and tables
+/// row by row on the groups on which their gradients were computed. Not synchronised. Does not
+/// block the host.
 ///
-/// No element is moved twice in a step: parameters and tables that share some are refused, and so
-/// is a second use of a name, by which checkpoints tell them apart. Nor do two optimizers move it
-/// between two calls of backward(), which adds to the gradients until the tape's clear().
+/// No element is updated twice in a step: a parameter or table that shares elements with another
+/// one is rejected, and so is a second use of a name, because checkpoints identify parameters by
+/// name. Two optimizers cannot update an element between two calls of backward() either, because
+/// gradients of several backward() calls add up until the tape's clear().
 template <Runtime R = DefaultRuntime>
 class Optimizer {
  public:
-  /// Throws std::invalid_argument for a rule that ops::require_rule() refuses.
+  /// Throws std::invalid_argument for a rule that ops::require_rule() rejects.
   Optimizer(Device<R> device,
             ops::OptimizerRule const& rule,
             OptimizerOptions const& options = {},
@@ -51,9 +54,9 @@ class Optimizer {
   Optimizer(Optimizer const&) = delete;
   Optimizer& operator=(Optimizer const&) = delete;
 
-  /// A parameter of which each step moves every element. Lookups in it count as much as other
-  /// operations. Throws std::invalid_argument for a name that the optimizer has, a tensor that
-  /// shares elements with one that it has, and a frozen one.
+  /// Adds a parameter whose elements are all updated in each step. Gradients of lookups in it count
+  /// like those of other operations. Throws std::invalid_argument for a name that is in use, for a
+  /// tensor that shares elements with an earlier one, and for a frozen tensor.
   void add(std::string name,
            Tensor<float, R> const& weight,
            std::source_location issued_at = std::source_location::current()) {
@@ -62,9 +65,9 @@ class Optimizer {
     dense_.push_back({name, weight, std::move(state)});
     owned_->add({std::move(name), weight.shape(), detail::MemoryRange::of(weight), false});
   }
-  /// A table [rows, width] of floats of any precision, whose gradients are row-sparse: each step
-  /// moves the rows that were looked up, in the table or in views of its rows. Throws
-  /// std::invalid_argument as add(), and for other shapes.
+  /// Adds a table [rows, width] of floats of any precision with row-sparse gradients. Each step
+  /// updates the rows that were looked up, in the table or in views of its rows. Throws
+  /// std::invalid_argument in the cases in which add() does, and for other shapes.
   template <Element T>
   void add_table(std::string name,
                  Tensor<T, R> const& table,
@@ -81,12 +84,13 @@ class Optimizer {
     owned_->add({std::move(name), table.shape(), detail::MemoryRange::of(table), true});
   }
 
-  /// One step with the tape's gradients; a table without any stays. Throws std::logic_error that
-  /// names them all when dense parameters have no gradient, says whether they are frozen, excluded
-  /// or not used by the loss, and throws it for a table of which the gradient is not, or not only,
-  /// one of lookups, and for what another optimizer has moved since the last backward(); then
-  /// nothing moved. After any other exception some parameters and their state may have moved and
-  /// others not: start from a checkpoint.
+  /// Applies one step with the tape's gradients. A table without gradients does not change.
+  ///
+  /// Throws std::logic_error, without any update, if dense parameters have no gradient (the message
+  /// names all of them and says for each whether it is frozen, excluded or not used by the loss),
+  /// if operations other than lookups contributed to a table's gradient, and if another optimizer
+  /// has updated the same elements since the last backward(). After any other exception some
+  /// parameters and their state may have been updated and others not: restart from a checkpoint.
   void step(GradientTape<R> const& tape,
             std::source_location issued_at = std::source_location::current()) {
     if (options_.check_first_step && !checked_) {
@@ -107,11 +111,11 @@ class Optimizer {
     ops::update_dense(rule_, step_, parameters, issued_at);
   }
 
-  /// For after backward(): whether the step would move all that the model trains. Throws
-  /// std::logic_error that lists the parameters and tables without a gradient, views of them that
-  /// were looked up in vain, and the tables that were looked up, in vain or not, and that this
-  /// optimizer and `others` do not have, or not whole. The tape does not know which other tensors
-  /// are parameters. The host does not block.
+  /// Checks, after backward(), that the step would update everything that the model trains. Throws
+  /// std::logic_error with a list of parameters and tables without a gradient, of views of them
+  /// whose lookups did not affect the loss, and of tables that were looked up but belong, wholly or
+  /// in part, neither to this optimizer nor to `others`. The tape does not know which other tensors
+  /// are parameters. Does not block the host.
   template <class... Others>
   void check(GradientTape<R> const& tape, Others const&... others) const {
     std::string found;
@@ -159,8 +163,9 @@ class Optimizer {
 
   [[nodiscard]] ops::OptimizerRule const& rule() const noexcept { return rule_; }
 
-  /// Everything beyond the parameters that a saved run needs, by name: call once with a reader or a
-  /// writer of tensors. `visit(name, tensor)` gets float32 tensors, and the step counter as uint8.
+  /// Passes to `visit` everything that a saved run needs besides the parameters. `visit(name,
+  /// tensor)` receives float32 tensors, and the step counter as uint8; pass a reader or a writer of
+  /// tensors, and call once.
   template <class Visit>
   void visit_state(Visit&& visit) const {
     visit("optimizer/step", step_.tensor());
@@ -191,12 +196,12 @@ class Optimizer {
     ops::AnyTable<R> table;
     ops::OptimizerState<R> state;
   };
-  /// Tables that move in one operation.
+  /// Tables that are updated in one operation.
   struct Bunch {
-    std::shared_ptr<StreamGroup<R>> group;  ///< null: that of the caller
+    std::shared_ptr<StreamGroup<R>> group;  ///< null for the caller's group
     std::vector<ops::TableParameter<R>> tables = {};
   };
-  /// A scope of the group, if there is one.
+  /// Returns an open scope of the group, or null if the group is null.
   static std::optional<StreamScope<R>> scope_of(std::shared_ptr<StreamGroup<R>> const& group,
                                                 std::source_location issued_at) {
     return group == nullptr ? std::nullopt
@@ -244,7 +249,8 @@ class Optimizer {
                     tape.why_no_gradient(tensor));
     }
   }
-  /// For a view that was looked up in vain, of what has a gradient elsewhere.
+  /// Appends a message for a view whose lookups did not affect the loss, although the parameter or
+  /// table of which it is a part has a gradient.
   void add_if_unreached_rows(std::string& found,
                              detail::MemoryRange const& range,
                              Shape const& shape,
@@ -262,7 +268,8 @@ class Optimizer {
       }
     });
   }
-  /// Throws for elements that another optimizer has moved by the gradients that this one would.
+  /// Throws std::logic_error if another optimizer has already applied the same gradients to
+  /// elements of this one.
   void require_moved_by_no_other(GradientTape<R> const& tape) const {
     std::string found;
     for (auto const& other : tape.stepped()) {
@@ -298,7 +305,7 @@ class Optimizer {
                   others.shape,
                   ", has moved it since the last backward()");
   }
-  /// Throws unless step() can move all.
+  /// Throws std::logic_error unless step() can update all parameters and tables.
   void require_gradients(GradientTape<R> const& tape) const {
     std::string missing;
     for (auto const& parameter : dense_) {
@@ -337,7 +344,7 @@ class Optimizer {
       ops::update_rows(rule_, step_, bunch.tables, issued_at);
     }
   }
-  /// Moves the table, or adds it to the bunch of its group.
+  /// Updates the table, or adds it to the tables that are updated together on its group.
   template <Element T>
   void update_table(Table const& table,
                     Tensor<T, R> const& weights,
@@ -368,7 +375,7 @@ class Optimizer {
   ops::StepCounter<R> step_;
   std::vector<Dense> dense_;
   std::vector<Table> tables_;
-  /// All of them; shared with tapes by which they have moved.
+  /// All parameters and tables; shared with the tapes whose gradients were applied.
   std::shared_ptr<detail::OwnedParameters> owned_ = std::make_shared<detail::OwnedParameters>();
   bool checked_ = false;
 };

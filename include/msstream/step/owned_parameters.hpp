@@ -14,15 +14,15 @@
 
 namespace msstream::detail {
 
-/// The parameters and tables of an optimizer, by their elements. It does not keep them alive: while
-/// the optimizer lives, that does. Not synchronised.
+/// The parameters and tables of an optimizer, by their elements. Does not keep the tensors alive;
+/// the optimizer does. Not synchronised.
 class OwnedParameters {
  public:
   struct Parameter {
     std::string name;
     Shape shape;
     MemoryRange elements;
-    bool is_table;  ///< a step moves the rows that have a gradient, and not all elements
+    bool is_table;  ///< whether a step updates only the rows that have a gradient
   };
 
   OwnedParameters() = default;
@@ -35,19 +35,19 @@ class OwnedParameters {
     version_ = next_version();
     apart_from_.clear();
   }
-  /// Calls function(parameter) for each, in the order of add().
+  /// Calls function(parameter) for each parameter, in the order of add().
   template <class Function>
   void for_each(Function function) const {
     std::ranges::for_each(parameters_, function);
   }
-  /// Calls function(parameter) for each that has some of the elements.
+  /// Calls function(parameter) for each parameter that has any of the elements.
   template <class Function>
   void for_each_overlap(MemoryRange const& elements, Function function) const {
     places_.for_each_overlap(elements,
                              [&](auto const& entry) { function(parameters_[entry.value]); });
   }
-  /// Calls function(parameter, other's parameter) for each two that share elements. That another
-  /// optimizer shares none is remembered, so that steps do not search it again.
+  /// Calls function(parameter, other's parameter) for each pair that shares elements. If another
+  /// optimizer shares none, that is remembered, so that later steps do not search it again.
   template <class Function>
   void for_each_shared(OwnedParameters const& other, Function function) const {
     if (std::ranges::find(apart_from_, other.version_) != apart_from_.end()) {
@@ -80,9 +80,10 @@ class OwnedParameters {
   }
 
   std::vector<Parameter> parameters_;
-  ByMemory<std::size_t> places_;            ///< among them
-  std::uint64_t version_ = next_version();  ///< of the content: no two in a process are equal
-  mutable std::vector<std::uint64_t> apart_from_;  ///< versions of what shares no element with it
+  ByMemory<std::size_t> places_;                   ///< indices in parameters_
+  std::uint64_t version_ = next_version();         ///< of the content; unique in the process
+  mutable std::vector<std::uint64_t> apart_from_;  ///< versions of optimizers that share no element
+                                                   ///< with this one
 };
 
 }  // namespace msstream::detail

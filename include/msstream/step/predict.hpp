@@ -11,35 +11,38 @@
 
 namespace msstream {
 
-/// How a step gets to the device. eager: one thread issues it; graph: it is replayed as one.
+/// The way in which a step is launched. eager: one thread issues its operations; graph: it is
+/// replayed as one graph.
 enum class StepLaunch : std::uint8_t { eager, graph };
 
-/// What a prediction assumes.
+/// The assumptions of a prediction.
 struct StepModel {
   StepLaunch launch = StepLaunch::eager;
   bool merge_streams = false;
-  /// Of a graph: from the end of an operation to the begin of the next one on its stream, which was
-  /// measured on one H200, and of one on another stream that waits for it, which is what fits the
-  /// times of three models' steps on many groups there.
+  /// The delays in a graph between the end of an operation and the start of the next one:
+  /// `in_stream_ns` on the same stream, measured on one H200, and `across_streams_ns` on another
+  /// stream that waits for it, fitted to the times of three models' steps on many groups of that
+  /// H200.
   double in_stream_ns = 500;
   double across_streams_ns = 9000;
-  /// What calls cost the issuing thread, and how many multiprocessors there are. How long
-  /// operations take comes from the trace, and what launching them costs where that says it.
+  /// The costs of calls on the issuing thread, and the number of multiprocessors. The durations of
+  /// operations come from the trace, and so do the costs of their launches if it has them.
   SimCost cost = {};
 };
 
-/// How long the traced step would take with its operations on these groups, in ns from its first
-/// call, or from the graph's launch, to its last end.
+/// Predicts the time of the traced step with its operations on the given groups: the nanoseconds
+/// from its first call, or from the launch of the graph, to its last end.
 ///
-/// A simulation in virtual time (`Sim`): operations take the time that they took when traced, the
-/// waits are those that the tracker finds. Kernels share the multiprocessors, and take the part
-/// that the trace says, or as many as are likely by what they read and write; copies queue for the
-/// engine of their direction. Throws what streams_by() does.
+/// The prediction is a simulation in virtual time (`Sim`). Operations take the time that they took
+/// when traced, and waits are those that the tracker determines. Kernels share the multiprocessors;
+/// a kernel occupies as many as the trace says, or an estimate from the bytes that it reads and
+/// writes. Copies queue for the engine of their direction. Throws what streams_by() throws.
 [[nodiscard]] double predict(StepTrace const& trace,
                              StepGroups const& groups,
                              StepModel const& model = {});
 
-/// With the groups that an assignment gives; see groups_by().
+/// Predicts the time of the traced step with the groups that an assignment gives its operations;
+/// see groups_by().
 [[nodiscard]] double predict(StepTrace const& trace,
                              StreamAssignment const& assignment,
                              StepModel const& model = {});

@@ -16,10 +16,10 @@
 namespace msstream {
 
 struct PrefetchOptions {
-  int ahead = 1;  ///< batches whose upload is under way before they are asked for
+  int ahead = 1;  ///< batches whose uploads are issued before they are requested
 };
 
-/// Keeps the uploads of the next batches under way while one is used.
+/// Keeps the uploads of the next batches in flight while one batch is used.
 ///
 ///     Prefetch batches(pool[0], [&]() -> std::optional<Batch> {
 ///       return reader.next() ? std::optional(upload(device, reader)) : std::nullopt;
@@ -28,10 +28,10 @@ struct PrefetchOptions {
 ///       train(*batch);
 ///     }
 ///
-/// `upload` issues the copies of one batch, which go to the group, and returns what they write;
-/// empty: there are no more, and it is not called again. Work on a batch waits for the copies of
-/// that batch and not for those of the next ones, though they are issued before it. Not
-/// synchronised.
+/// `upload` issues the copies of one batch to the group and returns the tensors that they write. It
+/// returns null if there are no more batches, and is not called again. Work on a batch waits for
+/// the copies of that batch only, not for those of later batches that are issued before the work.
+/// Not synchronised.
 template <Runtime R, class Batch>
 class Prefetch {
  public:
@@ -51,9 +51,9 @@ class Prefetch {
   Prefetch(Prefetch const&) = delete;
   Prefetch& operator=(Prefetch const&) = delete;
 
-  /// The next batch; empty after the last. The upload of a further one is issued before this
-  /// returns. What `upload` throws comes in the place of its batch; the next call goes on with the
-  /// batch after it. The host does not block unless `upload` does.
+  /// Returns the next batch, or null after the last one. The upload of one more batch is issued
+  /// before the call returns. An exception of `upload` is thrown instead of its batch; the next
+  /// call continues with the batch after it. Does not block the host unless `upload` does.
   [[nodiscard]] std::optional<Batch> next(
       std::source_location issued_at = std::source_location::current()) {
     fill(issued_at);

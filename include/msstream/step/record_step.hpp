@@ -21,11 +21,11 @@ namespace msstream {
 
 namespace detail {
 
-/// Notes the operations of a device, and holds the memory that they name.
+/// Records the operations of a device, and holds the memory that they use.
 template <Runtime R>
 class StepRecorder : public IssueObserver<R> {
  public:
-  /// Whether what is issued from here on is noted: only while times are taken.
+  /// Starts or stops the recording of operations, which must be on only while times are taken.
   void note(bool notes) {
     std::lock_guard const guard(this->order());
     notes_ = notes;
@@ -48,7 +48,7 @@ class StepRecorder : public IssueObserver<R> {
     operations_.push_back(std::move(noted));
   }
 
-  /// The operations with their times. Nobody issues any more.
+  /// Returns the recorded operations with their times. No thread may issue operations any more.
   [[nodiscard]] StepTrace trace(trace::Timeline const& timeline, WaitCounts const& waits) {
     std::lock_guard const guard(this->order());
     std::vector<bool> timed(operations_.size(), false);
@@ -103,7 +103,7 @@ class StepRecorder : public IssueObserver<R> {
   std::vector<memory::BlockRef<R>> held_;
 };
 
-/// While the guard lives, a device's operations are recorded and timed.
+/// A guard during whose lifetime the operations of a device are recorded and timed.
 template <Runtime R>
 class StepRecording {
  public:
@@ -138,7 +138,7 @@ class StepRecording {
     recorder_->note(false);
     state_.issue_observer.end();
     observing_ = false;
-    wait_for_all(state_);  // what was noted has its times then
+    wait_for_all(state_);  // the times of all recorded operations are then known
     auto waits = state_.context->tracker->wait_counts();
     waits.needed -= before.needed;
     waits.issued -= before.issued;
@@ -168,20 +168,24 @@ class StepRecording {
 
 }  // namespace detail
 
-/// Runs `step`, which issues the operations of one step to the device in the usual way, and returns
-/// what they are, what they need of each other and when they ran.
+/// Runs `step`, which issues the operations of one step to the device as usual, and returns these
+/// operations, their dependencies and their times.
 ///
-/// Blocks the host until all earlier work is complete, and again until the step is. Meanwhile every
-/// operation that any thread issues to the device counts, operations are issued one at a time, each
-/// costs two timed events, and all memory that is named stays taken, so that no operation follows
-/// another one on the allocator's account: the step needs as much memory as if it freed nothing.
-/// Operations run one at a time, and their times are their own alone (SpanTiming::held, which tells
-/// what cannot be recorded so), as predict() wants them. With SpanTiming::as_issued the trace is a
-/// picture of the step as it is issued, in which the time of a short operation on an idle device
-/// has the host's launch in it.
-/// Captured operations run at another time and are not recorded; their replay is one operation. Raw
-/// memory is nobody's and orders nothing. Throws what `step` throws; std::logic_error while another
-/// recording of the device goes on, or its spans are recorded, and inside a capture of the device.
+/// Blocks the host until all earlier work is complete, and again until the step is complete.
+/// Meanwhile the operations that any thread issues to the device are recorded. Operations are
+/// issued one at a time, and each needs two timed events. All memory that operations use stays
+/// allocated, so that no operation depends on another one only because the allocator reused memory;
+/// the step therefore needs as much memory as if it freed none.
+///
+/// With SpanTiming::held operations run one at a time, and their times are not affected by other
+/// work, as predict() needs them; SpanTiming describes what cannot be recorded in this way. With
+/// SpanTiming::as_issued the trace shows the step as it is issued; the time of a short operation on
+/// an idle device then includes its launch by the host.
+///
+/// Captured operations run later and are not recorded; a replay is one operation. Raw memory
+/// belongs to no tensor and gives no dependencies. Throws what `step` throws, and std::logic_error
+/// while another recording of the device is in progress, while its spans are recorded, and inside a
+/// capture of the device.
 template <Runtime R, class Step>
 [[nodiscard]] StepTrace record_step(Device<R> const& device,
                                     Step&& step,

@@ -11,13 +11,14 @@
 
 namespace msstream::detail {
 
-/// The gradient of a loss by itself: a scalar on the device that is 1. Not synchronised.
+/// The gradient of a loss with respect to itself: a scalar 1 on the device. Not synchronised.
 template <Runtime R>
 class SeedGradient {
  public:
-  /// Made again when work on a launch thread has failed since, which may have been its copy. In a
-  /// capture one that is not there yet is computed: an upload would not run before a replay, which
-  /// eager steps do not wait for.
+  /// Returns the scalar, which is uploaded on first use, and again if work on a launch thread has
+  /// failed since, because that may have been its upload. If it does not exist yet inside a
+  /// capture, it is computed there: a captured upload would not run before a replay, and eager
+  /// steps would not wait for it.
   [[nodiscard]] Tensor<float, R> one(Device<R> const& device, std::source_location issued_at) {
     if constexpr (CapturingRuntime<R>) {
       if (!one_ && memory::Capture<R>::current(*device.context()) != nullptr) {

@@ -9,18 +9,19 @@
 
 namespace msstream {
 
-/// A group for each operation of a step, in the trace's order; -1 is the default group.
+/// The group of each operation of a step, in the order of the trace; -1 is the default group.
 using StepGroups = std::vector<int>;
 
-/// Those that the step was recorded on.
+/// Returns the groups on which the step was recorded.
 [[nodiscard]] StepGroups recorded_groups(StepTrace const& trace);
 
-/// Those that an assignment gives; an operation that no line matches stays where it was recorded.
+/// Returns the groups that an assignment gives. An operation that no line matches keeps the group
+/// on which it was recorded.
 [[nodiscard]] StepGroups groups_by(StepTrace const& trace, StreamAssignment const& assignment);
 
-/// The streams that the operations of a step go to, numbered as they come: one for each kind of
-/// work of a group, or one a group where streams are merged. Throws std::invalid_argument unless
-/// there is a group for each operation, -1 or more.
+/// Returns the stream of each operation of a step, numbered in the order of first use. A group has
+/// one stream for each kind of work, or one stream if `merge_streams` is set. Throws
+/// std::invalid_argument unless there is one group, -1 or more, for each operation.
 [[nodiscard]] std::vector<std::size_t> streams_by(StepTrace const& trace,
                                                   StepGroups const& groups,
                                                   bool merge_streams = false);

@@ -12,23 +12,26 @@
 
 namespace msstream {
 
-/// Memory for what captured steps make inside, which they use by turns: together they take as much
-/// as the one that needs most, and one workspace a group for the libraries, not all of it for each.
+/// Memory that captured steps share for the tensors that they create inside. The steps take as much
+/// memory together as the step that needs most, and one workspace per group for the libraries,
+/// instead of the sum over all steps.
 ///
 ///     StepMemory memory(device);
 ///     CapturedStep small(device, [&] { train(batch_of_256); }, memory);
 ///     CapturedStep large(device, [&] { train(batch_of_4096); }, memory);
 ///
-/// Steps that share it do not run beside each other: each replay comes after the one before,
-/// whosever that was. A tensor that is made inside and lives on is its step's alone, and its memory
-/// stays taken until the last of the steps and copies of this has gone. A copy is the same memory.
-/// Thread-safe, but for captures: std::logic_error when two threads capture in it at once.
+/// Steps that share memory do not run concurrently: each replay is ordered after the previous
+/// replay of any of them. A tensor that is created inside a step and lives on belongs to that step
+/// alone; its memory stays allocated until the last of the steps and of the copies of this object
+/// is destroyed. Copies refer to the same memory. Thread-safe except for captures: throws
+/// std::logic_error if two threads capture in the memory at once.
 template <CapturingRuntime R = DefaultRuntime>
 class StepMemory {
  public:
   explicit StepMemory(Device<R> const& device) : StepMemory(device, kGrowthBytes, nullptr) {}
-  /// Of steps that are replayed on this group, whatever the current one is: what they issue to it
-  /// uses its own workspace. Throws std::invalid_argument for a group of another device.
+  /// Makes memory for steps that are always replayed on `group`, whatever the current group is.
+  /// Operations that they issue to this group use its own library workspace. Throws
+  /// std::invalid_argument for a group of another device.
   StepMemory(Device<R> const& device, StreamGroup<R>& group)
       : StepMemory(device, kGrowthBytes, checked(device, group)) {}
 
@@ -37,7 +40,8 @@ class StepMemory {
   friend class CapturedStep;
   using Shared = memory::CaptureMemory<R>;
 
-  /// Who shares memory wants little of it; a step alone rather has what needs no wait.
+  /// The most bytes that shared memory reserves at a time, which keeps it small. The memory of a
+  /// single step has no such limit, because larger reservations avoid waits.
   static constexpr std::size_t kGrowthBytes = std::size_t{2} << 20U;
 
   StepMemory(Device<R> const& device,

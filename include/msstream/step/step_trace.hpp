@@ -13,51 +13,53 @@
 
 namespace msstream {
 
-/// A stream that operations of a step ran on.
+/// A stream on which operations of a step ran.
 struct StepStream {
   std::string name;     ///< such as "group 2 h2d"
-  int group = -1;       ///< number in its pool; -1: the device's default group
-  bool merged = false;  ///< whether it does the copies of its group as well
+  int group = -1;       ///< number in its pool; -1 for the device's default group
+  bool merged = false;  ///< whether it also runs the copies of its group
 
   friend bool operator==(StepStream const&, StepStream const&) = default;
 };
 
-/// One operation of a step. Memory is named by its number in the trace.
+/// One operation of a step. Memory is identified by its number in the trace.
 struct StepOperation {
-  std::string name;        ///< with the name scopes around it
-  std::size_t stream = 0;  ///< its number in the trace
+  std::string name;        ///< including the name scopes around it
+  std::size_t stream = 0;  ///< number of the stream in the trace
   StreamKind kind = StreamKind::compute;
   std::vector<std::size_t> reads = {};
   std::vector<std::size_t> writes = {};
-  double begin_ns = 0;  ///< of device time since the recording began
+  double begin_ns = 0;  ///< device time since the start of the recording
   double end_ns = 0;
-  double launch_ns = 0;  ///< what launching it took the host; 0: nobody said
-  /// Multiprocessors that it can fill; 0: nobody said.
+  double launch_ns = 0;  ///< host time of the launch; 0 if unknown
+  /// The number of multiprocessors that the operation can fill; 0 if unknown.
   int sms = 0;
-  /// The earlier operations that it directly follows, ascending: those that last wrote what it
-  /// uses, and those that have read since what it writes. The trace finds them.
+  /// The earlier operations on which this one directly depends, ascending: the last writers of the
+  /// memory that it uses, and the readers since then of the memory that it writes. StepTrace
+  /// computes them.
   std::vector<std::size_t> after = {};
 
   [[nodiscard]] double duration_ns() const noexcept { return end_ns - begin_ns; }
   friend bool operator==(StepOperation const&, StepOperation const&) = default;
 };
 
-/// Operations each of which follows the one before, and the sum of their durations.
+/// A sequence of operations in which each depends on the one before it, and the sum of their
+/// durations.
 struct CriticalPath {
   std::vector<std::size_t> operations;
   double length_ns = 0;
 };
 
-/// The operations of one step in the order in which they were issued, what each needs of those
-/// before it, and when it ran: a value, to look at, to keep, and to choose groups by.
+/// The operations of one step in the order of issue, with their dependencies and times. A value
+/// that can be inspected and saved, and from which groups can be chosen.
 ///
-/// Made by record_step(), or read from a file. What operations follow is what the program asks for:
-/// no memory counts twice, and the groups that it ran on add nothing. Immutable.
+/// Made by record_step(), or read from a file. Dependencies are those of the program only: reuse of
+/// memory adds none, and neither do the groups of the recording. Immutable.
 class StepTrace {
  public:
-  /// `memory_bytes[i]` is the size of memory i; `waits` are those of the recorded step. Throws
-  /// std::invalid_argument for an operation without a name, with a number that is not there, or
-  /// that ends before it begins; the message names the field.
+  /// Makes a trace. `memory_bytes[i]` is the size of memory i; `waits` are those of the recorded
+  /// step. Throws std::invalid_argument for an operation without a name, with a number that does
+  /// not exist, or that ends before it begins; the message names the field.
   StepTrace(std::vector<StepStream> streams,
             std::vector<std::size_t> memory_bytes,
             std::vector<StepOperation> operations,
@@ -70,47 +72,50 @@ class StepTrace {
   [[nodiscard]] std::vector<StepOperation> const& operations() const noexcept {
     return operations_;
   }
-  /// Waits that the step took as it was recorded.
+  /// Returns the numbers of waits of the step when it was recorded.
   [[nodiscard]] WaitCounts const& waits() const noexcept { return waits_; }
-  /// The group that an operation ran on; -1: the default group.
+  /// Returns the group on which an operation ran; -1 for the default group.
   [[nodiscard]] int group_of(std::size_t operation) const;
 
-  /// The same step with launches that take the host `ns` together, each its part: what issuing the
-  /// step takes when nothing is traced. A launch that is traced alone takes up to twice as long as
-  /// one among others. Throws std::invalid_argument for 0 and below, and for what is not finite.
+  /// Returns the same step with launches that take `ns` of host time in total, divided in
+  /// proportion to the recorded launch times, or equally if none is known. Pass the time of issuing
+  /// the step without a trace: a launch that is traced on its own takes up to twice as long as one
+  /// among others. Throws std::invalid_argument unless `ns` is positive and finite.
   [[nodiscard]] StepTrace with_issue_time(double ns) const;
 
-  /// From the first operation's begin to the last one's end; 0 without operations.
+  /// Returns the time from the start of the first operation to the end of the last one; 0 without
+  /// operations.
   [[nodiscard]] double step_ns() const noexcept;
-  /// Of all operations together: no single group takes less.
+  /// Returns the sum of the durations of all operations. A step on one group takes at least that
+  /// long.
   [[nodiscard]] double busy_ns() const noexcept;
-  /// Shares of the step's time with 0, 1, 2 … operations running; they add up to 1. Empty when
-  /// there is no time.
+  /// Returns the shares of the step's time in which 0, 1, 2 … operations run. The shares add up to
+  /// 1. Empty if the step takes no time.
   [[nodiscard]] std::vector<double> concurrency() const;
-  /// The path of operations following each other that takes longest, first to last: no assignment
-  /// makes the step shorter than that.
+  /// Returns the path of dependent operations with the longest total duration, from first to last.
+  /// No assignment makes the step shorter than that.
   [[nodiscard]] CriticalPath critical_path() const;
 
-  /// As JSON. docs/step.md has the fields.
+  /// Returns the trace as JSON. docs/step.md describes the fields.
   [[nodiscard]] std::string json() const;
-  /// Throws std::invalid_argument that names `file_name`, the field, what was expected and what was
-  /// found.
+  /// Reads a trace from JSON. Throws std::invalid_argument that names `file_name`, the field, what
+  /// was expected and what was found.
   [[nodiscard]] static StepTrace from_json(std::string_view json, std::string const& file_name);
   /// Writes json() to a file as a whole (see OutputFile), or to a FIFO or device. Throws
-  /// std::runtime_error when it cannot be written, std::invalid_argument for a folder.
+  /// std::runtime_error if it cannot be written, and std::invalid_argument for a folder.
   void save(std::filesystem::path const& path) const;
-  /// Reads such a file. Throws what from_json() does, and std::invalid_argument for a file that
-  /// cannot be read.
+  /// Reads a file that save() wrote. Throws what from_json() throws, and std::invalid_argument for
+  /// a file that cannot be read.
   [[nodiscard]] static StepTrace load(std::filesystem::path const& path);
 
-  /// The graph for Graphviz: groups as colours, the critical path bold, with durations. `marked`: a
-  /// path to mark in place of critical_path(), of another trace of the same step, such as one whose
-  /// operations ran one at a time. Throws std::out_of_range for one with operations that are not
-  /// there.
+  /// Returns the graph for Graphviz, with durations, colours for groups, and the critical path in
+  /// bold. If `marked` is given, that path is in bold instead; it may come from another trace of
+  /// the same step, such as one whose operations ran one at a time. Throws std::out_of_range for a
+  /// path with operations that do not exist.
   [[nodiscard]] std::string dot(std::optional<CriticalPath> const& marked = {}) const;
-  /// A picture that needs nothing else: a lane a stream over time, operations as bars that tell of
-  /// themselves when pointed at, dependencies between groups as lines, the critical path marked, or
-  /// `marked`, as dot() does.
+  /// Returns a self-contained picture: one lane per stream over time, operations as bars with
+  /// tooltips, dependencies between groups as lines, and the critical path, or `marked`,
+  /// highlighted. Throws std::out_of_range for a path with operations that do not exist.
   [[nodiscard]] std::string svg(std::optional<CriticalPath> const& marked = {}) const;
 
   friend bool operator==(StepTrace const&, StepTrace const&) = default;

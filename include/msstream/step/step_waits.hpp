@@ -8,27 +8,29 @@
 
 namespace msstream {
 
-/// How many event waits the operations of a step take, issued in the trace's order.
+/// The numbers of event waits of the operations of a step, issued in the order of the trace.
 struct StepWaits {
-  /// One for each other stream that an operation directly needs something of. Without
-  /// `reduce_waits` these are issued, and those for memory that is used again.
+  /// The number of pairs of an operation and another stream on which it directly depends. Without
+  /// `reduce_waits` as many waits are issued, plus those for memory that is reused.
   std::size_t hazards = 0;
-  /// Those of them that are necessary: no other needed wait and nothing before on the operation's
-  /// own stream implies them. The edges between streams of a captured step's order.
+  /// The number of these waits that are necessary, because neither another needed wait nor an
+  /// earlier wait on the operation's own stream implies them. Equals the number of edges between
+  /// streams in a captured step.
   std::size_t necessary = 0;
-  /// What the tracker issues of an eager step with `reduce_waits`. It records an event when one is
-  /// first asked for, and such an event stands for all that its stream got until then: it may save
-  /// later waits, at the price of an order that nobody asked for. (The host may save more by
-  /// knowing what is complete.)
+  /// The number of waits that the tracker issues for an eager step with `reduce_waits`. The tracker
+  /// records an event when one is first needed, and the event covers all work of its stream until
+  /// then. It may therefore save later waits, at the price of an order that the program did not
+  /// require. (The host may save more waits if it knows what is complete.)
   std::size_t issued = 0;
 
   friend bool operator==(StepWaits const&, StepWaits const&) = default;
 };
 
-/// On the streams that the step was recorded on.
+/// Counts the waits with the operations on the streams on which the step was recorded.
 [[nodiscard]] StepWaits minimal_waits(StepTrace const& trace);
 
-/// On those of other groups. Throws what streams_by() does.
+/// Counts the waits with the operations on the streams of the given groups. Throws what
+/// streams_by() throws.
 [[nodiscard]] StepWaits minimal_waits(StepTrace const& trace,
                                       StepGroups const& groups,
                                       bool merge_streams = false);

@@ -13,22 +13,24 @@
 
 namespace msstream {
 
-/// What the lookups of a batch see that is issued beside the training on the batch before.
+/// The updates that the lookups of a batch see if they are issued beside the training on the
+/// previous batch.
 enum class Staleness : std::uint8_t {
-  exact,          ///< all updates: the bits of training on one batch after the other
-  one_step_stale  ///< all but the update by the batch before
+  exact,          ///< all updates; gives the bits of sequential training
+  one_step_stale  ///< all updates except that by the previous batch
 };
 
 template <Runtime R = DefaultRuntime>
 struct TwoStageOptions {
-  StreamGroup<R>& first;  ///< of what is issued ahead
-  StreamGroup<R>& main;   ///< of the rest
+  StreamGroup<R>& first;  ///< receives the stages that are issued ahead
+  StreamGroup<R>& main;   ///< receives the other stages
   Staleness staleness = Staleness::exact;
 };
 
 namespace detail {
 
-/// The stages of training on a batch, as the user gives them, and where they are issued.
+/// The user's stages of training on a batch. TwoStageOptions has the groups to which they are
+/// issued.
 template <Runtime R, class Batch, class Prepared, class Features, class Result>
 struct TrainingStages {
   std::function<Prepared(GradientTape<R>&, Batch const&)> prepare;
@@ -37,18 +39,18 @@ struct TrainingStages {
   std::function<void(GradientTape<R>&)> update;
 };
 
-/// A batch on its way through the stages, with a tape of its own: another one may be on its way
-/// beside it. What it issues goes to the current group.
+/// A batch on its way through the stages. It has its own tape, so that another batch may be in
+/// flight beside it. Its stages are issued to the current group.
 template <Runtime R, class Batch, class Prepared, class Features, class Result>
 class StagedBatch {
  public:
   using Stages = TrainingStages<R, Batch, Prepared, Features, Result>;
 
-  /// The stages stay where they are.
+  /// Makes a batch; `stages` must outlive it.
   StagedBatch(Device<R> device, Stages const& stages, Staleness staleness)
       : stages_(stages), is_exact_(staleness == Staleness::exact), tape_(std::move(device)) {}
 
-  /// What may be issued before the main stage of the batch before.
+  /// Issues the stages that may be issued before the main stage of the previous batch.
   void issue_ahead(Batch const& batch) {
     prepared_.emplace(stages_.prepare(tape_, batch));
     if (!is_exact_) {
@@ -81,9 +83,9 @@ class StagedBatch {
   std::optional<Features> features_;
 };
 
-/// Two places for batches, of which one is in flight while the next one begins. A Place gives
-/// `begin(batch, issued_at)`, `finish(issued_at)`, which returns a Result, and `forget()`, which
-/// leaves its batch out.
+/// Two slots for batches, one of which is in flight while the next batch begins in the other. A
+/// Place has `begin(batch, issued_at)`, `finish(issued_at)`, which returns a Result, and
+/// `forget()`, which drops its batch.
 template <class Place, class Result>
 class TwoPlaces {
  public:
@@ -91,8 +93,9 @@ class TwoPlaces {
   explicit TwoPlaces(Arguments const&... arguments)
       : places_{Place(arguments...), Place(arguments...)} {}
 
-  /// Begins with a batch, then finishes the one before. What beginning throws leaves the one before
-  /// in flight, what finishing throws this one. What a place issues itself is of `issued_at`.
+  /// Begins a batch, then finishes the previous batch. If begin() throws, the previous batch stays
+  /// in flight; if finish() throws, this batch does. Operations that a slot issues have the source
+  /// location `issued_at`.
   template <class Batch>
   std::optional<Result> run(Batch const& batch, std::source_location issued_at) {
     Place& next = places_[next_];
@@ -126,7 +129,7 @@ class TwoPlaces {
   Place* in_flight_ = nullptr;
 };
 
-/// What a stage that is given as a function object without overloads takes besides the tape.
+/// The type of a stage's argument besides the tape, for a function object without overloads.
 template <class Stage>
 struct StageInput;
 template <class Result, class Tape, class Input>

@@ -11,8 +11,8 @@
 
 namespace msstream {
 
-/// Trains on one batch after the other, with the first stage of a batch beside the main stage of
-/// the batch before.
+/// Trains on one batch after the other, and runs the first stage of a batch beside the main stage
+/// of the previous batch.
 ///
 ///     TwoStage pipeline(
 ///         device,
@@ -36,21 +36,24 @@ namespace msstream {
 ///     }
 ///     auto const last_loss = pipeline.finish();
 ///
-/// exact: `prepare` is issued ahead, to the first group; `embed`, `main` and `update` go to the
-/// main group, behind the update by the batch before. The bits are those of training on one batch
-/// after the other. one_step_stale: `embed` is issued ahead as well, before the update by the batch
-/// before: a lookup sees each row as it was one step earlier, the first two batches see the same
-/// rows, and gradients of what was seen move what is there now. What `embed` records must not read
-/// a parameter in its backward, which would find it one step newer: lookups do not, a dense layer
-/// does. Either way the same bits for any groups, launch threads and kinds of waits.
+/// Staleness::exact: `prepare` is issued ahead, to the first group. `embed`, `main` and `update`
+/// are issued to the main group after the update by the previous batch. Gives the bits of
+/// sequential training.
 ///
-/// Scopes that the stages open count as ever. Each batch has one of two tapes, which the stages
-/// get, and which is cleared after `update`. What is issued ahead is waited for by the main stage
-/// of its batch, not of the batch before.
+/// Staleness::one_step_stale: `embed` is issued ahead, too, before the update by the previous
+/// batch. A lookup sees each row as it was one step earlier; the first two batches see the same
+/// rows; and gradients with respect to older rows are applied to the current rows. The backward of
+/// operations that `embed` records must not read a parameter, which would be one step newer by
+/// then: lookups do not read one, a dense layer does. In both modes any groups, launch threads and
+/// kinds of waits give the same bits.
 ///
-/// A batch of which a stage throws is left out, as far as it has come: the tape is cleared, and the
-/// other batch stays in flight. What `update` threw may have moved some parameters and others not.
-/// The host does not block unless a stage does. Not synchronised.
+/// Scopes that the stages open have their usual effect. Each batch uses one of two tapes, which is
+/// passed to the stages and cleared after `update`. The main stage of a batch waits for the
+/// operations that were issued ahead for it; the main stage of the previous batch does not.
+///
+/// If a stage throws, its batch is left out from that stage on: the tape is cleared, and the other
+/// batch stays in flight. If `update` throws, some parameters may have been updated and others not.
+/// Does not block the host unless a stage does. Not synchronised.
 template <Runtime R, class Batch, class Prepared, class Features, class Result>
 class TwoStage {
   using Stages = detail::TrainingStages<R, Batch, Prepared, Features, Result>;
@@ -67,13 +70,15 @@ class TwoStage {
   TwoStage(TwoStage const&) = delete;
   TwoStage& operator=(TwoStage const&) = delete;
 
-  /// Issues what of this batch goes ahead, then the rest of the batch before, and returns what
-  /// `main` gave for that one: empty for the first batch, and for the first after finish().
+  /// Issues the stages of this batch that go ahead, then the other stages of the previous batch,
+  /// and returns what `main` returned for the previous batch. Null for the first batch, and for the
+  /// first batch after finish().
   std::optional<Result> run(Batch const& batch,
                             std::source_location issued_at = std::source_location::current()) {
     return places_.run(batch, issued_at);
   }
-  /// Issues the rest of the last batch; empty when no batch is in flight.
+  /// Issues the other stages of the last batch and returns what `main` returned. Null if no batch
+  /// is in flight.
   std::optional<Result> finish(std::source_location issued_at = std::source_location::current()) {
     return places_.finish(issued_at);
   }

@@ -7,31 +7,35 @@
 
 namespace msstream::ops {
 
-/// How the rows of one bag become one output row; w are the ids' weights, or 1.
+/// The reduction of the rows of one bag to one output row. w is the weight of an id, or 1 without
+/// weights.
 ///
-/// sum: Σ w·row. mean: that over Σ w. sqrtn: that over sqrt(Σ w²). max: the largest element of each
-/// column, without weights; NaN is larger than all. none: no bags, one output row an id, times w.
-/// A bag without a valid id gives 0, unless it has a default id; so does one whose divisor is 0.
+/// sum: Σ w·row. mean: Σ w·row / Σ w. sqrtn: Σ w·row / sqrt(Σ w²). max: the largest element of each
+/// column, without weights; NaN is larger than any number. none: no reduction, one output row per
+/// id, times w. A bag without a valid id gives 0, unless it has a default id. A bag whose divisor
+/// is 0 gives 0.
 enum class Pooling : std::uint8_t { sum, mean, sqrtn, max, none };
 
 namespace kernels {
 
-/// Ids in bags. Fixed hotness: bag b has the places [b * hotness, (b + 1) * hotness) of `ids`.
-/// Jagged (`offsets` not null, [bags + 1], ascending): it has [offsets[b], offsets[b + 1]), and
-/// none where BagOffsets calls it bad. `bags` and `capacity` are what a launch is for; with
-/// `bag_count` only the first *bag_count bags exist. A bag has fewer than 2^31 ids. All memory is
-/// the device's.
+/// Ids grouped into bags; all pointers are to device memory. With fixed hotness, bag b has the ids
+/// at [b * hotness, (b + 1) * hotness). If `offsets` is not null, [bags + 1], ascending, bag b has
+/// the ids at [offsets[b], offsets[b + 1]), or none if BagOffsets::is_bad(b). A launch covers
+/// `bags` bags and `capacity` ids; if `bag_count` is not null, only the first *bag_count bags
+/// exist. A bag has fewer than 2^31 ids.
 struct BagView {
   void const* ids;                ///< [capacity] of `id_dtype`
   DType id_dtype = DType::int64;  ///< int32 or int64
   std::int64_t bags = 0;
-  std::int64_t capacity = 0;      ///< of ids: bags * hotness, or the capacity of the jagged values
-  std::int64_t hotness = 1;       ///< unused when offsets is set
-  void const* offsets = nullptr;  ///< of `id_dtype`, or null
-  /// Scalar ≤ bags, or null; output rows beyond it are set to 0.
+  std::int64_t capacity = 0;      ///< number of ids: bags * hotness, or the capacity of jagged ids
+  std::int64_t hotness = 1;       ///< ids per bag; unused if offsets is set
+  void const* offsets = nullptr;  ///< [bags + 1] of `id_dtype`, or null
+  /// The number of bags that exist, a scalar ≤ bags, or null if all exist. Output rows beyond it
+  /// are set to 0.
   std::int64_t const* bag_count = nullptr;
-  float const* weights = nullptr;  ///< [capacity], or null: all are 1
-  /// What a bag without a valid id holds instead, with a weight of 1; below 0: nothing.
+  float const* weights = nullptr;  ///< [capacity], or null if all weights are 1
+  /// The id that a bag without a valid id holds instead, with a weight of 1. Below 0 if there is
+  /// none.
   std::int64_t default_id = -1;
 };
 

@@ -14,11 +14,11 @@ enum class BinaryFunction : std::uint8_t {
   subtract,
   multiply,
   divide,
-  negative_product,  ///< -(left * right): what a quotient's gradient needs for its divisor
+  negative_product,  ///< -(left * right): the divisor's gradient of a quotient needs it
 };
 
-/// output[i] = function(left, right) of the elements that `plan` gives i. The output may be an
-/// operand of its own shape, and else overlaps none.
+/// Computes output[i] = function(left, right) of the operands' elements that `plan` assigns to i.
+/// The output may be an operand of its own shape; otherwise it overlaps neither operand.
 struct BinaryArgs {
   BinaryFunction function;
   BroadcastPlan plan;
@@ -29,16 +29,16 @@ struct BinaryArgs {
 void binary(HostStream stream, BinaryArgs const& args);
 void binary(CudaStream stream, BinaryArgs const& args);
 
-/// Of a product of two arrays of one shape: left_gradient = output_gradient * right and
-/// right_gradient = output_gradient * left. Each of the two may be an input, and else they overlap
-/// nothing.
+/// Computes left_gradient = output_gradient * right and right_gradient = output_gradient * left,
+/// for a product of two arrays of one shape. Each gradient may be one of the inputs; otherwise it
+/// overlaps no other array.
 struct MultiplyGradientArgs {
   float const* left;
   float const* right;
   float const* output_gradient;
   float* left_gradient;
   float* right_gradient;
-  std::int64_t count;  ///< of each array
+  std::int64_t count;  ///< elements of each array
 };
 void multiply_gradient(HostStream stream, MultiplyGradientArgs const& args);
 void multiply_gradient(CudaStream stream, MultiplyGradientArgs const& args);

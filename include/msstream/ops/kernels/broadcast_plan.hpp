@@ -13,15 +13,17 @@ namespace msstream::ops::kernels {
 
 namespace detail {
 
-/// Extents as if the shape had leading ones; 0 counts the last dimension.
+/// Returns the extent of a dimension counted from the last one, which is 0. A dimension that the
+/// shape lacks has an extent of 1.
 inline std::int64_t extent_from_back(Shape const& shape, std::size_t back) {
   return back < shape.rank() ? shape[shape.rank() - 1 - back] : 1;
 }
 
 }  // namespace detail
 
-/// The shape of an operation on both, by NumPy's rule: shapes are aligned at their last dimensions,
-/// and an extent of 1, or none, is repeated. Nothing where extents differ otherwise.
+/// Returns the shape to which two shapes broadcast by NumPy's rule: shapes are aligned at their
+/// last dimensions, and an operand is repeated along a dimension that it lacks or in which its
+/// extent is 1. Null if extents differ otherwise.
 inline std::optional<Shape> broadcast_shape(Shape const& left, Shape const& right) {
   auto const rank = std::max(left.rank(), right.rank());
   std::int64_t extents[Shape::kMaxRank] = {};
@@ -36,8 +38,9 @@ inline std::optional<Shape> broadcast_shape(Shape const& left, Shape const& righ
   return Shape(std::span<std::int64_t const>(extents, rank));
 }
 
-/// How to walk two dense row-major operands that broadcast, with as few dimensions as possible:
-/// those of extent 1 are left out, and neighbours that both operands cross in one stride are one.
+/// The extents and strides with which to traverse two dense row-major operands that broadcast, in
+/// as few dimensions as possible: dimensions of extent 1 are left out, and adjacent dimensions that
+/// both operands cross with one stride are merged.
 ///
 ///   same shapes               1 dimension    strides 1 and 1
 ///   with a scalar             1              1 and 0
@@ -45,7 +48,8 @@ inline std::optional<Shape> broadcast_shape(Shape const& left, Shape const& righ
 ///   with a column vector      2              (columns, 1) and (1, 0)
 ///   anything else             up to 4        0 where an operand is repeated
 ///
-/// The strides of the last dimension are 0 or 1, and not both 0. One element: one dimension.
+/// The strides of the last dimension are 0 or 1, and not both 0. A result of one element has one
+/// dimension.
 struct BroadcastPlan {
   int rank = 0;
   std::int64_t count = 1;                      ///< elements of the result
@@ -56,9 +60,9 @@ struct BroadcastPlan {
   friend bool operator==(BroadcastPlan const&, BroadcastPlan const&) = default;
 };
 
-/// The shapes have to broadcast.
+/// Returns the plan for two shapes that broadcast. The function does not check that they do.
 inline BroadcastPlan plan_broadcast(Shape const& left, Shape const& right) {
-  BroadcastPlan plan;  // the innermost first, until turned round
+  BroadcastPlan plan;  // the innermost dimension first, until the reversal at the end
   std::int64_t left_elements = 1;
   std::int64_t right_elements = 1;
   for (std::size_t back = 0; back < std::max(left.rank(), right.rank()); ++back) {
@@ -94,7 +98,7 @@ inline BroadcastPlan plan_broadcast(Shape const& left, Shape const& right) {
   return plan;
 }
 
-/// A dense row-major array seen as [outer, axis, inner]: what is reduced lies in the middle.
+/// A dense row-major array seen as [outer, axis, inner], whose middle dimension is reduced.
 struct AxisView {
   std::int64_t outer;
   std::int64_t axis;
@@ -105,16 +109,17 @@ struct AxisView {
   friend bool operator==(AxisView const&, AxisView const&) = default;
 };
 
-/// The reductions of one axis each, in this order, that undo a broadcast.
+/// The reductions, each of one axis, that undo a broadcast, in the order in which they run.
 struct SumToPlan {
   int count = 0;
-  AxisView steps[2] = {};  ///< each of the result of the one before it
+  AxisView steps[2] = {};  ///< each step reduces the result of the previous step
 
   friend bool operator==(SumToPlan const&, SumToPlan const&) = default;
 };
 
-/// What sums an array of shape `from` to shape `to`, which has to broadcast to `from`. Neighbouring
-/// dimensions that are both kept, or both summed, count as one: at most two reductions.
+/// Returns the reductions that sum an array of shape `from` to shape `to`, which must broadcast to
+/// `from`. Adjacent dimensions that are both kept, or both summed, count as one, so that at most
+/// two reductions are needed.
 inline SumToPlan plan_sum_to(Shape const& from, Shape const& to) {
   struct Group {
     bool kept;

@@ -7,13 +7,14 @@
 
 namespace msstream::ops::kernels {
 
-/// to = from; then *told = 1, for a host that looks at it instead of asking the device: whoever has
-/// seen it with acquire sees the copy, too. One thread block copies: for a few KiB.
+/// Copies `from` to `to` and then sets *told = 1, so that the host can poll *told instead of
+/// querying the device. A host thread that reads the 1 with an acquire load also sees the copied
+/// elements. One thread block copies, which suits a few KiB.
 struct CopyAndTellArgs {
-  float const* from;   ///< [count], of the device
-  float* to;           ///< [count], pinned memory of the host
+  float const* from;   ///< [count], device memory
+  float* to;           ///< [count], pinned host memory
   std::int64_t count;  ///< may be 0
-  std::int32_t* told;  ///< pinned memory of the host
+  std::int32_t* told;  ///< pinned host memory
 };
 void copy_and_tell(HostStream stream, CopyAndTellArgs const& args);
 void copy_and_tell(CudaStream stream, CopyAndTellArgs const& args);

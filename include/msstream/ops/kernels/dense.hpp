@@ -12,10 +12,10 @@ enum class Activation : std::uint8_t { none, relu };
 
 namespace kernels {
 
-/// output = activation(input · weight + bias), for each of `layers` layers that lie one behind the
-/// other in every array. All row-major float32.
+/// Computes output = activation(input · weight + bias) for each of `layers` layers, which are
+/// stored one after the other in every array. All arrays are row-major float32.
 struct DenseArgs {
-  float const* input;   ///< [layers, batch, inputs]; if shared_input, one [batch, inputs] for all
+  float const* input;   ///< [layers, batch, inputs], or [batch, inputs] if shared_input
   float const* weight;  ///< [layers, inputs, outputs]
   float const* bias;    ///< [layers, outputs], or null
   float* output;        ///< [layers, batch, outputs]
@@ -30,7 +30,7 @@ inline constexpr std::int64_t kMostDenseLayers = 65'535;
 void dense(HostStream stream, DenseArgs const& args);
 void dense(CudaStream stream, DenseArgs const& args);
 
-/// input_gradient = output_gradient · weightᵀ, for each layer.
+/// Computes input_gradient = output_gradient · weightᵀ for each layer.
 struct DenseInputGradientArgs {
   float const* output_gradient;  ///< [layers, batch, outputs], before the activation
   float const* weight;           ///< [layers, inputs, outputs]
@@ -43,11 +43,11 @@ struct DenseInputGradientArgs {
 void dense_input_gradient(HostStream stream, DenseInputGradientArgs const& args);
 void dense_input_gradient(CudaStream stream, DenseInputGradientArgs const& args);
 
-/// weight_gradient = inputᵀ · output_gradient; bias_gradient = column sums of output_gradient; both
-/// are 0 for an empty batch. For each layer. On CUDA a long batch is summed in the parts of
-/// plan_parts(), of tall_product.hpp.
+/// Computes weight_gradient = inputᵀ · output_gradient and bias_gradient = the column sums of
+/// output_gradient, for each layer. Both are 0 for an empty batch. On CUDA a long batch is summed
+/// in the parts that plan_parts() of tall_product.hpp returns.
 struct DenseWeightGradientArgs {
-  float const* input;            ///< as in DenseArgs
+  float const* input;            ///< [layers, batch, inputs], or [batch, inputs] if shared_input
   float const* output_gradient;  ///< [layers, batch, outputs], before the activation
   float* weight_gradient;        ///< [layers, inputs, outputs]
   float* bias_gradient;          ///< [layers, outputs], or null
@@ -56,10 +56,10 @@ struct DenseWeightGradientArgs {
   std::int64_t outputs;
   std::int64_t layers = 1;
   bool shared_input = false;
-  void* workspace = nullptr;  ///< dense_weight_gradient_workspace_bytes() of it, aligned to 4
+  void* workspace = nullptr;  ///< dense_weight_gradient_workspace_bytes() bytes, 4-byte aligned
 };
-/// Asks no device, and reads the sizes in `args` alone. 0 on the host, and where the batch is
-/// summed in one part.
+/// Returns the bytes of workspace, from the sizes in `args` alone, without a query of the device. 0
+/// on the host, and where the batch is summed in one part.
 std::size_t dense_weight_gradient_workspace_bytes(HostStream stream,
                                                   DenseWeightGradientArgs const& args);
 std::size_t dense_weight_gradient_workspace_bytes(CudaStream stream,

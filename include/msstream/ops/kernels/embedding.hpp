@@ -10,9 +10,10 @@
 
 namespace msstream::ops::kernels {
 
-/// output[b, :] = pooling over the valid ids of bag b of table[id, :], accumulated in float in the
-/// order of the ids, the sums of parts of 32 places in double, rounded to nearest even into the
-/// output: both twins give the same bits.
+/// Pools embedding rows: output[b, :] is the pooling of table[id, :] over the valid ids of bag b.
+/// Rows are accumulated in float in the order of the ids; runs of 32 ids are summed in float, and
+/// the sums of the runs are added in double. The result is rounded to nearest even. The host and
+/// the CUDA implementation give the same bits.
 struct LookupArgs {
   void const* table;  ///< [rows, width] of `table_dtype`
   DType table_dtype;  ///< float32, float16 or bfloat16
@@ -21,10 +22,11 @@ struct LookupArgs {
   BagView bags;
   Pooling pooling;
   IdReport report;
-  void* output;        ///< [bags, width] of `output_dtype`; without pooling [capacity, width]
+  void* output;        ///< [bags, width] of `output_dtype`; [capacity, width] for Pooling::none
   DType output_dtype;  ///< float32, float16 or bfloat16
-  /// For max, or null. [bags, width]: the place of the id whose row gave the element, the first of
-  /// equal ones; capacity + b where that is the default id of bag b; -1 where there is none.
+  /// For Pooling::max, [bags, width], or null. Receives for each output element the index of the id
+  /// whose row supplied it, the first of equal ones; capacity + b if the default id of bag b
+  /// supplied it; -1 if there is no row.
   std::int32_t* argmax = nullptr;
 };
 void embedding_lookup(HostStream stream, LookupArgs const& args);

@@ -11,65 +11,68 @@
 
 namespace msstream::ops::kernels {
 
-/// One of many tables as the kernels see it. The first part is given, the second is filled in by
-/// plan_tables().
+/// One of many tables as the kernels see it. The caller sets the members up to `pooling`;
+/// plan_tables() sets the members after it.
 struct alignas(16) TableDescriptor {
   void const* table = nullptr;  ///< [rows, width] of `dtype`, in device memory
   std::int64_t rows = 0;
-  std::int64_t default_id = -1;    ///< what a bag without a valid id holds; below 0: nothing
+  std::int64_t default_id = -1;    ///< id of a bag without a valid id; none if below 0
   std::int32_t width = 1;          ///< at least 1
-  std::int32_t hotness = 1;        ///< ids a bag where bags have no offsets
+  std::int32_t hotness = 1;        ///< ids per bag if bags have no offsets
   DType dtype = DType::float32;    ///< float32, float16 or bfloat16
-  Pooling pooling = Pooling::sum;  ///< all but none
+  Pooling pooling = Pooling::sum;  ///< any pooling except none
 
-  std::uint8_t columns_a_lane = 1;  ///< of one load: as many as the alignment allows, or one
-  std::uint8_t log2_lanes = 0;      ///< that share a row
-  std::int32_t first_tile[2] = {};  ///< of this table, among fixed tiles and among pooled tiles
-  std::int64_t first_hotness = 0;   ///< the hotness of all earlier tables
-  std::int64_t first_column = 0;    ///< the width of all earlier tables
+  std::uint8_t columns_a_lane = 1;  ///< columns of one load: the most that are aligned, or one
+  std::uint8_t log2_lanes = 0;      ///< log2 of the number of lanes that share a row
+  std::int32_t first_tile[2] = {};  ///< this table's first fixed tile and first pooled tile
+  std::int64_t first_hotness = 0;   ///< the sum of the hotness of all earlier tables
+  std::int64_t first_column = 0;    ///< the sum of the widths of all earlier tables
 };
 static_assert(sizeof(TableDescriptor) == 64);
 
-/// Many tables, and how warps share them. A chunk of kChunkBags bags of every table is cut into
-/// tiles, one a warp: of as many bags as a warp serves at once, which a table's row width decides.
-/// It does not depend on the batch, so that it is on the device once and for all.
+/// Many tables, and the division of their work among warps. A chunk of kChunkBags bags of every
+/// table is cut into tiles, one per warp. A tile has as many bags as a warp serves at once, which
+/// depends on the table's row width. The plan does not depend on the batch, so that it is uploaded
+/// to the device only once.
 struct TablePlan {
   std::vector<TableDescriptor> tables;
-  /// The table of each fixed tile of a chunk, and behind those of each pooled tile.
+  /// The table number of each fixed tile of a chunk, followed by that of each pooled tile.
   std::vector<std::int32_t> table_of_tile;
-  std::vector<std::int64_t> first_rows;  ///< [tables + 1]: where each begins among all rows
-  std::int64_t fixed_tiles = 0;          ///< where bags of hotness 1 are gathered, several a lane
-  std::int64_t pooled_tiles = 0;         ///< where all bags are pooled
-  std::int64_t hotness = 0;              ///< of all tables
-  std::int64_t width = 0;                ///< of all tables
-  std::int64_t widest = 0;               ///< of one table
-  bool gathers_all = true;               ///< all of hotness 1
-  bool loads_floats = true;              ///< all of float32, and aligned for loads of 16 bytes
-  bool has_default_ids = false;          ///< some
-  bool has_divisors = false;             ///< some of mean or sqrtn
+  std::vector<std::int64_t> first_rows;  ///< [tables + 1]: a table's first row among all rows
+  std::int64_t fixed_tiles = 0;          ///< tiles that gather bags of hotness 1, several per lane
+  std::int64_t pooled_tiles = 0;         ///< tiles that pool all their bags
+  std::int64_t hotness = 0;              ///< the sum of all tables' hotness
+  std::int64_t width = 0;                ///< the sum of all tables' widths
+  std::int64_t widest = 0;               ///< the largest width of a table
+  bool gathers_all = true;               ///< whether all tables have hotness 1
+  bool loads_floats = true;              ///< whether all tables are float32, aligned to 16 bytes
+  bool has_default_ids = false;          ///< whether any table has a default id
+  bool has_divisors = false;             ///< whether any table has Pooling::mean or Pooling::sqrtn
 };
 [[nodiscard]] TablePlan plan_tables(std::vector<TableDescriptor> tables);
 
-/// output[b, first_column(t) : + width(t)] = pooling over bag b of table t, as embedding_lookup()
-/// has it, for b < batch. Both twins give the same bits.
+/// Pools embedding rows of many tables: output[b, first_column(t) : + width(t)] is the pooling of
+/// bag b of table t, for b < batch, with the values of embedding_lookup(). The host and the CUDA
+/// implementation give the same bits.
 ///
-/// Ids lie table by table. Without offsets bag b of table t has the `hotness(t)` ids from batch *
-/// first_hotness(t) + b * hotness(t) on; with offsets, [tables * batch + 1] and ascending, those at
-/// [offsets[t * batch + b], offsets[t * batch + b + 1]), unless BagOffsets calls the bag bad.
+/// Ids are stored table by table. Without offsets, bag b of table t has the `hotness(t)` ids from
+/// batch * first_hotness(t) + b * hotness(t) on. With offsets, [tables * batch + 1] and ascending,
+/// it has the ids at [offsets[t * batch + b], offsets[t * batch + b + 1]), or none if BagOffsets
+/// calls the bag bad.
 struct TablesLookupArgs {
-  TablePlan const* plan;              ///< the host's, read before the call returns
+  TablePlan const* plan;              ///< host memory, read before the call returns
   TableDescriptor const* tables;      ///< plan->tables in device memory
   std::int32_t const* table_of_tile;  ///< plan->table_of_tile in device memory
   std::int64_t batch;
   void const* ids;  ///< [capacity] of `id_dtype`
   DType id_dtype = DType::int64;
   std::int64_t capacity = 0;
-  void const* offsets = nullptr;  ///< of `id_dtype`, or null
-  std::int64_t offset_bags = 0;   ///< tables * batch where there are offsets
-  /// Scalar ≤ batch, or null: how many bags of each table exist. Later output rows are set to 0;
-  /// the ids lie as for the whole batch.
+  void const* offsets = nullptr;  ///< [offset_bags + 1] of `id_dtype`, or null
+  std::int64_t offset_bags = 0;   ///< tables * batch if there are offsets
+  /// The number of bags of each table that exist, a scalar ≤ batch, or null if all exist. Output
+  /// rows beyond it are set to 0. The ids have the layout of the whole batch.
   std::int64_t const* batch_count = nullptr;
-  float const* weights = nullptr;  ///< [capacity], or null: all are 1
+  float const* weights = nullptr;  ///< [capacity], or null if all weights are 1
   IdReport report = {};
   void* output = nullptr;  ///< [batch, plan->width] of `output_dtype`
   DType output_dtype = DType::float32;

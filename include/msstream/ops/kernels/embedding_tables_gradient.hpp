@@ -10,52 +10,54 @@
 
 namespace msstream::ops::kernels {
 
-/// The places of ids: those of `ids`, and behind them one a bag if a table has a default id.
+/// Returns the number of places of ids in a lookup: one per id, and one more per bag of all tables
+/// if any table has a default id.
 [[nodiscard]] inline std::int64_t place_capacity(TablesLookupArgs const& bags) {
   auto const& plan = *bags.plan;
   auto const all_bags = static_cast<std::int64_t>(plan.tables.size()) * bags.batch;
   return bags.capacity + (plan.has_default_ids ? all_bags : 0);
 }
 
-/// Tells for each place of a lookup the row among those of all tables, first_rows[table] + id, or
-/// -1 where there is no valid id; table * batch + bag; and the factor of the place: its weight over
-/// the divisor of its bag. Places of no bag get a row of -1, and the rest untouched.
+/// Describes each place of a lookup, which is the position of an id or the default id of a bag: its
+/// row among the rows of all tables, first_rows[table] + id, or -1 without a valid id; its bag,
+/// table * batch + bag; and its factor, the weight divided by the pooling divisor of the bag. A
+/// place that belongs to no bag gets a row of -1; its bag and its factor are not written.
 struct TablePlacesArgs {
-  TablesLookupArgs bags;  ///< all but the report and the output; no table takes the maximum
+  TablesLookupArgs bags;           ///< all but the report and the output; no table has Pooling::max
   std::int64_t const* first_rows;  ///< plan->first_rows in device memory
   void* rows;                      ///< [places] of `row_dtype`
   DType row_dtype;                 ///< int32 or int64
   std::int32_t* bags_of_places;    ///< [places]; tables * batch is below 2^31
-  float* factors;                  ///< [places], or null where all are 1
+  float* factors;                  ///< [places], or null if all factors are 1
 };
 void embedding_tables_places(HostStream stream, TablePlacesArgs const& args);
 void embedding_tables_places(CudaStream stream, TablePlacesArgs const& args);
 
-/// values[u, : width(t)] = sum over the places p of the u-th distinct row, which is of table t, of
-/// factor(p) * output_gradient[bag(p), first_column(t) : + width(t)], for u < *unique_count; and
-/// table_starts[t] = how many of the distinct rows are of earlier tables. What lies beyond is not
-/// touched. Accumulated in float. Deterministic: in the order of the places on the host, on CUDA by
-/// a tree that depends on the arguments alone.
+/// Sums gradients over the places of ids: values[u, : width(t)] = sum over the places p of the u-th
+/// distinct row, which belongs to table t, of factor(p) * output_gradient[bag(p), first_column(t) :
+/// + width(t)], for u < *unique_count, and table_starts[t] = the number of distinct rows of earlier
+/// tables. Elements beyond are not written. Accumulated in float. Deterministic: in the order of
+/// the places on the host; on CUDA by a tree that depends on the arguments alone.
 struct TablesGradientArgs {
-  TablePlan const* plan;          ///< the host's, read before the call returns
+  TablePlan const* plan;          ///< host memory, read before the call returns
   TableDescriptor const* tables;  ///< plan->tables in device memory
   std::int64_t const* first_rows;
   std::int64_t batch;
   std::int64_t places;
-  std::int64_t const* unique_rows;  ///< of the places' rows: as deduplicate() writes them
+  std::int64_t const* unique_rows;  ///< from deduplicate(), like starts to unique_count
   std::int32_t const* starts;
   std::int32_t const* positions;
   std::int32_t const* ranks;
   std::int64_t const* unique_count;
-  std::int32_t const* bags_of_places;  ///< as embedding_tables_places() writes them
-  float const* factors;                ///< or null
+  std::int32_t const* bags_of_places;  ///< from embedding_tables_places()
+  float const* factors;                ///< from embedding_tables_places(), or null if all are 1
   void const* output_gradient;         ///< [batch, plan->width] of `gradient_dtype`
   DType gradient_dtype;                ///< float32, float16 or bfloat16
   float* values;                       ///< [places, plan->widest]
   std::int64_t* table_starts;          ///< [tables + 1]
   void* workspace;                     ///< embedding_tables_gradient_workspace_bytes(…)
 };
-/// Asks no device; 0 on the host.
+/// Returns the bytes of workspace, without a query of the device. 0 on the host.
 std::size_t embedding_tables_gradient_workspace_bytes(HostStream stream,
                                                       std::int64_t places,
                                                       std::int64_t widest);

@@ -9,22 +9,25 @@
 
 namespace msstream::ops::kernels {
 
-/// One optimizer step for the rows of a table that a lookup has read, without their gradients in
-/// memory: each moves once, by what embedding_row_gradients() would give, in float, rounded to
-/// nearest even back. The same bits as that and update_rows().
+/// Applies one optimizer step to the rows of a table that a lookup has read, without their
+/// gradients in memory. Each row is updated once, with the gradient that embedding_row_gradients()
+/// computes, in float, and rounded to nearest even. Gives the same bits as
+/// embedding_row_gradients() followed by update_rows().
 ///
-/// The CUDA twin writes gradients into the workspace all the same for a maximum, for an output
-/// gradient that is not float32, for up to 2,048 places, for widths that are no multiple of 4, and
-/// for a rule with one number of state a row where a row is wider than 128.
+/// The CUDA implementation writes gradients into the workspace all the same for Pooling::max, for
+/// an output gradient that is not float32, for up to 2,048 places of ids, for widths that are not a
+/// multiple of 4, and for a width above 128 with a rule that has one state per row.
 struct EmbeddingUpdateArgs {
-  RowGradientArgs gradient;        ///< without row_gradients; its workspace is the update's
-  std::int64_t const* unique_ids;  ///< [places], as deduplicate() writes it
-  void* table;  ///< [rows, width] of `table_dtype`; aligned to four elements where width is % 4
+  RowGradientArgs gradient;        ///< without row_gradients; its workspace is that of the update
+  std::int64_t const* unique_ids;  ///< [places], from deduplicate()
+  void* table;  ///< [rows, width] of `table_dtype`; aligned to four elements if the width is a
+                ///< multiple of 4
   DType table_dtype;  ///< float32, float16 or bfloat16
-  float* state0;      ///< as update_rows() has them, aligned to 16 bytes where the table is
+  float* state0;      ///< like state1: as in RowUpdate, 16-byte aligned if the table must be
+                      ///< aligned
   float* state1;
 };
-/// Asks no device.
+/// Returns the bytes of workspace, without a query of the device.
 std::size_t embedding_update_workspace_bytes(HostStream stream,
                                              OptimizerKind kind,
                                              RowGradientArgs const& gradient);

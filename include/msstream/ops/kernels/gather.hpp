@@ -9,31 +9,32 @@
 
 namespace msstream::ops::kernels {
 
-/// output[i, :] = table[ids[i], :] for i < *count, in bytes; zeros for an id outside [0, rows).
-/// What lies beyond the count is not touched.
+/// Copies output[i, :] = table[ids[i], :] for i < *count, byte by byte; an id outside [0, rows)
+/// gives zeros. Rows beyond the count are not written.
 struct GatherRowsArgs {
   void const* table;  ///< [rows, row_bytes]
   std::int64_t rows;
   std::int64_t row_bytes;
   IdArray ids;  ///< [capacity]
   std::int64_t capacity;
-  std::int64_t const* count;  ///< device scalar, or null for all of the capacity
+  std::int64_t const* count;  ///< device scalar, or null if all ids exist
   void* output;               ///< [capacity, row_bytes]
 };
 void gather_rows(HostStream stream, GatherRowsArgs const& args);
 void gather_rows(CudaStream stream, GatherRowsArgs const& args);
 
-/// Where rows go. Of several places of the same id the last one counts; ids outside [0, rows) and
-/// places beyond the count do not.
+/// The target row of each value row. If an id occurs several times, its last occurrence counts. Ids
+/// outside [0, rows) and ids beyond the count are ignored.
 struct RowTargets {
   IdArray ids;                ///< [capacity]
   std::int64_t capacity;      ///< below 2^31
-  std::int64_t const* count;  ///< device scalar, or null for all of the capacity
+  std::int64_t const* count;  ///< device scalar, or null if all ids exist
   std::int64_t rows;
   void* workspace;  ///< scatter_rows_[gradient_]workspace_bytes() bytes, 256-byte aligned
 };
 
-/// output[ids[i], :] = values[i, :], in bytes; other rows are set to zero or kept.
+/// Copies output[ids[i], :] = values[i, :], byte by byte. Other rows are kept if `keeps_others`,
+/// and set to zero otherwise.
 struct ScatterRowsArgs {
   void const* values;  ///< [capacity, row_bytes]
   std::int64_t row_bytes;
@@ -41,7 +42,7 @@ struct ScatterRowsArgs {
   bool keeps_others;
   void* output;  ///< [rows, row_bytes]
 };
-/// Asks no device.
+/// Returns the bytes of workspace, without a query of the device.
 std::size_t scatter_rows_workspace_bytes(HostStream stream,
                                          std::int64_t capacity,
                                          std::int64_t rows,
@@ -53,14 +54,15 @@ std::size_t scatter_rows_workspace_bytes(CudaStream stream,
 void scatter_rows(HostStream stream, ScatterRowsArgs const& args);
 void scatter_rows(CudaStream stream, ScatterRowsArgs const& args);
 
-/// value_gradients[i, :] = output_gradient[ids[i], :] where place i counts, else zeros.
+/// Copies value_gradients[i, :] = output_gradient[ids[i], :] if ids[i] counts, and sets it to zeros
+/// otherwise.
 struct ScatterRowsGradientArgs {
   void const* output_gradient;  ///< [rows, row_bytes]
   std::int64_t row_bytes;
   RowTargets targets;
   void* value_gradients;  ///< [capacity, row_bytes]
 };
-/// Asks no device.
+/// Returns the bytes of workspace, without a query of the device.
 std::size_t scatter_rows_gradient_workspace_bytes(HostStream stream,
                                                   std::int64_t capacity,
                                                   std::int64_t rows);

@@ -8,27 +8,28 @@
 
 namespace msstream::ops::kernels {
 
-/// buckets[i] = mix(keys[i] + salt) mod bucket_count for i < count; a finaliser of 64-bit
-/// MurmurHash3 mixes.
+/// Computes buckets[i] = mix(keys[i] + salt) mod bucket_count for i < count, where mix is a 64-bit
+/// finaliser of MurmurHash3.
 struct HashArgs {
   IdArray keys;
   std::int64_t* buckets;
   std::int64_t capacity;
-  std::int64_t const* count;  ///< device scalar ≤ capacity, or null for all of the capacity
+  std::int64_t const* count;  ///< device scalar ≤ capacity, or null if all keys exist
   std::int64_t bucket_count;
   std::uint64_t salt;
 };
 void hash_to_bucket(HostStream stream, HashArgs const& args);
 void hash_to_bucket(CudaStream stream, HashArgs const& args);
 
-/// buckets[i] = number of boundaries ≤ values[i] (boundaries ascending); NaN goes to bucket 0.
+/// Computes buckets[i] = the number of boundaries ≤ values[i]. Boundaries must ascend. NaN goes to
+/// bucket 0.
 struct BucketizeArgs {
   float const* values;
   float const* boundaries;
   std::int64_t boundary_count;
   std::int64_t* buckets;
   std::int64_t capacity;
-  std::int64_t const* count;  ///< device scalar ≤ capacity, or null
+  std::int64_t const* count;  ///< device scalar ≤ capacity, or null if all values exist
 };
 void bucketize(HostStream stream, BucketizeArgs const& args);
 void bucketize(CudaStream stream, BucketizeArgs const& args);

@@ -5,10 +5,10 @@
 
 namespace msstream::ops::kernels {
 
-/// Integers of either width that a kernel reads: ids, or lengths.
+/// An array of int64 or int32 integers, ids or lengths, that a kernel reads.
 struct IdArray {
-  std::int64_t const* wide = nullptr;    ///< or null: then `narrow` counts
-  std::int32_t const* narrow = nullptr;  ///< or null
+  std::int64_t const* wide = nullptr;    ///< null if `narrow` is set
+  std::int32_t const* narrow = nullptr;  ///< null if `wide` is set
 
   constexpr IdArray() = default;
   // NOLINTNEXTLINE(google-explicit-constructor): either pointer is an array of ids

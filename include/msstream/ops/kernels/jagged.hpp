@@ -9,32 +9,32 @@
 
 namespace msstream::ops::kernels {
 
-/// Samples of rows that lie one behind the other: sample b has the rows [offsets[b], offsets[b +
-/// 1]) of [capacity, row_bytes], none where BagOffsets calls it bad. The dense form has max_length
-/// rows a sample.
+/// Jagged samples that are stored one after the other: sample b has the rows [offsets[b], offsets[b
+/// + 1]) of [capacity, row_bytes], or none if BagOffsets calls it bad. The dense form has
+/// max_length rows per sample.
 struct JaggedLayout {
   std::int64_t const* offsets;  ///< device, [batch + 1], ascending, the last ≤ capacity
   std::int64_t batch;
   std::int64_t capacity;
   std::int64_t max_length;
   std::int64_t row_bytes;
-  IdReport report = {};  ///< of bad samples
+  IdReport report = {};  ///< where bad samples are reported
 };
 
-/// dense[b, l, :] = values[offsets[b] + l, :], or the padding where the sample has no row l; rows
-/// from max_length on are dropped.
+/// Copies dense[b, l, :] = values[offsets[b] + l, :], or the padding if the sample has no row l.
+/// Rows from max_length on are dropped.
 struct JaggedToDenseArgs {
   JaggedLayout layout;
   void const* values;
-  std::uint64_t padding_bits;  ///< of one element
+  std::uint64_t padding_bits;  ///< the bits of one element
   std::size_t element_bytes;   ///< a power of two up to 8
   void* dense;                 ///< [batch, max_length, row_bytes]
 };
 void jagged_to_dense(HostStream stream, JaggedToDenseArgs const& args);
 void jagged_to_dense(CudaStream stream, JaggedToDenseArgs const& args);
 
-/// values[offsets[b] + l, :] = dense[b, l, :]; zeros where l ≥ max_length, and for rows of no
-/// sample.
+/// Copies values[offsets[b] + l, :] = dense[b, l, :]. Rows with l ≥ max_length, and rows of no
+/// sample, are set to zero.
 struct DenseToJaggedArgs {
   JaggedLayout layout;
   void const* dense;  ///< [batch, max_length, row_bytes]

@@ -9,23 +9,25 @@
 
 namespace msstream::ops::kernels {
 
-/// offsets[i] = the sum of the lengths before i, for i ≤ capacity. A length below 0 counts as 0,
-/// and so do those beyond *count.
+/// Computes offsets[i] = the sum of the lengths before i, for i ≤ capacity. A length below 0 counts
+/// as 0, and so does a length beyond *count.
 struct LengthsToOffsetsArgs {
   IdArray lengths;  ///< [capacity]
   std::int64_t capacity;
-  std::int64_t const* count;  ///< device scalar, or null for all of the capacity
+  std::int64_t const* count;  ///< device scalar, or null if all lengths exist
   std::int64_t* offsets;      ///< [capacity + 1]
   void*
       workspace;  ///< lengths_to_offsets_workspace_bytes(stream, capacity) bytes, 256-byte aligned
 };
-/// Asks no device. 0 on the host, and where the CUDA twin needs one launch and no workspace.
+/// Returns the bytes of workspace, without a query of the device. 0 on the host, and where the CUDA
+/// implementation needs one launch and no workspace.
 std::size_t lengths_to_offsets_workspace_bytes(HostStream stream, std::int64_t capacity);
 std::size_t lengths_to_offsets_workspace_bytes(CudaStream stream, std::int64_t capacity);
 void lengths_to_offsets(HostStream stream, LengthsToOffsetsArgs const& args);
 void lengths_to_offsets(CudaStream stream, LengthsToOffsetsArgs const& args);
 
-/// lengths[i] = offsets[i + 1] - offsets[i], for i < count; 0 where that or offsets[i] is below 0.
+/// Computes lengths[i] = offsets[i + 1] - offsets[i], for i < count. A length is 0 where the
+/// difference or offsets[i] is below 0.
 struct OffsetsToLengthsArgs {
   std::int64_t const* offsets;  ///< [count + 1]
   std::int64_t count;

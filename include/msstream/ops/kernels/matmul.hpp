@@ -8,12 +8,12 @@
 
 namespace msstream::ops::kernels {
 
-/// product[b] = factor * op(left[b]) · op(right[b]) for b < batch, op being the transpose or
-/// nothing. Row-major float32. On CUDA leftᵀ · right with a long sum is cut into the parts of
-/// plan_parts(), of tall_product.hpp.
+/// Computes product[b] = factor * op(left[b]) · op(right[b]) for b < batch, where op transposes or
+/// does nothing. All arrays are row-major float32. On CUDA, leftᵀ · right with a long sum is
+/// computed in the parts that plan_parts() of tall_product.hpp returns.
 struct MatmulArgs {
-  float const* left;   ///< a batch of [rows, inner], or of [inner, rows] if transposed
-  float const* right;  ///< a batch of [inner, columns], or of [columns, inner] if transposed
+  float const* left;   ///< [batch, rows, inner], or [batch, inner, rows] if transposed
+  float const* right;  ///< [batch, inner, columns], or [batch, columns, inner] if transposed
   float* product;      ///< [batch, rows, columns]
   std::int64_t rows;
   std::int64_t inner;
@@ -21,13 +21,13 @@ struct MatmulArgs {
   bool transpose_left = false;
   bool transpose_right = false;
   std::int64_t batch = 1;
-  bool shared_left = false;   ///< one matrix for the whole batch
-  bool shared_right = false;  ///< likewise
+  bool shared_left = false;   ///< one left matrix for the whole batch
+  bool shared_right = false;  ///< one right matrix for the whole batch
   float factor = 1.0F;
-  void* workspace = nullptr;  ///< matmul_workspace_bytes() of it, aligned to 4
+  void* workspace = nullptr;  ///< matmul_workspace_bytes() bytes, 4-byte aligned
 };
-/// Asks no device, and reads the sizes in `args` alone. 0 on the host, and where the sum has one
-/// part.
+/// Returns the bytes of workspace, from the sizes in `args` alone, without a query of the device. 0
+/// on the host, and where the sum has one part.
 std::size_t matmul_workspace_bytes(HostStream stream, MatmulArgs const& args);
 std::size_t matmul_workspace_bytes(CudaStream stream, MatmulArgs const& args);
 void matmul(HostStream stream, MatmulArgs const& args);

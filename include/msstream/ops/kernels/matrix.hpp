@@ -7,7 +7,7 @@
 
 namespace msstream::ops::kernels {
 
-/// output[b, column, row] = input[b, row, column]. Not in place.
+/// Computes output[b, column, row] = input[b, row, column]. May not be in place.
 struct TransposeArgs {
   float const* input;  ///< [batch, rows, columns]
   float* output;       ///< [batch, columns, rows]
@@ -18,7 +18,7 @@ struct TransposeArgs {
 void transpose(HostStream stream, TransposeArgs const& args);
 void transpose(CudaStream stream, TransposeArgs const& args);
 
-/// output = input + factor * I; may be in place.
+/// Computes output = input + factor * I, where I is the identity matrix. May be in place.
 struct AddIdentityArgs {
   float const* input;  ///< [width, width]
   float* output;       ///< [width, width]

@@ -7,8 +7,8 @@
 
 namespace msstream::ops::kernels {
 
-/// Which experts each gate mixes: gate g those of `expert[first_choice[g]]` up to
-/// `expert[first_choice[g + 1]]`.
+/// The experts that each gate mixes: gate g mixes the experts expert[first_choice[g]], …,
+/// expert[first_choice[g + 1] - 1].
 struct GateTable {
   static constexpr int kMostGates = 16;
   static constexpr int kMostChoices = 128;
@@ -21,17 +21,17 @@ struct GateTable {
   [[nodiscard]] constexpr int choices() const { return first_choice[gates]; }
 };
 
-/// The numbers of each gate, one a choice, row by row.
+/// The addresses of each gate's numbers, one number per choice, stored row by row.
 template <class T>
 struct GateNumbers {
-  T* first[GateTable::kMostGates];  ///< of the first row
+  T* first[GateTable::kMostGates];  ///< [gates], the first number of a gate's first row
 };
 
-/// weights = softmax of each gate's logits; output[g, row, :] = sum over its choices k, in their
-/// order, of weights[k] * experts[expert of k][row, :].
+/// Computes weights = softmax of each gate's logits, and output[g, row, :] = sum over the gate's
+/// choices k, in their order, of weights[k] * experts[expert of k][row, :].
 struct MixtureArgs {
   GateTable table;
-  std::int64_t row_stride[GateTable::kMostGates];  ///< of a gate's logits and weights
+  std::int64_t row_stride[GateTable::kMostGates];  ///< stride of a gate's logits and weights
   GateNumbers<float const> logits;
   GateNumbers<float> weights;
   float const* experts[GateTable::kMostExperts];  ///< each [batch, width]
@@ -42,8 +42,8 @@ struct MixtureArgs {
 void mix_experts(HostStream stream, MixtureArgs const& args);
 void mix_experts(CudaStream stream, MixtureArgs const& args);
 
-/// expert_gradients[e] = sum over the choices of e, in their order, of weight * output_gradient;
-/// logits_gradient by the softmax's derivative.
+/// Computes expert_gradients[e] = sum over the choices of expert e, in their order, of weight *
+/// output_gradient, and logits_gradient by the derivative of the softmax.
 struct MixtureGradientArgs {
   GateTable table;
   std::int64_t row_stride[GateTable::kMostGates];

@@ -10,21 +10,26 @@
 
 namespace msstream::ops {
 
-/// Which update rule; the state tensors a parameter needs are 0, 1, 1, 1 and 2.
+/// The update rule of an optimizer. A parameter has 0, 1, 1, 1 and 2 state tensors under these
+/// kinds, in this order.
 enum class OptimizerKind : std::uint8_t { sgd, momentum, adagrad, rowwise_adagrad, adam };
 
+/// The update of a weight w by its gradient g, with learning rate lr and betas b1 and b2:
+///
 /// sgd:      w -= lr * g.
 /// momentum: b = b1 b + g; w -= lr * b                   (without dampening; state0 = b).
 /// adagrad:  a += g²; w -= lr * g / (sqrt(a) + epsilon)  (Duchi et al. 2011; state0 = a).
-/// rowwise_adagrad: the same with one a for a row of a table, which grows by the mean of the row's
-///          g²: w -= lr / (sqrt(a) + epsilon) * g        (state0 [rows] = a). A dense parameter has
-///          no rows and moves by adagrad.
+/// rowwise_adagrad: adagrad with one a per row of a table, which grows by the mean of the row's
+///          g²: w -= lr / (sqrt(a) + epsilon) * g        (state0 [rows] = a). A dense parameter
+///          has no rows and follows adagrad.
 /// adam:    m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g²;
 ///          w -= lr * c1 * m / (sqrt(v * c2) + epsilon), c1 = 1 / (1 - b1^t), c2 = 1 / (1 - b2^t)
 ///          (Kingma & Ba 2015, algorithm 1; state0 = m, state1 = v).
-/// Of a table only rows with a gradient move, state too. NaN and infinity go their IEEE 754 way.
-/// A rule without a kind or a learning rate does not compile; what takes a rule refuses numbers
-/// out of range: require_rule() in ops/optimizer.hpp.
+///
+/// Only the rows of a table that have a gradient are updated, and only their state. NaN and
+/// infinity propagate by IEEE 754. A rule without a kind or a learning rate does not compile.
+/// Operations that take a rule check that its numbers are in range: require_rule() in
+/// ops/optimizer.hpp.
 struct OptimizerRule {
   Required<OptimizerKind> kind;
   Required<float> learning_rate;  ///< [0, infinity)
@@ -33,32 +38,34 @@ struct OptimizerRule {
   float epsilon = 1e-8F;          ///< [0, infinity)
 };
 
-/// The rule that dense parameters follow.
+/// Returns the rule for dense parameters: adagrad for rowwise_adagrad, which needs rows, otherwise
+/// the same kind.
 [[nodiscard]] constexpr OptimizerKind dense_kind(OptimizerKind kind) noexcept {
   return kind == OptimizerKind::rowwise_adagrad ? OptimizerKind::adagrad : kind;
 }
 
 namespace kernels {
 
-/// The step counter and Adam's corrections, on the device, so that a captured step replays right.
+/// The step counter and Adam's corrections, in device memory, so that a replay of a captured step
+/// uses current values.
 struct StepState {
-  std::int64_t step;  ///< t: 0 before the first step
-  float correction1;  ///< c1
-  float correction2;  ///< c2
+  std::int64_t step;  ///< t, the number of steps; 0 before the first
+  float correction1;  ///< c1 = 1 / (1 - b1^t)
+  float correction2;  ///< c2 = 1 / (1 - b2^t)
   std::int64_t reserved;
 };
-/// state->step += 1 and the corrections follow, computed in double.
+/// Increments state->step and computes the corrections from it, in double.
 void advance_step(HostStream stream, OptimizerRule const& rule, StepState* state);
 void advance_step(CudaStream stream, OptimizerRule const& rule, StepState* state);
 
 struct DenseUpdate {
   float* weight;
   float const* gradient;
-  float* state0;  ///< or null where the rule has none
+  float* state0;  ///< null if the rule has no such state
   float* state1;
   std::int64_t count;
 };
-/// Any number of tensors; one launch for up to 48.
+/// Updates any number of dense tensors, up to 48 per launch.
 void update_dense(HostStream stream,
                   OptimizerRule const& rule,
                   StepState const* step,
@@ -69,17 +76,17 @@ void update_dense(CudaStream stream,
                   std::span<DenseUpdate const> updates);
 
 struct RowUpdate {
-  void* table;  ///< [rows, width] of `dtype`; read, moved in float, rounded to nearest even back
+  void* table;  ///< [rows, width] of `dtype`; updated in float, rounded to nearest even
   DType dtype;
   std::int64_t width;
   std::int64_t const* row_ids;    ///< distinct, in range
-  std::int64_t const* row_count;  ///< device scalar ≤ capacity
+  std::int64_t const* row_count;  ///< device scalar ≤ capacity: the number of row_ids
   std::int64_t capacity;
   float const* gradients;  ///< [capacity, width]
-  float* state0;           ///< [rows, width] float32, row-wise [rows], or null
+  float* state0;           ///< float32 [rows, width], [rows] if row-wise, or null
   float* state1;
 };
-/// Any number of tables, none of them twice; one launch for up to 40 of one element type.
+/// Updates the rows of any number of distinct tables, up to 40 of one element type per launch.
 void update_rows(HostStream stream,
                  OptimizerRule const& rule,
                  StepState const* step,

@@ -11,24 +11,24 @@ namespace msstream::ops::kernels {
 
 enum class Reduction : std::uint8_t { sum, max, min };
 
-/// output[o, i] = factor * (the reduction over a of input[o, a, i]), float32. NaN wins over every
-/// number. Over nothing a sum is 0, a maximum -infinity, a minimum infinity. The order of the
-/// additions depends on `view` alone.
+/// Computes output[o, i] = factor * (the reduction over a of input[o, a, i]), float32. The result
+/// is NaN if any element is NaN. Over an empty axis a sum is 0, a maximum -infinity, and a minimum
+/// infinity. The order of the additions depends on `view` alone.
 struct ReduceAxisArgs {
   Reduction reduction;
   AxisView view;
   float factor;
   float const* input;  ///< [outer, axis, inner]
-  void* workspace;     ///< reduce_axis_workspace_bytes(stream, view) bytes, aligned to 4
+  void* workspace;     ///< reduce_axis_workspace_bytes(stream, view) bytes, 4-byte aligned
   float* output;       ///< [outer, inner]
 };
-/// Asks no device. 0 where one launch suffices.
+/// Returns the bytes of workspace, without a query of the device. 0 where one launch suffices.
 std::size_t reduce_axis_workspace_bytes(HostStream stream, AxisView const& view);
 std::size_t reduce_axis_workspace_bytes(CudaStream stream, AxisView const& view);
 void reduce_axis(HostStream stream, ReduceAxisArgs const& args);
 void reduce_axis(CudaStream stream, ReduceAxisArgs const& args);
 
-/// output[o, a, i] = factor * values[o, i]: the gradient of a sum.
+/// Sets output[o, a, i] = factor * values[o, i]: the gradient of a sum.
 struct RepeatAxisArgs {
   AxisView view;
   float factor;
@@ -38,18 +38,18 @@ struct RepeatAxisArgs {
 void repeat_axis(HostStream stream, RepeatAxisArgs const& args);
 void repeat_axis(CudaStream stream, RepeatAxisArgs const& args);
 
-/// The gradient of a maximum or minimum: input_gradient[o, a, i] = output_gradient[o, i] / (how
-/// many of input[o, :, i] equal output[o, i]) for those that do, 0 for the others. NaN equals NaN
-/// here.
+/// Computes the gradient of a maximum or minimum: input_gradient[o, a, i] = output_gradient[o, i] /
+/// (the number of elements of input[o, :, i] that equal output[o, i]) for elements that equal it,
+/// and 0 for the others. NaN counts as equal to NaN.
 struct ExtremumGradientArgs {
   AxisView view;
   float const* input;            ///< [outer, axis, inner]
   float const* output;           ///< [outer, inner]
   float const* output_gradient;  ///< [outer, inner]
-  void* workspace;        ///< extremum_gradient_workspace_bytes(stream, view) bytes, aligned to 4
+  void* workspace;        ///< extremum_gradient_workspace_bytes(stream, view) bytes, 4-byte aligned
   float* input_gradient;  ///< [outer, axis, inner]
 };
-/// Asks no device.
+/// Returns the bytes of workspace, without a query of the device.
 std::size_t extremum_gradient_workspace_bytes(HostStream stream, AxisView const& view);
 std::size_t extremum_gradient_workspace_bytes(CudaStream stream, AxisView const& view);
 void extremum_gradient(HostStream stream, ExtremumGradientArgs const& args);

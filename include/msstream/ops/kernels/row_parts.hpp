@@ -7,17 +7,18 @@
 
 namespace msstream::ops::kernels {
 
-/// Puts one part of a row gradient into its place among others: the first *count ids and rows of
-/// values; then up to the capacity ids of -1, which every grouping leaves out, and no values.
+/// Copies one part of a row gradient to its position in a merged gradient: the first *count ids and
+/// rows of values, then ids of -1 up to the capacity. A grouping of ids leaves out -1, so that
+/// values beyond *count are not written.
 struct MergeRowsArgs {
   std::int64_t const* ids;
   float const* values;        ///< [capacity, width]
-  std::int64_t const* count;  ///< device scalar ≤ capacity
+  std::int64_t const* count;  ///< device scalar ≤ capacity: the rows of the part
   std::int64_t capacity;
   std::int64_t width;
   std::int64_t* merged_ids;
   float* merged_values;        ///< [capacity, width]
-  std::int64_t first_row = 0;  ///< added to the ids; what becomes negative is left out, too
+  std::int64_t first_row = 0;  ///< added to the ids; an id that becomes negative is left out
 };
 void merge_rows(HostStream stream, MergeRowsArgs const& args);
 void merge_rows(CudaStream stream, MergeRowsArgs const& args);

@@ -10,13 +10,13 @@
 
 namespace msstream::ops {
 
-/// How the rows of one segment become one row; sqrtn is the sum divided by the square root of the
-/// number of rows.
+/// The reduction of the rows of one segment to one row. sqrtn is the sum divided by the square root
+/// of the number of rows.
 enum class SegmentReduction : std::uint8_t { sum, mean, sqrtn, max, min, prod };
 
 namespace kernels {
 
-/// Whether the reduction is a sum that is divided by something of the number of rows.
+/// Returns whether the reduction divides a sum by a function of the number of rows.
 [[nodiscard]] constexpr bool divides(SegmentReduction reduction) {
   return reduction == SegmentReduction::mean || reduction == SegmentReduction::sqrtn;
 }
@@ -27,35 +27,36 @@ namespace kernels {
   return reduction == SegmentReduction::max || reduction == SegmentReduction::min;
 }
 
-/// How it is told which rows make up a segment.
+/// The form in which the rows of each segment are given.
 enum class SegmentForm : std::uint8_t {
-  offsets,      ///< segment s has the places [offsets[s], offsets[s + 1]), none where BagOffsets
+  offsets,      ///< segment s has the rows [offsets[s], offsets[s + 1]), or none if BagOffsets
                 ///< calls it bad
-  sorted_ids,   ///< place i is in segment ids[i]; the ids ascend
-  unsorted_ids  ///< place i is in segment ids[i]
+  sorted_ids,   ///< row i is in segment ids[i]; the ids ascend
+  unsorted_ids  ///< row i is in segment ids[i]; the ids are in any order
 };
 
-/// Which segment each of `capacity` places is in. Ids < 0 and ≥ segments are in none.
+/// The segment of each of `capacity` rows. A row whose id is < 0 or ≥ segments is in no segment.
 struct SegmentLayout {
   SegmentForm form;
   std::int64_t segments;
   std::int64_t capacity;
-  void const* indices;  ///< device: offsets, int64 [segments + 1], ascending, the last ≤ capacity;
+  void const* indices;  ///< device: int64 offsets [segments + 1], ascending, the last ≤ capacity;
                         ///< or ids [capacity] of `id_type`
   DType id_type = DType::int64;         ///< int32 or int64; offsets are always int64
-  std::int64_t const* count = nullptr;  ///< of ids alone: device scalar ≤ capacity, how many exist;
-                                        ///< null for all
-  IdReport report = {};  ///< of reductions by offsets: of bad segments
-  bool ascend = false;   ///< of offsets: as BagOffsets has it
+  std::int64_t const* count = nullptr;  ///< for ids only: device scalar ≤ capacity, the number of
+                                        ///< ids that exist; null if all exist
+  IdReport report = {};  ///< for reductions by offsets: where bad segments are reported
+  bool ascend = false;   ///< for offsets: all were checked, and no segment is bad
 };
 
-/// output[s, :] = the reduction of the rows of segment s, `empty_value` where there are none.
+/// Computes output[s, :] = the reduction of the rows of segment s, or `empty_value` if it has no
+/// rows.
 ///
-/// NaN wins a maximum and a minimum; otherwise infinity and NaN are as in IEEE arithmetic. The work
-/// is cut into equal parts that depend on the sizes alone, so that neither a long segment nor many
-/// empty ones keep a warp busy and the same arguments give the same bits; on the host the rows are
-/// taken in ascending order. Sums, means and sqrtn of unsorted ids that need not be `deterministic`
-/// are added atomically on CUDA where the sizes say that this is faster.
+/// A maximum or a minimum is NaN if any element is NaN; otherwise infinity and NaN follow IEEE
+/// arithmetic. The work is cut into equal parts that depend on the sizes alone, so that neither one
+/// long segment nor many empty ones occupy a single warp, and equal arguments give equal bits. On
+/// the host the rows are taken in ascending order. If `deterministic` is not set, sums, means and
+/// sqrtn of unsorted ids are added atomically on CUDA if the sizes indicate that this is faster.
 struct SegmentArgs {
   float const* values;  ///< [capacity, width]
   std::int64_t width;
@@ -66,32 +67,34 @@ struct SegmentArgs {
   float* output;    ///< [segments, width]
   void* workspace;  ///< segment_reduce_workspace_bytes(…) bytes, 256-byte aligned
 };
-/// From the sizes and kinds of `args`, no pointer of which is looked at. Asks no device. 0 where
-/// the CUDA twin needs one launch and no workspace.
+/// Returns the bytes of workspace, from the sizes and kinds in `args`, without a read of its
+/// pointers or a query of the device. 0 where the CUDA implementation needs one launch and no
+/// workspace.
 std::size_t segment_reduce_workspace_bytes(HostStream stream, SegmentArgs const& args);
 std::size_t segment_reduce_workspace_bytes(CudaStream stream, SegmentArgs const& args);
 void segment_reduce(HostStream stream, SegmentArgs const& args);
 void segment_reduce(CudaStream stream, SegmentArgs const& args);
 
-/// value_gradients[i, :] for the segment s that holds place i, 0 for places in none. With n rows in
-/// s, x = values[i, :] and g = output_gradient[s, :]:
+/// Computes value_gradients[i, :] for the segment s of row i, 0 for a row in no segment. With n
+/// rows in s, x = values[i, :] and g = output_gradient[s, :]:
 ///
-///   sum g, mean g / n, sqrtn g / √n; max and min: g / (how many rows equal the output) where x
-///   does, else 0, NaN being equal to NaN; prod: g times the product of the other rows, which is
-///   (product of all) / x where no row is 0, and 0 where two are.
+///   sum: g. mean: g / n. sqrtn: g / √n. max and min: g / (number of rows equal to the output)
+///   where x equals the output, otherwise 0; NaN counts as equal to NaN. prod: g times the product
+///   of the other rows, which is (product of all) / x where no row is 0, and 0 where two rows are
+///   0.
 ///
-/// Deterministic: what is counted with atomic operations are whole numbers.
+/// Deterministic: atomic operations count integers only.
 struct SegmentGradientArgs {
   float const* output_gradient;  ///< [segments, width]
-  float const* values;           ///< [capacity, width] for max, min and prod; else unused
-  float const* output;           ///< [segments, width] for max and min; else unused
+  float const* values;           ///< [capacity, width] for max, min and prod; otherwise unused
+  float const* output;           ///< [segments, width] for max and min; otherwise unused
   std::int64_t width;
   SegmentLayout layout;
   SegmentReduction reduction;
   float* value_gradients;  ///< [capacity, width]
   void* workspace;         ///< segment_reduce_gradient_workspace_bytes(…) bytes, 256-byte aligned
 };
-/// As segment_reduce_workspace_bytes().
+/// Like segment_reduce_workspace_bytes(), but for segment_reduce_gradient().
 std::size_t segment_reduce_gradient_workspace_bytes(HostStream stream,
                                                     SegmentGradientArgs const& args);
 std::size_t segment_reduce_gradient_workspace_bytes(CudaStream stream,
@@ -99,10 +102,10 @@ std::size_t segment_reduce_gradient_workspace_bytes(CudaStream stream,
 void segment_reduce_gradient(HostStream stream, SegmentGradientArgs const& args);
 void segment_reduce_gradient(CudaStream stream, SegmentGradientArgs const& args);
 
-/// offsets[s] = number of ids < s, for sorted ids: the layout in its other form. Ids < 0 come
-/// before every segment and ids ≥ segments after the last one: both are left out.
+/// Computes offsets[s] = the number of ids < s, for sorted ids. Ids < 0 come before every segment
+/// and ids ≥ segments after the last one; both are in no segment of the offsets.
 struct SegmentOffsetsArgs {
-  SegmentLayout layout;   ///< of sorted ids
+  SegmentLayout layout;   ///< by sorted ids
   std::int64_t* offsets;  ///< [segments + 1], written
 };
 void segment_offsets(HostStream stream, SegmentOffsetsArgs const& args);

@@ -9,13 +9,14 @@
 
 namespace msstream::ops::kernels {
 
-/// Rows of many tables that lie one behind the other: bag b is one of table b mod `tables`, and
-/// rows[i] = first_rows[table] + the row within the table of ids[i].
+/// Computes rows among those of many tables that are stored one after the other. Bag b belongs to
+/// table b mod `tables`, and rows[i] = first_rows[table] + the row of ids[i] within its table.
 ///
-/// That row is the id itself, or -1 with a report if the table does not have it; or, if `hashed`,
-/// bucket_of(id, salt, rows of the table). Places that belong to no bag that exists are not
-/// touched. With `ids_by_table` the ids of fixed hotness lie table by table, [tables, bags /
-/// tables, hotness], and the rows sample by sample all the same.
+/// The row within the table is bucket_of(id, salt, rows of the table) if `hashed`. Otherwise it is
+/// the id itself; if the table does not have that row, rows[i] is -1 and the id is reported. Rows
+/// of ids that belong to no existing bag are not written. If `ids_by_table` is set, the ids of
+/// fixed hotness are stored table by table, [tables, bags / tables, hotness], while `rows` is
+/// stored sample by sample.
 struct TableRowsArgs {
   BagView bags;  ///< of int64 ids
   std::int64_t tables;

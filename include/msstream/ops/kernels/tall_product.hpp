@@ -7,16 +7,17 @@
 
 namespace msstream::ops::kernels {
 
-/// leftᵀ · right for each of a batch of left [length, rows] and right [length, columns].
+/// The sizes of leftᵀ · right for each matrix of a batch: left [length, rows], right [length,
+/// columns].
 struct TallProduct {
-  std::int64_t length;  ///< of the sum behind each element
+  std::int64_t length;  ///< number of terms of each element's sum
   std::int64_t rows;
   std::int64_t columns;
   std::int64_t batch = 1;
-  bool shared_operand = false;  ///< one left or one right for the whole batch
+  bool shared_operand = false;  ///< one left or one right matrix for the whole batch
 };
 
-/// A sum cut into `count` parts, each of `length` terms; the last one may be shorter.
+/// A sum cut into `count` parts of `length` terms each; the last part may be shorter.
 struct SumParts {
   std::int64_t count;
   std::int64_t length;
@@ -24,25 +25,26 @@ struct SumParts {
   friend bool operator==(SumParts const&, SumParts const&) = default;
 };
 
-/// One part unless the sum is long and the result too small to fill a device. Then the parts are
-/// products side by side, whose results are added in the order of the parts. Depends on the sizes
-/// alone, and asks no device.
+/// Returns the parts in which to compute the sum of a product. There is one part unless the sum is
+/// long and the result too small to fill a device. Several parts are computed as products side by
+/// side, whose results are added in the order of the parts. Depends on the sizes alone, without a
+/// query of the device.
 ///
-/// A batch is cut into parts of one length, or not at all: only then do the matrices of the batch
-/// and their parts lie at one stride.
+/// A batch is cut into parts of equal length, or not at all, because only equal parts place the
+/// matrices of the batch and their parts at one stride.
 ///
-/// From one H200, tf32, µs in a graph; cuBLASLt splits none of these sums by itself:
+/// Measured on one H200, tf32, µs in a graph; cuBLASLt does not split any of these sums:
 ///
 ///   rows x columns   length 512    a batch of 8 of 512    length 4096    length 6400
 ///   64 x 64                                                              70
 ///   256 x 128        8 to 10       7.4                    46
 ///   429 x 256        8 to 10       19                     100
 inline SumParts plan_parts(TallProduct const& product) {
-  constexpr std::int64_t kTile = 64;     // a side of what one thread block computes
-  constexpr std::int64_t kBlocks = 132;  // of the H200, one a multiprocessor
+  constexpr std::int64_t kTile = 64;     // a side of a thread block's tile
+  constexpr std::int64_t kBlocks = 132;  // multiprocessors of the H200, one block each
   constexpr std::int64_t kLongSum = 1024;
   constexpr std::int64_t kLeastOfAPart = 256;
-  constexpr std::int64_t kMostParts = 32;       // added by one thread an element
+  constexpr std::int64_t kMostParts = 32;       // one thread adds the parts of an element
   constexpr std::int64_t kUnevenMultiple = 32;  // keeps the last part aligned to 16 bytes
   auto const ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
 
@@ -66,8 +68,8 @@ inline SumParts plan_parts(TallProduct const& product) {
   return {ceil_div(product.length, length), length};
 }
 
-/// Of the workspace for the results of the parts, float32 [batch, parts, rows, columns]; 0 if there
-/// is one part.
+/// Returns the bytes of workspace for the results of the parts, float32 [batch, parts, rows,
+/// columns]. 0 if there is one part.
 inline std::size_t workspace_bytes(TallProduct const& product) {
   auto const parts = plan_parts(product).count;
   auto const elements = product.batch * parts * product.rows * product.columns;

@@ -10,8 +10,9 @@ namespace msstream::ops::kernels {
 
 inline constexpr std::int64_t kMostTop = 256;
 
-/// The k greatest elements of each row, descending, and their columns; of equal ones the lower
-/// column comes first. NaN is greater than anything, -0 equals +0.
+/// Finds the k greatest elements of each row, in descending order, and their columns. Of equal
+/// elements the one in the lower column comes first. NaN is greater than any number, and -0 equals
+/// +0.
 struct TopKArgs {
   float const* values;  ///< [rows, columns]
   std::int64_t rows;
@@ -21,14 +22,14 @@ struct TopKArgs {
   std::int64_t* indices;  ///< [rows, k]
   void* workspace;        ///< top_k_workspace_bytes(stream, columns) bytes, 8-byte aligned
 };
-/// Asks no device; 0 on CUDA.
+/// Returns the bytes of workspace, without a query of the device. 0 on CUDA.
 std::size_t top_k_workspace_bytes(HostStream stream, std::int64_t columns);
 std::size_t top_k_workspace_bytes(CudaStream stream, std::int64_t columns);
 void top_k(HostStream stream, TopKArgs const& args);
 void top_k(CudaStream stream, TopKArgs const& args);
 
-/// value_gradients[r, indices[r, j]] = top_gradient[r, j], else 0. Indices outside [0, columns) are
-/// left out; those of a row are distinct.
+/// Sets value_gradients[r, indices[r, j]] = top_gradient[r, j], and all other elements to 0.
+/// Indices outside [0, columns) are ignored. The indices of a row must be distinct.
 struct TopKGradientArgs {
   float const* top_gradient;    ///< [rows, k]
   std::int64_t const* indices;  ///< [rows, k]

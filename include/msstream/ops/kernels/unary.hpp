@@ -18,16 +18,17 @@ enum class UnaryFunction : std::uint8_t {
   log,
 };
 
-/// Whether the gradient of a function is computed from the function's output, else from its input.
+/// Returns whether the gradient of a function is computed from the function's output; otherwise it
+/// is computed from its input.
 constexpr bool gradient_reads_output(UnaryFunction function) {
   return function == UnaryFunction::sqrt || function == UnaryFunction::relu ||
          function == UnaryFunction::exp;
 }
 
-/// output[i] = function(input[i]); may be in place.
+/// Computes output[i] = function(input[i]). May be in place.
 struct UnaryArgs {
   UnaryFunction function;
-  float epsilon;  ///< of sqrt_abs
+  float epsilon;  ///< used by sqrt_abs
   float const* input;
   float* output;
   std::int64_t count;
@@ -35,12 +36,12 @@ struct UnaryArgs {
 void unary(HostStream stream, UnaryArgs const& args);
 void unary(CudaStream stream, UnaryArgs const& args);
 
-/// input_gradient[i] = output_gradient[i] * function'(saved[i]); may be in place. The derivatives
-/// of abs, sqrt_abs and relu at 0 are 0.
+/// Computes input_gradient[i] = output_gradient[i] * function'(saved[i]). May be in place. The
+/// derivatives of abs, sqrt_abs and relu at 0 are taken as 0.
 struct UnaryGradientArgs {
   UnaryFunction function;
-  float epsilon;       ///< of sqrt_abs
-  float const* saved;  ///< the output if gradient_reads_output(function), else the input
+  float epsilon;       ///< used by sqrt_abs
+  float const* saved;  ///< the output if gradient_reads_output(function), otherwise the input
   float const* output_gradient;
   float* input_gradient;
   std::int64_t count;

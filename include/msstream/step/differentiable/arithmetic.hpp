@@ -7,7 +7,8 @@
 
 #include <source_location>
 
-/// ops/arithmetic.hpp with a tape as first argument: the same results, and the backward recorded.
+/// The operations of ops/arithmetic.hpp with a tape as first argument. The results are the same;
+/// the tape records the backward.
 namespace msstream::ops {
 
 template <Runtime R>

@@ -8,7 +8,8 @@
 
 #include <source_location>
 
-/// ops/attention.hpp with a tape as first argument: the same results, and the backward recorded.
+/// The operations of ops/attention.hpp with a tape as first argument. The results are the same; the
+/// tape records the backward.
 namespace msstream::ops {
 
 template <Runtime R>

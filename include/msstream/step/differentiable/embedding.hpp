@@ -11,8 +11,9 @@
 
 namespace msstream::ops {
 
-/// The table's gradient is row-sparse: GradientTape::row_gradients(). The bags' weights have one
-/// where they are summed or nothing is pooled, unless they are excluded.
+/// Like ops::embedding_lookup(), but the tape records the backward. The gradient of the table is
+/// row-sparse: GradientTape::row_gradients(). The bags' weights have a gradient for Pooling::sum
+/// and Pooling::none, unless they are excluded.
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<float, R> embedding_lookup(
     GradientTape<R>& tape,

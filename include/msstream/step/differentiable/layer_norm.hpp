@@ -8,7 +8,7 @@
 
 namespace msstream::ops {
 
-/// layer_norm with its backward recorded; the output alone.
+/// Like ops::layer_norm(), but the tape records the backward. Returns only the output.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> layer_norm(
     GradientTape<R>& tape,

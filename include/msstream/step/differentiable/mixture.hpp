@@ -10,7 +10,8 @@
 
 namespace msstream::ops {
 
-/// The output alone: [gates, batch, width].
+/// Like ops::mix_experts(), but the tape records the backward. Returns only the output: [gates,
+/// batch, width].
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> mix_experts(
     GradientTape<R>& tape,

@@ -7,10 +7,11 @@
 #include <source_location>
 #include <utility>
 
-/// What operations of one or two tensors have in common when a tape records them.
+/// Helpers with which a tape records operations of one or two tensors.
 namespace msstream::ops::detail {
 
-/// Records that `output` is a function of `input`; gradient_of(output_gradient) gives the input's.
+/// Records that `output` is a function of `input`, and returns `output`. In the backward,
+/// gradient_of(output_gradient) returns the gradient of `input`.
 template <Runtime R, class GradientOf>
 [[nodiscard]] Tensor<float, R> recorded(GradientTape<R>& tape,
                                         char const* operation,
@@ -31,8 +32,8 @@ template <Runtime R, class GradientOf>
   return output;
 }
 
-/// The same of a function of two operands; gradients_of(output_gradient, which are wanted) gives
-/// theirs.
+/// Records that `output` is a function of `left` and `right`, and returns `output`. In the
+/// backward, gradients_of(output_gradient, wanted) returns the wanted gradients of the operands.
 template <Runtime R, class GradientsOf>
 [[nodiscard]] Tensor<float, R> recorded(GradientTape<R>& tape,
                                         char const* operation,

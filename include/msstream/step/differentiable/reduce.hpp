@@ -9,7 +9,8 @@
 #include <source_location>
 #include <utility>
 
-/// ops/reduce.hpp with a tape as first argument: the same results, and the backward recorded.
+/// The operations of ops/reduce.hpp with a tape as first argument. The results are the same; the
+/// tape records the backward.
 namespace msstream::ops {
 
 namespace detail {

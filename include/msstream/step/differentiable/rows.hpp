@@ -7,7 +7,8 @@
 
 namespace msstream::ops {
 
-/// Tensor::rows(), of which the tape needs no record: the gradient of a view adds into the whole.
+/// Returns input.rows(begin, end). The tape needs no record of it, because the gradient of a view
+/// is added to that of the whole tensor.
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<T, R> rows(GradientTape<R>& /*tape*/,
                                 Tensor<T, R> const& input,

@@ -9,12 +9,14 @@
 #include <source_location>
 #include <type_traits>
 
-/// ops/segment.hpp with a tape as first argument: the same results, and the backward recorded.
+/// The operations of ops/segment.hpp with a tape as first argument. The results are the same; the
+/// tape records the backward.
 namespace msstream::ops {
 
 namespace detail {
 
-/// Sums keep no more than the number of rows until the backward.
+/// Returns what the backward needs of the forward. For sums, means and sqrtn that is only the
+/// number of rows, so that no tensor is kept until the backward.
 template <Runtime R>
 [[nodiscard]] SegmentForward<R> segment_forward(Tensor<float, R> const& values,
                                                 Tensor<float, R> const& reduced,

@@ -10,7 +10,8 @@
 #include <cstdint>
 #include <source_location>
 
-/// ops/softmax.hpp with a tape as first argument: the same results, and the backward recorded.
+/// The operations of ops/softmax.hpp with a tape as first argument. The results are the same; the
+/// tape records the backward.
 namespace msstream::ops {
 
 namespace detail {
@@ -49,8 +50,8 @@ template <Runtime R>
   return detail::recorded_softmax(tape, input, softmax(input, lengths, issued_at), issued_at);
 }
 
-/// The mean over the batch of softmax_cross_entropy: a scalar loss. Examples of a class that is out
-/// of range count in the batch, with a loss of 0.
+/// Returns the mean over the batch of softmax_cross_entropy(), a scalar loss. An example whose
+/// class is out of range counts in the batch, with a loss of 0.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> mean_softmax_cross_entropy(
     GradientTape<R>& tape,

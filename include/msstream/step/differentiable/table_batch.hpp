@@ -9,7 +9,8 @@
 
 namespace msstream::ops {
 
-/// The gradient is that of TableBatch::weights(), row-sparse: GradientTape::row_gradients().
+/// Like embedding_lookup() in a TableBatch, but the tape records the backward. The gradient is that
+/// of TableBatch::weights() and is row-sparse: GradientTape::row_gradients().
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<float, R> embedding_lookup(
     GradientTape<R>& tape,

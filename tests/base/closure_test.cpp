@@ -24,7 +24,8 @@ struct Counts {
   int frees = 0;
 };
 
-/// A callable of at least `Bytes` bytes that counts what happens to it and to its heap memory.
+/// A callable of at least `Bytes` bytes that counts its calls, moves and destructions, and the
+/// allocations and frees of its heap memory.
 template <std::size_t Bytes, bool NothrowMove = true, std::size_t Alignment = alignof(void*)>
 struct alignas(Alignment) Counting {
   explicit Counting(Counts& counts) : counts_(&counts) { last_counts = &counts; }

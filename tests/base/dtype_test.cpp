@@ -15,7 +15,8 @@
 namespace msstream {
 namespace {
 
-/// The layout of a two-byte type, from which a reference is computed in double.
+/// The bit layout of a 16-bit floating-point type. value_of() and rounded() compute reference
+/// values in double from it.
 template <class T>
 struct Layout;
 template <>
@@ -45,7 +46,7 @@ double value_of(std::uint16_t bits) {
                            std::max(exponent, 1) - L::kLargestExponent - L::kMantissaBits);
 }
 
-/// Rounds to nearest, ties to even, by the definition: in units in the last place.
+/// Rounds to the nearest value of T, ties to even, computed directly in units in the last place.
 template <class T>
 double rounded(double value) {
   using L = Layout<T>;
@@ -63,7 +64,8 @@ double rounded(double value) {
 template <class T>
 class NarrowFloat : public testing::Test {
  protected:
-  /// A NaN keeps its payload when it is widened.
+  /// Returns the 23-bit mantissa that `narrow` has after widening to float. A NaN keeps its payload
+  /// when it is widened.
   static std::uint32_t mantissa_of_wide(T narrow) {
     constexpr unsigned kBits = Layout<T>::kMantissaBits;
     return (narrow.bits & ((1U << kBits) - 1U)) << (23U - kBits);
@@ -134,7 +136,7 @@ TYPED_TEST(NarrowFloat, RoundsAtTheEdgesOfItsRange) {
     this->expect_rounds(edge);
     this->expect_rounds(-edge);
   }
-  this->expect_rounds(std::bit_cast<float>(0x7F800001U));  // the NaN with the lowest payload
+  this->expect_rounds(std::bit_cast<float>(0x7F800001U));  // the float NaN with the lowest payload
   this->expect_rounds(std::bit_cast<float>(0xFFFFFFFFU));
 }
 

@@ -13,7 +13,7 @@ namespace {
 using support::TemporaryFolder;
 namespace fs = std::filesystem;
 
-/// Each path in `same` is one file, whether it exists or not.
+/// Expects that all paths in `same` name one file, whether that file exists or not.
 void expect_one_file(TemporaryFolder const& folder, std::vector<fs::path> const& same) {
   for (auto const& path : same) {
     ASSERT_TRUE(identity_of(path)) << path;
@@ -36,7 +36,7 @@ TEST(FileIdentity, IsTheSameForEverySpelling) {
                              folder / "link",
                              folder / "link_to_link",
                              fs::relative(folder / "in/file")};
-  expect_one_file(folder, same);  // it does not exist yet
+  expect_one_file(folder, same);  // in/file does not exist yet
   folder.write("in/file", "x");
   fs::create_hard_link(folder / "in/file", folder / "hard");
   same.push_back(folder / "hard");

@@ -59,7 +59,7 @@ TEST(Hook, ThreadsThatAskShareNoCount) {
   std::thread([&] {
     auto const others = hook.current();
     EXPECT_EQ(others.get(), mine.get());
-    EXPECT_EQ(others.use_count(), 2);  // the hook's and this thread's
+    EXPECT_EQ(others.use_count(), 2);  // one reference of the hook and one of this thread
     EXPECT_EQ(mine.use_count(), 2);
   }).join();
 }

@@ -79,7 +79,7 @@ TEST(InlineVector, CopiesAreIndependentInlineAndSpilled) {
     EXPECT_EQ(moved.size(), static_cast<std::size_t>(count));
     EXPECT_EQ(moved[0], 77);
     EXPECT_EQ(moved.view().back(), count - 1);
-    EXPECT_TRUE(copy.empty());  // NOLINT(bugprone-use-after-move): what a moved-from list is
+    EXPECT_TRUE(copy.empty());  // NOLINT(bugprone-use-after-move): a moved-from list is empty
     copy.push_back(5);
     EXPECT_EQ(contents(copy), std::vector<int>{5});
   }

@@ -34,7 +34,8 @@ using ::testing::SizeIs;
 using ::testing::StartsWith;
 namespace fs = std::filesystem;
 
-/// The message of the exception of type E that `call` throws; fails the test when it throws none.
+/// Returns the message of the exception of type E that `call` throws. Fails the test if it throws
+/// none.
 template <class E, class Call>
 std::string thrown(Call call) {
   try {
@@ -58,7 +59,8 @@ void remove_and_end(int signal) {
   ::raise(signal);
 }
 
-/// Runs `save` in a child process that gets `signal` when it reaches `point`; it handles SIGTERM.
+/// Runs `save` in a child process and sends it `signal` when it reaches `point`. The child handles
+/// SIGTERM with remove_and_end().
 void end_while_saving(std::filesystem::path const& path, SavePoint point, int signal = SIGKILL) {
   int reached[2];
   ASSERT_EQ(::pipe(reached), 0);
@@ -70,7 +72,7 @@ void end_while_saving(std::filesystem::path const& path, SavePoint point, int si
       if (here == point) {
         (void)!::write(reached[1], "!", 1);
         while (true) {
-          ::pause();  // until the parent ends us
+          ::pause();  // until the signal of the parent arrives
         }
       }
     });
@@ -147,7 +149,7 @@ TEST(OutputFile, AFullDiskIsAnErrorAndLeavesTheEarlierFileAlone) {
   auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
   rlimit const small{4096, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  // The first 4,096 bytes are taken, so this is a short write and then the error.
+  // The size limit allows the first 4,096 bytes: the first write is short, and the next one fails.
   auto const message = thrown<std::system_error>([&] { save(path, std::string(10'000, 'x')); });
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
@@ -219,7 +221,7 @@ TEST(OutputFile, KeepsThePermissionsOfTheOldFile) {
   EXPECT_EQ(status.st_mode & 07777U, 0640U);
 }
 
-/// A user without privileges, where the process is one with them.
+/// Runs the process as the user nobody while the object lives, if the process runs as root.
 class AsNobody {
  public:
   AsNobody() {
@@ -256,7 +258,7 @@ TEST(OutputFile, WhatMayNotBeWrittenIsToldBefore) {
   EXPECT_THAT(output_problem(file / "below"), EndsWith("Not a directory"));
   EXPECT_EQ(output_problem(folder / ""), "expected the name of a file");
   EXPECT_EQ(output_problem(""), "expected the name of a file");
-  // Where everybody may write, and nobody can.
+  // In /proc no user can create a file, not even root.
   EXPECT_THAT(output_problem("/proc/model"), StartsWith("cannot create a file in /proc: "));
 }
 
@@ -285,7 +287,7 @@ TEST(OutputFile, WritesToAFifo) {
   auto const path = folder / "fifo";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   for (auto const kind : {OutputKind::streamed, OutputKind::streamed_at_once}) {
-    // [reader] opened so that the writer need not wait for it
+    // The reader opens first, so that opening the FIFO for writing does not block.
     int const reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK);
     ASSERT_GE(reader, 0);
     write_file(path, "through", kind);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What users write to a stream.
+// Tests how the types of the library are printed to a std::ostream.
 #include <msstream/base/dtype.hpp>
 #include <msstream/base/print.hpp>
 #include <msstream/base/shape.hpp>
@@ -13,7 +13,7 @@
 #include <sstream>
 #include <string>
 
-namespace elsewhere {  // a user's namespace: no name of the library is looked up but by its type
+namespace elsewhere {  // a user's namespace: operator<< is found only by argument-dependent lookup
 namespace {
 
 template <class T>

@@ -9,7 +9,7 @@
 namespace msstream::testing {
 namespace {
 
-/// Of a system that gives no more threads.
+/// A thread type whose constructor fails, as on a system that cannot start another thread.
 struct RefusedThread {
   template <class Work>
   explicit RefusedThread(Work&& /*work*/) {

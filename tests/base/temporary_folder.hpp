@@ -16,7 +16,7 @@
 
 namespace msstream::support {
 
-/// A folder of its own for each test, removed with what is in it.
+/// A temporary folder for one test. The destructor removes it with its contents.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -42,7 +42,7 @@ class TemporaryFolder {
     std::ofstream(path_ / name, std::ios::binary) << bytes;
     return path_ / name;
   }
-  /// The names in the folder, sorted.
+  /// Returns the names of the entries in the folder, sorted.
   [[nodiscard]] std::vector<std::string> names() const {
     std::vector<std::string> out;
     for (auto const& entry : std::filesystem::directory_iterator(path_)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Guards without a name, which go at once and guard nothing: unnamed_guards.sh expects a warning
-// for each marked line.
+// Guards without a name are destroyed at once and guard nothing. The script unnamed_guards.sh
+// expects a compiler warning for each marked line.
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/stream/stream_hold.hpp>
 #include <msstream/stream/stream_pool.hpp>

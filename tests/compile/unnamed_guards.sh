@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Compiles unnamed_guards.cpp with the warnings that a compiler has on by itself, and compares where it warns.
+# Compiles unnamed_guards.cpp with the compiler's default warnings, and compares the lines that warn
+# with the expected ones.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 

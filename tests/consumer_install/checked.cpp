@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A target of a user who defines MSSTREAM_CHECKED=1: its default runtime checks, with the installed
-// library, and finds a race.
+// A user's program that defines MSSTREAM_CHECKED=1 and links the installed library. Its default
+// runtime checks, and finds a race.
 #include <msstream/msstream.hpp>
 
 #include <array>
@@ -12,10 +12,11 @@ namespace ms = msstream;
 static_assert(std::is_same_v<ms::DefaultRuntime, ms::Checked<ms::PlainDefaultRuntime>>);
 
 int main() {
-  // The machine may have no GPU, so the host is chosen, also where the library has CUDA.
+  // The program uses the host runtime even if the library has CUDA, because the machine may have no
+  // GPU.
   ms::Device<ms::Checked<ms::Host>> const device;
   ms::StreamPool pool(device, {.groups = 2});
-  std::array<float, 4> cache{};  // memory of the program's own, whose order is its own to make
+  std::array<float, 4> cache{};  // memory of the program, which must order its uses itself
   auto const cached = ms::raw_memory(device, cache.data(), cache.size());
   try {
     for (int group = 0; group < 2; ++group) {

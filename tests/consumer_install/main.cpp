@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A first program that uses msstream, built by both consumer tests: two branches and their sum.
+// A first program that uses msstream, built by both consumer tests. It adds the results of two
+// branches.
 #include <msstream/msstream.hpp>
 
 #include <algorithm>
@@ -13,7 +14,8 @@
 namespace ms = msstream;
 
 int main() {
-  // The machine may have no GPU, so the host is chosen, also where the library has CUDA.
+  // The program uses the host runtime even if the library has CUDA, because the machine may have no
+  // GPU.
   ms::Device<ms::Host> const device;
   ms::StreamPool pool(device, {.groups = 2});
   ms::Tensor<float, ms::Host> const halves(device, {3});

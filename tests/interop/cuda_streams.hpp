@@ -14,7 +14,8 @@
 
 namespace msstream::testing {
 
-/// A stream that msstream did not make; skips aloud without a GPU.
+/// A fixture with a stream that msstream did not create. It skips the test with a message if there
+/// is no GPU.
 class CudaTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -35,7 +36,7 @@ class CudaTest : public ::testing::Test {
   cudaStream_t stream_ = nullptr;
 };
 
-/// Writes the bytes on the stream; what the host then finds in all of them, or -1.
+/// Fills the bytes on the stream. Returns the value that the host then finds in all of them, or -1.
 inline int filled(void* memory, std::size_t bytes, std::uint8_t value, cudaStream_t stream) {
   std::vector<std::uint8_t> seen(bytes, static_cast<std::uint8_t>(~value));
   if (cudaMemsetAsync(memory, value, bytes, stream) != cudaSuccess ||

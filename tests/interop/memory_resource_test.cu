@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled with the toolkit's CCCL, and a second time with a newer one where CMake is told of it.
+// The tests are compiled with the toolkit's CCCL, and a second time with a newer one if CMake is
+// given one.
 #include "interop/cuda_streams.hpp"
 
 #include <msstream/interop/memory_resource.cuh>
@@ -35,7 +36,7 @@ constexpr std::size_t kBytes = 4096;
 
 class MemoryResourceTest : public CudaTest {};
 
-/// Uses `any`, whatever it is, in stream order and out of it.
+/// Allocates, fills and frees memory of `any`, a resource of any type, in the order of the stream.
 template <class Any>
 void use_on_stream(Any& any, cudaStream_t stream) {
 #if CCCL_VERSION >= 3001000
@@ -137,7 +138,7 @@ TEST_F(MemoryResourceTest, refuses_a_capture_and_leaves_it_valid) {
   cudaGraphGetNodes(graph, nullptr, &nodes);
   EXPECT_EQ(nodes, 0U);
   cudaGraphDestroy(graph);
-  use_on_stream(resource, stream());  // which takes back what was returned meanwhile
+  use_on_stream(resource, stream());  // takes back the memory returned during the capture
   EXPECT_EQ(resource.device().memory_statistics().live_bytes, 0U);
 }
 

@@ -52,7 +52,7 @@ def make_model(torch):
 
 
 def train(torch, steps):
-    """The losses and the seconds of each step."""
+    """Trains the model; returns the losses and the seconds of each step."""
     torch.manual_seed(1)
     torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = False
@@ -82,7 +82,7 @@ def train(torch, steps):
 
 
 def check_interface(torch, msstream_torch):
-    """What else was promised of the module."""
+    """Checks what else the module promises: errors, statistics, empty_cache() and snapshots."""
     try:
         torch.empty(1 << 46, dtype=torch.uint8, device="cuda")
         raise AssertionError("64 TiB were allocated")
@@ -100,7 +100,7 @@ def check_interface(torch, msstream_torch):
 
 
 def check_record_stream(torch):
-    """Memory that a busy stream still reads is not given out behind its back."""
+    """Checks that memory which a busy stream still reads is not given out again."""
     busy = torch.cuda.Stream()
     for round_ in range(20):
         source = torch.full((1 << 20,), round_, dtype=torch.int32, device="cuda")

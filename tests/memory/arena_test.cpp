@@ -34,8 +34,8 @@ TEST(SizeBin, HasSizesInOrderAndOfOneSizeWhileTheyAreSmall) {
   EXPECT_EQ(SizeBin::round_up(kGrain), kGrain);
 }
 
-/// The arena beside a picture of it: what holds each grain, and each grain's newest use by each
-/// stream.
+/// A fixture with an arena and a reference, `picture_`: the state of each grain, and the newest use
+/// of each grain by each stream.
 class ArenaTest : public ::testing::Test {
  protected:
   using Uses = std::map<order::StreamIndex, std::uint64_t>;
@@ -75,8 +75,8 @@ class ArenaTest : public ::testing::Test {
     }
   }
 
-  /// What is free is whole: its neighbours are not free, it knows the newest use of each of its
-  /// grains, and all free grains are in such blocks.
+  /// Expects that free blocks are as large as possible (their neighbours are not free), know the
+  /// newest use of each of their grains, and contain all free grains.
   void expect_like_the_picture() {
     std::size_t free_grains = 0;
     arena_.for_each_free([&](Block<Host>* block) {
@@ -123,7 +123,8 @@ class ArenaTest : public ::testing::Test {
     }
     return longest;
   }
-  /// Of those that are as long.
+  /// Returns the length of the shortest absent range of at least `least` grains, or kGrains if
+  /// there is none.
   [[nodiscard]] std::size_t shortest_absent(std::size_t least) const {
     std::size_t shortest = kGrains;
     for (std::size_t i = 0, count = 0; i <= kGrains; ++i) {
@@ -135,7 +136,7 @@ class ArenaTest : public ::testing::Test {
     }
     return shortest;
   }
-  /// The sizes of the free blocks that no use by `stream` stands against.
+  /// Returns the sizes of the free blocks that `stream` has not used.
   std::vector<std::size_t> ready_sizes(order::StreamIndex stream) {
     std::vector<std::size_t> sizes;
     arena_.for_each_free([&](Block<Host>* block) {
@@ -146,7 +147,7 @@ class ArenaTest : public ::testing::Test {
     return sizes;
   }
 
-  // Addresses only: nothing is read or written there.
+  // The arena handles addresses only, so no memory is needed there.
   std::byte* begin_ = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 32U);
   Arena<Host> arena_;
   std::array<Grain, kGrains> picture_;
@@ -311,7 +312,7 @@ TEST_F(ArenaTest, FindsWhatFitsBehindAnyNumberOfBlocksThatAreSlightlyTooSmall) {
   for (auto* const block : small) {
     arena.put(block, never);
   }
-  // Of the same bin as the small ones, and all of them are too small.
+  // The requested size belongs to the bin of the small blocks, all of which are too small for it.
   ASSERT_EQ(SizeBin::of(kSmall + kGrain), SizeBin::of(kSmall));
   provide_spares(arena);
   EXPECT_NE(arena.cheapest(kSmall + kGrain, [](auto const&) { return std::uint64_t{0}; }), nullptr);

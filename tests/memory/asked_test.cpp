@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory whose last uses are over, which the host only knows when it asks.
+// Tests the reuse of memory whose last uses are complete, which the host learns only from queries.
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"
 
@@ -58,12 +58,12 @@ class AskedProgram {
   }
 };
 
-/// A device that has always just done what it was asked about.
+/// A runtime on which all queried work is complete, because a query waits for it.
 class PromptHost : public Host {
  public:
   using Host::Host;
 
-  /// But for what is behind a gate there.
+  /// Makes queries on `stream` return the true state of the work, so that a gate can hold it up.
   void hold(native_stream stream) { held_ = stream; }
   void record(native_event event, native_stream stream) {
     (stream == held_) ? static_cast<void>(of_held_.insert(event))
@@ -102,7 +102,8 @@ TEST(AskedOnHost, MemoryThatIsOverIsUsedBeforeMuchIsTaken) {
             std::size_t(kBlocks * kAskedBytes) / 100 * 115 + 2 * kAskedStep);
 }
 
-/// The block that was used longest ago is the one that would be waited for, and is not over.
+/// The block that was used longest ago, for which the allocation would wait, is still in use.
+/// Another block is complete, so the allocation must query that one first.
 TEST(AskedOnHost, WhoeverWouldWaitForOneStreamAsksTheOthersFirst) {
   constexpr int kLongAgo = 100;
   AskedProgram<PromptHost> program(std::size_t(16 * kAskedBytes), std::size_t(3 * kAskedBytes));

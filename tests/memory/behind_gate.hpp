@@ -11,8 +11,8 @@
 
 namespace msstream::testing {
 
-/// Whether the call returns while the gate is closed. For one that does not, the gate opens in the
-/// end, so that a test which fails does not hang as well.
+/// Returns whether the call returns while the gate is closed. If it does not, the gate opens after
+/// two minutes, so that a failing test does not hang.
 template <class Call>
 [[nodiscard]] bool returns_behind(Gate& gate, Call&& call) {
   std::atomic<bool> opened{false};

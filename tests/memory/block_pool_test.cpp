@@ -64,8 +64,8 @@ TYPED_TEST(BlockPool, an_unordered_stream_gets_other_memory) {
   EXPECT_EQ(device.memory_statistics().waiting_reuses, 0U);
 }
 
-/// The order of the last use of a block on one stream and the first use of its next owner on
-/// another, which gets it for want of other memory.
+/// Returns the order in which the last use of a block on one stream and the first use of its next
+/// owner on another one ran. The next owner gets the block because there is no other memory.
 template <Runtime R>
 [[nodiscard]] Order order_of_owners() {
   auto const device = device_of<R>(2 * kMiB);
@@ -146,8 +146,8 @@ TYPED_TEST(BlockPool, a_block_whose_work_is_over_goes_to_any_stream_without_a_wa
   EXPECT_EQ(device.wait_counts().issued, 0U);
 }
 
-/// The order of an untracked read of a frozen tensor and the first write of its memory's next
-/// owner.
+/// Returns the order in which an untracked read of a frozen tensor and the first write of the next
+/// owner of its memory ran.
 template <Runtime R>
 [[nodiscard]] Order order_after_frozen() {
   auto const device = device_of<R>(2 * kMiB);
@@ -216,7 +216,7 @@ TYPED_TEST(BlockPool, sizes_beyond_all_memory_are_out_of_memory) {
 
 TYPED_TEST(BlockPool, a_byte_count_beyond_64_bits_is_out_of_memory) {
   Device<TypeParam> const device;
-  // 2^61 elements of 8 bytes: 2^64 bytes, which would wrap to none.
+  // 2^61 elements of 8 bytes are 2^64 bytes, which would wrap to 0.
   EXPECT_THROW((Tensor<std::int64_t, TypeParam>(device, {std::int64_t{1} << 61})), OutOfMemory);
   EXPECT_THROW((PinnedArray<std::int64_t, TypeParam>(device, std::size_t{1} << 61U)), OutOfMemory);
 }
@@ -243,7 +243,7 @@ TYPED_TEST(BlockPool, cached_memory_in_flight_is_not_waited_for_on_the_host) {
   gate.hold(pool[0].compute());
   fill_bytes(*in_flight, 1);
   in_flight.reset();
-  // A host that waited here for the gate would wait for ever.
+  // If the host waited for the gate here, it would wait for ever.
   EXPECT_THROW((Tensor<std::uint8_t, TypeParam>(device, {4 * kMiB})), OutOfMemory);
   gate.open();
   pool.synchronize();
@@ -278,7 +278,7 @@ TYPED_TEST(BlockPool, statistics_count_what_was_done) {
     Tensor<std::uint8_t, TypeParam> const small(device, {1000});
     auto const now = device.memory_statistics();
     EXPECT_EQ(now.live_bytes, 2U * kMiB + 1024U);
-    EXPECT_EQ(now.reserved_bytes, 8U * kMiB);  // one step, of which both have a part
+    EXPECT_EQ(now.reserved_bytes, 8U * kMiB);  // one growth step, which holds both tensors
     EXPECT_EQ(now.growths, 1U);
     EXPECT_EQ(now.allocations, 2U);
     EXPECT_EQ(now.limit_bytes, 64U * kMiB);

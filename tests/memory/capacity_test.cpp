@@ -47,11 +47,11 @@ TEST(CapacityTest, within_another_counts_a_part_of_it) {
   EXPECT_EQ(whole->reserved_bytes(), 30U);
 }
 
-/// Pools that share a limit have no lock in common.
+/// Threads race without a common lock, as pools that share a limit do.
 TEST(CapacityTest, is_never_exceeded_by_threads_that_race) {
   constexpr int kThreads = 16;
   constexpr int kTakes = 1'000'000;
-  constexpr std::size_t kLimit = 1;  // so that one too many is seen as soon as two meet
+  constexpr std::size_t kLimit = 1;  // so small that two takes at once exceed the limit
   Capacity capacity(kLimit);
   std::atomic<std::size_t> held{0};
   std::atomic<int> exceeded{0};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one stream has freed and another one gets: which memory, after which waits, for which calls.
+// Tests which memory a stream gets of what another one has freed, which waits it then needs, and
+// which calls of the runtime that takes.
 #include "memory/behind_gate.hpp"
 #include "memory/watched_runtime.hpp"
 #include "runtime/gate.hpp"
@@ -25,11 +26,11 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// Work that does nothing: it is only its order that is of interest, so that large memory is not
-/// touched.
+/// Work that does nothing. The tests only need its order, so large memory need not be touched.
 constexpr auto kNothing = [](auto) {};
 
-/// A device with three groups. Memory is in pages unless the limit is a few of them.
+/// A fixture with a device and three groups. Memory comes in pages, unless the limit is only a few
+/// pages.
 template <class TypeParam>
 class CrossStream : public RuntimeTest<TypeParam> {
  protected:
@@ -106,7 +107,7 @@ TYPED_TEST(CrossStream, a_stream_that_follows_only_indirectly_gets_the_block_for
   }
 }
 
-/// Group 1 has waited for a use of the block, which then had another one.
+/// Group 1 has waited for one use of the block, after which group 0 uses the block again.
 TYPED_TEST(CrossStream, a_wait_from_before_the_last_use_does_not_cover_it) {
   this->open(2 * kMiB);
   std::optional old(this->allocate(0, 2 * kMiB));
@@ -148,8 +149,8 @@ TYPED_TEST(CrossStream, and_where_there_is_other_memory_it_is_preferred) {
   }
 }
 
-/// The block is all the memory there is. Its last use is over for the device before the long
-/// operation starts, which was issued after the block was free and has nothing to do with it.
+/// The block is all memory under the limit. Its last use is complete before a long operation on the
+/// same stream starts. That operation was issued after the block was freed, and does not use it.
 TYPED_TEST(CrossStream, a_long_operation_after_the_free_delays_nobody) {
   this->open(2 * kMiB);
   std::optional old(this->allocate(0, 2 * kMiB));
@@ -170,12 +171,12 @@ TYPED_TEST(CrossStream, a_long_operation_after_the_free_delays_nobody) {
   EXPECT_THAT(this->journal.entries(), ElementsAre("new"));
 }
 
-/// Three neighbours, each used last by a group that its own gate holds, and then free: one block,
-/// all that there is.
+/// Three neighbouring blocks, each last used by a group that its own gate holds, are freed and join
+/// to one block, which is all memory under the limit.
 TYPED_TEST(CrossStream, what_joins_asks_the_runtime_nothing_and_its_next_owner_waits_for_all) {
   constexpr int kParts = 3;
   constexpr std::int64_t kPartBytes = 32 * kMiB;
-  // The order in which the gates open: whichever stays closed longest holds the next owner back.
+  // The order in which the gates open. The one that opens last must hold the next owner back.
   std::vector<int> order{0, 1, 2};
   do {
     SCOPED_TRACE(::testing::PrintToString(order));
@@ -250,7 +251,7 @@ TYPED_TEST(CrossStream, letting_go_of_the_last_handle_asks_the_runtime_nothing) 
   Gate gate;
   gate.hold(raw);
   auto const before = this->calls();
-  // In flight on `raw`, and let go by another thread.
+  // Another thread releases the handles while the memory is in flight on `raw`.
   std::jthread([&] {
     holder.reset();
     tensors.clear();
@@ -260,7 +261,8 @@ TYPED_TEST(CrossStream, letting_go_of_the_last_handle_asks_the_runtime_nothing) 
   EXPECT_EQ(this->device->memory_statistics().live_bytes, 0U);
 }
 
-/// Raw work on any number of streams, covered by one holder: the next owner follows all of it.
+/// One holder covers raw work on several streams. The next owner of the memory must follow all of
+/// it.
 TYPED_TEST(CrossStream, the_next_owner_follows_every_stream_of_a_holder) {
   using R = Watched<TypeParam>;
   constexpr std::size_t kStreams = 5;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that someone else owns.
+// Tests tensors in memory that other code owns.
 #include "memory/watched_runtime.hpp"
 
 #include <msstream/memory/foreign_block.hpp>
@@ -22,7 +22,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Counts how often the memory is given back to whoever owns it.
+/// A deleter that counts how often the memory goes back to its owner.
 struct Returned {
   std::atomic<int>* count;
   void operator()(void const*) const { ++*count; }
@@ -47,7 +47,7 @@ class Foreign : public RuntimeTest<TypeParam> {
     }
   }
   [[nodiscard]] memory::BlockRef<R> adopt(void* of_somebody, std::size_t bytes) {
-    // Not null, so that the owner is one also of no memory.
+    // The owner's pointer is not null, so that its deleter runs for memory of no bytes too.
     std::unique_ptr<void const, Returned> owner(this, Returned{&returned});
     return memory::adopt(device->state(), of_somebody, bytes, std::move(owner));
   }

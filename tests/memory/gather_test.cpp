@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages that are put together while others use, take and free memory, or while the runtime fails.
+// Tests that pages are gathered to one block although memory is used, taken and freed meanwhile, or
+// the runtime fails.
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"
 
@@ -29,11 +30,11 @@ class Gather : public ::testing::Test {
   static constexpr auto kNone = [](auto const&) { return false; };
 
   [[nodiscard]] StreamSlot<R>& slot() { return pool[0].compute().slot(); }
-  /// Fresh memory behind all other.
+  /// Returns fresh memory at addresses behind all other memory.
   [[nodiscard]] Block<R>* grow(std::size_t bytes) {
     return source.grow(bytes, slot(), kLimit, kNone);
   }
-  /// Free memory with memory in use behind it.
+  /// Adds a free piece of memory, with memory in use behind it, and returns the piece.
   Block<R>* free_piece(std::size_t bytes) {
     auto* const piece = grow(bytes);
     kept_.push_back(grow(kPage));
@@ -74,7 +75,8 @@ TEST_F(Gather, GoesToItsAddressesWhateverIsLeftMeanwhileBesideThem) {
   auto* const whole = source.gather(4 * kPage, is_idle, kAny, kAny);
   ASSERT_NE(whole, nullptr);
   source.put(whole);
-  // The hole behind the page in use is taken first, and that use is over after it was chosen.
+  // The hole behind the page in use is taken first. The use of that page completes after the
+  // choice.
   int asked = 0;
   auto* const next = source.gather(
       2 * kPage, [&](Block<R> const& block) { return is_idle(block) || asked++ > 0; }, kAny, kAny);
@@ -90,7 +92,7 @@ TEST_F(Gather, ThatFindsTooLittleInTheEndLosesNothing) {
   free_piece(kPage);
   free_piece(kPage);
   auto const before = capacity->reserved_bytes();
-  int counted = 0;  // both are counted, and one is taken
+  int counted = 0;  // the predicate accepts both pages when counted, but only one when taken
   auto* const block =
       source.gather(2 * kPage, kNone, kNone, [&](Block<R> const&) { return counted++ < 3; });
   EXPECT_EQ(block, nullptr);
@@ -127,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(Faults,
                          ::testing::Values(Fault::out_of_memory, Fault::launch_failure));
 
 TEST_F(Gather, NeverEndsForWantOfAddresses) {
-  // Each turn leaves a page behind addresses that no other memory can have.
+  // Each round leaves a page in use behind addresses that no other memory can use.
   constexpr std::size_t kMuch = 8 * kPage;
   for (int turn = 0; turn < 20; ++turn) {
     auto* const much = grow(kMuch);

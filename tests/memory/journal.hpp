@@ -20,7 +20,7 @@ namespace msstream::testing {
   return stream.handle;
 }
 
-/// Work for issue() that calls `function()` on the host when the stream gets there.
+/// Returns work for issue() that calls `function()` on the host when the stream reaches it.
 template <Runtime R, class F>
 [[nodiscard]] auto on_host(Device<R> const& device, F function) {
   return [runtime = device.context()->runtime, function](auto stream) {
@@ -28,7 +28,7 @@ template <Runtime R, class F>
   };
 }
 
-/// The order in which things happened, on whichever threads.
+/// Records entries from any thread, in the order in which they happen. Thread-safe.
 class Journal {
  public:
   void add(std::string entry) {
@@ -39,11 +39,11 @@ class Journal {
     std::lock_guard const guard(shared_->mutex);
     return shared_->entries;
   }
-  /// Work for call_host() that adds the entry when the stream gets there.
+  /// Returns work for call_host() that adds the entry when the stream reaches it.
   [[nodiscard]] auto entry(std::string what) const {
     return [journal = *this, what = std::move(what)]() mutable { journal.add(what); };
   }
-  /// The same for issue().
+  /// Returns work for issue() that adds the entry when the stream reaches it.
   template <Runtime R>
   [[nodiscard]] auto entry(Device<R> const& device, std::string what) const {
     return on_host(device, entry(std::move(what)));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that a group cuts alone, and what becomes of it when others want it.
+// Tests memory that is lent to one group, which alone allocates from it, and how other groups get
+// it when they need it.
 #include "memory/run_threads.hpp"
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"
@@ -44,13 +45,13 @@ class LentMemory : public ::testing::Test {
   [[nodiscard]] Block<Host>* take(std::size_t bytes, int group) {
     return source.take(bytes, slot(group), kAny);
   }
-  /// Fresh memory, which the group alone has until it is taken back.
+  /// Lends fresh memory to the group, which alone allocates from it until it is taken back.
   bool lend(std::size_t bytes, int group) {
     source.put(source.grow(bytes, slot(group), kArenaLimit, [](auto const&) { return false; }));
     return source.lend(bytes, source.lent().of(slot(group)), kAny);
   }
 
-  /// By `large`.
+  /// Returns how many bytes `large` has lent to the group.
   [[nodiscard]] std::size_t lent_bytes(int group) {
     return large.source().lent().of(slot(group)).lent_bytes();
   }
@@ -211,10 +212,11 @@ TEST_F(LentMemory, IsNobodysTwiceWhileThreadsLendAndJoin) {
   EXPECT_GE(source.largest_free_bytes(), 8 * kWhole);
 }
 
-/// Threads that meet at the lock often enough are lent memory without asking. One thread keeps the
-/// lock, under which a block is chosen, until the other one has most likely come to it.
+/// Groups whose threads contend for the lock often enough are lent memory without asking. One
+/// thread keeps the lock, under which a block is chosen, until the other one has most likely
+/// reached it.
 TEST_F(LentMemory, ComesToThreadsThatMeet) {
-  constexpr int kMostRounds = 10'000;  // of which sixteen are enough where they meet in each
+  constexpr int kMostRounds = 10'000;  // 16 rounds are enough if the threads contend in each
   large.source().put(large.any(8 * kWhole, slot(0), kHasNone, kHasNone));
   std::atomic<bool> is_kept{false};
   std::atomic<bool> is_taking{false};
@@ -266,8 +268,8 @@ TEST_F(LentMemory, IsLeftWholeByWhatIsKeptWhileThereIsOther) {
   std::for_each(kept.begin(), kept.end(), [&](auto* block) { memory.put(block); });
 }
 
-/// All memory is there, free between blocks in use, and others wait for it: of a half, an eighth is
-/// left for what is too large.
+/// All memory under the limit is allocated. Half of it is then free, between blocks in use and with
+/// uses in flight. The group is lent 7/8 of that half; an eighth is left for larger blocks.
 TEST_F(LentMemory, OfAGroupInNeedIsPutTogetherUnderTheLimit) {
   std::vector<Block<Host>*> blocks;
   while (blocks.size() < kArenaLimit / kWhole) {
@@ -304,12 +306,13 @@ TEST_F(LentMemory, GoesToAllGroupsWhenTheFirstIsInNeedUnderTheLimit) {
   gate.open();
 }
 
-/// Of a device large enough that a part of it would be far more than anybody needs.
+/// A fixture with a limit so large that a fixed part of it would be far more than any group needs.
 class PoolWhereThreadsMeet : public LentMemory {
  protected:
   static constexpr std::size_t kLargeLimit = std::size_t{16} << 30U;
 
-  /// For group 1, which has just met others often, until the test is over.
+  /// Allocates a quarter for group 1, which has just contended for the lock often, and keeps it
+  /// until the test ends.
   [[nodiscard]] Block<Host>* keep_quarter() {
     for (int i = 0; i < 16; ++i) {
       by_need.source().lent().of(slot(1)).note_contention();
@@ -367,7 +370,7 @@ TEST_F(PoolWhereThreadsMeet, GrowsByHalfOfWhatWorkInFlightUses) {
   gate.open();
 }
 
-/// Threads that allocate large blocks side by side, as users do.
+/// Several threads allocate large blocks side by side through the allocator, as users do.
 TEST(LentMemoryOfAllocator, IsNotLostToOthersAtTheLimit) {
   constexpr int kThreads = 4;
   Device<Host> const device({.memory = {.limit_bytes = kArenaLimit}});

@@ -54,7 +54,8 @@ TYPED_TEST(Lifetime, memory_whose_streams_are_gone_is_reused) {
   EXPECT_EQ(device.memory_statistics().growths, 1U);
 }
 
-// On CUDA the group's workspace is freed with it, which waits for all streams, the held one too.
+// On CUDA the test would hang: the group's workspace is freed with the group, which waits for all
+// streams, also for the held one.
 TEST(LifetimeOnHost, work_of_a_stream_that_is_gone_is_waited_for) {
   Device<Host> const device;
   PinnedArray<std::int32_t, Host> const source(device, 3);

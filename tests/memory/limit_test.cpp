@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// However many threads race, what is reserved stays under the limit, and what fits under it is had.
+// Tests that reserved memory stays under the limit, however many threads race, and that requests
+// that fit under it succeed.
 #include "memory/run_threads.hpp"
 #include "memory/watched_runtime.hpp"
 
@@ -30,11 +31,13 @@ using ::testing::Not;
 
 constexpr int kRacing = 16;
 
-/// Memory comes in pieces from a limit of a few pages, and in pages from a larger one.
+/// Limits for both kinds of memory: under a limit of a few pages it comes in pieces, under a larger
+/// one in pages.
 constexpr std::int64_t kLimitOfPieces = 16 * kMiB;
 constexpr std::int64_t kLimitOfPages = 96 * kMiB;
 
-/// What is out at most is measured at the runtime, without the pool's own books.
+/// A fixture that measures the peak of device memory at the runtime, not from the pool's own
+/// statistics.
 template <class TypeParam>
 class Limit : public RuntimeTest<TypeParam> {
  protected:
@@ -44,7 +47,7 @@ class Limit : public RuntimeTest<TypeParam> {
   static Device<R> device_of(std::int64_t limit_bytes) {
     return watched_device<TypeParam>({.limit_bytes = static_cast<std::size_t>(limit_bytes)});
   }
-  /// How many of the threads' allocations succeed when all are made and held at once.
+  /// Returns how many allocations of the threads succeed if all are made and held at once.
   static int held_at_once(Device<R> const& device, std::int64_t bytes, int attempts_per_thread) {
     std::atomic<int> held{0};
     std::barrier all(kRacing);
@@ -62,7 +65,8 @@ class Limit : public RuntimeTest<TypeParam> {
     });
     return held;
   }
-  /// A block for the calling thread's group, however often others have all of the memory just then.
+  /// Allocates a block for the calling thread's group. Tries again while other threads hold all
+  /// memory.
   static Bytes allocate_in_the_end(Device<R> const& device, std::int64_t bytes) {
     for (;;) {
       try {
@@ -125,8 +129,8 @@ TYPED_TEST(Limit, is_never_exceeded_while_threads_allocate_use_and_free) {
   this->expect_within(device, kLimitOfPieces);
 }
 
-/// Each thread has a block while it asks for another one. All that they have at most fits; what
-/// they ask for on top may have to wait for others.
+/// Each thread holds one block while it requests another. The held blocks of all threads fit under
+/// the limit; a second one may have to wait for other threads to free theirs.
 TYPED_TEST(Limit, whoever_asks_for_what_fits_gets_it_in_the_end) {
   constexpr int kRounds = 40;
   for (auto const limit : {2 * kLimitOfPieces, kLimitOfPages}) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread makes tensors and another one drops them: what is reserved follows what is in use.
+// Tests that reserved memory follows the memory in use when one thread creates tensors and another
+// one releases them.
 #include "memory/run_threads.hpp"
 #include "memory/runtimes.hpp"
 
@@ -19,9 +20,9 @@ namespace msstream::testing {
 namespace {
 
 constexpr int kTensors = 4'000;
-constexpr int kHandedOver = 4;  ///< at a time
-constexpr int kInFlight = 8;    ///< the trainer waits for the device after as many
-constexpr int kPairs = 2;       ///< of a loader and a trainer
+constexpr int kHandedOver = 4;  ///< most tensors between a loader and its trainer
+constexpr int kInFlight = 8;    ///< tensors between two waits of a trainer for the device
+constexpr int kPairs = 2;       ///< pairs of a loader and a trainer
 constexpr std::size_t kGrowthBytes = std::size_t{8} << 20U;
 
 template <Runtime R>
@@ -87,8 +88,8 @@ TYPED_TEST(LoaderAndTrainerTest, reserve_half_more_than_is_in_use_and_a_step) {
         auto& pair = *pairs[static_cast<std::size_t>(thread / 2)];
         thread % 2 == 0 ? pair.load(least, most, with_work) : pair.train(with_work);
       });
-      // Handed over, and one in each thread's hands; the device has at most those that the trainer
-      // has dropped since it waited, with the one before.
+      // A pair uses at most the tensors handed over, one tensor per thread, and on the device those
+      // that the trainer has released since its last wait and one before them.
       constexpr std::size_t kInUse = kPairs * (kHandedOver + 2 + kInFlight + 1);
       EXPECT_LE(device.memory_statistics().peak_reserved_bytes,
                 kInUse * static_cast<std::size_t>(most) * 3 / 2 + kGrowthBytes);

@@ -14,8 +14,9 @@
 
 namespace msstream::testing {
 
-/// Two pieces of memory, one on each side of what stays in use: all that there is. The first is in
-/// use on a stream that a gate holds, and no piece is enough for the whole.
+/// A program under a limit of three pieces of memory. The middle one stays in use; the outer two
+/// are freed, the first while it is in use on a stream that a gate holds. `whole` needs both of
+/// them.
 template <Runtime R>
 class PiecesInUse {
  public:

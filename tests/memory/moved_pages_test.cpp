@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Free memory in pieces, each in use on the device, is put together without a wait of the host.
+// Tests that free pieces of memory that the device still uses are put together without a wait of
+// the host.
 #include "memory/moved_pages.hpp"
 
 #include "memory/behind_gate.hpp"
@@ -26,7 +27,7 @@ class MovedPages : public RuntimeTest<TypeParam> {
   [[nodiscard]] Watch& watch() { return watch_of(program.device); }
 
   PiecesInUse<Watched<TypeParam>> program;
-  Gate gate;  ///< open before the program waits for what is behind it
+  Gate gate;  ///< destroyed, and so opened, before the program, which waits for the work behind it
 };
 TYPED_TEST_SUITE(MovedPages, Runtimes, RuntimeNames);
 

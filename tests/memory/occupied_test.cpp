@@ -10,7 +10,8 @@
 namespace msstream::memory {
 namespace {
 
-/// Less than a word of bits, one, and several, whole and not.
+/// Sets of less than a word of bits, of one word, and of several words, the last of them full or
+/// not.
 template <class Places>
 class OccupiedTest : public ::testing::Test {};
 using Counts =
@@ -41,7 +42,7 @@ TYPED_TEST(OccupiedTest, IsLikeASet) {
   std::mt19937 random(1);
   for (int i = 0; i < 5000; ++i) {
     std::size_t const place = random() % TypeParam::kNone;
-    // By turns filled and emptied, so that long gaps and few neighbours occur.
+    // Phases of filling and emptying alternate, so that long gaps and few neighbours occur.
     if (random() % 8 < (i / 500 % 2 == 0 ? 6U : 1U)) {
       places.insert(place);
       held.insert(place);

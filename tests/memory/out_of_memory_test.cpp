@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens before an allocation fails, what its failure says, and that all goes on after it.
+// Tests what happens before an allocation fails, what its error says, and that everything works
+// after it.
 #include "memory/behind_gate.hpp"
 #include "memory/watched_runtime.hpp"
 #include "runtime/gate.hpp"
@@ -25,7 +26,7 @@ using ::testing::HasSubstr;
 using Bytes = Tensor<std::uint8_t, Host>;
 
 constexpr std::size_t kLimit = std::size_t{64} << 20U;
-/// Of fewer pages than it takes to move some.
+/// A limit of fewer pages than it takes to move pages, so that memory comes in pieces.
 constexpr std::size_t kInPieces = std::size_t{60} << 20U;
 
 [[nodiscard]] std::string message_of(Device<Host> const& device, std::int64_t bytes) {
@@ -144,8 +145,8 @@ TEST(OutOfMemoryRecovery, AnExceptionOfWhoeverIsAskedComesOut) {
   Bytes const fits(device, {64 * kMiB});
 }
 
-/// Opens the gate when the runtime was asked something many times: an allocation that waits asks it
-/// what is complete, again and again.
+/// Returns a thread that opens the gate after 50 more calls of the runtime. An allocation that
+/// waits makes these calls, because it queries again and again what is complete.
 [[nodiscard]] std::jthread opens_once_asked(Gate& gate, Watch const& watch) {
   return std::jthread([&gate, &watch, before = watch.calls.load()](std::stop_token const& stop) {
     while (watch.calls < before + 50 && !stop.stop_requested()) {
@@ -157,8 +158,9 @@ TEST(OutOfMemoryRecovery, AnExceptionOfWhoeverIsAskedComesOut) {
 
 constexpr char const* kCudaWaitsItself = "giving a piece back waits for the device";
 
-/// Memory in pieces, of which two are free, one of them in use on a stream that the test holds
-/// back: what they have is enough when it has gone back to the runtime.
+/// A fixture with memory in pieces, of which two are free and one of these is in use on a stream
+/// that the test holds. Together they are enough for allocate(), once they have gone back to the
+/// runtime.
 template <class TypeParam>
 class FreesElsewhere : public RuntimeTest<TypeParam> {
  protected:
@@ -222,7 +224,8 @@ TYPED_TEST(FreesElsewhere, are_not_waited_for_for_ever_by_who_must_let_the_strea
   this->open(std::chrono::milliseconds(50));
   EXPECT_TRUE(returns_behind(
       this->gate, [&] { EXPECT_THROW(static_cast<void>(this->allocate()), OutOfMemory); }));
-  // Everything still works: what there is, for whom it is enough, and the rest when it is over.
+  // Everything still works: free memory is allocated where it suffices, and the rest when its work
+  // is complete.
   fill_bytes(*this->middle, 7);
   typename TestFixture::Tensors const fits(*this->device, {16 * kMiB});
   issue("use", writes(fits), [](auto) {});

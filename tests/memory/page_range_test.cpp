@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kGiB = std::size_t{1} << 30U;
 
-/// A process that may have so many addresses in one range.
+/// A host runtime that reserves at most `most` bytes of addresses in one range.
 class HostOfFewAddresses : public Host {
  public:
   explicit HostOfFewAddresses(std::size_t most) : most_(most) {}
@@ -48,9 +48,9 @@ TEST(PageRangeTest, is_none_where_not_all_memory_could_be_mapped_in_it) {
   EXPECT_EQ(PageRange(host, kGiB, 16 * kGiB).bytes(), 0U);
 }
 
-/// Under a limit of its address space. In a child process, since a limit is that of all threads.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-/// Under a limit of the process's address space.
+/// Returns whether a range leaves half of the addresses to the process, when its address space is
+/// limited to 3 GiB.
 bool leaves_half_of_the_addresses() {
   rlimit const few{3 * kGiB, RLIM_INFINITY};
   if (setrlimit(RLIMIT_AS, &few) != 0) {
@@ -60,7 +60,7 @@ bool leaves_half_of_the_addresses() {
   bool const has_none = PageRange(host, 8 * kGiB, 128 * kGiB).bytes() == 0;
   return has_none && PageRange(host, kGiB, 16 * kGiB).bytes() == kGiB;
 }
-/// In a child process, since the limit is that of all threads.
+/// Runs in a child process, because the limit is that of all threads of a process.
 TEST(PageRangeDeathTest, leaves_half_of_the_addresses_that_the_process_may_have) {
   EXPECT_EXIT(std::exit(leaves_half_of_the_addresses() ? 0 : 1), ::testing::ExitedWithCode(0), "");
 }

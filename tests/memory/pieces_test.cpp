@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Under a limit that is used up every other piece of memory is freed: what is larger than a piece
-// is made of the pages within them.
+// Tests that after every other piece of memory under a used-up limit is freed, blocks larger than a
+// piece are put together from the pages within the free pieces.
 #include "memory/runtimes.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
@@ -21,9 +21,9 @@ namespace {
 constexpr std::int64_t kKiB = 1024;
 
 struct Layout {
-  std::int64_t first_bytes;               ///< shifts all pieces against the pages; 0: nothing
-  std::vector<std::int64_t> piece_bytes;  ///< in turn
-  std::size_t freed;                      ///< those of odd or of even places
+  std::int64_t first_bytes;               ///< shifts all pieces relative to the pages; 0: no shift
+  std::vector<std::int64_t> piece_bytes;  ///< sizes of the pieces, used in turn
+  std::size_t freed;  ///< index of the first freed piece; every other one follows
 };
 
 template <class TypeParam>
@@ -32,11 +32,12 @@ class Pieces : public RuntimeTest<TypeParam> {
   using Bytes = Tensor<std::uint8_t, TypeParam>;
 
   static constexpr std::int64_t kLimit = 128 * kMiB;
-  static constexpr std::int64_t kGapBytes = 2 * kMiB;  ///< for the pages' sake
+  static constexpr std::int64_t kGapBytes = 2 * kMiB;  ///< room for the alignment to pages
   static constexpr int kGroups = 2;
 
-  /// How much of what is freed is had again in blocks of a twentieth more than the largest piece.
-  /// The pieces are used on one stream, and freed on another one, whose work nobody waits for.
+  /// Returns the fraction of the freed bytes that can be allocated again in blocks that are 1/20
+  /// larger than the largest freed piece. Each piece is written on one stream and last read on
+  /// another one, and the host waits for neither.
   static double part_had_again(Layout const& layout) {
     DeviceOptions<TypeParam> options;
     options.memory.limit_bytes = std::size_t(kLimit);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much pinned memory stays when nobody uses it, and under a limit of its own.
+// Tests how much unused pinned memory stays cached, and the separate limit of pinned memory.
 #include "memory/watched_runtime.hpp"
 #include "runtime/gate.hpp"
 
@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 
 constexpr std::size_t kPinnedMiB = kMiB;
 constexpr std::size_t kLargest = 31 * kPinnedMiB;
-constexpr std::size_t kStep = 8 * kPinnedMiB;  ///< what is taken from the runtime at a time
+constexpr std::size_t kStep = 8 * kPinnedMiB;  ///< bytes taken from the runtime at a time
 
 template <class TypeParam>
 class PinnedCacheTest : public RuntimeTest<TypeParam> {
@@ -35,7 +35,7 @@ class PinnedCacheTest : public RuntimeTest<TypeParam> {
   using Array = PinnedArray<std::uint8_t, Watched<TypeParam>>;
 
   void open(AllocatorOptions options) { device.emplace(watched_device<TypeParam>(options)); }
-  /// As many host waits.
+  /// Makes the host wait `times` times.
   void fetch_small(int times) {
     auto const small = zeros<std::uint8_t>(*device, {100});
     for (int i = 0; i < times; ++i) {
@@ -87,7 +87,7 @@ TYPED_TEST(PinnedCacheTest, what_is_in_use_at_once_again_and_again_is_never_take
 }
 
 TYPED_TEST(PinnedCacheTest, what_a_peak_leaves_goes_back_while_small_sizes_follow) {
-  for (std::size_t const bytes : {kLargest, kPinnedMiB / 10}) {  // and in slabs
+  for (std::size_t const bytes : {kLargest, kPinnedMiB / 10}) {  // large blocks, and slabs
     for (std::size_t const keep : {std::size_t{0}, 32 * kPinnedMiB}) {
       this->open({.pinned_keep_bytes = keep});
       {
@@ -98,7 +98,7 @@ TYPED_TEST(PinnedCacheTest, what_a_peak_leaves_goes_back_while_small_sizes_follo
       }
       EXPECT_GE(this->reserved_bytes(), 10 * kLargest);
       this->fetch_small(200);
-      // A piece of which something is in use, as at the moment of a fetch, stays whole.
+      // A piece of memory that is partly in use, as it is during a fetch, is not given back.
       EXPECT_LE(this->reserved_bytes(), keep + kStep + kLargest);
       auto const statistics = this->device->pinned_memory_statistics();
       EXPECT_EQ(statistics.reserved_bytes, this->reserved_bytes());

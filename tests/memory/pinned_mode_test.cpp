@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who shares pinned memory, and that the host never gets what a copy still uses.
+// Tests which groups share pinned memory, and that the host never gets memory that a copy still
+// uses.
 #include "memory/run_threads.hpp"
 #include "memory/watched_runtime.hpp"
 #include "runtime/gate.hpp"
@@ -26,7 +27,7 @@ using ::testing::HasSubstr;
 
 constexpr int kPinnedGroups = 2;
 
-/// As many pools as groups, if they are private.
+/// A fixture with as many pinned pools as groups, if pools are private.
 template <class TypeParam>
 class PinnedModeTest : public RuntimeTest<TypeParam> {
  protected:
@@ -75,8 +76,8 @@ TYPED_TEST(PinnedModeTest, private_memory_stays_with_its_group) {
   }
 }
 
-/// To the device: the host would overwrite what the copy has yet to read. To the host: the copy
-/// would overwrite what the host has written.
+/// During a copy to the device, the host would overwrite what the copy has yet to read. During a
+/// copy to the host, the copy would overwrite what the host has written.
 TYPED_TEST(PinnedModeTest, the_host_gets_no_memory_that_a_copy_in_flight_uses) {
   for (auto const mode : {PinnedMode::shared, PinnedMode::per_group}) {
     for (std::size_t const bytes : {std::int64_t{1000}, 4 * kMiB}) {
@@ -86,7 +87,8 @@ TYPED_TEST(PinnedModeTest, the_host_gets_no_memory_that_a_copy_in_flight_uses) {
         StreamScope const scope((*this->pool)[0]);
         auto const target = zeros<std::uint8_t>(*this->device, {static_cast<std::int64_t>(bytes)});
         (*this->pool)[0].synchronize();
-        // Every second one has neighbours that stay, and so does not join with other free memory.
+        // Every second array has neighbours that stay, so that it does not join with other free
+        // memory.
         std::vector<std::optional<typename TestFixture::Array>> arrays;
         for (int i = 0; i < 6; ++i) {
           arrays.emplace_back(this->allocate(0, bytes));
@@ -104,7 +106,7 @@ TYPED_TEST(PinnedModeTest, the_host_gets_no_memory_that_a_copy_in_flight_uses) {
         } else {
           copy(*staged, target);
         }
-        // Neither the oldest nor the newest that is free.
+        // The array in flight is neither the oldest nor the newest free one.
         for (int const i : {0, 2, 4}) {
           arrays[i].reset();
         }
@@ -128,7 +130,7 @@ TYPED_TEST(PinnedModeTest, the_host_gets_no_memory_that_a_copy_in_flight_uses) {
   }
 }
 
-/// Each group stages as fast as it can, and looks only in the end at what has arrived.
+/// Each group stages copies as fast as it can, and checks only at the end what has arrived.
 TYPED_TEST(PinnedModeTest, what_groups_stage_at_once_arrives) {
   constexpr int kRounds = 200;
   for (auto const mode : {PinnedMode::shared, PinnedMode::per_group}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who shares free memory, and when it goes back to the runtime.
+// Tests which groups share free memory, and when free memory goes back to the runtime.
 #include "memory/run_threads.hpp"
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"
@@ -23,7 +23,7 @@ using Bytes = Tensor<std::uint8_t, Host>;
 
 constexpr std::size_t kPoolLimit = std::size_t{64} << 20U;
 
-/// A device of four pools if they are private, and as many groups.
+/// A program with four groups on one device, which has four pools if pools are private.
 class Program {
  public:
   explicit Program(AllocatorOptions memory)
@@ -41,7 +41,7 @@ class Program {
     StreamScope const scope(pool_[group]);
     issue("use", writes(block), [](auto) {});
   }
-  /// And frees it.
+  /// Allocates a block, issues a use of it behind the gate, and frees it.
   void use_behind(Gate& gate, int group, std::int64_t bytes) {
     auto const block = allocate(group, bytes);
     gate.hold(pool_[group].compute());
@@ -93,7 +93,7 @@ TEST(PoolModeTest, UnderOneLimitAPrivatePoolMayHaveAllOfIt) {
     auto const most = program.allocate(2, 60 * kMiB);
     EXPECT_THROW(static_cast<void>(program.allocate(1, 8 * kMiB)), OutOfMemory);
   }
-  auto const others = program.allocate(1, 60 * kMiB);  // what the first one caches goes back
+  auto const others = program.allocate(1, 60 * kMiB);  // the cache of group 2's pool goes back
   EXPECT_LE(program.statistics().peak_reserved_bytes, kPoolLimit);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a process ends with devices, tensors and work in flight in objects that outlive main, and
-// what a child of fork() may do with them. Each end is that of a child of its own.
+// Tests how a process ends when static objects hold devices, tensors and work in flight, and what a
+// child of fork() may do with them. Each case ends a child process of its own.
 #include "memory/runtimes.hpp"
 
 #include <msstream/ops/elementwise.hpp>
@@ -25,7 +25,7 @@
 #include <vector>
 
 #ifdef __SANITIZE_THREAD__
-/// A process that ends with streams that nobody destroys leaves their threads; that is no leak.
+/// Threads of streams that are not destroyed before the process ends are not leaks.
 extern "C" char const* __tsan_default_options() {
   return "report_thread_leaks=0";
 }
@@ -34,25 +34,27 @@ extern "C" char const* __tsan_default_options() {
 namespace msstream::testing {
 namespace {
 
-/// Ends a child that hangs.
+/// Ends the process after 120 seconds, in case it hangs.
 void limit_time() {
   alarm(120);
 }
 
-/// Calls the function, which ends the process, in a child that has made nothing yet.
+/// Calls the function, which must end the process with status 0, in a child that has created
+/// nothing yet.
 template <class F>
 void expect_good_end(F&& function) {
   EXPECT_EXIT((limit_time(), function()), ::testing::ExitedWithCode(0), "");
 }
 
-/// In the order in which they are destroyed: the last first.
+/// The static objects of a test. They are destroyed in the reverse order of their declaration.
 template <class R>
 struct Statics {
   static inline std::optional<Tensor<float, R>> early;
   static inline std::optional<Device<R>> device;
   static inline std::optional<StreamPool<R>> pool;
   static inline std::optional<Tensor<float, R>> late;
-  /// In a function: g++ 12 defines the guard of a static thread-local member twice.
+  /// The variable is in a function because g++ 12 defines the guard of a static thread-local member
+  /// twice.
   static std::optional<Tensor<float, R>>& of_thread() {
     thread_local std::optional<Tensor<float, R>> tensor;
     return tensor;
@@ -78,7 +80,7 @@ template <class R>
 class ProcessEnd : public RuntimeTest<R> {
  protected:
   void SetUp() override {
-    GTEST_FLAG_SET(death_test_style, "threadsafe");  // the child has made nothing yet
+    GTEST_FLAG_SET(death_test_style, "threadsafe");  // the child has created nothing yet
     RuntimeTest<R>::SetUp();
   }
 };
@@ -176,9 +178,9 @@ TEST(ProcessEndOfHost, exit_inside_work_that_runs_on_a_stream) {
   });
 }
 
-#ifndef __SANITIZE_ADDRESS__  // whose allocator may be locked by a thread of the parent at fork()
+#ifndef __SANITIZE_ADDRESS__  // the allocator may be locked by a thread of the parent at fork()
 
-/// The status of a child of fork() that ends by exit() when it has called `function`.
+/// Returns the status of a child of fork() that calls `function` and then exit(0).
 template <class F>
 int status_of_child(F&& function) {
   auto const child = fork();
@@ -192,7 +194,8 @@ int status_of_child(F&& function) {
   return status;
 }
 
-/// What the call throws; empty: nothing.
+/// Returns the message of the std::logic_error that the call throws, or an empty string if it
+/// throws none.
 std::string error_of(std::function<void()> const& call) {
   try {
     call();
@@ -202,7 +205,8 @@ std::string error_of(std::function<void()> const& call) {
   return {};
 }
 
-/// As the status of a process: the number of calls that did not throw that they are of a child.
+/// Returns the number of calls that are not refused because the process is a child of fork(). The
+/// number is used as an exit status.
 int not_refused(std::vector<std::function<void()>> const& calls) {
   int wrong = 0;
   for (auto const& call : calls) {
@@ -245,7 +249,7 @@ TYPED_TEST(ProcessEnd, a_child_of_fork_ends_by_exit) {
   expect_good_end([&] {
     using Here = Statics<TypeParam>;
     Here::start();
-    // Copies of them in objects of the child's stack, and of the parent's heap.
+    // Handles are copied to the heap of the parent and to the stack of the child.
     auto const tensor = std::make_unique<Tensor<float, TypeParam>>(*Here::early);
     auto const status = status_of_child([&] {
       auto const mine = *Here::device;
@@ -257,7 +261,8 @@ TYPED_TEST(ProcessEnd, a_child_of_fork_ends_by_exit) {
   });
 }
 
-/// Another thread holds a stream's locks for ever, as the child sees it.
+/// A thread of the parent holds the locks of a stream at fork(). In the child they are never
+/// released.
 TYPED_TEST(ProcessEnd, a_child_of_fork_ends_while_a_thread_of_the_parent_is_in_a_call) {
   expect_good_end([&] {
     using Here = Statics<TypeParam>;
@@ -300,7 +305,7 @@ int status_of_child_with_a_device() {
   });
 }
 
-#ifndef __SANITIZE_THREAD__  // which does not let a child of fork() make threads
+#ifndef __SANITIZE_THREAD__  // ThreadSanitizer lets no child of fork() create threads
 TEST(ProcessEndOfHost, a_child_of_fork_may_make_a_device) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   expect_good_end([&] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that goes through many threads and streams.
+// Tests RawAllocator with memory that moves between many threads and streams.
 #include "memory/raw_allocator_fixture.hpp"
 #include "memory/run_threads.hpp"
 
@@ -17,8 +17,8 @@
 namespace msstream::testing {
 namespace {
 
-/// Threads that allocate on their streams, hand memory to each other, and give it back on a stream
-/// that used it. Each use writes a tag and reads it back behind that on the same stream.
+/// Runs threads that allocate memory on their streams, pass it to each other, and deallocate it on
+/// a stream that used it. Each use writes a tag and then reads it back on the same stream.
 template <class R>
 class Exchange {
  public:
@@ -42,7 +42,7 @@ class Exchange {
   Exchange(Exchange const&) = delete;
   Exchange& operator=(Exchange const&) = delete;
 
-  /// How many reads saw what somebody else wrote.
+  /// Runs all threads and returns how many reads saw bytes of another user of the memory.
   int wrong() {
     run_threads(kThreads, [this](int i) { run(static_cast<unsigned>(i)); });
     for (auto const& [memory, stream] : passed_on_) {
@@ -80,7 +80,7 @@ class Exchange {
       try {
         memory = memory_.allocate(bytes, 256, stream);
       } catch (OutOfMemory const&) {
-        continue;  // the others have it all
+        continue;  // the other threads have all memory
       }
       use(memory, stream, static_cast<std::uint8_t>(++tag + 16 * seed));
       auto const what = random() % 3;
@@ -102,7 +102,8 @@ class Exchange {
     std::lock_guard const guard(mutex_);
     checks_.push_back({copied, tag});
   }
-  /// Another thread gives it back, on the stream that used it.
+  /// Queues the memory. A later call, mostly by another thread, deallocates it on the stream that
+  /// used it.
   void pass_on(void* memory, Native stream) {
     std::pair<void*, Native> oldest{};
     {
@@ -132,7 +133,8 @@ TYPED_TEST(RawAllocationExchange, sixteen_threads_do_not_disturb_each_other) {
   EXPECT_EQ(Exchange<TypeParam>().wrong(), 0);
 }
 
-/// Without waits nothing is really over when it should be: what goes back to the machine must stay.
+/// A host runtime without waits that frees memory only when it is destroyed, because without waits
+/// work may use memory after it is freed.
 class HostWithoutWaitsOrFrees : public HostWithoutWaits {
  public:
   using HostWithoutWaits::HostWithoutWaits;
@@ -151,7 +153,7 @@ class HostWithoutWaitsOrFrees : public HostWithoutWaits {
   std::vector<void*> kept_;
 };
 
-// What the exchange proves, it proves because it fails where nothing waits.
+// The exchange must fail on a runtime without waits, which proves that it notices a missing wait.
 TEST(RawAllocationExchangeWithoutWaits, the_exchange_notices_missing_waits) {
   int wrong = 0;
   for (int tries = 0; tries < 50 && wrong == 0; ++tries) {

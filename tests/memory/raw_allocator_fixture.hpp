@@ -16,7 +16,7 @@
 
 namespace msstream::testing {
 
-constexpr std::size_t kBlockBytes = std::size_t{2} << 20U;  ///< of a block that nothing is cut from
+constexpr std::size_t kBlockBytes = std::size_t{2} << 20U;  ///< size of a block that is never split
 
 template <class R>
 [[nodiscard]] Device<R> device_of_blocks(std::size_t blocks, typename R::Options runtime = {}) {
@@ -26,8 +26,8 @@ template <class R>
                                .wait_for_frees = std::chrono::milliseconds(0)}});
 }
 
-/// Another library beside msstream: streams of its own, which are destroyed with the test, memory
-/// by pointer, and a gate that may hold the streams.
+/// A program that uses msstream as another library does: it has its own streams, which are
+/// destroyed with the test, memory by pointer, and a gate that may hold the streams.
 template <class R>
 class RawProgram {
  public:
@@ -56,19 +56,20 @@ class RawProgram {
     streams_.erase(std::find(streams_.begin(), streams_.end(), stream));
     runtime.destroy_stream(stream);
   }
-  /// What the stream is given from here on runs once the gate is open.
+  /// Holds the stream: work that it gets from now on runs once the gate is open.
   void hold(Native stream) { gate.block(runtime, stream); }
 
   [[nodiscard]] void* allocate(Native stream) { return memory.allocate(kBlockBytes, 256, stream); }
   void write(void* to, std::uint8_t value, Native stream) {
     runtime.fill(to, value, kBlockBytes, stream);
   }
-  /// stream = [gate, write 1]
+  /// Enqueues stream = [gate, write 1].
   void write_behind_gate(void* to, Native stream) {
     hold(stream);
     write(to, 1, stream);
   }
-  /// Memory of `owner` that `user` gives back: user = [gate, write 1]
+  /// Returns memory that was allocated on `owner` and deallocated on `user` in flight: user =
+  /// [gate, write 1].
   [[nodiscard]] void* returned_in_flight(Native owner, Native user) {
     auto* const block = allocate(owner);
     write_behind_gate(block, user);
@@ -78,7 +79,7 @@ class RawProgram {
   [[nodiscard]] void* returned_in_flight(Native stream) {
     return returned_in_flight(stream, stream);
   }
-  /// What the stream finds in all of the memory when it gets there; -1: different bytes.
+  /// Returns the value of all bytes when the stream reaches the read, or -1 if the bytes differ.
   [[nodiscard]] int read(void const* from, Native stream) {
     runtime.copy(pinned_, from, kBlockBytes, CopyKind::d2h, stream);
     runtime.synchronize_stream(stream);
@@ -86,7 +87,8 @@ class RawProgram {
         std::all_of(pinned_, pinned_ + kBlockBytes, [&](auto byte) { return byte == pinned_[0]; });
     return all_same ? pinned_[0] : -1;
   }
-  /// What the stream writes now comes after all that the gate holds, and so it stays.
+  /// Expects that a write on the stream follows all work that the gate holds, so that its value
+  /// stays.
   void expect_overwrites(void* block, Native stream) {
     write(block, 2, stream);
     gate.open();

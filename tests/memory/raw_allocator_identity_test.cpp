@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which stream it is, whether it may go, whether it is captured: as the runtime says.
+// Tests that RawAllocator asks the runtime which stream a handle stands for, whether the stream may
+// be destroyed, and whether it is captured.
 #include "memory/raw_allocator_fixture.hpp"
 
 #include <gmock/gmock.h>
@@ -14,13 +15,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// What a test says of streams, and how many events were recorded.
+/// The identities that a test gives to streams, and the number of recorded events.
 struct StreamFacts {
   std::map<HostQueue*, std::optional<ForeignStream>> of;
   int records = 0;
 };
 
-/// The host runtime, which tells of streams what the test says.
+/// A host runtime that reports the identities of streams that the test has set.
 class HostAsTold : public Host {
  public:
   using Options = StreamFacts*;
@@ -66,7 +67,7 @@ TEST_F(RawAllocationAsTold, giving_back_records_an_event_only_on_streams_that_ma
   EXPECT_EQ(facts.records, 0);
   program.hold(a);
   auto* const memory = program.allocate(b);
-  EXPECT_EQ(facts.records, 1);  // of a, for b to wait for
+  EXPECT_EQ(facts.records, 1);  // on a, so that b can wait for it
   EXPECT_EQ(program.waits(), 1U);
   program.memory.deallocate(memory, b);
   EXPECT_EQ(facts.records, 2);

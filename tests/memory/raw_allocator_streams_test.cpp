@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who gets memory that a stream gave back, and after which waits. The streams are the runtime's
-// own: msstream did not make them.
+// Tests which stream gets memory that a stream has given back, and after which waits. The streams
+// are the runtime's own: msstream did not create them.
 #include "memory/raw_allocator_fixture.hpp"
 #include "memory/watched_runtime.hpp"
 
@@ -38,7 +38,7 @@ TYPED_TEST(RawAllocationStreams, another_stream_gets_other_memory_while_there_is
   auto const a = program.stream();
   auto const b = program.stream();
   auto* const first = program.allocate(a);
-  auto* const other = program.allocate(b);  // mapped before the gate
+  auto* const other = program.allocate(b);  // mapped before the gate closes
   program.memory.deallocate(other, b);
   program.write_behind_gate(first, a);
   program.memory.deallocate(first, a);
@@ -90,11 +90,11 @@ TYPED_TEST(RawAllocationStreams,
 TYPED_TEST(RawAllocationStreams, a_stream_may_be_destroyed_with_work_in_flight) {
   RawProgram<TypeParam> program(1);
   auto const a = program.stream();
-  // a, gone = [gate, write 1, e], b = [wait e, write 2]
+  // a = [gate, write 1, e], then destroyed; b = [wait e, write 2]
   static_cast<void>(program.returned_in_flight(a));
   program.destroy(a);
   auto b = program.stream();
-  for (int tries = 0; tries < 32 && b != a; ++tries) {  // CUDA gives the handle to the next stream
+  for (int tries = 0; tries < 32 && b != a; ++tries) {  // CUDA reuses a destroyed stream's handle
     b = program.stream();
   }
   auto* const second = program.allocate(b);
@@ -129,7 +129,7 @@ TYPED_TEST(RawAllocationStreams,
            a_tensor_waits_for_the_last_use_by_pointer_and_the_other_way_round) {
   RawProgram<TypeParam> program(1);
   auto const a = program.stream();
-  static_cast<void>(program.device.default_group());  // made before the gate
+  static_cast<void>(program.device.default_group());  // created before the gate closes
   static_cast<void>(program.returned_in_flight(a));
   {
     Tensor<std::uint8_t, TypeParam> const tensor(program.device, {std::int64_t{kBlockBytes}});

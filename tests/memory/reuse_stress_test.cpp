@@ -21,14 +21,14 @@ constexpr int kThreads = 4;
 constexpr int kRounds = 25;
 constexpr int kOperationsPerRound = 200;
 
-/// A tensor that should hold `tag` in every byte once what has been issued is over.
+/// A tensor that must hold `tag` in every byte once all issued operations are complete.
 template <Runtime R>
 struct Tagged {
   Tensor<std::uint8_t, R> tensor;
   std::uint8_t tag;
 };
 
-/// A copy of a tensor on its way to the host, and what it should say.
+/// A copy of a tensor to the host, and the tag that it must hold.
 template <Runtime R>
 struct Check {
   PinnedArray<std::uint8_t, R> copied;
@@ -40,7 +40,7 @@ struct Check {
     return std::all_of(copied.data(), copied.data() + bytes, [&](std::uint8_t& byte) {
       if constexpr (keeps_waits<R>) {
         return byte == tag;
-      } else {  // without waits even this is a race
+      } else {  // without waits even this read is a race
         return std::atomic_ref(byte).load(std::memory_order_relaxed) == tag;
       }
     });
@@ -48,9 +48,8 @@ struct Check {
 };
 
 /// Issues random fills, copies, reads and frees on random groups, and counts the reads that saw
-/// something else than the tensor's tag: what another owner of the same memory wrote, or the
-/// tensor's own past or future. The memory is tight, so that blocks move between streams all the
-/// time.
+/// something else than the tensor's tag: a value of another owner of the same memory, or an earlier
+/// or later value of the tensor. Memory is tight, so that blocks move between streams all the time.
 template <Runtime R>
 class Worker {
  public:
@@ -61,7 +60,7 @@ class Worker {
     for (int round = 0; round < kRounds; ++round) {
       Gate gate;
       if constexpr (!std::is_same_v<typename R::stream_ref, CudaStream>) {
-        // One stream falls behind all others: what does not wait for it overtakes.
+        // One stream falls behind all others, so that work that fails to wait for it overtakes it.
         gate.hold(pool_[below(kGroups)].compute());
       }
       for (int i = 0; i < kOperationsPerRound; ++i) {
@@ -109,7 +108,7 @@ class Worker {
     }
   }
 
-  /// Null when memory is out: others hold it.
+  /// Creates a tensor. If other threads hold all memory, drops one tensor and returns null.
   Tagged<R>* make() {
     constexpr int sizes[] = {100, 1000, 1000, 3000};
     try {

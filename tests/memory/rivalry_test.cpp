@@ -21,7 +21,8 @@
 namespace msstream::testing {
 namespace {
 
-/// Two groups that take small blocks in turn and give them back at once: one block is enough.
+/// A fixture in which two groups allocate blocks in turn and free them at once, so that one block
+/// is enough for both.
 template <class R>
 class Rivalry : public RuntimeTest<R> {
  protected:
@@ -29,12 +30,14 @@ class Rivalry : public RuntimeTest<R> {
   static constexpr int kTurns = 64;
   static constexpr std::int64_t kBytes = kMiB;
 
-  /// `part_bytes`: what there is for rivals.
+  /// Returns a device on which rivals may get `part_bytes` more. Rivals are threads that take free
+  /// blocks from each other's streams.
   [[nodiscard]] static Device<R> device_with(std::int64_t part_bytes) {
     return Device<R>({.memory = {.limit_bytes = std::size_t(512 * part_bytes),
                                  .max_growth_bytes = std::size_t{2 * kMiB}}});
   }
-  /// Where the two groups found a block last. `make()` makes one, for the current group.
+  /// Returns the address of the last block of each of the two groups. `make()` allocates a block
+  /// for the current group.
   template <class Make>
   [[nodiscard]] static std::array<void const*, 2> last_of_threads(StreamPool<R>& pool,
                                                                   Make const& make) {
@@ -68,8 +71,9 @@ TYPED_TEST(Rivalry, gets_no_more_than_its_part_of_the_limit) {
   EXPECT_EQ(last[0], last[1]);
 }
 
-/// Two streams that take 8 MiB in turn have 8 MiB in use at once, and want 16 MiB: more than the
-/// allocator reserves for what is in use, so that the part of rivals must give the rest.
+/// Two streams that take 8 MiB in turn have 8 MiB in use at once, and want 16 MiB. The allocator
+/// reserves less than that for 8 MiB in use, so the part of the limit for rivals must supply the
+/// rest.
 TYPED_TEST(Rivalry, ends_with_blocks_for_each_however_little_is_in_use) {
   constexpr std::size_t kBlocks = 8;
   Device<TypeParam> const device({.memory = {.max_growth_bytes = std::size_t{2 * kMiB}}});

@@ -6,7 +6,8 @@
 
 namespace msstream::testing {
 
-/// Calls body(i) at once on `count` threads, each with its number, until all have returned.
+/// Calls body(i) for i = 0 to `count` - 1, each on its own thread at once, and waits for all of
+/// them.
 template <class Body>
 void run_threads(int count, Body const& body) {
   std::vector<std::jthread> threads;

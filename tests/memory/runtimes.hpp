@@ -23,9 +23,9 @@ namespace msstream::testing {
 
 constexpr std::int64_t kMiB = 1 << 20;
 
-/// The host runtime with its waits left out: every order between streams that a test relies on is
-/// gone, so the test must fail. Its copies and fills go byte by byte through atomics, because here
-/// they race on purpose.
+/// A host runtime that ignores waits. It removes every order between streams that a test relies on,
+/// so that the test must fail. Its copies and fills go byte by byte through atomics, because they
+/// race on purpose.
 class HostWithoutWaits : public Host {
  public:
   using Host::Host;
@@ -60,7 +60,7 @@ inline constexpr bool keeps_waits = true;
 template <>
 inline constexpr bool keeps_waits<HostWithoutWaits> = false;
 
-/// Skips aloud where the runtime has no device.
+/// A fixture that skips the test with a message if the runtime has no device.
 template <Runtime R>
 class RuntimeTest : public ::testing::Test {
  protected:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When fresh memory is taken although some is free, which would have to be waited for.
+// Tests when fresh memory is taken although there is free memory, which a stream would have to wait
+// for.
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"
 
@@ -24,10 +25,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kBytes = 16 * kMiB;
-/// A device counts as far behind after a small part of that.
+/// A time after which a device surely counts as far behind: a small part of it is enough.
 constexpr std::chrono::milliseconds kLong{15};
 
-/// Groups that use memory of one size, each behind a gate of its own, and free it.
+/// A program whose groups use memory of one size, each behind its own gate, and free it.
 template <Runtime R>
 class SoftLimitProgram {
  public:
@@ -41,7 +42,7 @@ class SoftLimitProgram {
     StreamScope const scope(pool_[group]);
     return Tensor<std::uint8_t, R>(device_, {kBytes});
   }
-  /// Returns where the memory was.
+  /// Uses a block of the group behind its gate, frees it, and returns its address.
   void const* use_behind_gate(int group) {
     auto const block = allocate(group);
     gates_[group].hold(pool_[group].compute());
@@ -62,7 +63,7 @@ class SoftLimitProgram {
 
   Device<R> device_;
   StreamPool<R> pool_;
-  std::array<Gate, kGroups> gates_;  ///< open before the others wait for what is behind them
+  std::array<Gate, kGroups> gates_;  ///< declared last, so gates open before other members wait
 };
 
 template <class TypeParam>
@@ -97,8 +98,8 @@ TYPED_TEST(SoftLimit, where_the_device_is_far_behind_fresh_memory_is_taken) {
 
 class Parts : public ::testing::TestWithParam<std::int64_t> {};
 
-/// Groups that keep some memory, and use other of many sizes under a tight limit and free it at
-/// once, on streams that are held back: what one takes from another one it waits for.
+/// Groups keep some memory, and under a tight limit use blocks of many sizes, which they free at
+/// once, on streams that are held back. A group that takes a block of another group waits for it.
 TEST_P(Parts, AreGivenToGroupsThatOftenWaitUnderAHardLimit) {
   constexpr int kGroups = 8;
   constexpr int kRounds = 400;
@@ -133,15 +134,15 @@ TEST_P(Parts, AreGivenToGroupsThatOftenWaitUnderAHardLimit) {
 
 INSTANTIATE_TEST_SUITE_P(SoftLimitOnHost, Parts, ::testing::Values(0, 12 * kMiB));
 
-/// Groups that use one block at a time, on streams that are held back. A group that needs a large
-/// block, and finds none without a wait, waits for a part that holds all later ones.
+/// Groups use one block at a time, on streams that are held back. A group that needs a large block,
+/// and finds none without a wait, waits once for a part of memory that holds all its later blocks.
 TEST(SoftLimitOnHost, EachGroupWaitsOnceForItsPart) {
   constexpr int kGroups = 8;
   constexpr int kRounds = 1000;
   for (unsigned seed = 1; seed <= 4; ++seed) {
     Device<Host> device({.memory = {.limit_bytes = std::size_t(768 * kMiB)}});
     StreamPool pool(device, {.groups = kGroups, .launch_threads = LaunchThreads::none});
-    static_cast<void>(Tensor<std::uint8_t, Host>(device, {700 * kMiB}));  // that is nobody's, then
+    static_cast<void>(Tensor<std::uint8_t, Host>(device, {700 * kMiB}));  // then free for any group
     std::array<Gate, kGroups> gates;
     for (int group = 0; group < kGroups; ++group) {
       gates[group].hold(pool[group].compute());

@@ -21,7 +21,8 @@
 
 namespace msstream::testing {
 
-/// What a kernel of the stress works on: every `stride`-th of `count` words, after so much time.
+/// The words that a kernel of the stress test accesses: every `stride`-th of `count` words, after
+/// `delay_ns`.
 struct TaggedWords {
   std::int64_t* words;
   std::int64_t count;
@@ -29,8 +30,8 @@ struct TaggedWords {
   std::int64_t delay_ns;
 };
 
-/// The kernels of the stress on runtimes whose streams run on the host. Word by word through
-/// atomics, because they race on purpose where waits are left out.
+/// The kernels of the stress test for runtimes whose streams run on the host. They access words
+/// through atomics, because they race on purpose when waits are left out.
 struct HostTagKernels {
   static void write(HostStream stream, TaggedWords to, std::int64_t tag) {
     stream.run(
@@ -46,7 +47,7 @@ struct HostTagKernels {
       });
     });
   }
-  /// Adds to `mismatches` for each word that is not the tag.
+  /// Adds 1 to `mismatches` for each word that is not the tag.
   static void check(HostStream stream, TaggedWords of, std::int64_t tag, std::int64_t* mismatches) {
     stream.run([=] {
       for_each_word(of, [&](auto word) {
@@ -70,10 +71,10 @@ struct HostTagKernels {
 };
 
 struct StressOptions {
-  std::int64_t operations;  ///< at least; of all threads
+  std::int64_t operations;  ///< minimum, of all threads together
   std::size_t limit_bytes;
   std::size_t growth_bytes;
-  std::vector<std::int64_t> word_counts;  ///< of tensors
+  std::vector<std::int64_t> word_counts;  ///< sizes of tensors
   std::int64_t most_delay_ns = 10'000;
 };
 
@@ -86,8 +87,8 @@ struct StressOutcome {
 
 namespace detail {
 
-/// One thread of the stress: makes, fills, copies, checks and drops tensors of its own, each on a
-/// random one of the streams that all threads share.
+/// One thread of the stress test. It creates, fills, copies, checks and drops its own tensors, each
+/// on a random one of the streams that all threads share.
 template <Runtime R, class Kernels>
 class StressThread {
  public:
@@ -105,7 +106,7 @@ class StressThread {
 
   void run(std::int64_t operations) {
     while (outcome.operations < operations) {
-      // Never more than two rounds ahead of the streams.
+      // The thread never runs more than two rounds ahead of the streams.
       order::Position const before_last = std::exchange(last_but_one_, last_);
       if (before_last.number != 0) {
         device_.context()->tracker->synchronize(before_last);
@@ -124,9 +125,9 @@ class StressThread {
   static constexpr int kOperationsPerRound = 200;
   static constexpr std::size_t kMostLive = 40;
   static constexpr std::int64_t kWordsWithoutStride = 1024;
-  static constexpr std::int64_t kStride = 512;  // of larger tensors: a word a page
+  static constexpr std::int64_t kStride = 512;  // for larger tensors: one word per page
 
-  /// A tensor that holds `tag` in each of its words once what has been issued is over.
+  /// A tensor that must hold `tag` in each word once all issued operations are complete.
   struct Tagged {
     Tensor<std::int64_t, R> tensor;
     std::int64_t tag;
@@ -159,7 +160,7 @@ class StressThread {
       write(live_.emplace_back(Tagged{std::move(*tensor), 0}));
     }
   }
-  /// Empty, and one tensor less, when others have all of the memory.
+  /// Allocates a tensor. If other threads hold all memory, drops one tensor and returns nothing.
   std::optional<Tensor<std::int64_t, R>> allocate(std::int64_t words) {
     try {
       return Tensor<std::int64_t, R>(device_, {words});
@@ -176,7 +177,7 @@ class StressThread {
         }));
   }
   void copy_of(Tagged const& some) {
-    Tagged const source = some;  // stays while allocate() may drop it
+    Tagged const source = some;  // a copy, because allocate() may drop the original
     if (auto tensor = allocate(source.tensor.count())) {
       auto const& made = live_.emplace_back(Tagged{std::move(*tensor), source.tag});
       issued(issue("copy",
@@ -226,17 +227,17 @@ class StressThread {
 
 }  // namespace detail
 
-/// Random operations of four threads on eight streams, whose kernels take random times, on memory
-/// that is so tight that it moves between streams all the time. Tags are unique, and checked on the
-/// device: a mismatch is what another owner of the same memory wrote, or the tensor's own past or
-/// future. Nothing waits for a check.
+/// Runs random operations of four threads on eight streams, with kernels that take random times, in
+/// memory so tight that it moves between streams all the time. Tags are unique, and checked on the
+/// device: a mismatch is a value of another owner of the same memory, or an earlier or later value
+/// of the tensor. Nothing waits for a check.
 template <Runtime R, class Kernels>
 [[nodiscard]] StressOutcome tagged_stress(StressOptions const& options) {
   constexpr int kGroups = 8;
   constexpr unsigned kThreads = 4;
   DeviceOptions<R> device_options;
   device_options.memory.limit_bytes = options.limit_bytes;
-  device_options.memory.soft_limit_bytes = 1;  // what others had goes before fresh memory
+  device_options.memory.soft_limit_bytes = 1;  // reuses other streams' memory before fresh memory
   device_options.memory.max_growth_bytes = options.growth_bytes;
   device_options.memory.wait_for_frees = std::chrono::milliseconds(1);
   Device<R> const device(device_options);
@@ -266,7 +267,7 @@ template <Runtime R, class Kernels>
   return outcome;
 }
 
-/// Each operation saw the tags of its own tensors, on memory that was really tight.
+/// Expects that each operation saw the tags of its own tensors, in memory that was tight.
 inline void expect_own_tags(StressOutcome const& outcome, StressOptions const& options) {
   EXPECT_EQ(outcome.mismatches, 0);
   EXPECT_GE(outcome.operations, options.operations);
@@ -274,18 +275,21 @@ inline void expect_own_tags(StressOutcome const& outcome, StressOptions const& o
   EXPECT_GT(outcome.waiting_reuses, 100U) << "memory was not tight";
 }
 
-/// Small blocks, from slabs, under a limit of pieces.
+/// Returns options for small blocks, which come from slabs, under a limit for which memory comes in
+/// pieces.
 [[nodiscard]] inline StressOptions stress_of_small_blocks(std::int64_t operations) {
   return {operations, std::size_t{256} << 10U, std::size_t{64} << 10U, {16, 100, 128, 400}};
 }
-/// The same in one piece, which does not go before the device: for programs whose order is switched
-/// off, which would otherwise use what has gone back to the runtime.
+/// Like stress_of_small_blocks(), but with one piece of memory that stays as long as the device.
+/// Programs whose order is switched off would otherwise use memory that has gone back to the
+/// runtime.
 [[nodiscard]] inline StressOptions stress_without_order() {
   auto options = stress_of_small_blocks(20'000);
   options.growth_bytes = options.limit_bytes;
   return options;
 }
-/// Blocks that are cut and join, among small ones, in pages.
+/// Returns options for large blocks that are split and joined, among small ones, in memory of
+/// pages.
 [[nodiscard]] inline StressOptions stress_of_large_blocks(std::int64_t operations) {
   return {operations,
           std::size_t{96} << 20U,

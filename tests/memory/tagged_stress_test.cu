@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stress of memory reuse with kernels that take random times, and check the tags on the GPU.
+// Runs the stress test of memory reuse with kernels that take random times and check the tags on
+// the GPU.
 #include "memory/tagged_stress.hpp"
 #include "trust/many.hpp"
 
@@ -18,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kThreadsPerBlock = 128;
 
-/// So that what a kernel reads and writes it does late, when whoever does not wait has overtaken.
+/// Delays a kernel, so that work that fails to wait for it overtakes its reads and writes.
 __device__ void spin(std::int64_t nanoseconds) {
   auto const now = [] {
     std::int64_t time;
@@ -28,7 +29,7 @@ __device__ void spin(std::int64_t nanoseconds) {
   for (auto const begin = now(); now() - begin < nanoseconds;) {
   }
 }
-/// A thread a word that is touched; false past the last.
+/// Finds the word of the calling thread, after the delay. Returns false past the last word.
 __device__ bool find_word(TaggedWords const& of, std::int64_t& word) {
   word = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * of.stride;
   spin(of.delay_ns);
@@ -50,7 +51,8 @@ __global__ void copy_tags(TaggedWords to, std::int64_t const* from) {
 __global__ void check_tags(TaggedWords of, std::int64_t tag, std::int64_t* mismatches) {
   std::int64_t word;
   if (find_word(of, word) && of.words[word] != tag) {
-    // In pinned memory: the host reads it, and nothing that all streams write orders them.
+    // The counter is in untracked pinned memory: the host reads it, and a tensor that all streams
+    // write would order them.
     atomicAdd(reinterpret_cast<unsigned long long*>(mismatches), 1ULL);
   }
 }
@@ -81,7 +83,7 @@ struct CudaTagKernels {
   }
 };
 
-/// The streams of a GPU with the waits between them left out.
+/// A CUDA runtime that leaves out the waits between streams.
 class CudaWithoutWaits : public Cuda {
  public:
   using Cuda::Cuda;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes while its work is in flight, in any order, and what comes and goes a thousand times.
+// Tests objects that are destroyed in any order while their work is in flight, and groups that are
+// created and destroyed a thousand times.
 #include "memory/watched_runtime.hpp"
 #include "runtime/gate.hpp"
 
@@ -33,9 +34,9 @@ class TearDown : public RuntimeTest<TypeParam> {
 };
 TYPED_TEST_SUITE(TearDown, Runtimes, RuntimeNames);
 
-/// The handles of a device, its groups, a large, a small and a pinned tensor with work in flight
-/// go in every order. The gate opens when the host starts to wait: what does not wait goes before
-/// the work.
+/// Destroys a device, its groups, and a large, a small and a pinned tensor with work in flight, in
+/// every order. The gate opens when the host starts to wait. Memory that is freed without a wait is
+/// freed before the work.
 TYPED_TEST(TearDown, nothing_goes_before_the_work_on_it_in_any_order) {
   using R = Watched<TypeParam>;
   std::array<int, 5> order{0, 1, 2, 3, 4};
@@ -60,7 +61,8 @@ TYPED_TEST(TearDown, nothing_goes_before_the_work_on_it_in_any_order) {
             journal.entry(*device, "use"),
             {.stream = StreamKind::h2d});
     }
-    // What follows waits for it on the device, and goes with its group.
+    // The operation "follow" waits for "use" on the device, and its group is destroyed with the
+    // pool.
     {
       StreamScope const scope((*pool)[0]);
       issue("follow", reads(*large), [](auto) {});
@@ -120,7 +122,8 @@ TYPED_TEST(TearDown, a_thousand_generations_of_groups_leave_nothing_behind) {
     auto const statistics = device.memory_statistics();
     EXPECT_EQ(statistics.live_bytes, 0U);
     EXPECT_EQ(watch->streams, 0) << "of groups that are gone";
-    // The rule of what is reserved before anybody waits, and one rounding to the step.
+    // A quarter more than the peak and one step are reserved before a stream waits for memory. The
+    // other step is for rounding.
     EXPECT_LE(statistics.reserved_bytes,
               statistics.peak_live_bytes + statistics.peak_live_bytes / 4 + 2 * kStep);
     EXPECT_LE(watch->pinned_bytes, std::size_t(4) * kMiB);

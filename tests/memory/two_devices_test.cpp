@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two devices of one program: memory of their own, and one order if they share a tracker.
+// Tests two devices of one program, which have their own memory, and one order if they share a
+// tracker.
 #include "memory/watched_runtime.hpp"
 #include "runtime/gate.hpp"
 
@@ -31,7 +32,7 @@ void choose_ordinal(Options& options, int ordinal) {
     choose_ordinal(options.runtime, ordinal);
   }
 }
-/// Of a second device beside the first GPU: the same GPU, and another one if there is one.
+/// Returns the GPUs to try for a second device: the first GPU, and another one if there is one.
 template <Runtime R>
 [[nodiscard]] std::vector<int> second_ordinals() {
 #if MSSTREAM_CUDA
@@ -47,7 +48,7 @@ class TwoDevices : public RuntimeTest<TypeParam> {
  protected:
   using R = Watched<TypeParam>;
 
-  /// Each with a group, and memory for one large tensor.
+  /// Opens two devices, each with a group and memory for one large tensor.
   void open(int second_ordinal, bool one_tracker) {
     DeviceOptions<R> options;
     options.memory.limit_bytes = kDeviceLimit;
@@ -85,7 +86,7 @@ TYPED_TEST(TwoDevices, have_pools_and_limits_of_their_own) {
     Bytes const other(*this->second, {kDeviceLimit});
     EXPECT_THROW(Bytes(*this->first, {kDeviceLimit}), OutOfMemory);
     {
-      // Let go on another thread, inside a scope of the other device.
+      // Another thread releases the tensor, inside a scope of the other device.
       std::jthread([&] {
         StreamScope const scope((*this->of_second)[0]);
         mine.reset();
@@ -117,7 +118,8 @@ TYPED_TEST(TwoDevices, without_one_tracker_cannot_be_used_together) {
   }
 }
 
-/// The first device's stream uses the second one's memory: its next uses, and its next owner, wait.
+/// A stream of the first device uses memory of the second one. The next uses and the next owner of
+/// that memory must wait for it.
 TYPED_TEST(TwoDevices, with_one_tracker_keep_one_order) {
   using Bytes = Tensor<std::uint8_t, Watched<TypeParam>>;
   for (int const ordinal : second_ordinals<TypeParam>()) {

@@ -13,22 +13,22 @@
 
 namespace msstream::testing {
 
-/// What a runtime was asked for, and what a test does when it is asked.
+/// Counts the calls of a runtime, and holds functions of the test that some of the calls run.
 struct Watch : Census {
   std::function<void()> host_waits = [] {};  ///< called when the host starts to wait
-  std::function<void()> gives_back = [] {};  ///< called when device memory goes back
-  /// Called when a group's workspace goes back.
+  std::function<void()> gives_back = [] {};  ///< called when device memory is freed
+  /// Called when the libraries of a group, and so its workspace, are destroyed.
   std::function<void()> gives_back_libraries = [] {};
 };
 
-/// For tests of who must block the host: the gate opens when the host starts to wait, and the
-/// journal gets "free" when device memory goes back. What should come after the wait, but comes
-/// without one, comes before all that the gate holds.
+/// Makes the gate open when the host starts to wait, and the journal get "free" when device memory
+/// is freed. Memory that is freed without a wait appears in the journal before all work that the
+/// gate holds.
 inline void watch_waits(Watch& watch, Gate& gate, Journal journal) {
   watch.host_waits = [&gate] { gate.open(); };
   watch.gives_back = [&gate, journal = std::move(journal)]() mutable {
     journal.add("free");
-    gate.open();  // too late: a test that fails should not hang as well
+    gate.open();  // too late for the order, but a test that fails must not hang
   };
 }
 
@@ -38,7 +38,7 @@ struct WatchedOptions {
   std::shared_ptr<Watch> watch = std::make_shared<Watch>();
 };
 
-/// Any runtime, with its calls counted, and a test told of some.
+/// A decorator for any runtime that counts its calls and reports some of them to the test.
 template <Runtime R>
 class Watched : public Counting<R> {
   using Base = Counting<R>;
@@ -80,7 +80,7 @@ class Watched : public Counting<R> {
 };
 static_assert(PagedRuntime<Watched<Host>>);
 
-/// The runtime under all that is around it.
+/// True for the CUDA runtime, also inside decorators.
 template <class R>
 inline constexpr bool is_cuda = R::name == std::string_view("cuda");
 
@@ -89,7 +89,7 @@ template <Runtime R>
   return device.context()->runtime->watch();
 }
 
-/// A device of little memory, whose calls are counted.
+/// Returns a device whose runtime counts its calls.
 template <Runtime R>
 [[nodiscard]] Device<Watched<R>> watched_device(AllocatorOptions memory,
                                                 std::shared_ptr<Watch> watch = nullptr) {

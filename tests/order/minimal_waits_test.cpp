@@ -16,7 +16,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// Positions {0, 1}, {1, 1} … and, for each, a clock that covers it and the others in `covers[i]`.
+/// The positions {i, 1} of streams i = 0, 1, …, each with a clock that covers it and the positions
+/// of the streams in `covers[i]`.
 struct Case {
   std::vector<Position> needed;
   std::vector<VectorClock> brought;
@@ -40,7 +41,8 @@ struct Case {
     }
     return streams;
   }
-  /// The waits that are issued front to back, when those that hold already are skipped.
+  /// Returns the streams that are waited for when positions are visited front to back and those
+  /// that are already covered are skipped.
   [[nodiscard]] std::vector<StreamIndex> waits() const {
     VectorClock clock;
     std::vector<StreamIndex> issued;
@@ -52,7 +54,7 @@ struct Case {
     }
     return issued;
   }
-  /// By trying every subset.
+  /// Returns the smallest number of waits that covers all positions, found by trying every subset.
   [[nodiscard]] std::size_t fewest_waits() const {
     std::size_t fewest = needed.size();
     for (std::uint32_t subset = 0; subset < (1U << needed.size()); ++subset) {
@@ -94,7 +96,8 @@ TEST(MinimalWaits, KeepsOneOfTwoLateEventsThatCoverEachOther) {
 }
 
 TEST(MinimalWaits, AreTheFewestWheneverEventsAreAsEarlyAsTheirPositions) {
-  // Then coverage is a partial order: who covers covers all that the covered one covers.
+  // Coverage is a partial order here: a clock that covers a position covers everything that the
+  // clock of that position covers.
   std::mt19937 random(11);
   for (int round = 0; round < 3000; ++round) {
     std::size_t const count = random() % 9 + 1;

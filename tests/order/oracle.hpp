@@ -8,23 +8,23 @@
 
 namespace msstream::order::testing {
 
-/// Which work precedes which, by the definition: the transitive closure of an explicit graph, kept
-/// as one row of bits a node. It knows nothing of clocks, positions or events.
+/// Knows which work precedes which, by definition: from the transitive closure of an explicit
+/// graph, kept as one row of bits per node. It uses no clocks, positions or events.
 ///
 /// Nodes are added in the order in which the host issued them, so every edge points backwards and
-/// the closure of a node is complete as soon as the node is there.
+/// the closure of a node is complete as soon as the node is added.
 class Oracle {
  public:
   using Node = std::size_t;
   static constexpr Node kNone = std::numeric_limits<Node>::max();
 
-  /// The newest work of a stream so far; kNone when it has none.
+  /// Returns the newest work of a stream, or kNone if the stream has no work.
   [[nodiscard]] Node tail(std::size_t stream) const {
     return stream < tails_.size() ? tails_[stream] : kNone;
   }
 
-  /// The next work of the stream: after the stream's earlier work, after what the host has waited
-  /// for, and after `also`.
+  /// Adds the next work of the stream. It follows the stream's earlier work, all work that the host
+  /// has waited for, and `also`.
   Node append(std::size_t stream, Node also = kNone) {
     Node const node = before_.size();
     before_.emplace_back(node / 64 + 1);
@@ -40,13 +40,13 @@ class Oracle {
     return node;
   }
 
-  /// All work issued from here on comes after `node`, because the host has seen it complete.
+  /// Orders all work issued from now on after `node`, because the host has seen it complete.
   void host_waits_for(Node node) { host_saw_.push_back(node); }
 
   [[nodiscard]] bool precedes(Node first, Node second) const {
     return first < second && contains(second, first);
   }
-  /// Whether the stream's next work comes after `node`.
+  /// Returns whether the next work of the stream follows `node`.
   [[nodiscard]] bool precedes_next(Node node, std::size_t stream) const {
     Node const last = tail(stream);
     if (last != kNone && (last == node || precedes(node, last))) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What capturing.hpp states, for every runtime that captures.
+// Tests what capturing.hpp states, on every runtime that can capture.
 #include "runtime/gate.hpp"
 #include "runtime/runtime_fixture.hpp"
 
@@ -28,7 +28,7 @@ static_assert(!CapturingRuntime<Sim>);
 static_assert(CapturingRuntime<Checked<Host>>);
 static_assert(!CapturingRuntime<Checked<Sim>>);
 
-/// Streams that can be captured, and graphs that go with the test.
+/// A fixture for capturing streams. It destroys the captured graphs when the test ends.
 template <class R>
 class Capture : public RuntimeTest<R> {
  protected:
@@ -42,7 +42,7 @@ class Capture : public RuntimeTest<R> {
     }
     RuntimeTest<R>::TearDown();
   }
-  /// `to`'s next work follows what `from` has.
+  /// Makes the next work of `to` wait for the work that `from` has now.
   void follow(Stream to, Stream from) { this->runtime->wait(to, this->recorded(from)); }
   Graph end(Stream origin) { return graphs_.emplace_back(this->runtime->end_capture(origin)); }
   void copy(Bytes& to, Bytes const& from, Stream on) {
@@ -88,7 +88,7 @@ TYPED_TEST(Capture, a_stream_that_waits_for_captured_work_is_captured) {
   this->follow(origin, other);
   this->copy(c, b, origin);
   auto const graph = this->end(origin);
-  // The streams are their own again.
+  // After the end of the capture, both streams run work again instead of capturing it.
   a.write(1, other);
   EXPECT_EQ(this->value(a, other), 1);
   EXPECT_EQ(this->value(b, other), 0);
@@ -183,7 +183,7 @@ TYPED_TEST(Capture, an_abandoned_capture_leaves_streams_that_work) {
   Cell<TypeParam> cell(this->runtime);
   this->runtime->begin_capture(origin);
   this->follow(other, origin);
-  cell.write(4, other);  // and the origin does not follow it
+  cell.write(4, other);  // the origin does not wait for this write
   this->runtime->abandon_capture(origin);
   for (auto const stream : {origin, other}) {
     EXPECT_EQ(this->value(cell, stream), 0);
@@ -264,7 +264,7 @@ TEST_F(HostCaptures, two_captures_do_not_meet) {
   EXPECT_THROW(static_cast<void>(runtime->end_capture(second)), RuntimeError);
 }
 
-/// Branches a, b, c of one origin: each order of them is right, and each comes.
+/// Three captured branches of one origin may run in any order. In 100 launches all 6 orders occur.
 TEST_F(HostCaptures, what_is_not_ordered_runs_in_every_order) {
   auto const origin = stream();
   std::array const branches{stream(), stream(), stream()};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contract that runtime.hpp states, for every runtime. A simulation has one thread and a time
-// of its own: what is said of threads and of real time is not asked of it.
+// Tests the contract that runtime.hpp states, on every runtime. A simulation has one thread and its
+// own virtual time, so tests of threads and of real time skip it.
 #include "runtime/gate.hpp"
 #include "runtime/runtime_fixture.hpp"
 

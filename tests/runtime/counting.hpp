@@ -18,33 +18,36 @@
 
 namespace msstream::testing {
 
-/// What a runtime has given and not yet got back, and how often it was asked. Thread-safe.
+/// Counts the resources of a runtime that are not released yet, and the calls to the runtime.
+/// Thread-safe.
 struct Census {
   std::atomic<std::int64_t> streams{0};
   std::atomic<std::int64_t> events{0};
   std::atomic<std::int64_t> libraries{0};
   std::atomic<std::int64_t> graphs{0};
   std::atomic<std::int64_t> device_blocks{0};
-  std::atomic<std::size_t> mapped_bytes{0};  ///< in pages
-  std::atomic<std::size_t> left_bytes{0};    ///< of pages moved, still behind their old addresses
-  std::atomic<std::size_t> device_bytes{0};  ///< in blocks and in pages
+  std::atomic<std::size_t> mapped_bytes{0};  ///< bytes of mapped pages
+  std::atomic<std::size_t> left_bytes{0};    ///< bytes of moved pages, still at their old addresses
+  std::atomic<std::size_t> device_bytes{0};  ///< bytes of device blocks and pages
   std::atomic<std::size_t> address_bytes{0};
   std::atomic<std::int64_t> pinned_blocks{0};
   std::atomic<std::size_t> pinned_bytes{0};
 
-  /// All calls but those that put work on a stream.
+  /// The number of calls, except those that enqueue copies, fills, host functions or graph
+  /// launches.
   std::atomic<std::uint64_t> calls{0};
-  /// Of those: events recorded, and asked about.
+  /// The number of calls of record() and query(). `calls` includes them.
   std::atomic<std::uint64_t> event_calls{0};
-  /// That were out at once.
+  /// The highest value that `device_bytes` has had.
   std::atomic<std::size_t> most_device_bytes{0};
 
-  /// How much device memory was asked for, each time that some was.
+  /// Returns the sizes in bytes of all requests for device memory, in order.
   [[nodiscard]] std::vector<std::size_t> growths() const {
     std::lock_guard const guard(mutex_);
     return growths_;
   }
-  /// Before the runtime is asked, so that what two threads have at once is never told too low.
+  /// Counts a request before the runtime is called, so that the peak of two threads is never too
+  /// low.
   void device_grows(std::size_t bytes) {
     auto const now = device_bytes.fetch_add(bytes) + bytes;
     for (auto most = most_device_bytes.load();
@@ -54,7 +57,7 @@ struct Census {
     growths_.push_back(bytes);
   }
 
-  /// What is to be given back.
+  /// Describes all resources that are not released yet.
   [[nodiscard]] std::string describe() const {
     return text(streams.load(),
                 " streams, ",
@@ -90,7 +93,7 @@ struct CountingOptions {
   std::shared_ptr<Census> census = std::make_shared<Census>();
 };
 
-/// Any runtime, with its calls counted, and everything that must be given back.
+/// A decorator for any runtime that counts its calls and the resources that must be released.
 template <Runtime R>
 class Counting : public RuntimeDecorator<R> {
   using Base = RuntimeDecorator<R>;
@@ -249,7 +252,7 @@ class Counting : public RuntimeDecorator<R> {
     auto libraries = inner_.create_libraries(options);
     ++census_->libraries;
     if constexpr (kHasNone) {
-      libraries = census_.get();  // null would never be given back
+      libraries = census_.get();  // a null handle would never be destroyed
     }
     return libraries;
   }
@@ -261,11 +264,12 @@ class Counting : public RuntimeDecorator<R> {
 
  private:
   using Base::inner_;
-  /// The host runtime has no libraries and ignores the handle.
+  /// True for the host runtime, which has no libraries and ignores the handle.
   static constexpr bool kHasNone = std::is_same_v<native_libraries, void*>;
 
   void called() noexcept { census_->calls.fetch_add(1, std::memory_order_relaxed); }
-  /// What fails has given nothing.
+  /// Counts `bytes` of device memory and calls the runtime. If the call throws, they are not
+  /// counted.
   template <class Call>
   auto growing(std::size_t bytes, Call&& call) {
     called();

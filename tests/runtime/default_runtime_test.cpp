@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What users name without a runtime has the default one; what is made from a device has the
-// device's.
+// Tests that class templates use the default runtime if none is named, and that objects made from a
+// device use the runtime of the device.
 #include <msstream/msstream.hpp>
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace msstream {
 namespace {
 
-/// `Name<>` is `Name<DefaultRuntime>` for each of them.
+/// True if `Name<>` is `Name<DefaultRuntime>` for each template in `Names`.
 template <template <class...> class... Names>
 inline constexpr bool have_a_default = (std::is_same_v<Names<>, Names<DefaultRuntime>> && ...);
 

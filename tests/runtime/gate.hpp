@@ -13,10 +13,10 @@
 
 namespace msstream::testing {
 
-/// Holds streams where it was put until the test opens it, so that a test decides what has run and
-/// what has not, without sleeping.
+/// Blocks streams at the positions where block() was called until the test opens the gate. It lets
+/// a test decide which work has run, without sleeping.
 ///
-/// Opens when it is destroyed, so that a failed assertion does not hang. While a gate is closed,
+/// The destructor opens the gate, so that a failed assertion does not hang. While a gate is closed,
 /// free no memory of the runtime: CUDA waits for all streams.
 class Gate {
  public:
@@ -28,7 +28,7 @@ class Gate {
   template <Runtime R>
   void block(R& runtime, typename R::native_stream stream) {
     if constexpr (requires { runtime.hold(stream, opened_); }) {
-      runtime.hold(stream, opened_);  // on a single thread, waiting would be for ever
+      runtime.hold(stream, opened_);  // a host call that waits would deadlock on a single thread
     } else if constexpr (requires { runtime.inner().hold(stream, opened_); }) {
       runtime.inner().hold(stream, opened_);
 #if MSSTREAM_CUDA
@@ -44,7 +44,7 @@ class Gate {
       runtime.call_host(stream, [opened = opened_] { opened->wait(false); });
     }
   }
-  /// The same for a Stream of the library.
+  /// Like block(), but for a Stream of the library.
   template <class S>
   void hold(S& stream) {
     block(*stream.context()->runtime, stream.native());

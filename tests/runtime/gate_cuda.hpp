@@ -16,8 +16,8 @@
 
 namespace msstream::testing {
 
-/// A word of pinned memory that the GPU's front end watches for a stream: neither a kernel nor a
-/// host function is held up with it.
+/// A gate for CUDA streams: a word of pinned memory that the GPU's front end watches for a stream.
+/// It occupies neither a kernel nor a host function.
 class CudaGate {
  public:
   CudaGate() : word_(next_word()) {}
@@ -46,7 +46,8 @@ class CudaGate {
     }();
     return function;
   }
-  /// Never given back: giving back pinned memory waits for the streams that gates hold.
+  /// Returns an unused word of pinned memory. The words are never freed, because freeing pinned
+  /// memory waits for the streams that gates hold.
   static std::uint32_t* next_word() {
     constexpr std::size_t kWords = 1U << 20U;
     static std::uint32_t* const words = [] {

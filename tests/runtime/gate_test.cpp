@@ -8,7 +8,7 @@
 namespace msstream::testing {
 namespace {
 
-// What they show is the order that nothing makes: no checking.
+// The tests write and read a cell without a wait, so their runtimes must not check for races.
 template <class R>
 using GateTest = RuntimeTest<R>;
 TYPED_TEST_SUITE(GateTest, PlainRuntimes);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the host runtime promises beyond the contract: failures of closures, an exact limit.
+// Tests what the host runtime promises beyond the contract: failures of closures and an exact
+// memory limit.
 #include "runtime/gate.hpp"
 
 #include <msstream/base/error.hpp>
@@ -15,7 +16,8 @@
 #include <thread>
 #include <vector>
 
-// An allocation that fails is part of what is tested here.
+// Makes allocations that are too large return null under sanitizers, because tests in this file
+// expect them to fail.
 extern "C" char const* __asan_default_options();   // NOLINT: the sanitizer's own name
 extern "C" char const* __asan_default_options() {  // NOLINT
   return "allocator_may_return_null=1";
@@ -142,7 +144,7 @@ TEST(HostQueueClosures, AreDestroyedAsTheyFinishNotWhenABacklogIsDone) {
   auto held = std::make_shared<int>(0);
   Gate start;
   Gate end;
-  // s = [start, a closure that holds, e, end]: all but start are one backlog
+  // s = [start, a closure with a copy of `held`, e, end]: everything after start is one backlog
   start.block(host, s);
   host.call_host(s, [held] { ++*held; });
   host.record(e, s);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams that somebody else made are told apart.
+// Tests that a runtime tells apart streams that other code has created.
 #include "runtime/runtime_fixture.hpp"
 
 #include <msstream/runtime/interop.hpp>

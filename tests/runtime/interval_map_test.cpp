@@ -10,7 +10,7 @@
 namespace msstream::detail {
 namespace {
 
-/// The map beside a value for each address, 0 where none is held.
+/// A fixture with an IntervalMap and a reference: one value per address, 0 if the map has none.
 class IntervalMapTest : public ::testing::Test {
  protected:
   static constexpr std::size_t kAddresses = 24;
@@ -26,7 +26,7 @@ class IntervalMapTest : public ::testing::Test {
     });
     ASSERT_EQ(held, values_) << "after step " << step;
   }
-  /// Every overlapping interval is visited once, and no other.
+  /// Expects that each interval that overlaps `range` is visited once, and no other interval.
   void expect_overlaps(Interval range, int step) {
     std::array<int, kAddresses> seen{};
     map_.for_each_overlap(range, [&](Interval place, int value) {

@@ -16,7 +16,7 @@
 namespace msstream::testing {
 namespace {
 
-/// Addresses for eight pages, of which a test maps some.
+/// A fixture with addresses for eight pages, some of which a test maps.
 template <class R>
 class Pages : public ::testing::Test {
  protected:
@@ -44,7 +44,7 @@ class Pages : public ::testing::Test {
   [[nodiscard]] std::byte* page(std::size_t number) const {
     return addresses + number * page_bytes;
   }
-  /// Whether all bytes from there on can be written and read again.
+  /// Returns whether the `bytes` bytes at `at` can be written and read back.
   [[nodiscard]] bool holds_data(std::byte* at, std::size_t bytes) {
     auto* const seen = static_cast<std::uint8_t*>(runtime->allocate_pinned(bytes));
     ++value;

@@ -18,7 +18,7 @@
 
 namespace msstream::testing {
 
-/// Bytes of device memory that streams write, and what a stream copied out of them.
+/// A few bytes of device memory that streams write, and pinned memory that streams copy them to.
 template <Runtime R>
 class Cell {
  public:
@@ -41,15 +41,15 @@ class Cell {
     runtime_->free_pinned(pinned_, kBytes);
   }
 
-  /// The stream's next work sets all bytes.
+  /// Enqueues a fill of all bytes with `value`.
   void write(std::uint8_t value, typename R::native_stream stream) {
     runtime_->fill(device_, value, kBytes, stream);
   }
-  /// The stream's next work notes what the bytes are then.
+  /// Enqueues a copy of the bytes to pinned memory.
   void read(typename R::native_stream stream) {
     runtime_->copy(pinned_, device_, kBytes, CopyKind::d2h, stream);
   }
-  /// What the last read that is complete saw; -1 when the bytes differ.
+  /// Returns the value that the last complete read() has seen, or -1 if the bytes differ.
   [[nodiscard]] int seen() const {
     for (std::size_t i = 1; i < kBytes; ++i) {
       if (pinned_[i] != pinned_[0]) {
@@ -66,7 +66,7 @@ class Cell {
   std::uint8_t* pinned_;
 };
 
-/// One runtime, and streams and events that go with the test.
+/// A fixture with one runtime. It destroys the streams and events of the test when the test ends.
 template <class R>
 class RuntimeTest : public ::testing::Test {
  protected:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library on a simulation: operations, gradients and memory, in every order or in many.
+// Tests operations, gradients and memory of the library on a simulation, in every order or in many.
 #include "runtime/tried.hpp"
 
 #include <msstream/msstream.hpp>
@@ -27,7 +27,8 @@ using R = Tried<Sim>;
   options.runtime = simulation;
 }
 
-/// For a device on the simulation that the explorer asks for.
+/// Returns options for a device that runs on `simulation`, which the explorer passes to the
+/// program.
 DeviceOptions<R> device_options(SimOptions const& simulation) {
   DeviceOptions<R> options;
   simulate_with(options.runtime, simulation);
@@ -35,7 +36,7 @@ DeviceOptions<R> device_options(SimOptions const& simulation) {
   return options;
 }
 
-/// into = into * factor + from
+/// Issues into = into * factor + from.
 void combine(char const* name,
              Tensor<float, R> const& into,
              Tensor<float, R> const& from,
@@ -50,7 +51,8 @@ void combine(char const* name,
 
 constexpr int kGroups = 3;
 
-/// Six operations on each of three groups, which share what they read; then all meet.
+/// Runs six operations on each of three groups, which read one shared tensor, then combines the
+/// results of all groups.
 std::vector<float> meeting_branches(SimOptions const& simulation) {
   Device<R> const device(device_options(simulation));
   StreamPool<R> pool(
@@ -95,7 +97,8 @@ TEST(SimExploresDevices, MemoryThatNobodyTracksIsARaceWithAScheduleToReplay) {
     auto const x = zeros<float>(device, {1});
     auto* const raw = x.data();
     for (int g = 0; g < 2; ++g) {
-      // each says what it uses, and nobody orders it
+      // Each operation declares the memory that it uses, but raw memory is not tracked, so the
+      // library does not order the two operations.
       StreamScope<R> const scope(pool[g]);
       issue("untracked", writes(raw_memory(device, raw, 1)), [raw, g](auto stream) {
         stream.run([=] { *raw = *raw * 2 + static_cast<float>(g + 1); });
@@ -107,7 +110,7 @@ TEST(SimExploresDevices, MemoryThatNobodyTracksIsARaceWithAScheduleToReplay) {
   };
   auto const found = sim::explore(program);
   EXPECT_TRUE(found.complete);
-  // x is zeroed on the default group, which nothing orders with the two either
+  // The zeroing of x on the default group is not ordered with the two operations either.
   EXPECT_GT(found.outcomes.size(), 1U);
   EXPECT_FALSE(found.agrees());
   for (auto const& seen : found.outcomes) {

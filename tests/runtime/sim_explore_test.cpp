@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every order is found, no order twice, and nothing is lost by leaving out what repeats.
+// Tests that sim::explore finds every order, none of them twice, and that its reduction of repeated
+// orders loses no outcome.
 #include "runtime/sim_program.hpp"
 
 #include <msstream/runtime/sim_explore.hpp>
@@ -52,7 +53,8 @@ TEST(Explore, OrderedStreamsHaveOneOrder) {
     SimProgram program(options, kStreams);
     for (std::uint32_t i = 0; i < kOperations; ++i) {
       for (std::size_t s = 0; s < kStreams; ++s) {
-        // each operation writes what the one before it wrote, on the stream before it
+        // Each operation writes the cell that the operation of the previous stream wrote, and waits
+        // for it.
         program.wait(s, (s + kStreams - 1) % kStreams);
         program.writes(s, 0, i);
       }
@@ -82,8 +84,8 @@ TEST(Explore, ARaceOfOneOperationAStreamHasEveryOrderOfThose) {
 }
 
 TEST(Explore, RacesInPairsMultiply) {
-  // Operation i of each stream races with operation i of the next: 2 orders for each of two pairs
-  // of streams, at 3 places that nothing else orders, less those that go round in a circle
+  // Operation i of stream 0 races with operation i of stream 1: 2 orders at each of 4 cells, and no
+  // race depends on another.
   auto const run = [](bool reduce) {
     return sim::explore(
         [](SimOptions const& options) {
@@ -135,7 +137,7 @@ TEST(Explore, TheHostFindsWorkDoneOrNot) {
 }
 
 TEST(Explore, WhatTheHostIssuesAfterItWaitedRacesToo) {
-  // 0 = [a writes 0, e], 1 = [b writes 5]; the host waits for e; 0 = [.., c writes 5]
+  // Streams: 0 = [a writes 0, e], 1 = [b writes 5]; the host waits for e; 0 = [.., c writes 5]
   auto const found = sim::explore([](SimOptions const& options) {
     SimProgram program(options, 2);
     program.writes(0, 0, 1);
@@ -167,7 +169,7 @@ TEST(Explore, FreeingMemoryUnderWorkIsOneOfTheThingsThatCanHappen) {
 }
 
 TEST(Explore, AWaitForTheWrongEventShowsInPinnedMemoryThatNobodyDeclares) {
-  // 0 = [e], 1 = [copy]: the host waits for e and reads what the copy writes
+  // Streams: 0 = [e], 1 = [copy]. The host waits for e and reads the memory that the copy writes.
   auto const found = sim::explore([](SimOptions const& options) {
     SimProgram program(options, 2);
     auto& runtime = program.runtime();
@@ -233,7 +235,7 @@ TEST(Explore, StopsAtTheLimitAndSaysSo) {
   EXPECT_NE(found.describe().find("not all there are"), std::string::npos);
 }
 
-/// Throws when work of stream 1 comes before that of stream 0, which nothing orders.
+/// Throws if the work of stream 1 comes before the work of stream 0. No wait orders the two.
 void racy(SimOptions const& options) {
   SimProgram program(options, 2);
   program.writes(0, 0, 1);
@@ -313,7 +315,7 @@ TEST(Explore, AProgramThatDependsOnSomethingElseIsFoundOut) {
 TEST(Explore, RunsWorkThatTheProgramLeftBehind) {
   int ran = 0;
   auto const found = sim::explore([&](SimOptions const& options) {
-    // the work is the last owner of its own runtime
+    // The enqueued work holds the last reference to its own runtime.
     auto const runtime = std::make_shared<Sim>(options);
     auto* const s = runtime->create_stream(StreamPriority::normal);
     runtime->call_host(s, [runtime, &ran] { ++ran; });
@@ -322,7 +324,8 @@ TEST(Explore, RunsWorkThatTheProgramLeftBehind) {
   EXPECT_EQ(ran, 1);
 }
 
-/// A random program of a few operations, waits and looks of the host.
+/// Runs a random program of a few operations, waits and reads by the host, and describes all that
+/// the host saw.
 std::string small_program(SimOptions const& options, std::uint32_t seed) {
   std::mt19937 random(seed);
   auto const below = [&](std::size_t bound) { return random() % bound; };

@@ -13,7 +13,8 @@
 
 namespace msstream::testing {
 
-/// Streams of a simulation whose operations use cells of device memory, and say so.
+/// A program for a simulation: its streams run operations on cells of device memory and declare
+/// which cells they use.
 class SimProgram {
  public:
   using Use = std::pair<std::size_t, AccessMode>;
@@ -25,7 +26,7 @@ class SimProgram {
         cells_(
             static_cast<std::uint32_t*>(runtime_.allocate_device(kCells * sizeof(std::uint32_t)))),
         pinned_(static_cast<std::uint32_t*>(runtime_.allocate_pinned(sizeof(std::uint32_t)))) {
-    runtime_.memory_pooled(pinned_, sizeof(std::uint32_t));  // its uses are declared below
+    runtime_.memory_pooled(pinned_, sizeof(std::uint32_t));  // look_at_copy() declares its reads
     for (std::size_t i = 0; i < streams; ++i) {
       streams_.push_back(runtime_.create_stream(StreamPriority::normal));
     }
@@ -43,8 +44,8 @@ class SimProgram {
   [[nodiscard]] Sim& runtime() noexcept { return runtime_; }
   [[nodiscard]] Sim::native_stream stream(std::size_t s) const { return streams_[s]; }
 
-  /// An operation that mixes all that it reads, and `salt`, into what it writes: its order with
-  /// every other operation that shares a written cell can be seen at the end.
+  /// Issues an operation that mixes all that it reads, and `salt`, into what it writes. Its order
+  /// relative to every other operation that shares a written cell shows in the final values.
   void operation(std::size_t s, std::vector<Use> const& uses, std::uint32_t salt) {
     std::vector<MemoryUse> declared;
     for (auto const& [cell, mode] : uses) {
@@ -69,7 +70,7 @@ class SimProgram {
   void writes(std::size_t s, std::size_t cell, std::uint32_t salt) {
     operation(s, {{cell, AccessMode::write}}, salt);
   }
-  /// Later work of `waiting` waits for what `source` has now.
+  /// Makes later work of `waiting` wait for the work that `source` has now.
   void wait(std::size_t waiting, std::size_t source) {
     runtime_.wait(streams_[waiting], record(source));
   }
@@ -85,7 +86,7 @@ class SimProgram {
     runtime_.host_uses({pinned_, sizeof(std::uint32_t), AccessMode::read});
     return *pinned_;
   }
-  /// All cells, once everything is done.
+  /// Waits for all streams and returns all cells.
   [[nodiscard]] std::vector<std::uint32_t> cells() {
     for (auto* const s : streams_) {
       runtime_.synchronize_stream(s);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the simulating runtime promises beyond the contract: any legal order, and the same one
-// again.
+// Tests what the simulating runtime promises beyond the contract: it reaches any legal order, and
+// the same order again for the same schedule.
 #include <msstream/msstream.hpp>
 #include <msstream/runtime/sim.hpp>
 
@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::uint64_t kSeeds = 200;
 
-/// A simulation with streams and an event.
+/// A simulation with two streams and an event.
 struct Simulation {
   explicit Simulation(sim::ScheduleFactory schedule) : runtime({.schedule = std::move(schedule)}) {}
   ~Simulation() { runtime.destroy_event(e); }
@@ -34,7 +34,8 @@ struct Simulation {
   Sim::native_event e = runtime.create_event(EventTiming::untimed);
 };
 
-/// What one seed made of two streams that write the same log, with the host looking in between.
+/// Returns the log that two streams write under the schedule of `seed`, with queries by the host in
+/// between.
 std::string seen_with(std::uint64_t seed) {
   std::string log;
   Simulation s(sim::random(seed));
@@ -60,7 +61,7 @@ TEST(SimRandom, ASeedGivesTheSameRunAgainAndOthersOtherRuns) {
 }
 
 TEST(SimRandom, EveryOrderOfTwoStreamsIsReached) {
-  // first = [a, b], second = [A, B]: six orders
+  // first = [a, b] and second = [A, B] have six orders.
   std::set<std::string> orders;
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     std::string log;
@@ -187,7 +188,7 @@ TEST(SimThreads, ASecondThreadIsRefused) {
 
 TEST(SimMemory, IsZeroAtFirstAndGarbageOnceFreedUnderWork) {
   for (std::size_t const bytes : {std::size_t{64}, std::size_t{1} << 20U}) {
-    Simulation s(sim::replay({1, 0, 0}));  // at the release, the host goes first
+    Simulation s(sim::replay({1, 0, 0}));  // the first choice: the host frees before the work runs
     auto* const memory = static_cast<unsigned char*>(s.runtime.allocate_device(bytes));
     EXPECT_EQ(memory[bytes - 1], 0);
     int seen = 0;
@@ -247,7 +248,7 @@ TEST(SimSchedules, AReplayOfAnotherProgramIsRefused) {
   EXPECT_THROW(s.runtime.synchronize_stream(s.first), std::invalid_argument);
 }
 
-/// A diamond over two groups, with copies both ways.
+/// Runs a diamond of operations on two groups, with copies to and from the device.
 std::vector<float> diamond(sim::ScheduleFactory schedule) {
   Device<Sim> const device({.runtime = {.schedule = std::move(schedule)}});
   StreamPool<Sim> pool(device, {.groups = 2, .launch_threads = LaunchThreads::none});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Virtual time, against makespans worked out by hand.
+// Tests virtual time against makespans that were computed by hand.
 #include <msstream/msstream.hpp>
 #include <msstream/runtime/sim.hpp>
 #include <msstream/runtime/sim_load.hpp>
@@ -18,8 +18,8 @@
 namespace msstream::testing {
 namespace {
 
-/// Round numbers: a launch 100, a record 10, a wait 5, a query 1; copies of 100 bytes take 200; a
-/// device of 100 multiprocessors.
+/// Returns costs in round numbers of nanoseconds: a launch takes 100, a record 10, a wait 5, a
+/// query 1, a copy of 100 bytes 200. The device has 100 multiprocessors.
 SimCost round_costs(KernelCost kernel) {
   SimCost cost;
   cost.launch_call_ns = 100;
@@ -38,7 +38,7 @@ SimCost round_costs(KernelCost kernel) {
 
 class SimTime : public ::testing::Test {
  protected:
-  /// Starts afresh; the first kernel is issued at 100.
+  /// Starts a new simulation, in which the first kernel is issued at 100 ns.
   void use(KernelCost kernel) { use_costs(round_costs(kernel)); }
   void use_costs(SimCost const& cost) {
     runtime = std::make_unique<Sim>(SimOptions{.schedule = sim::by_time(), .cost = cost});
@@ -59,7 +59,7 @@ class SimTime : public ::testing::Test {
     runtime->record(events.back(), streams[s]);
     return events.back();
   }
-  /// When all streams are done.
+  /// Waits for all streams and returns the time at which all are complete.
   double makespan() {
     for (auto* const s : streams) {
       runtime->synchronize_stream(s);
@@ -73,7 +73,7 @@ class SimTime : public ::testing::Test {
 };
 
 TEST_F(SimTime, LaunchBoundWorkTakesTheLaunchesOnAnyNumberOfStreams) {
-  // kernels of 40 issued every 100: the last of 10 at 1000
+  // Ten kernels of 40 ns are issued every 100 ns, the last one at 1000 ns.
   use({40, 1});
   for (int i = 0; i < 10; ++i) {
     kernel(0);
@@ -92,7 +92,7 @@ TEST_F(SimTime, LongKernelsOverlapOnTwoStreamsAndNotOnOne) {
     kernel(0);
   }
   EXPECT_DOUBLE_EQ(makespan(), 100 + 4 * 1000);
-  // stream 1's two kernels start at 200, the last to end
+  // The two kernels of stream 1 start at 200 ns and are the last to end.
   use({1000, 10});
   for (std::size_t i = 0; i < 4; ++i) {
     kernel(i % 2);
@@ -101,19 +101,20 @@ TEST_F(SimTime, LongKernelsOverlapOnTwoStreamsAndNotOnOne) {
 }
 
 TEST_F(SimTime, KernelsThatFillTheDeviceShareIt) {
-  // A runs alone from 100 to 200 and has 900 left; then both at half speed: A is done at 2000 and B
-  // has 100 left, alone until 2100. As long as one after the other.
+  // Kernel A runs alone from 100 to 200 ns and has 900 ns left. Then both kernels run at half
+  // speed: A is complete at 2000 ns, and B has 100 ns left, which it runs alone until 2100 ns. The
+  // makespan is that of one kernel after the other.
   use({1000, 100});
   kernel(0);
   kernel(1);
   EXPECT_DOUBLE_EQ(makespan(), 2100);
-  // Two of 75 want 150 of 100: two thirds of the speed. A: 100 + 100 + 900 * 1.5 = 1550; B has then
-  // 100 left.
+  // Two kernels of 75 multiprocessors each want 150 of the 100, and run at two thirds of the speed.
+  // Kernel A is complete at 100 + 100 + 900 * 1.5 = 1550 ns, when kernel B has 100 ns left.
   use({1000, 75});
   kernel(0);
   kernel(1);
   EXPECT_DOUBLE_EQ(makespan(), 1650);
-  // Two halves do not disturb each other.
+  // Two kernels that each use half of the device do not slow each other down.
   use({1000, 50});
   kernel(0);
   kernel(1);
@@ -123,7 +124,8 @@ TEST_F(SimTime, KernelsThatFillTheDeviceShareIt) {
 TEST_F(SimTime, KernelsFillAsLargeADeviceAsThereIs) {
   constexpr std::size_t kBytes = std::size_t{200} * (64U << 10U);
   std::vector<MemoryUse> const uses{{nullptr, kBytes, AccessMode::write}};
-  // Two that can fill 201 multiprocessors each, issued at 100 and 200.
+  // Returns the makespan of two kernels issued at 100 and 200 ns, each of which can fill 201
+  // multiprocessors.
   auto const of_two = [&](int sm_count) {
     auto cost = round_costs({});
     cost.sm_count = sm_count;
@@ -142,12 +144,12 @@ TEST_F(SimTime, KernelsFillAsLargeADeviceAsThereIs) {
 TEST_F(SimTime, AForkAndJoinTakesItsLongestPath) {
   use({1000, 10});
   // 0 = [fork, e, left, wait f, join], 1 = [wait e, right, f]
-  kernel(0);  // issued at 100, done at 1100
+  kernel(0);  // issued at 100 ns, complete at 1100 ns
   runtime->wait(streams[1], record(0));
-  kernel(0);  // 1100 to 2100
-  kernel(1);  // 1100 to 2100, since e
+  kernel(0);  // runs from 1100 to 2100 ns
+  kernel(1);  // runs from 1100 to 2100 ns, after e
   runtime->wait(streams[0], record(1));
-  kernel(0);  // 2100 to 3100
+  kernel(0);  // runs from 2100 to 3100 ns
   EXPECT_DOUBLE_EQ(makespan(), 3100);
 }
 
@@ -155,7 +157,8 @@ TEST_F(SimTime, CopiesOverlapKernelsAndEachOtherByDirection) {
   std::vector<std::byte> a(100);
   std::vector<std::byte> b(100);
   use({1000, 10});
-  // each copy takes 200; those of one direction queue: issued at 100 and 200, done at 300 and 500
+  // Each copy takes 200 ns, and copies of one direction queue: issued at 100 and 200 ns, complete
+  // at 300 and 500 ns.
   runtime->copy(a.data(), b.data(), 100, CopyKind::h2d, streams[0]);
   runtime->copy(a.data(), b.data(), 100, CopyKind::h2d, streams[1]);
   EXPECT_DOUBLE_EQ(makespan(), 500);
@@ -164,12 +167,12 @@ TEST_F(SimTime, CopiesOverlapKernelsAndEachOtherByDirection) {
   runtime->copy(a.data(), b.data(), 100, CopyKind::d2h, streams[1]);
   EXPECT_DOUBLE_EQ(makespan(), 400) << "the other direction has an engine of its own";
   use({1000, 10});
-  kernel(0);  // 100 to 1100
+  kernel(0);  // runs from 100 to 1100 ns
   runtime->copy(a.data(), b.data(), 100, CopyKind::h2d, streams[1]);
   EXPECT_DOUBLE_EQ(makespan(), 1100) << "beside the kernel";
   use({1000, 10});
-  runtime->copy(a.data(), b.data(), 100, CopyKind::d2d, streams[0]);  // reads 100, writes 100
-  runtime->fill(a.data(), 0, 100, streams[0]);                        // writes 100
+  runtime->copy(a.data(), b.data(), 100, CopyKind::d2d, streams[0]);  // 100 bytes read and written
+  runtime->fill(a.data(), 0, 100, streams[0]);                        // 100 bytes written
   EXPECT_DOUBLE_EQ(makespan(), 100 + 200 + 100);
 }
 
@@ -192,10 +195,10 @@ TEST_F(SimTime, TheHostsTimeIsThatOfItsCallsAndOfWhatItWaitedFor) {
 
 TEST_F(SimTime, TimedEventsSayWhenTheirStreamGotThere) {
   use({1000, 10});
-  auto* const begin = record(0, EventTiming::timed);  // at 10
-  kernel(0);                                          // 110 to 1110
+  auto* const begin = record(0, EventTiming::timed);  // recorded at 10 ns
+  kernel(0);                                          // runs from 110 to 1110 ns
   auto* const end = record(0, EventTiming::timed);
-  auto* const beside = record(1, EventTiming::timed);  // at 130
+  auto* const beside = record(1, EventTiming::timed);  // recorded at 130 ns
   EXPECT_DOUBLE_EQ(runtime->elapsed_ns(begin, end), 1100);
   EXPECT_DOUBLE_EQ(runtime->elapsed_ns(begin, beside), 120);
   EXPECT_DOUBLE_EQ(runtime->elapsed_ns(end, beside), -980);
@@ -211,7 +214,7 @@ TEST_F(SimTime, MeasuringWaitsForBothEvents) {
 }
 
 TEST_F(SimTime, GoesOnHoweverLateItIs) {
-  // At 1e12 a clock of doubles ticks every 1.2e-4 ns, and the sums below are not exact.
+  // At 1e12 ns adjacent doubles are 1.2e-4 ns apart, so the sums in this test are not exact.
   constexpr double kLongNs = 1e12;
   constexpr double kShortNs = 1000.1;
   constexpr int kShortKernels = 5000;
@@ -221,11 +224,12 @@ TEST_F(SimTime, GoesOnHoweverLateItIs) {
   };
   use_costs(cost);
   for (int i = 0; i < 1 + kShortKernels; ++i) {
-    kernel(0);  // the first from 100
+    kernel(0);  // the first one starts at 100 ns
   }
   double const late = makespan();
   EXPECT_NEAR(late, 100 + kLongNs + kShortKernels * kShortNs, 1);
-  // Two streams that share the device, at two thirds of the speed; kernel 1 begins 100 later.
+  // Two streams share the device and run at two thirds of the speed. The kernel of stream 1 begins
+  // 100 ns later.
   for (int i = 0; i < kShortKernels; ++i) {
     kernel(0);
     kernel(1);
@@ -238,7 +242,7 @@ TEST_F(SimTime, HeldStreamsDoNotHoldTheOthers) {
   auto const open = std::make_shared<std::atomic<bool>>(false);
   runtime->hold(streams[0], open);
   kernel(0);
-  kernel(1);  // issued at 300
+  kernel(1);  // issued at 300 ns
   runtime->synchronize_stream(streams[1]);
   EXPECT_DOUBLE_EQ(runtime->host_time_ns(), 1300);
   EXPECT_THROW(runtime->synchronize_stream(streams[0]), std::logic_error);
@@ -246,7 +250,8 @@ TEST_F(SimTime, HeldStreamsDoNotHoldTheOthers) {
   EXPECT_DOUBLE_EQ(makespan(), 2300);
 }
 
-/// Two branches that meet, in as many groups as asked: "short" has 1000 of work, "long" 3000.
+/// Issues two branches and an operation that joins them, on `groups` groups, and returns the
+/// timeline. The kernel of "long" takes 3000 ns, the other two 1000 ns each.
 trace::Timeline branches(int groups) {
   auto cost = round_costs({0, 10});
   cost.kernel = [](std::string_view name, auto) {
@@ -277,18 +282,20 @@ TEST(SimTimeline, PricesAnAssignmentOfOperationsToGroups) {
   auto const one = branches(1);
   ASSERT_EQ(one.spans().size(), 3U);
   EXPECT_DOUBLE_EQ(one.overlapped_ns(), 0);
-  // Time zero is at 10. The host: begin 10, launch 100, end 10, so "long" is issued at 120 - 0 and
-  // runs from 110 to 3110 after zero; the others follow it.
+  // Time zero is at 10 ns. The host then takes 10 ns to record the begin of "long" and 100 ns to
+  // launch it, so "long" runs from 110 to 3110 after zero. The other operations follow it.
   EXPECT_DOUBLE_EQ(one.length_ns(), 110 + 3000 + 1000 + 1000);
   auto const two = branches(2);
   EXPECT_DOUBLE_EQ(two.length_ns(), 110 + 3000 + 1000) << two.draw();
-  // "short" begins when it is recorded to begin: after 10 + 100 + 10 and its own 10.
+  // The span of "short" begins when its begin is recorded: after the 10 + 100 + 10 ns of "long" and
+  // 10 ns of its own.
   EXPECT_DOUBLE_EQ(two.spans()[1].begin_ns, 130);
   EXPECT_DOUBLE_EQ(two.spans()[1].end_ns, 130 + 100 + 1000);
   EXPECT_DOUBLE_EQ(two.overlapped_ns(), 1100);
 }
 
-/// Two groups that add and multiply tensors, with copies both ways and a host function in between.
+/// The simulated cost of a plan: two groups add and multiply tensors, with copies in both
+/// directions and a host function in between.
 struct Price {
   double makespan_ns = 0;
   double busy_ns = 0;
@@ -329,7 +336,8 @@ TEST(SimTimeline, PricesAPlanWithoutItsWork) {
   EXPECT_EQ(priced.kernels, 0);
 }
 
-/// Nine teraflops a product: the twins would be at it for hours.
+/// Each matrix product has 9e12 floating-point operations, for which the CPU versions of the
+/// kernels would need hours.
 TEST(SimTimeline, PricesAPlanThatNoHostCouldRun) {
   constexpr std::int64_t kRows = 16384;
   auto const priced = price_of_a_plan(false, kRows);

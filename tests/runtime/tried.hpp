@@ -14,7 +14,7 @@
 
 namespace msstream::testing {
 
-/// The runtime as tests use it: in a build with MSSTREAM_CHECKED it checks what they do.
+/// The runtime as tests use it. In a build with MSSTREAM_CHECKED it checks what the tests do.
 template <class R>
 using Tried = std::conditional_t<(MSSTREAM_CHECKED != 0), Checked<R>, R>;
 
@@ -27,8 +27,9 @@ using PlainRuntimes = ::testing::Types<Host>;
 #endif
 
 #if MSSTREAM_CHECKED && !MSSTREAM_TEST_SWITCHES
-/// What a checker finds in a destructor cannot be thrown: it fails the test in which it is found,
-/// except where mechanisms are switched off, whose tests look for findings.
+/// Fails a test in which a checker finds a fault that it cannot throw, because it finds it in a
+/// destructor. Builds in which mechanisms are switched off do not use it: their tests look for
+/// findings.
 class QuietFindings : public ::testing::EmptyTestEventListener {
  public:
   void OnTestStart(::testing::TestInfo const&) override { before_ = Checker::quiet_findings(); }
@@ -54,7 +55,7 @@ struct RuntimeNames {
   }
 };
 
-/// Empty when tests can use the runtime on this machine.
+/// Returns an empty string if tests can use the runtime on this machine, otherwise the reason.
 template <class R>
 std::string why_unavailable() {
 #if MSSTREAM_CUDA

@@ -38,7 +38,7 @@ TEST(Doorbell, ASleepThatHasAnEndEndsThenOrWhenTheBellRings) {
   using std::chrono::steady_clock;
   Doorbell bell;
   auto const end = steady_clock::now() + std::chrono::milliseconds(1);
-  bell.sleep_until(bell.rung(), end);  // hangs if time does not end it
+  bell.sleep_until(bell.rung(), end);  // hangs if the sleep ignores its end
   EXPECT_GE(steady_clock::now(), end);
   auto const late = steady_clock::now() + std::chrono::hours(1);
   std::thread sleeper([&, rung = bell.rung()] { bell.sleep_until(rung, late); });
@@ -89,7 +89,7 @@ TEST(Doorbell, NobodyIsWokenWhileAnotherIsOnWatchAndNoRingIsLost) {
     work.fetch_add(1);
     bell.ring();
   }
-  watching.join();  // hangs if work was put down and nobody heard
+  watching.join();  // hangs if a ring was lost
   sleeping.join();
   EXPECT_EQ(done.load(), kRounds);
 }

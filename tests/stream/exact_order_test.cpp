@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t kPrograms = 12'000;
 
-/// How many recent events a stream keeps; beyond it, the oldest is recorded again.
+/// The number of recent events that a stream keeps. Beyond it, the oldest event is recorded again.
 constexpr std::size_t kRecentEvents = 16;
 
 void expect_counts_add_up(RandomProgram const& program) {

@@ -35,7 +35,7 @@ TEST(LaunchBells, WhatIsRemovedDoesNotRing) {
   EXPECT_TRUE(bells.add(3, bell, launched));
   EXPECT_TRUE(bells.add(3, bell, launched));
   bells.remove(3, bell);
-  bells.remove(7, bell);  // was never there
+  bells.remove(7, bell);  // was never added
   bells.launched(3);
   EXPECT_EQ(bell.rung(), 1U);
   EXPECT_TRUE(bells.add(4, bell, launched));
@@ -62,7 +62,7 @@ TEST(LaunchBells, EitherTheBellRingsOrTheLaunchIsSeen) {
     for (std::uint64_t number = 1; number <= kLaunches; ++number) {
       launched.store(number);
       bells.launched(number);
-      while (heard.load() < number) {  // hangs if the other one sleeps for ever
+      while (heard.load() < number) {  // hangs if the other thread misses a launch
         std::this_thread::yield();
       }
     }

@@ -74,7 +74,7 @@ TYPED_TEST(LaunchContract, AThreadThatHasNothingToLaunchSleeps) {
       auto const sleeps = launcher->sleeps();
       this->run(group, [](auto) {});
       group.synchronize();
-      while (launcher->sleeps() == sleeps) {  // hangs if it stays awake
+      while (launcher->sleeps() == sleeps) {  // hangs if the thread stays awake
         std::this_thread::yield();
       }
     }
@@ -125,7 +125,7 @@ TYPED_TEST(LaunchContract, ATaskThatMustNotBeLaunchedYetDoesNotHoldTheThread) {
   StreamGroup<TypeParam> direct(this->context, 9);
   std::atomic<bool> inside{false};
   std::atomic<bool> may_launch{false};
-  // direct = [write 7, being launched by another thread]; group 0 = [read x], which needs it
+  // direct = [write 7, whose launch another thread holds up]; group 0 = [read x], which needs it
   std::thread issuer([&] {
     AccessSet accesses;
     accesses.add(x->record, AccessMode::write);
@@ -151,7 +151,8 @@ TYPED_TEST(LaunchContract, ATaskThatMustNotBeLaunchedYetDoesNotHoldTheThread) {
   EXPECT_EQ(x->cell.seen(), 7);
 }
 
-/// Three lines that wait for a launch by another thread, while that is held up.
+/// Counts how often launch threads wake while three lines wait for a launch that another thread
+/// holds up. A line is the queue of the tasks of one stream.
 TYPED_TEST(LaunchContract, ThreadsSleepWhileWhatThereIsMustNotBeLaunchedYet) {
   constexpr int kThreads = 2;
   constexpr int kLines = 3;
@@ -169,8 +170,8 @@ TYPED_TEST(LaunchContract, ThreadsSleepWhileWhatThereIsMustNotBeLaunchedYet) {
     }
     std::atomic<bool> inside{false};
     std::atomic<bool> may_launch{false};
-    // direct = [write 7, being launched by another thread]; group 0 = [read x], others = [nothing],
-    // which need it
+    // direct = [write 7, whose launch another thread holds up]; group 0 = [read x], others =
+    // [nothing]; all groups need the write
     std::thread issuer([&] {
       AccessSet accesses;
       accesses.add(x->record, AccessMode::write);
@@ -189,18 +190,19 @@ TYPED_TEST(LaunchContract, ThreadsSleepWhileWhatThereIsMustNotBeLaunchedYet) {
       groups[static_cast<std::size_t>(i)]->submit(
           "nothing", StreamKind::compute, accesses, [](auto) {});
     }
-    // Launches of other streams are nothing to them.
+    // Launches on an unrelated stream must not wake the launch threads.
     for (int i = 0; i < 2'000; ++i) {
       this->run(other, [](auto) {});
     }
-    // A ring lets each thread look once more: those of the pushes, and later one a line and thread
-    // for the launch, and one a line from whoever takes another.
+    // Each ring lets every thread look, and sleep, at most once more. The pushes ring once per
+    // line. Later the launch rings once per line and thread, and a thread that takes a line rings
+    // for the others.
     EXPECT_LE(launcher->sleeps(), static_cast<std::uint64_t>(kThreads * (1 + kLines)));
     may_launch.store(true);
     may_launch.notify_all();
     issuer.join();
     for (auto const& group : groups) {
-      group->synchronize();  // hangs if nobody wakes them
+      group->synchronize();  // hangs if no thread is woken
     }
     EXPECT_EQ(x->cell.seen(), 7);
     EXPECT_LE(launcher->sleeps(),
@@ -250,7 +252,7 @@ TYPED_TEST(LaunchContract, ALaunchThatLinesWaitForWakesAThreadHoweverTheyMeet) {
       for (int delay = 0; delay < round % kDelays; ++delay) {
         relax_processor();
       }
-      may_launch.store(round);            // while the threads go to sleep, or are asleep
+      may_launch.store(round);            // while the threads fall asleep or are asleep
       for (int i = 0; i < kLines; ++i) {  // hangs if a wake-up is lost
         groups[static_cast<std::size_t>(i)]->compute().slot().await_launched(
             reads[static_cast<std::size_t>(i)].number);
@@ -260,7 +262,7 @@ TYPED_TEST(LaunchContract, ALaunchThatLinesWaitForWakesAThreadHoweverTheyMeet) {
   }
 }
 
-/// As exit() stops it on one thread while others go on.
+/// Stops the pool on one thread while others push to it, as exit() does.
 TYPED_TEST(LaunchContract, AThreadThatPushesToAStoppedPoolGetsAnErrorAndTheOthersTheirLaunches) {
   auto const launcher = std::make_shared<LaunchPool<TypeParam>>(this->context->tracker,
                                                                 LaunchPoolOptions{.threads = 1});
@@ -285,7 +287,7 @@ TYPED_TEST(LaunchContract, AThreadThatPushesToAStoppedPoolGetsAnErrorAndTheOther
   }
   EXPECT_THROW(this->write(other, *cell, 2), std::logic_error) << "behind what was refused";
   EXPECT_EQ(launched.load(), 0);
-  // Behind what is still to be launched.
+  // A push behind tasks that are still to be launched throws after their launches.
   std::thread late([&] {
     EXPECT_THROW(this->run(group, [&](auto) { ++launched; }), std::logic_error);
     EXPECT_EQ(launched.load(), 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Without the waits the races are there to be seen: what the other tests prove is the tracker's
-// doing, not luck. And many threads at once keep every record's order.
+// Tests that races show when waits are ignored, so that the order in the other tests is the
+// tracker's doing and not luck; and that many threads at once keep the order of every record.
 #include "stream/stream_fixture.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
@@ -21,7 +21,7 @@
 namespace msstream::testing {
 namespace {
 
-/// The host runtime, deaf to waits.
+/// A host runtime that ignores all waits between streams.
 class Unordered : public Host {
  public:
   using Host::Host;
@@ -33,8 +33,8 @@ static_assert(Runtime<Unordered>);
 template <class R>
 class Race : public StreamTest<R> {
  protected:
-  /// What a reader on another group sees of a write that is held back until the reader is done, if
-  /// it can be done before.
+  /// Returns the value that a reader on another group sees. The write is held back until the reader
+  /// is complete, if the reader does not wait for it.
   int seen_by_reader() {
     auto const x = this->make_cell();
     StreamGroup<R> writer(this->context, 0);
@@ -61,14 +61,14 @@ TYPED_TEST(Race, IsSeenExactlyWhenWaitsAreIgnored) {
   EXPECT_EQ(this->seen_by_reader(), this->waits_are_kept ? 1 : 0);
 }
 
-/// Memory whose updates do not commute, and which update came when.
+/// Memory whose updates do not commute, and the order in which they came.
 struct Chain {
   AccessRecord record;
   std::uint64_t value = 1;
   std::vector<std::size_t> updates;
 };
 
-/// What one operation was, and where it was put.
+/// The issuing thread and the position of one operation.
 struct Operation {
   std::size_t thread;
   order::Position position;
@@ -77,13 +77,13 @@ struct Operation {
 class Stress : public StreamTest<Host> {
  protected:
   static constexpr std::size_t kThreads = 4;
-  static constexpr std::size_t kOperations = 400;  ///< of each thread
+  static constexpr std::size_t kOperations = 400;  ///< per thread
   static constexpr int kGroups = 3;
 
   std::array<Chain, 5> chains;
   std::vector<Operation> operations = std::vector<Operation>(kThreads * kOperations);
 
-  /// Thread `t` updates two chains and reads a third with each of its operations.
+  /// Issues operation `i` of thread `t`. It updates two chains and reads a third.
   void issue(StreamGroup<Host>& group, std::size_t t, std::size_t i) {
     std::size_t const id = t * kOperations + i;
     auto& first = chains[(id * 7 + t) % chains.size()];
@@ -116,8 +116,8 @@ class Stress : public StreamTest<Host> {
     chain.updates.push_back(id);
   }
 
-  /// Every chain's value is what its updates give one after the other, and their order is that of
-  /// the numbers of each stream and of the issues of each thread.
+  /// Expects that the value of every chain is that of its updates one after the other, and that
+  /// their order agrees with the numbers of each stream and the issue order of each thread.
   void expect_serial() {
     std::size_t updates = 0;
     for (auto const& chain : chains) {

@@ -17,15 +17,15 @@ namespace msstream::testing {
 
 struct ProgramOptions {
   bool reduce_waits = true;
-  bool host_looks = true;       ///< the host synchronizes and asks now and then
-  bool streams_change = false;  ///< streams are destroyed and made anew while work is in flight
+  bool host_looks = true;       ///< the host synchronizes and queries at random
+  bool streams_change = false;  ///< streams are replaced while work is in flight
 };
 
 /// A random program, driven through a DependencyTracker on a RecordingRuntime.
 ///
-/// What must be ordered is worked out beside the tracker, from nothing but the reads and writes of
-/// all earlier operations. A wait is redundant when everything that the operation needs of the
-/// waited-for stream comes before it already, by the oracle.
+/// The required order is computed without the tracker, from the reads and writes of all earlier
+/// operations. A wait is redundant if everything that the operation needs of the waited-for stream
+/// comes before it already, according to the oracle.
 class RandomProgram {
  public:
   using Node = RecordingRuntime::Oracle::Node;
@@ -55,15 +55,15 @@ class RandomProgram {
   [[nodiscard]] RecordingRuntime const& runtime() const noexcept { return *runtime_; }
   [[nodiscard]] WaitCounts counts() const { return tracker_.wait_counts(); }
   [[nodiscard]] std::size_t redundant_waits() const noexcept { return redundant_waits_; }
-  /// Events that came to mean something else while somebody held them.
+  /// Returns how many events have changed their meaning while the program held them.
   [[nodiscard]] std::size_t changed_events() const {
     return static_cast<std::size_t>(std::count_if(held_.begin(), held_.end(), [](Held const& held) {
       return held.event->native->stands_for != held.stands_for;
     }));
   }
 
-  /// The pairs that conflict and that the waits leave unordered; `without` leaves one wait out,
-  /// counted from 0.
+  /// Returns the number of conflicting pairs of operations that the waits leave unordered.
+  /// `without` leaves out one wait, counted from 0.
   [[nodiscard]] std::size_t races(std::size_t without = RecordingRuntime::Oracle::kNone) const {
     RecordingRuntime::Oracle oracle;
     std::size_t wait = 0;
@@ -90,7 +90,7 @@ class RandomProgram {
     order::Position position;
     AccessMode mode;
   };
-  /// An event that somebody keeps, and what it stood for when they got it.
+  /// An event that the program holds, and the work that it stood for when it was obtained.
   struct Held {
     Tracker::EventHandle event;
     Node stands_for;

@@ -15,8 +15,9 @@
 
 namespace msstream::testing {
 
-/// A runtime that runs nothing and writes down what was asked of it, with CUDA's meaning: a record
-/// replaces what the event stood for, a wait takes what it stands for now. One thread.
+/// A runtime that runs nothing and records its calls, with CUDA's meaning: a record replaces the
+/// work that the event stands for, and a wait is for the work that the event stands for at the
+/// call. For one thread only.
 class RecordingRuntime {
  public:
   using Oracle = order::testing::Oracle;
@@ -32,7 +33,7 @@ class RecordingRuntime {
   struct stream_ref {};
   static constexpr std::string_view name = "recording";
 
-  /// One thing that was asked; every step but a host_wait is a node of the oracle.
+  /// One recorded call. Every step except a host_wait is a node of the oracle.
   struct Step {
     enum class Kind : std::uint8_t { work, wait, host_wait } kind;
     native_stream stream;
@@ -42,7 +43,7 @@ class RecordingRuntime {
   RecordingRuntime() = default;
   explicit RecordingRuntime(Options const&) {}
 
-  /// Asked when the device has not been seen to finish an event; true: it is found complete.
+  /// Decides whether a query finds its event complete.
   std::function<bool()> found_complete = [] { return false; };
   /// Called before each wait is issued.
   std::function<void(native_stream, Event const&)> before_wait = [](auto, auto const&) {};
@@ -52,7 +53,7 @@ class RecordingRuntime {
 
   [[nodiscard]] Oracle const& oracle() const noexcept { return oracle_; }
   [[nodiscard]] std::vector<Step> const& steps() const noexcept { return steps_; }
-  /// The most events that one stream was asked to record.
+  /// Returns the largest number of records on one stream.
   [[nodiscard]] std::size_t most_records() const noexcept {
     return *std::max_element(records_.begin(), records_.end());
   }

@@ -126,7 +126,7 @@ TYPED_TEST(SpanContract, AHeldOperationBeginsWhenAllOfItIsLaunched) {
   std::size_t attempts = 0;
   bool began_early = false;
   Clock::duration launching{};
-  do {  // a hold gives up when a busy machine lets launching take so long
+  do {  // repeats while a busy machine makes the launch last longer than a hold's patience
     if (attempts == kMostAttempts) {
       GTEST_SKIP() << "no launch was over before its hold gave up";
     }
@@ -135,7 +135,8 @@ TYPED_TEST(SpanContract, AHeldOperationBeginsWhenAllOfItIsLaunched) {
     auto const begin = Clock::now();
     this->run(*group, [&](auto) {
       runtime.record(event, native);
-      // Long enough for a stream that may go on, and short beside what a hold takes to give up.
+      // Waits long enough for a stream that is not held to go on, and shorter than a hold waits
+      // before it gives up.
       while (!began_early && Clock::now() < begin + std::chrono::milliseconds(20)) {
         std::this_thread::yield();
         began_early = runtime.query(event);
@@ -157,7 +158,7 @@ TYPED_TEST(SpanContract, HeldOperationsOfDifferentGroupsRunOneAfterTheOther) {
   this->context->spans.start(first->compute().native(), SpanTiming::held);
   this->run(*first, [&](auto) {
     runtime.call_host(first->compute().native(), [&] {
-      // Long enough for a second operation that need not wait.
+      // Waits long enough for the second operation to launch, if nothing keeps it back.
       auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
       while (!second_is_launched && std::chrono::steady_clock::now() < end) {
         std::this_thread::yield();
@@ -179,7 +180,7 @@ TYPED_TEST(SpanContract, AHeldOperationThatThrowsHoldsNobodyUp) {
   this->context->spans.start(group->compute().native(), SpanTiming::held);
   EXPECT_THROW(this->run(*group, [](auto) { throw std::range_error("in work"); }),
                std::range_error);
-  group->synchronize();  // takes the hold's whole time if it is not let go
+  group->synchronize();  // takes the hold's full time limit if the hold is not released
   EXPECT_TRUE(this->context->spans.stop().spans().empty());
 }
 

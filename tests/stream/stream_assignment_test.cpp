@@ -64,13 +64,14 @@ TEST(StreamAssignment, SkipsCommentsAndBlanksAndTakesEitherLineEnd) {
 }
 
 TEST(StreamAssignment, ReadsNothingBehindTheText) {
-  // std::regex looks a character ahead of these; behind the text stands what would change them.
+  // std::regex looks one character ahead here. The character behind the end of each text would
+  // change the result.
   for (std::string_view const line : {"1:a(?", "1:[^"}) {
     std::string const exact(line.substr(0, line.size() - 1));
     EXPECT_EQ(failure(line.substr(0, line.size() - 1)), failure(exact)) << line;
     EXPECT_THAT(failure(exact), HasSubstr("expected a regular expression")) << line;
   }
-  auto const heap = std::make_unique<char[]>(4);  // so that a sanitizer sees it
+  auto const heap = std::make_unique<char[]>(4);  // lets a sanitizer see reads past the end
   std::ranges::copy(std::string_view("1:a("), heap.get());
   EXPECT_THAT(failure({heap.get(), 4}), HasSubstr("expected a regular expression"));
 }
@@ -127,7 +128,8 @@ TEST(StreamAssignment, WhatMayTakeExponentialTimeIsRefused) {
 }
 
 TEST(StreamAssignment, WaysToMatchCostNoTimeAndLongNamesNoStack) {
-  // By backtracking the first would take 2^40 steps, the second a frame a character.
+  // With backtracking, the first expression would take 2^40 steps and the second one stack frame
+  // per character.
   EXPECT_EQ(parse("1:(a|a)*(a*)*b").group_of(std::string(40, 'a')), std::nullopt);
   EXPECT_EQ(parse("1:(.|a)*").group_of(std::string(300'000, 'a')), 1);
 }
@@ -144,7 +146,7 @@ TEST(StreamAssignment, TellsLinesThatMatchedNothingSoFar) {
       assignment.unmatched_lines(),
       ElementsAre(
           "streams:2: 1:user/.*", "streams:3: 2:user/score, item/score", "streams:4: 3:gone"));
-  EXPECT_EQ(assignment.group_of("user/score"), 1);  // which hides it from line 3
+  EXPECT_EQ(assignment.group_of("user/score"), 1);  // line 2 matches first and hides it from line 3
   EXPECT_EQ(assignment.group_of("other"), std::nullopt);
   EXPECT_THAT(assignment.unmatched_lines(),
               ElementsAre("streams:3: 2:user/score, item/score", "streams:4: 3:gone"));

@@ -14,7 +14,7 @@
 namespace msstream::testing {
 namespace {
 
-/// Groups whose work is captured through their twins.
+/// A fixture with groups whose work is captured through their twins.
 template <class R>
 class Captured : public StreamTest<R> {
  protected:
@@ -128,14 +128,14 @@ TYPED_TEST(Captured, what_runs_and_what_is_captured_do_not_wait_for_each_other) 
     StreamCapture<TypeParam> capture(own, libraries);
     auto& twin = capture.twin_of(*other);
     Gate gate;
-    // group = [gate, write y], and the twin's own write of y waits for nothing
+    // group = [gate, write y]; the captured write of y waits for nothing
     gate.hold(group->compute());
     this->write(*group, *this->y, 1);
     auto const before = own->tracker->wait_counts();
     this->write(twin, *this->y, 2);
     auto const captured = this->write(twin, *this->x, 2);
     auto const event = twin.compute().record();
-    // other = [write x]: what was captured has not run
+    // other = [write x]; the captured write of x has not run, so other does not wait for it
     this->write(*other, *this->x, 3);
     other->compute().wait(event);
     EXPECT_EQ(own->tracker->wait_counts().issued, before.issued);
@@ -148,7 +148,7 @@ TYPED_TEST(Captured, what_runs_and_what_is_captured_do_not_wait_for_each_other) 
     auto const graph = capture.end();
     EXPECT_TRUE(own->tracker->is_known_complete(captured));
     own->runtime->destroy_graph(graph);
-    this->x->record.log = this->y->record.log = {};  // positions of a tracker that goes
+    this->x->record.log = this->y->record.log = {};  // the tracker of their positions ends here
   }
 }
 
@@ -169,7 +169,7 @@ TYPED_TEST(Captured, the_host_cannot_wait_for_it) {
   refused([&] { this->context->tracker->synchronize(position); });
   refused([&] { twin.synchronize(); });
   refused([&] { static_cast<void>(event.query()); });
-  // And the capture is as good as before.
+  // The refused calls leave the capture usable.
   this->launch(this->end(capture), *this->a);
   EXPECT_EQ(this->value(*this->a, *this->x), 2);
   EXPECT_NO_THROW(this->context->tracker->synchronize(position));
@@ -192,7 +192,7 @@ TYPED_TEST(Captured, one_that_is_thrown_away_leaves_nothing) {
       this->write(capture.twin_of(*this->a), *this->x, 2);
       this->write(capture.twin_of(*this->b), *this->x, 3);
     }
-    // Their places are taken again.
+    // Each round reuses the stream indices of the abandoned capture before it.
     auto const now = this->context->tracker->stream_names().size();
     EXPECT_TRUE(round == 0 || now == streams) << now;
     streams = now;
@@ -249,7 +249,7 @@ TEST(CaptureFault, what_could_not_be_ordered_makes_no_graph) {
     EXPECT_THROW(static_cast<void>(capture.end()), std::runtime_error);
   }
   {
-    // A twin that cannot be made, in a capture that then still can be thrown away.
+    // If a twin cannot be made, the capture can still be abandoned.
     TwinLibraries<R> libraries;
     StreamCapture<R> capture(context, libraries);
     plan->fail(RuntimeCall::wait, 2, Fault::launch_failure);

@@ -16,7 +16,7 @@
 
 namespace msstream::testing {
 
-/// A StreamContext, and short words for what the tests do with it.
+/// A fixture with a StreamContext and short functions for frequent steps of the tests.
 template <class R>
 class StreamTest : public ::testing::Test {
  protected:
@@ -62,7 +62,7 @@ class StreamTest : public ::testing::Test {
       from.cell.read(group.stream(kind).native());
     });
   }
-  /// Work that touches nothing.
+  /// Issues work that accesses no memory.
   template <class Work>
   static order::Position run(StreamGroup<R>& group, Work&& work) {
     AccessSet nothing;

@@ -16,7 +16,7 @@
 namespace msstream::testing {
 namespace {
 
-/// How a group's operations are launched.
+/// A fixture for tests of how a group launches its operations.
 template <class R>
 class GroupContract : public StreamTest<R> {
  protected:

@@ -98,7 +98,7 @@ TYPED_TEST(PoolContract, AmongEquallyLeasedGroupsTakesTheOneWithLessWork) {
   (void)(*pool)[1].compute().record();
   (void)(*pool)[1].compute().record();
   (*pool)[1].compute().synchronize();
-  // group 0 has work, 1 had some, 2 never had any
+  // Group 0 has work in flight, group 1 has complete work, and group 2 has never had any.
   auto const first = pool->acquire();
   auto const second = pool->acquire();
   EXPECT_NE(first->index(), 0);

@@ -91,14 +91,15 @@ TYPED_TEST(ScopeContract, AScopeKeepsItsGroup) {
   EXPECT_TRUE(watched.expired());
 }
 
-/// The scope of another thread's, as std::unique_ptr makes possible.
+/// Destroys a scope on another thread than the one that opened it, which std::unique_ptr makes
+/// possible.
 TYPED_TEST(ScopeContract, AScopeDestroyedOnAnotherThreadStaysOpenUntilItsThreadIssues) {
   using Scope = StreamScope<TypeParam>;
   auto const outer = this->make_group(0);
   auto const strayed = this->make_group(1);
   auto const theirs = this->make_group(2);
   Scope const first(*outer);
-  std::unique_ptr<Scope> second(new Scope(*strayed));  // NOLINT: make_unique() would be its place
+  std::unique_ptr<Scope> second(new Scope(*strayed));  // NOLINT: make_unique() hides the location
   NameScope const name("step");
   ::testing::internal::CaptureStderr();
   std::thread([&] {

@@ -60,7 +60,7 @@ TYPED_TEST(StreamContract, ARecycledEventCarriesNoStaleOrder) {
   Stream<TypeParam> a(this->context);
   Stream<TypeParam> b(this->context);
   Cell<TypeParam> cell(this->context->runtime);
-  for (int i = 0; i < 100; ++i) {  // every one of a's recent events has been recorded again
+  for (int i = 0; i < 100; ++i) {  // records each of a's recent events again
     b.wait(a.record());
   }
   Gate gate;
@@ -97,7 +97,7 @@ TYPED_TEST(StreamContract, AChainOfWaitsSparesTheLastOne) {
   constexpr std::size_t kStreams = 10;
   std::vector<std::unique_ptr<Stream<TypeParam>>> chain;
   std::vector<Event<TypeParam>> events;
-  Gate gate;  // nothing completes, so only the clocks can spare a wait
+  Gate gate;  // nothing completes, so only the clocks can elide a wait
   for (std::size_t i = 0; i < kStreams; ++i) {
     chain.push_back(std::make_unique<Stream<TypeParam>>(this->context));
     if (i == 0) {
@@ -178,7 +178,7 @@ TYPED_TEST(StreamContract, DestroyingAStreamWithWorkInFlightKeepsItsOrder) {
   cell.write(1, a->native());
   auto const e = a->record();
   a.reset();
-  Stream<TypeParam> newcomer(this->context);  // must not take the slot of work that still runs
+  Stream<TypeParam> newcomer(this->context);  // must not reuse the slot of running work
   EXPECT_NE(newcomer.slot().index, e.position().stream);
   b.wait(e);
   cell.read(b.native());
@@ -198,7 +198,7 @@ TYPED_TEST(StreamContract, WorkMarkedOnAGoneStreamIsStillWaitedFor) {
     Stream<TypeParam> a(this->context);
     gate.block(this->runtime(), a.native());
     cell.write(1, a.native());
-    needed.add(a.mark());  // no event was asked for before the stream went
+    needed.add(a.mark());  // no event is recorded before the stream is gone
   }
   this->context->tracker->while_idle(
       b.slot(), [&] { this->context->tracker->order_after(b.slot(), needed); });
@@ -327,7 +327,7 @@ TYPED_TEST(StreamContract, AWaitForAnOldEventIsNotAWaitForAYoungerOne) {
   Stream<TypeParam> a(this->context);
   Stream<TypeParam> b(this->context);
   Gate gate;
-  // a = [old, gate, young × 20], b = [wait old]: more events than the stream keeps at hand
+  // a = [old, gate, young × 20], b = [wait old]: more events than the stream keeps
   auto const old = a.record();
   gate.block(this->runtime(), a.native());
   for (int i = 0; i < 20; ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stays true of the order when the runtime fails a call.
+// Tests that the tracker keeps the required order when a call of the runtime fails.
 #include "stream/recording_runtime.hpp"
 
 #include <msstream/stream/dependency_tracker.hpp>

@@ -26,7 +26,7 @@ template <class R>
 class Copy : public RuntimeTest<R> {};
 TYPED_TEST_SUITE(Copy, Runtimes, RuntimeNames);
 
-/// Elements whose bytes count up.
+/// Returns elements whose bytes count up from 0.
 template <Element T>
 [[nodiscard]] std::vector<T> counting(std::size_t count) {
   std::vector<T> elements(count);
@@ -83,7 +83,7 @@ TYPED_TEST(Copy, rows_that_overlap_are_refused_and_named) {
   EXPECT_THAT(message(0, 1, 4), AllOf(HasSubstr("elements [2, 10)"), HasSubstr("elements [0, 8)")));
   EXPECT_THAT(message(2, 1, 2), HasSubstr("expected ranges that do not overlap"));
   EXPECT_THAT(to_host(tensor), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
-  // Beside each other, the same rows, and no rows within others are right.
+  // Adjacent rows, identical rows, and no rows within other rows are accepted.
   EXPECT_EQ(message(2, 0, 2), "");
   EXPECT_EQ(message(1, 1, 3), "");
   EXPECT_EQ(message(2, 2, 0), "");
@@ -175,7 +175,7 @@ TYPED_TEST(Copy, wait_is_for_the_copies_to_and_from_the_array) {
               ElementsAre(1, 2, 3));
   copy(tensor, staged);
   staged.wait();
-  staged.elements()[0] = 9;  // the copy from it is over
+  staged.elements()[0] = 9;  // the copy from it is complete
   EXPECT_THAT(to_host(tensor), ElementsAre(1, 2, 3));
 }
 

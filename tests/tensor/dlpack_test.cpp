@@ -22,7 +22,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// Another library's tensor of floats, which counts how often it is given back.
+/// A tensor of floats of another library. It counts how often it is given back.
 struct Foreign {
   std::vector<float> elements{1, 2, 3, 4, 5, 6};
   std::vector<std::int64_t> shape{2, 3};
@@ -115,7 +115,7 @@ TEST(FromDlpack, refuses_what_does_not_fit_and_says_what_was_expected) {
               HasSubstr("no memory for a tensor of shape [2, 3]"));
 }
 
-/// The order of a use on a held-back stream and of the memory's return to its owner.
+/// Returns the order of a use on a held-back stream and the return of the memory to its owner.
 [[nodiscard]] Order order_of_use_and_return(bool frozen) {
   Journal journal;
   Gate gate;
@@ -200,8 +200,8 @@ TYPED_TEST(ToDlpack, comes_back_as_it_went_for_every_dtype) {
   round_trip(std::uint8_t{});
 }
 
-/// The order of an issued write, a consumer's work on its own stream, and a write after the
-/// consumer let go.
+/// Returns the order of an issued write, a consumer's work on its own stream, and a write issued
+/// after the consumer has released the tensor.
 template <Runtime R>
 [[nodiscard]] Order order_around_consumer() {
   Device<R> const device;

@@ -51,7 +51,7 @@ TYPED_TEST(Failure, OfALaunchThreadReachesWhoeverReadsTheResultAndIsThenOver) {
   }
 }
 
-/// Throws when it is copied or moved, as a closure whose captures do.
+/// A callable that throws when it is copied or moved, as a closure whose captures throw does.
 struct WorkThatCannotBeStored {
   WorkThatCannotBeStored() = default;
   WorkThatCannotBeStored(WorkThatCannotBeStored const&) {
@@ -93,7 +93,7 @@ TYPED_TEST(Failure, WorkThatWaitsForItselfIsRefused) {
   EXPECT_THAT(to_host(x), Each(0.0F));
 }
 
-/// Tells when a device is gone.
+/// An attachment of a device that signals when the device is destroyed.
 struct GoneSignal {
   explicit GoneSignal(DeviceState<Host>&) {}
   ~GoneSignal() {
@@ -112,7 +112,7 @@ TEST(FailureOnHost, WorkMayBeTheLastOwnerOfItsDevice) {
     gate.hold(device.default_group().compute());
     issue("holds", writes(x), [x](HostStream stream) { stream.run([x] {}); });
   }
-  // The work that waits behind the gate is what keeps the device.
+  // The work behind the gate holds the last reference to the device.
   EXPECT_FALSE(GoneSignal::gone.load());
   gate.open();
   GoneSignal::gone.wait(false);  // hangs if the worker waits for itself

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A wait of the host inside work given to a stream is refused at once: it could be for that work.
+// Tests that a wait of the host inside work of a stream is refused at once, because it could be for
+// that very work.
 #include "runtime/tried.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
@@ -30,7 +31,7 @@ class WaitInsideWork : public ::testing::Test {
       GTEST_SKIP() << reason;
     }
   }
-  /// Everything that waits, each for what is not over before the work that calls it.
+  /// Returns all calls by which the host waits for work of the device, with their names.
   static Waits waits(StreamPool<R>& pool,
                      Tensor<float, R> const& tensor,
                      PinnedArray<float, R> const& pinned,

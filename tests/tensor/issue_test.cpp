@@ -37,7 +37,7 @@ void access(char const* name, AccessMode mode, Tensor<float, R> const& tensor, W
   }
 }
 
-/// A tensor that was written, and nothing more is to be waited for.
+/// Returns a tensor whose first write is complete, so that nothing has to wait for it.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> settled_tensor(Device<R> const& device) {
   auto const tensor = zeros<float>(device, {16});
@@ -45,8 +45,8 @@ template <Runtime R>
   return tensor;
 }
 
-/// The order in which two operations on one tensor run on two groups, where the first one's stream
-/// is held until the second has been issued and, if nothing keeps it, has run.
+/// Returns the order in which two operations on one tensor run on two groups. The stream of the
+/// first one is held until the second one has been issued and, if nothing orders it, has run.
 template <Runtime R>
 [[nodiscard]] Order order_of(AccessMode first, AccessMode second, LaunchThreads launch_threads) {
   Device<R> const device;

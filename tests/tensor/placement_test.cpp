@@ -32,8 +32,8 @@ class PlacementTest : public OpsTest<R> {
  protected:
   using Floats32 = Tensor<float, R>;
 
-  /// The group, in whatever pool, that an operation of this name on fresh memory goes to; it writes
-  /// `into`, if given.
+  /// Issues an operation of this name and returns the identity of its stream, whose group may be of
+  /// any pool. The operation writes `into` if given, otherwise fresh memory.
   [[nodiscard]] StreamIdentity where(char const* name, std::optional<Floats32> into = {}) {
     return identity(issue(name, writes(into ? *into : fresh()), [](auto) {}));
   }
@@ -106,7 +106,7 @@ TYPED_TEST(PlacementTest, TheFirstInputThatAGroupOfThePoolWroteCounts) {
   EXPECT_EQ(this->where_from("op", {from_default, from_other}).group, -1);
   EXPECT_EQ(this->where_from("op", {from_default, from_other, third, second}).group, 3);
   EXPECT_EQ(this->where_from("op", {second, third}).group, 2);
-  // Whoever writes it last.
+  // The group that writes the tensor last counts.
   EXPECT_EQ(this->where_from("op", {second}).group, 2);
   {
     StreamScope const scope(pool[0]);
@@ -143,7 +143,7 @@ TYPED_TEST(PlacementTest, CopiesGoToTheGroupsStreams) {
     fill_bytes(this->fresh(), 0);      // in/fill
   }
   auto const copied = Tensor<float, TypeParam>(this->device(), input->shape());
-  copy(copied, *input);                // copy_d2d, where the input is
+  copy(copied, *input);                // copy_d2d, on the group of the input
   EXPECT_EQ(to_host(copied), values);  // copy_d2h
   std::vector<std::string> lanes;
   auto const timeline = this->device().stop_spans();
@@ -277,7 +277,7 @@ TYPED_TEST(PlacementTest, MemoryIsReusedWhereOperationsArePlaced) {
   auto const memory = this->device().memory_statistics().reserved_bytes;
   auto const waits = this->device().wait_counts();
   for (int i = 0; i < 5000; ++i) {
-    y = ops::scale(y, 0.999F);  // the memory of the one before the last
+    y = ops::scale(y, 0.999F);  // reuses the memory of the result before the last
   }
   EXPECT_EQ(this->device().memory_statistics().reserved_bytes, memory);
   EXPECT_EQ(this->device().wait_counts().needed, waits.needed);
@@ -300,7 +300,8 @@ TYPED_TEST(PlacementTest, ThreadsArePlacedWhileThePoolComesAndGoes) {
       }
     });
   }
-  // Kept, so that no stream of a later pool has the index by which a thread still asks for a group.
+  // Keeps all groups, so that no stream of a later pool gets an index by which a thread still looks
+  // up a group.
   std::vector<std::shared_ptr<StreamGroup<TypeParam>>> groups;
   for (int turn = 0; turn < 20; ++turn) {
     StreamPool const pool(this->device(),

@@ -17,7 +17,8 @@ TYPED_TEST_SUITE(Publish, Runtimes, RuntimeNames);
 
 enum class Published : std::uint8_t { no, afterwards, as_issued };
 
-/// Whether a reader on another group is free of what the writer's stream got after the write.
+/// Returns whether a reader on another group does not wait for work that the writer's stream gets
+/// after the write.
 template <Runtime R>
 [[nodiscard]] bool reader_passes_a_held_writer(Published published) {
   Device<R> const device;

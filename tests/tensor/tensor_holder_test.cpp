@@ -24,13 +24,13 @@ template <class R>
 class Holder : public RuntimeTest<R> {};
 TYPED_TEST_SUITE(Holder, Runtimes, RuntimeNames);
 
-/// Foreign work: past issue(), straight on the stream.
+/// Enqueues work directly on the stream, without issue(), as foreign code does.
 template <Runtime R>
 void put_raw(Stream<R>& stream, Journal const& journal, std::string what) {
   stream.context()->runtime->call_host(stream.native(), journal.entry(std::move(what)));
 }
 
-/// The order of raw work on a held-back stream and of an operation issued after it.
+/// Returns the order of raw work on a held-back stream and an operation issued after it.
 template <Runtime R>
 [[nodiscard]] Order order_after_raw(bool with_holder) {
   Device<R> const device;
@@ -68,7 +68,7 @@ TEST(HolderTwin, without_waits_they_overtake) {
   EXPECT_THAT(order_after_raw<HostWithoutWaits>(true), ElementsAre("issued", "raw"));
 }
 
-/// The order of an operation on a held-back group and of raw work after hold().
+/// Returns the order of an operation on a held-back group and raw work after hold().
 template <Runtime R>
 [[nodiscard]] Order order_before_raw(bool with_holder) {
   Device<R> const device;

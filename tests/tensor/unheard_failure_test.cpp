@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A failure of work reaches the next call that waits for it, or the log at the end of the device.
+// Tests that a failure of work is thrown by the next call that waits for it, or logged when the
+// device ends.
 #include "runtime/gate.hpp"
 #include "runtime/tried.hpp"
 
@@ -28,13 +29,13 @@ class UnheardFailureOfHost : public ::testing::Test {
  protected:
   using R = Tried<Host>;
 
-  /// An operation that reads the tensor, and whose work throws on the stream.
+  /// Issues an operation that reads the tensor and whose work throws on the stream.
   static void fail_reading(Tensor<float, R> const& tensor) {
     issue("fails", reads(tensor), [](HostStream stream) {
       stream.run([] { throw std::runtime_error("no such row"); });
     });
   }
-  /// What is logged while the device ends.
+  /// Returns what is logged while `function` runs and its device ends.
   template <class F>
   static std::string log_of(F&& function) {
     ::testing::internal::CaptureStderr();

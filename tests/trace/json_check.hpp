@@ -11,7 +11,7 @@
 
 namespace msstream::trace {
 
-/// Reads a JSON text by its grammar (RFC 8259) and keeps nothing.
+/// Parses a JSON text by its grammar (RFC 8259) and keeps no values.
 class JsonReader {
  public:
   explicit JsonReader(std::string_view text) : text_(text) {}
@@ -126,7 +126,7 @@ class JsonReader {
   std::size_t place_ = 0;
 };
 
-/// What keeps the text from being JSON; empty when it is.
+/// Returns the reason why the text is not JSON, or an empty string if it is.
 inline std::string json_fault(std::string_view text) {
   try {
     JsonReader(text).read_all();

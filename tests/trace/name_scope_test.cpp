@@ -65,7 +65,7 @@ TEST(NameScope, DestroyedOnAnotherThreadItStaysOpenUntilItsThreadIsTold) {
   EXPECT_NO_THROW(GuardedThread::refuse_lost("next"));
 }
 
-/// Opens a scope when its thread has ended all that guards have there.
+/// Opens a scope in its destructor, which runs when the guards of the thread are already destroyed.
 struct OpensLate {
   explicit OpensLate(std::unique_ptr<NameScope>& into) : scope(into) {}
   ~OpensLate() {
@@ -82,7 +82,7 @@ struct OpensLate {
 TEST(NameScope, OpenedByAThreadThatWasEndingItMayBeDestroyedByAnother) {
   std::unique_ptr<NameScope> strayed;
   std::thread([&] {
-    thread_local OpensLate const late(strayed);  // before the guards of the thread, so goes after
+    thread_local OpensLate const late(strayed);  // made before the thread's guards; destroyed later
     NameScope const first("first");
   }).join();
   NameScope const mine("mine");

@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// a: 0 to 4 us and 6 to 8 us; b: 2 to 7 us; c: 3 to 4 us.
+/// Returns spans of three lanes: a has 0 to 4 us and 6 to 8 us, b has 2 to 7 us, c has 3 to 4 us.
 Timeline three_lanes() {
   return Timeline({{"alpha", "a", 0, 4000},
                    {"beta", "b", 2000, 7000},
@@ -31,7 +31,7 @@ TEST(Timeline, IsAsLongAsItsLastEnd) {
 
 TEST(Timeline, SaysForHowLongSpansOverlapped) {
   EXPECT_EQ(three_lanes().overlapped_ns(1), 8000);
-  EXPECT_EQ(three_lanes().overlapped_ns(), 3000);  // 2 to 4 and 6 to 7
+  EXPECT_EQ(three_lanes().overlapped_ns(), 3000);  // 2 to 4 us and 6 to 7 us
   EXPECT_EQ(three_lanes().overlapped_ns(3), 1000);
   EXPECT_EQ(three_lanes().overlapped_ns(4), 0);
 }
@@ -64,7 +64,7 @@ TEST(Timeline, DrawsShortSpansAndNamelessOnes) {
 }
 
 TEST(Timeline, DrawsWhatBeganBeforeTheRecordingFromItsStart) {
-  // A stream may run on while the one that sets time zero is still held up.
+  // A stream may already run while the stream that sets time zero is still held up.
   Timeline const early({{"early", "a", -4000, 2000}, {"late", "b", 2000, 4000}});
   EXPECT_EQ(early.draw(4),
             "a |ee..|\n"

@@ -5,25 +5,27 @@
 #include <cstddef>
 #include <cstdint>
 
-/// The sizes and ranges that the suites share, in one place, so that their rows can be compared.
+/// The sizes and ranges that all suites share, so that their results can be compared.
 namespace benchmarks::axes {
 
 inline constexpr std::array kThreads{1, 4, 8};
 inline constexpr std::array kGroups{1, 2, 4, 8};
 inline constexpr std::array kForks{1, 2, 4, 8, 16};
 
-/// Few enough that the device's launch queue (about a thousand places a stream) never fills: the
-/// host would wait for the device, and that would be measured.
+/// The number of operations in a batch: few enough that the device's launch queue (about 1,000
+/// entries per stream) never fills. Otherwise the host would wait for the device, and the wait
+/// would be measured.
 inline constexpr int kOperationsPerBatch = 256;
-/// Batches of each side in one repetition; their median is reported.
+/// The number of batches of each side in one repetition; their median is reported.
 inline constexpr int kBatches = 100;
 
-/// Training steps between two synchronisations, and how often a repetition does that.
+/// The number of training steps between two synchronisations (on the host runtime and on CUDA), and
+/// the number of such runs in a repetition.
 inline constexpr int kHostSteps = 4;
 inline constexpr int kCudaSteps = 40;
 inline constexpr int kRunsPerRepetition = 2;
 
-/// Bytes of allocations, drawn log-uniform from [least, most].
+/// A range of allocation sizes in bytes; sizes are drawn log-uniformly from [least, most].
 struct ByteRange {
   std::size_t least;
   std::size_t most;
@@ -35,16 +37,17 @@ inline constexpr std::array kAllocations{
 };
 inline constexpr std::array kAllocatingThreads{1, 8};
 inline constexpr int kLiveBlocksPerThread = 32;
-/// Allocations launch nothing, so there is no queue to fill: enough that the threads' unequal
-/// starts do not count.
+/// The number of allocations in a batch: enough that the threads' unequal start times do not
+/// matter. Allocations launch nothing, so they cannot fill the device's queue.
 inline constexpr int kAllocationsPerBatch = 2048;
 inline constexpr int kAllocationBatches = 25;
-/// Batches of milliseconds: with fewer rounds, eight threads spend a good part of a
-/// batch alone, or on the way to their processors.
+/// How often msstream's side repeats its allocations in a batch, so that a batch takes
+/// milliseconds. With fewer rounds, eight threads would spend a large part of a batch running alone
+/// or waiting to be scheduled.
 inline constexpr int kAllocationRoundsOfOurs = 16;
 
-/// The Census-Income (KDD) data as train_wdl sees it: a table of 32 rows a distinct key, of 1,024
-/// at least.
+/// The Census-Income (KDD) data as train_wdl uses it. The table of a field has 32 rows per distinct
+/// key, and at least 1,024 rows.
 struct Census {
   static constexpr std::array<std::int64_t, 33> kDistinctKeys{
       9,  52, 47, 17, 3,  7, 24, 15, 5,  10, 2,  3, 6, 8, 6, 6, 51,
@@ -55,7 +58,8 @@ struct Census {
   static constexpr std::array<std::int64_t, 2> kLayers{256, 128};
 };
 
-/// Progressive Layered Extraction as PyTorch's figures have it: 26 bags of 4, three tasks.
+/// A Progressive Layered Extraction (PLE) model in the sizes of the PyTorch baseline: 26 fields
+/// with bags of 4 keys, and three tasks.
 struct Ple {
   static constexpr std::int64_t kFields = 26;
   static constexpr std::int64_t kHotness = 4;
@@ -67,7 +71,7 @@ struct Ple {
 };
 inline constexpr std::int64_t kHostPleDivisor = 16;
 
-/// Lookups that take as long as the layers behind them.
+/// A model whose embedding lookups take as long as its dense layers.
 struct Pipeline {
   static constexpr std::int64_t kFields = 26;
   static constexpr std::int64_t kHotness = 10;
@@ -78,8 +82,8 @@ struct Pipeline {
 };
 inline constexpr std::int64_t kHostPipelineDivisor = 64;
 
-/// Bags of any hotness around kHotness: two keys less to two more than a batch's own, which is from
-/// half of it to half more.
+/// Bags whose lengths vary around kHotness. The mean length of a batch is from half of kHotness to
+/// one and a half times kHotness; each bag differs from the mean of its batch by at most two keys.
 struct Jagged {
   static constexpr std::int64_t kFields = 26;
   static constexpr std::int64_t kHotness = 4;
@@ -91,21 +95,21 @@ struct Jagged {
 };
 inline constexpr std::int64_t kHostJaggedDivisor = 16;
 
-/// Rows that are normalised, or summed, to one number each; all of 128 MiB.
+/// Rows that are normalised, or summed to one number each. Every input has 128 MiB.
 struct Reductions {
   static constexpr std::int64_t kElements = std::int64_t{1} << 25U;
   static constexpr std::array<std::int64_t, 4> kWidths{16, 128, 1024, 4096};
   static constexpr int kRuns = 5;
 };
 
-/// Four branches of elementwise layers on square matrices.
+/// The train_branches model: four branches of elementwise layers on square matrices.
 struct Branches {
   static constexpr std::int64_t kWidth = 512;
   static constexpr std::array kGroups{1, 4};
 };
 
-/// Lists of up to 50 items with features in groups of 32; two groups of the user by three of the
-/// items are six pairs, and there are three targets.
+/// The reranking model: lists of up to 50 items with features in groups of 32. Two user groups
+/// times three item groups give six pairs; there are three targets.
 struct Rerank {
   static constexpr std::int64_t kQueries = 128;
   static constexpr std::int64_t kItems = 50;
@@ -118,8 +122,8 @@ struct Rerank {
   static constexpr std::array kGroups{1, 2, 5, 7};
 };
 
-/// The tables, bags and matrices of the kernels. A small machine divides the rows, and keeps the
-/// widths.
+/// The tables, bags and matrices of the kernel benchmarks. On a small machine the numbers of rows
+/// are divided, and the widths stay.
 struct Kernels {
   static constexpr std::int64_t kTableRows = 10'000'000;
   static constexpr std::int64_t kTableWidth = 128;
@@ -135,7 +139,7 @@ struct Kernels {
   static constexpr std::int64_t kDenseBatch = 512;
   static constexpr std::int64_t kDenseInputs = 535;
   static constexpr std::int64_t kDenseOutputs = 256;
-  /// Long batches with few weights: batch, inputs, outputs.
+  /// Dense layers with long batches and few weights, as {batch, inputs, outputs}.
   static constexpr std::array<std::array<std::int64_t, 3>, 2> kLongDense{
       {{6400, 64, 64}, {4096, 429, 256}}};
 
@@ -145,18 +149,19 @@ struct Kernels {
   static constexpr std::int64_t kWidthPerTable = 16;
 
   static constexpr std::int64_t kCopyBytes = std::int64_t{1} << 30U;
-  /// Written before a run that is to find nothing of its own in the cache; and how many such runs
-  /// give one median.
+  /// The number of bytes written before each cold run, so that the run finds none of its data in
+  /// the cache; and the number of cold runs that give one median.
   static constexpr std::int64_t kFlushBytes = std::int64_t{512} << 20U;
   static constexpr int kColdRuns = 20;
-  /// Operations between two timestamps of the device, and how often a repetition does that.
+  /// The number of operations between two timestamps of the device, and the number of such
+  /// measurements in a repetition.
   static constexpr int kOperations = 10;
   static constexpr int kRuns = 5;
 };
 inline constexpr std::int64_t kHostDivisor = 256;
 
-/// What the other kernels leave out: rows moved, jagged bags, gradients. Tables, bags and
-/// segments are as many as there.
+/// The sizes of operations that Kernels does not cover: moved rows, jagged bags, gradients. The
+/// numbers of tables, bags and segments are those of Kernels.
 struct Rows {
   static constexpr std::int64_t kWidth = 64;
   static constexpr std::int64_t kMoved = std::int64_t{1} << 20U;

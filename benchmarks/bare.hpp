@@ -12,13 +12,13 @@ namespace benchmarks {
 
 namespace ms = msstream;
 
-/// What a runtime offers when it is called directly, without msstream: the baseline of every
-/// comparison. Nothing here checks for errors, as the fastest program would not; check() does, once
-/// a batch.
+/// The calls of a runtime without msstream: the baseline of every comparison. Like the fastest
+/// possible program, they do not check for errors; check() does, once per batch.
 template <ms::Runtime R>
 class Bare;
 
-/// The host runtime's own calls; its empty kernel is an empty closure on the stream's worker.
+/// The direct calls of the host runtime. An empty kernel is an empty closure on the stream's worker
+/// thread.
 template <>
 class Bare<ms::Host> {
  public:
@@ -47,7 +47,7 @@ class Bare<ms::Host> {
 
 #if MSSTREAM_CUDA
 
-/// CUDA's own calls: `<<<>>>`, cudaEventRecord, cudaStreamWaitEvent, cudaEventQuery,
+/// The direct calls of CUDA: `<<<>>>`, cudaEventRecord, cudaStreamWaitEvent, cudaEventQuery,
 /// cudaMallocAsync, cudaFreeAsync.
 template <>
 class Bare<ms::Cuda> {
@@ -55,7 +55,8 @@ class Bare<ms::Cuda> {
   using native_stream = ms::Cuda::native_stream;
   using native_event = ms::Cuda::native_event;
 
-  /// Lets the pool of cudaMallocAsync keep what it has, as a program that cares would.
+  /// Lets the pool of cudaMallocAsync keep all memory that it has reserved, as a tuned program
+  /// would.
   explicit Bare(ms::Cuda& runtime);
 
   static void launch_empty(ms::CudaStream stream);
@@ -67,7 +68,8 @@ class Bare<ms::Cuda> {
   /// Throws msstream::CudaError if a call of this thread has failed.
   void check() const;
 
-  /// What the program was built with, and what the driver is for.
+  /// Returns the CUDA version that the program was built with, and the one that the driver
+  /// supports.
   [[nodiscard]] static std::string version();
 };
 

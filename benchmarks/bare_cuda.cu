@@ -55,7 +55,7 @@ void Bare<ms::Cuda>::free(void* memory, native_stream stream) const {
 }
 
 void Bare<ms::Cuda>::check() const {
-  // A query of unfinished work is no failure.
+  // cudaErrorNotReady is the result of querying unfinished work and is not an error.
   auto const code = cudaGetLastError();
   require_success(code == cudaErrorNotReady ? cudaSuccess : code, "a call of the baseline");
 }

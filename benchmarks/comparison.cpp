@@ -30,7 +30,7 @@ void compare(benchmark::State& state, int threads, int operations, Sides const& 
   };
   auto const batch_of_bare = [&] { return batch(sides.bare, 1); };
   auto const batch_of_ours = [&] { return batch(sides.ours, sides.our_rounds); };
-  batch_of_bare();  // caches, pools, lazily loaded kernels
+  batch_of_bare();  // warms up caches, pools and lazily loaded kernels
   batch_of_ours();
   std::vector<double> bare;
   std::vector<double> ours;
@@ -44,7 +44,8 @@ void compare(benchmark::State& state, int threads, int operations, Sides const& 
   state.counters["bare_ns"] = bare_ns;
   state.counters["ours_ns"] = ours_ns;
   state.counters["extra_ns"] = ours_ns - bare_ns;
-  // The baseline of an operation that launches nothing is an empty loop: no ratio to that.
+  // The baseline of an operation that launches nothing is an empty loop; a ratio to it has no
+  // meaning.
   constexpr double kEmptyLoopNs = 10;
   if (bare_ns > kEmptyLoopNs) {
     state.counters["ratio"] = ours_ns / bare_ns;

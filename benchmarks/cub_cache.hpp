@@ -8,19 +8,21 @@ struct CUstream_st;
 
 namespace benchmarks {
 
-/// CUB's caching allocator for the current device, tuned to these workloads: bins of powers of two
-/// from 256 bytes to 64 MiB, and no bound on what it keeps. Thread-safe. Includes no CUDA header.
+/// CUB's caching allocator for the current device, tuned to these benchmarks: its bins are the
+/// powers of two from 256 bytes to 64 MiB, and the memory that it keeps is unlimited. Thread-safe.
+/// This header includes no CUDA header.
 class CubCache {
  public:
   CubCache();
-  /// All work on its memory is over.
+  /// Requires that all work on the allocated memory is complete.
   ~CubCache();
   CubCache(CubCache const&) = delete;
   CubCache& operator=(CubCache const&) = delete;
 
-  /// Null: the device has no more.
+  /// Returns null if the device has no memory left.
   [[nodiscard]] void* allocate(std::size_t bytes, CUstream_st* stream);
-  /// For use after what the stream that it was allocated on has so far.
+  /// Frees `memory`. It can be reused after the work enqueued so far on the stream that it was
+  /// allocated on.
   void free(void* memory);
   [[nodiscard]] std::size_t reserved_bytes() const;
 

@@ -13,7 +13,7 @@ namespace benchmarks {
 namespace {
 
 constexpr unsigned kGrowth = 2;
-constexpr unsigned kSmallestBin = 8;  // 2^8 bytes
+constexpr unsigned kSmallestBin = 8;  // an exponent: 2^8 bytes
 constexpr unsigned kLargestBin = 26;
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 namespace benchmarks {
 
-/// Throws msstream::CudaError where a call of a baseline has failed.
+/// Throws msstream::CudaError if a CUDA call of a baseline has failed.
 inline void require_success(cudaError_t code,
                             char const* call,
                             std::source_location where = std::source_location::current()) {

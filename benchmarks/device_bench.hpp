@@ -17,7 +17,8 @@ namespace benchmarks {
 
 namespace ms = msstream;
 
-/// A device to measure operations on, by its own clock, with its rows divided for a small one.
+/// A device whose operations are timed by its own clock. On a small machine the numbers of rows are
+/// divided by `divisor`.
 template <ms::Runtime R>
 class DeviceBench {
  public:
@@ -38,14 +39,15 @@ class DeviceBench {
     double bytes = 0;
     double flops = 0;
   };
-  /// The mean of several runs one after the other; reports GB/s of the bytes and the share of a
-  /// copy's, or TFLOP/s.
+  /// Times several runs back to back and reports the mean. Bytes are reported in GB/s and as a
+  /// share of the bandwidth of a copy, flops in TFLOP/s.
   void measure(benchmark::State& state, Work const& work, std::function<void()> const& operation) {
     time(operation, axes::Kernels::kOperations);
     report(state, work, [&] { return time(operation, axes::Kernels::kOperations); });
   }
-  /// The median of runs that each find nothing of theirs in the device's cache: before each a large
-  /// buffer is written, and then so little that the memory comes to rest while the host gets ahead.
+  /// Reports the median of runs that each find none of their data in the device's cache. Before
+  /// each run, writes a large buffer, and then several times so little that the memory comes to
+  /// rest while the host gets ahead of the device.
   void measure_cold(benchmark::State& state,
                     Work const& work,
                     std::function<void()> const& operation) {
@@ -94,7 +96,7 @@ class DeviceBench {
     }
   }
 
-  /// Nanoseconds an operation.
+  /// Returns nanoseconds per operation.
   double time(std::function<void()> const& operation, int operations) {
     auto const stream = device_.current_group().compute().native();
     runtime().record(begin_, stream);
@@ -123,7 +125,8 @@ class DeviceBench {
   int flushes_ = 0;
 };
 
-/// Small numbers: zeros would spare the device power, and show clocks that no real data gets.
+/// Returns a tensor of small numbers. Zeros would save power, and the device would reach clock
+/// rates that real data never allows.
 template <ms::Runtime R>
 ms::Tensor<float, R> filled(ms::Device<R> const& device, ms::Shape const& shape) {
   ms::Tensor<float, R> tensor(device, shape);
@@ -131,7 +134,7 @@ ms::Tensor<float, R> filled(ms::Device<R> const& device, ms::Shape const& shape)
   return tensor;
 }
 
-/// Of all of these.
+/// Returns the total bytes of all tensors.
 template <ms::Runtime R, class... T>
 double bytes_of(ms::Tensor<T, R> const&... tensors) {
   return (static_cast<double>(tensors.bytes()) + ...);

@@ -5,7 +5,8 @@
 
 namespace {
 
-/// On CUDA where the build and the machine have it, else on the host runtime; says what it is.
+/// Adds the CUDA benchmarks if the build and the machine support them, otherwise those of the host
+/// runtime. Reports the processor, and the CUDA version or the lack of a GPU.
 void add_benchmarks() {
   using namespace benchmarks;
   benchmark::AddCustomContext("cpu", Bare<ms::Host>::device_name());
@@ -22,7 +23,7 @@ void add_benchmarks() {
 
 }  // namespace
 
-/// Runs one suite.
+/// Runs the suite that is linked into this program.
 int main(int count, char** arguments) {
   benchmark::Initialize(&count, arguments);
   if (benchmark::ReportUnrecognizedArguments(count, arguments)) {
@@ -30,7 +31,7 @@ int main(int count, char** arguments) {
   }
   add_benchmarks();
   benchmark::RunSpecifiedBenchmarks();
-  benchmark::ClearRegisteredBenchmarks();  // with the devices that they hold
+  benchmark::ClearRegisteredBenchmarks();  // releases the devices that they hold
   benchmark::Shutdown();
   return 0;
 }

@@ -13,11 +13,12 @@
 
 namespace benchmarks {
 
-/// Every suite defines these two; a suite that says nothing about a runtime leaves its body empty.
+/// Every suite defines both functions. If a suite has no benchmarks for a runtime, that function's
+/// body is empty.
 void add_host_benchmarks();
 void add_cuda_benchmarks();
 
-/// Registers one benchmark whose times the function sets itself; it runs `iterations` times a
+/// Registers one benchmark, whose function sets its times; it runs `iterations` times per
 /// repetition. The name is a path: suite, runtime, case, axes.
 template <class Function>
 void add(std::string const& name, int iterations, Function&& function) {

@@ -47,7 +47,8 @@ void Team::live(int thread) {
     if (work_ == nullptr) {
       return;
     }
-    // Waking from the barrier takes longer than some batches: nobody starts before all are awake.
+    // Waking from the barrier takes longer than some batches, so no thread starts before all are
+    // awake.
     ++awake_;
     while (awake_ < static_cast<int>(spans_.size())) {
       std::this_thread::yield();

@@ -11,8 +11,8 @@
 
 namespace benchmarks {
 
-/// Threads that do the same thing at the same time, again and again; a team of one is the calling
-/// thread itself.
+/// Threads that repeatedly do the same work at the same time. A team of one is the calling thread
+/// itself.
 class Team {
  public:
   using Work = std::function<void(int thread)>;
@@ -22,7 +22,8 @@ class Team {
   Team(Team const&) = delete;
   Team& operator=(Team const&) = delete;
 
-  /// Nanoseconds from the first member's start to the last one's end. Rethrows what a member threw.
+  /// Returns the nanoseconds from the first member's start to the last one's end. Rethrows an
+  /// exception of a member.
   double run(Work const& work);
 
  private:

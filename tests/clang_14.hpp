@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Included before everything else where clang 14 compiles: what g++ 12 has and it spells otherwise.
+// Included before everything else when clang 14 compiles. Supplies features of g++ 12 that clang 14
+// spells differently.
 #include <source_location>
 
 #if __has_feature(address_sanitizer)
@@ -11,8 +12,8 @@
 #define __SANITIZE_THREAD__ 1
 #endif
 
-// Clang 14 lacks the builtin from which the header of g++ makes std::source_location, but has the
-// parts.
+// Clang 14 lacks the builtin from which the header of g++ makes std::source_location, but has
+// builtins for its parts.
 #ifndef __cpp_lib_source_location
 namespace std {
 struct source_location {

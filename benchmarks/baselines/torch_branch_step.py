@@ -4,8 +4,8 @@
 
 torch_branch_step.py [--out FILE] [--streams 1,4] [--steps 40] [--repetitions 5]
 
-PyTorch's defaults: TF32 products and Adam over all parameters in a few launches (foreach). Each of the
-four branches on a stream; eager, and captured into one CUDA graph.
+Uses PyTorch's defaults, TF32 products, and Adam over all parameters in a few launches (foreach). Each of
+the four branches runs on a stream, eagerly and captured into one CUDA graph.
 """
 import torch
 import torch.nn.functional as functional
@@ -13,12 +13,12 @@ from torch import nn
 
 import torch_steps
 
-# As in train_branches.
+# The sizes of the train_branches example.
 WIDTH, LAYERS, TARGET, EPSILON = 512, 20, 20, 1e-6
 
 
 def factors():
-    """Of either sign, and close to 1 in size: all layers of a branch multiply by the same ones."""
+    """Returns factors of either sign, close to 1 in size: all layers of a branch multiply by the same ones."""
     return torch.empty(WIDTH, WIDTH).uniform_(0.98, 1.02) * torch.randn(WIDTH, WIDTH).sign()
 
 

@@ -4,9 +4,9 @@
 
 torch_census_step.py [--data census_income_kdd.csv.gz] [--out FILE]
 
-Variants: `dense` keeps PyTorch's defaults, dense gradients of the tables and Adam over all rows;
-`sparse` asks for sparse gradients and moves the touched rows alone with SparseAdam, which is what
-msstream does. With --data an epoch over the real rows is timed too, with the batches on the device.
+The variant `dense` keeps PyTorch's defaults: dense gradients of the tables and Adam over all rows. The
+variant `sparse` uses sparse gradients and updates only the touched rows with SparseAdam, as msstream does.
+With --data, an epoch over the real rows is timed, too, with the batches on the device.
 """
 import argparse
 import csv
@@ -18,7 +18,7 @@ import time
 import torch
 from torch import nn
 
-# The fields of Census-Income (KDD): see benchmarks/axes.hpp, which has the same numbers.
+# The fields of Census-Income (KDD), with the numbers of benchmarks/axes.hpp.
 DISTINCT_KEYS = [9, 52, 47, 17, 3, 7, 24, 15, 5, 10, 2, 3, 6, 8, 6, 6, 51, 37, 8, 10, 9, 10, 3, 4, 5, 43, 43, 43,
                  5, 3, 3, 3, 2]
 CONTINUOUS_COLUMNS = [0, 5, 16, 17, 18, 30, 39]
@@ -43,7 +43,7 @@ class WideDeep(nn.Module):
         self.mlp = nn.Sequential(*layers, nn.Linear(widths[-1], 1))
 
     def forward(self, keys, continuous):
-        """keys: one [batch] tensor of row numbers a field."""
+        """Returns the logits. `keys` has one [batch] tensor of row numbers per field."""
         deep = [table(ids) for table, ids in zip(self.deep, keys)]
         logit = self.linear(continuous) + self.mlp(torch.cat([*deep, continuous], dim=1))
         for table, ids in zip(self.wide, keys):
@@ -85,7 +85,7 @@ def synchronize(device):
 
 
 def median_step_ms(variant, device, steps, repetitions):
-    """The times of `repetitions` runs of `steps` steps; the device is waited for at the ends alone."""
+    """Times `repetitions` runs of `steps` steps. Waits for the device only before and after each run."""
     training, batch = Training(variant, device), random_batch(device)
     times = []
     for repetition in range(repetitions + 1):
@@ -94,13 +94,13 @@ def median_step_ms(variant, device, steps, repetitions):
         for _ in range(steps):
             training.step(*batch)
         synchronize(device)
-        if repetition > 0:  # the first one warms up
+        if repetition > 0:  # repetition 0 is the warm-up
             times.append((time.perf_counter() - begin) * 1e3 / steps)
     return {"median_ms": statistics.median(times), "min_ms": min(times), "max_ms": max(times)}
 
 
 def load_census(path, device):
-    """All rows but every fifth, on the device: keys [fields, rows], standardised values, labels."""
+    """Returns all rows except every fifth, on the device: keys [fields, rows], standardised values, labels."""
     open_text = gzip.open if str(path).endswith(".gz") else open
     with open_text(path, "rt", newline="") as file:
         rows = [row for i, row in enumerate(csv.reader(file, skipinitialspace=True)) if i % 5 != 4]
@@ -118,7 +118,7 @@ def load_census(path, device):
 
 
 def train_census(path, variant, device, epochs=2):
-    """Seconds an epoch; the first one warms up."""
+    """Returns the seconds of an epoch. The first epoch is a warm-up."""
     keys, continuous, labels = load_census(path, device)
     training = Training(variant, device)
     seconds = []

@@ -4,9 +4,9 @@
 
 torch_ops.py [--out FILE] [--repetitions 5] [--runs 20]
 
-Prints JSON: for each benchmark of the suites embedding, segment, rows and jagged that PyTorch has something for, under
-the same name, nanoseconds by the device's clock, the median of so many runs a repetition. Before each run 512 MiB are
-written, so that nothing is in the cache.
+Prints JSON: for each benchmark of the suites embedding, segment, rows and jagged that PyTorch can express, under the
+same name, the median nanoseconds of --runs runs per repetition, by the device's clock. Before each run, 512 MiB are
+written, so that none of its data is in the cache.
 """
 import argparse
 import json
@@ -23,8 +23,8 @@ TABLES, TABLE_BATCHES, UNIQUE_IDS = 26, (2048, 8192), (1 << 20, 1 << 22)
 MOVED, MOVED_WIDTH, NUMBERS, BOUNDARIES = 1 << 20, 64, 1 << 22, 64
 MEAN_LENGTH, LONGEST, DENSE_LENGTH = 16, 200, 32
 TOP_ROWS, TOP_COLUMNS, TOP = 65_536, 1000, (10, 100)
-DRAWS = (("uniform", "even"), ("power_law", "power_law"))  # of ids, of lengths
-SLOW_S = 0.05  # what takes longer is run a few times only
+DRAWS = (("uniform", "even"), ("power_law", "power_law"))  # names of the draw of ids, and of the resulting lengths
+SLOW_S = 0.05  # a slower operation runs only a few times
 
 
 def drawn(count, rows, draw):
@@ -48,7 +48,7 @@ class Clock:
     def run(self, operation):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         self.flush.fill_(1)
-        torch.cuda._sleep(1_000_000)  # the launches get ahead of the device
+        torch.cuda._sleep(1_000_000)  # lets the host enqueue the launches ahead of the device
         begin.record()
         operation()
         end.record()
@@ -152,7 +152,8 @@ def rows_moved(clock):
         clock.measure(f"rows/gather/{draw}", lambda: table.index_select(0, ids))
         clock.measure(f"rows/assign/{draw}", lambda: table.index_copy_(0, ids, values))
         clock.measure(f"rows/scatter/{draw}", lambda: torch.zeros_like(table).index_copy_(0, ids, values))
-        # Of equal ids all get the gradient of their row, where ours gives it to the one that counts.
+        # PyTorch gives the gradient of a row to every occurrence of its id; msstream gives it only
+        # to the occurrence whose value was stored.
         clock.measure(f"rows/scatter_gradient/{draw}", lambda: table.index_select(0, ids))
 
 

@@ -4,9 +4,9 @@
 
 torch_ple_step.py [--out FILE] [--batches 512,4096] [--streams 1,4,7] [--steps 40] [--repetitions 5]
 
-PyTorch's defaults: dense gradients of the tables, SGD over all rows in a few launches (foreach), and
-TF32 products. Each field, expert, gate and tower is a branch, on streams in turn; eager, and captured
-into one CUDA graph.
+Uses PyTorch's defaults, dense gradients of the tables, SGD over all rows in a few launches (foreach), and
+TF32 products. Each field, expert, gate and tower is a branch; branches alternate among the streams. Runs
+eagerly, and captured into one CUDA graph.
 """
 import torch
 import torch.nn.functional as functional
@@ -14,7 +14,8 @@ from torch import nn
 
 import torch_steps
 
-# As in benchmarks/axes.hpp, which has 16 continuous columns.
+# The sizes of benchmarks/axes.hpp and the defaults of train_ple, which pads the 13 continuous
+# columns to 16.
 FIELDS, HOTNESS, TABLE_ROWS, DIM, CONTINUOUS, TASKS = 26, 4, 100_000, 16, 13, 3
 EXPERTS, LEVELS, HIDDEN, OUTPUTS, TOWER = 2, 2, 256, 128, 64
 
@@ -35,7 +36,7 @@ class Level(nn.Module):
             self.gates.append(nn.Linear(inputs, (TASKS + 1) * EXPERTS))
 
     def forward(self, run, inputs):
-        """What each gate gives, from what the tasks and the shared experts get."""
+        """Returns the output of each gate. `inputs` has one tensor for each task and one for the shared experts."""
         outputs = run([lambda k=k, expert=expert: expert(inputs[k // EXPERTS])
                        for k, expert in enumerate(self.experts)])
         shared = outputs[TASKS * EXPERTS:]

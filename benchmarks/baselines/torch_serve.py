@@ -4,9 +4,10 @@
 
 torch_serve.py [--out FILE] [--models wdl,mlp] [--threads 1,4,8] [--seconds 1] [--repetitions 3]
 
-A query, one of 64: copied to pinned memory, from there to the device, the model, its answer back,
-and the thread that asked waits for it and copies it. PyTorch's defaults but for TF32 products. Modes: eager, each thread on a stream of its own;
-captured into a CUDA graph with the copies, a graph a thread.
+Each query is one of 64. It is copied to pinned memory and from there to the device; the model runs, and its
+answer is copied back. The thread that submitted the query waits for the answer and copies it. Uses PyTorch's
+defaults except for TF32 products. Modes: eager, with one stream per thread; and captured into a CUDA graph with
+the copies, with one graph per thread.
 """
 import statistics
 import threading
@@ -17,7 +18,7 @@ from torch import nn
 
 import torch_steps
 
-# As in serve_wdl and serve_mlp.
+# The sizes of the serve_wdl and serve_mlp examples.
 FIELDS, HOTNESS, TABLE_ROWS, DIM, CONTINUOUS, WDL_BATCH = 26, 4, 100_000, 16, 13, 64
 HIDDEN = (1024, 512, 256, 1)
 MLP, MLP_BATCH = (2048, 1024, 512, 256, 128, 64), 16
@@ -64,7 +65,7 @@ class Perceptron(nn.Module):
 
 
 class Client:
-    """A thread's stream, buffers and, if captured, graph."""
+    """The stream, the buffers and, if captured, the graph of one thread."""
 
     def __init__(self, model, captured):
         self.model, self.stream, self.done = model, torch.cuda.Stream(), torch.cuda.Event()
@@ -114,7 +115,7 @@ def measured(model, captured, threads, options):
             thread.start()
         for thread in asking:
             thread.join()
-        if repetition > 0:  # the first one warms up
+        if repetition > 0:  # repetition 0 is the warm-up
             answered = sum(of_threads, [])
             rates.append(len(answered) / (time.perf_counter() - begin))
             latencies += answered

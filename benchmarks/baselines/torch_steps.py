@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the training steps in PyTorch share: branches on streams, capture, and the clock."""
+"""Code that the training steps in PyTorch share: branches on streams, capture, and timing."""
 import argparse
 import json
 import statistics
@@ -9,7 +9,7 @@ import torch
 
 
 def runner(streams):
-    """Runs branches on that many streams in turn, between a fork and a join."""
+    """Returns a function that runs branches on the streams round-robin, between a fork and a join."""
     if streams == 1:
         return lambda branches: [branch() for branch in branches]
     pool = [torch.cuda.Stream() for _ in range(streams)]
@@ -30,7 +30,7 @@ def runner(streams):
 
 
 def captured_step(step):
-    """The step as one CUDA graph, after it has run a few times."""
+    """Runs the step a few times, and returns a function that replays it as one CUDA graph."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -44,7 +44,7 @@ def captured_step(step):
 
 
 def measured_step(step, captured, steps, repetitions):
-    """Milliseconds of a step, and the most memory."""
+    """Returns the milliseconds of a step, and the peak memory."""
     if captured:
         step = captured_step(step)
     times = []
@@ -54,7 +54,7 @@ def measured_step(step, captured, steps, repetitions):
         for _ in range(steps):
             step()
         torch.cuda.synchronize()
-        if repetition > 0:  # the first one warms up
+        if repetition > 0:  # repetition 0 is the warm-up
             times.append((time.perf_counter() - begin) * 1e3 / steps)
     peak_mib = torch.cuda.max_memory_allocated() / 2**20
     torch.cuda.reset_peak_memory_stats()

@@ -15,12 +15,12 @@
 #include <utility>
 #include <vector>
 
-/// Memory taken and given back, without work on it: tensors, and the blocks that they stand on,
-/// beside the runtime's own stream-ordered allocations and CUB's cache.
+/// Benchmarks of allocation and release without work on the memory: tensors, and the blocks beneath
+/// them, compared with the runtime's stream-ordered allocation and with CUB's cache.
 namespace benchmarks {
 namespace {
 
-/// A fixed sequence of random draws, walked through again and again: drawing is not measured.
+/// A fixed sequence of random draws that is used cyclically, so that drawing is not measured.
 class Draws {
  public:
   Draws(axes::ByteRange const& range, int thread) {
@@ -35,7 +35,7 @@ class Draws {
 
   struct Draw {
     std::size_t bytes;
-    std::size_t slot;  ///< which live block it replaces
+    std::size_t slot;  ///< index of the live block that it replaces
   };
   Draw const& next() { return draws_[next_++ % kCount]; }
 
@@ -46,7 +46,7 @@ class Draws {
   std::size_t next_ = 0;
 };
 
-/// Where all sides have their streams from.
+/// The device and the stream pool that all sides use.
 template <ms::Runtime R>
 struct Stage {
   explicit Stage(int threads) : pool(device, {.groups = threads}) {}
@@ -55,7 +55,7 @@ struct Stage {
   ms::StreamPool<R> pool;
 };
 
-/// Memory of a source that wants it back.
+/// A block of memory that is returned to its source on destruction.
 template <class Source>
 class Owned {
  public:
@@ -70,8 +70,9 @@ class Owned {
   void* memory_;
 };
 
-// Each source is one thread's. `Shared` is what the sources of all threads have in common, and
-// `Held` what keeps memory: made of a source and a count of bytes, it gives it back in the end.
+// Each source is used by one thread only. `Shared` is the state that the sources of all threads
+// have in common. `Held` is made from a source and a number of bytes, and releases its memory on
+// destruction.
 
 struct NothingShared {};
 
@@ -92,7 +93,7 @@ struct Tensors {
   Stage<R>& stage;
 };
 
-/// What the toolkit's allocators give, and no more: an address on a stream.
+/// Takes blocks directly from msstream's allocator: an address on a stream and nothing more.
 template <ms::Runtime R>
 struct Blocks {
   using Shared = NothingShared;
@@ -147,7 +148,7 @@ class CubMemory {
 
 enum class Pattern : std::uint8_t { pair, churn };
 
-/// What one thread does on its stream.
+/// The work of one thread on its stream.
 template <class Source, ms::Runtime R>
 class alignas(64) Lane {
  public:
@@ -178,7 +179,7 @@ class alignas(64) Lane {
   std::vector<std::optional<typename Source::Held>> held_;
 };
 
-/// The lanes of all threads.
+/// One lane for each thread.
 template <class Source, ms::Runtime R>
 class Side {
  public:
@@ -196,7 +197,7 @@ class Side {
   std::vector<std::unique_ptr<Lane<Source, R>>> lanes_;
 };
 
-/// Reports what one thread waits for one operation, so that contention shows.
+/// Reports the time that one thread waits for one operation, so that contention is visible.
 template <class Ours, class Theirs, ms::Runtime R>
 void run(benchmark::State& state, Pattern pattern, axes::ByteRange const& range, int threads) {
   Stage<R> stage(threads);
@@ -215,7 +216,7 @@ void run(benchmark::State& state, Pattern pattern, axes::ByteRange const& range,
   compare(state, threads, axes::kAllocationsPerBatch, sides);
 }
 
-/// `what` ends the name of the case, but for threads.
+/// `what` is the end of the benchmark's name, before the number of threads.
 template <class Ours, class Theirs, ms::Runtime R>
 void add_comparison(std::string const& what) {
   for (auto const pattern : {Pattern::pair, Pattern::churn}) {

@@ -13,8 +13,8 @@
 
 namespace benchmarks {
 
-/// How ids are drawn from [0, rows): all alike, or the r-th most frequent one with a probability in
-/// proportion to r^-1.05, spread over the rows.
+/// The distribution of ids in [0, rows): uniform, or a power law in which the r-th most frequent id
+/// has a probability proportional to r^-1.05, with the frequent ids spread over the rows.
 enum class Draw : std::uint8_t { uniform, power_law };
 inline constexpr Draw kDraws[] = {Draw::uniform, Draw::power_law};
 
@@ -53,7 +53,8 @@ ms::Tensor<Id, R> put_ids(ms::Device<R> const& device,
   return ms::to_device<Id, R>(device, std::vector<Id>(ids.begin(), ids.end()), shape);
 }
 
-/// Random elements in (-1, 1): a sample of a few MiB, as often as it fits.
+/// Returns random elements in (-1, 1): a sample of at most 65,537 rows, repeated to fill the
+/// tensor.
 template <ms::Element T, ms::Runtime R>
 ms::Tensor<T, R> random_rows(ms::Device<R> const& device, std::int64_t rows, std::int64_t width) {
   constexpr std::int64_t kSampleRows = 65'537;

@@ -8,8 +8,9 @@
 #include <utility>
 #include <vector>
 
-/// Lookups, their gradients, and updates fused with them, on a cold cache, beside a copy. Bytes are
-/// those that must move: a row as often as it is looked up, the ids, the output.
+/// Benchmarks of embedding lookups, their gradients, and updates fused with the gradients, on a
+/// cold cache, compared with a copy. Bytes count the data that must move: a row as often as it is
+/// looked up, the ids, the output.
 namespace benchmarks {
 namespace {
 
@@ -19,7 +20,7 @@ using ms::ops::Pooling;
 
 constexpr std::string_view kLayouts[] = {"fixed", "csr"};
 
-/// What one benchmark looks up.
+/// The parameters of one benchmarked lookup.
 struct Case {
   std::string_view layout;
   Draw draw;
@@ -86,7 +87,8 @@ void lookup(benchmark::State& state, Lab<R>& lab, Case const& what) {
   });
 }
 
-/// As many neighbouring rows copied: the floor of a lookup of one row a bag.
+/// Copies neighbouring rows, as many as a lookup of one row per bag reads: the lower bound of its
+/// time.
 template <ms::Runtime R>
 void copied_rows(benchmark::State& state, Lab<R>& lab, std::int64_t full_rows) {
   auto const from = random_rows<float>(lab.device(), lab.rows(full_rows), Sizes::kTableWidth);
@@ -94,7 +96,7 @@ void copied_rows(benchmark::State& state, Lab<R>& lab, std::int64_t full_rows) {
   lab.bench().measure_cold(state, {.bytes = bytes_of(from, to)}, [&] { ms::copy(to, from); });
 }
 
-/// From the gradient of a lookup's output to that of the table's touched rows.
+/// Computes the gradient of the table's touched rows from that of a lookup's output.
 template <ms::Runtime R>
 void row_gradients(benchmark::State& state, Lab<R>& lab, Case const& what) {
   auto const rows = table_rows(lab);
@@ -111,7 +113,7 @@ void row_gradients(benchmark::State& state, Lab<R>& lab, Case const& what) {
   state.counters["unique"] = static_cast<double>(uniques);
 }
 
-/// The same, and each touched row moved by its sum.
+/// Computes the gradients of the touched rows, and updates each row with its sum.
 template <ms::Runtime R>
 void fused_update(benchmark::State& state,
                   Lab<R>& lab,
@@ -133,7 +135,7 @@ void fused_update(benchmark::State& state,
   });
 }
 
-/// One row of each of many tables a sample: looked up, or the gradient of that.
+/// Looks up one row of each of many tables per sample, or computes the gradient of that lookup.
 template <ms::Runtime R>
 void many_tables(benchmark::State& state, Lab<R>& lab, std::int64_t batch, bool gradient) {
   using ms::ops::EmbeddingTables;

@@ -8,16 +8,17 @@
 #include <utility>
 #include <vector>
 
-/// Jagged bags and their dense form, lengths and offsets, softmax within segments, and gradients of
-/// segment reductions, on a cold cache, beside a copy. Bytes are those of the arguments that must
-/// be read and of the results, each once.
+/// Benchmarks of jagged bags and their dense form, lengths and offsets, softmax within segments,
+/// and gradients of segment reductions, on a cold cache, compared with a copy. Bytes count the
+/// arguments that must be read and the results, each once.
 namespace benchmarks {
 namespace {
 
 using Sizes = axes::Rows;
 using ms::ops::SegmentReduction;
 
-/// Bags of so many rows one behind the other, and how many of the rows a dense tensor has room for.
+/// The offsets of consecutive bags, the number of rows in all of them, and how many of those rows
+/// fit a dense tensor.
 template <ms::Runtime R>
 struct JaggedBags {
   ms::Tensor<std::int64_t, R> offsets;
@@ -25,7 +26,7 @@ struct JaggedBags {
   std::int64_t dense_rows;
 };
 
-/// Rows are drawn into bags; none gets more than the longest.
+/// Draws rows into bags. No bag has more than kLongest rows.
 template <ms::Runtime R>
 JaggedBags<R> jagged_bags(Lab<R>& lab, Draw draw) {
   return lab.kept(ms::text("jagged, ", name_of(draw)), [&]() -> JaggedBags<R> {
@@ -45,7 +46,8 @@ JaggedBags<R> jagged_bags(Lab<R>& lab, Draw draw) {
   });
 }
 
-/// Either way: the rows that both have are read, and all of the output is written.
+/// Converts in either direction. The rows that both forms contain are read, and the whole output is
+/// written.
 template <ms::Runtime R>
 void dense(benchmark::State& state, Lab<R>& lab, Draw draw, bool to_dense) {
   auto const bags = jagged_bags(lab, draw);
@@ -82,7 +84,7 @@ template <ms::Runtime R>
 void coo(benchmark::State& state, Lab<R>& lab, Draw draw) {
   auto const bag_of_id = sorted_segment_ids(lab, draw);
   auto const ids = segment_ids(lab, draw);
-  lab.bench().measure_cold(state, {}, [&] {  // searches, and reads few of the ids
+  lab.bench().measure_cold(state, {}, [&] {  // no byte count: a search reads few of the ids
     benchmark::DoNotOptimize(ms::ops::coo_bags(ids, bag_of_id, segments(lab)));
   });
 }
@@ -102,7 +104,8 @@ void softmax(benchmark::State& state, Lab<R>& lab, Draw draw, bool gradient) {
   });
 }
 
-/// The result is as large as the values. That of a maximum reads the values too, and the maxima.
+/// Bytes: the result is as large as the values. The gradient of a maximum also reads the values and
+/// the maxima.
 template <ms::Runtime R>
 void segment_gradient(benchmark::State& state, Lab<R>& lab, Draw draw, SegmentReduction reduction) {
   auto const values = lab.matrix(segment_rows(lab), Sizes::kWidth);

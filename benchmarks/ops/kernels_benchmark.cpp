@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-/// How fast layers and updates run on the device, beside a copy on it: the ceiling of what only
-/// moves data.
+/// Benchmarks of layers and updates on the device, compared with a copy on it: the upper bound for
+/// operations that only move data.
 namespace benchmarks {
 namespace {
 
@@ -36,7 +36,7 @@ void dense(benchmark::State& state, DeviceBench<R>& bench, bool backward) {
   });
 }
 
-/// The gradients of weights and bias alone.
+/// Computes only the gradients of weights and bias.
 template <ms::Runtime R>
 void dense_weights(benchmark::State& state,
                    DeviceBench<R>& bench,
@@ -55,7 +55,8 @@ void dense_weights(benchmark::State& state,
   });
 }
 
-/// Adam moves seven floats an element: gradient, and weight and two states there and back.
+/// Adam moves seven floats per element: it reads the gradient, and reads and writes the weight and
+/// two states.
 constexpr double kAdamBytesPerElement = 7 * sizeof(float);
 constexpr ms::ops::OptimizerRule kAdam{ms::ops::OptimizerKind::adam, 1e-3F};
 

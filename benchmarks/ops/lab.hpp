@@ -16,7 +16,7 @@
 
 namespace benchmarks {
 
-/// A device with what several benchmarks of a suite use, made when first asked for.
+/// A device, and inputs that several benchmarks of a suite share, made when first used.
 template <ms::Runtime R>
 class Lab {
  public:
@@ -31,7 +31,7 @@ class Lab {
   [[nodiscard]] ms::Device<R> const& device() { return bench().device(); }
   [[nodiscard]] std::int64_t rows(std::int64_t full) { return bench().rows(full); }
 
-  /// What `make` gave when it was first called under this name.
+  /// Returns the result of the first call of `make` under this name.
   template <class Make>
   std::invoke_result_t<Make const&> kept(std::string const& name, Make const& make) {
     auto& slot = kept_[name];
@@ -40,7 +40,8 @@ class Lab {
     }
     return std::any_cast<std::invoke_result_t<Make const&>>(slot);
   }
-  /// Random elements. Only the latest such matrix is kept: several may not fit.
+  /// Returns a matrix of random elements. Only the latest such matrix is kept, because several may
+  /// not fit.
   template <class T = float>
   ms::Tensor<T, R> matrix(std::int64_t rows, std::int64_t width) {
     using Matrix = ms::Tensor<T, R>;
@@ -60,8 +61,8 @@ class Lab {
   std::unordered_map<std::string, std::any> kept_;
 };
 
-/// Adds benchmarks `suite/runtime/what` that share a lab: call it with `what` and a function of the
-/// benchmark's state and the lab.
+/// Returns a function that adds benchmarks `suite/runtime/what` which share one lab. It takes
+/// `what` and a function of the benchmark's state and the lab.
 template <ms::Runtime R>
 auto adder(std::string const& suite, std::int64_t divisor) {
   return [suite, lab = std::make_shared<Lab<R>>(divisor)](std::string const& what, auto function) {
@@ -71,8 +72,8 @@ auto adder(std::string const& suite, std::int64_t divisor) {
   };
 }
 
-/// Adds by what adder() gave, for each draw, `what/name of the draw`, and tells the function the
-/// draw.
+/// Returns a function that adds a benchmark `what/name of the draw` for each draw, by `add_one` (a
+/// result of adder()), and passes the draw to the benchmark's function.
 template <class Add, class Name>
 auto by_draw(Add add_one, Name name) {
   return [=](std::string const& what, auto function) {
@@ -83,7 +84,7 @@ auto by_draw(Add add_one, Name name) {
   };
 }
 
-/// Segments all alike in how many rows they get, or by a power law.
+/// Returns the name of the distribution of segment lengths: all alike, or a power law.
 [[nodiscard]] inline std::string_view lengths_of(Draw draw) {
   return draw == Draw::uniform ? "even" : "power_law";
 }
@@ -97,7 +98,7 @@ std::int64_t segments(Lab<R>& lab) {
   return lab.rows(axes::Kernels::kSegments);
 }
 
-/// The segment of each row.
+/// Returns the segment of each row.
 template <ms::Runtime R>
 ms::Tensor<std::int64_t, R> segment_ids(Lab<R>& lab, Draw draw) {
   return lab.kept(ms::text("segment ids, ", name_of(draw)), [&] {
@@ -106,7 +107,7 @@ ms::Tensor<std::int64_t, R> segment_ids(Lab<R>& lab, Draw draw) {
   });
 }
 
-/// The same, ascending.
+/// Returns the segment of each row, in ascending order.
 template <ms::Runtime R>
 ms::Tensor<std::int64_t, R> sorted_segment_ids(Lab<R>& lab, Draw draw) {
   return lab.kept(ms::text("sorted segment ids, ", name_of(draw)), [&] {
@@ -116,7 +117,7 @@ ms::Tensor<std::int64_t, R> sorted_segment_ids(Lab<R>& lab, Draw draw) {
   });
 }
 
-/// Where each segment begins: [segments + 1].
+/// Returns the start of each segment, and the end of the last: [segments + 1].
 template <ms::Runtime R>
 ms::Tensor<std::int64_t, R> segment_starts(Lab<R>& lab, Draw draw) {
   return lab.kept(ms::text("segment starts, ", name_of(draw)), [&] {

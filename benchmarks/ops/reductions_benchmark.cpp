@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <string>
 
-/// How fast rows and whole tensors are reduced, at widths from those of embeddings to those of
-/// layers. Bytes: what an operation has to read and to write.
+/// Benchmarks of reductions of rows and whole tensors, at widths from those of embeddings to those
+/// of layers. Bytes count the data that an operation must read and write.
 namespace benchmarks {
 namespace {
 

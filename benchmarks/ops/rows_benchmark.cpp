@@ -6,10 +6,11 @@
 #include <utility>
 #include <vector>
 
-/// Rows gathered, assigned and scattered, ids mapped and grouped, the greatest of rows, and
-/// gradients of these, on a cold cache, beside a copy. Bytes are those of the arguments that must
-/// be read and of the results, each once; but a gathered row counts once read and once written for
-/// each id. What a later place of the same id overrules is not read.
+/// Benchmarks of rows gathered, assigned and scattered, ids mapped and grouped, the greatest
+/// elements of rows, and their gradients, on a cold cache, compared with a copy. Bytes
+/// count the arguments that must be read and the results, each once; but a gathered row counts once
+/// read and once written for each id. A value is not read if a later occurrence of the same id
+/// overrides it.
 namespace benchmarks {
 namespace {
 
@@ -23,7 +24,8 @@ ms::Tensor<float, R> table_of(Lab<R>& lab) {
   return lab.matrix(lab.rows(Shared::kTableRows), Sizes::kWidth);
 }
 
-/// Which rows of the table are moved, with repetitions; and how many that are.
+/// The ids of the table rows that are moved, with repetitions; the number of ids, and of distinct
+/// ids.
 template <ms::Runtime R>
 struct Moved {
   ms::Tensor<std::int64_t, R> ids;
@@ -61,7 +63,7 @@ void assign(benchmark::State& state, Lab<R>& lab, Draw draw) {
       state, {.bytes = bytes}, [&] { ms::ops::assign_rows(table, values, rows.ids); });
 }
 
-/// Writes every row of the table, zeros too.
+/// Writes every row of the table, including rows of zeros.
 template <ms::Runtime R>
 void scatter(benchmark::State& state, Lab<R>& lab, Draw draw) {
   auto const table_rows = lab.rows(Shared::kTableRows);
@@ -100,7 +102,7 @@ void hash(benchmark::State& state, Lab<R>& lab) {
   });
 }
 
-/// Keys of many tables, one table after the other, become rows of all of them.
+/// Maps the keys of many tables, stored table by table, to rows of all tables.
 template <ms::Runtime R>
 void table_rows(benchmark::State& state, Lab<R>& lab, bool hashed) {
   auto const rows = lab.rows(Shared::kRowsPerTable);
@@ -144,7 +146,7 @@ void top(benchmark::State& state, Lab<R>& lab, std::int64_t k, bool gradient) {
   });
 }
 
-/// Bags of the embedding suite's table.
+/// Returns the ids of bags in the table of the embedding suite.
 template <ms::Runtime R>
 ms::Tensor<std::int32_t, R> bag_ids(Lab<R>& lab, Draw draw) {
   return lab.kept(ms::text("bags, ", name_of(draw)), [&] {
@@ -169,7 +171,7 @@ void weight_gradient(benchmark::State& state, Lab<R>& lab, Draw draw) {
   });
 }
 
-/// Distinct ids and where they begin, and of all ids place and rank.
+/// Finds the distinct ids and the start of each, and the position and rank of every id.
 template <ms::Runtime R>
 void deduplicate(benchmark::State& state, Lab<R>& lab, Draw draw) {
   auto const rows = lab.rows(Shared::kTableRows);
@@ -183,7 +185,8 @@ void deduplicate(benchmark::State& state, Lab<R>& lab, Draw draw) {
       state, {.bytes = bytes}, [&] { benchmark::DoNotOptimize(ms::ops::deduplicate(bags, rows)); });
 }
 
-/// Of two lookups in one table: the rows that both have read, and those of either written.
+/// Merges the gradients of two lookups in one table. Bytes: the rows of both are read, and the rows
+/// of their union are written.
 template <ms::Runtime R>
 void merge_gradients(benchmark::State& state, Lab<R>& lab, Draw draw) {
   auto const table_rows = lab.rows(Shared::kTableRows);

@@ -4,15 +4,15 @@
 #include <cstdint>
 #include <utility>
 
-/// Segment reductions, sorted and not, and distinct ids, on a cold cache, beside a copy. Bytes are
-/// those of the rows, an id of 8 bytes for each, and the output.
+/// Benchmarks of segment reductions, sorted and unsorted, and of distinct ids, on a cold cache,
+/// compared with a copy. Bytes count the rows, an id of 8 bytes for each row, and the output.
 namespace benchmarks {
 namespace {
 
 using Sizes = axes::Kernels;
 using ms::ops::SegmentReduction;
 
-/// What a reduction of the segments' rows reads and writes.
+/// Returns the bytes that a reduction of the segments' rows reads and writes.
 template <ms::Runtime R>
 double segment_bytes(Lab<R>& lab, std::int64_t width) {
   auto const row_bytes = static_cast<double>(width) * sizeof(float);

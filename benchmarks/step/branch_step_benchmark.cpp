@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <utility>
 
-/// A whole training step of train_branches's model, eager and captured.
+/// Benchmarks of a whole training step of the train_branches model, eager and captured.
 namespace benchmarks {
 namespace {
 

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-/// A model of many lookups and few layers, trained in turn or in two stages.
+/// A model of many lookups and few layers, trained sequentially or in two stages.
 namespace benchmarks {
 
 namespace ms = msstream;
@@ -54,7 +54,7 @@ class EmbeddingModel {
     ms::Tensor<std::int64_t, R> keys;  ///< [fields, batch, hotness]
     Floats labels;                     ///< [batch, 1]
   };
-  /// The same in pinned memory of the host.
+  /// A batch in pinned host memory.
   struct HostBatch {
     ms::PinnedArray<std::int64_t, R> keys;
     ms::PinnedArray<float, R> labels;
@@ -68,7 +68,7 @@ class EmbeddingModel {
     Floats labels;
   };
 
-  /// The tables are 0: times do not depend on it.
+  /// Fills the tables with zeros, because times do not depend on their values.
   EmbeddingModel(ms::Device<R> const& device, std::int64_t table_rows)
       : tables_(device,
                 std::vector<std::int64_t>(static_cast<std::size_t>(Sizes::kFields), table_rows),
@@ -94,7 +94,7 @@ class EmbeddingModel {
     }
   }
 
-  /// Keys uniform over 40 bits, and labels.
+  /// Returns keys uniform over 40 bits, and labels.
   static HostBatch random_batch(ms::Device<R> const& device,
                                 std::int64_t rows,
                                 std::uint64_t number) {
@@ -117,7 +117,7 @@ class EmbeddingModel {
   Prepared prepare(Batch const& batch) const {
     return {ms::ops::hash_to_tables(tables_, batch.keys), batch.labels};
   }
-  /// For the backward.
+  /// Groups equal ids for the backward pass.
   void group_ids(ms::GradientTape<R>& tape, Prepared const& prepared) const {
     tape.unique_rows(prepared.rows, tables_.weights().shape()[0]);
   }
@@ -150,7 +150,7 @@ class EmbeddingModel {
   std::vector<std::pair<Floats, Floats>> layers_;
 };
 
-/// Trains on a few batches over and over, each of which comes from pinned memory.
+/// Trains on a few batches repeatedly. Each batch is copied from pinned memory.
 template <ms::Runtime R>
 class EmbeddingTraining {
  public:
@@ -200,7 +200,8 @@ class EmbeddingTraining {
     ms::copy(inputs.labels, batch.labels);
   }
 
-  /// The tables, and their gradients, on the last group; ids are grouped beside the layers.
+  /// Runs the tables and their gradients on the last group. Ids are grouped in parallel with the
+  /// layers.
   void in_turn(bool captured) {
     auto const tape = std::make_shared<Tape>(device_);
     auto const train = [this, tape](Batch const& batch) {

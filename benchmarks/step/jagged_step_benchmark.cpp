@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <vector>
 
-/// Steps on bags of any hotness, replayed by one graph a capacity, beside the same steps eagerly.
+/// Benchmarks of steps on bags of varying length, replayed by one graph per capacity, compared with
+/// the same steps run eagerly.
 namespace benchmarks {
 namespace {
 
-/// One iteration trains `steps` steps back to back and waits for the device once, after the last;
-/// then as many eagerly. The losses of the two are compared, those of the warm steps, too.
+/// Each iteration replays `steps` training steps back to back and waits for the device once, after
+/// the last; then it trains `steps` steps eagerly. The losses of both are compared, including those
+/// of the warm-up steps.
 template <ms::Runtime R>
 void run(benchmark::State& state,
          JaggedSetting const& setting,

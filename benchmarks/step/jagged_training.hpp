@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-/// A model of many lookups in bags of any hotness and few layers.
+/// A model of few layers and many lookups in bags of varying length.
 namespace benchmarks {
 
 namespace ms = msstream;
@@ -33,7 +33,7 @@ inline JaggedShape jagged_shape(std::int64_t divisor) {
 
 struct JaggedSetting {
   ms::ops::OptimizerKind optimizer = ms::ops::OptimizerKind::sgd;
-  std::vector<std::int64_t> hotnesses;  ///< capacities, in ids a bag
+  std::vector<std::int64_t> hotnesses;  ///< in ids per bag
 
   [[nodiscard]] std::string name() const {
     std::string capacities;
@@ -45,7 +45,7 @@ struct JaggedSetting {
   }
 };
 
-/// How many of the losses are not the same bits.
+/// Returns the number of losses that differ in any bit.
 inline std::int64_t different(std::vector<float> const& left, std::vector<float> const& right) {
   std::int64_t count = 0;
   for (std::size_t i = 0; i < left.size(); ++i) {
@@ -54,8 +54,8 @@ inline std::int64_t different(std::vector<float> const& left, std::vector<float>
   return count;
 }
 
-/// Trains on a few batches over and over, each of which comes from pinned memory and has as many
-/// keys as it has.
+/// Trains on a few batches repeatedly. Each batch is copied from pinned memory, with its own number
+/// of keys.
 template <ms::Runtime R>
 class JaggedTraining {
  public:
@@ -83,12 +83,12 @@ class JaggedTraining {
     device_.default_group().synchronize();
   }
 
-  /// The next batch, by the step of its capacity. Returns the loss.
+  /// Trains on the next batch by the captured step of its capacity. Returns the loss.
   Floats replay() {
     auto const& batch = next();
     return steps_.run(batch.count(), [&](Inputs const& inputs) { inputs.take(batch); });
   }
-  /// The same in inputs of its size.
+  /// Trains on the next batch eagerly, in inputs of exactly its size. Returns the loss.
   Floats eager() {
     auto const& batch = next();
     Inputs const inputs(device_, shape_, batch.count());
@@ -100,10 +100,10 @@ class JaggedTraining {
   }
   void synchronize() { device_.default_group().synchronize(); }
 
-  /// Whether every capacity has its captured step.
+  /// Returns whether every capacity has its captured step.
   [[nodiscard]] bool warm() const { return counts().captures == capacities_; }
   [[nodiscard]] ms::CapturedStepsCounts const& counts() const { return steps_.counts(); }
-  /// How much of the largest capacity the batches fill.
+  /// Returns the mean share of the largest capacity that the batches fill.
   [[nodiscard]] double mean_of_capacity() const {
     double ids = 0;
     for (auto const& batch : batches_) {
@@ -116,7 +116,7 @@ class JaggedTraining {
  private:
   using Sizes = axes::Jagged;
 
-  /// In pinned memory of the host.
+  /// A batch in pinned host memory.
   struct Batch {
     ms::PinnedArray<std::int64_t, R> keys;
     ms::PinnedArray<std::int64_t, R> offsets;
@@ -124,7 +124,8 @@ class JaggedTraining {
 
     [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(keys.count()); }
   };
-  /// Bags sample by sample, one of each table.
+  /// The inputs of a step on the device. Bags are ordered by sample; each sample has one bag per
+  /// table.
   struct Inputs {
     ms::Tensor<std::int64_t, R> keys;     ///< [capacity]
     ms::Tensor<std::int64_t, R> offsets;  ///< [bags + 1]
@@ -196,7 +197,8 @@ class JaggedTraining {
       inputs = outputs;
     }
   }
-  /// Bags of two keys less to two more than `hotness`, uniform over 40 bits, and labels.
+  /// Returns labels, and bags whose number of keys differs from `hotness` by at most two. The keys
+  /// are uniform over 40 bits.
   [[nodiscard]] Batch make_batch(std::int64_t hotness) const {
     std::uint64_t draw = 0;
     auto const draw_next = [&] {

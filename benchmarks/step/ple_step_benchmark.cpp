@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-/// A whole training step of train_ple's model, in its two forms, eager and captured.
+/// Benchmarks of a whole training step of the train_ple model, in its two forms, eager and
+/// captured.
 namespace benchmarks {
 namespace {
 
@@ -25,7 +26,7 @@ PleShape ple_shape(std::int64_t divisor) {
           .seed = kSeed};
 }
 
-/// Keys uniform over 40 bits, values and labels uniform.
+/// Returns keys uniform over 40 bits, and uniform values and labels.
 template <ms::Runtime R>
 DeviceBatch<R> random_batch(ms::Device<R> const& device, std::int64_t rows) {
   using ms::support::random_bits;
@@ -70,7 +71,8 @@ void add_form(char const* form,
     time_steps(state, *training, steps);
   });
 }
-// Templates of concepts do not match templates of classes.
+// Aliases without a concept: a template with a concept on its parameter does not match `template
+// <class> class`.
 template <class R>
 using Branches = train_ple::PleBranches<R>;
 template <class R>

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-/// A whole training step of train_rerank's model, eager and captured.
+/// Benchmarks of a whole training step of the train_rerank model, eager and captured.
 namespace benchmarks {
 namespace {
 

@@ -17,16 +17,17 @@
 #include <string_view>
 #include <utility>
 
-/// What the suites of whole training steps share: one model on one batch, issued in several ways.
+/// Code that the suites of whole training steps share: one model on one batch, issued in several
+/// ways.
 namespace benchmarks {
 
 namespace ms = msstream;
 using ms::support::StepSetting;
 
-/// Whose groups the steps are on.
+/// The stream groups that the steps run on.
 enum class Groups : std::uint8_t {
-  own,     ///< the model's scopes'
-  chosen,  ///< the fastest by choose_groups()
+  own,     ///< set by the model's scopes
+  chosen,  ///< the fastest that choose_groups() found
 };
 
 inline std::string name_of(StepSetting const& setting, Groups groups = Groups::own) {
@@ -40,7 +41,7 @@ inline std::string name_of(StepSetting const& setting, Groups groups = Groups::o
                   setting.groups);
 }
 
-/// Into MSSTREAM_BENCHMARK_TRACES, a folder, where that is set.
+/// Saves the trace in the folder MSSTREAM_BENCHMARK_TRACES, if that variable is set.
 inline void keep_trace(ms::StepTrace const& trace, std::string name) {
   std::replace(name.begin(), name.end(), '/', '.');
   if (auto const folder = ms::env::value_of("MSSTREAM_BENCHMARK_TRACES"); !folder.empty()) {
@@ -48,8 +49,9 @@ inline void keep_trace(ms::StepTrace const& trace, std::string name) {
   }
 }
 
-/// A training of what `build(device)` builds, warm, and captured where that is asked for; with
-/// the predicted time of a step, from one that is traced.
+/// Returns a warm training of the model and batch that `build(device)` makes, captured if the
+/// setting says so. Without launch threads, also reports the predicted time of a step, computed
+/// from a traced one.
 template <ms::Runtime R, class Build>
 auto make_training(benchmark::State& state,
                    std::string const& name,
@@ -84,7 +86,7 @@ auto make_training(benchmark::State& state,
   return training;
 }
 
-/// One iteration trains `steps` steps back to back and waits for the device once, after the last.
+/// Each iteration trains `steps` steps back to back and waits for the device once, after the last.
 template <class Training>
 void time_steps(benchmark::State& state, Training& training, int steps) {
   using Clock = std::chrono::steady_clock;

@@ -12,7 +12,8 @@
 #include <utility>
 #include <vector>
 
-/// A whole training step of train_wdl's model on batches shaped as the census data.
+/// Benchmarks of a whole training step of the train_wdl model, on batches shaped like the census
+/// data.
 namespace benchmarks {
 namespace {
 
@@ -38,7 +39,8 @@ train_wdl::WideDeepShape census_shape() {
   return shape;
 }
 
-/// Uniform keys among each field's, normal values, labels of which a sixteenth are 1.
+/// Returns uniform keys within the range of each field, normal values, and labels of which a
+/// sixteenth are 1.
 template <ms::Runtime R>
 train_wdl::DeviceBatch<R> random_batch(ms::Device<R> const& device) {
   using ms::support::random_bits;

@@ -5,12 +5,13 @@
 #include <chrono>
 #include <cstdint>
 
-/// Steps of an embedding-heavy model, in turn and in two stages, beside a captured step in turn.
+/// Benchmarks of steps of an embedding-heavy model, sequential and in two stages, compared with a
+/// captured sequential step.
 namespace benchmarks {
 namespace {
 
-/// One iteration trains `steps` steps back to back and waits for the device once, after the last;
-/// then as many of the baseline: in turn on one group, captured.
+/// Each iteration trains `steps` steps back to back and waits for the device once, after the last;
+/// then it trains `steps` steps of the baseline, which is sequential, on one group, and captured.
 template <ms::Runtime R>
 void run(benchmark::State& state,
          PipelineSetting const& setting,

@@ -8,11 +8,12 @@
 #include <memory>
 #include <vector>
 
-/// What streams, events and the tracker cost the CPU, beside the runtime's own calls.
+/// Benchmarks of the CPU time of streams, events and the tracker, compared with the runtime's own
+/// calls.
 namespace benchmarks {
 namespace {
 
-/// Two streams of msstream's, and events of the runtime's own to do the same without it.
+/// Two streams of msstream, and an event of the runtime to do the same work without msstream.
 template <ms::Runtime R>
 class StreamPair {
  public:
@@ -60,7 +61,7 @@ void record(benchmark::State& state) {
            .settle = [&] { pair.settle(); }});
 }
 
-/// Each wait is for an event of its own, so that none of ours is elided.
+/// Waits for a new event each time, so that msstream elides no wait.
 template <ms::Runtime R>
 void record_and_wait(benchmark::State& state) {
   StreamPair<R> pair;
@@ -75,7 +76,7 @@ void record_and_wait(benchmark::State& state) {
            .settle = [&] { pair.settle(); }});
 }
 
-/// The same wait over and over: ours knows that the first one covers the others.
+/// Repeats one wait. msstream knows that the first wait covers the others.
 template <ms::Runtime R>
 void wait_elided(benchmark::State& state) {
   StreamPair<R> pair;
@@ -101,9 +102,9 @@ void query_complete(benchmark::State& state) {
            .settle = [&] { pair.settle(); }});
 }
 
-/// One operation forks into `forks` streams, which join in the next one; nothing is launched. Bare,
-/// that is a record and two waits a stream, and a record at the join; ours also issues an operation
-/// on every stream, and finds out what waits that takes.
+/// One operation forks into `forks` streams, which join in the next one; nothing is launched. The
+/// bare side makes a record and two waits per stream, and a record at the join. msstream's side
+/// also issues an operation on every stream, and finds the necessary waits.
 template <ms::Runtime R>
 class ForkJoin {
  public:
@@ -165,7 +166,7 @@ class ForkJoin {
 template <ms::Runtime R>
 void fork_join(benchmark::State& state, int forks) {
   ForkJoin<R> work(forks);
-  int const rounds = axes::kOperationsPerBatch / (2 * forks);  // both waits of a fork count
+  int const rounds = axes::kOperationsPerBatch / (2 * forks);  // a fork has two waits
   auto const repeated = [rounds](auto round) {
     return [=](int) {
       for (int i = 0; i < rounds; ++i) {

@@ -10,18 +10,19 @@
 #include <string_view>
 #include <vector>
 
-/// What `issue()` costs the CPU with two reads and one write, beside the same launch without it.
+/// Benchmarks of the CPU time of issue() with two reads and one write, compared with the same
+/// launch without it.
 namespace benchmarks {
 namespace {
 
-/// What the operation launches.
+/// The work that the operation launches.
 enum class Work : std::uint8_t { nothing, empty_kernel };
-/// Where the inputs come from, which decides what issue() has to do about them.
+/// The origin of the inputs, which determines the work of issue().
 enum class Inputs : std::uint8_t {
-  own,        ///< of the same group: no wait is needed
+  own,        ///< same group: no wait is needed
   immutable,  ///< frozen: not even tracked
-  covered,    ///< of another group, behind a wait that the stream already has
-  crossing,   ///< of the operation before, on another group: a record and a wait each time
+  covered,    ///< another group, for which the stream already has a wait
+  crossing,   ///< the operation before is on another group: a record and a wait each time
 };
 
 constexpr std::string_view name_of(Work work) {
@@ -32,7 +33,7 @@ constexpr std::string_view name_of(Inputs inputs) {
   return names[static_cast<int>(inputs)];
 }
 
-/// One thread's groups and tensors.
+/// The groups and tensors of one thread.
 template <ms::Runtime R>
 class Lane {
  public:

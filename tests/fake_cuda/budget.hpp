@@ -11,7 +11,8 @@
 
 namespace fake_cuda {
 
-/// How often which function of CUDA may be called. What is not named may not be called at all.
+/// The allowed number of calls of each CUDA function. A function that is not named may not be
+/// called at all.
 class Budget {
  public:
   Budget& exactly(std::string const& call, std::uint64_t count) {
@@ -22,12 +23,13 @@ class Budget {
     allowed_[call] = {0, count};
     return *this;
   }
-  /// Kernels; each launch is followed by one look at the calling thread's last error, which stays
-  /// inside the CUDA runtime.
+  /// Allows `count` kernel launches. Each is followed by one cudaGetLastError() of the calling
+  /// thread, which stays inside the CUDA runtime.
   Budget& launches(std::uint64_t count) {
     return exactly("cudaLaunchKernel", count).exactly("cudaGetLastError", count);
   }
-  /// As many events recorded as streams made to wait: one of each a dependency between streams.
+  /// Allows `count` dependencies between streams, each of which records one event and makes one
+  /// stream wait.
   Budget& dependencies(std::uint64_t count) {
     return exactly("cudaEventRecord", count).exactly("cudaStreamWaitEvent", count);
   }
@@ -42,7 +44,8 @@ class Budget {
   std::map<std::string, Allowed> allowed_;
 };
 
-/// Whether `counted` is what the budget allows; if not, a table of the calls that differ.
+/// Returns whether `counted` is within the budget. If it is not, the message is a table of the
+/// calls that differ.
 [[nodiscard]] ::testing::AssertionResult within(Counts const& counted, Budget const& budget);
 
 }  // namespace fake_cuda

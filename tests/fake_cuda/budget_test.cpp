@@ -5,7 +5,7 @@
 
 #include <string>
 
-/// That budgets can fail: for each kind of excess one that somebody might write.
+/// Tests that budgets can fail: each test makes one kind of excess that a programmer might cause.
 namespace fake_cuda {
 namespace {
 
@@ -88,8 +88,9 @@ TEST_F(BudgetTest, SeesMemoryTakenFromTheDriverAndAHostThatWaits) {
   EXPECT_NE(table.find("cudaEventSynchronize"), std::string::npos) << table;
 }
 
-/// Two groups that write one tensor in turn need a wait each time, also when the tracker's
-/// knowledge is used; what it saves shows when it is switched off.
+/// If two groups write one tensor alternately, each write needs a wait even if the tracker elides
+/// waits. Repeated reads by one group show the difference: with `reduce_waits` off, each of them
+/// waits.
 TEST_F(BudgetTest, SeesWaitsThatAreNotElided) {
   Device const device({.reduce_waits = false});
   Pool const pool(device, {.groups = 2});

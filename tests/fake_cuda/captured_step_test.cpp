@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a captured step costs: a replay is one launch, however much the step does.
+// CUDA calls of a captured step: a replay is one launch, however much the step does.
 #include "budget.hpp"
 #include "fake_cuda_fixture.hpp"
 
@@ -56,14 +56,14 @@ TEST(CapturedStepOrder, AStepOfWhichTheUploadFailsLeavesNothing) {
     }
     make();
   };
-  repeat(kWarmUp, fail_and_make);  // pools of events keep what they have made
+  repeat(kWarmUp, fail_and_make);  // pools of events keep the events that they have made
   auto const before = live();
   repeat(kWarmUp, fail_and_make);
   EXPECT_EQ(live(), before);
   EXPECT_THAT(take_misuses(), ::testing::IsEmpty());
 }
 
-/// The upload is on a stream of its own, which nothing else waits for.
+/// The graph is uploaded on a separate stream, which no other work waits for.
 TEST(CapturedStepOrder, AReplayFollowsTheUploadOfItsGraph) {
   Device const device;
   Floats const x(device, {1000});

@@ -5,12 +5,12 @@
 #include <numeric>
 #include <vector>
 
-/// What moving data may ask of CUDA: one asynchronous copy a copy, a dependency where the copy is
-/// on a stream of its own, and one event to wait for where the host wants the data.
+/// CUDA calls of data transfers: one asynchronous copy per transfer, a dependency if the copy is on
+/// a separate stream, and one event to wait for if the host needs the data.
 namespace fake_cuda {
 namespace {
 
-/// One group; the parameter: whether its copies share its compute stream.
+/// One group. `merge` says whether its copies share its compute stream.
 struct OneGroup {
   explicit OneGroup(bool merge) : pool(device, {.groups = 1, .merge_streams = merge}) {}
 
@@ -22,8 +22,8 @@ struct OneGroup {
 
 class CopyBudget : public FakeCudaTest, public ::testing::WithParamInterface<bool> {
  protected:
-  /// How many dependencies between streams one dependency in the data between copies and compute
-  /// makes.
+  /// Returns the number of dependencies between streams that one data dependency between a copy and
+  /// a compute operation causes.
   [[nodiscard]] static std::uint64_t crossing() { return GetParam() ? 0 : 1; }
 };
 
@@ -90,7 +90,7 @@ TEST_P(CopyBudget, AVectorToTheDeviceIsOneCopy) {
   std::vector<float> const values(1024, 1.0F);
   auto const upload = [&] { static_cast<void>(ms::to_device<float>(on.device, values, {1024})); };
   repeat(kWarmUp, upload);
-  // The staging memory of the last call is asked about: whether its copy is over.
+  // The query asks whether the copy from the last call's staging memory is complete.
   EXPECT_TRUE(within(calls_of(upload),
                      Budget()
                          .exactly("cudaMemcpyAsync", 1)
@@ -124,7 +124,7 @@ TEST_P(CopyBudget, AFillIsOneFill) {
                      Budget().exactly("cudaMemsetAsync", 1)));
 }
 
-/// The data goes the whole way, on streams that run as late as they may.
+/// Sends data through all copies, on streams that run as late as they may.
 TEST_P(CopyBudget, WhatIsCountedAlsoArrives) {
   OneGroup const on(GetParam());
   std::vector<float> values(1024);

@@ -11,11 +11,11 @@
 
 namespace fake_cuda {
 
-/// Of the calling thread, for cudaGetLastError().
+/// The last error of the calling thread, for cudaGetLastError().
 inline thread_local cudaError_t last_error = cudaSuccess;
 
-/// Counts the call, runs `body(device)`, and keeps what went wrong. cudaErrorNotReady is an answer,
-/// no error.
+/// Counts the call, runs `body(device)`, and keeps its error as the last one. cudaErrorNotReady is
+/// an answer and no error.
 template <class Body>
 cudaError_t call(char const* name, Body&& body) {
   auto& device = FakeDevice::instance();

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-/// The functions of cuBLASLt that the library calls: every product is offered, and counted.
+/// The functions of cuBLASLt that the library calls. Every product is supported, and counted.
 
 using fake_cuda::call;
 using fake_cuda::FakeDevice;

@@ -23,11 +23,12 @@ using Floats = ms::Tensor<float, ms::Cuda>;
 using Ids = ms::Tensor<std::int64_t, ms::Cuda>;
 using PinnedFloats = ms::PinnedArray<float, ms::Cuda>;
 
-/// How often a test repeats what it warms up: more than a stream keeps events, so that afterwards
-/// every event is one that was used before.
+/// The number of repetitions that warm up a test: more than the events that a stream keeps, so that
+/// every later event is a reused one.
 constexpr int kWarmUp = 24;
 
-/// Each test uses a device of its own, leaves nothing behind and breaks no rule of CUDA.
+/// Checks that a test leaves nothing behind and breaks no rule of CUDA. Each test creates its own
+/// device.
 class FakeCudaTest : public ::testing::Test {
  protected:
   void SetUp() override { static_cast<void>(take_misuses()); }
@@ -37,14 +38,14 @@ class FakeCudaTest : public ::testing::Test {
   }
 };
 
-/// The work of an operation: one kernel of the library's on the tensor.
+/// Returns the work of an operation: one of the library's kernels, on the tensor.
 inline auto one_kernel(Floats const& tensor) {
   return [data = tensor.data(), count = tensor.count()](ms::CudaStream stream) {
     ms::ops::kernels::scale(stream, data, 1.0F, data, count);
   };
 }
 
-/// One operation of one kernel, on the group.
+/// Issues an operation of one kernel on the group.
 inline ms::order::Position write(Group& group, Floats const& tensor) {
   Scope const scope(group);
   return ms::issue("write", ms::writes(tensor), one_kernel(tensor));
@@ -54,7 +55,7 @@ inline ms::order::Position read(Group& group, Floats const& tensor) {
   return ms::issue("read", ms::reads(tensor), one_kernel(tensor));
 }
 
-/// Blocks until a launch thread has launched the operation; calls nothing of CUDA.
+/// Blocks until a launch thread has launched the operation. Makes no CUDA call.
 inline void await_launch(Device const& device, ms::order::Position position) {
   device.context()->tracker->slot(position.stream).await_launched(position.number);
 }

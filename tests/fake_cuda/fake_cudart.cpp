@@ -9,8 +9,8 @@
 #include <cstring>
 #include <utility>
 
-/// The functions of the CUDA runtime that the library calls for its streams, events and memory.
-/// What is missing here does not link, so nothing goes uncounted.
+/// The functions of the CUDA runtime that the library calls for its streams, events and memory. A
+/// program that calls any other function does not link, so no call goes uncounted.
 
 using fake_cuda::call;
 using fake_cuda::FakeDevice;

@@ -9,16 +9,17 @@
 #include <string_view>
 #include <vector>
 
-/// A CUDA runtime for a machine without one: it counts every call and keeps CUDA's meaning where
-/// the order of work, handles and memory are concerned. Kernels are counted and compute nothing.
+/// A CUDA runtime for a machine without CUDA. It counts every call, and keeps CUDA's semantics of
+/// the order of work, handles and memory. Kernels are counted and compute nothing.
 ///
 /// The program links it in place of libcudart and libcublasLt. Streams run their copies, fills and
-/// host functions in order and as late as possible: when the host waits, or asks while the device
-/// is not busy. So a wait that is missing shows in the data. Thread-safe.
+/// host functions in order and as late as possible: when the host waits, or when it queries while
+/// the device is not busy. A missing wait therefore shows in the data. Thread-safe.
 namespace fake_cuda {
 
-/// How often each function of the CUDA API was called, by name; those never called are left out.
-/// What the compiler adds around a launch (registration, the configuration's stack) is not counted.
+/// The number of calls of each function of the CUDA API, by name; functions that were not called
+/// are absent. Calls that the compiler adds around a launch (registration, the stack of
+/// configurations) are not counted.
 class Counts {
  public:
   [[nodiscard]] std::uint64_t operator[](std::string_view call) const;
@@ -26,17 +27,17 @@ class Counts {
     return calls_;
   }
   void add(std::string_view call);
-  /// What was called since `before`.
+  /// Returns the calls made since `before`.
   [[nodiscard]] Counts since(Counts const& before) const;
 
  private:
   std::map<std::string, std::uint64_t, std::less<>> calls_;
 };
 
-/// Since the program began.
+/// Returns the calls made since the program began.
 [[nodiscard]] Counts counts();
 
-/// Runs `work`, and tells what it called.
+/// Runs `work`, and returns the calls that it made.
 template <class Work>
 [[nodiscard]] Counts calls_of(Work&& work) {
   Counts const before = counts();
@@ -44,7 +45,7 @@ template <class Work>
   return counts().since(before);
 }
 
-/// What was created and not yet destroyed.
+/// The numbers of objects that were created and not yet destroyed.
 struct Live {
   std::uint64_t streams = 0;
   std::uint64_t events = 0;
@@ -57,16 +58,17 @@ struct Live {
 };
 std::ostream& operator<<(std::ostream& out, Live const& live);
 [[nodiscard]] Live live();
-/// Handles of cuBLASLt, which the library keeps for later groups: no part of what has to go.
+/// Returns the number of cuBLASLt handles. The library keeps them for later groups, so a test need
+/// not destroy them.
 [[nodiscard]] std::uint64_t blas_handles();
 
-/// What was done against CUDA's rules since the last call, a sentence each: handles and memory
-/// that are not, or no longer, there (their handles never come again), copies of pageable memory,
-/// calls from inside a host function. The calls have failed too, where CUDA's do.
+/// Returns the breaches of CUDA's rules since the last call, one sentence each: uses of handles and
+/// memory that do not exist, or no longer (handles are never reused), copies of pageable memory,
+/// calls from inside a host function. The calls also fail where CUDA's would.
 [[nodiscard]] std::vector<std::string> take_misuses();
 
-/// While the guard lives the device does not get on by itself: queries answer cudaErrorNotReady
-/// until the host has waited for the work. One at a time.
+/// While the guard lives, the device makes no progress unless the host waits: queries return
+/// cudaErrorNotReady until the host has waited for the work. One guard at a time.
 class BusyDevice {
  public:
   BusyDevice();
@@ -76,7 +78,7 @@ class BusyDevice {
 };
 
 /// While the guard lives, the `nth` call of this name from now on fails once, with
-/// cudaErrorLaunchFailure, and does nothing. One at a time.
+/// cudaErrorLaunchFailure, and has no effect. One guard at a time.
 class FailingCall {
  public:
   FailingCall(std::string_view name, std::uint64_t nth);

@@ -11,11 +11,11 @@
 #include <fstream>
 #include <string>
 
-/// The fake itself: that it keeps CUDA's rules, and reports what breaks them.
+/// Tests that the fake runtime keeps CUDA's rules and reports breaches of them.
 namespace fake_cuda {
 namespace {
 
-/// Two streams, two events and a byte of memory on each side.
+/// Two streams, two events, and one byte each of device and pinned memory.
 class FakeCudart : public FakeCudaTest {
  protected:
   FakeCudart() {
@@ -172,8 +172,8 @@ TEST_F(FakeCudart, WhatIsNotDestroyedShows) {
   EXPECT_EQ(blas_handles(), handles);
 }
 
-/// A GPU test that ran on the fake would test nothing, and this program beside a GPU must leave it
-/// alone: neither CUDA's libraries nor the driver's are in the process.
+/// Checks that neither CUDA's libraries nor the driver's are in the process. A GPU test that ran on
+/// the fake runtime would test nothing, and this program must not touch the GPU of its machine.
 TEST(FakeCudaProgram, HoldsNothingOfCuda) {
   ASSERT_EQ(ms::Cuda::device_count(), 1);
   std::ifstream maps("/proc/self/maps");

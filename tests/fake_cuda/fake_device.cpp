@@ -58,7 +58,8 @@ cudaError_t FakeDevice::destroy_stream(cudaStream_t stream) {
 cudaError_t FakeDevice::enqueue(cudaStream_t stream, std::function<void()> action) {
   auto const found = streams_.find(stream);
   if (found == streams_.end()) {
-    // The legacy stream synchronises with others, so nothing in the library may use it either.
+    // The legacy stream is refused too: it synchronises with other streams, so the library may not
+    // use it.
     return misuse(text("puts work on stream ", number_of(stream)), cudaErrorInvalidResourceHandle);
   }
   auto const capture = captured_.find(stream);
@@ -255,7 +256,8 @@ void FakeDevice::run_next(Queue& queue) {
   action();
 }
 
-/// What the point's work waits for was recorded before it, so the recursion through waits ends.
+/// The work that a point waits for was recorded before the point, so the recursion through waits
+/// ends.
 void FakeDevice::run_to(Point const& point) {
   while (point.reached_at == 0) {
     run_next(*point.queue);
@@ -290,7 +292,7 @@ cudaError_t FakeDevice::allocate(void** memory, std::size_t bytes, MemoryKind ki
   return cudaSuccess;
 }
 
-/// Waits for the whole device, as CUDA does.
+/// Waits for the whole device first, as CUDA does.
 cudaError_t FakeDevice::release(void* memory, MemoryKind kind) {
   if (memory == nullptr) {
     return cudaSuccess;

@@ -25,13 +25,15 @@ struct Queue {
   std::deque<std::function<void()>> actions;
 };
 
-/// A place in a stream's work, which an event stands for. It keeps the work when the stream goes.
+/// A position in a stream's work, which a recorded event stands for. It keeps the work when the
+/// stream is destroyed.
 struct Point {
   std::shared_ptr<Queue> queue;
   std::uint64_t reached_at = 0;  ///< ticks; 0: not reached
 };
 
-/// What captured streams were given, in the order in which they were: one that a graph may have.
+/// The work enqueued on captured streams, in the order of the calls, which is a valid order of the
+/// graph.
 struct Capture {
   cudaStream_t origin;
   std::vector<std::function<void()>> actions;
@@ -40,13 +42,14 @@ struct Capture {
 
 enum class MemoryKind : std::uint8_t { device, pinned };
 
-/// The one device, and everything created on it. The caller of any member holds `mutex`, which is
+/// The only device, and everything created on it. The caller of any member holds `mutex`, which is
 /// recursive because a host function may run in the middle of a call.
 class FakeDevice {
  public:
   static constexpr std::size_t kMemoryBytes = std::size_t{16} << 30U;
 
-  /// Lives as long as the program: objects with static storage may call CUDA when they go.
+  /// Returns the device. It lives as long as the program, because destructors of objects with
+  /// static storage may call CUDA.
   static FakeDevice& instance();
 
   cudaError_t create_stream(cudaStream_t* stream);
@@ -69,37 +72,38 @@ class FakeDevice {
     return kMemoryBytes - device_bytes_ - pages.page_count() * FakePages::kPageBytes;
   }
   FakePages pages;
-  /// Whether all the bytes lie in one live allocation of the kind, or in pages.
+  /// Returns whether all the bytes lie in one live allocation of the kind, or in pages.
   [[nodiscard]] bool owns(void const* memory, std::size_t bytes, MemoryKind kind) const;
 
-  /// A handle that no other was, is or will be.
+  /// Returns a handle that is never given out twice.
   void* new_handle() { return reinterpret_cast<void*>(next_handle_ += kHandleStride); }
   std::set<void const*> blas_handles;
   cudaError_t begin_capture(cudaStream_t origin);
   cudaError_t end_capture(cudaStream_t origin, cudaGraph_t* graph);
-  /// A launch that a stream reaches before the upload is over is a misuse.
+  /// Enqueues the upload of a graph. It is a misuse if a stream reaches a launch before the upload
+  /// is complete.
   cudaError_t upload(void const* graph, cudaStream_t stream);
   cudaError_t launch(void const* graph, cudaStream_t stream);
-  /// The capture that the stream is part of; null: none.
+  /// Returns the capture that the stream is part of, or null.
   [[nodiscard]] Capture const* capture_of(cudaStream_t stream) const {
     auto const found = captured_.find(stream);
     return found != captured_.end() ? found->second.get() : nullptr;
   }
   void spoil_capture_of(cudaStream_t stream) { captured_.erase(stream); }
-  /// Templates and executables.
+  /// Graphs and executable graphs, by handle.
   std::map<void const*, std::shared_ptr<Capture>> graphs;
   [[nodiscard]] bool has(cudaStream_t stream) const { return streams_.contains(stream); }
 
   [[nodiscard]] Live live() const;
-  /// Whether this is the call that a FailingCall is for.
+  /// Returns whether a FailingCall makes this call fail.
   [[nodiscard]] bool fails_now(std::string_view call) {
     return call == failing_call && --calls_before_failure == 0;
   }
 
-  /// Notes a breach of the rules; returns `code`.
+  /// Keeps the description of a breach of the rules, and returns `code`.
   cudaError_t misuse(std::string sentence, cudaError_t code);
 
-  /// Whether the calling thread is inside a host function of a stream.
+  /// Returns whether the calling thread is inside a host function of a stream.
   [[nodiscard]] static bool inside_host_function() noexcept;
 
   std::recursive_mutex mutex;
@@ -112,7 +116,7 @@ class FakeDevice {
  private:
   struct Event {
     bool timed;
-    std::shared_ptr<Point> point;  ///< null: never recorded, or captured
+    std::shared_ptr<Point> point;  ///< null if never recorded, or captured
     std::shared_ptr<Capture> capture = nullptr;
   };
   struct Allocation {

@@ -10,12 +10,13 @@
 #include <cstddef>
 #include <string_view>
 
-/// The functions of the CUDA driver that the library asks the runtime for.
+/// The functions of the CUDA driver that the library obtains through the runtime.
 
 namespace fake_cuda {
 namespace {
 
-/// Like call(), with the driver's codes. Nothing that the library does may be refused as wrong.
+/// Like call(), but with the driver's codes. A result of CUDA_ERROR_INVALID_VALUE is a misuse by
+/// the library.
 template <class Body>
 CUresult driver_call(char const* name, Body&& body) {
   auto code = CUDA_ERROR_LAUNCH_FAILED;

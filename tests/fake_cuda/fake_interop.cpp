@@ -9,7 +9,8 @@
 #include <cstdint>
 #include <utility>
 
-/// What is asked about streams that somebody else made, and of captures just as much.
+/// The functions that inspect streams made by other code, and as much of captures as the library
+/// needs.
 
 using fake_cuda::call;
 using fake_cuda::FakeDevice;

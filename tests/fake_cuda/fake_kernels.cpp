@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <vector>
 
-/// Launches of kernels, what the compiler generates around them, and what CUB asks of a device. The
-/// entry points that begin with two underscores are those that code from nvcc calls; the
-/// toolkit's own declarations of them are for nvcc alone.
+/// Kernel launches, the code that the compiler generates around them, and the device attributes
+/// that CUB reads. Code from nvcc calls the functions that begin with two underscores; the toolkit
+/// declares them for nvcc alone.
 
 using fake_cuda::call;
 using fake_cuda::FakeDevice;
@@ -102,7 +102,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void const*) {
   });
 }
 
-/// Those of an H100, as far as CUB asks.
+/// Returns the attributes of an H100, as far as CUB reads them.
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   return call("cudaDeviceGetAttribute", [&](FakeDevice& device) {
     switch (attribute) {

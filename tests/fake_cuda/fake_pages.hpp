@@ -9,9 +9,9 @@
 
 namespace fake_cuda {
 
-/// Pages of device memory, and the addresses they are put at. Like the driver, it keeps a page
-/// while it has a handle or a place. Addresses without a page, or without access, cannot be
-/// touched.
+/// Pages of device memory, and the addresses at which they are mapped. Like the driver, it keeps a
+/// page while it has a handle or a mapping. An access to an address without a page, or without
+/// permission, faults.
 class FakePages {
  public:
   static constexpr std::size_t kPageBytes = std::size_t{2} << 20U;
@@ -26,7 +26,7 @@ class FakePages {
   CUresult unmap(CUdeviceptr at);
   CUresult allow_access(CUdeviceptr at, std::size_t bytes);
 
-  /// Whether all the bytes have pages and access.
+  /// Returns whether all the bytes have pages and access.
   [[nodiscard]] bool owns(void const* memory, std::size_t bytes) const;
   [[nodiscard]] std::size_t page_count() const { return pages_.size(); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a host function throws, through which the driver would end the process.
+// Exceptions of host functions. If they passed through the driver, they would end the process.
 #include "fake_cuda_fixture.hpp"
 
 #include <msstream/base/unheard_failure.hpp>

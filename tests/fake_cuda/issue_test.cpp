@@ -3,8 +3,8 @@
 
 #include <vector>
 
-/// What issue() of one kernel may cost beside its launch: an event and a wait for each dependency
-/// between streams that nothing covers yet, and otherwise nothing.
+/// CUDA calls of issue() with one kernel, apart from its launch: an event and a wait for each
+/// dependency between streams that is not covered yet, and otherwise none.
 namespace fake_cuda {
 namespace {
 
@@ -33,7 +33,7 @@ TEST_F(IssueBudget, ManyInputsOnOneStreamAreOneLaunch) {
   EXPECT_TRUE(within(calls_of(step), Budget().launches(1)));
 }
 
-// g0 = [w, w, …], g1 = [w, w, …], in turn on one tensor
+// g0 = [w, w, …], g1 = [w, w, …], alternately on one tensor
 TEST_F(IssueBudget, PingPongIsOneEventAndOneWaitATurn) {
   Device const device;
   Pool const pool(device, {.groups = 2});
@@ -138,7 +138,7 @@ TEST_F(IssueBudget, AJoinIsOneEventAndOneWaitABranch) {
   EXPECT_TRUE(within(calls_of(join), Budget().launches(1).dependencies(kGroups - 1)));
 }
 
-// what the host has seen complete needs no wait, on any group
+// Work that the host has seen complete needs no wait, on any group.
 TEST_F(IssueBudget, WhatTheHostHasWaitedForIsNotWaitedForAgain) {
   Device const device;
   Pool pool(device, {.groups = 2});
@@ -162,7 +162,7 @@ TEST_F(IssueBudget, FrozenTensorsAreReadByAllGroupsForNothing) {
                      Budget().launches(8)));
 }
 
-/// More groups do not make unrelated work dearer.
+/// More groups do not make unrelated work more expensive.
 TEST_F(IssueBudget, UnrelatedWorkOnManyGroupsIsLaunchesAlone) {
   Device const device;
   Pool const pool(device, {.groups = 16});

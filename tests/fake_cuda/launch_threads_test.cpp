@@ -4,9 +4,9 @@
 namespace fake_cuda {
 namespace {
 
-/// With launch threads the calls come from other threads, and are no more. Each thread makes the
-/// device its own once, when it first gets work: how many have by the end of the warm-up, chance
-/// decides.
+/// With launch threads, the calls come from other threads, and their number stays the same. Each
+/// thread sets its current device once, when it first gets work; how many have done it by the end
+/// of the warm-up is a matter of chance.
 class LaunchThreadsBudget : public FakeCudaTest,
                             public ::testing::WithParamInterface<ms::LaunchThreads> {
  protected:

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-/// What taking and giving back memory may ask of CUDA: nothing, once the pool holds what the
-/// program uses; an event and a question about it where only time can tell that memory is free.
+/// CUDA calls of allocations and releases: none once the pool holds the memory that the program
+/// uses; an event and a query of it if only the device's progress decides whether memory is free.
 namespace fake_cuda {
 namespace {
 
@@ -50,7 +50,7 @@ TEST_F(MemoryBudget, EachGroupReusesItsOwn) {
   EXPECT_TRUE(within(calls_of([&] { repeat(20, step); }), Budget().launches(20 * kGroups)));
 }
 
-/// A group asks nobody about what another one may still use while there is fresh memory.
+/// While there is fresh memory, a group does not query whether another group still uses its memory.
 TEST_F(MemoryBudget, MemoryOfABusyGroupCostsNoQuestion) {
   Device const device;
   Pool const pool(device, {.groups = 2});
@@ -64,8 +64,8 @@ TEST_F(MemoryBudget, MemoryOfABusyGroupCostsNoQuestion) {
   EXPECT_TRUE(within(calls_of([&] { use_on(1); }), Budget().launches(1)));
 }
 
-/// Memory that another group has used last: whether that is over is asked, of an event for the
-/// write and one for the read.
+/// Memory that another group has used last is free if that use is complete. Two events are queried:
+/// one for the write and one for the read.
 TEST_F(MemoryBudget, MemoryThatAnotherGroupReadIsReusedAfterAQuestion) {
   constexpr int kSteps = 50;
   Device const device;
@@ -107,7 +107,7 @@ TEST_F(MemoryBudget, AFullPoolWaitsOnTheDeviceAndNotOnTheHost) {
                        use_on(0);
                        use_on(1);
                      }),
-                     // How far the two have come is asked before one waits for the other.
+                     // The progress of both groups is queried before one waits for the other.
                      Budget().launches(2).dependencies(2).at_most("cudaEventQuery", 6)));
 }
 
@@ -125,7 +125,7 @@ TEST_F(MemoryBudget, PinnedMemoryThatTheHostHasWaitedForAsksNothing) {
       calls_of([&] { repeat(50, [&] { PinnedFloats const staged(device, 1024); }); }), Budget()));
 }
 
-/// The oldest buffer is the likeliest to be free again, so it is asked about first.
+/// The oldest buffer is the likeliest to be free again, so it is queried first.
 TEST_F(MemoryBudget, PinnedMemoryWhoseOldestCopyIsOverAsksNothing) {
   constexpr int kInFlight = 20;
   Device const device;
@@ -144,7 +144,7 @@ TEST_F(MemoryBudget, PinnedMemoryWhoseOldestCopyIsOverAsksNothing) {
   EXPECT_TRUE(within(calls_of([&] { PinnedFloats const another(device, 1024); }), Budget()));
 }
 
-/// The eight oldest buffers are asked about before there is a new one.
+/// The eight oldest buffers are queried before a new one is allocated.
 TEST_F(MemoryBudget, PinnedMemoryInFlightCostsAFewQuestions) {
   constexpr int kInFlight = 20;
   constexpr int kAsked = 8;

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-/// What each operation of ops/ may ask of CUDA: its kernels and its matrix products. The memory of
-/// its results and workspaces costs nothing after a warm-up.
+/// CUDA calls of each operation of ops/: its kernels and its matrix products. After a warm-up, the
+/// memory of its results and workspaces needs no call.
 namespace fake_cuda {
 namespace {
 
@@ -21,7 +21,7 @@ constexpr std::int64_t kWidth = 16;
 constexpr std::int64_t kRows = 1000;
 constexpr std::int64_t kLongBatch = 4096;
 
-/// Inputs of every kind. Nothing computes, so they need no values.
+/// Inputs of every kind. They need no values, because nothing computes.
 struct Inputs {
   Device device;
   Floats matrix{device, {kBatch, kWidth}};
@@ -65,13 +65,14 @@ std::ostream& operator<<(std::ostream& out, Case const& tested) {
 Budget kernels(std::uint64_t count) {
   return Budget().launches(count);
 }
-/// With a bias a product sets its address.
+/// Allows `count` matrix products, of which `with_bias` set the address of a bias.
 Budget products(std::uint64_t count, std::uint64_t with_bias, std::uint64_t launches = 0) {
   return kernels(launches)
       .exactly("cublasLtMatmul", count)
       .exactly("cublasLtMatmulDescSetAttribute", with_bias);
 }
-/// Keys, a pass for each of two digits, and groups, after their counts were set to 0.
+/// Allows a sort: a launch for the keys, a pass for each of two digits, and a launch for the
+/// groups, after the counts were set to 0.
 Budget with_sort() {
   return kernels(1 + 2 + 1).exactly("cudaMemsetAsync", 1);
 }
@@ -111,7 +112,8 @@ std::vector<Case> cases() {
          drop(ops::embedding_gradient(Bags(in.ids), in.unique, kRows, Pooling::sum, in.gradient));
        },
        kernels(1)},
-      // For each part its ids and its values are put in place; then as for one lookup.
+      // Two launches put the ids and values of the two parts in place; the other two are those of
+      // one lookup.
       {"merge_row_gradients",
        [](Inputs& in) {
          drop(ops::merge_row_gradients<ms::Cuda>({in.row_gradients, in.row_gradients}, kRows));
@@ -143,10 +145,11 @@ std::vector<Case> cases() {
          drop(ops::embedding_lookup(in.many_tables, {.ids = in.ids, .batch = kBatch / 2}));
        },
        kernels(1)},
-      // One block sorts them; another launch numbers the groups.
+      // One block sorts the ids; another launch numbers the groups.
       {"unique_of_few_ids", [](Inputs& in) { drop(ops::unique(in.ids)); }, kernels(2)},
       {"gather_rows", [](Inputs& in) { drop(ops::gather_rows(in.table, in.ids)); }, kernels(1)},
-      // The places of each id, by one block; then the last of them.
+      // One block finds the positions of each id; another launch writes the value of the last
+      // position.
       {"assign_rows",
        [](Inputs& in) { ops::assign_rows(in.table, in.matrix, in.ids); },
        kernels(1 + 1)},
@@ -226,7 +229,7 @@ std::vector<Case> cases() {
                                   true));
        },
        products(2, 0, 2)},
-      // The sum of the parts, and two launches for the sums of the columns.
+      // One launch adds the parts, and two launches sum the columns.
       {"dense_gradient_of_a_long_batch",
        [](Inputs& in) {
          auto const& matrix = in.long_matrix;
@@ -304,7 +307,7 @@ std::vector<Case> cases() {
          drop(ops::multiply(in.matrix.reshaped({4, 4, 4, 16}), in.bias.reshaped({4, 1, 4, 1})));
        },
        kernels(1)},
-      // The sum over the rows is one launch, if they are few.
+      // The sum over a small number of rows is one launch.
       {"add_gradient_of_a_row",
        [](Inputs& in) { drop(ops::add_gradient(in.matrix.shape(), in.bias.shape(), in.gradient)); },
        kernels(1)},
@@ -446,7 +449,7 @@ TEST_P(OpBudget, IsItsKernelsAndProducts) {
   EXPECT_TRUE(within(calls_of([&] { GetParam().issue(inputs); }), GetParam().budget));
 }
 
-/// What fails in the middle of an operation leaves a part of it on the stream.
+/// If a launch fails in the middle of an operation, a part of the operation stays on the stream.
 TEST_P(OpBudget, ThrowsWhicheverOfItsLaunchesFailsAndGoesOnAfterwards) {
   Inputs inputs;
   GetParam().issue(inputs);

@@ -8,7 +8,8 @@
 #include <cstdint>
 #include <stdexcept>
 
-/// What memory by pointer asks of CUDA: who the stream is, and an event when memory comes back.
+/// CUDA calls of allocations by pointer: calls that identify the stream, and an event when memory
+/// is released.
 namespace fake_cuda {
 namespace {
 
@@ -18,7 +19,7 @@ class RawMemoryBudget : public FakeCudaTest {
  protected:
   using Memory = ms::RawAllocator<ms::Cuda>;
 
-  /// A stream that msstream did not make.
+  /// Creates a stream without msstream.
   static cudaStream_t make_stream() {
     cudaStream_t stream = nullptr;
     EXPECT_EQ(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0), cudaSuccess);
@@ -27,7 +28,8 @@ class RawMemoryBudget : public FakeCudaTest {
   static void take_and_give_back(Memory& memory, cudaStream_t stream) {
     memory.deallocate(memory.allocate(kBytes, 256, stream), stream);
   }
-  /// Calls that ask nothing of the device: from a thread whose device is the right one.
+  /// Allows `count` allocations or releases that need nothing from the device, on a thread whose
+  /// current device is the right one.
   static Budget of_visits(std::uint64_t count) {
     return Budget()
         .exactly("cudaThreadExchangeStreamCaptureMode", 2 * count)

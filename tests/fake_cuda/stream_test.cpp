@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-/// What streams, events, scopes, leases and holders may ask of CUDA.
+/// CUDA calls of streams, events, scopes, leases and holders.
 namespace fake_cuda {
 namespace {
 
@@ -20,7 +20,7 @@ TEST_F(StreamBudget, RecordingIsOneRecord) {
   EXPECT_TRUE(within(calls_of(record), Budget().exactly("cudaEventRecord", 1)));
 }
 
-/// An event that somebody wants before the stream goes on is the one that is recorded anyway.
+/// If an event is requested before the stream goes on, record() uses it and records no second one.
 TEST_F(StreamBudget, RecordingIsOneRecordWhereAnEventIsWantedToo) {
   Device const device;
   auto& stream = device.default_group().compute();
@@ -62,7 +62,8 @@ TEST_F(StreamBudget, HowFarABusyStreamHasComeIsTwoQuestionsAtMost) {
   static_cast<void>(stream.record());
   EXPECT_TRUE(within(calls_of(look), Budget().exactly("cudaEventQuery", 1)));
   repeat(3, [&] { static_cast<void>(stream.record()); });
-  // The newest, which might stand for all, and the oldest, which is the likeliest to be over.
+  // The newest event is queried because it may cover all others, and the oldest because it is the
+  // likeliest to be complete.
   EXPECT_TRUE(within(calls_of(look), Budget().exactly("cudaEventQuery", 2)));
 }
 
@@ -163,8 +164,9 @@ TEST_F(StreamBudget, HandlesOfTensorsAreFree) {
                      Budget()));
 }
 
-/// What a group is made of, and that all of it goes but the handle of cuBLASLt: to destroy one
-/// waits for the whole device and ends the captures of other threads, so the next group gets it.
+/// A group owns three streams and a workspace, which are all destroyed with it, and a cuBLASLt
+/// handle, which is kept for the next group: destroying a handle waits for the whole device and
+/// ends the captures of other threads.
 TEST_F(StreamBudget, AGroupIsThreeStreamsAWorkspaceAndAHandleThatIsKept) {
   Device const device;
   auto const before = live();

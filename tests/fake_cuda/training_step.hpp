@@ -14,20 +14,20 @@ namespace train_wdl {
 namespace ms = msstream;
 }  // namespace train_wdl
 
-// Uses the alias above.
+// Uses the namespace alias train_wdl::ms.
 #include "wide_deep.hpp"
 
 namespace fake_cuda {
 
-/// The training step of the example train_wdl: a batch uploaded ahead on the copy stream, a branch
-/// a field on the groups in turn, a trunk on group 0, backward, optimizer, and the loss on its way
-/// to the host.
+/// The training step of the train_wdl example: a batch uploaded ahead on the copy stream, one
+/// branch per field on alternating groups, a trunk on group 0, the backward pass, the optimizer,
+/// and a copy of the loss to the host.
 class TrainingStep {
  public:
   static constexpr std::int64_t kFields = 6;
   static constexpr std::int64_t kBatch = 64;
   static constexpr std::int64_t kContinuous = 4;
-  /// As little as there is, so that memory which grows a little each step shows at once.
+  /// The smallest growth, so that memory that grows a little in each step is noticed at once.
   static constexpr std::size_t kGrowthBytes = std::size_t{1} << 16U;
 
   explicit TrainingStep(int groups, bool reduce_waits = true)
@@ -38,7 +38,7 @@ class TrainingStep {
         [&](auto const& name, auto const& table) { optimizer_.add_table(name, table); });
   }
 
-  /// Issues a step on the batch that was uploaded before it, and uploads the next.
+  /// Issues a step on the batch that was uploaded before, and uploads the next batch.
   void issue() {
     auto const batch = std::move(ahead_);
     ahead_ = upload();

@@ -9,7 +9,7 @@
 namespace fake_cuda {
 namespace {
 
-/// The operations of one step: a field takes a hash, two lookups and their gradients, one grouping
+/// The operations of one step. A field takes a hash, two lookups and their gradients, one grouping
 /// of ids for both, and two updates; the rest are the trunk's and the optimizer's. Two copies go to
 /// the device and one comes back.
 constexpr std::uint64_t kProducts = 6;
@@ -17,7 +17,7 @@ constexpr std::uint64_t kCopies = 3;
 constexpr std::uint64_t kLaunches = 63;
 constexpr std::uint64_t kOperations = kLaunches + kProducts + kCopies;
 
-/// How many steps the host may be ahead of the losses that it has seen.
+/// The number of steps that the host may be ahead of the losses that it has seen.
 constexpr std::size_t kStepsAhead = 2;
 
 struct Dependencies {
@@ -27,8 +27,8 @@ struct Dependencies {
   std::uint64_t queries;  ///< whether memory of another group, or a staging buffer, is free again
 };
 
-/// Everything that is not named here is not called: no event created, no memory taken or freed, no
-/// device set, nobody waited for.
+/// Returns the budget of a step. It allows no other calls: no event is created, no memory allocated
+/// or freed, no device set, and nothing waited for.
 Budget budget_of(Dependencies const& allowed) {
   return Budget()
       .launches(kLaunches)
@@ -48,14 +48,15 @@ class TrainingStepBudget : public FakeCudaTest, public ::testing::WithParamInter
  protected:
   static constexpr int kSteps = 40;
 
-  /// Every stream keeps its events for reuse, and the slowest records one every second step.
+  /// Fills the store of events that every stream keeps for reuse. The slowest stream records one
+  /// event every second step.
   static void warm_up(TrainingStep& step) {
     repeat(3 * kWarmUp, [&] {
       step.issue();
       step.harvest(kStepsAhead);
     });
   }
-  /// Holds every step to the budget.
+  /// Checks every step against the budget.
   static void run(TrainingStep& step) {
     warm_up(step);
     for (int i = 0; i < kSteps; ++i) {
@@ -111,7 +112,7 @@ TEST_P(TrainingStepBudget, HasFewEventsAndWaitsAnOperation) {
 
 using TrainingStepBudgetProof = FakeCudaTest;
 
-/// What the budget is worth: a tracker that elides nothing breaks it.
+/// Shows that the budget detects lost savings: a tracker that elides nothing exceeds it.
 TEST_F(TrainingStepBudgetProof, IsBrokenByWaitsThatAreNotElided) {
   constexpr Dependencies kAllowed{4, 10, 15, 5};
   TrainingStep step(kAllowed.groups, false);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequences of calls of the public interface: streams, events, tensors, scopes, holders and copies
-// in any order are never a race, never a wrong value and never a leak, in whichever order the
-// simulated device does its work. The input's first bytes choose that order, the others the calls.
-// Some inputs are two programs, on threads of their own, beside each other on one host device.
+// Sequences of calls of the public interface. Calls of streams, events, tensors, scopes, holders
+// and copies in any order never cause a race, a wrong value or a leak, in whichever order the
+// simulated device does its work. The first bytes of the input choose the order of the device, and
+// the others choose the calls. Some inputs are two programs that run side by side, each on its own
+// thread, on one host device.
 #include "fuzz.hpp"
 #include "trust/run_program.hpp"
 
@@ -16,10 +17,11 @@ namespace {
 using namespace msstream;
 
 constexpr std::size_t kMostSteps = 300;
-/// One input in so many: threads take longer, and where they meet is not the input's to say.
+/// The number of inputs of which one runs on two threads. Threads take longer, and the input cannot
+/// decide how their calls interleave.
 constexpr std::uint64_t kInputsBetweenThreads = 16;
 
-/// From the bytes at the front, which are taken off.
+/// Takes the bytes of the seed off the front, and returns the seed.
 std::uint64_t schedule_seed_of(std::span<std::uint8_t const>& bytes) {
   auto const count = std::min<std::size_t>(4, bytes.size());
   std::uint64_t seed = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options from environment variables: whatever a variable holds, it is read as what it spells or
-// refused by name.
+// Options from environment variables. Any value of a variable is either read as what it spells, or
+// refused by an error that names the variable.
 #include "fuzz.hpp"
 
 #include <msstream/base/env.hpp>
@@ -17,7 +17,8 @@ using fuzz::expect;
 
 constexpr char const* kVariable = "MSSTREAM_FUZZED";
 
-/// What `read` returns; nothing when it refuses the value, which then must be named.
+/// Returns the result of `read`, or nothing if it refuses the value. The error must name the
+/// variable and the value.
 template <class Read>
 auto outcome(std::string const& value, Read read) -> std::optional<decltype(read())> {
   try {
@@ -32,7 +33,7 @@ auto outcome(std::string const& value, Read read) -> std::optional<decltype(read
   }
 }
 
-/// The number that an optional minus and up to 18 digits spell: what needs no care for overflow.
+/// Returns the number that an optional minus and up to 18 digits spell. It cannot overflow.
 std::optional<std::int64_t> short_number(std::string_view value) {
   bool const negative = value.starts_with('-');
   value.remove_prefix(negative ? 1 : 0);

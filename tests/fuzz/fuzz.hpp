@@ -10,13 +10,13 @@
 #include <string>
 #include <string_view>
 
-/// What a fuzz target defines: runs the code under test on one input. `bytes` may be null when
+/// Runs the code under test on one input. Every fuzz target defines it. `bytes` may be null if
 /// `count` is 0.
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count);
 
 namespace msstream::fuzz {
 
-/// Ends the process, as a sanitizer would, unless `holds`: the fuzzer keeps the input that did it.
+/// Unless `holds`, ends the process as a sanitizer would, so that the fuzzer keeps the input.
 template <class... Pieces>
 void expect(bool holds, Pieces const&... pieces) {
   if (!holds) {
@@ -30,7 +30,7 @@ void expect(bool holds, Pieces const&... pieces) {
                     : std::string_view(reinterpret_cast<char const*>(bytes), count);
 }
 
-/// The text with every `from` replaced.
+/// Returns `value` with every `from` replaced by `to`.
 [[nodiscard]] inline std::string replaced(std::string_view value,
                                           std::string_view from,
                                           std::string_view to) {

@@ -10,7 +10,7 @@
 
 namespace msstream::fuzz {
 
-/// One gzip member, hardly compressed: speed is what counts here.
+/// Returns one gzip member, hardly compressed, because speed counts here.
 [[nodiscard]] inline std::string gzipped(std::string_view bytes) {
   z_stream stream{};
   constexpr int gzip_with_small_window = 16 + 9;

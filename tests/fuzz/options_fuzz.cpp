@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program's options, a line of the input each: `MSSTREAM_NAME=value` is a variable, anything else
-// an argument. Refused by a UsageError, or the values are within their ranges and, spelt out on a
-// command line, or as variables, give themselves again.
+// A program's options, one per line of the input: `MSSTREAM_NAME=value` is a variable, any other
+// line is an argument. Either a UsageError refuses them, or the values are within their ranges;
+// spelled out as arguments or as variables, they give the same values again.
 #include "fuzz.hpp"
 
 #include <msstream/support/options.hpp>
@@ -28,7 +28,7 @@ struct Values {
   bool quiet = false;
   friend bool operator==(Values const&, Values const&) = default;
 
-  /// As options and what they are set to; an empty path cannot be given.
+  /// Returns the options and their values. An empty path is left out, because it cannot be given.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> spelt() const {
     std::string widths;
     for (int const width : layers) {
@@ -52,7 +52,7 @@ struct Parsed {
   std::string warnings;
 };
 
-/// Nothing when the arguments are refused or ask for help.
+/// Returns nothing if the arguments are refused or ask for help.
 std::optional<Parsed> parse(Arguments const& arguments) {
   Parsed parsed;
   auto& values = parsed.values;
@@ -135,7 +135,7 @@ void expect_again(Values const& values) {
 int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count) {
   auto const input = fuzz::as_text(bytes, count);
   if (input.find('\0') != std::string_view::npos) {
-    return 0;  // neither an argument nor a variable can hold it
+    return 0;  // neither an argument nor a variable can hold a NUL
   }
   auto const arguments = arguments_of(input);
   if (auto const parsed = parse(arguments)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Census and Criteo text, gzip or not: refused by a DataError, or read as the same rows whatever
-// the chunks, the line ends and the compression; and refused with the same words.
+// Census and Criteo text, with gzip or without. It is read as the same rows, or refused by a
+// DataError with the same words, whatever the chunks, the line ends and the compression.
 #include "fuzz.hpp"
 #include "gzip.hpp"
 #include "scratch_folder.hpp"
@@ -72,7 +72,8 @@ void expect_same(Outcome const& found, Outcome const& expected, std::string_view
   expect(found == expected, what, ": ", described(expected), ", then ", described(found));
 }
 
-/// The second task of the census data: another label, one category less, else the same rows.
+/// Checks the second task of the census data: another label and one category less, but otherwise
+/// the same rows.
 void check_never_married(std::string_view bytes, Rows const& rows) {
   ReaderOptions const options{.never_married_task = true, .chunk_bytes = kOneChunk};
   bool const census = rows.schema.categorical.size() == kCensusCategories;
@@ -90,7 +91,8 @@ void check_never_married(std::string_view bytes, Rows const& rows) {
   }
 }
 
-/// Lines that are not blank: in all formats but one each is a row.
+/// Checks the count of lines that are not blank: each is a row, except for the header that one
+/// format has.
 void check_text(std::string_view bytes, Rows const& rows) {
   std::size_t lines = 0;
   std::string_view first;
@@ -123,7 +125,7 @@ int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count) {
     if (rows != nullptr) {
       auto const longer = read(text(input, fuzz::gzipped("")), {});
       auto const* refusal = std::get_if<std::string>(&longer);
-      // Behind zeros, which are padding, there is no other member.
+      // Zeros are padding, after which no other member can follow.
       if (refusal == nullptr || refusal->find("other bytes follow") == std::string::npos) {
         expect_same(longer, outcome, "with an empty member behind");
       }
@@ -135,7 +137,7 @@ int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count) {
                    {.chunk_bytes = kOneChunk}),
               outcome,
               "as two gzip members");
-  // Line ends in quotes are part of a value.
+  // A line end inside quotes is part of a value.
   bool const quoted = input.find('"') != std::string_view::npos;
   if (!quoted && input.find('\r') == std::string_view::npos) {
     expect_same(read(fuzz::replaced(input, "\n", "\r\n"), {.chunk_bytes = kOneChunk}),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a fuzz target on the files and folders that it is given, where there is no libFuzzer: so the
-// corpus is a regression test for every compiler and sanitizer. Each name is printed before its
-// run, so that the last one is that of the input that ended the process.
+// Runs a fuzz target on files and folders without libFuzzer, so that the corpus is a regression
+// test for every compiler and sanitizer. Each name is printed before its run: if an input ends the
+// process, its name is the last one.
 #include "fuzz.hpp"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
     std::ifstream file(input, std::ios::binary);
     msstream::fuzz::expect(file.is_open(), "cannot open ", input.string());
-    // Of the input's exact length, so that a sanitizer sees a read behind its end.
+    // The vector has the input's exact length, so that a sanitizer sees a read beyond its end.
     std::vector<std::uint8_t> const bytes{std::istreambuf_iterator<char>(file), {}};
     LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
   }

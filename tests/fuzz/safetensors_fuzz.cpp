@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A safetensors file from anywhere: refused by a DataError that names it, or read as a model that
-// can be saved, comes back equal and is saved as the same bytes again.
+// A safetensors file from any source. It is either refused by a DataError that names it, or read as
+// a model that can be saved, is read back equal, and is saved as the same bytes again.
 #include "saved_model.hpp"
 
 #include <msstream/support/data_error.hpp>

@@ -24,14 +24,14 @@ struct OwnedTensor {
   friend bool operator==(OwnedTensor const&, OwnedTensor const&) = default;
 };
 
-/// What a safetensors file says, in memory.
+/// The content of a safetensors file, in memory.
 struct Model {
   std::map<std::string, OwnedTensor> tensors;
   support::TensorMetadata metadata;
   friend bool operator==(Model const&, Model const&) = default;
 };
 
-/// Throws what SafetensorsFile throws.
+/// Reads a model. Throws the exceptions of SafetensorsFile.
 [[nodiscard]] inline Model load_model(std::filesystem::path const& path) {
   support::SafetensorsFile const file(path);
   Model model{{}, file.metadata()};
@@ -42,7 +42,7 @@ struct Model {
   return model;
 }
 
-/// Throws what save_safetensors() throws.
+/// Writes a model. Throws the exceptions of save_safetensors().
 inline void save_model(std::filesystem::path const& path, Model const& model) {
   std::vector<support::SavedTensor> saved;
   for (auto const& [name, tensor] : model.tensors) {

@@ -13,7 +13,8 @@
 
 namespace msstream::fuzz {
 
-/// A folder for the files of one process: TMPDIR, which scripts/fuzz.sh sets to memory, says where.
+/// A folder for the files of one process, in the folder TMPDIR, which scripts/fuzz.sh sets to one
+/// in memory.
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -33,7 +34,7 @@ class ScratchFolder {
     return path_ / name;
   }
 
-  /// Replaces the file of that name.
+  /// Writes a file. An existing file of the name is replaced.
   [[nodiscard]] std::filesystem::path write(std::string_view name, std::string_view bytes) const {
     auto path = path_ / name;
     std::ofstream file(path, std::ios::binary | std::ios::trunc);

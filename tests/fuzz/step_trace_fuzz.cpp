@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file of a step trace: refused by file and field, or drawn, saved and read back as it was, and
-// given groups that are not predicted to be slower than one.
+// The file of a step trace. It is either refused by an error that names file and field, or drawn,
+// saved and read back unchanged; the groups chosen for it are not predicted to be slower than one
+// group.
 #include "fuzz.hpp"
 
 #include <msstream/step/auto_assignment.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file that maps operations to stream groups: refused by line, or the same answers whatever the
-// line ends, the comments and the lines around it.
+// The file that maps operations to stream groups. It is either refused by an error that names the
+// line, or gives the same groups whatever the line ends, the comments and the lines around it.
 #include "fuzz.hpp"
 
 #include <msstream/stream/stream_assignment.hpp>
@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 10> kOperations{"",
 
 using Groups = std::array<std::optional<int>, kOperations.size()>;
 
-/// The groups of all operations, or the message that refuses the file.
+/// Returns the groups of all operations, or the message that refuses the file.
 std::variant<Groups, std::string> groups_of(std::string_view file) {
   try {
     auto const assignment = StreamAssignment::parse(file, "f", kGroups);
@@ -71,7 +71,8 @@ int LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t count) {
   if (groups == nullptr) {
     return 0;
   }
-  // [^] is any character, line ends too. A line at the end gets what is left, one at the top all.
+  // [^] matches any character, including line ends. As the last line it gets the operations that no
+  // other line matches, as the first line all of them.
   Groups completed;
   Groups all;
   for (std::size_t i = 0; i < kOperations.size(); ++i) {

@@ -60,7 +60,7 @@ TEST_P(ServeWdl, an_open_load_can_be_a_part_of_the_peak) {
   EXPECT_GT(result["over_lone"]["p99"], 0);
 }
 
-/// Queries arrive in less time than it takes to launch one.
+/// Queries arrive at shorter intervals than the time to launch one.
 TEST_P(ServeWdl, an_overload_is_refused_and_the_rest_waits_in_bounds) {
   constexpr std::int64_t kQueue = 8;
   auto const result = report_of(small() + Words{"--mode",
@@ -80,14 +80,16 @@ TEST_P(ServeWdl, an_overload_is_refused_and_the_rest_waits_in_bounds) {
   EXPECT_EQ(count(result, "answered") + count(result, "refused") + count(result, "expired") +
                 count(result, "failed"),
             count(result, "asked"));
-  // One more while the poller replies: its place is given away, and it is not yet counted.
+  // One query more may wait while the poller replies: the slot of the answered query is already
+  // given to another, and the answer is not counted yet.
   EXPECT_LE(result["sampled"]["waiting"]["max"], kQueue + 1);
   EXPECT_EQ(result["sampled"]["reserved_bytes"]["min"], result["sampled"]["reserved_bytes"]["max"]);
   EXPECT_GT(result["sampled"]["refused"]["max"], 0);
 }
 
 TEST_P(ServeWdl, without_a_queue_what_finds_no_place_is_refused) {
-  // Clients that wait for nothing: the second of two queries comes before the first is over.
+  // Clients of an open load do not wait, so the second of two queries arrives before the first is
+  // complete.
   auto const result = report_of(small() + Words{"--queue",
                                                 "0",
                                                 "--replicas",
@@ -115,8 +117,8 @@ TEST_P(ServeWdl, answers_are_those_of_lone_runs) {
                               Words{"--tables", "fused", "--mode", "open", "--rate", "1500"});
 }
 
-/// Of which the bits may be those of another bucket than the query's own. For none to run together
-/// all clients would have to ask half a second apart.
+/// The bits of an answer may be those of another bucket than the query's own. Queries fail to run
+/// together only if all clients ask half a second apart.
 TEST_P(ServeWdl, queries_that_run_together_get_their_own_answers) {
   auto const result = report_of(small() + Words{"--max-batch-delay-us",
                                                 "500000",
@@ -147,7 +149,7 @@ TEST_P(ServeWdl, an_open_load_arrives_as_fast_as_asked) {
       small() + Words{"--mode", "open", "--rate", "400", "--seconds", "1", "--clients", "1"});
   auto const& result = report["result"];
   expect_complete_result(result);
-  // When queries arrive is drawn beforehand, however late the client is. 400 expected: beyond six
+  // Arrival times are drawn beforehand, however late the client is. 400 are expected: beyond six
   // standard deviations something else is wrong.
   EXPECT_GT(result["admitted"], 280);
   EXPECT_LT(result["admitted"], 520);
@@ -156,8 +158,9 @@ TEST_P(ServeWdl, an_open_load_arrives_as_fast_as_asked) {
   EXPECT_GT(result["asked_late_ms"]["max"], 0);
 }
 
-/// One client asks later and later, unless it asks one in half a microsecond, and all that it asks
-/// fits into the queue: what is late is answered as late, and after it has waited and run besides.
+/// A client that cannot ask a query every half microsecond asks later and later, and all its
+/// queries fit into the queue. The latency of an answer includes the lateness of its query, its
+/// wait and its run.
 TEST_P(ServeWdl, what_an_open_load_waits_counts_from_its_arrival) {
   auto const result = report_of(small() + Words{"--mode",
                                                 "open",
@@ -179,7 +182,7 @@ TEST_P(ServeWdl, what_an_open_load_waits_counts_from_its_arrival) {
   for (auto const* const which : {"p50", "p95", "p99", "max"}) {
     EXPECT_GE(ms("latency_ms", which), ms("asked_late_ms", which)) << which;
   }
-  constexpr double kRounding = 1e-5;  // three means, each down to a nanosecond
+  constexpr double kRounding = 1e-5;  // three means, each rounded down to a nanosecond
   EXPECT_GE(ms("latency_ms", "mean") + kRounding,
             ms("asked_late_ms", "mean") + ms("queue_ms", "mean") + ms("device_ms", "mean"));
 }
@@ -209,7 +212,7 @@ TEST_P(ServeWdl, refusals_and_late_queries_are_counted) {
     EXPECT_EQ(refused["admitted"], refused["answered"]);
     EXPECT_EQ(refused["expired"], 0);
   }
-  // Over before the query can be asked.
+  // The deadline has passed before the query can be asked.
   auto const a_nanosecond = Words{"--deadline-ms", "1e-6"};
   auto const late = report_of(small() + flood + a_nanosecond)["result"];
   EXPECT_GT(late["asked"], 0);
@@ -328,7 +331,7 @@ TEST_F(ServeWdlProgram, tells_how_it_goes) {
   auto const a_line = ::testing::ContainsRegex(
       "pool  [0-9,]+ q/s  p50 [0-9.]+ ms  p99 [0-9.]+ ms  in the pool [0-9]+\n");
   Ended ended;
-  for (auto const* const seconds : {"1.2", "5", "20", "80"}) {  // a busy machine may be late
+  for (auto const* const seconds : {"1.2", "5", "20", "80"}) {  // a busy machine may need longer
     ended = run(small() + Words{"--quiet=false", "--seconds", seconds});
     if (::testing::Matches(a_line)(ended.err)) {
       break;

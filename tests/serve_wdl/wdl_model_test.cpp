@@ -34,7 +34,7 @@ WdlOptions small() {
   return options;
 }
 
-/// The model in double precision, from the queries of the fused form.
+/// Computes the model in double precision, from a query of the fused form.
 std::vector<double> reference(WdlWeights const& weights,
                               std::int64_t hotness,
                               serve::Query const& query) {

@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using Rows = std::vector<std::int64_t>;
 
-/// `rows` rows whose key, number and label are the row number.
+/// Returns `rows` rows whose key, continuous value and label are the row number.
 Dataset numbered(std::int64_t rows) {
   RowBlock block{rows, {}, {}, {}};
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -51,7 +51,7 @@ class BatchLoaderTest : public testing::Test {
     return {first_rows(100), 16, epochs, shuffle, 7};
   }
 
-  /// All batches, in the order in which next() gives them.
+  /// Returns all batches, in the order in which next() returns them.
   std::vector<Rows> drain(BatchPlan const& which, BatchLoader::Options options) {
     BatchLoader loader(data_, which, pointers(staging_), options);
     std::vector<Rows> batches;
@@ -148,7 +148,7 @@ TEST_F(BatchLoaderTest, StaysEndedAfterTheLastBatch) {
 
 TEST_F(BatchLoaderTest, AFailureComesInItsTurnAndStays) {
   auto broken = plan(1, false);
-  broken.rows[40] = 100;  // in batch 2; the data has rows 0 to 99
+  broken.rows[40] = 100;  // a bad row in batch 2: the data has rows 0 to 99
   for (std::size_t const threads : {1, 4}) {
     BatchLoader loader(data_, broken, pointers(staging_), {.threads = threads});
     for (int good = 0; good < 2; ++good) {
@@ -234,7 +234,8 @@ TEST(BatchOrder, DependsOnSeedAndEpochAlone) {
 }
 
 TEST(BatchOrder, EveryOrderIsAboutAsFrequent) {
-  // 24 orders of 4 rows, 24,000 draws: a standard deviation of 31 around 1,000 each.
+  // The 24,000 draws have 24 orders of 4 rows: each count has a mean of 1,000 and a standard
+  // deviation of 31.
   std::map<Rows, int> count;
   for (std::uint64_t epoch = 0; epoch < 24'000; ++epoch) {
     ++count[shuffled({0, 1, 2, 3}, 3, epoch)];

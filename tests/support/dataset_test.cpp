@@ -18,7 +18,8 @@ Schema small_schema(std::int64_t hotness = 1) {
   return {{"a", "b"}, {"x"}, {"y", "z"}, hotness};
 }
 
-/// Row r: keys a = 10r, b = 10r + 1; x = r; labels r, -r.
+/// Returns rows; row r has the keys a = 10r and b = 10r + 1, the value x = r, and the labels r and
+/// -r.
 RowBlock small_block(std::int64_t first, std::int64_t rows) {
   RowBlock block{rows, {}, {}, {}};
   for (auto row = first; row < first + rows; ++row) {
@@ -30,7 +31,7 @@ RowBlock small_block(std::int64_t first, std::int64_t rows) {
   return block;
 }
 
-/// Gives out blocks; the task numbered `failing` throws its number.
+/// A source of blocks. Each task from number `failing` on throws its number.
 class BlockSource final : public RowSource {
  public:
   BlockSource(int blocks, int failing) : blocks_(blocks), failing_(failing) {}
@@ -127,7 +128,7 @@ TEST(Dataset, RefusesABlockThatDoesNotMatchItsSchema) {
 TEST(Dataset, CountsDistinctKeysZeroAmongThem) {
   RowBlock block;
   for (std::int64_t row = 0; row < 1000; ++row) {
-    block.keys.insert(block.keys.end(), {row % 3, row << 40});  // alike in their low bits
+    block.keys.insert(block.keys.end(), {row % 3, row << 40});  // keys that agree in their low bits
     block.continuous.push_back(0);
     block.labels.insert(block.labels.end(), {0, 0});
   }
@@ -149,7 +150,7 @@ TEST(Split, EveryFifthRowIsHeldOut) {
 
 TEST(Standardise, FitsOnTheGivenRowsAlone) {
   Dataset data(small_schema(), {small_block(0, 101)});
-  std::vector<std::int64_t> const rows{1, 3};  // row 100 would move the mean
+  std::vector<std::int64_t> const rows{1, 3};  // without row 100, which would move the mean
   auto const fitted = fit_standardisation(data, rows);
   EXPECT_THAT(fitted.mean, ElementsAre(2.0F));
   EXPECT_THAT(fitted.deviation, ElementsAre(1.0F));

@@ -62,7 +62,7 @@ TEST(Generated, TasksHaveLabelsOfTheirOwnAndShareTheRow) {
   EXPECT_EQ(block.keys, single.keys);
   EXPECT_EQ(block.continuous, single.continuous);
   ASSERT_EQ(block.labels.size(), std::size_t{3} * rows);
-  // What is known of one task says something of another, and less than of its own.
+  // The true logits of a task predict the labels of another task, and less well than its own.
   for (int of = 0; of < 3; ++of) {
     for (int by = 0; by < 3; ++by) {
       std::vector<float> scores;
@@ -85,7 +85,7 @@ TEST(Generated, PopularityFollowsAPowerLaw) {
   GeneratedData const data({});
   constexpr std::int64_t rows = 50'000;
   auto const block = data.block(0, rows);
-  std::size_t const field = 0;  // 1,460 values
+  std::size_t const field = 0;  // a field of 1,460 values
   std::unordered_map<std::int64_t, int> count;
   for (std::size_t row = 0; row < rows; ++row) {
     ++count[block.keys[row * 26 + field]];
@@ -95,7 +95,7 @@ TEST(Generated, PopularityFollowsAPowerLaw) {
     sorted.push_back(times);
   }
   std::ranges::sort(sorted, std::greater());
-  // The share of rank r is the integral of x^-1.05 over [r, r + 1) over that over [1, 1461).
+  // The share of rank r is the integral of x^-1.05 over [r, r + 1), divided by that over [1, 1461).
   auto const tail = [](double x) { return std::pow(x, -0.05); };
   for (int const rank : {1, 2, 10, 50}) {
     double const share = (tail(rank) - tail(rank + 1)) / (tail(1) - tail(1461));

@@ -18,7 +18,7 @@ using serve::Answer;
 using serve::Clock;
 using std::chrono::minutes;
 
-/// Answers at once who gives a callback, and who has a future when he looks.
+/// A pool that answers a callback at once, and a future when it is read.
 class FakePool {
  public:
   std::future<Answer> submit(serve::Query const& /*query*/) {
@@ -39,7 +39,7 @@ class FakePool {
   int most_waiting_ = 0;
 };
 
-/// One client and what it needs.
+/// One client and the objects that it needs.
 struct Asking {
   explicit Asking(LoadPlan with) : plan(std::move(with)) {
     clients.emplace_back(pool, queries, plan, 0, failure);

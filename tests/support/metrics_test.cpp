@@ -18,7 +18,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-/// By the definition, over all pairs.
+/// Computes the AUC by its definition, over all pairs.
 double auc_by_pairs(Floats const& scores, Floats const& labels) {
   double won = 0;
   double pairs = 0;
@@ -73,7 +73,7 @@ TEST(Metrics, AccuracyCountsBothKindsOfRight) {
 }
 
 TEST(Metrics, NdcgOfKnownOrders) {
-  // Gains 3, 1 and 0 in places discounted by 1, log2(3) and 2.
+  // The gains are 3, 1 and 0, and the ranks are discounted by 1, log2(3) and 2.
   double const best = 3 + 1 / std::log2(3.0);
   EXPECT_DOUBLE_EQ(*ndcg(Floats{0.9F, 0.5F, 0.1F}, Floats{2, 1, 0}, 10), 1.0);
   EXPECT_DOUBLE_EQ(*ndcg(Floats{0.1F, 0.5F, 0.9F}, Floats{2, 1, 0}, 10),

@@ -188,7 +188,8 @@ TEST(NearestName, GivesUpOnNamesThatAreFar) {
   EXPECT_EQ(nearest_name("kitten", {}), "");
 }
 
-/// The status of a program with this body, and what it wrote to standard error.
+/// Returns the exit status of run_program() with `body`, and the text that it wrote to standard
+/// error.
 std::pair<int, std::string> outcome(std::function<void(Arguments const&)> const& body) {
   char const* argv[] = {"/usr/bin/train", "--x"};
   testing::internal::CaptureStderr();

@@ -32,7 +32,7 @@ using ::testing::IsEmpty;
 using ::testing::StartsWith;
 namespace fs = std::filesystem;
 
-/// Why the outputs are refused; empty when they are not.
+/// Returns the reason why the outputs are refused, or an empty string.
 std::string refusal_of(std::vector<OutputOption> const& outputs,
                        std::vector<InputOption> const& inputs = {}) {
   try {
@@ -43,7 +43,7 @@ std::string refusal_of(std::vector<OutputOption> const& outputs,
   return {};
 }
 
-/// Every way to name the file `name` of the folder, which need not exist.
+/// Returns every way to name the file `name` of the folder. The file need not exist.
 std::vector<std::string> spellings(TemporaryFolder const& folder, std::string const& name) {
   fs::create_directory_symlink(folder.path(), folder / "itself");
   fs::create_symlink(name, folder / "link");
@@ -175,7 +175,7 @@ TEST(Outputs, SignalsThatEndAProgramLeaveNoTemporaryFile) {
   }
 }
 
-/// How a program with this body ends when its standard output goes to `file`.
+/// Returns the exit status of run_program() with `body` when standard output goes to `file`.
 int status_with_stdout(char const* file, std::function<void()> const& body) {
   std::cout.flush();
   std::fflush(stdout);

@@ -34,19 +34,19 @@ using Words = std::vector<std::string>;
   return left;
 }
 
-/// How a program ended, and what it said.
+/// The status with which a program ended, and its output.
 struct Ended {
-  int status = -1;  ///< of exit(); -1: ended by a signal
+  int status = -1;  ///< of exit(); -1 if a signal ended the program
   int signal = 0;
   std::string out;
   std::string err;
 };
 
 struct RunOptions {
-  Words environment = {};  ///< `NAME=value`, beside this process's variables less its MSSTREAM_*
-  /// No file grows beyond this.
+  Words environment = {};  ///< `NAME=value`, added to this process's variables without MSSTREAM_*
+  /// The size that no file of the program can exceed.
   std::optional<rlim_t> most_file_bytes = {};
-  /// Whether writing beyond it kills the program, or fails.
+  /// Whether a write beyond `most_file_bytes` kills the program; otherwise the write fails.
   bool killed_at_limit = false;
 };
 
@@ -72,7 +72,7 @@ struct Pipe {
   }
 };
 
-/// Both pipes to their ends, whichever has something first: a full pipe would stop the program.
+/// Reads both pipes to their ends, whichever has data first: a full pipe would stop the program.
 inline void read_both(Pipe& out, Pipe& err, Ended& ended) {
   std::array<pollfd, 2> waiting{{{out.ends[0], POLLIN, 0}, {err.ends[0], POLLIN, 0}}};
   std::array<std::string*, 2> const texts{&ended.out, &ended.err};
@@ -119,7 +119,7 @@ inline std::vector<char*> pointers_to(Words& words) {
   detail::Pipe out;
   detail::Pipe err;
   pid_t const child = ::fork();
-  if (child == 0) {  // only what is safe between fork and exec
+  if (child == 0) {  // only calls that are safe between fork and exec
     ::dup2(out.ends[1], STDOUT_FILENO);
     ::dup2(err.ends[1], STDERR_FILENO);
     if (options.most_file_bytes) {
@@ -146,7 +146,7 @@ inline std::vector<char*> pointers_to(Words& words) {
   return ended;
 }
 
-/// Tests of a program: a folder of its own for its files, and a runtime.
+/// Tests of a program, with a runtime and a folder for its files.
 class ProgramTest : public ::testing::TestWithParam<std::string> {
  protected:
   explicit ProgramTest(std::string program) : program_(std::move(program)) {}
@@ -169,7 +169,7 @@ class ProgramTest : public ::testing::TestWithParam<std::string> {
   [[nodiscard]] Ended run(Words const& arguments, RunOptions const& options = {}) const {
     return run_program(program_, arguments, options);
   }
-  /// The report of a run that must succeed.
+  /// Returns the report of a run, which must succeed.
   [[nodiscard]] nlohmann::json report_of(Words const& arguments, RunOptions const& options = {}) {
     auto const ended = run(arguments + Words{"--report", path("report.json")}, options);
     EXPECT_EQ(ended.status, 0) << ended.err;
@@ -184,7 +184,7 @@ class ProgramTest : public ::testing::TestWithParam<std::string> {
   std::string program_;
 };
 
-/// For the tests that train: each runtime of the build.
+/// Each runtime of the build, for tests that train.
 #if MSSTREAM_CUDA
 inline auto const kRuntimes = ::testing::Values("host", "cuda");
 #else

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 constexpr std::string_view kItems = "2 1:0.5 3:-1\n0\n1 2:7e-1\r\n\n3 1:1 2:2 3:3";
 
-/// The message with which the items and queries are refused.
+/// Returns the message of the error that refuses the items and queries.
 std::string failure(std::string_view items, std::string_view queries, std::int64_t columns = 0) {
   TemporaryFolder const folder;
   auto const path = folder.write("rank", items);

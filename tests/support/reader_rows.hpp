@@ -15,10 +15,11 @@
 #include <string_view>
 #include <vector>
 
-/// Rows of the data sets that the readers know, and what reading them gives.
+/// Rows of the data sets that the readers know, and functions that read them.
 namespace msstream::support {
 
-/// A census row whose categorical values are "c<column>", continuous ones the column number.
+/// Returns a census row whose categorical values are "c<column>", and whose continuous values are
+/// the column number.
 inline std::string census_row(std::string_view income = "- 50000.") {
   std::string row;
   for (int column = 0; column < 41; ++column) {
@@ -40,7 +41,7 @@ inline std::string criteo_header() {
   return header;
 }
 
-/// label, 13 numbers 0 … 12, 26 words w1 … w26
+/// Returns a row of a label, 13 numbers 0 … 12, and 26 words w1 … w26.
 inline std::string criteo_row(char separator, std::string_view label = "1") {
   std::string row(label);
   for (int i = 0; i < 13; ++i) {

@@ -55,7 +55,7 @@ TEST(ReadersOfGzip, RefusesADamagedGzipStreamAndBytesBehindIt) {
   TemporaryFolder const folder;
   auto whole = gzipped(census_row());
   EXPECT_THAT(read_failure(folder.write("x", whole + "rest")), HasSubstr("other bytes follow"));
-  whole[whole.size() - 6] ^= 1;  // in the checksum
+  whole[whole.size() - 6] ^= 1;  // a byte of the checksum
   EXPECT_THAT(read_failure(folder.write("x", whole)), HasSubstr("the gzip stream is damaged"));
 }
 

@@ -15,7 +15,7 @@ namespace {
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-/// Every value in quotes.
+/// Returns the row with every value in quotes.
 std::string quoted(std::string const& row, char separator = ',') {
   std::string out = "\"";
   for (char const character : row) {

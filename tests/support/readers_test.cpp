@@ -203,7 +203,7 @@ TEST(Readers, TheFirstErrorInTheFileIsReportedWhateverTheChunks) {
   auto const good = census_row() + "\n";
   auto const nul = good + "bad\n" + std::string("a\0b\n", 4);
   auto stored = gzipped(good + "bad\n" + good);
-  stored[stored.size() - 6] ^= 1;  // in the checksum
+  stored[stored.size() - 6] ^= 1;  // a byte of the checksum
   for (auto const& bytes : {nul, stored, gzipped(good + "bad\n") + "rest"}) {
     auto const path = folder.write("x", bytes);
     for (std::size_t const chunk_bytes : {1UL, 300UL, 100'000UL}) {
@@ -292,7 +292,7 @@ TEST(ReadersOfRealData, Census) {
   EXPECT_EQ(rich, 6'186);
   auto const split = split_rows(data.rows(), 5);
   EXPECT_EQ(split.training.size(), 79'810U);
-  EXPECT_EQ(data.distinct_keys(0), 9);  // classes of worker
+  EXPECT_EQ(data.distinct_keys(0), 9);  // the field of worker classes
 
   auto const fitted = fit_standardisation(data, split.training);
   standardise(data, fitted);

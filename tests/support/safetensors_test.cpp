@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-/// A file of this header and these data bytes.
+/// Returns a file of the header and the data bytes.
 std::string file_bytes(std::string_view header, std::string_view data) {
   std::uint64_t const length = header.size();
   std::string out(sizeof length, '\0');
@@ -220,7 +220,7 @@ TEST_F(SafetensorsTest, MessagesStayShort) {
 }
 
 TEST_F(SafetensorsTest, RefusesValuesThatNestDeeply) {
-  // A message that quoted such a value by recursion would overflow the stack.
+  // A message that quoted a deeply nested value by recursion would overflow the stack.
   std::string const open(1'000'000, '[');
   std::string const close(1'000'000, ']');
   EXPECT_THAT(

@@ -8,12 +8,13 @@
 
 namespace msstream::testing {
 
-/// Tests that hold for every program which serves a model and asks it.
+/// Tests for every program that serves a model and queries it.
 class ServeProgramTest : public ProgramTest {
  protected:
   using ProgramTest::ProgramTest;
 
-  /// Each capture reserves addresses for all of the limit, of which a sanitizer leaves few.
+  /// Limits the memory. Each capture reserves addresses for the whole limit, and a sanitizer leaves
+  /// few of them.
   [[nodiscard]] static RunOptions limited(RunOptions options) {
     options.environment.emplace_back("MSSTREAM_MEMORY_LIMIT_BYTES=536870912");
     return options;
@@ -29,7 +30,7 @@ class ServeProgramTest : public ProgramTest {
     return result.at(of).get<std::uint64_t>();
   }
 
-  /// Times that can be, and counts that agree with each other.
+  /// Checks that the times are plausible, and that the counts agree with each other.
   static void expect_complete_result(nlohmann::json const& result) {
     EXPECT_GT(result["seconds"], 0);
     EXPECT_GT(result["queries_per_s"], 0);
@@ -65,7 +66,7 @@ class ServeProgramTest : public ProgramTest {
     EXPECT_GT(memory["replica_bytes"], 0);
     EXPECT_GT(memory["replica_pinned_bytes"], 0);
     EXPECT_GT(memory["reserved_bytes"], 0);
-    if (runtime() == "host") {  // where the allocator is the only one to take device memory
+    if (runtime() == "host") {  // only the allocator takes device memory there
       EXPECT_EQ(memory["replica_device_bytes"], memory["replica_reserved_bytes"]);
       EXPECT_EQ(result["captured"], memory["replica_device_bytes"] > 0);
     }
@@ -74,7 +75,7 @@ class ServeProgramTest : public ProgramTest {
     EXPECT_EQ(result["captured"], result["pool"]["captured_steps"] > 0);
     expect_samples(result);
   }
-  /// One after the other, of intervals that are parts of the load.
+  /// Checks that the samples follow each other, and that their intervals are parts of the load.
   static void expect_samples(nlohmann::json const& result) {
     auto const& samples = result["samples"];
     ASSERT_FALSE(samples.empty());
@@ -145,7 +146,8 @@ class ServeProgramTest : public ProgramTest {
     EXPECT_FALSE(report_of(small)["result"].contains("lone_ms"));
   }
 
-  /// Each way to run the pool gives the answers of lone runs, other weights in place all the time.
+  /// Checks that each way to run the pool gives the answers of lone runs, also while weights are
+  /// swapped all the time.
   void expect_answers_of_lone_runs(Words const& small) {
     for (Words const& way : {Words{},
                              Words{"--no-capture", "--depth", "1"},
@@ -169,7 +171,7 @@ class ServeProgramTest : public ProgramTest {
     }
   }
 
-  /// Status 2, what is wrong, and where help is.
+  /// Expects status 2, the message, and a hint at the help.
   void expect_usage_error(Words const& arguments, std::string const& message) const {
     auto const ended = run(arguments);
     EXPECT_EQ(ended.status, 2) << ::testing::PrintToString(arguments);

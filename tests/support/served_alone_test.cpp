@@ -9,8 +9,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// Whose answer to a value is the value times the rows of the bucket: so that each bucket has bits
-/// of its own.
+/// Answers a value with the value times the rows of the bucket, so that the answers of each bucket
+/// have different bits.
 class RowsModel : public ServedModel<Host> {
  public:
   using ServedModel::ServedModel;

@@ -13,12 +13,12 @@
 
 namespace msstream::testing {
 
-/// Tests that hold for every program which trains a model by steps.
+/// Tests for every program that trains a model by steps.
 class StepProgramTest : public ProgramTest {
  protected:
   using ProgramTest::ProgramTest;
 
-  /// What the same training must give whichever way it is issued.
+  /// Returns the results of a training that must not depend on the way in which it is issued.
   [[nodiscard]] nlohmann::json results_of(Words const& arguments) {
     auto const report = report_of(arguments);
     auto results = nlohmann::json::array({report["losses"]});
@@ -56,7 +56,7 @@ class StepProgramTest : public ProgramTest {
     }
   }
 
-  /// Of what the options ask, and how it went.
+  /// Checks that the report holds the given options and plausible results.
   void expect_complete_report(Words const& small, std::size_t steps) {
     auto const count = [](nlohmann::json const& number) { return number.get<std::int64_t>(); };
     for (bool const captured : {false, true}) {
@@ -90,11 +90,11 @@ class StepProgramTest : public ProgramTest {
       EXPECT_GE(traced["waits"]["hazards"], traced["waits"]["necessary"]);
       EXPECT_EQ(report.contains("waits_in_graph"), captured);
       if (captured) {
-        // Those that the operations need, and those for memory that is used again.
+        // The graph has the waits that the operations need, and waits for memory that is reused.
         EXPECT_GE(report["waits_in_graph"], traced["waits"]["necessary"]);
       }
       EXPECT_GT(traced["waits"]["issued"], 0);
-      // A captured step is one operation, an eager one all of the trace's.
+      // A captured step is one operation; an eager step has all operations of the trace.
       auto const least = count(traced["operations"]) * static_cast<std::int64_t>(steps);
       EXPECT_EQ(count(report["operations"]) < least, captured);
     }
@@ -144,8 +144,9 @@ class StepProgramTest : public ProgramTest {
     EXPECT_THAT(ended.out, ::testing::HasSubstr(" hazards between streams, "));
   }
 
-  /// Than one: in use at once, and, of a captured step, had from the driver. (How much that is of
-  /// an eager step depends on how far the device is behind.)
+  /// Checks that groups take no more memory than one group: in use at once and, for a captured
+  /// step, reserved from the driver. (The memory reserved for an eager step depends on how far the
+  /// device is behind.)
   void expect_groups_take_no_more_memory(Words const& model, double most_reserved = 1.1) {
     auto const on = [&](char const* groups, Words const& way) {
       return report_of(model + way + Words{"--stream-groups", groups});
@@ -160,7 +161,8 @@ class StepProgramTest : public ProgramTest {
     EXPECT_LE(ratio(seven, one, "reserved_bytes"), most_reserved);
   }
 
-  /// What no branch claims then goes where its inputs were written.
+  /// Checks that, with propagation, an operation that no branch claims goes to the group on which
+  /// its inputs were written.
   void expect_groups_can_propagate(Words const& small) {
     auto const groups = small + Words{"--stream-groups", "3", "--waits", "--no-reduce-waits"};
     auto const file = path("report.json");
@@ -193,7 +195,7 @@ class StepProgramTest : public ProgramTest {
     EXPECT_EQ(updates, 1) << "one step";
   }
 
-  /// Status 2, what is wrong, and where help is.
+  /// Expects status 2, the message, and a hint at the help.
   void expect_usage_error(Words const& arguments, std::string const& message) const {
     auto const ended = run(arguments);
     EXPECT_EQ(ended.status, 2) << ::testing::PrintToString(arguments);

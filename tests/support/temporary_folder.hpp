@@ -15,7 +15,7 @@
 
 namespace msstream::support {
 
-/// One gzip member.
+/// Returns one gzip member.
 inline std::string gzipped(std::string_view bytes) {
   z_stream stream{};
   deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
@@ -30,13 +30,15 @@ inline std::string gzipped(std::string_view bytes) {
   return out;
 }
 
-/// Real data to test with: in the folder that MSSTREAM_TEST_DATA names, else beside the checkout.
+/// Returns the path of real test data: in the folder that MSSTREAM_TEST_DATA names, or else beside
+/// the checkout.
 inline std::filesystem::path test_data(std::string_view name) {
   char const* folder = std::getenv("MSSTREAM_TEST_DATA");
   return std::filesystem::path(folder != nullptr ? folder : MSSTREAM_DATA_FOLDER) / name;
 }
 
-/// The message of the exception of type E that `call` throws; fails the test when it throws none.
+/// Returns the message of the exception of type E that `call` throws. If it throws none, the test
+/// fails.
 template <class E, class Call>
 std::string message_of(Call call) {
   try {

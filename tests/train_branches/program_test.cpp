@@ -8,7 +8,7 @@ class TrainBranches : public StepProgramTest {
  protected:
   TrainBranches() : StepProgramTest(MSSTREAM_TRAIN_BRANCHES) {}
 
-  /// Of this size the loss moves.
+  /// Options of a small model, of a size with which the loss moves.
   [[nodiscard]] static Words small() {
     return {"--runtime",
             runtime(),

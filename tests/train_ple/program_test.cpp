@@ -11,7 +11,7 @@ class TrainPle : public StepProgramTest {
  protected:
   TrainPle() : StepProgramTest(MSSTREAM_TRAIN_PLE) {}
 
-  /// 800 rows to train, six steps of 120 an epoch.
+  /// Options for 800 rows to train, in six steps of 120 per epoch.
   [[nodiscard]] static Words small() {
     return {"--runtime",      runtime(), "--rows",          "1000", "--batch",          "120",
             "--epochs",       "2",       "--tasks",         "2",    "--hotness",        "2",
@@ -40,7 +40,7 @@ TEST_P(TrainPle, report_says_how_the_run_was_and_went) {
     EXPECT_EQ(epochs[i]["epoch"], i + 1);
     EXPECT_EQ(epochs[i]["complete"], i == 0);
     EXPECT_GT(epochs[i]["loss"], 0);
-    double const rows = i == 0 ? 720 : 240;  // the other 80 fill no batch
+    double const rows = i == 0 ? 720 : 240;  // 80 of the 800 rows fill no batch
     EXPECT_NEAR(
         epochs[i]["rows_per_s"].get<double>() * epochs[i]["seconds"].get<double>(), rows, 1e-3);
     ASSERT_EQ(epochs[i]["tasks"].size(), 2U);

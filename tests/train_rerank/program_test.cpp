@@ -11,13 +11,13 @@ class TrainRerank : public StepProgramTest {
  protected:
   TrainRerank() : StepProgramTest(MSSTREAM_TRAIN_RERANK) {}
 
-  /// 32 lists to train, five steps of 6 an epoch.
+  /// Options for 32 lists to train, in five steps of 6 per epoch.
   [[nodiscard]] static Words small() {
     return {"--runtime",      runtime(), "--queries", "40", "--columns", "8", "--list",    "5",
             "--batch",        "6",       "--epochs",  "2",  "--width",   "4", "--targets", "2",
             "--tower-hidden", "4",       "--steps",   "8",  "--quiet"};
   }
-  /// Files of lists of 3, 1 and 2 items with up to three features.
+  /// Writes files of lists of 3, 1 and 2 items with up to three features.
   [[nodiscard]] std::string lists(std::string const& name,
                                   std::string const& lengths = "3\n1\n2\n") {
     folder.write(name + ".query", lengths);
@@ -57,7 +57,7 @@ TEST_P(TrainRerank, report_says_how_the_run_was_and_went) {
     EXPECT_EQ(epochs[i]["epoch"], i + 1);
     EXPECT_EQ(epochs[i]["complete"], i == 0);
     EXPECT_GT(epochs[i]["loss"], 0);
-    double const lists = i == 0 ? 30 : 18;  // the other 2 fill no batch
+    double const lists = i == 0 ? 30 : 18;  // 2 of the 32 lists fill no batch
     EXPECT_NEAR(
         epochs[i]["lists_per_s"].get<double>() * epochs[i]["seconds"].get<double>(), lists, 1e-3);
     expect_tested(epochs[i]);
@@ -142,7 +142,8 @@ TEST_P(TrainRerank, learns_to_rank_real_lists) {
                                  "--capture"});
   auto const& before = report["before"];
   auto const& after = report["epochs"].back();
-  // Of six seeds it is 0.50 to 0.65 before, and 0.70 to 0.74 after; of this one 0.55 and 0.74.
+  // With six seeds, NDCG@10 is 0.50 to 0.65 before training and 0.70 to 0.74 after it; with this
+  // seed it is 0.55 and 0.74.
   EXPECT_GE(after["test_ndcg10"].get<double>(), before["test_ndcg10"].get<double>() + 0.12);
   EXPECT_GE(after["test_ndcg10"].get<double>(), 0.7);
   EXPECT_LT(after["test_loss"].get<double>(), 0.8 * before["test_loss"].get<double>());

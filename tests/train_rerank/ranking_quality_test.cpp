@@ -19,10 +19,10 @@ TEST(RankingQuality, is_the_mean_over_lists_and_not_over_items) {
   Integers const queries{1, 0, 2};
   train_rerank::RerankShape const shape{
       .columns = 1, .user_groups = 1, .item_groups = 1, .targets = 2};
-  // Of each target, list by list: 1, then 0, then 2. By both targets together the
-  // first puts the wanted item second, and the second puts it first; by one of them it would not be
-  // so. Of the third nothing is wanted. Behind the ends
-  // stands what must not count.
+  // The logits of each target, for the lists 1, 0 and 2 in this order. Both targets together rank
+  // the wanted item second in list 1 and first in list 0; either target alone would rank one of
+  // them differently. In list 2 no item is wanted. The values 99 are beyond the ends of the lists
+  // and must not count.
   std::vector<Floats> const logits = {{1, -1, 0, -1, 1, 99, 3, 99, 99},
                                       {-2, 2, -3, 1, 0, 99, -3, 99, 99}};
   RankingQuality quality;

@@ -28,8 +28,8 @@ constexpr std::int64_t kItems = 5;
 template <class R>
 class RerankModelTest : public OpsTest<R> {
  protected:
-  /// Random lists, a full one, an empty one and some between. What stands behind their ends is
-  /// random, too.
+  /// Returns random lists: a full one, an empty one and some between. The values beyond their ends
+  /// are random, too.
   HostBatch random_batch() {
     HostBatch batch{.queries = 6, .items = kItems, .lengths = {5, 0, 1, 3, 4, 2}};
     for (int group = 0; group < kShape.user_groups; ++group) {
@@ -41,7 +41,7 @@ class RerankModelTest : public OpsTest<R> {
     batch.labels = this->random.reals(kShape.targets * 6 * kItems, 0.0F, 1.0F);
     return batch;
   }
-  /// The same lists, and all behind their ends multiplied.
+  /// Returns the lists with all values beyond their ends multiplied by `factor`.
   static HostBatch padded(HostBatch batch, float factor) {
     for (auto& values : batch.listed) {
       auto const columns = static_cast<std::int64_t>(values.size()) / (6 * kItems);

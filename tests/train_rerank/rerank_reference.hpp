@@ -13,7 +13,7 @@
 
 namespace msstream::testing {
 
-/// The reranking model in double, list by list, from its definition.
+/// The reranking model in double precision, list by list, from its definition.
 class RerankReference {
  public:
   using Parameters = std::map<std::string, Doubles>;
@@ -21,7 +21,7 @@ class RerankReference {
   RerankReference(train_rerank::RerankShape const& shape, Parameters parameters)
       : shape_(shape), parameters_(std::move(parameters)) {}
 
-  /// [targets][queries][items]
+  /// Returns the logits: [targets][queries][items].
   [[nodiscard]] Doubles logits(train_rerank::HostBatch const& batch) const {
     auto const queries = static_cast<std::size_t>(batch.queries);
     auto const items = static_cast<std::size_t>(batch.items);
@@ -103,7 +103,7 @@ class RerankReference {
     }
     return outputs;
   }
-  /// Over the first `length` keys.
+  /// Attends to the first `length` keys only.
   static Doubles attention(Doubles const& query,
                            Rows const& keys,
                            Rows const& values,
@@ -150,7 +150,7 @@ class RerankReference {
       to[c] += term[c];
     }
   }
-  /// With a gain of 1 and a shift of 0, which are the initial ones.
+  /// Normalises a row with a gain of 1 and a shift of 0, which are the initial values.
   static void normalise(Doubles& row) {
     auto const width = static_cast<double>(row.size());
     double mean = 0;

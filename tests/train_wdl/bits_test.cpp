@@ -6,7 +6,7 @@ namespace {
 
 class TrainWdlBits : public TrainWdlTest {
  protected:
-  /// What the same run must give whichever way it is run.
+  /// Returns the results of a run that must not depend on the way in which it is run.
   [[nodiscard]] nlohmann::json results_of(Words const& arguments) {
     auto const report = report_of(arguments);
     auto results = nlohmann::json::array({report["losses"]});

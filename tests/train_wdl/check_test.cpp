@@ -85,7 +85,7 @@ TEST(TrainWdlCheckSummary, names_what_was_found_by_kind_and_refuses_it) {
   EXPECT_NO_THROW(train_wdl::require_no_findings(report()));
 
   checker.event_created(1);
-  EXPECT_TRUE(checker.waitable_moment_of(1, 7).has_value());  // never recorded
+  EXPECT_TRUE(checker.waitable_moment_of(1, 7).has_value());  // the event was never recorded
   EXPECT_EQ(train_wdl::summary_line(report()),
             "check: 12 operations, 1 finding: 1 unrecorded wait");
   EXPECT_TRUE(checker.waitable_moment_of(1, 7).has_value());

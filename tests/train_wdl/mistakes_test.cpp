@@ -11,7 +11,7 @@ using ::testing::StartsWith;
 
 class TrainWdlMistakes : public TrainWdlTest {
  protected:
-  /// Status 2, one line that says what is wrong, and where help is.
+  /// Expects status 2, one line that names the mistake, and a hint at the help.
   static void expect_usage_error(Words const& arguments,
                                  std::string const& message,
                                  Words const& environment = {}) {
@@ -23,7 +23,7 @@ class TrainWdlMistakes : public TrainWdlTest {
                       HasSubstr("\nTry 'train_wdl --help'.\n")));
     EXPECT_THAT(ended.out, IsEmpty());
   }
-  /// Status 1 and one line; what belongs to it is indented.
+  /// Expects status 1 and one line of message; lines that belong to it are indented.
   static void expect_failure(Words const& arguments,
                              std::string const& message,
                              Words const& environment = {}) {
@@ -32,7 +32,8 @@ class TrainWdlMistakes : public TrainWdlTest {
     EXPECT_THAT(ended.err, AllOf(StartsWith("train_wdl: error: "), HasSubstr(message)));
     EXPECT_THAT(ended.err, ::testing::MatchesRegex("[^\n]*\n(  [^\n]*\n)*"));
   }
-  /// Criteo's columns: a header, then rows that are good but for `changed`.
+  /// Returns data with Criteo's columns: a header, then rows that are good except for the value
+  /// `bad` in row `bad_row`.
   [[nodiscard]] static std::string criteo(int rows, int bad_row = -1, std::string const& bad = "") {
     std::string rows_text = "Id,Label";
     for (int i = 1; i <= 13; ++i) {

@@ -10,12 +10,12 @@ namespace msstream::testing {
   return run_program(MSSTREAM_TRAIN_WDL, arguments, options);
 }
 
-/// A model and data so small that a run takes a moment.
+/// Tests with a model and data so small that a run takes a moment.
 class TrainWdlTest : public ProgramTest {
  protected:
   TrainWdlTest() : ProgramTest(MSSTREAM_TRAIN_WDL) {}
 
-  /// Five steps an epoch.
+  /// Options for five steps per epoch.
   [[nodiscard]] static Words small() {
     return {"--runtime",
             runtime(),

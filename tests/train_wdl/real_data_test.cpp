@@ -6,7 +6,7 @@ namespace {
 
 class TrainWdlRealData : public TrainWdlTest {
  protected:
-  /// Why the file cannot be trained on here, or nothing.
+  /// Returns the reason why the file cannot be trained on here, or an empty string.
   [[nodiscard]] static std::string missing(std::string_view name) {
     auto const file = support::test_data(name);
     return std::filesystem::exists(file) ? "" : "no " + file.string();

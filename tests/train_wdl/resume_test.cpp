@@ -10,7 +10,8 @@ using ::testing::HasSubstr;
 
 class TrainWdlResume : public TrainWdlTest {
  protected:
-  /// `small()` without the options that a test sets itself: the last one given counts.
+  /// Returns the options of small() with `count` steps, and `more`. If an option is given twice,
+  /// the last value counts.
   [[nodiscard]] static Words steps(int count, Words const& more = {}) {
     return small() + Words{"--steps", std::to_string(count)} + more;
   }
@@ -89,7 +90,7 @@ TEST_F(TrainWdlModelFile, that_cannot_be_read_is_refused_by_name) {
   refused(folder.write("empty", "").string(), "");
   refused(folder.write("cut", whole.substr(0, whole.size() - 1)).string(), "");
   refused(folder.path().string(), "");
-  // A safetensors file that something else wrote.
+  // A safetensors file that another program wrote.
   std::string const header = R"({"__metadata__":{"step":"1"}})";
   refused(
       folder

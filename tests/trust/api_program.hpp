@@ -20,19 +20,19 @@
 
 namespace msstream::testing {
 
-/// What a program computed is not what the same program computes on one stream.
+/// Thrown if a program computes another value than the same program computes on one stream.
 class WrongValue : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// A random program against the public interface, right by construction: whatever it is ordered by
-/// is msstream's to keep.
+/// A random program that uses the public interface and is correct by construction: msstream alone
+/// has to keep its order.
 ///
-/// Each tensor has four parts, and each part holds one number many times over. The program keeps
-/// the numbers that they should be, computed in the order of issue, and compares whenever the host
-/// gets to see a tensor: a mistake in msstream throws RaceError, from a checking runtime, or
-/// WrongValue. Several programs may share a device and a pool, each on its own thread.
+/// Each tensor has four parts, and each part holds one number many times. The program keeps the
+/// expected numbers, computed in the order of issue, and compares whenever the host sees a tensor:
+/// an error in msstream throws RaceError, from a checking runtime, or WrongValue. Several programs
+/// may share a device and a pool, each on its own thread.
 template <Runtime R>
 class ApiProgram {
  public:
@@ -43,7 +43,7 @@ class ApiProgram {
     }
   }
 
-  /// Throws what is found.
+  /// Runs at most `steps` steps. Throws the error that it finds.
   void run(std::size_t steps) {
     for (std::size_t i = 0; i < steps && !choose_.exhausted(); ++i) {
       step();
@@ -66,7 +66,7 @@ class ApiProgram {
     Tensor<Element, R> tensor;
     Parts expected;
   };
-  /// Parts of a number next to each other, and what they should be.
+  /// Adjacent parts of a number, and their expected values.
   struct View {
     Tensor<Element, R> tensor;
     std::span<Element> expected;
@@ -75,12 +75,13 @@ class ApiProgram {
       return tensor.count() / static_cast<std::int64_t>(expected.size());
     }
   };
-  /// A copy to the host under way, and what it should bring.
+  /// A copy to the host that is in flight, and the values that it should bring.
   struct Reading {
     PinnedArray<Element, R> staged;
     std::vector<Element> expected;
   };
-  /// Memory that msstream does not know, kept in order by the program's own events.
+  /// Memory that is unknown to msstream. The program keeps its uses in order with events of its
+  /// own.
   struct UserMemory {
     static constexpr std::size_t kCount = 8;
 
@@ -153,7 +154,7 @@ class ApiProgram {
     }
   }
 
-  /// Steps with scopes of their own inside the scope that there is.
+  /// Takes steps with further scopes inside the current scope.
   void act_inside() {
     if (depth_ == kDeepest) {
       return;
@@ -180,7 +181,8 @@ class ApiProgram {
   static void set_all(Element* elements, std::int64_t count, Element value) {
     std::fill_n(elements, count, value);
   }
-  /// Does not commute, and tells every operand's place. Long chains wrap around.
+  /// Combines two values. Does not commute, and reveals the position of every operand. Long chains
+  /// wrap around.
   static Element mix(Element accumulated, Element operand) {
     return static_cast<Element>(static_cast<std::uint64_t>(accumulated) * 31 +
                                 static_cast<std::uint64_t>(operand) * 7 + 1);
@@ -189,7 +191,7 @@ class ApiProgram {
     return static_cast<Element>(static_cast<std::uint64_t>(value) + 1);
   }
 
-  /// All parts of the number, or some.
+  /// Returns a view of all parts of the number, or of some.
   View any_view(Number& number) {
     bool const whole = choose_.below(2) == 0;
     std::size_t const begin = whole ? 0 : choose_.below(kParts);
@@ -235,7 +237,7 @@ class ApiProgram {
     return values;
   }
 
-  /// Parts of a number become a function of themselves, perhaps, and of others.
+  /// Sets parts of a number to a function of parts of other numbers, perhaps also of themselves.
   void compute() {
     struct Source {
       Element const* data;
@@ -276,7 +278,7 @@ class ApiProgram {
     std::ranges::fill(target.expected, expected);
   }
 
-  /// On the device: to parts of another number, or to other parts of the same one.
+  /// Copies on the device, to parts of another number, or to other parts of the same one.
   void copy_parts() {
     auto& from = choose_.any_of(numbers_);
     auto& to = choose_.any_of(numbers_);
@@ -411,7 +413,7 @@ class ApiProgram {
     }
   }
 
-  /// More than a stream keeps.
+  /// Records more events than a stream keeps.
   void record_many() {
     auto& group = any_group();
     for (int i = 0; i < 20; ++i) {

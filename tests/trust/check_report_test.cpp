@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a finding looks like, as text and as JSON, and a checker that two devices share.
+// The form of a finding as text and as JSON, and a checker that two devices share.
 #include "trace/json_check.hpp"
 #include "trust/checked_fixture.hpp"
 
@@ -53,7 +53,7 @@ TEST(CheckReportText, HasLinesWhereTheyAreKnown) {
   EXPECT_THAT(late.text(), HasSubstr("scope opened at"));
 }
 
-/// Names are the user's, so anything may be in them.
+/// Names come from the user, so they may contain anything.
 TEST(CheckReportJson, IsJsonWhateverIsInTheNames) {
   std::vector<CheckReport> reports;
   for (auto const kind : kCheckKinds) {
@@ -104,7 +104,7 @@ TEST(CheckReportFile, HasTheFindingsOfAllCheckersThatWriteThere) {
   std::filesystem::remove(path);
   for (int i = 0; i < 3; ++i) {
     Checker checker({.mode = CheckMode::count, .report_path = path.string()});
-    if (i != 1) {  // the one in between finds nothing
+    if (i != 1) {  // the checker in between finds nothing
       checker.event_created(1);
       static_cast<void>(checker.waitable_moment_of(1, static_cast<Checker::Handle>(i + 1)));
       checker.event_destroyed(1);
@@ -153,7 +153,7 @@ TEST(CheckReportFile, DevicesAndFifosAreWrittenToAndStay) {
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   ::testing::internal::CaptureStderr();
   report_to("/dev/full", 1);
-  report_to(fifo.string(), 2);  // must not wait for a reader
+  report_to(fifo.string(), 2);  // the write must not wait for a reader
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               ::testing::AllOf(HasSubstr("cannot write /dev/full: No space left on device"),
                                HasSubstr("nobody reads the FIFO")));
@@ -175,7 +175,7 @@ TEST(CheckReportFile, ThatCannotBeWrittenIsToldAndNothingElse) {
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("/nowhere/at/all.json"));
 }
 
-/// Two devices with one tracker between them, as two GPUs of one program have.
+/// Two devices that share one tracker, like two GPUs of one program.
 class TwoDevices : public ::testing::Test {
  protected:
   using R = Checked<Sim>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Captures, while they are captured and when they are replayed.
+// Checks of captures, while they are captured and when they are replayed.
 #include "trust/checked_fixture.hpp"
 
 #include <msstream/step/captured_step.hpp>
@@ -60,7 +60,7 @@ TEST_F(CheckedCaptures, RaceInsideIsFoundWhileItIsCaptured) {
   EXPECT_EQ(report.second->operation, "second");
 }
 
-/// What is captured does not run: it is in nobody's way before it is replayed.
+/// Captured work does not run, so it conflicts with no other work before it is replayed.
 TEST_F(CheckedCaptures, WhatIsCapturedRacesWithNothingOutside) {
   auto const tensor = written_tensor();
   auto const memory = raw(device(), tensor);
@@ -84,7 +84,7 @@ TEST_F(CheckedCaptures, InputChangedWhileAReplayReadsItIsReported) {
   auto const report = only(CheckKind::race);
   EXPECT_EQ(report.first->operation, "replay/layer/scale");
   EXPECT_EQ(report.first->lane, "default group compute");
-  EXPECT_LT(report.first->issued_at.line(), line);  // where it was captured
+  EXPECT_LT(report.first->issued_at.line(), line);  // the line at which it was captured
   EXPECT_EQ(report.second->operation, "refresh");
   synchronize();
   checker().clear();
@@ -153,7 +153,7 @@ TEST_F(CheckedCaptures, RacesAreFoundOnLaunchThreadsToo) {
   }
 }
 
-/// A capture that is given up leaves nothing of its operations.
+/// A capture that is abandoned leaves nothing of its operations.
 TEST_F(CheckedCaptures, ThatFailLeaveNothing) {
   auto const tensor = written_tensor();
   auto const memory = raw(device(), tensor);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a checking runtime makes of work that failed, or was never launched: it has written nothing.
+// For a checking runtime, work that failed or was never launched has written nothing.
 #include "trust/checked_fixture.hpp"
 
 #include <msstream/runtime/faulty.hpp>
@@ -65,7 +65,7 @@ TYPED_TEST(CheckedFailures, ReadOfWhatAnOperationThatTheCheckerRefusedWasToWrite
   EXPECT_THROW(issue("reader", reads(output), kNoWork), RaceError);
 }
 
-/// A failure of the work is no finding: what failed is over.
+/// A failure of the work is no finding: the failed work counts as complete.
 TEST(CheckedFailuresOnHost, OfWorkAreNoFindings) {
   using R = Checked<Host>;
   std::shared_ptr<Checker> checker;
@@ -82,7 +82,7 @@ TEST(CheckedFailuresOnHost, OfWorkAreNoFindings) {
   EXPECT_EQ(checker->count(), 0U) << checker->json();
 }
 
-/// A group with a launch thread, and what failed on it is known to nobody yet.
+/// A group with a launch thread. No caller knows yet that an operation failed on it.
 class CheckedFailuresOnLaunchThreads : public CheckedProgram<Host> {
  protected:
   void fail_on_a_launch_thread(Tensor<float, R> const& output) {

@@ -18,7 +18,7 @@
 
 namespace msstream::testing {
 
-/// Work that does nothing: what an operation names is what is checked.
+/// Work that does nothing: the memory that an operation names is checked.
 inline constexpr auto kNoWork = [](auto) {};
 
 template <class Inner>
@@ -30,13 +30,13 @@ template <class Inner>
       {.runtime = {.runtime = std::move(runtime), .check = std::move(check)}, .memory = memory});
 }
 
-/// The tensor's memory, named past the tracker.
+/// Returns the tensor's memory in a form that the tracker does not order.
 template <class T, Runtime R>
 [[nodiscard]] RawMemory<R> raw(Device<R> const& device, Tensor<T, R> const& tensor) {
   return raw_memory(device, tensor.data(), static_cast<std::size_t>(tensor.count()));
 }
 
-/// The one finding there is.
+/// Returns the only finding, which must be of the given kind.
 inline CheckReport only_report(Checker const& checker, CheckKind kind) {
   auto const reports = checker.reports();
   EXPECT_EQ(reports.size(), 1U) << checker.json();
@@ -47,7 +47,7 @@ inline CheckReport only_report(Checker const& checker, CheckKind kind) {
   return reports.front();
 }
 
-/// Whether the access is the operation's, and where in this file it was issued.
+/// Expects an access by `operation` that was issued at line `issued_at_line` of the test.
 inline void expect_access(std::optional<CheckedAccess> const& access,
                           std::string const& operation,
                           std::string const& lane,
@@ -67,8 +67,8 @@ inline void expect_range(std::optional<CheckedAccess> const& access,
   EXPECT_EQ(access->bytes, bytes);
 }
 
-/// A device that counts what is found, and a pool of two groups: what one group does the other
-/// knows nothing of, unless something orders it.
+/// A device that counts findings, and a pool of two groups. Nothing orders the work of one group
+/// relative to the other, unless a test does.
 template <class Inner>
 class CheckedProgram : public ::testing::Test {
  protected:
@@ -81,7 +81,7 @@ class CheckedProgram : public ::testing::Test {
   [[nodiscard]] Device<R> const& device() const { return *device_; }
   [[nodiscard]] StreamGroup<R>& group(int index) { return (*pool_)[index]; }
 
-  /// A tensor that was written, which everybody knows.
+  /// Returns a tensor whose write the host has seen complete.
   [[nodiscard]] Tensor<float, R> written_tensor(std::int64_t count = kCount) {
     auto tensor = zeros<float, R>(device(), {count});
     device().default_group().compute().synchronize();
@@ -96,7 +96,8 @@ class CheckedProgram : public ::testing::Test {
     }
     device().default_group().compute().synchronize();
   }
-  /// Why a program whose race is made of real accesses cannot run here; empty: it can.
+  /// Returns the reason why a program whose race consists of real accesses cannot run here, or an
+  /// empty string.
   [[nodiscard]] static std::string why_it_may_not_race() {
 #if defined(__SANITIZE_THREAD__)
     if (Inner::name == Host::name) {
@@ -111,7 +112,7 @@ class CheckedProgram : public ::testing::Test {
   void expect_silence() const {
     EXPECT_EQ(checker_->count(), 0U) << checker_->json();
   }
-  /// All that the fixture made is gone; what is left is somebody's leak.
+  /// Destroys all that the fixture made, and reports what is left as leaks.
   void end_program() {
     pool_.reset();
     device_.reset();

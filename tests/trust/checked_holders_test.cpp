@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work under a TensorHolder, of which nobody knows what it does when.
+// Work under a TensorHolder: it is unknown when it accesses the tensor.
 #include "trust/checked_fixture.hpp"
 
 #include <string>
@@ -17,7 +17,7 @@ class CheckedHolders : public CheckedProgram<Inner> {
 };
 TYPED_TEST_SUITE(CheckedHolders, CheckedRuntimes, CheckedRuntimeNames);
 
-/// The other stream is the one in the way.
+/// The conflict is with the holder's other stream.
 TYPED_TEST(CheckedHolders, OnTwoStreamsWaitForTheRightOne) {
   auto const tensor = this->written_tensor();
   TensorHolder holder(this->group(0).compute(), this->group(1).compute());
@@ -49,7 +49,7 @@ TYPED_TEST(CheckedHolders, StreamsHaveNames) {
   EXPECT_EQ(report.first->lane.find("0x"), std::string::npos) << report.first->lane;
 }
 
-/// Nothing was issued to the pool before.
+/// Streams have names even if nothing was issued to the pool before.
 TYPED_TEST(CheckedHolders, PoolsThatHaveNotIssuedYetHaveNames) {
   if (auto const why = this->why_it_may_not_race(); !why.empty()) {
     GTEST_SKIP() << why;
@@ -141,7 +141,7 @@ TYPED_TEST(CheckedHolders, CopyPastIssueInItsTurnIsSilent) {
   {
     TensorHolder holder(one);
     holder.hold(tensor);
-    this->copy_past_issue(tensor, other, one);  // is what it holds for
+    this->copy_past_issue(tensor, other, one);  // the holder holds the tensor for this stream
     beside.wait(one.record());
     this->copy_past_issue(tensor, other, beside);
     one.wait(beside.record());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is found does not depend on when launch threads get to what: gates hold their launches back
-// until the order of launches is another one than that of issue.
+// Findings do not depend on when launch threads reach an operation: gates hold launches back until
+// the order of launches differs from the order of issue.
 #include "trust/checked_fixture.hpp"
 
 #include <atomic>
@@ -11,7 +11,7 @@ namespace {
 
 using R = Checked<Host>;
 
-/// Launches wait here until the test opens it.
+/// A gate at which launches wait until the test opens it.
 class LaunchGate {
  public:
   ~LaunchGate() { open(); }
@@ -25,7 +25,7 @@ class LaunchGate {
   std::atomic<bool> open_{false};
 };
 
-/// Memory of the program's own, which it has to order itself.
+/// Memory of the program, which has to order its uses itself.
 class OwnMemory {
  public:
   explicit OwnMemory(Device<R> const& device)
@@ -57,15 +57,16 @@ void PrintTo(Mode const& mode, std::ostream* out) {
   *out << mode.name;
 }
 
-/// Launch threads of every kind, or none; two groups, and a third one whose launches are held up.
+/// Three groups, with launch threads of each kind or none. A test can hold back the launches of one
+/// group.
 class CheckedLaunches : public ::testing::TestWithParam<Mode> {
  protected:
   [[nodiscard]] Checker& checker() const { return *device_.context()->runtime->checker(); }
   [[nodiscard]] bool has_launch_threads() const {
     return GetParam().threads != LaunchThreads::none;
   }
-  /// What is issued to the group from here on is launched when the gate is open. The thread that
-  /// launches it is not that of other groups, where each has its own.
+  /// If each group has a launch thread of its own, work issued to the group from here on is
+  /// launched only when the gate is open. Launches of other groups go on.
   void hold_launches_of(int group) {
     if (GetParam().threads == LaunchThreads::per_group) {
       Tensor<float, R> const nothing(device_, {1});
@@ -85,7 +86,8 @@ INSTANTIATE_TEST_SUITE_P(Modes,
                                            Mode{LaunchThreads::per_group, "per_group"}),
                          [](auto const& tested) { return std::string(tested.param.name); });
 
-/// The host has seen the write complete when the read is launched, but not when it is issued.
+/// When the read is launched, the host has seen the write complete; when the read is issued, it has
+/// not.
 TEST_P(CheckedLaunches, RaceIsFoundAlthoughItIsOverWhenTheReadIsLaunched) {
   OwnMemory memory(device_);
   hold_launches_of(1);
@@ -104,7 +106,7 @@ TEST_P(CheckedLaunches, RaceIsFoundAlthoughItIsOverWhenTheReadIsLaunched) {
   EXPECT_EQ(checker().count(), 1U) << checker().json();
 }
 
-/// The second to be issued is the first to be launched.
+/// The operation that is issued second is launched first.
 TEST_P(CheckedLaunches, RaceNamesTheFirstToBeIssuedFirst) {
   OwnMemory memory(device_);
   hold_launches_of(0);
@@ -152,7 +154,8 @@ TEST_P(CheckedLaunches, RightProgramsAreSilent) {
     issue("after the event", reads(memory.named()), writes(tensor), kNoWork);
   }
   {
-    // The tracker orders these two, and so what both do besides.
+    // The tracker orders two operations because of the tensor, and thereby their uses of the other
+    // memory.
     StreamScope const scope(pool_[2]);
     issue("after the tensor", reads(tensor), writes(memory.named()), kNoWork);
   }
@@ -160,8 +163,8 @@ TEST_P(CheckedLaunches, RightProgramsAreSilent) {
   EXPECT_EQ(checker().count(), 0U) << checker().json();
 }
 
-/// Work on a stream after the event, which the event does not stand for, may be launched when the
-/// event is recorded late.
+/// If an event is recorded late, work after its position on the stream may be launched before. The
+/// event does not cover that work.
 TEST_P(CheckedLaunches, WaitCoversWhatItWaitsForAndNoMore) {
   auto const tensor = zeros<float, R>(device_, {64});
   OwnMemory memory(device_);
@@ -238,7 +241,7 @@ TEST_P(CheckedLaunches, OperationsThatAccumulateNeedNoOrderAmongThem) {
   pool_.synchronize();
 }
 
-/// Tensors are ordered all the same.
+/// Unlike accumulations into memory of the program, those into tensors are ordered.
 TEST_P(CheckedLaunches, AccumulationsIntoTensorsAreOrdered) {
   auto const sum = zeros<float, R>(device_, {64});
   auto const other = zeros<float, R>(device_, {64});
@@ -253,7 +256,8 @@ TEST_P(CheckedLaunches, AccumulationsIntoTensorsAreOrdered) {
   EXPECT_EQ(checker().count(), 0U) << checker().json();
 }
 
-/// With launch threads, too, the call that makes the race throws, and what it issues is left out.
+/// With launch threads, too, the call that causes the race throws, and its operation is not
+/// launched.
 TEST_P(CheckedLaunches, RaceComesOutOfTheCallThatIssuesIt) {
   auto const device = checked_device<Host>({.mode = CheckMode::throw_error});
   StreamPool<R> pool(device, {.groups = 2, .launch_threads = GetParam().threads});

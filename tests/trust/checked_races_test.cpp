@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Races through everything that names memory, each beside the same program with the order that it
-// lacks, which reports nothing.
+// Races through every way of naming memory. For each race, the same program with the missing order
+// is tested, too, and reports nothing.
 #include "trust/checked_fixture.hpp"
 
 #include <cstring>
@@ -171,7 +171,7 @@ TYPED_TEST(CheckedRace, OfMemoryThatIsHalfATensorAndHalfBehindIt) {
   StreamScope const scope(this->group(1));
   auto const half = raw_memory(this->device(), front.data() + 32, 64);
   issue("behind", reads(half), kNoWork);
-  // The block's end is the tensor's: what is behind is the allocator's.
+  // The block ends with the tensor, so the memory behind the tensor is the allocator's.
   auto const reports = this->checker().reports();
   ASSERT_EQ(reports.size(), 2U) << this->checker().json();
   EXPECT_EQ(reports[0].kind, CheckKind::use_after_free);
@@ -210,7 +210,8 @@ TYPED_TEST(CheckedRace, IsNoneOfCopiesThatFollowEachOther) {
   this->expect_silence();
 }
 
-/// What an operation copies is its own, whether or not it has named it.
+/// A copy inside an operation belongs to the operation, whether or not the operation names the
+/// memory.
 TYPED_TEST(CheckedRace, OfACopyInsideAnOperationIsTheOperations) {
   auto const tensor = this->written_tensor();
   auto const named = this->written_tensor();
@@ -235,7 +236,7 @@ TYPED_TEST(CheckedRace, OfACopyInsideAnOperationIsTheOperations) {
   this->synchronize();
 }
 
-/// Between hold() and release() the stream may use the tensor.
+/// Between hold() and release(), the stream may use the tensor.
 TYPED_TEST(CheckedRace, OfAWriteWhileAHolderHolds) {
   auto const tensor = this->written_tensor();
   Stream<typename TestFixture::R> stream(this->device().context());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a checking runtime finds around the work: calls that synchronise, failures, leaks.
+// Findings of a checking runtime that concern the surroundings of the work: calls that synchronise,
+// failures, leaks.
 #include "trust/checked_fixture.hpp"
 
 #include <msstream/runtime/sync_watch.hpp>
@@ -100,7 +101,7 @@ TYPED_TEST(CheckedSurroundings, TensorThatIsStillHeldTellsWhereItWasTaken) {
   this->expect_silence();
 }
 
-/// The device is never destroyed: what it holds is told when the program ends.
+/// The device is never destroyed. The memory that it holds is reported when the program ends.
 TEST(CheckedLeaks, AreToldAtExit) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   auto const program = [] {

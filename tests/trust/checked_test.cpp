@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a checking runtime finds besides races, kind by kind, each beside the program that is right.
+// Findings of a checking runtime other than races, kind by kind. Each mistake is tested together
+// with the correct program.
 #include "trust/checked_fixture.hpp"
 
 #include <algorithm>
@@ -61,7 +62,7 @@ TYPED_TEST(CheckedKinds, UseByARuntimeCallOfMemoryWhoseTensorIsGone) {
   this->group(0).compute().synchronize();
 }
 
-/// A tensor may go as soon as its operation is issued, before a launch thread copies it.
+/// A tensor may be destroyed as soon as its operation is issued, before a launch thread fills it.
 TEST(CheckedKindsOnLaunchThreads, CopiesAreNoUseAfterFreeWhenTheTensorGoesInBetween) {
   using R = Checked<Host>;
   std::atomic<bool> may_go{false};
@@ -105,12 +106,12 @@ TYPED_TEST(CheckedKinds, FreeingMemoryAfterTheHostHasWaited) {
     issue("user", writes(raw_memory(this->device(), static_cast<char*>(memory), 100)), kNoWork);
   }
   this->order(0, 1);
-  this->group(1).compute().synchronize();  // knows of group 0 by the wait
+  this->group(1).compute().synchronize();  // its wait covers group 0, too
   runtime.free_device(memory, 256);
   this->expect_silence();
 }
 
-/// Freed memory has no history: whoever gets the address next starts anew.
+/// Freed memory has no history: the next user of the address starts without it.
 TYPED_TEST(CheckedKinds, FreedMemoryIsForgotten) {
   auto& runtime = this->runtime();
   auto* const memory = runtime.allocate_device(256);
@@ -138,7 +139,7 @@ TYPED_TEST(CheckedKinds, ReadOfWhatNothingHasWritten) {
   expect_range(report.second, tensor.data(), this->kBytes);
   EXPECT_EQ(report.missing, "an operation that writes it, issued before 'reader'");
   issue("reader again", reads(tensor), kNoWork);
-  this->only(CheckKind::unwritten_read);  // told once
+  this->only(CheckKind::unwritten_read);  // reported once
 }
 
 TYPED_TEST(CheckedKinds, ReadOfWhatTheLastOwnerOfTheMemoryHasWritten) {
@@ -203,7 +204,8 @@ TYPED_TEST(CheckedKinds, ReadOfAHalfThatNothingHasWritten) {
   expect_range(report.second, tensor.data() + 32, this->kBytes / 2);
 }
 
-/// An operation names a capacity and reads what there is: written in part is enough.
+/// An operation names a capacity and reads only the elements that exist, so memory that is written
+/// in part is enough.
 TYPED_TEST(CheckedKinds, ReadOfACapacityThatIsWrittenInPartIsSilent) {
   Tensor<float, typename TestFixture::R> const tensor(this->device(), {this->kCount});
   issue("count of them", writes(tensor.rows(0, 3)), kNoWork);
@@ -240,7 +242,7 @@ TYPED_TEST(CheckedKinds, WaitForAnEventThatWasNeverRecorded) {
   runtime.destroy_event(event);
 }
 
-/// Counts what reaches the runtime below.
+/// Counts the calls that reach the runtime below.
 class CountingHost : public Host {
  public:
   using Host::Host;
@@ -268,7 +270,7 @@ class CountingHost : public Host {
   int calls = 0;
 };
 
-/// A destroyed event is an address of freed memory: nobody may be asked about it.
+/// A destroyed event is an address of freed memory, so the runtime may not be asked about it.
 TEST(CheckedEvents, AreNotUsedWhenTheyAreGone) {
   Checked<CountingHost> runtime({.check = {.mode = CheckMode::count, .report_path = {}}});
   auto const& checker = *runtime.checker();
@@ -334,7 +336,8 @@ TYPED_TEST(CheckedKinds, HostMayReadWhatTheDeviceReads) {
   this->expect_silence();
 }
 
-/// What one host thread has waited for, all have; and by way of another stream, too.
+/// If one host thread has waited for work, all threads know that it is complete. The wait may be
+/// for another stream that follows the work.
 TYPED_TEST(CheckedKinds, HostKnowsWhatPrecedesWhatItHasWaitedFor) {
   auto const tensor = this->written_tensor();
   PinnedArray<float, typename TestFixture::R> const staged(this->device(), 64);
@@ -363,7 +366,7 @@ TYPED_TEST(CheckedKinds, PinnedArrayGivenOutWhileACopyMayRun) {
   auto const tensor = this->written_tensor();
   std::optional<PinnedArray<float, typename TestFixture::R>> staged(
       std::in_place, this->device(), 64);
-  // Past the tracker: the allocator does not know of it.
+  // The copy bypasses the tracker, so the allocator does not know of it.
   this->runtime().copy(staged->data(),
                        tensor.data(),
                        this->kBytes,

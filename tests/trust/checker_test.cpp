@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checker itself, told by hand what a runtime would tell it: its modes, its threads, and that
-// what it keeps does not grow with how long a program runs.
+// Tests of the checker alone, which notify it by hand as a runtime would: its modes, its threads,
+// and that the information that it keeps does not grow with the running time of a program.
 #include "trust/checker_fixture.hpp"
 #include "trust/many.hpp"
 
@@ -21,7 +21,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// An environment variable, as long as the guard lives.
+/// Sets an environment variable while the guard lives.
 class Environment {
  public:
   Environment(char const* name, char const* value) : name_(name) { ::setenv(name, value, 1); }
@@ -44,7 +44,7 @@ TEST(CheckerMode, ToThrowLeavesOutWhatIsWrongAndGoesOn) {
     EXPECT_EQ(std::string(error.what()), error.report().text());
   }
   EXPECT_EQ(on.checker.count(), 1U);
-  // "second" was not launched: it is nobody's predecessor, and stream 2 can go on.
+  // "second" was not launched: nothing has to follow it, and stream 2 can go on.
   on.write(1, 0, "third");
   on.order(1, 2);
   on.write(2, 0, "fourth");
@@ -69,7 +69,7 @@ TEST(CheckerMode, ToThrowTellsOfAllFindingsOfOneOperation) {
   ::testing::internal::CaptureStderr();
   EXPECT_THROW(on.write(4, 0, "writer"), RaceError);
   auto const told = ::testing::internal::GetCapturedStderr();
-  EXPECT_EQ(on.checker.reports().size(), 3U);  // one is thrown, the others are told
+  EXPECT_EQ(on.checker.reports().size(), 3U);  // one is thrown, the others are logged
   EXPECT_THAT(told, ::testing::Not(HasSubstr("reader 1")));
   EXPECT_THAT(told, HasSubstr("reader 2"));
   EXPECT_THAT(told, HasSubstr("reader 3"));
@@ -88,8 +88,8 @@ TEST(CheckerMode, ToLogTellsOnceAndCountsAll) {
     EXPECT_EQ(on.checker.count(CheckKind::leak), 0U);
     auto const reports = on.checker.reports();
     ASSERT_EQ(reports.size(), 2U);
-    EXPECT_EQ(reports[0].times, 3U);  // two after one
-    EXPECT_EQ(reports[1].times, 2U);  // one after two
+    EXPECT_EQ(reports[0].times, 3U);  // "two" after "one"
+    EXPECT_EQ(reports[1].times, 2U);  // "one" after "two"
   }
   auto const told = ::testing::internal::GetCapturedStderr();
   auto const first = told.find("'two' writes memory that 'one' may still write");
@@ -128,7 +128,8 @@ TEST(CheckerMode, KeepsTheFirstOfManyDifferentFindingsAndCountsTheOthers) {
   EXPECT_EQ(told, 4);
 }
 
-/// The callback may ask the checker, and may throw what is not an exception even from a destructor.
+/// The callback may call the checker, and may throw an object that is no exception, even from a
+/// destructor.
 TEST(CheckerMode, CallsBackWithoutItsLocks) {
   Checker const* asked = nullptr;
   std::size_t seen = 0;
@@ -219,7 +220,8 @@ TEST(CheckerMemory, ClocksDoNotGrowWithStreamsThatCameAndWent) {
     on.order(1, 77);
     on.write(77, 0, "brief");
     on.order(77, 1);
-    // Half of them nobody asks about: stream 1 follows them, and the host follows it.
+    // The host waits for half of the streams directly, and for the others through stream 1, which
+    // follows them.
     on.synchronize(i % 2 == 0 ? 77 : 1);
     on.checker.stream_destroyed(77);
   }
@@ -231,7 +233,7 @@ TEST(CheckerMemory, ClocksDoNotGrowWithStreamsThatCameAndWent) {
   return ::mallinfo2().uordblks;
 }
 
-/// Reads of weights, writes of parts that overlap in ever new ways, blocks given out and back.
+/// Reads weights, writes parts that overlap in ever new ways, and gives blocks out and back.
 TEST(CheckerMemory, HistoryDoesNotGrowWithAMillionOperations) {
   Streams on({.mode = CheckMode::count});
   std::minstd_rand random(7);
@@ -255,7 +257,7 @@ TEST(CheckerMemory, HistoryDoesNotGrowWithAMillionOperations) {
   EXPECT_LE(allocated_bytes(), before + (16U << 10U));
 }
 
-/// Each thread has a stream and memory of its own, and reads what all of them share.
+/// Each thread has a stream and memory of its own, and reads memory that all threads share.
 TEST(CheckerThreads, FindNothingInAProgramThatIsRightAndAllInOneThatIsNot) {
   for (bool const is_right : {true, false}) {
     Streams on({.mode = CheckMode::count});
@@ -282,7 +284,7 @@ TEST(CheckerThreads, FindNothingInAProgramThatIsRightAndAllInOneThatIsNot) {
     for (auto& thread : threads) {
       thread.join();
     }
-    // Every writer but the first one conflicts with the one before.
+    // Every writer except the first conflicts with the one before.
     EXPECT_EQ(on.checker.count(), is_right ? 0 : Streams::kStreams - 1) << on.checker.json();
   }
 }

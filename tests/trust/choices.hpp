@@ -8,13 +8,13 @@
 
 namespace msstream::testing {
 
-/// What decides a random program: a seed, or the bytes of a fuzzer, which end.
+/// The source of a random program's choices: a seed, or the bytes of a fuzzer, which end.
 class Choices {
  public:
   explicit Choices(std::uint32_t seed) : random_(seed) {}
   explicit Choices(std::span<std::uint8_t const> bytes) : bytes_(bytes), from_bytes_(true) {}
 
-  /// Less than `limit`; 0 when the bytes are at their end.
+  /// Returns a number less than `limit`, or 0 if there are no more bytes.
   std::size_t below(std::size_t limit) {
     if (!from_bytes_) {
       return random_() % limit;

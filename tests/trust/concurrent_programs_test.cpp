@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs on threads of their own, with one device, one pool and one allocator between
-// them, show no race, no wrong value and no leak.
+// Random programs, each on a thread of its own, that share one device, one pool and one allocator
+// show no race, no wrong value and no leak.
 #include "trust/many.hpp"
 #include "trust/run_program.hpp"
 

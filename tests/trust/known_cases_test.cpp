@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mistakes that checkers of asynchronous device code are known by, each beside the program that
-// is right.
+// The mistakes that checkers of asynchronous device code are known to find. Each is tested together
+// with the correct program.
 #include "trust/checker_fixture.hpp"
 
 #include <msstream/base/text.hpp>
@@ -46,7 +46,7 @@ TEST_F(KnownCases, ARecordThatWasOverriddenStandsForTheSecondOnly) {
   on.write(1, 0, "of stream 1");
   on.write(2, 1, "of stream 2");
   on.record(1, 1);
-  on.record(1, 2);  // no longer stream 1's
+  on.record(1, 2);  // the event no longer stands for stream 1
   on.wait(3, 1);
   on.read(3, 1, "reads the second");
   expect_silence();
@@ -58,12 +58,12 @@ TEST_F(KnownCases, AWaitTakesWhatTheEventStoodForThen) {
   on.write(1, 0, "of stream 1");
   on.record(1, 1);
   on.wait(3, 1);
-  on.record(1, 2);  // comes too late to matter
+  on.record(1, 2);  // too late to matter for the wait
   on.read(3, 0, "read");
   expect_silence();
 }
 
-/// Another thread records the event anew while the runtime is being told to wait for it.
+/// Another thread records the event again during the runtime's call to wait for it.
 TEST_F(KnownCases, AWaitTakesWhatTheEventStoodForBeforeTheCall) {
   on.record(1, 1);
   auto const moment = on.checker.waitable_moment_of(1, 3);
@@ -110,7 +110,7 @@ TEST_F(KnownCases, AnEventThatIsDeletedAfterTheWaitHasOrdered) {
   expect_silence();
 }
 
-/// A new event with the handle of a deleted one has none of its meaning.
+/// A new event with the handle of a destroyed one does not stand for the same work.
 TEST_F(KnownCases, AnEventThatIsMadeAgainStandsForNothing) {
   on.checker.event_created(1);
   on.write(1, 0, "write");
@@ -177,8 +177,8 @@ TEST_F(KnownCases, AWriteThatFollowsAllReaders) {
   expect_silence();
 }
 
-/// A later reader on the same stream stands for an earlier one; waiting for the earlier one alone
-/// is not enough.
+/// A later read on the same stream stands for an earlier one; waiting for the earlier one alone is
+/// not enough.
 TEST_F(KnownCases, AWriteThatFollowsTheFirstOfTwoReadsOfAStream) {
   on.read(2, 0, "first read");
   on.order(2, 1);
@@ -187,8 +187,8 @@ TEST_F(KnownCases, AWriteThatFollowsTheFirstOfTwoReadsOfAStream) {
   expect_race("second read", "update");
 }
 
-/// s1 = [a, wait s2's first], s2 = [b, wait s1's first]: each knows the other's beginning, and not
-/// its end.
+/// s1 = [a, wait s2's first], s2 = [b, wait s1's first]: each stream knows the other's beginning,
+/// and not its end.
 TEST_F(KnownCases, WaitsThatCross) {
   on.write(1, 0, "a");
   on.write(2, 1, "b");
@@ -199,7 +199,7 @@ TEST_F(KnownCases, WaitsThatCross) {
   on.read(1, 1, "reads b");
   on.read(2, 0, "reads a");
   on.order(1, 3);
-  on.write(3, 1, "after both by one");  // knows a, b and the read of b
+  on.write(3, 1, "after both by one");  // stream 3 knows a, b and the read of b
   expect_silence();
   on.write(3, 0, "after a, not its read");
   expect_race("reads a", "after a, not its read");
@@ -207,7 +207,7 @@ TEST_F(KnownCases, WaitsThatCross) {
 
 TEST_F(KnownCases, AnEventCarriesWhatItsStreamKnewWhenItWasRecorded) {
   on.write(1, 0, "write");
-  on.record(2, 2);  // before stream 2 knows of it
+  on.record(2, 2);  // before stream 2 knows of the write
   on.order(1, 2);
   on.wait(3, 2);
   on.read(3, 0, "read");
@@ -268,15 +268,18 @@ TEST(KnownCasesOfTensors, AWriteToAnImmutableOneIsRefused) {
   EXPECT_EQ(checker.count(), 0U) << checker.json();
   EXPECT_THROW(issue("write", writes(tensor), kNoWork), std::logic_error);
   EXPECT_EQ(checker.count(), 0U) << checker.json();
-  // Past that, it is a race like any other: nothing waits for the readers.
+  // Past that refusal, the write is a race like any other, because it does not wait for the
+  // readers.
   issue("write", writes(raw(device, tensor)), kNoWork);
   EXPECT_EQ(checker.count(CheckKind::race), 2U) << checker.json();
 }
 
-/// An immutable tensor's readers are not tracked; the next owner of its memory follows them still.
+/// The readers of an immutable tensor are not tracked. Nevertheless, the next owner of its memory
+/// follows them.
 TEST(KnownCasesOfTensors, AnImmutableOnesMemoryIsReusedAfterItsReaders) {
   using R = Checked<Sim>;
-  // Nothing fresh is to be had in place of memory that somebody else has used.
+  // The limit keeps the allocator from preferring fresh memory to memory that another group has
+  // used.
   auto const device = checked_device<Sim>({.mode = CheckMode::count}, {}, {.soft_limit_bytes = 1});
   StreamPool<R> pool(device, {.groups = 2, .launch_threads = LaunchThreads::none});
   void const* before = nullptr;

@@ -14,8 +14,8 @@ inline constexpr std::int64_t kUsualSlowdown = 10;
 inline constexpr std::int64_t kUsualSlowdown = 1;
 #endif
 
-/// How often, where nothing slows the program down. A tool that does, and that the build knows
-/// nothing of, is told by MSSTREAM_TEST_SLOWDOWN.
+/// Returns `times`, divided by the slowdown of the build. If a tool that the build does not know
+/// slows the program down, MSSTREAM_TEST_SLOWDOWN gives the factor.
 [[nodiscard]] inline std::uint32_t many(std::uint32_t times) {
   static auto const slowdown = env::integer("MSSTREAM_TEST_SLOWDOWN", kUsualSlowdown, 1, 1000);
   return std::max(times / static_cast<std::uint32_t>(slowdown), 1U);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each mechanism that keeps the order is switched off in turn: Checked, or a wrong result on the
-// simulated device, must tell within a bounded number of random programs.
+// Each mechanism that keeps the order is switched off, one at a time. A finding of Checked, or a
+// wrong result on the simulated device, must reveal it within a bounded number of random programs.
 #include "trust/run_program.hpp"
 #include "trust/switched_off.hpp"
 
@@ -27,7 +27,7 @@
 namespace msstream::testing {
 namespace {
 
-/// Who noticed, if anybody.
+/// Returns the name of the detector that noticed an error, or nothing.
 template <class Program>
 [[nodiscard]] std::optional<std::string> what_tells(Program&& program) {
   try {
@@ -49,7 +49,7 @@ void run_random_program(std::uint32_t seed) {
   run_simulated(Choices(seed), seed, 60);
 }
 
-/// What one thread waits for and another one says.
+/// A signal that one thread waits for and another one gives.
 class Signal {
  public:
   ~Signal() { give(); }
@@ -63,11 +63,11 @@ class Signal {
   std::atomic<bool> given_{false};
 };
 
-/// A write waits to be launched behind another operation while a read on another group asks to
-/// follow it: with the handshake the read is launched after the write, else before.
+/// A write waits to be launched behind another operation while a read on another group has to
+/// follow it. With the handshake the read is launched after the write, without it before.
 void run_behind_a_launch_thread(std::uint32_t) {
   using R = Checked<Host>;
-  // It outlives the launch threads.
+  // The signal outlives the launch threads.
   Signal may_go;
   CheckedOptions<Host> const options{.check = {.mode = CheckMode::throw_error, .report_path = {}}};
   Device<R> const device({.runtime = options});
@@ -129,8 +129,8 @@ void run_by_its_caller_behind_a_failed_launch(std::uint32_t) {
   run_behind_a_failed_launch(LaunchThreads::none);
 }
 
-/// The gradient of a weight that branches use on groups of their own: a sum over all of them, in
-/// which small parts meet large ones.
+/// Returns the gradient of a weight that several branches use, each on a group of its own: a sum
+/// over all branches of small and large terms, whose bits depend on the order of the additions.
 [[nodiscard]] std::vector<float> gradient_of_branches(std::uint32_t seed, int groups) {
   using R = Checked<Sim>;
   constexpr int kBranches = 5;
@@ -166,7 +166,7 @@ void run_training_of_branches(std::uint32_t seed) {
   }
 }
 
-/// What the last branch does is in the graph only if the graph ends with it.
+/// The work of the last branch is in the graph only if the graph ends with that branch.
 void run_captured_branches(std::uint32_t) {
   Device<Host> const device;
   StreamPool pool(device, {.groups = 2, .launch_threads = LaunchThreads::none});
@@ -185,7 +185,7 @@ struct Case {
   Mechanism mechanism;
   std::string_view name;
   void (*run)(std::uint32_t seed);
-  std::uint32_t within;  ///< programs until it must be found
+  std::uint32_t within;  ///< programs within which the error must be found
 };
 void PrintTo(Case const& tested, std::ostream* out) {
   *out << tested.name;
@@ -241,7 +241,7 @@ TEST_P(Mutation, IsFoundWithinABoundedNumberOfPrograms) {
   std::cout << "| " << tested.name << " | " << *found << " | " << programs << " |\n";
 }
 
-/// What finds them is silent when they work: the same programs, and as many.
+/// Runs the same number of the same programs with the mechanism on: the detectors report nothing.
 TEST_P(Mutation, IsNotReportedWhenItWorks) {
   for (std::uint32_t seed = 0; seed < GetParam().within; ++seed) {
     ASSERT_NO_THROW(GetParam().run(seed)) << "program " << seed;

@@ -3,11 +3,11 @@
 
 #include <cstddef>
 
-/// Calls on the default stream, from code built with --default-stream per-thread.
+/// Functions that call CUDA on the default stream, in code built with --default-stream per-thread.
 namespace msstream::testing::per_thread_default_stream {
 
 void fill(void* device, std::size_t bytes);
-/// Four rows of 32 bytes.
+/// Copies four rows of 32 bytes.
 void copy_on_device(void* to, void const* from);
 void copy(void* pinned, void const* device, std::size_t bytes);
 

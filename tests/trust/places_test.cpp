@@ -38,8 +38,8 @@ class Places : public CheckedProgram<Inner> {
     this->device().default_group().compute().synchronize();
     return tensor;
   }
-  /// Of the races found: each two operations, with the lines of this file at which they were
-  /// called; a line of another file is 0.
+  /// Returns the races that were found. Each is given by two operations, with the lines of this
+  /// file at which they were called; a line of another file is 0.
   [[nodiscard]] std::set<std::string> races() const {
     std::set<std::string> found;
     for (auto const& report : this->checker().reports()) {
@@ -49,7 +49,8 @@ class Places : public CheckedProgram<Inner> {
     }
     return found;
   }
-  /// Without the wait for what another stream wrote, or for what it writes.
+  /// Runs the program with one mechanism switched off, so that a wait for a use by another stream
+  /// is missing.
   template <class Program>
   void run_without(Mechanism mechanism, Program const& program) {
     SwitchedOff const switched_off(mechanism);
@@ -66,7 +67,7 @@ class Places : public CheckedProgram<Inner> {
 };
 TYPED_TEST_SUITE(Places, CheckedRuntimes, CheckedRuntimeNames);
 
-/// The operation as races() has it.
+/// Returns the operation in the form of races().
 [[nodiscard]] std::string at(char const* operation, unsigned line) {
   return text(operation, ":", line);
 }

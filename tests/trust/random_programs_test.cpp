@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// With everything at work no random program shows a race, a wrong value or a leak.
+// With all mechanisms at work, no random program shows a race, a wrong value or a leak.
 #include "trust/many.hpp"
 #include "trust/run_program.hpp"
 
@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint32_t kShards = 8;
 constexpr std::size_t kSteps = 60;
 
-/// Apart, so that they run beside each other.
+/// The shards are separate tests, so that they can run in parallel.
 class RandomPrograms : public ::testing::TestWithParam<std::uint32_t> {};
 INSTANTIATE_TEST_SUITE_P(Shards, RandomPrograms, ::testing::Range(0U, kShards));
 

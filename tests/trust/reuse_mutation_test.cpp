@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stress of memory reuse notices when a mechanism of the reuse is off, on a runtime that checks
-// nothing.
+// The stress test of memory reuse, on a runtime that checks nothing, shows it if a mechanism of the
+// reuse is off.
 #include "memory/moved_pages.hpp"
 #include "memory/tagged_stress.hpp"
 #include "trust/switched_off.hpp"
@@ -38,7 +38,8 @@ TEST(ReuseMutation, PagesThatForgetTheirUsesAreWrittenTooEarly) {
   program.pool.synchronize();
   EXPECT_THAT(program.journal.entries(), ::testing::ElementsAre("next", "last"));
 }
-/// What a checker finds when pages that are in use are put together, used and given back.
+/// Returns the number of findings of a checker if pages that are in use are joined to one block,
+/// used and released.
 [[nodiscard]] std::size_t findings_of_moved_pages() {
   PiecesInUse<Checked<Host>> program({.check = {.mode = CheckMode::count, .report_path = {}}});
   Gate gate;

@@ -18,7 +18,7 @@
 
 namespace msstream::testing {
 
-/// The device and the pool of a program, as its choices say.
+/// Returns the device of a program, as configured by the program's choices.
 template <class Inner>
 [[nodiscard]] Device<Checked<Inner>> device_for(Choices& choose,
                                                 typename Inner::Options runtime = {}) {
@@ -37,8 +37,9 @@ template <class Inner>
           .launch_threads = LaunchThreads::none};
 }
 
-/// Throws what the checker has counted, which it could not always throw at once, or what the
-/// program has thrown. One that went well must have left nothing over either, now that it is gone.
+/// Throws the first finding of the checker, which could not always throw it at once, or else the
+/// exception of the program. A program that succeeded must also have left nothing behind after its
+/// end.
 inline void throw_findings(Checker& checker, std::exception_ptr const& failure) {
   if (failure == nullptr) {
     checker.report_leaks();
@@ -51,8 +52,8 @@ inline void throw_findings(Checker& checker, std::exception_ptr const& failure) 
   }
 }
 
-/// One program on a simulated device that runs its work in any order that the waits leave open.
-/// Throws what is found, also what only the end shows.
+/// Runs one program on a simulated device, which runs its work in any order that the waits allow.
+/// Throws the finding, also one that only the end of the program shows.
 inline void run_simulated(Choices choose, std::uint64_t schedule_seed, std::size_t steps) {
   std::shared_ptr<Checker> checker;
   std::exception_ptr failure;
@@ -67,8 +68,8 @@ inline void run_simulated(Choices choose, std::uint64_t schedule_seed, std::size
   throw_findings(*checker, failure);
 }
 
-/// Programs on threads of their own, with one device, one pool and one allocator between them.
-/// Throws what one of them throws, and what the end shows.
+/// Runs programs on threads of their own that share one device, one pool and one allocator. Throws
+/// the exception of one of them, or a finding that the end shows.
 inline void run_beside_each_other(Choices& choose_device,
                                   StreamPoolOptions const& pool_options,
                                   std::vector<Choices> programs,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An inference pool in which what keeps its answers right is off: somebody notices.
+// An inference pool in which a mechanism that keeps its answers right is switched off: the error is
+// noticed.
 #include "serve/serve_fixture.hpp"
 #include "trust/switched_off.hpp"
 
@@ -18,8 +19,8 @@ struct Seen {
   std::size_t findings;
 };
 
-/// A query that is held. Where slots are read before their launch is over, it is answered
-/// meanwhile.
+/// Submits a query while the replica is held back. If slots are read before their launch is
+/// complete, waits for the answer before the replica goes on.
 [[nodiscard]] Seen ask_a_held_replica() {
   using R = Checked<Host>;
   CheckedOptions<Host> const checked{.check = {.mode = CheckMode::count, .report_path = {}}};
@@ -63,7 +64,7 @@ TEST(ServeMutation, ASlotThatIsReadWhenItsLaunchIsOverIsNot) {
   EXPECT_EQ(seen.findings, 0U);
 }
 
-/// Answers whether it is still there when its work runs.
+/// A model that answers whether it still exists when its work runs.
 struct Mortal {
   explicit Mortal(Device<Host> on) : device(std::move(on)) {}
   Mortal(Mortal const&) = delete;
@@ -84,7 +85,7 @@ struct Mortal {
   std::shared_ptr<std::atomic<bool>> is_alive = std::make_shared<std::atomic<bool>>(true);
 };
 
-/// What a model answers that is replaced while its query is held.
+/// Returns the answer of a model that is replaced while its query is held back.
 [[nodiscard]] float ask_a_model_that_is_replaced(bool capture) {
   ServeWorld<Host> const world;
   auto model = std::make_shared<Mortal>(world.device);

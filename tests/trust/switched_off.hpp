@@ -5,7 +5,7 @@
 
 namespace msstream::testing {
 
-/// While the guard lives, a mechanism that keeps the order does not work.
+/// While the guard lives, one mechanism that keeps the order is off.
 class SwitchedOff {
  public:
   explicit SwitchedOff(Mechanism mechanism) {

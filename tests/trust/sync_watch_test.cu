@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What calls into CUDA inside a stream scope make the streams wait, whoever makes them.
+// Calls of CUDA inside a stream scope that make the streams wait are found in any code, also in
+// that of third parties.
 #include "trust/third_party_calls.hpp"
 
 #include <msstream/msstream.hpp>

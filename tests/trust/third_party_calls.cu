@@ -18,7 +18,7 @@ __global__ void touch(float* element) {
   *element = 1.0F;
 }
 
-/// What the calls work on.
+/// The objects that the calls work on.
 struct Surroundings {
   static constexpr std::size_t bytes = 256;
 

@@ -10,18 +10,20 @@
 
 namespace msstream::testing {
 
-/// How a call is told of, if it makes the host or other streams wait.
+/// How a report describes a call that makes the host or other streams wait; `no` if it makes
+/// neither wait.
 enum class Found : std::uint8_t { no, as_waiting, as_pageable, on_legacy_stream };
-/// A call of third-party code, as far as msstream knows.
+/// A call that is, for msstream, one of third-party code.
 struct Call {
   std::string name;
   Found found;
   std::function<void(cudaStream_t scope_stream)> make;
 };
 
-/// Calls of the CUDA runtime and driver, with what they need. Each works when it is made again.
+/// Returns calls of the CUDA runtime and driver, with everything that they need. Each can be
+/// repeated.
 [[nodiscard]] std::vector<Call> calls_of_third_parties();
-/// What a report says of a call that is found so.
+/// Returns the words with which a report describes the call.
 [[nodiscard]] std::string words_of(Found found);
 
 }  // namespace msstream::testing

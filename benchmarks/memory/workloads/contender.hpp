@@ -14,13 +14,13 @@
 
 namespace benchmarks::workloads {
 
-/// What a contender has to do, and with what.
+/// The parameters of the work that a contender does.
 struct Task {
   int streams = 1;
-  std::uint32_t blocks = 1;          ///< have the numbers below
-  std::size_t limit_bytes = 0;       ///< 0: none
-  std::size_t own_buffer_bytes = 0;  ///< of each block, for those who allocate nothing
-  std::chrono::nanoseconds busy{0};  ///< how long each piece of work takes on the device
+  std::uint32_t blocks = 1;          ///< numbered from 0
+  std::size_t limit_bytes = 0;       ///< 0: no limit
+  std::size_t own_buffer_bytes = 0;  ///< size of each block if the contender allocates nothing
+  std::chrono::nanoseconds busy{0};  ///< time that each piece of work takes on the device
 };
 
 struct BlockUse {
@@ -30,48 +30,51 @@ struct BlockUse {
   int user;
 };
 
-/// What the allocator of a contender has done.
+/// The measurements of a contender's allocator.
 struct Account {
-  std::size_t peak_reserved_bytes = 0;  ///< 0: allocates nothing
-  std::uint64_t allocator_ns = 0;       ///< of the host, in allocations and frees
+  std::size_t peak_reserved_bytes = 0;  ///< 0 if it allocates nothing
+  std::uint64_t allocator_ns = 0;       ///< host time in allocations and frees
   std::uint64_t wrong_tags = 0;
-  /// Of those whose calls can be seen: while a block is allocated and first written, or freed; its
-  /// former uses are all that these have to follow.
+  /// Runtime calls while a block is allocated and first written, or freed. The only earlier work
+  /// that they must wait for is the former uses of the block's memory. Empty if the contender's
+  /// calls cannot be observed.
   std::optional<Calls> by_allocator;
-  std::optional<Calls> by_program;  ///< while a block is read by another stream, or the same one
+  std::optional<Calls> by_program;  ///< while a block is read, on any stream; empty if unobservable
 };
 
-/// Memory and order of work, in some way.
+/// A way to provide memory and to order the work on it.
 ///
-/// Different streams may be used by different threads; a block is used by one at a time.
+/// Different streams may be used by different threads; a block is used by one thread at a time.
 class Contender {
  public:
   Contender() = default;
   Contender(Contender const&) = delete;
   Contender& operator=(Contender const&) = delete;
-  /// Waits until all work is done.
+  /// Waits until all work is complete.
   virtual ~Contender() = default;
 
-  /// On `use.user`, which is the owner. False: there is no memory.
+  /// Allocates a block on `use.user`, which is its owner, and writes it. Returns false if there is
+  /// no memory.
   [[nodiscard]] virtual bool allocate_and_write(BlockUse const& use) = 0;
-  /// Checks on `use.user` what the owner wrote, and frees the block there.
+  /// Checks on `use.user` the data that the owner wrote, and frees the block on that stream.
   virtual void check_and_free(BlockUse const& use) = 0;
-  /// Blocks the host until all work is done; throws what failed.
+  /// Blocks the host until all work is complete. Throws if any of it has failed.
   virtual void synchronize() = 0;
-  /// When all work is done.
+  /// Returns the measurements. Call it when all work is complete.
   [[nodiscard]] virtual Account account() const = 0;
 };
 
 struct Entrant {
   std::string name;
-  bool takes_limit;  ///< a hard one
-  /// Whose makespan its own is divided by: the same work issued in the same way, with buffers that
-  /// are there from the start. Empty: it is one of those.
+  bool takes_limit;  ///< whether it supports a hard memory limit
+  /// The name of the entrant by whose makespan this one's is divided: an entrant that issues the
+  /// same work in the same way with preallocated buffers. Empty if this entrant uses preallocated
+  /// buffers itself.
   std::string preallocated;
   std::function<std::unique_ptr<Contender>(Task const&)> enter;
 };
 
-/// A device with those who contend on it.
+/// A device and the entrants that are compared on it.
 struct Arena {
   std::string runtime;
   std::string device;

@@ -10,13 +10,13 @@ namespace benchmarks::workloads {
 
 namespace ms = msstream;
 
-/// Calls of a runtime.
+/// The number of calls of a runtime, by kind.
 struct Calls {
   std::uint64_t records = 0;
-  std::uint64_t waits = 0;             ///< of a stream for an event
-  std::uint64_t queries = 0;           ///< whether an event is complete
-  std::uint64_t synchronizations = 0;  ///< of the host with an event or a stream
-  std::uint64_t memory = 0;            ///< for device memory: map, move, unmap, allocate, free
+  std::uint64_t waits = 0;             ///< waits of a stream for an event
+  std::uint64_t queries = 0;           ///< queries whether an event is complete
+  std::uint64_t synchronizations = 0;  ///< waits of the host for an event or a stream
+  std::uint64_t memory = 0;  ///< calls for device memory: map, move, unmap, allocate, free
 
   Calls& operator+=(Calls const& other) {
     records += other.records;
@@ -36,8 +36,8 @@ struct Calls {
   }
 };
 
-/// A runtime that counts its calls, those of each thread for itself. No RuntimeDecorator: that one
-/// looks on at each operation, and would be a part of what is measured.
+/// A runtime that counts its calls, separately for each thread. It is not a RuntimeDecorator,
+/// because that class observes each operation, and its cost would be measured.
 template <ms::Runtime Inner>
 class Counting : public Inner {
  public:
@@ -45,7 +45,7 @@ class Counting : public Inner {
   using typename Inner::native_event;
   using typename Inner::native_stream;
 
-  /// Of the calling thread, with all runtimes of the type together.
+  /// Returns the calls of this thread, on all runtimes of this type together.
   [[nodiscard]] static Calls const& calls() noexcept { return calls_; }
 
   void record(native_event event, native_stream stream) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The toolkit's own allocators, called as their users call them: with streams and events by hand.
+// The allocators of the CUDA toolkit, called as their users call them: with explicit streams and
+// events.
 #include "bare.hpp"
 #include "cub_cache.hpp"
 #include "cuda_success.hpp"
@@ -17,21 +18,22 @@ namespace benchmarks::workloads {
 
 namespace {
 
-/// Where a contender without msstream has its memory from.
+/// The source of the memory of a contender that does not use msstream.
 class Source {
  public:
   Source() = default;
   Source(Source const&) = delete;
   Source& operator=(Source const&) = delete;
   virtual ~Source() = default;
-  /// Null: there is none.
+  /// Returns null if there is no memory.
   virtual void* allocate(BlockUse const& use, cudaStream_t stream) = 0;
-  /// The last use was on `user`, which follows what `owner` had when it freed.
+  /// Frees `memory`, whose last use is on `user`. Before that use, `user` has waited for the work
+  /// that was enqueued on `owner`.
   virtual void free(void* memory, cudaStream_t user, cudaStream_t owner) = 0;
   [[nodiscard]] virtual std::size_t peak_reserved_bytes() const = 0;
 };
 
-/// cudaMallocAsync from a pool that keeps what it has.
+/// Allocates with cudaMallocAsync from a pool that keeps all memory that it has reserved.
 class AsyncPool final : public Source {
  public:
   explicit AsyncPool(Task const& task) {
@@ -84,7 +86,8 @@ class CubSource final : public Source {
     }
     return memory;
   }
-  /// It knows only the stream that a block was allocated on.
+  /// Makes `owner` wait for `user` first: CUB's cache knows only the stream that a block was
+  /// allocated on.
   void free(void* memory, cudaStream_t user, cudaStream_t owner) override {
     if (user != owner) {
       std::lock_guard const guard(mutex_);
@@ -102,7 +105,7 @@ class CubSource final : public Source {
   std::atomic<std::size_t> peak_{0};
 };
 
-/// A buffer for each block, there from the start.
+/// Preallocated buffers, one for each block.
 class OwnBuffers final : public Source {
  public:
   explicit OwnBuffers(Task const& task) : buffers_(task.blocks) {
@@ -123,7 +126,7 @@ class OwnBuffers final : public Source {
   std::vector<void*> buffers_;
 };
 
-/// A stream with what its owner alone touches.
+/// A stream, and the data that only its thread uses.
 struct Lane {
   cudaStream_t stream = nullptr;
   std::array<cudaEvent_t, 64> events{};

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kForeignFrees = 0.3;
 constexpr std::size_t kSmallestBlock = 256;
-/// A buffer of each block's own has room for all its tags, and for no more.
+/// The size of a preallocated buffer: it holds all tags of a block, and no more.
 constexpr std::size_t kOwnBufferBytes = 8192;
 
 std::size_t from_mib(std::int64_t mib) {
@@ -40,7 +40,7 @@ Arena choose_arena(RuntimeChoice choice) {
   return host_arena();
 }
 
-/// Seven tries halve the range to 4% of what is live, eleven to 0.3%.
+/// The number of bisection steps: seven narrow the limit to 4% of the live bytes, eleven to 0.3%.
 constexpr int kTries = 11;
 constexpr int kQuickTries = 7;
 
@@ -130,7 +130,7 @@ void run(support::Arguments const& arguments) {
 }  // namespace
 }  // namespace benchmarks::workloads
 
-/// The workloads B and C; A is allocator_benchmark.
+/// Runs the workloads B and C. Workload A is allocator_benchmark.
 int main(int argc, char** argv) {
   return msstream::support::run_program(argc, argv, benchmarks::workloads::run);
 }

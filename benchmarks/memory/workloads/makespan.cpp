@@ -11,7 +11,7 @@ namespace benchmarks::workloads {
 
 namespace {
 
-using Sizes = std::vector<std::vector<std::size_t>>;  ///< of each thread's iterations
+using Sizes = std::vector<std::vector<std::size_t>>;  ///< bytes, by thread and iteration
 
 Sizes draw_sizes(MakespanPlan const& plan) {
   Sizes sizes(static_cast<std::size_t>(plan.threads));
@@ -24,13 +24,13 @@ Sizes draw_sizes(MakespanPlan const& plan) {
   return sizes;
 }
 
-/// Who runs the plan on one contender.
+/// Runs the plan on one contender.
 class Runner {
  public:
   Runner(Entrant const& entrant, MakespanPlan const& plan, Sizes const& sizes, Team& team)
       : sizes_(sizes), team_(team), contender_(entrant.enter(task(plan))) {}
 
-  /// Milliseconds.
+  /// Returns the duration in milliseconds.
   double run(int iterations) {
     using Clock = std::chrono::steady_clock;
     auto const begin = Clock::now();

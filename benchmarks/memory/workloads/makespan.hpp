@@ -11,12 +11,12 @@
 namespace benchmarks::workloads {
 
 struct MakespanPlan {
-  int threads;     ///< each with a stream of its own
-  int iterations;  ///< of {allocate, write, check, free} a thread
+  int threads;     ///< each has its own stream
+  int iterations;  ///< per thread, each {allocate, write, check, free}
   int repeats;
   SizeMix sizes;
-  std::size_t limit_bytes;  ///< 0: none; then only those enter that take one, or allocate nothing
-  std::chrono::nanoseconds busy;  ///< of both pieces of work together
+  std::size_t limit_bytes;        ///< 0: none. A limit excludes allocators that support none
+  std::chrono::nanoseconds busy;  ///< device time of both pieces of work together
   std::uint64_t seed;
 
   [[nodiscard]] double ideal_ms() const {
@@ -26,17 +26,16 @@ struct MakespanPlan {
 
 struct Makespan {
   std::string entrant;
-  std::vector<double> ms;  ///< of each repeat
-  std::vector<double>
-      ratio;  ///< to the entrant's preallocated one in the same repeat; empty: it is one
+  std::vector<double> ms;     ///< duration of each repeat
+  std::vector<double> ratio;  ///< to the preallocated entrant in each repeat; empty if this is one
   std::uint64_t refused = 0;  ///< allocations that found no memory
-  Account account;            ///< of all repeats, and the warming up
-  double iterations = 0;      ///< of all threads in all of these
+  Account account;            ///< sum of all repeats and the warm-up
+  double iterations = 0;      ///< by all threads, in all repeats and the warm-up
 };
 
-/// From the moment that all threads may start until the device is done. The entrants take turns in
-/// every repeat, so that whatever slows the machine meets all; before the first one each has a
-/// quarter of the work to warm up.
+/// Measures the time from the moment that all threads may start until the device is done. The
+/// entrants alternate within every repeat, so that anything that slows the machine affects all of
+/// them. Before the first repeat, each entrant runs a quarter of the work as a warm-up.
 [[nodiscard]] std::vector<Makespan> measure_makespans(std::vector<Entrant> const& entrants,
                                                       MakespanPlan const& plan);
 

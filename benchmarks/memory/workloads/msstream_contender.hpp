@@ -17,8 +17,8 @@
 
 namespace benchmarks::workloads {
 
-/// msstream as a user has it: tensors, and issue(), which makes the order. A tensor that another
-/// group reads last is let go there, and nobody says so.
+/// Uses msstream as an application does: tensors, and issue(), which orders the work. A tensor that
+/// is last read on another group is released there without any declaration.
 template <ms::Runtime R>
 class MsstreamContender final : public Contender {
   using Watched = Counting<R>;
@@ -42,7 +42,7 @@ class MsstreamContender final : public Contender {
   ~MsstreamContender() override {
     try {
       synchronize();
-    } catch (std::exception const&) {  // NOLINT(bugprone-empty-catch): who wants to know, asks
+    } catch (std::exception const&) {  // NOLINT(bugprone-empty-catch): synchronize() reports errors
     }
   }
 
@@ -102,7 +102,7 @@ class MsstreamContender final : public Contender {
   }
 
  private:
-  /// Of one stream, and so of one thread at a time.
+  /// The counters of one stream, and therefore of one thread at a time.
   struct alignas(128) Ledger {
     std::uint64_t allocator_ns = 0;
     Calls by_allocator;
@@ -125,7 +125,7 @@ class MsstreamContender final : public Contender {
   static ms::Shape shape(std::size_t bytes) { return {static_cast<std::int64_t>(bytes)}; }
   [[nodiscard]] Tagged tagged(BlockUse const& use) const {
     auto const bytes = own_buffer_bytes_ == 0 ? use.bytes : std::min(use.bytes, own_buffer_bytes_);
-    // Blocks begin at multiples of 256 bytes.
+    // The cast is aligned because blocks begin at multiples of 256 bytes.
     return {reinterpret_cast<std::uint64_t*>(held_[use.block]->data()),
             TagPlaces::of(bytes),
             tag_of(use.block)};
@@ -139,7 +139,7 @@ class MsstreamContender final : public Contender {
   std::vector<Ledger> ledgers_;
 };
 
-/// msstream's allocator, and the same work without it.
+/// Adds msstream's allocator, and the same work with preallocated buffers.
 template <ms::Runtime R>
 void add_msstream(std::vector<Entrant>& entrants) {
   entrants.push_back({"msstream", true, "msstream, own buffers", [](Task task) {

@@ -5,7 +5,7 @@ namespace benchmarks::workloads {
 
 namespace {
 
-// What an allocator takes from a device comes in such pages.
+// The size of the pages in which an allocator takes memory from the device.
 constexpr std::size_t kPageBytes = std::size_t{2} << 20U;
 constexpr double kLeastLimit = 0.98;
 constexpr double kMostLimit = 6;

@@ -9,16 +9,16 @@
 namespace benchmarks::workloads {
 
 struct Replay {
-  bool completed;  ///< false: an allocation found no memory
+  bool completed;  ///< false if an allocation found no memory
   Account account;
   double operations;
 };
 
-/// One thread issues the whole trace, as fast as it can.
+/// Issues the whole trace from one thread, as fast as it can.
 [[nodiscard]] Replay replay(Trace const& trace, Entrant const& entrant, Task const& task);
 
-/// The smallest limit with which the trace completes, over its peak of live bytes: to 0.01 with
-/// nine tries. Empty: none that is small does.
+/// Returns the smallest limit with which the trace completes, divided by its peak of live bytes.
+/// Nine tries give it to 0.01. Empty if the trace completed with no limit that was tried.
 [[nodiscard]] std::optional<double> smallest_limit(Trace const& trace,
                                                    Entrant const& entrant,
                                                    Task const& task,

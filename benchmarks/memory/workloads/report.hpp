@@ -12,15 +12,16 @@
 
 namespace benchmarks::workloads {
 
-/// How one entrant did on one trace.
+/// The results of one entrant on one trace.
 struct TraceResult {
   std::string entrant;
   bool allocates;
   Replay replay;
-  std::optional<double> smallest_limit;  ///< over live; empty: not looked for, or none
+  std::optional<double>
+      smallest_limit;  ///< divided by the live bytes; empty: not searched, or none found
 };
 
-/// Prints tables as the results come, and keeps all numbers.
+/// Prints tables as the results arrive, and keeps all numbers for the JSON report.
 class Report {
  public:
   Report(Arena const& arena, std::string const& commit, bool quick);
@@ -34,7 +35,8 @@ class Report {
   void add_makespans(MakespanPlan const& plan, std::vector<Makespan> const& makespans);
 
   [[nodiscard]] nlohmann::ordered_json const& json() const noexcept { return json_; }
-  /// Of msstream's entrants: anything but 0 is a race. The others' are in the tables.
+  /// Returns the wrong tags of msstream's entrants; any value but 0 is a race. The tables show
+  /// those of the others.
   [[nodiscard]] std::uint64_t our_wrong_tags() const noexcept { return our_wrong_tags_; }
 
  private:

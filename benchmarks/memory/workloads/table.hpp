@@ -8,18 +8,18 @@
 
 namespace benchmarks::workloads {
 
-/// Lines of a name and numbers, on standard output as they come.
+/// Prints lines of a name and numbers to standard output as they arrive.
 class Table {
  public:
   struct Column {
-    std::string above;  ///< two lines of heading
+    std::string above;  ///< first of two lines of heading
     std::string below;
-    int digits = 0;  ///< behind the point
+    int digits = 0;  ///< after the decimal point
   };
 
   /// Prints the heading.
   explicit Table(std::vector<Column> columns);
-  /// A number for each column; where there is none the cell stays empty.
+  /// Prints a line with one number per column. A missing number leaves its cell empty.
   void add(std::string const& name, std::vector<std::optional<double>> const& numbers) const;
 
  private:

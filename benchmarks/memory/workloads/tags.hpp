@@ -15,11 +15,11 @@ namespace benchmarks::workloads {
 
 namespace ms = msstream;
 
-/// Which words of a block are marked: at most 1,024, spread over all of it, so that whoever gets
-/// any part of it too early overwrites some.
+/// The words of a block that are marked: at most 1,024, spread over the whole block. If any part of
+/// the block is given out too early, some of the marks are overwritten.
 struct TagPlaces {
   std::size_t words;
-  std::size_t stride;  ///< in words
+  std::size_t stride;  ///< distance between marked words, in words
 
   [[nodiscard]] static TagPlaces of(std::size_t bytes) {
     std::size_t const all = bytes / sizeof(std::uint64_t);
@@ -33,13 +33,13 @@ struct Tagged {
   TagPlaces places;
   std::uint64_t tag;
 };
-/// Of each block another one, and with many bits that differ.
+/// Returns a tag that differs between blocks in many bits.
 [[nodiscard]] constexpr std::uint64_t tag_of(std::uint64_t block) {
   return (block + 1) * 0xD1B54A32D192ED03U;
 }
 
-/// Work on a stream that keeps it busy for a while, and then writes a block's tags, or counts those
-/// that are no longer there.
+/// Keeps a stream busy for a while, and then writes the tags of a block, or counts those that have
+/// changed.
 template <class StreamRef>
 class Tags;
 
@@ -64,11 +64,12 @@ class Tags<ms::HostStream> {
       }
     });
   }
-  /// When all checks are done.
+  /// Returns the number of wrong tags. Call it when all checks are complete.
   [[nodiscard]] std::uint64_t wrong() const { return *wrong_; }
 
  private:
-  /// The stream's worker sleeps: a device's kernels take no time of the host's processors.
+  /// Lets the stream's worker thread sleep, because a device's kernels take no time of the host's
+  /// processors.
   static void keep_busy(std::chrono::nanoseconds busy) {
     if (busy.count() != 0) {
       std::this_thread::sleep_for(busy);
@@ -82,7 +83,7 @@ class Tags<ms::HostStream> {
 
 #if MSSTREAM_CUDA
 
-/// For the current device.
+/// Tags on the current CUDA device.
 template <>
 class Tags<ms::CudaStream> {
  public:
@@ -94,7 +95,7 @@ class Tags<ms::CudaStream> {
 
  private:
   std::chrono::nanoseconds busy_;
-  std::shared_ptr<unsigned long long> wrong_;  ///< on the device
+  std::shared_ptr<unsigned long long> wrong_;  ///< in device memory
 };
 
 #endif

@@ -31,7 +31,7 @@ __global__ void write_tags(Tagged block, std::uint64_t busy_ns) {
 __global__ void check_tags(Tagged block, std::uint64_t busy_ns, unsigned long long* wrong) {
   keep_busy(busy_ns);
   for (std::size_t i = threadIdx.x; i < block.places.words; i += blockDim.x) {
-    // Volatile: what another stream has just written, not what some cache still holds.
+    // Volatile, so that the load sees the latest write of another stream and no stale cached value.
     auto const* const place =
         static_cast<std::uint64_t const volatile*>(block.memory) + i * block.places.stride;
     if (*place != (block.tag ^ i)) {
@@ -51,7 +51,7 @@ Tags<ms::CudaStream>::Tags(std::chrono::nanoseconds busy) : busy_(busy) {
   require_success(cudaMalloc(&wrong, sizeof *wrong), "cudaMalloc");
   wrong_ = {wrong, [](unsigned long long* memory) { cudaFree(memory); }};
   require_success(cudaMemset(wrong, 0, sizeof *wrong), "cudaMemset");
-  // The default stream's work is not before that of streams that do not block.
+  // Non-blocking streams do not wait for the work of the default stream.
   require_success(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 

@@ -12,9 +12,11 @@ namespace {
 constexpr double kDominantPart = 0.65;
 constexpr std::uint64_t kDominantPercent = 70;
 constexpr int kTurnsOfDominance = 2;
-constexpr int kFreesAtOnce = 4;  ///< of a stream that holds too much, before the next allocation
+constexpr int kFreesAtOnce =
+    4;  ///< most frees of a stream above its budget before the next allocation
 
-/// Draws in one fixed order: the trace is a function of the shape.
+/// Makes a trace. It draws random numbers in one fixed order, so that the trace is a function of
+/// the shape.
 class TraceMaker {
  public:
   explicit TraceMaker(TraceShape const& shape)

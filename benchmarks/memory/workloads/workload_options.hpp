@@ -20,7 +20,7 @@ struct WorkloadOptions {
   std::string json;
   std::string commit;
 
-  // 0: what fits the runtime, see with_defaults().
+  // For sizes and counts, 0 selects a value that fits the runtime; see with_defaults().
   std::int64_t live_mib = 0;
   std::int64_t largest_mib = 0;
   int allocations = 0;
@@ -38,11 +38,11 @@ struct WorkloadOptions {
   [[nodiscard]] bool has_part(char part) const { return parts.find(part) != std::string::npos; }
 };
 
-/// Throws support::UsageError, support::HelpRequested.
+/// Parses the options. Throws support::UsageError or support::HelpRequested.
 [[nodiscard]] WorkloadOptions parse_options(support::Arguments const& arguments);
 
-/// With the sizes that the table in docs/benchmarks.md is of, on a GPU; with smaller ones on the
-/// host runtime, whose memory is the machine's.
+/// Fills in unset options: on a GPU, with the sizes of the table in docs/benchmarks.md; on the host
+/// runtime, whose memory is the machine's, with smaller ones.
 [[nodiscard]] WorkloadOptions with_defaults(WorkloadOptions options, bool on_gpu);
 
 }  // namespace benchmarks::workloads

@@ -16,18 +16,18 @@
 
 namespace msstream::testing {
 
-/// Something that a program does with a device, which it opens itself. Ends with a call that waits,
-/// so that whatever failed has come out.
+/// A use of a device, which the scenario opens itself. It ends with a call that waits, so that
+/// every failure has been reported.
 template <Runtime Inner>
 struct Scenario {
   std::string name;
   std::function<void(World<Inner>&)> run;
-  /// More than right results on all groups that must still work after the scenario failed.
+  /// Checks that must succeed after the scenario has failed, besides right results on all groups.
   std::function<void(World<Inner>&)> again = [](World<Inner>&) {};
 };
 
-/// Runs a scenario once for every runtime call that it makes and for every fault, which that call
-/// then has, and looks at what is left.
+/// Runs a scenario once for every runtime call that it makes and for every fault, with which that
+/// call fails, and checks the state that is left.
 template <Runtime Inner>
 class EveryCall {
  public:
@@ -39,7 +39,8 @@ class EveryCall {
     std::uint64_t const calls = count();
     EXPECT_GT(calls, 0U);
     for (auto const fault : {Fault::out_of_memory, Fault::launch_failure, Fault::sticky}) {
-      // What other threads have finished decides how many calls it takes: go on until none is left.
+      // The number of calls depends on how far other threads are, so the loop ends
+      // when none is left.
       for (std::uint64_t number = 1; fails(number, fault) || number <= calls; ++number) {
         if (::testing::Test::HasFatalFailure() || ::testing::Test::HasNonfatalFailure()) {
           return;
@@ -49,7 +50,7 @@ class EveryCall {
   }
 
  private:
-  /// How the scenario ended.
+  /// The outcome of a scenario: its exception, if any.
   struct Outcome {
     bool thrown = false;
     bool out_of_memory = false;
@@ -66,7 +67,7 @@ class EveryCall {
     return world.plan->call_count();
   }
 
-  /// False when the scenario makes fewer calls.
+  /// Fails the call of this number. Returns false if the scenario makes fewer calls.
   bool fails(std::uint64_t number, Fault fault) {
     World<Inner> world;
     Watchdog const watchdog([&] { return describe(world, number, fault); });
@@ -85,7 +86,7 @@ class EveryCall {
     } else {
       EXPECT_FALSE(outcome.thrown) << outcome.message;
     }
-    world.close();  // the calls of destructors fail here
+    world.close();  // destructors make calls as well, which fail here
     EXPECT_EQ(world.census->describe(), Census::nothing());
     return world.plan->failed().has_value();
   }
@@ -112,7 +113,7 @@ class EveryCall {
                            failed.kind == RuntimeCall::allocate_pinned ||
                            failed.kind == RuntimeCall::map_pages;
     if (fault == Fault::out_of_memory && allocates) {
-      // The allocator may do with less.
+      // The allocator may recover with less memory, so that no exception is right, too.
       EXPECT_TRUE(!outcome.thrown || outcome.out_of_memory) << outcome.message;
       return;
     }
@@ -149,7 +150,7 @@ class EveryCall {
   }
 
   Scenario<Inner> scenario_;
-  World<Inner> neighbour_;  ///< another device, which must not notice
+  World<Inner> neighbour_;  ///< another device, which must not be affected
 };
 
 }  // namespace msstream::testing

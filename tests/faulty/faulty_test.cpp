@@ -31,7 +31,7 @@ class FaultyTest : public RuntimeTest<Inner> {
       plan = runtime->plan();
     }
   }
-  /// The code of the CudaError that `call` throws; 0 when it throws none.
+  /// Returns the code of the CudaError that `call` throws, or 0 if it throws none.
   template <class Call>
   static int code_of(Call&& call) {
     try {

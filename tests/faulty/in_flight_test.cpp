@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes while work is in flight waits for that work, also when a wait fails.
+// Tests that what is destroyed while work is in flight waits for that work, also when a wait fails.
 #include "memory/watched_runtime.hpp"
 #include "runtime/gate.hpp"
 
@@ -22,8 +22,8 @@ using ::testing::ElementsAre;
 
 using R = Faulty<Watched<Host>>;
 
-/// A device whose work is held until the host waits for it: what should wait, but does not, comes
-/// before the work.
+/// A device whose work is held until the host waits for it, so that an operation that should wait,
+/// but does not, is recorded before the work.
 struct Held {
   Held() {
     auto const watch = std::make_shared<Watch>();
@@ -48,7 +48,8 @@ struct Held {
   std::optional<Device<R>> device;
 };
 
-/// Calls test(held, fail) for each way in which one of the next calls that a wait takes may fail.
+/// Calls test(held, fail) for each of the runtime calls of a wait and each fault with
+/// which it may fail.
 template <class Test>
 void for_each_failed_wait(Test&& test) {
   for (auto const call :

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Failures on launch threads: what was queued behind them, and when they come out.
+// Tests failures on launch threads: the work queued behind them, and when they are reported.
 #include "memory/runtimes.hpp"
 
 #include <msstream/ops/elementwise.hpp>
@@ -24,7 +24,7 @@ template <class R>
 class LaunchThread : public RuntimeTest<R> {};
 TYPED_TEST_SUITE(LaunchThread, Runtimes, RuntimeNames);
 
-/// Fails on the launch thread once the test says that all is queued behind it.
+/// Work that fails on the launch thread once the test reports that all other work is queued.
 class LateFailure {
  public:
   [[nodiscard]] auto work() const {
@@ -67,7 +67,7 @@ TYPED_TEST(LaunchThread, WorkBehindAFailureIsNotLaunchedOthersIs) {
     EXPECT_EQ(followers.load(), 0);
     EXPECT_EQ(others.load(), 1);
     EXPECT_NO_THROW(pool.synchronize()) << "it comes out once";
-    // The caller knows now: what it issues on the same tensors runs.
+    // The failure has been reported, so that new work on the tensors of the failed operation runs.
     issue_on(1, reads(x), writes(y), [&](auto) { ++followers; });
     pool.synchronize();
     EXPECT_EQ(followers.load(), 1);
@@ -165,13 +165,13 @@ TYPED_TEST(LaunchThread, AFailureIsToldOnAnotherDeviceToWhatFollowsItAndToNothin
   auto const unrelated = zeros<float>(other, {4});
   issue_on(1, reads(unrelated), writes(unrelated));
   EXPECT_THROW(issue_on(0, reads(y, x), writes(z)), std::runtime_error);
-  issue_on(0, reads(y, x), writes(z));  // the caller knows now
+  issue_on(0, reads(y, x), writes(z));  // runs after the report
   others.synchronize();
   EXPECT_THAT(to_host(z), Each(0.0F));
   EXPECT_THROW(pool.synchronize(), std::runtime_error) << "whoever has its device is told, too";
 }
 
-/// Its device is gone, and with it whoever could have been told.
+/// Destroys the device of the failed operation before anyone has been told of the failure.
 TYPED_TEST(LaunchThread, AFailureThatNobodyTookIsToldOnceToWhatFollowsIt) {
   auto const tracker = std::make_shared<DependencyTracker<TypeParam>>();
   Device<TypeParam> const other({.tracker = tracker});
@@ -203,7 +203,7 @@ TYPED_TEST(LaunchThread, WorkUnderAHolderBehindAFailureIsNotHeldFor) {
 }
 
 TYPED_TEST(LaunchThread, AFailureIsKnownToWhoeverHasWaitedForTheOperation) {
-  constexpr int kRounds = 200;  // it was a race, lost now and then
+  constexpr int kRounds = 200;  // many rounds, since a race would be lost only now and then
   Device<TypeParam> const device;
   StreamPool<TypeParam> pool(device, {.groups = 1, .launch_threads = LaunchThreads::per_group});
   StreamScope const scope(pool[0]);

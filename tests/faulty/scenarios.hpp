@@ -23,7 +23,7 @@ Scenario<Inner> opening(bool merge_streams) {
           }};
 }
 
-/// Two groups that use each other's results: every operation waits for the other group.
+/// Runs two groups that use each other's results: every operation waits for the other group.
 template <Runtime Inner>
 Scenario<Inner> crossing_groups(LaunchThreads threads) {
   return {"crossing groups", [threads](World<Inner>& world) {
@@ -46,8 +46,8 @@ Scenario<Inner> crossing_groups(LaunchThreads threads) {
           }};
 }
 
-/// More than the limit holds at once: memory goes from group to group, with waits, and pieces whose
-/// work is over, which the allocator has to ask for, go back to the runtime.
+/// Allocates more than the limit holds at once: memory moves between groups, with waits, and pieces
+/// whose work is complete, which the allocator has to query, go back to the runtime.
 template <Runtime Inner>
 Scenario<Inner> memory_under_a_limit() {
   return {"memory under a limit", [](World<Inner>& world) {
@@ -100,7 +100,7 @@ Scenario<Inner> pinned_copies() {
           }};
 }
 
-/// Work past issue(), ordered by hand: publish(), TensorHolder, record and wait.
+/// Launches work outside issue(), ordered by hand with publish(), TensorHolder, record and wait.
 template <Runtime Inner>
 Scenario<Inner> ordering_by_hand() {
   return {"ordering by hand", [](World<Inner>& world) {
@@ -150,7 +150,7 @@ Scenario<Inner> spans() {
           }};
 }
 
-/// Frozen weights, read by all groups, and ids out of range.
+/// Looks up frozen weights on all groups, with a trap for ids out of range.
 template <Runtime Inner>
 Scenario<Inner> frozen_lookups() {
   return {"frozen lookups", [](World<Inner>& world) {
@@ -172,8 +172,8 @@ Scenario<Inner> frozen_lookups() {
           }};
 }
 
-/// A step over two groups is captured and replayed among eager work. It stays, because what fails
-/// in its destructor is told to nobody.
+/// Captures a step over two groups and replays it among eager work. The step outlives the scenario,
+/// since a failure in its destructor would not be reported.
 template <Runtime Inner>
 Scenario<Inner> captured_step() {
   return {"captured step",

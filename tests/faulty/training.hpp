@@ -14,8 +14,8 @@
 
 namespace msstream::testing {
 
-/// A small Wide & Deep model: each field is a branch on a group of its own, the trunk is on group
-/// 0.
+/// A small Wide & Deep model: each field is a branch on a group of its own, and the trunk
+/// is on group 0.
 template <Runtime Inner>
 class SmallTraining {
  public:
@@ -53,7 +53,7 @@ class SmallTraining {
     tape.clear();
   }
 
-  /// All parameters.
+  /// Returns all parameters but the bias.
   [[nodiscard]] Floats bits() const {
     Floats bits = to_host(weight_);
     for (auto const& table : tables_) {
@@ -87,7 +87,7 @@ class SmallTraining {
   std::vector<Tensor<std::int64_t, R>> keys_;
 };
 
-/// Two steps from fresh parameters.
+/// Trains two steps from fresh parameters and returns the result of bits().
 template <Runtime Inner>
 Floats train(World<Inner>& world, GradientTape<typename World<Inner>::R>& tape) {
   SmallTraining<Inner> training(world);
@@ -98,8 +98,8 @@ Floats train(World<Inner>& world, GradientTape<typename World<Inner>::R>& tape) 
   return bits;
 }
 
-/// The tape of a world, made when first needed; in use when a step failed, it serves the next one
-/// after clear().
+/// Returns the tape of a world, made when first needed. A tape that was in use when a step failed
+/// serves the next step after clear().
 template <Runtime Inner>
 GradientTape<typename World<Inner>::R>& tape_of(World<Inner>& world) {
   using Tape = GradientTape<typename World<Inner>::R>;
@@ -109,7 +109,7 @@ GradientTape<typename World<Inner>::R>& tape_of(World<Inner>& world) {
   return *static_cast<Tape*>(world.kept.get());
 }
 
-/// Training again from fresh parameters gives the same bits.
+/// Expects that training from fresh parameters gives the same bits again, also after a failure.
 template <Runtime Inner>
 Scenario<Inner> training(LaunchThreads threads) {
   auto const expected = std::make_shared<Floats>();
@@ -118,7 +118,7 @@ Scenario<Inner> training(LaunchThreads threads) {
             world.open({.groups = 3, .launch_threads = threads});
             auto const bits = train(world, tape_of(world));
             if (expected->empty()) {
-              *expected = bits;  // of the run in which nothing fails
+              *expected = bits;  // from the first run, in which nothing fails
             }
             ASSERT_EQ(bits, *expected);
           },

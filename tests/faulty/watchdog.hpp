@@ -13,9 +13,9 @@
 
 namespace msstream::testing {
 
-/// Ends the program with a message when it lives longer than it should: a hang becomes a failure
-/// that says where. The limit is far beyond what anything takes on a busy machine, and within that
-/// of ctest.
+/// Ends the program with a message if the watchdog lives longer than the limit, so that a hang
+/// becomes a failure that says where. The limit is far beyond what anything takes on a busy
+/// machine, and within that of ctest.
 class Watchdog {
  public:
   explicit Watchdog(

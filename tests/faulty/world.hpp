@@ -20,7 +20,7 @@ namespace msstream::testing {
 
 using Floats = std::vector<float>;
 
-/// A device with a pool, whose runtime calls are counted and may fail. A scenario opens it.
+/// A device with a pool, whose runtime calls are counted and may fail. A scenario opens them.
 template <Runtime Inner>
 struct World {
   using R = Faulty<Counting<Inner>>;
@@ -29,7 +29,7 @@ struct World {
   World(World const&) = delete;
   World& operator=(World const&) = delete;
 
-  /// Makes the device and the pool, those that are not there yet.
+  /// Makes the device and the pool, unless they exist.
   void open(StreamPoolOptions const& options = {.groups = 2}, std::size_t limit_bytes = 0) {
     if (!device) {
       DeviceOptions<R> with{.memory = {.limit_bytes = limit_bytes, .max_growth_bytes = kGrowth}};
@@ -54,13 +54,13 @@ struct World {
   std::shared_ptr<Census> census = std::make_shared<Census>();
   std::optional<Device<R>> device;
   std::optional<StreamPool<R>> pool;
-  /// What the scenario worked on: its order must outlive a failure.
+  /// The tensors that the scenario worked on. Their order must outlive a failure.
   std::vector<Tensor<float, R>> left_behind;
-  /// Anything else that the scenario needs again after a failure.
+  /// An object that the scenario needs again after a failure.
   std::shared_ptr<void> kept;
 };
 
-/// 0, 1, 2 …
+/// Returns 0, 1, 2, …
 [[nodiscard]] inline Floats ascending(std::int64_t count) {
   Floats values;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -69,7 +69,7 @@ struct World {
   return values;
 }
 
-/// A computation that forks to all groups and joins, twice, has the right result.
+/// Expects the right result of a computation that forks to all groups and joins, twice.
 template <Runtime Inner>
 void expect_right_results(World<Inner>& world) {
   using R = typename World<Inner>::R;
@@ -94,8 +94,9 @@ void expect_right_results(World<Inner>& world) {
   }
 }
 
-/// Later operations on the tensors that a failure left behind are ordered: after a write on one
-/// group, a read on the next sees it, and not the write after that, on a third.
+/// Expects later operations on the tensors that a failure left behind to be ordered: a read
+/// on one group sees the write issued before it on another group, but not the one issued
+/// after it on a third.
 template <Runtime Inner>
 void expect_left_behind_in_order(World<Inner>& world) {
   using R = typename World<Inner>::R;

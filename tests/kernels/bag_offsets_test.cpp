@@ -51,8 +51,8 @@ TEST(BagOffsetsTest, of_bags_that_overlap_at_most_one_is_kept) {
   EXPECT_THAT(bad_bags({0}, 5), ElementsAre());
 }
 
-/// Whether no thread of a kernel finds anything wrong when its threads judge the bags [first, last]
-/// together.
+/// Tells whether the checks that the threads of a kernel share for the bags [first, last] find
+/// nothing wrong.
 template <class Id>
 [[nodiscard]] bool look_good(BagOffsets<Id> const& offsets, std::int64_t first, std::int64_t last) {
   bool good = offsets.at[first] >= 0 && offsets.at[last + 1] <= offsets.capacity;
@@ -81,7 +81,7 @@ void expect_that_bags_that_look_good_are(BagOffsets<Id> const& offsets) {
   }
 }
 
-/// All that is promised, for one array of offsets.
+/// Expects every documented property of BagOffsets for one array of offsets.
 template <class Id>
 void expect_promises(std::vector<std::int64_t> const& as_int64, std::int64_t capacity) {
   std::vector<Id> const array(as_int64.begin(), as_int64.end());

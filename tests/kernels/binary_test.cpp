@@ -16,7 +16,8 @@ constexpr BinaryFunction kBinaryFunctions[] = {BinaryFunction::add,
                                                BinaryFunction::divide,
                                                BinaryFunction::negative_product};
 
-/// One rounding each: both twins have to give this very number.
+/// Returns the expected result, which has one rounding, so that both twins must give
+/// exactly this number.
 float result_of(BinaryFunction function, float left, float right) {
   switch (function) {
     case BinaryFunction::add:
@@ -33,7 +34,7 @@ float result_of(BinaryFunction function, float left, float right) {
   return std::nanf("");
 }
 
-/// Shapes for the vector path, for its tail, for the path without it and for each rank of a plan.
+/// Shapes that take the vector path, its tail, the path without vectors, and each rank of a plan.
 std::pair<Shape, Shape> const kOperands[] = {
     {{}, {}},
     {{7}, {7}},
@@ -58,7 +59,7 @@ std::pair<Shape, Shape> const kOperands[] = {
 template <class Stream>
 class BinaryTest : public KernelTest<Stream> {
  protected:
-  /// `offset` floats lie before each buffer's first element.
+  /// Compares with result_of(). `offset` floats precede each buffer's first element.
   void check(BinaryFunction function, Shape const& left, Shape const& right, std::size_t offset) {
     SCOPED_TRACE(text(left, " and ", right, ", offset ", offset));
     auto const plan = plan_broadcast(left, right);
@@ -105,7 +106,8 @@ TYPED_TEST(BinaryTest, gives_the_exact_result_for_arrays_large_and_small) {
       this->check(BinaryFunction::divide, {count}, {1}, offset);
     }
   }
-  // Rows, columns and more dimensions, on both sides of 2^17 elements; by Quads and by floats.
+  // Shapes of rows, columns and more dimensions, on both sides of 2^17 elements, which kernels
+  // process by Quads and by floats.
   std::pair<Shape, Shape> const shapes[] = {
       {{256, 512}, {512}},
       {{257, 512}, {512}},
@@ -163,7 +165,7 @@ TYPED_TEST(BinaryTest, large_arrays_are_written_over_as_small_ones_are) {
   EXPECT_EQ(this->read(right), expected);
 }
 
-/// The gradients of the product of two arrays, exact: a product of floats fits a double.
+/// The exact gradients of a product of two arrays: a product of floats fits a double.
 struct ProductGradients {
   std::vector<float> left;
   std::vector<float> right;
@@ -183,7 +185,7 @@ TYPED_TEST(BinaryTest, multiply_gradient_is_exact_also_unaligned) {
   std::vector<std::int64_t> counts{0, 1, 3, 4, 1023, 1024, 1025, 4099};
   counts.insert(counts.end(), std::begin(kManyFloats), std::end(kManyFloats));
   for (auto const count : counts) {
-    // Which of the five arrays begins a float behind an aligned place: none, or this one.
+    // Selects which of the five arrays begins one float after an aligned address; -1 for none.
     for (std::int64_t shifted = -1; shifted < 5; ++shifted) {
       SCOPED_TRACE(text("count ", count, ", shifted ", shifted));
       auto const offset = [&](std::int64_t array) { return std::int64_t{array == shifted}; };

@@ -18,7 +18,7 @@ Shape shape_of(Places const& extents) {
   return Shape(std::span<std::int64_t const>(extents));
 }
 
-/// All shapes up to rank 4 with extents of 1, 2 and 3.
+/// Returns all shapes up to rank 4 with extents of 1, 2 and 3.
 std::vector<Shape> small_shapes() {
   std::vector<Places> all{{}};
   for (std::size_t first = 0, rank = 1; rank <= Shape::kMaxRank; ++rank) {
@@ -37,7 +37,8 @@ std::vector<Shape> small_shapes() {
   return shapes;
 }
 
-/// Where the element of `operand` lies that NumPy uses for element `place` of `result`.
+/// Returns the index of the element of `operand` that NumPy broadcasts to element
+/// `place` of `result`.
 std::int64_t place_in(Shape const& operand, Shape const& result, std::int64_t place) {
   std::int64_t at = 0;
   std::int64_t stride = 1;
@@ -89,7 +90,7 @@ TEST(BroadcastPlan, WalksAnyTwoShapesAsNumPyDoes) {
       }
       ASSERT_EQ(walked(plan, plan.left_strides), lefts);
       ASSERT_EQ(walked(plan, plan.right_strides), rights);
-      // What the kernels rely on.
+      // The kernels rely on inner strides of 0 or 1, of which one at least is 1.
       auto const inner_left = plan.left_strides[plan.rank - 1];
       auto const inner_right = plan.right_strides[plan.rank - 1];
       ASSERT_TRUE((inner_left | inner_right) == 1) << inner_left << ", " << inner_right;
@@ -104,7 +105,7 @@ TEST(BroadcastPlan, HasAsFewDimensionsAsTheOperandsAllow) {
   EXPECT_EQ(plan_broadcast({1, 1}, {1}), (BroadcastPlan{1, 1, {1}, {1}, {1}}));
   EXPECT_EQ(plan_broadcast({2, 3}, {}), (BroadcastPlan{1, 6, {6}, {1}, {0}}));
   EXPECT_EQ(plan_broadcast({1, 1, 1}, {2, 3}), (BroadcastPlan{1, 6, {6}, {0}, {1}}));
-  // A row vector, a column vector, and both: an outer sum.
+  // Plans for a row vector, for a column vector, and for both, which is an outer sum.
   EXPECT_EQ(plan_broadcast({5, 2, 3}, {2, 3}), (BroadcastPlan{2, 30, {5, 6}, {6, 1}, {0, 1}}));
   EXPECT_EQ(plan_broadcast({5, 2, 3}, {5, 1, 1}), (BroadcastPlan{2, 30, {5, 6}, {6, 1}, {1, 0}}));
   EXPECT_EQ(plan_broadcast({5, 1}, {1, 7}), (BroadcastPlan{2, 35, {5, 7}, {1, 0}, {0, 1}}));
@@ -125,7 +126,7 @@ TEST(BroadcastShape, RefusesExtentsThatDiffer) {
   EXPECT_EQ(broadcast_shape({2, 1, 3}, {4, 1}), (Shape{2, 4, 3}));
 }
 
-/// The sums over the axis of a view.
+/// Returns the sums over the axis of a view.
 Places summed(Places const& values, AxisView const& view) {
   EXPECT_EQ(static_cast<std::int64_t>(values.size()), view.count());
   Places sums(static_cast<std::size_t>(view.outputs()), 0);

@@ -20,12 +20,12 @@ std::vector<Id> cast_to(std::vector<From> const& values) {
   return out;
 }
 
-/// Which bags a test has, as the host sees them; by default one an id.
+/// The bags of a test on the host; by default, each bag has one id.
 struct SomeBags {
   std::int64_t bags = -1;  ///< -1: as many as there are ids
   std::int64_t hotness = 1;
-  Integers offsets = {};        ///< empty: fixed hotness
-  std::int64_t bag_count = -1;  ///< -1: all exist, and the kernel is told no count
+  Integers offsets = {};        ///< empty if the hotness is fixed
+  std::int64_t bag_count = -1;  ///< -1: all exist, and the kernel gets no count
   std::int64_t default_id = -1;
   bool pools = true;
 };
@@ -33,12 +33,13 @@ struct SomeBags {
 template <class Stream>
 class DeduplicateTest : public KernelTest<Stream> {
  protected:
-  /// Compares with a map from each id to its places; what must not be touched has to stay poisoned.
+  /// Compares with a map from each id to its positions. Memory that must not be written has to
+  /// stay poisoned.
   template <class Id>
   void expect_groups_of(std::vector<Id> const& ids, std::int64_t rows, SomeBags const& some) {
     expect_groups_of(ids, rows, some, some);
   }
-  /// That `given` is grouped as `some` are to be.
+  /// Expects `given` to be grouped as the bags `some` would be.
   template <class Id>
   void expect_groups_of(std::vector<Id> const& ids,
                         std::int64_t rows,
@@ -120,14 +121,15 @@ class DeduplicateTest : public KernelTest<Stream> {
         .pools = given.pools};
     this->replay([&](Stream stream) { deduplicate(stream, args); });
     EXPECT_EQ(this->read(found_count)[0], static_cast<std::int64_t>(unique));
-    // Not EXPECT_EQ: a difference in thousands of numbers is best said by its first place.
+    // EXPECT_EQ would print thousands of numbers, and a difference is best described by its
+    // first position.
     EXPECT_TRUE(this->read(found_ids) == unique_ids);
     EXPECT_TRUE(this->read(found_starts) == starts);
     EXPECT_TRUE(this->read(found_positions) == positions);
     EXPECT_TRUE(this->read(found_ranks) == ranks);
   }
 
-  /// With ids of 64 bits, and of 32 where they fit.
+  /// Compares with ids of 64 bits, and of 32 bits if they fit.
   void expect_groups(Integers const& ids, std::int64_t rows, SomeBags const& bags = {}) {
     SCOPED_TRACE(text(ids.size(), " ids, ", rows, " rows"));
     expect_groups_of(ids, rows, bags);
@@ -140,7 +142,8 @@ class DeduplicateTest : public KernelTest<Stream> {
 };
 TYPED_TEST_SUITE(DeduplicateTest, StreamKinds, StreamKindName);
 
-// One block of 512, 2048 or 4096 places, or the sort of the whole device.
+// The capacities that one block of 512, 2048 or 4096 positions handles, or a sort by
+// the whole device.
 constexpr std::int64_t kCapacities[] = {
     1, 2, 31, 511, 512, 513, 2047, 2048, 2049, 4095, 4096, 4097, 20'000};
 
@@ -151,7 +154,7 @@ TYPED_TEST(DeduplicateTest, GroupsEqualIdsOfAnyNumberOfPlaces) {
 }
 
 TYPED_TEST(DeduplicateTest, MillionsOfPlaces) {
-  // Tiles of either size, and more of them than one look back reaches.
+  // Takes sort tiles of either size, and more of them than one look back reaches.
   for (std::int64_t const places : {200'000, 300'000, 4'300'000}) {
     this->expect_groups(this->random.integers(places, -2, 5000), 5000);
   }
@@ -238,7 +241,7 @@ TYPED_TEST(DeduplicateTest, LeavesOutTheIdsOfBadBags) {
       expect_for(bags, capacity);
     }
   }
-  expect_for(9000, 500);  // so many that one block does not look at all of them
+  expect_for(9000, 500);  // more bags than one block checks
   expect_for(2000, 20'000);
 }
 
@@ -248,7 +251,8 @@ TYPED_TEST(DeduplicateTest, WithoutPoolingHasTheIdsOfBadBags) {
     ids[0] = 3;
     ids[1] = 1;
     ids[4] = 3;
-    // All are between the first offset and the last: as one bag has it.
+    // All ids are between the first offset and the last, and are grouped like those
+    // of a single bag.
     SomeBags const one{.bags = 1, .offsets = {1, capacity}};
     this->expect_groups(ids, 5, one);
     SomeBags const bad{.bags = 3, .offsets = {1, 4, 2, capacity}, .pools = false};
@@ -258,7 +262,7 @@ TYPED_TEST(DeduplicateTest, WithoutPoolingHasTheIdsOfBadBags) {
 
 TYPED_TEST(DeduplicateTest, BagsWithoutAnIdHaveThePlaceOfTheirDefaultId) {
   for (std::int64_t const bags : {50, 3000}) {
-    // One in three ids is valid: of few ids a bag, many bags have none.
+    // One in three ids is valid, so that many bags of few ids have no valid one.
     auto const ids = [&](std::int64_t count) { return this->random.integers(count, -4, 11); };
     for (std::int64_t const hotness : {1, 2, 4, 5, 6}) {
       for (std::int64_t const count : {std::int64_t{-1}, std::int64_t{0}, bags / 3}) {

@@ -18,15 +18,15 @@ struct Shape3 {
   std::int64_t outputs;
 };
 
-/// Empty, single, odd, tall (more than one chunk of column sums, sums in parts that are even or
-/// not) and the trainer's own.
+/// Shapes that are empty, single, odd, tall (more than one chunk of column sums, and sums in parts
+/// of equal or unequal length), and the trainer's own.
 constexpr Shape3 kShapes[] = {
     {0, 5, 3},     {0, 5, 1},     {4, 0, 3},      {4, 0, 1},      {3, 4, 0},      {1, 1, 1},
     {1, 7, 1},     {1, 9, 6},     {6, 1, 5},      {33, 13, 1},    {512, 128, 1},  {3001, 45, 1},
     {3001, 0, 70}, {3001, 6, 5},  {1031, 20, 12}, {1031, 3, 130}, {4096, 64, 64}, {4099, 9, 6},
     {31, 37, 29},  {128, 64, 32}, {512, 535, 256}};
 
-/// A sum in double, and the sum of its terms' magnitudes: what rounding errors are relative to.
+/// A sum in double, and the sum of its terms' magnitudes, to which rounding errors are relative.
 struct Sum {
   double value = 0;
   double magnitude = 0;
@@ -42,7 +42,7 @@ void expect_close(std::vector<float> const& actual, Sums const& expected, char c
   ASSERT_EQ(actual.size(), expected.size()) << what;
   for (std::size_t i = 0; i < actual.size(); ++i) {
     double const error = std::abs(actual[i] - expected[i].value);
-    if (!(error <= 1e-6 * expected[i].magnitude)) {  // also when NaN
+    if (!(error <= 1e-6 * expected[i].magnitude)) {  // also fails for NaN
       FAIL() << what << '[' << i << "] is " << actual[i] << ", should be " << expected[i].value;
     }
   }
@@ -56,7 +56,7 @@ std::vector<std::uint32_t> bits_of(std::vector<float> const& values) {
   return bits;
 }
 
-/// [rows, columns] by index, row-major; `transposed` swaps the roles of the indices.
+/// A row-major matrix [rows, columns], accessed by its indices. `transposed` swaps their roles.
 struct View {
   std::vector<float> const& values;
   std::int64_t columns;
@@ -90,13 +90,13 @@ class DenseTest : public KernelTest<Stream> {
  protected:
   std::vector<float> reals(std::int64_t count) { return this->random.reals(count); }
 
-  /// A view of a buffer that is not aligned to more than a float.
+  /// Uploads values after one float, so that they are aligned to a float only.
   Buffer<float> upload_shifted(std::vector<float> values) {
     values.insert(values.begin(), 0.0F);
     return this->upload(values);
   }
 
-  /// With the workspace that it asks for, poisoned.
+  /// Runs the kernel with a poisoned workspace of the size that it asks for.
   void weight_gradient(DenseWeightGradientArgs args) {
     auto const workspace =
         this->workspace(dense_weight_gradient_workspace_bytes(this->stream(), args));

@@ -14,7 +14,7 @@
 namespace msstream::ops::kernels::testing {
 namespace {
 
-/// Around the four floats of a vector access and around the edges of a thread block.
+/// Counts around the four floats of a vector access and around the edges of a thread block.
 constexpr std::int64_t kCounts[] = {0, 1, 3, 4, 5, 1023, 1024, 4099};
 constexpr std::int64_t kBlockCounts[] = {0, 1, 2, 64, 65, 130};
 
@@ -22,7 +22,7 @@ void expect_close(std::vector<float> const& actual, std::vector<double> const& e
   ASSERT_EQ(actual.size(), expected.size());
   for (std::size_t i = 0; i < actual.size(); ++i) {
     double const bound = 1e-6 * std::abs(expected[i]) + 3e-7;
-    if (!(std::abs(actual[i] - expected[i]) <= bound)) {  // also when NaN
+    if (!(std::abs(actual[i] - expected[i]) <= bound)) {  // also fails for NaN
       FAIL() << "element " << i << " is " << actual[i] << ", should be " << expected[i];
     }
   }
@@ -37,8 +37,8 @@ class ElementwiseTest : public KernelTest<Stream> {
  protected:
   std::vector<float> reals(std::int64_t count) { return this->random.reals(count, -3.0F, 3.0F); }
 
-  /// issue(input, output, count) has to write function(input[i]): from one buffer to another, to a
-  /// place that is not aligned to more than a float, and in place.
+  /// Expects issue(input, output, count) to write function(input[i]): from one buffer to another,
+  /// to an address aligned to a float only, and in place.
   template <class Issue>
   void check_map(std::vector<float> const& values,
                  Issue const& issue,
@@ -62,12 +62,12 @@ class ElementwiseTest : public KernelTest<Stream> {
   }
 
   struct Columns {
-    std::vector<std::vector<float>> values;  ///< [rows, width] a block
+    std::vector<std::vector<float>> values;  ///< one block each, [rows, width]
     std::vector<std::int64_t> widths;
     std::vector<float> packed;
     std::int64_t rows;
   };
-  /// With widths that are multiples of `unit`, none of them above 5 units.
+  /// Returns blocks whose widths are multiples of `unit`, none of them above 5 units.
   Columns random_columns(std::int64_t block_count, std::int64_t rows, std::int64_t unit) {
     Columns out;
     out.rows = rows;
@@ -133,7 +133,8 @@ TYPED_TEST(ElementwiseTest, split_takes_blocks_apart_and_skips_those_without_dat
   }
 }
 
-/// In parts of 32 inputs, whose sums are added in double, and up to 64 inputs a launch.
+/// A reference sum that rounds as the kernel does: in parts of 32 inputs, whose sums are added in
+/// double, and to float after each launch of up to 64 inputs.
 class SumOfInputs {
  public:
   void add(std::vector<float> const& input) {
@@ -191,7 +192,7 @@ TYPED_TEST(ElementwiseTest, add_adds_in_the_order_of_the_inputs) {
       EXPECT_TRUE(std::isnan(values.front()));
       EXPECT_TRUE(std::equal(expected.begin(), expected.end(), values.begin() + 1));
 
-      // In place, into an input that the first launch reads.
+      // Writes in place, into an input that the first launch reads.
       auto const in_place = static_cast<std::size_t>(std::min<std::int64_t>(input_count, 64) - 1);
       add(this->stream(), inputs, buffers[in_place].data(), count);
       EXPECT_EQ(this->read(buffers[in_place]), expected);

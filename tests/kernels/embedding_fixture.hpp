@@ -16,7 +16,7 @@ using Integers = std::vector<std::int64_t>;
 using Floats = std::vector<float>;
 using Bytes = std::vector<std::byte>;
 
-/// Values as elements of a type, so that one test serves all types.
+/// Returns values as the bytes of elements of type T, so that one test serves all types.
 template <class T, class From>
 Bytes packed_as(std::vector<From> const& values) {
   Bytes bytes(values.size() * sizeof(T));
@@ -56,24 +56,24 @@ inline Floats unpacked(Bytes const& bytes, DType dtype) {
                                    : unpacked_as<bfloat16>(bytes);
 }
 
-/// The same bits, but for those within a NaN.
+/// Tells whether all floats are bitwise equal, except that any two NaNs are equal.
 inline bool are_same(Floats const& a, Floats const& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](float x, float y) {
     return (std::isnan(x) && std::isnan(y)) || (x == y && std::signbit(x) == std::signbit(y));
   });
 }
 
-/// One lookup as the caller sees it: bags of ids, of which the first `existing` are looked at.
+/// One lookup as the caller sees it: bags of ids, of which the first `existing` exist.
 struct Lookup {
   Integers ids;
-  Integers offsets;          ///< empty: fixed hotness
-  std::int64_t hotness = 1;  ///< with fixed hotness
+  Integers offsets;          ///< empty if the hotness is fixed
+  std::int64_t hotness = 1;  ///< unused with offsets
   std::int64_t bags = 0;
   std::int64_t existing = 0;
   std::int64_t rows = 50;
   std::int64_t width = 16;
   Pooling pooling = Pooling::sum;
-  Floats weights = {};  ///< empty: all 1
+  Floats weights = {};  ///< empty: all weights are 1
   std::int64_t default_id = -1;
   DType id_dtype = DType::int64;
   DType table_dtype = DType::float32;
@@ -86,7 +86,7 @@ struct Lookup {
   [[nodiscard]] std::int64_t output_rows() const {
     return pooling == Pooling::none ? capacity() : bags;
   }
-  /// The places that an output row is made of, also those of bad ids.
+  /// Returns the positions of the ids of an output row, including bad ids.
   [[nodiscard]] Integers places(std::int64_t row) const {
     Integers out;
     if (pooling == Pooling::none) {
@@ -107,7 +107,8 @@ struct Lookup {
   [[nodiscard]] double weight(std::int64_t place) const {
     return weights.empty() || place >= capacity() ? 1.0 : weights[static_cast<std::size_t>(place)];
   }
-  /// The places whose rows make an output row; behind the capacity, those of default ids.
+  /// Returns the positions of the valid ids of an output row. Positions from the capacity on stand
+  /// for default ids.
   [[nodiscard]] Integers valid_places(std::int64_t row) const {
     auto out = places(row);
     std::erase_if(out, [&](auto place) { return !has(place); });
@@ -149,17 +150,19 @@ struct Found {
   std::vector<std::int32_t> argmax;
 };
 
-/// Issues one lookup after another to a stream, and compares what it finds with double precision.
+/// Runs lookups on a stream, and compares the results with those of double precision and of
+/// the host twin.
 template <class Stream>
 class EmbeddingTest : public KernelTest<Stream> {
  protected:
-  /// Reals that the type holds.
+  /// Returns random values that the table's type holds exactly.
   Floats table_of(Lookup const& lookup) {
     return unpacked(packed(this->random.reals(lookup.rows * lookup.width), lookup.table_dtype),
                     lookup.table_dtype);
   }
 
-  /// Jagged bags of 0 to `longest` ids; one in ten of the ids is no row, `spare` places are unused.
+  /// Returns jagged bags of 0 to `longest` ids. One in ten ids is no row, and `spare` positions at
+  /// the end are unused.
   Lookup random_bags(std::int64_t bags, std::int64_t longest, std::int64_t spare = 0) {
     Integers offsets{0};
     for (auto const length : this->random.integers(bags, 0, longest)) {
@@ -176,7 +179,7 @@ class EmbeddingTest : public KernelTest<Stream> {
     return look_up_on(
         *this, [this](auto issue) { this->replay(issue); }, lookup, table, report);
   }
-  /// What the host twin gives for the same arguments.
+  /// Returns the host twin's results for the same arguments.
   Found host_twin(Lookup const& lookup, Floats const& table) {
     HostMemory memory;
     return look_up_on(memory, [&](auto issue) { memory.run(issue); }, lookup, table, {});
@@ -288,7 +291,7 @@ class EmbeddingTest : public KernelTest<Stream> {
 
   struct Expected {
     double value = 0.0;
-    double error = 0.0;  ///< that rounding may make
+    double error = 0.0;  ///< bound on the rounding error
     std::int64_t place = -1;
   };
 
@@ -318,8 +321,8 @@ class EmbeddingTest : public KernelTest<Stream> {
                              : lookup.pooling == Pooling::sqrtn ? std::sqrt(squares)
                                                                 : 1.0;
       expected.value = divisor == 0.0 ? 0.0 : sum / divisor;
-      // Each operation errs by at most half a unit in the last place: a product and an addition a
-      // row, as many for the divisor, and the division.
+      // Each operation errs by at most half a unit in the last place. A sum has a product and an
+      // addition for each row, as many for the divisor, and the division.
       auto const operations = 4.0 * static_cast<double>(places.size()) + 2.0;
       expected.error = divisor == 0.0 ? 0.0 : operations * magnitude / divisor * 0x1p-24;
     }

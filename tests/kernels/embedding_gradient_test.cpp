@@ -24,7 +24,7 @@ class EmbeddingGradientTest : public GradientTest<Stream> {
     return this->read(output);
   }
 
-  /// Compares with the sums in double; what must not be touched has to stay poisoned.
+  /// Compares with sums in double. Memory that must not be written has to stay poisoned.
   template <class T = float, class Id = std::int64_t>
   void expect_gradients(GradientCase const& some, std::int64_t offset = 0) {
     SCOPED_TRACE(text("pooling ",
@@ -53,8 +53,8 @@ class EmbeddingGradientTest : public GradientTest<Stream> {
     std::int64_t u = 0;
     for (auto const& [id, sums] : expected.sums) {
       for (std::size_t c = 0; c < sums.size(); ++c) {
-        // Each addition errs by half a unit in the last place at most, and so do the factor's
-        // operations, of which there is one a weight of the bag.
+        // Each addition errs by at most half a unit in the last place, and so does each operation
+        // of the factor, of which there is one for each weight of the bag.
         auto const roundings = expected.addends.at(id) + 40.0;
         ASSERT_NEAR(found[static_cast<std::size_t>(u * some.width) + c],
                     sums[c],
@@ -65,7 +65,8 @@ class EmbeddingGradientTest : public GradientTest<Stream> {
     }
   }
 
-  /// Fixed and jagged bags below and above what one launch handles, all of them or half.
+  /// Calls visit with fixed and jagged bags, fewer and more than one launch handles, of which all
+  /// or half exist.
   template <class Visit>
   void for_each_shape(Visit const& visit) {
     for (std::int64_t const bags : {60, 1500}) {
@@ -107,7 +108,8 @@ TYPED_TEST(EmbeddingGradientTest, RowsOfAnyWidth) {
   }
 }
 
-// Output gradients of a size whose columns may be taken in turns, in rows up to a warp and wider.
+// Output gradients of a size whose columns may be processed in more than one pass, with rows of up
+// to a warp and wider.
 TYPED_TEST(EmbeddingGradientTest, ManyBagsOfWideRows) {
   for (std::int64_t const width : {72, 128, 256, 1024}) {
     auto const bags = (std::int64_t{32} << 20U) / (width * 4);
@@ -172,7 +174,7 @@ TYPED_TEST(EmbeddingGradientTest, OneHotRowAmongOthers) {
   }
 }
 
-// Rows that begin and end at the borders of parts and blocks of parts, and next to them.
+// Rows that begin and end at the borders of parts and of blocks of parts, and next to them.
 TYPED_TEST(EmbeddingGradientTest, RowsThatEndAtBordersOfWhatIsAddedTogether) {
   for (std::int64_t const width : {4, 128}) {
     for (std::int64_t const around : {16, 128, 256, 1024, 2048, 4096}) {
@@ -190,7 +192,7 @@ TYPED_TEST(EmbeddingGradientTest, RowsThatEndAtBordersOfWhatIsAddedTogether) {
   }
 }
 
-// Half precision has no unit at 100,000 of its values: only sums in float hold.
+// Half-precision values near 100,000 are more than 1 apart, so that only sums in float are exact.
 TYPED_TEST(EmbeddingGradientTest, OneId100000TimesInHalfPrecision) {
   auto some = GradientCase::fixed(Integers(100'000, 7), 1);
   some.width = 4;
@@ -219,7 +221,8 @@ TYPED_TEST(EmbeddingGradientTest, NoBagsNoIdsAndNoValidIds) {
   }
 }
 
-// The weights of a bag add up to 0: the lookup gives 0, whatever its rows, so nothing comes back.
+// If the weights of a bag add up to 0, the lookup gives 0 whatever its rows are, so
+// its gradient is 0.
 TYPED_TEST(EmbeddingGradientTest, ABagWhoseDivisorIsZeroAddsNothingNotEvenInfinity) {
   for (std::int64_t const bags : {10, 3000}) {
     for (auto const pooling : {Pooling::mean, Pooling::sqrtn}) {

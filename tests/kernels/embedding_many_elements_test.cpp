@@ -6,7 +6,7 @@
 namespace msstream::ops::kernels::testing {
 namespace {
 
-/// A table of 4.3 GB in half precision, whose last row lies behind 2^31 elements.
+/// The number of rows of a table of 4.3 GB in half precision, whose last row follows 2^31 elements.
 constexpr std::int64_t kRows = (std::int64_t{1} << 25) + 1;
 constexpr std::int64_t kWidth = 64;
 static_assert((kRows - 1) * kWidth == std::int64_t{1} << 31);
@@ -14,7 +14,8 @@ static_assert((kRows - 1) * kWidth == std::int64_t{1} << 31);
 template <class Stream>
 class EmbeddingOfManyElementsTest : public ManyElements<Stream> {
  protected:
-  /// With a row of 1, and 2 and 3 as the last ones.
+  /// Returns a table whose first row is 1 and whose last two rows are 2 and 3; empty if there is
+  /// too little memory.
   std::optional<Buffer<std::byte>> many_rows() {
     auto const table = this->template many<std::byte>(kRows * kWidth * 2);
     if (table) {
@@ -67,11 +68,11 @@ TYPED_TEST(EmbeddingOfManyElementsTest, LookupOfOneTable) {
   for (auto const dtype : {DType::int32, DType::int64}) {
     expect_sums(kWidth, {kRows - 1, 0, kRows - 2, kRows - 1}, dtype);
   }
-  // Row numbers that need more than 31 bits.
+  // Row numbers need more than 31 bits here.
   expect_sums(1, {(kRows - 1) * kWidth, 0, (kRows - 2) * kWidth, kRows * kWidth - 1}, DType::int64);
 }
 
-// The second table's row numbers need more than 31 bits.
+// Row numbers of the second table need more than 31 bits.
 TYPED_TEST(EmbeddingOfManyElementsTest, LookupOfManyTables) {
   auto const table = this->many_rows();
   if (!table) {
@@ -135,10 +136,10 @@ TYPED_TEST(EmbeddingOfManyElementsTest, UpdateOfATable) {
     return;
   }
   UploadedTable const table{DType::float16, *weights, *states, *states};
-  // Halves and powers of two: all sums and moves are exact.
+  // Halves and powers of two make all sums and moves exact.
   constexpr float kRate = 0x1p-10F;
   for (auto const kind : {OptimizerKind::sgd, OptimizerKind::rowwise_adagrad}) {
-    for (std::int64_t const places : {4, 4000}) {  // of one launch, and of several
+    for (std::int64_t const places : {4, 4000}) {  // in one launch, and in several
       SCOPED_TRACE(text("kind ", static_cast<int>(kind), ", ", places, " places"));
       Integers ids;
       while (std::ssize(ids) < places) {
@@ -202,7 +203,7 @@ TYPED_TEST(EmbeddingOfManyElementsTest, UpdateByGradientsOfRows) {
   EXPECT_EQ(this->read_half_row(*weights, 0), Floats(kWidth, 9.0F));
   EXPECT_EQ(this->read_half_row(*weights, kRows - 2), Floats(kWidth, 2.0F));
   EXPECT_EQ(this->read_half_row(*weights, kRows - 1), Floats(kWidth, 11.0F));
-  // Row numbers that need more than 31 bits.
+  // Row numbers need more than 31 bits here.
   move_up(1, {(kRows - 1) * kWidth, kRows * kWidth - 1});
   Floats last(kWidth, 11.0F);
   last.front() = last.back() = 19.0F;
@@ -234,7 +235,7 @@ TYPED_TEST(EmbeddingOfManyElementsTest, GradientOfWeights) {
     EXPECT_EQ(this->read(output), sums);
   };
   expect_products(kWidth, {kRows - 1, 0, kRows - 2, kRows}, {96, 32, 64, 0});
-  // Row numbers that need more than 31 bits.
+  // Row numbers need more than 31 bits here.
   constexpr std::int64_t kLast = (kRows - 1) * kWidth;
   expect_products(1, {kLast, kLast - 1, 0, kLast + kWidth}, {1.5F, 1.0F, 0.5F, 0.0F});
 }

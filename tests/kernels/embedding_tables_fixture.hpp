@@ -21,7 +21,7 @@ namespace msstream::ops::kernels::testing {
 using Integers = std::vector<std::int64_t>;
 using Floats = std::vector<float>;
 
-/// A table as the caller sees it; its elements are kept as floats that its type holds exactly.
+/// A table as the caller sees it. Its elements are floats that its type holds exactly.
 struct Table {
   std::int64_t rows = 50;
   std::int32_t width = 16;
@@ -29,18 +29,18 @@ struct Table {
   Pooling pooling = Pooling::sum;
   std::int32_t hotness = 1;
   std::int64_t default_id = -1;
-  std::int64_t skew = 0;  ///< elements by which the rows lie off 16 bytes
+  std::int64_t skew = 0;  ///< elements between a 16-byte border and the first row
   Floats elements = {};
 };
 
-/// One lookup: ids table by table, with offsets or of the tables' hotness.
+/// One lookup: ids in the order of the tables, with offsets or the tables' hotness.
 struct TablesLookup {
   std::vector<Table> tables;
   std::int64_t batch = 0;
   std::optional<std::int64_t> existing = {};
   Integers ids = {};
-  Integers offsets = {};  ///< empty: fixed hotness
-  Floats weights = {};    ///< empty: all are 1
+  Integers offsets = {};  ///< empty if the hotness is fixed
+  Floats weights = {};    ///< empty: all weights are 1
   DType output = DType::float32;
   bool has_32_bit_ids = false;
 
@@ -65,7 +65,7 @@ inline float rounded_to(DType dtype, float value) {
   }
 }
 
-/// The elements as they lie in memory of the type, behind `skew` zeros.
+/// Returns the bytes of the elements as stored in the type, after `skew` zeros.
 inline std::vector<std::byte> stored(DType dtype, Floats const& values, std::int64_t skew = 0) {
   auto const element = bytes_of(dtype);
   auto const before = static_cast<std::size_t>(skew);
@@ -95,7 +95,7 @@ inline Floats loaded(DType dtype, std::vector<std::byte> const& bytes) {
   return values;
 }
 
-/// Equal bits, where any two NaN are equal.
+/// Tells whether two floats are bitwise equal. Any two NaNs are equal.
 inline bool same(float a, float b) {
   return std::isnan(a) ? std::isnan(b) : std::memcmp(&a, &b, sizeof(a)) == 0;
 }
@@ -103,7 +103,7 @@ inline bool same(float a, float b) {
 template <class Stream>
 class EmbeddingTablesTest : public KernelTest<Stream> {
  protected:
-  /// Gives the tables elements and the bags ids; one id in ten is no row.
+  /// Fills the tables with elements and the bags with ids, of which one in ten is no row.
   void fill(TablesLookup& lookup) {
     for (auto& table : lookup.tables) {
       table.elements = this->random.reals(table.rows * table.width);
@@ -115,7 +115,7 @@ class EmbeddingTablesTest : public KernelTest<Stream> {
       lookup.ids.insert(lookup.ids.end(), ids.begin(), ids.end());
     }
   }
-  /// The same with bags of 0 to `longest` ids, and `spare` ids that are of no bag.
+  /// Like fill(), but with bags of 0 to `longest` ids, and `spare` ids that are in no bag.
   void fill_jagged(TablesLookup& lookup, std::int64_t longest, std::int64_t spare = 0) {
     lookup.offsets = {0};
     fill(lookup);
@@ -186,7 +186,7 @@ class EmbeddingTablesTest : public KernelTest<Stream> {
     return run(*this, this->stream(), lookup, report);
   }
 
-  /// The host twin, which the CUDA twin's bits are compared with.
+  /// The host twin, with whose bits those of the CUDA twin are compared.
   struct Host : KernelTest<HostStream> {
     Host() { SetUp(); }
     void TestBody() override {}
@@ -238,7 +238,8 @@ class EmbeddingTablesTest : public KernelTest<Stream> {
     }
   }
 
-  /// The sum of magnitudes bounds what roundings can do.
+  /// Compares one output element with its value in double. The sum of magnitudes bounds the
+  /// rounding error.
   static void expect_element(TablesLookup const& lookup,
                              Table const& table,
                              std::int32_t column,
@@ -281,7 +282,7 @@ class EmbeddingTablesTest : public KernelTest<Stream> {
       expected = table.pooling == Pooling::max ? largest : divisor == 0.0 ? 0.0 : sum / divisor;
     }
     double const scale = divisor == 0.0 ? 0.0 : magnitude / std::abs(divisor);
-    // The weights here are positive, so that their own sum errs little as well.
+    // The weights are positive here, so that their own sum has a small error as well.
     double const narrowing = lookup.output == DType::float32   ? 0.0
                              : lookup.output == DType::float16 ? 0x1p-11
                                                                : 0x1p-8;
@@ -291,7 +292,7 @@ class EmbeddingTablesTest : public KernelTest<Stream> {
     ASSERT_NEAR(found, expected, tolerance);
   }
 
-  /// Tables of every width, type and pooling.
+  /// Returns tables of every width, type and pooling.
   static std::vector<Table> mixed_tables(std::int32_t hotness) {
     std::vector<Table> tables;
     int number = 0;

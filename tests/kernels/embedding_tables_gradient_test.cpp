@@ -15,7 +15,8 @@ using Integers = std::vector<std::int64_t>;
 using Numbers = std::vector<std::int32_t>;
 using Floats = std::vector<float>;
 
-/// A backward pass: descriptors (of tables that are not read), ids table by table.
+/// The inputs of a backward pass: descriptors of tables, which are not read, and ids in the order
+/// of the tables.
 struct Backward {
   std::vector<TableDescriptor> tables;
   std::int64_t batch = 0;
@@ -30,7 +31,8 @@ struct Backward {
   [[nodiscard]] std::int64_t bags() const { return existing.value_or(batch); }
 };
 
-/// What one place adds, as the test finds it: to which row, from which bag, how much of it.
+/// The contribution of one position as the test computes it: the row, the bag, and the factor
+/// of its gradient.
 struct Place {
   std::size_t table;
   std::int64_t row;
@@ -56,7 +58,8 @@ class EmbeddingTablesGradientTest : public KernelTest<Stream> {
     }
   }
 
-  /// The places that lead to rows, by their numbers.
+  /// Returns the positions with a valid id, by index. Default ids have indices from
+  /// the capacity on.
   static std::map<std::int64_t, Place> places_of(Backward const& backward) {
     std::map<std::int64_t, Place> places;
     std::int64_t first_place = 0;
@@ -354,7 +357,8 @@ TYPED_TEST(EmbeddingTablesGradientTest, HundredsOfTables) {
   this->expect_gradients(backward);
 }
 
-// Rows that go on over a few parts of the sorted places, and over so many that a block adds them.
+// Rows that extend over a few parts of the sorted positions, and over so many that a
+// block adds them.
 TYPED_TEST(EmbeddingTablesGradientTest, HotRows) {
   for (std::int32_t const width : {4, 33, 256}) {
     Backward backward{.tables = {{.rows = 2, .width = width, .hotness = 40},

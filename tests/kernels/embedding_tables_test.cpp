@@ -56,7 +56,7 @@ TYPED_TEST(EmbeddingTablesTest, WeightedBags) {
       is_jagged ? this->fill_jagged(lookup, hotness) : this->fill(lookup);
       lookup.weights = this->random.reals(static_cast<std::int64_t>(lookup.ids.size()), 0.1F, 2.0F);
       this->expect_pooled(lookup);
-      std::fill(lookup.weights.begin(), lookup.weights.end(), 0.0F);  // divisors of 0 give 0
+      std::fill(lookup.weights.begin(), lookup.weights.end(), 0.0F);  // a divisor of 0 gives 0
       this->expect_pooled(lookup);
     }
   }
@@ -75,7 +75,8 @@ TYPED_TEST(EmbeddingTablesTest, BagsBeyondTheCountAreZero) {
   }
 }
 
-// Descriptors travel with the launch up to a number of tables, beyond it they are read from memory.
+// Descriptors are launch arguments up to a certain number of tables; beyond it they are
+// read from memory.
 TYPED_TEST(EmbeddingTablesTest, OneTableAndHundreds) {
   for (int const tables : {1, 2, 31, 32, 33, 600}) {
     for (std::int32_t const hotness : {1, 2}) {

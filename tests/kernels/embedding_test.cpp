@@ -39,14 +39,14 @@ TYPED_TEST(EmbeddingTest, FixedHotness) {
   }
 }
 
-// Longer than what lanes read at a time, twice over.
+// The longest bags have more than twice as many ids as lanes read at a time.
 TYPED_TEST(EmbeddingTest, JaggedBags) {
   for (std::int64_t const longest : {1, 3, 20, 90}) {
     this->expect_pooled_everywhere(this->random_bags(50, longest, 7));
   }
 }
 
-// All ids are rows, so that nothing is looked at twice.
+// All ids are rows, so that no id is examined twice.
 TYPED_TEST(EmbeddingTest, BagsOfGoodIds) {
   for (std::int64_t const hotness : {1, 8, 16, 40, 64, 70}) {
     auto lookup = fixed(this->random.integers(37 * hotness, 0, 49), hotness);
@@ -60,7 +60,8 @@ TYPED_TEST(EmbeddingTest, BagsOfGoodIds) {
   }
 }
 
-// So many bags that a group of lanes takes several of them; their number is no multiple of it.
+// There are so many bags that a group of lanes takes several of them, and their number is no
+// multiple of that.
 TYPED_TEST(EmbeddingTest, ManyBagsOfOneId) {
   for (std::int64_t const width : {16, 128}) {
     auto const bags = (std::int64_t{1} << 21) / width + 3;
@@ -88,7 +89,8 @@ TYPED_TEST(EmbeddingTest, ManyBagsOfOneId) {
   }
 }
 
-// As many, where some have no id and some have several.
+// There are so many bags that a group of lanes takes several of them, of which some have no id and
+// some have several.
 TYPED_TEST(EmbeddingTest, ManyShortBags) {
   auto lookup = this->random_bags(17'000, 2);
   lookup.width = 128;
@@ -98,7 +100,7 @@ TYPED_TEST(EmbeddingTest, ManyShortBags) {
   lookup.weights = this->random_weights(lookup);
   this->expect_pooled(lookup);
   lookup.pooling = Pooling::none;
-  lookup.offsets.front() = 100;  // the first places are in no bag
+  lookup.offsets.front() = 100;  // the first 100 positions are in no bag
   std::replace_if(
       lookup.offsets.begin(), lookup.offsets.end(), [](auto x) { return x < 100; }, 100);
   this->expect_pooled(lookup);
@@ -146,7 +148,7 @@ TYPED_TEST(EmbeddingTest, OneIdAHundredThousandTimes) {
   }
 }
 
-// A view into a larger array need not begin where 16-byte loads may.
+// A view into a larger array need not begin at an address that allows 16-byte loads.
 TYPED_TEST(EmbeddingTest, TablesAndOutputsAtOddAddresses) {
   for (auto const dtype : {DType::float32, DType::float16}) {
     auto lookup = fixed(this->random.integers(64, 0, 49), 4);

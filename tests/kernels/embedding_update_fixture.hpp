@@ -9,7 +9,7 @@
 
 namespace msstream::ops::kernels::testing {
 
-/// A table with its state, in the memory of a machine.
+/// A table and its optimizer state in the memory of a machine.
 struct UploadedTable {
   DType dtype;
   Buffer<std::byte> weights;
@@ -17,7 +17,7 @@ struct UploadedTable {
   Buffer<float> state1;
 };
 
-/// Moves tables by the gradients of lookups.
+/// A fixture for updates of tables by the gradients of lookups.
 template <class Stream>
 class UpdateTest : public GradientTest<Stream> {
  protected:

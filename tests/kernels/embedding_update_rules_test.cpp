@@ -4,35 +4,36 @@
 namespace msstream::ops::kernels::testing {
 namespace {
 
-/// A weight in double, with what bounds the error of one in float.
+/// The quantities in double that bound the error of a weight in float.
 struct BoundedWeight {
-  double moved = 0.0;    ///< the sum of the magnitudes of its moves
-  double largest = 0.0;  ///< that it has been
+  double moved = 0.0;    ///< the sum of the magnitudes of all moves
+  double largest = 0.0;  ///< the largest magnitude so far
 };
 struct BoundedRow {
   double moves = 0.0;
-  double roundings = 0.0;  ///< of a move and of the state, relative, in units of 2^-24
+  double roundings = 0.0;  ///< relative, of a move and of the state, in units of 2^-24
 };
 
-/// The fused update against bags, row gradients and one move a unique row, all in double.
+/// Compares the fused update with bags, row gradients and one move for each unique row, all
+/// computed in double.
 ///
-/// Weights and gradients of bags are positive but for one sign a column that stays, so that nothing
-/// cancels out and each sum, of n addends, errs by n - 1 units at most, relative to itself; a unit
-/// is 2^-24, half a unit in the last place.
+/// Weights are positive, and so are the gradients of bags but for a sign that is fixed for each
+/// column, so that no terms cancel, and a sum of n addends errs by at most n - 1 units, relative to
+/// itself. A unit is 2^-24, half a unit in the last place.
 /// - A row gradient: n addends, each divided by a divisor of up to kLongest weights: n + 12.
-/// - State after t steps: squares of gradients, a mean over the width at most, and three
-///   operations a step: 2 (n + 12) + width + 3 t.
-/// - A move: eight operations more, Adam's corrections among them.
+/// - State after t steps: squares of gradients, at most a mean over the width, and three operations
+///   for each step: 2 (n + 12) + width + 3 t.
+/// - A move: eight more operations, among them Adam's corrections.
 /// - A weight: the error of each move, a unit for each subtraction, and half a unit in the last
-///   place of its type where it is stored.
-/// Products of errors are of the order of 2^-48, and far below the hundredth that is added.
+///   place of its type when it is stored.
+/// Products of errors are of the order of 2^-48, far below the hundredth that is added.
 template <class Stream>
 class EmbeddingUpdateRulesTest : public UpdateTest<Stream> {
  protected:
-  static constexpr int kSteps = 5;  // one of each pooling
+  static constexpr int kSteps = 5;  // one step for each pooling
   static constexpr std::int64_t kLongest = 6;
 
-  /// One in ten ids is no row; some bags are empty, and do not all exist.
+  /// Returns bags of which some are empty and ten do not exist. One in ten ids is no row.
   GradientCase random_case(std::int64_t bags, std::int64_t width, Pooling pooling) {
     auto some = this->random_bags(bags, kLongest, 9);
     some.existing = bags - 10;
@@ -126,7 +127,7 @@ class EmbeddingUpdateRulesTest : public UpdateTest<Stream> {
     for (std::size_t i = 0; i < expected.size(); ++i) {
       auto const& [moves, row_roundings] = row_bounds[i / columns];
       auto const roundings = row_roundings + 3.0 * t;
-      // Rows that no id names: nothing has moved, and the bounds are 0.
+      // For rows without an id, nothing has moved, and the bounds are 0.
       ASSERT_NEAR(weights[i],
                   expected[i].weight,
                   (roundings + 8.0) * kUnit * bounds[i].moved +
@@ -151,7 +152,7 @@ TYPED_TEST(EmbeddingUpdateRulesTest, FollowsTheRulesInDouble) {
   for (auto const kind : kOptimizerKinds) {
     for (auto const dtype : {DType::float32, DType::float16, DType::bfloat16}) {
       for (std::int64_t const width : {1, 4, 33, 128}) {
-        for (std::int64_t const bags : {100, 1200}) {  // of one launch, and of several
+        for (std::int64_t const bags : {100, 1200}) {  // in one launch, and in several
           this->expect_the_rule(kind, dtype, bags, width);
         }
       }

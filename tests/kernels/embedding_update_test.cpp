@@ -39,7 +39,7 @@ class EmbeddingUpdateTest : public UpdateTest<Stream> {
     });
   }
 
-  /// Two steps by both ways from the same weights and state.
+  /// Runs two steps by both ways from the same weights and state, and expects the same bits.
   template <class T = float>
   void expect_the_same_bits(OptimizerKind kind, DType dtype, GradientCase const& some) {
     SCOPED_TRACE(text("kind ",
@@ -125,8 +125,8 @@ TYPED_TEST(EmbeddingUpdateTest, MovesAHotRowOnce) {
   }
 }
 
-// So many rows are added that their columns are taken in turns, but for a rule that needs whole
-// rows.
+// The rows to add are so many that their columns are processed in passes, except for a rule that
+// needs whole rows.
 TYPED_TEST(EmbeddingUpdateTest, TakesColumnsInTurns) {
   for (auto const kind : {OptimizerKind::sgd, OptimizerKind::rowwise_adagrad}) {
     auto ids = this->random.integers(50'000, -9, 4'999);
@@ -149,7 +149,7 @@ TYPED_TEST(EmbeddingUpdateTest, NoIdsAndNoValidIdsMoveNothing) {
   }
 }
 
-// Whole numbers and halves: the sums are exact in any order, so is what a rule does with them.
+// Whole numbers and halves make the sums exact in any order, and so the results of a rule.
 TYPED_TEST(EmbeddingUpdateTest, AnIdThatStandsOftenChangesItsStateOnce) {
   for (std::int64_t const places : {4, 4000}) {
     auto ids = Integers(static_cast<std::size_t>(places), 1);
@@ -250,7 +250,7 @@ TYPED_TEST(EmbeddingUpdateTest, OneRecordingOfGroupingAndUpdateServesEveryCount)
     RecordedWork<TypeParam> recorded(this->stream(), issue);
     for (std::int64_t const existing : {bags, std::int64_t{0}, std::int64_t{1}, bags / 2, bags}) {
       auto some_ids = this->random.integers(places, -9, kRows);
-      some_ids.front() = 5;  // so that one bag moves a row
+      some_ids.front() = 5;  // makes one bag move a row
       this->write(ids, some_ids);
       this->write(bag_count, Integers{existing});
       this->write(gradient, this->random.reals(bags * kWidth));

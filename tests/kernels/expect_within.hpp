@@ -9,8 +9,8 @@
 
 namespace msstream::ops::kernels::testing {
 
-/// Each element within `tolerance`, relative to 1 and to what is expected; NaN and infinity only
-/// where they are expected.
+/// Expects each element within `tolerance`, relative to 1 and to the expected value. NaN and
+/// infinity must be where they are expected, and nowhere else.
 inline void expect_within(std::vector<float> const& actual,
                           std::vector<double> const& expected,
                           double tolerance = 1e-6) {

@@ -9,8 +9,8 @@ namespace {
 using Bytes = std::vector<std::uint8_t>;
 using Integers = std::vector<std::int64_t>;
 
-/// Vectors of 16, 8, 4, 2 bytes and single ones; rows longer than a warp takes at once, and than
-/// the grid's columns.
+/// Row sizes for vectors of 16, 8, 4 and 2 bytes and for single bytes, among them rows longer than
+/// a warp handles at once, and than the grid's columns.
 constexpr std::int64_t kRowBytes[] = {1, 2, 4, 6, 8, 12, 16, 64, 132, 512, 800, 4096, 40'000};
 
 template <class Stream>
@@ -23,7 +23,7 @@ class GatherTest : public KernelTest<Stream> {
     }
     return bytes;
   }
-  /// Memory filled with the poison but for `bytes`, which begin at `offset`.
+  /// Returns memory filled with poison except for `bytes`, which begin at `offset`.
   Buffer<std::uint8_t> at_offset(Bytes const& bytes, std::int64_t offset) {
     Bytes all(static_cast<std::size_t>(offset), std::uint8_t{kPoisonByte});
     all.insert(all.end(), bytes.begin(), bytes.end());
@@ -105,7 +105,7 @@ class GatherTest : public KernelTest<Stream> {
     auto const input = this->upload(values);
     auto const places = this->upload(ids);
     auto const count = this->scalar(existing);
-    // What lies in the workspace would win over every place, were it taken for one.
+    // Fills the workspace with a value that would win over every position if it were read as one.
     auto const memory_of = [&](std::size_t bytes) {
       return this->upload(std::vector<std::int32_t>(bytes / 4, 0x7FFFFFFF));
     };

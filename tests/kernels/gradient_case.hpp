@@ -20,17 +20,17 @@ using Numbers = std::vector<std::int32_t>;
 inline constexpr Pooling kPoolings[] = {
     Pooling::sum, Pooling::mean, Pooling::sqrtn, Pooling::max, Pooling::none};
 
-/// A lookup whose gradient is wanted, as the host sees it: `existing` of its bags count.
+/// A lookup on the host, for its gradient. Only the first `existing` bags exist.
 struct GradientCase {
   Integers ids = {};
-  Integers offsets = {};  ///< empty: fixed hotness
+  Integers offsets = {};  ///< empty if the hotness is fixed
   std::int64_t hotness = 1;
   std::int64_t bags = 0;
   std::int64_t existing = 0;
   std::int64_t rows = 50;
   std::int64_t width = 16;
   Pooling pooling = Pooling::sum;
-  std::vector<float> weights = {};  ///< empty: none
+  std::vector<float> weights = {};  ///< empty: no weights
   std::int64_t default_id = -1;
 
   [[nodiscard]] std::int64_t capacity() const { return static_cast<std::int64_t>(ids.size()); }
@@ -49,7 +49,7 @@ struct GradientCase {
   [[nodiscard]] double weight(std::int64_t place) const {
     return weights.empty() ? 1.0 : static_cast<double>(weights[static_cast<std::size_t>(place)]);
   }
-  /// What the bag's sum is divided by.
+  /// Returns the divisor of the bag's sum.
   [[nodiscard]] double divisor(std::int64_t bag) const {
     double total = 0.0;
     for (auto place = begin(bag); place < end(bag); ++place) {
@@ -59,8 +59,8 @@ struct GradientCase {
     }
     return pooling == Pooling::mean ? total : pooling == Pooling::sqrtn ? std::sqrt(total) : 1.0;
   }
-  /// Calls visit(id, place, output row, factor) for all places with an id, those of default ids
-  /// behind the others.
+  /// Calls visit(id, position, output row, factor) for all positions with a valid id, then for
+  /// those of default ids.
   template <class Visit>
   void for_each_place(Visit const& visit) const {
     Integers defaults;
@@ -101,7 +101,7 @@ struct GradientCase {
   }
 };
 
-/// The ids of a case grouped as deduplicate() does it.
+/// The ids of a case, grouped like deduplicate() groups them.
 struct Groups {
   Integers ids;
   Numbers starts;
@@ -130,10 +130,10 @@ struct Groups {
   }
 };
 
-/// A case in the memory of a machine; the addresses stay while it lives.
+/// A case in the memory of a machine. Its addresses are valid while it exists.
 template <class Id>
 struct UploadedCase {
-  std::int64_t offset;  ///< elements in front of the output gradient
+  std::int64_t offset;  ///< elements before the output gradient
   DType gradient_dtype;
   GradientCase some;
   Buffer<Id> ids;
@@ -148,7 +148,7 @@ struct UploadedCase {
   Buffer<std::int32_t> argmax;
   Buffer<std::uint8_t> output_gradient;
 
-  /// Without row_gradients and workspace.
+  /// Returns the arguments without row_gradients and workspace.
   [[nodiscard]] RowGradientArgs args() const {
     return {.bags = {.ids = ids.data(),
                      .id_dtype = dtype_of<Id>,
@@ -175,11 +175,12 @@ struct UploadedCase {
   }
 };
 
-/// Cases, uploaded, with what their gradients should be.
+/// A fixture that uploads cases and computes the expected gradients.
 template <class Stream>
 class GradientTest : public KernelTest<Stream> {
  protected:
-  /// Jagged bags of 0 to `longest` ids; one in ten of the ids is no row, `spare` places are unused.
+  /// Returns jagged bags of 0 to `longest` ids. One in ten ids is no row, and `spare` positions at
+  /// the end are unused.
   GradientCase random_bags(std::int64_t bags, std::int64_t longest, std::int64_t spare = 0) {
     Integers offsets{0};
     for (auto const length : this->random.integers(bags, 0, longest)) {
@@ -189,7 +190,8 @@ class GradientTest : public KernelTest<Stream> {
     return GradientCase::jagged(this->random.integers(capacity, -2, 52), std::move(offsets));
   }
 
-  /// For a maximum: for each output row and column one of the bag's places that have an id, or -1.
+  /// Returns an argmax for max pooling: for each output row and column, the position of one of the
+  /// bag's valid ids, or -1. Empty for other poolings.
   Numbers random_argmax(GradientCase const& some) {
     if (some.pooling != Pooling::max) {
       return {};
@@ -247,8 +249,8 @@ class GradientTest : public KernelTest<Stream> {
   }
 };
 
-/// Row gradients in double: sums, and the sums of magnitudes and the numbers of addends that bound
-/// the error.
+/// Row gradients in double: the sums, and the sums of magnitudes and numbers of addends that
+/// bound the error.
 struct ReferenceGradients {
   std::map<std::int64_t, std::vector<double>> sums;
   std::map<std::int64_t, std::vector<double>> magnitudes;

@@ -9,7 +9,7 @@
 namespace msstream::ops::kernels::testing {
 namespace {
 
-constexpr std::int64_t kUntouched = -1;  // what the poison reads as
+constexpr std::int64_t kUntouched = -1;  // the value of poisoned memory
 
 template <class Stream>
 class HashTest : public KernelTest<Stream> {
@@ -49,7 +49,8 @@ class HashTest : public KernelTest<Stream> {
 TYPED_TEST_SUITE(HashTest, StreamKinds, StreamKindName);
 
 TYPED_TEST(HashTest, MatchesKnownValuesOfTheFinaliser) {
-  // fmix64 of MurmurHash3: 0 → 0, 1 → b456bcfc34c2cb2c; modulo 2^32 + 1 keeps both halves visible.
+  // MurmurHash3's fmix64 maps 0 to 0 and 1 to b456bcfc34c2cb2c; modulo 2^32 + 1 keeps both
+  // halves visible.
   constexpr std::int64_t kBuckets = (std::int64_t{1} << 32) + 1;
   constexpr std::uint64_t kMixedOne = 0xB456BCFC34C2CB2CULL;
   std::vector<std::int64_t> const expected{
@@ -92,7 +93,7 @@ TYPED_TEST(HashTest, TouchesOnlyTheCountOnTheDevice) {
 
 TYPED_TEST(HashTest, BucketizeCountsTheBoundariesNotAbove) {
   auto boundaries = this->random.reals(37);
-  boundaries[5] = boundaries[6];  // an empty bucket
+  boundaries[5] = boundaries[6];  // makes an empty bucket
   std::sort(boundaries.begin(), boundaries.end());
   auto values = this->random.reals(5001, -1.2F, 1.2F);
   std::copy(boundaries.begin(), boundaries.end(), values.begin());

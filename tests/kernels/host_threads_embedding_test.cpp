@@ -14,7 +14,7 @@ namespace {
 
 class HostThreadsEmbedding : public HostThreads {};
 
-/// The distinct ids of bags, and where they are.
+/// The distinct ids of bags, and their positions.
 struct DistinctIds {
   std::vector<std::int64_t> ids;
   std::vector<std::int32_t> starts;
@@ -96,7 +96,7 @@ TEST_F(HostThreadsEmbedding, NarrowOutputs) {
 }
 
 TEST_F(HostThreadsEmbedding, RowGradientsAndFusedUpdates) {
-  // The second time ids so many that bags' divisors are worth sharing.
+  // The narrow case has so many ids that the bags' divisors are worth sharing among threads.
   for (bool const is_wide : {true, false}) {
     std::int64_t const width = is_wide ? 33 : 2;
     PowerLawBags const bags(random,
@@ -160,7 +160,7 @@ TEST_F(HostThreadsEmbedding, LookupsInTables) {
   EXPECT_EQ(out_of_range, static_cast<std::uint64_t>(2 * bad)) << "counted once a run";
 }
 
-/// Takes what a lookup reports.
+/// A receiver of the reports of a lookup.
 struct Reported {
   static constexpr std::uint32_t kOperation = 7;
   std::uint64_t count = 0;
@@ -176,7 +176,8 @@ struct Reported {
   }
 };
 
-// Only late, when several threads are at work, and then so many that they spring the trap at once.
+// Bad ids occur only in the second half, when several threads are at work, and are so many that
+// several threads set the trap at once.
 TEST_F(HostThreadsEmbedding, BadIdsAreCountedAndTrapped) {
   constexpr std::int64_t kBags = 6000;
   constexpr std::int64_t kHotness = 10;

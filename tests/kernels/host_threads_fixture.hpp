@@ -15,13 +15,13 @@
 
 namespace msstream::ops::kernels::testing {
 
-/// Runs work at once: on the calling thread alone, or with all threads of the process.
+/// A queue that runs work at once, on the calling thread alone or with all threads of the process.
 class Immediate final : public WorkQueue {
  public:
   explicit Immediate(bool alone) : alone_(alone) {}
   std::uint64_t enqueue(Closure closure) override {
     if (alone_) {
-      // From within a range nothing goes to other threads.
+      // A call from within a range runs on its thread alone.
       RangeTeam(1).run(2, 1, [&](std::int64_t begin, std::int64_t) {
         if (begin == 0) {
           closure();
@@ -38,10 +38,11 @@ class Immediate final : public WorkQueue {
   std::uint64_t number_ = 0;
 };
 
-/// That the CPU twins give the same bits whether one thread runs them or several.
+/// Tests that the CPU twins give the same bits whether one thread runs them or several.
 class HostThreads : public ::testing::Test {
  protected:
-  /// Calls `issue(stream, output)` on both; expects the same bits in `count` floats.
+  /// Calls `issue(stream, output)` with one thread and with all of them, on copies of `before`.
+  /// Expects the same bits, which differ from `before`.
   template <class Issue>
   static void expect_same_bits(std::vector<float> const& before, Issue const& issue) {
     auto alone = before;
@@ -62,12 +63,13 @@ class HostThreads : public ::testing::Test {
   Random random;
 };
 
-/// Bags whose lengths fall as a power, so that a few hold most ids; some ids are bad.
+/// Bags whose lengths fall by a power law, so that a few hold most ids. Some ids are bad.
 struct PowerLawBags {
   static constexpr std::int64_t kBags = 3000;
   static constexpr std::int64_t kRows = 2000;
   static constexpr std::int64_t kLongest = 5000;
-  /// So long that even what does next to nothing an id is for several threads.
+  /// A longest bag for so many ids that even a task with very little work for each id is worth
+  /// sharing among threads.
   static constexpr std::int64_t kWorthCounting = 30'000;
   std::vector<std::int64_t> offsets{0};
   std::vector<std::int64_t> ids;

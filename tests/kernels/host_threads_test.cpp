@@ -57,7 +57,8 @@ TEST_F(HostThreads, ColumnsOfBlocks) {
 }
 
 TEST_F(HostThreads, Segments) {
-  // Rows so wide that segments without any are worth sharing, and so many that counting is.
+  // The rows of the wide case make segments without positions worth sharing among threads. The
+  // other case has so many positions that counting them is worth sharing.
   for (bool const is_wide : {true, false}) {
     std::int64_t const width = is_wide ? 99 : 1;
     PowerLawBags const bags(random, is_wide ? 2000 : PowerLawBags::kWorthCounting);

@@ -11,7 +11,7 @@ using Integers = std::vector<std::int64_t>;
 template <class Stream>
 class JaggedTest : public KernelTest<Stream> {
  protected:
-  /// Offsets from `first`, with empty samples first, last and in between.
+  /// Returns offsets from `first` on, with empty samples first, last and in between.
   Integers random_offsets(std::int64_t batch, std::int64_t first) {
     Integers offsets{first};
     for (std::int64_t b = 0; b < batch; ++b) {
@@ -90,7 +90,7 @@ TYPED_TEST(JaggedTest, many_samples_and_small_elements) {
   this->expect_both_ways(offsets, offsets.back() + 100, 6, 1, -1.5F);
   this->expect_both_ways(offsets, offsets.back() + 100, 6, 3, std::uint8_t{0xEE});
   this->expect_both_ways(offsets, offsets.back() + 100, 6, 2, std::uint16_t{0xBEEF});
-  // More offsets than the threads of a block find their way in by two looks.
+  // There are more offsets than the threads of a block can search in two steps.
   auto const many = this->random_offsets(200'000, 3);
   this->expect_both_ways(many, many.back() + 2, 4, 1, -1.5F);
   this->expect_both_ways(Integers{0, 100'000, 100'000, 100'001}, 100'005, 99'000, 2, 0.5F);

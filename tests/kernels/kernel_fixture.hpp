@@ -31,12 +31,12 @@
 
 namespace msstream::ops::kernels::testing {
 
-/// Fills memory that a kernel has to write, so that a place it missed shows: NaN as floats, -1 as
-/// integers.
+/// A byte that fills memory which a kernel has to write, so that a missed element is visible: NaN
+/// as a float, -1 as an integer.
 inline constexpr int kPoisonByte = 0xFF;
 
-/// What a kernel test needs of a machine: a stream, memory, copies. One specialisation a stream
-/// kind.
+/// A stream, memory and copies of a machine, as kernel tests need them. There is one specialisation
+/// for each kind of stream.
 template <class Stream>
 class Machine;
 
@@ -47,7 +47,7 @@ class Machine<HostStream> {
 
   HostStream stream() { return HostStream(queue_); }
 
-  // Exact sizes, so that a sanitizer sees the first byte out of bounds.
+  // Allocates exact sizes, so that a sanitizer detects an access to the first byte out of bounds.
   std::shared_ptr<void> allocate(std::size_t bytes) {
     return {::operator new(bytes, kAlignment), [](void* p) { ::operator delete(p, kAlignment); }};
   }
@@ -85,7 +85,7 @@ class Machine<CudaStream> {
     int devices = 0;
     auto const code = cudaGetDeviceCount(&devices);
     if (code != cudaSuccess) {
-      (void)cudaGetLastError();  // the refusal must not be reported by the next call
+      (void)cudaGetLastError();  // clears the error, which the next call would report
       return text("no CUDA device: ", cudaGetErrorString(code));
     }
     return devices > 0 ? std::string() : "no CUDA device on this machine";
@@ -110,8 +110,7 @@ class Machine<CudaStream> {
 
   CudaStream stream() { return {handle_, &libraries_}; }
 
-  // Followed by poisoned guard bytes; a kernel that wrote there fails the test when the memory is
-  // given back.
+  // Adds poisoned guard bytes. If a kernel wrote there, the test fails when the memory is released.
   std::shared_ptr<void> allocate(std::size_t bytes) {
     void* data = nullptr;
     check(cudaMalloc(&data, bytes + kGuardBytes), "cudaMalloc");
@@ -178,7 +177,8 @@ using StreamKinds = ::testing::Types<HostStream, CudaStream>;
 using StreamKinds = ::testing::Types<HostStream>;
 #endif
 
-/// Row widths that take every path: loads of 16 bytes and single floats, rows wider than a warp.
+/// Row widths that take every path: loads of 16 bytes, loads of single floats, and rows
+/// wider than a warp.
 inline constexpr std::int64_t kWidths[] = {1, 3, 4, 16, 33, 128, 200};
 
 struct StreamKindName {
@@ -188,7 +188,7 @@ struct StreamKindName {
   }
 };
 
-/// Memory of one machine that holds `count` elements.
+/// The memory of `count` elements on one machine.
 template <class T>
 class Buffer {
  public:
@@ -198,7 +198,7 @@ class Buffer {
   [[nodiscard]] T* data() const { return static_cast<T*>(memory_.get()); }
   [[nodiscard]] std::size_t count() const { return count_; }
   [[nodiscard]] std::size_t bytes() const { return count_ * sizeof(T); }
-  /// Shares the memory.
+  /// Returns a part of the buffer that shares its memory.
   [[nodiscard]] Buffer slice(std::int64_t first, std::int64_t count) const {
     return {std::shared_ptr<void>(memory_, data() + first), static_cast<std::size_t>(count)};
   }
@@ -208,7 +208,8 @@ class Buffer {
   std::size_t count_;
 };
 
-/// An output of `count` floats within poisoned memory: behind `offset` floats, before kGuardFloats.
+/// An output of `count` floats within poisoned memory, after `offset` floats and
+/// before kGuardFloats.
 struct GuardedOutput {
   static constexpr std::int64_t kGuardFloats = 3000;  // more than a block of threads writes at once
 
@@ -219,11 +220,12 @@ struct GuardedOutput {
   [[nodiscard]] float* data() const { return memory.data() + offset; }
 };
 
-/// Of arrays, so that elementwise kernels on a GPU take one Quad a thread and two, and end
-/// anywhere.
+/// Sizes of arrays for which elementwise kernels on a GPU process one or two Quads a thread,
+/// and end anywhere.
 inline constexpr std::int64_t kManyFloats[] = {131'071, 131'072, 131'073, 132'095, 300'001};
 
-/// Random numbers from a fresh seed, or from MSSTREAM_TEST_SEED to see a failure again.
+/// A generator of random numbers, with a fresh seed or that of MSSTREAM_TEST_SEED, which
+/// reproduces a failure.
 class Random {
  public:
   Random() {
@@ -233,7 +235,7 @@ class Random {
   }
 
   [[nodiscard]] std::uint64_t seed() const { return seed_; }
-  /// Uniform in [low, high].
+  /// Returns a uniformly distributed integer in [low, high].
   std::int64_t integer(std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(engine_);
   }
@@ -256,10 +258,11 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-/// A stream and the means to feed a kernel and to read what it wrote; skips aloud where the machine
-/// is missing.
+/// A fixture with a stream and functions that upload inputs of a kernel and read its outputs. If
+/// the machine has no such device, skips the test with a message.
 ///
-/// Uploads and reads are synchronous, and read() throws what a kernel on the stream failed with.
+/// Uploads and reads are synchronous, and read() throws the error of a kernel that failed
+/// on the stream.
 template <class Stream>
 class KernelTest : public ::testing::Test {
  protected:
@@ -277,7 +280,8 @@ class KernelTest : public ::testing::Test {
 
   Stream stream() { return machine_->stream(); }
   void synchronise() { machine_->synchronise(); }
-  /// Calls `issue(stream)`; on CUDA as a captured graph that is launched once. Blocks until it ran.
+  /// Calls `issue(stream)`, on CUDA within a capture whose graph is launched once, and
+  /// waits for the work.
   template <class Issue>
   void replay(Issue&& issue) {
     machine_->replay(std::forward<Issue>(issue));
@@ -290,7 +294,7 @@ class KernelTest : public ::testing::Test {
     machine_->copy_in(buffer.data(), values.data(), buffer.bytes());
     return buffer;
   }
-  /// Puts other values where something lies, once what was issued before is done with it.
+  /// Overwrites a buffer once all work issued before has completed.
   template <class T>
   void write(Buffer<T> const& to, std::vector<T> const& values) {
     ASSERT_EQ(to.count(), values.size());
@@ -313,7 +317,7 @@ class KernelTest : public ::testing::Test {
     return poisoned<std::byte>(static_cast<std::int64_t>(bytes));
   }
   Buffer<std::int64_t> scalar(std::int64_t value) { return upload(std::vector{value}); }
-  /// One object that both the host and the kernels reach.
+  /// Returns one object that both the host and the kernels can access.
   template <class T>
   Buffer<T> pinned(T const& value) {
     Buffer<T> buffer(machine_->allocate_pinned(sizeof(T)), 1);
@@ -333,7 +337,7 @@ class KernelTest : public ::testing::Test {
     machine_->copy_out(values.data(), buffer.data(), buffer.bytes());
     return values;
   }
-  /// The output alone; the test fails where a kernel wrote beside it.
+  /// Returns the output alone. The test fails if a kernel wrote outside of it.
   std::vector<float> read(GuardedOutput const& output) {
     auto const all = read(output.memory);
     auto const first = all.begin() + output.offset;

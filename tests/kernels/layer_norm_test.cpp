@@ -10,7 +10,7 @@ namespace msstream::ops::kernels::testing {
 namespace {
 
 constexpr float kNormEpsilon = 1e-3F;
-/// A few lanes, a warp with one to 32 elements a lane, and a block a row.
+/// Widths for which a row takes a few lanes, a warp with one to 32 elements a lane, and a block.
 constexpr std::int64_t kNormWidths[] = {1, 2, 5, 32, 33, 64, 100, 200, 500, 1024, 1025, 3000};
 
 /// A random problem and its results in double.
@@ -32,7 +32,7 @@ struct LayerNormCase {
 template <class Stream>
 class LayerNormTest : public KernelTest<Stream> {
  protected:
-  /// The elements lie about `centre`.
+  /// Returns a problem whose elements are within 2 of `centre`.
   LayerNormCase random_case(std::int64_t rows, std::int64_t width, float centre = 1.0F) {
     LayerNormCase made{rows,
                        width,
@@ -118,7 +118,7 @@ TYPED_TEST(LayerNormTest, forward_agrees_with_double_also_in_place) {
 }
 
 TYPED_TEST(LayerNormTest, a_small_variance_beside_a_large_mean_is_not_lost) {
-  // A variance from the mean of squares would be 0, or negative.
+  // A variance computed from the mean of squares would be 0 or negative.
   auto const input = this->upload(std::vector{10'000.0F, 10'001.0F, 10'002.0F, 10'001.0F});
   auto const ones = this->upload(std::vector<float>(4, 1.0F));
   auto const zeros = this->upload(std::vector<float>(4, 0.0F));
@@ -159,7 +159,8 @@ TYPED_TEST(LayerNormTest, input_gradient_agrees_with_double) {
                                  gradient.data(),
                                  rows,
                                  width});
-      // Rows of one element: the reciprocal is some 30, and so is the error.
+      // For rows of one element, the reciprocal is about 30, and so is the
+      // amplification of the error.
       expect_within(this->read(gradient), made.input_gradient, 2e-5);
     }
   }
@@ -191,7 +192,7 @@ TYPED_TEST(LayerNormTest, parameter_gradients_agree_with_double_and_are_the_same
                                        gains.data(),
                                        shifts.data()});
         auto const gain_gradient = this->read(gains);
-        // Sums of up to 20,000 terms of either sign: what counts is their magnitude.
+        // The error of a sum of up to 20,000 terms of either sign is relative to their magnitudes.
         expect_within(gain_gradient, made.gain_gradient, 1e-3);
         expect_within(this->read(shifts), made.shift_gradient, 1e-3);
         if (run > 0) {

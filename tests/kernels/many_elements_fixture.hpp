@@ -7,8 +7,8 @@
 
 namespace msstream::ops::kernels::testing {
 
-/// Arrays of more than 2^31 elements. Writes and reads only few rows, so that the host never has
-/// the pages of the others.
+/// A fixture for arrays of more than 2^31 elements. It writes and reads only a few rows, so that
+/// the host never commits the pages of the others.
 template <class Stream>
 class ManyElements : public UpdateTest<Stream> {
  protected:
@@ -21,7 +21,8 @@ class ManyElements : public UpdateTest<Stream> {
     UpdateTest<Stream>::SetUp();
   }
 
-  /// What is in it counts for nothing. Empty, and the test is skipped, where too little is free.
+  /// Returns memory with arbitrary contents. If too little is free, returns nothing and
+  /// skips the test.
   template <class T>
   std::optional<Buffer<T>> many(std::int64_t count) {
     auto const bytes = static_cast<std::size_t>(count) * sizeof(T);
@@ -50,7 +51,7 @@ class ManyElements : public UpdateTest<Stream> {
     this->write(rows.slice(row * width, width),
                 std::vector<T>(static_cast<std::size_t>(width), value));
   }
-  /// Rows of one value each.
+  /// Expects each row to consist of its one value.
   template <class T>
   void expect_rows(Buffer<T> const& rows, std::int64_t width, std::vector<T> const& values) {
     auto const found = this->read(rows);

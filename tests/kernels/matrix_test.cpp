@@ -33,7 +33,7 @@ class MatrixTest : public KernelTest<Stream> {
 TYPED_TEST_SUITE(MatrixTest, StreamKinds, StreamKindName);
 
 TYPED_TEST(MatrixTest, transpose_puts_every_element_in_its_place) {
-  // Around the edges of a tile of 32, and more tiles than one.
+  // Extents around the edges of a tile of 32, and more than one tile.
   constexpr std::int64_t kExtents[] = {0, 1, 3, 31, 32, 33, 100};
   for (std::int64_t const batch : {0, 1, 3}) {
     for (auto const rows : kExtents) {
@@ -46,11 +46,11 @@ TYPED_TEST(MatrixTest, transpose_puts_every_element_in_its_place) {
 
 TYPED_TEST(MatrixTest, transpose_of_many_tiles_puts_every_element_in_its_place) {
   this->check_transpose(1, 512, 256);  // 128 tiles
-  this->check_transpose(1, 385, 350);  // 143
-  this->check_transpose(1, 512, 512);  // 256
-  this->check_transpose(3, 200, 231);  // 168
-  this->check_transpose(43, 33, 40);   // 172, of which most are partial
-  this->check_transpose(1, 1, 5'000);  // 157
+  this->check_transpose(1, 385, 350);  // 143 tiles
+  this->check_transpose(1, 512, 512);  // 256 tiles
+  this->check_transpose(3, 200, 231);  // 168 tiles
+  this->check_transpose(43, 33, 40);   // 172 tiles, most of them partial
+  this->check_transpose(1, 1, 5'000);  // 157 tiles
 }
 
 TYPED_TEST(MatrixTest, add_identity_changes_the_diagonal_alone) {

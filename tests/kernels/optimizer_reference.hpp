@@ -19,7 +19,7 @@ inline constexpr OptimizerKind kOptimizerKinds[] = {OptimizerKind::sgd,
   return {.kind = kind, .learning_rate = 0.01F};
 }
 
-/// One weight with its state in double, moved as the published rules say.
+/// A weight and its state in double, updated by the published rules.
 struct ReferenceWeight {
   double weight;
   double first = 0;
@@ -37,7 +37,7 @@ struct ReferenceWeight {
         weight -= rule.learning_rate * first;
         break;
       case OptimizerKind::adagrad:
-      case OptimizerKind::rowwise_adagrad:  // of a dense parameter
+      case OptimizerKind::rowwise_adagrad:  // as for a dense parameter
         first += gradient * gradient;
         weight -= rule.learning_rate * gradient / (std::sqrt(first) + rule.epsilon);
         break;
@@ -51,7 +51,8 @@ struct ReferenceWeight {
   }
 };
 
-/// Moves the weights of one row of a table; with one number of state a row, each holds it.
+/// Updates the weights of one row of a table. If the state is one number for each row, every
+/// weight holds it.
 inline void move_row(std::span<ReferenceWeight> row,
                      OptimizerRule const& rule,
                      std::span<double const> gradients,

@@ -11,13 +11,14 @@
 namespace msstream::ops::kernels::testing {
 namespace {
 
-/// Where momentum has cancelled out, the roundings of its up to five terms are left: ten of half a
-/// unit in the last place of numbers below 4.1.
+/// Compares with a tolerance. When momentum has cancelled out, the rounding errors of its up to
+/// five terms remain: ten of half a unit in the last place of numbers below 4.1.
 bool is_close(double actual, double expected) {
   return std::abs(actual - expected) <= 1e-5 * std::abs(expected) + 10 * 4.1 * 0x1p-24;
 }
 
-/// Whether `stored` is `expected` rounded to nearest: off by half a unit in the last place at most.
+/// Tells whether `stored` is `expected` rounded to nearest, off by at most half a unit in
+/// the last place.
 template <class T>
 bool is_rounded(T stored, double expected) {
   if constexpr (std::is_same_v<T, float>) {
@@ -30,12 +31,12 @@ bool is_rounded(T stored, double expected) {
          half_unit * std::abs(expected) * 1.001 + subnormal_half_unit + float_error;
 }
 
-/// Random weights of some type with state and gradients of some rows.
+/// Random weights of some type, with state, and gradients of some of the rows.
 struct SomeTable {
   DType dtype;
   std::int64_t width;
   std::int64_t capacity;
-  std::int64_t offset;  ///< elements in front of the first row
+  std::int64_t offset;  ///< elements before the first row
   std::vector<std::uint8_t> start;
   Buffer<std::uint8_t> weights;
   Buffer<float> state0;
@@ -80,7 +81,7 @@ class OptimizerTest : public KernelTest<Stream> {
     std::vector<std::int64_t> ids(static_cast<std::size_t>(rows));
     std::iota(ids.begin(), ids.end(), 0);
     std::shuffle(ids.begin(), ids.end(), std::mt19937_64(this->random.seed()));
-    ids.resize(static_cast<std::size_t>(capacity));  // those beyond the count exist, too
+    ids.resize(static_cast<std::size_t>(capacity));  // ids beyond the count are valid, too
     return {dtype,
             width,
             capacity,
@@ -93,7 +94,7 @@ class OptimizerTest : public KernelTest<Stream> {
             this->upload(ids),
             this->scalar(this->random.integer(0, capacity))};
   }
-  /// With memory of its own for what an update writes.
+  /// Returns a copy with its own memory for everything that an update writes.
   SomeTable copy_of(SomeTable const& table) {
     auto copy = table;
     copy.weights = this->upload(table.start);
@@ -102,7 +103,7 @@ class OptimizerTest : public KernelTest<Stream> {
     return copy;
   }
 
-  /// [rows, width] weights of type T with their state; moves some rows and compares all of them.
+  /// Updates some rows of [rows, width] weights of type T with their state, and compares all rows.
   template <class T>
   void check_rows(OptimizerRule const& rule,
                   std::int64_t rows,
@@ -128,7 +129,7 @@ class OptimizerTest : public KernelTest<Stream> {
     std::vector<std::int64_t> ids(static_cast<std::size_t>(rows));
     std::iota(ids.begin(), ids.end(), 0);
     std::shuffle(ids.begin(), ids.end(), std::mt19937_64(this->random.seed()));
-    ids.resize(static_cast<std::size_t>(capacity));  // those beyond row_count exist, too
+    ids.resize(static_cast<std::size_t>(capacity));  // ids beyond row_count are valid, too
 
     auto const step = new_step();
     auto const table_out = this->upload(table);
@@ -198,8 +199,8 @@ TYPED_TEST(OptimizerTest, tensors_move_by_the_rule_over_five_steps) {
     for (int const tensor_count : {0, 1, 48, 49, 100}) {
       SCOPED_TRACE(text("kind ", static_cast<int>(kind), ", ", tensor_count, " tensors"));
       auto const rule = rule_of(kind);
-      // The tensors lie behind each other with a gap of up to four floats, so that some are aligned
-      // to 16 bytes and some are not.
+      // Places the tensors after each other with gaps of up to four floats, so that some are
+      // aligned to 16 bytes and some are not.
       std::vector<std::int64_t> firsts;
       std::vector<std::int64_t> counts;
       std::int64_t total = 0;
@@ -277,7 +278,7 @@ TYPED_TEST(OptimizerTest, rules_without_corrections_need_no_step) {
 TYPED_TEST(OptimizerTest, rows_with_a_gradient_move_and_no_others) {
   for (auto const kind : kOptimizerKinds) {
     if (kind == OptimizerKind::rowwise_adagrad) {
-      continue;  // its state is another
+      continue;  // row-wise adagrad has another state
     }
     for (std::int64_t const width : {1, 3, 4, 20, 128}) {
       for (std::int64_t const row_count : {0, 13, 20}) {
@@ -371,7 +372,8 @@ TYPED_TEST(OptimizerTest, many_tables_move_as_each_of_them_alone) {
       std::vector<SomeTable> alone;
       std::vector<RowUpdate> updates;
       for (int k = 0; k < table_count; ++k) {
-        // One that wants all blocks of a launch; a third in half precision; some not aligned.
+        // One table uses all blocks of a launch, a third have half precision, and some
+        // are not aligned.
         bool const large = kind == OptimizerKind::sgd && table_count == 2 && k == 0;
         auto const capacity = large ? 17'000 : this->random.integer(0, 30);
         auto const width = this->random.integer(1, 3) * this->random.integer(1, 4);
@@ -403,7 +405,7 @@ TYPED_TEST(OptimizerTest, many_tables_move_as_each_of_them_alone) {
 
 TYPED_TEST(OptimizerTest, a_weight_between_two_half_precision_values_goes_to_the_even_one) {
   auto const check = [this]<class T>(T, float unit) {
-    // One unit in the last place of 1 is `unit`; the gradient moves both weights up by half of it.
+    // One unit in the last place of 1 is `unit`. The gradient moves both weights up by half of it.
     auto const table = this->upload(std::vector{from_float<T>(1.0F), from_float<T>(1.0F + unit)});
     auto const gradients = this->upload(std::vector{-0.5F * unit, -0.5F * unit});
     auto const ids = this->scalar(0);

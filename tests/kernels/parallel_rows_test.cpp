@@ -24,7 +24,7 @@ namespace {
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-/// The calls that a function got, from any thread.
+/// A thread-safe record of the calls of a function.
 class Calls {
  public:
   void add(std::int64_t begin, std::int64_t end) {
@@ -43,7 +43,7 @@ class Calls {
   std::vector<std::thread::id> threads_;
 };
 
-/// How often each of `count` items is in one of the calls.
+/// Returns how many of the calls include each of `count` items.
 std::vector<int> visits(Calls const& calls, std::int64_t count) {
   std::vector<int> visits(static_cast<std::size_t>(count));
   for (auto const& [begin, end] : calls.ranges()) {
@@ -185,7 +185,7 @@ TEST(RangeTeam, ACallFromWithinARangeRunsOnItsThread) {
     EXPECT_THAT(inner.ranges(), ::testing::ElementsAre(::testing::Pair(0, 1000)));
     EXPECT_THAT(inner.threads(), Each(std::this_thread::get_id()));
   });
-  // Outside again: the caller's mark is gone.
+  // After the call, the calling thread is no longer marked as within a range.
   std::latch outer(3);
   team.run(3, 1, [&](auto, auto) { outer.arrive_and_wait(); });
 }
@@ -253,7 +253,7 @@ TEST(ParallelRows, VisitEachRowOnceAndSplitByPlaces) {
         continue;  // little work, one long row, or one processor
       }
       for (auto const& [begin, end] : calls.ranges()) {
-        // But for its last row, a range is no longer than an equal part.
+        // Except for its last row, a range is no longer than an equal part.
         auto const places = offsets[static_cast<std::size_t>(end) - 1] -
                             offsets[static_cast<std::size_t>(begin)] + end - begin;
         EXPECT_LE(places, (offsets.back() - first + rows) / 2 + 1);
@@ -267,15 +267,15 @@ TEST(ParallelRows, NoRowsAreNoCall) {
   parallel_rows(offsets, 0, 1, [](auto, auto) { FAIL() << "a range of nothing"; });
 }
 
-// ThreadSanitizer lets no child of a process with threads start its own.
+// ThreadSanitizer does not allow a child of a process with threads to start its own.
 #if !defined(__SANITIZE_THREAD__)
 
-/// Whether parallel_ranges() does all the work, with all the threads that it should have.
+/// Tells whether parallel_ranges() does all the work with as many threads as configured.
 bool works_with_all_threads() {
   auto const threads = RangeTeam::threads_of_process();
   std::latch all_begun(threads);
   std::atomic<int> ranges{0};
-  // One range a thread, as none ends before all have begun.
+  // Each thread has one range, since none ends before all have begun.
   parallel_ranges(std::int64_t{8} * threads, 1, [&](auto, auto) {
     if (ranges.fetch_add(1) < threads) {
       all_begun.arrive_and_wait();
@@ -284,7 +284,7 @@ bool works_with_all_threads() {
   return ranges == (threads > 1 ? 8 * threads : 1);
 }
 
-/// The exit code of a child process that calls `function`; kills it where it hangs.
+/// Returns the exit code of a child process that calls `function`. A child that hangs is killed.
 template <class Function>
 int exit_code_of_child(Function const& function) {
   pid_t const child = ::fork();

@@ -8,8 +8,8 @@
 
 namespace msstream::ops::kernels::testing {
 
-/// Work that is recorded once and runs as often as one likes: a captured graph on CUDA. On the host
-/// it is issued each time.
+/// Work that is recorded once and runs any number of times: a captured graph on CUDA. The host
+/// issues it each time.
 template <class Stream>
 class RecordedWork {
  public:

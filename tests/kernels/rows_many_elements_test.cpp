@@ -11,7 +11,7 @@ template <class Stream>
 class RowsOfManyElementsTest : public ManyElements<Stream> {};
 TYPED_TEST_SUITE(RowsOfManyElementsTest, StreamKinds, StreamKindName);
 
-// 4.3 GB in half precision.
+// The table has 4.3 GB in half precision.
 TYPED_TEST(RowsOfManyElementsTest, RowsGatheredAndScattered) {
   using Half = std::uint16_t;
   constexpr std::int64_t kRows = (std::int64_t{1} << 11) + 1;
@@ -42,7 +42,7 @@ TYPED_TEST(RowsOfManyElementsTest, RowsGatheredAndScattered) {
     return output;
   };
   this->expect_rows(gather(kRowBytes, {kRows - 1, 0, -1}), kWidth, {4, 1, 0});
-  // Row numbers that need more than 31 bits.
+  // Row numbers need more than 31 bits here.
   constexpr std::int64_t kLast = (kRows - 1) * kWidth;
   this->expect_rows(gather(2, {kLast, kLast - 1, 0, kLast + kWidth}), 1, {4, 3, 1, 0});
 
@@ -88,7 +88,7 @@ TYPED_TEST(RowsOfManyElementsTest, RowsGatheredAndScattered) {
   this->expect_rows(rows->slice((kRows - 3) * kWidth, 3 * kWidth), kWidth, {9, 3, 8});
 }
 
-// 8.6 GB: values are floats.
+// The values are floats, 8.6 GB of them.
 TYPED_TEST(RowsOfManyElementsTest, Segments) {
   constexpr std::int64_t kPlaces = (std::int64_t{1} << 21) + 1;
   constexpr std::int64_t kColumns = 1024;
@@ -106,7 +106,7 @@ TYPED_TEST(RowsOfManyElementsTest, Segments) {
                                   Floats const& expected) {
     for (bool const is_deterministic : {true, false}) {
       if (!is_deterministic && form != SegmentForm::unsorted_ids) {
-        continue;  // nothing else asks
+        continue;  // the other forms ignore it
       }
       SCOPED_TRACE(text("form ", static_cast<int>(form), ", deterministic: ", is_deterministic));
       auto const output = this->floats(2 * kColumns);

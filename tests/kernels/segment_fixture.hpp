@@ -26,16 +26,16 @@ inline constexpr SegmentReduction kReductions[] = {SegmentReduction::sum,
 inline constexpr SegmentForm kForms[] = {
     SegmentForm::offsets, SegmentForm::sorted_ids, SegmentForm::unsorted_ids};
 
-/// Segments in one of the forms, in memory of the host.
+/// Segments in one of the forms, in host memory.
 struct Segments {
   SegmentForm form;
   std::int64_t segments;
   std::int64_t capacity;
   Integers indices;
-  bool is_narrow = false;  ///< ids of 32 bits
+  bool is_narrow = false;  ///< whether ids have 32 bits
   std::optional<std::int64_t> count = {};
 
-  /// The segment of each place, or -1.
+  /// Returns the segment of each position, or -1.
   [[nodiscard]] Integers owners() const {
     Integers owners(static_cast<std::size_t>(capacity), -1);
     if (form == SegmentForm::offsets) {
@@ -55,7 +55,8 @@ struct Segments {
   }
 };
 
-/// Segment s has lengths[s] places; `before` places precede the first and `behind` follow the last.
+/// Returns segments of which segment s has lengths[s] positions. `before` positions precede the
+/// first segment, and `behind` follow the last.
 inline Segments by_offsets(Integers const& lengths,
                            std::int64_t before = 0,
                            std::int64_t behind = 0) {
@@ -78,7 +79,8 @@ inline Segments by_ids(SegmentForm form,
   }
   return {form, segments, capacity, std::move(ids), is_narrow};
 }
-/// The same lengths in any form; ids out of range stand for the places before and behind.
+/// Like by_offsets(), but in any form. Positions before and behind the segments have
+/// ids out of range.
 inline Segments in_form(SegmentForm form,
                         Integers const& lengths,
                         std::int64_t before,
@@ -102,7 +104,8 @@ inline Segments in_form(SegmentForm form,
   return by_ids(form, std::move(ids), segments, random.integer(0, 1) == 0);
 }
 
-/// The reductions in double, place by place; NaN wins, `empty` where there are no rows.
+/// Returns the reductions in double, one position after the other. NaN wins; a segment without rows
+/// gives `empty`.
 inline Doubles reduced_in_double(Segments const& segments,
                                  Floats const& values,
                                  std::int64_t width,
@@ -145,11 +148,11 @@ inline Doubles reduced_in_double(Segments const& segments,
   return totals;
 }
 
-/// Runs segment kernels on what a test describes.
+/// A fixture that runs segment kernels on the segments that a test describes.
 template <class Stream>
 class SegmentKernelTest : public KernelTest<Stream> {
  protected:
-  /// What a description is on the device, for as long as it lives.
+  /// The device copy of a description, valid while this object exists.
   struct Uploaded {
     std::shared_ptr<void> indices;
     std::shared_ptr<void> count;
@@ -183,7 +186,8 @@ class SegmentKernelTest : public KernelTest<Stream> {
     return there;
   }
 
-  /// `unaligned` floats precede values and output: no row begins at a multiple of 16 bytes.
+  /// Runs the reduction. With `unaligned` floats before values and output, no row begins at a
+  /// multiple of 16 bytes.
   Floats reduce(Segments const& segments,
                 Floats const& values,
                 std::int64_t width,
@@ -210,7 +214,7 @@ class SegmentKernelTest : public KernelTest<Stream> {
     return this->read_segments(output);
   }
 
-  /// As read(), for outputs that may be NaN.
+  /// Returns the output, whose elements may be NaN. The test fails if a kernel wrote outside of it.
   Floats read_segments(GuardedOutput const& output) {
     auto const all = this->read(output.memory);
     auto const is_poison = [](float value) { return std::isnan(value); };
@@ -221,15 +225,15 @@ class SegmentKernelTest : public KernelTest<Stream> {
     return {first, first + output.count};
   }
 
-  /// Small whole numbers: their sums are exact in float in any order, so that one lost or doubled
-  /// row among thousands shows.
+  /// Returns small whole numbers, whose sums are exact in float in any order, so that one lost or
+  /// repeated row among thousands is detected.
   Floats whole_numbers(std::int64_t count) {
     Floats out(static_cast<std::size_t>(count));
     std::generate(
         out.begin(), out.end(), [&] { return static_cast<float>(this->random.integer(-8, 8)); });
     return out;
   }
-  /// 1 and -1, and a few powers of two: their products are exact in any order.
+  /// Returns 1, -1 and a few powers of two, whose products are exact in any order.
   Floats factors(std::int64_t count) {
     Floats out(static_cast<std::size_t>(count));
     std::generate(out.begin(), out.end(), [&] {

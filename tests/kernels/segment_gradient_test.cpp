@@ -42,7 +42,7 @@ class SegmentGradientTest : public SegmentKernelTest<Stream> {
     return this->read_segments(found);
   }
 
-  /// In double, element by element: O(rows of the segment) each.
+  /// Computes the gradient in double, element by element, in O(rows of the segment) each.
   static Doubles gradient_in_double(Segments const& segments,
                                     Floats const& output_gradient,
                                     Floats const& values,
@@ -117,7 +117,7 @@ class SegmentGradientTest : public SegmentKernelTest<Stream> {
         std::ranges::equal(std::as_bytes(std::span(found)), std::as_bytes(std::span(again))));
   }
 
-  /// Values with many ties and zeros, the products of which stay small.
+  /// Returns values with many ties and zeros, whose products stay small.
   Floats tied_values(std::int64_t count, SegmentReduction reduction) {
     Floats values(static_cast<std::size_t>(count));
     std::generate(values.begin(), values.end(), [&] {
@@ -150,7 +150,8 @@ TYPED_TEST(SegmentGradientTest, ReachesEveryPlaceAndZeroesTheOthers) {
   }
 }
 
-// Enough places for parts and for sorting on CUDA; a few hundred empty segments in a row.
+// There are enough positions for parts and for sorting on CUDA, and a few hundred empty
+// segments in a row.
 TYPED_TEST(SegmentGradientTest, OfManyPlaces) {
   auto lengths = this->random.integers(3000, 0, 3);
   std::fill(lengths.begin() + 500, lengths.begin() + 900, 0);
@@ -178,7 +179,7 @@ TYPED_TEST(SegmentGradientTest, OfAHundredThousandTies) {
   }
 }
 
-// What is negative must not count as "not selected".
+// A negative gradient must not be mistaken for "not selected".
 TYPED_TEST(SegmentGradientTest, TiesShareNegativeGradientsToo) {
   for (auto const form : kForms) {
     auto const segments = in_form(form, {3}, 0, 0, this->random);

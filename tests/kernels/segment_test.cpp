@@ -12,7 +12,7 @@ constexpr float kInfiniteFloat = std::numeric_limits<float>::infinity();
 template <class Stream>
 class SegmentTest : public SegmentKernelTest<Stream> {
  protected:
-  /// All reductions, exactly.
+  /// Expects the results of all reductions: exact ones, except for the roundings of mean and sqrtn.
   void expect_reduced(Segments const& segments, std::int64_t width, std::int64_t unaligned = 0) {
     SCOPED_TRACE(text("form ",
                       static_cast<int>(segments.form),
@@ -28,7 +28,7 @@ class SegmentTest : public SegmentKernelTest<Stream> {
       auto const& values = reduction == SegmentReduction::prod ? factors : numbers;
       float const empty = reduction == SegmentReduction::sum ? 0.0F : 77.0F;
       auto const expected = reduced_in_double(segments, values, width, reduction, empty);
-      // What a sum is divided by, and then the quotient, are rounded.
+      // The divisor of a sum is rounded, and so is the quotient.
       bool const is_rounded =
           reduction == SegmentReduction::mean || reduction == SegmentReduction::sqrtn;
       for (bool const deterministic : {true, false}) {
@@ -109,8 +109,8 @@ TYPED_TEST(SegmentTest, AllRowsInOneSegment) {
   this->expect_reduced_in_all_forms({0, 0, 30'000, 0}, 33);
 }
 
-// With many more places than kernels have lanes for, parts grow to their longest, and a long
-// segment leaves more tails than one warp combines.
+// If there are many more positions than kernels have lanes, parts grow to their maximal length, and
+// a long segment leaves more tails than one warp combines.
 TYPED_TEST(SegmentTest, PowerLawSegments) {
   Integers lengths(2000);
   for (std::size_t s = 0; s < lengths.size(); ++s) {
@@ -177,7 +177,7 @@ TYPED_TEST(SegmentTest, NanWinsAndInfinityIsAsInArithmetic) {
     }
     for (auto const reduction : kReductions) {
       if (reduction == SegmentReduction::prod) {
-        // Else the long product leaves the range of float.
+        // Prevents the long product from overflowing or underflowing a float.
         std::transform(values.begin(), values.end(), values.begin(), [](float x) {
           return std::isfinite(x) && x != 0.0F ? 1.0F : x;
         });

@@ -11,10 +11,11 @@
 namespace msstream::ops::kernels::testing {
 namespace {
 
-/// A few lanes, a warp with one to 32 elements a lane, and a block a row.
+/// Numbers of columns for which a row takes a few lanes, a warp with one to 32 elements a
+/// lane, and a block.
 constexpr std::int64_t kColumns[] = {1, 2, 5, 32, 33, 64, 100, 200, 300, 1000, 1024, 1025, 5000};
 
-/// Of the first `length` columns of each row, in double.
+/// Returns the softmax of the first `length` columns of each row, in double.
 std::vector<double> softmax_of(std::vector<float> const& values,
                                std::int64_t columns,
                                std::vector<std::int64_t> const& lengths) {
@@ -108,7 +109,7 @@ TYPED_TEST(SoftmaxTest, gradient_agrees_with_double_and_is_zero_where_the_output
   for (auto const columns : kColumns) {
     for (std::int64_t const rows : {0, 1, 35}) {
       SCOPED_TRACE(text(rows, " rows of ", columns));
-      // Rows that add up to about 2, as if they came from a softmax.
+      // Makes rows that add up to about 2, of the order of a softmax's sum.
       auto outputs = this->random.reals(rows * columns, 0.0F, 4.0F / static_cast<float>(columns));
       auto gradients = this->random.reals(rows * columns);
       for (std::size_t i = 0; i < outputs.size(); i += 3) {

@@ -16,7 +16,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr float kEpsilon = 0.25F;
 constexpr std::int64_t kUnaryCounts[] = {0, 1, 3, 4, 5, 1023, 1024, 4099};
 
-/// A function in double, its derivative, and where to try them.
+/// A function in double, its derivative, and the interval in which they are compared.
 struct UnaryReference {
   UnaryFunction function;
   double (*value)(double x);
@@ -76,7 +76,7 @@ class UnaryTest : public KernelTest<Stream> {
            static_cast<std::int64_t>(values.size())});
     return this->read(output);
   }
-  /// Of an output's gradient of 1.
+  /// Returns the gradients for an output gradient of 1.
   std::vector<float> derivatives(UnaryFunction function,
                                  std::vector<float> const& saved,
                                  float epsilon = kEpsilon) {

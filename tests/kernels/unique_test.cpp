@@ -15,14 +15,15 @@ constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr UniqueOrder kOrders[] = {UniqueOrder::ascending, UniqueOrder::first_occurrence};
 
-/// One block of 512, 2048 or 4096 places, or the sort of the whole device.
+/// The counts that one block of 512, 2048 or 4096 positions handles, or a sort by the whole device.
 constexpr std::int64_t kIdCounts[] = {
     0, 1, 2, 31, 511, 512, 513, 2047, 2048, 2049, 4095, 4096, 4097, 20'000};
 
 template <class Stream>
 class UniqueTest : public KernelTest<Stream> {
  protected:
-  /// Compares with a map from each id to its number; what must not be touched has to stay poisoned.
+  /// Compares with a map from each id to its number. Memory that must not be written has to
+  /// stay unchanged.
   template <class T>
   void expect_unique(std::vector<T> const& ids,
                      std::int64_t below,
@@ -86,13 +87,14 @@ class UniqueTest : public KernelTest<Stream> {
               memory.data()});
     });
     EXPECT_EQ(this->read(found_count)[0], uniques);
-    // Not EXPECT_EQ: a difference in thousands of numbers is best said by its first place.
+    // EXPECT_EQ would print thousands of numbers, and a difference is best described by its
+    // first position.
     EXPECT_TRUE(this->read(found_values) == values);
     EXPECT_TRUE(this->read(found_inverse) == inverse);
     EXPECT_TRUE(this->read(found_counts) == counts);
   }
 
-  /// Both widths, both orders; all ids exist.
+  /// Compares for ids of both widths and for both orders. All ids exist.
   void expect_unique(Integers const& ids, std::int64_t below) {
     for (auto const order : kOrders) {
       expect_unique(ids, below, order, static_cast<std::int64_t>(ids.size()));
@@ -116,7 +118,7 @@ TYPED_TEST(UniqueTest, any_number_of_ids_with_and_without_a_bound) {
 }
 
 TYPED_TEST(UniqueTest, millions_of_ids) {
-  constexpr std::int64_t kIds = 4'300'000;  // several turns a tile
+  constexpr std::int64_t kIds = 4'300'000;  // several iterations for each tile
   auto const ids = this->random.integers(kIds, -2, 5000);
   this->expect_unique(ids, 4999, UniqueOrder::first_occurrence, kIds);
   this->expect_unique(ids, 0, UniqueOrder::ascending, kIds);
@@ -174,8 +176,8 @@ TYPED_TEST(UniqueTest, one_id_thousands_of_times_or_nothing_but_what_is_left_out
   }
 }
 
-/// Long keys are sorted by the bytes in which they differ: by one, which may be any of the eight,
-/// by up to four, which are packed, or by more; what does not exist counts for none.
+/// Long keys are sorted by the bytes in which they differ: one byte, which may be any of the eight,
+/// up to four, which are packed, or more. Ids that do not exist are ignored.
 TYPED_TEST(UniqueTest, ids_that_differ_in_some_bytes_only) {
   constexpr std::int64_t kIds = 9000;
   constexpr auto kFixed = static_cast<std::uint64_t>(0x1122'3344'5566'7788);
@@ -197,7 +199,7 @@ TYPED_TEST(UniqueTest, ids_that_differ_in_some_bytes_only) {
       this->expect_unique(ids, 0, order, kIds / 2);
       this->expect_unique(ids, std::int64_t{1} << 62, order, kIds);
     }
-    ids[kIds - 1] = ids[0] ^ 0x0202'0202'0202'0202;  // does not exist
+    ids[kIds - 1] = ids[0] ^ 0x0202'0202'0202'0202;  // this id does not exist
     this->expect_unique(ids, 0, UniqueOrder::ascending, kIds - 1);
   }
 }
@@ -212,7 +214,7 @@ TYPED_TEST(UniqueTest, equal_ids_of_a_whole_device) {
 TYPED_TEST(UniqueTest, ids_beyond_the_count_do_not_exist) {
   for (std::int64_t const capacity : {1, 700, 3000, 20'000}) {
     auto ids = this->random.integers(capacity, -3, 200);
-    // The greatest of all: places that do not exist are sorted as if they held it.
+    // The greatest id of all: positions that do not exist are sorted as if they held it.
     ids[0] = std::numeric_limits<std::int32_t>::max();
     for (auto const existing :
          {std::int64_t{-1}, std::int64_t{0}, std::int64_t{1}, capacity / 2, capacity - 1}) {

@@ -21,7 +21,7 @@ std::pair<Shape, Shape> const kOperandShapes[] = {
     {{0, 4}, {4}},
 };
 
-/// A tensor's elements repeated to `shape`, in double: NumPy's broadcast_to.
+/// Returns a tensor's elements broadcast to `shape`, in double, like NumPy's broadcast_to.
 Doubles repeated(Floats const& values, Shape const& own, Shape const& shape) {
   Doubles out;
   for (std::int64_t place = 0; place < shape.count(); ++place) {

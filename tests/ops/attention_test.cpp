@@ -12,11 +12,12 @@ namespace {
 
 using ::testing::Each;
 
-constexpr std::size_t kAttending = 3;  // queries of a batch
-constexpr std::size_t kAttended = 5;   // keys
+constexpr std::size_t kAttending = 3;  // number of queries in a sample
+constexpr std::size_t kAttended = 5;   // number of keys in a sample
 constexpr std::size_t kInnerWidth = 4;
 
-/// Scores over the leading lengths[b] keys, from the definition. A side of one matrix serves all.
+/// Returns the attention scores over the leading lengths[b] keys, computed from the definition.
+/// Queries or keys of a single matrix are used for all samples.
 Doubles scores_in_double(Doubles const& queries,
                          Doubles const& keys,
                          double factor,

@@ -17,7 +17,8 @@ using ops::kernels::testing::random_bad_offsets;
   return static_cast<std::size_t>(index);
 }
 
-/// One array of offsets, and what every operation makes of it.
+/// The sizes of one random test case: the bags, the values that offsets may address, and
+/// the row width.
 struct Sizes {
   std::int64_t bags;
   std::int64_t capacity;
@@ -28,11 +29,12 @@ struct Sizes {
 template <class R>
 class OffsetsFixture : public OpsTest<R> {
  protected:
-  /// Few bags, where CUDA takes one launch, and many, of empty, short and long ones.
+  /// Returns sizes with few bags, which CUDA handles in one launch, and with many bags, among them
+  /// empty, short and long ones.
   std::vector<Sizes> sizes() {
     return {{3, 5, 1}, {37, 60, 3}, {64, 100, 4}, {1500, 7000, 4}, {9000, 4000, 8}, {40, 9000, 33}};
   }
-  /// Calls check(sizes, offsets, their judgement) for offsets that are wrong in many ways.
+  /// Calls check(sizes, offsets, judged offsets) for offsets that are wrong in many ways.
   template <class Check>
   void for_all(Check const& check) {
     for (auto const& size : sizes()) {
@@ -46,7 +48,7 @@ class OffsetsFixture : public OpsTest<R> {
       }
     }
   }
-  /// Whole numbers, whose sums are exact in any order.
+  /// Returns random whole numbers, whose sums are exact in any order, and sets `floats` to them.
   Doubles random_doubles(std::int64_t count, Floats& floats) {
     auto const whole = this->random.integers(count, -4, 4);
     floats.assign(whole.begin(), whole.end());

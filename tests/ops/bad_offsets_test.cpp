@@ -15,7 +15,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-/// Offsets that descend or lead out of the values: a bag is left out by every operation alike.
+/// Tests that every operation leaves out the same bags if offsets descend or lead out
+/// of the values.
 namespace msstream::testing {
 namespace {
 
@@ -33,7 +34,7 @@ template <class R>
 class BadOffsetsTest : public OffsetsFixture<R> {};
 TYPED_TEST_SUITE(BadOffsetsTest, Runtimes, RuntimeNames);
 
-/// What a lookup and its gradient give, one id after the other.
+/// A reference for a lookup and its gradient, computed one id at a time.
 struct LookupReference {
   JudgedOffsets const& judged;
   Integers const& ids;
@@ -43,7 +44,7 @@ struct LookupReference {
   Pooling pooling;
   bool is_weighted;
 
-  /// Calls visit(bag, place, id, factor).
+  /// Calls visit(bag, position, id, factor) for each id of a good bag.
   template <class Visit>
   void for_each(Visit const& visit) const {
     for (std::int64_t bag = 0; bag < judged.bags(); ++bag) {
@@ -80,7 +81,7 @@ struct LookupReference {
   }
 };
 
-/// The rows of a row-sparse gradient where they belong.
+/// Returns a row-sparse gradient as a dense one of `rows` rows.
 template <class R>
 [[nodiscard]] Floats dense_gradient(ops::RowGradients<R> const& gradient, std::int64_t rows) {
   auto const ids = to_host(gradient.ids);
@@ -157,7 +158,7 @@ TYPED_TEST(BadOffsetsTest, lookups_and_their_gradients_leave_out_the_same_bags) 
 }
 
 TYPED_TEST(BadOffsetsTest, rows_of_bad_bags_alone_are_not_moved) {
-  // Of {0 4 2 5} the last bag is kept.
+  // Only the last of the bags of {0 4 2 5} is kept.
   Bags<TypeParam> const bags(this->put(Integers{0, 1, 2, 3, 4}), this->put(Integers{0, 4, 2, 5}));
   auto const unique = ops::deduplicate(bags, 6);
   EXPECT_THAT(to_host(unique.count), ElementsAre(3));
@@ -168,7 +169,7 @@ TYPED_TEST(BadOffsetsTest, rows_of_bad_bags_alone_are_not_moved) {
   step.advance(rule);
   auto const table = this->put(Floats(6, 0.0F), {6, 1});
   auto const state = ops::make_state(this->device(), rule.kind, table.shape());
-  // Momentum of all rows: a row that is listed moves, whatever its gradient.
+  // With momentum in all rows, every listed row moves, whatever its gradient.
   copy(*state.first, this->put(Floats(6, 1.0F), {6, 1}));
   copy(*state.second, this->put(Floats(6, 1.0F), {6, 1}));
   auto const gradient = this->put(Floats{1, 1, 1}, {3, 1});
@@ -279,7 +280,7 @@ TYPED_TEST(BadOffsetsTest, many_tables_leave_out_the_same_bags) {
 
 TYPED_TEST(BadOffsetsTest, what_has_nothing_to_write_reports_bad_bags) {
   auto const in_none = this->put(Integers{0, 1, 0, 0, -2});  // three bad bags
-  auto const in_four = this->put(Integers{0, 2, 9, 4, 4});   // two
+  auto const in_four = this->put(Integers{0, 2, 9, 4, 4});   // two bad bags
   auto const bad_bags_of = [&](auto const& run) {
     auto const bad = this->scalar(0);
     (void)run(ops::OffsetPolicy<TypeParam>{OutOfRange::count, bad});
@@ -338,7 +339,7 @@ TYPED_TEST(BadOffsetsTest, a_trap_names_the_bag_its_offsets_and_what_was_expecte
   auto const trapped = [&](Integers const& offsets, auto const& run) {
     auto const index = this->put(offsets);
     auto const message = message_of<std::out_of_range>([&] { (void)to_host(run(index)); });
-    // Caught once, and usable after.
+    // After the exception has been caught once, the device is usable again.
     (void)to_host(run(this->put(Integers{0, 2, 2, 5})));
     return message;
   };

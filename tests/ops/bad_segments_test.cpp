@@ -9,7 +9,8 @@
 #include <cmath>
 #include <limits>
 
-/// Offsets that descend or lead out of the values: a segment is left out by every operation alike.
+/// Tests that every operation leaves out the same segments if offsets descend or lead out
+/// of the values.
 namespace msstream::testing {
 namespace {
 

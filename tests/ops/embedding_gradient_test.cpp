@@ -43,8 +43,9 @@ class EmbeddingGradientOpsTest : public OpsTest<R> {
     return bags;
   }
 
-  /// Fixed hotness 1 or 3, or jagged with unused places at the end; all the bags or the first few;
-  /// with and without weights and a default id.
+  /// Returns cases with and without weights and a default id, in which all, some or none of
+  /// the bags exist. The bags have a fixed hotness of 1 or 3, or are jagged with unused
+  /// elements at the end.
   std::vector<GradientCase> random_cases(Pooling pooling) {
     std::vector<GradientCase> out;
     for (std::int64_t const hotness : {1, 3, 0}) {
@@ -74,7 +75,7 @@ class EmbeddingGradientOpsTest : public OpsTest<R> {
     return out;
   }
 
-  /// What row gradients say, by row.
+  /// Returns the values of row gradients by row, and expects ascending ids.
   static std::map<std::int64_t, Floats> by_row(ops::RowGradients<R> const& gradients) {
     auto const count = to_host(gradients.count).front();
     auto const ids = to_host(gradients.ids.rows(0, count));
@@ -89,7 +90,8 @@ class EmbeddingGradientOpsTest : public OpsTest<R> {
     return rows;
   }
 
-  /// For a maximum: the last place of each bag that has an id; -1 in a bag without one.
+  /// Returns an argmax for max pooling: the last position of each bag that has an id, and -1 for a
+  /// bag without one.
   static std::vector<std::int32_t> some_argmax(GradientCase const& some) {
     std::vector<std::int32_t> argmax(static_cast<std::size_t>(some.bags * some.width), -1);
     some.for_each_place([&](std::int64_t, std::int64_t place, std::int64_t row, double) {
@@ -156,13 +158,13 @@ TYPED_TEST(EmbeddingGradientOpsTest, merging_adds_equal_rows_once) {
         this->put(values, {static_cast<std::int64_t>(ids.size()), 2})};
   };
   auto const nan = std::nanf("");
-  // Beyond a part's count lie valid ids and not-a-numbers, as an operation leaves them.
+  // Puts valid ids and NaNs beyond the count of a part, as an operation leaves them.
   std::vector const parts = {part({1, 4, 3}, 2, {1, 256, 2, 2, nan, nan}),
                              part({0, 1}, 2, {3, 3, 4, 1}),
                              part({5}, 0, {nan, nan}),
                              part({1, 4}, 2, {5, -128, 6, 6})};
   auto const merged = ops::merge_row_gradients(parts, kGradientRows);
-  // Whole numbers: the sums are exact in any order of the additions.
+  // The values are whole numbers, so that the sums are exact in any order of additions.
   EXPECT_EQ(this->by_row(merged),
             (std::map<std::int64_t, Floats>{{0, {3, 3}}, {1, {10, 129}}, {4, {8, 8}}}));
   EXPECT_EQ(this->by_row(ops::merge_row_gradients(std::vector{parts[1]}, kGradientRows)),
@@ -175,7 +177,8 @@ TYPED_TEST(EmbeddingGradientOpsTest, merging_takes_ids_of_views_of_the_table) {
     return ops::RowGradients<TypeParam>{
         this->put(ids), this->scalar(count), this->put(values, {count, 1})};
   };
-  // Of rows 2 to 4, of the whole, and of a longer tensor that begins three rows before the table.
+  // The parts are gradients of rows 2 to 4, of the whole table, and of a longer tensor that begins
+  // three rows before the table.
   std::vector const parts = {
       part({0, 1}, {1, 2}), part({1, 2}, {10, 20}), part({1, 2, 3, 5, 99}, {7, 7, 100, 200, 7})};
   EXPECT_EQ(this->by_row(ops::merge_row_gradients(parts, 4, {2, 0, -3})),

@@ -21,11 +21,11 @@ class EmbeddingLookupTest : public OpsTest<R> {
  protected:
   using Options = ops::LookupOptions<R>;
 
-  /// Rows 1, 2, 4, … of one column: a sum tells what it is made of.
+  /// Returns a table of one column with rows 1, 2, 4, …: a sum reveals which rows were added.
   [[nodiscard]] Tensor<float, R> powers_of_two() const {
     return this->put(Floats{1, 2, 4, 8, 16, 32}, {6, 1});
   }
-  /// Three bags with the ids {0, 3}, none and {5}; of each type of ids.
+  /// Returns three bags with the ids {0, 3}, none and {5}, once for each type of ids.
   [[nodiscard]] std::vector<Bags<R>> three_bags() const {
     return {Bags<R>(this->put(Integers{0, 3, 5}), this->put(Integers{0, 2, 2, 3})),
             Bags<R>(this->put(Numbers{0, 3, 5}), this->put(Numbers{0, 2, 2, 3}))};
@@ -80,11 +80,11 @@ TYPED_TEST(EmbeddingLookupTest, bags_without_a_valid_id_hold_the_default_one) {
 }
 
 TYPED_TEST(EmbeddingLookupTest, rounds_outputs_of_half_precision_once) {
-  // 2048 + 1 + 1 is 2050 in float; added in float16, each 1 would be lost.
+  // The sum 2048 + 1 + 1 is 2050 in float; added in float16, each 1 would be lost.
   auto const table = this->put(Floats{2048, 1}, {2, 1});
   Bags<TypeParam> const bags(this->put(Numbers{0, 1, 1}, {1, 3}));
   EXPECT_THAT(to_doubles(to_host(ops::embedding_lookup<float16>(table, bags))), ElementsAre(2050));
-  // bfloat16 has 8 bits of precision: 2050 lies between 2048 and 2064.
+  // The type bfloat16 has 8 bits of precision: 2050 lies between its values 2048 and 2064.
   EXPECT_THAT(to_doubles(to_host(ops::embedding_lookup<bfloat16>(table, bags))), ElementsAre(2048));
 }
 

@@ -26,7 +26,8 @@ class EmbeddingTablesTest : public OpsTest<R> {
     }
     return this->put(narrow, shape);
   }
-  /// [3, 2] of float32, summed, and [2, 1] of float16, the mean of two ids.
+  /// Returns two tables: [3, 2] of float32, pooled by sum, and [2, 1] of float16, pooled by the
+  /// mean of two ids.
   [[nodiscard]] Tables two_tables() const {
     return Tables(this->device(),
                   {{.weights = this->put(Floats{1, 2, 3, 4, 5, 6}, {3, 2})},
@@ -58,7 +59,7 @@ TYPED_TEST(EmbeddingTablesTest, jagged_bags_of_32_bit_ids) {
   auto const pooled = ops::embedding_lookup(
       tables,
       TableBags<TypeParam>{.ids = this->put(ids), .batch = 2, .offsets = this->put(offsets)});
-  EXPECT_EQ(to_host(pooled), (Floats{9, 12, 10, 0, 0, 20}));  // 7 is no row: the default id's
+  EXPECT_EQ(to_host(pooled), (Floats{9, 12, 10, 0, 0, 20}));  // id 7 is replaced by the default id
 }
 
 TYPED_TEST(EmbeddingTablesTest, weights_a_batch_count_and_an_output_of_half_the_bits) {

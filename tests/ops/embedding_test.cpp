@@ -22,14 +22,14 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t kRowCount = 20;
 
-/// Ids in bags as the host sees them; the first `existing` of the bags count.
+/// A host copy of bags of ids. Only the first `existing` bags exist.
 struct HostBags {
   Integers ids;
   Integers offsets;
   std::int64_t existing;
 
   [[nodiscard]] std::int64_t bags() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
-  /// Calls `visit(bag, id, weight)` for each valid id that exists.
+  /// Calls `visit(bag, id, weight)` for each valid id of the bags that exist.
   void for_each(Pooling pooling, auto visit) const {
     for (std::size_t bag = 0; bag < static_cast<std::size_t>(existing); ++bag) {
       auto const begin = ids.begin() + offsets[bag];
@@ -55,7 +55,8 @@ struct HostBags {
 template <class R>
 class EmbeddingTest : public OpsTest<R> {
  protected:
-  /// Fixed hotness 1 or 3, or jagged with unused places at the end; all the bags or the first few.
+  /// Returns bags of which all, some or none exist. The bags have a fixed hotness of 1 or 3, or are
+  /// jagged with unused elements at the end.
   std::vector<std::pair<HostBags, Bags<R>>> random_bags() {
     std::vector<std::pair<HostBags, Bags<R>>> out;
     for (std::int64_t const hotness : {1, 3, 0}) {
@@ -147,7 +148,7 @@ TYPED_TEST(EmbeddingTest, a_trapped_id_throws_once_at_the_next_wait_and_all_stay
                 AllOf(HasSubstr("user/embedding_lookup"),
                       HasSubstr(text("id ", bad, " ")),
                       HasSubstr("[0, 3)")));
-    EXPECT_THAT(to_host(pooled), ElementsAre(2, 0, 3));  // dropped, and reported only once
+    EXPECT_THAT(to_host(pooled), ElementsAre(2, 0, 3));  // the bad id is not reported again
     EXPECT_THAT(to_host(lookup({0, 1, 2})), ElementsAre(1, 2, 3));
   }
 }
@@ -175,7 +176,8 @@ struct PinnedWatcherOptions {
   Journal* journal;
 };
 
-/// Opens the gate when the host starts to wait for an event, and notes when pinned memory goes.
+/// A runtime that opens the gate when the host starts to wait for an event, and records when pinned
+/// memory is freed.
 class PinnedWatcher : public Host {
  public:
   using Options = PinnedWatcherOptions;

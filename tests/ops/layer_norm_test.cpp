@@ -44,7 +44,8 @@ TYPED_TEST(LayerNormTest, normalises_the_last_dimension) {
   expect_near(to_host(result.reciprocals), reciprocals);
 }
 
-/// Rows and what float64 makes of them, with gain 1 and shift 0.
+/// Rows with a large mean, and their layer norm and its gradients in float64, with gain
+/// 1 and shift 0.
 struct LargeMeans {
   Floats input;
   Doubles output;
@@ -105,7 +106,7 @@ TYPED_TEST(LayerNormTest, a_large_mean_takes_no_digits_from_the_deviations) {
     expect_near(to_host(result.output), expected.output, 5e-6);
     auto const gradients =
         ops::layer_norm_gradient(x, ones, result, this->put(gradient, {kRows, width}));
-    // Relative to the size of the gradients, which is that of 1 / the deviations.
+    // Compares relative to the size of the gradients, which is that of 1 / the deviations.
     float const scale = to_host(result.reciprocals)[0];
     auto scaled = to_host(*gradients.input);
     auto scaled_expected = expected.input_gradient;
@@ -140,7 +141,7 @@ TYPED_TEST(LayerNormTest, opposite_extremes_are_right_until_their_squares_overfl
                                      this->put(Floats(static_cast<std::size_t>(width), 0.5F)))
                          .output);
     };
-    // As docs/limits.md has it: width · (largest − smallest)² below 3.4 · 10³⁸.
+    // The documented condition (docs/limits.md): width · (largest − smallest)² below 3.4 · 10³⁸.
     auto const right = 0.99 * std::sqrt(3.4e38 / static_cast<double>(width)) / 2;
     Doubles expected(static_cast<std::size_t>(width), 1.5);
     std::fill(expected.begin() + width / 2, expected.end(), -0.5);

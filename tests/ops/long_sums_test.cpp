@@ -25,20 +25,22 @@ using ops::Pooling;
 using ops::SegmentReduction;
 
 constexpr std::int64_t kVeryMany = std::int64_t{1} << 25;
-/// Enough for a float32 sum of one term after the other to be wrong by one part in a thousand.
+/// A count of terms for which a float32 sum of one term after the other would be wrong by one part
+/// in a thousand.
 constexpr std::int64_t kMany = std::int64_t{1} << 20;
-/// Of equal terms the roundings of such a sum do not cancel.
+/// A term whose rounding errors do not cancel when many equal ones are added in float32.
 constexpr float kTerm = 0.1F;
 constexpr double kSumTolerance = 2e-6;
 
-/// What docs/limits.md promises of sums, against float64 over the float32 inputs.
+/// Tests the accuracy of sums that docs/limits.md promises, against float64 sums of the
+/// float32 inputs.
 template <class R>
 class LongSumsTest : public OpsTest<R> {
  protected:
   [[nodiscard]] Tensor<float, R> terms(Shape const& shape, float term = kTerm) {
     return this->put(Floats(static_cast<std::size_t>(shape.count()), term), shape);
   }
-  /// 10^6 + i mod 8: float32 has 0.06 as the distance of neighbours there.
+  /// Returns the values 10^6 + i mod 8, where neighbouring float32 values are 0.06 apart.
   [[nodiscard]] static Floats large_offsets(std::int64_t count) {
     Floats values(static_cast<std::size_t>(count));
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -46,13 +48,13 @@ class LongSumsTest : public OpsTest<R> {
     }
     return values;
   }
-  /// Every element is `expected`.
+  /// Expects every element to be `expected`.
   static void expect_all(Tensor<float, R> const& actual, double expected, char const* what) {
     for (float const element : to_host(actual)) {
       ASSERT_NEAR(element / expected, 1.0, kSumTolerance) << what;
     }
   }
-  /// `count` times id 0 in one bag.
+  /// Returns one bag that holds id 0 `count` times.
   [[nodiscard]] Bags<R> one_bag(std::int64_t count) {
     return Bags<R>(this->template any<std::int32_t>({count}),
                    this->put(std::vector<std::int32_t>{0, static_cast<std::int32_t>(count)}));
@@ -62,7 +64,7 @@ TYPED_TEST_SUITE(LongSumsTest, Runtimes, RuntimeNames);
 
 TYPED_TEST(LongSumsTest, many_tensors) {
   auto const term = this->terms({5});
-  // Launches of 64 terms round to float32 in between.
+  // Between launches of 64 terms the sum is rounded to float32.
   for (std::size_t const count : {33U, 64U, 65U, 1000U}) {
     this->expect_all(ops::add(std::vector(count, term)),
                      static_cast<double>(kTerm) * static_cast<double>(count),
@@ -71,7 +73,7 @@ TYPED_TEST(LongSumsTest, many_tensors) {
 }
 
 TYPED_TEST(LongSumsTest, bags_of_2_to_the_25) {
-  // One warp of a GPU has all of a bag: seconds, so only once.
+  // The whole bag is summed by one warp of a GPU, which takes seconds, so it is tested only once.
   auto const mean = ops::embedding_lookup(
       this->terms({1, 1}, 1.0F), this->one_bag(kVeryMany), {.pooling = Pooling::mean});
   EXPECT_EQ(to_host(mean), Floats{1.0F});
@@ -108,7 +110,8 @@ TYPED_TEST(LongSumsTest, bags_of_all_widths_and_types_with_weights) {
 }
 
 TYPED_TEST(LongSumsTest, long_and_short_bags_side_by_side) {
-  // Several bags a warp on a GPU: the long one must not disturb the others, nor bad ids the parts.
+  // A warp of a GPU has several bags: a long bag must not disturb the others, nor bad ids the
+  // parts of a sum.
   std::vector<std::int32_t> ids;
   std::vector<std::int32_t> offsets{0};
   Doubles expected;
@@ -133,7 +136,7 @@ TYPED_TEST(LongSumsTest, long_and_short_bags_side_by_side) {
     for (double const sum : expected) {
       columns.insert(columns.end(), static_cast<std::size_t>(width), sum);
     }
-    // Relative to the magnitudes of the terms: a random sum is much smaller.
+    // The tolerance is relative to the magnitudes of the terms, since a random sum is much smaller.
     expect_near(
         to_host(ops::embedding_lookup(this->put(rows, {16, width}), bags)), columns, 70'000 * 1e-7);
   }
@@ -220,7 +223,7 @@ TYPED_TEST(LongSumsTest, sums_along_every_axis) {
     constexpr std::int64_t kRows = kMany / 4;
     this->expect_all(ops::sum(this->terms({kRows, inner}), 0), double{kTerm} * kRows, "columns");
   }
-  // So many columns that a thread has each whole.
+  // With this many columns, one thread sums a whole column.
   constexpr std::int64_t kColumns = std::int64_t{1} << 17;
   this->expect_all(ops::mean(this->terms({200, kColumns}), 0), kTerm, "many columns");
 }
@@ -271,7 +274,7 @@ TYPED_TEST(LongSumsTest, gradients_of_parameters_over_a_long_batch) {
                                          this->terms({kMany, 3}),
                                          false);
   this->expect_all(dense.bias, double{kTerm} * n, "bias");
-  // Rows {-1, 1} are normal already.
+  // Each row is {-1, 1}, which is already normalised.
   Floats input(static_cast<std::size_t>(2 * kMany), 1.0F);
   for (std::size_t i = 0; i < input.size(); i += 2) {
     input[i] = -1.0F;
@@ -286,7 +289,7 @@ TYPED_TEST(LongSumsTest, gradients_of_parameters_over_a_long_batch) {
 }
 
 TYPED_TEST(LongSumsTest, softmaxes_of_long_rows) {
-  // Weights of 1 and of exp(-2.3): their sum drifts as that of any terms does.
+  // The weights are 1 and exp(-2.3), whose rounding errors add up like those of any terms.
   Floats logits(static_cast<std::size_t>(kMany), -2.3F);
   logits[0] = 0.0F;
   double const sum = 1 + static_cast<double>(kMany - 1) * std::exp(double{-2.3F});
@@ -297,7 +300,7 @@ TYPED_TEST(LongSumsTest, softmaxes_of_long_rows) {
   EXPECT_NEAR(to_host(ops::jagged_softmax(column, offsets))[0] * sum, 1.0, kSumTolerance);
   auto const entropy = ops::softmax_cross_entropy(row, this->put(Integers{0}));
   EXPECT_NEAR(to_host(entropy.losses)[0], std::log(sum), 1e-5);
-  // Outputs of a tenth are no softmax, but show the sum: 0.1 (g - 0.1 n g).
+  // Outputs that are all 0.1 are no softmax, but reveal the sum: the gradient is 0.1 (g - 0.1 n g).
   double const expected = kTerm * (1.0 - double{kTerm} * double{kMany});
   this->expect_all(ops::softmax_gradient(this->terms({1, kMany}), this->terms({1, kMany}, 1.0F)),
                    expected,

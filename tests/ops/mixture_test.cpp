@@ -10,20 +10,20 @@ namespace {
 
 using ops::Gates;
 
-/// Nobody mixes expert 3, and one gate mixes expert 0 twice.
+/// Gates of which none mixes expert 3 and one mixes expert 0 twice.
 Gates const kGates{{0, 4}, {2}, {4, 1, 0, 2, 0}};
 constexpr int kExperts = 5;
 constexpr std::size_t kChoices = 8;
 
-/// The mixture and its gradients in double, row by row.
+/// A reference for the mixture and its gradients, computed in double, row by row.
 struct Reference {
   Doubles output;
   Doubles weights;
   Doubles expert_gradient;
   Doubles logits_gradient;
 
-  /// experts [experts, batch, width], logits [batch, choices], output gradient [gates, batch,
-  /// width].
+  /// Takes experts of shape [experts, batch, width], logits of shape [batch, choices], and output
+  /// gradients of shape [gates, batch, width].
   Reference(Doubles const& experts,
             Doubles const& logits,
             Doubles const& gradient,
@@ -150,7 +150,7 @@ TYPED_TEST(MixtureTest, logits_of_gates_that_lie_one_behind_the_other_are_the_sa
   EXPECT_EQ(by_other.logits.front().shape(), (Shape{2, kBatch, 2}));
   EXPECT_EQ(deep[2 * kBatch], flat[2]) << "the second gate's first";
 
-  // And each gate may have a tensor of its own.
+  // Each gate may have a tensor of its own as well.
   Floats first;
   Floats second;
   for (std::size_t row = 0; row < kBatch; ++row) {

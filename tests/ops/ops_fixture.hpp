@@ -32,7 +32,7 @@ template <class T>
   return out;
 }
 
-/// Element by element within `tolerance`, relative to 1 and to the expected value.
+/// Expects every element to be within `tolerance`, relative to 1 and to the expected value.
 inline void expect_near(Floats const& actual, Doubles const& expected, double tolerance = 2e-6) {
   ASSERT_EQ(actual.size(), expected.size());
   for (std::size_t i = 0; i < actual.size(); ++i) {
@@ -41,7 +41,8 @@ inline void expect_near(Floats const& actual, Doubles const& expected, double to
   }
 }
 
-/// The message of the exception of type E that `call` throws; fails the test when it throws none.
+/// Returns the message of the exception of type E that `call` throws. Fails the test if
+/// it throws none.
 template <class E, class Call>
 [[nodiscard]] std::string message_of(Call call) {
   try {
@@ -53,15 +54,16 @@ template <class E, class Call>
   return {};
 }
 
-/// A refusal that names the operation and each of the shapes.
+/// Expects std::invalid_argument with a message that contains each of the words, such as the
+/// operation's name and the shapes.
 template <class Call, class... Words>
 void expect_refused(Call call, Words const&... words) {
   EXPECT_THAT(message_of<std::invalid_argument>(call),
               ::testing::AllOf(::testing::HasSubstr(text(words))...));
 }
 
-/// Leaves free blocks of every size that the tests use full of not-a-numbers and -1: an element
-/// that an operation forgets to write shows.
+/// Fills free blocks of every size that the tests use with NaNs and -1, which reveals an element
+/// that an operation forgets to write.
 template <Runtime R>
 void poison_free_memory(Device<R> const& device) {
   constexpr std::int64_t kLeastBytes = 64;
@@ -75,7 +77,8 @@ void poison_free_memory(Device<R> const& device) {
   }
 }
 
-/// A device whose free memory is poisoned, random numbers, and short ways in and out.
+/// A fixture with a device whose free memory is poisoned, random numbers, and short functions
+/// that make tensors.
 template <Runtime R>
 class OpsTest : public RuntimeTest<R> {
  protected:
@@ -104,7 +107,7 @@ class OpsTest : public RuntimeTest<R> {
   [[nodiscard]] Tensor<std::int64_t, R> scalar(std::int64_t value) const {
     return put(Integers{value}, Shape{});
   }
-  /// For refusals: only the shape counts.
+  /// Returns a tensor of zeros, for refusals in which only the shape counts.
   template <Element T = float>
   [[nodiscard]] Tensor<T, R> any(Shape const& shape) const {
     return zeros<T>(device(), shape);

@@ -9,7 +9,7 @@
 
 namespace msstream::testing {
 
-/// The rules that treat each weight alone.
+/// The optimizers that treat each weight alone.
 inline constexpr ops::OptimizerKind kOptimizerKinds[] = {ops::OptimizerKind::sgd,
                                                          ops::OptimizerKind::momentum,
                                                          ops::OptimizerKind::adagrad,
@@ -32,7 +32,7 @@ using ReferenceWeights = std::vector<ReferenceWeight>;
   }
   return out;
 }
-/// Moves the weights from `begin` on, as many as there are gradients.
+/// Updates one weight for each gradient, from the weight at `begin` on.
 inline void move(ReferenceWeights& references,
                  ops::OptimizerRule const& rule,
                  std::vector<double> const& gradients,

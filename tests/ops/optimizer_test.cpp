@@ -19,8 +19,8 @@ using ops::OptimizerKind;
 template <class R>
 class OptimizerOpsTest : public OpsTest<R> {
  protected:
-  /// Rounding to the precision of T after each step loses up to half a unit; with a sum of steps it
-  /// may be lost each time.
+  /// Returns the tolerance after `steps` steps. Rounding to T after each step loses up to half a
+  /// unit each time.
   template <class T>
   static constexpr double tolerance_of(int steps) {
     return std::is_same_v<T, float>     ? 1e-5
@@ -47,7 +47,7 @@ class OptimizerOpsTest : public OpsTest<R> {
     auto const state = ops::make_state(this->device(), kind, table.shape());
     ops::StepCounter step(this->device());
     for (int t = 1; t <= kSteps; ++t) {
-      // Rows 0 to 9 never move; beyond the count lie ids that must not be touched.
+      // Rows 0 to 9 never move. Beyond the count are ids that must not be touched.
       Integers ids;
       for (std::int64_t row = 10; row < kRows; ++row) {
         if (this->random.integer(0, 1) != 0) {
@@ -89,7 +89,7 @@ TYPED_TEST(OptimizerOpsTest, dense_parameters_follow_the_rule_in_double) {
     ops::OptimizerRule const rule{.kind = kind, .learning_rate = 0.01F, .beta1 = 0.8F};
     std::vector<ops::DenseParameter<TypeParam>> parameters;
     std::vector<ReferenceWeights> expected;
-    for (std::int64_t i = 0; i < 60; ++i) {  // more than one launch takes
+    for (std::int64_t i = 0; i < 60; ++i) {  // more parameters than one launch takes
       Shape const shape{i % 7, 1 + i % 5};
       auto const start = this->random.reals(shape.count());
       expected.push_back(references_of(start));
@@ -145,7 +145,7 @@ TYPED_TEST(OptimizerOpsTest, the_state_of_a_row_is_one_number_and_moves_the_row)
   auto const table = this->put(Floats(8, 1.0F), {2, 4});
   ops::StepCounter step(this->device());
   ops::OptimizerRule const rule{.kind = kind, .learning_rate = 0.5F, .epsilon = 0.0F};
-  // The mean of the squares is 4: half of a gradient over 2.
+  // The mean of the squares is 4, so a row moves by half of its gradient over 2.
   ops::RowGradients<TypeParam> const gradients{
       this->put(Integers{1}), this->scalar(1), this->put(Floats{2, -2, 2, 2}, {1, 4})};
   ops::update_rows(rule, step, table, gradients, state);
@@ -242,7 +242,7 @@ TYPED_TEST(OptimizerOpsTest, one_bad_table_among_others_is_refused_before_anythi
   EXPECT_EQ(to_host(table), (Floats{1, 2}));
 }
 
-/// Whether a rule can be made with these members alone.
+/// Tells whether a rule can be made without a kind.
 template <class Rule>
 concept HasDefaultKind = requires {
   Rule{.learning_rate = 0.1F};

@@ -13,7 +13,7 @@ namespace {
 
 using Combine = std::function<double(double, double)>;
 
-/// Element by element over `dimension`, in double.
+/// Reduces the elements along `dimension` in double, one after the other.
 Doubles reduced_along(Floats const& values,
                       Shape const& shape,
                       std::size_t dimension,

@@ -25,7 +25,7 @@ constexpr SegmentReduction kReductions[] = {SegmentReduction::sum,
 template <class R>
 class SegmentTest : public OpsTest<R> {
  protected:
-  /// The reduction in double; 0 for an empty segment.
+  /// Reduces the rows in double. An empty segment gives 0, or 1 for a product.
   static double reduced(SegmentReduction reduction, Doubles const& rows) {
     if (rows.empty()) {
       return reduction == SegmentReduction::prod ? 1.0 : 0.0;
@@ -54,7 +54,8 @@ class SegmentTest : public OpsTest<R> {
     return 0.0;
   }
 
-  /// Ascending ids of which a segment has up to 8, one has 3000, and none is in the last segment.
+  /// Returns ascending ids: most segments have up to 8, one has 3000, the last segment has none,
+  /// and a few ids are out of range.
   Integers sorted_ids(std::int64_t segments) {
     Integers ids(3, -1);
     for (std::int64_t s = 0; s + 1 < segments; ++s) {
@@ -100,7 +101,8 @@ TYPED_TEST(SegmentTest, reductions_in_every_form_agree_with_double) {
                     expected(ids),
                     5e-5);
         for (bool const deterministic : {true, false}) {
-          // Which empty segments are not 0 in this form has a test of its own.
+          // Empty segments of a maximum or minimum are not 0 in this form, which
+          // another test covers.
           if (reduction != SegmentReduction::max && reduction != SegmentReduction::min) {
             expect_near(to_host(ops::unsorted_segment_reduce(input,
                                                              this->put(shuffled),

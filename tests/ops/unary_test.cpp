@@ -13,7 +13,7 @@ namespace {
 template <class R>
 class UnaryTest : public OpsTest<R> {
  protected:
-  /// Elements of [low, high], in a shape of two dimensions.
+  /// Returns 66 random elements of [low, high], as many as matrix() takes.
   [[nodiscard]] Floats some(float low, float high) { return this->random.reals(66, low, high); }
   [[nodiscard]] Tensor<float, R> matrix(Floats const& values) const {
     return this->put(values, {6, 11});

@@ -11,7 +11,7 @@ using ::testing::ElementsAre;
 template <class R>
 class UniqueTest : public OpsTest<R> {
  protected:
-  /// The values, or counts, that exist.
+  /// Returns the first `count` values, or counts, which are the ones that exist.
   template <class T>
   static std::vector<T> existing(Tensor<T, R> const& values, Tensor<std::int64_t, R> const& count) {
     return to_host(values.rows(0, to_host(count)[0]));

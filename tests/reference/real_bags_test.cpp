@@ -14,7 +14,7 @@
 #include <sstream>
 #include <string>
 
-/// Bags as users have them: a user's items, few for most and thousands for some.
+/// Tests with bags of real data: a user's items, few for most users and thousands for some.
 namespace msstream::testing {
 namespace {
 
@@ -66,7 +66,8 @@ TYPED_TEST(RealBagsTest, LengthsOffsetsAndDenseRowsRoundTrip) {
   EXPECT_EQ(to_host(ops::lengths_to_offsets(lengths)), this->users.offsets);
   auto const longest = to_host(lengths);
   auto const max_length = *std::max_element(longest.begin(), longest.end());
-  // The longest has thousands of items: users a few at a time, or the dense form takes gigabytes.
+  // Takes a few users at a time: the longest bag has thousands of items, so that the dense form of
+  // all users would take gigabytes.
   constexpr std::int64_t kUsers = 2000;
   auto const few = offsets.rows(0, kUsers + 1);
   auto const count = this->users.offsets[kUsers];
@@ -96,7 +97,8 @@ TYPED_TEST(RealBagsTest, DistinctItemsGiveTheItemsBack) {
   EXPECT_EQ(back, this->users.items);
 }
 
-// Rows that hold their own number: sums and gradients are whole numbers, and exact.
+// Each row holds its own number modulo 128, so that sums and gradients are whole
+// numbers, and exact.
 TYPED_TEST(RealBagsTest, SumsOfItemsAndTheirGradients) {
   constexpr std::int64_t kWidth = 8;
   auto const items =

@@ -50,7 +50,7 @@ class Results:
             for width in WIDTHS:
                 for mode in ("sum", "mean", "max", "weighted"):
                     if dtype == torch.bfloat16 and mode == "max":
-                        continue  # PyTorch has none
+                        continue  # PyTorch has no max of bfloat16
                     table = torch.randn(ROWS, width, dtype=dtype).to(self.device).requires_grad_()
                     offsets = offsets_of(lengths_with_gaps(BAGS, 9)).to(self.device)
                     ids = torch.randint(0, ROWS, (int(offsets[-1]),), device=self.device)
@@ -71,7 +71,8 @@ class Results:
                 lengths = lengths_with_gaps(SEGMENTS, 12).to(self.device)
                 values = few_values((int(lengths.sum()), width)).to(self.device).requires_grad_()
                 reduced = torch.segment_reduce(values, reduction, lengths=lengths, unsafe=True)
-                # PyTorch shares a gradient among ties only where it is positive, and else gives all of it to each.
+                # For max and min, PyTorch divides a gradient among ties only if it is positive, and otherwise gives
+                # all of it to each.
                 shares = reduction in ("max", "min")
                 incoming = torch.rand_like(reduced) if shares else torch.randn_like(reduced)
                 outgoing, = torch.autograd.grad(reduced, values, incoming)

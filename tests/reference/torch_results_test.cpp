@@ -13,8 +13,8 @@
 #include <string>
 #include <utility>
 
-/// Against what PyTorch gave for the same inputs: torch_results.py writes the file that
-/// MSSTREAM_TORCH_RESULTS names.
+/// Compares with PyTorch's results for the same inputs. The script torch_results.py writes them to
+/// the file that MSSTREAM_TORCH_RESULTS names.
 namespace msstream::testing {
 namespace {
 
@@ -31,8 +31,8 @@ constexpr std::pair<SegmentReduction, char const*> kReductions[] = {
     {SegmentReduction::min, "min"},
     {SegmentReduction::prod, "prod"}};
 
-/// NaN where NaN is expected, infinity likewise, else within the tolerance relative to 1 and to the
-/// expected value.
+/// Expects NaN where NaN is expected, infinity likewise, and otherwise a value within the tolerance
+/// relative to 1 and to the expected value.
 void expect_like(Floats const& actual, Floats const& expected, double tolerance = 1e-5) {
   ASSERT_EQ(actual.size(), expected.size());
   for (std::size_t i = 0; i < actual.size(); ++i) {
@@ -58,7 +58,7 @@ class TorchResultsTest : public OpsTest<R> {
     }
   }
 
-  /// PyTorch's values as they are in the file.
+  /// Returns PyTorch's values as they are in the file.
   template <Element T>
   std::vector<T> values(std::string const& name) const {
     return file_->values<T>(name, file_->tensor(name).shape);
@@ -73,7 +73,7 @@ class TorchResultsTest : public OpsTest<R> {
         return values<float>(name);
     }
   }
-  /// On the device.
+  /// Returns PyTorch's values as a tensor on the device.
   template <Element T>
   Tensor<T, R> tensor(std::string const& name) const {
     auto const& shape = file_->tensor(name).shape;
@@ -178,7 +178,7 @@ TYPED_TEST(TorchResultsTest, UnsortedSegments) {
       auto const segments = static_cast<std::int64_t>(counts.size());
       auto found = to_host(ops::unsorted_segment_reduce(values, ids, segments, reduction));
       for (std::size_t s = 0; s < counts.size(); ++s) {
-        if (counts[s] == 0) {  // scatter_reduce knows no value of its own for these
+        if (counts[s] == 0) {  // scatter_reduce has no value for empty segments
           auto const first = s * static_cast<std::size_t>(width);
           std::fill_n(found.begin() + static_cast<std::ptrdiff_t>(first), width, 0.0F);
           std::fill_n(expected.begin() + static_cast<std::ptrdiff_t>(first), width, 0.0F);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host memory that runs out: every query gets an outcome, whichever allocation fails.
+// Tests that every query gets an outcome, whichever host allocation fails.
 #include "faulty/watchdog.hpp"
 #include "serve/serve_fixture.hpp"
 
@@ -11,7 +11,8 @@
 namespace msstream::testing {
 namespace {
 
-/// Of the calling thread: the allocations that it may still make; none to count.
+/// The value of `allocations_left`, the number of allocations that the calling thread may still
+/// make, for no limit.
 constexpr std::int64_t kAll = -1;
 thread_local std::int64_t allocations_left = kAll;
 thread_local bool stays_out = false;
@@ -30,7 +31,7 @@ void* allocate(std::size_t bytes) {
   throw std::bad_alloc();
 }
 
-/// While the guard lives, the thread's `number`-th allocation fails.
+/// Makes the calling thread's `number`-th allocation fail while the guard exists.
 class FailingAllocation {
  public:
   explicit FailingAllocation(std::int64_t number) : before_(failed_allocations) {
@@ -48,7 +49,7 @@ class FailingAllocation {
   std::int64_t before_;
 };
 
-/// While the guard lives, the thread has no memory.
+/// Makes all allocations of the calling thread fail while the guard exists.
 class NoMemory : public FailingAllocation {
  public:
   NoMemory() : FailingAllocation(1) { stays_out = true; }
@@ -96,7 +97,8 @@ class ServeBadAllocTest : public ::testing::Test {
     options.depth = 1;
     return options;
   }
-  /// What became of the query: the right answer, or no memory.
+  /// Expects the right answer, std::bad_alloc, or a refusal since no replica is left.
+  /// Counts failures.
   void look_at(std::future<Answer>& answer) {
     try {
       EXPECT_TRUE(same_bits(answer.get().values, expected_));
@@ -184,7 +186,7 @@ TEST_F(ServeBadAllocTest, whichever_allocation_of_who_submits_fails) {
             FailingAllocation const failing(number);
             try {
               answers.push_back(pool.submit(asked_.query()));
-            } catch (std::bad_alloc const&) {  // before it was taken
+            } catch (std::bad_alloc const&) {  // not admitted
             }
             fires = failing.has_failed();
           }
@@ -205,7 +207,7 @@ TEST_F(ServeBadAllocTest, whichever_allocation_of_who_submits_fails) {
   EXPECT_GT(failed_, 0);
 }
 
-/// It replies, takes from the queue, and launches.
+/// Fails each allocation of the poller, which replies, takes queries from the queue, and launches.
 TEST_F(ServeBadAllocTest, whichever_allocation_of_the_poller_fails) {
   for (bool const capture : {true, false}) {
     bool fires = true;
@@ -216,7 +218,7 @@ TEST_F(ServeBadAllocTest, whichever_allocation_of_the_poller_fails) {
       auto options = one_slot();
       options.capture = capture;
       serve::InferencePool pool(world_.device, net_, options);
-      std::optional<FailingAllocation> failing;  // the poller's
+      std::optional<FailingAllocation> failing;  // set and reset by the poller
       int right = 0;
       int without_memory = 0;
       auto const look = [&](Outcome const& outcome) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queries that wait for each other, and for how long.
+// Tests which queries wait for others to fill a batch, and for how long.
 #include "serve/waiting_fixture.hpp"
 
 namespace msstream::testing {
@@ -17,7 +17,7 @@ TYPED_TEST(BatchesTest, a_query_that_waits_for_others_is_launched_before_its_dea
   Random random;
   Asked const asked(random, 2);
   milliseconds until_deadline{20};
-  auto const is_in_time = [&] {  // but for a machine that is late itself
+  auto const is_in_time = [&] {  // may fail on a machine that is late itself
     serve::InferencePool pool(world.device, net, options);
     auto patient = pool.submit(asked.query());
     auto query = asked.query();
@@ -25,14 +25,14 @@ TYPED_TEST(BatchesTest, a_query_that_waits_for_others_is_launched_before_its_dea
     auto answer = pool.submit(query);
     try {
       auto const values = answer.get().values;
-      EXPECT_EQ(patient.get().values, values);  // which waits no longer, either
+      EXPECT_EQ(patient.get().values, values);  // patient is in the same batch
       return true;
     } catch (DeadlineExceeded const&) {
       until_deadline *= 2;
       return false;
     }
   };
-  await(is_in_time);  // hangs if none ever is
+  await(is_in_time);  // hangs if no attempt is in time
 }
 
 TYPED_TEST(BatchesTest, a_query_of_high_priority_waits_for_no_others_and_takes_them_along) {
@@ -80,7 +80,7 @@ TYPED_TEST(BatchesTest, a_batch_is_launched_when_it_is_full_and_each_query_gets_
     for (std::uint64_t round = 1; round <= 5; ++round) {
       std::vector<Asked> asked;
       std::vector<std::future<Answer>> answers;
-      for (std::int64_t rows : {3, 5, 1, 7}) {  // 16
+      for (std::int64_t rows : {3, 5, 1, 7}) {  // 16 rows, the largest bucket
         answers.push_back(pool.submit(asked.emplace_back(random, rows).query()));
       }
       for (std::size_t i = 0; i < answers.size(); ++i) {
@@ -103,7 +103,7 @@ TYPED_TEST(BatchesTest, a_batch_has_no_more_rows_than_the_largest_bucket) {
   auto first = pool.submit(ten.query());
   auto second = pool.submit(other_ten.query());
   EXPECT_TRUE(same_bits(first.get().values, world.alone(*net, ten)));
-  pool.drain();  // which the second does not wait for others after
+  pool.drain();  // launches the second query without waiting for a full batch
   EXPECT_TRUE(same_bits(second.get().values, world.alone(*net, other_ten)));
   EXPECT_EQ(pool.counts().launches, 2U);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where callbacks are called, and what they may do.
+// Tests on which threads callbacks are called, and what they may do.
 #include "serve/waiting_fixture.hpp"
 
 namespace msstream::testing {
@@ -50,7 +50,7 @@ TYPED_TEST(CallbacksTest, a_callback_may_neither_drain_nor_swap_and_what_it_thro
     EXPECT_THROW(static_cast<void>(outcome.answer()), Refused);
     EXPECT_THROW(pool.drain(), std::logic_error);
   });
-  EXPECT_EQ(refused, 1);  // before submit() has returned
+  EXPECT_EQ(refused, 1);  // called before submit() returned
 }
 
 TYPED_TEST(CallbacksTest, a_callback_inside_submit_may_neither_drain_nor_swap) {
@@ -64,7 +64,7 @@ TYPED_TEST(CallbacksTest, a_callback_inside_submit_may_neither_drain_nor_swap) {
   int called = 0;
   pool.submit(late, [&](Outcome const& outcome) {
     EXPECT_THROW(static_cast<void>(outcome.answer()), DeadlineExceeded);
-    EXPECT_THROW(pool.drain(), std::logic_error);  // it would wait for this very query
+    EXPECT_THROW(pool.drain(), std::logic_error);  // would wait for this very query
     EXPECT_THROW(pool.swap(net), std::logic_error);
     ++called;
   });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a pool.
+// Tests the draining and the destruction of a pool.
 #include "serve/waiting_fixture.hpp"
 
 namespace msstream::testing {
@@ -27,7 +27,7 @@ TYPED_TEST(DrainingTest, draining_answers_what_was_admitted_and_refuses_what_com
       pool.drain();
       drained = true;
     });
-    await([&] {  // until it drains; the queue may be full before
+    await([&] {  // until the pool drains; its queue may be full before
       auto const refused = pool.counts().refused;
       auto late = pool.submit(asked.query());
       if (pool.counts().refused == refused) {
@@ -45,7 +45,7 @@ TYPED_TEST(DrainingTest, draining_answers_what_was_admitted_and_refuses_what_com
   }
   auto const counts = pool.counts();
   EXPECT_EQ(counts.admitted, counts.answered);
-  pool.drain();  // a second time has nothing to do
+  pool.drain();  // has nothing to do a second time
 }
 
 TYPED_TEST(DrainingTest, going_with_queries_in_flight_and_in_the_queue_answers_them) {
@@ -93,7 +93,7 @@ TYPED_TEST(DrainingTest, draining_ends_while_others_go_on_submitting) {
     auto const counts = pool.counts();
     EXPECT_EQ(counts.admitted, counts.answered + counts.failed);
     auto const before = refused.load();
-    await([&] { return refused > before; });  // they have not stopped
+    await([&] { return refused > before; });  // the threads still submit
     stop = true;
     for (auto& thread : threads) {
       thread.join();
@@ -117,7 +117,7 @@ TYPED_TEST(DrainingTest, draining_does_not_wait_for_queries_that_it_refuses) {
     });
   });
   is_called.wait(false);
-  pool.drain();  // while the other one's reply goes on
+  pool.drain();  // while the callback of a refused query runs
   may_return = true;
   may_return.notify_all();
   submits.join();

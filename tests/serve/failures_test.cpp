@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever fails, every query gets an outcome, and the pool goes on with what is left.
+// Tests that every query gets an outcome, whatever fails, and that the pool goes on
+// with what is left.
 #include "faulty/watchdog.hpp"
 #include "serve/serve_fixture.hpp"
 #include "trust/many.hpp"
@@ -39,7 +40,7 @@ TYPED_TEST(ServeFailuresTest, what_the_model_throws_its_query_gets) {
       asked.emplace_back(random, random.integer(1, 16));
       expected.push_back(world.alone(*net, asked.back()));
     }
-    // Called by no one else until the queries come.
+    // Replaces the model's functions, which no thread calls until queries are submitted.
     net->before = [&] {
       if (calls.fetch_add(1) % 5 == 3) {
         throw std::domain_error("before all of it");
@@ -88,7 +89,7 @@ TYPED_TEST(ServeFailuresTest, what_cannot_be_captured_is_issued_and_says_so) {
   int calls = 0;
   net->midway = [&] {
     ++calls;
-    if (calls == 4 || calls == 7) {  // after two to try it out
+    if (calls == 4 || calls == 7) {  // the first two calls try out the model
       throw std::domain_error("not in a capture");
     }
   };
@@ -114,7 +115,7 @@ TYPED_TEST(ServeFailuresTest, what_cannot_be_captured_is_issued_and_says_so) {
   }
 }
 
-/// A pool on a device whose calls may fail.
+/// A fixture with a device whose runtime calls may fail.
 class FaultyServeTest : public ::testing::Test {
  protected:
   using R = Faulty<Host>;
@@ -126,7 +127,8 @@ class FaultyServeTest : public ::testing::Test {
     }
   }
 
-  /// Whether a query got its answer, which is right; else it got a failure of the device.
+  /// Returns whether a query got its answer, which must be right. Otherwise expects a failure of
+  /// the device, or a refusal since no replica is left.
   bool is_answered(std::future<Answer>& answer, std::size_t which) {
     try {
       EXPECT_TRUE(same_bits(answer.get().values, expected_[which]));
@@ -138,7 +140,7 @@ class FaultyServeTest : public ::testing::Test {
     }
     return false;
   }
-  /// Captures that fail, as they are meant to, say nothing.
+  /// Returns options without a log, since captures are meant to fail here.
   [[nodiscard]] static InferencePoolOptions options() {
     auto options = ServeWorld<R>::options();
     options.log = {};
@@ -183,7 +185,7 @@ TEST_F(FaultyServeTest, what_was_launched_gets_the_error_and_the_others_go_on) {
       hold_all(gate, pool);
       plan_->fail(call, 1, Fault::launch_failure);
       answer = pool.submit(asked_[0].query());
-      await([&] { return pool.counts().failed == 1; });  // asked about, since it takes so long
+      await([&] { return pool.counts().failed == 1; });  // the poller queries work that takes long
     }
     EXPECT_THAT(error_of<CudaError>(answer), HasSubstr("719"));
     EXPECT_EQ(pool.counts().sound_replicas, 1);
@@ -230,7 +232,7 @@ TEST_F(FaultyServeTest, a_query_whose_launch_fails_twice_gets_the_failure_and_sp
     serve::InferencePool pool(world_.device, net_, with);
     std::atomic<bool> is_called{false};
     std::atomic<bool> may_return{false};
-    pool.submit(asked_[1].query(), [&](Outcome const&) {  // so that the poller moves nothing yet
+    pool.submit(asked_[1].query(), [&](Outcome const&) {  // keeps the poller busy
       is_called = true;
       is_called.notify_all();
       may_return.wait(false);
@@ -252,8 +254,8 @@ TEST_F(FaultyServeTest, a_query_whose_launch_fails_twice_gets_the_failure_and_sp
   }
 }
 
-/// Queries are staged for a launch thread that is in the model with another one when the replica
-/// fails.
+/// Stages queries for a launch thread that is running the model for another query when the
+/// replica fails.
 TEST_F(FaultyServeTest, what_is_staged_on_a_replica_that_has_failed_is_not_launched_there) {
   auto with = options();
   with.depth = 3;
@@ -286,11 +288,12 @@ TEST_F(FaultyServeTest, what_is_staged_on_a_replica_that_has_failed_is_not_launc
   }
   EXPECT_EQ(failed, 1);
   EXPECT_THAT(answered_by, ::testing::UnorderedElementsAre(0, 5));
-  EXPECT_EQ(calls, 6);  // each query once
+  EXPECT_EQ(calls, 6);  // one call for each query
   EXPECT_EQ(pool.counts().sound_replicas, 1);
 }
 
-/// Options, and how queries are asked, under which whichever call fails.
+/// A variant of the pool's options and of how queries are submitted. Each runtime call
+/// fails under it.
 struct FailureCase {
   std::string name;
   std::function<void(InferencePoolOptions&)> change = [](auto&) {};
@@ -317,17 +320,18 @@ TEST_F(FaultyServeTest, whichever_call_fails_every_query_gets_an_outcome) {
       {.name = "callbacks that submit", .with_callbacks = true},
       {.name = "a swap", .with_a_swap = true},
   };
-  constexpr std::size_t kQueries = 6;  // for four slots
-  auto const other = world_.net(1);    // which says the same
-  // Where programs are slowed down, every tenth call fails, from another one on in each case.
+  constexpr std::size_t kQueries = 6;  // more than the four slots
+  auto const other = world_.net(1);    // a model with the same answers
+  // With tools that slow programs down, only every tenth call fails, from another first call
+  // on in each case.
   std::uint64_t const step = 10 / many(10);
   std::uint64_t first = 0;
   for (auto const& its : cases) {
     for (auto const fault : {Fault::out_of_memory, Fault::launch_failure, Fault::sticky}) {
       int answered = 0;
       bool fires = true;
-      // What the poller sees decides how many calls there are: until none is left to fail, but for
-      // a poller that asks without end.
+      // The number of calls depends on what the poller sees, so the loop ends when no call is left
+      // to fail, or at 150, since a poller may query without end.
       for (std::uint64_t number = first++ % step + 1; fires && number <= 150; number += step) {
         auto const where = text(its.name, ", call ", number, ", ", name_of(fault));
         SCOPED_TRACE(where);

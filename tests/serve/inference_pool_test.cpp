@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queries get the bits that the model gives them alone, however the pool runs them.
+// Tests that queries get the bits that the model gives them alone, however the pool runs them.
 #include "runtime/counting.hpp"
 #include "serve/serve_fixture.hpp"
 
@@ -30,7 +30,7 @@ TYPED_TEST(InferencePoolTest, a_query_gets_its_answer) {
   EXPECT_EQ(pool.latencies().on_device.count, 1U);
 }
 
-/// Asks from several threads, each with its own seed, and compares every answer.
+/// Submits random queries from several threads and compares every answer.
 template <Runtime R, class Pool>
 void ask_from_threads(ServeWorld<R> const& world, Net<R> const& net, Pool& pool, int queries = 40) {
   constexpr int kThreads = 4;
@@ -147,7 +147,7 @@ TYPED_TEST(InferencePoolTest, replicas_with_weights_of_their_own) {
   ask_from_threads(world, *net, pool, 10);
 }
 
-/// Layers whose products take a library's workspace, which each replica has for itself.
+/// A model whose matrix products take a library's workspace, of which each replica has its own.
 template <Runtime R>
 struct Perceptron {
   static constexpr std::int64_t kUnits = 96;
@@ -171,8 +171,8 @@ struct Perceptron {
   Tensor<float, R> hidden, deep, last, bias, last_bias;
 };
 
-/// A product may add up in another order for another number of rows: the bits are those of a lone
-/// run in the query's bucket.
+/// A matrix product may add up in another order for another number of rows, so that the expected
+/// bits are those of a lone run in the query's bucket.
 TYPED_TEST(InferencePoolTest, matrix_products_of_replicas_beside_each_other_are_right) {
   ServeWorld<TypeParam> const world;
   auto const model = std::make_shared<Perceptron<TypeParam> const>(*world.net(1));
@@ -210,7 +210,7 @@ TYPED_TEST(InferencePoolTest, a_query_goes_to_the_replica_with_the_least_to_do) 
   Random random;
   Asked const asked(random, 2);
   for (int round = 0; round < 10; ++round) {
-    // Each replica could take two.
+    // Each replica has slots for two of the queries.
     std::vector<std::future<Answer>> answers;
     {
       Gate gate;
@@ -227,7 +227,7 @@ TYPED_TEST(InferencePoolTest, a_query_goes_to_the_replica_with_the_least_to_do) 
   }
 }
 
-/// Two threads have slots of one replica at the same time.
+/// Two threads may have slots of one replica at the same time, but only one of them may launch.
 TYPED_TEST(InferencePoolTest, one_thread_at_a_time_launches_on_a_replica) {
   ServeWorld<TypeParam> const world;
   auto const net = world.net(1);
@@ -268,7 +268,7 @@ TYPED_TEST(InferencePoolTest, queued_and_on_device_are_the_latency_and_count_no_
     auto const until = serve::Clock::now() + std::chrono::milliseconds(2);
     await([&] { return serve::Clock::now() > until; });
   }
-  // All four were held, but the device was busy with one after the other.
+  // All four queries were held, but the device was busy with one after the other.
   std::chrono::nanoseconds on_device{0};
   for (auto& answer : answers) {
     auto const its = answer.get();
@@ -280,7 +280,7 @@ TYPED_TEST(InferencePoolTest, queued_and_on_device_are_the_latency_and_count_no_
   EXPECT_GE(on_device, std::chrono::milliseconds(1));
 }
 
-/// The same for every query.
+/// A model that gives the same values for every query.
 template <Runtime R>
 struct Constant {
   [[nodiscard]] Tensor<float, R> operator()(serve::Inputs<R> const& inputs) const {
@@ -367,7 +367,7 @@ TYPED_TEST(InferencePoolTest, options_out_of_range_are_refused_by_name) {
       "null");
 }
 
-/// Looks up on its second branch.
+/// A model that also issues an operation on its second branch.
 template <Runtime R>
 struct NetInBranches : Net<R> {
   using Net<R>::Net;
@@ -380,7 +380,7 @@ struct NetInBranches : Net<R> {
   }
 };
 
-/// How many sets of libraries, each with a workspace, a pool makes.
+/// Returns the number of sets of libraries, each with a workspace, that a pool makes.
 std::int64_t libraries_of_pool(bool captured) {
   using R = Counting<Host>;
   auto const census = std::make_shared<Census>();
@@ -389,7 +389,7 @@ std::int64_t libraries_of_pool(bool captured) {
   options.replicas = 5;
   options.branches = 2;
   options.capture = captured;
-  static_cast<void>(world.device.default_group());  // made when first needed
+  static_cast<void>(world.device.default_group());  // made on first use, so not counted below
   auto const before = census->libraries.load();
   serve::InferencePool const pool(
       world.device, std::make_shared<NetInBranches<R> const>(world.device, 0), options);

@@ -19,7 +19,7 @@ std::vector<T> elements_at(std::byte const* packed, std::size_t offset, std::siz
 TEST(InputLayout, fields_lie_one_after_the_other_from_multiples_of_256_bytes_on) {
   InputLayout const layout({field<std::int64_t>("keys", 40), field<float>("dense", 3)});
   EXPECT_EQ(layout.offset(0, 2), 0U);
-  EXPECT_EQ(layout.offset(1, 2), 768U);  // 640 bytes of keys
+  EXPECT_EQ(layout.offset(1, 2), 768U);  // after 640 bytes of keys
   EXPECT_EQ(layout.bytes(2), 1024U);
   EXPECT_EQ(layout.find("dense", DType::float32), 1U);
   EXPECT_THROW(static_cast<void>(layout.find("dense", DType::int64)), std::invalid_argument);

@@ -29,7 +29,7 @@ TEST(LatencyHistogram, percentiles_are_at_most_a_sixteenth_too_high) {
     std::vector<std::int64_t> all;
     auto const count = random.integer(1, 300);
     for (std::int64_t i = 0; i < count; ++i) {
-      // From 1 ns to 1.5 minutes, as many of each size.
+      // Draws durations from 1 ns to 1.5 minutes, equally many of each order of magnitude.
       all.push_back(static_cast<std::int64_t>(std::exp(random.real(0, 25.2F))));
       histogram.record(nanoseconds(all.back()));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model finds in the rows beyond those of the queries.
+// Tests which values a model finds in the rows beyond those of the queries.
 #include "serve/serve_fixture.hpp"
 
 #include <msstream/tensor/copy.hpp>
@@ -9,7 +9,7 @@
 namespace msstream::testing {
 namespace {
 
-/// Keeps what it was called with last.
+/// A model that keeps a copy of its last inputs.
 template <Runtime R>
 struct Witness {
   explicit Witness(Device<R> const& on)
@@ -34,8 +34,8 @@ template <class R>
 class PaddingTest : public RuntimeTest<R> {};
 TYPED_TEST_SUITE(PaddingTest, Runtimes, RuntimeNames);
 
-/// Ids from 0 to 99, and values from 1 to 2, whose bytes are no such ids: of another field they
-/// would be out of range.
+/// Uses ids from 0 to 99, and values from 1 to 2 whose bytes are no such ids, so that values of
+/// another field would be out of range.
 TYPED_TEST(PaddingTest, rows_beyond_the_queries_have_values_of_their_own_field_or_zeros) {
   ServeWorld<TypeParam> const world;
   auto options = world.options();

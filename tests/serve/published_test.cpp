@@ -11,7 +11,7 @@
 namespace msstream::serve {
 namespace {
 
-/// Knows whether it is there.
+/// A value that records its destruction.
 struct Canary {
   explicit Canary(int value) : number(value) {}
   ~Canary() { alive = false; }

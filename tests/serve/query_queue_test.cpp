@@ -22,7 +22,8 @@ Clock::time_point at(std::int64_t ms) {
   return Clock::time_point(std::chrono::milliseconds(ms));
 }
 
-/// What waits, in the order in which it came, and the definition of who is next.
+/// A reference queue: the waiting queries in the order of their arrival, and the definition of
+/// which one is next.
 class SlowQueue {
  public:
   explicit SlowQueue(std::size_t capacity) : capacity_(capacity) {}
@@ -43,7 +44,7 @@ class SlowQueue {
         });
     return found == waiting_.end() ? nullptr : *found;
   }
-  /// Whose place one of this priority takes.
+  /// Returns the waiting query that a new one of this priority displaces, or null.
   [[nodiscard]] WaitingQuery* displaced_by(Priority priority) const {
     WaitingQuery* found = nullptr;
     for (auto* const query : waiting_) {
@@ -107,7 +108,7 @@ TEST(QueryQueue, gives_what_the_definition_says) {
   std::int64_t displacements = 0;
   std::int64_t aged = 0;
   for (int step = 0; step < 40'000; ++step) {
-    // So many that the queue is full at times.
+    // Pushes so many queries that the queue is full at times.
     bool const may_fill = step / 500 % 2 == 0;
     if (random.integer(0, 9) < (may_fill ? 7 : 5)) {
       auto const priority = static_cast<Priority>(random.integer(0, 2));
@@ -127,7 +128,7 @@ TEST(QueryQueue, gives_what_the_definition_says) {
         place->ticket.rows = random.integer(1, 9);
         place->ticket.admitted_at = at(step);
         place->priority = priority;
-        // Each its own: who is due first is then one.
+        // Gives each query a deadline of its own, so that exactly one is due first.
         place->deadline = random.integer(0, 1) == 0 ? Clock::time_point::max()
                                                     : at(step + random.integer(1, 100)) +
                                                           std::chrono::nanoseconds(++next_deadline);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who gets the next launch.
+// Tests which replica gets the next launch.
 #include "serve/serve_fixture.hpp"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,8 @@ struct IdleReplicas {
 TEST(ServeReplicas, the_one_with_the_least_to_do_gets_the_next) {
   IdleReplicas made(3, 4);
   auto& replicas = *made.all;
-  // As of a large bucket, and of small ones.
+  // Claims a slot for a launch that is expected to take this long. Comments with `ns` give the
+  // expected nanoseconds left on the replicas of large, small and middle.
   auto const of = [&](std::int64_t expected_ns) { return replicas.claim(expected_ns); };
   auto* const large = of(1000);
   auto* const small = of(10);
@@ -52,14 +53,14 @@ TEST(ServeReplicas, the_one_with_the_least_to_do_gets_the_next) {
   std::vector<std::size_t> const taken{
       large->place.replica, small->place.replica, middle->place.replica};
   EXPECT_THAT(taken, ::testing::UnorderedElementsAre(0U, 1U, 2U));
-  EXPECT_EQ(of(100)->place.replica, small->place.replica);    // 1000, 110, 300
-  EXPECT_EQ(of(100)->place.replica, small->place.replica);    // 1000, 210, 300
-  EXPECT_EQ(of(400)->place.replica, small->place.replica);    // 1000, 610, 300: no more slots
-  EXPECT_EQ(of(1000)->place.replica, middle->place.replica);  // 1000, 610, 1300
-  EXPECT_EQ(of(1)->place.replica, large->place.replica);      // 1001, …
-  replicas.give_back(*middle);                                // …, 1000
+  EXPECT_EQ(of(100)->place.replica, small->place.replica);    // ns: 1000, 110, 300
+  EXPECT_EQ(of(100)->place.replica, small->place.replica);    // ns: 1000, 210, 300
+  EXPECT_EQ(of(400)->place.replica, small->place.replica);    // ns: 1000, 610, 300; small is full
+  EXPECT_EQ(of(1000)->place.replica, middle->place.replica);  // ns: 1000, 610, 1300
+  EXPECT_EQ(of(1)->place.replica, large->place.replica);      // ns: 1001, 610, 1300
+  replicas.give_back(*middle);                                // ns: 1001, 610, 1000
   EXPECT_EQ(of(1)->place.replica, middle->place.replica);
-  replicas.expect(*large, 5);  // 6, …
+  replicas.expect(*large, 5);  // ns: 6, 610, 1001
   EXPECT_EQ(of(1)->place.replica, large->place.replica);
 }
 
@@ -96,8 +97,8 @@ TEST(ServeReplicas, none_of_a_failed_replica) {
               ::testing::HasSubstr("the other's"));
 }
 
-/// As many claims at once as there are replicas: each gets one, though each thread looks before
-/// the others have taken theirs.
+/// Makes as many claims at once as there are replicas. Each replica gets one, though each thread
+/// may look before the others have claimed.
 TEST(ServeReplicas, claims_at_once_go_to_different_replicas) {
   constexpr int kThreads = 3;
   constexpr int kRounds = 2000;

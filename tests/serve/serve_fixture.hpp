@@ -37,7 +37,7 @@ struct Net {
   static constexpr std::int64_t kTableRows = 64;
   static constexpr std::int64_t kOutputs = 2;
 
-  /// Weights that depend on `number`.
+  /// Makes weights that depend on `number`.
   Net(Device<R> const& on, int number)
       : device(on),
         table(frozen(number, {kTableRows, kWidth})),
@@ -70,10 +70,10 @@ struct Net {
   Tensor<float, R> table;
   Tensor<float, R> weights;
   std::function<void()> before = [] {};
-  std::function<void()> midway = [] {};  ///< when some of it has been issued
+  std::function<void()> midway = [] {};  ///< called when part of the model has been issued
 };
 
-/// A query with values of its own.
+/// A query and the memory of its values, which are random.
 struct Asked {
   Asked(Random& random, std::int64_t of_rows)
       : rows(of_rows),
@@ -90,12 +90,13 @@ struct Asked {
   return {serve::field<std::int64_t>("keys", 4), serve::field<float>("dense", 3)};
 }
 
-/// A device with a model, and options for small queries.
+/// A device, models for it, and options for small queries.
 template <Runtime R>
 struct ServeWorld {
   using Model = Net<R>;
 
-  /// Each capture reserves addresses for all of the limit, of which a sanitizer leaves few.
+  /// Limits the memory to 512 MiB, since each capture reserves addresses for the whole limit and a
+  /// sanitizer leaves few.
   explicit ServeWorld(DeviceOptions<R> with = {})
       : device((with.memory.limit_bytes = std::size_t{512} << 20U, with)) {}
 
@@ -108,11 +109,11 @@ struct ServeWorld {
             .replicas = 2,
             .buckets = {4, 16}};
   }
-  /// What the model says to this query alone, in buffers of its size.
+  /// Returns the model's answer to a query alone, in buffers of the query's size.
   [[nodiscard]] Floats alone(Model const& model, Asked const& asked) const {
     return alone_in(asked.rows, model, asked);
   }
-  /// The same in buffers of so many rows, and of any model with as many outputs.
+  /// Like alone(), but in buffers of `rows` rows, and for any model with as many outputs as Model.
   [[nodiscard]] Floats alone_in(std::int64_t rows,
                                 serve::Forward<R> const& model,
                                 Asked const& asked) const {
@@ -135,7 +136,7 @@ struct ServeWorld {
          std::memcmp(left.data(), right.data(), left.size() * sizeof(float)) == 0;
 }
 
-/// Holds all groups of a pool, so that nothing that is launched gets over.
+/// Holds all groups of a pool, so that no launch completes until the gate opens.
 template <class Pool>
 void hold_all(Gate& gate, Pool const& pool) {
   for (int i = 0; i < pool.streams().groups(); ++i) {
@@ -143,12 +144,12 @@ void hold_all(Gate& gate, Pool const& pool) {
   }
 }
 
-/// A query that is on the first of two idle replicas, on which nothing gets over. The other one has
-/// answered when it returns.
+/// Returns a query that is in flight on the first of two idle replicas, whose group the caller
+/// holds. A query on the other replica has been answered on return.
 template <class Pool>
 [[nodiscard]] std::future<Answer> ask_held(Pool& pool, Asked const& asked) {
   auto one = pool.submit(asked.query());
-  auto other = pool.submit(asked.query());  // on the other replica, which has less to do
+  auto other = pool.submit(asked.query());  // goes to the other replica, which has less to do
   while (true) {
     for (auto* const answer : {&one, &other}) {
       if (answer->wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
@@ -160,13 +161,13 @@ template <class Pool>
   }
 }
 
-/// The message of the E that a future throws.
+/// Returns the message of the exception of type E that a future throws.
 template <class E>
 [[nodiscard]] std::string error_of(std::future<Answer>& answer) {
   return message_of<E>([&] { static_cast<void>(answer.get()); });
 }
 
-/// Waits, without sleeping, for what another thread is about to do.
+/// Waits, without sleeping, until another thread has made the condition true.
 template <class Condition>
 void await(Condition&& condition) {
   while (!condition()) {

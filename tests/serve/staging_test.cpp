@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers tell when they are there.
+// Tests that staged answers report when they are complete.
 #include "runtime/counting.hpp"
 #include "serve/serve_fixture.hpp"
 

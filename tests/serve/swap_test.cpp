@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models replaced while they answer: every answer is of exactly one version.
+// Tests models that are replaced while they answer: every answer is of exactly one version.
 #include "serve/serve_fixture.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ template <class R>
 class SwapTest : public RuntimeTest<R> {};
 TYPED_TEST_SUITE(SwapTest, Runtimes, RuntimeNames);
 
-/// Asks from two threads while the calling one swaps.
+/// Submits queries from two threads while the calling thread swaps models.
 template <Runtime R>
 void swap_under_load(InferencePoolOptions const& options, std::uint64_t swaps) {
   ServeWorld<R> const world;
@@ -93,7 +93,8 @@ TYPED_TEST(SwapTest, the_old_model_goes_when_its_last_query_is_over) {
       pool.swap(world.net(2));
       swapped = true;
     });
-    // On the other replica: the new model is there, and what is left of swap() is to wait.
+    // Answers of version 2, from the other replica, show that the new model is in use and that
+    // swap() only waits for the old one.
     for (int of_new = 0; of_new < 20;) {
       of_new += pool.submit(asked.query()).get().version == 2 ? 1 : 0;
     }

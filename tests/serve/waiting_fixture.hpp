@@ -21,16 +21,16 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 
-/// For tests of what queries meet that are not launched at once.
+/// A fixture for tests of queries that are not launched at once.
 template <class R>
 class WaitingTest : public RuntimeTest<R> {
  protected:
-  /// One place: the first query has it, the others wait.
+  /// Returns options for a single slot: the first query takes it, and the others wait.
   [[nodiscard]] static InferencePoolOptions one_slot() {
     auto options = ServeWorld<R>::options();
     options.replicas = 1;
     options.depth = 1;
-    options.ageing = hours(1);  // on a busy machine, too, priorities are as they are given
+    options.ageing = hours(1);  // keeps the given priorities, even on a busy machine
     return options;
   }
   [[nodiscard]] static Refused::Reason reason_of(std::future<Answer>& answer) {
@@ -43,7 +43,8 @@ class WaitingTest : public RuntimeTest<R> {
   }
 };
 
-/// `order` gets the name when the query is answered; it is the poller's until the pool is drained.
+/// Submits a query whose callback appends the name to `order`, which only the poller may use until
+/// the pool is drained.
 template <class Pool>
 void submit_named(Pool& pool,
                   Asked const& asked,

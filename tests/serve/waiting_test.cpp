@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What queries meet that are not launched at once: the queue, deadlines, who launches.
+// Tests queries that are not launched at once: the queue, deadlines, and which thread launches.
 #include "serve/waiting_fixture.hpp"
 
 namespace msstream::testing {
@@ -49,7 +49,7 @@ TYPED_TEST(WaitingTest, without_a_queue_what_finds_no_slot_is_refused) {
     EXPECT_EQ(this->reason_of(second), Refused::Reason::queue_full);
   }
   static_cast<void>(first.get());
-  static_cast<void>(pool.submit(asked.query()).get());  // its slot is idle before its reply
+  static_cast<void>(pool.submit(asked.query()).get());  // a slot is idle before its reply arrives
 }
 
 TYPED_TEST(WaitingTest, urgent_queries_come_first_and_those_of_one_priority_in_order) {
@@ -79,7 +79,7 @@ TYPED_TEST(WaitingTest, urgent_queries_come_first_and_those_of_one_priority_in_o
 TYPED_TEST(WaitingTest, what_has_waited_for_ageing_twice_goes_before_what_is_urgent_and_newer) {
   ServeWorld<TypeParam> const world;
   auto options = this->one_slot();
-  options.ageing = std::chrono::nanoseconds(1);  // has passed for all when the first is answered
+  options.ageing = std::chrono::nanoseconds(1);  // has passed when the first is answered
   serve::InferencePool pool(world.device, world.net(1), options);
   Random random;
   Asked const asked(random, 2);
@@ -120,7 +120,7 @@ TYPED_TEST(WaitingTest, a_query_whose_deadline_has_passed_is_not_run) {
     auto query = asked.query();
     query.deadline = Clock::now() + hours(1);
     patient = pool.submit(query);
-    for (auto& answer : impatient) {  // told at their time, while the first is in flight
+    for (auto& answer : impatient) {  // expire on time, while the first query is in flight
       EXPECT_THROW(static_cast<void>(answer.get()), DeadlineExceeded);
     }
   }
@@ -141,7 +141,7 @@ TYPED_TEST(WaitingTest, a_deadline_wakes_a_poller_that_has_nothing_in_flight) {
   Random random;
   Asked const asked(random, 2);
   may_launch = false;
-  auto first = pool.submit(asked.query());  // is being launched, and so not in flight
+  auto first = pool.submit(asked.query());  // not in flight while it is being launched
   auto query = asked.query();
   query.deadline = Clock::now() + milliseconds(2);
   auto answer = pool.submit(query);
@@ -159,7 +159,7 @@ TYPED_TEST(WaitingTest, in_a_full_queue_urgent_queries_take_the_places_of_others
   serve::InferencePool pool(world.device, world.net(1), options);
   Random random;
   Asked const asked(random, 2);
-  std::vector<std::string> told;  // the poller's until the pool is drained
+  std::vector<std::string> told;  // only the poller uses it until the pool is drained
   auto const submit = [&](std::string const& name, Priority priority) {
     auto query = asked.query();
     query.priority = priority;
@@ -175,7 +175,7 @@ TYPED_TEST(WaitingTest, in_a_full_queue_urgent_queries_take_the_places_of_others
     submit("low", Priority::low);
     submit("low 2", Priority::low);
     submit("high", Priority::high);
-    await([&] { return pool.counts().displaced == 1; });  // low 2, while the first is in flight
+    await([&] { return pool.counts().displaced == 1; });  // displaces low 2, before first ends
     submit("normal 2", Priority::normal);
     await([&] { return pool.counts().displaced == 2; });
     EXPECT_EQ(pool.counts().refused, 0U);
@@ -189,7 +189,8 @@ TYPED_TEST(WaitingTest, in_a_full_queue_urgent_queries_take_the_places_of_others
   EXPECT_EQ(counts.failed, 2U);
 }
 
-/// The poller is in a callback, so whoever finds the slot idle launches.
+/// The poller is busy in a callback, so that a thread that submits launches if it finds
+/// the slot idle.
 TYPED_TEST(WaitingTest, who_submits_launches_what_waits_when_a_slot_is_idle) {
   ServeWorld<TypeParam> const world;
   auto options = this->one_slot();
@@ -215,14 +216,14 @@ TYPED_TEST(WaitingTest, who_submits_launches_what_waits_when_a_slot_is_idle) {
   }
   is_called.wait(false);
   submit("high", Priority::high);
-  EXPECT_EQ(pool.counts().launches, 2U);  // by this thread, and of the foremost
+  EXPECT_EQ(pool.counts().launches, 2U);  // this thread launched the foremost query
   may_return = true;
   may_return.notify_all();
   pool.drain();
   EXPECT_THAT(order, ElementsAre("high", "normal"));
 }
 
-/// The poller, who tells them, is in a callback.
+/// The poller, which reports expired queries, is busy in a callback.
 TYPED_TEST(WaitingTest, who_submits_launches_nothing_whose_deadline_has_passed) {
   ServeWorld<TypeParam> const world;
   serve::InferencePool pool(world.device, world.net(1), this->one_slot());
@@ -259,7 +260,8 @@ TYPED_TEST(WaitingTest, the_poller_sleeps_when_nothing_is_in_flight) {
   Random random;
   Asked const asked(random, 2);
   for (std::uint64_t round = 1; round <= 20; ++round) {
-    // It goes to sleep after each round: a bell that is rung before that is heard at once.
+    // The poller goes to sleep after each round. A bell that is rung before it sleeps
+    // wakes it at once.
     auto const before = pool.counts().poller_sleeps;
     static_cast<void>(pool.submit(asked.query()).get());
     await([&] { return pool.counts().poller_sleeps > before; });
@@ -267,7 +269,7 @@ TYPED_TEST(WaitingTest, the_poller_sleeps_when_nothing_is_in_flight) {
     static_cast<void>(busy.submit(asked.query()).get());
     static_cast<void>(busy.submit(asked.query()).get());
     auto const later = pool.counts();
-    EXPECT_LE(later.poller_sweeps, asleep.poller_sweeps + 1);  // of a bell just rung
+    EXPECT_LE(later.poller_sweeps, asleep.poller_sweeps + 1);  // one sweep for a bell just rung
     EXPECT_LE(later.poller_sleeps, asleep.poller_sleeps + 1);
   }
 }

@@ -21,7 +21,8 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// `chains` of `length` operations of `duration_ns`, issued in turn.
+/// Makes a trace of `chains` chains of `length` operations of `duration_ns`, issued one of each
+/// chain after the other.
 StepTrace chains(std::size_t chains, std::size_t length, double duration_ns) {
   TraceMaker maker;
   for (std::size_t link = 0; link < length; ++link) {
@@ -55,7 +56,7 @@ StepTrace random_step(std::uint64_t seed) {
 
 constexpr StepLaunch kLaunches[] = {StepLaunch::eager, StepLaunch::graph};
 
-/// What must hold of any result.
+/// Expects everything that must hold for any result.
 void expect_sound(StepTrace const& trace, int groups, AutoAssignmentOptions const& options) {
   auto const result = auto_assignment(trace, groups, options);
   EXPECT_LE(result.predicted_ns, result.one_group_ns);
@@ -95,8 +96,8 @@ TEST(AutoAssignment, MoreChainsTakeMoreGroups) {
                    trace.critical_path().length_ns + 3 * StepModel{}.in_stream_ns);
 }
 
-/// Branches of layers on groups of their own, forward, joined, and backward with the gradients of
-/// weights, which nothing but the last operation needs.
+/// Makes a trace of branches of layers on groups of their own: forward, joined, and backward with
+/// the gradients of weights, which only the last operation needs.
 StepTrace branches_by_hand(std::size_t branches, std::size_t layers) {
   TraceMaker maker;
   constexpr int kSms = 60;
@@ -145,7 +146,7 @@ StepTrace branches_by_hand(std::size_t branches, std::size_t layers) {
   return maker.run();
 }
 
-/// The same without groups.
+/// Returns the trace with all operations on one group.
 StepTrace on_one_group(StepTrace const& trace) {
   auto operations = trace.operations();
   for (auto& operation : operations) {
@@ -176,7 +177,7 @@ TEST(AutoAssignment, AChainStaysTogether) {
 }
 
 TEST(AutoAssignment, WhatIsBoundByLaunchesStaysOnOneGroup) {
-  auto const trace = chains(4, 8, 1000);  // a launch takes 2600
+  auto const trace = chains(4, 8, 1000);  // a launch takes 2600 ns
   EXPECT_THAT(auto_assignment(trace, 4).groups, Each(0));
   auto const replayed = auto_assignment(trace, 4, {.model = {.launch = StepLaunch::graph}});
   EXPECT_THAT(replayed.groups, Not(Each(0))) << "which a graph is not";
@@ -193,7 +194,7 @@ TEST(AutoAssignment, OperationsOfOneNameShareAGroup) {
 }
 
 TEST(AutoAssignment, WhatWasRecordedIsKeptWhereItIsBetter) {
-  TraceMaker maker;  // the recorded groups part operations of one name, as no file can
+  TraceMaker maker;  // operations of one name on several groups, which no file can express
   for (std::size_t i = 0; i < 4; ++i) {
     maker.add("same", static_cast<int>(i), 50'000, {}, {i});
   }
@@ -303,7 +304,7 @@ TYPED_TEST(AutoAssignmentOfRecorded, StepsGoWhereItSaysWithTheSameResults) {
   };
   std::vector<float> expected;
   auto const recorded = record_step(this->device(), [&] { expected = step(); });
-  // Every operation as long as the other, whatever this machine was doing.
+  // Makes all operations equally long, whatever this machine was doing.
   auto operations = recorded.operations();
   for (std::size_t i = 0; i < operations.size(); ++i) {
     operations[i].begin_ns = static_cast<double>(i) * 10'000;

@@ -31,12 +31,12 @@ class LossInPartsTest : public GradientTest<R> {
 
   struct Result {
     float loss;
-    Floats weight;  ///< its gradient
-    Floats table;   ///< after a step of SGD
+    Floats weight;  ///< the gradient of the weight
+    Floats table;   ///< the table after a step of SGD
     friend bool operator==(Result const&, Result const&) = default;
   };
 
-  /// Logits are looked up rows times the weight.
+  /// Trains one step of a model whose logits are looked-up rows times the weight.
   Result train(int groups, int parts, LaunchThreads threads = LaunchThreads::none) {
     StreamPool pool(this->device(), {.groups = groups, .launch_threads = threads});
     auto const table = this->put(table_, {kIds, kWidth});
@@ -57,7 +57,8 @@ class LossInPartsTest : public GradientTest<R> {
     return {to_host(loss).front(), to_host(tape.gradient(weight)), to_host(table)};
   }
 
-  /// The same in double, from the definitions.
+  /// Compares with the loss, gradient and table of the whole batch in double, computed from
+  /// the definitions.
   void expect_like_the_whole(Result const& result) {
     double loss = 0;
     Doubles weight(kWidth, 0.0);

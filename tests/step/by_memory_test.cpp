@@ -16,7 +16,7 @@ namespace {
 using detail::ByMemory;
 using detail::MemoryRange;
 
-/// The values of overlapping entries, in order.
+/// Returns the values of overlapping entries, in order.
 std::vector<int> overlaps_of(ByMemory<int> const& map, MemoryRange const& range) {
   std::vector<int> values;
   map.for_each_overlap(range, [&](auto const& entry) { values.push_back(entry.value); });
@@ -88,7 +88,7 @@ TEST(ByMemory, agrees_with_a_list_on_random_ranges) {
             }
             return is_within;
           });
-          std::ranges::sort(taken);  // those that do not overlap come in any order
+          std::ranges::sort(taken);  // entries that do not overlap come in any order
           EXPECT_EQ(taken, expected);
           break;
         }

@@ -19,10 +19,10 @@ namespace msstream::testing {
 inline constexpr std::int64_t kMostPlaces = 6000;
 inline constexpr std::int64_t kGroupsOfPlaces = 500;
 inline constexpr std::int64_t kColumns = 20;
-/// Of each of four tables, whose bags together are the groups.
+/// The largest number of bags of each of four tables, whose bags together are the groups.
 inline constexpr std::int64_t kMostBags = kGroupsOfPlaces / 4;
 
-/// What varies: how many places exist, and what is in them.
+/// The inputs that vary between replays: the number of positions that exist, and their contents.
 template <class R>
 struct Content {
   explicit Content(Device<R> const& device)
@@ -50,7 +50,7 @@ struct Content {
     put(wide_ids, wide);
     std::sort(numbers.begin(), numbers.begin() + existing);
     put(sorted_ids, numbers);
-    std::fill(numbers.begin() + existing, numbers.end(), kGroupsOfPlaces + 1);  // no bag's
+    std::fill(numbers.begin() + existing, numbers.end(), kGroupsOfPlaces + 1);  // ids of no bag
     put(bag_of_id, numbers);
     auto ends = random.integers(kGroupsOfPlaces + 1, 0, existing);
     std::sort(ends.begin(), ends.end());
@@ -66,16 +66,16 @@ struct Content {
   Tensor<std::int64_t, R> count;
   Tensor<std::int64_t, R> bag_count;
   Tensor<std::int64_t, R> ids;
-  Tensor<std::int64_t, R> wide_ids;    ///< need all 64 bits
-  Tensor<std::int64_t, R> sorted_ids;  ///< up to the count
-  Tensor<std::int64_t, R> bag_of_id;   ///< sorted, of no bag beyond the count
+  Tensor<std::int64_t, R> wide_ids;    ///< ids that need all 64 bits
+  Tensor<std::int64_t, R> sorted_ids;  ///< sorted up to the count
+  Tensor<std::int64_t, R> bag_of_id;   ///< sorted; beyond the count, ids of no bag
   Tensor<std::int64_t, R> offsets;
   Tensor<float, R> weights;
   Tensor<float, R> values;
   Tensor<float, R> table;
 };
 
-/// What an operation made; where it leaves rows undefined, with how many of them are defined.
+/// The result of an operation, and the number of its defined rows if it leaves others undefined.
 template <Runtime R>
 struct Result {
   std::variant<Tensor<float, R>, Tensor<std::int64_t, R>, Tensor<std::int32_t, R>> values;
@@ -86,7 +86,7 @@ struct Result {
   Result(Tensor<T, R> all_values, std::optional<Tensor<std::int64_t, R>> rows = {})
       : values(std::move(all_values)), defined_rows(std::move(rows)) {}
 
-  /// The bytes that are defined.
+  /// Returns the bytes of the defined rows.
   [[nodiscard]] std::string bytes() const {
     return std::visit(
         [&](auto const& tensor) {
@@ -107,12 +107,12 @@ struct Result {
 template <Runtime R>
 using Results = std::vector<Result<R>>;
 
-/// Name and work of what is captured.
+/// The names and functions of the operations to capture.
 template <Runtime R>
 using Operations =
     std::vector<std::pair<std::string, std::function<Results<R>(Content<R> const&)>>>;
 
-/// Captures operations once, and compares their replays with eager runs.
+/// A fixture that captures operations once and compares their replays with eager runs.
 template <class R>
 class CapturedCounts : public OpsTest<R> {
  protected:

@@ -8,13 +8,15 @@
 #include <msstream/ops/segment.hpp>
 #include <msstream/ops/unique.hpp>
 
-/// One captured operation serves every count up to its capacity, with the bits of an eager one.
+/// Tests that one captured operation serves every count up to its capacity, with the bits
+/// of an eager one.
 namespace msstream::testing {
 namespace {
 
 using ops::SegmentReduction;
 
-/// From reduce(reduction) and gradient_of(forward, reduction).
+/// Returns the gradients for several reductions, from reduce(reduction) and
+/// gradient_of(forward, reduction).
 template <Runtime R, class Reduce, class GradientOf>
 Results<R> gradients_of_segments(Content<R> const& in,
                                  Reduce const& reduce,

@@ -8,14 +8,16 @@
 #include <msstream/ops/jagged_softmax.hpp>
 #include <msstream/ops/table_batch.hpp>
 
-/// One captured lookup, gradient or update serves every count of ids and bags up to its capacity.
+/// Tests that one captured lookup, gradient or update serves every count of ids and bags up
+/// to its capacity.
 namespace msstream::testing {
 namespace {
 
 using ops::OptimizerKind;
 using ops::Pooling;
 
-/// Two steps, so that the second one finds state: the table, and the state if there is any.
+/// Returns the table, and the optimizer state if there is any, after two steps, of which the second
+/// one finds state.
 template <Runtime R>
 Results<R> updated(OptimizerKind kind, Content<R> const& in) {
   Device<R> const device(in.table.device());
@@ -40,7 +42,7 @@ Results<R> updated(OptimizerKind kind, Content<R> const& in) {
   return results;
 }
 
-/// What deduplicate() finds, and the gradient that it leads to.
+/// Returns the results of deduplicate(), and of the gradient that is computed with them.
 template <Runtime R>
 Results<R> gradient_of_a_table(Content<R> const& in, bool is_weighted, Pooling pooling) {
   auto bags = in.jagged();
@@ -68,7 +70,7 @@ Results<R> gradient_of_a_table(Content<R> const& in, bool is_weighted, Pooling p
           {twice.values, twice.count}};
 }
 
-/// Of one bag a group, as offsets and as coordinates.
+/// Returns operations with one bag for each group, as offsets and as coordinates.
 template <Runtime R>
 Operations<R> operations_on_a_table() {
   Operations<R> operations{
@@ -117,10 +119,10 @@ Operations<R> operations_on_a_table() {
   return operations;
 }
 
-/// Of many tables, made before a capture as their descriptors are uploaded.
+/// Many embedding tables. They are made before a capture, since their descriptors are uploaded.
 template <Runtime R>
 struct ManyTables {
-  ops::EmbeddingTables<R> mixed;     ///< in widths, types and poolings
+  ops::EmbeddingTables<R> mixed;     ///< mixed widths, types and poolings
   ops::EmbeddingTables<R> wide;      ///< all of one width, so that their gradients have no gaps
   ops::TableBatch<float, R> behind;  ///< all in one tensor
 
@@ -246,7 +248,7 @@ TYPED_TEST(CapturedTrapTest, every_replay_reports_the_bad_ids_and_bags_that_it_m
   auto const offsets = put({0, 2, 3});
   auto const pooled = zeros<float>(device, {2, 1});
   auto const positions = zeros<float>(device, {3, 1});
-  // The device's first trap of all is made while it captures.
+  // The capture makes the device's very first trap.
   CapturedStep<TypeParam> step(device, [&] {
     NameScope const name("served");
     ops::Bags<TypeParam> const bags(ids, offsets);
@@ -268,7 +270,7 @@ TYPED_TEST(CapturedTrapTest, every_replay_reports_the_bad_ids_and_bags_that_it_m
               "served/embedding_lookup: id 7 outside [0, 3)");
     EXPECT_EQ(to_host(pooled), (Floats{1, 4}));
     EXPECT_EQ(replay({2, 1, 0}, {0, 1, 3}), (Floats{4, 3}));
-    // The bag is bad for both operations; the first that meets it tells.
+    // The bag is bad for both operations. The first one that finds it reports it.
     EXPECT_THAT(message_of<std::out_of_range>([&] {
                   (void)replay({0, 1, 2}, {0, 2, 5});
                 }),

@@ -12,8 +12,8 @@
 
 namespace msstream::testing {
 
-/// The host runtime whose graphs lack the order between streams: they join the capture, and the
-/// origin waits for them at its end, and that is all.
+/// A host runtime whose graphs lack the order between streams: streams join the capture, and the
+/// origin waits for them at its end, but all other waits are dropped.
 class HostWithoutEdges : public Host {
  public:
   using Host::Host;
@@ -39,7 +39,7 @@ static_assert(CapturingRuntime<HostWithoutEdges>);
          std::memcmp(left.data(), right.data(), left.size() * sizeof(float)) == 0;
 }
 
-/// A device with four groups, and a step that makes, drops and reuses memory on all of them.
+/// A device with four groups, and a step that allocates, releases and reuses memory on all of them.
 template <Runtime R>
 class StepWorld {
  public:
@@ -53,7 +53,7 @@ class StepWorld {
   [[nodiscard]] Floats32 vector(float value) const {
     return to_device<float, R>(device, Floats(static_cast<std::size_t>(kCount), value), {kCount});
   }
-  /// y = a sum over all groups of chains on x and y; z = its double, by way of other groups.
+  /// Sets y to a sum over all groups of chains on x and y, and then z to 2 y on another group.
   void step(Floats32 const& x, Floats32 const& y, Floats32 const& z) const {
     std::vector<Floats32> parts;
     for (int i = 0; i < 2 * kGroups; ++i) {

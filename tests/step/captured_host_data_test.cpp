@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data of the host in a captured step: copied anew by each replay, or refused.
+// Tests host data in a captured step, which each replay copies anew, or which is refused.
 #include "step/captured_fixture.hpp"
 
 #include <msstream/step/differentiable_ops.hpp>
@@ -41,7 +41,7 @@ TYPED_TEST(CapturedHostDataTest, an_upload_that_each_replay_would_repeat_is_refu
   EXPECT_THAT(message_of<std::logic_error>(mask_in_step),
               AllOf(StartsWith("to_device in 'tower' inside a capture"), HasSubstr("PinnedArray")));
   EXPECT_EQ(to_host(x).front(), 1.0F);
-  auto const mask = world.vector(0.5F);  // outside it may be made, and used inside
+  auto const mask = world.vector(0.5F);  // made outside of the step, used inside
   CapturedStep step(world.device, [&] { copy(x, ops::add(std::vector{x, mask})); });
   step.replay();
   EXPECT_EQ(to_host(x).front(), 1.5F);
@@ -65,7 +65,7 @@ TYPED_TEST(CapturedHostDataTest, a_copy_from_pinned_memory_that_is_gone_is_refus
     copy(x, temporary);
   });
   EXPECT_EQ(to_host(x).front(), 1.0F);
-  copy(x, this->pinned(world.device, 4));  // eagerly it may go at once
+  copy(x, this->pinned(world.device, 4));  // an eager copy may outlive its source
   EXPECT_EQ(to_host(x).front(), 4.0F);
 }
 

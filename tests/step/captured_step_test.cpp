@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps that are captured once and replayed.
+// Tests steps that are captured once and replayed.
 #include "step/captured_fixture.hpp"
 
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@ template <class R>
 class CapturedStepTest : public RuntimeTest<R> {};
 TYPED_TEST_SUITE(CapturedStepTest, Runtimes, RuntimeNames);
 
-/// What the rows hold after `count` steps, each on another x, with an eager operation between
-/// them. `step` does one.
+/// Returns rows with the value of z after each of `count` steps. Each step has another x, and an
+/// eager operation follows it. `step` does one step.
 template <Runtime R, class Step>
 Floats rows_after(StepWorld<R> const& world,
                   int count,
@@ -41,7 +41,7 @@ Floats rows_after(StepWorld<R> const& world,
   return to_host(rows);
 }
 
-/// Works on the groups until it is stopped, and knows what must come out.
+/// A thread that works on the groups until it is stopped, and checks its results.
 template <Runtime R>
 class Neighbour {
  public:
@@ -105,7 +105,7 @@ TEST(CapturedStepOnHost, an_operation_follows_nothing_that_its_producer_does_lat
     issue("consume", reads(x), notes(consumer_ran));
   });
   int before = 0;
-  constexpr int kReplays = 200;  // in random orders of what is not ordered
+  constexpr int kReplays = 200;  // in random orders of operations without an order
   for (int i = 0; i < kReplays; ++i) {
     ran = 0;
     step.replay();
@@ -179,7 +179,7 @@ TYPED_TEST(CapturedStepTest, its_memory_is_nobody_elses_while_it_lives_and_goes_
     }
     step->replay();
   }
-  // Nor does it go back to the runtime.
+  // The memory of a living step does not go back to the runtime, either.
   world.pool[0].synchronize();
   memory.return_cached_memory();
   memory.release_unneeded();
@@ -207,7 +207,7 @@ TYPED_TEST(CapturedStepTest, the_limit_is_for_both) {
     Tensor<std::uint8_t, TypeParam> const large(device, {kMost});
     fill_bytes(large, 1);
   };
-  use_most();  // and it stays, free, in the pool of all
+  use_most();  // its memory stays, free, in the shared pool
   std::optional<CapturedStep<TypeParam>> step;
   step.emplace(device, use_most);
   EXPECT_LE(device.memory_statistics().reserved_bytes, kLimit);
@@ -215,7 +215,7 @@ TYPED_TEST(CapturedStepTest, the_limit_is_for_both) {
   EXPECT_THROW((CapturedStep<TypeParam>(device, use_most)), OutOfMemory);
   step->replay();
   step.reset();
-  use_most();  // waits for the last replay, if it must
+  use_most();  // waits for the last replay if needed
   EXPECT_LE(device.memory_statistics().peak_reserved_bytes, kLimit);
 }
 
@@ -360,7 +360,7 @@ TYPED_TEST(CapturedStepTest, one_that_goes_with_replays_in_flight_takes_nothing_
     made = ops::add(std::vector{ops::scale(x, 2.0F), own});
   });
   step->replay();
-  static_cast<void>(to_host(*made));  // all that is allocated on first use is there
+  static_cast<void>(to_host(*made));  // has made all allocations of a first use
   auto& memory = world.device.state()->memory;
   auto& group = world.pool[3];
   order::Position last;
@@ -394,8 +394,8 @@ TYPED_TEST(CapturedStepTest, others_go_on_with_the_same_tensors_while_it_is_capt
   Gate gate;
   CapturedStep step(world.device, [&] {
     fill_bytes(x, 0);
-    // pool 1 = [gate, copy 7 to x], pool 2 = [wait, copy x to seen]: not captured, and ordered
-    // as if nobody did.
+    // pool 1 = [gate, copy 7 to x], pool 2 = [wait, copy x to seen]: not captured, and ordered as
+    // without a capture.
     std::thread([&] {
       gate.hold(world.pool[1].compute());
       {

@@ -25,7 +25,7 @@ constexpr std::int64_t kBags = 6;
 constexpr std::int64_t kRows = 40;
 constexpr std::int64_t kWidth = 3;
 
-/// Jagged bags of up to so many ids.
+/// Jagged bags of up to `capacity` ids.
 template <Runtime R>
 struct Inputs {
   Tensor<std::int64_t, R> ids;
@@ -56,7 +56,7 @@ class CapturedStepsTest : public OpsTest<R> {
     OpsTest<R>::TearDown();
   }
 
-  /// Ids in bags of any lengths.
+  /// Returns ids in bags of random lengths.
   Batch batch(std::int64_t ids) {
     Batch made{this->random.integers(ids, 0, kRows - 1), this->random.integers(kBags - 1, 0, ids)};
     std::ranges::sort(made.offsets);
@@ -148,7 +148,7 @@ TYPED_TEST(CapturedStepsTest, the_least_recently_used_step_goes) {
   run(4);
   run(8);
   run(4);
-  run(16);  // that for 8 goes
+  run(16);  // evicts the step for 8
   EXPECT_EQ(steps.counts().evictions, 1U);
   run(4);
   EXPECT_EQ(steps.counts().captures, 3U) << "that for 4 is still there";
@@ -193,7 +193,7 @@ TYPED_TEST(CapturedStepsTest, what_may_not_be_captured_runs_eagerly_and_says_so)
       [&](Inputs<TypeParam> const& inputs) {
         auto result = this->step(inputs);
         if (inputs.ids.count() > 8) {
-          static_cast<void>(to_host(result));  // waits for the device
+          static_cast<void>(to_host(result));  // waits for the device, which a capture refuses
         }
         return result;
       },
@@ -214,7 +214,7 @@ TYPED_TEST(CapturedStepsTest, what_may_not_be_captured_runs_eagerly_and_says_so)
                   HasSubstr("captured for up to 8")));
 }
 
-/// Keeps a step for 4 and one for 8, of which that for 4 is the older one.
+/// Makes `steps` keep a step for 4 and one for 8, of which the step for 4 is the older one.
 template <class Steps, class Run>
 void keep_two(Steps& steps, Run& run) {
   run(4);
@@ -256,11 +256,11 @@ TYPED_TEST(CapturedStepsTest, what_finds_no_memory_is_tried_again_without_the_ol
     };
     keep_two(steps, run);
     refusals = 1;
-    run(16);  // that for 4 goes
+    run(16);  // evicts the step for 4
     EXPECT_EQ(steps.counts().evictions, 1U) << where;
     EXPECT_THAT(lines.at(2), HasSubstr("up to 4 goes, the least recently used, since no memory,"));
     EXPECT_EQ(steps.counts().captures, 3U);
-    refusals = 4;  // more than there are other steps, and once more where it runs eagerly
+    refusals = 4;  // one more than there are other steps, and one for the eager run
     EXPECT_THROW(run(32), OutOfMemory) << where;
     EXPECT_EQ(steps.counts().evictions, 3U) << "all the others";
     refusals = 0;
@@ -328,13 +328,14 @@ TYPED_TEST(CapturedStepsTest, steps_that_go_and_come_again_are_told_ever_less_of
   EXPECT_EQ(lines_with("captured for up to 4, "), 4) << "of 10";
 }
 
-/// Steps that take much memory: of `capacity` MiB are the inputs, and inside two tensors at a time.
+/// A fixture for steps that take much memory: inputs of `capacity` MiB, and two such tensors at
+/// a time inside.
 template <class R>
 class LargeCapturedSteps : public RuntimeTest<R> {
  protected:
   using Bytes = Tensor<std::uint8_t, R>;
 
-  /// Memory that is in use is not waited for: what an allocation does not get, it does not get.
+  /// Returns a device whose allocations do not wait for memory in use, but fail.
   static Device<R> device_of(std::int64_t limit) {
     return Device<R>({.memory = {.limit_bytes = static_cast<std::size_t>(limit * kMiB),
                                  .wait_for_frees = std::chrono::milliseconds(0)}});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training whose step is captured: tape, optimizer, tables, and matrix products with workspaces.
+// Tests training whose step is captured: tape, optimizer, tables, and matrix products
+// with workspaces.
 #include "step/captured_fixture.hpp"
 
 #include <msstream/ops/hash.hpp>
@@ -21,8 +22,8 @@ using ops::Activation;
 using ops::Bags;
 using ops::Pooling;
 
-/// A wide-and-deep model: a table and a layer a branch, the branches on groups of their own, whose
-/// batch lies in tensors that stay.
+/// A wide-and-deep model with a table and a layer for each branch. The branches are on groups of
+/// their own, and the batch is in tensors that stay.
 template <Runtime R>
 class Training {
  public:
@@ -41,7 +42,8 @@ class Training {
     }
   }
 
-  /// The losses of `steps` steps, of which all but the first are replayed, and then the tables.
+  /// Returns the losses of `steps` steps, and then the tables. If `captured`, all steps but the
+  /// first are replayed.
   [[nodiscard]] Floats run(int steps, bool captured) {
     Tensor<float, R> const losses(device_, {steps});
     std::optional<Tensor<float, R>> loss;
@@ -79,7 +81,7 @@ class Training {
                           [this] { return static_cast<float>(random_() % 2001) / 1000.0F - 1.0F; });
     return to_device<float, R>(device_, values, shape);
   }
-  /// In place, on the copy streams.
+  /// Writes the next batch in place, on the copy streams.
   void next_batch() {
     for (auto const& keys : keys_) {
       PinnedArray<std::int64_t, R> const staged(device_, static_cast<std::size_t>(keys.count()));

@@ -8,7 +8,7 @@
 namespace msstream::testing {
 namespace {
 
-/// A model and its pipeline, captured.
+/// A model and its captured pipeline.
 template <Runtime R>
 class CapturedPipelined {
  public:
@@ -152,7 +152,7 @@ TYPED_TEST(CapturedTwoStageTest, the_main_stage_does_not_wait_for_what_is_issued
   for (int batch = 0; batch < 5; ++batch) {
     captured.run(batch);
   }
-  Gate gate;  // so that nobody finds anything complete
+  Gate gate;  // keeps later work incomplete
   // first = [gate, ahead of 5, ahead of 6], main = [… 4, 5]
   gate.hold(pool[1].compute());
   captured.run(5);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Captures and replays on one thread while others load, compute, allocate and free.
+// Tests captures and replays on one thread while others load, compute, allocate and free.
 #include "step/captured_fixture.hpp"
 
 #include <msstream/base/env.hpp>
@@ -20,8 +20,8 @@
 namespace msstream::testing {
 namespace {
 
-/// A thread that uploads, computes and downloads until it is stopped. It counts its rounds, keeps
-/// what it throws and notes wrong values.
+/// A thread that uploads, computes and downloads until it is stopped. It counts its rounds, and
+/// keeps the error of an exception or of a wrong value.
 template <Runtime R>
 class LoaderThread {
  public:
@@ -37,7 +37,7 @@ class LoaderThread {
 
   [[nodiscard]] std::int64_t rounds() const { return rounds_.load(); }
   [[nodiscard]] bool ended() const { return ended_.load(); }
-  /// What went wrong; empty: nothing.
+  /// Stops the thread and returns its error; empty if there is none.
   std::string stop() {
     stop_ = true;
     thread_.join();
@@ -49,7 +49,8 @@ class LoaderThread {
     try {
       for (int i = 0; !stop_; ++i) {
         auto const value = static_cast<float>(number + i % 3);
-        // Now and then more than ever before, so that pinned memory is taken and given back.
+        // Every 64th batch may be larger than all before, so that pinned memory is
+        // allocated and released.
         auto const count = i % 64 == 0 ? std::int64_t{1} << (12 + i / 64 % 6)
                                        : std::int64_t{1000} + number + 16 * (i % 7);
         auto const batch =
@@ -72,7 +73,8 @@ class LoaderThread {
   std::thread thread_;
 };
 
-/// Captures `count` steps and replays each three times, as long as `go_on()` says before each.
+/// Captures `count` steps and replays each three times, as long as `go_on()` allows it before each.
+/// Returns the error; empty if there is none.
 template <Runtime R, class GoOn>
 std::string captures_and_replays(Device<R> const& device, std::int64_t count, GoOn&& go_on) {
   try {
@@ -98,8 +100,8 @@ template <class R>
 class CapturesBesideTest : public RuntimeTest<R> {};
 TYPED_TEST_SUITE(CapturesBesideTest, PlainRuntimes, RuntimeNames);
 
-/// MSSTREAM_TEST_CAPTURES makes a longer search of it: that many captures, and 200 rounds of the
-/// loaders for each.
+/// The variable MSSTREAM_TEST_CAPTURES sets the number of captures. Above 40, the loaders run 200
+/// rounds for each capture, which makes a longer search.
 TYPED_TEST(CapturesBesideTest, loaders_and_captures_do_not_disturb_each_other) {
   using R = TypeParam;
   auto const captures = env::integer("MSSTREAM_TEST_CAPTURES", 40, 1, 1'000'000);

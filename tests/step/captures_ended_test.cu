@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Captures that another thread ends by waiting for the whole device.
+// Tests captures that another thread ends by waiting for the whole device.
 #include "step/captured_fixture.hpp"
 
 #include <msstream/ops/arithmetic.hpp>
@@ -39,7 +39,7 @@ TYPED_TEST(CapturesEndedTest, it_is_said_and_the_device_and_the_next_capture_wor
   } catch (std::exception const& caught) {
     error = caught.what();
   }
-  // A driver may let the other thread wait without a word; then there is nothing to say.
+  // A driver may let the other thread wait without an error, and then there is nothing to report.
   if (of_other != cudaSuccess) {
     EXPECT_THAT(error, ::testing::HasSubstr("another thread has waited for the whole device"));
   }
@@ -50,7 +50,8 @@ TYPED_TEST(CapturesEndedTest, it_is_said_and_the_device_and_the_next_capture_wor
   EXPECT_EQ(to_host(out).back(), 9);
 }
 
-/// A loader of somebody else's, which takes and frees memory all the time.
+/// Tests captures beside a loader of another library, which allocates and frees memory
+/// all the time.
 TYPED_TEST(CapturesEndedTest, memory_taken_and_freed_by_another_thread_ends_none) {
   Device<TypeParam> const device;
   auto const in = to_device<float, TypeParam>(device, Floats(512, 3), {512});

@@ -20,7 +20,7 @@ std::pair<Shape, Shape> const kDifferentiatedOperands[] = {
     {{2, 3, 1, 2}, {3, 4, 1}},
 };
 
-/// NumPy's broadcast_to.
+/// Broadcasts values to `shape`, like NumPy's broadcast_to.
 Doubles spread(Doubles const& values, Shape const& own, Shape const& shape) {
   Doubles out;
   for (std::int64_t place = 0; place < shape.count(); ++place) {
@@ -45,7 +45,7 @@ class DifferentiableArithmeticTest : public GradientTest<R> {
   using Input = Tensor<float, R>;
   using Op = std::function<Input(GradientTape<R>&, Input const&, Input const&)>;
 
-  /// By the left operand, by the right one, and by a tensor that is both.
+  /// Compares gradients by the left operand, by the right one, and by a tensor that is both.
   void check(Op const& op, std::function<double(double, double)> const& function) {
     for (auto const& shapes : kDifferentiatedOperands) {
       auto const& left_shape = shapes.first;
@@ -107,7 +107,8 @@ TYPED_TEST(DifferentiableArithmeticTest, divide) {
               [](double a, double b) { return a / b; });
 }
 
-/// How many operations the group's compute stream has got so far, this one included.
+/// Returns the number of operations so far on the group's compute stream, including the
+/// one issued here.
 template <Runtime R>
 std::uint64_t operations(Tensor<float, R> const& any) {
   return issue("count", reads(any), [](auto) {}).number;
@@ -131,7 +132,8 @@ TYPED_TEST(DifferentiableArithmeticTest, nothing_is_issued_for_an_operand_withou
       [](auto& tape, auto const& x, auto const& y) { return ops::multiply(tape, x, y); },
       [](auto& tape, auto const& x, auto const& y) { return ops::divide(tape, x, y); },
   };
-  // Of the left operand, of the right one, which is a row, and of both.
+  // The numbers of launches for the gradient of the left operand, of the right one, which is a
+  // row, and of both.
   constexpr std::uint64_t kLaunches[][3] = {{0, 1, 1}, {0, 1, 1}, {1, 2, 3}, {1, 3, 3}};
   for (std::size_t i = 0; i < std::size(tried); ++i) {
     SCOPED_TRACE(text("operation ", i));
@@ -152,7 +154,7 @@ TYPED_TEST(DifferentiableArithmeticTest, both_gradients_of_a_product_are_one_ope
     tape.backward(loss);
     return operations(a) - before - 1;
   };
-  // With a row: a product for either operand, and the sum over the rows.
+  // With a row, there are a product for each operand and the sum over the rows.
   EXPECT_EQ(issued_by({3}) - issued_by({2, 3}), 2U);
 }
 

@@ -7,7 +7,8 @@
 namespace msstream::testing {
 namespace {
 
-/// Attention of two batches of 2 queries over 3 keys, of which lengths[b] count; width 4.
+/// Computes attention in double, for two batches of 2 queries of width 4 over 3 keys, of which the
+/// first lengths[b] count.
 Doubles attention_in_double(Doubles const& queries,
                             Doubles const& keys,
                             Doubles const& values,
@@ -45,7 +46,7 @@ class DifferentiableAttentionTest : public GradientTest<R> {
   Floats values = this->random.reals(30);
   Integers const lengths{3, 2};
 
-  /// With lengths or without.
+  /// Returns options with lengths and without.
   [[nodiscard]] std::vector<ops::AttentionOptions<R>> options() const {
     return {{.lengths = this->put(lengths)}, {}};
   }
@@ -139,7 +140,7 @@ TYPED_TEST(DifferentiableAttentionTest, computes_nothing_for_operands_without_gr
     tape.backward(loss);
     return device.operation_count() - before;
   };
-  operations(true);  // the first one makes the gradient of the loss
+  operations(true);  // the first run makes the gradient of the loss
   EXPECT_EQ(operations(true), operations(false) + 2);
 }
 

@@ -18,10 +18,10 @@ constexpr std::size_t kTableWidth = 3;
 constexpr std::size_t kBagCount = 4;
 constexpr std::size_t kHotness = 3;
 
-/// Of four bags with three ids each; the second has none of the table.
+/// The ids of four bags with three ids each. The second bag has no row of the table.
 Integers const kIds = {1, 5, 1, -1, 6, -3, 2, 2, 5, 4, 3, 3};
 
-/// A lookup in double.
+/// Computes a lookup in double.
 Doubles pool(Doubles const& table,
              Doubles const& weights,
              Pooling pooling,
@@ -124,7 +124,7 @@ TYPED_TEST(DifferentiableEmbeddingTest, tables_and_weights_for_every_pooling) {
 
 TYPED_TEST(DifferentiableEmbeddingTest, ids_of_bags_with_bad_offsets_move_where_nothing_is_pooled) {
   auto const table = this->random_tensor({4, 1});
-  // Only the last is good.
+  // Only the last bag is good.
   ops::Bags<TypeParam> const bags(this->put(Integers{0, 1, 2, 3}), this->put(Integers{0, 3, 2, 4}));
   GradientTape tape(this->device());
   auto const loss_of = [&](Pooling pooling) {
@@ -132,7 +132,7 @@ TYPED_TEST(DifferentiableEmbeddingTest, ids_of_bags_with_bad_offsets_move_where_
     return ops::mean_bce_with_logits(
         tape, rows, this->put(Floats(static_cast<std::size_t>(rows.count()), 1.0F), rows.shape()));
   };
-  // The grouping of the one, which is made first, does not serve the other.
+  // The grouping that is made first, for one of the lookups, must not be used for the other.
   auto const every_id = loss_of(Pooling::none);
   tape.backward(ops::add(tape, every_id, loss_of(Pooling::sum)));
   auto const gradient = this->whole_table(tape, table);

@@ -96,7 +96,7 @@ TYPED_TEST(DifferentiableOpsTest, concat_of_a_tensor_that_stands_twice_and_anoth
       });
 }
 
-/// activation(input · weight + bias) in double.
+/// Computes activation(input · weight + bias) in double.
 Doubles dense_reference(Doubles const& input,
                         Doubles const& weight,
                         Doubles const& bias,
@@ -116,7 +116,7 @@ Doubles dense_reference(Doubles const& input,
   return result;
 }
 
-/// factor * op(left) · op(right) in double, of one matrix or a batch on either side.
+/// Computes factor * op(left) · op(right) in double. Either side is one matrix or a batch.
 Doubles matmul_reference(Doubles const& left,
                          Shape const& left_shape,
                          Doubles const& right,
@@ -189,7 +189,7 @@ TYPED_TEST(DifferentiableOpsTest, matmul_of_either_side_however_it_lies) {
   }
 }
 
-/// Of experts [2, batch, width] and logits [batch, 2], one gate, in double.
+/// Computes the mixture of experts [2, batch, width] by one gate with logits [batch, 2], in double.
 Doubles mixture_reference(Doubles const& experts, Doubles const& logits) {
   auto const batch = logits.size() / 2;
   auto const width = experts.size() / 2 / batch;
@@ -224,7 +224,7 @@ TYPED_TEST(DifferentiableOpsTest, mix_experts_by_experts_and_by_logits) {
 }
 
 TYPED_TEST(DifferentiableOpsTest, dense_by_each_of_its_inputs) {
-  // Signs are chosen so that no sum of relu comes near 0, where there is no derivative.
+  // The signs keep all sums of relu away from 0, where it has no derivative.
   for (float const shift : {0.0F, 4.0F, -4.0F}) {
     auto const activation = shift == 0 ? ops::Activation::none : ops::Activation::relu;
     auto const input = this->random.reals(5 * 3);
@@ -323,7 +323,7 @@ TYPED_TEST(DifferentiableOpsTest, segment_reductions_with_rows_in_no_segment) {
   }
 }
 
-/// A lookup's row gradients, laid out as the whole table.
+/// Returns a lookup's row gradients as the gradient of the whole table.
 template <Runtime R>
 Floats whole_table(std::vector<typename GradientTape<R>::RowGradientPart> const& parts,
                    Shape const& shape) {
@@ -384,7 +384,8 @@ TYPED_TEST(DifferentiableOpsTest, embedding_lookup_fixed_and_jagged_with_bad_ids
 }
 
 TYPED_TEST(DifferentiableOpsTest, a_chain_through_shared_tensors) {
-  // y = sigmoid(x W + b) + x W + b, used again by a mean: each use adds its part.
+  // With h = x W + b, y = sigmoid(h) + h + x, and y and h are used again: each use adds its part
+  // of the gradient.
   auto const weight = this->random.reals(9);
   auto const w = to_doubles(weight);
   this->expect_gradient(
@@ -467,7 +468,7 @@ TYPED_TEST(DifferentiableOpsTest, a_batch_of_tables_has_the_gradients_of_each) {
   auto const count = to_host(parts.front().rows.count).front();
   auto const unique = to_host(parts.front().rows.ids);
   EXPECT_EQ(Integers(unique.begin(), unique.begin() + count), (Integers{1, 4, 5, 8}));
-  // Row 4 is that of the first table's samples 0 and 2.
+  // Row 4 is looked up in the first table by samples 0 and 2.
   auto const x = to_host(pooled);
   auto const z = to_host(labels);
   auto const of = [&](std::size_t place) {

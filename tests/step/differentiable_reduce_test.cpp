@@ -15,8 +15,8 @@ class DifferentiableReduceTest : public GradientTest<R> {
   using Op = std::function<Input(
       GradientTape<R>&, Input const&, std::int64_t axis, ops::ReduceOptions options)>;
 
-  /// Along each axis of [3, 4, 5]; the elements are far from each other, so that no extremum
-  /// changes hands.
+  /// Compares along each axis of [3, 4, 5]. The elements are so far apart that no small change
+  /// makes another one the extremum.
   void check(Op const& op, std::function<double(Doubles const& along)> const& function) {
     Floats values(60);
     std::iota(values.begin(), values.end(), 0.0F);

@@ -6,7 +6,7 @@
 namespace msstream::testing {
 namespace {
 
-/// Over the leading lengths[row] columns of each row.
+/// Computes the softmax over the leading lengths[row] columns of each row.
 Doubles softmax_of_rows(Doubles const& x, std::size_t columns, Integers const& lengths) {
   Doubles out(x.size(), 0.0);
   for (std::size_t row = 0; row < lengths.size(); ++row) {
@@ -48,7 +48,7 @@ TYPED_TEST(DifferentiableSoftmaxTest, softmax_with_lengths) {
 }
 
 TYPED_TEST(DifferentiableSoftmaxTest, mean_softmax_cross_entropy) {
-  Integers const classes = {2, 0, 3, 1};  // 3 is out of range
+  Integers const classes = {2, 0, 3, 1};  // class 3 is out of range
   this->expect_gradient(
       {4, 3},
       [&](auto& tape, auto const& x) {

@@ -10,7 +10,7 @@
 
 namespace msstream::testing {
 
-/// Central differences of a function of doubles: good to about 1e-9 where it is smooth.
+/// Returns central differences of a function of doubles, accurate to about 1e-9 where it is smooth.
 inline Doubles numeric_gradient(std::function<double(Doubles const&)> const& function, Doubles at) {
   constexpr double kStep = 1e-6;
   Doubles gradient;
@@ -26,16 +26,16 @@ inline Doubles numeric_gradient(std::function<double(Doubles const&)> const& fun
   return gradient;
 }
 
-/// Each operation's result goes through the loss of the training program against random labels, so
-/// that every element of the result has a gradient of its own. The references are in double and
-/// share nothing with the kernels.
+/// A fixture that compares gradients. The result of an operation enters the loss of the training
+/// program with random labels, so that each of its elements has a different gradient. The
+/// references are in double and share nothing with the kernels.
 template <class R>
 class GradientTest : public OpsTest<R> {
  protected:
   using Input = Tensor<float, R>;
 
-  /// `op` of a tensor of the given elements with the gradient that the tape gives, against central
-  /// differences of `reference`, which is the same in double.
+  /// Compares the gradient that the tape gives for `op` at a tensor of the given elements with
+  /// central differences of `reference`, the same function in double.
   void expect_gradient(Floats const& values,
                        Shape const& shape,
                        std::function<Input(GradientTape<R>&, Input const&)> const& op,
@@ -49,7 +49,7 @@ class GradientTest : public OpsTest<R> {
                 numeric_gradient([&](Doubles const& at) { return loss(reference(at), labels); },
                                  to_doubles(values)));
   }
-  /// Of random elements.
+  /// Compares gradients at random elements.
   void expect_gradient(Shape const& shape,
                        std::function<Input(GradientTape<R>&, Input const&)> const& op,
                        std::function<Doubles(Doubles const&)> const& reference) {

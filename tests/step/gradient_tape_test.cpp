@@ -21,7 +21,7 @@ class GradientTapeTest : public OpsTest<R> {
   [[nodiscard]] Tensor<float, R> ones(Shape const& shape) const {
     return this->put(Floats(static_cast<std::size_t>(shape.count()), 1.0F), shape);
   }
-  /// An operation that gives `input` itself and only notes that its backward ran.
+  /// Records an operation that passes its gradient on to `input`, and notes that its backward ran.
   void record_note(GradientTape<R>& tape,
                    std::string const& note,
                    Tensor<float, R> const& output,
@@ -45,7 +45,8 @@ TYPED_TEST(GradientTapeTest, the_gradient_of_a_tensor_used_thousands_of_times_st
   }
   tape.backward(ops::add(tape, terms));
   auto const expected = static_cast<double>(0.1F) * kUses;
-  // As docs/limits.md has it; a sum of one term after the other is four times as wrong.
+  // The bound is that of docs/limits.md. A sum of one term after the other has four
+  // times the error.
   EXPECT_NEAR(to_host(tape.gradient(x)).front() / expected, 1.0, (kUses / 31.0 + 32) * 0x1p-24);
 }
 
@@ -281,7 +282,7 @@ TYPED_TEST(GradientTapeTest, a_tensor_and_its_reshaped_view_share_a_gradient) {
   GradientTape tape(this->device());
   auto const x = this->ones({6, 1});
   auto const weight = this->ones({1, 1});
-  auto const h = ops::dense(tape, x, weight, this->ones({1}));  // [6, 1]
+  auto const h = ops::dense(tape, x, weight, this->ones({1}));  // of shape [6, 1]
   auto const flat = ops::scale(tape, h.reshaped({6}), 2.0F);
   auto const upright = ops::scale(tape, h, 3.0F);
   tape.backward(ops::sum(tape, ops::add(tape, std::vector{flat, upright.reshaped({6})})));
@@ -327,7 +328,7 @@ TYPED_TEST(GradientTapeTest, lookups_share_a_grouping_only_of_the_same_bags) {
   auto const& parts = tape.row_gradients(table);
   ASSERT_EQ(parts.size(), expected.size());
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    auto const& wanted = expected[parts.size() - 1 - i].second;  // played back last first
+    auto const& wanted = expected[parts.size() - 1 - i].second;  // backward goes in reverse order
     auto const& rows = parts[i].rows;
     auto const count = to_host(rows.count).front();
     ASSERT_EQ(count, static_cast<std::int64_t>(wanted.size())) << "part " << i;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Views of parameters, tables and results: what the loss takes from one adds into the whole.
+// Tests views of parameters, tables and results: the gradient of a view is added to
+// that of the whole.
 #include "ops/ops_fixture.hpp"
 
 #include <msstream/step/differentiable_ops.hpp>
@@ -32,7 +33,7 @@ class GradientViewsTest : public OpsTest<R> {
   [[nodiscard]] Input ones(Shape const& shape) const {
     return this->put(Floats(static_cast<std::size_t>(shape.count()), 1.0F), shape);
   }
-  /// factor times the sum of the elements, whose gradient is `factor` everywhere.
+  /// Returns factor times the sum of the elements, whose gradient is `factor` everywhere.
   static Input part(Tape& tape, Input const& input, float factor) {
     return ops::scale(tape, ops::sum(tape, input), factor);
   }
@@ -42,7 +43,7 @@ class GradientViewsTest : public OpsTest<R> {
   }
   [[nodiscard]] ops::Bags<R> ids(Integers const& values) const { return {this->put(values)}; }
 
-  /// A table of ones after a step of SGD that subtracts the gradient.
+  /// Returns a table of ones after a step of SGD that subtracts the gradient.
   template <class Loss>
   Floats moved(Shape const& shape, Loss const& loss) {
     auto const table = ones(shape);
@@ -93,7 +94,7 @@ TYPED_TEST(GradientViewsTest, views_of_a_result_pass_the_gradient_on) {
   GradientTape tape(this->device());
   auto const x = this->ones({4, 2});
   auto const h = ops::scale(tape, x, 2.0F);
-  auto const early = this->part(tape, h.rows(0, 2), 1.0F);  // before the same view by the tape
+  auto const early = this->part(tape, h.rows(0, 2), 1.0F);  // before the tape makes this view
   auto const late = this->part(tape, ops::rows(tape, h, 0, 2), 10.0F);
   auto const middle = this->part(tape, h.rows(1, 3), 100.0F);
   auto const whole = this->part(tape, h, 1000.0F);
@@ -165,7 +166,7 @@ TYPED_TEST(GradientViewsTest, lookups_in_rows_of_a_table_move_the_table) {
                                 tape, ops::rows(tape, table, 2, 4), this->ids({1}), 0.5F);
                           }),
               ElementsAre(1, 1, 1, 1, 1, 1, 0.5, 0.5));
-  // The whole, views that overlap, and a view of a view.
+  // Looks up in the whole table, in views that overlap, and in a view of a view.
   EXPECT_THAT(this->moved({5, 1},
                           [&](auto& tape, auto const& table) {
                             return this->total(
@@ -175,7 +176,7 @@ TYPED_TEST(GradientViewsTest, lookups_in_rows_of_a_table_move_the_table) {
                                  this->looked_up(tape, table.rows(3, 5), this->ids({0, 0}), 100.0F),
                                  this->looked_up(tape,
                                                  table.rows(1, 4).rows(1, 3),
-                                                 this->ids({1, 7}),  // 7: no row
+                                                 this->ids({1, 7}),  // 7 is no row
                                                  1000.0F)});
                           }),
               ElementsAre(0, -9, 1, 1 - 1211, 1));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One captured training step for bags of any hotness: what an eager twin computes, bit for bit.
+// Tests one captured training step for bags of any hotness, which computes what an eager twin
+// does, bit for bit.
 #include "step/captured_fixture.hpp"
 
 #include <msstream/step/captured_steps.hpp>
@@ -27,7 +28,7 @@ constexpr std::int64_t kJaggedWidth = 8;
 constexpr std::int64_t kHidden = 16;
 constexpr std::int64_t kMostIds = 400;
 
-/// Ids in bags of any lengths, and what no bag has behind them.
+/// A batch of ids in bags of any lengths, and garbage ids that are in no bag.
 struct JaggedBatch {
   Integers ids;
   Integers offsets;
@@ -66,7 +67,8 @@ struct JaggedInputs {
   }
 };
 
-/// Lookups on a group of their own, two layers, and Adam, of the table row by row.
+/// A model with lookups on a group of their own, two layers, and Adam, which updates the
+/// table row by row.
 template <Runtime R>
 class JaggedTraining {
  public:
@@ -101,7 +103,7 @@ class JaggedTraining {
     optimizer_.step(tape_);
     return loss;
   }
-  /// All parameters, and what the optimizer has of them.
+  /// Returns all parameters and the optimizer's state of them.
   [[nodiscard]] std::vector<Floats> values() const {
     std::vector<Floats> values;
     for (auto const& parameter : parameters_) {
@@ -125,7 +127,7 @@ class JaggedTraining {
 template <class R>
 class JaggedTrainingTest : public OpsTest<R> {
  protected:
-  /// Of up to `most` ids, the garbage being rows that the table has.
+  /// Returns a batch of `least` to `most` ids, whose garbage ids are rows of the table.
   JaggedBatch batch(std::int64_t least, std::int64_t most) {
     auto const count = this->random.integer(least, most);
     JaggedBatch made{this->random.integers(count, 0, kJaggedRows - 1),

@@ -9,14 +9,14 @@
 
 namespace msstream::testing {
 
-/// How a model's steps are issued, which must not change a bit.
+/// The way in which a model's steps are issued, which must not change a bit of the results.
 struct StepsIssued {
   int groups = 1;
   bool captured = false;
   LaunchThreads launch_threads = LaunchThreads::none;
 };
 
-/// The loss of each of `steps` steps of training on one batch.
+/// Returns the loss of each of `steps` steps of training on one batch.
 template <class Model, class Batch, Runtime R>
 Floats model_losses(Device<R> const& device,
                     Model const& model,
@@ -56,7 +56,8 @@ Floats model_losses(Device<R> const& device,
   return losses;
 }
 
-/// `losses(issued)` are the same for several numbers of groups, launch threads, and captured.
+/// Expects the same `losses(issued)` for several numbers of groups, with launch
+/// threads, and captured.
 template <class R, class Losses>
 void expect_same_bits_however_issued(Losses const& losses) {
   auto const expected = losses(StepsIssued{});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an optimizer would train wrongly, or not at all, without a word.
+// Tests that an optimizer refuses everything that it would silently train wrongly, or not at all.
 #include "ops/ops_fixture.hpp"
 
 #include <msstream/step/captured_step.hpp>
@@ -38,7 +38,7 @@ class OptimizerRefusalsTest : public OpsTest<R> {
   [[nodiscard]] Tensor<float, R> looked_up_sum(GradientTape<R>& tape, auto const& table) {
     return ops::sum(tape, look_up(tape, table, {1}));
   }
-  /// A lookup whose gradient ends at an operation without the tape.
+  /// Returns the sum of a lookup whose gradient ends at an operation without the tape.
   [[nodiscard]] Tensor<float, R> cut_off_sum(GradientTape<R>& tape, auto const& table) {
     return ops::sum(tape, ops::relu(look_up(tape, table, {1})));
   }
@@ -61,7 +61,7 @@ TYPED_TEST(OptimizerRefusalsTest, elements_that_a_step_would_move_twice) {
   refused([&] { optimizer.add_table("again", table); }, "\"table\" of shape [4, 2]");
   refused([&] { optimizer.add_table("again", table.rows(4, 6)); }, "\"table\"");
   refused([&] { optimizer.add("again", table.rows(0, 2)); }, "\"table\"");
-  // What shares nothing may stand beside it, and a refused name is free.
+  // Rows that share no element with others are accepted, and a refused name is still free.
   optimizer.add_table("again", table.rows(5, 6));
   optimizer.add("first", table.rows(0, 1));
   GradientTape tape(this->device());
@@ -115,7 +115,7 @@ TYPED_TEST(OptimizerRefusalsTest, parameters_without_gradient_are_named_with_the
   EXPECT_THAT(this->said_by([&] { optimizer.step(tape); }),
               HasSubstr("\"unused\" of shape [3] has no gradient: backward() was not called"));
   tape.without_gradient(excluded);
-  auto const middle = ops::scale(cut, 2.0F);  // without the tape
+  auto const middle = ops::scale(cut, 2.0F);  // called without the tape
   tape.backward(ops::add(tape,
                          std::vector{ops::sum(tape, middle),
                                      ops::sum(tape, used),
@@ -173,7 +173,7 @@ TYPED_TEST(OptimizerRefusalsTest, the_check_lists_all_that_would_not_be_trained)
   half.add_table("half", stranger.rows(2, 5));
   EXPECT_THAT(this->said_by([&] { optimizer.check(tape, half); }),
               HasSubstr("a table of shape [2, 1] was looked up: no optimizer has all of its rows"));
-  // Rows that two optimizers have count once.
+  // Rows that two optimizers have are counted once.
   Optimizer<TypeParam> same_half(this->device(), this->rule);
   same_half.add_table("same half", stranger.rows(2, 5));
   EXPECT_THAT(this->said_by([&] { optimizer.check(tape, half, same_half); }),
@@ -223,7 +223,7 @@ TYPED_TEST(OptimizerRefusalsTest, the_check_names_tables_whose_lookup_is_cut_off
                              ops::dense(tape, this->look_up(tape, items, {0, 1}), weight, bias)}));
     tape.backward(loss);
   };
-  run([](auto const& pooled) { return ops::relu(pooled); });  // without the tape
+  run([](auto const& pooled) { return ops::relu(pooled); });  // called without the tape
   auto const message = this->said_by([&] { optimizer.step(tape); });
   EXPECT_THAT(message,
               AllOf(HasSubstr("table \"users\" of shape [3, 2] has no gradient: it was looked up, "
@@ -247,7 +247,7 @@ TYPED_TEST(OptimizerRefusalsTest, the_check_names_tables_whose_lookup_is_cut_off
 }
 
 TYPED_TEST(OptimizerRefusalsTest, the_check_tells_of_rows_whose_lookup_is_cut_off) {
-  auto const tables = this->ones({6, 1});  // two of three rows
+  auto const tables = this->ones({6, 1});  // two tables of three rows
   Optimizer<TypeParam> optimizer(this->device(), this->rule);
   optimizer.add_table("tables", tables);
   GradientTape tape(this->device());
@@ -257,7 +257,7 @@ TYPED_TEST(OptimizerRefusalsTest, the_check_tells_of_rows_whose_lookup_is_cut_of
   EXPECT_THAT(this->said_by([&] { optimizer.check(tape); }),
               HasSubstr("rows of \"tables\" of shape [6, 1] have no gradient: a view of shape "
                         "[3, 1] was looked up, but the loss does not depend on it"));
-  optimizer.step(tape);  // which tables with a gradient elsewhere, or with none, do not hinder
+  optimizer.step(tape);  // tables without gradient do not hinder a step
   EXPECT_THAT(to_host(tables), ElementsAre(1, 0.5F, 1, 1, 1, 1));
 }
 
@@ -280,7 +280,7 @@ TYPED_TEST(OptimizerRefusalsTest, the_check_is_silent_about_lookups_that_need_no
   }
   tape.without_gradient(excluded_later);
   frozen_later.freeze();
-  // A result is no table, and another lookup of the table comes through.
+  // A lookup in a result is not one in a table, and another lookup of the table has a gradient.
   (void)this->cut_off_sum(tape, ops::scale(tape, table, 2.0F));
   (void)this->cut_off_sum(tape, table);
   tape.backward(this->looked_up_sum(tape, table));
@@ -363,7 +363,8 @@ TYPED_TEST(OptimizerRefusalsTest, what_two_optimizers_would_move_by_one_gradient
     EXPECT_EQ(this->said_by([&] { second.step(tape); }), message);
     EXPECT_EQ(to_host(w), after_first);
     EXPECT_THAT(to_host(own), Each(1.0F));
-    // Each after a backward of its own, as two losses of one model take turns, is meant.
+    // A step of each optimizer after a backward of its own is accepted, as when two losses of one
+    // model alternate.
     backward();
     second.step(tape);
     EXPECT_NE(to_host(w), after_first);
@@ -387,7 +388,7 @@ TYPED_TEST(OptimizerRefusalsTest, optimizers_that_take_turns_while_gradients_add
   second.step(tape);
   second.step(tape);  // one optimizer may step as often as it likes
   EXPECT_THAT(to_host(w), Each(-1.5F));
-  EXPECT_THROW(tape.backward(w.rows(0, 1)), std::logic_error);  // which gives no gradient
+  EXPECT_THROW(tape.backward(w.rows(0, 1)), std::logic_error);  // fails without a gradient
   EXPECT_THAT(this->said_by([&] { first.step(tape); }), HasSubstr("in two optimizers"));
 }
 
@@ -399,7 +400,7 @@ TYPED_TEST(OptimizerRefusalsTest, two_optimizers_that_move_nothing_twice) {
   std::optional<Optimizer<TypeParam>> second(std::in_place, this->device(), this->rule);
   first.add("above", w.rows(0, 2));
   first.add_table("above table", table.rows(0, 2));
-  first.add_table("shared", shared);  // which the first steps do not look up
+  first.add_table("shared", shared);  // not looked up by the first steps
   second->add("below", w.rows(2, 4));
   second->add_table("below table", table.rows(2, 4));
   second->add_table("shared", shared);
@@ -466,7 +467,7 @@ TYPED_TEST(OptimizerRefusalsTest, captured_steps_of_two_optimizers) {
     other.step(tape);
     tape.clear();
   };
-  train(first, apart, true);  // makes what is made when first needed
+  train(first, apart, true);  // makes everything that is made on first use
   auto const capture = [&](auto& one, auto& other, bool with_a_backward_each) {
     return CapturedStep<TypeParam>(this->device(),
                                    [&] { train(one, other, with_a_backward_each); });

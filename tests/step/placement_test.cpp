@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Placement of operations by file and by inputs, in captures and in training steps.
+// Tests the placement of operations by file and by inputs, in captures and in training steps.
 #include "step/captured_fixture.hpp"
 
 #include <msstream/step/differentiable_ops.hpp>
@@ -22,7 +22,7 @@ class StepPlacementTest : public OpsTest<R> {
  protected:
   using Floats32 = Tensor<float, R>;
 
-  /// The lanes of the operations that `run` issues, by name.
+  /// Returns the lanes of the operations that `run` issues, by name.
   template <class Run>
   [[nodiscard]] std::map<std::string, std::set<std::string>> lanes(Run&& run) {
     this->device().start_spans();
@@ -33,7 +33,7 @@ class StepPlacementTest : public OpsTest<R> {
     }
     return found;
   }
-  /// The group that the operation is captured on.
+  /// Returns the group on which the operation is captured.
   template <class... Uses>
   [[nodiscard]] int where(char const* name, Uses const&... uses) {
     auto const position = issue(name, uses..., [](auto) {});
@@ -160,7 +160,7 @@ TYPED_TEST(CapturedPlacementTest, ReplaysHaveAName) {
   EXPECT_EQ(to_host(y), std::vector<float>(8, 2.0F));
 }
 
-/// The losses and parameters of two training steps of two towers.
+/// Returns the losses and parameters of two training steps of two towers.
 template <Runtime R>
 Floats train(StreamPoolOptions const& options, Device<R> const& device = Device<R>()) {
   StreamPool pool(device, options);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Predicted steps, against makespans worked out by hand.
+// Tests predicted steps against makespans worked out by hand.
 #include "step/step_traces.hpp"
 
 #include <msstream/step/predict.hpp>
@@ -8,7 +8,8 @@
 namespace msstream::testing {
 namespace {
 
-/// Round numbers: a launch or copy 100, a record 10, a wait 5; a device of 100 multiprocessors.
+/// Makes a model of round numbers: a launch or copy takes 100 ns, a record 10 and a wait 5, on a
+/// device of 100 multiprocessors.
 StepModel round_model(StepLaunch launch) {
   StepModel model{.launch = launch, .in_stream_ns = 13, .across_streams_ns = 16};
   model.cost.launch_call_ns = 100;
@@ -36,7 +37,7 @@ TEST(Predict, AChainRunsOneAfterTheOther) {
   auto const trace = maker.run();
   EXPECT_DOUBLE_EQ(predict(trace, {0, 0, 0}, kEager), 100 + 3 * 1000);
   EXPECT_DOUBLE_EQ(predict(trace, {0, 0, 0}, kGraph), 3 * 1000 + 2 * 13);
-  // The waits are for work that is not done yet, and done by the host while it runs.
+  // The host issues the waits while the work that they wait for runs.
   EXPECT_DOUBLE_EQ(predict(trace, {0, 1, -1}, kEager), 100 + 3 * 1000);
   EXPECT_DOUBLE_EQ(predict(trace, {0, 1, -1}, kGraph), 3 * 1000 + 2 * 16);
 }
@@ -62,7 +63,7 @@ TEST(Predict, AForkAndJoinWaits) {
   maker.add("join", 0, 500, {1, 2}, {3});
   auto const trace = maker.run();
   EXPECT_DOUBLE_EQ(predict(trace, recorded_groups(trace), kGraph), 1000 + 16 + 3000 + 16 + 500);
-  // The event that `right` waits for is recorded behind `left`, which was issued before.
+  // The event for which `right` waits is recorded behind `left`, which was issued earlier.
   EXPECT_DOUBLE_EQ(predict(trace, recorded_groups(trace), kEager), 100 + 1000 + 1000 + 3000 + 500);
   EXPECT_DOUBLE_EQ(predict(trace, {0, 1, 0, 0}, kEager), 100 + 1000 + 3000 + 500)
       << "the same the other way round: left waits for fork alone";
@@ -100,7 +101,8 @@ TEST(Predict, WaitsCostTheHost) {
   maker.add("b", 0, 1000, {}, {1});
   maker.add("c", 1, 20, {1}, {2});
   maker.add("d", 0, 20, {}, {3});
-  // a at 100, b at 200 to 1200; record and wait; c issued at 315, runs to 1220; d beside it.
+  // In ns: a is launched at 100; b runs from 200 to 1200; after a record and a wait, c is issued at
+  // 315 and runs to 1220, and d beside it.
   EXPECT_DOUBLE_EQ(predict(maker.run(), recorded_groups(maker.run()), kEager), 1220);
   EXPECT_DOUBLE_EQ(predict(maker.run(), {0, 0, 0, 0}, kEager), 1240);
 }
@@ -112,7 +114,8 @@ TEST(Predict, KernelsShareTheDeviceByTheirMultiprocessors) {
   auto const trace = maker.run();
   EXPECT_DOUBLE_EQ(predict(trace, {0, 1}, kGraph), 1600);
   EXPECT_DOUBLE_EQ(predict(trace, {0, 0}, kGraph), 2013);
-  // The second begins 100 later: 100 alone, 1440 at 5/8 of the speed for 900, then the rest alone.
+  // The second kernel begins 100 ns later. The first one runs alone for 100 ns, both for 1440 ns at
+  // 5/8 of their speed for 900 ns of work, and then the second one alone.
   EXPECT_DOUBLE_EQ(predict(trace, {0, 1}, kEager), 100 + 100 + 1440 + 100);
 }
 
@@ -123,8 +126,8 @@ TEST(Predict, WithoutThemBytesAndTimeSayHowManyMultiprocessorsItTakes) {
     return predict(StepTrace({{.name = "s"}}, {bytes, bytes}, operations), {0, 1}, kGraph);
   };
   EXPECT_DOUBLE_EQ(of(1024, 1000), 1000);
-  EXPECT_DOUBLE_EQ(of(std::size_t{80 * 15'000}, 1000), 1600);  // 80 each
-  EXPECT_DOUBLE_EQ(of(std::size_t{1} << 30U, 1000), 2000);     // all each
+  EXPECT_DOUBLE_EQ(of(std::size_t{80 * 15'000}, 1000), 1600);  // 80 SMs each
+  EXPECT_DOUBLE_EQ(of(std::size_t{1} << 30U, 1000), 2000);     // all SMs each
   EXPECT_DOUBLE_EQ(of(std::size_t{80 * 15'000}, 10'000), 10'000)
       << "what moves a twelfth of the bytes that the device could takes no more of it";
 }

@@ -19,13 +19,14 @@ class PrefetchTest : public OpsTest<R> {
  protected:
   using Batch = Tensor<float, R>;
 
-  /// The next of `batches` batches, each full of its number.
+  /// Uploads the next of `batches` batches, whose elements are all the number of the batch. Returns
+  /// nothing after the last.
   std::optional<Batch> upload(int batches) {
     if (uploads_ == batches) {
       ++calls_at_end_;
       return std::nullopt;
     }
-    // Kept, because letting go of pinned memory may record an event.
+    // Keeps the pinned memory, because releasing it may record an event.
     auto const& staged = staged_.emplace_back(this->device(), 100);
     std::ranges::fill(staged.elements(), static_cast<float>(uploads_++));
     Batch batch(this->device(), {100}, StreamKind::h2d);
@@ -92,7 +93,7 @@ TYPED_TEST(PrefetchTest, work_on_a_batch_does_not_wait_for_the_next_copies) {
   auto& tracker = *this->device().context()->tracker;
   auto& compute = pool[0].compute().slot();
   auto& copies = pool[0].h2d().slot();
-  Gate gate;  // so that nobody finds anything complete
+  Gate gate;  // keeps later work incomplete
   // h2d = [gate, copy of 0, copy of 1], compute = [work on 0]
   gate.hold(pool[0].h2d());
   std::vector<order::Position> copied;

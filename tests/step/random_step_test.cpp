@@ -16,7 +16,7 @@ using ops::Activation;
 using ops::Bags;
 using ops::Pooling;
 
-/// How a step is run; nothing of it may show in the results.
+/// A way to run a step, which must not show in the results.
 struct Way {
   int groups;
   bool merge_streams;
@@ -49,7 +49,7 @@ std::vector<Way> all_ways() {
 }
 
 /// Two training steps of a random model: branches of random operations on random groups, which use
-/// each other's results, joined in a loss. The seed decides all of it but the groups' number.
+/// each other's results, joined in a loss. The seed determines everything but the number of groups.
 template <Runtime R>
 class RandomStep {
  public:
@@ -72,7 +72,8 @@ class RandomStep {
     }
   }
 
-  /// The losses and the parameters afterwards.
+  /// Returns the losses, the gradients of weights and biases (or an unused parameter itself), and
+  /// the tables afterwards.
   [[nodiscard]] Floats run() {
     Floats out;
     for (int step = 0; step < 2; ++step) {
@@ -120,7 +121,7 @@ class RandomStep {
   }
 
   [[nodiscard]] Tensor<float, R> forward() {
-    std::vector<Tensor<float, R>> made;  // each [kBatch, kWidth]
+    std::vector<Tensor<float, R>> made;  // all of shape [kBatch, kWidth]
     made.push_back(lookup());
     for (int i = 0; i < kOperations; ++i) {
       StreamScope const branch(pool_[static_cast<int>(below(64)) % pool_.groups()],
@@ -157,7 +158,7 @@ class RandomStep {
                           below(2) == 0 ? Activation::relu : Activation::none);
       }
       case 4: {
-        // Handles let go while their work is in flight: the memory is reused by what comes next.
+        // Releases handles while their work is in flight, so that later tensors reuse the memory.
         auto const discarded = ops::sigmoid(ops::scale(input, 3.0F));
         return ops::add(tape_, std::vector{input, made[below(made.size())], input});
       }

@@ -56,8 +56,8 @@ TYPED_TEST(RecordStepTest, HasWhatWasIssuedWithItsGroupsAndDependencies) {
   EXPECT_EQ(trace.streams()[operations[3].stream].name, "group 1 d2h");
   EXPECT_EQ(operations[3].kind, StreamKind::d2h);
   EXPECT_EQ(operations[2].kind, StreamKind::compute);
-  // On the default group for `add`, and on the compute stream for the copy. Those for what was
-  // before are elided.
+  // One wait is for the default group, before `add`, and one for the compute stream, before the
+  // copy. Waits for earlier work are elided.
   EXPECT_EQ(trace.waits().issued, 2U);
   EXPECT_EQ(trace.waits().issued + trace.waits().elided, trace.waits().needed);
   for (std::size_t i = 0; i < operations.size(); ++i) {
@@ -88,7 +88,7 @@ TYPED_TEST(RecordStepTest, TellsWhatLaunchingTookTheHost) {
 TYPED_TEST(RecordStepTest, ReuseOfMemoryAddsNoDependency) {
   auto const step = [&] {
     for (int i = 0; i < 20; ++i) {
-      auto const made = this->fresh();  // let go at once: the next one would get the memory
+      auto const made = this->fresh();  // released at once: the next one would get the memory
       issue("write", writes(made), [](auto) {});
     }
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which multiprocessors the kernels of a pool's groups run on.
+// Tests on which multiprocessors the kernels of a pool's groups run.
 #include <msstream/msstream.hpp>
 
 #include <cuda_runtime_api.h>
@@ -21,7 +21,8 @@ using Multiprocessors = std::set<std::int32_t>;
 
 constexpr std::int64_t kBlocks = 4096;
 
-/// Long enough for the blocks to go wherever they may.
+/// Writes the multiprocessor of each block, and runs long enough for the blocks to spread over all
+/// multiprocessors that they may use.
 __global__ void write_own_multiprocessor(std::int32_t* to) {
   std::uint32_t own;
   asm volatile("mov.u32 %0, %%smid;" : "=r"(own));
@@ -49,7 +50,7 @@ class SmPartitions : public ::testing::Test {
     return StreamPool<Cuda>(
         device(), {.groups = groups, .merge_streams = merged, .sm_partitions = partitions});
   }
-  /// Issues to the current group; read with `used()`.
+  /// Runs the kernel on the current group. The result is read with `used()`.
   [[nodiscard]] Tensor<std::int32_t, Cuda> run() const {
     Tensor<std::int32_t, Cuda> own(device(), {kBlocks});
     run(own);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Captures of which no graph can be made any more.
+// Tests captures that can no longer become a graph.
 #include "step/captured_fixture.hpp"
 
 #include <msstream/ops/arithmetic.hpp>
@@ -36,7 +36,7 @@ TYPED_TEST(SpoiltCaptureTest, an_exception_inside_leaves_all_as_it_was) {
                  std::domain_error);
     EXPECT_EQ(to_host(y).front(), 2.0F);
     EXPECT_EQ(to_host(z).front(), 3.0F);
-    copy(*escaped, x);  // a tensor like any other
+    copy(*escaped, x);  // a usable tensor
     EXPECT_EQ(to_host(*escaped).front(), 1.0F);
     escaped.reset();
     static_cast<void>(to_host(x));
@@ -82,7 +82,7 @@ TYPED_TEST(SpoiltCaptureTest, an_operation_that_may_not_be_captured_is_named) {
   EXPECT_EQ(to_host(x).front(), 3.0F);
 }
 
-/// As when another thread waits for the whole device: then the next call for one of the streams
+/// Simulates another thread that waits for the whole device: the next call for one of the streams
 /// fails, whichever that is.
 TYPED_TEST(SpoiltCaptureTest, a_call_that_fails_after_the_end_of_the_capture_says_so) {
   using R = TypeParam;

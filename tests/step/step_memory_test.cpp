@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Captured steps that share their memory.
+// Tests captured steps that share their memory.
 #include "runtime/counting.hpp"
 #include "step/captured_fixture.hpp"
 
@@ -19,7 +19,7 @@ template <class R>
 class StepMemoryTest : public RuntimeTest<R> {
  protected:
   using Values = Tensor<float, R>;
-  static constexpr std::int64_t kCount = 4 * kMiB;  ///< 16 MiB
+  static constexpr std::int64_t kCount = 4 * kMiB;  ///< 16 MiB of floats
 
   void SetUp() override {
     RuntimeTest<R>::SetUp();
@@ -31,7 +31,7 @@ class StepMemoryTest : public RuntimeTest<R> {
   [[nodiscard]] Values values(float value) const {
     return to_device<float, R>(*device, Floats(static_cast<std::size_t>(kCount), value), {kCount});
   }
-  /// y = 4 x by way of memory made inside.
+  /// Sets y to 4 x by way of memory allocated inside the step.
   static void fourfold(Values const& x, Values const& y) {
     copy(y, ops::scale(ops::scale(x, 2.0F), 2.0F));
   }
@@ -59,7 +59,7 @@ TYPED_TEST(StepMemoryTest, steps_that_share_it_take_as_much_as_one) {
     return Both{std::make_unique<CapturedStep<TypeParam>>(device, step),
                 std::make_unique<CapturedStep<TypeParam>>(device, step)};
   });
-  CapturedStep const sweeps(device, [] {});  // what was taken goes back
+  CapturedStep const sweeps(device, [] {});  // releases the memory of earlier steps
   auto const together = taken_by([&] {
     StepMemory const memory(device);
     return Both{std::make_unique<CapturedStep<TypeParam>>(device, step, memory),
@@ -138,7 +138,7 @@ TYPED_TEST(StepMemoryTest, what_lives_on_is_its_steps_alone) {
   second.replay();
   EXPECT_EQ(to_host(*kept).front(), 6.0F);
   EXPECT_EQ(to_host(y).back(), 4.0F);
-  // Whoever reads it the other steps know nothing of, and so they never get it.
+  // Other steps never get this memory, since they know nothing of those that read it.
   kept.reset();
   first.reset();
   CapturedStep third(
@@ -173,8 +173,8 @@ TYPED_TEST(StepMemoryTest, a_step_may_read_and_write_what_another_has_made) {
   EXPECT_EQ(to_host(*made).front(), 50.0F);
 }
 
-/// What a step has free is used by its next replay: it stays where it is, however much another one
-/// needs that finds it in pieces.
+/// Memory that is free within a step is used by its next replay, so that it stays at its address,
+/// however much memory another step needs that finds it in pieces.
 TYPED_TEST(StepMemoryTest, memory_of_a_graph_stays_where_it_is) {
   using Values = typename TestFixture::Values;
   auto const& device = *this->device;
@@ -212,7 +212,7 @@ TYPED_TEST(StepMemoryTest, memory_of_a_graph_stays_where_it_is) {
   }
 }
 
-/// And where there is no memory for another step, those that are there go on.
+/// If there is no memory for another step, the existing steps go on.
 TYPED_TEST(StepMemoryTest, a_capture_that_finds_no_memory_takes_none_of_the_others) {
   DeviceOptions<TypeParam> options;
   options.memory.limit_bytes = std::size_t{96} << 20U;
@@ -325,7 +325,8 @@ TYPED_TEST(StepMemoryTest, that_of_a_group_is_replayed_there) {
   EXPECT_EQ(to_host(y).front(), 4.0F);
 }
 
-/// How many sets of library handles, each with a workspace, two captures of three groups have made.
+/// Returns how many sets of library handles, each with a workspace, two captures of three
+/// groups have made.
 template <Runtime R>
 std::int64_t libraries_made(bool shared, bool of_group) {
   auto const census = std::make_shared<Census>();

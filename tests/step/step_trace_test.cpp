@@ -16,7 +16,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-/// A fork on two groups and a join: 0 writes a; 1 and 2 read it; 3 joins, and overwrites a.
+/// Makes a trace of a fork on two groups and a join: operation 0 writes a, 1 and 2 read it, and 3
+/// joins them and overwrites a.
 StepTrace fork_and_join() {
   TraceMaker maker;
   maker.add("start", 0, 10, {}, {0});
@@ -67,7 +68,7 @@ TEST(StepTrace, TellsTheCriticalPathAndWhatRanAtOnce) {
   EXPECT_THAT(path.operations, ElementsAre(0, 2, 3));
   EXPECT_DOUBLE_EQ(path.length_ns, 65);
   EXPECT_DOUBLE_EQ(trace.step_ns(), 67);
-  // none: 0 to 0; one: [0, 12], [30, 67]; two: [12, 30]
+  // No operation runs from 0 to 0, one runs in [0, 12] and [30, 67], and two run in [12, 30].
   EXPECT_THAT(trace.concurrency(),
               ElementsAre(0, ::testing::DoubleEq(49.0 / 67), ::testing::DoubleEq(18.0 / 67)));
   EXPECT_EQ(trace.group_of(2), 1);
@@ -153,7 +154,7 @@ TEST(StepTrace, BrokenFilesAreRefusedByFileAndField) {
               HasSubstr("operations[0].begin_ns: expected a number, found null"));
   EXPECT_THAT(refusal(replaced(json, "\"issued\": 0", "\"issued\": 0.5")),
               HasSubstr("waits.issued: expected a whole number"));
-  // What is not told is not needed; what is not known is passed over.
+  // The field `after` is not required, and unknown fields are ignored.
   EXPECT_EQ(StepTrace::from_json(replaced(json, ", \"after\": [0, 1, 2]", ", \"x\": 1"), "file"),
             fork_and_join());
 }

@@ -38,7 +38,7 @@ class TraceMaker {
                            .end_ns = duration_ns,
                            .sms = sms});
   }
-  /// As if they had run one after the other.
+  /// Returns a trace in which the operations run one after the other.
   [[nodiscard]] StepTrace run() const {
     std::vector<double> begins;
     double now = 0;

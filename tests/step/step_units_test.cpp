@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// How many units each cut of a step with operations of these names has.
+/// Returns the number of units in each cut of a step whose operations have these names.
 std::vector<std::size_t> sizes_of_cuts(std::vector<std::string> const& names) {
   TraceMaker maker;
   for (auto const& name : names) {

@@ -12,7 +12,7 @@
 namespace msstream::testing {
 namespace {
 
-/// What precedes what, when each stream goes in order and each wait (before, of) adds its edge.
+/// The order of operations if each stream is in order and each wait (before, of) adds its edge.
 class Order {
  public:
   using Edge = std::pair<std::size_t, std::size_t>;
@@ -102,7 +102,7 @@ TEST(StepWaits, WhatAnotherWaitImpliesIsNotWaitedFor) {
   maker.add("a", 0, 1, {}, {0});
   maker.add("b", 1, 1, {0}, {1});     // waits for a
   maker.add("c", 2, 1, {0, 1}, {2});  // waits for b, and so for a
-  maker.add("d", 2, 1, {0}, {3});     // by c
+  maker.add("d", 2, 1, {0}, {3});     // implied by the waits of c
   EXPECT_EQ(minimal_waits(maker.run()), (StepWaits{4, 2, 2}));
 }
 
@@ -110,7 +110,7 @@ TEST(StepWaits, ALateEventSavesAWait) {
   TraceMaker maker;
   maker.add("a", 0, 1, {}, {0});
   maker.add("b", 0, 1, {}, {1});
-  maker.add("c", 1, 1, {0}, {2});  // the event is recorded here, behind b
+  maker.add("c", 1, 1, {0}, {2});  // its event is recorded here, behind b
   maker.add("d", 1, 1, {1}, {3});
   EXPECT_EQ(minimal_waits(maker.run()), (StepWaits{2, 2, 1}));
 }
@@ -196,8 +196,8 @@ template <class R>
 class RecordedWaitsTest : public RuntimeTest<R> {};
 TYPED_TEST_SUITE(RecordedWaitsTest, Runtimes, RuntimeNames);
 
-/// A device with four groups, and operations on random ones and random streams of theirs; the
-/// memory is there before.
+/// A device with four groups, and operations on random groups and streams, which use memory
+/// allocated before.
 template <Runtime R>
 class ScatteredOperations {
  public:
@@ -230,7 +230,7 @@ class ScatteredOperations {
       }
     }
   }
-  /// Nobody finds anything complete meanwhile.
+  /// Records the operations while a gate keeps all work incomplete.
   [[nodiscard]] StepTrace record() const {
     Gate gate;
     auto const step = [&] {
@@ -238,7 +238,8 @@ class ScatteredOperations {
       issue_all();
       gate.open();
     };
-    // The gate holds everything; held operations would queue behind it for the host's attention.
+    // Records operations as issued: the gate holds everything, and operations that the host holds
+    // as well would queue behind it.
     return record_step(device_, step, SpanTiming::as_issued);
   }
   [[nodiscard]] WaitCounts capture() const requires CapturingRuntime<R> {

@@ -17,7 +17,7 @@
 
 namespace msstream::testing {
 
-/// The numbers that a model with embedding tables begins with and is trained on.
+/// The initial parameters of a model with embedding tables, and the batches that it is trained on.
 struct EmbeddingProblem {
   static constexpr std::int64_t kBatch = 12;
   static constexpr std::int64_t kHotness = 3;
@@ -31,7 +31,7 @@ struct EmbeddingProblem {
     Floats labels;  ///< [batch, 1]
   };
 
-  /// Few keys, so that every batch changes rows that the next one reads.
+  /// Makes batches of few different keys, so that every batch changes rows that the next one reads.
   EmbeddingProblem(Random& random, int count) {
     for (int i = 0; i < count; ++i) {
       batches.push_back(
@@ -46,14 +46,15 @@ struct EmbeddingProblem {
   std::vector<Batch> batches;
 };
 
-/// How it is trained.
+/// The way in which a model is trained.
 struct TrainedBy {
   int groups = 1;
   LaunchThreads launch_threads = LaunchThreads::none;
   bool merge_streams = false;
 };
 
-/// Every number of groups up to four, with and without launch threads, and merged.
+/// Returns every number of groups up to four, each with and without launch threads, and with
+/// merged streams.
 [[nodiscard]] inline std::vector<TrainedBy> ways_to_train() {
   std::vector<TrainedBy> ways;
   for (int const groups : {1, 2, 3, 4}) {
@@ -64,14 +65,15 @@ struct TrainedBy {
   return ways;
 }
 
-/// Stands for all that the group's compute stream has been given.
+/// Returns the position of the newest operation on the group's compute stream, which stands for
+/// all of its work.
 template <Runtime R>
 [[nodiscard]] order::Position newest(StreamGroup<R>& group) {
   auto& slot = group.compute().slot();
   return {slot.index, slot.reserved.load()};
 }
 
-/// A model of one batch of tables and a few towers of one layer, on groups of their own, with the
+/// A model of one batch of tables and a few towers of one layer on groups of their own, with the
 /// stages that pipelines take. The last group is for the first stage.
 template <Runtime R>
 class EmbeddingModel {
@@ -115,7 +117,7 @@ class EmbeddingModel {
     }
   }
 
-  /// The batch on the device, in tensors of its own.
+  /// Returns the batch on the device, in new tensors.
   [[nodiscard]] Batch batch(int number) const {
     Batch made(device);
     fill(made, number);
@@ -136,7 +138,7 @@ class EmbeddingModel {
     return {ops::embedding_lookup(tape, tables, prepared.rows, ops::Pooling::mean),
             prepared.labels};
   }
-  /// The loss, of which the backward has been issued.
+  /// Returns the loss, whose backward has been issued.
   Floats32 main(GradientTape<R>& tape, Features const& features) const {
     std::vector<Floats32> logits;
     for (std::size_t i = 0; i < towers_.size(); ++i) {
@@ -150,7 +152,7 @@ class EmbeddingModel {
   }
   void update(GradientTape<R>& tape) { optimizer.step(tape); }
 
-  /// The bits that training has come to.
+  /// Returns the tables and the tower weights, whose bits show the training so far.
   [[nodiscard]] Floats parameters() const {
     auto all = to_host(tables.weights());
     for (auto const& tower : towers_) {
@@ -186,8 +188,8 @@ class EmbeddingModel {
   std::vector<std::pair<Floats32, Floats32>> towers_;
 };
 
-/// The stages of a model, each of which first calls `before` with its name and how often it was
-/// called.
+/// The stages of a model, each of which first calls `before` with its name and the number of its
+/// earlier calls.
 template <Runtime R>
 class ModelStages {
  public:
@@ -277,7 +279,7 @@ class Pipelined {
       pipeline;
 };
 
-/// The losses of training, and what it came to.
+/// The losses of training and the parameters after it.
 struct Trained {
   Floats losses;
   Floats parameters;
@@ -311,8 +313,8 @@ class Losses {
   std::vector<PinnedArray<float, R>> staged_;
 };
 
-/// Trains `pipelined` on `batches`; it is emptied after each of `ends`. What throws
-/// std::runtime_error gives no loss.
+/// Trains `pipelined` on `batches` and finishes the pipeline after each of `ends`. A call that
+/// throws std::runtime_error gives no loss.
 template <Runtime R, class Pipelined>
 Trained train(Pipelined& pipelined,
               std::vector<int> const& batches,
@@ -336,7 +338,7 @@ Trained train(Pipelined& pipelined,
   return {losses.on_host(), pipelined.model.parameters()};
 }
 
-/// One batch after the other, with one tape.
+/// Trains without a pipeline, one batch after the other, with one tape.
 template <Runtime R>
 Trained train_in_turn(EmbeddingProblem const& problem, std::vector<int> const& batches) {
   EmbeddingModel<R> model(problem);
@@ -352,8 +354,8 @@ Trained train_in_turn(EmbeddingProblem const& problem, std::vector<int> const& b
   return {losses.on_host(), model.parameters()};
 }
 
-/// A program without pipeline, and without the tape where tables are concerned: each lookup is in a
-/// copy of the tables as they were before the latest update.
+/// Trains without a pipeline, and without the tape for the tables: each lookup reads a copy of the
+/// tables from before the latest update.
 template <Runtime R>
 Trained train_on_old_tables(EmbeddingProblem const& problem, std::vector<int> const& batches) {
   EmbeddingModel<R> model(problem);

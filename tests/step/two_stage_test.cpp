@@ -61,7 +61,8 @@ TYPED_TEST(TwoStageTest, is_deduced_from_its_stages) {
   EXPECT_FALSE(pipeline.finish());
 }
 
-/// The names of what operations with such names follow, directly or not.
+/// Returns the names of all operations that are followed, directly or not, by operations whose
+/// names contain `part_of_name`.
 std::set<std::string> names_before(StepTrace const& trace, std::string const& part_of_name) {
   auto const& operations = trace.operations();
   std::vector<std::size_t> open;
@@ -134,7 +135,7 @@ TYPED_TEST(TwoStageTest, the_main_stage_does_not_wait_for_what_is_issued_ahead_o
     auto& main = pool[0].compute().slot();
     pipelined.run(0);
     pipelined.run(1);
-    Gate gate;  // so that nobody finds anything complete
+    Gate gate;  // keeps later work incomplete
     // first = [gate, ahead of 2, ahead of 3], main = [… 1, 2]
     gate.hold(pool[1].compute());
     pipelined.run(2);
@@ -171,7 +172,7 @@ TYPED_TEST(TwoStageTest, what_is_issued_ahead_does_not_wait_for_the_main_stage) 
   }
 }
 
-/// Throws when a stage is called for the fourth time.
+/// Returns a function that throws when the stage `broken` is called for the fourth time.
 ModelStages<Host>::Before throwing_in(std::string const& broken) {
   return [broken](std::string const& stage, int number) {
     if (stage == broken && number == 3) {

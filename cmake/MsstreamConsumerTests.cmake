@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-# Tests that a user's project gets msstream by find_package and by add_subdirectory: each one is
-# configured, built and run from nothing.
+# Adds tests that a user's project can include msstream by find_package and by add_subdirectory.
+# Each test configures, builds and runs a small project from an empty build folder.
 function(msstream_consumer_test name)
   add_test(NAME ${name} COMMAND ${CMAKE_CTEST_COMMAND}
     --build-and-test ${CMAKE_CURRENT_SOURCE_DIR}/${name} ${CMAKE_CURRENT_BINARY_DIR}/${name}
     --build-generator ${CMAKE_GENERATOR} --build-makeprogram ${CMAKE_MAKE_PROGRAM}
     --build-options -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} ${ARGN}
     --test-command consumer)
-  # Started first: it takes minutes, and nothing is left to run beside it in the end.
+  # The high COST makes ctest start this test first: it takes minutes, and started last it would run
+  # alone.
   set_tests_properties(${name} PROPERTIES TIMEOUT 3600 COST 1000)
 endfunction()
 
@@ -19,7 +20,7 @@ msstream_consumer_test(consumer_install -DCMAKE_PREFIX_PATH=${prefix} -DEXPECTED
 msstream_consumer_test(consumer_subdirectory -DMSSTREAM_SOURCE=${PROJECT_SOURCE_DIR}
   -DMSSTREAM_UNITY_BUILD=${MSSTREAM_UNITY_BUILD} -DCMAKE_UNITY_BUILD_BATCH_SIZE=0)
 
-# A parent without a build type is told what that means.
+# Checks that configuring a parent project without CMAKE_BUILD_TYPE prints a notice about it.
 add_test(NAME consumer_build_type COMMAND ${CMAKE_COMMAND} -G ${CMAKE_GENERATOR} -DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}
   -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} -DMSSTREAM_SOURCE=${PROJECT_SOURCE_DIR}
   -S ${CMAKE_CURRENT_SOURCE_DIR}/consumer_subdirectory -B ${CMAKE_CURRENT_BINARY_DIR}/consumer_build_type)

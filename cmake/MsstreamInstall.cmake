@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# `cmake --install`: headers, the static library, and the package that find_package(msstream) finds.
+# Defines what `cmake --install` copies: the headers, the static library, and the package files that
+# find_package(msstream) reads.
 include(CMakePackageConfigHelpers)
 
 set(msstream_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/msstream)
@@ -10,7 +11,8 @@ install(TARGETS msstream EXPORT msstream-targets ARCHIVE DESTINATION ${CMAKE_INS
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/msstream
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cuh")
 if(TARGET msstream_torch)
-  # One folder, for PYTHONPATH: the module finds the library beside itself.
+  # The Python module and its shared library are installed into one folder, to be added to
+  # PYTHONPATH: the module looks for the library in its own folder.
   install(TARGETS msstream_torch LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/msstream_torch)
   install(FILES ${PROJECT_SOURCE_DIR}/interop/pytorch/msstream_torch.py
           DESTINATION ${CMAKE_INSTALL_LIBDIR}/msstream_torch)

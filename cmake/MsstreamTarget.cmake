@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# What every target of the project shares: language level, warnings, sanitizers.
+# Settings that all targets of the project share: the language level, warnings and sanitizers.
 include(GNUInstallDirs)
 
-# A project that adds this one as a folder keeps its own settings.
+# A parent project that includes msstream with add_subdirectory keeps its own settings.
 if(PROJECT_IS_TOP_LEVEL)
   if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
     set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
@@ -22,24 +22,30 @@ endif()
 add_library(msstream_build_options INTERFACE)
 target_compile_options(msstream_build_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic>
-  # Files that are compiled as one hide each other's names, which clang cannot be told; elsewhere, hiding any is a mistake.
+  # In a unity build, names of one file shadow names of another, so g++ reports only shadowing of
+  # local names there, and all shadowing elsewhere. clang has no option for local names, so it gets
+  # no -Wshadow.
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wshadow$<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:=local>>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${MSSTREAM_WERROR}>>:-Werror>
-  # g++ takes the unused storage of an empty std::optional for an uninitialised value once it inlines enough.
+  # If it inlines enough, g++ mistakes the unused storage of an empty std::optional for an
+  # uninitialised value.
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>
   # CMake before 3.26 does not know CUDA C++20 and passes no flag for it.
   $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 -Xcompiler=-Wall,-Wextra --expt-relaxed-constexpr>)
 if(MSSTREAM_SANITIZE)
   target_compile_options(msstream_build_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${MSSTREAM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>
-    # A null pointer crashes anyway, with the same trace; these three take long to compile. So does the search for misaligned
-    # access, as long as all else together: it is made in the library alone.
+    # The checks null, object-size and vptr take long to compile, and a null pointer crashes with
+    # the same trace anyway. The check of alignment takes as long to compile as all others together,
+    # so only targets with MSSTREAM_CHECK_ALIGNMENT have it, which is the library.
     $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize=null,object-size,vptr$<$<NOT:$<BOOL:$<TARGET_PROPERTY:MSSTREAM_CHECK_ALIGNMENT>>>:,alignment>>)
   target_link_options(msstream_build_options INTERFACE -fsanitize=${MSSTREAM_SANITIZE})
 endif()
 
-# Joins the files of a target that has all its sources, but for those of CUDA: kernels take long as it is, which CMake from
-# 3.31 on would join too, and the archive has programs that must get by without cuBLASLt.
+# Makes a unity build of a target whose sources have all been added. CUDA sources stay separate:
+# kernels take long to compile as they are, and CMake 3.31 and later would join them too. Sources
+# that call CUDA libraries also stay separate, since some programs link the archive without
+# cuBLASLt.
 function(msstream_join_files target)
   get_target_property(cuda_files ${target} SOURCES)
   list(FILTER cuda_files INCLUDE REGEX "(\\.cu|_cuda\\.cpp)$")
@@ -49,7 +55,8 @@ function(msstream_join_files target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${MSSTREAM_UNITY_BUILD})
 endfunction()
 
-# A program; with MSSTREAM_SYNTAX_ONLY, only a check that its C++ compiles. msstream_add_program(program sources…)
+# Adds a program: msstream_add_program(program sources…). With MSSTREAM_SYNTAX_ONLY, adds only a
+# check that its C++ sources compile.
 function(msstream_add_program program)
   if(MSSTREAM_SYNTAX_ONLY)
     add_library(${program} OBJECT ${ARGN})

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # scripts/benchmark.sh [--out FOLDER] [--repetitions N] [--data census_income_kdd.csv.gz] [FILTER…]
-# Builds the benchmarks, runs every suite and leaves its JSON in the folder, by default
-# benchmarks/results/<device>-<date>; a FILTER is a regular expression over benchmark names, of
-# which memory_workloads, a program of its own, is one. Then times the same training step in
-# PyTorch where there is one, with --data an epoch as well.
-# For CUDA where there is a GPU and nvcc; MSSTREAM_BUILD_PRESET=host|cuda overrides.
+# Builds the benchmarks, runs every suite and writes its JSON to the folder, by default
+# benchmarks/results/<device>-<date>. A FILTER is a regular expression for benchmark names, also for
+# memory_workloads, which is a program of its own. If PyTorch is installed, times operations and
+# training steps in PyTorch, too. With --data, also times epochs of the census data.
+# Uses CUDA if there is a GPU and nvcc; MSSTREAM_BUILD_PRESET=host|cuda overrides the choice.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -43,14 +43,14 @@ filter=.
   IFS='|'
   printf %s "${filters[*]}"
 )
-# Words of letters and digits, joined by dashes.
+# Turns the device's name into words of letters and digits joined by dashes.
 slug=$(tr -cs 'A-Za-z0-9\n' - <<<"$device" | sed 's/^-*//; s/-*$//')
 mkdir -p "${out:=$root/benchmarks/results/$slug-$(date +%F)}"
 out=$(cd "$out" && pwd)
 [ -z "$data" ] || data=$(realpath "$data")
 
 options=(-D MSSTREAM_BUILD_BENCHMARKS=ON)
-# A build folder that is there may hold the tests too: leave them.
+# An existing build folder may contain the tests, so its setting is kept.
 [ -f "$root/build/$preset/build.ninja" ] || options+=(-D MSSTREAM_BUILD_TESTS=OFF)
 configure "${build_packages[@]}" "${example_packages[@]}" libbenchmark-dev -- "${options[@]}"
 build benchmarks train_wdl
@@ -67,7 +67,7 @@ for suite in *_benchmark; do
   quietly "./$suite" --benchmark_filter="$filter" --benchmark_repetitions="$repetitions" \
     --benchmark_context="device=$device,driver=$driver,commit=$commit" \
     --benchmark_out_format=json --benchmark_out="$out/${suite%_benchmark}.json"
-  # A suite without a match writes an empty file.
+  # A suite without a matching benchmark writes an empty file, which is removed.
   [ -s "$out/${suite%_benchmark}.json" ] || rm -f "$out/${suite%_benchmark}.json"
 done
 
@@ -98,7 +98,8 @@ if [ "${#filters[@]}" = 0 ]; then
   fi
   if [ -n "$data" ]; then
     say "an epoch of train_wdl"
-    # From the file's folder, so that the report names the file alone.
+    # Runs in the folder of the data file, so that the report contains the file's name without its
+    # path.
     (cd "$(dirname "$data")" && "$root/build/$preset/examples/train_wdl/train_wdl" \
       --data "$(basename "$data")" --epochs 3 --quiet --report "$out/train_census.json" >/dev/null)
   fi

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # scripts/benchmark_serve.sh [--out FOLDER] [--repetitions N] [--seconds S] [--programs FOLDER]
 #                            [--commit NAME] [ROW…]
-# Measures how serve_wdl and serve_mlp answer on the GPU, beside one stream, bare replays and
-# PyTorch where there is one, and leaves serve.json and torch_serve.json in the folder, by default
-# benchmarks/results/<device>-<date>, with the picture of the sweep. ROWs: captured, eager,
-# one_thread, branches, fused, overhead, half, mlp, torch, checked, sweep, and overload, which takes
-# ten minutes by itself and is left out unless it is named.
-# --programs: a build folder's examples, instead of building; --commit: what they were built from.
+# Measures serve_wdl and serve_mlp on the GPU, and for comparison one stream, a bare loop of replays
+# and, if it is installed, PyTorch. Writes serve.json, torch_serve.json and the picture of the sweep
+# to the folder, by default benchmarks/results/<device>-<date>. ROWs: captured, eager, one_thread,
+# branches, fused, overhead, half, mlp, torch, checked, sweep, and overload, which takes ten minutes
+# and is left out unless it is named.
+# --programs: the examples folder of a build, to build nothing; --commit: the commit of that build.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -48,7 +48,8 @@ fi
 reports=$(mktemp -d)
 trap 'rm -rf "$reports"' EXIT
 
-# serve ROW PROGRAM OPTION…: a report, however it ends.
+# Runs a program and writes its report: serve ROW PROGRAM OPTION…. If the program fails, prints a
+# message and continues.
 serve() {
   local row=$1 program=$2
   shift 2

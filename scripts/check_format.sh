@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks the layout of every source with clang-format 14, or writes it: check_format.sh --fix
+# Checks the format of all source files with clang-format 14; check_format.sh --fix formats them
+# instead.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Compiles the public headers without the rest: scripts/check_headers.sh --help
+# Compiles the public headers without any other source; see scripts/check_headers.sh --help.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -35,7 +35,7 @@ else
   compile+=(-DMSSTREAM_CUDA=0)
 fi
 
-# Included rather than compiled: #pragma once in the main file is a warning.
+# Headers are included and not compiled directly, since #pragma once in the main file is a warning.
 count=$(find include -name '*.hpp' | wc -l)
 if [ -n "$alone" ]; then
   find include -name '*.hpp' -print0 |
@@ -44,7 +44,8 @@ if [ -n "$alone" ]; then
 else
   rooms=$(mktemp -d)
   trap 'rm -rf "$rooms"' EXIT
-  # The shortest headers first: they bring the least for those behind them.
+  # Includes the shortest headers first: they include the fewest others, so the headers after them
+  # get the least from them.
   find include -name '*.hpp' -printf '%s %p\n' | sort -n | while read -r _ header; do
     room=${header#include/msstream/}
     echo "#include <${header#include/}>" >>"$rooms/${room%%/*}.cpp"

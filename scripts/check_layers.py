@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the staircase of rooms: scripts/check_layers.py [repository root].
+"""Checks the includes between rooms, the modules of the library: scripts/check_layers.py [repository root].
 
-A room includes itself and rooms on lower steps; no includes in a circle; CUDA is named in
-runtime/, in kernels/ and in files that only nvcc or a CUDA build compiles (*.cuh, *_cuda.cpp);
-every source opens with its licence and every header has #pragma once. The tests of a room are
-compiled as one file, so that what they name at the level of a file has a name of its own.
+A room may include itself and rooms on lower steps. Includes must not form a circle. CUDA headers
+may be named in runtime/, in kernels/ and in files that only nvcc or a CUDA build compiles (*.cuh,
+*_cuda.cpp). Every source begins with its licence, and every header has #pragma once. The tests of a
+room are compiled as one file, so all names that they declare at file level must differ.
 """
 import re
 import sys
@@ -23,14 +23,15 @@ CUDA_HEADER = re.compile(
     r"(cuda|cub|thrust|cooperative_groups|nv|nvtx3)/"
     r"|(cuda|cublas|cupti|curand|cusparse|cooperative_groups|nccl|nvtx|nvml|nvrtc|driver_types|vector_types)\w*\.h")
 
-# A constant or a type that begins a line, which is not within another one.
+# Matches a constant or a type that is declared at the level of a file: its declaration begins in
+# the first column.
 NAME_IN_FILE = re.compile(
     r"^(?:template <.*>\n)?(?:(?:inline |static )*(?:constexpr |const )[^({;=]*?\b|[\w:<>]+ const )(k[A-Z]\w*)[ \[{=]"
     r"|^(?:template <.*>\n)?(?:struct|class|enum class) (\w+)(?: final)?(?: :|\s*\{)", re.MULTILINE)
 
 
 def room_of(path):
-    """The room of a file, given relative to the root; None where the staircase does not apply."""
+    """Returns the room of a file, given relative to the root; None if the order of rooms does not apply to it."""
     parts = Path(path).parts
     if path == UMBRELLA:
         return None
@@ -48,7 +49,7 @@ def may_name_cuda(path):
 
 
 def project_file(root, source, opening, name):
-    """The file that an include means, relative to the root; None for a header of someone else."""
+    """Returns the project file that an include names, relative to the root; None for a header of another project."""
     if name.startswith("msstream/"):
         return "include/" + name
     if opening == '"':
@@ -87,7 +88,7 @@ def file_violations(root, path, text):
 
 
 def circles(graph):
-    """Each circle of includes once, as the files along it."""
+    """Yields each circle of includes once, as the files along it."""
     done, trail = set(), []
 
     def visit(path):
@@ -105,7 +106,7 @@ def circles(graph):
 
 
 def shared_names(texts):
-    """What two files of tests in one folder call alike; `texts` by path."""
+    """Yields each name that two test files of one folder declare at file level; `texts` maps paths to contents."""
     owners = {}
     for path, text in texts.items():
         for match in NAME_IN_FILE.finditer(text):

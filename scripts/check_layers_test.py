@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Plants each violation in a small tree and sees that check_layers.py reports it, and only it."""
+"""Plants each violation in a small tree, and checks that check_layers.py reports it and nothing else."""
 import tempfile
 import unittest
 from pathlib import Path

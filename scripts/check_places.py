@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that operations pass the place of their caller on: scripts/check_places.py [repository root].
+"""Checks that operations pass on the source location of their caller: scripts/check_places.py [repository root].
 
-issue() and all that is made of it take a `std::source_location issued_at`, which defaults to the line of
-the call, so that a report names the user's line. A header that calls one of them has to hand on the place
-that it was given itself: a call without one would name the header.
+issue() and all functions that use it take a `std::source_location issued_at`, which defaults to the line of
+the call, so that a report names the user's line. A header that calls one of them must pass on the source
+location that it received: a report on a call without one would name the header.
 """
 import re
 import sys
@@ -13,13 +13,16 @@ from pathlib import Path
 from report_findings import report_findings
 
 HEADERS = "include/msstream"
-# What is called here issues for a user, who wrote the line above it. serve/ issues from threads of its own.
+# The rooms whose functions issue work for a line of the user. serve/ is not among them: it issues
+# from its own threads.
 ROOMS = ("tensor", "ops", "step")
-# An argument of its own: one within an argument is that of another call.
+# Matches issued_at as a whole argument of a call; inside another argument it belongs to another
+# call.
 PLACE = re.compile(r"[,(]\s*(?:\w+(?:\.|->))*issued_at(?=[,)])")
 OF_THE_LIBRARY = ("", "ops", "detail", "msstream", "msstream::ops", "msstream::detail", "ops::detail")
 CALL = re.compile(r"((?:\w+::)*)\b(\w+)\s*(?:<[\w\s,:]*>)?\(")
-# Members of classes of other rooms that issue nothing, of a name that one that issues has.
+# Members that issue nothing but have the name of a member that issues, which belongs to a class of
+# another room.
 OTHERS = ("tracker.advance",)
 KEYWORDS = {"return", "co_return", "else", "case", "throw"}
 
@@ -29,12 +32,12 @@ def blank(found):
 
 
 def code_of(text):
-    """The text with blanks for comments, preprocessor lines and what stands in quotes."""
+    """Returns the text with comments, preprocessor lines and quoted strings replaced by blanks."""
     return re.sub(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|^#(?:[^\n\\]|\\.)*', blank, text, flags=re.MULTILINE | re.DOTALL)
 
 
 def end_of_brackets(code, at):
-    """Where the bracket at `at` closes."""
+    """Returns the position at which the bracket at `at` closes."""
     depth = 0
     for end in range(at, len(code)):
         depth += code[end] in "([{"
@@ -45,14 +48,14 @@ def end_of_brackets(code, at):
 
 
 def outermost(arguments):
-    """The arguments without what stands in brackets."""
+    """Returns the arguments without everything inside brackets."""
     while arguments != (arguments := re.sub(r"\([^()]*\)|\{[^{}]*\}|\[[^\[\]]*\]", "", arguments)):
         pass
     return arguments
 
 
 class Call:
-    """A name with a list in parentheses: a call, or a declaration."""
+    """A name followed by a list in parentheses: a call or a declaration."""
 
     def __init__(self, code, found):
         self.name = found.group(2)
@@ -87,7 +90,9 @@ def calls_of(code):
 
 
 def names_of(codes):
-    """The functions that may be called without a place, and such members of which no class has one of another kind."""
+    """Returns the names of functions and of members whose source location has a default. A member's
+    name is left out if a class has a member of that name without a source location.
+    """
     functions, members, other_members = set(), set(), set()
     for code in codes:
         for call in calls_of(code):
@@ -104,7 +109,7 @@ def is_indented(code, at):
 
 
 def hidden_in_classes(code, calls):
-    """Begin and end of each class, and the names that alone are its own functions there, which take no place."""
+    """Yields the begin and end of each class, with the names of its own functions that take no source location."""
     for found in re.finditer(r"^(?:class|struct)\b[^;(){]*{", code, re.MULTILINE):
         begin, end = found.end() - 1, end_of_brackets(code, found.end() - 1)
         yield begin, end, {call.name for call in calls

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks docs/reference.md against the headers: scripts/check_reference.py [repository root].
 
-Each section of the page is named after a class, and names the header that defines it. Its table has
-a row for each public member and for no other.
+Each section of the page is named after a class, and names the header that defines the class. The
+table of the section must have a row for each public member of the class, and no other rows.
 """
 import re
 import sys
@@ -17,7 +17,7 @@ ROW = re.compile(r"^\| ((?:`[^`]+`(?:, )?)+) \|", re.MULTILINE)
 
 
 def collapsed(text, opening, closing):
-    """The text with nothing between its outermost brackets."""
+    """Returns the text without the contents of its outermost brackets."""
     out, depth = [], 0
     for character in text:
         depth -= character == closing
@@ -28,7 +28,7 @@ def collapsed(text, opening, closing):
 
 
 def body_of(name, header):
-    """What stands between the braces of the class, and whether it begins as public; None without a definition."""
+    """Returns the text between the braces of the class and whether it begins as public; None without a definition."""
     text = re.sub(r"//[^\n]*|^#[^\n]*", "", header, flags=re.MULTILINE)
     found = re.search(rf"^(class|struct) {name}\b[^;{{]*{{", text, re.MULTILINE)
     if found is None:
@@ -38,7 +38,7 @@ def body_of(name, header):
 
 
 def after_brackets(text):
-    """What follows the braces that the text begins with."""
+    """Returns the text after the braces that `text` begins with."""
     depth = 0
     for at, character in enumerate(text):
         depth += (character == "{") - (character == "}")
@@ -48,7 +48,7 @@ def after_brackets(text):
 
 
 def public_members(name, header):
-    """Names of constructors, functions, types and data, operator[] among them but no other operator."""
+    """Returns the names of public constructors, functions, types and data; of the operators, only operator[]."""
     found = body_of(name, header)
     if found is None:
         return None
@@ -60,7 +60,8 @@ def public_members(name, header):
     while text != (text := re.sub(r"<[^<>]*>", "", text)):
         pass
     members = set()
-    # A member ends with a semicolon, or with the body of a function: no comma or other braces follow that.
+    # A member ends with a semicolon, or with the body of a function that no comma or further braces
+    # follow.
     for part in re.split(r";|(?<={})(?=\s*(?![\s;,{]))|(?<=public:)|(?<=private:)|(?<=protected:)", text):
         part = re.sub(r"\b(template|requires\s*\(\))\s", " ", part).strip()
         if part in ("public:", "private:", "protected:"):
@@ -74,7 +75,7 @@ def public_members(name, header):
 
 
 def rows_of(section):
-    """The members that the table names: what stands before a parenthesis, or all of a code span."""
+    """Returns the members that the table names: the part of a code span before a parenthesis, or the whole span."""
     return {re.match(r"operator\[\]|\w+", span).group() for row in ROW.findall(section)
             for span in re.findall(r"`([^`]+)`", row)}
 

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Lints with clang-tidy 14: the bodies, the CPU kernels, the examples, and every public header.
-# It cannot parse the device code of CUDA 13, so of the CUDA part it sees the host files alone.
+# Lints the library's sources, the CPU kernels, the examples and all public headers with clang-tidy
+# 14. clang-tidy 14 cannot parse the device code of CUDA 13, so it checks only the host files of the
+# CUDA part.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$root"
 
 preset=host
-# Bodies are joined, as the build joins most of them, and linted as one file, which takes a fraction of the time: each check
-# searches all standard headers of a file too. The file that joins them is the one that may include bodies.
+# Source files are joined and linted as one file, as the build joins most of them. Linting one file
+# takes a fraction of the time, since each check also searches all standard headers of a file. Only
+# the files written here may include source files.
 if git grep -nE '^ *#include .*\.(cpp|cu)[">]' -- '*.cpp' '*.hpp' '*.cu' '*.cuh'; then
   die "no file may include a body, as those above do"
 fi
@@ -25,7 +27,7 @@ split --number=r/2 --additional-suffix=.cpp "$joined/kernels" "$joined/kernels_"
 install_missing clang-tidy-14 || die "install what is missing, then run this again: $advice"
 tidy=clang-tidy-14
 lint=("$tidy" --quiet --checks=-bugprone-suspicious-include --extra-arg=-Wno-unknown-warning-option
-  --extra-arg=-Wno-unused-command-line-argument # the database is written for g++
+  --extra-arg=-Wno-unused-command-line-argument # the compilation database is written for g++
   --extra-arg-before=-include "--extra-arg-before=$root/scripts/source_location_for_tidy.hpp")
 mapfile -t host_files < <(sed -n 's/^ *"file": "\(.*\)",\?$/\1/p' build/host/compile_commands.json |
   grep -E "^$root/(build/host/)?(src|examples)/" | sort -u)
@@ -44,7 +46,8 @@ else
   other_flags+=(-DMSSTREAM_CUDA=0)
 fi
 
-# One queue, the slow ones first; each line holds the arguments of one call.
+# Feeds all files to xargs as one queue, the slow ones first. Each line holds the arguments of one
+# call.
 {
   printf "%s -- ${other_flags[*]}\n" "${other_files[@]}"
   printf '%s -p build/host\n' "${host_files[@]}"

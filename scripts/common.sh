@@ -1,7 +1,8 @@
 # shellcheck shell=bash disable=SC2034  # the scripts that source this use the variables
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by the scripts beside it: which runtime to build for, what that needs, a quiet build.
-# Messages go to stderr, so that a program's own output stays clean.
+# Functions for the other scripts, which source this file: choosing the runtime to build for,
+# installing packages, and building quietly. Messages go to stderr, so a program's standard output
+# stays clean.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export PATH="$PATH:${CUDA_HOME:-/usr/local/cuda}/bin"
@@ -9,7 +10,8 @@ export PATH="$PATH:${CUDA_HOME:-/usr/local/cuda}/bin"
 build_packages=(g++ cmake ninja-build libeigen3-dev nlohmann-json3-dev)
 example_packages=(libcli11-dev zlib1g-dev)
 test_packages=(libgtest-dev libgmock-dev)
-# The presets asan, tsan and fuzz compile with it: under sanitizers it takes half the time of g++.
+# The presets asan, tsan and fuzz compile with clang 14, which takes half the time of g++ with
+# sanitizers.
 clang_packages=(clang-14 libclang-rt-14-dev llvm-14)
 
 say() { printf 'msstream: %s\n' "$*" >&2; }
@@ -18,7 +20,7 @@ die() {
   exit 1
 }
 
-# Runs a command without its output, which is shown only if it fails.
+# Runs a command, and shows its output only if the command fails.
 quietly() {
   local log status=0
   log=$(mktemp)
@@ -28,7 +30,7 @@ quietly() {
   return "$status"
 }
 
-# Sets `preset`, and says which runtime it is and why.
+# Sets `preset`, and prints which runtime was chosen and why.
 choose_preset() {
   local gpu why runtime=host
   gpu=$(nvidia-smi -L 2>/dev/null | sed -n 's/^GPU 0: \(.*\) (UUID.*/\1/p') || gpu=
@@ -49,8 +51,8 @@ choose_preset() {
   say "$runtime runtime: $why"
 }
 
-# Installs those of the named Debian packages that are missing. Where it may not, it fails, and
-# `advice` is the command that does.
+# Installs those of the named Debian packages that are missing. Fails if installing is not permitted
+# or does not work; `advice` is then the command that installs them.
 install_missing() {
   local missing=() package sudo=()
   for package in "$@"; do
@@ -62,7 +64,7 @@ install_missing() {
   [ "$(id -u)" = 0 ] || sudo=(sudo -n)
   if command -v apt-get >/dev/null && "${sudo[@]}" true 2>/dev/null; then
     say "installing ${missing[*]}"
-    # Without a network the lists at hand, or packages in the cache, may still do.
+    # If there is no network, the package lists and cached packages of this machine may suffice.
     quietly "${sudo[@]}" apt-get update || true
     quietly "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
       apt-get install -y --no-install-recommends "${missing[@]}" && return
@@ -70,8 +72,8 @@ install_missing() {
   return 1
 }
 
-# configure PACKAGE… -- [cmake option…]: what CMake finds counts as installed, wherever it comes
-# from; the packages are asked for only where configuring fails without them.
+# Configures the build of `preset`: configure PACKAGE… -- [cmake option…]. Installs the packages
+# only if configuring fails without them, since CMake may find dependencies from other sources.
 configure() {
   local packages=() command log batch=8
   while [ "$1" != -- ]; do
@@ -84,7 +86,8 @@ configure() {
       install_missing "${clang_packages[@]}" || die "install what is missing, then run this again: $advice"
       ;;
   esac
-  # Fewer and longer files take less time in all, and leave some of many processors idle.
+  # Joining all sources of a target takes the least time in total, but would leave processors idle
+  # on a machine with more than four.
   [ "$(nproc)" -gt 4 ] || batch=0
   command=(cmake -S "$root" --preset "$preset" -D CMAKE_UNITY_BUILD_BATCH_SIZE="$batch" "$@")
   log=$(mktemp)
@@ -98,7 +101,8 @@ configure() {
   rm -f "$log"
 }
 
-# build TARGET…: a progress line on a terminal, silence elsewhere, and the log of a failure.
+# Builds targets: build TARGET…. Shows progress on a terminal; elsewhere it prints nothing but the
+# log of a failed build.
 build() {
   local command=(cmake --build "$root/build/$preset" --parallel "$(nproc)" --target "$@")
   if [ -t 2 ]; then

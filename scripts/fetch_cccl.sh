@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Fetches a CCCL newer than the CUDA toolkit's, for the tests that must compile with both, and prints its include folder.
-# Fails where it cannot be had: without pip, or without a network.
+# Downloads a CCCL newer than the CUDA toolkit's, for the tests that must compile with both, and
+# prints its include folder. Fails without pip or without a network.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the fuzz targets with libFuzzer: scripts/fuzz.sh --help
+# Runs the fuzz targets with libFuzzer; see scripts/fuzz.sh --help.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -50,15 +50,17 @@ preset=fuzz
 configure "${build_packages[@]}" "${example_packages[@]}" --
 build fuzzers
 
-# Files that the targets write need not touch a disk, nor outlive this run.
+# Targets write their files to a scratch folder, which is in memory if possible and is removed at
+# the end.
 scratch=$(mktemp -d -p "$([ -w /dev/shm ] && echo /dev/shm || echo "${TMPDIR:-/tmp}")" msstream-fuzz.XXXXXX)
 trap 'rm -rf "$scratch"' EXIT
 finds=${MSSTREAM_FUZZ_FOLDER:-${XDG_CACHE_HOME:-$HOME/.cache}/msstream-fuzz}
 
-# statistic NAME LOG: the value of a line `stat::NAME: value` of libFuzzer's.
+# Prints the value of the line `stat::NAME: value` in a log of libFuzzer: statistic NAME LOG.
 statistic() { sed -n "s/^stat::$1: *//p" "$2"; }
 
-# One target; its line on standard output, the log of a failure on standard error.
+# Runs one fuzz target. Prints its result line to standard output, and the log of a failure to
+# standard error.
 fuzz() {
   local name=$1 program="$root/build/$preset/tests/fuzz/fuzz_$1" corpus="$root/tests/fuzz/corpus/$1"
   local found="$finds/$1" broken="$finds/broken/$1" log="$scratch/$1.log" started="$scratch/$1.started"
@@ -85,7 +87,7 @@ fuzz() {
   fi
 }
 
-# As many at once as there are processors: nearly all targets have one thread.
+# Runs as many targets at once as there are processors, since nearly all targets have one thread.
 for target in "${targets[@]}"; do
   while [ "$(jobs -pr | wc -l)" -ge "$(nproc)" ]; do
     wait -n || true

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Puts the reports ROW.N.json of repeated runs into one file, beside those of other rows that it has.
+"""Collects the reports ROW.N.json of repeated runs in one file, which keeps its reports of other rows.
 
-What was sampled during a run is kept of its extremes only, but for a run of more than a minute.
+The samples taken during a run are reduced to their extremes, except for runs of a minute or longer.
 """
 import argparse
 import datetime

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What is too slow for every commit: scripts/nightly.sh --help
+# Runs the checks that are too slow for every commit; see scripts/nightly.sh --help.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -36,7 +36,8 @@ everything() {
   quietly cmake --build "$root/build/$1-everything" --parallel "$(nproc)"
 }
 
-# Sanitizers read their options from the environment; the presets of CMake have those for everyday builds.
+# Sanitizers read their options from the environment. The CMake presets set the options only for
+# everyday builds, so asan and tsan set them here.
 asan() {
   everything asan
   ASAN_SYMBOLIZER_PATH=/usr/bin/llvm-symbolizer-14 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
@@ -58,7 +59,7 @@ load() {
     (while :; do :; done) &
     busy+=($!)
   done
-  # shellcheck disable=SC2064  # these processes
+  # shellcheck disable=SC2064  # expands the process ids now
   trap "kill ${busy[*]} 2>/dev/null || true" EXIT
   for _ in 1 2 3; do
     ctest --preset host --parallel "$(nproc)"

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws how near the operations come to what the device's memory gives, as SVG.
+"""Draws how close the operations come to the bandwidth of the device's memory, as SVG.
 
 plot_roofline.py FOLDER [--out FOLDER]
 
 FOLDER holds the JSON of scripts/benchmark.sh. For each of the suites embedding, segment, rows and jagged,
-roofline_<suite>.svg has a line an operation: useful GB/s, from the smallest to the largest repetition, PyTorch's in the
-same run, and the roof: what a copy on the device moves, whose share each operation has. What the cache serves lies
-beyond the roof.
+roofline_<suite>.svg has a line for each operation: its useful GB/s from the smallest to the largest repetition, those of
+PyTorch in the same run, and its share of the roof, which is the bandwidth of a copy on the device. Operations whose data
+comes from the cache can exceed the roof.
 """
 import argparse
 import math
@@ -22,7 +22,7 @@ OURS, THEIRS, ROOF, INK, GRID = "#1b6ca8", "#e07b39", "#b3261e", "#222", "#ddd"
 
 
 class Axis:
-    """Decades of GB/s, left to right."""
+    """A logarithmic axis of GB/s in whole decades, from left to right."""
 
     def __init__(self, values):
         self.low = 10 ** math.floor(math.log10(min(values)))

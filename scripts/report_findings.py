@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the checks of the tree end: what they find on standard error and status 1, or a line that says what holds."""
+"""The common end of the checks of the source tree: findings and status 1, or one line if there are none."""
 import sys
 from pathlib import Path
 
 
 def report_findings(violations, sound):
-    """Runs violations(root) on the folder that the command line names, else on the repository; the status of the program."""
+    """Runs violations(root) on the folder that the command line names, by default the repository.
+    Prints the findings, or `sound` if there are none, and returns the exit status of the
+    program.
+    """
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
     found = list(violations(root))
     for line in found:

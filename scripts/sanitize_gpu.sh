@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# scripts/sanitize_gpu.sh [--data FILE] [build folder]: the tests with kernels and a full epoch of training
-# under compute-sanitizer's memcheck, racecheck, initcheck and synccheck. For a machine with a GPU, after
-# scripts/test.sh has built for it. TOOLS='memcheck racecheck' chooses tools, ROOMS='kernels ops' rooms, and
-# ROOMS=' ' the epoch alone; JOBS=4 run beside each other, LIMIT_S=900 seconds each. Tests that repeat
-# something do so a twentieth as often.
+# Runs the tests with kernels and a full epoch of training under compute-sanitizer's memcheck,
+# racecheck, initcheck and synccheck: scripts/sanitize_gpu.sh [--data FILE] [build folder]. Needs a
+# machine with a GPU, after scripts/test.sh has built for it. TOOLS='memcheck racecheck' selects
+# tools. ROOMS='kernels ops' selects rooms (test programs), and ROOMS=' ' only the epoch. JOBS=4
+# checks run at the same time, for LIMIT_S=900 seconds each at most. Tests that repeat something do
+# so a twentieth as often.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 export PATH="$PATH:${CUDA_HOME:-/usr/local/cuda}/bin"
@@ -23,12 +24,14 @@ jobs=${JOBS:-4}
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 
-# What a tool needs besides its name. Return codes are checked in the code, and tests provoke errors. The
-# shared memory of NVIDIA's own kernels is not ours to check. Of kernels that run beside each other initcheck
-# loses writes now and then (docs/testing.md), so launches block.
+# Extra options of the tools. memcheck does not report API errors: the code checks return codes, and
+# tests provoke errors. racecheck checks only msstream's kernels, not the shared memory of NVIDIA's.
+# initcheck sometimes loses writes of kernels that run at the same time (docs/testing.md), so
+# launches block under it.
 declare -A needs=([memcheck]='--report-api-errors no' [racecheck]='--kernel-name kernel_substring=msstream')
 
-# check TOOL NAME COMMAND…: checks run beside each other, and each prints when it is done.
+# Runs one check, and prints its result at its end, since checks run at the same time: check TOOL
+# NAME COMMAND….
 check() {
   local tool=$1 name=$2 log=$logs/$1.$2 started=$SECONDS status=0 options
   shift 2
@@ -47,8 +50,9 @@ check() {
   cat "$log.result"
 }
 
-# Typed tests on CUDA are called …/Cuda, …/cuda or …/1 after the second type of the list. Under the tools
-# cudaStreamDestroy waits for all streams, so a test that destroys one while a gate is closed cannot run.
+# Selects the tests on CUDA: typed tests on CUDA are named …/Cuda, …/cuda or …/1, after the second
+# type of the list. Leaves out tests that destroy a stream while a gate is closed: under the tools,
+# cudaStreamDestroy waits for all streams, so such tests would hang.
 only_cuda='--gtest_filter=*uda*:*/1.*:*/2.*'
 only_cuda+='-*DestroyingAStreamWithWorkInFlight*:*WorkMarkedOnAGoneStream*:*ANewStreamDoesNotInherit*'
 only_cuda+=':*may_be_destroyed_with_work_in_flight*'
@@ -56,9 +60,11 @@ checks=0
 for tool in "${tools[@]}"; do
   for room in "${rooms[@]}"; do
     case $tool-$room in
-      # No kernel of theirs has shared memory, and that is all that racecheck looks at.
+      # racecheck only looks at shared memory, which the kernels in the tests of memory, stream and
+      # runtime do not use.
       racecheck-memory | racecheck-stream | racecheck-runtime) continue ;;
-      # Their tests hold streams back with gates, at which launches wait for ever under the tool.
+      # Tests of tensor, memory, stream and runtime block streams with gates, at which launches
+      # under initcheck wait forever.
       initcheck-tensor | initcheck-memory | initcheck-stream | initcheck-runtime) continue ;;
     esac
     MSSTREAM_TEST_SLOWDOWN=20 check "$tool" "$room" "$build/tests/test_$room" "$only_cuda" &

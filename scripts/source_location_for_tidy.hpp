@@ -4,8 +4,8 @@
 #include <source_location>
 
 #ifndef __cpp_lib_source_location
-/// Stands in where clang-tidy 14 reads the <source_location> of g++ 12, which is empty for it. Only
-/// linted against, never compiled into anything.
+/// A replacement for std::source_location, since clang-tidy 14 finds nothing in the
+/// <source_location> of g++ 12. Used for linting only, and never compiled into a program.
 namespace std {
 struct source_location {
   static constexpr source_location current() noexcept { return {}; }

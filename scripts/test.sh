@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# scripts/test.sh [ctest argument…]: builds everything and runs the tests, those of the GPU too where
-# there is one and nvcc. MSSTREAM_BUILD_PRESET=host|cuda|asan|tsan overrides the choice.
+# Builds everything and runs all tests: scripts/test.sh [ctest argument…]. If there is a GPU and
+# nvcc, includes the tests of the GPU. MSSTREAM_BUILD_PRESET=host|cuda|asan|tsan overrides the
+# choice.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"

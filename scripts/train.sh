@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# scripts/train.sh [train_wdl | train_ple | train_branches | train_rerank | serve_wdl | serve_mlp] [argument…]: builds the program if need be,
-# train_wdl where none is named, and runs it with the arguments.
-# On a GPU where there is one and nvcc, else on the CPU; MSSTREAM_BUILD_PRESET=host|cuda overrides.
+# Runs an example program, by default train_wdl, with the arguments: scripts/train.sh [train_wdl |
+# train_ple | train_branches | train_rerank | serve_wdl | serve_mlp] [argument…]. Builds it first if
+# necessary. Runs on the GPU if there is a GPU and nvcc, otherwise on the CPU;
+# MSSTREAM_BUILD_PRESET=host|cuda overrides the choice.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -15,7 +16,7 @@ case ${1-} in train_wdl | train_ple | train_branches | train_rerank | serve_wdl 
 esac
 
 choose_preset
-# A build folder that is there may hold the tests too: leave its options alone.
+# An existing build folder may contain the tests, so its options are kept.
 if [ ! -f "$root/build/$preset/build.ninja" ]; then
   configure "${build_packages[@]}" "${example_packages[@]}" -- -D MSSTREAM_BUILD_TESTS=OFF
 fi

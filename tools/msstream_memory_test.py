@@ -179,7 +179,7 @@ class MsstreamMemory(unittest.TestCase):
         self.path.write_text(json.dumps(SNAPSHOT))
         fifo = self.path.with_name("fifo")
         os.mkfifo(fifo)
-        # The snapshot comes from a FIFO: once that is open, the tool waits for its end.
+        # The snapshot comes from a FIFO: after opening it, the tool waits for its end.
         with subprocess.Popen([sys.executable, TOOL, fifo, "--out", self.path.with_name("p")], stderr=subprocess.PIPE) as tool:
             with open(fifo, "w", encoding="utf-8"):
                 tool.send_signal(signal.SIGTERM)
@@ -218,7 +218,7 @@ class MsstreamMemory(unittest.TestCase):
         )
 
     def assert_refused(self, result, words):
-        """Status 1 and one line."""
+        """Checks that the tool ended with status 1 and one line on standard error."""
         self.assertEqual(result.returncode, 1, words)
         self.assertIn(words, result.stderr)
         self.assertRegex(result.stderr, r"\Amsstream-memory: [^\n]*\n\Z")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The README's example. Four branches on four stream groups, a layer that joins them, five steps of
-// training.
+// The example of the README: four branches on four stream groups, a layer that joins them, and five
+// steps of training.
 #include <msstream/msstream.hpp>
 
 #include <cstdint>
@@ -23,7 +23,7 @@ int main() {
   auto const bias = ms::zeros<float>(device, {1});
   optimizer.add("weight", weight);
   optimizer.add("bias", bias);
-  std::vector<ms::Tensor<float>> tables;  // there is no empty tensor to fill a vector with
+  std::vector<ms::Tensor<float>> tables;  // starts empty: a Tensor has no default value
   tables.reserve(4);
   for (int i = 0; i < 4; ++i) {
     tables.push_back(ms::to_device(device, std::vector<float>(400, 0.1F), {100, 4}));
@@ -34,13 +34,13 @@ int main() {
     std::vector<ms::Tensor<float>> pooled;
     for (int i = 0; i < 4; ++i) {
       ms::StreamScope branch(
-          pool[i], {.include_grad = true});  // what follows runs on group i, its backward too
+          pool[i], {.include_grad = true});  // work in this scope and its backward run on group i
       auto const ids = ms::ops::hash_to_bucket(keys, 100, static_cast<std::uint64_t>(i));
       pooled.push_back(
           ms::ops::embedding_lookup(tape, tables[static_cast<std::size_t>(i)], ms::ops::Bags(ids)));
     }
     auto const logits =
-        ms::ops::dense(tape, ms::ops::concat(tape, pooled), weight, bias);  // the waits are found
+        ms::ops::dense(tape, ms::ops::concat(tape, pooled), weight, bias);  // waits are automatic
     auto const loss = ms::ops::mean_bce_with_logits(tape, logits, labels);
     tape.backward(loss);
     optimizer.step(tape);

@@ -12,24 +12,24 @@ namespace serve_mlp {
 
 namespace ms = msstream;
 
-/// What serve_mlp was asked to do; the values here are the defaults.
+/// The options of serve_mlp, with their defaults.
 struct MlpOptions : ms::support::ServeOptions {
   MlpOptions() { batch = 16; }
 
-  /// The inputs, the hidden layers, the outputs.
+  /// The widths of the inputs, the hidden layers and the outputs.
   std::vector<std::int64_t> layers = {2048, 1024, 512, 256, 128, 64};
   int threads = 4;
   std::int64_t iterations = 1000;
 };
 
-/// Throws support::UsageError for values that are not accepted or contradict each other,
-/// support::HelpRequested.
+/// Reads the options from arguments and environment. Throws support::UsageError for values that are
+/// not accepted or contradict each other, and support::HelpRequested for --help.
 [[nodiscard]] MlpOptions parse_options(ms::support::Arguments const& arguments);
 
-/// The options as the report shows them.
+/// Returns the options as the report shows them.
 [[nodiscard]] nlohmann::ordered_json describe(MlpOptions const& options);
 
-/// Serves as asked, and returns the report. Throws what goes wrong.
+/// Serves the model as the options say, and returns the report. Throws if serving fails.
 nlohmann::ordered_json serve_on_host(MlpOptions const& options);
 nlohmann::ordered_json serve_on_cuda(MlpOptions const& options);
 

@@ -15,7 +15,7 @@
 
 namespace serve_mlp {
 
-/// Dense layers with ReLU in between.
+/// A multilayer perceptron: dense layers with ReLU between them.
 template <ms::Runtime R>
 class Mlp : public ms::support::ServedModel<R> {
  public:
@@ -24,7 +24,7 @@ class Mlp : public ms::support::ServedModel<R> {
     ms::Tensor<float, R> bias;    ///< [outputs]
   };
 
-  /// Weights that depend on the seed and on the variant.
+  /// Makes weights that depend on the seed and on the variant.
   Mlp(ms::Device<R> const& device, MlpOptions const& options, int variant)
       : ms::support::ServedModel<R>(variant) {
     ms::support::Initialiser const initialiser(options.seed + static_cast<std::uint64_t>(variant));

@@ -24,7 +24,7 @@ std::string padded(std::string const& word, std::size_t width) {
   return std::string(width > word.size() ? width - word.size() : 0, ' ') + word;
 }
 
-/// A line for each setting, in the order of the points, which go setting by setting.
+/// Formats a line for each setting. The points must be ordered by setting.
 template <class Figure>
 std::string table(Json const& points, std::string const& title, Figure const& figure) {
   constexpr std::size_t kFirst = 20;

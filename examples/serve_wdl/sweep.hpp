@@ -14,7 +14,7 @@
 
 namespace serve_wdl {
 
-/// What one setting did on so many replicas.
+/// The result of one setting on a number of replicas.
 struct SweepPoint {
   std::string setting;
   int replicas;
@@ -22,22 +22,25 @@ struct SweepPoint {
   ms::support::TrialResult trial;
 };
 
-/// Operations one by one on three streams a replica, and then one option more each time.
+/// Returns the named settings of the sweep. The first issues operations one by one on three streams
+/// per replica; each further one adds one option.
 [[nodiscard]] std::vector<std::pair<std::string, ms::support::ServeSetting>> sweep_settings(
     ms::support::ServeSetting const& chosen);
 
-/// An array, a point each.
+/// Returns a JSON array with an entry for each point.
 [[nodiscard]] nlohmann::ordered_json report_of_sweep(std::vector<SweepPoint> const& points,
                                                      std::int64_t query_rows);
 
-/// For people: throughput and p99, a line a setting, a column a number of replicas.
+/// Returns tables of throughput and p99 for people: a row for each setting, a column for each
+/// number of replicas.
 [[nodiscard]] std::string sweep_table(nlohmann::ordered_json const& points);
 
-/// Throughput and p99 over the number of replicas, a line a setting.
+/// Returns an SVG picture of throughput and p99 over the number of replicas, with a line for each
+/// setting.
 [[nodiscard]] std::string sweep_svg(nlohmann::ordered_json const& points);
 
-/// Writes the files that the options name, and prints the table unless they say not to. Throws
-/// std::runtime_error when an answer differed from the lone one.
+/// Writes the files that the options name, and prints the table unless they choose quiet. Throws
+/// std::runtime_error if an answer differs from the model's answer to the query alone.
 void conclude_sweep(WdlOptions const& options, nlohmann::ordered_json const& report);
 
 }  // namespace serve_wdl

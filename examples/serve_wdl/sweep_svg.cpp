@@ -30,7 +30,8 @@ std::string tenths(double value) {
   return ms::support::fixed(value, 1);
 }
 
-/// One, two or five times a power of ten: four or so of them reach the most.
+/// Returns the distance between ticks: 1, 2 or 5 times a power of ten, such that about four ticks
+/// reach `most`.
 double tick_below(double most) {
   constexpr double kTicks = 4;
   double const raw = std::max(most, 1e-9) / kTicks;
@@ -50,7 +51,7 @@ std::string tick_text(double value, double step) {
   return ms::support::fixed(value, static_cast<int>(std::ceil(-std::log10(step))));
 }
 
-/// What all lines of the picture share.
+/// The settings and the numbers of replicas in a sweep, which all lines of the picture share.
 struct Sweep {
   std::vector<std::string> settings;
   std::vector<int> replicas;
@@ -68,7 +69,8 @@ struct Sweep {
     }
     std::ranges::sort(replicas);
   }
-  /// Equal distances: numbers of replicas are powers of two, as a rule.
+  /// Returns the position of a number of replicas. Neighbours have equal distances, since the
+  /// numbers are usually powers of two.
   [[nodiscard]] double x(int on) const {
     auto const place = std::ranges::find(replicas, on) - replicas.begin();
     auto const gaps = std::max<double>(static_cast<double>(replicas.size()) - 1, 1);

@@ -14,7 +14,7 @@ inline std::string keys_of_field(std::size_t field) {
   return ms::text("keys", field);
 }
 
-/// Wide & Deep as it is usually written: for each field a hash, a deep and a wide lookup.
+/// A Wide & Deep model as it is usually written: a hash, a deep and a wide lookup for each field.
 template <ms::Runtime R>
 class WdlBranches : public ms::support::ServedModel<R> {
  public:
@@ -28,7 +28,8 @@ class WdlBranches : public ms::support::ServedModel<R> {
     }
   }
 
-  /// A field's keys are an input of their own, so that they lie together.
+  /// Returns the inputs of the model. The keys of each field are an input of their own, so that
+  /// they are contiguous.
   static std::vector<ms::serve::Field> inputs(WdlWeights const& weights, std::int64_t hotness) {
     std::vector<ms::serve::Field> fields;
     for (std::size_t i = 0; i < weights.tables.size(); ++i) {
@@ -38,7 +39,7 @@ class WdlBranches : public ms::support::ServedModel<R> {
     return fields;
   }
 
-  /// Probabilities, [rows, 1].
+  /// Returns probabilities, [rows, 1].
   ms::Tensor<float, R> operator()(ms::serve::Inputs<R> const& inputs) const override {
     std::vector<ms::Tensor<float, R>> deep;
     std::vector<ms::Tensor<float, R>> wide;

@@ -11,9 +11,10 @@
 
 namespace serve_wdl {
 
-/// The same model with all tables in one tensor, in whose rows the wide weight stands behind the
-/// deep ones: one hash and one lookup for all fields. Of the lookup's columns the first layer takes
-/// the deep ones, and a layer of one output, whose weights there are 1, adds up the wide ones.
+/// A Wide & Deep model with all tables in one tensor, so that one hash and one lookup serve all
+/// fields. In a row of the tensor, the wide weight follows the deep ones. The first layer uses the
+/// deep columns of the lookup. The wide columns are summed by a layer with one output, whose
+/// weights for them are 1.
 template <ms::Runtime R>
 class WdlFused : public ms::support::ServedModel<R> {
  public:
@@ -46,7 +47,7 @@ class WdlFused : public ms::support::ServedModel<R> {
             ms::serve::field<float>("dense", weights.dense_columns())};
   }
 
-  /// Probabilities, [rows, 1].
+  /// Returns probabilities, [rows, 1].
   ms::Tensor<float, R> operator()(ms::serve::Inputs<R> const& inputs) const override {
     auto const keys = inputs.template get<std::int64_t>("keys");
     auto const bags = inputs.rows() * tables_.tables();
@@ -68,7 +69,8 @@ class WdlFused : public ms::support::ServedModel<R> {
     }
     return rows;
   }
-  /// Of a row: the deep weights, the wide one, and zeros up to a load of 16 bytes.
+  /// Returns the width of a row: the deep weights, the wide one, and zeros up to a multiple of 16
+  /// bytes, the size of a vector load.
   static std::int64_t packed_width(WdlWeights const& weights) {
     constexpr std::int64_t kTogether = 4;
     return (weights.embedding_dim + kTogether) / kTogether * kTogether;
@@ -77,7 +79,8 @@ class WdlFused : public ms::support::ServedModel<R> {
     return weights.fields() * packed_width(weights) + weights.dense_columns();
   }
 
-  /// The layers, the first one with zeros for what is not deep.
+  /// Returns the layers for packed inputs: in the first one, the weights of the wide columns and of
+  /// the padding are 0.
   static std::vector<WdlWeights::Layer> with_packed_inputs(WdlWeights const& weights) {
     auto layers = weights.layers;
     auto& first = layers.front();

@@ -30,7 +30,7 @@ class FrozenLayer {
   ms::Tensor<float, R> bias_;    ///< [outputs]
 };
 
-/// Layers with ReLU in between.
+/// Dense layers with ReLU between them.
 template <ms::Runtime R>
 class Perceptron {
  public:

@@ -110,7 +110,8 @@ void add_model_options(support::Options& options, WdlOptions& chosen) {
 }  // namespace
 
 support::LoadPlan WdlOptions::plan(support::ServeSetting const& setting) const {
-  // Enough for none to be late, and processors are left.
+  // The clients of an open load: enough that no query is late, and few enough to leave processors
+  // free.
   auto const a_few = std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 2, 2, 8);
   constexpr int kMostChosen = 256;
   auto const enough = std::min(2 * setting.replicas * setting.depth, kMostChosen);

@@ -15,12 +15,12 @@ namespace serve_wdl {
 namespace ms = msstream;
 using ms::support::LoadMode;
 
-/// A lookup for each field, or one for all.
+/// The form of the tables: a lookup for each field, or one lookup for all fields.
 enum class TableForm : std::uint8_t { branches, fused };
 
-/// What serve_wdl was asked to do; the values here are the defaults.
+/// The options of serve_wdl, with their defaults.
 struct WdlOptions : ms::support::ServeOptions {
-  std::string model;  ///< empty: random weights of the shape below
+  std::string model;  ///< a model's file; empty: random weights of the shape below
   TableForm tables = TableForm::branches;
   std::int64_t fields = 26;
   std::int64_t hotness = 4;
@@ -30,7 +30,7 @@ struct WdlOptions : ms::support::ServeOptions {
   std::vector<std::int64_t> layers = {1024, 512, 256};
 
   LoadMode mode = LoadMode::closed;
-  int clients = 0;  ///< 0: twice the places of all replicas, or of an open load a few
+  int clients = 0;  ///< 0: twice replicas * depth, at most 256; a few for an open load
   int in_flight = 1;
   double rate = 0;
   double load_factor = 0;
@@ -40,19 +40,19 @@ struct WdlOptions : ms::support::ServeOptions {
   std::vector<int> sweep_replicas = {1, 2, 4, 8, 16};
   std::string svg;
 
-  /// Of a pool that is set up so.
+  /// Returns the plan of the load for a pool with this setting.
   [[nodiscard]] ms::support::LoadPlan plan(ms::support::ServeSetting const& setting) const;
   [[nodiscard]] ms::support::LoadPlan plan() const { return plan(*this); }
 };
 
-/// Throws support::UsageError for values that are not accepted or contradict each other,
-/// support::HelpRequested.
+/// Reads the options from arguments and environment. Throws support::UsageError for values that are
+/// not accepted or contradict each other, and support::HelpRequested for --help.
 [[nodiscard]] WdlOptions parse_options(ms::support::Arguments const& arguments);
 
-/// The options as the report shows them.
+/// Returns the options as the report shows them.
 [[nodiscard]] nlohmann::ordered_json describe(WdlOptions const& options);
 
-/// Serves as asked, and returns the report. Throws what goes wrong.
+/// Serves the model as the options say, and returns the report. Throws if serving fails.
 nlohmann::ordered_json serve_on_host(WdlOptions const& options);
 nlohmann::ordered_json serve_on_cuda(WdlOptions const& options);
 

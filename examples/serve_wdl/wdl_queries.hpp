@@ -11,14 +11,15 @@
 
 namespace serve_wdl {
 
-/// Random queries, of either form of the model.
+/// Random queries for both forms of the model.
 ///
-/// train_wdl hashes a key and the number of its field; here the keys bring their field's number, so
-/// that one hash serves all fields, and a model has the same rows in both forms.
+/// train_wdl hashes a key together with the number of its field. Here the number of the field is
+/// added to the key instead, so that one hash serves all fields, and a model uses the same rows in
+/// both forms.
 class WdlQueries {
  public:
   WdlQueries(WdlOptions const& options, WdlWeights const& weights);
-  WdlQueries(WdlQueries const&) = delete;  // the queries name this object's values
+  WdlQueries(WdlQueries const&) = delete;  // the queries refer to this object's values
   WdlQueries& operator=(WdlQueries const&) = delete;
 
   [[nodiscard]] std::vector<ms::serve::Query> const& all() const noexcept { return queries_; }

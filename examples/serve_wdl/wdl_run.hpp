@@ -17,7 +17,8 @@
 
 namespace serve_wdl {
 
-/// A workload's weights are in the host's memory, too, from where each device gets them.
+/// The workload of serve_wdl. Its weights are also in host memory, from which each device gets its
+/// own.
 template <ms::Runtime R>
 class WdlWorkload {
  public:

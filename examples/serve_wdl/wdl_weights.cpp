@@ -28,7 +28,7 @@ std::vector<std::string> lines_of(std::string_view lines) {
   return out;
 }
 
-/// [inputs, outputs], whatever they are.
+/// Loads a layer of any shape [inputs, outputs].
 WdlWeights::Layer load_layer(support::SafetensorsFile const& file, std::string const& name) {
   auto const shape = file.tensor(name + "/weight").shape;
   if (shape.size() != 2) {
@@ -40,7 +40,7 @@ WdlWeights::Layer load_layer(support::SafetensorsFile const& file, std::string c
           file.values<float>(name + "/bias", {shape[1]})};
 }
 
-/// Gives a layer more inputs, which have no effect.
+/// Increases the number of a layer's inputs. The weights of the new inputs are 0.
 void widen(WdlWeights::Layer& layer, std::int64_t inputs) {
   layer.weight.resize(static_cast<std::size_t>(inputs * layer.outputs), 0);
   layer.inputs = inputs;

@@ -10,7 +10,7 @@
 
 namespace serve_wdl {
 
-/// A Wide & Deep model in the host's memory.
+/// The weights of a Wide & Deep model in host memory.
 struct WdlWeights {
   struct Table {
     std::int64_t rows;
@@ -27,24 +27,24 @@ struct WdlWeights {
   std::int64_t embedding_dim = 0;
   std::int64_t continuous = 0;
   std::vector<Table> tables = {};
-  /// The last one has one output. The first one's inputs are the embeddings, field by field, then
-  /// dense_columns().
+  /// The layers of the deep part. The last one has one output. The inputs of the first one are the
+  /// embeddings, field by field, followed by dense_columns().
   std::vector<Layer> layers = {};
-  Layer linear = {};  ///< of the wide part, from dense_columns()
+  Layer linear = {};  ///< the wide part's layer, with dense_columns() inputs
 
   [[nodiscard]] std::int64_t fields() const noexcept {
     return static_cast<std::int64_t>(tables.size());
   }
-  /// The continuous values and zeros behind them, so that rows begin where a product can load 16
-  /// bytes at a time; at least one.
+  /// Returns the number of dense columns: the continuous values, then zeros such that rows begin at
+  /// multiples of 16 bytes, which a matrix product can load at a time. At least one.
   [[nodiscard]] std::int64_t dense_columns() const noexcept;
 };
 
-/// Of the options' shape; which values depends on the seed alone.
+/// Returns random weights of the shape that the options give. The values depend only on the seed.
 [[nodiscard]] WdlWeights random_weights(WdlOptions const& options, std::uint64_t seed);
-/// What train_wdl saved. Throws support::DataError for a file that is not of it.
+/// Loads the weights that train_wdl saved. Throws support::DataError for any other file.
 [[nodiscard]] WdlWeights load_weights(std::filesystem::path const& path);
-/// As the options say. Another variant is another model of the same shape.
+/// Returns the weights that the options choose. Each variant is another model of the same shape.
 [[nodiscard]] WdlWeights make_weights(WdlOptions const& options, int variant);
 
 }  // namespace serve_wdl

@@ -51,7 +51,7 @@ BatchLoader::BatchLoader(Dataset const& dataset,
     for (std::size_t i = 0; i < options.threads; ++i) {
       workers_.push_back(start_thread<std::jthread>("reading batches ahead", [this] { work(); }));
     }
-  } catch (...) {  // the system has no more threads: those that run must hear of the end
+  } catch (...) {  // the system has no more threads: stops those that run
     stop();
     throw;
   }
@@ -136,7 +136,7 @@ void BatchLoader::work() {
     slot_of(index) = {failure ? nullptr : batch, failure};
     changed_.notify_all();
     if (failure) {
-      next_to_fill_ = plan_.batch_count();  // nothing after the failure will be asked for
+      next_to_fill_ = plan_.batch_count();  // batches after the failed one are not needed
     }
   }
 }
@@ -149,7 +149,7 @@ BatchLoader::Order BatchLoader::order_of(std::int64_t epoch) {
       cached.rows = std::make_shared<std::vector<std::int64_t> const>(
           shuffled(plan_.rows, plan_.seed, static_cast<std::uint64_t>(epoch)));
     } else if (!cached.rows) {
-      cached.rows = Order(Order(), &plan_.rows);  // views the plan, owns nothing
+      cached.rows = Order(Order(), &plan_.rows);  // refers to the plan's rows without owning them
     }
     cached.epoch = epoch;
   }

@@ -27,7 +27,8 @@ constexpr std::size_t kBufferBytes = std::size_t{1} << 18U;
   throw DataError(text(name, ": cannot ", action, ": ", std::generic_category().message(errno)));
 }
 
-/// A file descriptor with a buffer in front, so that the first bytes can be looked at.
+/// A file descriptor with a read buffer, so that the first bytes can be inspected before they are
+/// consumed.
 class File {
  public:
   explicit File(std::filesystem::path const& path)
@@ -47,7 +48,7 @@ class File {
 
   [[nodiscard]] std::string const& name() const noexcept { return name_; }
 
-  /// What is buffered, at least `wanted` bytes unless the file ends before.
+  /// Returns the buffered bytes, at least `wanted` of them unless the file ends before.
   [[nodiscard]] std::pair<char*, std::size_t> peek(std::size_t wanted) {
     if (end_ - begin_ < wanted) {
       std::move(buffer_.data() + begin_, buffer_.data() + end_, buffer_.data());
@@ -96,7 +97,7 @@ class PlainBytes final : public ByteSource {
   std::unique_ptr<File> file_;
 };
 
-/// Inflates one gzip member after the other, as `cat a.gz b.gz` makes them.
+/// Inflates consecutive gzip members, as `cat a.gz b.gz` writes them.
 class GzipBytes final : public ByteSource {
  public:
   explicit GzipBytes(std::unique_ptr<File> file) : file_(std::move(file)) {
@@ -126,7 +127,8 @@ class GzipBytes final : public ByteSource {
       file_->consume(available - stream_.avail_in);
       produced = wanted - stream_.avail_out;
       member_ended_ = status == Z_STREAM_END;
-      // What came out before an error is good, and inflate() reports the error again.
+      // Bytes produced before an error are valid, and the next call of inflate() reports the error
+      // again.
       if (member_ended_ || produced > 0) {
         continue;
       }
@@ -152,7 +154,8 @@ class GzipBytes final : public ByteSource {
       inflateReset(&stream_);
       return;
     }
-    // As gzip(1) does: what is written in blocks, to a tape say, ends with zeros.
+    // Skips zeros after the last member, as gzip(1) does: a file that is written in blocks, such as
+    // to a tape, ends with zeros.
     for (auto rest = file_->peek(1); rest.second > 0 && rest.first[0] == '\0';
          rest = file_->peek(1)) {
       auto const* const end = std::find_if(

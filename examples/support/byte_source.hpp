@@ -7,7 +7,7 @@
 
 namespace msstream::support {
 
-/// Bytes from the first to the last, decompressed.
+/// A sequential source of bytes, decompressed if necessary.
 class ByteSource {
  public:
   ByteSource() = default;
@@ -15,11 +15,12 @@ class ByteSource {
   ByteSource& operator=(ByteSource const&) = delete;
   virtual ~ByteSource() = default;
 
-  /// Reads at least one and up to `bytes` bytes, or returns 0 at the end. Throws DataError.
+  /// Reads up to `bytes` bytes, at least one, and returns their number; 0 at the end. Throws
+  /// DataError.
   virtual std::size_t read(char* out, std::size_t bytes) = 0;
 };
 
-/// Opens a file or pipe; one that begins with gzip's magic number is inflated. Throws DataError.
+/// Opens a file or pipe. If it begins with gzip's magic number, it is inflated. Throws DataError.
 [[nodiscard]] std::unique_ptr<ByteSource> open_bytes(std::filesystem::path const& path);
 
 }  // namespace msstream::support

@@ -12,7 +12,8 @@ bool RecordScanner::step(char byte) {
     return false;
   }
   if (byte == '"') {
-    // Behind a quote it is the second of a pair; elsewhere than at a value's begin it is text.
+    // After a quote, this quote is the second of a doubled pair. Anywhere but at the start of a
+    // value, a quote is text.
     state_ = state_ == State::in_value ? State::in_value : State::quoted;
   } else if (byte == '\n' || byte == quoting_->separator) {
     state_ = State::at_value;

@@ -10,43 +10,44 @@
 
 namespace msstream::support {
 
-/// How values are quoted (RFC 4180): a value that begins with `"` goes on to the next `"` that is
-/// not doubled, over separators and line ends.
+/// The rules of quoting (RFC 4180): a value that begins with `"` extends to the next `"` that is
+/// not doubled, across separators and line ends.
 struct Quoting {
   char separator;
-  bool padded;  ///< spaces around a value, and so before its quote, do not count
+  bool padded;  ///< ignores spaces around a value, also before its quote
 };
 
-/// Finds where records end: at line ends outside quotes. Takes the bytes of a file in pieces.
+/// Finds the ends of records, which are the line ends outside quotes. Takes the bytes of a file in
+/// pieces.
 class RecordScanner {
  public:
-  /// Without quoting every line end is one.
+  /// Without quoting, every line end is the end of a record.
   explicit RecordScanner(std::optional<Quoting> quoting = std::nullopt) : quoting_(quoting) {}
 
-  /// The position behind the last record end in `bytes`, which follow those of earlier calls; 0
-  /// when there is none.
+  /// Returns the position after the last record end in `bytes`, which follow those of earlier
+  /// calls; 0 if there is none.
   [[nodiscard]] std::size_t last_end(std::string_view bytes);
-  /// The position behind the first record end, or the number of bytes. For the first bytes of a
-  /// record alone.
+  /// Returns the position after the first record end, or the number of bytes if there is none.
+  /// `bytes` must start with the first bytes of a record.
   [[nodiscard]] std::size_t first_end(std::string_view bytes);
   [[nodiscard]] bool is_inside_quotes() const noexcept { return state_ == State::quoted; }
 
  private:
   enum class State : std::uint8_t { at_value, in_value, quoted, behind_quote };
-  /// Whether a record ends with this byte.
+  /// Takes the next byte, and returns whether a record ends with it.
   bool step(char byte);
 
   std::optional<Quoting> quoting_;
   State state_ = State::at_value;
 };
 
-/// A value without its quotes, and how many line ends of its record are before it.
+/// A value without its quotes, and the number of line ends before it in its record.
 struct RecordValue {
   std::string text;
   std::int64_t line = 0;
 };
-/// The values of a record without its line end. `bad` is the first value whose closing quote is
-/// missing or followed by something else, counted from 0.
+/// The values of a record, which has no line end. `bad` is the index, from 0, of the first value
+/// whose closing quote is missing or followed by other text.
 struct RecordValues {
   std::vector<RecordValue> values;
   std::optional<std::size_t> bad;

@@ -18,10 +18,10 @@ namespace {
 template <class T>
 void append(std::vector<T>& all, std::vector<T>& part) {
   all.insert(all.end(), part.begin(), part.end());
-  part = {};  // a block's memory goes as soon as it has been copied
+  part = {};  // frees the block's memory once it has been copied
 }
 
-/// Counts distinct keys by open addressing; keys are hashes already, so their low bits are the
+/// Counts distinct keys by open addressing. Keys are hashes already, so their low bits select the
 /// slot.
 class KeyCounter {
  public:
@@ -65,8 +65,9 @@ class KeyCounter {
   bool has_empty_ = false;
 };
 
-/// Collects the blocks of a source, in their order, from threads that each take the next task when
-/// they have finished one. Taking is serial, so all tasks before a failing one have been taken too.
+/// Collects the blocks of a source in their order. Each thread takes the next task when it has
+/// finished one. Tasks are taken one at a time, so all tasks before a failing one have been taken,
+/// too.
 class ParallelLoad {
  public:
   explicit ParallelLoad(RowSource& source) : source_(source) {}
@@ -234,7 +235,8 @@ Dataset load_dataset(RowSource& source, std::size_t threads) {
         helpers.emplace_back([&load] { load.work(); });
       }
     } catch (std::system_error const&) {
-      // The system has no more threads: those that run, and this one, are enough.
+      // If the system has no more threads, those already started and the calling thread do all the
+      // work.
     }
     load.work();
   }

@@ -6,8 +6,8 @@
 
 namespace msstream::support {
 
-/// The text that a user gets for an exception: its message, or more where the standard library's
-/// says nothing of what was missing.
+/// Returns the text that a user sees for an exception: its message, or more if the message is one
+/// of the standard library that does not say what was missing.
 [[nodiscard]] std::string failure_text(std::exception_ptr const& failure);
 
 }  // namespace msstream::support

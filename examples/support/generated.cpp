@@ -19,21 +19,22 @@ constexpr std::array<std::int64_t, 26> kCardinalities{
     1460,  583,     1'000'000, 200'000, 305,  24, 12517,   633, 3,  93145,  5683, 800'000, 3194, 27,
     14992, 500'000, 10,        5652,    2173, 4,  700'000, 18,  15, 80'000, 105,  60'000};
 
-/// What a random stream is for: streams of different purposes never meet, whatever their numbers.
+/// The purpose of a random stream. Streams of different purposes are always distinct.
 enum class Purpose : std::uint64_t { rank, continuous, label, weight, interaction, key };
 
 std::uint64_t stream_of(Purpose purpose, std::size_t field) {
   return static_cast<std::uint64_t>(purpose) * 1024 + field;
 }
 
-/// A standard normal that belongs to (purpose, field, number).
+/// Returns the standard normal value of (purpose, field, number).
 double planted(std::uint64_t seed, Purpose purpose, std::size_t field, std::int64_t number) {
   auto const stream = stream_of(purpose, field);
   auto const counter = 2 * static_cast<std::uint64_t>(number);
   return normal_of(random_bits(seed, stream, counter), random_bits(seed, stream, counter + 1));
 }
 
-/// What is planted for a task: of two tasks half is common.
+/// Returns the value planted for a task. Task 0 has the common value; in all others, half of the
+/// variance is common and half is the task's own.
 double planted(std::uint64_t seed, int task, Purpose purpose, std::size_t field, std::int64_t i) {
   double const common = planted(seed, purpose, field, i);
   if (task == 0) {
@@ -43,8 +44,8 @@ double planted(std::uint64_t seed, int task, Purpose purpose, std::size_t field,
   return std::sqrt(0.5) * (common + planted(own, purpose, field, i));
 }
 
-/// The inverse of the distribution function of a continuous power law over [1, cardinality + 1),
-/// rounded down.
+/// Returns the inverse of the distribution function of a continuous power law over [1, cardinality
+/// + 1), as a whole number from 0.
 std::int64_t power_law_rank(double uniform, std::int64_t cardinality) {
   constexpr double power = 1.0 - kPopularityExponent;
   double const end = std::pow(static_cast<double>(cardinality + 1), power);
@@ -93,7 +94,7 @@ double GeneratedData::continuous(std::int64_t row, std::size_t field) const {
 double GeneratedData::true_logit(std::int64_t row, int task) const {
   auto const hotness = static_cast<double>(options_.hotness);
   double logit = -1.0;
-  std::array<double, 4> factors{};  // of the two products: fields 0 and 1, fields 2 and 3
+  std::array<double, 4> factors{};  // factors of two products: fields 0 and 1, fields 2 and 3
   for (std::size_t field = 0; field < cardinalities_.size(); ++field) {
     double sum = 0;
     for (std::int64_t slot = 0; slot < options_.hotness; ++slot) {
@@ -103,7 +104,7 @@ double GeneratedData::true_logit(std::int64_t row, int task) const {
         factors[field] += planted(options_.seed, task, Purpose::interaction, field, value);
       }
     }
-    logit += 0.35 * sum / std::sqrt(hotness);  // as much variance whatever the hotness
+    logit += 0.35 * sum / std::sqrt(hotness);  // the variance is independent of the hotness
   }
   for (std::size_t field = 0; field < kContinuous; ++field) {
     logit += 0.3 * planted(options_.seed, task, Purpose::weight, 512 + field, 0) *

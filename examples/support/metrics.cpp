@@ -21,7 +21,7 @@ void require_some(char const* metric, std::size_t count) {
   require(count > 0, metric, ": there are no values");
 }
 
-/// Of items in descending order of score, (score, gain) each.
+/// Returns the discounted gain of items in descending order of score, given as (score, gain).
 double discounted_gain(std::span<std::pair<float, double> const> ranked, std::size_t places) {
   double sum = 0;
   for (std::size_t begin = 0; begin < std::min(ranked.size(), places);) {
@@ -50,7 +50,8 @@ std::optional<double> roc_auc(std::span<float const> scores, std::span<float con
   }
   std::ranges::sort(ranked, {}, &std::pair<float, bool>::first);
 
-  // Twice the pairs won, so that ties stay whole numbers and nothing is rounded before the end.
+  // Counts twice the pairs won, so that ties stay whole numbers and nothing is rounded before the
+  // end.
   std::uint64_t twice_won = 0;
   std::uint64_t positives = 0;
   std::uint64_t negatives = 0;

@@ -48,7 +48,8 @@ std::string variable_of(std::string_view option) {
   return variable;
 }
 
-/// The prefix is what all names share: it would make the nearest look nearer than it is.
+/// Returns a suggestion of the nearest name. Leaves the common prefix out of the comparison, since
+/// it would make all names look similar.
 std::string suggestion(std::string_view name,
                        std::vector<std::string_view> known,
                        std::string_view prefix) {
@@ -63,7 +64,7 @@ std::string suggestion(std::string_view name,
   return nearest.empty() ? std::string() : text("; did you mean ", prefix, nearest, "?");
 }
 
-/// CLI11 leaves two blank lines between groups.
+/// Removes one of the two blank lines that CLI11 leaves between groups.
 std::string single_spaced(std::string help) {
   for (auto gap = help.find("\n\n\n"); gap != std::string::npos; gap = help.find("\n\n\n", gap)) {
     help.erase(gap, 1);
@@ -129,7 +130,7 @@ void Options::add(std::string const& name,
                   std::string const& accepts) {
   add_value({name, purpose, accepts, target},
             assigner(target, [](std::string_view v) -> std::optional<std::string> {
-              // Two dashes begin the next option: the value was forgotten.
+              // A value with two dashes is the next option: the value itself was forgotten.
               return v.empty() || v.starts_with("--") ? std::nullopt
                                                       : std::optional<std::string>(v);
             }));
@@ -185,7 +186,7 @@ void Options::parse(Arguments const& arguments, std::ostream& warnings) {
   app.footer(footer);
 
   try {
-    // CLI11 takes the values last first.
+    // CLI11 takes the values in reverse order.
     app.parse(std::vector<std::string>(arguments.values.rbegin(), arguments.values.rend()));
   } catch (CLI::CallForHelp const&) {
     throw HelpRequested(single_spaced(app.help()));

@@ -40,14 +40,16 @@ bool is_character_device(std::string const& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISCHR(status.st_mode);
 }
 
-/// Where the library of a build that checks writes what it finds, unless the program does.
+/// The variable that names the file to which the library of a checking build writes its findings,
+/// unless the program writes them.
 constexpr char const* kCheckReport = "MSSTREAM_CHECK_REPORT";
 
 std::string_view name_of_output(OutputOption const& output) {
   return output.name;
 }
 
-/// The identity of an output's file; nothing for a device, which may be named any number of times.
+/// Returns the identity of an output's file; nothing for a device, which may be named any number of
+/// times.
 std::optional<FileIdentity> told_apart(std::string const& path) {
   return path.empty() || is_character_device(path) ? std::nullopt : identity_of(path);
 }
@@ -69,7 +71,8 @@ void check_outputs(std::vector<OutputOption> const& outputs,
     if (path.empty()) {
       continue;
     }
-    // Before the attempt to write: which options contradict each other says more.
+    // Compares the files before trying to write them, since a message about contradicting options
+    // is more useful.
     if (auto const identity = told_apart(path)) {
       if (auto const [other, is_first] = writers.emplace(*identity, name); !is_first) {
         refuse(other->second, " writes that file");
@@ -110,7 +113,7 @@ void write_output(std::string_view option,
 void print(std::string_view text) {
   errno = 0;
   std::cout << text << std::flush;
-  // Output written by C's functions counts, too.
+  // Failed output of C's functions counts, too.
   if (std::cout && std::ferror(stdout) == 0) {
     return;
   }

@@ -15,11 +15,11 @@ namespace {
 
 void remove_files_and_end(int signal) {
   remove_unfinished_outputs();
-  // SA_RESETHAND has put the default action back: it follows when this handler returns.
+  // SA_RESETHAND has restored the default action, which follows when this handler returns.
   ::raise(signal);
 }
 
-/// Where nobody has chosen otherwise, as nohup does.
+/// Sets a handler for a signal, unless its action was changed before, as nohup does.
 void handle_where_default(int signal, void (*handler)(int), int flags) {
   struct sigaction before {};
   if (::sigaction(signal, nullptr, &before) == 0 && (before.sa_flags & SA_SIGINFO) == 0 &&
@@ -37,7 +37,8 @@ void handle_where_default(int signal, void (*handler)(int), int flags) {
 void prepare_process() {
   for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
     if (::fcntl(descriptor, F_GETFD) == -1 && errno == EBADF) {
-      // open() takes the lowest free number. Reading, or writing, fails as before.
+      // open() takes the lowest free number, which is that of the closed stream. The mode is the
+      // opposite one, so that using the stream fails as before.
       static_cast<void>(!::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY));
     }
   }

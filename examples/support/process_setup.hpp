@@ -3,10 +3,10 @@
 
 namespace msstream::support {
 
-/// Prepares the process for writing files. SIGINT, SIGTERM and SIGHUP, where they end the process,
-/// remove temporary files first; a closed pipe is an error of the write and ends nothing; and
-/// standard streams that are closed are occupied, so that no file gets their numbers and what is
-/// printed.
+/// Prepares the process for writing files. If SIGINT, SIGTERM or SIGHUP would end the process,
+/// temporary files are removed first. A closed pipe is an error of the write and does not end the
+/// process. Closed standard streams are occupied, so that no other file gets their numbers and the
+/// text printed to them.
 void prepare_process();
 
 }  // namespace msstream::support

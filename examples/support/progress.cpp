@@ -21,7 +21,7 @@ constexpr auto kBetweenDraws = std::chrono::milliseconds(100);
 constexpr std::string_view kEraseToEnd = "\x1b[K";
 
 bool is_set(char const* variable) {
-  char const* value = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): nobody calls setenv
+  char const* value = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): setenv is not used
   return value != nullptr && *value != '\0';
 }
 
@@ -102,7 +102,7 @@ void Progress::update(std::int64_t rows_done, std::optional<double> loss) {
     }
     return;
   }
-  // The last tenth is finish()'s.
+  // The last tenth is shown by finish().
   std::int64_t const tenths = std::min<std::int64_t>(10 * rows_done_ / total_rows_, 9);
   if (tenths > tenths_shown_) {
     tenths_shown_ = tenths;
@@ -132,9 +132,11 @@ void Progress::draw(Clock::time_point now) {
     style_.out->flush();
     return;
   }
-  // The last column stays free: a terminal wraps after it, and the bar would climb line by line.
+  // The last column stays free: a terminal wraps after it, and each redraw would start on a new
+  // line.
   std::size_t const columns = style_.width > 1 ? style_.width - 1 : 1;
-  // Room for figures of any usual length, so that the bar does not breathe with them.
+  // Reserves columns for figures of any usual length, so that the bar's width does not change with
+  // them.
   constexpr std::size_t figure_columns = 48;
   std::size_t const taken = title_.size() + std::string_view("  []  ").size() + figure_columns;
   std::size_t const bar_width = columns > taken ? std::min<std::size_t>(columns - taken, 40) : 0;
@@ -145,7 +147,7 @@ void Progress::draw(Clock::time_point now) {
   if (!has_bar) {
     line.resize(std::min(line.size(), columns));
   }
-  // One write a frame, over the old one, and only the rest erased: erasing first would flicker.
+  // Overwrites the old line with one write and erases only the rest: erasing first would flicker.
   *style_.out << text("\r", line, kEraseToEnd);
   style_.out->flush();
 }
@@ -170,7 +172,7 @@ std::string Progress::figures(Clock::time_point now) const {
   bool const complete = rows_done_ == total_rows_;
   if (complete || speed > 0) {
     double const left = complete ? seconds : static_cast<double>(total_rows_ - rows_done_) / speed;
-    // An estimate of years, from a first step that was slow, means nothing and may not fit.
+    // Limits the estimate: years, from a slow first step, mean nothing and may not fit.
     auto const shown = std::chrono::seconds(std::llround(std::min(left, 359999.0)));
     out += text(complete ? "  took " : "  left ", clock_text(shown));
   }

@@ -20,8 +20,8 @@ namespace msstream::support {
 
 namespace {
 
-/// Calls `use(line, number)` for each line that is not blank. Throws DataError where the bytes
-/// fail.
+/// Calls `use(line, number)` for each line that is not blank. Throws DataError if reading the bytes
+/// fails.
 template <class Use>
 void for_each_line(std::filesystem::path const& path, Use&& use) {
   constexpr std::size_t kChunkBytes = std::size_t{1} << 20U;
@@ -37,7 +37,7 @@ void for_each_line(std::filesystem::path const& path, Use&& use) {
   }
 }
 
-/// The text up to the next space, which is taken off `line`; empty at the end.
+/// Removes the text up to the next space from `line` and returns it; empty at the end.
 std::string_view take_word(std::string_view& line) {
   line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
   auto const word = line.substr(0, line.find_first_of(" \t"));
@@ -45,7 +45,7 @@ std::string_view take_word(std::string_view& line) {
   return word;
 }
 
-/// The items of a file, each with the features that it has.
+/// A parser for the items of a file, each with the features that it has.
 class ItemParser {
  public:
   ItemParser(std::string file, std::int64_t columns) : file_(std::move(file)), columns_(columns) {}
@@ -110,17 +110,17 @@ class ItemParser {
     throw DataError(text(file_, ":", number, ": expected ", expected, ", found ", shown(found)));
   }
 
-  /// A typing error must not ask for all memory.
+  /// The largest index, so that a typing error does not allocate all memory.
   static constexpr std::int64_t kMostColumns = 1'000'000;
-  /// Squares and sums of larger ones would be infinite in float32.
+  /// The largest feature: squares and sums of larger ones would be infinite in float32.
   static constexpr float kLargestFeature = 1e12F;
 
   std::string file_;
-  std::int64_t columns_;  ///< 0: the largest index
+  std::int64_t columns_;  ///< 0: the largest index found
   std::int64_t largest_ = 0;
   std::vector<float> grades_;
-  std::vector<std::pair<std::int64_t, float>> features_;  ///< of all items
-  std::vector<std::size_t> ends_;                         ///< of each item's features
+  std::vector<std::pair<std::int64_t, float>> features_;  ///< as (index, value), of all items
+  std::vector<std::size_t> ends_;                         ///< end of each item's features
 };
 
 std::vector<std::int64_t> read_offsets(std::filesystem::path const& path, std::int64_t items) {
@@ -236,7 +236,7 @@ RankLists generate_rank_lists(GeneratedLists const& options) {
         lists.features.push_back(static_cast<float>(0.5 * liking + own));
         product += liking * own;
       }
-      // About a standard normal, so that grades 0 to 4 are all there.
+      // The score is about standard normal, so that all grades from 0 to 4 occur.
       double const score = product / std::sqrt(static_cast<double>(options.columns));
       lists.grades.push_back(static_cast<float>(std::clamp(std::floor(2.0 + score), 0.0, 4.0)));
     }

@@ -14,7 +14,7 @@ namespace msstream::support {
 
 namespace {
 
-/// Removes the lines before the first that is not blank.
+/// Removes the blank lines before the first line that is not blank.
 void skip_blank_lines(LineChunk& chunk) {
   std::string_view rest = chunk.lines;
   std::int64_t blank = 0;
@@ -25,7 +25,7 @@ void skip_blank_lines(LineChunk& chunk) {
   chunk.first_line += blank;
 }
 
-/// The next chunk that is not blank lines alone, from its first line that is not blank.
+/// Returns the next chunk with text, without the blank lines at its start.
 std::optional<LineChunk> next_with_text(LineChunks& chunks) {
   auto chunk = chunks.next();
   while (chunk) {
@@ -38,8 +38,8 @@ std::optional<LineChunk> next_with_text(LineChunks& chunks) {
   return chunk;
 }
 
-/// The format of a file that begins with `first`, which is read again where a line of it is only
-/// part of a record.
+/// Returns the format of a file that begins with `first`. If a line of `first` is only part of a
+/// record, `first` is read again.
 DataFormat chosen_format(DataFormat asked,
                          LineChunks& chunks,
                          std::optional<LineChunk>& first,

@@ -14,7 +14,7 @@
 
 namespace msstream::support {
 
-/// Where a value stands, for the message if it is bad.
+/// The position of a value, for the message if it is bad.
 struct RowParser::Place {
   std::int64_t line;
   std::size_t column;
@@ -30,7 +30,7 @@ std::string_view trim(std::string_view value) {
   return value.substr(begin, value.find_last_not_of(' ') - begin + 1);
 }
 
-/// The first `bytes` of the text, without the line end.
+/// Removes the first `bytes` of the text and returns them without their line end.
 std::string_view take(std::string_view& text, std::size_t bytes) {
   std::string_view line = text.substr(0, bytes);
   text.remove_prefix(line.size());
@@ -43,7 +43,7 @@ std::string_view take(std::string_view& text, std::size_t bytes) {
   return line;
 }
 
-/// Numbers beyond it are errors, and not what the model should learn from: in float32 their squares
+/// The largest accepted number. Numbers beyond it are errors in the data: in float32 their squares
 /// and differences would be infinite.
 constexpr float kLargestNumber = 1e12F;
 
@@ -126,7 +126,7 @@ void RowParser::check_header(std::string_view line, std::int64_t line_number) co
 }
 
 void RowParser::parse_row(std::string_view line, std::int64_t line_number, RowBlock& block) const {
-  // As for quoted rows, a wrong count is told before a bad value.
+  // A wrong number of columns is reported before a bad value, as for quoted rows.
   auto const found = 1 + static_cast<std::size_t>(std::ranges::count(line, format_.separator));
   if (found != format_.columns.size()) {
     refuse_count(line_number, found);

@@ -10,15 +10,16 @@
 
 namespace msstream::support {
 
-/// Turns lines into rows. Immutable, so that threads can share it.
+/// Parses lines into rows. Immutable, so that threads can share it.
 class RowParser {
  public:
   RowParser(TextFormat format, std::string file_name);
 
-  /// Throws DataError for the first record that is not a row of the format.
+  /// Returns the rows of a chunk. Throws DataError for the first record that is not a row of the
+  /// format.
   [[nodiscard]] RowBlock parse(LineChunk const& chunk) const;
 
-  /// Throws DataError unless the line holds the column names of the format.
+  /// Checks a header. Throws DataError unless the line holds the column names of the format.
   void check_header(std::string_view line, std::int64_t line_number) const;
 
  private:
@@ -33,9 +34,10 @@ class RowParser {
   std::size_t labels_;
 };
 
-/// The first line, without its line end; what follows it stays in `text`.
+/// Removes the first line from `text` and returns it without its line end.
 [[nodiscard]] std::string_view take_line(std::string_view& text);
-/// The first record, likewise, in which line ends may be quoted.
+/// Removes the first record from `text` and returns it without its line end. Line ends in a record
+/// may be quoted.
 [[nodiscard]] std::string_view take_record(std::string_view& text, Quoting quoting);
 
 }  // namespace msstream::support

@@ -39,7 +39,7 @@ int run_program(int argc,
     report(failure_text(std::current_exception()));
     status = 1;
   }
-  print("");  // what others wrote to the standard output must have arrived, too
+  print("");  // checks the output of other code to the standard output, too
   for (auto const& failure : take_output_failures()) {
     report(failure);
     status = status == 0 ? 1 : status;

@@ -15,7 +15,7 @@ namespace msstream::support {
 
 namespace {
 
-constexpr std::uint64_t kLongestHeader = 100'000'000;  // the reference implementation's limit
+constexpr std::uint64_t kLongestHeader = 100'000'000;  // the limit of the safetensors library
 
 struct Entry {
   SafetensorsFile::Tensor tensor;
@@ -28,7 +28,7 @@ std::vector<std::int64_t> integers(nlohmann::json const& array, std::string_view
   bool valid = array.is_array();
   if (valid) {
     for (auto const& item : array) {
-      // A number above 2^63 would turn negative silently.
+      // Rejects a number of 2^63 or more, which would become negative without an error.
       valid = valid && item.is_number_unsigned() && item.get<std::int64_t>() >= 0;
       out.push_back(valid ? item.get<std::int64_t>() : 0);
     }
@@ -88,7 +88,8 @@ TensorMetadata parse_metadata(nlohmann::json const& json) {
   return metadata;
 }
 
-/// Throws unless the entries lie end to end from the first byte of the data to the last.
+/// Throws DataError unless the entries cover the data without gaps or overlaps, from the first byte
+/// to the last.
 void require_tiling(std::map<std::string, Entry> const& entries, std::uint64_t data_bytes) {
   std::vector<std::pair<std::string, Entry>> ordered(entries.begin(), entries.end());
   std::ranges::sort(

@@ -51,8 +51,8 @@ void save_safetensors(std::filesystem::path const& path,
                       TensorMetadata const& metadata,
                       SaveObserver observer) {
   require_valid(tensors, metadata);
-  // Wide elements first, so that every tensor is aligned to its element for readers that map the
-  // file.
+  // Sorts tensors with wide elements first, so that every tensor is aligned to its element for
+  // readers that map the file.
   std::vector<SavedTensor const*> ordered;
   for (auto const& tensor : tensors) {
     ordered.push_back(&tensor);

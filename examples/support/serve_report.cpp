@@ -43,7 +43,7 @@ Json of_sample(LoadSample const& sample) {
           {"device_bytes", sample.memory.device},
           {"resident_bytes", sample.memory.resident}};
 }
-/// The least and the most of each figure.
+/// Returns the minimum and the maximum of each figure.
 Json extremes(Json const& samples) {
   auto found = Json::object();
   for (auto const& sample : samples) {
@@ -61,7 +61,7 @@ Json extremes(Json const& samples) {
   }
   return found;
 }
-/// What was measured besides, on the same pool before the load.
+/// Adds the results that were measured on the same pool before the load.
 void add_measured_before(Json& report, TrialResult const& trial) {
   if (trial.rate > 0) {
     report["rate"] = trial.rate;
@@ -136,7 +136,7 @@ Json report_of(TrialResult const& trial, std::int64_t query_rows) {
 }
 
 void add_comparisons(Json& report, ServeComparisons const& comparisons, std::int64_t query_rows) {
-  auto const result = report.at("result");  // a copy: what is added moves the others
+  auto const result = report.at("result");  // a copy: adding to the report moves its parts
   auto const ratio = [](Json const& over, Json const& under) {
     return over.get<double>() / under.get<double>();
   };

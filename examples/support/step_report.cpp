@@ -23,7 +23,7 @@ nlohmann::ordered_json times_of(std::vector<double> const& step_ms) {
   return times;
 }
 
-/// A time, or "?" where none was taken.
+/// Formats a time, or "?" if none was measured.
 std::string in_ms(nlohmann::ordered_json const& ms) {
   if (ms.is_null()) {
     return "?";

@@ -47,7 +47,7 @@ std::optional<std::uint64_t> tensor_bytes(DType dtype, std::span<std::int64_t co
   if (std::ranges::any_of(shape, [](auto extent) { return extent < 0; })) {
     return std::nullopt;
   }
-  // Nothing is nothing, however many times.
+  // An extent of 0 makes the size 0, even if the product of the others overflows.
   if (std::ranges::find(shape, 0) != shape.end()) {
     return 0;
   }
@@ -66,7 +66,7 @@ std::string shortened(std::string_view value) {
   constexpr std::size_t most = 160;
   std::size_t kept = std::min(most, value.size());
   while (kept < value.size() && (static_cast<unsigned char>(value[kept]) & 0xC0U) == 0x80) {
-    --kept;  // not within a character of several bytes
+    --kept;  // does not divide a character of several bytes
   }
   std::string out(value.substr(0, kept));
   for (char& character : out) {

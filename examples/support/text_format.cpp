@@ -13,7 +13,6 @@ namespace {
 constexpr std::size_t kMaritalStatus = 7;
 constexpr std::array<std::size_t, 7> kCensusNumbers{0, 5, 16, 17, 18, 30, 39};
 
-// clang-format off: as many a line as fit
 constexpr std::array<std::string_view, 42> kCensusNames{"age",
                                                         "class of worker",
                                                         "industry code",
@@ -56,7 +55,6 @@ constexpr std::array<std::string_view, 42> kCensusNames{"age",
                                                         "weeks worked",
                                                         "year",
                                                         "income"};
-// clang-format on
 
 TextFormat census(bool never_married_task) {
   TextFormat format{"census", ',', true, false, {}};

@@ -13,11 +13,11 @@
 
 namespace msstream::support {
 
-/// What a column of a text file is to the model.
+/// The role of a column of a text file in a model.
 enum class ColumnRole : std::uint8_t {
   categorical,
-  continuous,         ///< as it stands
-  continuous_logged,  ///< log(1 + max(x, 0)); 0 when empty
+  continuous,         ///< used as it is
+  continuous_logged,  ///< log(1 + max(x, 0)); 0 if empty
   ignored,
   label_zero_one,      ///< `0` or `1`
   label_income,        ///< `- 50000.` or `50000+.`, the full stop optional
@@ -29,16 +29,16 @@ struct Column {
   ColumnRole role;
 };
 
-/// The columns of a format and how they are told apart.
+/// The columns of a text format, and how they are separated.
 struct TextFormat {
   std::string_view name;
   char separator;
-  bool padded;      ///< values have spaces around them that do not count
+  bool padded;      ///< ignores spaces around values
   bool has_header;  ///< the first line holds the column names
   std::vector<Column> columns;
 
   [[nodiscard]] Schema schema() const;
-  /// How values may be quoted; nothing where a quote is text, as between tabs.
+  /// Returns the rules of quoting; nothing if a quote is text, as between tabs.
   [[nodiscard]] std::optional<Quoting> quoting() const {
     return separator == ',' ? std::optional(Quoting{separator, padded}) : std::nullopt;
   }
@@ -46,7 +46,7 @@ struct TextFormat {
 
 [[nodiscard]] TextFormat text_format(ReaderOptions const& options, DataFormat format);
 
-/// The format whose files begin with such a record; `automatic` when there is none.
+/// Returns the format whose files begin with such a record; `automatic` if there is none.
 [[nodiscard]] DataFormat recognise_format(std::string_view first_record);
 
 }  // namespace msstream::support

@@ -12,7 +12,7 @@
 
 namespace msstream::support {
 
-/// Short and printable: the value may be a megabyte of anything.
+/// Returns a value shortened and printable for a message: the value may be long and hold any bytes.
 [[nodiscard]] inline std::string shown(std::string_view value) {
   constexpr std::size_t most = 40;
   std::string out = "'";
@@ -23,7 +23,8 @@ namespace msstream::support {
   return out + (value.size() > most ? "…'" : "'");
 }
 
-/// The number that the whole of `value` is; nothing where it is not one, or not finite.
+/// Returns the number that the whole of `value` spells; nothing if there is none, or if it is not
+/// finite.
 template <class Number>
 [[nodiscard]] std::optional<Number> parse_number(std::string_view value) {
   Number number = 0;

@@ -14,8 +14,8 @@ namespace msstream::support {
 
 namespace {
 
-/// Few collisions: 32 buckets a distinct key; tables are updated by row, so that unused rows cost
-/// only memory.
+/// The buckets of a table per distinct key, enough for few collisions. Tables are updated by row,
+/// so unused rows cost only memory.
 constexpr std::int64_t kBucketsPerKey = 32;
 constexpr std::int64_t kLeastBuckets = 1024;
 constexpr std::int64_t kMostBuckets = 1'000'000;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies to the device beside computing on it: from pinned memory, and from pageable memory.
+// Copies to the device while it computes: from pinned memory, and from pageable memory.
 #include "teach.hpp"
 
 #include <msstream/msstream.hpp>
@@ -19,16 +19,17 @@ constexpr std::int64_t kChunkElements = kRows * kWidth;  // 4 MiB
 
 using Matrix = ms::Tensor<float, R>;
 
-/// From pinned memory: the copy engine reads it while the host goes on and the GPU computes.
+/// Copies from pinned memory, which the copy engine reads while the host continues and the GPU
+/// computes.
 Matrix copy_pinned(ms::Device<R> const& device, ms::PinnedArray<float, R> const& source) {
   Matrix chunk(device, {kRows, kWidth}, ms::StreamKind::h2d);
   ms::copy(chunk, source);  // on the group's h2d stream
   return chunk;
 }
 
-/// From ordinary memory, which the system may move: CUDA first copies it into a pinned buffer of
-/// its own and keeps the calling thread meanwhile, so the next kernel is issued late. The library
-/// offers no such copy; this goes past it, through issue().
+/// Copies from ordinary memory, which the system may move. CUDA first copies it into a pinned
+/// buffer of its own and blocks the calling thread meanwhile, so the next kernel is issued late.
+/// The library offers no such copy, so this function calls the runtime's copy inside issue().
 Matrix copy_pageable(ms::Device<R> const& device, std::vector<float> const& source) {
   Matrix chunk(device, {kRows, kWidth}, ms::StreamKind::h2d);
   auto const runtime = device.context()->runtime;
@@ -42,8 +43,8 @@ Matrix copy_pageable(ms::Device<R> const& device, std::vector<float> const& sour
   return chunk;
 }
 
-/// Multiplies every chunk by the weight and sums all of it: copy (c) and matmul (m) alternate, and
-/// the copy of a chunk has nothing to do with the matmul of the chunk before it.
+/// Multiplies every chunk by the weight. Copies (c) and matmuls (m) alternate, and the copy of a
+/// chunk is independent of the matmul of the chunk before it.
 template <class CopyChunk>
 void run(char const* from, ms::Device<R> const& device, Matrix const& weight, CopyChunk&& copy) {
   std::vector<Matrix> products;
@@ -59,7 +60,7 @@ void run(char const* from, ms::Device<R> const& device, Matrix const& weight, Co
             << " ms with a copy beside a matmul; the host was busy " << issuing_ms << " ms\n"
             << timeline.draw();
   for (int i = 0; i < kChunks; ++i) {
-    // Chunk i is all i, the weight all 1.
+    // All elements of chunk i are i, and all of the weight are 1.
     auto const product = ms::to_host(products[static_cast<std::size_t>(i)]);
     teach::expect(product.front() == static_cast<float>(i * kWidth) &&
                       product.back() == static_cast<float>(i * kWidth),

@@ -42,10 +42,10 @@ template <ms::Runtime R>
 std::vector<float> through_the_cache(bool fixed) {
   ms::Device<R> const device;
   Cache<R> const cache(device);
-  ms::StreamPool<R> pool(device, {.groups = 2});  // goes before the cache, and waits for its work
+  ms::StreamPool<R> pool(device, {.groups = 2});  // destroyed before the cache, after its work
   auto const input = ms::to_device(device, std::vector<float>(kCount, 1.0F), {kCount});
   ms::Tensor<float, R> const output(device, {kCount});
-  // Order among the uses of the cache is ours to make. Naming it all the same lets it be checked.
+  // The program orders the uses of the cache itself; naming the memory here lets them be checked.
   auto const cached = ms::raw_memory(device, cache.values(), kCount);
 
   {

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-# docs/finding-races.md shows what the program says and what is in its source, and README.md the report. Runs the program,
-# and compares.
-# cmake -D PROGRAM=… -D SOURCE=….cpp -D PAGE=….md -D README=….md -P finding_races_test.cmake
+# Runs finding_races, and checks that docs/finding-races.md shows its output and parts of its
+# source, and README.md its report: cmake -D PROGRAM=… -D SOURCE=….cpp -D PAGE=….md -D README=….md
+# -P finding_races_test.cmake
 
-# Addresses differ from run to run, and paths from machine to machine.
+# Replaces addresses, which differ from run to run, and paths, which differ from machine to machine.
 function(normalise variable)
   string(REGEX REPLACE "0x[0-9a-f]+" "0x0" text "${${variable}}")
   string(REGEX REPLACE "[^ \"]*examples/teach/" "examples/teach/" text "${text}")
   set(${variable} "${text}" PARENT_SCOPE)
 endfunction()
 
-# Characters that mean something in CMake's lists, and indentation, which a page may leave out.
+# Replaces characters with a meaning in CMake's lists, and removes indentation, which a page may
+# leave out.
 function(flatten variable)
   string(REPLACE ";" "<semicolon>" text "${${variable}}")
   string(REPLACE "[" "<open>" text "${text}")

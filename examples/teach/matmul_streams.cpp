@@ -33,7 +33,7 @@ double milliseconds_on(int groups, ms::Device<R> const& device, std::vector<Matr
   multiply_all();  // warm up
   double const milliseconds = teach::milliseconds_of(multiply_all);
   for (int i = 0; i < kProducts; ++i) {
-    // A matrix of all i, squared, is i * i * kSize everywhere.
+    // The square of a matrix of all i is i * i * kSize everywhere.
     auto const product = ms::to_host(products[static_cast<std::size_t>(i)]);
     teach::expect(product[product.size() / 2] ==
                       static_cast<float>(i) * static_cast<float>(i) * static_cast<float>(kSize),
@@ -48,7 +48,7 @@ void matmul_streams() {
   for (int i = 0; i < kProducts; ++i) {
     inputs.push_back(ms::to_device(
         device, std::vector<float>(kSize * kSize, static_cast<float>(i)), {kSize, kSize}));
-    inputs.back().freeze();  // only read from here on: the groups need not track who reads it
+    inputs.back().freeze();  // only read from here on: its readers need not be tracked
   }
   double const alone = milliseconds_on(1, device, inputs);
   std::cout << kProducts << " products of [" << kSize << ", " << kSize << "]\n"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A differentiable operation of your own: its backward goes onto the tape beside the library's.
+// A differentiable operation of your own, whose backward is recorded on the tape like those of the
+// library.
 #include "own_gradient.hpp"
 
 #include "teach.hpp"
@@ -17,7 +18,7 @@ namespace ms = msstream;
 template <ms::Runtime R>
 using Floats = ms::Tensor<float, R>;
 
-/// Forward: an operation like any other.
+/// The forward operation, which is issued like any other.
 template <ms::Runtime R>
 Floats<R> silu(Floats<R> const& input) {
   Floats<R> output(input.device(), input.shape());
@@ -28,7 +29,7 @@ Floats<R> silu(Floats<R> const& input) {
   return output;
 }
 
-/// Backward: an operation, too.
+/// The backward operation, which is issued like any other.
 template <ms::Runtime R>
 Floats<R> silu_gradient(Floats<R> const& input, Floats<R> const& output_gradient) {
   Floats<R> gradient(input.device(), input.shape());
@@ -41,7 +42,8 @@ Floats<R> silu_gradient(Floats<R> const& input, Floats<R> const& output_gradient
   return gradient;
 }
 
-/// Both, tied by the tape. The closure holds the input: it is there when the backward needs it.
+/// The differentiable operation: records the backward on the tape. The closure holds the input, so
+/// that it exists when the backward needs it.
 template <ms::Runtime R>
 Floats<R> silu(ms::GradientTape<R>& tape, Floats<R> const& input) {
   auto output = silu(input);
@@ -52,12 +54,13 @@ Floats<R> silu(ms::GradientTape<R>& tape, Floats<R> const& input) {
   return output;
 }
 
-/// mean(silu(x) + silu(3 x)): x is used twice, on two streams, and its gradient has two parts.
+/// Returns mean(silu(x) + silu(3 x)). x is used twice, on two streams, so its gradient has two
+/// parts.
 template <ms::Runtime R>
 Floats<R> loss_of(ms::GradientTape<R>& tape, ms::StreamPool<R>& pool, Floats<R> const& x) {
   std::vector<Floats<R>> branches;
   for (int const branch : {0, 1}) {
-    // The backward of what is recorded in here runs on the same stream group.
+    // The backward of operations that are recorded in this scope runs on the same stream group.
     ms::StreamScope const scope(pool[branch], {.include_grad = true});
     branches.push_back(silu(tape, branch == 0 ? x : ms::ops::scale(tape, x, 3.0F)));
   }
@@ -75,7 +78,7 @@ void check_gradient() {
   tape.backward(loss_of(tape, pool, x));
   auto const gradient = ms::to_host(tape.gradient(x));
 
-  // Central differences of the same loss; nothing needs to be recorded for them.
+  // Computes central differences of the loss, for which nothing needs to be recorded.
   typename ms::GradientTape<R>::Pause const forward_only(tape);
   constexpr float step = 1e-2F;
   std::cout << R::name << ":\n  x      gradient  by differences\n";

@@ -8,16 +8,17 @@
 /// The two kernels of a differentiable operation of your own; see own_kernel.hpp for the overloads.
 namespace own {
 
-/// output[i] = input[i] * sigmoid(input[i]), known as SiLU or swish.
+/// The arguments of silu(): output[i] = input[i] * sigmoid(input[i]), known as SiLU or swish.
 struct SiluArgs {
   float const* input;
   float* output;
   std::int64_t count;
 };
-void silu(msstream::HostStream stream, SiluArgs const& args);  // own_gradient_host.cpp
-void silu(msstream::CudaStream stream, SiluArgs const& args);  // own_gradient.cu
+void silu(msstream::HostStream stream, SiluArgs const& args);  // in own_gradient_host.cpp
+void silu(msstream::CudaStream stream, SiluArgs const& args);  // in own_gradient.cu
 
-/// input_gradient[i] = output_gradient[i] * (derivative of silu at input[i])
+/// The arguments of silu_gradient(): input_gradient[i] = output_gradient[i] * (derivative of silu
+/// at input[i]).
 struct SiluGradientArgs {
   float const* input;
   float const* output_gradient;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Your own kernel through issue(), the same program on a GPU and on the host.
+// A kernel of your own, issued through issue() in a program that runs on a GPU and on the host.
 #include "own_kernel.hpp"
 
 #include "teach.hpp"
@@ -10,17 +10,19 @@
 
 namespace ms = msstream;
 
-/// An operation of your own: allocate the result, say what is read and written, launch.
+/// An operation of your own: allocates the result, declares what it reads and writes, and launches
+/// the kernel.
 template <ms::Runtime R>
 ms::Tensor<float, R> scale(ms::Tensor<float, R> const& input, float factor) {
   ms::Tensor<float, R> output(input.device(), input.shape());
   own::ScaleArgs const args{input.data(), output.data(), factor, input.count()};
-  // The lambda is called now, with the stream of the current scope; it takes the addresses by
-  // value. `stream` is a CudaStream or a HostStream: overload resolution picks the twin.
+  // The lambda is called now, with the stream of the current scope. It captures the addresses by
+  // value. `stream` is a CudaStream or a HostStream, so overload resolution picks the kernel for
+  // it.
   ms::issue("scale", ms::reads(input), ms::writes(output), [args](auto stream) {
     own::scale(stream, args);
   });
-  return output;  // at once: the kernel may not have started
+  return output;  // returns at once: the kernel may not have started
 }
 
 template <ms::Runtime R>
@@ -29,8 +31,8 @@ void scale_on_two_streams() {
   ms::StreamPool<R> pool(device, {.groups = 2});
   auto x = ms::to_device(device, std::vector<float>{1, 2, 3, 4}, {4});
   for (int step = 0; step < 10; ++step) {
-    // Each step reads what the step before it wrote on the other stream. The old tensor goes while
-    // its kernels may still run; its memory is reused only after them.
+    // Each step reads the result of the step before, which was written on the other stream. The old
+    // tensor is destroyed while its kernels may still run; its memory is reused only after them.
     ms::StreamScope const scope(pool[step % 2]);
     x = scale(x, 2.0F);
   }

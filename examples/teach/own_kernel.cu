@@ -17,8 +17,8 @@ __global__ void scale_kernel(ScaleArgs args) {
 
 }  // namespace
 
-// A CudaStream is a cudaStream_t wherever one is expected. Nothing to wait for and nothing to
-// record: issue() has done it before it called this.
+// Launches the kernel on a CudaStream, which converts to cudaStream_t. It need not wait for or
+// record any event, since issue() takes care of both.
 void scale(msstream::CudaStream stream, ScaleArgs const& args) {
   if (args.count == 0) {
     return;  // an empty grid is an error

@@ -5,18 +5,18 @@
 
 #include <cstdint>
 
-/// A kernel of your own is a set of overloads: one function a kind of stream, same name, same
-/// arguments, so that the code that calls it does not care where it runs.
+/// A kernel of your own is a set of overloads: one function for each kind of stream, with the same
+/// name and arguments, so that the calling code is independent of where it runs.
 namespace own {
 
-/// output[i] = factor * input[i]
+/// The arguments of scale(): output[i] = factor * input[i].
 struct ScaleArgs {
   float const* input;
   float* output;
   float factor;
   std::int64_t count;
 };
-void scale(msstream::HostStream stream, ScaleArgs const& args);  // own_kernel_host.cpp
-void scale(msstream::CudaStream stream, ScaleArgs const& args);  // own_kernel.cu
+void scale(msstream::HostStream stream, ScaleArgs const& args);  // in own_kernel_host.cpp
+void scale(msstream::CudaStream stream, ScaleArgs const& args);  // in own_kernel.cu
 
 }  // namespace own

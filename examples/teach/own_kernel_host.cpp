@@ -3,8 +3,8 @@
 
 namespace own {
 
-// A host stream is a worker thread; run() queues work for it and returns at once. So the work takes
-// its arguments by value.
+// Queues the work on a host stream, which is a worker thread, and returns at once. The work
+// therefore captures its arguments by value.
 void scale(msstream::HostStream stream, ScaleArgs const& args) {
   stream.run([args] {
     for (std::int64_t i = 0; i < args.count; ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small urgent work passes a flood of work that can wait, when its streams have a higher priority.
+// Small urgent work overtakes a flood of other work if its streams have a higher priority.
 #include "teach.hpp"
 
 #include <msstream/msstream.hpp>
@@ -14,14 +14,15 @@ using R = ms::DefaultRuntime;
 namespace {
 
 constexpr bool kOnHost = R::name == ms::Host::name;
-// Large enough to fill the device, so that urgent work finds it busy.
+// The size of the flood's matrices, large enough to fill the device, so that urgent work finds it
+// busy.
 constexpr std::int64_t kFloodSize = kOnHost ? 256 : 4096;
 constexpr int kFlood = 20;
 
 using Matrix = ms::Tensor<float, R>;
 
-/// How long a small operation takes that is issued behind a flood on another group: the median of a
-/// few times.
+/// Returns the time in ms of a small operation that is issued after a flood on another group: the
+/// median of several measurements.
 double urgent_ms(ms::Device<R> const& device, ms::StreamPriority priority) {
   ms::StreamPool<R> background(device, {.groups = 1, .priority = ms::StreamPriority::low});
   ms::StreamPool<R> urgent(device, {.groups = 1, .priority = priority});
@@ -39,7 +40,7 @@ double urgent_ms(ms::Device<R> const& device, ms::StreamPriority priority) {
   auto const flood = [&](int products) {
     ms::StreamScope const scope(background[0]);
     for (int i = 0; i < products; ++i) {
-      (void)ms::ops::matmul(large, large);  // each result goes at once; the work still runs
+      (void)ms::ops::matmul(large, large);  // drops each result at once; the work still runs
     }
   };
   answer();  // warm up

@@ -7,10 +7,10 @@
 #include <stdexcept>
 #include <string>
 
-/// What the teaching programs share, so that each shows its one subject and nothing else.
+/// Functions that the teaching programs share, so that each program shows only its subject.
 namespace teach {
 
-/// Runs the program: 0 when it ends well, else its error on stderr and 1.
+/// Runs the program and returns 0. If it throws, prints the error to stderr and returns 1.
 template <class Body>
 int run(Body&& body) {
   try {
@@ -25,14 +25,14 @@ int run(Body&& body) {
   }
 }
 
-/// A program checks what it computed.
+/// Checks a result of the program. Throws std::runtime_error if it is wrong.
 inline void expect(bool holds, std::string const& what) {
   if (!holds) {
     throw std::runtime_error("wrong result: " + what);
   }
 }
 
-/// How long `work()` keeps the host, in milliseconds.
+/// Returns the time in milliseconds for which `work()` occupies the host.
 template <class Work>
 double milliseconds_of(Work&& work) {
   auto const begin = std::chrono::steady_clock::now();

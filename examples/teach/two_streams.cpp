@@ -14,7 +14,8 @@ int main() {
     ms::StreamPool pool(device, {.groups = 2});
     auto const input = ms::to_device(device, std::vector<float>(1'000'000, 1.0F), {1000, 1000});
 
-    // What is issued inside a scope goes to that scope's streams. The host does not wait.
+    // Operations that are issued inside a scope run on that scope's streams. The host does not
+    // wait.
     auto const left = [&] {
       ms::StreamScope const branch(pool[0]);
       return ms::ops::scale(input, 2.0F);
@@ -24,7 +25,8 @@ int main() {
       return ms::ops::scale(input, 3.0F);
     }();
 
-    // Outside every scope: the default group. It has to wait for both branches, and does.
+    // An operation outside all scopes runs on the default group. It needs both branches, so it
+    // waits for them.
     std::vector<float> const sum = ms::to_host(ms::ops::add<ms::DefaultRuntime>({left, right}));
 
     teach::expect(std::all_of(sum.begin(), sum.end(), [](float x) { return x == 5.0F; }),

@@ -17,23 +17,23 @@ namespace ms = msstream;
 struct BranchShape {
   std::int64_t width = 512;  ///< all matrices are [width, width]
   int layers = 20;
-  std::int64_t target = 20;  ///< the class
+  std::int64_t target = 20;  ///< the class to learn
   std::uint64_t seed = 1;
 };
 
 /// The branch-training example of NVIDIA's multi-stream TensorFlow: four branches of elementwise
-/// layers on square matrices, nothing of which needs anything of another before they are
-/// concatenated.
+/// layers on square matrices, which are independent of each other until they are concatenated.
 ///
-///     branches 0, 1: m = x W + b; then m = transpose(m ∓ I) ∘ W - b ± I, layer by layer; m
-///     transpose(m) branch 2:      m = transpose(x) W + b; then m = sqrt|m² ∘ W - b|; row sums
-///     branch 3:      likewise, but m = (sqrt|m| ∘ W - b)²
+///     branches 0, 1: m = x W + b; then m = transpose(m ∓ I) ∘ W - b ± I, layer by layer;
+///                    m transpose(m)
+///     branch 2:      m = transpose(x) W + b; then m = sqrt|m² ∘ W - b|; row sums
+///     branch 3:      like branch 2, but m = (sqrt|m| ∘ W - b)²
 ///     all:           concat, dense, column means, cross-entropy with one class
 template <ms::Runtime R>
 class BranchModel {
  public:
   using Matrix = ms::Tensor<float, R>;
-  /// An input matrix a branch.
+  /// One input matrix per branch.
   using Batch = std::vector<Matrix>;
 
   static constexpr int kBranches = 4;
@@ -49,7 +49,7 @@ class BranchModel {
     }
   }
 
-  /// Normal values; their products with the weights are of size 1.
+  /// Returns a batch of normal values, whose products with the weights are of size 1.
   [[nodiscard]] Batch random_batch(ms::Device<R> const& device) {
     Batch batch;
     for (int branch = 0; branch < kBranches; ++branch) {
@@ -79,7 +79,7 @@ class BranchModel {
     return ms::ops::mean_softmax_cross_entropy(tape, means, target_);
   }
 
-  /// `dense(name, tensor)` for each parameter; there are no tables.
+  /// Calls `dense(name, tensor)` for each parameter. There are no tables.
   template <class Dense, class Table>
   void visit_parameters(Dense&& dense, Table&&) const {
     for (std::size_t i = 0; i < branches_.size(); ++i) {
@@ -128,7 +128,7 @@ class BranchModel {
     return ms::ops::sum(tape, m, 1, {.keep_dimension = true});
   }
 
-  /// `draw(counter)` for each element.
+  /// Returns a matrix with the elements `draw(i)`.
   template <class Draw>
   Matrix filled(ms::Device<R> const& device, ms::Shape const& shape, Draw const& draw) {
     std::vector<float> values(static_cast<std::size_t>(shape.count()));
@@ -144,7 +144,8 @@ class BranchModel {
                                                 random_bits(shape_.seed, stream, 2 * i + 1));
     });
   }
-  /// Of either sign, and close to 1 in size: all layers of a branch multiply by the same ones.
+  /// Returns factors of either sign, close to 1 in size, since all layers of a branch multiply by
+  /// the same factors.
   Matrix factors(ms::Device<R> const& device, ms::Shape const& shape) {
     return filled(device, shape, [&, stream = drawn_++](std::uint64_t i) {
       double const unit = ms::support::uniform_of(ms::support::random_bits(shape_.seed, stream, i));
@@ -153,7 +154,7 @@ class BranchModel {
   }
   [[nodiscard]] double width() const noexcept { return static_cast<double>(shape_.width); }
 
-  /// Where the root's slope would be infinite.
+  /// The epsilon of the square root, whose slope would be infinite at 0.
   static constexpr float kEpsilon = 1e-6F;
 
   BranchShape shape_;

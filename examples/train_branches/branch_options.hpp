@@ -9,11 +9,11 @@
 
 namespace train_branches {
 
-/// What train_branches was asked to do; the values here are the defaults.
+/// The options of train_branches, with their defaults.
 struct BranchOptions : msstream::support::StepOptions {
   BranchOptions() {
     steps = 20;
-    learning_rate = 1e-6F;  // a step moves a logit by the sum of a thousand column means
+    learning_rate = 1e-6F;  // small: a step moves a logit by the sum of a thousand column means
   }
 
   std::int64_t width = 512;
@@ -21,11 +21,12 @@ struct BranchOptions : msstream::support::StepOptions {
   std::int64_t target = 20;
 };
 
-/// Throws support::UsageError for values that are not accepted or contradict each other,
-/// support::HelpRequested.
+/// Reads the options from arguments and environment. Throws support::UsageError for values that are
+/// not accepted or contradict each other, and support::HelpRequested for --help.
 [[nodiscard]] BranchOptions parse_options(msstream::support::Arguments const& arguments);
 
-/// Trains as asked, writes the files asked for, and returns the report. Throws what goes wrong.
+/// Trains as the options say, writes the files that they name, and returns the report. Throws if
+/// training fails.
 nlohmann::ordered_json train_on_host(BranchOptions const& options);
 nlohmann::ordered_json train_on_cuda(BranchOptions const& options);
 

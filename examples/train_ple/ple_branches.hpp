@@ -11,8 +11,8 @@
 
 namespace train_ple {
 
-/// The model as it is usually written: each field, expert, gate and tower an operation or a few of
-/// its own, each in a branch on a stream group.
+/// A PLE model as it is usually written: each field, expert, gate and tower is one operation or a
+/// few, in a branch on a stream group.
 template <ms::Runtime R>
 class PleBranches {
  public:
@@ -51,7 +51,7 @@ class PleBranches {
     }
   }
 
-  /// The sum over the tasks of the mean loss of each.
+  /// Returns the sum over the tasks of the mean loss of each.
   [[nodiscard]] ms::Tensor<float, R> loss(ms::GradientTape<R>& tape,
                                           ms::StreamPool<R>& pool,
                                           DeviceBatch<R> const& batch) const {
@@ -63,14 +63,15 @@ class PleBranches {
     return ms::ops::add(tape, losses);
   }
 
-  /// Of each task, [batch, 1].
+  /// Returns the logits of each task, [batch, 1].
   [[nodiscard]] std::vector<ms::Tensor<float, R>> logits(ms::GradientTape<R>& tape,
                                                          ms::StreamPool<R>& pool,
                                                          DeviceBatch<R> const& batch) const {
     return of_tasks(tape, pool, batch, [](int, auto const& logits) { return logits; });
   }
 
-  /// `dense(name, tensor)` for each dense parameter, `table(name, tensor)` for each table.
+  /// Calls `dense(name, tensor)` for each dense parameter, and `table(name, tensor)` for each
+  /// table.
   template <class Dense, class Table>
   void visit_parameters(Dense&& dense, Table&& table) const {
     for (std::size_t i = 0; i < tables_.size(); ++i) {
@@ -80,14 +81,14 @@ class PleBranches {
   }
 
  private:
-  /// `finish(task, logits)` of each task, in the branch of its tower.
+  /// Returns `finish(task, logits)` of each task, called in the branch of its tower.
   template <class Finish>
   std::vector<ms::Tensor<float, R>> of_tasks(ms::GradientTape<R>& tape,
                                              ms::StreamPool<R>& pool,
                                              DeviceBatch<R> const& batch,
                                              Finish const& finish) const {
     int branches = 0;
-    // Each call is a branch, on the next group.
+    // Runs `work` as a branch on the next stream group.
     auto const branch = [&](std::string const& name, auto&& work) {
       ms::StreamScope<R> const scope(pool[branches++ % pool.groups()], {.include_grad = true});
       ms::NameScope const named(name);
@@ -123,7 +124,7 @@ class PleBranches {
     return finished;
   }
 
-  /// What the gates of one level give, from what each owner gets.
+  /// Returns the outputs of the gates of one level, from the inputs of each owner.
   template <class Branch>
   std::vector<ms::Tensor<float, R>> extract(ms::GradientTape<R>& tape,
                                             Branch const& branch,
@@ -169,7 +170,7 @@ class PleBranches {
   PleShape shape_;
   OtherColumns<R> other_columns_;
   std::vector<ms::Tensor<float, R>> tables_;
-  std::vector<Level<R>> levels_;  ///< the experts owner by owner
+  std::vector<Level<R>> levels_;  ///< experts are ordered by owner
   std::vector<Layer<R>> tower_hidden_;
   std::vector<Layer<R>> tower_outputs_;
 };

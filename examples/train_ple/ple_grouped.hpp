@@ -11,9 +11,10 @@
 
 namespace train_ple {
 
-/// The same model in few, larger operations: all tables in one tensor, the layers of the experts of
-/// a level stacked, all gates of a level in one mixture. What does not hang together is on other
-/// groups: the tables on the last, every other share of a level's experts on the next.
+/// A PLE model in few, large operations: all tables are in one tensor, the layers of the experts of
+/// a level are stacked, and all gates of a level are one mixture. Independent parts run on
+/// different stream groups: the tables on the last one, and each share of a level's experts on the
+/// next one from group 0.
 template <ms::Runtime R>
 class PleGrouped {
  public:
@@ -69,7 +70,7 @@ class PleGrouped {
     towers_.push_back(layers(towers, "/output", shape_.tower_hidden, 1));
   }
 
-  /// The sum over the tasks of the mean loss of each.
+  /// Returns the sum over the tasks of the mean loss of each.
   [[nodiscard]] ms::Tensor<float, R> loss(ms::GradientTape<R>& tape,
                                           ms::StreamPool<R>& pool,
                                           DeviceBatch<R> const& batch) const {
@@ -80,7 +81,8 @@ class PleGrouped {
     return ms::ops::scale(tape, mean, static_cast<float>(shape_.tasks));
   }
 
-  /// Of each task, [batch, 1]: parts of one tensor, not to be differentiated.
+  /// Returns the logits of each task, [batch, 1]. They are parts of one tensor, and cannot be
+  /// differentiated.
   [[nodiscard]] std::vector<ms::Tensor<float, R>> logits(ms::GradientTape<R>& tape,
                                                          ms::StreamPool<R>& pool,
                                                          DeviceBatch<R> const& batch) const {
@@ -94,7 +96,8 @@ class PleGrouped {
     return of_tasks;
   }
 
-  /// `dense(name, tensor)` for each dense parameter, `table(name, tensor)` for all tables.
+  /// Calls `dense(name, tensor)` for each dense parameter, and `table(name, tensor)` once for all
+  /// tables.
   template <class Dense, class Table>
   void visit_parameters(Dense&& dense, Table&& table) const {
     table("tables", tables_.weights());
@@ -102,7 +105,7 @@ class PleGrouped {
   }
 
  private:
-  /// [tasks, batch, 1]
+  /// Returns the logits of all tasks, [tasks, batch, 1].
   ms::Tensor<float, R> stacked_logits(ms::GradientTape<R>& tape,
                                       ms::StreamPool<R>& pool,
                                       DeviceBatch<R> const& batch) const {
@@ -117,9 +120,9 @@ class PleGrouped {
     return towers_[1](tape, towers_[0](tape, input, ms::ops::Activation::relu));
   }
 
-  /// The names of the experts whose layers are stacked. On the first level all have the same input,
-  /// so that there is one share; further on each share has one expert of every owner, in the order
-  /// of the owners' inputs.
+  /// Returns, for each share, the names of the experts whose layers are stacked. On the first
+  /// level, all experts have the same input, so there is one share. On later levels, each share has
+  /// one expert of every owner, in the order of the owners' inputs.
   [[nodiscard]] std::vector<std::vector<std::string>> shares_of(int level) const {
     std::vector<std::vector<std::string>> shares(
         level == 0 ? 1 : static_cast<std::size_t>(shape_.experts));
@@ -131,7 +134,8 @@ class PleGrouped {
     }
     return shares;
   }
-  /// In shares_of() one expert of every owner follows the other, on each level.
+  /// Returns the number of an expert in shares_of(), where experts of the same number, one of every
+  /// owner, follow each other on each level.
   [[nodiscard]] int number_of(int owner, int expert) const noexcept {
     return expert * shape_.owners() + owner;
   }
@@ -145,7 +149,8 @@ class PleGrouped {
         tape, tables_, ms::ops::hash_to_tables(tables_, keys), ms::ops::Pooling::mean);
   }
 
-  /// [gates, batch, outputs], from [batch, inputs] for all owners, or [owners, batch, inputs].
+  /// Returns [gates, batch, outputs], from an input for all owners, [batch, inputs], or one for
+  /// each, [owners, batch, inputs].
   ms::Tensor<float, R> extract(ms::GradientTape<R>& tape,
                                ms::StreamPool<R>& pool,
                                int level,
@@ -193,8 +198,8 @@ class PleGrouped {
   PleShape shape_;
   OtherColumns<R> other_columns_;
   ms::ops::TableBatch<float, R> tables_;
-  /// Hidden and output layers: a share each. Gates: the tasks', and but for the last level the
-  /// shared one.
+  /// The levels of the model. The hidden and output layers have one entry per share. The gates have
+  /// one entry for the tasks and, except on the last level, one for the shared experts.
   std::vector<Level<R>> levels_;
   std::vector<Layer<R>> towers_;
 };

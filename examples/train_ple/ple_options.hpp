@@ -13,10 +13,10 @@
 
 namespace train_ple {
 
-/// Each operation a branch, or few large ones.
+/// The form of the model: each operation in a branch, or few large operations.
 enum class PleForm : std::uint8_t { branches, grouped };
 
-/// What train_ple was asked to do; the values here are the defaults.
+/// The options of train_ple, with their defaults.
 struct PleOptions : ms::support::StepOptions {
   std::string data;
   std::int64_t rows = 40'000;
@@ -26,26 +26,27 @@ struct PleOptions : ms::support::StepOptions {
   int reader_threads = 2;
 
   PleForm form = PleForm::branches;
-  std::int64_t buckets = 0;  ///< 0: chosen by the data; of generated data 100,000
-  /// All but the fields and the tasks, which the data has.
+  std::int64_t buckets = 0;  ///< 0: chosen by the data; 100,000 for generated data
+  /// The shape of the model, except its fields and tasks, which the data determines.
   PleShape shape;
 
   std::int64_t batch = 512;
   std::int64_t epochs = 1;
 };
 
-/// Throws support::UsageError for values that are not accepted or contradict each other,
-/// support::HelpRequested.
+/// Reads the options from arguments and environment. Throws support::UsageError for values that are
+/// not accepted or contradict each other, and support::HelpRequested for --help.
 [[nodiscard]] PleOptions parse_options(ms::support::Arguments const& arguments);
 
-/// The options as the report shows them.
+/// Returns the options as the report shows them.
 [[nodiscard]] nlohmann::ordered_json describe(PleOptions const& options);
 
-/// Reads or generates. Throws support::DataError, and support::UsageError when what is left to
-/// train on fills no batch.
+/// Reads or generates the data. Throws support::DataError, and support::UsageError if the rows to
+/// train on fill no batch.
 [[nodiscard]] ms::support::TrainingData load_training_data(PleOptions const& options);
 
-/// Trains as asked, writes the files asked for, and returns the report. Throws what goes wrong.
+/// Trains as the options say, writes the files that they name, and returns the report. Throws if
+/// training fails.
 nlohmann::ordered_json train_on_host(PleOptions const& options,
                                      ms::support::TrainingData const& data);
 nlohmann::ordered_json train_on_cuda(PleOptions const& options,

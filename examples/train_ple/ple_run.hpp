@@ -32,7 +32,7 @@ inline PleShape shape_of(PleOptions const& options, ms::support::TrainingData co
   return shape;
 }
 
-/// Which batches there are: of one size, so that a captured step fits them all.
+/// Returns the plan of the batches, which all have one size, so that a captured step fits them all.
 inline ms::support::BatchPlan plan_of(PleOptions const& options,
                                       ms::support::TrainingData const& data) {
   return {.rows = data.split.training,
@@ -43,7 +43,7 @@ inline ms::support::BatchPlan plan_of(PleOptions const& options,
           .whole_batches = true};
 }
 
-/// A full batch of the first training rows.
+/// Returns a full batch of the first training rows.
 template <ms::Runtime R>
 DeviceBatch<R> first_batch(ms::Device<R> const& device,
                            std::int64_t rows,
@@ -63,7 +63,7 @@ DeviceBatch<R> first_batch(ms::Device<R> const& device,
       put(staged.labels, layout.label_count(), {extent(layout.labels), rows, 1})};
 }
 
-/// Trains a form of the model, tests after each epoch, and tells how it went.
+/// Trains a form of the model, tests it after each epoch, and reports the results.
 template <ms::Runtime R, class Model>
 class PleTraining {
  public:
@@ -128,7 +128,7 @@ class PleTraining {
     return result;
   }
 
-  /// AUC and log loss of each task on the held-out rows.
+  /// Returns the AUC and the log loss of each task on the held-out rows.
   nlohmann::ordered_json test() {
     auto const& rows = data_.split.held_out;
     auto const& tasks = data_.dataset.schema().labels;

@@ -24,11 +24,12 @@ struct DeviceBatch {
   ms::Tensor<float, R> labels;       ///< [tasks, batch, 1]
 };
 
-/// Progressive Layered Extraction (Tang et al. 2020): per level `experts` of each task and as many
-/// that the tasks share. A task's gate mixes its own and the shared ones; between levels a gate of
-/// the shared experts mixes all. A tower a task gives its logit.
+/// The shape of a model of Progressive Layered Extraction (Tang et al. 2020). Each level has
+/// `experts` experts for each task and as many that all tasks share. The gate of a task mixes the
+/// task's own and the shared experts; between levels, the gate of the shared experts mixes all
+/// experts. One tower per task gives the task's logit.
 struct PleShape {
-  std::vector<std::int64_t> table_rows;  ///< one table a field
+  std::vector<std::int64_t> table_rows;  ///< one table per field
   std::int64_t embedding_dim = 16;
   std::int64_t continuous = 13;
   int tasks = 3;
@@ -39,13 +40,15 @@ struct PleShape {
   std::int64_t tower_hidden = 64;
   std::uint64_t seed = 1;
 
-  /// The tasks, and behind them the experts that they share.
+  /// Returns the number of owners of experts: one per task, and a last one for the experts that the
+  /// tasks share.
   [[nodiscard]] int owners() const noexcept { return tasks + 1; }
   [[nodiscard]] std::int64_t fields() const noexcept {
     return static_cast<std::int64_t>(table_rows.size());
   }
-  /// Columns of zeros that the first level has besides, so that rows begin where a product can load
-  /// 16 bytes at a time. Their weights stay as they are, and have no effect.
+  /// Returns the number of columns of zeros that the first level has in addition, so that rows
+  /// begin at multiples of 16 bytes, which a matrix product can load at a time. The weights of the
+  /// columns do not change, and have no effect.
   [[nodiscard]] std::int64_t padding() const noexcept {
     constexpr std::int64_t kTogether = 4;
     return -(fields() * embedding_dim + continuous) & (kTogether - 1);
@@ -54,7 +57,7 @@ struct PleShape {
     return level == 0 ? fields() * embedding_dim + continuous + padding() : expert_outputs;
   }
   [[nodiscard]] bool is_last(int level) const noexcept { return level + 1 == levels; }
-  /// How many of the owners have a gate.
+  /// Returns the number of owners that have a gate on the level.
   [[nodiscard]] int gates_of(int level) const noexcept { return is_last(level) ? tasks : owners(); }
 };
 
@@ -68,13 +71,13 @@ inline std::string tower_name(int task) {
   return ms::text("tower", task);
 }
 
-/// The columns of the first level that are no embeddings: the continuous values, and the padding.
+/// The columns of the first level that are not embeddings: the continuous values, and the padding.
 template <ms::Runtime R>
 class OtherColumns {
  public:
   explicit OtherColumns(PleShape const& shape) : padding_(shape.padding()) {}
 
-  /// Appends them to `columns`. They get no gradient.
+  /// Appends the continuous values and the padding to `columns`. They get no gradient.
   void append(ms::GradientTape<R>& tape,
               ms::Tensor<float, R> const& continuous,
               std::vector<ms::Tensor<float, R>>& columns) const {
@@ -88,7 +91,7 @@ class OtherColumns {
   }
 
  private:
-  /// Made when a batch of so many rows first comes.
+  /// Returns zeros for a batch of so many rows, which are made on first use.
   [[nodiscard]] ms::Tensor<float, R> const& zeros_for(ms::Device<R> const& device,
                                                       std::int64_t rows) const {
     auto const found = zeros_.find(rows);
@@ -101,16 +104,16 @@ class OtherColumns {
   mutable std::map<std::int64_t, ms::Tensor<float, R>> zeros_;
 };
 
-/// What one level of the model has.
+/// The layers of one level of the model.
 template <ms::Runtime R>
 struct Level {
-  std::vector<Layer<R>> hidden;   ///< of the experts
-  std::vector<Layer<R>> outputs;  ///< likewise
+  std::vector<Layer<R>> hidden;   ///< hidden layers of the experts
+  std::vector<Layer<R>> outputs;  ///< output layers of the experts
   std::vector<Layer<R>> gates;
 };
 
-/// `dense(name, tensor)` for the weights and biases of all layers, numbered level by level, then
-/// through `towers`, which are vectors of layers.
+/// Calls `dense(name, tensor)` for the weights and biases of all layers, numbered level by level,
+/// then through `towers`, which are vectors of layers.
 template <class Dense, ms::Runtime R, class... Towers>
 void visit_layers(Dense&& dense, std::vector<Level<R>> const& levels, Towers const&... towers) {
   int number = 0;

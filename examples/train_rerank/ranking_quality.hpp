@@ -14,14 +14,15 @@
 
 namespace train_rerank {
 
-/// How well lists are ranked: the means over them of the loss, and of NDCG@10 where a list has an
-/// item of a grade above 0. An item's score is the sum of its targets' probabilities, which is the
-/// grade to expect of it.
+/// The quality of ranked lists: the mean of the loss over the lists, and the mean of NDCG@10 over
+/// the lists that have an item of a grade above 0. The score of an item is the sum of its targets'
+/// probabilities, which is its expected grade.
 class RankingQuality {
  public:
   static constexpr std::size_t kPlaces = 10;
 
-  /// `logits`: of each target, [queries, items], for the gathered lists of these numbers.
+  /// Adds the lists with the numbers `queries`, which `batch` holds. `logits` are those of each
+  /// target, [queries, items].
   void add(ms::support::RankLists const& lists,
            std::span<std::int64_t const> queries,
            HostBatch const& batch,
@@ -50,7 +51,7 @@ class RankingQuality {
     }
   }
 
-  /// Empty where no list was.
+  /// Returns the mean loss; empty if there were no lists.
   [[nodiscard]] std::optional<double> loss() const { return loss_.mean(); }
   [[nodiscard]] std::optional<double> ndcg() const { return ndcg_.mean(); }
 

@@ -17,13 +17,13 @@ namespace train_rerank {
 /// Lists of some queries in host memory, each padded to the same number of items.
 struct HostBatch {
   std::int64_t queries = 0;
-  std::int64_t items = 0;                       ///< places in a list
-  std::vector<std::vector<float>> users = {};   ///< a group each: [queries, columns of the group]
-  std::vector<std::vector<float>> listed = {};  ///< [queries, items, columns of the group] each
+  std::int64_t items = 0;                       ///< items in a list, with padding
+  std::vector<std::vector<float>> users = {};   ///< per user group: [queries, its columns]
+  std::vector<std::vector<float>> listed = {};  ///< per item group: [queries, items, its columns]
   std::vector<float> labels = {};               ///< [targets, queries, items], in [0, 1]
   std::vector<std::int64_t> lengths = {};       ///< [queries]
 
-  /// All 0, with lists of no items.
+  /// Returns a batch of zeros, whose lists have no items.
   [[nodiscard]] static HostBatch empty(std::int64_t queries,
                                        std::int64_t items,
                                        RerankShape const& shape) {
@@ -43,7 +43,7 @@ struct HostBatch {
 
 namespace detail {
 
-/// Adds to the user's features the item's, each times `factor`.
+/// Adds the features of an item, times `factor`, to the features of the user.
 inline void add_to_user(HostBatch& batch,
                         std::int64_t query,
                         float const* features,
@@ -59,7 +59,7 @@ inline void add_to_user(HostBatch& batch,
   }
 }
 
-/// Puts an item into a place, counted over all lists.
+/// Writes an item to position `place`, which counts over all lists.
 inline void put_item(HostBatch& batch,
                      std::int64_t place,
                      float const* features,
@@ -80,11 +80,11 @@ inline void put_item(HostBatch& batch,
 
 }  // namespace detail
 
-/// The lists of the queries with these numbers, in `items` places each. Of the user nothing is
-/// known but the list that was put together for him: his features are the means of its columns over
-/// the list. The label of target t is 1 for items of a grade above t. Throws std::invalid_argument
-/// for a list that is longer than `items` or data of other columns, and std::out_of_range for a
-/// query that does not exist.
+/// Returns the lists of the queries with the given numbers, padded to `items` items each. The only
+/// known data of the user is the list that was made for them, so the user's features are the means
+/// of its columns over the list. The label of target t is 1 for items of a grade above t. Throws
+/// std::invalid_argument for a list that is longer than `items` or data with another number of
+/// columns, and std::out_of_range for a query that does not exist.
 [[nodiscard]] inline HostBatch gather(ms::support::RankLists const& lists,
                                       std::span<std::int64_t const> queries,
                                       std::int64_t items,
@@ -111,14 +111,14 @@ inline void put_item(HostBatch& batch,
   return batch;
 }
 
-/// One batch on the device. Places beyond a list's length have no influence, as long as what they
-/// hold is finite and the labels are in [0, 1].
+/// One batch on the device. Positions beyond a list's length have no influence, as long as their
+/// values are finite and their labels are in [0, 1].
 template <ms::Runtime R>
 struct DeviceBatch {
-  std::vector<ms::Tensor<float, R>> users;  ///< a group each: [queries, columns of the group]
-  std::vector<ms::Tensor<float, R>> items;  ///< likewise: [queries, items, columns of the group]
+  std::vector<ms::Tensor<float, R>> users;  ///< per user group: [queries, its columns]
+  std::vector<ms::Tensor<float, R>> items;  ///< per item group: [queries, items, its columns]
   ms::Tensor<float, R> labels;              ///< [targets, queries, items]
-  ms::Tensor<std::int64_t, R> lengths;      ///< [queries]; a list of 0 counts as one without loss
+  ms::Tensor<std::int64_t, R> lengths;      ///< [queries]; an empty list counts, with a loss of 0
 
   DeviceBatch(ms::Device<R> const& device, HostBatch const& host, RerankShape const& shape)
       : labels(ms::to_device<float, R>(
@@ -138,7 +138,7 @@ struct DeviceBatch {
   }
 };
 
-/// Copies a batch over another of the same sizes.
+/// Overwrites a batch with another of the same sizes.
 template <ms::Runtime R>
 void overwrite(DeviceBatch<R> const& to, DeviceBatch<R> const& from) {
   for (std::size_t group = 0; group < to.users.size(); ++group) {

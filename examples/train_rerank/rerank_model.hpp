@@ -16,15 +16,16 @@
 
 namespace train_rerank {
 
-/// Ranks the items of lists. In the branch of a pair, with each weight a pair's own:
+/// Ranks the items of lists. Each pair of a user group and an item group is a branch with weights
+/// of its own:
 ///
 ///     context = attention of the user to the items              [queries, 1, width]
 ///     x       = items W + context                               [queries, items, width]
 ///     y       = layer norm of x + attention of x to itself      [queries, items, width]
 ///
-/// The pairs' y side by side go into a tower a target, again a branch each, which gives each item
-/// its logit. The loss is the sum over the targets of binary cross-entropy, its mean over the items
-/// of a list and then over the lists.
+/// The y of all pairs, side by side, are the input of one tower per target, which is also a branch
+/// and gives each item its logit. The loss is the sum over the targets of the binary cross-entropy,
+/// as the mean over the items of a list and then over the lists.
 template <ms::Runtime R>
 class RerankModel {
  public:
@@ -61,19 +62,20 @@ class RerankModel {
     }
   }
 
-  /// The logits of each target, [queries, items]; places beyond a list's length have some, too.
+  /// Returns the logits of each target, [queries, items]. Positions beyond a list's length have
+  /// logits, too.
   [[nodiscard]] std::vector<Values> logits(ms::GradientTape<R>& tape,
                                            ms::StreamPool<R>& pool,
                                            Batch const& batch) const {
     return of_targets(tape, pool, batch, [](int, Values const& logits) { return logits; });
   }
 
-  /// A scalar.
+  /// Returns the loss, a scalar.
   [[nodiscard]] Values loss(ms::GradientTape<R>& tape,
                             ms::StreamPool<R>& pool,
                             Batch const& batch) const {
     auto const& shape = batch.labels.shape();
-    // Equal scores for the places of a list that count, and 0 for the others.
+    // The weights are equal for the positions within a list, and 0 for all others.
     auto const weights =
         ms::ops::softmax(ms::zeros<float>(tape.device(), {shape[1], shape[2]}), batch.lengths);
     tape.without_gradient(weights);
@@ -86,7 +88,7 @@ class RerankModel {
         }));
   }
 
-  /// `dense(name, tensor)` for each parameter; there are no tables.
+  /// Calls `dense(name, tensor)` for each parameter. There are no tables.
   template <class Dense, class Table>
   void visit_parameters(Dense&& dense, Table&&) const {
     auto const visit = [&](std::string const& name, ms::support::Layer<R> const& layer) {
@@ -120,8 +122,8 @@ class RerankModel {
     ms::support::Layer<R> value;
   };
   struct Pair {
-    Projections user;   ///< of the user, and of the items for him
-    Projections items;  ///< of the items for each other
+    Projections user;   ///< for the attention of the user to the items
+    Projections items;  ///< for the attention of the items to each other
     Values gain;
     Values shift;
   };
@@ -130,7 +132,7 @@ class RerankModel {
     ms::support::Layer<R> output;
   };
 
-  /// A layer over the last dimension of [queries, items, inputs].
+  /// Applies a layer to the last dimension of [queries, items, inputs].
   static Values of_items(ms::GradientTape<R>& tape,
                          ms::support::Layer<R> const& layer,
                          Values const& items) {
@@ -139,7 +141,7 @@ class RerankModel {
     return rows.reshaped({shape[0], shape[1], rows.shape()[1]});
   }
 
-  /// What the branch of a pair gives, [queries * items, width].
+  /// Returns the output of the branch of a pair, [queries * items, width].
   Values attend(ms::GradientTape<R>& tape,
                 Pair const& pair,
                 Values const& user,
@@ -167,14 +169,14 @@ class RerankModel {
     return normal.reshaped({normal.count() / shape_.width, shape_.width});
   }
 
-  /// What `finish(target, logits)` gives in the branch of each target.
+  /// Returns `finish(target, logits)` of each target, called in the target's branch.
   template <class Finish>
   std::vector<Values> of_targets(ms::GradientTape<R>& tape,
                                  ms::StreamPool<R>& pool,
                                  Batch const& batch,
                                  Finish const& finish) const {
     int branches = 0;
-    // Each call is a branch, on the next group.
+    // Runs `work` as a branch on the next stream group.
     auto const branch = [&](std::string const& name, auto&& work) {
       ms::StreamScope<R> const scope(pool[branches++ % pool.groups()], {.include_grad = true});
       ms::NameScope const named(name);
@@ -203,7 +205,7 @@ class RerankModel {
   }
 
   RerankShape shape_;
-  std::vector<Pair> pairs_;  ///< user group by user group
+  std::vector<Pair> pairs_;  ///< ordered by user group
   std::vector<Tower> towers_;
 };
 

@@ -72,7 +72,7 @@ void check_shape(RerankShape const& shape, std::int64_t columns) {
   }
 }
 
-/// The lists to train on, and those of --test behind them.
+/// Reads the lists to train on, and appends those of --test.
 RerankData read(RerankOptions const& options) {
   auto lists = support::read_rank_lists(options.data);
   auto const queries = lists.queries();

@@ -14,44 +14,46 @@
 
 namespace train_rerank {
 
-/// What train_rerank was asked to do; the values here are the defaults.
+/// The options of train_rerank, with their defaults.
 struct RerankOptions : ms::support::StepOptions {
-  /// Few columns, for which a thousand lists are enough to learn from.
+  /// Sets a small number of columns, for which a thousand lists are enough to learn from.
   RerankOptions() { shape.columns = 16; }
 
   std::string data;
   std::string test;
   std::int64_t queries = ms::support::GeneratedLists{}.queries;
   std::int64_t holdout = 5;
-  std::int64_t list = 0;  ///< 0: chosen by the data; of generated data 50
-  /// The columns are those of generated data, and else the data's.
+  std::int64_t list = 0;  ///< items in a list; 0: chosen by the data; 50 for generated data
+  /// The shape of the model. Its number of columns is that of generated data; other data determines
+  /// it.
   RerankShape shape;
 
   std::int64_t batch = 32;
   std::int64_t epochs = 3;
 };
 
-/// The lists in memory, and which of them are held out.
+/// The lists in memory, and their division into training and held-out lists.
 struct RerankData {
   ms::support::RankLists lists;
-  ms::support::Split split;    ///< numbers of queries
-  std::int64_t places = 0;     ///< in a list; none is longer
-  std::int64_t cut_lists = 0;  ///< how many were longer
-  std::string origin;          ///< for people
+  ms::support::Split split;    ///< the numbers of the queries
+  std::int64_t places = 0;     ///< items in a list, with padding; no list is longer
+  std::int64_t cut_lists = 0;  ///< number of lists that were longer and have been cut
+  std::string origin;          ///< description for people
 };
 
-/// Throws support::UsageError for values that are not accepted or contradict each other,
-/// support::HelpRequested.
+/// Reads the options from arguments and environment. Throws support::UsageError for values that are
+/// not accepted or contradict each other, and support::HelpRequested for --help.
 [[nodiscard]] RerankOptions parse_options(ms::support::Arguments const& arguments);
 
-/// The options as the report shows them.
+/// Returns the options as the report shows them.
 [[nodiscard]] nlohmann::ordered_json describe(RerankOptions const& options);
 
-/// Reads or generates. Throws support::DataError, and support::UsageError when what is left to
-/// train on fills no batch, or there are more groups than features.
+/// Reads or generates the lists. Throws support::DataError, and support::UsageError if the lists to
+/// train on fill no batch, or if there are more groups than features.
 [[nodiscard]] RerankData load_data(RerankOptions const& options);
 
-/// Trains as asked, writes the files asked for, and returns the report. Throws what goes wrong.
+/// Trains as the options say, writes the files that they name, and returns the report. Throws if
+/// training fails.
 nlohmann::ordered_json train_on_host(RerankOptions const& options, RerankData const& data);
 nlohmann::ordered_json train_on_cuda(RerankOptions const& options, RerankData const& data);
 

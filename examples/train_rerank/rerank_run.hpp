@@ -30,7 +30,7 @@ inline RerankShape shape_of(RerankOptions const& options, RerankData const& data
   return shape;
 }
 
-/// Which batches there are: of one size, so that a captured step fits them all.
+/// Returns the plan of the batches, which all have one size, so that a captured step fits them all.
 inline ms::support::BatchPlan plan_of(RerankOptions const& options, RerankData const& data) {
   return {.rows = data.split.training,
           .batch_rows = options.batch,
@@ -40,7 +40,7 @@ inline ms::support::BatchPlan plan_of(RerankOptions const& options, RerankData c
           .whole_batches = true};
 }
 
-/// Trains the model, tests before and after each epoch, and tells how it went.
+/// Trains the model, tests it before training and after each epoch, and reports the results.
 template <ms::Runtime R>
 class RerankTraining {
  public:
@@ -88,7 +88,7 @@ class RerankTraining {
     return options_.steps != 0 ? std::min(options_.steps, all) : all;
   }
 
-  /// The next batch of the plan.
+  /// Returns the next batch of the plan, on the device; empty after the last step.
   std::optional<DeviceBatch<R>> upload() {
     if (uploaded_ == last_step()) {
       return std::nullopt;
@@ -117,7 +117,7 @@ class RerankTraining {
     return result;
   }
 
-  /// Loss and NDCG on the held-out lists.
+  /// Returns the loss and the NDCG on the held-out lists.
   nlohmann::ordered_json test() {
     typename ms::GradientTape<R>::Pause const no_gradients(training_.tape());
     auto const held_out = std::span(data_.split.held_out);
@@ -141,7 +141,7 @@ class RerankTraining {
     return {{"test_loss", number(quality.loss())}, {"test_ndcg10", number(quality.ndcg())}};
   }
 
-  /// What there is of a result.
+  /// Prints those figures that a result has.
   void print(std::string const& when, nlohmann::ordered_json const& result) const {
     if (options_.quiet) {
       return;
@@ -173,7 +173,7 @@ class RerankTraining {
   ms::support::StepRun<R, Build> run_;
   typename ms::support::StepRun<R, Build>::Training& training_;
   std::int64_t uploaded_ = 0;
-  std::vector<std::int64_t> order_;  ///< of the lists in the epoch that is uploaded
+  std::vector<std::int64_t> order_;  ///< order of the lists in the epoch that is uploaded
 };
 
 template <ms::Runtime R>

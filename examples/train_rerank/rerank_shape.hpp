@@ -10,7 +10,7 @@ namespace train_rerank {
 
 namespace ms = msstream;
 
-/// Consecutive feature columns.
+/// A range of consecutive feature columns.
 struct Columns {
   std::int64_t begin;
   std::int64_t end;
@@ -18,14 +18,14 @@ struct Columns {
   [[nodiscard]] std::int64_t count() const noexcept { return end - begin; }
 };
 
-/// A model that ranks the items of a list by attention. The features of an item are in groups of
-/// columns, those of the user, who asked for the list, too; each group of the user with each group
-/// of the items is a pair, and each pair a branch of its own.
+/// The shape of a model that ranks the items of a list by attention. The features of an item, and
+/// those of the user who asked for the list, are divided into groups of columns. Each user group
+/// with each item group is a pair, and each pair is a branch.
 struct RerankShape {
-  std::int64_t columns = 96;  ///< features of an item
-  int user_groups = 2;        ///< at most as many as columns, like item_groups
+  std::int64_t columns = 96;  ///< number of features of an item
+  int user_groups = 2;        ///< at most `columns`, like item_groups
   int item_groups = 3;
-  std::int64_t width = 64;  ///< of the attention in a pair
+  std::int64_t width = 64;  ///< width of the attention in a pair
   std::int64_t tower_hidden = 64;
   int targets = 3;
   std::uint64_t seed = 1;

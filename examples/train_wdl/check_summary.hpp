@@ -12,7 +12,8 @@
 
 namespace train_wdl {
 
-/// How often a checked run found what: `{"findings": 3, "kinds": {"race": 2, "leak": 1}}`.
+/// Returns the number of findings of a checked run by kind: `{"findings": 3, "kinds": {"race": 2,
+/// "leak": 1}}`.
 [[nodiscard]] inline nlohmann::ordered_json findings_of(msstream::Checker const& checker) {
   auto kinds = nlohmann::ordered_json::object();
   for (auto const kind : msstream::kCheckKinds) {
@@ -23,7 +24,8 @@ namespace train_wdl {
   return {{"findings", checker.count()}, {"kinds", kinds}};
 }
 
-/// "check: 12345 operations, 3 findings: 2 race, 1 leak", of a checked run's report.
+/// Returns a line such as "check: 12345 operations, 3 findings: 2 race, 1 leak" from a checked
+/// run's report.
 [[nodiscard]] inline std::string summary_line(nlohmann::ordered_json const& report) {
   auto const& check = report.at("check");
   auto const findings = check.at("findings").get<std::uint64_t>();
@@ -41,7 +43,7 @@ namespace train_wdl {
   return line;
 }
 
-/// Throws std::runtime_error with the summary when a checked run found something.
+/// Throws std::runtime_error with the summary if a checked run has findings.
 inline void require_no_findings(nlohmann::ordered_json const& report) {
   if (report.at("check").at("findings") != 0) {
     throw std::runtime_error(summary_line(report));

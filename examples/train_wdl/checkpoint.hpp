@@ -13,8 +13,8 @@
 
 namespace train_wdl {
 
-/// Everything that a run must keep to go on with the same bits: parameters and optimizer state, by
-/// name.
+/// Visits everything that a run must save to continue with the same bits: parameters and optimizer
+/// state, by name.
 template <ms::Runtime R, class Visit>
 void visit_saved_tensors(WideDeep<R> const& model,
                          ms::Optimizer<R> const& optimizer,
@@ -23,7 +23,7 @@ void visit_saved_tensors(WideDeep<R> const& model,
   optimizer.visit_state(visit);
 }
 
-/// Writes the file atomically: a run killed meanwhile leaves the earlier file whole.
+/// Writes the file atomically: if the run is killed meanwhile, the earlier file is still whole.
 template <ms::Runtime R>
 void save_checkpoint(TrainOptions const& options,
                      TrainingData const& data,
@@ -50,8 +50,8 @@ void save_checkpoint(TrainOptions const& options,
   ms::support::save_safetensors(options.save, tensors, checkpoint_metadata(options, data, step));
 }
 
-/// Puts a saved run's tensors in place and returns its step. Throws, with nothing changed, when the
-/// file does not fit.
+/// Loads a saved run's tensors, and returns its step. If the file does not fit, throws and changes
+/// nothing.
 template <ms::Runtime R>
 std::int64_t load_checkpoint(TrainOptions const& options,
                              TrainingData const& data,
@@ -72,7 +72,7 @@ std::int64_t load_checkpoint(TrainOptions const& options,
           place(tensor, file.values<T>(name, extents));
         });
   };
-  for_each([](auto const&, auto const&) {});  // every tensor is there and fits
+  for_each([](auto const&, auto const&) {});  // checks that every tensor is there and fits
   for_each([&](auto const& tensor, auto const& values) {
     ms::copy(tensor, ms::to_device(device, values, tensor.shape()));
   });

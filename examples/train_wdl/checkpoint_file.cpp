@@ -16,7 +16,7 @@ support::TensorMetadata checkpoint_metadata(TrainOptions const& options,
   for (auto const width : options.layers) {
     layers += text(layers.empty() ? "" : ",", width);
   }
-  std::string field_names;  // a line each: what the tensors' names do not tell is their order
+  std::string field_names;  // one per line, since tensor names do not give the order
   for (auto const& field : data.dataset.schema().categorical) {
     field_names += text(field_names.empty() ? "" : "\n", field);
   }

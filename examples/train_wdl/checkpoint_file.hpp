@@ -10,14 +10,14 @@
 
 namespace train_wdl {
 
-/// What a saved run says of itself, besides its tensors: how far it was, and what a run that goes
-/// on must agree on.
+/// Returns the metadata of a saved run: its step, and the options that a run that resumes from it
+/// must have, too.
 [[nodiscard]] msstream::support::TensorMetadata checkpoint_metadata(TrainOptions const& options,
                                                                     TrainingData const& data,
                                                                     std::int64_t step);
 
-/// The step at which a saved run was. Throws std::invalid_argument that names what differs from
-/// this run's options.
+/// Returns the step of a saved run. Throws std::invalid_argument that names the difference if the
+/// file does not fit this run's options.
 [[nodiscard]] std::int64_t step_of_checkpoint(msstream::support::SafetensorsFile const& file,
                                               TrainOptions const& options,
                                               TrainingData const& data);

@@ -9,12 +9,12 @@
 
 namespace train_wdl {
 
-/// Trains with the runtime checked, and writes what was found, however the training ends.
+/// Trains on a checking runtime, and writes its findings even if the training fails.
 template <ms::Runtime R>
 nlohmann::ordered_json train_checked(TrainOptions const& options, TrainingData const& data) {
   ms::CheckerOptions how;
   how.mode = options.check_mode;
-  how.report_path.clear();  // written here, with an error if it cannot be
+  how.report_path.clear();  // the report is written below, so that a failure is noticed
   auto const checker = std::make_shared<ms::Checker>(how);
   nlohmann::ordered_json report;
   std::exception_ptr failure;
@@ -23,7 +23,7 @@ nlohmann::ordered_json train_checked(TrainOptions const& options, TrainingData c
   } catch (...) {
     failure = std::current_exception();
   }
-  checker->report_leaks();  // the trainer is gone, and all that it made should be
+  checker->report_leaks();  // the trainer is destroyed, so that all its objects should be
   ms::support::write_output("--check-report", options.check_report, checker->json());
   if (failure) {
     std::rethrow_exception(failure);

@@ -22,7 +22,8 @@ constexpr char const* kDescription =
     "any\n"
     "number of groups and any way of launching.";
 
-/// The library's own variables, which it would read, and refuse, only after the data is loaded.
+/// Reads the environment variables of the library early, since the library would refuse bad values
+/// only after the data is loaded.
 void read_library_variables(TrainOptions& chosen) {
   support::read_library_variables(chosen);
   try {

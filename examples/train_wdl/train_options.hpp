@@ -19,7 +19,7 @@ namespace ms = msstream;
 using ms::support::name_of;
 using ms::support::RuntimeChoice;
 
-/// What train_wdl was asked to do; the values here are the defaults.
+/// The options of train_wdl, with their defaults.
 struct TrainOptions : ms::support::StreamOptions, ms::support::UpdateOptions {
   std::string data;
   msstream::support::DataFormat format = msstream::support::DataFormat::automatic;
@@ -47,11 +47,11 @@ struct TrainOptions : ms::support::StreamOptions, ms::support::UpdateOptions {
   bool quiet = false;
 };
 
-/// Throws support::UsageError for values that are not accepted or contradict each other,
-/// support::HelpRequested.
+/// Reads the options from arguments and environment. Throws support::UsageError for values that are
+/// not accepted or contradict each other, and support::HelpRequested for --help.
 [[nodiscard]] TrainOptions parse_options(msstream::support::Arguments const& arguments);
 
-/// The options as the report shows them.
+/// Returns the options as the report shows them.
 [[nodiscard]] nlohmann::ordered_json describe(TrainOptions const& options);
 
 }  // namespace train_wdl

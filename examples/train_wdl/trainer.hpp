@@ -26,7 +26,7 @@
 
 namespace train_wdl {
 
-/// Trains, tests after each epoch, and tells how it went.
+/// Trains the model, tests it after each epoch, and reports the results.
 template <ms::Runtime R>
 class Trainer {
  public:
@@ -95,10 +95,10 @@ class Trainer {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// How many steps the host may be ahead of the losses that it has seen.
+  /// The number of steps that the host may be ahead of the last loss that it has read.
   static constexpr std::size_t kStepsAhead = 2;
 
-  /// The rows that a fed batch has.
+  /// Returns the used rows of a batch from the feed.
   static DeviceBatch<R> batch_of(ms::support::DeviceRows<R> const& fed) {
     auto const fields = fed.keys.shape()[0];
     auto const capacity = fed.keys.shape()[1];
@@ -193,7 +193,7 @@ class Trainer {
     }
   }
 
-  /// AUC and log loss on the held-out rows.
+  /// Returns the AUC and the log loss on the held-out rows.
   nlohmann::ordered_json test() {
     auto const& rows = data_.split.held_out;
     if (rows.empty()) {
@@ -240,13 +240,13 @@ class Trainer {
   }
 
   static constexpr std::int64_t kTestBatchRows = 4096;
-  static constexpr std::int64_t kStepsBeforeTrace = 10;  ///< memory is warm by then
+  static constexpr std::int64_t kStepsBeforeTrace = 10;  ///< by then, the memory pools have grown
 
   TrainOptions const& options_;
   TrainingData const& data_;
   ms::Device<R> device_;
   ms::StreamPool<R> pool_;
-  ms::StreamScope<R> trunk_;  ///< what no branch claims runs on group 0
+  ms::StreamScope<R> trunk_;  ///< all work outside branches runs on group 0
   ms::GradientTape<R> tape_;
   WideDeep<R> model_;
   ms::Optimizer<R> optimizer_;

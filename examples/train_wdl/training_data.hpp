@@ -9,8 +9,8 @@ namespace train_wdl {
 
 using ms::support::TrainingData;
 
-/// Reads or generates. Throws support::DataError, and support::UsageError when no row is left to
-/// train on.
+/// Reads or generates the data. Throws support::DataError, and support::UsageError if no row is
+/// left to train on.
 [[nodiscard]] TrainingData load_training_data(TrainOptions const& options);
 
 }  // namespace train_wdl

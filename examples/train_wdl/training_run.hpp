@@ -8,10 +8,12 @@
 
 namespace train_wdl {
 
-/// Trains as asked, writes the files asked for, and returns the report. Throws what goes wrong.
+/// Trains as the options say, writes the files that they name, and returns the report. Throws if
+/// training fails.
 nlohmann::ordered_json train_on_host(TrainOptions const& options, TrainingData const& data);
 nlohmann::ordered_json train_on_cuda(TrainOptions const& options, TrainingData const& data);
-/// The same on a runtime that checks; "check" in the report has what was found.
+/// Trains like train_on_host() and train_on_cuda(), but on a checking runtime. "check" in the
+/// report has the findings.
 nlohmann::ordered_json train_checked_on_host(TrainOptions const& options, TrainingData const& data);
 nlohmann::ordered_json train_checked_on_cuda(TrainOptions const& options, TrainingData const& data);
 

@@ -12,11 +12,11 @@
 
 namespace train_wdl {
 
-/// One batch on the device. Categorical keys are one tensor, a row a field.
+/// One batch on the device. The categorical keys are one tensor with one row per field.
 template <ms::Runtime R>
 struct DeviceBatch {
   ms::Tensor<std::int64_t, R> keys;  ///< [fields, capacity]
-  ms::Tensor<float, R> continuous;   ///< [rows, continuous]; no columns: not used
+  ms::Tensor<float, R> continuous;   ///< [rows, continuous]; not used if it has no columns
   ms::Tensor<float, R> labels;       ///< [rows, 1]
 };
 
@@ -29,11 +29,11 @@ struct WideDeepShape {
   std::uint64_t seed;
 };
 
-/// Wide & Deep (Cheng et al. 2016): a linear model over the fields beside an MLP over their
-/// embeddings, summed to a logit.
+/// A Wide & Deep model (Cheng et al. 2016): its logit is the sum of a linear model over the fields
+/// and an MLP over their embeddings.
 ///
-/// Each field is a branch on a stream group of its own choice (field number modulo groups): hash,
-/// deep and wide lookup. What joins them runs on group 0.
+/// Each field is a branch on the stream group with the number of the field modulo the number of
+/// groups: a hash, a deep and a wide lookup. The operations that join the branches run on group 0.
 template <ms::Runtime R>
 class WideDeep {
  public:
@@ -60,7 +60,7 @@ class WideDeep {
     }
   }
 
-  /// Logits [rows, 1] of the first `rows` rows of the batch.
+  /// Returns the logits, [rows, 1], of the first rows of the batch, as many as it has labels.
   [[nodiscard]] ms::Tensor<float, R> forward(ms::GradientTape<R>& tape,
                                              ms::StreamPool<R>& pool,
                                              DeviceBatch<R> const& batch) const {
@@ -94,14 +94,15 @@ class WideDeep {
     return ms::ops::add(tape, wide);
   }
 
-  /// The mean loss of the batch.
+  /// Returns the mean loss of the batch.
   [[nodiscard]] ms::Tensor<float, R> loss(ms::GradientTape<R>& tape,
                                           ms::StreamPool<R>& pool,
                                           DeviceBatch<R> const& batch) const {
     return ms::ops::mean_bce_with_logits(tape, forward(tape, pool, batch), batch.labels);
   }
 
-  /// `dense(name, tensor)` for each dense parameter, `table(name, tensor)` for each table.
+  /// Calls `dense(name, tensor)` for each dense parameter, and `table(name, tensor)` for each
+  /// table.
   template <class Dense, class Table>
   void visit_parameters(Dense&& dense, Table&& table) const {
     for (std::size_t i = 0; i < shape_.fields.size(); ++i) {

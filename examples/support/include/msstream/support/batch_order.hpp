@@ -10,9 +10,9 @@
 
 namespace msstream::support {
 
-/// The rows in the order of one epoch: a Fisher-Yates shuffle (Durstenfeld 1964) whose draws are
-/// random_bits(seed, epoch, i), so that the order depends on (rows, seed, epoch) alone. A training
-/// that is resumed sees the batches that it would have seen.
+/// Returns the rows in the order of one epoch, by a Fisher-Yates shuffle (Durstenfeld 1964) whose
+/// draws are random_bits(seed, epoch, i). The order depends only on (rows, seed, epoch), so a
+/// resumed training sees the batches that it would have seen.
 [[nodiscard]] inline std::vector<std::int64_t> shuffled(std::vector<std::int64_t> rows,
                                                         std::uint64_t seed,
                                                         std::uint64_t epoch) {

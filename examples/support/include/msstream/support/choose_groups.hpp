@@ -15,26 +15,27 @@
 
 namespace msstream::support {
 
-/// Groups for a training, with what was expected and what was measured.
+/// The stream groups chosen for a training, with the predicted and the measured times.
 struct ChosenGroups {
   AutoAssignment predicted;
   TriedGroups tried;
-  /// As a StreamAssignment reads it; without any line where the model's own groups are best.
+  /// The assignment in the text form of StreamAssignment. If the model's own groups are fastest, it
+  /// assigns nothing.
   std::string text;
 };
 
 constexpr int kTrialRounds = 7;
-/// The most that choose_groups() makes.
+/// The largest number of trials that choose_groups() makes.
 constexpr int kGroupTrials = 3 * kTrialRounds;
 
-/// Trainings of one model on different groups, timed beside each other.
+/// Trainings of one model on different groups, which are timed in turn.
 template <Runtime R, class Build>
 class GroupTrial {
  public:
   GroupTrial(StepSetting const& setting, ops::OptimizerRule const& rule, Build const& build)
       : setting_(setting), rule_(rule), build_(build) {}
 
-  /// The number of the candidate, from 0.
+  /// Adds a candidate, and returns its number, from 0.
   std::size_t add(std::string const& groups) {
     auto& training = trainings_.emplace_back(std::make_unique<Training>(
         setting_,
@@ -44,10 +45,9 @@ class GroupTrial {
     training->step();
     return trainings_.size() - 1;
   }
-  /// Of each candidate, the median of what a step takes in several rounds, in ms; `tell(trials)`
-  /// after each. Where steps are
-  /// captured, each round has a capture of its own: how a graph is laid out on a device, which
-  /// differs from one to the next, makes up to a fifth.
+  /// Returns, for each candidate, the median time of a step over several rounds, in ms. Calls
+  /// `tell(trials)` after each trial. If steps are captured, each round captures anew: the layout
+  /// of a graph on the device differs between captures, which changes the time by up to a fifth.
   template <class Tell>
   [[nodiscard]] std::vector<double> run(Tell const& tell) {
     std::vector<std::vector<double>> ms(trainings_.size());
@@ -89,10 +89,10 @@ class GroupTrial {
   std::vector<std::unique_ptr<Training>> trainings_;
 };
 
-/// Groups for the steps that are issued as `setting` says: those that auto_assignment() finds by a
-/// step that is traced on the model's own, if they are measured to be faster than those and than
-/// one group. Launch threads are in what is measured, not in what is predicted. What is the same is
-/// tried once. `tell(trials)` as it goes.
+/// Chooses the fastest groups for steps that are issued as `setting` says, by measuring three
+/// candidates: the model's own groups, one group, and the groups that auto_assignment() finds from
+/// a trace of a step on the model's own groups. Launch threads are part of the measurements but not
+/// of the prediction. Equal candidates are tried once. Calls `tell(trials)` after each trial.
 template <Runtime R, class Build, class Tell>
 [[nodiscard]] ChosenGroups choose_groups(StepSetting const& setting,
                                          ops::OptimizerRule const& rule,

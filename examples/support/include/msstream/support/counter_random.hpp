@@ -7,17 +7,17 @@
 
 namespace msstream::support {
 
-/// The 64-bit finaliser of MurmurHash3 (Appleby): a bijection in which every input bit moves every
-/// output bit.
+/// Applies the 64-bit finaliser of MurmurHash3 (Appleby), a bijection in which every input bit
+/// affects every output bit.
 [[nodiscard]] constexpr std::uint64_t mix64(std::uint64_t value) noexcept {
   value = (value ^ (value >> 33U)) * 0xFF51AFD7ED558CCDULL;
   value = (value ^ (value >> 33U)) * 0xC4CEB9FE1A85EC53ULL;
   return value ^ (value >> 33U);
 }
 
-/// Draw number `counter` of stream `stream` of the generator `seed`: a function, not a state, so
-/// that any draw can be made by any thread, in any order. In `counter` it is a Weyl sequence
-/// through a finaliser, as SplitMix64 (Steele, Lea, Flood 2014).
+/// Returns draw number `counter` of stream `stream` of the generator `seed`. The generator has no
+/// state, so any thread can make any draw, in any order. In `counter` it is a Weyl sequence through
+/// a finaliser, as SplitMix64 (Steele, Lea, Flood 2014).
 [[nodiscard]] constexpr std::uint64_t random_bits(std::uint64_t seed,
                                                   std::uint64_t stream,
                                                   std::uint64_t counter) noexcept {
@@ -26,12 +26,12 @@ namespace msstream::support {
   return mix64(start + (counter + 1) * golden);
 }
 
-/// Uniform in [0, 1), from the upper 53 bits.
+/// Returns a uniform value in [0, 1), from the upper 53 bits.
 [[nodiscard]] constexpr double uniform_of(std::uint64_t bits) noexcept {
   return static_cast<double>(bits >> 11U) * 0x1p-53;
 }
 
-/// Standard normal from two independent draws (Box and Muller 1958).
+/// Returns a standard normal value from two independent draws (Box and Muller 1958).
 [[nodiscard]] inline double normal_of(std::uint64_t bits, std::uint64_t more_bits) noexcept {
   double const radius = std::sqrt(-2.0 * std::log(1.0 - uniform_of(bits)));
   return radius * std::cos(2.0 * std::numbers::pi * uniform_of(more_bits));

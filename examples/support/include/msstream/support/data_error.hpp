@@ -5,8 +5,8 @@
 
 namespace msstream::support {
 
-/// Input data cannot be used; the message says which file, where in it, what was expected and what
-/// was found.
+/// An error of input data that cannot be used. The message says which file, where in it, what was
+/// expected and what was found.
 class DataError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -11,11 +11,11 @@
 
 namespace msstream::support {
 
-/// All rows in memory, parsed once.
+/// A data set with all rows in memory, parsed once.
 ///
-/// Memory: 8 bytes a key and 4 a continuous value or label (296 bytes a census row, 264 a Criteo
-/// row), and twice that for a moment while it is built. Data that does not fit belongs in a program
-/// that streams blocks from the RowSource instead. Reading is thread-safe.
+/// The memory is 8 bytes for each key and 4 for each continuous value or label (296 bytes for a
+/// census row, 264 for a Criteo row), and twice that for a moment while it is built. If the data
+/// does not fit, a program should stream blocks from the RowSource instead. Reading is thread-safe.
 class Dataset {
  public:
   Dataset(Schema schema, std::vector<RowBlock> blocks);
@@ -23,19 +23,20 @@ class Dataset {
   [[nodiscard]] Schema const& schema() const noexcept { return schema_; }
   [[nodiscard]] std::int64_t rows() const noexcept { return all_.rows; }
 
-  /// Throw std::out_of_range for a row that does not exist.
+  /// Return the keys, the continuous values and the labels of a row. Throw std::out_of_range for a
+  /// row that does not exist.
   [[nodiscard]] std::span<std::int64_t const> keys(std::int64_t row) const;
   [[nodiscard]] std::span<float const> continuous(std::int64_t row) const;
   [[nodiscard]] std::span<float const> labels(std::int64_t row) const;
 
-  /// How many different keys categorical field `field` has: what its table needs to hold.
+  /// Returns the number of different keys in categorical field `field`, which its table must hold.
   [[nodiscard]] std::int64_t distinct_keys(std::size_t field) const;
 
-  /// Every continuous value, [rows][continuous], to be transformed in place.
+  /// Returns all continuous values, [rows][continuous], to be transformed in place.
   [[nodiscard]] std::span<float> continuous_values() noexcept { return all_.continuous; }
 
-  /// Writes the rows with these numbers into the batch. Throws std::invalid_argument when they are
-  /// more than the capacity, std::out_of_range for a row that does not exist.
+  /// Writes the rows with the given numbers into the batch. Throws std::invalid_argument if they
+  /// are more than the capacity, and std::out_of_range for a row that does not exist.
   void gather(std::span<std::int64_t const> rows,
               BatchLayout const& layout,
               StagedBatch& batch) const;
@@ -47,8 +48,9 @@ class Dataset {
   RowBlock all_;
 };
 
-/// Reads the source to its end with `threads` threads (0: as many as the processor has). Of several
-/// errors the one that comes first in the data is thrown, however the threads were scheduled.
+/// Reads the source to its end with `threads` threads (0: as many as there are processors). If
+/// there are several errors, throws the one that comes first in the data, whatever the order of the
+/// threads.
 [[nodiscard]] Dataset load_dataset(RowSource& source, std::size_t threads = 0);
 
 }  // namespace msstream::support

@@ -14,18 +14,19 @@
 
 namespace msstream::support {
 
-/// One batch on the device. Of a short batch the rows up to the capacity are zero.
+/// One batch on the device. In a short batch, the rows after the used ones are zero up to the
+/// capacity.
 template <Runtime R>
 struct DeviceRows {
   Tensor<std::int64_t, R> keys;  ///< [fields, capacity, hotness]
   Tensor<float, R> continuous;   ///< [capacity, continuous]
   Tensor<float, R> labels;       ///< [labels, capacity]
-  std::int64_t rows;             ///< how many of the capacity are used
+  std::int64_t rows;             ///< number of used rows, at most the capacity
   std::int64_t index;            ///< number of the batch since the start of training
 };
 
-/// Brings batches to the device ahead of their use: worker threads fill pinned buffers, and each
-/// batch's copies are issued on the group's h2d stream one batch before it is asked for.
+/// Copies batches to the device ahead of their use. Worker threads fill pinned buffers, and the
+/// copies of each batch are issued on the group's h2d stream one batch before it is requested.
 template <Runtime R>
 class DeviceFeed {
  public:
@@ -46,20 +47,22 @@ class DeviceFeed {
                 {.threads = static_cast<std::size_t>(threads), .first_batch = first_batch}),
         uploads_(group, [this] { return upload(); }) {}
 
-  /// The next batch; empty after the last. The batch after it is on its way when this returns.
+  /// Returns the next batch; empty after the last. When this returns, the copies of the batch after
+  /// it have been issued.
   [[nodiscard]] std::optional<Batch> next() { return uploads_.next(); }
 
  private:
   static constexpr std::size_t kStagingBuffers = 6;
   static constexpr std::size_t kInFlight = 3;
 
-  /// One batch in pinned memory; floats hold the continuous values, then the labels.
+  /// One batch in pinned memory. `floats` holds the continuous values, then the labels.
   struct Staging {
     PinnedArray<std::int64_t, R> keys;
     PinnedArray<float, R> floats;
     StagedBatch batch;
 
-    /// The loader's threads write through addresses that a checking runtime does not see used.
+    /// Declares that the host writes the buffers, since a checking runtime does not see the
+    /// loader's threads write through their addresses.
     void host_writes() const {
       keys.host_writes();
       floats.host_writes();
@@ -93,8 +96,8 @@ class DeviceFeed {
     });
   }
 
-  /// Waits until the oldest batch's copies are over, which they are long since, and has its buffer
-  /// filled again.
+  /// Waits for the copies of the oldest batch, which have usually been complete for long, and lets
+  /// the loader fill its buffer again.
   void recycle_oldest() {
     Staging* const oldest = in_flight_.front();
     in_flight_.pop_front();

@@ -13,22 +13,23 @@ struct GeneratedOptions {
   std::int64_t rows = 100'000;
   std::uint64_t seed = 1;
   std::int64_t hotness = 1;
-  /// No field has more distinct values than this.
+  /// The largest number of distinct values of a field.
   std::int64_t largest_cardinality = 100'000;
-  /// Labels a row.
+  /// The number of labels in a row.
   int tasks = 1;
 };
 
-/// Rows shaped as Criteo's (13 continuous and 26 categorical fields), with a truth to be found.
+/// Generated rows with the shape of Criteo's (13 continuous and 26 categorical fields) and a
+/// relation that a model can learn.
 ///
-/// Values of a field are popular by a power law of exponent 1.05, over cardinalities from 3 to
-/// 1,000,000. The label is 1 with probability sigmoid(z); z adds a planted weight a value, planted
-/// weights on the continuous fields, and two products that a linear model cannot express. Knowing z
-/// gives an AUC of 0.87. A row depends on the seed and its number alone, so that threads and
-/// machines can generate any of them; the same bits need the same libm.
+/// The popularity of a field's values follows a power law of exponent 1.05, over cardinalities from
+/// 3 to 1,000,000. The label is 1 with probability sigmoid(z). z is a sum of a planted weight for
+/// each value, planted weights on the continuous fields, and two products that a linear model
+/// cannot express. Scoring by z gives an AUC of 0.87. A row depends only on the seed and its
+/// number, so that threads and machines can generate any of them; equal bits need the same libm.
 class GeneratedData {
  public:
-  /// Throws std::invalid_argument for fewer than 0 rows, a hotness or cardinality below 1,
+  /// Throws std::invalid_argument for fewer than 0 rows, a hotness or cardinality below 1, and
   /// tasks outside 1 to 64.
   explicit GeneratedData(GeneratedOptions const& options);
 
@@ -38,10 +39,12 @@ class GeneratedData {
     return cardinalities_;
   }
 
-  /// Thread-safe. Numbers beyond the option `rows` are rows too.
+  /// Generates rows from `first_row` on. Thread-safe. Numbers beyond GeneratedOptions::rows are
+  /// rows, too.
   [[nodiscard]] RowBlock block(std::int64_t first_row, std::int64_t rows) const;
 
-  /// z of the row for a task: the best score that a model could give.
+  /// Returns the logit from which the row's label for a task is drawn, which is the best score that
+  /// a model could give.
   [[nodiscard]] double true_logit(std::int64_t row, int task = 0) const;
 
  private:
@@ -53,7 +56,7 @@ class GeneratedData {
   std::vector<std::int64_t> cardinalities_;
 };
 
-/// The options' rows as a source, to be loaded like a file.
+/// A source of generated rows, which can be loaded like a file.
 class GeneratedSource final : public RowSource {
  public:
   explicit GeneratedSource(GeneratedOptions const& options) : data_(options) {}

@@ -12,7 +12,8 @@
 
 namespace msstream::support {
 
-/// Initial values by name: a parameter has the same, whichever tensor it is a part of.
+/// Generates initial values by name, so that a parameter has the same values whichever tensor it is
+/// a part of.
 class Initialiser {
  public:
   explicit Initialiser(std::uint64_t seed) : seed_(seed) {}
@@ -31,7 +32,7 @@ class Initialiser {
   void append_table(std::vector<float>& to, std::int64_t field, std::int64_t count) const {
     append(to, text("table/", field), count, 0.05);
   }
-  /// Glorot & Bengio 2010, eq. 16.
+  /// Appends the values of a weight matrix, with the limit of Glorot & Bengio 2010, eq. 16.
   void append_weight(std::vector<float>& to,
                      std::string_view name,
                      std::int64_t inputs,

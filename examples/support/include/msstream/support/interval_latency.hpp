@@ -10,32 +10,34 @@
 
 namespace msstream::support {
 
-/// How often which latency was seen so far, in buckets of which sixteen are a doubling.
+/// The number of latencies seen so far in each bucket. There are sixteen buckets for each doubling.
 using LatencyCounts = std::vector<std::uint64_t>;
 
-/// Counts latencies such that those of an interval can be told from those before: by what the
-/// counts at its ends differ in. Memory ordering: relaxed; record() from any thread.
+/// A counter of latencies. The difference of its counts at the ends of an interval gives the
+/// latencies of that interval. Memory ordering is relaxed; any thread may call record().
 class LatencyCounter {
  public:
   void record(std::chrono::nanoseconds latency) noexcept;
-  /// Adds what has been counted so far; an empty sum is 0.
+  /// Adds the counts so far to `sum`. An empty sum stands for zeros.
   void add_to(LatencyCounts& sum) const;
 
  private:
   friend struct IntervalLatency;
   static constexpr std::size_t kSubBuckets = 16;
-  static constexpr std::size_t kBuckets = 40 * kSubBuckets;  ///< to 18 minutes
+  static constexpr std::size_t kBuckets = 40 * kSubBuckets;  ///< up to 18 minutes
 
   std::array<std::atomic<std::uint64_t>, kBuckets> counts_{};
 };
 
-/// Of the queries answered in an interval. The percentiles are at most a twentieth too high.
+/// The latencies of the queries answered in an interval. The percentiles are at most a twentieth
+/// too high.
 struct IntervalLatency {
   std::uint64_t count = 0;
   std::chrono::nanoseconds p50{0};
   std::chrono::nanoseconds p99{0};
 
-  /// `before` may be empty: from the beginning.
+  /// Returns the latencies between two counts. If `before` is empty, the interval starts at the
+  /// beginning.
   [[nodiscard]] static IntervalLatency between(LatencyCounts const& before,
                                                LatencyCounts const& after);
 };

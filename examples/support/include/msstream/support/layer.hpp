@@ -11,13 +11,14 @@
 
 namespace msstream::support {
 
-/// The weights and biases of a dense layer, or of several of one size.
+/// The weights and biases of a dense layer, or of several layers of one size.
 template <Runtime R>
 struct Layer {
   Tensor<float, R> weight;  ///< [inputs, outputs], or [layers, inputs, outputs]
   Tensor<float, R> bias;    ///< [outputs], or [layers, outputs]
 
-  /// A layer a name; more than one, or if `stacked`, in one tensor.
+  /// Makes a layer for each name. If `stacked`, all layers are in one tensor; otherwise there must
+  /// be one name.
   Layer(Device<R> const& device,
         Initialiser const& initialiser,
         std::vector<std::string> const& names,

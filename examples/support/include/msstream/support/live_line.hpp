@@ -9,26 +9,26 @@
 
 namespace msstream::support {
 
-/// How a load is going: of the last interval.
+/// The figures of a load in its last interval.
 struct LoadFigures {
   double queries_per_s = 0;
   std::chrono::nanoseconds p50{0};
   std::chrono::nanoseconds p99{0};
-  std::int64_t in_pool = 0;  ///< admitted and without an outcome
+  std::int64_t in_pool = 0;  ///< queries admitted and without an outcome
 };
 
-/// Shows how a load is going: on a terminal in one line that is drawn over itself, else a line a
-/// second. One thread.
+/// Shows the figures of a load: on a terminal in one line that is redrawn in place, elsewhere in
+/// one line per second. For use by one thread.
 class LiveLine {
  public:
-  /// `title` stands in front.
+  /// Shows `title` at the start of each line.
   LiveLine(ProgressStyle const& style, std::string title);
   LiveLine(LiveLine const&) = delete;
   LiveLine& operator=(LiveLine const&) = delete;
-  /// Leaves the cursor on a line of its own.
+  /// Moves the cursor to a new line if a line has been drawn on a terminal.
   ~LiveLine();
 
-  /// How often to show.
+  /// Returns the time between calls of show().
   [[nodiscard]] std::chrono::milliseconds period() const noexcept;
   void show(LoadFigures const& figures);
 

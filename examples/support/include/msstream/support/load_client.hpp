@@ -20,12 +20,13 @@
 
 namespace msstream::support {
 
-/// One of those who ask a pool, with measures of its own. One thread; the pool's poller notes the
-/// outcomes of an open load. The client outlives them: see await_outcomes().
+/// A client that submits queries to a pool, with measures of its own. For use by one thread; in an
+/// open load, the pool's polling thread notes the outcomes. The client must outlive the outcomes:
+/// see await_outcomes().
 template <class Pool>
 class LoadClient {
  public:
-  /// `number`: of the client, 0 and on. All that is named outlives the client.
+  /// `number` is the number of the client, from 0. All arguments must outlive the client.
   LoadClient(Pool& pool,
              std::vector<LoadQuery> const& queries,
              LoadPlan const& plan,
@@ -35,8 +36,8 @@ class LoadClient {
   LoadClient(LoadClient const&) = delete;
   LoadClient& operator=(LoadClient const&) = delete;
 
-  /// Blocks until the load is over, which begins at `begin`; in an open one outcomes may come
-  /// later.
+  /// Submits queries until the load is over, which begins at `begin`. In an open load, outcomes may
+  /// come after this returns.
   void ask_all(serve::Clock::time_point begin) noexcept {
     begin_ = begin;
     end_ = begin + std::chrono::duration_cast<Clock::duration>(plan_.length);
@@ -56,7 +57,7 @@ class LoadClient {
       failure_.note(std::current_exception());
     }
   }
-  /// Once ask_all() has returned.
+  /// Blocks until all queries have their outcomes. To be called after ask_all() has returned.
   void await_outcomes() const {
     while (measures_.ended.load(std::memory_order_acquire) != measures_.asked) {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -71,7 +72,7 @@ class LoadClient {
     constexpr std::size_t kApart = 37;
     return queries_[(client_ * kApart + static_cast<std::size_t>(number)) % queries_.size()];
   }
-  /// Does something with the query, and its deadline if there is one.
+  /// Calls `use` with the query. If the plan has a deadline, sets it first, counted from `from`.
   template <class Use>
   decltype(auto) with_deadline(LoadQuery const& asked, Clock::time_point from, Use&& use) const {
     if (plan_.deadline.count() == 0) {
@@ -82,14 +83,14 @@ class LoadClient {
     return use(query);
   }
 
-  /// Whether a client that asks its `number`th query at that time does so within the load.
+  /// Returns whether the query with that number, asked at time `at`, is within the load.
   [[nodiscard]] bool is_within(std::int64_t number, Clock::time_point at) const noexcept {
     return !failure_.is_there() && (plan_.iterations > 0 ? number < plan_.iterations : at < end_);
   }
 
-  /// Like is_within(), but a client that asks when its last query is over asks its first one
-  /// whenever it begins: a busy machine may start it after the load's end, and a load without an
-  /// answer measures nothing.
+  /// Like is_within(), but true for the first query at any time, unless the load has failed: a busy
+  /// machine may start a client after the load's end, and a load without an answer measures
+  /// nothing.
   [[nodiscard]] bool asks_next(std::int64_t number, Clock::time_point at) const noexcept {
     return number == 0 ? !failure_.is_there() : is_within(number, at);
   }
@@ -116,7 +117,7 @@ class LoadClient {
       take_oldest(pending);
     }
   }
-  /// When it was there.
+  /// Waits for the answer of the oldest query, and returns the time of its arrival.
   Clock::time_point take_oldest(std::deque<Pending>& pending) {
     auto oldest = std::move(pending.front());
     pending.pop_front();
@@ -160,7 +161,8 @@ class LoadClient {
       asked_at = Clock::now();
     }
   }
-  /// The latency counts from `arrives` until the outcome is there, whoever sleeps.
+  /// Submits a query. Its latency counts from `arrives` to its outcome, even if the client was
+  /// late.
   void ask(LoadQuery const& asked, Clock::time_point arrives) {
     with_deadline(asked, arrives, [&](serve::Query const& its) {
       pool_.submit(its, [this, &asked, arrives](serve::Outcome const& outcome) {
@@ -174,7 +176,8 @@ class LoadClient {
     });
     ++measures_.asked;
   }
-  /// To the microsecond, which no sleep is; what is due already does not wait.
+  /// Waits until a time to the microsecond, which a sleep cannot do. Returns at once if the time
+  /// has passed.
   static void wait_until(Clock::time_point then) {
     constexpr auto kOversleep = std::chrono::microseconds(100);
     if (then - Clock::now() > 2 * kOversleep) {

@@ -10,11 +10,11 @@
 
 namespace msstream::support {
 
-/// The first thing that went wrong in a load, other than what a load may do: a query that is
-/// refused by a full queue, or expires. Thread-safe.
+/// The first error of a load. A query that is refused by a full queue, or that expires, is not an
+/// error. Thread-safe.
 class LoadFailure {
  public:
-  /// Also a hint to whoever goes on asking.
+  /// Returns whether there is an error. Clients look at it to stop early.
   [[nodiscard]] bool is_there() const noexcept { return is_there_.load(std::memory_order_relaxed); }
   void note(std::exception_ptr error) noexcept {
     std::lock_guard const guard(mutex_);

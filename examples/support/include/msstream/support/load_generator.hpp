@@ -20,15 +20,15 @@
 
 namespace msstream::support {
 
-/// Asks a pool as planned, once, and measures.
+/// Puts a planned load on a pool, once, and measures it.
 ///
-/// The queries are there beforehand, each client has counters of its own, and in an open load the
+/// The queries exist beforehand, and each client has counters of its own. In an open load, the
 /// latency counts from the time at which a query was to arrive, however late its client was, so
 /// that a pool that makes its clients wait cannot hide it.
 template <class Pool>
 class LoadGenerator {
  public:
-  /// With `memory` the result has samples. All that is named outlives the generator.
+  /// If `memory` is given, the result has samples. All arguments must outlive the generator.
   LoadGenerator(Pool& pool,
                 std::vector<LoadQuery> const& queries,
                 LoadPlan const& plan,
@@ -43,7 +43,8 @@ class LoadGenerator {
     }
   }
 
-  /// Blocks until every query has its outcome. Throws what a query failed with, if one did.
+  /// Runs the load, and blocks until every query has its outcome. Throws the first error of a
+  /// query, if there is one.
   [[nodiscard]] LoadResult run(LiveLine& line) {
     begin_ = Clock::now();
     LoadWatch<Pool> watch(pool_, clients_, plan_, places(), memory_, line);
@@ -68,7 +69,8 @@ class LoadGenerator {
  private:
   using Clock = serve::Clock;
 
-  /// As many as the system has threads for; with too few, those end soon.
+  /// Starts a thread for each client. If the system has too few threads, notes a failure, at which
+  /// the started threads end soon.
   [[nodiscard]] std::vector<std::thread> start_clients() {
     std::vector<std::thread> threads;
     threads.reserve(clients_.size());
@@ -95,7 +97,7 @@ class LoadGenerator {
     --working_;
     over_.notify_all();
   }
-  /// Queries that can be launched at a time.
+  /// Returns the number of queries that can be in launches at a time.
   [[nodiscard]] std::int64_t places() const {
     auto const& options = pool_.options();
     bool const together = options.max_batch_delay.count() > 0;

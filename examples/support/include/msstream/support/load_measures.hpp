@@ -15,15 +15,16 @@
 
 namespace msstream::support {
 
-/// What one client has seen. Written by it, or by the poller for it; read by any thread.
+/// The measures of one client. The client writes them, or the pool's polling thread for it; any
+/// thread may read them.
 struct alignas(64) ClientMeasures {
   serve::LatencyHistogram latency;
-  LatencyCounter recent;  ///< the same
+  LatencyCounter recent;  ///< latencies, to be read by intervals
   serve::LatencyHistogram queued;
   serve::LatencyHistogram on_device;
-  serve::LatencyHistogram late;         ///< how long after its time a query was asked; open only
-  std::uint64_t asked = 0;              ///< read when the client is over
-  std::atomic<std::uint64_t> ended{0};  ///< of those asked
+  serve::LatencyHistogram late;         ///< delay of queries after their arrival; open only
+  std::uint64_t asked = 0;              ///< queries; read after the client has ended
+  std::atomic<std::uint64_t> ended{0};  ///< queries with an outcome
   std::atomic<std::uint64_t> checked{0};
   std::atomic<std::uint64_t> mismatches{0};
 
@@ -44,15 +45,15 @@ struct alignas(64) ClientMeasures {
   }
 };
 
-/// How a load went.
+/// The result of a load.
 struct LoadResult {
-  double seconds = 0;  ///< until the last answer
+  double seconds = 0;  ///< duration until the last answer
   serve::LatencySummary latency = {};
   serve::LatencySummary queued = {};
   serve::LatencySummary on_device = {};
   serve::LatencySummary late = {};
-  std::uint64_t asked = 0;        ///< as the clients count
-  serve::PoolCounts counts = {};  ///< of this load alone
+  std::uint64_t asked = 0;        ///< queries, as the clients count
+  serve::PoolCounts counts = {};  ///< counts of this load only
   std::uint64_t checked = 0;
   std::uint64_t mismatches = 0;
   std::vector<LoadSample> samples = {};
@@ -60,7 +61,7 @@ struct LoadResult {
   [[nodiscard]] double queries_per_s() const noexcept {
     return static_cast<double>(latency.count) / seconds;
   }
-  /// On average, by Little's law.
+  /// Returns the average number of queries in flight, by Little's law.
   [[nodiscard]] double in_flight() const noexcept { return together(latency); }
   [[nodiscard]] double on_device_together() const noexcept { return together(on_device); }
 

@@ -13,37 +13,38 @@
 
 namespace msstream::support {
 
-/// Closed: each client asks, waits for the answer, and asks again. Open: queries arrive at random,
-/// whether or not earlier ones have been answered, as a Poisson process. Lone: one query at a time,
-/// measured as those of an open load are.
+/// The kind of a load. Closed: each client submits a query, waits for the answer, and submits the
+/// next one. Open: queries arrive at random, whether or not earlier ones have been answered, as a
+/// Poisson process. Lone: one query at a time, measured like those of an open load.
 enum class LoadMode : std::uint8_t { closed, open, lone };
 
-/// How a pool is asked.
+/// The plan of a load on a pool.
 struct LoadPlan {
   LoadMode mode = LoadMode::closed;
-  /// Threads: closed, each with `in_flight` queries in flight; open, each with its part of the
-  /// arrivals.
+  /// The number of client threads. In a closed load, each has `in_flight` queries in flight; in an
+  /// open load, each has its part of the arrivals.
   int clients = 16;
-  int in_flight = 1;  ///< closed only
+  int in_flight = 1;  ///< queries in flight of each client; closed only
   double rate = 0;    ///< queries a second of all clients together; open only
-  /// Closed and lone: each client asks at least once, however late it begins.
+  /// The length of the load. In closed and lone loads, each client submits at least one query,
+  /// however late it begins.
   std::chrono::duration<double> length{0};
-  std::int64_t iterations = 0;                ///< of each client; 0: as many as `length` allows
-  std::chrono::duration<double> deadline{0};  ///< from when it is asked; 0: none
-  std::uint64_t seed = 1;                     ///< of the arrivals
+  std::int64_t iterations = 0;  ///< queries of each client; 0: as many as `length` allows
+  std::chrono::duration<double> deadline{0};  ///< of a query, from its submission; 0: none
+  std::uint64_t seed = 1;                     ///< seed of the arrivals
 
-  /// Open: above 0, not `rate`, but so many times what a closed load of `peak_clients` reaches,
-  /// which is measured before.
+  /// For open loads: if above 0, replaces `rate` by a multiple of the peak, which is the rate that
+  /// a closed load of `peak_clients` reaches. The peak is measured before.
   double load_factor = 0;
   int peak_clients = 16;
-  bool lone_too = false;  ///< measure lone queries before
+  bool lone_too = false;  ///< measure lone queries before the load
 
-  /// Such a closed load, for at most a few seconds.
+  /// Returns the plan of the closed load that measures the peak, for at most 3 seconds.
   [[nodiscard]] LoadPlan of_peak() const {
     constexpr std::chrono::duration<double> kLength{3};
     return {.clients = peak_clients, .length = std::min(length, kLength)};
   }
-  /// One query at a time, for at most a second, or a thousand of them.
+  /// Returns the plan of a load of one query at a time, for at most a second or a thousand queries.
   [[nodiscard]] LoadPlan of_lone() const {
     constexpr std::chrono::duration<double> kLength{1};
     constexpr std::int64_t kMost = 1000;
@@ -52,7 +53,7 @@ struct LoadPlan {
             .length = std::min(length, kLength),
             .iterations = std::min(iterations, kMost)};
   }
-  /// What comes before all that is measured.
+  /// Returns the plan of the load before the first measurement.
   [[nodiscard]] LoadPlan of_warm_up(std::chrono::duration<double> warm_up) const {
     auto plan = load_factor > 0 ? of_peak() : *this;
     plan.iterations = 0;
@@ -62,17 +63,19 @@ struct LoadPlan {
   }
 };
 
-/// What a model says to a query, bit for bit: in each bucket that it may run in, since a product
-/// may add up in another order for another number of rows.
+/// The answers of a model to a query alone, bit for bit: one for each bucket that it may run in,
+/// since a matrix product may add up in another order for another number of rows.
 using LoneAnswers = std::vector<std::vector<float>>;
 
-/// A query that is asked again and again. The values that it names are its maker's.
+/// A query that is submitted repeatedly. Its values belong to the code that made it.
 struct LoadQuery {
   serve::Query query;
-  /// Of model version v: expected[(v - 1) % size]; none: it is not checked.
+  /// The expected answers. Those of model version v are expected[(v - 1) % size]. If empty, answers
+  /// are not checked.
   std::vector<LoneAnswers> expected = {};
 
-  /// Whether that is, bit for bit, what the version of the model says; some of `expected` is there.
+  /// Returns whether `values` is, bit for bit, an answer of that version of the model. `expected`
+  /// must not be empty.
   [[nodiscard]] bool is_answer(std::uint64_t version, std::span<float const> values) const {
     return std::ranges::any_of(expected[(version - 1) % expected.size()], [&](auto const& lone) {
       return lone.size() == values.size() &&
@@ -81,10 +84,10 @@ struct LoadQuery {
   }
 };
 
-/// What a query alone takes of the device; see query_cost().
+/// The cost of a query alone on the device; see query_cost().
 struct QueryCost {
   std::size_t operations = 0;
-  double device_ns = 0;  ///< of all of them together
+  double device_ns = 0;  ///< time of all operations together
 };
 
 }  // namespace msstream::support

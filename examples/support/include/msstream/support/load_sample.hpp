@@ -13,25 +13,25 @@
 
 namespace msstream::support {
 
-/// How a load goes: of one interval, and at its end.
+/// The figures of a load in one interval, and at the end of it.
 struct LoadSample {
-  double at_s = 0;  ///< of the end, since the load began
+  double at_s = 0;  ///< end of the interval, from the start of the load
   double queries_per_s = 0;
   IntervalLatency latency = {};
   std::uint64_t refused = 0;
-  std::int64_t in_pool = 0;  ///< admitted and without an outcome
-  std::int64_t waiting = 0;  ///< those of them for which there is no place in a launch
+  std::int64_t in_pool = 0;  ///< queries admitted and without an outcome
+  std::int64_t waiting = 0;  ///< queries in the pool that fit into no launch
   MemoryTaken memory = {};
 };
 
-/// Cuts a load into intervals, each from the end of the last one. One thread.
+/// Divides a load into intervals, each from the end of the one before. For use by one thread.
 class LoadIntervals {
  public:
   explicit LoadIntervals(serve::Clock::time_point begin) noexcept : begin_(begin), last_(begin) {}
 
   [[nodiscard]] serve::Clock::time_point last() const noexcept { return last_; }
-  /// Ends an interval. `counts` and `refused` are since the load began. Memory and what is in the
-  /// pool are left to fill in.
+  /// Ends an interval, and returns its sample. `counts` and `refused` are totals since the load
+  /// began. The caller fills in the memory and the queries in the pool.
   [[nodiscard]] LoadSample next(serve::Clock::time_point now,
                                 LatencyCounts counts,
                                 std::uint64_t refused) {
@@ -53,15 +53,16 @@ class LoadIntervals {
   std::uint64_t refused_ = 0;
 };
 
-/// How long the next sample's interval is to be, `since_begin` after the load's begin: a second,
-/// less in a short load, more in one of which that would be more than 600.
+/// Returns the length of the next sample's interval, at the time `since_begin` after the load's
+/// begin: a second, less in a short load, more in a load that would otherwise have more than 600
+/// samples.
 [[nodiscard]] inline std::chrono::duration<double> sample_period(
     LoadPlan const& plan, std::chrono::duration<double> since_begin) {
   constexpr std::chrono::duration<double> kLeast{0.01};
   constexpr std::chrono::duration<double> kUsual{1};
   constexpr int kFew = 10;
   constexpr int kMany = 600;
-  if (plan.iterations > 0) {  // which may take any time
+  if (plan.iterations > 0) {  // the length of such a load is unknown
     return std::max(since_begin / kFew, kLeast);
   }
   return std::max(std::clamp(plan.length / kFew, kLeast, kUsual), plan.length / kMany);

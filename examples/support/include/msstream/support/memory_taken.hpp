@@ -7,13 +7,13 @@
 
 namespace msstream::support {
 
-/// What is taken at the moment, in bytes; a difference of two may be below 0.
+/// The memory in use at the moment, in bytes. A difference of two may be negative.
 struct MemoryTaken {
-  std::int64_t in_use = 0;    ///< of the device's memory, as its allocator gives it out
-  std::int64_t reserved = 0;  ///< had from the driver by the allocator
-  std::int64_t device = 0;    ///< by everybody and for everything, as the driver says
-  std::int64_t pinned = 0;    ///< in use on the host
-  std::int64_t resident = 0;  ///< of the process on the host; 0 where the system does not say
+  std::int64_t in_use = 0;    ///< device memory that the allocator has given out
+  std::int64_t reserved = 0;  ///< device memory that the allocator has from the driver
+  std::int64_t device = 0;    ///< device memory in use by all programs, from the driver
+  std::int64_t pinned = 0;    ///< pinned host memory in use
+  std::int64_t resident = 0;  ///< host memory of the process; 0 if unknown
 
   friend MemoryTaken operator-(MemoryTaken const& left, MemoryTaken const& right) noexcept {
     return {.in_use = left.in_use - right.in_use,
@@ -31,10 +31,11 @@ struct MemoryTaken {
   }
 };
 
-/// Of the calling process.
+/// Returns the resident memory of the calling process in bytes; 0 if the system does not report it.
 [[nodiscard]] std::int64_t resident_bytes();
 
-/// Thread-safe. Throws what the runtime throws.
+/// Returns the memory in use on the device and on the host. Thread-safe. Throws the runtime's
+/// errors.
 template <Runtime R>
 [[nodiscard]] MemoryTaken memory_taken(Device<R> const& device) {
   auto const of_allocator = device.memory_statistics();

@@ -15,11 +15,11 @@
 
 namespace msstream::support {
 
-/// A thread that puts a pool's models in place in turn, of version v the one at (v - 1) % size: one
-/// each `period`, or where a swap takes longer than that, one after the other. With one model it
-/// does nothing.
+/// A thread that swaps the models of a pool in turn. Version v of the pool has the model at index
+/// (v - 1) % size. It swaps once per `period`, or without pause if a swap takes longer than that.
+/// With one model it does nothing.
 ///
-/// States: swapping, stopped. Ownership: the caller's, like the pool, which it must not outlive.
+/// It is swapping or stopped. It belongs to the caller and must not outlive the pool.
 template <class Pool>
 class ModelSwapper {
  public:
@@ -35,7 +35,8 @@ class ModelSwapper {
   ModelSwapper& operator=(ModelSwapper const&) = delete;
   ~ModelSwapper() { join(); }
 
-  /// Blocks until the last swap is over; how long those so far took. Throws what a swap threw.
+  /// Stops, blocks until the last swap is complete, and returns the durations of all swaps. Throws
+  /// the exception of a swap, if one failed.
   serve::LatencySummary stop() {
     join();
     if (failure_ != nullptr) {

@@ -13,7 +13,7 @@
 
 namespace msstream::support {
 
-/// What a number option accepts, both ends included.
+/// The range that a number option accepts, both ends included.
 template <class T>
 struct Range {
   T least = std::numeric_limits<T>::lowest();
@@ -24,19 +24,21 @@ template <class T>
 concept NumberOption = (std::integral<T> || std::floating_point<T>)&&!std::same_as<T, bool> &&
                        !std::same_as<T, char>;
 
-/// The number that all of `value` spells, when it lies in the range.
+/// Returns the number that the whole of `value` spells; empty if there is none, or if it is outside
+/// the range.
 template <NumberOption T>
 [[nodiscard]] std::optional<T> parse_option(std::string_view value, Range<T> range) {
   T number{};
   auto const* end = value.data() + value.size();
   auto const result = std::from_chars(value.data(), end, number);
-  // A comparison that fails for NaN.
+  // The comparison is false for NaN.
   bool const within = number >= range.least && number <= range.most;
   bool const whole = result.ec == std::errc() && result.ptr == end;
   return whole && within ? std::optional(number) : std::nullopt;
 }
 
-/// `1,2,3`, at least one.
+/// Returns the numbers of a list such as `1,2,3`, with at least one; empty if one of them is not
+/// accepted.
 template <NumberOption T>
 [[nodiscard]] std::optional<std::vector<T>> parse_option_list(std::string_view value,
                                                               Range<T> range) {
@@ -55,7 +57,8 @@ template <NumberOption T>
   }
 }
 
-/// `1`/`0`, `true`/`false`, `yes`/`no`, `on`/`off`.
+/// Returns the value of a flag: `1`/`0`, `true`/`false`, `yes`/`no`, `on`/`off`; empty for other
+/// text.
 [[nodiscard]] inline std::optional<bool> parse_flag(std::string_view value) {
   for (std::string_view const yes : {"1", "true", "yes", "on"}) {
     if (value == yes) {
@@ -70,7 +73,7 @@ template <NumberOption T>
   return std::nullopt;
 }
 
-/// `an integer from 1 to 8`, `a number of at least 0`, …
+/// Returns a description of a range, such as `an integer from 1 to 8` or `a number of at least 0`.
 template <NumberOption T>
 [[nodiscard]] std::string describe_range(Range<T> range, bool list = false) {
   std::string out =

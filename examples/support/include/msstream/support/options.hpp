@@ -17,14 +17,14 @@
 
 namespace msstream::support {
 
-/// The caller of the program made a mistake; the message names the option or variable, what it
-/// accepts and what was found.
+/// A mistake of the program's user. The message names the option or variable, what it accepts and
+/// what was found.
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// `--help` was asked for.
+/// An exception that ends the parsing when `--help` is given. Its what() is the help.
 class HelpRequested : public std::exception {
  public:
   explicit HelpRequested(std::string help) : help_(std::move(help)) {}
@@ -36,30 +36,30 @@ class HelpRequested : public std::exception {
 
 using Environment = std::map<std::string, std::string, std::less<>>;
 
-/// What a program was called with.
+/// The arguments and the environment of a program.
 struct Arguments {
   std::string program;
   std::vector<std::string> values;
-  Environment environment;  ///< those variables that begin with MSSTREAM_
+  Environment environment;  ///< variables that begin with MSSTREAM_
 
   [[nodiscard]] static Arguments of_process(int argc, char const* const* argv);
 };
 
-/// A program's options. Each `--some-option` is also the variable MSSTREAM_SOME_OPTION; the command
-/// line wins, a variable that is empty counts as not set, and of an option given twice the last
-/// counts.
+/// A program's options. Each `--some-option` can also be set by the variable MSSTREAM_SOME_OPTION.
+/// The command line takes precedence over variables. An empty variable counts as not set. If an
+/// option is given twice, the last value counts.
 ///
-/// Targets hold the defaults, and outlive the parsing. Names begin with `--`.
+/// Targets hold the defaults, and must outlive the parsing. Names begin with `--`.
 class Options {
  public:
-  /// `examples` are pairs of a command line and what it does; they end the help.
+  /// `examples` are pairs of a command line and its effect, which are shown at the end of the help.
   explicit Options(std::string description,
                    std::vector<std::pair<std::string, std::string>> examples = {});
   Options(Options const&) = delete;
   Options& operator=(Options const&) = delete;
   ~Options();
 
-  /// Options that are added from now on stand under this title in the help.
+  /// Sets the title in the help for all options that are added after this call.
   void group(std::string title);
 
   template <NumberOption T>
@@ -67,7 +67,7 @@ class Options {
     add_value({name, purpose, describe_range(range), text(target)},
               assigner(target, [range](std::string_view v) { return parse_option<T>(v, range); }));
   }
-  /// `--layers 256,128`
+  /// Adds an option with a list of numbers, such as `--layers 256,128`.
   template <NumberOption T>
   void add(std::string const& name,
            std::vector<T>& target,
@@ -81,7 +81,7 @@ class Options {
         {name, purpose, describe_range(range, true), shown},
         assigner(target, [range](std::string_view v) { return parse_option_list<T>(v, range); }));
   }
-  /// `accepts` says what of, as "a path".
+  /// Adds an option with a text. `accepts` says what is expected, such as "a path".
   void add(std::string const& name,
            std::string& target,
            std::string const& purpose,
@@ -109,13 +109,13 @@ class Options {
     add_value({name, purpose, text("one of ", accepts), shown}, assigner(target, find));
   }
 
-  /// The option must be given; its target's value is no default.
+  /// Makes an option required. Its target's value is then not a default.
   void require_option(std::string_view name);
-  /// Variables that others read, so that they are not reported as unknown.
+  /// Names variables that other code reads, so that they are not reported as unknown.
   void know_variables(std::initializer_list<std::string_view> names);
 
-  /// Sets the targets. Writes a warning for each MSSTREAM_ variable that nobody knows, with the
-  /// nearest name that is known: a misspelt variable that did nothing would be worse. Throws
+  /// Sets the targets. Writes a warning for each unknown MSSTREAM_ variable, with the nearest known
+  /// name, since a misspelt variable would otherwise have no effect without a message. Throws
   /// UsageError, HelpRequested.
   void parse(Arguments const& arguments, std::ostream& warnings);
 
@@ -126,7 +126,7 @@ class Options {
     std::string accepts;
     std::string initial;
   };
-  /// Parses and stores; false when the value is not accepted.
+  /// A function that parses and stores a value, and returns false if the value is not accepted.
   using Assign = std::function<bool(std::string_view)>;
   struct Entry;
 
@@ -141,7 +141,8 @@ class Options {
     };
   }
   void add_value(Description description, Assign assign, bool is_flag = false);
-  /// CLI11's message, "--name: 1 required …", with what the option accepts.
+  /// Returns a message for a missing value, with what the option accepts, from CLI11's message
+  /// "--name: 1 required …".
   [[nodiscard]] std::string missing_value(std::string const& message) const;
   void warn_of_unknown(Arguments const& arguments, std::ostream& warnings) const;
 
@@ -152,15 +153,15 @@ class Options {
   std::vector<std::string> other_variables_;
 };
 
-/// Of `known`, the name that the fewest insertions, deletions and replacements turn `name` into
-/// (Levenshtein), or nothing when more than a third of it would change.
+/// Returns the name in `known` with the smallest edit distance to `name` (Levenshtein), or nothing
+/// if more than a third of `name` would change.
 [[nodiscard]] std::string_view nearest_name(std::string_view name,
                                             std::vector<std::string_view> const& known);
 
-/// Runs a program's body and turns how it ended into an exit status: 0, also after `--help`; 2 for
-/// a UsageError and for a bad value of a library variable; 1 for any other exception, and when an
-/// output failed (see outputs.hpp). Errors go to standard error as `program: error: …`, a line
-/// each. SIGINT, SIGTERM and SIGHUP end the program and leave no temporary file.
+/// Runs a program's body and returns the exit status: 0, also after `--help`; 2 for a UsageError
+/// and for a bad value of a library variable; 1 for any other exception, and if an output failed
+/// (see outputs.hpp). Errors go to standard error as `program: error: …`, one line each. SIGINT,
+/// SIGTERM and SIGHUP end the program without leaving temporary files.
 [[nodiscard]] int run_program(int argc,
                               char const* const* argv,
                               std::function<void(Arguments const&)> const& body);

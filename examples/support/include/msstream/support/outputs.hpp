@@ -9,31 +9,32 @@
 #include <string_view>
 #include <vector>
 
-/// The files that a program writes besides its work. An output that fails does not end the work,
-/// and the other outputs are written: run_program() tells of all failures at the end, and its
-/// status is 1.
+/// The output files of a program. If an output fails, the work continues and the other outputs are
+/// written. run_program() reports all failures at the end and returns status 1.
 namespace msstream::support {
 
-/// An option that names a file to write; empty: none.
+/// An option that names a file to write. If the path is empty, no file is written.
 struct OutputOption {
   char const* name;
   std::string path;
   OutputKind kind = OutputKind::streamed;
 };
-/// An option that names a file to read; empty: none.
+/// An option that names a file to read. If the path is empty, no file is read.
 struct InputOption {
   char const* name;
   std::string path;
-  /// The output that may replace this input, as the model that a run goes on from; or nullptr.
+  /// The option of the output that may replace this input, such as the model that a run resumes
+  /// from; or nullptr.
   char const* replaced_by = nullptr;
 };
-/// To be called before the work begins. Throws UsageError for an output that cannot be written, and
-/// for one that is an input or another output, however it is spelled: see FileIdentity. A character
-/// device, as /dev/null, may be named any number of times.
+/// Checks the outputs, before the work begins. Throws UsageError for an output that cannot be
+/// written, and for one that is an input or another output, however its path is spelled: see
+/// FileIdentity. A character device, such as /dev/null, may be named any number of times.
 void check_outputs(std::vector<OutputOption> const& outputs,
                    std::vector<InputOption> const& inputs = {});
 
-/// Calls `write`, which writes what `option` names; remembers what it throws.
+/// Calls `write`, which writes the file that `option` names. If `write` throws, records the
+/// failure.
 void attempt_output(std::string_view option, std::function<void()> const& write);
 /// Writes the file that `option` names, unless `path` is empty.
 void write_output(std::string_view option,
@@ -42,7 +43,7 @@ void write_output(std::string_view option,
 /// Writes to the standard output, and flushes it.
 void print(std::string_view text);
 
-/// The messages of what has failed since the last call, oldest first.
+/// Returns the messages of all failures since the last call, oldest first.
 [[nodiscard]] std::vector<std::string> take_output_failures();
 
 }  // namespace msstream::support

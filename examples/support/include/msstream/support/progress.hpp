@@ -11,44 +11,44 @@
 
 namespace msstream::support {
 
-/// How progress is shown.
+/// The style in which progress is shown.
 struct ProgressStyle {
   enum class Kind : unsigned char {
-    bar,    ///< one line that is drawn over itself, at most ten times a second
-    lines,  ///< a line each tenth of the work, for log files
-    quiet,  ///< nothing
+    bar,    ///< one line, redrawn in place at most ten times a second
+    lines,  ///< a line after each tenth of the work, for log files
+    quiet,  ///< shows nothing
   };
   Kind kind = Kind::lines;
-  bool colour = false;          ///< bars only
-  std::size_t width = 80;       ///< of the terminal, in columns
-  std::ostream* out = nullptr;  ///< outlives the progress
-  char const* unit = "rows";    ///< what is counted
+  bool colour = false;          ///< colours the bar
+  std::size_t width = 80;       ///< width of the terminal, in columns
+  std::ostream* out = nullptr;  ///< must outlive the progress
+  char const* unit = "rows";    ///< name of what is counted
 
-  /// What suits standard error: a bar on a terminal that can draw one, coloured unless NO_COLOR is
-  /// set (https://no-color.org), else lines.
+  /// Returns the style for standard error: a bar on a terminal that can draw one, coloured unless
+  /// NO_COLOR is set (https://no-color.org), otherwise lines.
   [[nodiscard]] static ProgressStyle of_stderr(bool quiet);
 };
 
-/// Shows how far a loop over rows has come, its speed, the loss and the time left.
+/// Shows the progress of a loop over rows, its speed, the loss and the time left.
 ///
-/// Not thread-safe. update() costs a clock reading when nothing is due.
+/// Not thread-safe. If nothing is due, update() costs only a clock reading.
 class Progress {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `title` stands in front, as "epoch 2/3". Throws std::invalid_argument for a style that has
-  /// something to show and nowhere to.
+  /// Shows `title`, such as "epoch 2/3", at the start of each line. Throws std::invalid_argument
+  /// for a style that shows something but has no stream.
   Progress(ProgressStyle const& style,
            std::string title,
            std::int64_t total_rows,
            std::function<Clock::time_point()> now = Clock::now);
   Progress(Progress const&) = delete;
   Progress& operator=(Progress const&) = delete;
-  /// Leaves the cursor on a line of its own, also when an exception ends the loop.
+  /// Moves the cursor to a new line after a bar, also if an exception ends the loop.
   ~Progress();
 
   void update(std::int64_t rows_done, std::optional<double> loss = std::nullopt);
-  /// Shows the final state, whatever was due.
+  /// Shows the final state, even if no update is due.
   void finish(std::optional<double> loss = std::nullopt);
 
  private:
@@ -68,11 +68,11 @@ class Progress {
   bool finished_ = false;
 };
 
-/// `0.1250` for 0.125 and 4 digits.
+/// Formats a number with so many decimals: `0.1250` for 0.125 and 4 digits.
 [[nodiscard]] std::string fixed(double value, int digits);
-/// `1,234,567`
+/// Formats a number with commas, such as `1,234,567`.
 [[nodiscard]] std::string grouped(std::int64_t number);
-/// `0:07`, `12:34`, `1:02:03`
+/// Formats a duration, such as `0:07`, `12:34` or `1:02:03`.
 [[nodiscard]] std::string clock_text(std::chrono::seconds duration);
 
 }  // namespace msstream::support

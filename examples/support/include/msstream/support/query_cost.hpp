@@ -9,9 +9,9 @@
 
 namespace msstream::support {
 
-/// What a query alone costs the device when its operations are issued one by one and each runs by
-/// itself: the copies and the model's own. Traces a few runs of the first query on the device,
-/// where nobody else works, in buffers for `bucket` rows.
+/// Returns the cost of one query on the device, if its operations (the copies and the model's own)
+/// are issued one by one and each runs alone. Traces a few runs of the first query, in buffers for
+/// `bucket` rows. Nothing else may use the device meanwhile.
 template <Runtime R>
 [[nodiscard]] QueryCost query_cost(Device<R> const& device,
                                    Workload<R> const& workload,
@@ -26,7 +26,7 @@ template <Runtime R>
     static_cast<void>(staging.issue(
         bucket, [&](auto const& inputs) { return model(inputs); }, has_issued));
   };
-  run();  // what is made when first needed is then there
+  run();  // creates what is created on first use
   auto const trace = record_step(device, [&] {
     for (std::size_t i = 0; i < kRuns; ++i) {
       run();

@@ -8,40 +8,42 @@
 
 namespace msstream::support {
 
-/// Items to be ranked, a list a query, all in memory: 4 bytes a feature, there or not.
+/// Lists of items to be ranked, one list per query, all in memory: 4 bytes for each feature,
+/// whether or not the data has it.
 struct RankLists {
-  std::int64_t columns = 0;              ///< features of an item
+  std::int64_t columns = 0;              ///< number of features of an item
   std::vector<std::int64_t> offsets{0};  ///< [queries + 1]: where each query's items begin
   std::vector<float> features;           ///< [items][columns]; 0 where the data has none
-  std::vector<float> grades;             ///< [items]: how well an item answers, from 0
+  std::vector<float> grades;             ///< [items]: relevance of each item, from 0
 
   [[nodiscard]] std::int64_t queries() const noexcept {
     return static_cast<std::int64_t>(offsets.size()) - 1;
   }
   [[nodiscard]] std::int64_t items() const noexcept { return offsets.back(); }
-  /// The number of items of the longest list.
+  /// Returns the number of items of the longest list.
   [[nodiscard]] std::int64_t longest() const noexcept;
 };
 
-/// Where the lengths of the lists of such a file are: `<path>.query`.
+/// Returns the path of the file with the lengths of the lists: `<path>.query`.
 [[nodiscard]] std::filesystem::path queries_path(std::filesystem::path path);
 
-/// Reads ranking data in the form of LibSVM: a line an item, `grade index:value …`, with indices
-/// that count from 1 and ascend; and beside it `<path>.query`, a line a query, which says how many
-/// of the lines are its list. Either may be gzip-compressed. Lines may end with LF or CRLF; blank
-/// ones do not count.
+/// Reads ranking data in the format of LibSVM: one line per item, `grade index:value …`, with
+/// indices that count from 1 and ascend. A second file, `<path>.query`, has one line per query with
+/// the number of items in its list. Either file may be gzip-compressed. Lines may end with LF or
+/// CRLF; blank ones do not count.
 ///
-/// `columns` is the largest index that is expected; with 0 it is the largest one found. Everything
-/// unexpected is a DataError, `file:line: expected …, found '…'`. Throws std::invalid_argument for
+/// `columns` is the largest index that is expected; 0 takes the largest one found. Unexpected
+/// content is a DataError, `file:line: expected …, found '…'`. Throws std::invalid_argument for
 /// negative `columns`.
 [[nodiscard]] RankLists read_rank_lists(std::filesystem::path const& path,
                                         std::int64_t columns = 0);
 
-/// The lists, of each the first `most` items. Throws std::invalid_argument unless `most` is
-/// positive.
+/// Returns the lists with the first `most` items of each. Throws std::invalid_argument unless
+/// `most` is positive.
 [[nodiscard]] RankLists cut(RankLists const& lists, std::int64_t most);
 
-/// Adds lists behind those that are there. Throws std::invalid_argument for other columns.
+/// Appends lists to those in `lists`. Throws std::invalid_argument if the number of columns
+/// differs.
 void append(RankLists& lists, RankLists const& more);
 
 struct GeneratedLists {
@@ -51,10 +53,10 @@ struct GeneratedLists {
   std::uint64_t seed = 1;
 };
 
-/// Lists with a truth to be found: each query has a taste, a number a column, which its items'
-/// features gather around, and an item's grade in 0 to 4 grows with the product of its features
-/// and the taste. The same bits need the same libm. Throws std::invalid_argument unless all sizes
-/// are positive.
+/// Returns lists with a relation that a model can learn. Each query has a taste, which is a number
+/// for each column. The features of its items gather around the taste, and the grade of an item, 0
+/// to 4, grows with the product of its features and the taste. Equal bits need the same libm.
+/// Throws std::invalid_argument unless all sizes are positive.
 [[nodiscard]] RankLists generate_rank_lists(GeneratedLists const& options);
 
 }  // namespace msstream::support

@@ -22,11 +22,11 @@
 
 namespace msstream::support {
 
-/// What one would write by hand: for each place of each native stream the graph of a query, which
-/// nothing but the loop orders after others of its stream, whose memory it shares; and a few
-/// threads, each of which copies queries to the places of its own streams, launches, and looks
-/// whether the oldest launch of a stream is over. Nothing of the library runs meanwhile: no pool,
-/// no queue, no futures, no tracker.
+/// A serving loop as one would write it by hand, without a pool, a queue, futures or a tracker.
+/// Each native stream has a few places, each with the graph of a query. The graphs of a stream
+/// share its memory, and nothing but the loop orders them. Each of a few threads copies queries to
+/// the places of its own streams, launches the graphs, and polls whether the oldest launch of a
+/// stream is complete.
 template <CapturingRuntime R>
 class RawLoop {
  public:
@@ -58,13 +58,13 @@ class RawLoop {
   }
   RawLoop(RawLoop const&) = delete;
   RawLoop& operator=(RawLoop const&) = delete;
-  /// Blocks until no launch is in flight, also after a failure.
+  /// Blocks until no launch is in flight, even after a failure.
   ~RawLoop() {
     for (auto const& worker : workers_) {
       for (auto const& lane : worker.lanes) {
         try {
           runtime_.synchronize_stream(lane.stream);
-        } catch (...) {  // what failed is over
+        } catch (...) {  // a stream that failed is complete
           continue;
         }
       }
@@ -72,9 +72,10 @@ class RawLoop {
   }
 
   [[nodiscard]] int threads() const noexcept { return static_cast<int>(workers_.size()); }
-  /// Queries a second, after `warmup` seconds that do not count; goes on beyond `seconds` until
-  /// each thread has an answer. Once. Throws std::runtime_error if the last answer of a place is
-  /// not what its query expects, where it does.
+  /// Runs the loop, and returns its queries per second. The first `warmup` seconds do not count.
+  /// Continues beyond `seconds` until each thread has an answer. May be called once. Throws
+  /// std::runtime_error if the last answer of a place is not the one that its query expects, if it
+  /// expects one.
   [[nodiscard]] double run(double warmup, double seconds) {
     auto const from = after(Clock::now(), warmup);
     auto const until = after(from, seconds);
@@ -110,7 +111,7 @@ class RawLoop {
             has_issued,
             branches);
       };
-      loop.device_.context()->tracker->synchronize(issue());  // made when first needed
+      loop.device_.context()->tracker->synchronize(issue());  // runs the setup of first use
       {
         memory::Capture<R> open(loop.device_.context(), memory);
         issue();
@@ -127,18 +128,18 @@ class RawLoop {
     std::shared_ptr<memory::CaptureMemory<R>> memory;
     typename msstream::memory::Capture<R>::Captured captured;
     typename R::native_event event = {};
-    LoadQuery const* asked = nullptr;  ///< last
+    LoadQuery const* asked = nullptr;  ///< the query of the last launch
     std::vector<float> answer;
   };
   struct Lane {
     typename R::native_stream stream;
     std::vector<std::unique_ptr<Place>> places = {};
     std::size_t in_flight = 0;
-    std::size_t oldest = 0;  ///< of those in flight
+    std::size_t oldest = 0;  ///< index of the oldest place in flight
   };
   struct Worker {
     std::vector<Lane> lanes;
-    std::size_t next = 0;  ///< query
+    std::size_t next = 0;  ///< number of the next query
   };
 
   [[nodiscard]] static serve::InferencePoolOptions options_of(Workload<R> const& workload,
@@ -151,7 +152,7 @@ class RawLoop {
            std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   }
 
-  /// Answers a second from `from` on, until `until` or the first answer after it.
+  /// Returns the answers per second from `from` on, until `until` or the first answer after it.
   double work(Worker& worker, Clock::time_point from, Clock::time_point until) const {
     std::int64_t answered = 0;
     auto now = Clock::now();
@@ -163,12 +164,13 @@ class RawLoop {
       now = Clock::now();
       answered += now >= from ? in_round : 0;
       if (in_round == 0) {
-        std::this_thread::yield();  // as the pool's poller does
+        std::this_thread::yield();  // as the pool's polling thread does
       }
     }
     return static_cast<double>(answered) / std::chrono::duration<double>(now - from).count();
   }
-  /// Whether a query was answered.
+  /// Takes the oldest answer of a full lane if it is there, and launches the next query. Returns
+  /// the number of answers taken, 0 or 1.
   int turn(Lane& lane, std::size_t& next) const {
     bool const is_full = lane.in_flight == lane.places.size();
     auto& place = *lane.places[is_full ? lane.oldest : lane.in_flight++];

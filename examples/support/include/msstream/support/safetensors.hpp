@@ -16,8 +16,8 @@
 
 namespace msstream::support {
 
-/// A tensor to be saved; `bytes` stay the caller's, row-major in the machine's (little-endian)
-/// order.
+/// A tensor to be saved. The caller owns `bytes`, which are row-major in the machine's
+/// (little-endian) order.
 struct SavedTensor {
   std::string name;
   DType dtype;
@@ -37,39 +37,40 @@ struct SavedTensor {
 using TensorMetadata = std::map<std::string, std::string>;
 
 /// Writes a safetensors file (https://github.com/huggingface/safetensors, "Format"), atomically:
-/// see OutputFile, also for what it throws. Throws std::invalid_argument for a name that is taken,
-/// `__metadata__`, text that is not UTF-8, and bytes that do not match the shape. The same tensors
-/// give the same bytes.
+/// see OutputFile, also for the exceptions. Throws std::invalid_argument for a name that two
+/// tensors have, the name `__metadata__`, text that is not UTF-8, and bytes that do not match the
+/// shape. Equal tensors give equal bytes.
 void save_safetensors(std::filesystem::path const& path,
                       std::span<SavedTensor const> tensors,
                       TensorMetadata const& metadata = {},
                       SaveObserver observer = {});
 
-/// A safetensors file, read into memory and checked: every tensor lies within the file, none
-/// overlaps another, and no byte belongs to none. Dtypes F32, F16, BF16, I32, I64, U8.
+/// A safetensors file, read into memory and checked: every tensor lies within the file, no two
+/// tensors overlap, and every byte belongs to a tensor. Dtypes F32, F16, BF16, I32, I64, U8.
 class SafetensorsFile {
  public:
-  /// Throws DataError, naming the file and what is wrong with it.
+  /// Reads the file. Throws DataError, which names the file and what is wrong with it.
   explicit SafetensorsFile(std::filesystem::path const& path);
   SafetensorsFile(SafetensorsFile&&) = default;
   SafetensorsFile& operator=(SafetensorsFile&&) = default;
-  SafetensorsFile(SafetensorsFile const&) = delete;  // tensors() views this object's bytes
+  SafetensorsFile(SafetensorsFile const&) = delete;  // tensors() refers to this object's bytes
   SafetensorsFile& operator=(SafetensorsFile const&) = delete;
   ~SafetensorsFile() = default;
 
   struct Tensor {
     DType dtype;
     std::vector<std::int64_t> shape;
-    std::span<std::byte const> bytes;  ///< valid as long as the file object; not aligned
+    std::span<std::byte const> bytes;  ///< valid while the file object exists; not aligned
   };
 
   [[nodiscard]] TensorMetadata const& metadata() const noexcept { return metadata_; }
   [[nodiscard]] std::map<std::string, Tensor> const& tensors() const noexcept { return tensors_; }
 
-  /// Throws DataError when there is none of this name; the message lists those that there are.
+  /// Returns the tensor of this name. Throws DataError if there is none, with a list of all names.
   [[nodiscard]] Tensor const& tensor(std::string const& name) const;
 
-  /// A copy of the elements. Throws DataError for another dtype or shape than the expected.
+  /// Returns a copy of a tensor's elements. Throws DataError if its dtype or shape is not the
+  /// expected one.
   template <Element T>
   [[nodiscard]] std::vector<T> values(std::string const& name,
                                       std::vector<std::int64_t> const& shape) const {

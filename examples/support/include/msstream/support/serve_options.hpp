@@ -14,10 +14,10 @@
 
 namespace msstream::support {
 
-/// Whether the replicas share the model's weights.
+/// The ownership of the weights: one set that all replicas share, or a copy for each replica.
 enum class ServedWeights : std::uint8_t { shared, copied };
 
-/// How an InferencePool is set up.
+/// The settings of an InferencePool.
 struct ServeSetting {
   int replicas = 4;
   int depth = 2;
@@ -30,9 +30,9 @@ struct ServeSetting {
   PoolMode memory_pools = PoolMode::shared;
   ServedWeights weights = ServedWeights::shared;
   StreamPriority priority = StreamPriority::normal;
-  int sm_partitions = 1;  ///< 0: one a replica, as far as the device has them
+  int sm_partitions = 1;  ///< 0: one per replica, or as many as the device can have
   bool no_capture = false;
-  std::vector<std::int64_t> buckets = {};  ///< empty: of the queries' rows
+  std::vector<std::int64_t> buckets = {};  ///< empty: one, for the rows of a query
   std::int64_t queue = 1024;
   std::int64_t workspace_kib = 1024;
   std::int64_t max_batch_delay_us = 0;
@@ -41,11 +41,12 @@ struct ServeSetting {
   [[nodiscard]] serve::InferencePoolOptions pool_options(std::vector<serve::Field> inputs,
                                                          std::int64_t outputs_per_row,
                                                          std::int64_t query_rows) const;
-  /// Those that queries of so many rows have.
+  /// Returns the buckets of a pool for queries of so many rows.
   [[nodiscard]] std::vector<std::int64_t> buckets_for(std::int64_t query_rows) const;
-  /// Those that they run in: that which is theirs, or where they are put together any.
+  /// Returns the buckets in which queries of so many rows run: the smallest that holds one, or, if
+  /// queries are put together, also all larger ones.
   [[nodiscard]] std::vector<std::int64_t> run_in(std::int64_t query_rows) const;
-  /// The same operations, eagerly and on one stream.
+  /// Returns the setting for the same operations, issued eagerly on one stream.
   [[nodiscard]] ServeSetting baseline() const;
 };
 
@@ -62,7 +63,7 @@ template <Runtime R>
   return options;
 }
 
-/// The setting as the device can have it.
+/// Returns the setting with a number of SM partitions that the device can have.
 template <Runtime R>
 [[nodiscard]] ServeSetting fitted(ServeSetting setting, Device<R> const& device) {
   if (setting.sm_partitions == 0) {
@@ -75,8 +76,7 @@ template <Runtime R>
   return setting;
 }
 
-/// What a program that serves a model and asks it was asked to do; the values here are the
-/// defaults.
+/// The options of a program that serves a model and submits queries to it, with their defaults.
 struct ServeOptions : ServeSetting {
   RuntimeChoice runtime = StreamOptions{}.runtime;
   std::int64_t batch = 64;
@@ -95,16 +95,16 @@ struct ServeOptions : ServeSetting {
   bool quiet = false;
 };
 
-/// Under titles of their own: the pool, queries, files.
+/// Adds the options under titles of their own: the pool, queries, comparisons, files.
 void add_options(Options& options, ServeOptions& chosen);
-/// The variables of the library that stand for options. Throws UsageError.
+/// Reads the environment variables of the library that stand for options. Throws UsageError.
 void read_library_variables(ServeOptions& chosen);
-/// Throws UsageError for values that contradict each other or the build.
+/// Checks the options. Throws UsageError for values that contradict each other or the build.
 void check(ServeOptions const& chosen);
-/// Throws UsageError when CUDA is asked for and no GPU is visible.
+/// Checks the runtime. Throws UsageError if CUDA is chosen and no GPU is visible.
 void require_runtime(ServeOptions const& chosen);
 
-/// The options as a report shows them.
+/// Returns the options as a report shows them.
 [[nodiscard]] nlohmann::ordered_json describe(ServeSetting const& setting);
 [[nodiscard]] nlohmann::ordered_json describe(ServeOptions const& chosen);
 

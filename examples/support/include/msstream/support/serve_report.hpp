@@ -12,32 +12,34 @@
 
 namespace msstream::support {
 
-/// For a report: how a pool did.
+/// Returns the results of a pool for a report.
 [[nodiscard]] nlohmann::ordered_json report_of(TrialResult const& trial, std::int64_t query_rows);
 
-/// How a loop without a pool did.
+/// The result of a loop without a pool.
 struct RawLoopResult {
   double queries_per_s;
   int threads;
 };
-/// What a program measured besides.
+/// The results that a program compares with those of its pool.
 struct ServeComparisons {
   std::optional<TrialResult> baseline = {};
   std::optional<RawLoopResult> raw_loop = {};
 };
-/// For a report: the ratios too. Adds to `report`, whose "result" is there.
+/// Adds the comparisons and their ratios to `report`, which must already have "result".
 void add_comparisons(nlohmann::ordered_json& report,
                      ServeComparisons const& comparisons,
                      std::int64_t query_rows);
 
-/// For people: what such a report says, as a table and some lines.
+/// Returns the summary of a report for people: a table and some lines.
 [[nodiscard]] std::string serve_summary(nlohmann::ordered_json const& report);
 
-/// "4 replicas, captured; host runtime (no GPU is used)": for the line that a program begins with.
+/// Returns text for the first line of a program, such as "4 replicas, captured; host runtime (no
+/// GPU is used)".
 [[nodiscard]] std::string placement_text(ServeOptions const& options);
 
-/// Writes the report where the options say, and prints its summary unless they say not to. Throws
-/// std::runtime_error when an answer differed from the lone one.
+/// Writes the report to the file that the options name, and prints its summary unless they choose
+/// quiet. Throws std::runtime_error if an answer differs from the model's answer to the query
+/// alone.
 void conclude(ServeOptions const& options, nlohmann::ordered_json const& report);
 
 }  // namespace msstream::support

@@ -13,8 +13,8 @@
 
 namespace msstream::support {
 
-/// Serves a workload as the options say, and what they ask for besides, one after the other; the
-/// report says how it went.
+/// Serves a workload as the options say, then runs the comparisons that they choose, one after the
+/// other. Returns the report.
 template <Runtime R>
 [[nodiscard]] nlohmann::ordered_json serve_workload(Workload<R> const& workload,
                                                     ServeOptions const& options,
@@ -41,8 +41,8 @@ template <Runtime R>
   return report;
 }
 
-/// On a device of its own, before any load: what a query alone costs, and with --check what it is
-/// answered.
+/// Measures the cost of a query alone, before any load and on a device of its own. With --check,
+/// also computes the expected answers.
 template <Runtime R>
 void run_alone(Workload<R>& workload, ServeOptions const& options) {
   Device<R> const device(device_options<R>(options));

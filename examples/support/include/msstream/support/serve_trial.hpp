@@ -16,9 +16,10 @@
 
 namespace msstream::support {
 
-/// Serves the workload from a device and a pool of its own, as `chosen` says, under a load: first
-/// for `options.warmup` seconds, then as planned, which is measured. Weights are swapped meanwhile,
-/// but not while the peak or lone queries are measured.
+/// Serves the workload under a load, from a device and a pool of its own, which are set up as
+/// `chosen` says. The load first runs for `options.warmup` seconds, then as planned; only the
+/// latter is measured. Weights are swapped during both, but not while the peak or lone queries are
+/// measured.
 template <Runtime R>
 [[nodiscard]] TrialResult try_serving(Workload<R> const& workload,
                                       ServeSetting const& chosen,

@@ -14,17 +14,17 @@
 
 namespace msstream::support {
 
-/// A model with its weights on a device, as the pools of the programs hold it.
+/// A model with its weights on a device, as served by the pools of the example programs.
 template <Runtime R>
 class ServedModel {
  public:
-  /// `variant`: which of the workload's sets of weights it has.
+  /// `variant` is the number of the workload's set of weights that the model has.
   explicit ServedModel(int variant) noexcept : variant_(variant) {}
   ServedModel(ServedModel const&) = delete;
   ServedModel& operator=(ServedModel const&) = delete;
   virtual ~ServedModel() = default;
 
-  /// [inputs.rows(), outputs a row]
+  /// Returns the answers, [inputs.rows(), outputs per row].
   [[nodiscard]] virtual Tensor<float, R> operator()(serve::Inputs<R> const& inputs) const = 0;
   [[nodiscard]] virtual std::size_t weight_bytes() const = 0;
   [[nodiscard]] int variant() const noexcept { return variant_; }
@@ -33,7 +33,7 @@ class ServedModel {
   int variant_;
 };
 
-/// A frozen tensor of the elements.
+/// Returns a frozen tensor with these elements.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> frozen(Device<R> const& device,
                                       std::vector<float> const& elements,
@@ -43,7 +43,7 @@ template <Runtime R>
   return tensor;
 }
 
-/// What a program serves, and what it asks.
+/// The model that a program serves, and the queries that it submits.
 template <Runtime R>
 struct Workload {
   using Model = std::shared_ptr<ServedModel<R> const>;
@@ -51,14 +51,14 @@ struct Workload {
   std::vector<serve::Field> inputs;
   std::int64_t outputs_per_row;
   std::int64_t query_rows;
-  /// Of two sets of weights, which --swap-ms puts in place in turn.
+  /// Builds the model with set of weights 0 or 1, which --swap-ms serves in turn.
   std::function<Model(Device<R> const&, int variant)> build;
   std::vector<LoadQuery> queries = {};
   QueryCost cost = {};
 };
 
-/// What a model says to a query alone, in buffers for `bucket` rows, its operations issued one by
-/// one.
+/// Returns the answer of a model to a query alone, in buffers for `bucket` rows, with its
+/// operations issued one by one.
 template <Runtime R>
 [[nodiscard]] std::vector<float> lone_answer(Device<R> const& device,
                                              Workload<R> const& workload,
@@ -77,8 +77,8 @@ template <Runtime R>
   return {answers.begin(), answers.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
-/// What the models of the first `variants` sets of weights say to each query, in each of the
-/// buckets, which all hold it.
+/// Sets the expected answers of each query: those of the models with the first `variants` sets of
+/// weights, in each of the buckets. Every bucket must hold the query.
 template <Runtime R>
 void expect_lone_answers(Device<R> const& device,
                          Workload<R>& workload,

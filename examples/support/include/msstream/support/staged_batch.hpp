@@ -9,7 +9,7 @@
 
 namespace msstream::support {
 
-/// How the arrays of a batch are laid out, and how long they must be.
+/// The layout of a batch's arrays, and their lengths.
 struct BatchLayout {
   std::size_t fields;
   std::size_t hotness;
@@ -31,13 +31,13 @@ struct BatchLayout {
 
 /// One batch in memory that the caller owns, page-locked if it is to be copied to a device.
 ///
-/// The strides are those of a full batch even when `rows` is less, so that a captured step reads
-/// the same addresses for every batch; the rows from `rows` to the capacity are zero.
+/// The strides are those of a full batch even if `rows` is less, so that a captured step reads the
+/// same addresses for every batch. The rows from `rows` to the capacity are zero.
 struct StagedBatch {
   std::int64_t* keys;      ///< [categorical][capacity][hotness]
   float* continuous;       ///< [capacity][continuous]
   float* labels;           ///< [labels][capacity]
-  std::int64_t rows = 0;   ///< how many of the capacity are used
+  std::int64_t rows = 0;   ///< number of used rows, at most the capacity
   std::int64_t index = 0;  ///< number of the batch since the start of training
 };
 

@@ -12,14 +12,15 @@
 
 namespace msstream::support {
 
-/// Mean and standard deviation of every continuous field. Saved with a model: whoever serves it
-/// must transform as the trainer did.
+/// The mean and the standard deviation of every continuous field. They belong to a model: inputs in
+/// serving must be transformed as in training.
 struct Standardisation {
   std::vector<float> mean;
-  std::vector<float> deviation;  ///< 1 for a field that is constant, so that it becomes 0
+  std::vector<float> deviation;  ///< 1 for a constant field, whose values become 0
 };
 
-/// Fits on `rows` alone: statistics that have seen the held-out rows would flatter the model.
+/// Computes the statistics of `rows` only: statistics that include the held-out rows would make the
+/// model look better than it is.
 [[nodiscard]] inline Standardisation fit_standardisation(Dataset const& dataset,
                                                          std::span<std::int64_t const> rows) {
   require(!rows.empty(), "standardisation: there are no rows to fit on");
@@ -32,7 +33,7 @@ struct Standardisation {
       mean[i] += static_cast<double>(dataset.continuous(row)[i]) / count;
     }
   }
-  // A second pass: the textbook difference of sums cancels when the mean is far from 0.
+  // Uses a second pass: the usual difference of sums would cancel if the mean is far from 0.
   for (auto const row : rows) {
     for (std::size_t i = 0; i < fields; ++i) {
       double const distance = static_cast<double>(dataset.continuous(row)[i]) - mean[i];
@@ -49,7 +50,7 @@ struct Standardisation {
   return fitted;
 }
 
-/// x becomes (x - mean) / deviation in all rows. Throws std::invalid_argument when the fields do
+/// Replaces x by (x - mean) / deviation in all rows. Throws std::invalid_argument if the fields do
 /// not match.
 inline void standardise(Dataset& dataset, Standardisation const& fitted) {
   std::size_t const fields = dataset.schema().continuous.size();

@@ -17,13 +17,13 @@
 
 namespace msstream::support {
 
-/// What the programs that train a model step by step have in common; the values are the defaults.
+/// The options that all programs share that train a model step by step, with their defaults.
 struct StepOptions : StreamOptions, UpdateOptions {
   bool tf32 = false;
   bool capture = false;
   std::string assignment;  ///< a file, or `auto`
   std::string save_assignment;
-  std::int64_t steps = 0;  ///< 0: to the end of the data
+  std::int64_t steps = 0;  ///< number of steps; 0: to the end of the data
   std::uint64_t seed = 1;
   bool waits = false;
   std::string step_trace;
@@ -31,33 +31,37 @@ struct StepOptions : StreamOptions, UpdateOptions {
   std::string report;
   bool quiet = false;
 
-  /// Whether groups are chosen by a step that is traced first.
+  /// Returns whether groups are chosen from the trace of a step.
   [[nodiscard]] bool chooses_groups() const { return assignment == "auto"; }
-  /// Whether a step is traced as it will be issued.
+  /// Returns whether a step is traced on the groups of the training.
   [[nodiscard]] bool records_step() const { return waits || !step_trace.empty(); }
-  /// Whether the trace is to look at: of operations beside each other, and not of each alone.
+  /// Returns whether the trace is drawn, which needs the times of operations as they overlap, and
+  /// not of each alone.
   [[nodiscard]] bool draws_step() const { return step_trace.ends_with(".svg"); }
   [[nodiscard]] StepSetting setting() const;
   [[nodiscard]] ops::OptimizerRule rule() const {
     return {.kind = optimizer, .learning_rate = learning_rate};
   }
-  /// What a file, the options' or the environment's, says. Throws UsageError.
+  /// Returns the assignment in the file that the options or the environment name, if there is one.
+  /// Throws UsageError.
   [[nodiscard]] std::optional<StreamAssignment> read_assignment() const;
 };
 
-/// Under titles of their own. `examples` of a program's help may name them.
+/// Adds the options under titles of their own. The `examples` of a program's help may name them.
 void add_options(Options& options, StepOptions& chosen);
 
-/// The variables of the library that stand for options. Throws UsageError.
+/// Reads the environment variables of the library that stand for options. Throws UsageError.
 void read_library_variables(StepOptions& chosen);
-/// Throws UsageError for values that contradict each other or the build, and for an assignment that
-/// cannot be read, and as check_outputs(): `inputs` are the files that the program reads besides.
+/// Checks the options. Throws UsageError for values that contradict each other or the build, for an
+/// assignment that cannot be read, and like check_outputs(). `inputs` are the other files that the
+/// program reads.
 void check(StepOptions const& chosen, std::vector<InputOption> inputs = {});
 
-/// The options as a report shows them.
+/// Returns the options as a report shows them.
 [[nodiscard]] nlohmann::ordered_json describe(StepOptions const& chosen);
 
-/// Writes the trace as its name's end says: `.json`, `.dot` or `.svg`. An output: see outputs.hpp.
+/// Writes the trace in the format of the path's extension: `.json`, `.dot` or `.svg`. A failure is
+/// handled like that of any output: see outputs.hpp.
 void write_step_trace(std::filesystem::path const& path,
                       StepTrace const& trace,
                       CriticalPath const& critical);

@@ -17,14 +17,14 @@
 
 namespace msstream::support {
 
-/// What auto_assignment() expects of a step, in ms.
+/// The times of a step that auto_assignment() predicts, in ms.
 struct PredictedStep {
   double chosen_ms;
   double one_group_ms;
   double recorded_ms;
 };
 
-/// What the trace of a step says.
+/// The results of tracing a step.
 struct TracedStep {
   std::size_t operations;
   double busy_ms;
@@ -32,31 +32,33 @@ struct TracedStep {
   StepWaits waits;
 };
 
-/// What a training by steps learns of itself.
+/// The measurements of a training.
 struct StepMeasurements {
   std::vector<float> losses;
-  std::vector<double> step_ms;  ///< from one loss known to the next, without the first steps
+  std::vector<double> step_ms;  ///< time from one loss to the next, without the first steps
   bool captured = false;
   std::uint64_t operations = 0;
   WaitCounts waits = {};
   MemoryStatistics memory = {};
-  std::uint64_t waits_in_graph = 0;  ///< between streams; of a captured step
+  std::uint64_t waits_in_graph = 0;  ///< waits between streams in a captured step
   std::optional<PredictedStep> predicted = {};
   std::optional<TriedGroups> tried = {};
   std::optional<TracedStep> traced = {};
 };
 
-/// For a report: how the training was asked to run, and went.
+/// Returns the options and the measurements of a training for a report.
 [[nodiscard]] nlohmann::ordered_json report_of(StepOptions const& options,
                                                StepMeasurements const& measured);
 
-/// For people, of such a report: a line or two.
+/// Returns the summary of a report for people, in a few lines.
 [[nodiscard]] std::string summary_of(nlohmann::ordered_json const& report);
 
-/// "4 stream groups; host runtime (no GPU is used)": for the line that a program begins with.
+/// Returns text for the first line of a program, such as "4 stream groups; host runtime (no GPU is
+/// used)".
 [[nodiscard]] std::string placement_text(StepOptions const& options);
 
-/// Writes the report where the options say, and prints its summary unless they say not to.
+/// Writes the report to the file that the options name, and prints its summary unless they choose
+/// quiet.
 void conclude(StepOptions const& options, nlohmann::ordered_json const& report);
 
 }  // namespace msstream::support

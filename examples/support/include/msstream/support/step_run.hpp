@@ -28,16 +28,16 @@
 
 namespace msstream::support {
 
-/// A program's training as its options say: traces a step and chooses groups first where that is
-/// asked for, then trains, and reports.
+/// Runs a program's training as its options say. If the options ask for it, first traces a step and
+/// chooses groups. Then trains and reports.
 template <Runtime R, class Build>
 class StepRun {
  public:
   using Training = StepTrainingOf<R, Build>;
 
-  /// `build(device)` gives the model and inputs that hold a batch, as a pair; it is called once for
-  /// each training that is needed. `last_step`: how many steps all calls of train() are for.
-  /// `unit`: what a batch has, for the progress.
+  /// `build(device)` returns the model and inputs that hold a batch, as a pair. It is called once
+  /// for each training, including those of trials. `last_step` is the number of steps in all calls
+  /// of train(). `unit` names the rows of a batch in the progress.
   StepRun(StepOptions const& options,
           std::int64_t last_step,
           Build const& build,
@@ -52,12 +52,12 @@ class StepRun {
   }
 
   [[nodiscard]] Training& training() noexcept { return training_; }
-  /// Of the steps so far whose losses are known.
+  /// Returns the losses of all steps so far whose losses are known.
   [[nodiscard]] std::vector<float> const& losses() const noexcept { return measured_.losses; }
 
-  /// Trains `steps` steps, each after `feed(inputs)`, which writes the next batch in place. Blocks
-  /// the host until their losses are known. Throws std::runtime_error for a loss that is not
-  /// finite.
+  /// Trains `steps` steps. Calls `feed(inputs)` before each one, which writes the next batch in
+  /// place. Blocks the host until the losses are known. Throws std::runtime_error for a loss that
+  /// is not finite.
   template <class Feed>
   void train(std::int64_t steps, std::int64_t rows_a_step, std::string title, Feed&& feed) {
     Progress progress(style_, std::move(title), steps * rows_a_step);
@@ -72,8 +72,8 @@ class StepRun {
     progress.finish(latest_loss());
   }
 
-  /// Trains to the end of the next epoch of the plan, or to the last step; returns its number, mean
-  /// loss, speed and time.
+  /// Trains to the end of the next epoch of the plan, or to the last step. Returns the epoch's
+  /// number, mean loss, speed and time.
   template <class Feed>
   [[nodiscard]] nlohmann::ordered_json train_epoch(BatchPlan const& plan, Feed&& feed) {
     auto const first = steps_done_;
@@ -106,13 +106,14 @@ class StepRun {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// How many steps the host may be ahead of the losses that it has seen.
+  /// The number of steps that the host may be ahead of the last loss that it has read.
   static constexpr std::size_t kStepsAhead = 2;
-  /// The first is eager, the second may be captured.
+  /// The number of steps that are not timed: the first is eager, and the second may be captured.
   static constexpr std::size_t kUntimedSteps = 2;
-  static constexpr std::int64_t kStepsBeforeTrace = 10;  ///< memory is warm by then
+  static constexpr std::int64_t kStepsBeforeTrace = 10;  ///< by then, the memory pools have grown
 
-  /// What must be known before the training is made; what it learns goes to `measured_`.
+  /// Traces a step and chooses groups before the training is made, if the options ask for it.
+  /// Stores the results in `measured_`, and returns the assignment.
   std::optional<StreamAssignment> prepare(Build const& build) {
     auto assignment = options_.read_assignment();
     if (options_.chooses_groups()) {
@@ -137,7 +138,7 @@ class StepRun {
       if (options_.draws_step()) {
         auto const as_issued = rehearse<R>(
             options_.setting(), options_.rule(), build, assignment, SpanTiming::as_issued);
-        // What is critical is told by times that have no launches in them.
+        // The critical path is computed from times that do not include launches.
         write_step_trace(options_.step_trace, as_issued, trace.critical_path());
       } else if (!options_.step_trace.empty()) {
         write_step_trace(options_.step_trace, trace, trace.critical_path());
@@ -161,15 +162,16 @@ class StepRun {
     if (timed) {
       write_output("--trace", options_.trace, device.stop_spans().trace_json());
     }
-    // A loss must not wait for those of all later steps. Said one step late, it is no wait for
-    // launch threads either.
+    // Publishes the loss of the step before, so that reading it does not wait for later steps. One
+    // step later, publish() does not have to wait for launch threads, either.
     if (!pending_.empty()) {
       publish(pending_.back());
     }
     PinnedArray<float, R> staged(device, 1);
     copy(staged, training_.loss());
     pending_.push_back(std::move(staged));
-    // The second one may be captured, and be the operation "replay".
+    // With --capture, the second step may be captured: its operation is then "replay", which a line
+    // of the assignment may match.
     if (++steps_done_ == std::min<std::int64_t>(options_.capture ? 2 : 1, last_step_)) {
       warn_of_unmatched();
     }
@@ -184,7 +186,8 @@ class StepRun {
     }
   }
 
-  /// `issuing`: between two losses lies a whole step.
+  /// Reads losses until `leave` are pending. If `issuing`, a whole step lies between two losses, so
+  /// the time between them is recorded.
   void harvest(std::size_t leave, bool issuing) {
     while (pending_.size() > leave) {
       pending_.front().wait();

@@ -6,16 +6,17 @@
 
 namespace msstream::support {
 
-/// How the steps of a training are issued. Results do not depend on it, but for the precision.
+/// The way in which the steps of a training are issued. Results do not depend on it, except on the
+/// precision.
 struct StepSetting {
   int groups = 1;
   bool merge_streams = true;
   LaunchThreads launch_threads = LaunchThreads::none;
   int launch_thread_count = 0;
-  bool captured = false;  ///< from the second step on
+  bool captured = false;  ///< captured from the second step on
   MatmulPrecision precision = MatmulPrecision::float32;
   bool reduce_waits = true;
-  bool tables_together = false;  ///< OptimizerOptions::tables_together
+  bool tables_together = false;  ///< see OptimizerOptions::tables_together
 };
 
 }  // namespace msstream::support

@@ -14,14 +14,15 @@
 
 namespace msstream::support {
 
-/// Trains a model on inputs that stay where they are; what is in them may change between steps.
+/// Trains a model on inputs at fixed addresses, whose contents may change between steps.
 ///
-/// A model gives `loss(tape, pool, inputs)` and `visit_parameters(dense, table)`. Not synchronised.
-/// A scope is open while it lives: it goes before what was there before it.
+/// A model has `loss(tape, pool, inputs)` and `visit_parameters(dense, table)`. Not thread-safe.
+/// The object keeps a StreamScope open, so it must be destroyed before scopes that were opened
+/// before it.
 template <Runtime R, class Model, class Inputs>
 class StepTraining {
  public:
-  /// `build(device)` gives the model and the inputs, as a pair.
+  /// `build(device)` returns the model and the inputs, as a pair.
   template <class Build>
   StepTraining(StepSetting const& setting,
                ops::OptimizerRule const& rule,
@@ -48,7 +49,7 @@ class StepTraining {
         [&](auto const& name, auto const& table) { optimizer_.add_table(name, table); });
   }
 
-  /// Issues one step; the host does not block.
+  /// Issues one step, without blocking the host.
   void step() {
     if (captures_ && loss_ && !captured_) {
       auto const before = device_.wait_counts().issued;
@@ -61,16 +62,17 @@ class StepTraining {
       train();
     }
   }
-  /// The latest step's loss.
+  /// Returns the loss of the latest step.
   [[nodiscard]] Tensor<float, R> const& loss() const { return loss_.value(); }
   [[nodiscard]] bool is_captured() const noexcept { return captured_.has_value(); }
-  /// How many waits between streams the captured step has, while nobody else issues to the device.
+  /// Returns the number of waits between streams in the captured step. The number is right if no
+  /// other thread issues to the device during the capture.
   [[nodiscard]] std::uint64_t waits_in_graph() const noexcept { return waits_in_graph_; }
-  /// The next step is captured anew, where steps are.
+  /// Drops the captured step. If steps are captured, the next one is captured again.
   void forget_capture() { captured_.reset(); }
 
-  /// Trains two steps eagerly, and returns the trace of the second, with what issuing the first
-  /// took. Blocks the host.
+  /// Trains two steps eagerly, and returns the trace of the second with the time for issuing the
+  /// first. Blocks the host.
   [[nodiscard]] StepTrace record(SpanTiming timing) {
     using Clock = std::chrono::steady_clock;
     synchronize();
@@ -99,7 +101,8 @@ class StepTraining {
 
   Device<R> device_;
   StreamPool<R> pool_;
-  /// What no branch claims runs on group 0, or where its inputs were written.
+  /// A scope that runs all work outside branches on group 0. Empty if groups are propagated: such
+  /// work then runs where its inputs were written.
   std::optional<StreamScope<R>> trunk_;
   GradientTape<R> tape_;
   std::pair<Model, Inputs> built_;
@@ -110,15 +113,15 @@ class StepTraining {
   std::uint64_t waits_in_graph_ = 0;
 };
 
-/// The training of what `build` builds.
+/// The StepTraining for the model and the inputs that `build` returns.
 template <Runtime R, class Build>
 using StepTrainingOf =
     StepTraining<R,
                  typename std::invoke_result_t<Build const&, Device<R> const&>::first_type,
                  typename std::invoke_result_t<Build const&, Device<R> const&>::second_type>;
 
-/// The trace of a step of another training of the same model, which then goes: the fourth, issued
-/// eagerly, and by this thread where operations are held.
+/// Returns the trace of a step of a temporary training of the same model. The step is the fourth
+/// and is issued eagerly. If operations are held, the calling thread launches it.
 template <Runtime R, class Build>
 [[nodiscard]] StepTrace rehearse(StepSetting setting,
                                  ops::OptimizerRule const& rule,
@@ -136,7 +139,7 @@ template <Runtime R, class Build>
   return training.record(timing);
 }
 
-/// What predict() is to assume of steps that are issued as `setting` says.
+/// Returns the assumptions of predict() for steps that are issued as `setting` says.
 [[nodiscard]] inline StepModel step_model(StepSetting const& setting) {
   return {.launch = setting.captured ? StepLaunch::graph : StepLaunch::eager,
           .merge_streams = setting.merge_streams};

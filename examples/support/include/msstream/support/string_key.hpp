@@ -9,9 +9,9 @@
 
 namespace msstream::support {
 
-/// The key of a categorical value: FNV-1a over its bytes, then a finaliser, because the upper bits
-/// of FNV of short strings hardly differ. The same on every machine, and meant to stay so: saved
-/// models depend on it.
+/// Returns the key of a categorical value: FNV-1a over its bytes, then a finaliser, because the
+/// upper bits of FNV of short strings hardly differ. Keys are equal on every machine and must not
+/// change, since saved models depend on them.
 [[nodiscard]] constexpr std::int64_t string_key(std::string_view value) noexcept {
   std::uint64_t hash = 0xCBF29CE484222325ULL;
   for (char const character : value) {
@@ -20,10 +20,10 @@ namespace msstream::support {
   return std::bit_cast<std::int64_t>(mix64(hash));
 }
 
-/// The key of a value that is not known: empty, or `?`.
+/// The key of an unknown value, which is empty or `?`.
 inline constexpr std::int64_t unknown_key = string_key("");
 
-/// `string_key`, with both spellings of "not known" as one key.
+/// Like string_key(), but with the same key for both spellings of an unknown value.
 [[nodiscard]] constexpr std::int64_t categorical_key(std::string_view value) noexcept {
   return value == "?" ? unknown_key : string_key(value);
 }

@@ -9,11 +9,11 @@
 
 namespace msstream::support {
 
-/// What a row holds: the names of its fields, in the order in which they are stored.
+/// The contents of a row: the names of its fields, in the order in which they are stored.
 struct Schema {
   std::vector<std::string> categorical;
   std::vector<std::string> continuous;
-  std::vector<std::string> labels;  ///< one a task; the first is the main one
+  std::vector<std::string> labels;  ///< one per task; the first is the main one
   std::int64_t hotness = 1;         ///< keys in each categorical field of a row
 
   [[nodiscard]] std::size_t keys_per_row() const noexcept {
@@ -22,9 +22,9 @@ struct Schema {
   friend bool operator==(Schema const&, Schema const&) = default;
 };
 
-/// Some consecutive rows, row by row: shuffled batches are gathered from it, and a row that is
-/// contiguous costs a few cache lines where one that is spread over columns costs one a field.
-/// Batches are stored the other way round, a field at a time; see StagedBatch.
+/// Some consecutive rows, stored row by row. Shuffled batches are gathered from single rows: a
+/// contiguous row costs a few cache lines, but a row that is spread over columns would cost one per
+/// field. Batches are stored field by field instead; see StagedBatch.
 struct RowBlock {
   std::int64_t rows = 0;
   std::vector<std::int64_t> keys;  ///< [rows][categorical][hotness]
@@ -32,10 +32,10 @@ struct RowBlock {
   std::vector<float> labels;       ///< [rows][labels]
 };
 
-/// Produces the next block of rows; may run on any thread.
+/// A function that produces a block of rows. It may run on any thread.
 using RowTask = std::function<RowBlock()>;
 
-/// Data from the first row to the last, cut into tasks so that threads can share the parsing.
+/// A source of rows in order, divided into tasks so that threads can share the parsing.
 class RowSource {
  public:
   RowSource() = default;
@@ -45,9 +45,9 @@ class RowSource {
 
   [[nodiscard]] virtual Schema const& schema() const = 0;
 
-  /// The task for the rows after those of the task before, or an empty function after the last.
-  /// One caller at a time; the tasks themselves run in any order, on any threads, and must not
-  /// outlive the source. Throws DataError.
+  /// Returns the task for the rows that follow those of the task before, or an empty function after
+  /// the last. Only one thread at a time may call it. The tasks themselves may run in any order, on
+  /// any threads, and must not outlive the source. Throws DataError.
   [[nodiscard]] virtual RowTask next() = 0;
 };
 

@@ -11,21 +11,21 @@
 
 namespace msstream::support {
 
-/// The rows in memory, standardised on the training rows, and which of them are held out.
+/// The rows in memory, standardised by statistics of the training rows, and the division into
+/// training and held-out rows.
 struct TrainingData {
   Dataset dataset;
   Split split;
-  std::vector<std::int64_t> table_rows;  ///< one a categorical field
-  std::string origin;                    ///< for people
+  std::vector<std::int64_t> table_rows;  ///< rows of each categorical field's table
+  std::string origin;                    ///< description for people
 };
 
 struct TrainingDataOptions {
-  std::int64_t holdout = 5;  ///< every how-manieth row is for testing; 0: none
-  std::int64_t buckets = 0;  ///< rows of each table; 0: by how many keys its field has
+  std::int64_t holdout = 5;  ///< every `holdout`-th row is for testing; 0: none
+  std::int64_t buckets = 0;  ///< rows of each table; 0: from the number of keys of its field
 };
 
-/// Reads the source to its end. Throws DataError, and UsageError when no row is left to
-/// train on.
+/// Reads the source to its end. Throws DataError, and UsageError if no row is left to train on.
 [[nodiscard]] TrainingData load_training_data(RowSource& source,
                                               std::string origin,
                                               TrainingDataOptions const& options);

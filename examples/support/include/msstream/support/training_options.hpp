@@ -11,12 +11,12 @@
 #include <string>
 #include <string_view>
 
-/// Options that several training programs have; the values here are the defaults.
+/// Options that several training programs share, with their defaults.
 namespace msstream::support {
 
 enum class RuntimeChoice : std::uint8_t { host, cuda };
 
-/// Where to train, and on how many groups.
+/// The runtime to train on, and its stream groups.
 struct StreamOptions {
 #if MSSTREAM_CUDA
   RuntimeChoice runtime = RuntimeChoice::cuda;
@@ -30,33 +30,34 @@ struct StreamOptions {
   int launch_thread_count = 0;
 };
 
-/// How parameters move.
+/// The update rule of the parameters.
 struct UpdateOptions {
   ops::OptimizerKind optimizer = ops::OptimizerKind::adam;
   float learning_rate = 1e-3F;
 };
 
-/// Under the title "Streams".
+/// Adds the options under the title "Streams".
 void add_options(Options& options, StreamOptions& chosen);
-/// Under the title that was set last.
+/// Adds the options under the title that was set last.
 void add_options(Options& options, UpdateOptions& chosen);
 
-/// The library's own variables that stand for options, which it would read, and refuse, only after
-/// the data is loaded. Throws UsageError.
+/// Reads the environment variables of the library that stand for options. The library itself would
+/// refuse bad values only after the data is loaded. Throws UsageError.
 void read_library_variables(StreamOptions& chosen);
-/// So that what the library and the project's scripts read is not reported as unknown.
+/// Names the variables that the library and the project's scripts read, so that they are not
+/// reported as unknown.
 void know_library_variables(Options& options);
 
-/// Throws UsageError for values that contradict each other or the build.
+/// Checks the options. Throws UsageError for values that contradict each other or the build.
 void check(StreamOptions const& chosen);
-/// Throws UsageError when CUDA is asked for and no GPU is visible.
+/// Checks the runtime. Throws UsageError if CUDA is chosen and no GPU is visible.
 void require_runtime(StreamOptions const& chosen);
 
-/// The options as a report shows them.
+/// Returns the options as a report shows them.
 [[nodiscard]] nlohmann::ordered_json describe(StreamOptions const& chosen);
 [[nodiscard]] nlohmann::ordered_json describe(UpdateOptions const& chosen);
 
-/// What users call them.
+/// Returns the name of a choice for users.
 [[nodiscard]] std::string_view name_of(RuntimeChoice choice);
 [[nodiscard]] std::string_view name_of(LaunchThreads choice);
 [[nodiscard]] std::string_view name_of(ops::OptimizerKind kind);

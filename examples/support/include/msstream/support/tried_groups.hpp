@@ -6,13 +6,13 @@
 
 namespace msstream::support {
 
-/// What a step takes on the groups that one may choose from, in ms.
+/// The times of a step on the groups to choose from, in ms.
 struct TriedGroups {
   enum class Fastest : std::uint8_t { chosen, one_group, own };
 
-  double chosen_ms;  ///< those of auto_assignment()
+  double chosen_ms;  ///< on the groups of auto_assignment()
   double one_group_ms;
-  double own_ms;  ///< the model's scopes'
+  double own_ms;  ///< on the groups of the model's scopes
 
   [[nodiscard]] Fastest fastest() const noexcept {
     if (own_ms <= std::min(chosen_ms, one_group_ms)) {

@@ -22,8 +22,8 @@ struct TopK {
 /// Returns the k greatest elements of each row of `values` [rows, columns] float32, in descending
 /// order. k is at most 256 and at most the number of columns.
 ///
-/// Of equal elements the one in the lower column comes first; -0 equals +0; as in PyTorch, NaN is
-/// greater than anything. Deterministic; one launch; asynchronous; capture-safe. Throws
+/// If elements are equal, the one in the lower column comes first; -0 equals +0; as in PyTorch, NaN
+/// is greater than anything. Deterministic; one launch; asynchronous; capture-safe. Throws
 /// std::invalid_argument for bad shapes and for a k that is out of range.
 template <Runtime R>
 [[nodiscard]] TopK<R> top_k(Tensor<float, R> const& values,

@@ -36,7 +36,7 @@ struct SimOptions {
 ///
 /// Nothing runs in the background: work advances only while the host is inside a call. The schedule
 /// decides which work advances and how far, and therefore whether a query finds an event complete.
-/// The same schedule and program give the same run. Only the thread that made the simulation may
+/// Runs a program identically for an equal schedule. Only the thread that made the simulation may
 /// use it: a call from another thread throws std::logic_error, so pools cannot have launch threads.
 /// Device memory is zero when it is allocated. After it is freed it stays readable, as garbage,
 /// until the work that was queued at that time is complete. A failure is rethrown by every call

@@ -22,7 +22,8 @@ struct Place {
 
 namespace detail {
 
-/// The types for a replica's captures on a runtime that captures; placeholders on other runtimes.
+/// The types of a replica's captured steps and their memory; int on a runtime that does not
+/// capture.
 template <Runtime R>
 struct CapturesOf {
   using Step = int;

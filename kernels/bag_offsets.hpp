@@ -50,7 +50,7 @@ struct BagOffsets {
   }
   /// Returns whether a bag has a judge `number`, counted from 0. A judge is an offset that the bag
   /// must not contradict.
-  [[nodiscard]] constexpr bool has_judge(int number) const {
+  [[nodiscard]] constexpr bool has_judge(std::int64_t number) const {
     return number < kEnds || (number < kEnds + kMostLevels && (bags >> (number - kEnds + 1)) > 0);
   }
   /// Returns whether judge `number` of a bag, an offset that the bag must not contradict, is within
@@ -67,25 +67,24 @@ struct BagOffsets {
     Id const value = at[border];
     return border <= bag ? value >= 0 && value <= begin : value >= end && value <= capacity;
   }
-  /// Checks judge `number` (an offset that a bag must not contradict) of the first bag of [first,
-  /// last] if the judge is before the range, and that of the last bag if it is behind the range:
-  /// returns whether they are within [0, capacity] and contradict none of the bags. If this holds
-  /// for every judge, and the offsets of the bags ascend within [0, capacity], none of the bags is
-  /// bad: an offset judges all bags of the search range whose middle it is, so an outside judge of
-  /// any of these bags also judges the first or the last one.
-  [[nodiscard]] constexpr bool agrees_from_outside(std::int64_t first,
-                                                   std::int64_t last,
-                                                   int number) const {
+  /// Returns which offsets a check of the bags [first, last] must compare with the bounds of that
+  /// range for judge `number` (an offset that a bag must not contradict): `begin` is the index of
+  /// the first bag's judge if that is before the range, otherwise `first`; `end` is the index of
+  /// the last bag's judge if that is behind the range, otherwise last + 1. If these offsets, for
+  /// all numbers, are within [0, capacity] and contradict no bound of the range, and the offsets of
+  /// the bags ascend within [0, capacity], none of the bags is bad: an offset judges all bags of
+  /// the search range whose middle it is, so an outside judge of any of these bags also judges the
+  /// first or the last one.
+  [[nodiscard]] constexpr PlaceRange outside_judges(std::int64_t first,
+                                                    std::int64_t last,
+                                                    std::int64_t number) const {
+    if (!has_judge(number)) {
+      return {first, last + 1};
+    }
     auto const before = judge_of(first, number);
     auto const behind = judge_of(last, number);
-    bool agrees = true;
-    if (before < first) {
-      agrees = at[before] >= 0 && at[before] <= at[first];
-    }
-    if (behind > last + 1 && behind <= bags) {
-      agrees = agrees && at[behind] >= at[last + 1] && at[behind] <= capacity;
-    }
-    return agrees;
+    return {before < first ? before : first,
+            behind > last + 1 && behind <= bags ? behind : last + 1};
   }
   /// Returns the positions of a bag; none if the bag is bad.
   [[nodiscard]] constexpr PlaceRange places_of(std::int64_t bag) const {
@@ -97,13 +96,33 @@ struct BagOffsets {
     auto const end = judge(bags);
     return {begin, end < begin ? begin : end};
   }
-  /// Returns the bag that contains a position, or -1 if no bag does.
+  /// Returns the bag that contains a position, or -1 if no bag does. The search for the bag
+  /// compares the position with the offsets that judge the bag, so that judging takes no further
+  /// loads.
   [[nodiscard]] constexpr std::int64_t bag_of(std::int64_t place) const {
-    auto const bag = candidate_for(place);
-    if (bag >= bags || is_bad(bag)) {
+    auto low = judge(0);
+    auto high = judge(bags);
+    std::int64_t found = 0;
+    for (auto step = largest_step(); step > 0; step /= 2) {
+      auto const next = found + step;
+      if (next > bags) {
+        continue;
+      }
+      auto const value = judge(next);
+      if (value <= place) {
+        found = next;
+        low = value > low ? value : low;
+      } else {
+        high = value < high ? value : high;
+      }
+    }
+    if (found >= bags) {
       return -1;
     }
-    return place >= at[bag] && place < at[bag + 1] ? bag : -1;
+    std::int64_t const begin = at[found];
+    std::int64_t const end = at[found + 1];
+    bool const is_good = is_within(begin, low, place) && is_within(end, place + 1, high);
+    return is_good ? found : -1;
   }
   /// Returns the only bag that may contain a position, or `bags` if none may. A greater position
   /// never gives a lower bag.
@@ -190,8 +209,8 @@ struct BagOffsets {
   /// above `bags` if the binary search for the bag has no such judge. One of the bag's two bounds
   /// has an odd index, which the search finds last, so that the offsets on its way judge both
   /// bounds.
-  [[nodiscard]] constexpr std::int64_t judge_of(std::int64_t bag, int number) const {
-    int const level = number - kEnds + 1;
+  [[nodiscard]] constexpr std::int64_t judge_of(std::int64_t bag, std::int64_t number) const {
+    auto const level = number - kEnds + 1;
     return number == 0 ? 0 : number == 1 ? bags : (((bag | 1) >> level) | 1) << level;
   }
   [[nodiscard]] constexpr bool all_agree_at_once(std::int64_t bag) const {

@@ -43,18 +43,25 @@ __device__ GroupPlaces places_of_bag(IdBags<Id> const& bags, bool pools, std::in
   return {places.begin, place_count(places.end - places.begin)};
 }
 
-/// Like places_of_bag(bags, pools, bag), but computed by a group of lanes, which reports a bad bag
-/// if `reports`. All lanes of a warp must call this together.
+/// Like places_of_bag(bags, pools, bag), but computed by a group of lanes, which judges the bag
+/// unless all bags of the warp are known to be `good`, and reports a bad bag if `reports`. All
+/// lanes of a warp must call this together.
 template <class Id>
 __device__ GroupPlaces places_of_bag(LookupArgs const& args,
                                      IdBags<Id> const& bags,
                                      std::int64_t bag,
                                      RowLanes const& shape,
+                                     bool good,
                                      bool reports) {
   if (args.pooling == Pooling::none || bags.offsets == nullptr) {
     return places_of_bag(bags, args.pooling != Pooling::none, bag);
   }
   auto const offsets = bags.bag_offsets();
+  if (good) {
+    bool const exists = bag < offsets.bags;
+    auto const begin = exists ? offsets.at[bag] : Id{0};
+    return {begin, exists ? place_count(offsets.at[bag + 1] - begin) : 0};
+  }
   auto const places = places_by_lanes(
       offsets, bag, bag < offsets.bags, shape.lane(), shape.lanes(), args.report, reports);
   return {places.begin, place_count(places.end - places.begin)};
@@ -76,21 +83,36 @@ __device__ GroupPlaces places_of_bags(IdBags<Id> const& bags, bool pools, std::i
   return {bags.offsets[first], Bags};  // no bag is bad if each has one position
 }
 
-/// Returns whether all bags of the groups of a warp, `Bags` per group from `first` on, have one
-/// position each. If bags are jagged, each lane checks one bag of its group.
+/// Returns whether none of the bags of the groups of a warp, `Bags` per group from `first` on, is
+/// bad. The lanes of a group judge its bags together.
 template <int Bags, class Id>
-__device__ bool has_one_place_each(IdBags<Id> const& bags,
-                                   bool pools,
-                                   std::int64_t first,
-                                   RowLanes const& shape) {
+__device__ bool all_look_good(IdBags<Id> const& bags,
+                              bool pools,
+                              std::int64_t first,
+                              RowLanes const& shape) {
+  if (!pools || bags.offsets == nullptr) {
+    return true;
+  }
+  auto const offsets = bags.bag_offsets();
+  auto const last = min(first + Bags, offsets.bags) - 1;
+  bool const looks = first > last || looks_good(offsets, first, last, shape.lane(), shape.lanes());
+  return __all_sync(0xFFFFFFFFU, looks) != 0;
+}
+
+/// Returns whether all bags of the groups of a warp, `Bags` per group from `first` on, are known to
+/// be `good` and have one position each. If bags are jagged, each lane checks one bag of its group.
+template <int Bags, class Id>
+__device__ bool has_one_place_each(
+    IdBags<Id> const& bags, bool pools, std::int64_t first, RowLanes const& shape, bool good) {
   if (!pools || bags.offsets == nullptr) {
     return !pools || bags.hotness == 1;
   }
-  if (shape.lanes() < Bags) {
+  if (!good || shape.lanes() < Bags) {
     return false;
   }
   auto const bag = first + min(shape.lane(), Bags - 1);
-  return __all_sync(0xFFFFFFFFU, places_of_bag(bags, pools, bag).count == 1) != 0;
+  bool const has_one = bag < bags.existing() && bags.offsets[bag + 1] - bags.offsets[bag] == 1;
+  return __all_sync(0xFFFFFFFFU, has_one) != 0;
 }
 
 /// The row number that means "no row".

@@ -254,6 +254,7 @@ __global__ void __launch_bounds__(Tuning::kThreads, Tuning::kBlocksAnSm)
   static_assert(kBags % kInFlight == 0 || kBags == 1);
   bool const pools = args.pooling != Pooling::none;
   auto const first_bag = (grid_thread() >> shape.log2_lanes) * kBags;
+  bool const good = kBags > 1 && all_look_good<kBags>(bags, pools, first_bag, shape);
   auto const here =
       static_cast<int>(clamped((pools ? bags.bags : bags.capacity) - first_bag, kBags));
   OutOfRangeCount bad;
@@ -268,12 +269,12 @@ __global__ void __launch_bounds__(Tuning::kThreads, Tuning::kBlocksAnSm)
     if constexpr (kBags == 1) {
       pool_bag<Tuning, Ids, Combiner>(writer,
                                       shape,
-                                      places_of_bag(args, bags, first_bag, shape, reports),
+                                      places_of_bag(args, bags, first_bag, shape, good, reports),
                                       first_bag,
                                       has_column && here == 1,
                                       reports,
                                       bad);
-    } else if (has_one_place_each<kBags>(bags, pools, first_bag, shape)) {
+    } else if (has_one_place_each<kBags>(bags, pools, first_bag, shape, good)) {
       gather_bags<kBags, kInFlight, Ids, Combiner>(writer,
                                                    shape,
                                                    places_of_bags<kBags>(bags, pools, first_bag),
@@ -285,13 +286,14 @@ __global__ void __launch_bounds__(Tuning::kThreads, Tuning::kBlocksAnSm)
     } else {
 #pragma unroll 1
       for (int i = 0; i < kBags; ++i) {
-        pool_bag<Tuning, Ids, Combiner>(writer,
-                                        shape,
-                                        places_of_bag(args, bags, first_bag + i, shape, reports),
-                                        first_bag + i,
-                                        has_column && i < here,
-                                        reports,
-                                        bad);
+        pool_bag<Tuning, Ids, Combiner>(
+            writer,
+            shape,
+            places_of_bag(args, bags, first_bag + i, shape, good, reports),
+            first_bag + i,
+            has_column && i < here,
+            reports,
+            bad);
       }
     }
   }

@@ -25,8 +25,11 @@ __global__ void __launch_bounds__(kThreads) bag_divisors_kernel(IdBags<Id> const
   if (bag >= bags.existing()) {
     return;
   }
-  auto const places = bags.places_of(bag);
   int const lane = static_cast<int>(threadIdx.x) % 32;
+  auto const places =
+      bags.offsets != nullptr
+          ? places_by_lanes(bags.bag_offsets(), bag, true, lane, 32, IdReport{}, false)
+          : bags.places_of(bag);
   PoolingDivisor divisor;
   for (auto first = places.begin; first < places.end; first += 32) {
     auto const place = first + lane;
@@ -77,14 +80,18 @@ __device__ void find_bags(IdBags<Id> const& bags,
     }
   }
   __syncthreads();
+  auto const last = min(ends[1], offsets.bags - 1);
+  bool const looks = ends[0] > last || looks_good(offsets, ends[0], last, thread, kThreads);
+  bool const good = __syncthreads_and(looks ? 1 : 0) != 0;
   auto const mark = [&](std::int64_t place, std::uint32_t as) {
     auto const at = max(place - begin, std::int64_t{0});
     if (at < kTile) {
       atomicMax(marks + at, as);
     }
   };
-  for (auto bag = ends[0] + thread; bag <= min(ends[1], offsets.bags - 1); bag += kThreads) {
-    auto const places = offsets.places_of(bag);
+  for (auto bag = ends[0] + thread; bag <= last; bag += kThreads) {
+    auto const places =
+        good ? PlaceRange{offsets.at[bag], offsets.at[bag + 1]} : offsets.places_of(bag);
     if (places.begin < places.end) {
       auto const as = 2 * static_cast<std::uint32_t>(bag) + 2;
       mark(places.begin, as);

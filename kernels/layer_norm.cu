@@ -16,6 +16,9 @@ namespace msstream::ops::kernels {
 
 namespace {
 
+// The kernels of short rows multiply by the share of a column, 1 / width, instead of dividing by
+// the width: a division takes several instructions, which counts where a row is short.
+
 /// The mean of a row. Deviations are taken from the row's first element first, so that a large mean
 /// does not cost them digits (Chan, Golub, LeVeque: Algorithms for computing the sample variance,
 /// 1983).
@@ -43,13 +46,14 @@ __device__ void store_moments(LayerNormArgs const& args,
 }
 
 template <int PerLane>
-__global__ void __launch_bounds__(kBlockThreads)
-    layer_norm_by_lanes_kernel(__grid_constant__ LayerNormArgs const args, int log2_lanes) {
+__global__ void __launch_bounds__(kBlockThreads, kBlocksOfLanes<PerLane>)
+    layer_norm_by_lanes_kernel(__grid_constant__ LayerNormArgs const args,
+                               int log2_lanes,
+                               float share_of_column) {
   RowOfLanes const place(log2_lanes);
   bool const exists = place.row < args.rows;
   std::int64_t const columns = exists ? args.width : 0;
   std::int64_t const first = place.row * args.width;
-  auto const width = static_cast<float>(args.width);
   float values[PerLane] = {};
   place.for_each<PerLane>(columns,
                           [&](int k, int column) { values[k] = args.input[first + column]; });
@@ -59,14 +63,14 @@ __global__ void __launch_bounds__(kBlockThreads)
     values[k] -= mean.first;
     sum += values[k];
   });
-  mean.from_there = reduce_lanes<Total>(sum, place.lanes) / width;
+  mean.from_there = reduce_lanes<Total>(sum, place.lanes) * share_of_column;
   float squares = 0.0F;
   place.for_each<PerLane>(columns, [&](int k, int) {
     values[k] -= mean.from_there;
     squares += values[k] * values[k];
   });
   squares = reduce_lanes<Total>(squares, place.lanes);
-  float const reciprocal = 1.0F / std::sqrt(squares / width + args.epsilon);
+  float const reciprocal = rsqrtf(squares * share_of_column + args.epsilon);
   place.for_each<PerLane>(columns, [&](int k, int column) {
     args.output[first + column] = values[k] * reciprocal * args.gain[column] + args.shift[column];
   });
@@ -75,7 +79,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-__global__ void __launch_bounds__(kBlockThreads)
+template <bool kIsLong>
+__global__ void __launch_bounds__(kBlockThreads, kIsLong ? 6 : 8)
     layer_norm_by_blocks_kernel(__grid_constant__ LayerNormArgs const args) {
   std::int64_t const row = blockIdx.x;
   float const* const input = args.input + row * args.width;
@@ -83,7 +88,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   auto const width = static_cast<float>(args.width);
   RowMean mean{input[0], 0.0F};
   LongSum sum;
-  for_each_of_block(
+  for_each_of_block<kIsLong>(
       args.width,
       [&](std::int64_t column) { sum.add(input[column] - mean.first); },
       [&] { sum.fold(); });
@@ -91,7 +96,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   // until all threads have read its first element.
   mean.from_there = reduce_block<Total>(sum.get()) / width;
   LongSum squares;
-  for_each_of_block(
+  for_each_of_block<kIsLong>(
       args.width,
       [&](std::int64_t column) {
         float const deviation = mean.deviation_of(input[column]);
@@ -110,14 +115,14 @@ __global__ void __launch_bounds__(kBlockThreads)
 }
 
 template <int PerLane>
-__global__ void __launch_bounds__(kBlockThreads)
+__global__ void __launch_bounds__(kBlockThreads, kBlocksOfLanes<PerLane>)
     input_gradient_by_lanes_kernel(__grid_constant__ LayerNormInputGradientArgs const args,
-                                   int log2_lanes) {
+                                   int log2_lanes,
+                                   float share_of_column) {
   RowOfLanes const place(log2_lanes);
   bool const exists = place.row < args.rows;
   std::int64_t const columns = exists ? args.width : 0;
   std::int64_t const first = place.row * args.width;
-  auto const width = static_cast<float>(args.width);
   auto const mean =
       exists ? stored_mean(args.means, args.mean_rests, place.row) : SplitFloat{0.0F, 0.0F};
   float const reciprocal = exists ? args.reciprocals[place.row] : 0.0F;
@@ -131,14 +136,15 @@ __global__ void __launch_bounds__(kBlockThreads)
     sum += gained[k];
     weighted += gained[k] * normal[k];
   });
-  sum = reduce_lanes<Total>(sum, place.lanes) / width;
-  weighted = reduce_lanes<Total>(weighted, place.lanes) / width;
+  sum = reduce_lanes<Total>(sum, place.lanes) * share_of_column;
+  weighted = reduce_lanes<Total>(weighted, place.lanes) * share_of_column;
   place.for_each<PerLane>(columns, [&](int k, int column) {
     args.input_gradient[first + column] = reciprocal * (gained[k] - sum - normal[k] * weighted);
   });
 }
 
-__global__ void __launch_bounds__(kBlockThreads)
+template <bool kIsLong>
+__global__ void __launch_bounds__(kBlockThreads, kIsLong ? 6 : 8)
     input_gradient_by_blocks_kernel(__grid_constant__ LayerNormInputGradientArgs const args) {
   std::int64_t const row = blockIdx.x;
   std::int64_t const first = row * args.width;
@@ -150,7 +156,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   };
   LongSum gained_sum;
   LongSum weighted_sum;
-  for_each_of_block(
+  for_each_of_block<kIsLong>(
       args.width,
       [&](std::int64_t column) {
         float const gained = args.output_gradient[first + column] * args.gain[column];
@@ -267,11 +273,14 @@ void layer_norm(CudaStream stream, LayerNormArgs const& args) {
     return;
   }
   if (args.width > kLongestRowOfLanes) {
-    layer_norm_by_blocks_kernel<<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(args);
+    auto* const kernel = is_one_part_of_block(args.width) ? layer_norm_by_blocks_kernel<false>
+                                                          : layer_norm_by_blocks_kernel<true>;
+    kernel<<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(args);
   } else {
     with_row_lanes(args.rows, args.width, [&](auto per_lane, int log2_lanes, unsigned blocks) {
       layer_norm_by_lanes_kernel<decltype(per_lane)::value>
-          <<<blocks, kBlockThreads, 0, stream.handle>>>(args, log2_lanes);
+          <<<blocks, kBlockThreads, 0, stream.handle>>>(
+              args, log2_lanes, 1.0F / static_cast<float>(args.width));
     });
   }
   check_launch("layer_norm");
@@ -282,12 +291,14 @@ void layer_norm_input_gradient(CudaStream stream, LayerNormInputGradientArgs con
     return;
   }
   if (args.width > kLongestRowOfLanes) {
-    input_gradient_by_blocks_kernel<<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(
-        args);
+    auto* const kernel = is_one_part_of_block(args.width) ? input_gradient_by_blocks_kernel<false>
+                                                          : input_gradient_by_blocks_kernel<true>;
+    kernel<<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(args);
   } else {
     with_row_lanes(args.rows, args.width, [&](auto per_lane, int log2_lanes, unsigned blocks) {
       input_gradient_by_lanes_kernel<decltype(per_lane)::value>
-          <<<blocks, kBlockThreads, 0, stream.handle>>>(args, log2_lanes);
+          <<<blocks, kBlockThreads, 0, stream.handle>>>(
+              args, log2_lanes, 1.0F / static_cast<float>(args.width));
     });
   }
   check_launch("layer_norm_input_gradient");

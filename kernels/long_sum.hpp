@@ -34,7 +34,7 @@ class LongSum {
 
 /// A value as the unevaluated sum of two floats, of which the second is the rounding error of the
 /// first.
-struct SplitFloat {
+struct alignas(8) SplitFloat {
   float value;
   float rest;
 

@@ -65,6 +65,14 @@ void with_row_lanes(std::int64_t rows, std::int64_t columns, Launch const& launc
   }
 }
 
+/// The blocks that a multiprocessor must hold of a kernel whose lanes keep several values of each
+/// of their `PerLane` elements: limits the registers, so that enough rows are in flight.
+template <int PerLane>
+inline constexpr int kBlocksOfLanes = PerLane == 32   ? 2
+                                      : PerLane == 16 ? 3
+                                      : PerLane == 8  ? 4
+                                                      : 8;
+
 /// Calls each(column) for the calling thread's columns of a row that its block shares.
 template <class Each>
 __device__ void for_each_of_block(std::int64_t columns, Each const& each) {
@@ -74,10 +82,18 @@ __device__ void for_each_of_block(std::int64_t columns, Each const& each) {
   }
 }
 
+/// Returns whether the sums of a row that a block shares have at most kTermsOfPart terms a thread.
+constexpr bool is_one_part_of_block(std::int64_t columns) {
+  return columns <= kTermsOfPart * kBlockThreads;
+}
+
 /// Calls each(column) for the calling thread's columns of a row that its block shares, and fold()
-/// after at most kTermsOfPart of them: for long sums.
-template <class Each, class Fold>
+/// after at most kTermsOfPart of them: for long sums. `kIsLong` is false for rows of one part.
+template <bool kIsLong, class Each, class Fold>
 __device__ void for_each_of_block(std::int64_t columns, Each const& each, Fold const& fold) {
+  if constexpr (!kIsLong) {
+    return for_each_of_block(columns, each);
+  }
   std::int64_t column = threadIdx.x;
   while (column < columns) {
     auto const end_of_part = min(column + kTermsOfPart * kBlockThreads, columns);

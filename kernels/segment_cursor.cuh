@@ -87,8 +87,7 @@ class SegmentCursor {
       }
       if (passed < kWindowsPassed) {
         base_ += group_.lanes;
-        ends_ = next_ends_;
-        next_ends_ = ends_from(base_ + group_.lanes);
+        use_window(next_ends_);
       } else {
         base_ += group_.lanes;
         look_for(place);
@@ -108,30 +107,34 @@ class SegmentCursor {
                       min(base_, bounds_.segments), bounds_.segments, [&](std::int64_t segment) {
                         return bounds_.at(segment + 1) <= origin_ + place;
                       });
-    ends_ = ends_from(base_);
-    next_ends_ = ends_from(base_ + group_.lanes);
+    use_window(end_of(base_));
   }
-  /// Returns twice the relative end of the lane's segment in the window from `segment` on, plus 1
-  /// if the segment is bad.
-  __device__ int ends_from(std::int64_t segment) const {
+  /// Makes the window of the segments from `base_` on the current one, given end_of(base_). Judges
+  /// its segments, and requests the ends of the next window, which few walks reach and which is
+  /// therefore judged later.
+  __device__ void use_window(int end) {
+    next_ends_ = end_of(base_ + group_.lanes);
+    bool const is_bad = bounds_.is_bad_by_lanes(base_, bounds_.segments, group_);
+    ends_ = 2 * (is_bad ? relative(bounds_.judged().ascending(base_ + group_.lane + 1)) : end) +
+            (is_bad ? 1 : 0);
+  }
+  /// Returns the relative end of the lane's segment in the window from `segment` on, as the offsets
+  /// have it.
+  __device__ int end_of(std::int64_t segment) const {
     auto const mine = segment + group_.lane;
-    bool const is_bad = bounds_.is_bad_by_lanes(segment, bounds_.segments, group_);
-    if (mine >= bounds_.segments) {
-      return 2 * kFar;
-    }
-    auto const end = is_bad ? bounds_.judged().ascending(mine + 1) : bounds_.at(mine + 1);
-    auto const relative =
-        static_cast<int>(min(max(end - origin_, std::int64_t{0}), std::int64_t{kFar}));
-    return 2 * relative + (is_bad ? 1 : 0);
+    return mine < bounds_.segments ? relative(bounds_.at(mine + 1)) : kFar;
+  }
+  __device__ int relative(std::int64_t place) const {
+    return static_cast<int>(min(max(place - origin_, std::int64_t{0}), std::int64_t{kFar}));
   }
 
   SegmentBounds const& bounds_;
   LaneGroup const& group_;
   std::int64_t origin_;
   std::int64_t base_;  ///< the segment whose end lane 0 keeps
-  int ends_;
-  int next_ends_;
-  int lane_;  ///< the lane that keeps the end of the current segment
+  int ends_;           ///< twice the relative end of the lane's segment, plus 1 if that is bad
+  int next_ends_;      ///< the relative end of the lane's segment in the next window, not judged
+  int lane_;           ///< the lane that keeps the end of the current segment
   int end_;
 };
 

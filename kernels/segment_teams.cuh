@@ -153,18 +153,19 @@ __device__ void for_each_segment(BagOffsets<std::int64_t> const& offsets,
   if (threadIdx.x == 0) {
     long_count = 0;
   }
-  __syncthreads();
+  // The threads of the block judge its segments together.
+  auto const first = std::int64_t{blockIdx.x} * shape.segments_a_block;
+  auto const last = min(first + shape.segments_a_block, offsets.bags) - 1;
+  bool const looks =
+      first > last || looks_good(offsets, first, last, static_cast<int>(threadIdx.x), kTeamThreads);
+  bool const good = __syncthreads_and(looks ? 1 : 0) != 0;
   LaneTeam const lanes(shape);
   auto const group = static_cast<int>(threadIdx.x) >> (shape.log2_columns + shape.log2_rows);
-  auto const segment = std::int64_t{blockIdx.x} * shape.segments_a_block + group;
+  auto const segment = first + group;
   PlaceRange range{0, 0};
-  if (group < shape.segments_a_block && segment < offsets.bags) {
-    LaneGroup const judging(lanes.columns * lanes.rows);
-    bool const good = looks_good(offsets, segment, segment, judging.lane, judging.lanes);
-    if (judging.ballot(!good) == 0 ||
-        !is_bad_and_cleared(offsets, segment, report, lanes, width, rows)) {
-      range = {offsets.at[segment], offsets.at[segment + 1]};
-    }
+  if (group < shape.segments_a_block && segment <= last &&
+      (good || !is_bad_and_cleared(offsets, segment, report, lanes, width, rows))) {
+    range = {offsets.at[segment], offsets.at[segment + 1]};
   }
   if (range.end - range.begin > kMostRowsALane * shape.rows()) {
     if (lanes.column == 0 && lanes.row == 0) {

@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kBlockThreads)
       length, [&](std::int64_t column) { largest = Largest::combine(largest, input[column]); });
   largest = reduce_block<Largest>(largest);
   LongSum exponentials;
-  for_each_of_block(
+  for_each_of_block<true>(
       length,
       [&](std::int64_t column) { exponentials.add(std::exp(input[column] - largest)); },
       [&] { exponentials.fold(); });
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   float const* const output = args.output + first;
   float const* const output_gradient = args.output_gradient + first;
   LongSum products;
-  for_each_of_block(
+  for_each_of_block<true>(
       args.columns,
       [&](std::int64_t column) { products.add(weighted(output[column], output_gradient[column])); },
       [&] { products.fold(); });
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(kBlockThreads)
       length, [&](std::int64_t column) { largest = Largest::combine(largest, logits[column]); });
   largest = reduce_block<Largest>(largest);
   LongSum exponentials;
-  for_each_of_block(
+  for_each_of_block<true>(
       length,
       [&](std::int64_t column) {
         exponentials.add(std::exp(below_largest(logits[column], largest)));

@@ -10,9 +10,14 @@ constexpr int kThreads = 256;
 
 // Looks up one position per thread. All lanes stay to the end, because a warp reports its bad ids
 // together. The ids of one warp may belong to several tables, and the trap gives the number of rows
-// of the reported id's table.
+// of the reported id's table. `kHasOffsets` is false for bags of a fixed size, whose kernel then
+// has no code for bad bags.
+template <bool kHasOffsets>
 __global__ void __launch_bounds__(kThreads)
-    table_rows_kernel(TableRowsArgs const args, IdBags<std::int64_t> const bags) {
+    table_rows_kernel(__grid_constant__ TableRowsArgs const args, IdBags<std::int64_t> bags) {
+  if constexpr (!kHasOffsets) {
+    bags.offsets = nullptr;
+  }
   auto const places = bags.existing_places();
   auto const place = places.begin + grid_thread();
   OutOfRangeIds bad;
@@ -42,7 +47,9 @@ __global__ void __launch_bounds__(kThreads)
 
 void table_rows(CudaStream stream, TableRowsArgs const& args) {
   if (args.bags.capacity > 0) {
-    table_rows_kernel<<<grid_for(args.bags.capacity, kThreads), kThreads, 0, stream.handle>>>(
+    auto* const kernel =
+        args.bags.offsets != nullptr ? table_rows_kernel<true> : table_rows_kernel<false>;
+    kernel<<<grid_for(args.bags.capacity, kThreads), kThreads, 0, stream.handle>>>(
         args, IdBags<std::int64_t>(args.bags));
     check_launch("table_rows");
   }

@@ -30,8 +30,11 @@ struct TableRow {
   auto const table = bag - sample * args.tables;
   auto const first = args.first_rows[table];
   auto const count = args.first_rows[table + 1] - first;
-  auto const by_table = table * (bags.bags / args.tables) + sample - bag;
-  auto const id = bags.ids[place + (args.ids_by_table ? by_table * bags.hotness : 0)];
+  auto position = place;
+  if (args.ids_by_table) {
+    position += (table * (bags.bags / args.tables) + sample - bag) * bags.hotness;
+  }
+  auto const id = bags.ids[position];
   if (args.hashed) {
     return {id, first + bucket_of(id, args.salt, count), count, true};
   }

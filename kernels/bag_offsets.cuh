@@ -48,23 +48,11 @@ __device__ bool looks_good(
   if (threads == 1 && first == last) {
     return !offsets.is_bad(first);
   }
-  Id const begin = offsets.at[first];
-  Id const end = offsets.at[last + 1];
   bool good = true;
 #pragma unroll 1
   for (std::int64_t number = thread; first + number <= last || offsets.has_judge(number);
        number += threads) {
-    // A thread without a bag or a judge of this number loads a bound of the range instead, which
-    // the comparisons accept if the bags at the ends of the range are good. Thus all loads are
-    // issued before the first comparison waits for one.
-    auto const bag = min(first + number, last);
-    auto const judges = offsets.outside_judges(first, last, number);
-    Id const bag_begin = offsets.at[bag];
-    Id const bag_end = offsets.at[bag + 1];
-    Id const before = offsets.at[judges.begin];
-    Id const behind = offsets.at[judges.end];
-    good = good & (bag_begin >= 0) & (bag_begin <= bag_end) & (bag_end <= offsets.capacity) &
-           (before >= 0) & (before <= begin) & (behind >= end) & (behind <= offsets.capacity);
+    good = good & offsets.passes(first, last, number);
   }
   return good;
 }
@@ -97,7 +85,14 @@ __device__ PlaceRange places_by_lanes(BagOffsets<Id> const& offsets,
                                       bool reports) {
   auto const begin = exists ? offsets.at[bag] : Id{0};
   auto const end = exists ? offsets.at[bag + 1] : Id{0};
-  bool const agrees = !exists || looks_good(offsets, bag, bag, lane, lanes);
+  bool agrees = true;
+  if (exists) {
+#pragma unroll 1
+    for (int judge = lane; offsets.has_judge(judge); judge += lanes) {
+      agrees = agrees & offsets.agrees_at_once(bag, begin, end, judge);
+    }
+  }
+  agrees = agrees & (begin >= 0) & (begin <= end) & (end <= offsets.capacity);
   unsigned const group = (lanes == 32 ? 0xFFFFFFFFU : (1U << lanes) - 1U)
                          << (static_cast<int>(threadIdx.x) % 32 - lane);
   bool const all_agree = (~__ballot_sync(0xFFFFFFFFU, agrees) & group) == 0;

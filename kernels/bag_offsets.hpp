@@ -67,24 +67,35 @@ struct BagOffsets {
     Id const value = at[border];
     return border <= bag ? value >= 0 && value <= begin : value >= end && value <= capacity;
   }
-  /// Returns which offsets a check of the bags [first, last] must compare with the bounds of that
-  /// range for judge `number` (an offset that a bag must not contradict): `begin` is the index of
-  /// the first bag's judge if that is before the range, otherwise `first`; `end` is the index of
-  /// the last bag's judge if that is behind the range, otherwise last + 1. If these offsets, for
-  /// all numbers, are within [0, capacity] and contradict no bound of the range, and the offsets of
-  /// the bags ascend within [0, capacity], none of the bags is bad: an offset judges all bags of
-  /// the search range whose middle it is, so an outside judge of any of these bags also judges the
-  /// first or the last one.
-  [[nodiscard]] constexpr PlaceRange outside_judges(std::int64_t first,
-                                                    std::int64_t last,
-                                                    std::int64_t number) const {
-    if (!has_judge(number)) {
-      return {first, last + 1};
+  /// Checks bag first + `number` of the bags [first, last], if there is one, and judge `number` (an
+  /// offset that a bag must not contradict) of the first bag if the judge is before the range, and
+  /// of the last bag if it is behind the range. Returns whether the bounds of the bag ascend within
+  /// [0, capacity], and the judges are within it and contradict none of the bags. If this holds for
+  /// every number, none of the bags is bad: an offset judges all bags of the search range whose
+  /// middle it is, so an outside judge of any of these bags also judges the first or the last one.
+  ///
+  /// A bound of the range replaces what does not exist, and passes if the other numbers do. Thus no
+  /// load depends on another, and all are issued before the first comparison waits for one.
+  [[nodiscard]] constexpr bool passes(std::int64_t first,
+                                      std::int64_t last,
+                                      std::int64_t number) const {
+    auto const bag = first + number < last ? first + number : last;
+    auto before = first;
+    auto behind = last + 1;
+    if (has_judge(number)) {
+      auto const of_first = judge_of(first, number);
+      auto const of_last = judge_of(last, number);
+      before = of_first < before ? of_first : before;
+      behind = of_last > behind && of_last <= bags ? of_last : behind;
     }
-    auto const before = judge_of(first, number);
-    auto const behind = judge_of(last, number);
-    return {before < first ? before : first,
-            behind > last + 1 && behind <= bags ? behind : last + 1};
+    Id const range_begin = at[first];
+    Id const range_end = at[last + 1];
+    Id const begin = at[bag];
+    Id const end = at[bag + 1];
+    Id const judge_before = at[before];
+    Id const judge_behind = at[behind];
+    return (begin >= 0) & (begin <= end) & (end <= capacity) & (judge_before >= 0) &
+           (judge_before <= range_begin) & (judge_behind >= range_end) & (judge_behind <= capacity);
   }
   /// Returns the positions of a bag; none if the bag is bad.
   [[nodiscard]] constexpr PlaceRange places_of(std::int64_t bag) const {
@@ -96,33 +107,32 @@ struct BagOffsets {
     auto const end = judge(bags);
     return {begin, end < begin ? begin : end};
   }
-  /// Returns the bag that contains a position, or -1 if no bag does. The search for the bag
-  /// compares the position with the offsets that judge the bag, so that judging takes no further
-  /// loads.
+  /// Returns the bag that contains a position, or -1 if no bag does. The binary search loads all
+  /// offsets that judge the bag. If each is between the closest ones below and above the position
+  /// that the search has found before, none contradicts the bag, and nothing more is loaded.
   [[nodiscard]] constexpr std::int64_t bag_of(std::int64_t place) const {
-    auto low = judge(0);
-    auto high = judge(bags);
+    std::int64_t low = at[0];
+    std::int64_t high = at[bags];
+    bool agree = (low >= 0) & (low <= high) & (high <= capacity);
     std::int64_t found = 0;
     for (auto step = largest_step(); step > 0; step /= 2) {
       auto const next = found + step;
       if (next > bags) {
         continue;
       }
-      auto const value = judge(next);
+      std::int64_t const value = at[next];
+      agree = agree & (value >= low) & (value <= high);
       if (value <= place) {
         found = next;
-        low = value > low ? value : low;
+        low = value;
       } else {
-        high = value < high ? value : high;
+        high = value;
       }
     }
-    if (found >= bags) {
-      return -1;
+    if (!agree) {
+      return bag_of_any(place);
     }
-    std::int64_t const begin = at[found];
-    std::int64_t const end = at[found + 1];
-    bool const is_good = is_within(begin, low, place) && is_within(end, place + 1, high);
-    return is_good ? found : -1;
+    return found < bags && place >= low && place < high ? found : -1;
   }
   /// Returns the only bag that may contain a position, or `bags` if none may. A greater position
   /// never gives a lower bag.
@@ -185,6 +195,14 @@ struct BagOffsets {
   }
 
  private:
+  /// Like bag_of(), whatever the offsets are.
+  [[nodiscard]] constexpr std::int64_t bag_of_any(std::int64_t place) const {
+    auto const bag = candidate_for(place);
+    if (bag >= bags || is_bad(bag)) {
+      return -1;
+    }
+    return place >= at[bag] && place < at[bag + 1] ? bag : -1;
+  }
   [[nodiscard]] static constexpr bool is_within(std::int64_t value,
                                                 std::int64_t low,
                                                 std::int64_t high) {

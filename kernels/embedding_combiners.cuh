@@ -51,9 +51,9 @@ class SumCombiner {
     sum_.add(row);
     ++rows_;
   }
-  /// Adds the sum of a part to `whole`, after each kTermsOfPart positions of a longer bag.
+  /// Adds the sum of a part to `whole`, after each kRowsOfPart positions of a longer bag.
   __device__ void fold(Whole& whole, bool is_first) { whole.fold(sum_, is_first); }
-  /// Takes the total from `whole`, after the last position of a bag of more than kTermsOfPart
+  /// Takes the total from `whole`, after the last position of a bag of more than kRowsOfPart
   /// positions.
   __device__ void unfold(Whole const& whole) { sum_ = whole.get(sum_); }
   [[nodiscard]] __device__ bool is_empty() const { return rows_ == 0; }

@@ -221,7 +221,7 @@ class HostLookup {
                                       std::int64_t bag,
                                       Piece<Count> piece,
                                       Ahead const& ahead) const {
-    if (places.end - places.begin > kTermsOfPart) {
+    if (places.end - places.begin > kRowsOfPart) {
       return sum_in_parts<IsWeighted, Count>(places, bag, piece, ahead);
     }
     Sums<Count> sums{};
@@ -231,7 +231,7 @@ class HostLookup {
     return bad;
   }
 
-  /// Sums a bag of more than kTermsOfPart positions in parts, as long_sum.hpp describes.
+  /// Sums a bag of more than kRowsOfPart positions in parts, as long_sum.hpp describes.
   template <bool IsWeighted, std::int64_t Count>
   [[gnu::noinline]] std::uint64_t sum_in_parts(PlaceRange places,
                                                std::int64_t bag,
@@ -240,8 +240,8 @@ class HostLookup {
     std::array<double, static_cast<std::size_t>(Count)> whole{};
     PoolingDivisor divisor;
     std::uint64_t bad = 0;
-    for (auto begin = places.begin; begin < places.end; begin += kTermsOfPart) {
-      auto const end = std::min(begin + kTermsOfPart, places.end);
+    for (auto begin = places.begin; begin < places.end; begin += kRowsOfPart) {
+      auto const end = std::min(begin + kRowsOfPart, places.end);
       Sums<Count> part{};
       bad += add_to<IsWeighted, Count>(part, divisor, {begin, end}, piece, ahead);
       for_each_column<Count>([&](std::int64_t c) { whole[c] += static_cast<double>(part[c]); });

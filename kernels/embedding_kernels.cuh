@@ -178,11 +178,11 @@ __device__ void pool_bag(Writer const& writer,
     // Groups whose bags have ended add zeros to their totals until the longest bag of the warp
     // ends.
     int const done = next + ids.places();
-    if (done % kTermsOfPart == 0 && done < longest) {
-      combiner.fold(sums_of_parts, done == kTermsOfPart);
+    if (done % kRowsOfPart == 0 && done < longest) {
+      combiner.fold(sums_of_parts, done == kRowsOfPart);
     }
   }
-  if (longest > kTermsOfPart) {
+  if (longest > kRowsOfPart) {
     combiner.unfold(sums_of_parts);
   }
   if (stores) {

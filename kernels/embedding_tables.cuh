@@ -183,7 +183,7 @@ __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
     };
     TablePooling<Count> combiner;
     WholeSums<Count> whole;
-    bool const is_long = !is_max && places.end - places.begin > kTermsOfPart;
+    bool const is_long = !is_max && places.end - places.begin > kRowsOfPart;
     for (auto first = places.begin; first < places.end; first += kInFlight) {
       bool is_valid[kInFlight];
       PackedColumns<T, Count> rows[kInFlight];
@@ -217,8 +217,8 @@ __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
         }
       }
       if (auto const done = static_cast<int>(first - places.begin) + kInFlight;
-          is_long && done % kTermsOfPart == 0 && first + kInFlight < places.end) {
-        whole.fold(combiner.pooled, done == kTermsOfPart);
+          is_long && done % kRowsOfPart == 0 && first + kInFlight < places.end) {
+        whole.fold(combiner.pooled, done == kRowsOfPart);
       }
     }
     if (is_long) {

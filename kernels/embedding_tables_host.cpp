@@ -27,7 +27,7 @@ class PooledRow {
     std::fill_n(row_.begin(), width, 0.0F);
     std::fill(whole_.begin(), whole_.end(), 0.0);
   }
-  /// Adds the sum of a part to the total, after each kTermsOfPart positions of a longer bag.
+  /// Adds the sum of a part to the total, after each kRowsOfPart positions of a longer bag.
   void fold() {
     whole_.resize(row_.size());
     for (std::size_t c = 0; c < static_cast<std::size_t>(width_); ++c) {
@@ -35,7 +35,7 @@ class PooledRow {
     }
   }
   /// Replaces the row by the total of its parts, after the last position of a bag of more than
-  /// kTermsOfPart positions.
+  /// kRowsOfPart positions.
   void unfold() {
     fold();
     std::transform(whole_.begin(), whole_.begin() + width_, row_.begin(), [](double sum) {
@@ -91,9 +91,9 @@ void pool_bag_of_table(TablesLookupArgs const& args,
   auto const row_of = [&](std::int64_t id) { return rows + id * table.width; };
   bool const is_max = table.pooling == Pooling::max;
   PoolingDivisor divisor;
-  bool const is_long = !is_max && places.end - places.begin > kTermsOfPart;
+  bool const is_long = !is_max && places.end - places.begin > kRowsOfPart;
   for (auto place = places.begin; place < places.end; ++place) {
-    if (is_long && place > places.begin && (place - places.begin) % kTermsOfPart == 0) {
+    if (is_long && place > places.begin && (place - places.begin) % kRowsOfPart == 0) {
       pooled.fold();
     }
     auto const id = static_cast<std::int64_t>(static_cast<Id const*>(args.ids)[place]);

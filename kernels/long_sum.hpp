@@ -13,6 +13,9 @@ namespace msstream::ops::kernels {
 /// The most terms that are added in float32. A pairwise sum of 2^25 floats is no more accurate than
 /// parts of this length.
 inline constexpr int kTermsOfPart = 32;
+/// The most rows of a bag that a lookup adds in float32. More than kTermsOfPart, so that usual bags
+/// are one part: on a GPU, two parts of a bag of 64 rows would take a tenth longer.
+inline constexpr int kRowsOfPart = 64;
 
 /// A sum of floats. The caller folds each part.
 class LongSum {
@@ -34,7 +37,7 @@ class LongSum {
 
 /// A value as the unevaluated sum of two floats, of which the second is the rounding error of the
 /// first.
-struct alignas(8) SplitFloat {
+struct SplitFloat {
   float value;
   float rest;
 

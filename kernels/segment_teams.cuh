@@ -15,7 +15,7 @@
 namespace msstream::ops::kernels {
 
 inline constexpr int kTeamThreads = 512;
-inline constexpr int kTeamBlocksAtOnce = 3;  ///< blocks per multiprocessor
+inline constexpr int kTeamBlocksAtOnce = 2;  ///< blocks per multiprocessor
 /// The number of rows per lane in a segment of mean length, so that a thread has several loads in
 /// flight.
 inline constexpr std::int64_t kRowsALane = 4;

@@ -6,25 +6,18 @@
 
 namespace msstream::ops::kernels {
 
-/// The sums of the parts of a sum of many rows (long_sum.hpp). Each is an unevaluated sum of two
-/// floats, about as exact as a float64, because a GPU converts between float and float64 at a small
-/// fraction of the rate of its additions. They are in local memory, which leaves the registers to
-/// the rows in flight, and are accessed once every kTermsOfPart rows.
+/// The float64 sums of the parts of a sum of many rows (long_sum.hpp). They are in local memory,
+/// which leaves the registers to the rows in flight, and are accessed once per part.
 template <int Count>
 class WholeSums {
  public:
-  /// Adds the sums of a part and clears them. The first part initializes the whole sums.
+  /// Adds the sums of a part and clears them. The first part initializes the float64 sums.
   __device__ void fold(Columns<Count>& part, bool is_first) {
     int const base = opaque_zero();
 #pragma unroll
     for (int c = 0; c < Count; ++c) {
       auto& whole = at_[base + c];
-      if (is_first) {
-        whole = {part.at[c], 0.0F};
-      } else {
-        auto const sum = SplitFloat::sum(whole.value, part.at[c]);
-        whole = {sum.value, whole.rest + sum.rest};
-      }
+      whole = __dadd_rn(is_first ? 0.0 : whole, static_cast<double>(part.at[c]));
       part.at[c] = 0.0F;
     }
   }
@@ -34,10 +27,7 @@ class WholeSums {
     Columns<Count> sums;
 #pragma unroll
     for (int c = 0; c < Count; ++c) {
-      auto const whole = at_[base + c];
-      auto const sum = SplitFloat::sum(whole.value, part.at[c]);
-      // The rests of a sum that is infinite or NaN mean nothing.
-      sums.at[c] = isfinite(sum.value) ? sum.value + (whole.rest + sum.rest) : sum.value;
+      sums.at[c] = static_cast<float>(__dadd_rn(at_[base + c], static_cast<double>(part.at[c])));
     }
     return sums;
   }
@@ -51,7 +41,7 @@ class WholeSums {
     return zero;
   }
 
-  SplitFloat at_[Count];
+  double at_[Count];
 };
 
 }  // namespace msstream::ops::kernels

@@ -55,12 +55,9 @@ TEST(BagOffsetsTest, of_bags_that_overlap_at_most_one_is_kept) {
 /// nothing wrong.
 template <class Id>
 [[nodiscard]] bool look_good(BagOffsets<Id> const& offsets, std::int64_t first, std::int64_t last) {
-  bool good = offsets.at[first] >= 0 && offsets.at[last + 1] <= offsets.capacity;
-  for (auto bag = first; bag <= last; ++bag) {
-    good = good && offsets.at[bag] <= offsets.at[bag + 1];
-  }
-  for (int number = 0; offsets.has_judge(number); ++number) {
-    good = good && offsets.agrees_from_outside(first, last, number);
+  bool good = true;
+  for (std::int64_t number = 0; first + number <= last || offsets.has_judge(number); ++number) {
+    good = good && offsets.passes(first, last, number);
   }
   return good;
 }

@@ -5,7 +5,8 @@
 A room may include itself and rooms on lower steps. Includes must not form a circle. CUDA headers
 may be named in runtime/, in kernels/ and in files that only nvcc or a CUDA build compiles (*.cuh,
 *_cuda.cpp). Every source begins with its licence, and every header has #pragma once. The tests of a
-room are compiled as one file, so all names that they declare at file level must differ.
+room are compiled as one file, so all names that they declare at file level must differ. A header
+with a class that is compiled once (runtime/compiled_once.hpp) has no thread_local members.
 """
 import re
 import sys
@@ -22,6 +23,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 CUDA_HEADER = re.compile(
     r"(cuda|cub|thrust|cooperative_groups|nv|nvtx3)/"
     r"|(cuda|cublas|cupti|curand|cusparse|cooperative_groups|nccl|nvtx|nvml|nvrtc|driver_types|vector_types)\w*\.h")
+THREAD_LOCAL_MEMBER = re.compile(r"^ *(?:static )?inline (?:constinit )?(thread_local) ", re.MULTILINE)
 
 # Matches a constant or a type that is declared at the level of a file: its declaration begins in
 # the first column.
@@ -85,6 +87,10 @@ def file_violations(root, path, text):
                 yield f"{place}: only users include {target}"
             elif theirs != room and STEPS.get(theirs, 99) >= STEPS[room]:
                 yield f"{place}: {room}/ (step {STEPS[room]}) may not include {theirs}/ (step {STEPS.get(theirs)})"
+    if "\nMSSTREAM_COMPILED_ONCE(" in text:
+        for match in THREAD_LOCAL_MEMBER.finditer(text):
+            place = f"{path}:{text.count(chr(10), 0, match.start(1)) + 1}"
+            yield f"{place}: a thread_local member beside a class that is compiled once"
 
 
 def circles(graph):

@@ -113,11 +113,11 @@ class Capture {
         memory_(std::move(memory)),
         open_((refuse_second(*context_), *memory_), *context_),
         streams_(context_, memory_->libraries()),
-        outer_(std::exchange(innermost_, this)) {}
+        outer_(std::exchange(innermost(), this)) {}
   Capture(Capture const&) = delete;
   Capture& operator=(Capture const&) = delete;
   ~Capture() {
-    innermost_ = outer_;
+    innermost() = outer_;
     if (!over_) {
       try {
         static_cast<void>(memory_->keep_survivors());
@@ -128,7 +128,7 @@ class Capture {
 
   /// Returns the calling thread's capture on the device of `context`. Null if there is none.
   [[nodiscard]] static Capture* current(StreamContext<R> const& context) noexcept {
-    Capture* capture = innermost_;
+    Capture* capture = innermost();
     while (capture != nullptr && capture->context_.get() != &context) {
       capture = capture->outer_;
     }
@@ -234,7 +234,12 @@ class Capture {
     }
   }
 
-  static inline constinit thread_local Capture* innermost_ = nullptr;
+  /// Returns the calling thread's innermost capture, or null. MSSTREAM_COMPILED_ONCE tells why this
+  /// variable is not a member.
+  static Capture*& innermost() noexcept {
+    static constinit thread_local Capture* capture = nullptr;
+    return capture;
+  }
 
   std::shared_ptr<StreamContext<R>> context_;
   std::shared_ptr<CaptureMemory<R>> memory_;

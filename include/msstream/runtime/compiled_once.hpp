@@ -5,10 +5,12 @@
 
 /// Declares that the library contains the members of a class of the default runtime, so that files
 /// that use the class need not compile them again; src/step/compiled_classes.hpp has the list of
-/// classes. Functions may still be inlined. Must be written where the class is complete. The
-/// class's thread_local members are constinit, because g++ otherwise looks for a function that
-/// initialises them, which no file has. A target whose code must not link the library's members
-/// defines MSSTREAM_COMPILE_AGAIN: every file then compiles what it uses.
+/// classes. Functions may still be inlined. Must be written where the class is complete. The class
+/// must have no thread_local members: g++ calls a function that initialises them, which no file has
+/// and which is then a call of address 0, unless they are constinit, and nvcc drops constinit from
+/// members of templates. A thread_local variable of a function needs no such call. A target whose
+/// code must not link the library's members defines MSSTREAM_COMPILE_AGAIN: every file then
+/// compiles what it uses.
 #if MSSTREAM_COMPILE_AGAIN || MSSTREAM_TEST_SWITCHES
 #define MSSTREAM_COMPILED_ONCE(...) static_assert(true)
 #else

@@ -57,26 +57,6 @@ __device__ bool looks_good(
   return good;
 }
 
-/// Returns offsets.bag_of(place), computed by a group of lanes, which must all call this with the
-/// same arguments.
-template <class Id>
-__device__ std::int64_t bag_of(LaneGroup const& group,
-                               BagOffsets<Id> const& offsets,
-                               std::int64_t place) {
-  if (group.lanes == 1) {
-    return offsets.bag_of(place);
-  }
-  auto const bag = candidate_for(group, offsets, place);
-  if (bag >= offsets.bags) {
-    return -1;
-  }
-  bool const good = looks_good(offsets, bag, bag, group.lane, group.lanes);
-  if (group.ballot(!good) != 0 && offsets.is_bad(bag)) {
-    return -1;
-  }
-  return place >= offsets.at[bag] && place < offsets.at[bag + 1] ? bag : -1;
-}
-
 /// Returns whether a bag that failed a quick check is bad, and reports a bad bag if `reports`. Not
 /// inlined and with arguments by value, so that the rare case costs the caller no registers.
 template <class Id>

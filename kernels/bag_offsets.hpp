@@ -107,32 +107,13 @@ struct BagOffsets {
     auto const end = judge(bags);
     return {begin, end < begin ? begin : end};
   }
-  /// Returns the bag that contains a position, or -1 if no bag does. The binary search loads all
-  /// offsets that judge the bag. If each is between the closest ones below and above the position
-  /// that the search has found before, none contradicts the bag, and nothing more is loaded.
+  /// Returns the bag that contains a position, or -1 if no bag does.
   [[nodiscard]] constexpr std::int64_t bag_of(std::int64_t place) const {
-    std::int64_t low = at[0];
-    std::int64_t high = at[bags];
-    bool agree = (low >= 0) & (low <= high) & (high <= capacity);
-    std::int64_t found = 0;
-    for (auto step = largest_step(); step > 0; step /= 2) {
-      auto const next = found + step;
-      if (next > bags) {
-        continue;
-      }
-      std::int64_t const value = at[next];
-      agree = agree & (value >= low) & (value <= high);
-      if (value <= place) {
-        found = next;
-        low = value;
-      } else {
-        high = value;
-      }
+    auto const bag = candidate_for(place);
+    if (bag >= bags || is_bad(bag)) {
+      return -1;
     }
-    if (!agree) {
-      return bag_of_any(place);
-    }
-    return found < bags && place >= low && place < high ? found : -1;
+    return place >= at[bag] && place < at[bag + 1] ? bag : -1;
   }
   /// Returns the only bag that may contain a position, or `bags` if none may. A greater position
   /// never gives a lower bag.
@@ -195,14 +176,6 @@ struct BagOffsets {
   }
 
  private:
-  /// Like bag_of(), whatever the offsets are.
-  [[nodiscard]] constexpr std::int64_t bag_of_any(std::int64_t place) const {
-    auto const bag = candidate_for(place);
-    if (bag >= bags || is_bad(bag)) {
-      return -1;
-    }
-    return place >= at[bag] && place < at[bag + 1] ? bag : -1;
-  }
   [[nodiscard]] static constexpr bool is_within(std::int64_t value,
                                                 std::int64_t low,
                                                 std::int64_t high) {

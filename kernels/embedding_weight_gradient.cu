@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bag_layout.hpp"
-#include "bag_offsets.cuh"
 #include "cuda_check.cuh"
 #include "real_types.hpp"
 #include "row_vector.cuh"
@@ -22,12 +21,10 @@ struct RowPair {
   std::int64_t output = -1;
 };
 
-/// Finds the pairs of rows of neighbouring positions, by the group of lanes that has them.
-/// Positions of one bag share one search.
+/// Finds the pairs of rows of neighbouring positions. Positions of one bag share one search.
 template <class Id>
 __device__ void find_pairs(WeightGradientArgs const& args,
                            IdBags<Id> const& bags,
-                           LaneGroup const& group,
                            std::int64_t first,
                            RowPair (&pairs)[kInFlight]) {
   auto const existing = bags.existing_places();
@@ -43,13 +40,10 @@ __device__ void find_pairs(WeightGradientArgs const& args,
       pairs[k].output = place;
     } else {
       if (place >= bag_end) {
-        if (bags.offsets != nullptr) {
-          bag = bag_of(group, bags.bag_offsets(), place);
-          bag_end = bag < 0 ? place + 1 : static_cast<std::int64_t>(bags.offsets[bag + 1]);
-        } else {
-          bag = bags.bag_of(place);
-          bag_end = bags.places_of(bag).end;
-        }
+        bag = bags.bag_of(place);
+        bag_end = bag < 0                   ? place + 1
+                  : bags.offsets != nullptr ? static_cast<std::int64_t>(bags.offsets[bag + 1])
+                                            : bags.places_of(bag).end;
       }
       if (bag < 0) {
         continue;
@@ -69,7 +63,7 @@ __global__ void __launch_bounds__(kThreads)
                            RowLanes const shape) {
   auto const first = (grid_thread() >> shape.log2_lanes) * kInFlight;
   RowPair pairs[kInFlight];
-  find_pairs(args, bags, LaneGroup(shape.lanes()), first, pairs);
+  find_pairs(args, bags, first, pairs);
   float sums[kInFlight] = {};
   for (std::int64_t column = shape.lane() * Count; column < args.width;
        column += shape.lanes() * Count) {

@@ -74,8 +74,8 @@ struct BagOffsets {
   /// every number, none of the bags is bad: an offset judges all bags of the search range whose
   /// middle it is, so an outside judge of any of these bags also judges the first or the last one.
   ///
-  /// A bound of the range replaces what does not exist, and passes if the other numbers do. Thus no
-  /// load depends on another, and all are issued before the first comparison waits for one.
+  /// The last bag replaces a bag that does not exist, and a bound of the range a judge; they pass
+  /// if the other numbers do. Thus no load depends on another, and all can be in flight at once.
   [[nodiscard]] constexpr bool passes(std::int64_t first,
                                       std::int64_t last,
                                       std::int64_t number) const {

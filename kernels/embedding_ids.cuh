@@ -80,11 +80,11 @@ __device__ GroupPlaces places_of_bags(IdBags<Id> const& bags, bool pools, std::i
   if (bags.offsets == nullptr) {
     return {first, static_cast<int>(clamped(bags.existing() - first, Bags))};
   }
-  return {bags.offsets[first], Bags};  // no bag is bad if each has one position
+  return {bags.offsets[first], Bags};  // has_one_place_each() has found no bad bag
 }
 
-/// Returns whether none of the bags of the groups of a warp, `Bags` per group from `first` on, is
-/// bad. The lanes of a group judge its bags together.
+/// If this returns true, none of the bags of the groups of a warp, `Bags` per group from `first`
+/// on, is bad. The lanes of a group judge its bags together.
 template <int Bags, class Id>
 __device__ bool all_look_good(IdBags<Id> const& bags,
                               bool pools,

@@ -134,6 +134,7 @@ __device__ void pool_bag(Writer const& writer,
                          bool reports,
                          OutOfRangeCount& bad) {
   constexpr int kInFlight = Tuning::kRowsInFlight;
+  static_assert(kRowsOfPart % 32 == 0 && kRowsOfPart % kInFlight == 0, "parts end between rounds");
   // The reductions also show the compiler that all lanes take the same branches.
   int const longest = __reduce_max_sync(0xFFFFFFFFU, places.count);
   int const shortest = __reduce_min_sync(0xFFFFFFFFU, places.count);

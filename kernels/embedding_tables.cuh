@@ -183,6 +183,7 @@ __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
     };
     TablePooling<Count> combiner;
     WholeSums<Count> whole;
+    static_assert(kRowsOfPart % kInFlight == 0, "parts end between rounds");
     bool const is_long = !is_max && places.end - places.begin > kRowsOfPart;
     for (auto first = places.begin; first < places.end; first += kInFlight) {
       bool is_valid[kInFlight];

@@ -17,7 +17,13 @@ namespace msstream::ops::kernels {
 namespace {
 
 // The kernels of short rows multiply by the share of a column, 1 / width, instead of dividing by
-// the width: a division takes several instructions, which counts where a row is short.
+// the width, and take a reciprocal root from rsqrtf(), whose error is at most 2 units in the last
+// place: exact divisions and roots take many instructions, which counts where a row is short.
+
+/// The least number of blocks that a multiprocessor holds at once, for rows that a block shares:
+/// the sums of long rows have a float64 each, which needs registers.
+template <bool kIsLong>
+inline constexpr int kBlocksOfRows = kIsLong ? 6 : 8;
 
 /// The mean of a row. Deviations are taken from the row's first element first, so that a large mean
 /// does not cost them digits (Chan, Golub, LeVeque: Algorithms for computing the sample variance,
@@ -80,7 +86,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksOfLanes<PerLane>)
 }
 
 template <bool kIsLong>
-__global__ void __launch_bounds__(kBlockThreads, kIsLong ? 6 : 8)
+__global__ void __launch_bounds__(kBlockThreads, kBlocksOfRows<kIsLong>)
     layer_norm_by_blocks_kernel(__grid_constant__ LayerNormArgs const args) {
   std::int64_t const row = blockIdx.x;
   float const* const input = args.input + row * args.width;
@@ -144,7 +150,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksOfLanes<PerLane>)
 }
 
 template <bool kIsLong>
-__global__ void __launch_bounds__(kBlockThreads, kIsLong ? 6 : 8)
+__global__ void __launch_bounds__(kBlockThreads, kBlocksOfRows<kIsLong>)
     input_gradient_by_blocks_kernel(__grid_constant__ LayerNormInputGradientArgs const args) {
   std::int64_t const row = blockIdx.x;
   std::int64_t const first = row * args.width;

@@ -4,17 +4,17 @@
 #include "elementwise_math.hpp"
 
 /// The method that keeps sums of any length accurate, on the host and on CUDA: parts of at most
-/// kTermsOfPart terms are added in float32, one after the other or in several lanes, and the sums
-/// of the parts in float64. The error is that of a part, relative to the sum of the magnitudes;
-/// docs/limits.md lists the bounds. A sum of at most kTermsOfPart terms is one part, and so costs
-/// nothing more.
+/// kTermsOfPart terms, or kRowsOfPart rows of a bag, are added in float32, one after the other or
+/// in several lanes, and the sums of the parts in float64. The error is that of a part, relative to
+/// the sum of the magnitudes; docs/limits.md lists the bounds. A sum of one part costs nothing
+/// more.
 namespace msstream::ops::kernels {
 
-/// The most terms that are added in float32. A pairwise sum of 2^25 floats is no more accurate than
+/// The most terms of a part, except in bags. A pairwise sum of 2^25 floats is no more accurate than
 /// parts of this length.
 inline constexpr int kTermsOfPart = 32;
-/// The most rows of a bag that a lookup adds in float32. More than kTermsOfPart, so that usual bags
-/// are one part: on a GPU, two parts of a bag of 64 rows would take a tenth longer.
+/// The most rows of a part of a bag in a lookup. More than kTermsOfPart, so that usual bags are one
+/// part: on a GPU, two parts of a bag of 64 rows would take a tenth longer.
 inline constexpr int kRowsOfPart = 64;
 
 /// A sum of floats. The caller folds each part.

@@ -65,8 +65,8 @@ void with_row_lanes(std::int64_t rows, std::int64_t columns, Launch const& launc
   }
 }
 
-/// The blocks that a multiprocessor must hold of a kernel whose lanes keep several values of each
-/// of their `PerLane` elements: limits the registers, so that enough rows are in flight.
+/// The least number of blocks that a multiprocessor holds at once, for kernels that keep several
+/// values of each of a lane's `PerLane` elements. It limits the registers.
 template <int PerLane>
 inline constexpr int kBlocksOfLanes = PerLane == 32   ? 2
                                       : PerLane == 16 ? 3
@@ -91,17 +91,18 @@ constexpr bool is_one_part_of_block(std::int64_t columns) {
 /// after at most kTermsOfPart of them: for long sums. `kIsLong` is false for rows of one part.
 template <bool kIsLong, class Each, class Fold>
 __device__ void for_each_of_block(std::int64_t columns, Each const& each, Fold const& fold) {
-  if constexpr (!kIsLong) {
-    return for_each_of_block(columns, each);
-  }
-  std::int64_t column = threadIdx.x;
-  while (column < columns) {
-    auto const end_of_part = min(column + kTermsOfPart * kBlockThreads, columns);
+  if constexpr (kIsLong) {
+    std::int64_t column = threadIdx.x;
+    while (column < columns) {
+      auto const end_of_part = min(column + kTermsOfPart * kBlockThreads, columns);
 #pragma unroll 4
-    for (; column < end_of_part; column += kBlockThreads) {
-      each(column);
+      for (; column < end_of_part; column += kBlockThreads) {
+        each(column);
+      }
+      fold();
     }
-    fold();
+  } else {
+    for_each_of_block(columns, each);
   }
 }
 

@@ -48,9 +48,10 @@ struct SegmentBounds {
 /// number of empty segments.
 ///
 /// Each lane keeps the end of one of the next segments, and has requested the end of one of those
-/// after them, so that the next segment is found without waiting for memory. Positions are relative
-/// to an origin. Positions between the segments that are not bad are assigned to the bad ones, so
-/// that the bounds of all segments ascend.
+/// after them, so that the next segment is usually found without waiting for memory; segments by
+/// given offsets are judged when their ends are first used. Positions are relative to an origin.
+/// Positions between the segments that are not bad are assigned to the bad ones, so that the bounds
+/// of all segments ascend.
 class SegmentCursor {
  public:
   /// Starts in the segment of the first of `places`, which is the origin of relative positions; in

@@ -15,14 +15,16 @@
 namespace msstream::ops::kernels {
 
 inline constexpr int kTeamThreads = 512;
-inline constexpr int kTeamBlocksAtOnce = 2;  ///< blocks per multiprocessor
+/// The least number of blocks that a multiprocessor holds at once. It limits the registers: with 3
+/// blocks, the kernels of jagged softmax spill them.
+inline constexpr int kTeamBlocksAtOnce = 2;
 /// The number of rows per lane in a segment of mean length, so that a thread has several loads in
 /// flight.
 inline constexpr std::int64_t kRowsALane = 4;
 /// The most rows per lane of a segment. A longer segment is left to the whole block.
 inline constexpr std::int64_t kMostRowsALane = 64;
-/// The number of blocks that a large GPU holds at once, roughly. With fewer segments, each segment
-/// has its own block.
+/// About twice the number of blocks that a large GPU holds at once. With fewer segments, each
+/// segment has its own block.
 inline constexpr std::int64_t kTeamBlocks = 528;
 
 /// The division of a block's threads. Depends only on the sizes.

@@ -23,7 +23,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 CUDA_HEADER = re.compile(
     r"(cuda|cub|thrust|cooperative_groups|nv|nvtx3)/"
     r"|(cuda|cublas|cupti|curand|cusparse|cooperative_groups|nccl|nvtx|nvml|nvrtc|driver_types|vector_types)\w*\.h")
-THREAD_LOCAL_MEMBER = re.compile(r"^ *(?:static )?inline (?:constinit )?(thread_local) ", re.MULTILINE)
+THREAD_LOCAL_MEMBER = re.compile(r"^[^/\n]*\b(thread_local) [^;={\n]*_(?= ?[;={])", re.MULTILINE)
 
 # Matches a constant or a type that is declared at the level of a file: its declaration begins in
 # the first column.

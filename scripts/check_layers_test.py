@@ -97,8 +97,12 @@ class LayersTest(unittest.TestCase):
         once = "MSSTREAM_COMPILED_ONCE(struct A<int>);\n"
         self.assert_reports({"include/msstream/base/error.hpp": HEADER + member})
         self.assert_reports({"include/msstream/base/error.hpp": HEADER + "  static thread_local int depth = 0;\n" + once})
-        self.assert_reports({"include/msstream/base/error.hpp": HEADER + member + once},
-                            "error.hpp:4: a thread_local member beside a class that is compiled once")
+        for declared in ("static inline constinit thread_local int depth_ = 0;", "inline static thread_local int* depth_{};",
+                         "static thread_local int depth_;", "static constinit inline thread_local A<int> depth_ = {};"):
+            with self.subTest(declared):
+                text = HEADER + member.replace("static inline constinit thread_local int depth_ = 0;", declared) + once
+                self.assert_reports({"include/msstream/base/error.hpp": text},
+                                    "error.hpp:4: a thread_local member beside a class that is compiled once")
 
     def test_a_new_room_needs_a_step(self):
         self.assert_reports({"include/msstream/attic/box.hpp": HEADER}, "'attic' is not a room")

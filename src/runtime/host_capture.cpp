@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/error.hpp>
+#include <msstream/runtime/capturing.hpp>
 #include <msstream/runtime/host_capture.hpp>
 
 #include <algorithm>
@@ -95,7 +96,7 @@ std::unique_ptr<HostProgram> HostCapture::end(HostProgram::Nodes const& last) {
   over_.store(true, std::memory_order_release);
   auto program = std::move(program_);
   if (spoilt_) {
-    detail::throw_capture_error("end_capture", why_);
+    throw RuntimeError("host runtime", detail::kCaptureInvalidated, why_, "end_capture");
   }
   if (program == nullptr || !program->ends_with(last)) {
     detail::throw_capture_error("end_capture", "the origin does not follow all that was captured");
@@ -111,8 +112,8 @@ void HostCapture::abandon() noexcept {
 }
 
 void detail::throw_capture_error(std::string_view call, std::string_view why) {
-  constexpr int kUnsupported = 900;  // cudaErrorStreamCaptureUnsupported
-  throw RuntimeError("host runtime", kUnsupported, std::string(why), std::string(call));
+  throw RuntimeError(
+      "host runtime", detail::kFirstCaptureError, std::string(why), std::string(call));
 }
 
 }  // namespace msstream

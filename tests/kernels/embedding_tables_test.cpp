@@ -16,7 +16,7 @@ TYPED_TEST_SUITE(EmbeddingTablesTest, StreamKinds, StreamKindName);
 
 TYPED_TEST(EmbeddingTablesTest, MixedTablesOfAnyHotness) {
   for (auto const output : {DType::float32, DType::float16, DType::bfloat16}) {
-    for (std::int32_t const hotness : {0, 1, 2, 7, 8, 9, 50}) {
+    for (std::int32_t const hotness : {0, 1, 2, 7, 8, 9, 50, 64, 65, 130}) {
       TablesLookup lookup{.tables = this->mixed_tables(hotness), .batch = 37, .output = output};
       this->fill(lookup);
       this->expect_pooled(lookup);
@@ -37,7 +37,7 @@ TYPED_TEST(EmbeddingTablesTest, EachTableHasItsOwnHotness) {
 }
 
 TYPED_TEST(EmbeddingTablesTest, JaggedBags) {
-  for (std::int64_t const longest : {0, 1, 3, 50}) {
+  for (std::int64_t const longest : {0, 1, 3, 50, 150}) {
     TablesLookup lookup{.tables = this->mixed_tables(3), .batch = 33};
     this->fill_jagged(lookup, longest, 5);
     this->expect_pooled(lookup);
@@ -48,7 +48,7 @@ TYPED_TEST(EmbeddingTablesTest, JaggedBags) {
 
 TYPED_TEST(EmbeddingTablesTest, WeightedBags) {
   for (bool const is_jagged : {false, true}) {
-    for (std::int32_t const hotness : {1, 6}) {
+    for (std::int32_t const hotness : {1, 6, 70}) {
       TablesLookup lookup{.tables = this->mixed_tables(hotness), .batch = 20};
       for (auto& table : lookup.tables) {
         table.pooling = table.pooling == Pooling::max ? Pooling::mean : table.pooling;

@@ -46,6 +46,23 @@ TYPED_TEST(EmbeddingTest, JaggedBags) {
   }
 }
 
+// Bags of one part, of two and of several, with and without weights.
+TYPED_TEST(EmbeddingTest, BagsOfSeveralParts) {
+  for (std::int64_t const longest : {64, 130, 400}) {
+    auto lookup = this->random_bags(40, longest, 3);
+    for (bool const is_weighted : {false, true}) {
+      for (std::int64_t const width : {3, 32, 128}) {
+        lookup.width = width;
+        for (auto const table : {DType::float32, DType::bfloat16}) {
+          lookup.table_dtype = table;
+          this->expect_pooled(lookup);
+        }
+      }
+      lookup.weights = this->random_weights(lookup);
+    }
+  }
+}
+
 // All ids are rows, so that no id is examined twice.
 TYPED_TEST(EmbeddingTest, BagsOfGoodIds) {
   for (std::int64_t const hotness : {1, 8, 16, 40, 64, 70}) {
@@ -78,8 +95,13 @@ TYPED_TEST(EmbeddingTest, ManyBagsOfOneId) {
           lookup.pooling = pooling;
           this->expect_pooled(lookup);
         }
+        lookup.pooling = Pooling::mean;
+        for (auto const existing : {std::int64_t{0}, std::int64_t{1}, bags - 5}) {
+          lookup.existing = existing;
+          this->expect_pooled(lookup);
+        }
         lookup.weights = this->random_weights(lookup);
-        lookup.existing = bags - 5;
+        lookup.pooling = Pooling::none;
         this->expect_pooled(lookup);
         lookup.pooling = Pooling::mean;
         lookup.default_id = 7;
@@ -97,6 +119,7 @@ TYPED_TEST(EmbeddingTest, ManyShortBags) {
   lookup.default_id = 3;
   this->expect_pooled(lookup);
   lookup.existing = 16'990;
+  this->expect_pooled(lookup);
   lookup.weights = this->random_weights(lookup);
   this->expect_pooled(lookup);
   lookup.pooling = Pooling::none;

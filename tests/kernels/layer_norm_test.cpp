@@ -10,8 +10,10 @@ namespace msstream::ops::kernels::testing {
 namespace {
 
 constexpr float kNormEpsilon = 1e-3F;
-/// Widths for which a row takes a few lanes, a warp with one to 32 elements a lane, and a block.
-constexpr std::int64_t kNormWidths[] = {1, 2, 5, 32, 33, 64, 100, 200, 500, 1024, 1025, 3000};
+/// Widths for which a row takes a few lanes, a warp with one to 32 elements a lane, and a block
+/// whose threads have one part of each sum or several.
+constexpr std::int64_t kNormWidths[] = {
+    1, 2, 5, 32, 33, 64, 100, 200, 500, 1024, 1025, 3000, 8192, 8193, 20'000};
 
 /// A random problem and its results in double.
 struct LayerNormCase {

@@ -95,6 +95,40 @@ template <class R>
   return dense;
 }
 
+/// On CUDA, a group of lanes takes several of so many short bags and judges them together.
+TYPED_TEST(BadOffsetsTest, lookups_of_many_short_bags_leave_out_the_bad_ones) {
+  for (auto const& size : {Sizes{16'500, 16'000, 128}, Sizes{65'600, 70'000, 32}}) {
+    auto const ids = this->random.integers(size.capacity, 0, kRowsLookedUp - 1);
+    Floats table;
+    auto const doubles = this->random_doubles(kRowsLookedUp * size.width, table);
+    auto const on_device = this->put(table, {kRowsLookedUp, size.width});
+    auto ascending = this->random.integers(size.bags + 1, 0, size.capacity);
+    std::sort(ascending.begin(), ascending.end());
+    for (auto const& offsets : {ascending,
+                                this->bad_at_every_distance(size),
+                                random_bad_offsets(this->random, size.bags, size.capacity)}) {
+      JudgedOffsets const judged(offsets, size.capacity);
+      LookupReference const reference{
+          judged, ids, doubles, Doubles{}, size.width, Pooling::sum, false};
+      auto const expected = reference.pooled();
+      auto const expect_of = [&](Bags<TypeParam> const& bags) {
+        auto const bad = this->scalar(10);
+        auto const pooled = ops::embedding_lookup(
+            on_device, bags, {.out_of_range = OutOfRange::count, .bad_id_count = bad});
+        expect_near(to_host(pooled), expected, 2e-5);
+        EXPECT_THAT(to_host(bad), ElementsAre(10 + judged.bad_bags()));
+      };
+      expect_of(Bags<TypeParam>(this->put(ids), this->put(offsets)));
+      expect_of(
+          Bags<TypeParam>(this->put(std::vector<std::int32_t>(ids.begin(), ids.end())),
+                          this->put(std::vector<std::int32_t>(offsets.begin(), offsets.end()))));
+      if (this->HasFatalFailure()) {
+        return;
+      }
+    }
+  }
+}
+
 TYPED_TEST(BadOffsetsTest, lookups_and_their_gradients_leave_out_the_same_bags) {
   this->for_all([&](Sizes const& size, Integers const& offsets, JudgedOffsets const& judged) {
     auto const ids = this->random.integers(size.capacity, 0, kRowsLookedUp - 1);

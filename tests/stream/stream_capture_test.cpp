@@ -4,6 +4,7 @@
 #include <msstream/runtime/faulty.hpp>
 #include <msstream/stream/stream_capture.hpp>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -223,6 +224,31 @@ TYPED_TEST(Captured, work_of_a_capture_that_is_over_is_none_of_the_next_in_its_p
   this->write(*this->a, *this->x, 6);
   this->launch(graph, *this->a);
   EXPECT_EQ(this->value(*this->a, *this->y), 6);
+}
+
+/// A host runtime on which each capture is made unsound between the last question whether it is
+/// sound and its end, as another thread may do.
+class HostEndedLate : public Host {
+ public:
+  using Host::Host;
+  native_graph end_capture(native_stream origin) {
+    EXPECT_THROW(synchronize_stream(origin), RuntimeError);
+    return Host::end_capture(origin);
+  }
+};
+static_assert(CapturingRuntime<HostEndedLate>);
+
+TEST(CaptureFault, a_capture_that_is_ended_after_the_last_look_says_so) {
+  using R = HostEndedLate;
+  auto const context = std::make_shared<StreamContext<R>>(
+      R::Options{}, std::make_shared<DependencyTracker<R>>(TrackerOptions{}));
+  auto const group = std::make_shared<StreamGroup<R>>(context, 0);
+  TwinLibraries<R> libraries;
+  StreamCapture<R> capture(context, libraries);
+  static_cast<void>(capture.twin_of(*group));
+  EXPECT_THAT([&] { static_cast<void>(capture.end()); },
+              ::testing::ThrowsMessage<std::runtime_error>(
+                  ::testing::StartsWith("the capture was ended from outside")));
 }
 
 TEST(CaptureFault, what_could_not_be_ordered_makes_no_graph) {

@@ -234,8 +234,8 @@ class Capture {
     }
   }
 
-  /// Returns the calling thread's innermost capture, or null. MSSTREAM_COMPILED_ONCE tells why this
-  /// variable is not a member.
+  /// Returns the calling thread's innermost capture, or null. runtime/compiled_once.hpp explains
+  /// why this variable is not a member.
   static Capture*& innermost() noexcept {
     static constinit thread_local Capture* capture = nullptr;
     return capture;

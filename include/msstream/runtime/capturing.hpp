@@ -43,6 +43,12 @@ concept CapturingRuntime = Runtime<R> &&
 
 namespace detail {
 
+/// CUDA's codes of the errors that concern captures, which the host runtime uses too.
+inline constexpr int kFirstCaptureError = 900;  ///< cudaErrorStreamCaptureUnsupported
+inline constexpr int kLastCaptureError = 908;   ///< cudaErrorStreamCaptureWrongThread
+/// cudaErrorStreamCaptureInvalidated: an earlier call has made the capture unsound.
+inline constexpr int kCaptureInvalidated = 901;
+
 /// Provides the type R::native_graph if R can capture.
 template <Runtime R>
 struct GraphOf {};

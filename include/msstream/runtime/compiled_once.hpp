@@ -6,9 +6,9 @@
 /// Declares that the library contains the members of a class of the default runtime, so that files
 /// that use the class need not compile them again; src/step/compiled_classes.hpp has the list of
 /// classes. Functions may still be inlined. Must be written where the class is complete. The class
-/// must have no thread_local members: g++ calls a function that initialises them, which no file has
-/// and which is then a call of address 0, unless they are constinit, and nvcc drops constinit from
-/// members of templates. A thread_local variable of a function needs no such call. A target whose
+/// must have no thread_local members: g++ would call their initialiser, which exists in no file, so
+/// that the program would call address 0. constinit prevents this, but nvcc drops constinit from
+/// members of templates. A thread_local variable of a function needs no initialiser. A target whose
 /// code must not link the library's members defines MSSTREAM_COMPILE_AGAIN: every file then
 /// compiles what it uses.
 #if MSSTREAM_COMPILE_AGAIN || MSSTREAM_TEST_SWITCHES

@@ -121,7 +121,8 @@ class StreamCapture {
       return graph;
     } catch (RuntimeError const& error) {
       leave();
-      if (is_of_captures(error) && has_ended) {
+      // The capture may also have been ended after has_ended was read.
+      if (error.code() == detail::kCaptureInvalidated || (is_of_captures(error) && has_ended)) {
         throw_ended(error);
       }
       throw;
@@ -161,10 +162,9 @@ class StreamCapture {
     typename R::native_event native;
   };
 
-  /// Returns whether the error is one of CUDA's capture errors, whose codes the host runtime uses
-  /// too. Other errors may be what invalidated the capture.
+  /// Returns whether the error concerns captures. Other errors may be what invalidated the capture.
   [[nodiscard]] static bool is_of_captures(RuntimeError const& error) noexcept {
-    return error.code() >= 900 && error.code() <= 908;
+    return error.code() >= detail::kFirstCaptureError && error.code() <= detail::kLastCaptureError;
   }
   /// Returns whether the capture has been ended from outside. Returns false also if the runtime
   /// cannot tell because it is lost.

@@ -113,7 +113,7 @@ void HostCapture::abandon() noexcept {
 
 void detail::throw_capture_error(std::string_view call, std::string_view why) {
   throw RuntimeError(
-      "host runtime", detail::kFirstCaptureError, std::string(why), std::string(call));
+      "host runtime", detail::kCaptureUnsupported, std::string(why), std::string(call));
 }
 
 }  // namespace msstream

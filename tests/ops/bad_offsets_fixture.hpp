@@ -54,9 +54,9 @@ class OffsetsFixture : public OpsTest<R> {
       }
     }
   }
-  /// Returns offsets of short and empty bags, of which one in a hundred is bad: the bad ones have
-  /// every distance from the bags at which lanes, groups of lanes and blocks begin. So has the last
-  /// bag.
+  /// Returns offsets of short and empty bags, of which two in a hundred are bad: these have every
+  /// distance from the bags at which lanes, groups of lanes and blocks begin. The last bag is bad,
+  /// too.
   static Integers bad_at_every_distance(Sizes const& size) {
     Integers offsets;
     for (std::int64_t bag = 0; bag <= size.bags; ++bag) {

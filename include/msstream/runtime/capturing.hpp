@@ -43,11 +43,11 @@ concept CapturingRuntime = Runtime<R> &&
 
 namespace detail {
 
-/// CUDA's codes of the errors that concern captures, which the host runtime uses too.
-inline constexpr int kFirstCaptureError = 900;  ///< cudaErrorStreamCaptureUnsupported
-inline constexpr int kLastCaptureError = 908;   ///< cudaErrorStreamCaptureWrongThread
-/// cudaErrorStreamCaptureInvalidated: an earlier call has made the capture unsound.
+/// The first and the last of CUDA's codes of errors that concern captures, and the code of captures
+/// that an earlier call has made unsound. The host runtime uses them too.
+inline constexpr int kCaptureUnsupported = 900;
 inline constexpr int kCaptureInvalidated = 901;
+inline constexpr int kCaptureWrongThread = 908;
 
 /// Provides the type R::native_graph if R can capture.
 template <Runtime R>

@@ -164,7 +164,8 @@ class StreamCapture {
 
   /// Returns whether the error concerns captures. Other errors may be what invalidated the capture.
   [[nodiscard]] static bool is_of_captures(RuntimeError const& error) noexcept {
-    return error.code() >= detail::kFirstCaptureError && error.code() <= detail::kLastCaptureError;
+    return error.code() >= detail::kCaptureUnsupported &&
+           error.code() <= detail::kCaptureWrongThread;
   }
   /// Returns whether the capture has been ended from outside. Returns false also if the runtime
   /// cannot tell because it is lost.

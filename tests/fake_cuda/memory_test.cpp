@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fake_cuda_fixture.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -103,12 +104,18 @@ TEST_F(MemoryBudget, AFullPoolWaitsOnTheDeviceAndNotOnTheHost) {
     use_on(0);
     use_on(1);
   });
-  EXPECT_TRUE(within(calls_of([&] {
-                       use_on(0);
-                       use_on(1);
-                     }),
-                     // The progress of both groups is queried before one waits for the other.
-                     Budget().launches(2).dependencies(2).at_most("cudaEventQuery", 6)));
+  // The progress of both groups is queried before one waits for the other. Besides, each allocation
+  // may ask one question more if the pool has not asked for a while.
+  std::uint64_t fewest = 8;
+  repeat(20, [&] {
+    auto const counts = calls_of([&] {
+      use_on(0);
+      use_on(1);
+    });
+    EXPECT_TRUE(within(counts, Budget().launches(2).dependencies(2).at_most("cudaEventQuery", 8)));
+    fewest = std::min(fewest, counts["cudaEventQuery"]);
+  });
+  EXPECT_LE(fewest, 6U);
 }
 
 TEST_F(MemoryBudget, PinnedMemoryThatTheHostHasWaitedForAsksNothing) {

@@ -6,6 +6,10 @@
 
 namespace msstream {
 
+namespace detail {
+class InsideWork;
+}
+
 /// Marks the threads that run streams' work (the host runtime's workers, CUDA's host functions).
 /// Unlike the user's threads, they must not wait for streams, nor destroy objects that do.
 class RuntimeThread {
@@ -33,7 +37,7 @@ class RuntimeThread {
   }
 
  private:
-  friend class InsideWork;
+  friend class detail::InsideWork;
 
   static inline constinit thread_local bool current_ = false;
   static inline constinit thread_local char const* launching_ = nullptr;

@@ -30,9 +30,9 @@ void leave_drivers_at_exit();
 /// runtime's driver ends, if the object still exists. Never called for a runtime that can be used
 /// as long as the process. Not called if exit() is called from a stream's work or an operation's
 /// work, for which other threads may be waiting.
-template <class R, class T, class F>
-void settle_at_exit(std::shared_ptr<T> const& object, SettleOrder order, F) {
-  if constexpr (life_of<R> == RuntimeLife::driver) {
+template <class T, class F>
+void settle_at_exit(RuntimeLife life, std::shared_ptr<T> const& object, SettleOrder order, F) {
+  if (life == RuntimeLife::driver) {
     detail::settle_at_exit(
         object, [](void* settled) noexcept { F{}(*static_cast<T*>(settled)); }, order);
   }

@@ -2,54 +2,33 @@
 #pragma once
 
 #include <msstream/runtime/default_runtime.hpp>
-#include <msstream/stream/stream_context.hpp>
+#include <msstream/stream/detail/any_stream.hpp>
 
-#include <memory>
 #include <utility>
 
 namespace msstream {
 
-/// Represents all work that a stream had when Stream::record() made the event, and no work that was
-/// issued after record() returned. Copies share the event.
+/// An event on a stream: stands for all work that the stream had when it was recorded, and no work
+/// issued after record() returned. Copies share the event. Thread-safe.
 template <Runtime R = DefaultRuntime>
 class Event {
  public:
-  Event(std::shared_ptr<StreamContext<R>> context, std::shared_ptr<RecordedEvent<R>> recorded)
-      : context_(std::move(context)), recorded_(std::move(recorded)) {}
+  explicit Event(detail::AnyEvent body) noexcept : body_(std::move(body)) {}
 
   /// Returns whether the work is complete, without blocking. Rethrows a failure of the work. While
   /// the work is being captured, throws std::logic_error, as synchronize() does.
-  [[nodiscard]] bool query() const {
-    context_->home.require_here();
-    context_->tracker->refuse_captured(position(), "Event::query");
-    observe::OnTrackersAccount<R> const account;
-    if (!context_->runtime->query(recorded_->native)) {
-      return false;
-    }
-    context_->tracker->note_complete(*recorded_);
-    context_->tracker->note_host_follows(position());
-    return true;
-  }
+  [[nodiscard]] bool query() const { return body_.query(); }
   /// Blocks the host until the work is complete. Rethrows a failure of the work.
-  void synchronize() const {
-    context_->home.require_here();
-    InsideWork::refuse_wait("Event::synchronize");
-    context_->tracker->refuse_captured(position(), "Event::synchronize");
-    observe::OnTrackersAccount<R> const account;
-    context_->runtime->synchronize(recorded_->native);
-    context_->tracker->note_complete(*recorded_);
-    context_->tracker->note_host_follows(position());
+  void synchronize() const { body_.synchronize(); }
+  [[nodiscard]] order::Position position() const noexcept { return body_.position(); }
+  /// Returns the handle of the runtime, such as a cudaEvent_t.
+  [[nodiscard]] typename R::native_event native() const noexcept {
+    return static_cast<typename R::native_event>(body_.native());
   }
-  [[nodiscard]] order::Position position() const noexcept { return recorded_->position; }
-  [[nodiscard]] RecordedEvent<R> const& recorded() const noexcept { return *recorded_; }
-  [[nodiscard]] DependencyTracker<R> const* tracker() const noexcept {
-    return context_->tracker.get();
-  }
-  [[nodiscard]] typename R::native_event native() const noexcept { return recorded_->native; }
+  [[nodiscard]] detail::AnyEvent const& body() const noexcept { return body_; }
 
  private:
-  std::shared_ptr<StreamContext<R>> context_;
-  std::shared_ptr<RecordedEvent<R>> recorded_;
+  detail::AnyEvent body_;
 };
 
 }  // namespace msstream

@@ -1,104 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/error.hpp>
-#include <msstream/runtime/compiled_once.hpp>
-#include <msstream/runtime/partitioning.hpp>
+#include <msstream/runtime/detail/backend_of.hpp>
 #include <msstream/stream/event.hpp>
-#include <msstream/stream/stream_context.hpp>
 
-#include <cstdint>
+#include <concepts>
 #include <memory>
-#include <stdexcept>
 #include <utility>
 
 namespace msstream {
 
-/// Owns a stream of the runtime and its slot in the tracker. Thread-safe. The destructor does not
+/// A Device of runtime R, accepted as a template argument because this header does not include it.
+template <class D, class R>
+concept DeviceOf = Runtime<R> && std::same_as<typename D::runtime_type, R> &&
+    requires(D const& device) {
+  { device.context() } -> std::convertible_to<std::shared_ptr<detail::StreamContext>>;
+};
+
+/// A stream of a device. Copies refer to the same stream. Thread-safe. The last one to go does not
 /// block if work is in flight: the work still runs, and dependent work still waits for it.
-///
-/// States: open; closed permanently, after close().
 template <Runtime R = DefaultRuntime>
 class Stream {
  public:
-  explicit Stream(std::shared_ptr<StreamContext<R>> context,
-                  StreamPriority priority = StreamPriority::normal,
-                  StreamIdentity identity = {},
-                  CaptureState* capture = nullptr,
-                  SmPartition partition = {})
-      : context_(std::move(context)),
-        native_(create_stream(*context_->runtime, priority, partition)),
-        slot_(attach(std::move(identity), capture)) {}
-  ~Stream() { close(); }
-  Stream(Stream const&) = delete;
-  Stream& operator=(Stream const&) = delete;
+  using runtime_type = R;
 
-  /// Releases the native stream and the slot, as the destructor does; no other thread may be inside
-  /// a call. Later calls that need them throw std::logic_error. Does nothing in a child of fork(),
-  /// or after the driver has ended.
-  void close() {
-    auto* const slot = std::exchange(slot_, nullptr);
-    if (slot != nullptr && !context_->home.is_left()) {
-      context_->tracker->detach(*slot);
-      context_->runtime->destroy_stream(std::exchange(native_, {}));
-    }
+  /// Makes a stream of its own, which belongs to no group.
+  template <DeviceOf<R> D>
+  explicit Stream(D const& device, StreamPriority priority = StreamPriority::normal)
+      : body_(device.context(), priority) {}
+  /// Refers to a stream of the engine. Throws std::invalid_argument if it is of another runtime.
+  explicit Stream(detail::AnyStream body) : body_(std::move(body)) {
+    static_cast<void>(detail::runtime_of<R>(body_.backend()));
   }
 
   /// Returns an event for all work issued so far, including work put directly on native().
-  [[nodiscard]] Event<R> record() {
-    return Event<R>(context_, context_->tracker->event_at(mark()));
-  }
+  [[nodiscard]] Event<R> record() const { return Event<R>(body_.record()); }
   /// Makes the stream's next work wait for the event's work, unless that is known to precede it
   /// already. Does not block the host. Throws std::invalid_argument for an event of a device that
   /// does not share the tracker.
-  void wait(Event<R> const& event) {
-    require(event.tracker() == context_->tracker.get(),
-            "Stream::wait: the event is of a device with another tracker; DeviceOptions::tracker "
-            "lets devices share one");
-    auto& self = slot();
-    context_->tracker->while_idle(self,
-                                  [&] { context_->tracker->order_after(self, event.recorded()); });
-  }
+  void wait(Event<R> const& event) const { body_.wait(event.body()); }
   /// Blocks the host until all work issued so far is complete. Rethrows a failure of the work.
-  void synchronize() {
-    InsideWork::refuse_wait("Stream::synchronize");
-    record().synchronize();
+  void synchronize() const { body_.synchronize(); }
+  /// Returns the handle of the runtime, such as a cudaStream_t.
+  [[nodiscard]] typename R::native_stream native() const noexcept {
+    return static_cast<typename R::native_stream>(body_.native());
   }
 
-  /// Returns a new position that stands for all work put on the stream so far.
-  order::Position mark() {
-    order::Position position;
-    auto& self = slot();
-    context_->tracker->while_idle(self, [&] { position = context_->tracker->advance(self); });
-    return position;
-  }
-
-  [[nodiscard]] typename R::native_stream native() const noexcept { return native_; }
-  [[nodiscard]] StreamSlot<R>& slot() const {
-    if (slot_ == nullptr) [[unlikely]] {
-      throw std::logic_error("a stream is used after the capture that it was made for");
-    }
-    return *slot_;
-  }
-  [[nodiscard]] std::shared_ptr<StreamContext<R>> const& context() const noexcept {
-    return context_;
-  }
+  [[nodiscard]] detail::AnyStream const& body() const noexcept { return body_; }
+  [[nodiscard]] detail::Stream& engine() const noexcept { return *body_.engine(); }
 
  private:
-  StreamSlot<R>* attach(StreamIdentity identity, CaptureState* capture) {
-    try {
-      return &context_->tracker->attach(native_, context_->events, std::move(identity), capture);
-    } catch (...) {
-      context_->runtime->destroy_stream(native_);
-      throw;
-    }
-  }
-
-  std::shared_ptr<StreamContext<R>> context_;
-  typename R::native_stream native_;
-  StreamSlot<R>* slot_;
+  detail::AnyStream body_;
 };
 
-MSSTREAM_COMPILED_ONCE(class Stream<DefaultRuntime>);
+template <class D>
+Stream(D const&) -> Stream<typename D::runtime_type>;
+template <class D>
+Stream(D const&, StreamPriority) -> Stream<typename D::runtime_type>;
 
 }  // namespace msstream

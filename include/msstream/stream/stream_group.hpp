@@ -1,343 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/thread_guards.hpp>
-#include <msstream/runtime/capturing.hpp>
-#include <msstream/runtime/compiled_once.hpp>
-#include <msstream/runtime/observing.hpp>
-#include <msstream/runtime/runtime_thread.hpp>
-#include <msstream/stream/group_libraries.hpp>
-#include <msstream/stream/launch_pool.hpp>
 #include <msstream/stream/stream.hpp>
-#include <msstream/stream/stream_context.hpp>
-#include <msstream/stream/work_ref.hpp>
-#include <msstream/trace/name_scope.hpp>
-#include <msstream/trace/stack_range.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <exception>
 #include <memory>
-#include <mutex>
-#include <source_location>
-#include <stdexcept>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 namespace msstream {
 
-/// The kinds of streams that a group has.
-enum class StreamKind : std::uint8_t { compute, h2d, d2h };
-
-struct StreamGroupOptions {
-  bool merge_streams = false;  ///< one stream for compute and copies
-  StreamPriority priority = StreamPriority::normal;
-  SmPartition partition = {};       ///< the multiprocessors on which its kernels run
-  CaptureState* capture = nullptr;  ///< the capture of its streams; null if their work runs
-  LibrariesMade libraries = LibrariesMade::at_once;
-};
-
-template <Runtime R>
-class StreamGroup;
-
-/// An operation that is submitted and not yet launched, without its work.
-template <Runtime R>
-struct PendingLaunch {
-  StreamGroup<R>* group;
-  char const* name;
-  std::string span_name;  ///< empty if no span is recorded
-  observe::Declared<R> declared;
-  StreamKind kind;
-  Stream<R>* target;
-  typename R::stream_ref ref;
-
-  /// Launches the operation by calling `work`. Call it once, in the order of the stream's numbers.
-  void launch(WorkRef<R> work) { group->launch(*this, work); }
-};
-
 /// A compute, an h2d and a d2h stream (or one stream for all three), with the resources that
 /// streams must not share: library handles, a workspace, and the failures of the group's launch
-/// threads. Thread-safe.
+/// threads. Made by a StreamPool or a Device; copies refer to the same group. Thread-safe.
 template <Runtime R = DefaultRuntime>
-class StreamGroup : public std::enable_shared_from_this<StreamGroup<R>> {
+class StreamGroup {
  public:
-  /// Like the constructor, but the group is destroyed, which waits for its work, on a separate
-  /// thread if its last owner releases it inside the work of a stream, or inside exit() called from
-  /// there.
-  template <class... Arguments>
-  [[nodiscard]] static std::shared_ptr<StreamGroup> make(
-      std::shared_ptr<StreamContext<R>> const& context, int index, Arguments&&... arguments) {
-    return std::shared_ptr<StreamGroup>(
-        new StreamGroup(context, index, std::forward<Arguments>(arguments)...),
-        [](StreamGroup* group) { RuntimeThread::call_outside([group] { delete group; }); });
-  }
-  /// Makes the group. If `launcher` is null, the thread that issues an operation launches it. If
-  /// `libraries` is null, the group creates its own.
-  StreamGroup(std::shared_ptr<StreamContext<R>> context,
-              int index,
-              StreamGroupOptions const& options = {},
-              std::shared_ptr<LaunchPool<R>> launcher = nullptr,
-              std::shared_ptr<GroupLibraries<R>> libraries = nullptr)
-      : context_(std::move(context)),
-        index_(index),
-        name_(index < 0 ? std::string("default group") : text("group ", index)),
-        libraries_(libraries != nullptr
-                       ? std::move(libraries)
-                       : std::make_shared<GroupLibraries<R>>(
-                             context_->runtime, context_->libraries, options.libraries)),
-        launcher_(std::move(launcher)),
-        options_(options),
-        compute_(context_,
-                 options.priority,
-                 identity(StreamKind::compute),
-                 options.capture,
-                 options.partition) {
-    if (!merged()) {
-      h2d_ = make_copy_stream(StreamKind::h2d);
-      d2h_ = make_copy_stream(StreamKind::d2h);
-    }
-    trace::name_category(category(), name_.c_str());
-  }
-  StreamGroup(StreamGroup const&) = delete;
-  StreamGroup& operator=(StreamGroup const&) = delete;
-  ~StreamGroup() {
-    if (context_->home.is_left()) {
-      return;
-    }
-    // Destroying the streams waits for their launches. The workspace may be freed only after the
-    // work that uses it is complete.
-    try {
-      context_->tracker->finish(compute_.mark());
-    } catch (...) {  // NOLINT(bugprone-empty-catch): failed work counts as complete
-    }
+  using runtime_type = R;
+
+  /// Refers to a group of the engine. Throws std::invalid_argument if it is of another runtime.
+  explicit StreamGroup(std::shared_ptr<detail::StreamGroup> group) : body_(std::move(group)) {
+    static_cast<void>(detail::runtime_of<R>(body_.backend()));
   }
 
-  [[nodiscard]] Stream<R>& stream(StreamKind kind) noexcept {
-    switch (kind) {
-      case StreamKind::h2d:
-        return h2d_ ? *h2d_ : compute_;
-      case StreamKind::d2h:
-        return d2h_ ? *d2h_ : compute_;
-      case StreamKind::compute:
-        break;
-    }
-    return compute_;
-  }
-  [[nodiscard]] Stream<R>& compute() noexcept { return compute_; }
-  [[nodiscard]] Stream<R>& h2d() noexcept { return stream(StreamKind::h2d); }
-  [[nodiscard]] Stream<R>& d2h() noexcept { return stream(StreamKind::d2h); }
-  [[nodiscard]] bool merged() const noexcept { return options_.merge_streams; }
-  /// Returns whether the group is the twin of another group in a capture, open or over; see
-  /// StreamCapture.
-  [[nodiscard]] bool captured() const noexcept { return options_.capture != nullptr; }
-  [[nodiscard]] StreamGroupOptions const& options() const noexcept { return options_; }
-  [[nodiscard]] std::shared_ptr<GroupLibraries<R>> const& libraries() const noexcept {
-    return libraries_;
-  }
+  [[nodiscard]] Stream<R> stream(StreamKind kind) const { return Stream<R>(body_.stream(kind)); }
+  [[nodiscard]] Stream<R> compute() const { return stream(StreamKind::compute); }
+  [[nodiscard]] Stream<R> h2d() const { return stream(StreamKind::h2d); }
+  [[nodiscard]] Stream<R> d2h() const { return stream(StreamKind::d2h); }
+  /// Returns whether one stream serves for compute and copies.
+  [[nodiscard]] bool merged() const noexcept { return body_.merged(); }
   /// Returns the group's number in its pool, or -1 for a device's default group.
-  [[nodiscard]] int index() const noexcept { return index_; }
-  [[nodiscard]] std::string const& name() const noexcept { return name_; }
-  [[nodiscard]] std::shared_ptr<StreamContext<R>> const& context() const noexcept {
-    return context_;
-  }
-
-  /// Orders and launches one operation: reserves its number, waits for its hazards, and calls
-  /// `work(stream_ref)`, or a NativeWork with the native stream, on this thread or on a launch
-  /// thread. Rethrows an exception that an earlier operation threw on a launch thread. `name` must
-  /// outlive the launch. Returns the operation's position. `observed` is the result of describe(),
-  /// if an observing runtime is to know the operation's memory. Throws std::logic_error when called
-  /// inside the work of another operation.
-  order::Position submit(char const* name,
-                         StreamKind kind,
-                         AccessSet& accesses,
-                         WorkRef<R> work,
-                         Observed<R> observed = {}) {
-    if constexpr (ObservingRuntime<R>) {
-      if (observed == nullptr) {
-        observed = describe(name, kind, {}, {}, {});
-      }
-    }
-    observe::Declared<R> declared(*context_->runtime, observed);
-    context_->home.require_here();
-    InsideWork::refuse(name);
-    GuardedThread::refuse_lost(name);
-    context_->rethrow_launch_failure();
-    Stream<R>& target = stream(kind);
-    auto& slot = target.slot();
-    bool const owns_libraries = &target == &compute_;
-    auto const ref = context_->runtime->ref(
-        target.native(), owns_libraries ? libraries_->native() : native_libraries{});
-    // The name is qualified here, because name scopes belong to the issuing thread. A captured
-    // operation has no span, because it does not run.
-    auto span_name =
-        context_->spans.recording() && !captured() ? NameScope::qualify(name) : std::string();
-    PendingLaunch<R> pending{
-        this, name, std::move(span_name), std::move(declared), kind, &target, ref};
-    if (launcher_ == nullptr) {
-      std::unique_lock guard(slot.issuing);
-      order::PositionSet needed;
-      auto const number = reserve(target, accesses, needed, observed);
-      auto const failure =
-          context_->tracker->launch(slot, number, needed, [&] { pending.launch(work); });
-      guard.unlock();
-      context_->rethrow(failure);
-      return {slot.index, number};
-    }
-    // The closure is made before a number is reserved, because copying the work may throw.
-    Closure closure = work.closure(std::move(pending));
-    std::lock_guard const guard(slot.issuing);
-    order::PositionSet needed;
-    auto const number = reserve(target, accesses, needed, observed);
-    push(slot, number, needed, std::move(closure));
-    return {slot.index, number};
-  }
-
-  /// Describes an operation on this group to an observing runtime. `parts` are the operations of a
-  /// graph, for the launch of a graph.
-  [[nodiscard]] Observed<R> describe(char const* name,
-                                     StreamKind kind,
-                                     std::vector<MemoryUse> uses,
-                                     std::source_location issued_at,
-                                     std::source_location scope_opened_at,
-                                     OperationParts parts = nullptr) {
-    if constexpr (ObservingRuntime<R>) {
-      return context_->runtime->declare(Operation{NameScope::qualify(name),
-                                                  lane(kind),
-                                                  issued_at,
-                                                  scope_opened_at,
-                                                  std::move(uses),
-                                                  std::move(parts)});
-    } else {
-      return {};
-    }
-  }
+  [[nodiscard]] int index() const noexcept { return body_.index(); }
+  [[nodiscard]] std::string const& name() const noexcept { return body_.name(); }
 
   /// Blocks the host until all work issued to the group so far is complete. Rethrows its failures,
   /// and throws errors that the device has reported, such as a trapped id.
-  void synchronize() {
-    InsideWork::refuse_wait("StreamGroup::synchronize");
-    compute_.synchronize();
-    if (!merged()) {
-      h2d_->synchronize();
-      d2h_->synchronize();
-    }
-    context_->run_checks();
+  void synchronize() const { body_.synchronize(); }
+
+  [[nodiscard]] detail::StreamGroup& engine() const noexcept { return *body_.engine(); }
+  [[nodiscard]] std::shared_ptr<detail::StreamGroup> const& share_engine() const noexcept {
+    return body_.engine();
+  }
+  friend bool operator==(StreamGroup const& a, StreamGroup const& b) noexcept {
+    return a.body_.engine() == b.body_.engine();
   }
 
  private:
-  using native_libraries = typename R::native_libraries;
-
-  [[nodiscard]] std::uint32_t category() const noexcept {
-    return static_cast<std::uint32_t>(index_) + 1;
-  }
-
-  [[nodiscard]] std::unique_ptr<Stream<R>> make_copy_stream(StreamKind kind) const {
-    return std::make_unique<Stream<R>>(
-        context_, options_.priority, identity(kind), options_.capture, options_.partition);
-  }
-  [[nodiscard]] StreamIdentity identity(StreamKind kind) const { return {lane(kind), index_}; }
-  [[nodiscard]] std::string lane(StreamKind kind) const {
-    constexpr char const* suffixes[] = {" compute", " h2d", " d2h"};
-    return name_ + (merged() ? "" : suffixes[static_cast<int>(kind)]);
-  }
-
-  friend struct PendingLaunch<R>;
-
-  void launch(PendingLaunch<R>& pending, WorkRef<R> work) {
-    auto& target = *pending.target;
-    InsideWork const inside(pending.name);
-    context_->runtime->make_current();
-    trace::StackRange const range(pending.name, category());
-    pending.declared.run(target.native(), [&] {
-      if (captured()) [[unlikely]] {
-        launch_captured(pending, work);
-      } else if (!pending.span_name.empty()) [[unlikely]] {
-        // Operations on a stream are launched in the order of their numbers, so this one has the
-        // next number.
-        auto const& slot = target.slot();
-        context_->spans.record(std::move(pending.span_name),
-                               lane(pending.kind),
-                               target.native(),
-                               {slot.index, slot.launched.load() + 1},
-                               [&] { work(pending.ref, target.native()); });
-      } else {
-        work(pending.ref, target.native());
-      }
-    });
-  }
-
-  /// Names the operation in the error if its work has ended the capture, whatever error the work
-  /// itself throws.
-  void launch_captured(PendingLaunch<R> const& pending, WorkRef<R> work) {
-    if constexpr (CapturingRuntime<R>) {
-      auto const stream = pending.target->native();
-      auto const require_sound = [&](std::string_view why) {
-        if (!context_->runtime->is_capture_sound(stream)) {
-          throw std::logic_error(text("operation '",
-                                      NameScope::qualify(pending.name),
-                                      "' may not be captured, or another thread has waited for the "
-                                      "whole device meanwhile: ",
-                                      why));
-        }
-      };
-      try {
-        work(pending.ref, stream);
-      } catch (std::exception const& error) {
-        require_sound(error.what());
-        throw;
-      }
-      require_sound(
-          "its work makes a call that a capture cannot have, such as a wait for the stream");
-    }
-  }
-
-  /// Reserves the operation's number. If an observing runtime reports an error, throws it and
-  /// reserves nothing.
-  std::uint64_t reserve(Stream<R>& target,
-                        AccessSet& accesses,
-                        order::PositionSet& needed,
-                        Observed<R> const& observed) {
-    auto& runtime = *context_->runtime;
-    auto const number =
-        context_->tracker->reserve(target.slot(), accesses, needed, [&](TrackedOrder const& order) {
-          return observe::operation_reserved(runtime, observed, target.native(), order);
-        });
-    try {
-      observe::operation_issued(runtime, observed);
-    } catch (...) {
-      if (number != 0) {  // a number is reserved, although the report threw
-        context_->tracker->abandon(target.slot(), number, needed);
-      }
-      throw;
-    }
-    return number;
-  }
-
-  void push(StreamSlot<R>& slot,
-            std::uint64_t number,
-            order::PositionSet const& needed,
-            Closure closure) {
-    try {
-      launcher_->push({&slot, number, needed, std::move(closure), context_->launch_failure});
-    } catch (...) {
-      context_->tracker->abandon(slot, number, needed);
-      throw;
-    }
-  }
-
-  std::shared_ptr<StreamContext<R>> context_;
-  int index_;
-  std::string name_;
-  std::shared_ptr<GroupLibraries<R>> libraries_;
-  std::shared_ptr<LaunchPool<R>> launcher_;
-  StreamGroupOptions options_;
-  Stream<R> compute_;
-  std::unique_ptr<Stream<R>> h2d_;
-  std::unique_ptr<Stream<R>> d2h_;
+  detail::AnyStreamGroup body_;
 };
-
-MSSTREAM_COMPILED_ONCE(class StreamGroup<DefaultRuntime>);
 
 }  // namespace msstream

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/runtime/default_runtime.hpp>
-#include <msstream/runtime/runtime.hpp>
-
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -14,13 +11,13 @@ namespace msstream {
 /// Keeps a stream from starting work issued later, until the guard is destroyed. The device then
 /// finds all of that work ready, however long the host took to issue it. If the host waits for the
 /// stream while the guard lives, it blocks until the hold ends after kPatience.
-template <Runtime R = DefaultRuntime>
 class StreamHold {
  public:
   static constexpr std::chrono::seconds kPatience{1};
 
-  [[nodiscard("without a name the guard goes at once")]] StreamHold(
-      R& runtime, typename R::native_stream stream)
+  /// Holds a native stream of a runtime.
+  template <class R, class Native>
+  [[nodiscard("without a name the guard goes at once")]] StreamHold(R& runtime, Native stream)
       : gate_(std::make_shared<Gate>()) {
     runtime.call_host(stream, [gate = gate_] { gate->pass(); });
   }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "stream/stream_context.hpp"
+
 #include <msstream/base/text.hpp>
-#include <msstream/runtime/default_runtime.hpp>
 #include <msstream/runtime/interop.hpp>
-#include <msstream/stream/stream_context.hpp>
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// The tracker's slots for streams that msstream did not make. A stream gets its slot when it is
 /// first seen.
@@ -25,16 +25,15 @@ namespace msstream {
 /// Nothing reports that such a stream is destroyed. It is therefore identified by its id, not by
 /// its handle, and each of its positions has an event. Now and then, the slots of streams whose
 /// positions are all complete are freed; a stream that is used again gets a new slot. Thread-safe.
-template <InteropRuntime R = DefaultRuntime>
 class ForeignStreams {
   struct Entry {
     ForeignStream stream;
-    StreamSlot<R>* slot;
+    StreamSlot* slot;
     std::atomic<std::uint32_t> uses{0};
   };
 
  public:
-  using Native = typename R::native_stream;
+  using Native = NativeStream;
 
   /// Keeps the stream's slot. For use only by the thread that found the stream, while the stream
   /// exists.
@@ -50,7 +49,7 @@ class ForeignStreams {
     }
 
     [[nodiscard]] std::uint64_t id() const noexcept { return entry_->stream.id; }
-    [[nodiscard]] StreamSlot<R>& slot() const noexcept { return *entry_->slot; }
+    [[nodiscard]] StreamSlot& slot() const noexcept { return *entry_->slot; }
     /// Returns a position that stands for all work put on the stream so far. The stream may be
     /// destroyed afterwards.
     [[nodiscard]] order::Position mark() const noexcept {
@@ -60,15 +59,15 @@ class ForeignStreams {
    private:
     friend class ForeignStreams;
     /// Requires the lock of the entry's shard.
-    Use(DependencyTracker<R>& tracker, Entry& entry) noexcept : tracker_(&tracker), entry_(&entry) {
+    Use(DependencyTracker& tracker, Entry& entry) noexcept : tracker_(&tracker), entry_(&entry) {
       entry.uses.fetch_add(1, std::memory_order_relaxed);
     }
 
-    DependencyTracker<R>* tracker_;
+    DependencyTracker* tracker_;
     Entry* entry_;
   };
 
-  explicit ForeignStreams(std::shared_ptr<StreamContext<R>> context)
+  explicit ForeignStreams(std::shared_ptr<StreamContext> context)
       : context_(std::move(context)) {}
   ForeignStreams(ForeignStreams const&) = delete;
   ForeignStreams& operator=(ForeignStreams const&) = delete;
@@ -143,10 +142,10 @@ class ForeignStreams {
     forget_at_.store(std::max(kFew, 2 * count_.load()));
   }
 
-  std::shared_ptr<StreamContext<R>> context_;
+  std::shared_ptr<StreamContext> context_;
   std::array<Shard, kShards> shards_;
   std::atomic<std::size_t> count_{0};
   std::atomic<std::size_t> forget_at_{kFew};
 };
 
-}  // namespace msstream
+}  // namespace msstream::detail

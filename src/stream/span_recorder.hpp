@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/order/position.hpp>
-#include <msstream/runtime/compiled_once.hpp>
-#include <msstream/runtime/runtime.hpp>
 #include <msstream/stream/stream_hold.hpp>
+
+#include <msstream/order/position.hpp>
+#include <msstream/runtime/detail/backend.hpp>
+#include <msstream/runtime/runtime.hpp>
+#include <msstream/stream/span_timing.hpp>
 #include <msstream/trace/timeline.hpp>
 
 #include <algorithm>
@@ -19,25 +21,16 @@
 #include <utility>
 #include <vector>
 
-namespace msstream {
-
-/// The meaning of an operation's time. as_issued: from the moment when the device reaches the
-/// operation to its end, including time in which the operation waits for the host to launch its
-/// remaining parts, or shares the device. held: the operation's own time alone, since a host
-/// function holds each operation back until the host has launched all of it, and the host launches
-/// the next one only when it is complete. With held, operations and host functions that wait for
-/// work issued later, such as a collective with another rank on the same thread, never end.
-enum class SpanTiming : std::uint8_t { as_issued, held };
+namespace msstream::detail {
 
 /// Records when each operation runs on the device, between start() and stop(). While it is off, it
 /// costs one load per operation.
 ///
 /// While it is on, an operation takes two timed events and a lock: the recorded times are right,
 /// but the host is slower. Thread-safe.
-template <Runtime R>
 class SpanRecorder {
  public:
-  explicit SpanRecorder(std::shared_ptr<R> runtime) : runtime_(std::move(runtime)) {}
+  explicit SpanRecorder(std::shared_ptr<Backend> runtime) : runtime_(std::move(runtime)) {}
   SpanRecorder(SpanRecorder const&) = delete;
   SpanRecorder& operator=(SpanRecorder const&) = delete;
 
@@ -47,7 +40,7 @@ class SpanRecorder {
 
   /// Starts a recording, and drops earlier spans. Time zero is the moment when `stream` reaches
   /// this call.
-  void start(typename R::native_stream stream, SpanTiming timing = SpanTiming::as_issued) {
+  void start(NativeStream stream, SpanTiming timing = SpanTiming::as_issued) {
     std::lock_guard const guard(mutex_);
     recording_.store(false);
     discard();
@@ -72,7 +65,7 @@ class SpanRecorder {
       auto const begin_ns = runtime_->elapsed_ns(zero_->native(), entry.begin.native());
       spans.push_back({entry.name,
                        entry.lane,
-                       entry.held ? std::min(begin_ns + timed_on_top_ns<R>, end_ns) : begin_ns,
+                       entry.held ? std::min(begin_ns + runtime_->traits.timed_on_top_ns, end_ns) : begin_ns,
                        end_ns,
                        entry.position.stream,
                        entry.position.number,
@@ -93,20 +86,20 @@ class SpanRecorder {
   template <class Work>
   void record(std::string name,
               std::string lane,
-              typename R::native_stream stream,
+              NativeStream stream,
               order::Position position,
               Work&& work) {
     using Clock = std::chrono::steady_clock;
     TimedEvent begin(runtime_);
     TimedEvent end(runtime_);
-    bool const held = runs_beside_host<R> && holds_.load();
+    bool const held = runtime_->traits.runs_beside_host && holds_.load();
     std::unique_lock alone(alone_, std::defer_lock);
     if (held) {
       alone.lock();
     }
     Clock::duration launching{};
     {
-      std::optional<StreamHold<R>> hold;
+      std::optional<StreamHold> hold;
       if (held) {
         hold.emplace(*runtime_, stream);
       }
@@ -134,7 +127,7 @@ class SpanRecorder {
   /// Owns a timed event.
   class TimedEvent {
    public:
-    explicit TimedEvent(std::shared_ptr<R> runtime)
+    explicit TimedEvent(std::shared_ptr<Backend> runtime)
         : runtime_(std::move(runtime)), native_(runtime_->create_event(EventTiming::timed)) {}
     TimedEvent(TimedEvent&&) noexcept = default;  // a moved-from object owns nothing
     TimedEvent& operator=(TimedEvent&&) = delete;
@@ -143,11 +136,11 @@ class SpanRecorder {
         runtime_->destroy_event(native_);
       }
     }
-    [[nodiscard]] typename R::native_event native() const noexcept { return native_; }
+    [[nodiscard]] NativeEvent native() const noexcept { return native_; }
 
    private:
-    std::shared_ptr<R> runtime_;
-    typename R::native_event native_;
+    std::shared_ptr<Backend> runtime_;
+    NativeEvent native_;
   };
   struct Entry {
     std::string name;
@@ -164,7 +157,7 @@ class SpanRecorder {
     zero_.reset();
   }
 
-  std::shared_ptr<R> runtime_;
+  std::shared_ptr<Backend> runtime_;
   std::atomic<bool> recording_{false};
   std::atomic<bool> holds_{false};
   std::mutex alone_;  ///< held by the one held operation in progress
@@ -173,6 +166,4 @@ class SpanRecorder {
   std::vector<Entry> entries_;
 };
 
-MSSTREAM_COMPILED_ONCE(class SpanRecorder<DefaultRuntime>);
-
-}  // namespace msstream
+}  // namespace msstream::detail

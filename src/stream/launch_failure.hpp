@@ -7,7 +7,7 @@
 #include <mutex>
 #include <utility>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// Keeps the first exception that work on a launch thread threw, until a caller takes it.
 class LaunchFailure {
@@ -46,4 +46,4 @@ class LaunchFailure {
   std::exception_ptr failure_;
 };
 
-}  // namespace msstream
+}  // namespace msstream::detail

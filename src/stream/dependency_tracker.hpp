@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "stream/access.hpp"
+#include <msstream/stream/detail/inside_work.hpp>
+#include "stream/stream_registry.hpp"
+
 #include <msstream/base/mechanism.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/order/minimal_waits.hpp>
 #include <msstream/order/position_set.hpp>
-#include <msstream/runtime/compiled_once.hpp>
-#include <msstream/stream/access.hpp>
-#include <msstream/stream/inside_work.hpp>
-#include <msstream/stream/stream_registry.hpp>
 
 #include <algorithm>
 #include <array>
@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-namespace msstream {
+namespace msstream::detail {
 
 struct TrackerOptions {
   /// Elides waits that are known to hold already. If false, every hazard between streams issues a
@@ -41,14 +41,10 @@ struct TrackerOptions {
 /// A wait is elided exactly if the stream's vector clock, or the host, already covers it. Among
 /// several needed waits, those implied by another one are dropped. Thread-safe; no lock is shared
 /// between streams.
-template <Runtime R = DefaultRuntime>
-class DependencyTracker : public StreamRegistry<R> {
+class DependencyTracker : public StreamRegistry {
  public:
-  using typename StreamRegistry<R>::Slot;
-  using StreamRegistry<R>::slot;
-  using StreamRegistry<R>::synchronize;
-
-  explicit DependencyTracker(TrackerOptions options = {}) : options_(std::move(options)) {}
+  explicit DependencyTracker(RuntimeLife life, TrackerOptions options = {})
+      : StreamRegistry(life), options_(std::move(options)) {}
 
   /// Reserves the operation's number, notes its accesses, and adds to `needed` the positions that
   /// it must follow. The caller holds `self.issuing`, and must launch or abandon the number before
@@ -138,7 +134,7 @@ class DependencyTracker : public StreamRegistry<R> {
   /// Waits until all operations issued so far are launched or given up. Operations issued
   /// afterwards may then follow those that failed.
   void forget_failures() noexcept {
-    std::array<std::uint64_t, StreamRegistry<R>::kMaxStreams> known;
+    std::array<std::uint64_t, StreamRegistry::kMaxStreams> known;
     auto const slots = this->slot_count();
     for (order::StreamIndex i = 0; i < slots; ++i) {
       known[i] = slot(i).reserved.load(std::memory_order_acquire);
@@ -206,7 +202,7 @@ class DependencyTracker : public StreamRegistry<R> {
   /// are launched.
   order::Position advance(Slot& self) noexcept {
     auto const number = self.reserved.load(std::memory_order_relaxed) + 1;
-    if constexpr (OrderObservingRuntime<R>) {
+    if (this->observes_order()) [[unlikely]] {
       self.events->runtime().position_marked(self.native, this, {self.index, number});
     }
     self.reserved.store(number, std::memory_order_release);
@@ -239,7 +235,7 @@ class DependencyTracker : public StreamRegistry<R> {
     } catch (...) {
       UnheardFailure const dropped;
       try {
-        observe::OnTrackersAccount<R> const account;
+        OnTrackersAccount const account(this->observes_order());
         self.events->runtime().synchronize_stream(self.native);
       } catch (...) {  // NOLINT(bugprone-empty-catch): failed work counts as complete
       }
@@ -259,7 +255,7 @@ class DependencyTracker : public StreamRegistry<R> {
   /// Makes the stream's next work wait for an event that the caller shares, which covers no more
   /// than its position and clock say, however old it is. Only one thread at a time may call it for
   /// a slot.
-  void order_after(Slot& self, RecordedEvent<R> const& event) {
+  void order_after(Slot& self, RecordedEvent const& event) {
     if (event.position.stream == self.index) {
       return;
     }
@@ -272,7 +268,7 @@ class DependencyTracker : public StreamRegistry<R> {
       add_to(self.waits_elided, 1);
       return;
     }
-    observe::OnTrackersAccount<R> const account;
+    OnTrackersAccount const account(this->observes_order());
     self.events->runtime().wait(self.native, event.native);
     merge(self, event.clock, event.position);
     add_to(self.waits_issued, 1);
@@ -302,13 +298,13 @@ class DependencyTracker : public StreamRegistry<R> {
     ~Launched() { tracker.publish_launched(self, number); }
   };
   void publish_launched(Slot& self, std::uint64_t number) noexcept {
-    if constexpr (OrderObservingRuntime<R>) {
+    if (this->observes_order()) [[unlikely]] {
       self.events->runtime().position_launched(this, {self.index, number});
     }
     self.publish_launched(number);
   }
   void note_follows(Slot& self, std::span<order::Position const> needed) {
-    if constexpr (OrderObservingRuntime<R>) {
+    if (this->observes_order()) [[unlikely]] {
       self.events->runtime().stream_follows(self.native, this, needed);
     }
   }
@@ -438,7 +434,7 @@ class DependencyTracker : public StreamRegistry<R> {
     if (event == nullptr) {
       return false;
     }
-    observe::OnTrackersAccount<R> const account;
+    OnTrackersAccount const account(this->observes_order());
     self.events->runtime().wait(self.native, event->native);
     if (works(Mechanism::event_clock)) {
       merge(self, event->clock, event->position);
@@ -491,6 +487,4 @@ class DependencyTracker : public StreamRegistry<R> {
   TrackerOptions options_;
 };
 
-MSSTREAM_COMPILED_ONCE(class DependencyTracker<DefaultRuntime>);
-
-}  // namespace msstream
+}  // namespace msstream::detail

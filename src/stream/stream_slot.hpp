@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "stream/launch_bells.hpp"
+#include "stream/recorded_event.hpp"
+
 #include <msstream/base/spin_lock.hpp>
 #include <msstream/order/position.hpp>
 #include <msstream/order/vector_clock.hpp>
-#include <msstream/stream/launch_bells.hpp>
-#include <msstream/stream/recorded_event.hpp>
+#include <msstream/stream/wait_counts.hpp>
 
 #include <atomic>
 #include <cstdint>
@@ -17,27 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace msstream {
-
-/// The numbers of waits that ordering took. needed: waits for other streams that the hazards
-/// require; issued: waits passed to the runtime; elided: waits known to hold already. needed =
-/// issued + elided.
-struct WaitCounts {
-  std::uint64_t needed = 0;
-  std::uint64_t issued = 0;
-  std::uint64_t elided = 0;
-
-  WaitCounts& operator+=(WaitCounts const& other) {
-    needed += other.needed;
-    issued += other.issued;
-    elided += other.elided;
-    return *this;
-  }
-  [[nodiscard]] std::string describe() const {
-    return text(needed, " waits needed, ", issued, " issued, ", elided, " elided");
-  }
-  friend bool operator==(WaitCounts const&, WaitCounts const&) = default;
-};
+namespace msstream::detail {
 
 /// Identifies a stream for code that accounts for streams or keeps groups apart.
 struct StreamIdentity {
@@ -67,7 +49,6 @@ struct CaptureState {
 ///
 /// Memory ordering: launched and completed are stored with release and loaded with acquire;
 /// launched also follows the rules of LaunchBells.
-template <Runtime R>
 struct StreamSlot {
   explicit StreamSlot(order::StreamIndex place) : index(place) {}
 
@@ -150,10 +131,10 @@ struct StreamSlot {
   SpinLock lock;
   std::uint64_t last_failed = 0;
   std::exception_ptr failure;
-  RecentEvents<R> recent;
-  typename R::native_stream native{};
+  RecentEvents recent;
+  NativeStream native{};
   StreamIdentity identity;  ///< kept when the stream is gone, until the slot is reused
-  std::shared_ptr<EventPool<R>> events;
+  std::shared_ptr<EventPool> events;
 
   /// Vector clocks used only by the launching thread.
   std::vector<order::VectorClock> scratch;
@@ -165,4 +146,4 @@ struct StreamSlot {
   std::atomic<std::uint64_t> waits_elided{0};
 };
 
-}  // namespace msstream
+}  // namespace msstream::detail

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// The access log of one piece of memory, with the lock that guards it.
 struct AccessRecord {
@@ -88,4 +88,4 @@ class LockedRecords {
   AccessSet const& accesses_;
 };
 
-}  // namespace msstream
+}  // namespace msstream::detail

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "stream/event_pool.hpp"
+
 #include <msstream/base/mechanism.hpp>
 #include <msstream/order/position.hpp>
 #include <msstream/order/vector_clock.hpp>
-#include <msstream/stream/event_pool.hpp>
 
 #include <algorithm>
 #include <array>
@@ -15,23 +16,22 @@
 #include <utility>
 #include <vector>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// A native event with the work that it covers: a position, and everything that precedes it.
 ///
 /// Ownership: shared by its stream's recent events and the callers that looked it up. It is
 /// recorded again only if the stream is its single owner, so the meaning of an event never changes
 /// for another holder. The clock includes `position`.
-template <Runtime R>
 struct RecordedEvent {
-  explicit RecordedEvent(std::shared_ptr<EventPool<R>> from)
+  explicit RecordedEvent(std::shared_ptr<EventPool> from)
       : pool(std::move(from)), native(pool->acquire()) {}
   RecordedEvent(RecordedEvent const&) = delete;
   RecordedEvent& operator=(RecordedEvent const&) = delete;
   ~RecordedEvent() { pool->release(native); }
 
-  std::shared_ptr<EventPool<R>> pool;
-  typename R::native_event native;
+  std::shared_ptr<EventPool> pool;
+  NativeEvent native;
   order::Position position;
   order::VectorClock clock;
   std::chrono::steady_clock::time_point recorded_at;
@@ -40,14 +40,13 @@ struct RecordedEvent {
 /// The events of one stream, oldest first. A stream that runs keeps at most sixteen: the newest
 /// ones, the oldest one that is not known to be complete, and some between. A captured stream keeps
 /// all events from keep_all() on. Not synchronised.
-template <Runtime R>
 class RecentEvents {
  public:
-  using Handle = std::shared_ptr<RecordedEvent<R>>;
+  using Handle = std::shared_ptr<RecordedEvent>;
 
   /// Returns the earliest event at or after `number`, which covers the least work beyond it, or
   /// null if there is none.
-  [[nodiscard]] RecordedEvent<R>* earliest_from(std::uint64_t number) const noexcept {
+  [[nodiscard]] RecordedEvent* earliest_from(std::uint64_t number) const noexcept {
     Handle const* const found = find(number);
     return found == nullptr ? nullptr : found->get();
   }
@@ -67,7 +66,7 @@ class RecentEvents {
 
   /// Returns an event to record, and to pass to add() next: an event removed from the list if it is
   /// not shared, otherwise a new one. Operations up to `completed` are known to be complete.
-  [[nodiscard]] Handle take_for_recording(std::shared_ptr<EventPool<R>> const& pool,
+  [[nodiscard]] Handle take_for_recording(std::shared_ptr<EventPool> const& pool,
                                           std::uint64_t completed) {
     if (count_ == kCapacity) {
       Handle left_out = remove(at(0)->position.number <= completed ? 0 : most_crowded());
@@ -78,12 +77,12 @@ class RecentEvents {
         return left_out;
       }
       if (!works(Mechanism::event_recycling)) {
-        auto taken_back = std::make_shared<RecordedEvent<R>>(pool);
+        auto taken_back = std::make_shared<RecordedEvent>(pool);
         std::swap(taken_back->native, left_out->native);
         return taken_back;
       }
     }
-    return std::make_shared<RecordedEvent<R>>(pool);
+    return std::make_shared<RecordedEvent>(pool);
   }
   void add(Handle event) {
     if (keeps_all_) {
@@ -154,4 +153,4 @@ class RecentEvents {
   bool keeps_all_ = false;
 };
 
-}  // namespace msstream
+}  // namespace msstream::detail

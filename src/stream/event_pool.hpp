@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/base/spin_lock.hpp>
-#include <msstream/runtime/compiled_once.hpp>
+#include <msstream/runtime/detail/backend.hpp>
 #include <msstream/runtime/home_process.hpp>
 #include <msstream/runtime/runtime.hpp>
 
@@ -11,14 +11,14 @@
 #include <utility>
 #include <vector>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// A pool of untimed events of one runtime. Events are created if none is free, and kept for reuse.
 /// Thread-safe.
-template <Runtime R>
 class EventPool {
  public:
-  explicit EventPool(std::shared_ptr<R> runtime) : runtime_(std::move(runtime)) {}
+  explicit EventPool(std::shared_ptr<Backend> runtime)
+      : runtime_(std::move(runtime)), home_(runtime_->traits.life) {}
   EventPool(EventPool const&) = delete;
   EventPool& operator=(EventPool const&) = delete;
   ~EventPool() {
@@ -30,7 +30,7 @@ class EventPool {
     }
   }
 
-  [[nodiscard]] typename R::native_event acquire() {
+  [[nodiscard]] NativeEvent acquire() {
     home_.require_here();
     {
       std::lock_guard const guard(lock_);
@@ -42,7 +42,7 @@ class EventPool {
     }
     return runtime_->create_event(EventTiming::untimed);
   }
-  void release(typename R::native_event event) noexcept {
+  void release(NativeEvent event) noexcept {
     if (home_.is_left()) [[unlikely]] {
       return;
     }
@@ -53,15 +53,13 @@ class EventPool {
       runtime_->destroy_event(event);
     }
   }
-  [[nodiscard]] R& runtime() const noexcept { return *runtime_; }
+  [[nodiscard]] Backend& runtime() const noexcept { return *runtime_; }
 
  private:
-  HomeProcess home_{life_of<R>};
-  std::shared_ptr<R> runtime_;
+  std::shared_ptr<Backend> runtime_;
+  HomeProcess home_;
   SpinLock lock_;
-  std::vector<typename R::native_event> free_;
+  std::vector<NativeEvent> free_;
 };
 
-MSSTREAM_COMPILED_ONCE(class EventPool<DefaultRuntime>);
-
-}  // namespace msstream
+}  // namespace msstream::detail

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "stream/dependency_tracker.hpp"
+#include "stream/event_pool.hpp"
+#include "stream/launch_failure.hpp"
+#include "stream/placement.hpp"
+#include "stream/span_recorder.hpp"
+
 #include <msstream/base/hook.hpp>
 #include <msstream/base/unheard_failure.hpp>
-#include <msstream/runtime/compiled_once.hpp>
+#include <msstream/runtime/detail/backend.hpp>
 #include <msstream/runtime/home_process.hpp>
 #include <msstream/runtime/runtime.hpp>
-#include <msstream/stream/dependency_tracker.hpp>
-#include <msstream/stream/event_pool.hpp>
-#include <msstream/stream/launch_failure.hpp>
-#include <msstream/stream/placement.hpp>
-#include <msstream/stream/span_recorder.hpp>
 
 #include <exception>
 #include <functional>
@@ -19,19 +20,19 @@
 #include <utility>
 #include <vector>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// The state that all streams of one device share: the runtime, its events, the tracker (which
 /// several devices may share) and the spans. Objects that need one part own the whole context, so
 /// no part is destroyed too early.
-template <Runtime R = DefaultRuntime>
 struct StreamContext {
-  StreamContext(typename R::Options const& runtime_options,
-                std::shared_ptr<DependencyTracker<R>> shared_tracker,
+  StreamContext(std::shared_ptr<Backend> of,
+                std::shared_ptr<DependencyTracker> shared_tracker,
                 LibraryOptions const& of_groups = {})
-      : libraries(of_groups),
-        runtime(make_at_home<R>(home, runtime_options)),
-        events(std::make_shared<EventPool<R>>(runtime)),
+      : home(of->traits.life),
+        libraries(of_groups),
+        runtime(std::move(of)),
+        events(std::make_shared<EventPool>(runtime)),
         tracker(std::move(shared_tracker)),
         spans(runtime) {}
 
@@ -97,14 +98,14 @@ struct StreamContext {
   }
 
   /// Must be checked before any call that may block, lock, or call the driver.
-  HomeProcess home{life_of<R>};
+  HomeProcess home;
   LibraryOptions libraries;  ///< options of all groups, so that results do not depend on the group
-  std::shared_ptr<R> runtime;
-  std::shared_ptr<EventPool<R>> events;
-  std::shared_ptr<DependencyTracker<R>> tracker;
-  SpanRecorder<R> spans;
+  std::shared_ptr<Backend> runtime;
+  std::shared_ptr<EventPool> events;
+  std::shared_ptr<DependencyTracker> tracker;
+  SpanRecorder spans;
   /// Chooses the groups of operations, if a pool does so.
-  Hook<Placement<R> const> placement;
+  Hook<Placement const> placement;
   /// The failure of all groups' launch threads. The next call that issues to the device or waits
   /// for it throws it.
   std::shared_ptr<LaunchFailure> launch_failure = std::make_shared<LaunchFailure>();
@@ -122,6 +123,4 @@ struct StreamContext {
   std::vector<std::function<void()>> checks_;
 };
 
-MSSTREAM_COMPILED_ONCE(struct StreamContext<DefaultRuntime>);
-
-}  // namespace msstream
+}  // namespace msstream::detail

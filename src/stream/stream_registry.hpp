@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "runtime/observed_work.hpp"
+#include <msstream/stream/detail/inside_work.hpp>
+#include "stream/stream_slot.hpp"
+
 #include <msstream/base/mechanism.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/base/unheard_failure.hpp>
 #include <msstream/order/position_set.hpp>
-#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/runtime/home_process.hpp>
 #include <msstream/runtime/observing.hpp>
-#include <msstream/stream/inside_work.hpp>
-#include <msstream/stream/stream_slot.hpp>
 
 #include <algorithm>
 #include <array>
@@ -23,26 +24,25 @@
 #include <string>
 #include <vector>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// The streams of a program: the progress of each, and an event for any position.
 ///
 /// Thread-safe. The only lock that streams share is for attaching and detaching them.
-template <Runtime R>
 class StreamRegistry {
  public:
-  using Slot = StreamSlot<R>;
-  using EventHandle = std::shared_ptr<RecordedEvent<R>>;
+  using Slot = StreamSlot;
+  using EventHandle = std::shared_ptr<RecordedEvent>;
 
   static constexpr order::StreamIndex kMaxStreams = 4096;
 
-  StreamRegistry() = default;
+  explicit StreamRegistry(RuntimeLife life) noexcept : life_(life), home_(life) {}
   StreamRegistry(StreamRegistry const&) = delete;
   StreamRegistry& operator=(StreamRegistry const&) = delete;
 
   /// Starts to track a stream. The slot stays valid as long as the tracker exists.
-  Slot& attach(typename R::native_stream native,
-               std::shared_ptr<EventPool<R>> events,
+  Slot& attach(NativeStream native,
+               std::shared_ptr<EventPool> events,
                // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved
                StreamIdentity identity = {},
                CaptureState* capture = nullptr) {
@@ -57,7 +57,8 @@ class StreamRegistry {
     if (capture != nullptr) {
       slot.recent.keep_all();
     }
-    if constexpr (OrderObservingRuntime<R>) {
+    if (slot.events->runtime().traits.observes_order) {
+      observes_order_.store(true, std::memory_order_relaxed);
       slot.events->runtime().stream_named(
           native, slot.identity.name.empty() ? text("stream ", slot.index) : slot.identity.name);
     }
@@ -145,7 +146,7 @@ class StreamRegistry {
       return false;
     }
     auto const event = event_at(position);
-    observe::OnTrackersAccount<R> const account;
+    OnTrackersAccount const account(observes_order());
     if (event == nullptr || event->pool->runtime().query(event->native)) {
       if (event != nullptr) {
         note_complete(*event);
@@ -198,7 +199,7 @@ class StreamRegistry {
   }
   /// Reports to an observing runtime that the program relies on the position being complete.
   void note_host_follows(order::Position position) {
-    if constexpr (OrderObservingRuntime<R>) {
+    if (observes_order()) [[unlikely]] {
       if (auto const events = events_of(slot(position.stream))) {
         events->runtime().host_follows(this, position);
       }
@@ -217,7 +218,7 @@ class StreamRegistry {
       return;
     }
     UnheardFailure const dropped;
-    observe::OnTrackersAccount<R> const account;
+    OnTrackersAccount const account(observes_order());
     try {
       wait_for(position);
       note_host_follows(position);
@@ -244,7 +245,7 @@ class StreamRegistry {
 
   /// Notes that the host has seen the event complete, so that no wait is needed for the operations
   /// that it covers.
-  void note_complete(RecordedEvent<R> const& event) {
+  void note_complete(RecordedEvent const& event) {
     for (order::StreamIndex i = 0; i < event.clock.streams(); ++i) {
       slot(i).raise_completed(event.clock[i]);
     }
@@ -284,7 +285,7 @@ class StreamRegistry {
           return;  // the newest event has just been queried or recorded
         }
       }
-      observe::OnTrackersAccount<R> const account;
+      OnTrackersAccount const account(observes_order());
       if (oldest == nullptr || !oldest->pool->runtime().query(oldest->native)) {
         return;
       }
@@ -333,10 +334,17 @@ class StreamRegistry {
     return newest;
   }
 
+  [[nodiscard]] HomeProcess const& home() const noexcept { return home_; }
+  /// Returns the life of the runtimes whose streams are tracked.
+  [[nodiscard]] RuntimeLife life() const noexcept { return life_; }
+
  protected:
   ~StreamRegistry() = default;
 
-  [[nodiscard]] HomeProcess const& home() const noexcept { return home_; }
+  /// Returns whether a runtime observes the order of the tracked streams.
+  [[nodiscard]] bool observes_order() const noexcept {
+    return observes_order_.load(std::memory_order_relaxed);
+  }
 
   [[nodiscard]] order::StreamIndex slot_count() const noexcept {
     return slot_count_.load(std::memory_order_acquire);
@@ -367,7 +375,7 @@ class StreamRegistry {
   /// Returns the earliest event that covers `number`, recording one if there is none. If there is
   /// no such event and the operation is known to be complete, returns null. The caller holds
   /// source.lock, and `number` is launched.
-  RecordedEvent<R>* event_from(Slot& source, std::uint64_t number) {
+  RecordedEvent* event_from(Slot& source, std::uint64_t number) {
     if (auto* const existing = source.recent.earliest_from(number)) {
       return existing;
     }
@@ -394,17 +402,18 @@ class StreamRegistry {
   }
 
  private:
-  HomeProcess home_{life_of<R>};
+  RuntimeLife life_;
+  HomeProcess home_;
 
   void wait_for(order::Position position) {
-    observe::OnTrackersAccount<R> const account;
+    OnTrackersAccount const account(observes_order());
     if (auto const event = event_at(position)) {
       event->pool->runtime().synchronize(event->native);
       note_complete(*event);
     }
   }
 
-  [[nodiscard]] static std::shared_ptr<EventPool<R>> events_of(Slot& slot) {
+  [[nodiscard]] static std::shared_ptr<EventPool> events_of(Slot& slot) {
     std::lock_guard const guard(slot.lock);
     return slot.events;
   }
@@ -430,7 +439,7 @@ class StreamRegistry {
         newest->position.number <= slot.completed.load(std::memory_order_acquire)) {
       return true;
     }
-    observe::OnTrackersAccount<R> const account;
+    OnTrackersAccount const account(observes_order());
     if (newest->pool->runtime().query(newest->native)) {
       note_complete(*newest);
       return true;
@@ -463,10 +472,10 @@ class StreamRegistry {
 
   std::mutex slots_mutex_;
   std::atomic<order::StreamIndex> slot_count_{0};
+  /// Whether a stream of a runtime that observes the order was ever attached.
+  std::atomic<bool> observes_order_{false};
   std::array<std::unique_ptr<Slot>, kMaxStreams> slots_;
   std::vector<Slot*> vacated_;
 };
 
-MSSTREAM_COMPILED_ONCE(class StreamRegistry<DefaultRuntime>);
-
-}  // namespace msstream
+}  // namespace msstream::detail

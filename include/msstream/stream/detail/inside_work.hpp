@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// Marks the calling thread as inside an operation's work while the guard lives. The thread may
 /// then neither issue another operation nor ask a stream for an event, because either could need
@@ -54,4 +54,4 @@ class InsideWork {
   }
 };
 
-}  // namespace msstream
+}  // namespace msstream::detail

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "stream/stream_group.hpp"
+#include "stream/twin_libraries.hpp"
+
 #include <msstream/base/error.hpp>
 #include <msstream/base/mechanism.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/runtime/capturing.hpp>
-#include <msstream/runtime/compiled_once.hpp>
-#include <msstream/stream/stream_group.hpp>
-#include <msstream/stream/twin_libraries.hpp>
 
 #include <algorithm>
 #include <exception>
@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// Captures work of any number of groups into one graph. The work of each group goes to a twin of
 /// it, which has its own streams, and also its own libraries unless the group lends its libraries
@@ -27,14 +27,13 @@ namespace msstream {
 ///
 /// States: open; over, after end(). If it is destroyed while open, discards everything. Not
 /// synchronised.
-template <CapturingRuntime R = DefaultRuntime>
 class StreamCapture {
  public:
-  using Twins = std::vector<std::shared_ptr<StreamGroup<R>>>;
+  using Twins = std::vector<std::shared_ptr<StreamGroup>>;
 
   /// Begins the capture. `libraries` provides the twins' libraries and keeps them as long as it
   /// lives.
-  StreamCapture(std::shared_ptr<StreamContext<R>> context, TwinLibraries<R>& libraries)
+  StreamCapture(std::shared_ptr<StreamContext> context, TwinLibraries& libraries)
       : context_(std::move(context)),
         libraries_(libraries),
         origin_(*context_->runtime),
@@ -60,7 +59,7 @@ class StreamCapture {
 
   /// Returns the group that work for `group` goes to while it is captured, and makes it at the
   /// first call. A twin is returned as its own twin.
-  [[nodiscard]] StreamGroup<R>& twin_of(StreamGroup<R>& group) {
+  [[nodiscard]] StreamGroup& twin_of(StreamGroup& group) {
     if (group.captured()) {
       return group;
     }
@@ -70,11 +69,11 @@ class StreamCapture {
   }
 
   /// Returns the group whose twin has the stream, or null if no twin has it.
-  [[nodiscard]] StreamGroup<R>* group_of(order::StreamIndex stream) const {
+  [[nodiscard]] StreamGroup* group_of(order::StreamIndex stream) const {
     for (auto const& pair : pairs_) {
       bool found = false;
       for_each_stream_of(
-          *pair.twin, [&](Stream<R>& of_twin) { found = found || of_twin.slot().index == stream; });
+          *pair.twin, [&](Stream& of_twin) { found = found || of_twin.slot().index == stream; });
       if (found) {
         return pair.group.get();
       }
@@ -99,12 +98,12 @@ class StreamCapture {
   /// Ends the capture and returns its graph. Throws std::runtime_error if the order of an operation
   /// was lost; then, and also if the runtime throws, there is no graph. The capture is over in all
   /// cases.
-  [[nodiscard]] typename R::native_graph end() {
+  [[nodiscard]] NativeGraph end() {
     if (state_->spoilt.load()) {
       throw std::runtime_error("a capture in which an operation could not be ordered was given up");
     }
     auto& runtime = *context_->runtime;
-    for_each_stream([&](Stream<R>& stream) {
+    for_each_stream([&](Stream& stream) {
       PooledEvent const tail(*context_->events);
       if_not_ended([&] {
         runtime.record(tail.native, stream.native());
@@ -142,24 +141,25 @@ class StreamCapture {
 
  private:
   struct Pair {
-    std::shared_ptr<StreamGroup<R>> group;  ///< kept, so that no other group has its address
-    std::shared_ptr<StreamGroup<R>> twin;
+    std::shared_ptr<StreamGroup> group;  ///< kept, so that no other group has its address
+    std::shared_ptr<StreamGroup> twin;
   };
   struct OwnStream {
-    explicit OwnStream(R& of) : runtime(of), native(of.create_stream(StreamPriority::normal)) {}
+    explicit OwnStream(Backend& of)
+        : runtime(of), native(of.create_stream(StreamPriority::normal, {})) {}
     OwnStream(OwnStream const&) = delete;
     OwnStream& operator=(OwnStream const&) = delete;
     ~OwnStream() { runtime.destroy_stream(native); }
-    R& runtime;
-    typename R::native_stream native;
+    Backend& runtime;
+    NativeStream native;
   };
   struct PooledEvent {
-    explicit PooledEvent(EventPool<R>& from) : pool(from), native(from.acquire()) {}
+    explicit PooledEvent(EventPool& from) : pool(from), native(from.acquire()) {}
     PooledEvent(PooledEvent const&) = delete;
     PooledEvent& operator=(PooledEvent const&) = delete;
     ~PooledEvent() { pool.release(native); }
-    EventPool<R>& pool;
-    typename R::native_event native;
+    EventPool& pool;
+    NativeEvent native;
   };
 
   /// Returns whether the error concerns captures. Other errors may be what invalidated the capture.
@@ -185,20 +185,20 @@ class StreamCapture {
              ")"));
   }
 
-  StreamGroup<R>& make_twin(StreamGroup<R>& group) {
+  StreamGroup& make_twin(StreamGroup& group) {
     auto options = group.options();
     options.capture = state_.get();
     pairs_.reserve(pairs_.size() + 1);
-    auto const twin = std::make_shared<StreamGroup<R>>(
+    auto const twin = std::make_shared<StreamGroup>(
         context_, group.index(), options, nullptr, libraries_.take_for(group));
-    for_each_stream_of(*twin, [&](Stream<R>& stream) {
+    for_each_stream_of(*twin, [&](Stream& stream) {
       if_not_ended([&] { context_->runtime->wait(stream.native(), fork_.native); });
     });
     pairs_.push_back({group.shared_from_this(), twin});
     return *twin;
   }
   template <class Visit>
-  static void for_each_stream_of(StreamGroup<R>& group, Visit&& visit) {
+  static void for_each_stream_of(StreamGroup& group, Visit&& visit) {
     visit(group.compute());
     if (!group.merged()) {
       visit(group.h2d());
@@ -214,11 +214,11 @@ class StreamCapture {
   /// Closes the twins' streams, so that the next capture can reuse the memory: a stream takes half
   /// a MiB on an H200.
   void leave() noexcept {
-    for_each_stream([](Stream<R>& stream) { stream.close(); });
+    for_each_stream([](Stream& stream) { stream.close(); });
   }
 
-  std::shared_ptr<StreamContext<R>> context_;
-  TwinLibraries<R>& libraries_;
+  std::shared_ptr<StreamContext> context_;
+  TwinLibraries& libraries_;
   OwnStream origin_;
   PooledEvent fork_;
   std::unique_ptr<CaptureState> state_;
@@ -226,6 +226,4 @@ class StreamCapture {
   bool over_ = false;
 };
 
-MSSTREAM_COMPILED_ONCE(class StreamCapture<DefaultRuntime>);
-
-}  // namespace msstream
+}  // namespace msstream::detail

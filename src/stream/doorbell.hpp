@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <mutex>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// Notifies threads that look for work in their own data structures that there may be some.
 ///
@@ -84,4 +84,4 @@ class Doorbell {
   std::condition_variable changed_;
 };
 
-}  // namespace msstream
+}  // namespace msstream::detail

@@ -3,6 +3,7 @@
 
 #include <msstream/runtime/library_options.hpp>
 #include <msstream/runtime/runtime.hpp>
+#include <msstream/stream/libraries_made.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -10,18 +11,13 @@
 #include <optional>
 #include <utility>
 
-namespace msstream {
-
-/// The time when a group's libraries are created, which takes memory from the driver. at_once:
-/// together with the group; when_needed: at their first use, which may wait for work in flight.
-enum class LibrariesMade : std::uint8_t { at_once, when_needed };
+namespace msstream::detail {
 
 /// Library handles and their workspace, shared by work that runs one operation after the other.
 /// Thread-safe.
-template <Runtime R>
 class GroupLibraries {
  public:
-  GroupLibraries(std::shared_ptr<R> runtime,
+  GroupLibraries(std::shared_ptr<Backend> runtime,
                  LibraryOptions const& options,
                  LibrariesMade made = LibrariesMade::at_once)
       : runtime_(std::move(runtime)), options_(options) {
@@ -39,16 +35,16 @@ class GroupLibraries {
 
   /// Returns the handles, creating them first if necessary. Throws what R::create_libraries()
   /// throws.
-  [[nodiscard]] typename R::native_libraries native() {
+  [[nodiscard]] NativeLibraries native() {
     std::call_once(made_, [this] { native_ = runtime_->create_libraries(options_); });
     return *native_;
   }
 
  private:
-  std::shared_ptr<R> runtime_;
+  std::shared_ptr<Backend> runtime_;
   LibraryOptions options_;
   std::once_flag made_;
-  std::optional<typename R::native_libraries> native_;
+  std::optional<NativeLibraries> native_;
 };
 
-}  // namespace msstream
+}  // namespace msstream::detail

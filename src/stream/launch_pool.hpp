@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "stream/dependency_tracker.hpp"
+#include "stream/doorbell.hpp"
+#include "stream/launch_failure.hpp"
+
 #include <msstream/base/closure.hpp>
 #include <msstream/base/spin_lock.hpp>
 #include <msstream/base/start_thread.hpp>
 #include <msstream/order/position_set.hpp>
-#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/runtime/home_process.hpp>
 #include <msstream/runtime/settled_at_exit.hpp>
-#include <msstream/stream/dependency_tracker.hpp>
-#include <msstream/stream/doorbell.hpp>
-#include <msstream/stream/launch_failure.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -28,12 +28,11 @@
 #include <utility>
 #include <vector>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// An operation whose number is reserved and that a launch thread will launch.
-template <Runtime R>
 struct LaunchTask {
-  StreamSlot<R>* slot;
+  StreamSlot* slot;
   std::uint64_t number;
   order::PositionSet needed;
   Closure work;
@@ -70,17 +69,18 @@ struct LaunchPoolOptions {
 /// thread looks at all lines, rings again if it takes one and leaves others, and before it sleeps
 /// registers the doorbell for all blocked lines, including those put back meanwhile by any thread.
 /// Each blocked task causes at most as many wake-ups as it has predecessors.
-template <Runtime R>
 class LaunchPool {
  public:
   [[nodiscard]] static std::shared_ptr<LaunchPool> make(
-      std::shared_ptr<DependencyTracker<R>> const& tracker, LaunchPoolOptions const& options) {
-    auto pool = make_at_home<LaunchPool>(HomeProcess(life_of<R>), tracker, options);
-    settle_at_exit<R>(pool, SettleOrder::threads, [](LaunchPool& ending) { ending.stop(); });
+      std::shared_ptr<DependencyTracker> const& tracker, LaunchPoolOptions const& options) {
+    auto pool = make_at_home<LaunchPool>(tracker->home(), tracker, options);
+    settle_at_exit(tracker->life(), pool, SettleOrder::threads, [](LaunchPool& ending) {
+      ending.stop();
+    });
     return pool;
   }
-  LaunchPool(std::shared_ptr<DependencyTracker<R>> tracker, LaunchPoolOptions const& options)
-      : tracker_(std::move(tracker)), spin_(options.spin) {
+  LaunchPool(std::shared_ptr<DependencyTracker> tracker, LaunchPoolOptions const& options)
+      : tracker_(std::move(tracker)), home_(tracker_->life()), spin_(options.spin) {
     try {
       for (int i = 0; i < options.threads; ++i) {
         threads_.push_back(start_thread("launches of a stream pool", [this] { work(); }));
@@ -110,7 +110,7 @@ class LaunchPool {
 
   /// Queues a task. Throws std::logic_error if stop() has been called, by exit(), because no thread
   /// would launch the task.
-  void push(LaunchTask<R> task) {
+  void push(LaunchTask task) {
     {
       std::lock_guard const guard(lock_);
       if (stopping_.load(std::memory_order_relaxed)) [[unlikely]] {
@@ -142,9 +142,9 @@ class LaunchPool {
   /// The tasks of one stream. While the line is queued, in ready_ or taken from there by a thread,
   /// push() adds to `later`; `tasks`, from `next` on, belongs to the thread that took the line.
   struct Line {
-    std::vector<LaunchTask<R>> tasks;
+    std::vector<LaunchTask> tasks;
     std::size_t next = 0;
-    std::vector<LaunchTask<R>> later;
+    std::vector<LaunchTask> later;
     bool queued = false;
   };
   /// A line whose first task can be launched, taken from ready_; null if there is none.
@@ -250,7 +250,7 @@ class LaunchPool {
 
   void launch_tasks_of(Line& line) {
     do {
-      LaunchTask<R> task = std::move(line.tasks[line.next++]);
+      LaunchTask task = std::move(line.tasks[line.next++]);
       launch(task);
     } while (line.next < line.tasks.size() && launchable(line));
     std::lock_guard const guard(lock_);
@@ -265,15 +265,15 @@ class LaunchPool {
       ready_.push_back(&line);
     }
   }
-  void launch(LaunchTask<R>& task) noexcept {
+  void launch(LaunchTask& task) noexcept {
     tracker_->launch_if_sound(
         *task.slot, task.number, task.needed, task.work, [&](std::exception_ptr failure) {
           task.failure->keep(std::move(failure));
         });
   }
 
-  HomeProcess home_{life_of<R>};
-  std::shared_ptr<DependencyTracker<R>> tracker_;
+  std::shared_ptr<DependencyTracker> tracker_;
+  HomeProcess home_;
   std::chrono::microseconds spin_;
   SpinLock lock_;  ///< guards the lines
   std::unordered_map<order::StreamIndex, Line> lines_;
@@ -283,6 +283,4 @@ class LaunchPool {
   std::vector<std::thread> threads_;
 };
 
-MSSTREAM_COMPILED_ONCE(class LaunchPool<DefaultRuntime>);
-
-}  // namespace msstream
+}  // namespace msstream::detail

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/stream/doorbell.hpp>
+#include "stream/doorbell.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-namespace msstream {
+namespace msstream::detail {
 
 /// Rings doorbells when an operation of one stream has been launched, by any thread, for threads
 /// that sleep until then. Costs the launching thread one load while no thread sleeps for the
@@ -88,4 +88,4 @@ class LaunchBells {
   std::vector<Awaited> awaited_;
 };
 
-}  // namespace msstream
+}  // namespace msstream::detail

@@ -19,32 +19,21 @@
 #include <utility>
 #include <vector>
 
-namespace msstream {
+namespace msstream::detail {
 
-template <Runtime R>
 class StreamGroup;
 
 /// Chooses the group of each operation of a pool's device: by an assignment file, by the group that
 /// wrote the operation's inputs, or by both. Immutable, and therefore thread-safe.
-template <Runtime R>
 class Placement {
  public:
-  using Groups = std::vector<std::shared_ptr<StreamGroup<R>>>;
+  using Groups = std::vector<std::shared_ptr<StreamGroup>>;
 
-  Placement(std::optional<StreamAssignment> assignment, bool propagate, Groups groups)
-      : assignment_(std::move(assignment)), propagate_(propagate), groups_(std::move(groups)) {
-    for (auto const& group : groups_) {
-      for (auto* const stream : {&group->compute(), &group->h2d(), &group->d2h()}) {
-        auto const& slot = stream->slot();
-        // Numbers up to `reserved` belong to earlier streams that had the same slot.
-        streams_.push_back({slot.index, slot.reserved.load(), group.get()});
-      }
-    }
-  }
+  Placement(std::optional<StreamAssignment> assignment, bool propagate, Groups groups);
 
   /// Returns the group that the file assigns to the operation with this name, prefixed by the
   /// calling thread's name scopes; null if there is none.
-  [[nodiscard]] StreamGroup<R>* by_name(char const* name) const {
+  [[nodiscard]] StreamGroup* by_name(char const* name) const {
     if (!assignment_) {
       return nullptr;
     }
@@ -57,7 +46,7 @@ class Placement {
   [[nodiscard]] bool propagates() const noexcept { return propagate_; }
   /// Returns the pool's group that last wrote the memory of the log; null if there is none. The
   /// caller holds the log's lock.
-  [[nodiscard]] StreamGroup<R>* writer(order::AccessLog const& log) const noexcept {
+  [[nodiscard]] StreamGroup* writer(order::AccessLog const& log) const noexcept {
     for (auto const& write : log.writes()) {
       for (auto const& stream : streams_) {
         if (stream.index == write.stream && write.number > stream.numbers_before) {
@@ -69,7 +58,7 @@ class Placement {
   }
   /// Notes the calling thread's latest operation and its group. `group` is null if the operation
   /// was not placed.
-  void note_latest(char const* name, StreamGroup<R>* group) const {
+  void note_latest(char const* name, StreamGroup* group) const {
     std::hash<std::string_view> const hash;
     auto* const known = learnt();
     (known != nullptr ? *known : begin_to_learn())
@@ -78,11 +67,11 @@ class Placement {
   /// Predicts the group of the calling thread's next operation: since steps repeat, the group of
   /// the operation that last followed the two latest ones, otherwise the group of the latest
   /// operation. Null also if this placement noted nothing on the thread.
-  [[nodiscard]] StreamGroup<R>* expected() const {
+  [[nodiscard]] StreamGroup* expected() const {
     auto const* const known = learnt();
     return known != nullptr ? known->expected() : nullptr;
   }
-  [[nodiscard]] bool contains(StreamGroup<R> const& group) const noexcept {
+  [[nodiscard]] bool contains(StreamGroup const& group) const noexcept {
     for (auto const& stream : streams_) {
       if (stream.group == &group) {
         return true;
@@ -95,7 +84,7 @@ class Placement {
   struct PlacedStream {
     order::StreamIndex index;
     std::uint64_t numbers_before;
-    StreamGroup<R>* group;
+    StreamGroup* group;
   };
 
   /// The sequence of operations and groups that one placement has seen on one thread.
@@ -104,7 +93,7 @@ class Placement {
 
     explicit Learnt(std::uint64_t identity) : placement(identity) {}
 
-    void note(std::size_t name, StreamGroup<R>* its_group) {
+    void note(std::size_t name, StreamGroup* its_group) {
       if (followers.size() >= kMostRemembered) {
         followers.clear();
       }
@@ -113,7 +102,7 @@ class Placement {
       latest_name = name;
       group = its_group;
     }
-    [[nodiscard]] StreamGroup<R>* expected() const {
+    [[nodiscard]] StreamGroup* expected() const {
       auto const found = followers.find(pair);
       return found == followers.end() ? group : found->second;
     }
@@ -121,8 +110,8 @@ class Placement {
     std::uint64_t placement;
     std::size_t latest_name = 0;
     std::size_t pair = 0;  ///< a hash of the two latest names
-    StreamGroup<R>* group = nullptr;
-    std::unordered_map<std::size_t, StreamGroup<R>*> followers;
+    StreamGroup* group = nullptr;
+    std::unordered_map<std::size_t, StreamGroup*> followers;
   };
 
   /// Returns the calling thread's knowledge of this placement, or null if there is none. A thread
@@ -159,4 +148,4 @@ class Placement {
   std::vector<PlacedStream> streams_;
 };
 
-}  // namespace msstream
+}  // namespace msstream::detail

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/closure.hpp>
+#include <msstream/runtime/home_process.hpp>
+#include <msstream/runtime/interop.hpp>
+#include <msstream/runtime/operation.hpp>
+#include <msstream/runtime/partitioning.hpp>
+#include <msstream/runtime/runtime.hpp>
+#include <msstream/runtime/stream_ref.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace msstream {
+
+class Checker;
+
+}  // namespace msstream
+
+namespace msstream::detail {
+
+/// A runtime's handles, as the engine keeps them: the handle of every runtime is a pointer.
+using NativeStream = void*;
+using NativeEvent = void*;
+using NativeGraph = void*;
+using NativeLibraries = void*;
+
+/// The argument type that a runtime passes to the work of operations. `other`: a type of the
+/// user's, for which the library's own operations have no kernels.
+enum class StreamRefKind : std::uint8_t { host, cuda, other };
+
+/// The properties of a runtime that never change.
+struct BackendTraits {
+  std::string_view name;
+  /// The address of one variable per runtime type: tells two runtime types apart.
+  void const* type;
+  RuntimeLife life;
+  StreamRefKind ref_kind;
+  bool observes;           ///< satisfies ObservingRuntime
+  bool observes_order;     ///< satisfies OrderObservingRuntime
+  bool captures;           ///< satisfies CapturingRuntime
+  bool has_pages;          ///< satisfies PagedRuntime
+  bool meets_others;       ///< satisfies InteropRuntime
+  bool runs_beside_host;   ///< see msstream::runs_beside_host
+  bool must_be_asked;      ///< see msstream::must_be_asked
+  double timed_on_top_ns;  ///< see msstream::timed_on_top_ns
+};
+
+/// A runtime as the engine knows it: the functions of the concept Runtime and of its extensions,
+/// with handles that are untyped pointers. BackendOf<R> implements it for a runtime type R.
+///
+/// The contracts are those of the concepts Runtime, PartitioningRuntime, PagedRuntime,
+/// CapturingRuntime, InteropRuntime, ObservingRuntime and OrderObservingRuntime. The functions of
+/// CapturingRuntime, PagedRuntime and InteropRuntime throw std::logic_error if the runtime does not
+/// have them; the functions of the two observing concepts then do nothing. Ask `traits` first.
+class Backend {
+ public:
+  explicit Backend(BackendTraits const& of) noexcept : traits(of) {}
+  virtual ~Backend();
+  Backend(Backend const&) = delete;
+  Backend& operator=(Backend const&) = delete;
+
+  BackendTraits const traits;
+
+  virtual NativeStream create_stream(StreamPriority priority, SmPartition partition) = 0;
+  virtual void destroy_stream(NativeStream stream) noexcept = 0;
+  virtual void synchronize_stream(NativeStream stream) = 0;
+
+  virtual NativeEvent create_event(EventTiming timing) = 0;
+  virtual void destroy_event(NativeEvent event) noexcept = 0;
+  virtual void record(NativeEvent event, NativeStream stream) = 0;
+  virtual void wait(NativeStream stream, NativeEvent event) = 0;
+  virtual bool query(NativeEvent event) = 0;
+  virtual void synchronize(NativeEvent event) = 0;
+  virtual double elapsed_ns(NativeEvent begin, NativeEvent end) = 0;
+
+  virtual void* allocate_device(std::size_t bytes) = 0;
+  virtual void free_device(void* memory, std::size_t bytes) noexcept = 0;
+  virtual void* allocate_pinned(std::size_t bytes) = 0;
+  virtual void free_pinned(void* memory, std::size_t bytes) noexcept = 0;
+  virtual MemoryInfo memory_info() = 0;
+
+  /// Returns 0 also for a runtime without pages.
+  virtual std::size_t page_bytes() = 0;
+  virtual void* reserve_addresses(std::size_t bytes) = 0;
+  virtual void release_addresses(void* addresses, std::size_t bytes) noexcept = 0;
+  virtual void map_pages(void* at, std::size_t bytes) = 0;
+  virtual void move_pages(void* to, void* from, std::size_t bytes) = 0;
+  virtual void leave_pages(void* from, std::size_t bytes) noexcept = 0;
+  virtual void unmap_pages(void* at, std::size_t bytes) noexcept = 0;
+
+  virtual void copy(
+      void* to, void const* from, std::size_t bytes, CopyKind kind, NativeStream stream) = 0;
+  virtual void fill(void* memory, std::uint8_t value, std::size_t bytes, NativeStream stream) = 0;
+  virtual void call_host(NativeStream stream, Closure closure) = 0;
+
+  virtual NativeLibraries create_libraries(LibraryOptions const& options) = 0;
+  virtual void destroy_libraries(NativeLibraries libraries) noexcept = 0;
+  /// Returns the argument for work with a twin on the host. Throws std::logic_error unless
+  /// traits.ref_kind is StreamRefKind::host.
+  virtual HostStream host_ref(NativeStream stream, NativeLibraries libraries) = 0;
+  /// Returns the argument for kernels. Throws std::logic_error unless traits.ref_kind is
+  /// StreamRefKind::cuda.
+  virtual CudaStream cuda_ref(NativeStream stream, NativeLibraries libraries) = 0;
+  /// Makes the runtime's device the calling thread's current one, if the runtime has such a notion.
+  virtual void make_current() = 0;
+  /// Returns the number of the runtime's device; -1 if it has none.
+  virtual int ordinal() noexcept = 0;
+  /// Returns the checker of a runtime that checks the order of its work; null for other runtimes.
+  virtual Checker* checker() noexcept = 0;
+
+  virtual void begin_capture(NativeStream stream) = 0;
+  virtual bool is_capture_sound(NativeStream stream) = 0;
+  virtual NativeGraph end_capture(NativeStream stream) = 0;
+  virtual void abandon_capture(NativeStream stream) noexcept = 0;
+  virtual void launch_graph(NativeGraph graph, NativeStream stream) = 0;
+  virtual void destroy_graph(NativeGraph graph) noexcept = 0;
+  /// Returns the operations that a launch of the graph runs; null if the runtime does not know
+  /// them.
+  virtual OperationParts parts_of(NativeGraph graph) = 0;
+
+  virtual std::optional<ForeignStream> identify(NativeStream stream) = 0;
+  /// A guard: see InteropRuntime, visit. Empty for a runtime that is no InteropRuntime.
+  class Visit {
+   public:
+    explicit Visit(Backend& backend) : backend_(backend) { backend_.begin_visit(place_); }
+    ~Visit() { backend_.end_visit(place_); }
+    Visit(Visit const&) = delete;
+    Visit& operator=(Visit const&) = delete;
+
+    static constexpr std::size_t kBytes = 64;  ///< the largest guard of a runtime
+
+   private:
+    Backend& backend_;
+    alignas(std::max_align_t) std::byte place_[kBytes];
+  };
+
+  virtual OperationHandle declare(Operation operation) = 0;
+  virtual void operation_begins(OperationHandle const& operation, NativeStream stream) = 0;
+  virtual void operation_given_up(OperationHandle const& operation) noexcept = 0;
+  virtual void operation_ends(OperationHandle const& operation,
+                              NativeStream stream,
+                              Outcome outcome) noexcept = 0;
+  virtual void foreign_work_begins(OperationHandle const& operation, NativeStream stream) = 0;
+  virtual void foreign_work_ends(OperationHandle const& operation, NativeStream stream) = 0;
+  virtual void memory_pooled(void const* memory, std::size_t bytes) = 0;
+  virtual void memory_taken(void const* memory, std::size_t bytes) = 0;
+  virtual void memory_returned(void const* memory, std::size_t bytes) noexcept = 0;
+  virtual void host_uses(MemoryUse const& use) = 0;
+
+  /// Returns true for a runtime that is no OrderObservingRuntime.
+  virtual bool operation_reserved(OperationHandle const& operation,
+                                  NativeStream stream,
+                                  TrackedOrder const& order) = 0;
+  virtual void operation_issued(OperationHandle const& operation) = 0;
+  virtual void position_marked(NativeStream stream,
+                               void const* tracker,
+                               order::Position position) = 0;
+  virtual void position_launched(void const* tracker, order::Position position) noexcept = 0;
+  virtual void stream_follows(NativeStream stream,
+                              void const* tracker,
+                              std::span<order::Position const> positions) = 0;
+  virtual void host_follows(void const* tracker, order::Position position) = 0;
+  virtual void stream_named(NativeStream stream, std::string_view name) = 0;
+
+ protected:
+  virtual void begin_visit(std::byte* place) = 0;
+  virtual void end_visit(std::byte* place) noexcept = 0;
+};
+
+}  // namespace msstream::detail

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/runtime/detail/backend.hpp>
+#include <msstream/stream/stream_kind.hpp>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace msstream::detail {
+
+class Event;
+class Stream;
+class StreamGroup;
+struct StreamContext;
+
+/// The body of every Event<R>, whatever the runtime.
+class AnyEvent {
+ public:
+  explicit AnyEvent(std::shared_ptr<Event const> event) noexcept : event_(std::move(event)) {}
+  [[nodiscard]] bool query() const;
+  void synchronize() const;
+  [[nodiscard]] order::Position position() const noexcept;
+  [[nodiscard]] NativeEvent native() const noexcept;
+  [[nodiscard]] Event const& engine() const noexcept { return *event_; }
+
+ private:
+  std::shared_ptr<Event const> event_;
+};
+
+/// The body of every Stream<R>, whatever the runtime.
+class AnyStream {
+ public:
+  explicit AnyStream(std::shared_ptr<Stream> stream) noexcept : stream_(std::move(stream)) {}
+  AnyStream(std::shared_ptr<StreamContext> const& context, StreamPriority priority);
+  [[nodiscard]] AnyEvent record() const;
+  void wait(AnyEvent const& event) const;
+  void synchronize() const;
+  [[nodiscard]] NativeStream native() const noexcept;
+  [[nodiscard]] Backend& backend() const noexcept;
+  [[nodiscard]] std::shared_ptr<Stream> const& engine() const noexcept { return stream_; }
+
+ private:
+  std::shared_ptr<Stream> stream_;
+};
+
+/// The body of every StreamGroup<R>, whatever the runtime.
+class AnyStreamGroup {
+ public:
+  explicit AnyStreamGroup(std::shared_ptr<StreamGroup> group) noexcept : group_(std::move(group)) {}
+  [[nodiscard]] AnyStream stream(StreamKind kind) const;
+  [[nodiscard]] bool merged() const noexcept;
+  [[nodiscard]] int index() const noexcept;
+  [[nodiscard]] std::string const& name() const noexcept;
+  void synchronize() const;
+  [[nodiscard]] Backend& backend() const noexcept;
+  [[nodiscard]] std::shared_ptr<StreamGroup> const& engine() const noexcept { return group_; }
+
+ private:
+  std::shared_ptr<StreamGroup> group_;
+};
+
+}  // namespace msstream::detail

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <source_location>
+
+namespace msstream {
+
+struct StreamScopeOptions {
+  /// Whether the backward of operations issued inside the scope runs on the same group.
+  bool include_grad = false;
+};
+
+namespace detail {
+
+class StreamGroup;
+
+/// The body of every StreamScope<R>, whatever the runtime.
+class AnyStreamScope {
+ public:
+  AnyStreamScope(std::shared_ptr<StreamGroup> group,
+                 StreamScopeOptions const& options,
+                 std::source_location opened_at);
+  ~AnyStreamScope();
+  AnyStreamScope(AnyStreamScope const&) = delete;
+  AnyStreamScope& operator=(AnyStreamScope const&) = delete;
+
+  [[nodiscard]] std::shared_ptr<StreamGroup> const& group() const noexcept { return group_; }
+
+ private:
+  std::shared_ptr<StreamGroup> group_;
+  void* entry_;  ///< an entry of ThreadGuards
+};
+
+}  // namespace detail
+}  // namespace msstream

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/closure.hpp>
+#include <msstream/runtime/detail/backend_of.hpp>
+#include <msstream/stream/native_work.hpp>
+#include <msstream/stream/stream_kind.hpp>
+
+#include <concepts>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace msstream::detail {
+
+class StreamGroup;
+class WorkRef;
+
+/// The place where the work of an operation is put: a stream, and the libraries of its group.
+struct LaunchTarget {
+  Backend& runtime;
+  NativeStream stream;
+  NativeLibraries libraries;
+};
+
+/// An operation that is submitted and not yet launched, without its work. If it is destroyed before
+/// it is launched, tells an observing runtime that the operation is given up.
+class PendingLaunch {
+ public:
+  PendingLaunch(StreamGroup& group,
+                char const* name,
+                std::unique_ptr<std::string> span_name,
+                OperationHandle observed,
+                StreamKind kind,
+                NativeLibraries libraries) noexcept
+      : group_(&group),
+        name_(name),
+        span_name_(std::move(span_name)),
+        observed_(std::move(observed)),
+        libraries_(libraries),
+        kind_(kind) {}
+  PendingLaunch(PendingLaunch&&) noexcept = default;  // a moved-from object holds no operation
+  PendingLaunch& operator=(PendingLaunch&&) = delete;
+  ~PendingLaunch() {
+    if (observed_ != nullptr) [[unlikely]] {
+      give_up();
+    }
+  }
+
+  /// Launches the operation by calling `work`. Call it once, in the order of the stream's numbers.
+  void launch(WorkRef work);
+
+ private:
+  friend class StreamGroup;
+  void give_up() noexcept;
+
+  StreamGroup* group_;
+  char const* name_;
+  std::unique_ptr<std::string> span_name_;  ///< null if no span is recorded
+  OperationHandle observed_;                ///< null if no runtime observes, or once it is launched
+  NativeLibraries libraries_;
+  StreamKind kind_;
+};
+
+/// A type-erased reference to the work of one operation, valid during the call that takes it. The
+/// code for ordering and launching is therefore compiled once; the type of the work adds only one
+/// call, and one move into a closure for launch threads.
+class WorkRef {
+ public:
+  /// Refers to `work(stream_ref)` or to a NativeWork, for devices of runtime R.
+  template <Runtime R, class Work>
+  [[nodiscard]] static WorkRef of(Work&& work) noexcept {
+    return WorkRef(work, operations<ForRuntime<R>, Work>);
+  }
+  /// Refers to `work(stream)`, which takes a HostStream as well as, in a build with CUDA, a
+  /// CudaStream: the library's operations, on a device of any runtime. The call throws
+  /// std::logic_error on a runtime that passes another type to work.
+  template <class Work>
+  [[nodiscard]] static WorkRef twins(Work&& work) noexcept {
+    return WorkRef(work, operations<ForTwins, Work>);
+  }
+  /// Refers to `work(NativeStream)`, which calls the runtime itself.
+  template <class Work>
+  [[nodiscard]] static WorkRef native(Work&& work) noexcept {
+    return WorkRef(work, operations<ForNative, Work>);
+  }
+
+  void operator()(LaunchTarget const& target) const { operations_->call(work_, target); }
+  /// Returns a closure that launches the operation and owns the work, moved if the work was an
+  /// rvalue, otherwise copied.
+  [[nodiscard]] Closure closure(PendingLaunch pending) const {
+    return operations_->close(work_, std::move(pending));
+  }
+
+ private:
+  struct Operations {
+    void (*call)(void* work, LaunchTarget const& target);
+    Closure (*close)(void* work, PendingLaunch&& pending);
+  };
+
+  template <Runtime R>
+  struct ForRuntime {
+    template <class Work>
+    static void call(Work& work, LaunchTarget const& target) {
+      work(static_cast<BackendOf<R>&>(target.runtime).ref(target.stream, target.libraries));
+    }
+    template <class F>
+    static void call(NativeWork<F>& work, LaunchTarget const& target) {
+      work.put_on(static_cast<typename R::native_stream>(target.stream));
+    }
+  };
+  struct ForTwins {
+    template <class Work>
+    static void call(Work& work, LaunchTarget const& target) {
+      switch (target.runtime.traits.ref_kind) {
+        case StreamRefKind::host:
+          return work(target.runtime.host_ref(target.stream, target.libraries));
+        case StreamRefKind::cuda:
+#if MSSTREAM_CUDA
+          return work(target.runtime.cuda_ref(target.stream, target.libraries));
+#endif
+        case StreamRefKind::other:
+          break;
+      }
+      throw_no_kernels(target.runtime);
+    }
+  };
+  struct ForNative {
+    template <class Work>
+    static void call(Work& work, LaunchTarget const& target) {
+      work(target.stream);
+    }
+  };
+  [[noreturn]] static void throw_no_kernels(Backend const& runtime);
+
+  template <class For, class Work>
+  static void call_as(void* work, LaunchTarget const& target) {
+    For::call(*static_cast<std::remove_reference_t<Work>*>(work), target);
+  }
+  template <class For, class Work>
+  static Closure close_as(void* work, PendingLaunch&& pending) {
+    return Closure([pending = std::move(pending),
+                    own = std::decay_t<Work>(std::forward<Work>(
+                        *static_cast<std::remove_reference_t<Work>*>(work)))]() mutable {
+      pending.launch(WorkRef(own, operations<For, std::decay_t<Work>&>));
+    });
+  }
+  template <class For, class Work>
+  static constexpr Operations operations{&WorkRef::call_as<For, Work>,
+                                         &WorkRef::close_as<For, Work>};
+
+  template <class Work>
+  WorkRef(Work& work, Operations const& operations) noexcept
+      : work_(const_cast<void*>(static_cast<void const*>(std::addressof(work)))),
+        operations_(&operations) {}
+
+  void* work_;
+  Operations const* operations_;
+};
+
+}  // namespace msstream::detail

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace msstream {
+
+/// The kinds of streams that a group has.
+enum class StreamKind : std::uint8_t { compute, h2d, d2h };
+
+}  // namespace msstream

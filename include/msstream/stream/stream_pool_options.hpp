@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/env.hpp>
+#include <msstream/base/log_line.hpp>
+#include <msstream/runtime/runtime.hpp>
+#include <msstream/stream/libraries_made.hpp>
+#include <msstream/stream/stream_assignment.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace msstream {
+
+/// Selects the threads that launch operations. none: the thread that issues them; shared: a few
+/// threads for all groups; per_group: one thread for each group.
+enum class LaunchThreads : std::uint8_t { none, shared, per_group };
+
+/// The ways in which acquire() chooses a group. least_loaded: the fewest leases, then the least
+/// outstanding work; sticky: the group that the calling thread had before, at first the least
+/// loaded one.
+enum class LeasePolicy : std::uint8_t { least_loaded, round_robin, sticky };
+
+struct StreamPoolOptions {
+  int groups = static_cast<int>(env::integer("MSSTREAM_STREAM_GROUPS", 1, 1, 256));
+  bool merge_streams = env::flag("MSSTREAM_MERGE_STREAMS", false);
+  StreamPriority priority = StreamPriority::normal;
+  /// The number of equal parts into which the device's multiprocessors are split. The kernels of
+  /// group i run on part i mod `sm_partitions`; with 1, on all multiprocessors. Has no effect on a
+  /// runtime without multiprocessors.
+  int sm_partitions = static_cast<int>(env::integer("MSSTREAM_SM_PARTITIONS", 1, 1, 256));
+  LaunchThreads launch_threads = env::choice("MSSTREAM_LAUNCH_THREADS",
+                                             LaunchThreads::none,
+                                             {{"none", LaunchThreads::none},
+                                              {"shared", LaunchThreads::shared},
+                                              {"private", LaunchThreads::per_group}});
+  /// The number of threads of LaunchThreads::shared; 0 chooses min(groups, 4).
+  int launch_thread_count =
+      static_cast<int>(env::integer("MSSTREAM_LAUNCH_THREAD_COUNT", 0, 0, 64));
+  /// The microseconds for which a launch thread looks for more work before it sleeps. -1 chooses
+  /// 200 if the machine has more processors than the pool has launch threads, otherwise 0.
+  int launch_spin_us = static_cast<int>(env::integer("MSSTREAM_LAUNCH_SPIN_US", -1, -1, 1'000'000));
+  /// The time when groups create their libraries, which have a workspace. when_needed is for groups
+  /// that may never compute.
+  LibrariesMade libraries = LibrariesMade::at_once;
+  LeasePolicy policy = LeasePolicy::least_loaded;
+  /// The groups of operations, by operation name. Takes precedence over every StreamScope.
+  std::optional<StreamAssignment> assignment = StreamAssignment::from_environment(groups);
+  /// Whether an operation outside every scope goes to the group of its first input that was last
+  /// written by one of the pool's groups.
+  bool propagate_groups = env::flag("MSSTREAM_PROPAGATE_GROUPS", false);
+  /// Receives a sentence, when the pool is destroyed, for each line of the assignment that placed
+  /// no operation. If null, nothing is reported.
+  std::function<void(std::string const&)> log = log_line;
+};
+
+}  // namespace msstream

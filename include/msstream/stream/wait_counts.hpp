@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/text.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace msstream {
+
+/// The numbers of waits that ordering took. needed: waits for other streams that the hazards
+/// require; issued: waits passed to the runtime; elided: waits known to hold already. needed =
+/// issued + elided.
+struct WaitCounts {
+  std::uint64_t needed = 0;
+  std::uint64_t issued = 0;
+  std::uint64_t elided = 0;
+
+  WaitCounts& operator+=(WaitCounts const& other) {
+    needed += other.needed;
+    issued += other.issued;
+    elided += other.elided;
+    return *this;
+  }
+  [[nodiscard]] std::string describe() const {
+    return text(needed, " waits needed, ", issued, " issued, ", elided, " elided");
+  }
+  friend bool operator==(WaitCounts const&, WaitCounts const&) = default;
+};
+
+}  // namespace msstream

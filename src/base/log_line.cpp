@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msstream/base/log_line.hpp>
+
+#include <iostream>
+
+namespace msstream {
+
+void log_line(std::string const& line) {
+  std::clog << line << std::endl;
+}
+
+}  // namespace msstream

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stream/stream_pool.hpp"
+
+#include <msstream/stream/detail/any_stream_pool.hpp>
+
+#include <memory>
+#include <utility>
+
+namespace msstream::detail {
+
+AnyStreamLease::AnyStreamLease(std::unique_ptr<StreamLease> lease) noexcept
+    : lease_(std::move(lease)) {}
+AnyStreamLease::AnyStreamLease(AnyStreamLease&&) noexcept = default;
+AnyStreamLease::~AnyStreamLease() = default;
+std::shared_ptr<StreamGroup> const& AnyStreamLease::group() const noexcept {
+  return lease_->group();
+}
+
+AnyStreamPool::AnyStreamPool(std::shared_ptr<StreamContext> const& context,
+                             StreamPoolOptions const& options)
+    : pool_(std::make_unique<StreamPool>(context, options)) {}
+AnyStreamPool::~AnyStreamPool() = default;
+int AnyStreamPool::groups() const noexcept {
+  return pool_->groups();
+}
+std::shared_ptr<StreamGroup> const& AnyStreamPool::group(int index) const {
+  return pool_->group(index);
+}
+StreamPoolOptions const& AnyStreamPool::options() const noexcept {
+  return pool_->options();
+}
+AnyStreamLease AnyStreamPool::acquire(LeasePolicy policy) {
+  return AnyStreamLease(pool_->acquire(policy));
+}
+int AnyStreamPool::leases(int index) const {
+  return pool_->leases(index);
+}
+void AnyStreamPool::synchronize() {
+  pool_->synchronize();
+}
+
+}  // namespace msstream::detail

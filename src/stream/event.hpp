@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "runtime/observed_work.hpp"
+#include "stream/stream_context.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace msstream::detail {
+
+/// Represents all work that a stream had when Stream::record() made the event, and no work that was
+/// issued after record() returned. Copies share the event.
+class Event {
+ public:
+  Event(std::shared_ptr<StreamContext> context, std::shared_ptr<RecordedEvent> recorded)
+      : context_(std::move(context)), recorded_(std::move(recorded)) {}
+
+  /// Returns whether the work is complete, without blocking. Rethrows a failure of the work. While
+  /// the work is being captured, throws std::logic_error, as synchronize() does.
+  [[nodiscard]] bool query() const {
+    context_->home.require_here();
+    context_->tracker->refuse_captured(position(), "Event::query");
+    OnTrackersAccount const account(context_->runtime->traits.observes_order);
+    if (!context_->runtime->query(recorded_->native)) {
+      return false;
+    }
+    context_->tracker->note_complete(*recorded_);
+    context_->tracker->note_host_follows(position());
+    return true;
+  }
+  /// Blocks the host until the work is complete. Rethrows a failure of the work.
+  void synchronize() const {
+    context_->home.require_here();
+    InsideWork::refuse_wait("Event::synchronize");
+    context_->tracker->refuse_captured(position(), "Event::synchronize");
+    OnTrackersAccount const account(context_->runtime->traits.observes_order);
+    context_->runtime->synchronize(recorded_->native);
+    context_->tracker->note_complete(*recorded_);
+    context_->tracker->note_host_follows(position());
+  }
+  [[nodiscard]] order::Position position() const noexcept { return recorded_->position; }
+  [[nodiscard]] RecordedEvent const& recorded() const noexcept { return *recorded_; }
+  [[nodiscard]] DependencyTracker const* tracker() const noexcept {
+    return context_->tracker.get();
+  }
+  [[nodiscard]] NativeEvent native() const noexcept { return recorded_->native; }
+
+ private:
+  std::shared_ptr<StreamContext> context_;
+  std::shared_ptr<RecordedEvent> recorded_;
+};
+
+}  // namespace msstream::detail

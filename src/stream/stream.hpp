@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "stream/event.hpp"
+#include "stream/stream_context.hpp"
+
+#include <msstream/base/error.hpp>
+#include <msstream/runtime/partitioning.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+namespace msstream::detail {
+
+/// Owns a stream of the runtime and its slot in the tracker. Thread-safe. The destructor does not
+/// block if work is in flight: the work still runs, and dependent work still waits for it.
+///
+/// States: open; closed permanently, after close().
+class Stream {
+ public:
+  explicit Stream(std::shared_ptr<StreamContext> context,
+                  StreamPriority priority = StreamPriority::normal,
+                  StreamIdentity identity = {},
+                  CaptureState* capture = nullptr,
+                  SmPartition partition = {})
+      : context_(std::move(context)),
+        native_(context_->runtime->create_stream(priority, partition)),
+        slot_(attach(std::move(identity), capture)) {}
+  ~Stream() { close(); }
+  Stream(Stream const&) = delete;
+  Stream& operator=(Stream const&) = delete;
+
+  /// Releases the native stream and the slot, as the destructor does; no other thread may be inside
+  /// a call. Later calls that need them throw std::logic_error. Does nothing in a child of fork(),
+  /// or after the driver has ended.
+  void close() {
+    auto* const slot = std::exchange(slot_, nullptr);
+    if (slot != nullptr && !context_->home.is_left()) {
+      context_->tracker->detach(*slot);
+      context_->runtime->destroy_stream(std::exchange(native_, {}));
+    }
+  }
+
+  /// Returns an event for all work issued so far, including work put directly on native().
+  [[nodiscard]] Event record() {
+    return Event(context_, context_->tracker->event_at(mark()));
+  }
+  /// Makes the stream's next work wait for the event's work, unless that is known to precede it
+  /// already. Does not block the host. Throws std::invalid_argument for an event of a device that
+  /// does not share the tracker.
+  void wait(Event const& event) {
+    require(event.tracker() == context_->tracker.get(),
+            "Stream::wait: the event is of a device with another tracker; DeviceOptions::tracker "
+            "lets devices share one");
+    auto& self = slot();
+    context_->tracker->while_idle(self,
+                                  [&] { context_->tracker->order_after(self, event.recorded()); });
+  }
+  /// Blocks the host until all work issued so far is complete. Rethrows a failure of the work.
+  void synchronize() {
+    InsideWork::refuse_wait("Stream::synchronize");
+    record().synchronize();
+  }
+
+  /// Returns a new position that stands for all work put on the stream so far.
+  order::Position mark() {
+    order::Position position;
+    auto& self = slot();
+    context_->tracker->while_idle(self, [&] { position = context_->tracker->advance(self); });
+    return position;
+  }
+
+  [[nodiscard]] NativeStream native() const noexcept { return native_; }
+  [[nodiscard]] StreamSlot& slot() const {
+    if (slot_ == nullptr) [[unlikely]] {
+      throw std::logic_error("a stream is used after the capture that it was made for");
+    }
+    return *slot_;
+  }
+  [[nodiscard]] std::shared_ptr<StreamContext> const& context() const noexcept {
+    return context_;
+  }
+
+ private:
+  StreamSlot* attach(StreamIdentity identity, CaptureState* capture) {
+    try {
+      return &context_->tracker->attach(native_, context_->events, std::move(identity), capture);
+    } catch (...) {
+      context_->runtime->destroy_stream(native_);
+      throw;
+    }
+  }
+
+  std::shared_ptr<StreamContext> context_;
+  NativeStream native_;
+  StreamSlot* slot_;
+};
+
+}  // namespace msstream::detail

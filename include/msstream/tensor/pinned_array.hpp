@@ -3,11 +3,11 @@
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/memory/device.hpp>
-#include <msstream/memory/synchronize_uses.hpp>
+#include <msstream/tensor/detail/any_pinned_array.hpp>
 
 #include <cstddef>
+#include <memory>
 #include <span>
-#include <utility>
 
 namespace msstream {
 
@@ -22,56 +22,44 @@ class PinnedArray {
   using runtime_type = R;
 
   PinnedArray(Device<R> const& device, std::size_t count) : PinnedArray(device.state(), count) {}
-  PinnedArray(std::shared_ptr<DeviceState<R>> const& device, std::size_t count)
-      : block_(device->pinned.allocate(memory::bytes_of_array(count, sizeof(T)),
-                                       device->current_group().compute().slot(),
-                                       device)),
-        count_(count) {}
+  /// For the library itself: `device` is of runtime R.
+  PinnedArray(std::shared_ptr<detail::DeviceState> const& device, std::size_t count)
+      : any_(device, count, sizeof(T)) {}
 
   /// Returns the address. A checking runtime does not learn of accesses through it.
-  [[nodiscard]] T* data() const noexcept { return reinterpret_cast<T*>(block_->data); }
-  [[nodiscard]] std::size_t count() const noexcept { return count_; }
-  [[nodiscard]] std::size_t bytes() const noexcept { return count_ * sizeof(T); }
+  [[nodiscard]] T* data() const noexcept { return static_cast<T*>(any_.data()); }
+  [[nodiscard]] std::size_t count() const noexcept { return any_.count(); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return any_.bytes(); }
   /// Returns the elements for the host to read. Copies that read them may be in flight.
   [[nodiscard]] std::span<T const> const_elements() const {
     host_reads();
-    return {data(), count_};
+    return {data(), count()};
   }
   /// Returns the elements for the host to read and write.
   [[nodiscard]] std::span<T> elements() const {
     host_writes();
-    return {data(), count_};
+    return {data(), count()};
   }
 
   /// Notes that the host is about to read the elements: copies into them should be known complete.
-  void host_reads() const { host_uses(AccessMode::read); }
+  void host_reads() const { any_.host_uses(AccessMode::read); }
   /// Notes that the host is about to write the elements: all copies should be known to be complete.
-  void host_writes() const { host_uses(AccessMode::write); }
-  [[nodiscard]] std::shared_ptr<DeviceState<R>> const& device() const noexcept {
-    return *block_->device;
+  void host_writes() const { any_.host_uses(AccessMode::write); }
+  [[nodiscard]] std::shared_ptr<detail::DeviceState> const& device() const noexcept {
+    return any_.device();
   }
 
   /// Blocks the host until the copies issued so far are complete; then runs the device's checks,
   /// which may throw.
   void wait() const { wait("PinnedArray::wait"); }
   /// Like wait(), on behalf of the function `call`, which the error names if the host cannot wait.
-  void wait(char const* call) const {
-    synchronize_uses(*block_, AccessMode::write, call);
-    device()->run_checks();
-  }
+  void wait(char const* call) const { any_.wait(call); }
 
-  [[nodiscard]] memory::BlockRef<R> const& block() const noexcept { return block_; }
+  [[nodiscard]] memory::BlockRef const& block() const noexcept { return any_.block(); }
+  [[nodiscard]] detail::AnyPinnedArray const& any() const noexcept { return any_; }
 
  private:
-  /// Reports a use by the host, unless the calling code is a stream's work on the host.
-  void host_uses(AccessMode mode) const {
-    if (!RuntimeThread::is_current()) {
-      observe::host_uses(*device()->context->runtime, {data(), bytes(), mode});
-    }
-  }
-
-  memory::BlockRef<R> block_;
-  std::size_t count_;
+  detail::AnyPinnedArray any_;
 };
 
 }  // namespace msstream

@@ -4,13 +4,32 @@
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/issue.hpp>
 
-#include <algorithm>
 #include <concepts>
-#include <mutex>
+#include <memory>
 #include <source_location>
 #include <utility>
 
 namespace msstream {
+
+namespace detail {
+
+void publish_block(memory::BlockRef const& block);
+
+/// Publishes the work that is issued to a tracker between the constructor and publish().
+class NewWork {
+ public:
+  explicit NewWork(std::shared_ptr<StreamGroup> const& group);
+  NewWork(NewWork const&) = delete;
+  NewWork& operator=(NewWork const&) = delete;
+  ~NewWork();
+  void publish() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State const> state_;
+};
+
+}  // namespace detail
 
 /// Records the event for a tensor that was just written and that work on another group is going to
 /// need. Without it, the event is recorded when the need arises, and then also covers all work that
@@ -18,16 +37,7 @@ namespace msstream {
 /// until the write has been launched.
 template <Tracked T>
 void publish(T const& tracked) {
-  (*tracked.block()->device)->context->home.require_here();
-  order::PositionSet writes;
-  {
-    std::lock_guard const guard(tracked.block()->record.lock);
-    writes = tracked.block()->record.log.writes();
-  }
-  auto& tracker = *(*tracked.block()->device)->context->tracker;
-  for (auto const& position : writes) {
-    static_cast<void>(tracker.event_at(position));
-  }
+  detail::publish_block(tracked.block());
 }
 
 /// Calls `function` in a StreamScope of `group`, then publishes the work issued during the call, on
@@ -35,22 +45,15 @@ void publish(T const& tracked) {
 /// are given afterwards. Captured work is not published. If there are launch threads, blocks until
 /// the issued work has been launched. Passes on exceptions of `function`.
 template <Runtime R, std::invocable F>
-void issue_published(StreamGroup<R>& group,
+void issue_published(StreamGroup<R> const& group,
                      F&& function,
                      std::source_location issued_at = std::source_location::current()) {
-  auto& tracker = *group.context()->tracker;
-  auto const before = tracker.newest_positions();
+  detail::NewWork const issued(group.share_engine());
   {
-    StreamScope const scope(group, {}, issued_at);
+    StreamScope<R> const scope(group, {}, issued_at);
     std::forward<F>(function)();
   }
-  for (auto const& position : tracker.newest_positions()) {
-    bool const is_old =
-        std::any_of(before.begin(), before.end(), [&](auto const& old) { return old == position; });
-    if (!is_old && !tracker.is_captured(position)) {
-      static_cast<void>(tracker.event_at(position));
-    }
-  }
+  issued.publish();
 }
 
 }  // namespace msstream

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/dtype.hpp>
-#include <msstream/base/shape.hpp>
 #include <msstream/memory/device.hpp>
-#include <msstream/memory/synchronize_uses.hpp>
-#include <msstream/runtime/compiled_once.hpp>
+#include <msstream/tensor/detail/any_tensor.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <stdexcept>
 #include <utility>
 
 namespace msstream {
+
+namespace detail {
+
+/// Marks an AnyTensor that is known to have the types of the Tensor made from it.
+struct OfKnownType {};
+
+}  // namespace detail
 
 /// A dense row-major array in device memory: shared ownership of a block, a shape, and, in the
 /// block, the record of its uses. Copies share the elements. When the last copy is destroyed, the
@@ -31,93 +34,57 @@ class Tensor {
   /// the current group, or of the group where a pool is expected to place the thread's next
   /// operation, need not wait for it. Throws OutOfMemory.
   Tensor(Device<R> const& device, Shape const& shape, StreamKind first_use = StreamKind::compute)
-      : Tensor(device.state(), shape, first_use) {}
-  Tensor(std::shared_ptr<DeviceState<R>> const& device,
+      : any_(device.state(), dtype_of<T>, shape, first_use) {}
+  /// For the library itself: `device` is of runtime R.
+  Tensor(std::shared_ptr<detail::DeviceState> const& device,
          Shape const& shape,
          StreamKind first_use = StreamKind::compute)
-      : block_(device->allocate(bytes_for(shape), first_use, device)),
-        data_(reinterpret_cast<T*>(block_->data)),
-        shape_(shape) {}
+      : any_(device, dtype_of<T>, shape, first_use) {}
 
-  /// Makes a tensor over a block. Throws std::invalid_argument if the shape needs more bytes.
-  Tensor(memory::BlockRef<R> block, Shape const& shape)
-      : block_(std::move(block)), data_(reinterpret_cast<T*>(block_->data)), shape_(shape) {
-    require(block_->bytes >= bytes_for(shape),
-            "a tensor of shape ",
-            shape,
-            " has ",
-            bytes_for(shape),
-            " bytes; the block has ",
-            block_->bytes);
+  /// Makes a tensor over a block of a device of runtime R. Throws std::invalid_argument if the
+  /// shape needs more bytes.
+  Tensor(memory::BlockRef block, Shape const& shape)
+      : any_(std::move(block), dtype_of<T>, shape) {}
+  /// For the library itself. Throws std::invalid_argument if the tensor has other types.
+  explicit Tensor(detail::AnyTensor any) : any_(std::move(any)) {
+    detail::require_type(any_, dtype_of<T>, &detail::runtime_type_tag<R>);
   }
+  Tensor(detail::OfKnownType, detail::AnyTensor any) noexcept : any_(std::move(any)) {}
 
   /// Returns the device address of the first element, for operations that declare the tensor.
-  [[nodiscard]] T* data() const noexcept { return data_; }
-  [[nodiscard]] Shape const& shape() const noexcept { return shape_; }
-  [[nodiscard]] std::int64_t count() const noexcept { return shape_.count(); }
+  [[nodiscard]] T* data() const noexcept { return any_.template data_as<T>(); }
+  [[nodiscard]] Shape const& shape() const noexcept { return any_.shape(); }
+  [[nodiscard]] std::int64_t count() const noexcept { return any_.count(); }
   [[nodiscard]] std::size_t bytes() const noexcept {
     return static_cast<std::size_t>(count()) * sizeof(T);
   }
-  [[nodiscard]] std::shared_ptr<DeviceState<R>> const& device() const noexcept {
-    return *block_->device;
+  [[nodiscard]] std::shared_ptr<detail::DeviceState> const& device() const noexcept {
+    return any_.device();
   }
 
   /// Returns a view with another shape. Throws std::invalid_argument if the element counts differ.
   [[nodiscard]] Tensor reshaped(Shape const& shape) const {
-    require(shape.count() == count(),
-            "reshape of ",
-            shape_,
-            " to ",
-            shape,
-            ": the element counts differ");
-    Tensor view = *this;
-    view.shape_ = shape;
-    return view;
+    return {detail::OfKnownType(), any_.reshaped(shape)};
   }
   /// Returns rows [begin, end) of the first dimension, which share the elements. Accesses are
   /// tracked for the whole tensor.
   [[nodiscard]] Tensor rows(std::int64_t begin, std::int64_t end) const {
-    require(shape_.rank() >= 1 && 0 <= begin && begin <= end && end <= shape_[0],
-            "rows [",
-            begin,
-            ", ",
-            end,
-            ") of a tensor of shape ",
-            shape_);
-    Tensor view = *this;
-    view.shape_ = shape_.with_first(end - begin);
-    view.data_ += shape_[0] == 0 ? 0 : begin * (count() / shape_[0]);
-    return view;
+    return {detail::OfKnownType(), any_.rows(begin, end)};
   }
 
   /// Makes the tensor immutable: from now on reads are not tracked and cost nothing, from any
   /// number of threads. Blocks the host until the writes so far are complete. A later write through
   /// issue() throws std::logic_error.
-  void freeze() {
-    synchronize_uses(*block_, AccessMode::read, "Tensor::freeze");
-    device()->run_checks();
-    block_->immutable = true;
-  }
-  [[nodiscard]] bool immutable() const noexcept { return block_->immutable; }
+  void freeze() { any_.freeze(); }
+  [[nodiscard]] bool immutable() const noexcept { return any_.immutable(); }
 
   /// Returns a key for the elements, for maps from tensors: equal for handles of the same memory.
-  [[nodiscard]] void const* identity() const noexcept { return data_; }
-  [[nodiscard]] memory::BlockRef<R> const& block() const noexcept { return block_; }
+  [[nodiscard]] void const* identity() const noexcept { return any_.data(); }
+  [[nodiscard]] memory::BlockRef const& block() const noexcept { return any_.block(); }
+  [[nodiscard]] detail::AnyTensor const& any() const noexcept { return any_; }
 
  private:
-  static std::size_t bytes_for(Shape const& shape) {
-    return memory::bytes_of_array(static_cast<std::size_t>(shape.count()), sizeof(T));
-  }
-
-  memory::BlockRef<R> block_;
-  T* data_;
-  Shape shape_;
+  detail::AnyTensor any_;
 };
-
-MSSTREAM_COMPILED_ONCE(class Tensor<float, DefaultRuntime>);
-MSSTREAM_COMPILED_ONCE(class Tensor<std::int32_t, DefaultRuntime>);
-MSSTREAM_COMPILED_ONCE(class Tensor<std::int64_t, DefaultRuntime>);
-MSSTREAM_COMPILED_ONCE(class Tensor<bfloat16, DefaultRuntime>);
-MSSTREAM_COMPILED_ONCE(class Tensor<float16, DefaultRuntime>);
 
 }  // namespace msstream

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/mechanism.hpp>
 #include <msstream/stream/stream.hpp>
+#include <msstream/tensor/detail/any_tensor_holder.hpp>
 #include <msstream/tensor/issue.hpp>
 
 #include <concepts>
-#include <mutex>
 #include <source_location>
-#include <utility>
-#include <vector>
 
 namespace msstream {
 
@@ -27,26 +24,13 @@ namespace msstream {
 template <Runtime R = DefaultRuntime>
 class TensorHolder {
  public:
-  /// Holds tensors for these streams, which must outlive the holder.
+  /// Holds tensors for these streams, and keeps the streams.
   template <std::same_as<Stream<R>>... Streams>
-  [[nodiscard("without a name the guard goes at once")]] explicit TensorHolder(Streams&... streams)
-      : streams_{&streams...} {}
+  [[nodiscard("without a name the guard goes at once")]] explicit TensorHolder(
+      Streams const&... streams)
+      : any_({streams.body().engine()...}) {}
   TensorHolder(TensorHolder const&) = delete;
   TensorHolder& operator=(TensorHolder const&) = delete;
-  ~TensorHolder() {
-    try {
-      release();
-    } catch (...) {
-      // There is no position to note, so the work is completed instead; failed work is complete.
-      UnheardFailure const dropped;
-      for (auto* const stream : streams_) {
-        try {
-          stream->context()->runtime->synchronize_stream(stream->native());
-        } catch (...) {  // NOLINT(bugprone-empty-catch): failed work needs no wait
-        }
-      }
-    }
-  }
 
   /// Keeps the tensor's memory, and makes the streams' next work wait for the tensor's uses so far.
   /// The work may read and write the tensor. With AccessMode::read it may only read; it then waits
@@ -55,91 +39,21 @@ class TensorHolder {
   /// reports of a checking runtime, which reports two holders on different streams at once that may
   /// both write.
   template <Tracked T>
+    requires std::same_as<typename T::runtime_type, R>
   void hold(T const& tracked,
             AccessMode mode = AccessMode::write,
             std::source_location held_at = std::source_location::current()) {
-    for (auto* const stream : streams_) {
-      require(stream->context()->tracker == (*tracked.block()->device)->context->tracker,
-              "TensorHolder::hold: the tensor's device and the stream's do not share a tracker");
-    }
-    (*tracked.block()->device)->context->home.require_here();
-    order::PositionSet needed;
-    if (works(Mechanism::holder_hold)) {
-      std::lock_guard const guard(tracked.block()->record.lock);
-      auto const& log = tracked.block()->record.log;
-      mode == AccessMode::read ? log.add_hazards_of_read(needed) : log.add_hazards_of_write(needed);
-    }
-    for (auto* const stream : streams_) {
-      auto waits = needed;
-      auto& tracker = *stream->context()->tracker;
-      tracker.while_idle(stream->slot(), [&] { tracker.order_after(stream->slot(), waits); });
-      stream->context()->rethrow(tracker.failure_behind(needed));
-    }
-    held_.push_back({tracked.block(), mode, announce(*tracked.block(), mode, held_at)});
+    any_.hold(tracked.block(), mode, held_at);
   }
 
   /// Releases the tensors now: notes that all work on the streams so far may have used them.
-  void release() {
-    for (auto* const stream : streams_) {
-      auto& tracker = *stream->context()->tracker;
-      auto& runtime = *stream->context()->runtime;
-      tracker.while_idle(stream->slot(), [&] {
-        auto const position = tracker.advance(stream->slot());
-        for (auto const& held : held_) {
-          // Holds the lock for both steps: a use by another thread is noted before them, or follows
-          // them.
-          std::lock_guard const guard(held.block->record.lock);
-          observe::foreign_work_ends(runtime, held.observed, stream->native());
-          if (!works(Mechanism::holder_release)) {
-            continue;
-          }
-          if (held.mode == AccessMode::read) {
-            held.block->record.log.note_read(position);
-          } else {
-            held.block->record.log.note_unordered_write(position);
-          }
-        }
-      });
-      for (auto const& held : held_) {
-        observe::operation_issued(runtime, held.observed);
-      }
-    }
-    held_.clear();
-  }
+  void release() { any_.release(); }
 
  private:
-  struct Held {
-    memory::BlockRef<R> block;
-    AccessMode mode;
-    [[no_unique_address]] Observed<R> observed;
-  };
-
-  /// Announces to an ObservingRuntime that the streams may use the block from now on.
-  Observed<R> announce(memory::Block<R> const& block,
-                       AccessMode mode,
-                       std::source_location held_at) const {
-    Observed<R> observed{};
-    if constexpr (ObservingRuntime<R>) {
-      for (auto* const stream : streams_) {
-        auto& runtime = *stream->context()->runtime;
-        if (observed == nullptr) {
-          observed = runtime.declare({NameScope::qualify("work under a TensorHolder"),
-                                      {},
-                                      held_at,
-                                      {},
-                                      {{block.data, block.bytes, mode, 0, true}}});
-        }
-        runtime.foreign_work_begins(observed, stream->native());
-      }
-    }
-    return observed;
-  }
-
-  std::vector<Stream<R>*> streams_;
-  std::vector<Held> held_;
+  detail::AnyTensorHolder any_;
 };
 
 template <Runtime R, class... Rest>
-TensorHolder(Stream<R>&, Rest&...) -> TensorHolder<R>;
+TensorHolder(Stream<R> const&, Rest const&...) -> TensorHolder<R>;
 
 }  // namespace msstream

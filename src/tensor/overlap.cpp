@@ -1,24 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
+#include "memory/block.hpp"
 
-#include <msstream/tensor/tensor.hpp>
+#include <msstream/base/error.hpp>
+#include <msstream/tensor/detail/overlap.hpp>
 
 #include <cstdint>
 
 namespace msstream::detail {
 
-/// Whether two tensors have the same elements in memory, from the first to the last.
-template <Element A, Element B, Runtime R>
-[[nodiscard]] bool is_same_memory(Tensor<A, R> const& a, Tensor<B, R> const& b) noexcept {
-  return static_cast<void const*>(a.data()) == b.data() && a.bytes() == b.bytes();
-}
-
-/// Throws std::invalid_argument, naming both ranges of elements, if memory that an operation writes
-/// overlaps memory that it reads: whether the read or the write comes first would be undefined.
-template <Element To, Element From, Runtime R>
-void require_no_overlap(char const* operation,
-                        Tensor<To, R> const& to,
-                        Tensor<From, R> const& from) {
+void require_no_overlap(char const* operation, AnyTensor const& to, AnyTensor const& from) {
   auto const to_begin = reinterpret_cast<std::uintptr_t>(to.data());
   auto const from_begin = reinterpret_cast<std::uintptr_t>(from.data());
   if (to.count() == 0 || from.count() == 0 || from_begin + from.bytes() <= to_begin ||
@@ -29,7 +19,7 @@ void require_no_overlap(char const* operation,
   auto const block = reinterpret_cast<std::uintptr_t>(to.block()->data);
   auto const origin = block <= from_begin ? block : from_begin;
   auto const element = [&](std::uintptr_t at) {
-    return static_cast<std::int64_t>((at - origin) / sizeof(To));
+    return static_cast<std::int64_t>((at - origin) / bytes_of(to.dtype()));
   };
   require(false,
           operation,

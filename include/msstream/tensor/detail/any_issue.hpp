@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/order/position.hpp>
+#include <msstream/stream/detail/work_ref.hpp>
+#include <msstream/tensor/detail/any_uses.hpp>
+#include <msstream/tensor/issue_options.hpp>
+
+#include <source_location>
+
+namespace msstream::detail {
+
+/// Issues an operation: see msstream::issue(). `read` or `written` may be null.
+order::Position issue_any(char const* name,
+                          AnyUses const* read,
+                          AnyUses const* written,
+                          WorkRef work,
+                          IssueOptions const& options,
+                          std::source_location issued_at);
+
+}  // namespace msstream::detail

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/device_state.hpp"
+#include "memory/synchronize_uses.hpp"
+
+#include <msstream/base/error.hpp>
+#include <msstream/tensor/detail/any_tensor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace msstream::detail {
+namespace {
+
+std::size_t bytes_for(DType dtype, Shape const& shape) {
+  return memory::bytes_of_array(static_cast<std::size_t>(shape.count()), bytes_of(dtype));
+}
+
+}  // namespace
+
+AnyTensor::AnyTensor(std::shared_ptr<DeviceState> const& device,
+                     DType dtype,
+                     Shape const& shape,
+                     StreamKind first_use)
+    : block_(device->allocate(bytes_for(dtype, shape), first_use, device)),
+      data_(block_->data),
+      shape_(shape),
+      dtype_(dtype) {}
+
+AnyTensor::AnyTensor(memory::BlockRef block, DType dtype, Shape const& shape)
+    : block_(std::move(block)), data_(block_->data), shape_(shape), dtype_(dtype) {
+  require(block_->bytes >= bytes_for(dtype, shape),
+          "a tensor of shape ",
+          shape,
+          " has ",
+          bytes_for(dtype, shape),
+          " bytes; the block has ",
+          block_->bytes);
+}
+
+std::shared_ptr<DeviceState> const& AnyTensor::device() const noexcept {
+  return *block_->device;
+}
+
+Backend& AnyTensor::backend() const noexcept {
+  return *device()->context->runtime;
+}
+
+AnyTensor AnyTensor::reshaped(Shape const& shape) const {
+  require(shape.count() == count(),
+          "reshape of ",
+          shape_,
+          " to ",
+          shape,
+          ": the element counts differ");
+  AnyTensor view = *this;
+  view.shape_ = shape;
+  return view;
+}
+
+AnyTensor AnyTensor::rows(std::int64_t begin, std::int64_t end) const {
+  require(shape_.rank() >= 1 && 0 <= begin && begin <= end && end <= shape_[0],
+          "rows [",
+          begin,
+          ", ",
+          end,
+          ") of a tensor of shape ",
+          shape_);
+  AnyTensor view = *this;
+  view.shape_ = shape_.with_first(end - begin);
+  if (shape_[0] != 0) {
+    view.data_ += static_cast<std::size_t>(begin * (count() / shape_[0])) * bytes_of(dtype_);
+  }
+  return view;
+}
+
+void AnyTensor::freeze() const {
+  synchronize_uses(*block_, AccessMode::read, "Tensor::freeze");
+  device()->run_checks();
+  block_->immutable = true;
+}
+
+bool AnyTensor::immutable() const noexcept {
+  return block_->immutable;
+}
+
+void require_type(AnyTensor const& tensor, DType dtype, void const* runtime_type) {
+  require(tensor.dtype() == dtype,
+          "a tensor of ",
+          name_of(tensor.dtype()),
+          " is used as one of ",
+          name_of(dtype));
+  require(tensor.backend().traits.type == runtime_type,
+          "a tensor of a device of the runtime '",
+          tensor.backend().traits.name,
+          "' is used as one of another runtime");
+}
+
+}  // namespace msstream::detail

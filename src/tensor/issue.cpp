@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/device_state.hpp"
+
+#include <msstream/tensor/detail/any_issue.hpp>
+
+#include <mutex>
+#include <source_location>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace msstream::detail {
+namespace {
+
+/// Returns `device`. Throws std::invalid_argument if `before` has another tracker, because
+/// positions of two trackers cannot be compared.
+DeviceState* same_tracker(char const* name, DeviceState* before, DeviceState* device) {
+  if (before != nullptr && before != device &&
+      before->context->tracker != device->context->tracker) {
+    throw std::invalid_argument(
+        text("operation '",
+             NameScope::qualify(name),
+             "' names tensors of devices that do not share a tracker: see DeviceOptions::tracker"));
+  }
+  return device;
+}
+
+/// Describes the operation to an observing runtime.
+OperationHandle describe(char const* name,
+                         StreamGroup& group,
+                         DeviceState const& device,
+                         AnyUses const* read,
+                         AnyUses const* written,
+                         IssueOptions const& options,
+                         std::source_location issued_at) {
+  std::vector<MemoryUse> uses;
+  for (auto const* const list : {read, written}) {
+    if (list != nullptr) {
+      for (auto const& use : list->uses()) {
+        uses.push_back({use.begin, use.bytes, use.mode, 0, use.block != nullptr});
+      }
+    }
+  }
+  auto const* const scope = OpenScope::current(*device.context);
+  auto const opened_at = scope != nullptr ? scope->opened_at() : std::source_location();
+  return group.describe(name, options.stream, std::move(uses), issued_at, opened_at);
+}
+
+/// Returns the accesses of an operation as the calling thread's capture on the device notes them.
+AccessSet captured_accesses(DeviceState const& device,
+                            AnyUses const* read,
+                            AnyUses const* written) {
+  auto& capture = memory::Capture::of_this_thread(*device.context);
+  AccessSet accesses;
+  auto const add_each = [&](AnyUses const* list, AccessMode mode) {
+    if (list == nullptr) {
+      return;
+    }
+    for (auto const& use : list->uses()) {
+      auto* const record = use.block == nullptr ? nullptr : capture.record_of(*use.block, mode);
+      if (record != nullptr) {
+        accesses.add(*record, mode);
+      }
+    }
+  };
+  add_each(read, AccessMode::read);
+  add_each(written, AccessMode::write);
+  return accesses;
+}
+
+std::vector<memory::Block*> blocks_of(AnyUses const* list) {
+  std::vector<memory::Block*> blocks;
+  if (list != nullptr) {
+    for (auto const& use : list->uses()) {
+      if (use.block != nullptr) {
+        blocks.push_back(use.block);
+      }
+    }
+  }
+  return blocks;
+}
+
+/// Returns the group that last wrote the first input that any group of the placement's pool wrote.
+/// Null if there is no such input. In a capture, writes in the capture count before earlier ones.
+StreamGroup* writer_of(Placement const& placement, DeviceState const& device, AnyUses const& read) {
+  for (auto const& use : read.uses()) {
+    if (use.block == nullptr || use.block->immutable) {
+      continue;
+    }
+    StreamGroup* writer = nullptr;
+    if (auto* const capture = memory::Capture::current(*device.context)) {
+      writer = capture->writer_of(*use.block);
+      if (writer != nullptr && !placement.contains(*writer)) {
+        continue;
+      }
+    }
+    if (writer == nullptr) {
+      std::lock_guard const guard(use.block->record.lock);
+      writer = placement.writer(use.block->record.log);
+    }
+    if (writer != nullptr) {
+      return writer;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+order::Position issue_any(char const* name,
+                          AnyUses const* read,
+                          AnyUses const* written,
+                          WorkRef work,
+                          IssueOptions const& options,
+                          std::source_location issued_at) {
+  AccessSet accesses;
+  DeviceState* device = nullptr;
+  if (read != nullptr) {
+    device = read->device();
+    for (auto const& use : read->uses()) {
+      if (use.block == nullptr) {
+        continue;
+      }
+      device = same_tracker(name, device, use.block->device->get());
+      if (!use.block->immutable) {
+        accesses.add(use.block->record, AccessMode::read);
+      }
+    }
+  }
+  if (written != nullptr) {
+    device = device != nullptr ? device : written->device();
+    for (auto const& use : written->uses()) {
+      if (use.block == nullptr) {
+        continue;
+      }
+      if (use.block->immutable) {
+        throw std::logic_error(
+            text("operation '", NameScope::qualify(name), "' writes an immutable tensor"));
+      }
+      device = same_tracker(name, device, use.block->device->get());
+      accesses.add(use.block->record, AccessMode::write);
+    }
+  }
+  if (device == nullptr) {
+    throw std::invalid_argument(text("operation '", name, "' names no tensor"));
+  }
+  device->context->home.require_here();
+  auto const placement = device->context->placement.current();  // keeps the groups alive
+  // The inputs of an h2d stream are written by the host, so they do not decide the group.
+  auto& group = placement == nullptr
+                    ? device->current_group()
+                    : device->group_for(*placement, name, [&]() -> StreamGroup* {
+                        bool const has_inputs =
+                            read != nullptr && options.stream != StreamKind::h2d;
+                        return has_inputs ? writer_of(*placement, *device, *read) : nullptr;
+                      });
+  if (group.captured()) [[unlikely]] {
+    accesses = captured_accesses(*device, read, written);
+  }
+  OperationHandle observed;
+  if (device->context->runtime->traits.observes) [[unlikely]] {
+    observed = describe(name, group, *device, read, written, options, issued_at);
+  }
+  auto const observer = device->issue_observer.current();
+  if (observer == nullptr) [[likely]] {
+    return group.submit(name, options.stream, accesses, work, std::move(observed));
+  }
+  InsideWork::refuse(name);  // refused in an operation's work, whose thread holds the lock
+  std::lock_guard const order(observer->order());
+  auto const position = group.submit(name, options.stream, accesses, work, std::move(observed));
+  if (!group.captured()) {
+    auto const reads = blocks_of(read);
+    auto const writes = blocks_of(written);
+    observer->issued({name, group, options.stream, position, reads, writes});
+  }
+  return position;
+}
+
+}  // namespace msstream::detail

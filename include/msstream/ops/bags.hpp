@@ -3,7 +3,6 @@
 
 #include <msstream/ops/device_count.hpp>
 #include <msstream/ops/kernels/bag_view.hpp>
-#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -32,9 +31,9 @@ class IdTensor {
     return visit([](auto const& ids) -> Shape const& { return ids.shape(); });
   }
   [[nodiscard]] std::int64_t count() const { return shape().count(); }
-  [[nodiscard]] std::shared_ptr<DeviceState<R>> const& device() const {
+  [[nodiscard]] std::shared_ptr<msstream::detail::DeviceState> const& device() const {
     return visit(
-        [](auto const& ids) -> std::shared_ptr<DeviceState<R>> const& { return ids.device(); });
+        [](auto const& ids) -> std::shared_ptr<msstream::detail::DeviceState> const& { return ids.device(); });
   }
   [[nodiscard]] void const* data() const {
     return visit([](auto const& ids) { return static_cast<void const*>(ids.data()); });
@@ -158,6 +157,5 @@ auto reads_of(Bags<R> const& bags) {
 }
 
 }  // namespace detail
-MSSTREAM_COMPILED_ONCE(struct Bags<DefaultRuntime>);
 
 }  // namespace msstream::ops

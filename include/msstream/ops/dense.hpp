@@ -155,7 +155,7 @@ void dense_weight_gradient(DenseSizes const& sizes,
                                         .shared_input = sizes.shared_input};
   auto const& device = input.device();
   Workspace<R> const workspace(
-      device, kernels::dense_weight_gradient_workspace_bytes(size_query(*device), args));
+      device, kernels::dense_weight_gradient_workspace_bytes(size_query<R>(*device), args));
   args.workspace = workspace.data();
   issue(
       "dense_weight_gradient",

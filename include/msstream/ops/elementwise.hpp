@@ -113,7 +113,7 @@ template <Runtime R>
   auto const& device = input.device();
   Tensor<float, R> total(device, Shape{});
   auto const workspace_bytes =
-      kernels::reduce_workspace_bytes(detail::size_query(*device), input.count());
+      kernels::reduce_workspace_bytes(detail::size_query<R>(*device), input.count());
   detail::Workspace<R> const workspace(device, workspace_bytes);
   issue(
       "sum",

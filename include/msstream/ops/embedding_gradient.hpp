@@ -54,7 +54,7 @@ template <Runtime R>
                        {device, {places}},
                        {device, Shape{}}};
   auto const workspace_bytes =
-      kernels::deduplicate_workspace_bytes(detail::size_query(*device), places);
+      kernels::deduplicate_workspace_bytes(detail::size_query<R>(*device), places);
   detail::Workspace<R> const workspace(device, workspace_bytes);
   kernels::DeduplicateArgs const args{.bags = view,
                                       .rows = rows,
@@ -174,7 +174,7 @@ template <Element T, Runtime R>
       "embedding_gradient", bags, unique, rows, pooling, output_gradient, argmax, read);
   Tensor<float, R> values(device, {unique.positions.count(), args.width});
   auto const workspace_bytes = kernels::row_gradient_workspace_bytes(
-      detail::size_query(*device), args.bags, pooling, args.width);
+      detail::size_query<R>(*device), args.bags, pooling, args.width);
   detail::Workspace<R> const workspace(device, workspace_bytes);
   args.row_gradients = values.data();
   args.workspace = workspace.data();

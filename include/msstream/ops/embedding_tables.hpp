@@ -75,7 +75,7 @@ class EmbeddingTables {
   [[nodiscard]] std::int64_t first_place(std::int64_t number, std::int64_t batch) const {
     return batch * plan_->tables[index(number)].first_hotness;
   }
-  [[nodiscard]] std::shared_ptr<DeviceState<R>> const& device() const noexcept {
+  [[nodiscard]] std::shared_ptr<msstream::detail::DeviceState> const& device() const noexcept {
     return descriptors_.device();
   }
 

@@ -98,7 +98,7 @@ template <Element T, Runtime R>
   Tensor<float, R> values(device, {places, plan->widest});
   detail::Workspace<R> const workspace(device,
                                        kernels::embedding_tables_gradient_workspace_bytes(
-                                           detail::size_query(*device), places, plan->widest));
+                                           detail::size_query<R>(*device), places, plan->widest));
   kernels::TablesGradientArgs const args{.plan = plan.get(),
                                          .tables = tables.descriptors(),
                                          .first_rows = tables.first_rows(),

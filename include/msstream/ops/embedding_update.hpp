@@ -51,7 +51,7 @@ void update_embedding(OptimizerRule const& rule,
   detail::require_weights<T>("update_embedding");
   detail::require_state("update_embedding", rule.kind, state, table.shape());
   auto const workspace_bytes =
-      kernels::embedding_update_workspace_bytes(detail::size_query(*device), rule.kind, gradient);
+      kernels::embedding_update_workspace_bytes(detail::size_query<R>(*device), rule.kind, gradient);
   detail::Workspace<R> const workspace(device, workspace_bytes);
   gradient.workspace = workspace.data();
   kernels::EmbeddingUpdateArgs const args{.gradient = gradient,

@@ -6,7 +6,7 @@
 #include <msstream/ops/kernels/gather.hpp>
 #include <msstream/ops/workspace.hpp>
 #include <msstream/tensor/issue.hpp>
-#include <msstream/tensor/overlap.hpp>
+#include <msstream/tensor/detail/overlap.hpp>
 
 #include <array>
 #include <cstddef>
@@ -77,7 +77,7 @@ void scatter_rows(char const* operation,
   auto const& device = output.device();
   Workspace<R> const workspace(
       device,
-      kernels::scatter_rows_workspace_bytes(size_query(*device), ids.count(), rows, keeps_others));
+      kernels::scatter_rows_workspace_bytes(size_query<R>(*device), ids.count(), rows, keeps_others));
   kernels::ScatterRowsArgs const args{values.data(),
                                       row_bytes_of<T>(values.shape()[1]),
                                       row_targets(operation, ids, count, rows, workspace),
@@ -179,7 +179,7 @@ template <Element T, IdElement I, Runtime R>
   Tensor<T, R> gradient(device, {ids.count(), shape[1]});
   detail::Workspace<R> const workspace(device,
                                        kernels::scatter_rows_gradient_workspace_bytes(
-                                           detail::size_query(*device), ids.count(), shape[0]));
+                                           detail::size_query<R>(*device), ids.count(), shape[0]));
   kernels::ScatterRowsGradientArgs const args{
       output_gradient.data(),
       detail::row_bytes_of<T>(shape[1]),
@@ -214,10 +214,10 @@ void assign_rows(Tensor<T, R> const& table,
           values.shape(),
           " for a table of shape ",
           table.shape());
-  msstream::detail::require_no_overlap("assign_rows", table, values);
-  msstream::detail::require_no_overlap("assign_rows", table, ids);
+  msstream::detail::require_no_overlap("assign_rows", table.any(), values.any());
+  msstream::detail::require_no_overlap("assign_rows", table.any(), ids.any());
   if (count) {
-    msstream::detail::require_no_overlap("assign_rows", table, *count);
+    msstream::detail::require_no_overlap("assign_rows", table.any(), count->any());
   }
   detail::scatter_rows("assign_rows", table, values, ids, count, true, issued_at);
 }

@@ -1,86 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/memory/device.hpp>
+#include <msstream/base/error.hpp>
 #include <msstream/ops/kernels/id_policy.hpp>
 #include <msstream/tensor/tensor.hpp>
 
-#include <atomic>
 #include <cstdint>
-#include <memory>
-#include <mutex>
-#include <new>
 #include <optional>
-#include <stdexcept>
-#include <string>
-#include <vector>
 
 namespace msstream::ops::detail {
 
-/// One device's report of bad ids and bad bags in operations with OutOfRange::trap. It is checked
-/// whenever the host waits for the device.
-template <Runtime R>
-class IdTraps {
- public:
-  explicit IdTraps(DeviceState<R>& device)
-      : runtime_(device.context->runtime),
-        trap_(new (runtime_->allocate_pinned(sizeof(kernels::IdTrap))) kernels::IdTrap{},
-              {runtime_.get()}) {
-    device.add_check([this] { check(); });
-  }
-
-  [[nodiscard]] kernels::IdTrap* trap() const noexcept { return trap_.get(); }
-  /// Returns the number that stands for the operation's name in the kernel's report.
-  [[nodiscard]] std::uint32_t operation(std::string name) {
-    std::lock_guard const guard(mutex_);
-    for (std::size_t i = 0; i < names_.size(); ++i) {
-      if (names_[i] == name) {
-        return static_cast<std::uint32_t>(i);
-      }
-    }
-    names_.push_back(std::move(name));
-    return static_cast<std::uint32_t>(names_.size() - 1);
-  }
-
- private:
-  struct FreePinned {
-    R* runtime;
-    void operator()(kernels::IdTrap* trap) const noexcept {
-      runtime->free_pinned(trap, sizeof(kernels::IdTrap));
-    }
-  };
-
-  /// If a bad id or bag was caught, resets the trap and throws std::out_of_range; each catch is
-  /// thrown once.
-  void check() {
-    std::atomic_ref<std::uint32_t> set(trap_->set);
-    if (set.load(std::memory_order_acquire) != 1) {
-      return;
-    }
-    std::lock_guard const guard(mutex_);
-    auto const& name = names_.at(trap_->operation);
-    auto const& caught = trap_->caught;
-    auto const message = caught.bag < 0
-                             ? text(name, ": id ", caught.id, " outside [0, ", caught.rows, ")")
-                             : text(name,
-                                    ": bag ",
-                                    caught.bag,
-                                    " from offset ",
-                                    caught.id,
-                                    " to ",
-                                    caught.end,
-                                    "; expected offsets that ascend within [0, ",
-                                    caught.rows,
-                                    "]");
-    set.store(0, std::memory_order_release);
-    throw std::out_of_range(message);
-  }
-
-  std::shared_ptr<R> runtime_;
-  std::unique_ptr<kernels::IdTrap, FreePinned> trap_;
-  std::mutex mutex_;
-  std::vector<std::string> names_;
+/// The place where the kernels of one operation report a bad id or a bad bag with
+/// OutOfRange::trap.
+struct TrapOfOperation {
+  kernels::IdTrap* trap;
+  std::uint32_t operation;  ///< the number that stands for the operation's name in the report
 };
+/// Returns the device's trap. The host checks it whenever it waits for the device.
+[[nodiscard]] TrapOfOperation trap_of(msstream::detail::DeviceState& device, char const* operation);
 
 /// The policy for bad ids or bags, and the name of the counter in error messages.
 struct ReportPolicy {
@@ -97,7 +34,7 @@ struct ReportPolicy {
 /// policy is OutOfRange::count.
 template <Runtime R, class Written>
 kernels::IdReport id_report(char const* operation,
-                            DeviceState<R>& device,
+                            msstream::detail::DeviceState& device,
                             ReportPolicy const& policy,
                             std::optional<Tensor<std::int64_t, R>> const& counter,
                             Written& written) {
@@ -119,9 +56,9 @@ kernels::IdReport id_report(char const* operation,
     written.add(*counter);
   }
   if (policy.out_of_range == OutOfRange::trap) {
-    auto& traps = device.template attachment<IdTraps<R>>();
-    report.trap = traps.trap();
-    report.operation = traps.operation(NameScope::qualify(operation));
+    auto const trap = trap_of(device, operation);
+    report.trap = trap.trap;
+    report.operation = trap.operation;
   }
   return report;
 }

@@ -153,7 +153,7 @@ template <Runtime R>
     gradients.gain.emplace(device, Shape{width});
     gradients.shift.emplace(device, Shape{width});
     detail::Workspace<R> const workspace(
-        device, kernels::layer_norm_workspace_bytes(detail::size_query(*device), rows, width));
+        device, kernels::layer_norm_workspace_bytes(detail::size_query<R>(*device), rows, width));
     kernels::LayerNormParameterGradientArgs const args{input.data(),
                                                        result.means.data(),
                                                        result.reciprocals.data(),

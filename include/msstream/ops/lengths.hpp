@@ -32,7 +32,7 @@ template <IdElement T, Runtime R>
   std::int64_t const capacity = lengths.count();
   Tensor<std::int64_t, R> offsets(device, {capacity + 1});
   auto const workspace_bytes =
-      kernels::lengths_to_offsets_workspace_bytes(detail::size_query(*device), capacity);
+      kernels::lengths_to_offsets_workspace_bytes(detail::size_query<R>(*device), capacity);
   detail::Workspace<R> const workspace(device, workspace_bytes);
   kernels::LengthsToOffsetsArgs const args{lengths.data(),
                                            capacity,

@@ -92,7 +92,7 @@ template <Runtime R>
   }
   auto const& device = left.device();
   detail::Workspace<R> const workspace(
-      device, kernels::matmul_workspace_bytes(detail::size_query(*device), args));
+      device, kernels::matmul_workspace_bytes(detail::size_query<R>(*device), args));
   args.workspace = workspace.data();
   issue(
       "matmul",

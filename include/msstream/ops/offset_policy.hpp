@@ -24,7 +24,7 @@ namespace detail {
 /// Returns id_report() for an OffsetPolicy.
 template <Runtime R, class Written>
 kernels::IdReport offset_report(char const* operation,
-                                DeviceState<R>& device,
+                                msstream::detail::DeviceState& device,
                                 OffsetPolicy<R> const& policy,
                                 Written& written) {
   return id_report(

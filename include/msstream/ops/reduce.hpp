@@ -58,7 +58,7 @@ template <Runtime R>
   auto const& device = input.device();
   Tensor<float, R> output(device, shape);
   Workspace<R> const workspace(device,
-                               kernels::reduce_axis_workspace_bytes(size_query(*device), view));
+                               kernels::reduce_axis_workspace_bytes(size_query<R>(*device), view));
   kernels::ReduceAxisArgs const args{
       reduction, view, factor, input.data(), workspace.data(), output.data()};
   issue(
@@ -214,7 +214,7 @@ template <Runtime R>
           output_gradient.shape());
   Tensor<float, R> gradient(device, input.shape());
   detail::Workspace<R> const workspace(
-      device, kernels::extremum_gradient_workspace_bytes(detail::size_query(*device), view));
+      device, kernels::extremum_gradient_workspace_bytes(detail::size_query<R>(*device), view));
   kernels::ExtremumGradientArgs const args{
       view, input.data(), output.data(), output_gradient.data(), workspace.data(), gradient.data()};
   issue(

@@ -109,7 +109,7 @@ template <Runtime R, class Uses>
                             .output = reduced.data(),
                             .workspace = nullptr};
   Workspace<R> const workspace(device,
-                               kernels::segment_reduce_workspace_bytes(size_query(*device), args));
+                               kernels::segment_reduce_workspace_bytes(size_query<R>(*device), args));
   args.workspace = workspace.data();
   segments.layout_reads.add(values);
   auto written = workspace.with(writes(reduced));
@@ -172,7 +172,7 @@ template <Runtime R, class Uses>
                                     .value_gradients = gradient.data(),
                                     .workspace = nullptr};
   Workspace<R> const workspace(
-      device, kernels::segment_reduce_gradient_workspace_bytes(size_query(*device), args));
+      device, kernels::segment_reduce_gradient_workspace_bytes(size_query<R>(*device), args));
   args.workspace = workspace.data();
   segments.layout_reads.add(output_gradient);
   if (!is_sum) {

@@ -41,7 +41,7 @@ template <Runtime R>
   auto const& device = values.device();
   TopK<R> found{{device, {shape[0], k}}, {device, {shape[0], k}}};
   auto const workspace_bytes =
-      kernels::top_k_workspace_bytes(detail::size_query(*device), shape[1]);
+      kernels::top_k_workspace_bytes(detail::size_query<R>(*device), shape[1]);
   detail::Workspace<R> const workspace(device, workspace_bytes);
   kernels::TopKArgs const args{values.data(),
                                shape[0],

@@ -56,7 +56,7 @@ template <IdElement T, Runtime R>
   kernels::UniqueProblem const problem{
       capacity, std::same_as<T, std::int64_t>, options.below, options.order};
   auto const workspace_bytes =
-      kernels::unique_workspace_bytes(detail::size_query(*device), problem);
+      kernels::unique_workspace_bytes(detail::size_query<R>(*device), problem);
   detail::Workspace<R> const workspace(device, workspace_bytes);
   kernels::UniqueArgs const args{problem,
                                  ids.data(),

@@ -15,7 +15,7 @@ namespace msstream::ops::detail {
 template <Runtime R>
 class Workspace {
  public:
-  Workspace(std::shared_ptr<DeviceState<R>> const& device, std::size_t bytes) {
+  Workspace(std::shared_ptr<msstream::detail::DeviceState> const& device, std::size_t bytes) {
     if (bytes > 0) {
       memory_.emplace(device, Shape{static_cast<std::int64_t>(bytes)});
     }
@@ -34,11 +34,17 @@ class Workspace {
   std::optional<Tensor<std::uint8_t, R>> memory_;
 };
 
-/// Returns a stream for queries of workspace sizes. The sizes depend on the runtime only, not on
-/// the stream.
+/// The compute stream of the calling thread's group, for queries of workspace sizes. The sizes
+/// depend on the runtime only, not on the stream.
+struct QueryStream {
+  msstream::detail::Backend& runtime;
+  msstream::detail::NativeStream stream;
+};
+[[nodiscard]] QueryStream query_stream(msstream::detail::DeviceState& device);
 template <Runtime R>
-typename R::stream_ref size_query(DeviceState<R>& device) {
-  return device.context->runtime->ref(device.current_group().compute().native(), {});
+[[nodiscard]] typename R::stream_ref size_query(msstream::detail::DeviceState& device) {
+  auto const [runtime, stream] = query_stream(device);
+  return static_cast<msstream::detail::BackendOf<R>&>(runtime).ref(stream, nullptr);
 }
 
 }  // namespace msstream::ops::detail

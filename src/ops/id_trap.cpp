@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/device_state.hpp"
+
+#include <msstream/base/text.hpp>
+#include <msstream/ops/id_trap.hpp>
+#include <msstream/trace/name_scope.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace msstream::ops::detail {
+namespace {
+
+/// One device's report of bad ids and bad bags in operations with OutOfRange::trap. It is checked
+/// whenever the host waits for the device.
+class IdTraps {
+ public:
+  explicit IdTraps(msstream::detail::DeviceState& device)
+      : runtime_(device.context->runtime),
+        trap_(new (runtime_->allocate_pinned(sizeof(kernels::IdTrap))) kernels::IdTrap{},
+              {runtime_.get()}) {
+    device.add_check([this] { check(); });
+  }
+
+  [[nodiscard]] kernels::IdTrap* trap() const noexcept { return trap_.get(); }
+  /// Returns the number that stands for the operation's name in the kernel's report.
+  [[nodiscard]] std::uint32_t operation(std::string name) {
+    std::lock_guard const guard(mutex_);
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (names_[i] == name) {
+        return static_cast<std::uint32_t>(i);
+      }
+    }
+    names_.push_back(std::move(name));
+    return static_cast<std::uint32_t>(names_.size() - 1);
+  }
+
+ private:
+  struct FreePinned {
+    msstream::detail::Backend* runtime;
+    void operator()(kernels::IdTrap* trap) const noexcept {
+      runtime->free_pinned(trap, sizeof(kernels::IdTrap));
+    }
+  };
+
+  /// If a bad id or bag was caught, resets the trap and throws std::out_of_range; each catch is
+  /// thrown once.
+  void check() {
+    std::atomic_ref<std::uint32_t> set(trap_->set);
+    if (set.load(std::memory_order_acquire) != 1) {
+      return;
+    }
+    std::lock_guard const guard(mutex_);
+    auto const& name = names_.at(trap_->operation);
+    auto const& caught = trap_->caught;
+    auto const message = caught.bag < 0
+                             ? text(name, ": id ", caught.id, " outside [0, ", caught.rows, ")")
+                             : text(name,
+                                    ": bag ",
+                                    caught.bag,
+                                    " from offset ",
+                                    caught.id,
+                                    " to ",
+                                    caught.end,
+                                    "; expected offsets that ascend within [0, ",
+                                    caught.rows,
+                                    "]");
+    set.store(0, std::memory_order_release);
+    throw std::out_of_range(message);
+  }
+
+  std::shared_ptr<msstream::detail::Backend> runtime_;
+  std::unique_ptr<kernels::IdTrap, FreePinned> trap_;
+  std::mutex mutex_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+TrapOfOperation trap_of(msstream::detail::DeviceState& device, char const* operation) {
+  auto& traps = device.attachment<IdTraps>();
+  return {traps.trap(), traps.operation(NameScope::qualify(operation))};
+}
+
+}  // namespace msstream::ops::detail

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <msstream/base/error.hpp>
-#include <msstream/memory/memory_use.hpp>
 #include <msstream/memory/statistics.hpp>
 
 #include <cstddef>

@@ -82,4 +82,12 @@ struct StreamMemory : AllocationCounts {
   std::size_t live_bytes = 0;
 };
 
+/// The memory in use in blocks that were allocated in one name scope for one stream.
+struct ScopeMemory {
+  std::string scope;   ///< such as "model/tower"; empty outside all scopes
+  std::string stream;  ///< such as "group 2 compute"
+  std::size_t bytes = 0;
+  std::size_t blocks = 0;
+};
+
 }  // namespace msstream

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/memory/allocator_options.hpp>
+#include <msstream/runtime/library_options.hpp>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace msstream::detail {
+
+class DependencyTracker;
+
+/// The members of DeviceOptions that do not depend on the type of the runtime; described there.
+struct EngineOptions {
+  bool reduce_waits;
+  std::function<void(std::string const&)> explain_waits;
+  AllocatorOptions memory;
+  MatmulPrecision matmul_precision;
+  std::size_t workspace_bytes;
+  std::shared_ptr<DependencyTracker> tracker;  ///< null for a tracker of its own
+};
+
+}  // namespace msstream::detail

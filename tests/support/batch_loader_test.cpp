@@ -67,7 +67,7 @@ class BatchLoaderTest : public testing::Test {
   HostStaging staging_{BatchLayout(data_.schema(), 16), 3};
 };
 
-TEST_F(BatchLoaderTest, UnshuffledBatchesHoldTheRowsInOrder) {
+TEST_F(BatchLoaderTest, unshuffled_batches_hold_the_rows_in_order) {
   auto const batches = drain(plan(1, false), {});
   ASSERT_EQ(batches.size(), 7U);
   Rows seen;
@@ -78,7 +78,7 @@ TEST_F(BatchLoaderTest, UnshuffledBatchesHoldTheRowsInOrder) {
   EXPECT_EQ(batches.back().size(), 4U);
 }
 
-TEST_F(BatchLoaderTest, WholeBatchesLeaveOutOtherRowsEachEpoch) {
+TEST_F(BatchLoaderTest, whole_batches_leave_out_other_rows_each_epoch) {
   auto whole = plan(2);
   whole.whole_batches = true;
   EXPECT_EQ(whole.batch_count(), 12);
@@ -99,7 +99,7 @@ TEST_F(BatchLoaderTest, WholeBatchesLeaveOutOtherRowsEachEpoch) {
   EXPECT_THROW(BatchLoader(data_, whole, pointers(staging_)), std::invalid_argument);
 }
 
-TEST_F(BatchLoaderTest, EachEpochHoldsEachRowOnceInAnotherOrder) {
+TEST_F(BatchLoaderTest, each_epoch_holds_each_row_once_in_another_order) {
   auto const batches = drain(plan(3), {});
   ASSERT_EQ(batches.size(), 21U);
   std::vector<Rows> epochs(3);
@@ -116,20 +116,20 @@ TEST_F(BatchLoaderTest, EachEpochHoldsEachRowOnceInAnotherOrder) {
   }
 }
 
-TEST_F(BatchLoaderTest, TheNumberOfThreadsDoesNotShow) {
+TEST_F(BatchLoaderTest, the_number_of_threads_does_not_show) {
   auto const alone = drain(plan(4), {.threads = 1});
   EXPECT_EQ(drain(plan(4), {.threads = 2}), alone);
   EXPECT_EQ(drain(plan(4), {.threads = 8}), alone);
 }
 
-TEST_F(BatchLoaderTest, ResumesAnywhere) {
+TEST_F(BatchLoaderTest, resumes_anywhere) {
   auto const all = drain(plan(3), {});
   for (std::int64_t const first : {1, 6, 7, 13, 21}) {
     EXPECT_EQ(drain(plan(3), {.first_batch = first}), std::vector(all.begin() + first, all.end()));
   }
 }
 
-TEST_F(BatchLoaderTest, FillAgreesWithNext) {
+TEST_F(BatchLoaderTest, fill_agrees_with_next) {
   BatchLoader loader(data_, plan(2), pointers(staging_));
   HostStaging own(loader.layout(), 1);
   for (std::int64_t index = 0; auto* batch = loader.next(); ++index) {
@@ -140,13 +140,13 @@ TEST_F(BatchLoaderTest, FillAgreesWithNext) {
   EXPECT_THROW(loader.fill(14, own.batches()[0]), std::out_of_range);
 }
 
-TEST_F(BatchLoaderTest, StaysEndedAfterTheLastBatch) {
+TEST_F(BatchLoaderTest, stays_ended_after_the_last_batch) {
   BatchLoader loader(data_, plan(0), pointers(staging_));
   EXPECT_EQ(loader.next(), nullptr);
   EXPECT_EQ(loader.next(), nullptr);
 }
 
-TEST_F(BatchLoaderTest, AFailureComesInItsTurnAndStays) {
+TEST_F(BatchLoaderTest, a_failure_comes_in_its_turn_and_stays) {
   auto broken = plan(1, false);
   broken.rows[40] = 100;  // a bad row in batch 2: the data has rows 0 to 99
   for (std::size_t const threads : {1, 4}) {
@@ -161,7 +161,7 @@ TEST_F(BatchLoaderTest, AFailureComesInItsTurnAndStays) {
   }
 }
 
-TEST_F(BatchLoaderTest, HoldingEveryBufferIsAnErrorNotAHang) {
+TEST_F(BatchLoaderTest, holding_every_buffer_is_an_error_not_a_hang) {
   BatchLoader loader(data_, plan(), pointers(staging_));
   auto* first = loader.next();
   (void)loader.next();
@@ -171,7 +171,7 @@ TEST_F(BatchLoaderTest, HoldingEveryBufferIsAnErrorNotAHang) {
   EXPECT_EQ(loader.next()->index, 3);
 }
 
-TEST_F(BatchLoaderTest, WaitsForBuffersThatComeBackFromElsewhere) {
+TEST_F(BatchLoaderTest, waits_for_buffers_that_come_back_from_elsewhere) {
   BatchLoader loader(data_, plan(), pointers(staging_), {.recycled_elsewhere = true});
   auto* first = loader.next();
   (void)loader.next();
@@ -181,7 +181,7 @@ TEST_F(BatchLoaderTest, WaitsForBuffersThatComeBackFromElsewhere) {
   EXPECT_EQ(fourth.get()->index, 3);
 }
 
-TEST_F(BatchLoaderTest, StopReleasesAWaitingNext) {
+TEST_F(BatchLoaderTest, stop_releases_a_waiting_next) {
   BatchLoader loader(data_, plan(), pointers(staging_), {.recycled_elsewhere = true});
   for (int i = 0; i < 3; ++i) {
     (void)loader.next();
@@ -192,7 +192,7 @@ TEST_F(BatchLoaderTest, StopReleasesAWaitingNext) {
   EXPECT_EQ(loader.next(), nullptr);
 }
 
-TEST_F(BatchLoaderTest, MayBeDestroyedAtAnyTime) {
+TEST_F(BatchLoaderTest, may_be_destroyed_at_any_time) {
   for (int taken = 0; taken < 40; ++taken) {
     BatchLoader loader(data_, plan(10), pointers(staging_), {.threads = 3});
     for (int i = 0; i < taken; ++i) {
@@ -201,7 +201,7 @@ TEST_F(BatchLoaderTest, MayBeDestroyedAtAnyTime) {
   }
 }
 
-TEST_F(BatchLoaderTest, RefusesABatchThatItDidNotGive) {
+TEST_F(BatchLoaderTest, refuses_a_batch_that_it_did_not_give) {
   BatchLoader loader(data_, plan(), pointers(staging_));
   EXPECT_THROW(loader.recycle(nullptr), std::invalid_argument);
   HostStaging other(loader.layout(), 1);
@@ -211,7 +211,7 @@ TEST_F(BatchLoaderTest, RefusesABatchThatItDidNotGive) {
   EXPECT_THROW(loader.recycle(batch), std::invalid_argument);
 }
 
-TEST_F(BatchLoaderTest, RefusesPlansThatCannotWork) {
+TEST_F(BatchLoaderTest, refuses_plans_that_cannot_work) {
   auto const make = [&](BatchPlan const& which, BatchLoader::Options options = {}) {
     BatchLoader const loader(data_, which, pointers(staging_), options);
   };
@@ -224,7 +224,7 @@ TEST_F(BatchLoaderTest, RefusesPlansThatCannotWork) {
   EXPECT_THROW(BatchLoader(data_, plan(), {}), std::invalid_argument);
 }
 
-TEST(BatchOrder, DependsOnSeedAndEpochAlone) {
+TEST(BatchOrder, depends_on_seed_and_epoch_alone) {
   auto const rows = first_rows(50);
   EXPECT_EQ(shuffled(rows, 1, 2), shuffled(rows, 1, 2));
   EXPECT_NE(shuffled(rows, 1, 2), shuffled(rows, 1, 3));
@@ -233,7 +233,7 @@ TEST(BatchOrder, DependsOnSeedAndEpochAlone) {
   EXPECT_TRUE(shuffled({}, 1, 1).empty());
 }
 
-TEST(BatchOrder, EveryOrderIsAboutAsFrequent) {
+TEST(BatchOrder, every_order_is_about_as_frequent) {
   // The 24,000 draws have 24 orders of 4 rows: each count has a mean of 1,000 and a standard
   // deviation of 31.
   std::map<Rows, int> count;

@@ -56,7 +56,7 @@ class BlockSource final : public RowSource {
   int given_ = 0;
 };
 
-TEST(Dataset, BlocksBecomeOneTableInTheirOrder) {
+TEST(Dataset, blocks_become_one_table_in_their_order) {
   for (std::size_t const threads : {1, 4}) {
     BlockSource source(50, 50);
     auto const data = load_dataset(source, threads);
@@ -68,7 +68,7 @@ TEST(Dataset, BlocksBecomeOneTableInTheirOrder) {
   }
 }
 
-TEST(Dataset, TheFirstFailingBlockIsReported) {
+TEST(Dataset, the_first_failing_block_is_reported) {
   for (int round = 0; round < 50; ++round) {
     BlockSource source(100, 17);
     try {
@@ -80,7 +80,7 @@ TEST(Dataset, TheFirstFailingBlockIsReported) {
   }
 }
 
-TEST(Dataset, GathersFieldByFieldAndZeroesTheRest) {
+TEST(Dataset, gathers_field_by_field_and_zeroes_the_rest) {
   std::vector<RowBlock> blocks{small_block(0, 5)};
   Dataset const data(small_schema(), std::move(blocks));
   BatchLayout const layout(data.schema(), 3);
@@ -96,7 +96,7 @@ TEST(Dataset, GathersFieldByFieldAndZeroesTheRest) {
   EXPECT_THAT(labels, ElementsAre(4, 2, 0, -4, -2, 0));
 }
 
-TEST(Dataset, GathersBagsWhole) {
+TEST(Dataset, gathers_bags_whole) {
   RowBlock block{2, {1, 2, 3, 4, 5, 6, 7, 8}, {0, 0}, {0, 0, 0, 0}};
   std::vector<RowBlock> blocks;
   blocks.push_back(block);
@@ -109,7 +109,7 @@ TEST(Dataset, GathersBagsWhole) {
               ElementsAre(5, 6, 1, 2, 7, 8, 3, 4));
 }
 
-TEST(Dataset, RefusesRowsThatAreNotThere) {
+TEST(Dataset, refuses_rows_that_are_not_there) {
   Dataset const data(small_schema(), {small_block(0, 2)});
   BatchLayout const layout(data.schema(), 1);
   HostStaging staging(layout, 1);
@@ -119,13 +119,13 @@ TEST(Dataset, RefusesRowsThatAreNotThere) {
   EXPECT_THROW(data.gather(std::vector<std::int64_t>{0, 1}, layout, batch), std::invalid_argument);
 }
 
-TEST(Dataset, RefusesABlockThatDoesNotMatchItsSchema) {
+TEST(Dataset, refuses_a_block_that_does_not_match_its_schema) {
   auto block = small_block(0, 2);
   block.keys.pop_back();
   EXPECT_THROW(Dataset(small_schema(), {block}), std::invalid_argument);
 }
 
-TEST(Dataset, CountsDistinctKeysZeroAmongThem) {
+TEST(Dataset, counts_distinct_keys_zero_among_them) {
   RowBlock block;
   for (std::int64_t row = 0; row < 1000; ++row) {
     block.keys.insert(block.keys.end(), {row % 3, row << 40});  // keys that agree in their low bits
@@ -139,7 +139,7 @@ TEST(Dataset, CountsDistinctKeysZeroAmongThem) {
   EXPECT_THROW((void)data.distinct_keys(2), std::invalid_argument);
 }
 
-TEST(Split, EveryFifthRowIsHeldOut) {
+TEST(Split, every_fifth_row_is_held_out) {
   auto const split = split_rows(11, 5);
   EXPECT_THAT(split.held_out, ElementsAre(4, 9));
   EXPECT_THAT(split.training, ElementsAre(0, 1, 2, 3, 5, 6, 7, 8, 10));
@@ -148,7 +148,7 @@ TEST(Split, EveryFifthRowIsHeldOut) {
   EXPECT_THROW((void)split_rows(11, -1), std::invalid_argument);
 }
 
-TEST(Standardise, FitsOnTheGivenRowsAlone) {
+TEST(Standardise, fits_on_the_given_rows_alone) {
   Dataset data(small_schema(), {small_block(0, 101)});
   std::vector<std::int64_t> const rows{1, 3};  // without row 100, which would move the mean
   auto const fitted = fit_standardisation(data, rows);
@@ -158,7 +158,7 @@ TEST(Standardise, FitsOnTheGivenRowsAlone) {
   EXPECT_EQ(data.continuous(100)[0], 98.0F);
 }
 
-TEST(Standardise, AConstantFieldBecomesZero) {
+TEST(Standardise, a_constant_field_becomes_zero) {
   Dataset data(small_schema(), {small_block(0, 5)});
   std::vector<std::int64_t> const same_row(1000, 4);
   auto const fitted = fit_standardisation(data, same_row);
@@ -167,7 +167,7 @@ TEST(Standardise, AConstantFieldBecomesZero) {
   EXPECT_NEAR(data.continuous(0)[0], -4.0F, 1e-5F);
 }
 
-TEST(Standardise, RefusesNoRowsAndOtherFields) {
+TEST(Standardise, refuses_no_rows_and_other_fields) {
   Dataset data(small_schema(), {small_block(0, 5)});
   EXPECT_THROW((void)fit_standardisation(data, {}), std::invalid_argument);
   EXPECT_THROW(standardise(data, {{0, 0}, {1, 1}}), std::invalid_argument);

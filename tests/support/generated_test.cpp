@@ -12,7 +12,7 @@
 namespace msstream::support {
 namespace {
 
-TEST(Generated, IsShapedAsCriteo) {
+TEST(Generated, is_shaped_as_criteo) {
   GeneratedData const data({.largest_cardinality = 1000});
   EXPECT_EQ(data.schema().categorical.size(), 26U);
   EXPECT_EQ(data.schema().continuous.size(), 13U);
@@ -23,7 +23,7 @@ TEST(Generated, IsShapedAsCriteo) {
   EXPECT_EQ(block.labels.size(), 5U);
 }
 
-TEST(Generated, ARowDependsOnSeedAndNumberAlone) {
+TEST(Generated, a_row_depends_on_seed_and_number_alone) {
   GeneratedData const data({.seed = 3, .hotness = 2});
   auto const all = data.block(0, 100);
   auto const one = data.block(77, 1);
@@ -36,7 +36,7 @@ TEST(Generated, ARowDependsOnSeedAndNumberAlone) {
   EXPECT_NE(GeneratedData({.seed = 4, .hotness = 2}).block(77, 1).keys, one.keys);
 }
 
-TEST(Generated, TheSourceGivesTheSameRowsWhateverTheThreads) {
+TEST(Generated, the_source_gives_the_same_rows_whatever_the_threads) {
   GeneratedOptions const options{.rows = 10'000, .seed = 9};
   GeneratedSource source(options);
   auto const loaded = load_dataset(source, 3);
@@ -46,13 +46,13 @@ TEST(Generated, TheSourceGivesTheSameRowsWhateverTheThreads) {
   EXPECT_TRUE(std::ranges::equal(loaded.continuous(9'999), block.continuous));
 }
 
-TEST(Generated, HotnessIsKeysAField) {
+TEST(Generated, hotness_is_keys_a_field) {
   GeneratedSource source({.rows = 10, .hotness = 4});
   auto const data = load_dataset(source, 1);
   EXPECT_EQ(data.keys(0).size(), 26 * 4U);
 }
 
-TEST(Generated, TasksHaveLabelsOfTheirOwnAndShareTheRow) {
+TEST(Generated, tasks_have_labels_of_their_own_and_share_the_row) {
   constexpr std::int64_t rows = 20'000;
   GeneratedData const one({.seed = 5, .largest_cardinality = 1000});
   GeneratedData const three({.seed = 5, .largest_cardinality = 1000, .tasks = 3});
@@ -81,7 +81,7 @@ TEST(Generated, TasksHaveLabelsOfTheirOwnAndShareTheRow) {
   EXPECT_THROW(GeneratedData({.tasks = 65}), std::invalid_argument);
 }
 
-TEST(Generated, PopularityFollowsAPowerLaw) {
+TEST(Generated, popularity_follows_a_power_law) {
   GeneratedData const data({});
   constexpr std::int64_t rows = 50'000;
   auto const block = data.block(0, rows);
@@ -105,7 +105,7 @@ TEST(Generated, PopularityFollowsAPowerLaw) {
   EXPECT_LE(count.size(), 1460U);
 }
 
-TEST(Generated, TheTruthIsWorthFinding) {
+TEST(Generated, the_truth_is_worth_finding) {
   for (std::int64_t const hotness : {1, 4}) {
     GeneratedData const data({.seed = 2, .hotness = hotness});
     auto const block = data.block(0, 10'000);
@@ -118,7 +118,7 @@ TEST(Generated, TheTruthIsWorthFinding) {
   }
 }
 
-TEST(Generated, EvenALinearModelFindsMuchOfIt) {
+TEST(Generated, even_a_linear_model_finds_much_of_it) {
   // Logistic regression on the keys and numbers by stochastic gradient descent.
   GeneratedData const data({.seed = 5, .largest_cardinality = 10'000});
   constexpr std::size_t fields = 26;
@@ -155,7 +155,7 @@ TEST(Generated, EvenALinearModelFindsMuchOfIt) {
   EXPECT_GT(*roc_auc(scores, held_out.labels), 0.75);
 }
 
-TEST(Generated, RefusesImpossibleOptions) {
+TEST(Generated, refuses_impossible_options) {
   EXPECT_THROW(GeneratedData({.rows = -1}), std::invalid_argument);
   EXPECT_THROW(GeneratedData({.hotness = 0}), std::invalid_argument);
   EXPECT_THROW(GeneratedData({.largest_cardinality = 0}), std::invalid_argument);

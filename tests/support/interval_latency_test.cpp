@@ -21,7 +21,7 @@ MATCHER_P(IsAboutAndNotLess, expected, "") {
   return arg >= expected && arg.count() <= 1.05 * static_cast<double>(expected.count()) + 1;
 }
 
-TEST(IntervalLatencyTest, PercentilesAreThoseOfWhatWasRecorded) {
+TEST(IntervalLatencyTest, percentiles_are_those_of_what_was_recorded) {
   LatencyCounter counter;
   for (int i = 1; i <= 100; ++i) {
     counter.record(microseconds(i));
@@ -32,7 +32,7 @@ TEST(IntervalLatencyTest, PercentilesAreThoseOfWhatWasRecorded) {
   EXPECT_THAT(found.p99, IsAboutAndNotLess(nanoseconds(microseconds(99))));
 }
 
-TEST(IntervalLatencyTest, WhatWasBeforeDoesNotCount) {
+TEST(IntervalLatencyTest, what_was_before_does_not_count) {
   LatencyCounter counter;
   for (int i = 0; i < 1000; ++i) {
     counter.record(microseconds(5000));
@@ -47,7 +47,7 @@ TEST(IntervalLatencyTest, WhatWasBeforeDoesNotCount) {
   EXPECT_THAT(found.p99, IsAboutAndNotLess(nanoseconds(microseconds(7))));
 }
 
-TEST(IntervalLatencyTest, SumsOverCounters) {
+TEST(IntervalLatencyTest, sums_over_counters) {
   LatencyCounter one;
   LatencyCounter other;
   one.record(microseconds(3));
@@ -61,7 +61,7 @@ TEST(IntervalLatencyTest, SumsOverCounters) {
   EXPECT_THAT(found.p99, IsAboutAndNotLess(nanoseconds(microseconds(300))));
 }
 
-TEST(IntervalLatencyTest, ExtremesHaveABucket) {
+TEST(IntervalLatencyTest, extremes_have_a_bucket) {
   LatencyCounter counter;
   counter.record(nanoseconds(-5));
   counter.record(nanoseconds(0));

@@ -9,7 +9,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::seconds;
 
-TEST(LoadIntervalsTest, EachIsFromTheEndOfTheLast) {
+TEST(LoadIntervalsTest, each_is_from_the_end_of_the_last) {
   serve::Clock::time_point const begin{};
   LoadIntervals intervals(begin);
   LatencyCounter counter;
@@ -43,7 +43,7 @@ int samples_of(LoadPlan const& plan, double length) {
   return samples;
 }
 
-TEST(LoadSampleTest, ASecondApartMoreOftenInShortLoadsAndNeverTooMany) {
+TEST(LoadSampleTest, a_second_apart_more_often_in_short_loads_and_never_too_many) {
   auto const of_length = [](double length) {
     return samples_of({.length = std::chrono::duration<double>(length)}, length);
   };
@@ -57,7 +57,7 @@ TEST(LoadSampleTest, ASecondApartMoreOftenInShortLoadsAndNeverTooMany) {
   EXPECT_LE(samples_of(counted, 86400), 600);
 }
 
-TEST(MemoryTakenTest, WhatWasGivenBackIsBelowZero) {
+TEST(MemoryTakenTest, what_was_given_back_is_below_zero) {
   MemoryTaken const before{.in_use = 100, .reserved = 10, .device = 7, .pinned = 3, .resident = 9};
   MemoryTaken const after{.in_use = 40, .reserved = 30, .device = 1, .pinned = 3, .resident = 5};
   auto const each = (after - before) / 2;

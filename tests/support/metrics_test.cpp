@@ -33,7 +33,7 @@ double auc_by_pairs(Floats const& scores, Floats const& labels) {
   return won / pairs;
 }
 
-TEST(Metrics, AucEqualsItsDefinitionWithTies) {
+TEST(Metrics, auc_equals_its_definition_with_ties) {
   for (std::uint64_t levels : {2, 5, 1'000'000}) {
     Floats scores;
     Floats labels;
@@ -46,20 +46,20 @@ TEST(Metrics, AucEqualsItsDefinitionWithTies) {
   }
 }
 
-TEST(Metrics, AucOfKnownOrders) {
+TEST(Metrics, auc_of_known_orders) {
   EXPECT_EQ(*roc_auc(Floats{1, 2, 3, 4}, Floats{0, 0, 1, 1}), 1.0);
   EXPECT_EQ(*roc_auc(Floats{1, 2, 3, 4}, Floats{1, 1, 0, 0}), 0.0);
   EXPECT_EQ(*roc_auc(Floats{7, 7, 7}, Floats{1, 0, 0}), 0.5);
 }
 
-TEST(Metrics, AucNeedsBothClassesAndAnOrder) {
+TEST(Metrics, auc_needs_both_classes_and_an_order) {
   EXPECT_FALSE(roc_auc(Floats{1, 2}, Floats{1, 1}));
   EXPECT_FALSE(roc_auc(Floats{}, Floats{}));
   EXPECT_THROW((void)roc_auc(Floats{1, std::nanf("")}, Floats{0, 1}), std::invalid_argument);
   EXPECT_THROW((void)roc_auc(Floats{1}, Floats{0, 1}), std::invalid_argument);
 }
 
-TEST(Metrics, LogLossIsExactAndDoesNotOverflow) {
+TEST(Metrics, log_loss_is_exact_and_does_not_overflow) {
   EXPECT_DOUBLE_EQ(log_loss(Floats{0, 0}, Floats{0, 1}), std::log(2.0));
   EXPECT_NEAR(log_loss(Floats{2}, Floats{1}), -std::log(1 / (1 + std::exp(-2.0))), 1e-12);
   EXPECT_DOUBLE_EQ(log_loss(Floats{1e30F}, Floats{0}), static_cast<double>(1e30F));
@@ -67,12 +67,12 @@ TEST(Metrics, LogLossIsExactAndDoesNotOverflow) {
   EXPECT_THROW((void)log_loss(Floats{}, Floats{}), std::invalid_argument);
 }
 
-TEST(Metrics, AccuracyCountsBothKindsOfRight) {
+TEST(Metrics, accuracy_counts_both_kinds_of_right) {
   EXPECT_DOUBLE_EQ(accuracy(Floats{-1, 1, 2, -2}, Floats{0, 1, 0, 1}), 0.5);
   EXPECT_DOUBLE_EQ(accuracy(Floats{0.4F, 0.6F}, Floats{0, 1}, 0.5F), 1.0);
 }
 
-TEST(Metrics, NdcgOfKnownOrders) {
+TEST(Metrics, ndcg_of_known_orders) {
   // The gains are 3, 1 and 0, and the ranks are discounted by 1, log2(3) and 2.
   double const best = 3 + 1 / std::log2(3.0);
   EXPECT_DOUBLE_EQ(*ndcg(Floats{0.9F, 0.5F, 0.1F}, Floats{2, 1, 0}, 10), 1.0);
@@ -83,7 +83,7 @@ TEST(Metrics, NdcgOfKnownOrders) {
   EXPECT_EQ(*ndcg(Floats{1, 2}, Floats{3, 0}, 1), 0.0);
 }
 
-TEST(Metrics, NdcgOfTiesIsTheMeanOverTheirOrders) {
+TEST(Metrics, ndcg_of_ties_is_the_mean_over_their_orders) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     std::vector<std::size_t> order(5);
     std::iota(order.begin(), order.end(), 0);
@@ -106,7 +106,7 @@ TEST(Metrics, NdcgOfTiesIsTheMeanOverTheirOrders) {
   }
 }
 
-TEST(Metrics, NdcgNeedsAnItemThatIsWanted) {
+TEST(Metrics, ndcg_needs_an_item_that_is_wanted) {
   EXPECT_FALSE(ndcg(Floats{1, 2}, Floats{0, 0}, 10));
   EXPECT_FALSE(ndcg(Floats{}, Floats{}, 10));
   EXPECT_THROW((void)ndcg(Floats{1}, Floats{1, 2}, 10), std::invalid_argument);
@@ -116,7 +116,7 @@ TEST(Metrics, NdcgNeedsAnItemThatIsWanted) {
   EXPECT_THROW((void)ndcg(Floats{1}, Floats{std::nanf("")}, 10), std::invalid_argument);
 }
 
-TEST(Metrics, PercentilesInterpolate) {
+TEST(Metrics, percentiles_interpolate) {
   std::vector<double> const values{40, 10, 30, 20};
   EXPECT_DOUBLE_EQ(percentile(values, 0), 10);
   EXPECT_DOUBLE_EQ(percentile(values, 50), 25);
@@ -127,7 +127,7 @@ TEST(Metrics, PercentilesInterpolate) {
   EXPECT_THROW((void)percentile(values, 101), std::invalid_argument);
 }
 
-TEST(Metrics, StreamingMeanWeighs) {
+TEST(Metrics, streaming_mean_weighs) {
   StreamingMean mean;
   EXPECT_FALSE(mean.mean());
   mean.add(5, 0);

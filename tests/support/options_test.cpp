@@ -49,14 +49,14 @@ class OptionsTest : public testing::Test {
   Options options_{"Trains a model.", {{"train --epochs 1", "one pass"}}};
 };
 
-TEST_F(OptionsTest, DefaultsStayUntilSomethingIsGiven) {
+TEST_F(OptionsTest, defaults_stay_until_something_is_given) {
   parse({});
   EXPECT_EQ(epochs_, 3);
   EXPECT_THAT(layers_, ElementsAre(256, 128));
   EXPECT_FALSE(quiet_);
 }
 
-TEST_F(OptionsTest, TheCommandLineSetsEveryKind) {
+TEST_F(OptionsTest, the_command_line_sets_every_kind) {
   parse({"--epochs",
          "7",
          "--learning-rate=0.5",
@@ -75,11 +75,11 @@ TEST_F(OptionsTest, TheCommandLineSetsEveryKind) {
   EXPECT_TRUE(quiet_);
 }
 
-TEST_F(OptionsTest, APathThatWasForgottenDoesNotTakeTheNextOption) {
+TEST_F(OptionsTest, a_path_that_was_forgotten_does_not_take_the_next_option) {
   EXPECT_THAT(failure({"--save", "--quiet"}), AllOf(HasSubstr("--save"), HasSubstr("a path")));
 }
 
-TEST_F(OptionsTest, SoDoesTheEnvironment) {
+TEST_F(OptionsTest, so_does_the_environment) {
   parse({},
         {{"MSSTREAM_EPOCHS", "7"},
          {"MSSTREAM_LEARNING_RATE", "0.5"},
@@ -96,23 +96,23 @@ TEST_F(OptionsTest, SoDoesTheEnvironment) {
   EXPECT_THAT(warnings_.str(), IsEmpty());
 }
 
-TEST_F(OptionsTest, TheCommandLineWinsOverTheEnvironment) {
+TEST_F(OptionsTest, the_command_line_wins_over_the_environment) {
   parse({"--epochs", "7", "--quiet=false"}, {{"MSSTREAM_EPOCHS", "8"}, {"MSSTREAM_QUIET", "1"}});
   EXPECT_EQ(epochs_, 7);
   EXPECT_FALSE(quiet_);
 }
 
-TEST_F(OptionsTest, OfAnOptionGivenTwiceTheLastCounts) {
+TEST_F(OptionsTest, of_an_option_given_twice_the_last_counts) {
   parse({"--epochs", "7", "--epochs", "9"});
   EXPECT_EQ(epochs_, 9);
 }
 
-TEST_F(OptionsTest, AnEmptyVariableCountsAsNotSet) {
+TEST_F(OptionsTest, an_empty_variable_counts_as_not_set) {
   parse({}, {{"MSSTREAM_EPOCHS", ""}});
   EXPECT_EQ(epochs_, 3);
 }
 
-TEST_F(OptionsTest, ABadValueNamesItsOptionOrVariable) {
+TEST_F(OptionsTest, a_bad_value_names_its_option_or_variable) {
   EXPECT_EQ(failure({"--epochs", "abc"}),
             "--epochs: expected an integer from 1 to 100, found 'abc'");
   EXPECT_EQ(failure({}, {{"MSSTREAM_EPOCHS", "0"}}),
@@ -127,7 +127,7 @@ TEST_F(OptionsTest, ABadValueNamesItsOptionOrVariable) {
               HasSubstr("MSSTREAM_QUIET: expected true or false"));
 }
 
-TEST_F(OptionsTest, NumbersMustBeWholeFiniteAndInRange) {
+TEST_F(OptionsTest, numbers_must_be_whole_finite_and_in_range) {
   for (auto const* value : {"1.5", "7x", " 7", "", "101", "99999999999999999999"}) {
     EXPECT_THAT(failure({"--epochs", value}), HasSubstr("--epochs: expected an integer")) << value;
   }
@@ -138,16 +138,16 @@ TEST_F(OptionsTest, NumbersMustBeWholeFiniteAndInRange) {
   }
 }
 
-TEST_F(OptionsTest, AnUnknownOptionIsAnErrorWithTheNearestName) {
+TEST_F(OptionsTest, an_unknown_option_is_an_error_with_the_nearest_name) {
   EXPECT_EQ(failure({"--epoch", "3"}), "unknown argument '--epoch'; did you mean --epochs?");
   EXPECT_EQ(failure({"data.csv"}), "unknown argument 'data.csv'");
 }
 
-TEST_F(OptionsTest, AMissingValueIsAnError) {
+TEST_F(OptionsTest, a_missing_value_is_an_error) {
   EXPECT_EQ(failure({"--epochs"}), "--epochs: expected an integer from 1 to 100, found nothing");
 }
 
-TEST_F(OptionsTest, ARequiredOptionMayComeFromEither) {
+TEST_F(OptionsTest, a_required_option_may_come_from_either) {
   options_.require_option("--save");
   EXPECT_EQ(failure({}), "--save is required: expected a path (or set MSSTREAM_SAVE)");
   parse({}, {{"MSSTREAM_SAVE", "x"}});
@@ -155,7 +155,7 @@ TEST_F(OptionsTest, ARequiredOptionMayComeFromEither) {
   EXPECT_THROW(options_.require_option("--none"), std::invalid_argument);
 }
 
-TEST_F(OptionsTest, AnUnknownVariableIsAWarningWithTheNearestName) {
+TEST_F(OptionsTest, an_unknown_variable_is_a_warning_with_the_nearest_name) {
   options_.know_variables({"MSSTREAM_TEST_DATA"});
   parse({}, {{"MSSTREAM_EPOCH", "5"}, {"MSSTREAM_XYZ", "5"}, {"MSSTREAM_TEST_DATA", "/"}});
   EXPECT_EQ(warnings_.str(),
@@ -164,7 +164,7 @@ TEST_F(OptionsTest, AnUnknownVariableIsAWarningWithTheNearestName) {
   EXPECT_EQ(epochs_, 3);
 }
 
-TEST_F(OptionsTest, HelpTeaches) {
+TEST_F(OptionsTest, help_teaches) {
   auto const help = message_of<HelpRequested>([&] { parse({"--help"}); });
   for (auto const* part : {"Trains a model.",
                            "Training:",
@@ -182,7 +182,7 @@ TEST_F(OptionsTest, HelpTeaches) {
   EXPECT_LT(help.find("Output:"), help.find("Examples:"));
 }
 
-TEST(NearestName, GivesUpOnNamesThatAreFar) {
+TEST(NearestName, gives_up_on_names_that_are_far) {
   EXPECT_EQ(nearest_name("kitten", {"sitten", "mitt"}), "sitten");
   EXPECT_EQ(nearest_name("kitten", {"dog"}), "");
   EXPECT_EQ(nearest_name("kitten", {}), "");
@@ -197,7 +197,7 @@ std::pair<int, std::string> outcome(std::function<void(Arguments const&)> const&
   return {status, testing::internal::GetCapturedStderr()};
 }
 
-TEST(RunProgram, TurnsHowItEndedIntoAStatus) {
+TEST(RunProgram, turns_how_it_ended_into_a_status) {
   EXPECT_EQ(outcome([](Arguments const&) {}), std::pair(0, std::string()));
   EXPECT_EQ(outcome([](Arguments const&) { throw UsageError("bad"); }),
             std::pair(2, std::string("train: error: bad\nTry 'train --help'.\n")));
@@ -206,7 +206,7 @@ TEST(RunProgram, TurnsHowItEndedIntoAStatus) {
   EXPECT_EQ(outcome([](Arguments const&) { throw 3; }).first, 1);
 }
 
-TEST(RunProgram, HelpGoesToStandardOutput) {
+TEST(RunProgram, help_goes_to_standard_output) {
   testing::internal::CaptureStdout();
   auto const [status, errors] = outcome([](Arguments const&) { throw HelpRequested("usage\n"); });
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "usage\n");
@@ -214,7 +214,7 @@ TEST(RunProgram, HelpGoesToStandardOutput) {
   EXPECT_EQ(errors, "");
 }
 
-TEST(RunProgram, HandsOverTheArgumentsAndTheVariablesOfThePrefix) {
+TEST(RunProgram, hands_over_the_arguments_and_the_variables_of_the_prefix) {
   ::setenv("MSSTREAM_SUPPORT_TEST", "a=b", 1);
   EXPECT_EQ(outcome([](Arguments const& arguments) {
               EXPECT_EQ(arguments.program, "train");

@@ -55,7 +55,7 @@ std::vector<std::string> spellings(TemporaryFolder const& folder, std::string co
           fs::relative(folder / name).string()};
 }
 
-TEST(CheckOutputs, AnOutputIsNoOtherOutputHoweverItIsSpelled) {
+TEST(CheckOutputs, an_output_is_no_other_output_however_it_is_spelled) {
   TemporaryFolder const folder;
   auto const file = (folder / "file").string();
   auto const all = spellings(folder, "file");
@@ -74,7 +74,7 @@ TEST(CheckOutputs, AnOutputIsNoOtherOutputHoweverItIsSpelled) {
   EXPECT_EQ(refusal_of({{"--save", ""}, {"--report", ""}}), "");
 }
 
-TEST(CheckOutputs, AnOutputIsNoInputHoweverItIsSpelled) {
+TEST(CheckOutputs, an_output_is_no_input_however_it_is_spelled) {
   TemporaryFolder const folder;
   auto const file = folder.write("file", "data").string();
   fs::create_hard_link(file, folder / "hard");
@@ -87,7 +87,7 @@ TEST(CheckOutputs, AnOutputIsNoInputHoweverItIsSpelled) {
   EXPECT_EQ(read_all(file), "data");
 }
 
-TEST(CheckOutputs, AnInputMayBeReplacedByTheOutputThatIsMeantTo) {
+TEST(CheckOutputs, an_input_may_be_replaced_by_the_output_that_is_meant_to) {
   TemporaryFolder const folder;
   auto const model = folder.write("model", "old").string();
   std::vector<InputOption> const inputs{{"--resume", model, "--save"}};
@@ -95,7 +95,7 @@ TEST(CheckOutputs, AnInputMayBeReplacedByTheOutputThatIsMeantTo) {
   EXPECT_THAT(refusal_of({{"--report", model}}, inputs), EndsWith(": --resume reads that file"));
 }
 
-TEST(CheckOutputs, DevicesAreStreamedToAndMayBeNamedTwice) {
+TEST(CheckOutputs, devices_are_streamed_to_and_may_be_named_twice) {
   TemporaryFolder const folder;
   auto const fifo = (folder / "fifo").string();
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
@@ -110,7 +110,7 @@ TEST(CheckOutputs, DevicesAreStreamedToAndMayBeNamedTwice) {
               EndsWith("is a FIFO; expected a regular file"));
 }
 
-TEST(CheckOutputs, LeavesNothing) {
+TEST(CheckOutputs, leaves_nothing) {
   TemporaryFolder const folder;
   EXPECT_EQ(refusal_of({{"--report", (folder / "report").string()}}), "");
   EXPECT_THAT(folder.names(), IsEmpty());
@@ -122,7 +122,7 @@ TEST(CheckOutputs, LeavesNothing) {
                  ": No such file or directory"));
 }
 
-TEST(Outputs, ThoseThatFailAreToldAndTheOthersWritten) {
+TEST(Outputs, those_that_fail_are_told_and_the_others_written) {
   TemporaryFolder const folder;
   attempt_output("--save", [] { throw std::bad_alloc(); });
   attempt_output("--trace", [] {
@@ -139,7 +139,7 @@ TEST(Outputs, ThoseThatFailAreToldAndTheOthersWritten) {
   EXPECT_THAT(take_output_failures(), IsEmpty());
 }
 
-TEST(Outputs, SignalsThatEndAProgramLeaveNoTemporaryFile) {
+TEST(Outputs, signals_that_end_a_program_leave_no_temporary_file) {
   for (int const signal : {SIGINT, SIGTERM, SIGHUP}) {
     TemporaryFolder const folder;
     auto const path = folder.write("model", "old");
@@ -192,7 +192,7 @@ int status_with_stdout(char const* file, std::function<void()> const& body) {
   return status;
 }
 
-TEST(Outputs, AStandardOutputThatFailsIsStatusOne) {
+TEST(Outputs, a_standard_output_that_fails_is_status_one) {
   for (auto const& body : {std::function<void()>([] { print("text\n"); }),
                            std::function<void()>([] { std::cout << "text\n"; }),
                            std::function<void()>([] { std::printf("text\n"); }),

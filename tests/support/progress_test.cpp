@@ -30,7 +30,7 @@ class ProgressTest : public testing::Test {
   Progress::Clock::time_point now_{};
 };
 
-TEST_F(ProgressTest, LinesComeOnceATenth) {
+TEST_F(ProgressTest, lines_come_once_a_tenth) {
   auto shown = progress(Kind::lines);
   for (int rows = 1; rows <= 1000; ++rows) {
     pass(1);
@@ -43,7 +43,7 @@ TEST_F(ProgressTest, LinesComeOnceATenth) {
   EXPECT_THAT(out_.str(), Not(HasSubstr("\x1b")));
 }
 
-TEST_F(ProgressTest, ABarIsDrawnAtMostTenTimesASecond) {
+TEST_F(ProgressTest, a_bar_is_drawn_at_most_ten_times_a_second) {
   auto shown = progress(Kind::bar);
   for (int step = 0; step <= 1000; ++step) {
     shown.update(step);
@@ -52,7 +52,7 @@ TEST_F(ProgressTest, ABarIsDrawnAtMostTenTimesASecond) {
   EXPECT_EQ(frames(), 11) << "at 0, 100, … 1,000 ms";
 }
 
-TEST_F(ProgressTest, ABarFitsTheTerminalWhateverItsWidth) {
+TEST_F(ProgressTest, a_bar_fits_the_terminal_whatever_its_width) {
   for (std::size_t width = 1; width <= 120; ++width) {
     out_.str("");
     auto shown = progress(Kind::bar, width);
@@ -64,7 +64,7 @@ TEST_F(ProgressTest, ABarFitsTheTerminalWhateverItsWidth) {
   }
 }
 
-TEST_F(ProgressTest, ABarShowsHowFarItIs) {
+TEST_F(ProgressTest, a_bar_shows_how_far_it_is) {
   auto shown = progress(Kind::bar, 120);
   pass(500);
   shown.update(500);
@@ -73,7 +73,7 @@ TEST_F(ProgressTest, ABarShowsHowFarItIs) {
   EXPECT_THAT(frame, HasSubstr("50%  1,000 rows/s  left 0:01"));
 }
 
-TEST_F(ProgressTest, ColourOnlyWhenAsked) {
+TEST_F(ProgressTest, colour_only_when_asked) {
   auto plain = progress(Kind::bar);
   plain.update(1);
   EXPECT_THAT(out_.str(), Not(HasSubstr("\x1b[32m")));
@@ -82,7 +82,7 @@ TEST_F(ProgressTest, ColourOnlyWhenAsked) {
   EXPECT_THAT(out_.str(), HasSubstr("\x1b[32m"));
 }
 
-TEST_F(ProgressTest, LeavesTheCursorOnItsOwnLine) {
+TEST_F(ProgressTest, leaves_the_cursor_on_its_own_line) {
   {
     auto abandoned = progress(Kind::bar);
     abandoned.update(10);
@@ -96,20 +96,20 @@ TEST_F(ProgressTest, LeavesTheCursorOnItsOwnLine) {
   EXPECT_EQ(std::ranges::count(out_.str(), '\n'), 1);
 }
 
-TEST_F(ProgressTest, QuietIsSilent) {
+TEST_F(ProgressTest, quiet_is_silent) {
   auto shown = progress(Kind::quiet);
   shown.update(500, 1.0);
   shown.finish();
   EXPECT_EQ(out_.str(), "");
 }
 
-TEST_F(ProgressTest, NoRowsAndNoTimeDivideNothing) {
+TEST_F(ProgressTest, no_rows_and_no_time_divide_nothing) {
   Progress shown({.kind = Kind::lines, .out = &out_}, "none", 0, [this] { return now_; });
   shown.finish();
   EXPECT_EQ(out_.str(), "none  100%  0 rows/s  took 0:00\n");
 }
 
-TEST(ProgressTexts, GroupThousandsAndSpellTimes) {
+TEST(ProgressTexts, group_thousands_and_spell_times) {
   EXPECT_EQ(grouped(0), "0");
   EXPECT_EQ(grouped(999), "999");
   EXPECT_EQ(grouped(1000), "1,000");
@@ -120,11 +120,11 @@ TEST(ProgressTexts, GroupThousandsAndSpellTimes) {
   EXPECT_EQ(clock_text(std::chrono::seconds(3723)), "1:02:03");
 }
 
-TEST(ProgressStyleTest, QuietWins) {
+TEST(ProgressStyleTest, quiet_wins) {
   EXPECT_EQ(ProgressStyle::of_stderr(true).kind, Kind::quiet);
 }
 
-TEST(ProgressStyleTest, AStyleThatShowsSomethingNeedsAStream) {
+TEST(ProgressStyleTest, a_style_that_shows_something_needs_a_stream) {
   EXPECT_THROW(Progress({.kind = Kind::lines}, "x", 1), std::invalid_argument);
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(ReadersOfGzip, ReadsGzipOfSeveralMembersWhateverTheName) {
+TEST(ReadersOfGzip, reads_gzip_of_several_members_whatever_the_name) {
   TemporaryFolder const folder;
   auto const bytes = gzipped(census_row() + "\n") + gzipped(census_row("50000+.") + "\n");
   auto const data = load(folder.write("plain.csv", bytes));
@@ -20,13 +20,13 @@ TEST(ReadersOfGzip, ReadsGzipOfSeveralMembersWhateverTheName) {
   EXPECT_EQ(data.labels(1)[0], 1.0F);
 }
 
-TEST(ReadersOfGzip, AnEmptyGzipMemberBetweenTwoIsNoEnd) {
+TEST(ReadersOfGzip, an_empty_gzip_member_between_two_is_no_end) {
   TemporaryFolder const folder;
   auto const row = gzipped(census_row() + "\n");
   EXPECT_EQ(load(folder.write("x", row + gzipped("") + row)).rows(), 2);
 }
 
-TEST(ReadersOfGzip, RefusesAGzipStreamThatIsCutAnywhere) {
+TEST(ReadersOfGzip, refuses_a_gzip_stream_that_is_cut_anywhere) {
   TemporaryFolder const folder;
   std::string rows;
   for (int i = 0; i < 50; ++i) {
@@ -41,7 +41,7 @@ TEST(ReadersOfGzip, RefusesAGzipStreamThatIsCutAnywhere) {
   }
 }
 
-TEST(ReadersOfGzip, ZerosBehindAGzipStreamArePadding) {
+TEST(ReadersOfGzip, zeros_behind_a_gzip_stream_are_padding) {
   TemporaryFolder const folder;
   auto const row = gzipped(census_row() + "\n");
   for (std::size_t const zeros : {1UL, 511UL, 1'000'000UL}) {
@@ -51,7 +51,7 @@ TEST(ReadersOfGzip, ZerosBehindAGzipStreamArePadding) {
               HasSubstr("other bytes follow"));
 }
 
-TEST(ReadersOfGzip, RefusesADamagedGzipStreamAndBytesBehindIt) {
+TEST(ReadersOfGzip, refuses_a_damaged_gzip_stream_and_bytes_behind_it) {
   TemporaryFolder const folder;
   auto whole = gzipped(census_row());
   EXPECT_THAT(read_failure(folder.write("x", whole + "rest")), HasSubstr("other bytes follow"));

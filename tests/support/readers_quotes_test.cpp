@@ -33,7 +33,7 @@ void expect_same_data(Dataset const& found, Dataset const& expected) {
   }
 }
 
-TEST(ReadersOfQuotes, QuotesAreNoPartOfAValue) {
+TEST(ReadersOfQuotes, quotes_are_no_part_of_a_value) {
   TemporaryFolder const folder;
   auto const row = census_row("50000+.") + "\n" + census_row();
   auto const census = load(folder.write("census", row));
@@ -54,7 +54,7 @@ TEST(ReadersOfQuotes, QuotesAreNoPartOfAValue) {
   }
 }
 
-TEST(ReadersOfQuotes, QuotedValuesHoldSeparatorsQuotesAndLineEnds) {
+TEST(ReadersOfQuotes, quoted_values_hold_separators_quotes_and_line_ends) {
   TemporaryFolder const folder;
   auto const of = [](std::string_view value) {
     return with_column("77," + criteo_row(','), 15, value, ',') + "\n";
@@ -75,7 +75,7 @@ TEST(ReadersOfQuotes, QuotedValuesHoldSeparatorsQuotesAndLineEnds) {
   }
 }
 
-TEST(ReadersOfQuotes, ARecordOfSeveralLinesTellsTheFormatAndIsCounted) {
+TEST(ReadersOfQuotes, a_record_of_several_lines_tells_the_format_and_is_counted) {
   TemporaryFolder const folder;
   auto const row = with_column(census_row(), 1, "\"two\nlines\"", ',') + "\n";
   EXPECT_EQ(load(folder.write("x", row)).keys(0)[0], string_key("two\nlines"));
@@ -89,7 +89,7 @@ TEST(ReadersOfQuotes, ARecordOfSeveralLinesTellsTheFormatAndIsCounted) {
   }
 }
 
-TEST(ReadersOfQuotes, BadQuotesAreNamedByLine) {
+TEST(ReadersOfQuotes, bad_quotes_are_named_by_line) {
   TemporaryFolder const folder;
   auto const good = census_row() + "\n";
   for (std::size_t const chunk_bytes : {1UL, 100'000UL}) {
@@ -106,7 +106,7 @@ TEST(ReadersOfQuotes, BadQuotesAreNamedByLine) {
   }
 }
 
-TEST(ReadersOfQuotes, BetweenTabsQuotesAreText) {
+TEST(ReadersOfQuotes, between_tabs_quotes_are_text) {
   TemporaryFolder const folder;
   auto const row = with_column(criteo_row('\t'), 14, "\"w1", '\t') + "\n";
   auto const data = load(folder.write("x", row + row));
@@ -114,7 +114,7 @@ TEST(ReadersOfQuotes, BetweenTabsQuotesAreText) {
   EXPECT_EQ(data.keys(1)[0], string_key("\"w1"));
 }
 
-TEST(ReadersOfQuotes, AByteOrderMarkIsLeftOut) {
+TEST(ReadersOfQuotes, a_byte_order_mark_is_left_out) {
   TemporaryFolder const folder;
   std::string const mark = "\xEF\xBB\xBF";
   for (std::size_t const chunk_bytes : {1UL, 100'000UL}) {
@@ -131,7 +131,7 @@ TEST(ReadersOfQuotes, AByteOrderMarkIsLeftOut) {
   }
 }
 
-TEST(ReadersOfQuotes, ALineThatIsTooLongOrHasNoEndIsRefused) {
+TEST(ReadersOfQuotes, a_line_that_is_too_long_or_has_no_end_is_refused) {
   TemporaryFolder const folder;
   EXPECT_EQ(read_failure("/dev/zero"), "/dev/zero:1: expected text, found a NUL byte");
   std::string const endless(std::size_t{17} << 20U, 'x');

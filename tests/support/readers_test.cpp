@@ -20,7 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-TEST(Readers, CensusFieldsGoWhereTheyBelong) {
+TEST(Readers, census_fields_go_where_they_belong) {
   TemporaryFolder const folder;
   auto const data = load(folder.write("x", census_row() + "\n" + census_row("50000+.") + "\n"));
   ASSERT_EQ(data.rows(), 2);
@@ -34,7 +34,7 @@ TEST(Readers, CensusFieldsGoWhereTheyBelong) {
   EXPECT_EQ(data.labels(1)[0], 1.0F);
 }
 
-TEST(Readers, NeverMarriedIsASecondLabelAndThenNoInput) {
+TEST(Readers, never_married_is_a_second_label_and_then_no_input) {
   TemporaryFolder const folder;
   auto const married = census_row("50000+.");
   auto const never = with_column(census_row(), 7, " Never married", ',');
@@ -48,13 +48,13 @@ TEST(Readers, NeverMarriedIsASecondLabelAndThenNoInput) {
   }
 }
 
-TEST(Readers, NeverMarriedNeedsCensusData) {
+TEST(Readers, never_married_needs_census_data) {
   TemporaryFolder const folder;
   auto const path = folder.write("x", criteo_row('\t'));
   EXPECT_THROW((void)load(path, {.never_married_task = true}), std::invalid_argument);
 }
 
-TEST(Readers, IncomeMayLackItsFullStopOrBePadded) {
+TEST(Readers, income_may_lack_its_full_stop_or_be_padded) {
   TemporaryFolder const folder;
   auto const path = folder.write("x", census_row("- 50000") + "\n" + census_row(" 50000+.  "));
   auto const data = load(path);
@@ -62,7 +62,7 @@ TEST(Readers, IncomeMayLackItsFullStopOrBePadded) {
   EXPECT_EQ(data.labels(1)[0], 1.0F);
 }
 
-TEST(Readers, CriteoTsvTakesLogsAndReadsMissingValuesAsZero) {
+TEST(Readers, criteo_tsv_takes_logs_and_reads_missing_values_as_zero) {
   TemporaryFolder const folder;
   auto row = with_column(criteo_row('\t'), 1, "-2", '\t');
   row = with_column(row, 2, "", '\t');
@@ -79,7 +79,7 @@ TEST(Readers, CriteoTsvTakesLogsAndReadsMissingValuesAsZero) {
   EXPECT_EQ(data.labels(1)[0], 0.0F);
 }
 
-TEST(Readers, CriteoCsvSkipsItsHeaderAndId) {
+TEST(Readers, criteo_csv_skips_its_header_and_id) {
   TemporaryFolder const folder;
   auto const path = folder.write(
       "x", criteo_header() + "\r\n77," + criteo_row(',') + "\r\n78," + criteo_row(','));
@@ -89,18 +89,18 @@ TEST(Readers, CriteoCsvSkipsItsHeaderAndId) {
   EXPECT_EQ(data.keys(1)[25], string_key("w26")) << "the carriage return is part of the line end";
 }
 
-TEST(Readers, BothSpellingsOfUnknownAreOneKey) {
+TEST(Readers, both_spellings_of_unknown_are_one_key) {
   EXPECT_EQ(categorical_key(""), categorical_key("?"));
   EXPECT_NE(categorical_key("?"), categorical_key("x"));
 }
 
-TEST(Readers, KeysStayWhatSavedModelsWereTrainedOn) {
+TEST(Readers, keys_stay_what_saved_models_were_trained_on) {
   static_assert(string_key("") == static_cast<std::int64_t>(mix64(0xCBF29CE484222325ULL)));
   // FNV-1a's published test vector for "foobar" is 85944171f73967e8.
   static_assert(string_key("foobar") == static_cast<std::int64_t>(mix64(0x85944171F73967E8ULL)));
 }
 
-TEST(Readers, ChunksAndThreadsDoNotShow) {
+TEST(Readers, chunks_and_threads_do_not_show) {
   TemporaryFolder const folder;
   std::string rows = "\n";
   for (int i = 0; i < 300; ++i) {
@@ -117,7 +117,7 @@ TEST(Readers, ChunksAndThreadsDoNotShow) {
   }
 }
 
-TEST(Readers, ALineMayBeLongerThanAChunk) {
+TEST(Readers, a_line_may_be_longer_than_a_chunk) {
   TemporaryFolder const folder;
   std::string const word(3'000'000, 'w');
   auto const data =
@@ -126,7 +126,7 @@ TEST(Readers, ALineMayBeLongerThanAChunk) {
   EXPECT_EQ(data.keys(0)[0], string_key(word));
 }
 
-TEST(Readers, ErrorsNameFileLineColumnAndValue) {
+TEST(Readers, errors_name_file_line_column_and_value) {
   TemporaryFolder const folder;
   auto const bad_number = with_column(census_row(), 5, " 12x", ',');
   auto const path = folder.write("data.csv", census_row() + "\n\n" + bad_number + "\n");
@@ -134,7 +134,7 @@ TEST(Readers, ErrorsNameFileLineColumnAndValue) {
             path.string() + ":3: column 6 (wage per hour): expected a number, found '12x'");
 }
 
-TEST(Readers, RefusesNumbersThatAreNotFinite) {
+TEST(Readers, refuses_numbers_that_are_not_finite) {
   TemporaryFolder const folder;
   for (auto const* value : {"nan", "inf", "1e99", "", "?"}) {
     auto const path = folder.write("x", with_column(census_row(), 0, value, ','));
@@ -143,7 +143,7 @@ TEST(Readers, RefusesNumbersThatAreNotFinite) {
   }
 }
 
-TEST(Readers, RefusesBadLabels) {
+TEST(Readers, refuses_bad_labels) {
   TemporaryFolder const folder;
   EXPECT_THAT(read_failure(folder.write("x", census_row("50000."))),
               EndsWith(":1: column 42 (income): expected '- 50000.' or '50000+.', found '50000.'"));
@@ -151,7 +151,7 @@ TEST(Readers, RefusesBadLabels) {
               EndsWith(":1: column 1 (Label): expected 0 or 1, found '2'"));
 }
 
-TEST(Readers, RefusesRowsOfAnotherLength) {
+TEST(Readers, refuses_rows_of_another_length) {
   TemporaryFolder const folder;
   EXPECT_THAT(read_failure(folder.write("x", census_row() + "\n" + census_row() + ", more\n")),
               EndsWith("x:2: expected 42 columns (census), found 43"));
@@ -159,7 +159,7 @@ TEST(Readers, RefusesRowsOfAnotherLength) {
               EndsWith("x:2: expected 42 columns (census), found 2"));
 }
 
-TEST(Readers, TheSameErrorOfARowIsReportedWhateverStandsQuotedBeside) {
+TEST(Readers, the_same_error_of_a_row_is_reported_whatever_stands_quoted_beside) {
   TemporaryFolder const folder;
   auto const bad = with_column(census_row(), 39, "c10", ',') + ", more\n";
   auto const beside = with_column(census_row(), 1, "\"a\"", ',') + "\n";
@@ -171,14 +171,14 @@ TEST(Readers, TheSameErrorOfARowIsReportedWhateverStandsQuotedBeside) {
   }
 }
 
-TEST(Readers, ShortensAndCleansWhatItQuotes) {
+TEST(Readers, shortens_and_cleans_what_it_quotes) {
   TemporaryFolder const folder;
   auto const path =
       folder.write("x", with_column(census_row(), 0, "\x1b" + std::string(99, 'z'), ','));
   EXPECT_THAT(read_failure(path), EndsWith("found '?" + std::string(39, 'z') + "…'"));
 }
 
-TEST(Readers, TheFirstErrorInTheFileIsReportedWhateverTheThreads) {
+TEST(Readers, the_first_error_in_the_file_is_reported_whatever_the_threads) {
   TemporaryFolder const folder;
   std::string rows;
   for (int i = 0; i < 400; ++i) {
@@ -192,13 +192,13 @@ TEST(Readers, TheFirstErrorInTheFileIsReportedWhateverTheThreads) {
   }
 }
 
-TEST(Readers, RefusesNulBytesAndSaysWhere) {
+TEST(Readers, refuses_nul_bytes_and_says_where) {
   TemporaryFolder const folder;
   auto const path = folder.write("x", census_row() + "\n" + std::string("a\0b\n", 4));
   EXPECT_THAT(read_failure(path), EndsWith("x:2: expected text, found a NUL byte"));
 }
 
-TEST(Readers, TheFirstErrorInTheFileIsReportedWhateverTheChunks) {
+TEST(Readers, the_first_error_in_the_file_is_reported_whatever_the_chunks) {
   TemporaryFolder const folder;
   auto const good = census_row() + "\n";
   auto const nul = good + "bad\n" + std::string("a\0b\n", 4);
@@ -214,7 +214,7 @@ TEST(Readers, TheFirstErrorInTheFileIsReportedWhateverTheChunks) {
   }
 }
 
-TEST(Readers, LinesBeforeADamagedPartTellTheFormat) {
+TEST(Readers, lines_before_a_damaged_part_tell_the_format) {
   TemporaryFolder const folder;
   auto const whole = gzipped("bad\n" + census_row());
   for (std::size_t const chunk_bytes : {1UL, 100'000UL}) {
@@ -224,7 +224,7 @@ TEST(Readers, LinesBeforeADamagedPartTellTheFormat) {
   }
 }
 
-TEST(Readers, AHeaderAndBlankLinesAreNoRowsWhateverTheChunks) {
+TEST(Readers, a_header_and_blank_lines_are_no_rows_whatever_the_chunks) {
   TemporaryFolder const folder;
   auto const path = folder.write("x", criteo_header() + "\n\n\r\n\n");
   for (std::size_t const chunk_bytes : {1UL, 100'000UL}) {
@@ -233,13 +233,13 @@ TEST(Readers, AHeaderAndBlankLinesAreNoRowsWhateverTheChunks) {
   }
 }
 
-TEST(Readers, ChunksHoldSomething) {
+TEST(Readers, chunks_hold_something) {
   TemporaryFolder const folder;
   auto const path = folder.write("x", census_row());
   EXPECT_THROW((void)load(path, {.chunk_bytes = 0}), std::invalid_argument);
 }
 
-TEST(Readers, RefusesFilesThatAreNone) {
+TEST(Readers, refuses_files_that_are_none) {
   TemporaryFolder const folder;
   EXPECT_THAT(read_failure(folder / "absent"),
               EndsWith("absent: cannot open: No such file or directory"));
@@ -253,7 +253,7 @@ TEST(Readers, RefusesFilesThatAreNone) {
               EndsWith("expected rows after the header, found none"));
 }
 
-TEST(Readers, NumbersThatFloatsCannotBeReckonedWithAreRefusedByColumnAndRange) {
+TEST(Readers, numbers_that_floats_cannot_be_reckoned_with_are_refused_by_column_and_range) {
   TemporaryFolder const folder;
   for (std::string const value : {"3.4e38", "-3.4e38", "1.1e12"}) {
     EXPECT_THAT(read_failure(folder.write("x", with_column(census_row(), 0, value, ','))),
@@ -263,13 +263,13 @@ TEST(Readers, NumbersThatFloatsCannotBeReckonedWithAreRefusedByColumnAndRange) {
   EXPECT_EQ(load(folder.write("x", with_column(census_row(), 0, "1e12", ','))).rows(), 1);
 }
 
-TEST(Readers, SaysWhatItWouldHaveRecognised) {
+TEST(Readers, says_what_it_would_have_recognised) {
   TemporaryFolder const folder;
   EXPECT_THAT(read_failure(folder.write("x", "1 2 3\n")),
               AllOf(HasSubstr("x:1: cannot tell the format"), HasSubstr("criteo-tsv")));
 }
 
-TEST(Readers, AFormatThatWasAskedForIsHeldTo) {
+TEST(Readers, a_format_that_was_asked_for_is_held_to) {
   TemporaryFolder const folder;
   auto const path = folder.write("x", census_row());
   EXPECT_THAT(read_failure(path, {.format = DataFormat::criteo_csv}),
@@ -278,7 +278,7 @@ TEST(Readers, AFormatThatWasAskedForIsHeldTo) {
               EndsWith("expected 40 columns (criteo-tsv), found 1"));
 }
 
-TEST(ReadersOfRealData, Census) {
+TEST(ReadersOfRealData, read_the_census) {
   auto const path = test_data("census_income_kdd.csv.gz");
   if (!std::filesystem::exists(path)) {
     GTEST_SKIP() << "no " << path << ": set MSSTREAM_TEST_DATA";
@@ -303,7 +303,7 @@ TEST(ReadersOfRealData, Census) {
   }
 }
 
-TEST(ReadersOfRealData, Criteo) {
+TEST(ReadersOfRealData, read_criteo) {
   auto const path = test_data("criteo_tiny.csv");
   if (!std::filesystem::exists(path)) {
     GTEST_SKIP() << "no " << path << ": set MSSTREAM_TEST_DATA";

@@ -10,7 +10,7 @@
 namespace msstream::support {
 namespace {
 
-TEST(Report, IsIndentedJsonWithALastLineEnd) {
+TEST(Report, is_indented_json_with_a_last_line_end) {
   TemporaryFolder const folder;
   write_report(folder / "report.json", {{"auc", 0.5}, {"loss", std::nan("")}, {"file", "\xff"}});
   EXPECT_EQ(read_all(folder / "report.json"),

@@ -36,7 +36,7 @@ class SafetensorsTest : public testing::Test {
   std::vector<float> weights_{1.5F, -2.0F, 3.0F, 4.0F, 5.0F, 6.0F};
 };
 
-TEST_F(SafetensorsTest, EveryDtypeComesBack) {
+TEST_F(SafetensorsTest, every_dtype_comes_back) {
   std::vector<float16> const halves{from_float<float16>(0.5F)};
   std::vector<bfloat16> const brains{from_float<bfloat16>(-3.0F)};
   std::vector<std::int32_t> const ints{-1, 2};
@@ -67,7 +67,7 @@ TEST_F(SafetensorsTest, EveryDtypeComesBack) {
   EXPECT_EQ(file.metadata(), (TensorMetadata{{"epoch", "3"}, {"quotes", "\"\n"}}));
 }
 
-TEST_F(SafetensorsTest, TheBytesAreThoseOfTheFormat) {
+TEST_F(SafetensorsTest, the_bytes_are_those_of_the_format) {
   std::vector<std::uint8_t> const bytes{7};
   std::vector<std::int32_t> const ints{1};
   std::vector<SavedTensor> const tensors{{"b", {1}, std::span<std::uint8_t const>(bytes)},
@@ -79,13 +79,13 @@ TEST_F(SafetensorsTest, TheBytesAreThoseOfTheFormat) {
   EXPECT_EQ(read_all(folder_ / "x"), file_bytes(header, std::string_view("\1\0\0\0\7", 5)));
 }
 
-TEST_F(SafetensorsTest, AModelWithoutTensorsIsAFileToo) {
+TEST_F(SafetensorsTest, a_model_without_tensors_is_a_file_too) {
   save_safetensors(folder_ / "x", {});
   SafetensorsFile const file(folder_ / "x");
   EXPECT_TRUE(file.tensors().empty());
 }
 
-TEST_F(SafetensorsTest, RefusesToSaveWhatDoesNotFit) {
+TEST_F(SafetensorsTest, refuses_to_save_what_does_not_fit) {
   std::span<float const> const values = weights_;
   auto const save = [&](std::vector<SavedTensor> const& tensors) {
     save_safetensors(folder_ / "x", tensors);
@@ -97,7 +97,7 @@ TEST_F(SafetensorsTest, RefusesToSaveWhatDoesNotFit) {
   EXPECT_TRUE(folder_.names().empty());
 }
 
-TEST_F(SafetensorsTest, RefusesAnotherDtypeShapeOrName) {
+TEST_F(SafetensorsTest, refuses_another_dtype_shape_or_name) {
   save_safetensors(folder_ / "x",
                    std::vector<SavedTensor>{{"w", {2, 3}, std::span<float const>(weights_)}});
   SafetensorsFile const file(folder_ / "x");
@@ -115,7 +115,7 @@ TEST_F(SafetensorsTest, RefusesAnotherDtypeShapeOrName) {
               EndsWith("x: there is no tensor 'v', only: w"));
 }
 
-TEST_F(SafetensorsTest, RefusesFilesThatAreNone) {
+TEST_F(SafetensorsTest, refuses_files_that_are_none) {
   EXPECT_THAT(message_of<DataError>([&] { SafetensorsFile const file(folder_ / "absent"); }),
               EndsWith("absent: cannot open: No such file or directory"));
   EXPECT_THAT(message_of<DataError>([&] { SafetensorsFile const file("/dev/zero"); }),
@@ -130,7 +130,7 @@ TEST_F(SafetensorsTest, RefusesFilesThatAreNone) {
   EXPECT_THAT(failure(file_bytes("{\"a\":", "")), HasSubstr("the header is no JSON"));
 }
 
-TEST_F(SafetensorsTest, RefusesKeysThatAreThereTwice) {
+TEST_F(SafetensorsTest, refuses_keys_that_are_there_twice) {
   constexpr auto entry = R"("a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
   EXPECT_THAT(failure(file_bytes(text("{", entry, ",", entry, "}"), "x")),
               HasSubstr("the key 'a' is there twice"));
@@ -139,7 +139,7 @@ TEST_F(SafetensorsTest, RefusesKeysThatAreThereTwice) {
               HasSubstr("the key 'dtype' is there twice"));
 }
 
-TEST_F(SafetensorsTest, RefusesEntriesThatAreNotTensors) {
+TEST_F(SafetensorsTest, refuses_entries_that_are_not_tensors) {
   auto const with = [&](std::string_view entry) {
     return failure(file_bytes(text("{\"a\":", entry, "}"), "12345678"));
   };
@@ -162,7 +162,7 @@ TEST_F(SafetensorsTest, RefusesEntriesThatAreNotTensors) {
               HasSubstr("does not take the 0 bytes"));
 }
 
-TEST_F(SafetensorsTest, RefusesTensorsThatDoNotTileTheData) {
+TEST_F(SafetensorsTest, refuses_tensors_that_do_not_tile_the_data) {
   auto const with = [&](std::string_view a, std::string_view b, std::string_view data) {
     constexpr auto entry = R"({"dtype":"U8","shape":[4],"data_offsets":)";
     return failure(file_bytes(text("{\"a\":", entry, a, "},\"b\":", entry, b, "}}"), data));
@@ -176,7 +176,7 @@ TEST_F(SafetensorsTest, RefusesTensorsThatDoNotTileTheData) {
   EXPECT_THAT(with("[0,4]", "[4,8]", "123456789"), HasSubstr("1 bytes follow the last tensor"));
 }
 
-TEST_F(SafetensorsTest, RefusesToSaveTextThatIsNotUtf8) {
+TEST_F(SafetensorsTest, refuses_to_save_text_that_is_not_utf8) {
   std::span<float const> const values = weights_;
   auto const save = [&](std::string name, TensorMetadata const& metadata) {
     return message_of<std::invalid_argument>([&] {
@@ -191,7 +191,7 @@ TEST_F(SafetensorsTest, RefusesToSaveTextThatIsNotUtf8) {
   EXPECT_TRUE(folder_.names().empty());
 }
 
-TEST_F(SafetensorsTest, NothingTimesAnythingIsNothing) {
+TEST_F(SafetensorsTest, nothing_times_anything_is_nothing) {
   for (auto const* shape : {"[0,4611686018427387904,4]", "[4611686018427387904,4,0]"}) {
     auto const path = folder_.write(
         "x",
@@ -201,7 +201,7 @@ TEST_F(SafetensorsTest, NothingTimesAnythingIsNothing) {
   }
 }
 
-TEST_F(SafetensorsTest, MessagesStayShort) {
+TEST_F(SafetensorsTest, messages_stay_short) {
   std::string const name(100'000, 'n');
   EXPECT_LT(failure(file_bytes(text("{\"", name, "\":3}"), "")).size(), 1000U);
   std::string many = "-1";
@@ -219,7 +219,7 @@ TEST_F(SafetensorsTest, MessagesStayShort) {
   EXPECT_THAT(failure(file_bytes(R"({"\u001b":3})", "")), HasSubstr("tensor '?'"));
 }
 
-TEST_F(SafetensorsTest, RefusesValuesThatNestDeeply) {
+TEST_F(SafetensorsTest, refuses_values_that_nest_deeply) {
   // A message that quoted a deeply nested value by recursion would overflow the stack.
   std::string const open(1'000'000, '[');
   std::string const close(1'000'000, ']');
@@ -229,14 +229,14 @@ TEST_F(SafetensorsTest, RefusesValuesThatNestDeeply) {
       HasSubstr("values nest deeper than 8"));
 }
 
-TEST_F(SafetensorsTest, RefusesMetadataThatIsNotStrings) {
+TEST_F(SafetensorsTest, refuses_metadata_that_is_not_strings) {
   EXPECT_THAT(failure(file_bytes(R"({"__metadata__":{"a":1}})", "")),
               HasSubstr("an object of strings"));
   EXPECT_THAT(failure(file_bytes(R"({"__metadata__":"a"})", "")),
               HasSubstr("an object of strings"));
 }
 
-TEST_F(SafetensorsTest, EveryCutOfAFileIsRefused) {
+TEST_F(SafetensorsTest, every_cut_of_a_file_is_refused) {
   save_safetensors(folder_ / "x",
                    std::vector<SavedTensor>{{"w", {6}, std::span<float const>(weights_)}});
   auto const whole = read_all(folder_ / "x");

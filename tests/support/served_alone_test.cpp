@@ -41,14 +41,14 @@ class ServedAloneTest : public ::testing::Test {
       .queries = {{.query = {.rows = 2, .values = {values}}}}};
 };
 
-TEST_F(ServedAloneTest, AQueryIsComparedWithItsOwnBucketAlone) {
+TEST_F(ServedAloneTest, a_query_is_compared_with_its_own_bucket_alone) {
   run_alone(workload, options());
   ASSERT_THAT(workload.queries[0].expected, ElementsAre(ElementsAre(ElementsAre(12.0F, 20.0F))));
   EXPECT_TRUE(workload.queries[0].is_answer(1, std::vector{12.0F, 20.0F}));
   EXPECT_FALSE(workload.queries[0].is_answer(1, std::vector{24.0F, 40.0F})) << "of another bucket";
 }
 
-TEST_F(ServedAloneTest, QueriesThatArePutTogetherHaveTheBitsOfAnyBucketThatHoldsThem) {
+TEST_F(ServedAloneTest, queries_that_are_put_together_have_the_bits_of_any_bucket_that_holds_them) {
   auto chosen = options();
   chosen.max_batch_delay_us = 5;
   run_alone(workload, chosen);
@@ -56,13 +56,13 @@ TEST_F(ServedAloneTest, QueriesThatArePutTogetherHaveTheBitsOfAnyBucketThatHolds
               ElementsAre(ElementsAre(ElementsAre(12.0F, 20.0F), ElementsAre(24.0F, 40.0F))));
 }
 
-TEST_F(ServedAloneTest, ItsCostIsThatOfItsOperations) {
+TEST_F(ServedAloneTest, its_cost_is_that_of_its_operations) {
   run_alone(workload, options());
   EXPECT_EQ(workload.cost.operations, 3U) << "a copy, the model, a copy";
   EXPECT_GT(workload.cost.device_ns, 0);
 }
 
-TEST_F(ServedAloneTest, ARawLoopGivesTheAnswersOrSaysThatItDoesNot) {
+TEST_F(ServedAloneTest, a_raw_loop_gives_the_answers_or_says_that_it_does_not) {
   run_alone(workload, options());
   RawLoop<Host> loop(workload, options(), 3);
   EXPECT_EQ(loop.threads(), 2) << "no more than replicas";

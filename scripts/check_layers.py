@@ -5,8 +5,9 @@
 A room may include itself and rooms on lower steps. Includes must not form a circle. CUDA headers
 may be named in runtime/, in kernels/ and in files that only nvcc or a CUDA build compiles (*.cuh,
 *_cuda.cpp). Every source begins with its licence, and every header has #pragma once. The tests of a
-room are compiled as one file, so all names that they declare at file level must differ. A header
-with a class that is compiled once (runtime/compiled_once.hpp) has no thread_local members.
+room are compiled as one file, so all names that they declare at file level must differ. Names of
+tests are snake_case. A header with a class that is compiled once (runtime/compiled_once.hpp) has no
+thread_local members.
 """
 import re
 import sys
@@ -24,6 +25,9 @@ CUDA_HEADER = re.compile(
     r"(cuda|cub|thrust|cooperative_groups|nv|nvtx3)/"
     r"|(cuda|cublas|cupti|curand|cusparse|cooperative_groups|nccl|nvtx|nvml|nvrtc|driver_types|vector_types)\w*\.h")
 THREAD_LOCAL_MEMBER = re.compile(r"^[^/\n]*\b(thread_local) [^;={\n]*_(?= ?[;={])", re.MULTILINE)
+
+TEST_NAME = re.compile(r"^\s*(?:TYPED_)?TEST(?:_[FP])?\s*\(\s*\w+\s*,\s*(\w+)\s*\)", re.MULTILINE)
+SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 
 # Matches a constant or a type that is declared at the level of a file: its declaration begins in
 # the first column.
@@ -123,6 +127,12 @@ def shared_names(texts):
                 yield f"{path}:{line}: {first} has a {name} too, and both are compiled as one file"
 
 
+def misnamed_tests(path, text):
+    for match in TEST_NAME.finditer(text):
+        if not SNAKE_CASE.fullmatch(match.group(1)):
+            yield f"{path}:{text.count(chr(10), 0, match.start(1)) + 1}: the test {match.group(1)} is not in snake_case"
+
+
 def violations(root):
     root = Path(root)
     texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
@@ -133,8 +143,10 @@ def violations(root):
                     if (target := project_file(root, path, opening, name)) in texts]
              for path, text in texts.items()}
     found += ["includes in a circle: " + " -> ".join(circle) for circle in circles(graph)]
-    found += shared_names({path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
-                           for path in sorted((root / "tests").rglob("*_test.cpp"))})
+    tests = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
+             for path in sorted((root / "tests").rglob("*")) if path.suffix in SUFFIXES}
+    found += shared_names({path: text for path, text in tests.items() if path.endswith("_test.cpp")})
+    found += [problem for path, text in tests.items() for problem in misnamed_tests(path, text)]
     if not texts:
         found.append(f"{root}: no sources found")
     return found

@@ -50,6 +50,15 @@ class LayersTest(unittest.TestCase):
         self.assert_reports({"tests/ops/a_test.cpp": HEAD + "  constexpr int kRows = 1;\nstruct Inputs;\n",
                              "tests/ops/b_test.cpp": HEAD + same})
 
+    def test_names_of_tests_are_snake_case(self):
+        for macro in ("TEST", "TEST_F", "TEST_P", "TYPED_TEST", "TYPED_TEST_P"):
+            for name in ("WaitsForBoth", "waits_forBoth", "Waits_for_both", "waits__for_both", "DISABLED_waits"):
+                for file in ("a_test.cpp", "a_test.cu", "contract.hpp"):
+                    with self.subTest(macro=macro, name=name, file=file):
+                        self.assert_reports({f"tests/ops/{file}": HEAD + f"{macro}(Dense,\n  {name}) {{}}\n"},
+                                            f"tests/ops/{file}:3: the test {name} is not in snake_case")
+        self.assert_reports({"tests/ops/a_test.cpp": HEAD + "TEST(Dense, a_batch_of_2_waits) {}\nTEST(Dense, adds) {}\n"})
+
     def test_a_room_may_not_include_a_higher_one(self):
         self.assert_reports({"include/msstream/stream/event.hpp": HEADER + "#include <msstream/ops/dense.hpp>\n"},
                             "event.hpp:3: stream/ (step 3) may not include ops/ (step 6)")

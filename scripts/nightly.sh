@@ -40,7 +40,6 @@ everything() {
 # everyday builds, so asan and tsan set them here.
 asan() {
   local tests='train_|serve_|Train|Serve|ExactOrder|Arena'
-  tests+='|training_(may|on|step|gives)|serves_(every_count|groups)|were_trained'
   everything asan
   ASAN_SYMBOLIZER_PATH=/usr/bin/llvm-symbolizer-14 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
     ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_init_order=1:check_initialization_order=1 \

@@ -20,6 +20,11 @@ SOUND = {
     "src/ops/dense_cuda.cpp": HEAD + "#include <cublasLt.h>\n",
     "kernels/dense.cuh": HEADER + "#include <msstream/ops/dense.hpp>\n#include <cub/cub.cuh>\n",
     "kernels/dense.cu": HEAD + '#include "dense.cuh"\n',
+    "apps/cli/options.hpp": HEADER + "#include <msstream/base/error.hpp>\n#include <CLI/CLI.hpp>\n",
+    "apps/data/table.hpp": HEADER,
+    "apps/training/step_run.hpp": HEADER + '#include "cli/options.hpp"\n#include "data/table.hpp"\n#include <msstream/msstream.hpp>\n',
+    "apps/load/load_plan.hpp": HEADER,
+    "apps/load/load_plan.cpp": HEAD + '#include "load/load_plan.hpp"\n#include "data/table.hpp"\n',
 }
 
 
@@ -115,6 +120,30 @@ class LayersTest(unittest.TestCase):
 
     def test_a_new_room_needs_a_step(self):
         self.assert_reports({"include/msstream/attic/box.hpp": HEADER}, "'attic' is not a room")
+
+    def test_the_libraries_of_programs_include_only_what_they_may(self):
+        for library, other in (("cli", "data/table"), ("data", "cli/options"), ("training", "load/load_plan"),
+                               ("load", "training/step_run"), ("cli", "training/step_run")):
+            for opening, closing in ('""', "<>"):
+                with self.subTest(library=library, other=other, opening=opening):
+                    self.assert_reports({f"apps/{library}/a.cpp": HEAD + f"#include {opening}{other}.hpp{closing}\n"},
+                                        f"a.cpp:2: apps/{library}/ may not include apps/{other.partition('/')[0]}/")
+
+    def test_the_libraries_of_programs_name_no_private_file(self):
+        for name in ("options.hpp", "dense.cuh", "dense_detail.hpp", "cli/gone.hpp"):
+            with self.subTest(name):
+                self.assert_reports({"apps/cli/a.cpp": HEAD + f'#include "{name}"\n'}, f"a.cpp:2: there is no apps/{name}")
+        self.assert_reports({"apps/cli/a.cpp": HEAD + "#include <msstream/base/gone.hpp>\n#include <cuda_runtime.h>\n"},
+                            "there is no include/msstream/base/gone.hpp", "names the CUDA header cuda_runtime.h")
+        self.assert_reports({"src/ops/dense.cpp": HEAD + '#include "cli/options.hpp"\n'}, "there is no cli/options.hpp")
+
+    def test_the_libraries_of_programs_keep_the_rules_of_files(self):
+        self.assert_reports({"apps/cli/a.hpp": "#pragma once\n", "apps/data/table.hpp": HEAD},
+                            "apps/cli/a.hpp:1: the first line is not", "apps/cli/a.hpp:1: no #pragma once",
+                            "apps/data/table.hpp:1: no #pragma once")
+        self.assert_reports({"apps/attic/box.hpp": HEADER}, "'attic' is not a library of apps/")
+        self.assert_reports({"apps/cli/options.hpp": HEADER + '#include "cli/b.hpp"\n',
+                             "apps/cli/b.hpp": HEADER + '#include "cli/options.hpp"\n'}, "includes in a circle: apps/cli/")
 
     def test_an_empty_tree_is_not_a_success(self):
         with tempfile.TemporaryDirectory() as folder:

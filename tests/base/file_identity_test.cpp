@@ -10,7 +10,6 @@
 namespace msstream::testing {
 namespace {
 
-using support::TemporaryFolder;
 namespace fs = std::filesystem;
 
 /// Expects that all paths in `same` name one file, whether that file exists or not.

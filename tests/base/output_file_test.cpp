@@ -25,8 +25,6 @@
 namespace msstream::testing {
 namespace {
 
-using support::read_all;
-using support::TemporaryFolder;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;

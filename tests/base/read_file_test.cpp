@@ -12,7 +12,6 @@
 namespace msstream::testing {
 namespace {
 
-using support::TemporaryFolder;
 using ::testing::EndsWith;
 
 std::string refusal_of_read(std::filesystem::path const& path, std::size_t most_bytes = 100) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "data/data_files.hpp"
 #include "ops/ops_fixture.hpp"
-#include "support/temporary_folder.hpp"
 
 #include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/ops/jagged.hpp>
@@ -46,7 +46,7 @@ class RealBagsTest : public OpsTest<R> {
  protected:
   void SetUp() override {
     OpsTest<R>::SetUp();
-    auto const path = support::test_data("amazon_book/train.txt");
+    auto const path = test_data("amazon_book/train.txt");
     if (!this->IsSkipped() && !std::filesystem::exists(path)) {
       GTEST_SKIP() << "no " << path << ": set MSSTREAM_TEST_DATA";
     }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "data/safetensors.hpp"
 #include "ops/ops_fixture.hpp"
 
 #include <msstream/ops/embedding_gradient.hpp>
@@ -6,7 +7,6 @@
 #include <msstream/ops/segment.hpp>
 #include <msstream/ops/top_k.hpp>
 #include <msstream/ops/unique.hpp>
-#include <msstream/support/safetensors.hpp>
 
 #include <cstdlib>
 #include <optional>
@@ -132,7 +132,7 @@ class TorchResultsTest : public OpsTest<R> {
     return out;
   }
 
-  std::optional<support::SafetensorsFile> file_;
+  std::optional<data::SafetensorsFile> file_;
 };
 TYPED_TEST_SUITE(TorchResultsTest, Runtimes, RuntimeNames);
 

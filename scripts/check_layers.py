@@ -5,8 +5,10 @@
 A room may include itself and rooms on lower steps. Includes must not form a circle. CUDA headers
 may be named in runtime/, in kernels/ and in files that only nvcc or a CUDA build compiles (*.cuh,
 *_cuda.cpp). Every source begins with its licence, and every header has #pragma once. The tests of a
-room are compiled as one file, so all names that they declare at file level must differ. A header
-with a class that is compiled once (runtime/compiled_once.hpp) has no thread_local members.
+room are compiled as one file, so all names that they declare at file level must differ. Names of
+tests are snake_case. A header with a class that is compiled once (runtime/compiled_once.hpp) has no
+thread_local members. The private libraries of the programs, in apps/, include each other only as
+APPS says, and public headers.
 """
 import re
 import sys
@@ -16,6 +18,8 @@ from report_findings import report_findings
 
 STEPS = {"base": 0, "order": 1, "trace": 1, "runtime": 2, "stream": 3, "memory": 4, "tensor": 5,
          "interop": 5, "ops": 6, "comm": 6, "step": 7, "serve": 8}
+# The libraries in apps/, and for each the others that it may include.
+APPS = {"cli": (), "data": (), "training": ("cli", "data"), "load": ("cli", "data")}
 UMBRELLA = "include/msstream/msstream.hpp"
 LICENCE = "// SPDX-License-Identifier: Apache-2.0"
 SUFFIXES = {".hpp", ".cuh", ".cpp", ".cu"}
@@ -24,6 +28,9 @@ CUDA_HEADER = re.compile(
     r"(cuda|cub|thrust|cooperative_groups|nv|nvtx3)/"
     r"|(cuda|cublas|cupti|curand|cusparse|cooperative_groups|nccl|nvtx|nvml|nvrtc|driver_types|vector_types)\w*\.h")
 THREAD_LOCAL_MEMBER = re.compile(r"^[^/\n]*\b(thread_local) [^;={\n]*_(?= ?[;={])", re.MULTILINE)
+
+TEST_NAME = re.compile(r"^\s*(?:TYPED_)?TEST(?:_[FP])?\s*\(\s*\w+\s*,\s*(\w+)\s*\)", re.MULTILINE)
+SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 
 # Matches a constant or a type that is declared at the level of a file: its declaration begins in
 # the first column.
@@ -93,6 +100,37 @@ def file_violations(root, path, text):
             yield f"{place}: a thread_local member beside a class that is compiled once"
 
 
+def app_violations(root):
+    """Yields what breaks the rules of apps/. Its files name each other by library: `#include "cli/options.hpp"`."""
+    texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
+             for path in sorted((root / "apps").rglob("*")) if path.suffix in SUFFIXES}
+    for path, text in texts.items():
+        library = Path(path).parts[1]
+        if library not in APPS:
+            yield f"{path}:1: '{library}' is not a library of apps/"
+            continue
+        if text.partition("\n")[0] != LICENCE:
+            yield f"{path}:1: the first line is not '{LICENCE}'"
+        if path.endswith(".hpp") and "\n#pragma once\n" not in text:
+            yield f"{path}:1: no #pragma once"
+        for match in INCLUDE.finditer(text):
+            opening, name = match.groups()
+            place = f"{path}:{text.count(chr(10), 0, match.start(2)) + 1}"
+            theirs = name.partition("/")[0]
+            if CUDA_HEADER.match(name):
+                yield f"{place}: names the CUDA header {name} outside runtime/ and kernels/"
+            elif name.startswith("msstream/"):
+                if not (root / "include" / name).is_file():
+                    yield f"{place}: there is no include/{name}"
+            elif theirs in APPS and theirs != library and theirs not in APPS[library]:
+                yield f"{place}: apps/{library}/ may not include apps/{theirs}/"
+            elif (opening == '"' or theirs in APPS) and f"apps/{name}" not in texts:
+                yield f"{place}: there is no apps/{name}"
+    graph = {path: ["apps/" + name for _, name in INCLUDE.findall(text) if "apps/" + name in texts]
+             for path, text in texts.items()}
+    yield from ("includes in a circle: " + " -> ".join(circle) for circle in circles(graph))
+
+
 def circles(graph):
     """Yields each circle of includes once, as the files along it."""
     done, trail = set(), []
@@ -123,6 +161,12 @@ def shared_names(texts):
                 yield f"{path}:{line}: {first} has a {name} too, and both are compiled as one file"
 
 
+def misnamed_tests(path, text):
+    for match in TEST_NAME.finditer(text):
+        if not SNAKE_CASE.fullmatch(match.group(1)):
+            yield f"{path}:{text.count(chr(10), 0, match.start(1)) + 1}: the test {match.group(1)} is not in snake_case"
+
+
 def violations(root):
     root = Path(root)
     texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
@@ -133,8 +177,11 @@ def violations(root):
                     if (target := project_file(root, path, opening, name)) in texts]
              for path, text in texts.items()}
     found += ["includes in a circle: " + " -> ".join(circle) for circle in circles(graph)]
-    found += shared_names({path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
-                           for path in sorted((root / "tests").rglob("*_test.cpp"))})
+    found += app_violations(root)
+    tests = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
+             for path in sorted((root / "tests").rglob("*")) if path.suffix in SUFFIXES}
+    found += shared_names({path: text for path, text in tests.items() if path.endswith("_test.cpp")})
+    found += [problem for path, text in tests.items() for problem in misnamed_tests(path, text)]
     if not texts:
         found.append(f"{root}: no sources found")
     return found

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <msstream/runtime/checked.hpp>
+#include <msstream/runtime/cuda.hpp>
 #include <msstream/runtime/detail/backend_of.hpp>
-#include <msstream/runtime/default_runtime.hpp>
+#include <msstream/runtime/host.hpp>
 #include <msstream/runtime/sim.hpp>
 
 namespace msstream::detail {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/host_queue.hpp"
+
 #include <msstream/base/error.hpp>
 #include <msstream/runtime/host.hpp>
 
@@ -9,11 +11,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 namespace msstream {
 
-static_assert(Runtime<Host>);
+static_assert(InteropRuntime<Host>);
+static_assert(CapturingRuntime<Host>);
 
 namespace {
 
@@ -85,12 +90,20 @@ struct Host::Graph {
   std::uint64_t launches = 0;
 };
 
+/// The queues of the streams.
+struct Host::Streams {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<HostQueue>> live;
+  std::vector<std::unique_ptr<HostQueue>> retired;
+};
+
 Host::Host(Options options)
-    : memory_bytes_(options.memory_bytes != 0 ? options.memory_bytes : physical_memory_bytes()) {}
+    : memory_bytes_(options.memory_bytes != 0 ? options.memory_bytes : physical_memory_bytes()),
+      streams_(std::make_unique<Streams>()) {}
 
 Host::~Host() {
   if (home_.is_left()) {  // the queues' threads do not exist, and their locks may be held
-    for (auto* const queues : {&live_, &retired_}) {
+    for (auto* const queues : {&streams_->live, &streams_->retired}) {
       for (auto& queue : *queues) {
         HomeProcess::keep(std::shared_ptr<void const>(std::move(queue)));
       }
@@ -101,9 +114,9 @@ Host::~Host() {
 Host::native_stream Host::create_stream(StreamPriority) {
   home_.require_here();
   auto queue = std::make_unique<HostQueue>();
-  std::lock_guard const lock(mutex_);
-  std::erase_if(retired_, [](auto const& old) { return old->finished(); });
-  return live_.emplace_back(std::move(queue)).get();
+  std::lock_guard const lock(streams_->mutex);
+  std::erase_if(streams_->retired, [](auto const& old) { return old->finished(); });
+  return streams_->live.emplace_back(std::move(queue)).get();
 }
 
 void Host::destroy_stream(native_stream stream) noexcept {
@@ -114,11 +127,12 @@ void Host::destroy_stream(native_stream stream) noexcept {
     place.capture->spoil("a captured stream was destroyed");
   }
   stream->finish();
-  std::lock_guard const lock(mutex_);
+  std::lock_guard const lock(streams_->mutex);
+  auto& live = streams_->live;
   auto const found = std::find_if(
-      live_.begin(), live_.end(), [&](auto const& queue) { return queue.get() == stream; });
-  retired_.push_back(std::move(*found));
-  live_.erase(found);
+      live.begin(), live.end(), [&](auto const& queue) { return queue.get() == stream; });
+  streams_->retired.push_back(std::move(*found));
+  live.erase(found);
 }
 
 void Host::synchronize_stream(native_stream stream) {
@@ -296,6 +310,17 @@ void Host::launch_graph(native_graph graph, native_stream stream) {
 
 void Host::destroy_graph(native_graph graph) noexcept {
   delete graph;
+}
+
+Host::stream_ref Host::ref(native_stream stream, native_libraries) const {
+  return HostStream(*stream);
+}
+
+std::optional<ForeignStream> Host::identify(native_stream stream) const {
+  if (stream->place().capture != nullptr) {
+    return std::nullopt;
+  }
+  return ForeignStream{stream->id(), false};
 }
 
 void Host::call_host(native_stream stream, Closure closure) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/error.hpp>
 #include <msstream/runtime/capturing.hpp>
-#include <msstream/runtime/host_capture.hpp>
+#include "runtime/host_capture.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/start_thread.hpp>
 #include <msstream/base/unheard_failure.hpp>
-#include <msstream/runtime/host_queue.hpp>
+#include "runtime/host_queue.hpp"
 #include <msstream/runtime/runtime_thread.hpp>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/base/error.hpp>
-#include <msstream/runtime/host_queue.hpp>
+#include "runtime/host_queue.hpp"
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <gtest/gtest.h>

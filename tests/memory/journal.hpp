@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/memory/device.hpp>
-#include <msstream/runtime/host_queue.hpp>
+#include "runtime/host_queue.hpp"
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <memory>

@@ -22,6 +22,14 @@
 
 namespace msstream {
 
+extern template class detail::BackendOf<Host>;
+#if MSSTREAM_CUDA
+extern template class detail::BackendOf<Cuda>;
+#endif
+#if MSSTREAM_CHECKED
+extern template class detail::BackendOf<DefaultRuntime>;
+#endif
+
 template <Runtime R = DefaultRuntime>
 struct DeviceOptions {
   typename R::Options runtime = {};

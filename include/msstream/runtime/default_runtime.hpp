@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/runtime/checked.hpp>
 #include <msstream/runtime/cuda.hpp>
 #include <msstream/runtime/host.hpp>
 
@@ -9,6 +8,9 @@
 
 #ifndef MSSTREAM_CHECKED
 #define MSSTREAM_CHECKED 0
+#endif
+#if MSSTREAM_CHECKED
+#include <msstream/runtime/checked.hpp>
 #endif
 
 namespace msstream {

@@ -4,7 +4,6 @@
 #include <msstream/base/closure.hpp>
 #include <msstream/runtime/capturing.hpp>
 #include <msstream/runtime/home_process.hpp>
-#include <msstream/runtime/host_queue.hpp>
 #include <msstream/runtime/interop.hpp>
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/runtime/stream_ref.hpp>
@@ -13,12 +12,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string_view>
-#include <vector>
 
 namespace msstream {
+
+class HostQueue;
 
 /// The options of the host runtime.
 struct HostOptions {
@@ -83,9 +82,7 @@ class Host {
 
   native_libraries create_libraries(LibraryOptions const&) { return nullptr; }
   void destroy_libraries(native_libraries) noexcept {}
-  [[nodiscard]] stream_ref ref(native_stream stream, native_libraries) const {
-    return HostStream(*stream);
-  }
+  [[nodiscard]] stream_ref ref(native_stream stream, native_libraries) const;
 
   // Implements CapturingRuntime. A launch runs the graph's work on the stream's thread, in another
   // order each time.
@@ -98,12 +95,7 @@ class Host {
 
   // Implements InteropRuntime. There is no device to choose.
   struct Visit {};
-  [[nodiscard]] std::optional<ForeignStream> identify(native_stream stream) const {
-    if (stream->place().capture != nullptr) {
-      return std::nullopt;
-    }
-    return ForeignStream{stream->id(), false};
-  }
+  [[nodiscard]] std::optional<ForeignStream> identify(native_stream stream) const;
   [[nodiscard]] Visit visit() const noexcept { return {}; }
   /// Does nothing: the host runtime has no current device.
   void make_current() const noexcept {}
@@ -115,12 +107,8 @@ class Host {
 
   std::size_t memory_bytes_;
   std::atomic<std::size_t> allocated_bytes_{0};
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<HostQueue>> live_;
-  std::vector<std::unique_ptr<HostQueue>> retired_;
+  struct Streams;
+  std::unique_ptr<Streams> streams_;
 };
-
-static_assert(InteropRuntime<Host>);
-static_assert(CapturingRuntime<Host>);
 
 }  // namespace msstream

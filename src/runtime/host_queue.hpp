@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/runtime/home_process.hpp>
-#include <msstream/runtime/host_capture.hpp>
+#include "runtime/host_capture.hpp"
 #include <msstream/runtime/work_queue.hpp>
 
 #include <atomic>

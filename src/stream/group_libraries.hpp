@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/runtime/detail/backend.hpp>
 #include <msstream/runtime/library_options.hpp>
-#include <msstream/runtime/runtime.hpp>
 #include <msstream/stream/libraries_made.hpp>
 
 #include <cstdint>

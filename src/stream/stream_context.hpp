@@ -34,7 +34,9 @@ struct StreamContext {
         runtime(std::move(of)),
         events(std::make_shared<EventPool>(runtime)),
         tracker(std::move(shared_tracker)),
-        spans(runtime) {}
+        spans(runtime) {
+    tracker->serve(runtime->traits);
+  }
 
   StreamContext(StreamContext const&) = delete;
   StreamContext& operator=(StreamContext const&) = delete;

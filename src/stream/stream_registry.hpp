@@ -5,6 +5,7 @@
 #include <msstream/stream/detail/inside_work.hpp>
 #include "stream/stream_slot.hpp"
 
+#include <msstream/base/error.hpp>
 #include <msstream/base/mechanism.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/base/unheard_failure.hpp>
@@ -39,6 +40,19 @@ class StreamRegistry {
   explicit StreamRegistry(RuntimeLife life) noexcept : life_(life), home_(life) {}
   StreamRegistry(StreamRegistry const&) = delete;
   StreamRegistry& operator=(StreamRegistry const&) = delete;
+
+  /// Notes the runtime type of a device whose streams will be tracked. Throws
+  /// std::invalid_argument if the tracker already has a device of another type, whose events the
+  /// runtime could not wait for.
+  void serve(BackendTraits const& runtime) {
+    void const* none = nullptr;
+    bool const is_new = runtime_type_.compare_exchange_strong(none, runtime.type);
+    require(is_new || none == runtime.type,
+            "DeviceOptions::tracker: the tracker is of a device of another runtime type; expected "
+            "one of the type of the runtime '",
+            runtime.name,
+            "'");
+  }
 
   /// Starts to track a stream. The slot stays valid as long as the tracker exists.
   Slot& attach(NativeStream native,
@@ -472,6 +486,7 @@ class StreamRegistry {
 
   std::mutex slots_mutex_;
   std::atomic<order::StreamIndex> slot_count_{0};
+  std::atomic<void const*> runtime_type_{nullptr};  ///< null while no device uses the tracker
   /// Whether a stream of a runtime that observes the order was ever attached.
   std::atomic<bool> observes_order_{false};
   std::array<std::unique_ptr<Slot>, kMaxStreams> slots_;

@@ -382,8 +382,12 @@ template <Runtime R>
 template <Runtime R>
 [[nodiscard]] R& runtime_of(Backend& backend) {
   if (backend.traits.type != &runtime_type_tag<R>) [[unlikely]] {
-    throw std::invalid_argument(
-        text("a device of the runtime '", backend.traits.name, "' is used as one of '", R::name, "'"));
+    throw std::invalid_argument(text("a device of the runtime '",
+                                     backend.traits.name,
+                                     "' is used as one of another runtime type, named '",
+                                     R::name,
+                                     "'; a runtime that is checked or faulty is another type than "
+                                     "the plain one"));
   }
   return static_cast<BackendOf<R>&>(backend).runtime();
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "stream/dependency_tracker.hpp"
-#include "stream/doorbell.hpp"
 #include "stream/launch_failure.hpp"
 
 #include <msstream/base/closure.hpp>
@@ -11,6 +10,7 @@
 #include <msstream/order/position_set.hpp>
 #include <msstream/runtime/home_process.hpp>
 #include <msstream/runtime/settled_at_exit.hpp>
+#include <msstream/stream/detail/doorbell.hpp>
 
 #include <algorithm>
 #include <atomic>

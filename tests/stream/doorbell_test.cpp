@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/stream/doorbell.hpp>
+#include <msstream/stream/detail/doorbell.hpp>
 
 #include <gtest/gtest.h>
 
@@ -11,6 +11,8 @@
 
 namespace msstream::testing {
 namespace {
+
+using detail::Doorbell;
 
 void await_sleeps(Doorbell const& bell, std::uint64_t sleeps) {
   while (bell.sleeps() < sleeps) {

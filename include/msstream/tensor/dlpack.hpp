@@ -7,7 +7,8 @@
 
 #if __has_include(<dlpack/dlpack.h>)
 
-#include <msstream/memory/foreign_block.hpp>
+#include <msstream/memory/detail/adopt.hpp>
+#include <msstream/tensor/detail/exchange.hpp>
 #include <msstream/tensor/tensor.hpp>
 #include <msstream/tensor/tensor_holder.hpp>
 
@@ -16,7 +17,6 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <source_location>
 #include <string>
@@ -44,13 +44,9 @@ template <Element T>
   return {kDLUInt, bits, 1};
 }
 
-template <Runtime R>
-[[nodiscard]] DLDevice dlpack_device(R const& runtime) noexcept {
-  if constexpr (requires { runtime.ordinal(); }) {
-    return {kDLCUDA, runtime.ordinal()};
-  } else {
-    return {kDLCPU, 0};
-  }
+[[nodiscard]] inline DLDevice dlpack_device(Backend& runtime) noexcept {
+  auto const ordinal = runtime.ordinal();
+  return ordinal < 0 ? DLDevice{kDLCPU, 0} : DLDevice{kDLCUDA, ordinal};
 }
 
 /// The data that an exported DLManagedTensor owns.
@@ -60,7 +56,7 @@ struct ExportedTensor {
       : tensor(exported),
         managed{
             {tensor.data(),
-             dlpack_device(*tensor.device()->context->runtime),
+             dlpack_device(tensor.any().backend()),
              static_cast<int>(tensor.shape().rank()),
              dlpack_dtype<T>(),
              extents.data(),
@@ -141,7 +137,7 @@ inline void require_row_major(DLTensor const& foreign, Shape const& shape) {
 template <Element T, Runtime R>
 [[nodiscard]] DLManagedTensor* to_dlpack(Tensor<T, R> const& tensor) {
   auto exported = std::make_unique<detail::ExportedTensor<T, R>>(tensor);
-  synchronize_uses(*tensor.block(), AccessMode::write, "to_dlpack");
+  detail::await_uses(tensor.any(), "to_dlpack");
   return &exported.release()->managed;
 }
 
@@ -151,7 +147,7 @@ template <Element T, Runtime R>
 template <Element T, Runtime R>
 [[nodiscard]] DLManagedTensor* to_dlpack(
     Tensor<T, R> const& tensor,
-    Stream<R>& consumer,
+    Stream<R> const& consumer,
     std::source_location held_at = std::source_location::current()) {
   auto exported = std::make_unique<detail::ExportedTensor<T, R>>(tensor);
   exported->holder.emplace(consumer);
@@ -183,7 +179,7 @@ template <Element T, Runtime R>
           ", ",
           static_cast<int>(dtype.bits),
           " bits, 1 lane)");
-  auto const expected = detail::dlpack_device(*device.context()->runtime);
+  auto const expected = detail::dlpack_device(device.engine().backend());
   require(foreign.device.device_type == expected.device_type &&
               foreign.device.device_id == expected.device_id,
           "from_dlpack: memory of device type ",
@@ -209,7 +205,7 @@ template <Element T, Runtime R>
           "from_dlpack: no memory for a tensor of shape ",
           shape);
   auto const bytes = static_cast<std::size_t>(shape.count()) * sizeof(T);
-  return {memory::adopt(device.state(), data, bytes, std::move(owner)), shape};
+  return {detail::adopt(device.state(), data, bytes, std::move(owner)), shape};
 }
 
 /// Like from_dlpack(device, managed), but for memory that the other library may still write on the
@@ -217,12 +213,9 @@ template <Element T, Runtime R>
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<T, R> from_dlpack(Device<R> const& device,
                                        DLManagedTensor* managed,
-                                       Stream<R>& producer) {
+                                       Stream<R> const& producer) {
   auto tensor = from_dlpack<T>(device, managed);
-  auto& record = tensor.block()->record;
-  auto const position = producer.mark();
-  std::lock_guard const guard(record.lock);
-  record.log.note_unordered_write(position);
+  detail::note_writes_of(producer.body(), tensor.any());
   return tensor;
 }
 

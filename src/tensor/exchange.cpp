@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/synchronize_uses.hpp"
+#include "stream/stream.hpp"
+
+#include <msstream/tensor/detail/exchange.hpp>
+
+#include <mutex>
+
+namespace msstream::detail {
+
+void await_uses(AnyTensor const& tensor, char const* call) {
+  synchronize_uses(*tensor.block(), AccessMode::write, call);
+}
+
+void note_writes_of(AnyStream const& stream, AnyTensor const& tensor) {
+  auto const position = stream.engine()->mark();
+  auto& record = tensor.block()->record;
+  std::lock_guard const guard(record.lock);
+  record.log.note_unordered_write(position);
+}
+
+}  // namespace msstream::detail

@@ -15,7 +15,7 @@ namespace msstream::serve {
 
 /// The stream groups of a replica. The replica is launched on the first one.
 template <Runtime R = DefaultRuntime>
-using Branches = std::vector<StreamGroup<R>*>;
+using Branches = std::vector<StreamGroup<R>>;
 
 /// The streams of all replicas: one pool for each branch, so that a replica has the same number,
 /// and therefore the same part of the device, in each pool. If replicas are captured, the groups of
@@ -47,7 +47,7 @@ class BranchStreams {
     Branches<R> branches;
     branches.reserve(pools_.size());
     for (auto const& pool : pools_) {
-      branches.push_back(&(*pool)[replica]);
+      branches.push_back((*pool)[replica]);
     }
     return branches;
   }

@@ -86,14 +86,13 @@ class Completion {
   }
   bool ask(Slot<R>& slot, Clock::time_point now) {
     if (!slot.event) {
-      auto event = pool_.context->tracker->event_at(*slot.position);
-      if (event == nullptr) {
+      slot.event.take(*pool_.context, *slot.position);
+      if (!slot.event) {
         return true;
       }
-      slot.event.emplace(pool_.context, std::move(event));
     }
     slot.ask_at = now + kOverdue;
-    return slot.event->query();
+    return slot.event.query(pool_.context);
   }
   /// Returns the time when the replica began with the launch: when it was launched, or when the
   /// launch before it was complete, whichever is later.

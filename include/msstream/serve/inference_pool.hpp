@@ -2,10 +2,16 @@
 #pragma once
 
 #include <msstream/runtime/default_runtime.hpp>
+#include <msstream/runtime/home_process.hpp>
+#include <msstream/runtime/runtime_thread.hpp>
+#include <msstream/runtime/settled_at_exit.hpp>
 #include <msstream/serve/branches.hpp>
+#include <msstream/serve/device_calls.hpp>
 #include <msstream/serve/options.hpp>
 #include <msstream/serve/poller.hpp>
 #include <msstream/serve/slot_launchers.hpp>
+#include <msstream/stream/detail/inside_work.hpp>
+#include <msstream/stream/stream_scope.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -72,7 +78,7 @@ class InferencePool {
       }
     }
     auto first = make_version(1, std::move(model), replicas);
-    serving_ = make_at_home<Serving>(device_.context()->home);
+    serving_ = make_at_home<Serving>(home_);
     serving_->pool = std::make_unique<PoolState<R>>(
         device_.context(), layout_, options_, std::move(replicas), std::move(first));
     pool_ = serving_->pool.get();
@@ -81,14 +87,15 @@ class InferencePool {
     serving_->launchers = std::make_unique<SlotLaunchers<R>>(
         *pool_, *dispatcher_, options_.launch_thread_total(), options_.launch_spin());
     serving_->poller = std::make_unique<Poller<R>>(*pool_, *dispatcher_, options_.launch_spin());
-    settle_at_exit<R>(serving_, SettleOrder::threads, [](Serving& ending) { ending.end(); });
+    settle_at_exit(
+        life_of<R>, serving_, SettleOrder::threads, [](Serving& ending) { ending.end(); });
   }
   InferencePool(InferencePool const&) = delete;
   InferencePool& operator=(InferencePool const&) = delete;
   /// Drains the pool. Must not be called from a callback, nor while another thread is inside
   /// submit(), even if its query has been answered.
   ~InferencePool() {
-    if (!device_.context()->home.is_left()) {
+    if (!home_.is_left()) {
       close();
     }
   }
@@ -126,7 +133,7 @@ class InferencePool {
     auto const version = version_ + 1;
     pool_->versions.replace(make_version(version, std::move(model), pool_->replicas));
     version_ = version;
-    device_.state()->memory.release_unneeded();
+    release_unneeded_memory(*device_.state());
     return version;
   }
 
@@ -186,7 +193,7 @@ class InferencePool {
     OwnedReplicas replicas;
     for (int i = 0; i < options_.replicas; ++i) {
       auto branches = streams_.of(i);
-      StreamScope const scope(*branches.front());
+      StreamScope const scope(branches.front());
       std::vector<std::unique_ptr<Slot<R>>> slots;
       for (int j = 0; j < options_.depth; ++j) {
         Place const place{static_cast<std::size_t>(i), static_cast<std::size_t>(j), 0};
@@ -219,12 +226,12 @@ class InferencePool {
   /// afterwards.
   void try_out(ModelVersion<R> const& version) const {
     auto const branches = streams_.of(options_.replicas);
-    StreamScope const scope(*branches.front());
+    StreamScope const scope(branches.front());
     auto const staging = make_staging();
     for (std::size_t bucket = 0; bucket < options_.buckets.size(); ++bucket) {
       bool has_issued = false;
       auto const last = version.issue({0, 0, bucket}, staging, branches, has_issued);
-      device_.context()->tracker->synchronize(last);
+      await_position(*device_.state(), last);
     }
   }
   /// Captures the version on all sound replicas. Returns the number of captured steps.
@@ -275,13 +282,13 @@ class InferencePool {
   /// Throws if the calling thread runs a stream's work, because the answer may have to wait for
   /// that stream.
   void refuse_in_work() const {
-    device_.context()->home.require_here();
-    InsideWork::refuse_wait("InferencePool::submit");
+    home_.require_here();
+    detail::InsideWork::refuse_wait("InferencePool::submit");
   }
   void refuse_callback(char const* call) const {
-    device_.context()->home.require_here();
+    home_.require_here();
     if (RuntimeThread::is_in_work()) {
-      InsideWork::refuse_wait(text("InferencePool::", call));
+      detail::InsideWork::refuse_wait(text("InferencePool::", call));
     }
     if (pool_->ledger.is_replying()) {
       throw std::logic_error(text("InferencePool::", call, " called from a callback"));
@@ -289,11 +296,12 @@ class InferencePool {
   }
 
   Device<R> device_;
+  HomeProcess home_{life_of<R>};  ///< like the device's, which is not left when it makes a pool
   InferencePoolOptions options_;
   Clone clone_;
   std::shared_ptr<InputLayout const> layout_;
   BranchStreams<R> streams_;
-  std::vector<typename detail::CapturesOf<R>::Memory> memories_;  ///< one for each replica
+  std::vector<typename CapturesOf<R>::Memory> memories_;  ///< one for each replica
   std::atomic<std::uint64_t> captured_steps_{0};
   std::atomic<std::uint64_t> failed_captures_{0};
   std::mutex swapping_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/runtime/default_runtime.hpp>
+#include <msstream/serve/device_calls.hpp>
 #include <msstream/serve/input_layout.hpp>
 #include <msstream/stream/stream_group.hpp>
 #include <msstream/tensor/tensor.hpp>
@@ -23,7 +24,7 @@ class Inputs {
   Inputs(std::shared_ptr<InputLayout const> layout,
          Tensor<std::uint8_t, R> packed,
          std::int64_t rows,
-         std::span<StreamGroup<R>* const> branches = {})
+         std::span<StreamGroup<R> const> branches = {})
       : layout_(std::move(layout)), packed_(std::move(packed)), rows_(rows), branches_(branches) {}
 
   /// Returns the tensor of a field, of shape [rows, elements per row]. Throws std::invalid_argument
@@ -44,10 +45,11 @@ class Inputs {
   /// Returns a group for operations that other operations need not wait for, as in `StreamScope
   /// scope(inputs.branch(i));`. A number beyond the replica's groups wraps around; number 0 is the
   /// current group.
-  [[nodiscard]] StreamGroup<R>& branch(std::size_t number) const {
-    return branches_.empty() ? device()->current_group() : *branches_[number % branches_.size()];
+  [[nodiscard]] StreamGroup<R> branch(std::size_t number) const {
+    return branches_.empty() ? StreamGroup<R>(current_group(*device()))
+                             : branches_[number % branches_.size()];
   }
-  [[nodiscard]] std::shared_ptr<DeviceState<R>> const& device() const noexcept {
+  [[nodiscard]] std::shared_ptr<detail::DeviceState> const& device() const noexcept {
     return packed_.device();
   }
 
@@ -55,7 +57,7 @@ class Inputs {
   std::shared_ptr<InputLayout const> layout_;
   Tensor<std::uint8_t, R> packed_;
   std::int64_t rows_;
-  std::span<StreamGroup<R>* const> branches_;
+  std::span<StreamGroup<R> const> branches_;
 };
 
 }  // namespace msstream::serve

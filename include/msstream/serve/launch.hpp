@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
-#include <utility>
 
 namespace msstream::serve {
 
@@ -95,21 +94,14 @@ class Launch {
     has_issued = true;
     slot.ask_at = slot.launched_at + kOverdue;
     if constexpr (must_be_asked<R>) {  // recorded at once, so that it covers no later launch
-      if (auto event = pool_.context->tracker->event_at(*slot.position)) {
-        slot.event.emplace(pool_.context, std::move(event));
-      }
+      slot.event.take(*pool_.context, *slot.position);
     }
   }
   /// Makes the slot wait for all work issued for it, even though the model threw, because that work
   /// uses the slot's buffers.
   void await_all_issued(Slot<R>& slot, Replica<R>& replica) noexcept {
     try {
-      auto& group = replica.group();
-      if (!group.merged()) {
-        group.compute().wait(group.h2d().record());
-        group.compute().wait(group.d2h().record());
-      }
-      slot.event = group.compute().record();
+      slot.event.take_all_of(replica.group().engine());
       slot.ask_at = {};
     } catch (...) {
       pool_.replicas.fail(replica, std::current_exception());

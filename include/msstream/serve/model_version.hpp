@@ -20,8 +20,6 @@ struct Place {
   std::size_t bucket;
 };
 
-namespace detail {
-
 /// The types of a replica's captured steps and their memory; int on a runtime that does not
 /// capture.
 template <Runtime R>
@@ -34,8 +32,6 @@ struct CapturesOf<R> {
   using Step = CapturedStep<R>;
   using Memory = StepMemory<R>;
 };
-
-}  // namespace detail
 
 /// One of the models that a pool has had: the functions that replicas run, and the steps captured
 /// from them. Made by one thread; afterwards any thread may launch, one at a time for each slot.
@@ -62,7 +58,7 @@ class ModelVersion {
                Place const& place,
                Staging<R> const& staging,
                Branches<R> const& branches,
-               typename detail::CapturesOf<R>::Memory const& memory) requires CapturingRuntime<R> {
+               typename CapturesOf<R>::Memory const& memory) requires CapturingRuntime<R> {
     bool has_issued = false;
     step(place) = std::make_unique<CapturedStep<R>>(
         device, [&] { issue(place, staging, branches, has_issued); }, memory);
@@ -90,7 +86,7 @@ class ModelVersion {
   }
 
  private:
-  using Step = std::unique_ptr<typename detail::CapturesOf<R>::Step>;
+  using Step = std::unique_ptr<typename CapturesOf<R>::Step>;
 
   [[nodiscard]] Step& step(Place const& place) {
     return steps_[(place.replica * slots_ + place.slot) * buckets_.size() + place.bucket];

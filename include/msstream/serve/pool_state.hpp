@@ -7,7 +7,7 @@
 #include <msstream/serve/options.hpp>
 #include <msstream/serve/query_queue.hpp>
 #include <msstream/serve/replicas.hpp>
-#include <msstream/stream/doorbell.hpp>
+#include <msstream/stream/detail/doorbell.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace msstream::serve {
 /// The state that the threads of a pool share; each member has its own thread-safety rules.
 template <Runtime R>
 struct PoolState {
-  PoolState(std::shared_ptr<StreamContext<R>> of_device,
+  PoolState(std::shared_ptr<detail::StreamContext> of_device,
             std::shared_ptr<InputLayout const> inputs,
             InferencePoolOptions const& options,
             std::vector<std::unique_ptr<Replica<R>>> made,
@@ -35,7 +35,7 @@ struct PoolState {
         replicas(std::move(made)),
         versions(std::move(first)) {}
 
-  std::shared_ptr<StreamContext<R>> const context;
+  std::shared_ptr<detail::StreamContext> const context;
   std::shared_ptr<InputLayout const> const layout;
   std::int64_t const outputs_per_row;
   std::chrono::nanoseconds const max_batch_delay;  ///< 0 if each query is launched alone
@@ -44,7 +44,7 @@ struct PoolState {
   Replicas<R> replicas;
   Published<ModelVersion<R>> versions;
   Ledger ledger;
-  Doorbell bell;  ///< rung to wake the poller
+  detail::Doorbell bell;  ///< rung to wake the poller
 };
 
 }  // namespace msstream::serve

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/serve/slot.hpp>
-#include <msstream/stream/doorbell.hpp>
+#include <msstream/stream/detail/doorbell.hpp>
 #include <msstream/stream/stream_group.hpp>
 
 #include <atomic>
@@ -33,7 +33,7 @@ class Replica {
         idle_(~std::uint64_t{0} >> (static_cast<std::size_t>(kMostSlots) - slots_.size())) {}
 
   /// Returns the group on which the replica is launched.
-  [[nodiscard]] StreamGroup<R>& group() const noexcept { return *branches_.front(); }
+  [[nodiscard]] StreamGroup<R> const& group() const noexcept { return branches_.front(); }
   [[nodiscard]] Branches<R> const& branches() const noexcept { return branches_; }
   [[nodiscard]] std::vector<std::unique_ptr<Slot<R>>> const& slots() const noexcept {
     return slots_;
@@ -97,7 +97,7 @@ class Replica {
 
   /// Rung when a slot is staged; null if there are no launch threads. Set before the replica is
   /// used.
-  Doorbell* launch_bell = nullptr;
+  detail::Doorbell* launch_bell = nullptr;
   /// The time when the last launch known to be complete was seen to be complete. Used by the poller
   /// only.
   alignas(64) Clock::time_point over_at = {};

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <msstream/base/spin_lock.hpp>
-#include <msstream/stream/doorbell.hpp>
+#include <msstream/stream/detail/doorbell.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -12,11 +12,11 @@ namespace msstream::serve {
 /// Polls a bell until it is rung or the time is over, so that the ringing thread need not wake this
 /// one. `rung` is the bell's count before the calling thread last looked for work. Returns whether
 /// the bell was rung.
-inline bool is_rung_before(Doorbell& bell,
+inline bool is_rung_before(detail::Doorbell& bell,
                            std::uint64_t rung,
                            std::chrono::steady_clock::time_point end) noexcept {
   constexpr int kPausesBetweenLooks = 8;
-  Doorbell::Watch const watching(bell);
+  detail::Doorbell::Watch const watching(bell);
   while (bell.rung() == rung) {
     if (std::chrono::steady_clock::now() >= end) {
       return false;

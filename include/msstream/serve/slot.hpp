@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/serve/launch_event.hpp>
 #include <msstream/serve/model_version.hpp>
 #include <msstream/serve/published.hpp>
 #include <msstream/serve/query_queue.hpp>
 #include <msstream/serve/ticket.hpp>
-#include <msstream/stream/event.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -65,7 +65,7 @@ struct Slot {
   /// The position of the copy of the answers, which sets a flag when they have arrived.
   std::optional<order::Position> position = {};
   /// The event of `position`, or of the work that was issued before the model threw.
-  std::optional<Event<R>> event = {};
+  LaunchEvent event = {};
   std::exception_ptr failure = {};
   Clock::time_point launched_at = {};
   Clock::time_point ask_at = {};  ///< when the device is to be queried

@@ -58,7 +58,7 @@ class SlotLaunchers {
  private:
   struct Worker {
     std::vector<Replica<R>*> replicas;
-    Doorbell bell;
+    detail::Doorbell bell;
     std::thread thread;
   };
 

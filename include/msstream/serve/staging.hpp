@@ -82,7 +82,7 @@ class Staging {
   order::Position issue(std::int64_t rows,
                         Forward<R> const& forward,
                         bool& has_issued,
-                        std::span<StreamGroup<R>* const> branches = {}) const {
+                        std::span<StreamGroup<R> const> branches = {}) const {
     auto const bytes = static_cast<std::int64_t>(layout_->bytes(rows));
     auto const inputs = packed_.rows(0, bytes);
     copy_to_device(inputs);
@@ -104,7 +104,7 @@ class Staging {
                                Tensor<std::uint8_t, R> const& inputs) const {
     auto count = result.count();
     if (count > kMostToldAtOnce) {
-      auto* const runtime = result.device()->context->runtime.get();
+      auto* const runtime = &result.any().backend();
       msstream::issue(
           "copy_d2h",
           reads(result, inputs),

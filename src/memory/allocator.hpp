@@ -123,9 +123,9 @@ class StreamAwareAllocator {
   [[nodiscard]] MemorySnapshot snapshot() const {
     MemorySnapshot snapshot{statistics(), {}, {}, {}, use_by_stream()};
     for_each_pool([&](memory::BlockPool const& pool) { pool.add_to(snapshot); });
-    std::sort(snapshot.ranges.begin(),
-              snapshot.ranges.end(),
-              [](MemoryRange const& a, MemoryRange const& b) { return a.address < b.address; });
+    std::sort(snapshot.ranges.begin(), snapshot.ranges.end(), [](auto const& a, auto const& b) {
+      return a.address < b.address;
+    });
     if (history_ != nullptr) {
       snapshot.events = history_->events();
       snapshot.streams = context_->tracker->stream_names();

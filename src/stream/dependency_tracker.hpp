@@ -2,13 +2,13 @@
 #pragma once
 
 #include "stream/access.hpp"
-#include <msstream/stream/detail/inside_work.hpp>
 #include "stream/stream_registry.hpp"
 
 #include <msstream/base/mechanism.hpp>
 #include <msstream/base/text.hpp>
 #include <msstream/order/minimal_waits.hpp>
 #include <msstream/order/position_set.hpp>
+#include <msstream/stream/detail/inside_work.hpp>
 
 #include <algorithm>
 #include <array>

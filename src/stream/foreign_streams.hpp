@@ -67,8 +67,7 @@ class ForeignStreams {
     Entry* entry_;
   };
 
-  explicit ForeignStreams(std::shared_ptr<StreamContext> context)
-      : context_(std::move(context)) {}
+  explicit ForeignStreams(std::shared_ptr<StreamContext> context) : context_(std::move(context)) {}
   ForeignStreams(ForeignStreams const&) = delete;
   ForeignStreams& operator=(ForeignStreams const&) = delete;
   ~ForeignStreams() {

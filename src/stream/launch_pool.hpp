@@ -74,9 +74,8 @@ class LaunchPool {
   [[nodiscard]] static std::shared_ptr<LaunchPool> make(
       std::shared_ptr<DependencyTracker> const& tracker, LaunchPoolOptions const& options) {
     auto pool = make_at_home<LaunchPool>(tracker->home(), tracker, options);
-    settle_at_exit(tracker->life(), pool, SettleOrder::threads, [](LaunchPool& ending) {
-      ending.stop();
-    });
+    settle_at_exit(
+        tracker->life(), pool, SettleOrder::threads, [](LaunchPool& ending) { ending.stop(); });
     return pool;
   }
   LaunchPool(std::shared_ptr<DependencyTracker> tracker, LaunchPoolOptions const& options)

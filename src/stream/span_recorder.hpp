@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/stream/stream_hold.hpp>
-
 #include <msstream/order/position.hpp>
 #include <msstream/runtime/detail/backend.hpp>
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/stream/span_timing.hpp>
+#include <msstream/stream/stream_hold.hpp>
 #include <msstream/trace/timeline.hpp>
 
 #include <algorithm>
@@ -63,13 +62,14 @@ class SpanRecorder {
     for (auto const& entry : entries_) {
       auto const end_ns = runtime_->elapsed_ns(zero_->native(), entry.end.native());
       auto const begin_ns = runtime_->elapsed_ns(zero_->native(), entry.begin.native());
-      spans.push_back({entry.name,
-                       entry.lane,
-                       entry.held ? std::min(begin_ns + runtime_->traits.timed_on_top_ns, end_ns) : begin_ns,
-                       end_ns,
-                       entry.position.stream,
-                       entry.position.number,
-                       entry.launch_ns});
+      spans.push_back(
+          {entry.name,
+           entry.lane,
+           entry.held ? std::min(begin_ns + runtime_->traits.timed_on_top_ns, end_ns) : begin_ns,
+           end_ns,
+           entry.position.stream,
+           entry.position.number,
+           entry.launch_ns});
     }
     discard();
     return trace::Timeline(std::move(spans));

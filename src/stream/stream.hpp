@@ -44,9 +44,7 @@ class Stream {
   }
 
   /// Returns an event for all work issued so far, including work put directly on native().
-  [[nodiscard]] Event record() {
-    return Event(context_, context_->tracker->event_at(mark()));
-  }
+  [[nodiscard]] Event record() { return Event(context_, context_->tracker->event_at(mark())); }
   /// Makes the stream's next work wait for the event's work, unless that is known to precede it
   /// already. Does not block the host. Throws std::invalid_argument for an event of a device that
   /// does not share the tracker.
@@ -79,9 +77,7 @@ class Stream {
     }
     return *slot_;
   }
-  [[nodiscard]] std::shared_ptr<StreamContext> const& context() const noexcept {
-    return context_;
-  }
+  [[nodiscard]] std::shared_ptr<StreamContext> const& context() const noexcept { return context_; }
 
  private:
   StreamSlot* attach(StreamIdentity identity, CaptureState* capture) {

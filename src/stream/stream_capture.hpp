@@ -72,8 +72,8 @@ class StreamCapture {
   [[nodiscard]] StreamGroup* group_of(order::StreamIndex stream) const {
     for (auto const& pair : pairs_) {
       bool found = false;
-      for_each_stream_of(
-          *pair.twin, [&](Stream& of_twin) { found = found || of_twin.slot().index == stream; });
+      for_each_stream_of(*pair.twin,
+                         [&](Stream& of_twin) { found = found || of_twin.slot().index == stream; });
       if (found) {
         return pair.group.get();
       }

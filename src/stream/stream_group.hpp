@@ -118,9 +118,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
   /// Returns the group's number in its pool, or -1 for a device's default group.
   [[nodiscard]] int index() const noexcept { return index_; }
   [[nodiscard]] std::string const& name() const noexcept { return name_; }
-  [[nodiscard]] std::shared_ptr<StreamContext> const& context() const noexcept {
-    return context_;
-  }
+  [[nodiscard]] std::shared_ptr<StreamContext> const& context() const noexcept { return context_; }
 
   /// Orders and launches one operation: reserves its number, waits for its hazards, and calls
   /// `work(stream_ref)`, or a NativeWork with the native stream, on this thread or on a launch
@@ -177,11 +175,11 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
   /// Describes an operation on this group to an observing runtime. `parts` are the operations of a
   /// graph, for the launch of a graph.
   [[nodiscard]] OperationHandle describe(char const* name,
-                                     StreamKind kind,
-                                     std::vector<MemoryUse> uses,
-                                     std::source_location issued_at,
-                                     std::source_location scope_opened_at,
-                                     OperationParts parts = nullptr) {
+                                         StreamKind kind,
+                                         std::vector<MemoryUse> uses,
+                                         std::source_location issued_at,
+                                         std::source_location scope_opened_at,
+                                         OperationParts parts = nullptr) {
     if (context_->runtime->traits.observes) {
       return context_->runtime->declare(Operation{NameScope::qualify(name),
                                                   lane(kind),

@@ -94,8 +94,8 @@ class StreamPool {
       leases_.push_back(std::make_shared<std::atomic<int>>(0));
     }
     if (options.assignment || options.propagate_groups) {
-      auto placement = std::make_shared<Placement const>(
-          options.assignment, options.propagate_groups, groups_);
+      auto placement =
+          std::make_shared<Placement const>(options.assignment, options.propagate_groups, groups_);
       if (!context->placement.begin(std::move(placement))) {
         throw std::logic_error(
             "StreamPool: another pool of the device places its operations already, by assignment "

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "runtime/observed_work.hpp"
-#include <msstream/stream/detail/inside_work.hpp>
 #include "stream/stream_slot.hpp"
 
 #include <msstream/base/error.hpp>
@@ -12,6 +11,7 @@
 #include <msstream/order/position_set.hpp>
 #include <msstream/runtime/home_process.hpp>
 #include <msstream/runtime/observing.hpp>
+#include <msstream/stream/detail/inside_work.hpp>
 
 #include <algorithm>
 #include <array>

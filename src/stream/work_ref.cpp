@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/stream/detail/work_ref.hpp>
+#include "stream/stream_group.hpp"
 
 #include <msstream/base/text.hpp>
-#include "stream/stream_group.hpp"
+#include <msstream/stream/detail/work_ref.hpp>
 
 #include <stdexcept>
 

@@ -140,11 +140,8 @@ class BackendOf final : public Backend {
     }
   }
 
-  void copy(void* to,
-            void const* from,
-            std::size_t bytes,
-            CopyKind kind,
-            NativeStream stream) override {
+  void copy(
+      void* to, void const* from, std::size_t bytes, CopyKind kind, NativeStream stream) override {
     runtime_.copy(to, from, bytes, kind, stream_of(stream));
   }
   void fill(void* memory, std::uint8_t value, std::size_t bytes, NativeStream stream) override {

@@ -6,7 +6,7 @@
 #include <msstream/memory/statistics.hpp>
 #include <msstream/order/position.hpp>
 #include <msstream/runtime/check_report.hpp>
-#include <msstream/stream/stream_slot.hpp>
+#include <msstream/stream/wait_counts.hpp>
 
 #include <gtest/gtest.h>
 

@@ -5,6 +5,7 @@
 
 #include <msstream/runtime/runtime.hpp>
 #include <msstream/runtime/stream_ref.hpp>
+#include <msstream/stream/stream.hpp>
 
 #include <atomic>
 #include <memory>
@@ -45,9 +46,9 @@ class Gate {
     }
   }
   /// Like block(), but for a Stream of the library.
-  template <class S>
-  void hold(S& stream) {
-    block(*stream.context()->runtime, stream.native());
+  template <Runtime R>
+  void hold(Stream<R> const& stream) {
+    block(detail::runtime_of<R>(stream.body().backend()), stream.native());
   }
   void open() {
     opened_->store(true);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "../../src/runtime/interval_map.hpp"
+#include "runtime/interval_map.hpp"
 
 #include <gtest/gtest.h>
 

@@ -317,10 +317,10 @@ Price price_of_a_plan(bool runs_work, std::int64_t rows) {
     total = ops::add<Sim>({total, layer});
   }
   issue("count", writes(total), [&price](auto s) { s.run([&price] { ++price.kernels; }); });
-  auto& stream = device.default_group().compute();
-  device.context()->runtime->call_host(stream.native(), [&price] { ++price.host_functions; });
+  auto const stream = device.default_group().compute();
+  device.runtime().call_host(stream.native(), [&price] { ++price.host_functions; });
   static_cast<void>(to_host(total.rows(0, 1)));
-  price.makespan_ns = device.context()->runtime->host_time_ns();
+  price.makespan_ns = device.runtime().host_time_ns();
   price.busy_ns = device.stop_spans().length_ns();
   return price;
 }

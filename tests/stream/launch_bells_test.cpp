@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/stream/launch_bells.hpp>
+#include "stream/launch_bells.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@ namespace msstream::testing {
 namespace {
 
 TEST(LaunchBells, a_launch_rings_those_that_wait_for_it_or_an_earlier_one_once) {
-  LaunchBells bells;
-  Doorbell early;
-  Doorbell late;
+  detail::LaunchBells bells;
+  detail::Doorbell early;
+  detail::Doorbell late;
   std::atomic<std::uint64_t> const launched{2};
   EXPECT_TRUE(bells.add(3, early, launched));
   EXPECT_TRUE(bells.add(5, late, launched));
@@ -29,8 +29,8 @@ TEST(LaunchBells, a_launch_rings_those_that_wait_for_it_or_an_earlier_one_once) 
 }
 
 TEST(LaunchBells, what_is_removed_does_not_ring) {
-  LaunchBells bells;
-  Doorbell bell;
+  detail::LaunchBells bells;
+  detail::Doorbell bell;
   std::atomic<std::uint64_t> const launched{2};
   EXPECT_TRUE(bells.add(3, bell, launched));
   EXPECT_TRUE(bells.add(3, bell, launched));
@@ -45,8 +45,8 @@ TEST(LaunchBells, what_is_removed_does_not_ring) {
 }
 
 TEST(LaunchBells, who_comes_after_the_launch_is_told) {
-  LaunchBells bells;
-  Doorbell bell;
+  detail::LaunchBells bells;
+  detail::Doorbell bell;
   std::atomic<std::uint64_t> const launched{7};
   EXPECT_FALSE(bells.add(7, bell, launched));
   EXPECT_FALSE(bells.add(5, bell, launched));
@@ -55,7 +55,7 @@ TEST(LaunchBells, who_comes_after_the_launch_is_told) {
 
 TEST(LaunchBells, either_the_bell_rings_or_the_launch_is_seen) {
   constexpr std::uint64_t kLaunches = 20'000;
-  LaunchBells bells;
+  detail::LaunchBells bells;
   std::atomic<std::uint64_t> launched{0};
   std::atomic<std::uint64_t> heard{0};
   std::thread launching([&] {
@@ -67,7 +67,7 @@ TEST(LaunchBells, either_the_bell_rings_or_the_launch_is_seen) {
       }
     }
   });
-  Doorbell bell;
+  detail::Doorbell bell;
   for (std::uint64_t number = 1; number <= kLaunches; ++number) {
     auto const rung = bell.rung();
     if (bells.add(number, bell, launched)) {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "stream/launch_pool.hpp"
+
 #include "stream/stream_fixture.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
@@ -21,12 +23,12 @@ class LaunchContract : public StreamTest<R> {};
 TYPED_TEST_SUITE(LaunchContract, Runtimes);
 
 TYPED_TEST(LaunchContract, launches_on_another_thread_in_the_order_of_issue) {
-  StreamPool<TypeParam> pool(this->context,
+  StreamPool<TypeParam> pool(this->device(),
                              {.groups = 1, .launch_threads = LaunchThreads::per_group});
   std::vector<int> launched;
   std::thread::id by;
   for (int i = 0; i < 200; ++i) {
-    this->run(pool[0], [&, i](auto) {
+    this->run(pool[0].engine(), [&, i](auto) {
       launched.push_back(i);
       by = std::this_thread::get_id();
     });
@@ -40,11 +42,11 @@ TYPED_TEST(LaunchContract, launches_on_another_thread_in_the_order_of_issue) {
 }
 
 TYPED_TEST(LaunchContract, the_issuer_does_not_wait_for_the_launch) {
-  StreamPool<TypeParam> pool(this->context,
+  StreamPool<TypeParam> pool(this->device(),
                              {.groups = 1, .launch_threads = LaunchThreads::per_group});
   std::atomic<bool> may_launch{false};
-  auto const position = this->run(pool[0], [&](auto) { may_launch.wait(false); });
-  EXPECT_LT(pool[0].compute().slot().launched.load(), position.number);
+  auto const position = this->run(pool[0].engine(), [&](auto) { may_launch.wait(false); });
+  EXPECT_LT(pool[0].compute().engine().slot().launched.load(), position.number);
   EXPECT_FALSE(this->context->tracker->is_complete(position));
   may_launch.store(true);
   may_launch.notify_all();
@@ -53,9 +55,9 @@ TYPED_TEST(LaunchContract, the_issuer_does_not_wait_for_the_launch) {
 
 TYPED_TEST(LaunchContract, a_thread_that_looks_for_work_need_not_be_woken) {
   constexpr std::chrono::hours for_ever{1};
-  auto const launcher = std::make_shared<LaunchPool<TypeParam>>(
-      this->context->tracker, LaunchPoolOptions{.threads = 1, .spin = for_ever});
-  StreamGroup<TypeParam> group(this->context, 0, {}, launcher);
+  auto const launcher = std::make_shared<detail::LaunchPool>(
+      this->context->tracker, detail::LaunchPoolOptions{.threads = 1, .spin = for_ever});
+  detail::StreamGroup group(this->context, 0, {}, launcher);
   for (int i = 0; i < 100; ++i) {
     auto const position = this->run(group, [](auto) {});
     group.compute().slot().await_launched(position.number);
@@ -66,10 +68,10 @@ TYPED_TEST(LaunchContract, a_thread_that_looks_for_work_need_not_be_woken) {
 
 TYPED_TEST(LaunchContract, a_thread_that_has_nothing_to_launch_sleeps) {
   for (int const spin_us : {0, 20}) {
-    auto const launcher = std::make_shared<LaunchPool<TypeParam>>(
+    auto const launcher = std::make_shared<detail::LaunchPool>(
         this->context->tracker,
-        LaunchPoolOptions{.threads = 1, .spin = std::chrono::microseconds(spin_us)});
-    StreamGroup<TypeParam> group(this->context, 0, {}, launcher);
+        detail::LaunchPoolOptions{.threads = 1, .spin = std::chrono::microseconds(spin_us)});
+    detail::StreamGroup group(this->context, 0, {}, launcher);
     for (int i = 0; i < 10; ++i) {
       auto const sleeps = launcher->sleeps();
       this->run(group, [](auto) {});
@@ -84,15 +86,15 @@ TYPED_TEST(LaunchContract, a_thread_that_has_nothing_to_launch_sleeps) {
 TYPED_TEST(LaunchContract, one_thread_serves_groups_that_depend_on_each_other) {
   constexpr int kGroups = 4;
   for (int const spin_us : {0, 1'000'000}) {
-    StreamPool<TypeParam> pool(this->context,
+    StreamPool<TypeParam> pool(this->device(),
                                {.groups = kGroups,
                                 .launch_threads = LaunchThreads::shared,
                                 .launch_thread_count = 1,
                                 .launch_spin_us = spin_us});
     auto const x = this->make_cell();
     for (int round = 0; round < 200; ++round) {
-      this->write(pool[round % kGroups], *x, static_cast<std::uint8_t>(round));
-      this->read(pool[(round + 1) % kGroups], *x);
+      this->write(pool[round % kGroups].engine(), *x, static_cast<std::uint8_t>(round));
+      this->read(pool[(round + 1) % kGroups].engine(), *x);
     }
     pool.synchronize();
     EXPECT_EQ(x->cell.seen(), 199);
@@ -103,43 +105,43 @@ TYPED_TEST(LaunchContract, a_thread_a_group_serves_groups_that_depend_on_each_ot
   constexpr int kGroups = 3;
   for (int const spin_us : {0, 1'000'000}) {
     StreamPool<TypeParam> pool(
-        this->context,
+        this->device(),
         {.groups = kGroups, .launch_threads = LaunchThreads::per_group, .launch_spin_us = spin_us});
     auto const x = this->make_cell();
     for (int round = 0; round < 200; ++round) {
-      this->write(pool[round % kGroups], *x, static_cast<std::uint8_t>(round));
+      this->write(pool[round % kGroups].engine(), *x, static_cast<std::uint8_t>(round));
     }
-    this->read(pool[0], *x);
+    this->read(pool[0].engine(), *x);
     pool.synchronize();
     EXPECT_EQ(x->cell.seen(), 199);
   }
 }
 
 TYPED_TEST(LaunchContract, a_task_that_must_not_be_launched_yet_does_not_hold_the_thread) {
-  StreamPool<TypeParam> pool(this->context,
+  StreamPool<TypeParam> pool(this->device(),
                              {.groups = 2,
                               .launch_threads = LaunchThreads::shared,
                               .launch_thread_count = 1,
                               .launch_spin_us = 1'000'000});
   auto const x = this->make_cell();
-  StreamGroup<TypeParam> direct(this->context, 9);
+  detail::StreamGroup direct(this->context, 9);
   std::atomic<bool> inside{false};
   std::atomic<bool> may_launch{false};
   // direct = [write 7, whose launch another thread holds up]; group 0 = [read x], which needs it
   std::thread issuer([&] {
-    AccessSet accesses;
+    detail::AccessSet accesses;
     accesses.add(x->record, AccessMode::write);
-    direct.submit("write", StreamKind::compute, accesses, [&](auto) {
+    this->submit(direct, "write", accesses, [&](auto) {
       inside.store(true);
       inside.notify_all();
       may_launch.wait(false);
-      x->cell.write(7, direct.compute().native());
+      x->cell.write(7, this->native(direct.compute()));
     });
   });
   inside.wait(false);
-  this->read(pool[0], *x);
+  this->read(pool[0].engine(), *x);
   std::atomic<bool> other_ran{false};
-  this->run(pool[1], [&](auto) {
+  this->run(pool[1].engine(), [&](auto) {
     other_ran.store(true);
     other_ran.notify_all();
   });
@@ -157,38 +159,37 @@ TYPED_TEST(LaunchContract, threads_sleep_while_what_there_is_must_not_be_launche
   constexpr int kThreads = 2;
   constexpr int kLines = 3;
   for (int const spin_us : {0, 50}) {
-    auto const launcher = std::make_shared<LaunchPool<TypeParam>>(
+    auto const launcher = std::make_shared<detail::LaunchPool>(
         this->context->tracker,
-        LaunchPoolOptions{.threads = kThreads, .spin = std::chrono::microseconds(spin_us)});
+        detail::LaunchPoolOptions{.threads = kThreads, .spin = std::chrono::microseconds(spin_us)});
     auto const x = this->make_cell();
-    StreamGroup<TypeParam> direct(this->context, 9);
-    StreamGroup<TypeParam> other(this->context, 10);
-    std::vector<std::unique_ptr<StreamGroup<TypeParam>>> groups;
+    detail::StreamGroup direct(this->context, 9);
+    detail::StreamGroup other(this->context, 10);
+    std::vector<std::unique_ptr<detail::StreamGroup>> groups;
     for (int i = 0; i < kLines; ++i) {
-      groups.push_back(std::make_unique<StreamGroup<TypeParam>>(
-          this->context, i, StreamGroupOptions{}, launcher));
+      groups.push_back(std::make_unique<detail::StreamGroup>(
+          this->context, i, detail::StreamGroupOptions{}, launcher));
     }
     std::atomic<bool> inside{false};
     std::atomic<bool> may_launch{false};
     // direct = [write 7, whose launch another thread holds up]; group 0 = [read x], others =
     // [nothing]; all groups need the write
     std::thread issuer([&] {
-      AccessSet accesses;
+      detail::AccessSet accesses;
       accesses.add(x->record, AccessMode::write);
-      direct.submit("write", StreamKind::compute, accesses, [&](auto) {
+      this->submit(direct, "write", accesses, [&](auto) {
         inside.store(true);
         inside.notify_all();
         may_launch.wait(false);
-        x->cell.write(7, direct.compute().native());
+        x->cell.write(7, this->native(direct.compute()));
       });
     });
     inside.wait(false);
     this->read(*groups[0], *x);
     for (int i = 1; i < kLines; ++i) {
-      AccessSet accesses;
+      detail::AccessSet accesses;
       accesses.add(x->record, AccessMode::read);
-      groups[static_cast<std::size_t>(i)]->submit(
-          "nothing", StreamKind::compute, accesses, [](auto) {});
+      this->submit(*groups[static_cast<std::size_t>(i)], "nothing", accesses, [](auto) {});
     }
     // Launches on an unrelated stream must not wake the launch threads.
     for (int i = 0; i < 2'000; ++i) {
@@ -215,22 +216,22 @@ TYPED_TEST(LaunchContract, a_launch_that_lines_wait_for_wakes_a_thread_however_t
   constexpr int kDelays = 200;
   constexpr int kLines = 3;
   for (int const threads : {1, 2}) {
-    auto const launcher = std::make_shared<LaunchPool<TypeParam>>(
-        this->context->tracker, LaunchPoolOptions{.threads = threads});
+    auto const launcher = std::make_shared<detail::LaunchPool>(
+        this->context->tracker, detail::LaunchPoolOptions{.threads = threads});
     auto const x = this->make_cell();
-    StreamGroup<TypeParam> direct(this->context, 9);
-    std::vector<std::unique_ptr<StreamGroup<TypeParam>>> groups;
+    detail::StreamGroup direct(this->context, 9);
+    std::vector<std::unique_ptr<detail::StreamGroup>> groups;
     for (int i = 0; i < kLines; ++i) {
-      groups.push_back(std::make_unique<StreamGroup<TypeParam>>(
-          this->context, i, StreamGroupOptions{}, launcher));
+      groups.push_back(std::make_unique<detail::StreamGroup>(
+          this->context, i, detail::StreamGroupOptions{}, launcher));
     }
     std::atomic<int> issued{0};
     std::atomic<int> may_launch{0};
     std::thread issuer([&] {
       for (int round = 1; round <= kRounds; ++round) {
-        AccessSet accesses;
+        detail::AccessSet accesses;
         accesses.add(x->record, AccessMode::write);
-        direct.submit("write", StreamKind::compute, accesses, [&](auto) {
+        this->submit(direct, "write", accesses, [&](auto) {
           issued.store(round);
           while (may_launch.load() < round) {
             std::this_thread::yield();
@@ -242,12 +243,12 @@ TYPED_TEST(LaunchContract, a_launch_that_lines_wait_for_wakes_a_thread_however_t
       while (issued.load() < round) {
         std::this_thread::yield();
       }
-      AccessSet accesses;
+      detail::AccessSet accesses;
       std::vector<order::Position> reads;
       for (auto const& group : groups) {
         accesses = {};
         accesses.add(x->record, AccessMode::read);
-        reads.push_back(group->submit("read", StreamKind::compute, accesses, [](auto) {}));
+        reads.push_back(this->submit(*group, "read", accesses, [](auto) {}));
       }
       for (int delay = 0; delay < round % kDelays; ++delay) {
         relax_processor();
@@ -265,10 +266,10 @@ TYPED_TEST(LaunchContract, a_launch_that_lines_wait_for_wakes_a_thread_however_t
 /// Stops the pool on one thread while others push to it, as exit() does.
 TYPED_TEST(LaunchContract,
            a_thread_that_pushes_to_a_stopped_pool_gets_an_error_and_the_others_their_launches) {
-  auto const launcher = std::make_shared<LaunchPool<TypeParam>>(this->context->tracker,
-                                                                LaunchPoolOptions{.threads = 1});
-  StreamGroup<TypeParam> group(this->context, 0, {}, launcher);
-  StreamGroup<TypeParam> other(this->context, 1, {}, launcher);
+  auto const launcher = std::make_shared<detail::LaunchPool>(
+      this->context->tracker, detail::LaunchPoolOptions{.threads = 1});
+  detail::StreamGroup group(this->context, 0, {}, launcher);
+  detail::StreamGroup other(this->context, 1, {}, launcher);
   auto const cell = this->make_cell();
   std::atomic<bool> may_launch{false};
   std::atomic<int> launched{0};
@@ -308,7 +309,7 @@ TYPED_TEST(LaunchContract, many_issuers_and_few_threads_launch_everything_in_ord
   constexpr int kIssuers = 6;
   constexpr int kRounds = 150;
   StreamPool<TypeParam> pool(
-      this->context,
+      this->device(),
       {.groups = 3, .launch_threads = LaunchThreads::shared, .launch_thread_count = 2});
   auto const x = this->make_cell();
   auto const y = this->make_cell();
@@ -316,11 +317,11 @@ TYPED_TEST(LaunchContract, many_issuers_and_few_threads_launch_everything_in_ord
   for (int t = 0; t < kIssuers; ++t) {
     issuers.emplace_back([&, t] {
       for (int i = 0; i < kRounds; ++i) {
-        auto& group = pool[(t + i) % 3];
-        AccessSet accesses;
+        auto& group = pool[(t + i) % 3].engine();
+        detail::AccessSet accesses;
         accesses.add(x->record, i % 2 == 0 ? AccessMode::write : AccessMode::read);
         accesses.add(y->record, i % 3 == 0 ? AccessMode::write : AccessMode::read);
-        group.submit("touch", StreamKind::compute, accesses, [](auto) {});
+        this->submit(group, "touch", accesses, [](auto) {});
       }
     });
   }
@@ -329,7 +330,7 @@ TYPED_TEST(LaunchContract, many_issuers_and_few_threads_launch_everything_in_ord
   }
   pool.synchronize();
   for (int i = 0; i < 3; ++i) {
-    auto& slot = pool[i].compute().slot();
+    auto& slot = pool[i].compute().engine().slot();
     EXPECT_EQ(slot.launched.load(), slot.reserved.load());
   }
 }

@@ -37,10 +37,10 @@ class Race : public StreamTest<R> {
   /// is complete, if the reader does not wait for it.
   int seen_by_reader() {
     auto const x = this->make_cell();
-    StreamGroup<R> writer(this->context, 0);
-    StreamGroup<R> reader(this->context, 1);
+    detail::StreamGroup writer(this->context, 0);
+    detail::StreamGroup reader(this->context, 1);
     Gate gate;
-    gate.block(this->runtime(), writer.compute().native());
+    gate.block(this->runtime(), this->native(writer.compute()));
     this->write(writer, *x, 1);
     auto const position = this->read(reader, *x);
     if (!waits_are_kept) {
@@ -63,7 +63,7 @@ TYPED_TEST(Race, is_seen_exactly_when_waits_are_ignored) {
 
 /// Memory whose updates do not commute, and the order in which they came.
 struct Chain {
-  AccessRecord record;
+  detail::AccessRecord record;
   std::uint64_t value = 1;
   std::vector<std::size_t> updates;
 };
@@ -84,31 +84,28 @@ class Stress : public StreamTest<Host> {
   std::vector<Operation> operations = std::vector<Operation>(kThreads * kOperations);
 
   /// Issues operation `i` of thread `t`. It updates two chains and reads a third.
-  void issue(StreamGroup<Host>& group, std::size_t t, std::size_t i) {
+  void issue(detail::StreamGroup& group, std::size_t t, std::size_t i) {
     std::size_t const id = t * kOperations + i;
     auto& first = chains[(id * 7 + t) % chains.size()];
     auto& second = chains[(id * 3 + i) % chains.size()];
     auto& read = chains[(id * 5 + 2) % chains.size()];
-    AccessSet accesses;
+    detail::AccessSet accesses;
     accesses.add(first.record, AccessMode::write);
     accesses.add(read.record, AccessMode::read);
     accesses.add(second.record, AccessMode::write);
-    operations[id] = {t,
-                      group.submit("update",
-                                   StreamKind::compute,
-                                   accesses,
-                                   [&first, &second, &read, id](HostStream stream) {
-                                     stream.run([&first, &second, &read, id] {
-                                       auto const before = read.updates.size();
-                                       update(first, id);
-                                       if (&second != &first) {
-                                         update(second, id);
-                                       }
-                                       if (&read != &first && &read != &second) {
-                                         EXPECT_EQ(read.updates.size(), before);
-                                       }
-                                     });
-                                   })};
+    operations[id] = {
+        t, submit(group, "update", accesses, [&first, &second, &read, id](HostStream stream) {
+          stream.run([&first, &second, &read, id] {
+            auto const before = read.updates.size();
+            update(first, id);
+            if (&second != &first) {
+              update(second, id);
+            }
+            if (&read != &first && &read != &second) {
+              EXPECT_EQ(read.updates.size(), before);
+            }
+          });
+        })};
   }
 
   static void update(Chain& chain, std::size_t id) {
@@ -149,13 +146,13 @@ TEST_F(Stress, threads_on_shared_and_own_streams_keep_every_order) {
       chain.updates.clear();
       chain.record.log = {};
     }
-    StreamPool<Host> pool(context, {.groups = kGroups, .launch_threads = launch});
+    StreamPool<Host> pool(device(), {.groups = kGroups, .launch_threads = launch});
     std::vector<std::thread> threads;
     for (std::size_t t = 0; t < kThreads; ++t) {
       threads.emplace_back([&, t] {
-        StreamGroup<Host> own(context, 100);
+        detail::StreamGroup own(context, 100);
         for (std::size_t i = 0; i < kOperations; ++i) {
-          issue(i % 3 == 0 ? own : pool[static_cast<int>((t + i) % kGroups)], t, i);
+          issue(i % 3 == 0 ? own : pool[static_cast<int>((t + i) % kGroups)].engine(), t, i);
           if (i % 50 == 0) {
             (void)context->tracker->outstanding(own.compute().slot());
             own.compute().record().synchronize();

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "stream/dependency_tracker.hpp"
 #include "stream/recording_runtime.hpp"
-
-#include <msstream/stream/dependency_tracker.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -35,9 +34,11 @@ class RandomProgram {
   };
 
   RandomProgram(std::uint32_t seed, ProgramOptions options)
-      : random_(seed), options_(options), tracker_(TrackerOptions{options.reduce_waits, {}}) {
-    runtime_->found_complete = [this] { return options_.host_looks && below(4) == 0; };
-    runtime_->before_wait = [this](std::size_t stream, RecordingRuntime::Event const& event) {
+      : random_(seed),
+        options_(options),
+        tracker_(life_of<RecordingRuntime>, {.reduce_waits = options.reduce_waits, .explain = {}}) {
+    runtime_.found_complete = [this] { return options_.host_looks && below(4) == 0; };
+    runtime_.before_wait = [this](std::size_t stream, RecordingRuntime::Event const& event) {
       check_not_redundant(stream, event);
     };
     bool const is_long = below(40) == 0;
@@ -52,13 +53,13 @@ class RandomProgram {
     }
   }
 
-  [[nodiscard]] RecordingRuntime const& runtime() const noexcept { return *runtime_; }
+  [[nodiscard]] RecordingRuntime const& runtime() const noexcept { return runtime_; }
   [[nodiscard]] WaitCounts counts() const { return tracker_.wait_counts(); }
   [[nodiscard]] std::size_t redundant_waits() const noexcept { return redundant_waits_; }
   /// Returns how many events have changed their meaning while the program held them.
   [[nodiscard]] std::size_t changed_events() const {
     return static_cast<std::size_t>(std::count_if(held_.begin(), held_.end(), [](Held const& held) {
-      return held.event->native->stands_for != held.stands_for;
+      return stands_for(held.event) != held.stands_for;
     }));
   }
 
@@ -67,7 +68,7 @@ class RandomProgram {
   [[nodiscard]] std::size_t races(std::size_t without = RecordingRuntime::Oracle::kNone) const {
     RecordingRuntime::Oracle oracle;
     std::size_t wait = 0;
-    for (auto const& step : runtime_->steps()) {
+    for (auto const& step : runtime_.steps()) {
       using Kind = RecordingRuntime::Step::Kind;
       if (step.kind == Kind::host_wait) {
         oracle.host_waits_for(step.after);
@@ -83,7 +84,7 @@ class RandomProgram {
   }
 
  private:
-  using Tracker = DependencyTracker<RecordingRuntime>;
+  using Tracker = detail::DependencyTracker;
   struct Use {
     Node node;
     std::size_t stream;
@@ -96,7 +97,7 @@ class RandomProgram {
     Node stands_for;
   };
   struct Buffer {
-    AccessRecord record;
+    detail::AccessRecord record;
     std::vector<Use> uses;
   };
 
@@ -106,8 +107,15 @@ class RandomProgram {
     return of[below(of.size())];
   }
 
+  static RecordingRuntime::native_stream queue(Tracker::Slot const& slot) noexcept {
+    return static_cast<RecordingRuntime::native_stream>(slot.native);
+  }
+  static Node stands_for(Tracker::EventHandle const& event) noexcept {
+    return static_cast<RecordingRuntime::native_event>(event->native)->stands_for;
+  }
+
   Tracker::Slot* new_stream() {
-    return &tracker_.attach(runtime_->create_stream(StreamPriority::normal), pool_);
+    return &tracker_.attach(runtime_.create_stream(StreamPriority::normal), pool_);
   }
 
   void step() {
@@ -118,7 +126,7 @@ class RandomProgram {
       wait_for_an_event();
     } else if (choice < 92) {
       if (auto event = tracker_.event_at(any(operations_).position)) {
-        held_.push_back({event, event->native->stands_for});
+        held_.push_back({event, stands_for(event)});
       }
     } else if (choice < 94 && options_.host_looks) {
       tracker_.synchronize(any(operations_).position);
@@ -134,7 +142,7 @@ class RandomProgram {
 
   void issue() {
     auto& slot = *any(streams_);
-    AccessSet accesses;
+    detail::AccessSet accesses;
     std::vector<std::pair<Buffer*, AccessMode>> touched;
     for (std::size_t i = below(4); i < 4; ++i) {
       auto& buffer = any(buffers_);
@@ -152,9 +160,9 @@ class RandomProgram {
     }
     order::PositionSet hazards;
     auto const number = tracker_.reserve(slot, accesses, hazards);
-    Use mine{0, slot.native, {slot.index, number}, AccessMode::read};
+    Use mine{0, queue(slot)->index, {slot.index, number}, AccessMode::read};
     static_cast<void>(
-        tracker_.launch(slot, number, hazards, [&] { mine.node = runtime_->work(slot.native); }));
+        tracker_.launch(slot, number, hazards, [&] { mine.node = runtime_.work(queue(slot)); }));
     must_follow_needed(mine.node);
     for (auto const& [buffer, mode] : touched) {
       mine.mode = mode;
@@ -169,7 +177,7 @@ class RandomProgram {
     order::PositionSet position;
     position.add(needed_.front().position);
     tracker_.while_idle(slot, [&] { tracker_.order_after(slot, position); });
-    must_follow_needed(runtime_->work(slot.native));
+    must_follow_needed(runtime_.work(queue(slot)));
   }
 
   void must_follow_needed(Node node) {
@@ -180,7 +188,7 @@ class RandomProgram {
 
   void check_not_redundant(std::size_t stream, RecordingRuntime::Event const& event) {
     bool const called_for = std::any_of(needed_.begin(), needed_.end(), [&](Use const& use) {
-      return use.stream == event.source && !runtime_->oracle().precedes_next(use.node, stream);
+      return use.stream == event.source && !runtime_.oracle().precedes_next(use.node, stream);
     });
     if (!called_for) {
       ++redundant_waits_;
@@ -189,9 +197,9 @@ class RandomProgram {
 
   std::mt19937 random_;
   ProgramOptions options_;
-  std::shared_ptr<RecordingRuntime> runtime_ = std::make_shared<RecordingRuntime>();
-  std::shared_ptr<EventPool<RecordingRuntime>> pool_ =
-      std::make_shared<EventPool<RecordingRuntime>>(runtime_);
+  std::shared_ptr<detail::Backend> backend_ = detail::make_backend<RecordingRuntime>({});
+  RecordingRuntime& runtime_ = detail::runtime_of<RecordingRuntime>(*backend_);
+  std::shared_ptr<detail::EventPool> pool_ = std::make_shared<detail::EventPool>(backend_);
   Tracker tracker_;
   std::vector<Tracker::Slot*> streams_;
   std::vector<Buffer> buffers_;

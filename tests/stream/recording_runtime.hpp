@@ -4,11 +4,13 @@
 #include "order/oracle.hpp"
 
 #include <msstream/base/closure.hpp>
+#include <msstream/runtime/detail/backend_of.hpp>
 #include <msstream/runtime/runtime.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string_view>
 #include <vector>
@@ -22,12 +24,16 @@ class RecordingRuntime {
  public:
   using Oracle = order::testing::Oracle;
 
+  struct Queue {
+    std::size_t const index;
+    std::size_t records = 0;
+  };
   struct Event {
-    std::size_t source = 0;
+    std::size_t source = 0;  ///< the index of a stream
     Oracle::Node stands_for = Oracle::kNone;
   };
   struct Options {};
-  using native_stream = std::size_t;
+  using native_stream = Queue*;
   using native_event = Event*;
   using native_libraries = void*;
   struct stream_ref {};
@@ -36,7 +42,7 @@ class RecordingRuntime {
   /// One recorded call. Every step except a host_wait is a node of the oracle.
   struct Step {
     enum class Kind : std::uint8_t { work, wait, host_wait } kind;
-    native_stream stream;
+    std::size_t stream;
     Oracle::Node after;
   };
 
@@ -45,8 +51,8 @@ class RecordingRuntime {
 
   /// Decides whether a query finds its event complete.
   std::function<bool()> found_complete = [] { return false; };
-  /// Called before each wait is issued.
-  std::function<void(native_stream, Event const&)> before_wait = [](auto, auto const&) {};
+  /// Called with the index of the stream before each wait is issued.
+  std::function<void(std::size_t, Event const&)> before_wait = [](auto, auto const&) {};
 
   /// Called before each event is recorded.
   std::function<void()> before_record = [] {};
@@ -55,33 +61,36 @@ class RecordingRuntime {
   [[nodiscard]] std::vector<Step> const& steps() const noexcept { return steps_; }
   /// Returns the largest number of records on one stream.
   [[nodiscard]] std::size_t most_records() const noexcept {
-    return *std::max_element(records_.begin(), records_.end());
+    std::size_t most = 0;
+    for (auto const& queue : queues_) {
+      most = std::max(most, queue.records);
+    }
+    return most;
   }
   [[nodiscard]] std::size_t waits() const noexcept { return waits_; }
 
   Oracle::Node work(native_stream stream) {
-    steps_.push_back({Step::Kind::work, stream, Oracle::kNone});
-    return oracle_.append(stream);
+    steps_.push_back({Step::Kind::work, stream->index, Oracle::kNone});
+    return oracle_.append(stream->index);
   }
 
   native_stream create_stream(StreamPriority) {
-    records_.push_back(0);
-    return records_.size() - 1;
+    return &queues_.emplace_back(Queue{queues_.size()});
   }
   void destroy_stream(native_stream) noexcept {}
-  void synchronize_stream(native_stream stream) { see(oracle_.tail(stream)); }
+  void synchronize_stream(native_stream stream) { see(oracle_.tail(stream->index)); }
   native_event create_event(EventTiming) { return new Event; }
   void destroy_event(native_event event) noexcept { delete event; }
 
   void record(native_event event, native_stream stream) {
     before_record();
-    *event = {stream, oracle_.tail(stream)};
-    ++records_[stream];
+    *event = {stream->index, oracle_.tail(stream->index)};
+    ++stream->records;
   }
   void wait(native_stream stream, native_event event) {
-    before_wait(stream, *event);
-    steps_.push_back({Step::Kind::wait, stream, event->stands_for});
-    oracle_.append(stream, event->stands_for);
+    before_wait(stream->index, *event);
+    steps_.push_back({Step::Kind::wait, stream->index, event->stands_for});
+    oracle_.append(stream->index, event->stands_for);
     ++waits_;
   }
   bool query(native_event event) {
@@ -117,7 +126,7 @@ class RecordingRuntime {
 
   Oracle oracle_;
   std::vector<Step> steps_;
-  std::vector<std::size_t> records_;
+  std::deque<Queue> queues_;  ///< a deque keeps the addresses, which are the handles
   std::size_t waits_ = 0;
 };
 

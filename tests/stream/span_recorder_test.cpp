@@ -19,8 +19,8 @@ namespace {
 template <class R>
 class SpanContract : public StreamTest<R> {
  protected:
-  using Group = StreamGroup<R>;
-  std::shared_ptr<Group> make_group(int index, StreamGroupOptions const& options = {}) {
+  using Group = detail::StreamGroup;
+  std::shared_ptr<Group> make_group(int index, detail::StreamGroupOptions const& options = {}) {
     return std::make_shared<Group>(this->context, index, options);
   }
   static trace::Span const& span(trace::Timeline const& timeline, std::string const& name) {
@@ -67,7 +67,7 @@ TYPED_TEST(SpanContract, shows_that_streams_overlapped) {
   this->context->spans.start(a->compute().native());
   // a = [held: gate], b = [write], which is complete before the gate opens
   auto& runtime = this->runtime();
-  auto const native = a->compute().native();
+  auto const native = this->native(a->compute());
   this->run(*a, [&](auto) { gate.block(runtime, native); });
   this->write(*b, *x, 1);
   b->compute().synchronize();
@@ -83,9 +83,9 @@ TYPED_TEST(SpanContract, shows_that_streams_overlapped) {
 
 TYPED_TEST(SpanContract, names_operations_by_the_scope_of_the_thread_that_issued_them) {
   auto launcher =
-      std::make_shared<LaunchPool<TypeParam>>(this->context->tracker, LaunchPoolOptions{});
-  auto const group = std::make_shared<StreamGroup<TypeParam>>(
-      this->context, 0, StreamGroupOptions{}, std::move(launcher));
+      std::make_shared<detail::LaunchPool>(this->context->tracker, detail::LaunchPoolOptions{});
+  auto const group = std::make_shared<detail::StreamGroup>(
+      this->context, 0, detail::StreamGroupOptions{}, std::move(launcher));
   this->context->spans.start(group->compute().native());
   {
     NameScope const scope("tower");
@@ -116,7 +116,7 @@ TYPED_TEST(SpanContract, a_second_recording_forgets_the_first) {
 TYPED_TEST(SpanContract, a_held_operation_begins_when_all_of_it_is_launched) {
   auto const group = this->make_group(0);
   auto& runtime = this->runtime();
-  auto const native = group->compute().native();
+  auto const native = this->native(group->compute());
   std::shared_ptr<void> const keeps_event(runtime.create_event(EventTiming::untimed),
                                           [&](auto* event) { runtime.destroy_event(event); });
   auto const event = static_cast<typename TypeParam::native_event>(keeps_event.get());
@@ -144,7 +144,7 @@ TYPED_TEST(SpanContract, a_held_operation_begins_when_all_of_it_is_launched) {
       launching = Clock::now() - begin;
     });
     group->synchronize();
-  } while (launching >= StreamHold<TypeParam>::kPatience);
+  } while (launching >= StreamHold::kPatience);
   EXPECT_FALSE(began_early);
   EXPECT_EQ(this->context->spans.stop().spans().size(), attempts);
 }
@@ -157,7 +157,7 @@ TYPED_TEST(SpanContract, held_operations_of_different_groups_run_one_after_the_o
   std::atomic<bool> first_is_over{false};
   this->context->spans.start(first->compute().native(), SpanTiming::held);
   this->run(*first, [&](auto) {
-    runtime.call_host(first->compute().native(), [&] {
+    runtime.call_host(this->native(first->compute()), [&] {
       // Waits long enough for the second operation to launch, if nothing keeps it back.
       auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
       while (!second_is_launched && std::chrono::steady_clock::now() < end) {

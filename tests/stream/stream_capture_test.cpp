@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "stream/stream_capture.hpp"
+
 #include "stream/stream_fixture.hpp"
 
 #include <msstream/runtime/faulty.hpp>
-#include <msstream/stream/stream_capture.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ namespace {
 template <class R>
 class Captured : public StreamTest<R> {
  protected:
-  using Group = StreamGroup<R>;
+  using Group = detail::StreamGroup;
   using Graph = typename R::native_graph;
 
   void SetUp() override {
@@ -37,16 +38,16 @@ class Captured : public StreamTest<R> {
       this->runtime().destroy_graph(graph);
     }
   }
-  std::shared_ptr<Group> make_group(int index, StreamGroupOptions const& options = {}) {
+  std::shared_ptr<Group> make_group(int index, detail::StreamGroupOptions const& options = {}) {
     return std::make_shared<Group>(this->context, index, options);
   }
   static order::Position copy(Group& group,
                               typename StreamTest<R>::TrackedCell& to,
                               typename StreamTest<R>::TrackedCell& from) {
-    AccessSet accesses;
+    detail::AccessSet accesses;
     accesses.add(from.record, AccessMode::read);
     accesses.add(to.record, AccessMode::write);
-    return group.submit("copy", StreamKind::compute, accesses, [&](auto) {
+    return StreamTest<R>::submit(group, "copy", accesses, [&](auto) {
       group.context()->runtime->copy(to.cell.device(),
                                      from.cell.device(),
                                      Cell<R>::kBytes,
@@ -54,9 +55,12 @@ class Captured : public StreamTest<R> {
                                      group.compute().native());
     });
   }
-  Graph end(StreamCapture<R>& capture) { return graphs_.emplace_back(capture.end()); }
+  Graph end(detail::StreamCapture& capture) {
+    return graphs_.emplace_back(static_cast<Graph>(capture.end()));
+  }
   void launch(Graph graph, Group& group) {
-    this->run(group, [&](auto) { this->runtime().launch_graph(graph, group.compute().native()); });
+    this->run(group,
+              [&](auto) { this->runtime().launch_graph(graph, this->native(group.compute())); });
   }
   int value(Group& group, typename StreamTest<R>::TrackedCell& cell) {
     this->read(group, cell);
@@ -64,7 +68,7 @@ class Captured : public StreamTest<R> {
     return cell.cell.seen();
   }
 
-  TwinLibraries<R> libraries;
+  detail::TwinLibraries libraries;
   std::shared_ptr<Group> a;
   std::shared_ptr<Group> b;
   std::unique_ptr<typename StreamTest<R>::TrackedCell> x;
@@ -77,7 +81,7 @@ TYPED_TEST_SUITE(Captured, PlainRuntimes, RuntimeNames);
 
 TYPED_TEST(Captured, a_twin_is_like_its_group_and_is_its_own) {
   auto const merged = this->make_group(5, {.merge_streams = true});
-  StreamCapture<TypeParam> capture(this->context, this->libraries);
+  detail::StreamCapture capture(this->context, this->libraries);
   auto& twin = capture.twin_of(*merged);
   EXPECT_NE(&twin, merged.get());
   EXPECT_TRUE(twin.captured());
@@ -90,7 +94,7 @@ TYPED_TEST(Captured, a_twin_is_like_its_group_and_is_its_own) {
 }
 
 TYPED_TEST(Captured, the_order_between_groups_is_the_graphs) {
-  std::optional<StreamCapture<TypeParam>> capture(std::in_place, this->context, this->libraries);
+  std::optional<detail::StreamCapture> capture(std::in_place, this->context, this->libraries);
   auto const before = this->counts();
   // a = [write x], b = [wait, copy x to y], a = [wait, write x]
   this->write(capture->twin_of(*this->a), *this->x, 5);
@@ -100,8 +104,8 @@ TYPED_TEST(Captured, the_order_between_groups_is_the_graphs) {
   auto const graph = this->end(*capture);
   EXPECT_EQ(this->value(*this->a, *this->y), 0);
   for (int launch = 0; launch < 30; ++launch) {
-    this->x->cell.write(1, this->a->compute().native());
-    this->y->cell.write(1, this->a->compute().native());
+    this->x->cell.write(1, this->native(this->a->compute()));
+    this->y->cell.write(1, this->native(this->a->compute()));
     this->launch(graph, *this->a);
     ASSERT_EQ(this->value(*this->a, *this->y), 5);
     ASSERT_EQ(this->value(*this->a, *this->x), 6);
@@ -109,7 +113,7 @@ TYPED_TEST(Captured, the_order_between_groups_is_the_graphs) {
 }
 
 TYPED_TEST(Captured, copy_streams_are_captured_too) {
-  StreamCapture<TypeParam> capture(this->context, this->libraries);
+  detail::StreamCapture capture(this->context, this->libraries);
   auto& twin = capture.twin_of(*this->a);
   this->write(twin, *this->x, 5);
   this->write(twin, *this->x, 7, StreamKind::h2d);
@@ -123,14 +127,14 @@ TYPED_TEST(Captured, copy_streams_are_captured_too) {
 TYPED_TEST(Captured, what_runs_and_what_is_captured_do_not_wait_for_each_other) {
   for (bool const reduce_waits : {true, false}) {
     auto const own = this->make_context({.reduce_waits = reduce_waits, .explain = {}});
-    auto const group = std::make_shared<StreamGroup<TypeParam>>(own, 0);
-    auto const other = std::make_shared<StreamGroup<TypeParam>>(own, 1);
-    TwinLibraries<TypeParam> libraries;
-    StreamCapture<TypeParam> capture(own, libraries);
+    auto const group = std::make_shared<detail::StreamGroup>(own, 0);
+    auto const other = std::make_shared<detail::StreamGroup>(own, 1);
+    detail::TwinLibraries libraries;
+    detail::StreamCapture capture(own, libraries);
     auto& twin = capture.twin_of(*other);
     Gate gate;
     // group = [gate, write y]; the captured write of y waits for nothing
-    gate.hold(group->compute());
+    gate.block(detail::runtime_of<TypeParam>(*own->runtime), this->native(group->compute()));
     this->write(*group, *this->y, 1);
     auto const before = own->tracker->wait_counts();
     this->write(twin, *this->y, 2);
@@ -154,7 +158,7 @@ TYPED_TEST(Captured, what_runs_and_what_is_captured_do_not_wait_for_each_other) 
 }
 
 TYPED_TEST(Captured, the_host_cannot_wait_for_it) {
-  StreamCapture<TypeParam> capture(this->context, this->libraries);
+  detail::StreamCapture capture(this->context, this->libraries);
   auto& twin = capture.twin_of(*this->b);
   auto const position = this->write(twin, *this->x, 2);
   auto const event = twin.compute().record();
@@ -179,7 +183,7 @@ TYPED_TEST(Captured, the_host_cannot_wait_for_it) {
 TYPED_TEST(Captured, spans_are_not_recorded_in_it) {
   auto& spans = this->context->spans;
   spans.start(this->a->compute().native());
-  StreamCapture<TypeParam> capture(this->context, this->libraries);
+  detail::StreamCapture capture(this->context, this->libraries);
   this->write(capture.twin_of(*this->a), *this->x, 2);
   static_cast<void>(this->end(capture));
   EXPECT_TRUE(spans.stop().spans().empty());
@@ -189,7 +193,7 @@ TYPED_TEST(Captured, one_that_is_thrown_away_leaves_nothing) {
   std::size_t streams = 0;
   for (int round = 0; round < 3; ++round) {
     {
-      StreamCapture<TypeParam> capture(this->context, this->libraries);
+      detail::StreamCapture capture(this->context, this->libraries);
       this->write(capture.twin_of(*this->a), *this->x, 2);
       this->write(capture.twin_of(*this->b), *this->x, 3);
     }
@@ -206,14 +210,14 @@ TYPED_TEST(Captured, one_that_is_thrown_away_leaves_nothing) {
 TYPED_TEST(Captured, work_of_a_capture_that_is_over_is_none_of_the_next_in_its_place) {
   order::Position old;
   {
-    StreamCapture<TypeParam> first(this->context, this->libraries);
+    detail::StreamCapture first(this->context, this->libraries);
     auto& twin = first.twin_of(*this->a);
     old = this->copy(twin, *this->y, *this->x);
     EXPECT_TRUE(this->context->tracker->is_captured(old));
     static_cast<void>(this->end(first));
   }
   EXPECT_FALSE(this->context->tracker->is_captured(old));
-  StreamCapture<TypeParam> second(this->context, this->libraries);
+  detail::StreamCapture second(this->context, this->libraries);
   auto const now = this->copy(second.twin_of(*this->a), *this->y, *this->x);
   ASSERT_EQ(now.stream, old.stream) << "this test is about a place that is taken again";
   EXPECT_TRUE(this->context->tracker->is_captured(now));
@@ -240,11 +244,11 @@ static_assert(CapturingRuntime<HostEndedLate>);
 
 TEST(CaptureFault, a_capture_that_is_ended_after_the_last_look_says_so) {
   using R = HostEndedLate;
-  auto const context = std::make_shared<StreamContext<R>>(
-      R::Options{}, std::make_shared<DependencyTracker<R>>(TrackerOptions{}));
-  auto const group = std::make_shared<StreamGroup<R>>(context, 0);
-  TwinLibraries<R> libraries;
-  StreamCapture<R> capture(context, libraries);
+  auto const context = std::make_shared<detail::StreamContext>(
+      detail::make_backend<R>({}), std::make_shared<detail::DependencyTracker>(life_of<R>));
+  auto const group = std::make_shared<detail::StreamGroup>(context, 0);
+  detail::TwinLibraries libraries;
+  detail::StreamCapture capture(context, libraries);
   static_cast<void>(capture.twin_of(*group));
   EXPECT_THAT([&] { static_cast<void>(capture.end()); },
               ::testing::ThrowsMessage<std::runtime_error>(
@@ -254,19 +258,20 @@ TEST(CaptureFault, a_capture_that_is_ended_after_the_last_look_says_so) {
 TEST(CaptureFault, what_could_not_be_ordered_makes_no_graph) {
   using R = Faulty<Host>;
   auto const plan = std::make_shared<FaultPlan>();
-  auto const context = std::make_shared<StreamContext<R>>(
-      R::Options{.plan = plan}, std::make_shared<DependencyTracker<R>>(TrackerOptions{}));
-  auto const a = std::make_shared<StreamGroup<R>>(context, 0);
-  auto const b = std::make_shared<StreamGroup<R>>(context, 1);
-  AccessRecord record;
-  auto const use = [&](StreamGroup<R>& group) {
-    AccessSet accesses;
+  auto const context = std::make_shared<detail::StreamContext>(
+      detail::make_backend<R>({.plan = plan}),
+      std::make_shared<detail::DependencyTracker>(life_of<R>));
+  auto const a = std::make_shared<detail::StreamGroup>(context, 0);
+  auto const b = std::make_shared<detail::StreamGroup>(context, 1);
+  detail::AccessRecord record;
+  auto const use = [&](detail::StreamGroup& group) {
+    detail::AccessSet accesses;
     accesses.add(record, AccessMode::write);
-    group.submit("use", StreamKind::compute, accesses, [](auto) {});
+    group.submit("use", StreamKind::compute, accesses, detail::WorkRef::of<R>([](auto) {}));
   };
   {
-    TwinLibraries<R> libraries;
-    StreamCapture<R> capture(context, libraries);
+    detail::TwinLibraries libraries;
+    detail::StreamCapture capture(context, libraries);
     auto& first = capture.twin_of(*a);
     auto& second = capture.twin_of(*b);
     use(first);
@@ -276,8 +281,8 @@ TEST(CaptureFault, what_could_not_be_ordered_makes_no_graph) {
   }
   {
     // If a twin cannot be made, the capture can still be abandoned.
-    TwinLibraries<R> libraries;
-    StreamCapture<R> capture(context, libraries);
+    detail::TwinLibraries libraries;
+    detail::StreamCapture capture(context, libraries);
     plan->fail(RuntimeCall::wait, 2, Fault::launch_failure);
     EXPECT_THROW(static_cast<void>(capture.twin_of(*a)), CudaError);
   }

@@ -20,14 +20,16 @@ namespace {
 template <class R>
 class GroupContract : public StreamTest<R> {
  protected:
-  using Group = StreamGroup<R>;
+  using Group = detail::StreamGroup;
 
-  std::shared_ptr<Group> make_group(int index, StreamGroupOptions const& options = {}) {
+  std::shared_ptr<Group> make_group(int index, detail::StreamGroupOptions const& options = {}) {
     return std::make_shared<Group>(this->context, index, options);
   }
   std::shared_ptr<Group> make_launched_group(int index) {
-    auto launcher = std::make_shared<LaunchPool<R>>(this->context->tracker, LaunchPoolOptions{});
-    return std::make_shared<Group>(this->context, index, StreamGroupOptions{}, std::move(launcher));
+    auto launcher =
+        std::make_shared<detail::LaunchPool>(this->context->tracker, detail::LaunchPoolOptions{});
+    return std::make_shared<Group>(
+        this->context, index, detail::StreamGroupOptions{}, std::move(launcher));
   }
 };
 TYPED_TEST_SUITE(GroupContract, Runtimes);
@@ -54,7 +56,7 @@ TYPED_TEST(GroupContract, reads_after_writes_across_groups) {
   auto const consumer = this->make_group(1);
   Gate gate;
   // producer = [gate, write 1], consumer = [wait, read]
-  gate.block(this->runtime(), producer->compute().native());
+  gate.block(this->runtime(), this->native(producer->compute()));
   this->write(*producer, *x, 1);
   auto const position = this->read(*consumer, *x);
   EXPECT_FALSE(this->context->tracker->is_complete(position));
@@ -70,7 +72,7 @@ TYPED_TEST(GroupContract, writes_after_reads_and_after_writes_across_groups) {
   auto const second = this->make_group(1);
   Gate gate;
   // first = [gate, write 1, read], second = [wait, write 2, write 3]
-  gate.block(this->runtime(), first->compute().native());
+  gate.block(this->runtime(), this->native(first->compute()));
   this->write(*first, *x, 1);
   this->read(*first, *x);
   this->write(*second, *x, 2);
@@ -88,10 +90,10 @@ TYPED_TEST(GroupContract, reads_do_not_wait_for_reads) {
   auto const first = this->make_group(0);
   auto const second = this->make_group(1);
   Gate gate;
-  gate.block(this->runtime(), first->compute().native());
-  AccessSet accesses;
+  gate.block(this->runtime(), this->native(first->compute()));
+  detail::AccessSet accesses;
   accesses.add(x->record, AccessMode::read);
-  first->submit("read", StreamKind::compute, accesses, [](auto) {});
+  this->submit(*first, "read", accesses, [](auto) {});
   this->read(*second, *x);
   second->compute().synchronize();
   EXPECT_EQ(this->counts().needed, 0U);
@@ -101,7 +103,7 @@ TYPED_TEST(GroupContract, orders_the_streams_of_one_group) {
   auto const x = this->make_cell();
   auto const group = this->make_group(0);
   Gate gate;
-  gate.block(this->runtime(), group->h2d().native());
+  gate.block(this->runtime(), this->native(group->h2d()));
   this->write(*group, *x, 1, StreamKind::h2d);
   this->write(*group, *x, 2, StreamKind::compute);
   this->read(*group, *x, StreamKind::d2h);
@@ -126,11 +128,10 @@ TYPED_TEST(GroupContract, an_exception_in_work_comes_out_and_leaves_all_usable) 
   auto const x = this->make_cell();
   auto const group = this->make_group(0);
   auto const other = this->make_group(1);
-  AccessSet accesses;
+  detail::AccessSet accesses;
   accesses.add(x->record, AccessMode::write);
   EXPECT_THROW(
-      group->submit(
-          "fails", StreamKind::compute, accesses, [](auto) { throw std::range_error("in work"); }),
+      this->submit(*group, "fails", accesses, [](auto) { throw std::range_error("in work"); }),
       std::range_error);
   auto& slot = group->compute().slot();
   EXPECT_EQ(slot.launched.load(), slot.reserved.load()) << "or those who follow wait for ever";
@@ -155,7 +156,7 @@ TYPED_TEST(GroupContract, an_exception_on_a_launch_thread_comes_back_to_the_call
 TYPED_TEST(GroupContract, one_launch_failure_is_thrown_to_one_of_many_threads) {
   constexpr int kThreads = 8;
   for (int round = 0; round < 300; ++round) {
-    LaunchFailure failure;
+    detail::LaunchFailure failure;
     failure.keep(std::make_exception_ptr(std::range_error("once")));
     std::atomic<int> caught{0};
     std::atomic<int> ready{0};

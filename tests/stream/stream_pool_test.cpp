@@ -23,7 +23,7 @@ template <class R>
 class PoolContract : public StreamTest<R> {
  protected:
   std::unique_ptr<StreamPool<R>> make_pool(StreamPoolOptions const& options) {
-    return std::make_unique<StreamPool<R>>(this->context, options);
+    return std::make_unique<StreamPool<R>>(this->device(), options);
   }
   static int most_leases(StreamPool<R> const& pool) {
     int most = 0;
@@ -163,7 +163,7 @@ TYPED_TEST(PoolContract, a_lease_may_outlive_its_pool) {
   auto pool = this->make_pool({.groups = 1});
   auto const lease = pool->acquire();
   pool.reset();
-  this->run(*lease, [](auto) {});
+  this->run(lease->engine(), [](auto) {});
   lease->synchronize();
 }
 

@@ -21,8 +21,8 @@ class StreamContract : public StreamTest<R> {};
 TYPED_TEST_SUITE(StreamContract, Runtimes);
 
 TYPED_TEST(StreamContract, an_old_event_does_not_cover_later_work) {
-  Stream<TypeParam> a(this->context);
-  Stream<TypeParam> b(this->context);
+  Stream<TypeParam> a(this->device());
+  Stream<TypeParam> b(this->device());
   Gate gate;
   // a = [e, gate], b = [wait e]
   auto const e = a.record();
@@ -34,9 +34,9 @@ TYPED_TEST(StreamContract, an_old_event_does_not_cover_later_work) {
 }
 
 TYPED_TEST(StreamContract, an_event_covers_work_put_on_the_native_stream) {
-  Stream<TypeParam> a(this->context);
-  Stream<TypeParam> b(this->context);
-  Cell<TypeParam> cell(this->context->runtime);
+  Stream<TypeParam> a(this->device());
+  Stream<TypeParam> b(this->device());
+  Cell<TypeParam> cell(this->share_runtime());
   Gate gate;
   gate.block(this->runtime(), a.native());
   cell.write(1, a.native());
@@ -50,16 +50,16 @@ TYPED_TEST(StreamContract, an_event_covers_work_put_on_the_native_stream) {
 }
 
 TYPED_TEST(StreamContract, a_stream_does_not_wait_for_itself) {
-  Stream<TypeParam> a(this->context);
+  Stream<TypeParam> a(this->device());
   a.wait(a.record());
   EXPECT_EQ(this->counts().needed, 0U);
   a.synchronize();
 }
 
 TYPED_TEST(StreamContract, a_recycled_event_carries_no_stale_order) {
-  Stream<TypeParam> a(this->context);
-  Stream<TypeParam> b(this->context);
-  Cell<TypeParam> cell(this->context->runtime);
+  Stream<TypeParam> a(this->device());
+  Stream<TypeParam> b(this->device());
+  Cell<TypeParam> cell(this->share_runtime());
   for (int i = 0; i < 100; ++i) {  // records each of a's recent events again
     b.wait(a.record());
   }
@@ -77,8 +77,8 @@ TYPED_TEST(StreamContract, a_recycled_event_carries_no_stale_order) {
 }
 
 TYPED_TEST(StreamContract, an_event_that_a_user_holds_keeps_its_meaning) {
-  Stream<TypeParam> a(this->context);
-  Stream<TypeParam> b(this->context);
+  Stream<TypeParam> a(this->device());
+  Stream<TypeParam> b(this->device());
   Gate gate;
   auto const old = a.record();
   auto const position = old.position();
@@ -99,7 +99,7 @@ TYPED_TEST(StreamContract, a_chain_of_waits_spares_the_last_one) {
   std::vector<Event<TypeParam>> events;
   Gate gate;  // nothing completes, so only the clocks can elide a wait
   for (std::size_t i = 0; i < kStreams; ++i) {
-    chain.push_back(std::make_unique<Stream<TypeParam>>(this->context));
+    chain.push_back(std::make_unique<Stream<TypeParam>>(this->device()));
     if (i == 0) {
       gate.block(this->runtime(), chain[0]->native());
     } else {
@@ -118,8 +118,8 @@ TYPED_TEST(StreamContract, a_chain_of_waits_spares_the_last_one) {
 }
 
 TYPED_TEST(StreamContract, a_wait_for_what_the_host_has_seen_is_spared) {
-  Stream<TypeParam> a(this->context);
-  Stream<TypeParam> b(this->context);
+  Stream<TypeParam> a(this->device());
+  Stream<TypeParam> b(this->device());
   auto const e = a.record();
   e.synchronize();
   b.wait(e);
@@ -129,10 +129,10 @@ TYPED_TEST(StreamContract, a_wait_for_what_the_host_has_seen_is_spared) {
 
 TYPED_TEST(StreamContract, without_reduction_every_wait_is_issued) {
   auto const mine = this->make_context({.reduce_waits = false, .explain = {}});
-  Stream<TypeParam> a(mine);
-  Stream<TypeParam> b(mine);
+  Stream<TypeParam> a(this->device_of(mine));
+  Stream<TypeParam> b(this->device_of(mine));
   Gate gate;
-  gate.block(*mine->runtime, a.native());
+  gate.hold(a);
   auto const e = a.record();
   b.wait(e);
   b.wait(e);
@@ -144,11 +144,11 @@ TYPED_TEST(StreamContract, explains_which_wait_covers) {
   std::vector<std::string> sentences;
   auto const mine = this->make_context(
       {.reduce_waits = true, .explain = [&](auto const& said) { sentences.push_back(said); }});
-  Stream<TypeParam> a(mine);
-  Stream<TypeParam> b(mine);
-  Stream<TypeParam> c(mine);
+  Stream<TypeParam> a(this->device_of(mine));
+  Stream<TypeParam> b(this->device_of(mine));
+  Stream<TypeParam> c(this->device_of(mine));
   Gate gate;
-  gate.block(*mine->runtime, a.native());
+  gate.hold(a);
   auto const first = a.record();
   b.wait(first);
   auto const second = b.record();
@@ -158,7 +158,7 @@ TYPED_TEST(StreamContract, explains_which_wait_covers) {
   ASSERT_EQ(sentences.size(), 1U);
   EXPECT_EQ(sentences[0],
             text("no wait of stream ",
-                 c.slot().index,
+                 c.engine().slot().index,
                  " for ",
                  first.position(),
                  ": covered by its wait for ",
@@ -170,16 +170,16 @@ TYPED_TEST(StreamContract, explains_which_wait_covers) {
 }
 
 TYPED_TEST(StreamContract, destroying_a_stream_with_work_in_flight_keeps_its_order) {
-  std::optional<Stream<TypeParam>> a(std::in_place, this->context);
-  Stream<TypeParam> b(this->context);
-  Cell<TypeParam> cell(this->context->runtime);
+  std::optional<Stream<TypeParam>> a(std::in_place, this->device());
+  Stream<TypeParam> b(this->device());
+  Cell<TypeParam> cell(this->share_runtime());
   Gate gate;
   gate.block(this->runtime(), a->native());
   cell.write(1, a->native());
   auto const e = a->record();
   a.reset();
-  Stream<TypeParam> newcomer(this->context);  // must not reuse the slot of running work
-  EXPECT_NE(newcomer.slot().index, e.position().stream);
+  Stream<TypeParam> newcomer(this->device());  // must not reuse the slot of running work
+  EXPECT_NE(newcomer.engine().slot().index, e.position().stream);
   b.wait(e);
   cell.read(b.native());
   EXPECT_FALSE(e.query());
@@ -190,18 +190,18 @@ TYPED_TEST(StreamContract, destroying_a_stream_with_work_in_flight_keeps_its_ord
 }
 
 TYPED_TEST(StreamContract, work_marked_on_a_gone_stream_is_still_waited_for) {
-  Stream<TypeParam> b(this->context);
-  Cell<TypeParam> cell(this->context->runtime);
+  Stream<TypeParam> b(this->device());
+  Cell<TypeParam> cell(this->share_runtime());
   Gate gate;
   order::PositionSet needed;
   {
-    Stream<TypeParam> a(this->context);
+    Stream<TypeParam> a(this->device());
     gate.block(this->runtime(), a.native());
     cell.write(1, a.native());
-    needed.add(a.mark());  // no event is recorded before the stream is gone
+    needed.add(a.engine().mark());  // no event is recorded before the stream is gone
   }
   this->context->tracker->while_idle(
-      b.slot(), [&] { this->context->tracker->order_after(b.slot(), needed); });
+      b.engine().slot(), [&] { this->context->tracker->order_after(b.engine().slot(), needed); });
   cell.read(b.native());
   gate.open();
   b.synchronize();
@@ -209,26 +209,26 @@ TYPED_TEST(StreamContract, work_marked_on_a_gone_stream_is_still_waited_for) {
 }
 
 TYPED_TEST(StreamContract, a_closed_stream_is_refused_and_closes_again) {
-  Stream<TypeParam> stream(this->context);
-  Stream<TypeParam> other(this->context);
+  Stream<TypeParam> stream(this->device());
+  Stream<TypeParam> other(this->device());
   auto const event = stream.record();
-  stream.close();
-  stream.close();
+  stream.engine().close();
+  stream.engine().close();
   EXPECT_THROW(static_cast<void>(stream.record()), std::logic_error);
-  EXPECT_THROW(static_cast<void>(stream.mark()), std::logic_error);
-  EXPECT_THROW(static_cast<void>(stream.slot()), std::logic_error);
+  EXPECT_THROW(static_cast<void>(stream.engine().mark()), std::logic_error);
+  EXPECT_THROW(static_cast<void>(stream.engine().slot()), std::logic_error);
   EXPECT_THROW(stream.wait(other.record()), std::logic_error);
   other.wait(event);
   event.synchronize();
 }
 
 TYPED_TEST(StreamContract, slots_of_gone_streams_are_taken_again_and_numbering_goes_on) {
-  Stream<TypeParam> watcher(this->context);
+  Stream<TypeParam> watcher(this->device());
   order::StreamIndex most = 0;
   std::vector<std::uint64_t> newest(16, 0);
   std::optional<Event<TypeParam>> held;
   for (int cycle = 0; cycle < 1000; ++cycle) {
-    Stream<TypeParam> passing(this->context);
+    Stream<TypeParam> passing(this->device());
     auto const event = passing.record();
     auto const position = event.position();
     most = std::max(most, position.stream);
@@ -247,18 +247,18 @@ TYPED_TEST(StreamContract, slots_of_gone_streams_are_taken_again_and_numbering_g
 }
 
 TYPED_TEST(StreamContract, a_new_stream_does_not_inherit_the_order_of_its_slot) {
-  Stream<TypeParam> a(this->context);
+  Stream<TypeParam> a(this->device());
   order::StreamIndex slot = 0;
   Gate gate;
   gate.block(this->runtime(), a.native());
   auto const e = a.record();
   {
-    Stream<TypeParam> old(this->context);
+    Stream<TypeParam> old(this->device());
     old.synchronize();
-    slot = old.slot().index;
+    slot = old.engine().slot().index;
   }
-  Stream<TypeParam> fresh(this->context);
-  ASSERT_EQ(fresh.slot().index, slot);
+  Stream<TypeParam> fresh(this->device());
+  ASSERT_EQ(fresh.engine().slot().index, slot);
   fresh.wait(e);
   EXPECT_EQ(this->counts().issued, 1U);
 }
@@ -266,17 +266,17 @@ TYPED_TEST(StreamContract, a_new_stream_does_not_inherit_the_order_of_its_slot) 
 TYPED_TEST(StreamContract, events_may_be_recorded_and_waited_for_by_many_threads) {
   constexpr int kThreads = 8;
   constexpr int kRounds = 300;
-  Stream<TypeParam> shared(this->context);
+  Stream<TypeParam> shared(this->device());
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&] {
-      Stream<TypeParam> own(this->context);
+      Stream<TypeParam> own(this->device());
       for (int i = 0; i < kRounds; ++i) {
         own.wait(shared.record());
         auto const mine = own.record();
         shared.wait(mine);
         (void)mine.query();
-        (void)this->context->tracker->outstanding(shared.slot());
+        (void)this->context->tracker->outstanding(shared.engine().slot());
       }
     });
   }
@@ -290,43 +290,42 @@ TYPED_TEST(StreamContract, events_may_be_recorded_and_waited_for_by_many_threads
 }
 
 TYPED_TEST(StreamContract, outstanding_work_is_counted_until_it_is_seen_complete) {
-  Stream<TypeParam> a(this->context);
+  Stream<TypeParam> a(this->device());
   Gate gate;
   auto& tracker = *this->context->tracker;
-  EXPECT_EQ(tracker.outstanding(a.slot()), 0U);
+  EXPECT_EQ(tracker.outstanding(a.engine().slot()), 0U);
   gate.block(this->runtime(), a.native());
   auto const first = a.record();
   auto const second = a.record();
-  EXPECT_EQ(tracker.outstanding(a.slot()), 2U);
+  EXPECT_EQ(tracker.outstanding(a.engine().slot()), 2U);
   EXPECT_FALSE(tracker.is_complete(first.position()));
   gate.open();
   second.synchronize();
   EXPECT_TRUE(tracker.is_complete(first.position()));
-  EXPECT_EQ(tracker.outstanding(a.slot()), 0U);
+  EXPECT_EQ(tracker.outstanding(a.engine().slot()), 0U);
 }
 
 TYPED_TEST(StreamContract, an_event_of_another_tracker_is_refused) {
-  Stream<TypeParam> a(this->context);
-  Stream<TypeParam> stranger(this->make_context());
+  Stream<TypeParam> a(this->device());
+  Stream<TypeParam> stranger(this->device_of(this->make_context()));
   EXPECT_THROW(a.wait(stranger.record()), std::invalid_argument);
   a.synchronize();
 }
 
 TYPED_TEST(StreamContract,
            asking_for_an_event_inside_work_is_refused_and_leaves_the_stream_usable) {
-  auto const group = std::make_shared<StreamGroup<TypeParam>>(this->context, 0);
-  AccessSet none;
-  EXPECT_THROW(group->submit("ask",
-                             StreamKind::compute,
-                             none,
-                             [&](auto) { static_cast<void>(group->compute().record()); }),
-               std::logic_error);
+  auto const group = std::make_shared<detail::StreamGroup>(this->context, 0);
+  detail::AccessSet none;
+  EXPECT_THROW(
+      this->submit(
+          *group, "ask", none, [&](auto) { static_cast<void>(group->compute().record()); }),
+      std::logic_error);
   group->synchronize();
 }
 
 TYPED_TEST(StreamContract, a_wait_for_an_old_event_is_not_a_wait_for_a_younger_one) {
-  Stream<TypeParam> a(this->context);
-  Stream<TypeParam> b(this->context);
+  Stream<TypeParam> a(this->device());
+  Stream<TypeParam> b(this->device());
   Gate gate;
   // a = [old, gate, young × 20], b = [wait old]: more events than the stream keeps
   auto const old = a.record();

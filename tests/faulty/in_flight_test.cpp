@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests that what is destroyed while work is in flight waits for that work, also when a wait fails.
+#include "memory/foreign_block.hpp"
 #include "memory/watched_runtime.hpp"
 #include "runtime/gate.hpp"
 
-#include <msstream/memory/foreign_block.hpp>
 #include <msstream/runtime/faulty.hpp>
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/tensor.hpp>
 #include <msstream/tensor/tensor_holder.hpp>
 
@@ -37,9 +38,9 @@ struct Held {
   Held(Held const&) = delete;
   Held& operator=(Held const&) = delete;
 
-  void hold(Stream<R>& stream) {
+  void hold(Stream<R> const& stream) {
     gate.hold(stream);
-    device->context()->runtime->call_host(stream.native(), journal.entry("work"));
+    device->runtime().call_host(stream.native(), journal.entry("work"));
   }
 
   Gate gate;
@@ -82,7 +83,7 @@ TEST(InFlight, a_device_keeps_its_memory_until_the_work_on_it_is_over) {
     scope.reset();
     pool.reset();
     {
-      Stream<R> stream(held.device->context());
+      Stream<R> const stream(*held.device);
       TensorHolder holder(stream);
       holder.hold(*x);
       held.hold(stream);
@@ -106,7 +107,7 @@ TEST(InFlight, a_foreign_owner_keeps_its_memory_until_the_work_on_it_is_over) {
     auto* const memory = owner.get();
     std::optional<Tensor<float, R>> x(
         Tensor<float, R>(memory::adopt(held.device->state(), memory, 4, std::move(owner)), {1}));
-    Stream<R> stream(held.device->context());
+    Stream<R> const stream(*held.device);
     {
       TensorHolder holder(stream);
       holder.hold(*x);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests failures on launch threads: the work queued behind them, and when they are reported.
 #include "memory/runtimes.hpp"
+#include "stream/dependency_tracker.hpp"
+#include "stream/stream.hpp"
 
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/tensor_holder.hpp>
 
@@ -81,7 +84,7 @@ TYPED_TEST(LaunchThread,
   StreamPool<TypeParam> callers(device, {.groups = 1, .launch_threads = LaunchThreads::none});
   auto const x = zeros<float>(device, {4});
   auto const y = zeros<float>(device, {4});
-  auto const& follower = callers[0].compute().slot();
+  auto const& follower = callers[0].compute().engine().slot();
   auto const before = follower.reserved.load();
   bool launched = false;
   auto const follow = [&] {
@@ -112,7 +115,7 @@ TYPED_TEST(LaunchThread, every_caller_whose_work_is_not_launched_is_told) {
   auto const x = zeros<float>(device, {4});
   std::vector<std::uint64_t> before(kCallers);
   auto const reserved = [&](int caller) {
-    return callers[caller].compute().slot().reserved.load();
+    return callers[caller].compute().engine().slot().reserved.load();
   };
   for (int i = 0; i < kCallers; ++i) {
     before[static_cast<std::size_t>(i)] = reserved(i);
@@ -150,7 +153,7 @@ TYPED_TEST(LaunchThread, every_caller_whose_work_is_not_launched_is_told) {
 TYPED_TEST(LaunchThread,
            a_failure_is_told_on_another_device_to_what_follows_it_and_to_nothing_else) {
   Device<TypeParam> const device;
-  Device<TypeParam> const other({.tracker = device.context()->tracker});
+  Device<TypeParam> const other({.tracker = device.tracker()});
   StreamPool<TypeParam> pool(device, {.groups = 1, .launch_threads = LaunchThreads::per_group});
   StreamPool<TypeParam> others(other, {.groups = 2, .launch_threads = LaunchThreads::none});
   auto const x = zeros<float>(device, {4});
@@ -175,7 +178,7 @@ TYPED_TEST(LaunchThread,
 
 /// Destroys the device of the failed operation before anyone has been told of the failure.
 TYPED_TEST(LaunchThread, a_failure_that_nobody_took_is_told_once_to_what_follows_it) {
-  auto const tracker = std::make_shared<DependencyTracker<TypeParam>>();
+  auto const tracker = std::make_shared<detail::DependencyTracker>(life_of<TypeParam>);
   Device<TypeParam> const other({.tracker = tracker});
   auto const x = zeros<float>(other, {4});
   {

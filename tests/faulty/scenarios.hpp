@@ -66,8 +66,7 @@ Scenario<Inner> memory_under_a_limit() {
                 }
               }
               for (int i = 0; i < 2; ++i) {
-                world.device->context()->runtime->synchronize_stream(
-                    (*world.pool)[i].compute().native());
+                world.device->runtime().synchronize_stream((*world.pool)[i].compute().native());
               }
               StreamScope const scope((*world.pool)[round]);
               Tensor<float, R> const large(*world.device, {kLarge});
@@ -107,9 +106,9 @@ Scenario<Inner> ordering_by_hand() {
             using R = typename World<Inner>::R;
             constexpr std::int64_t kCount = 200;
             world.open();
-            auto const& context = world.device->context();
-            Stream<R> first(context);
-            Stream<R> second(context);
+            auto& runtime = world.device->runtime();
+            Stream<R> const first(*world.device);
+            Stream<R> const second(*world.device);
             auto const x = to_device<float>(*world.device, ascending(kCount), {kCount});
             Tensor<float, R> const y(*world.device, {kCount});
             world.left_behind = {x, y};
@@ -118,10 +117,10 @@ Scenario<Inner> ordering_by_hand() {
               TensorHolder holder(first, second);
               holder.hold(x);
               holder.hold(y);
-              context->runtime->fill(y.data(), 0, y.bytes(), first.native());
+              runtime.fill(y.data(), 0, y.bytes(), first.native());
               auto const filled = first.record();
               second.wait(filled);
-              context->runtime->copy(y.data(), x.data(), x.bytes(), CopyKind::d2d, second.native());
+              runtime.copy(y.data(), x.data(), x.bytes(), CopyKind::d2d, second.native());
               static_cast<void>(filled.query());
               filled.synchronize();
             }

@@ -6,6 +6,7 @@
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/runtime/faulty.hpp>
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>
 
 #include <gmock/gmock.h>
@@ -101,7 +102,7 @@ template <Runtime Inner>
 void expect_left_behind_in_order(World<Inner>& world) {
   using R = typename World<Inner>::R;
   int group = 0;
-  auto const next_group = [&]() -> StreamGroup<R>& {
+  auto const next_group = [&]() -> StreamGroup<R> const& {
     return (*world.pool)[group++ % world.pool->groups()];
   };
   std::vector<Tensor<float, R>> copies;

@@ -2,6 +2,7 @@
 // Tests that class templates use the default runtime if none is named, and that objects made from a
 // device use the runtime of the device.
 #include <msstream/msstream.hpp>
+#include <msstream/runtime/checked.hpp>
 
 #include <gtest/gtest.h>
 

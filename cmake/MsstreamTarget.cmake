@@ -42,17 +42,45 @@ if(MSSTREAM_SANITIZE)
   target_link_options(msstream_build_options INTERFACE -fsanitize=${MSSTREAM_SANITIZE})
 endif()
 
-# Makes a unity build of a target whose sources have all been added. CUDA sources stay separate:
-# kernels take long to compile as they are, and CMake 3.31 and later would join them too. Sources
-# that call CUDA libraries also stay separate, since some programs link the archive without
-# cuBLASLt.
+# Makes a unity build of a target whose sources have all been added: msstream_join_files(target
+# [BY_FOLDER]). CUDA sources stay separate: kernels take long to compile as they are, and CMake 3.31
+# and later would join them too. Sources that call CUDA libraries also stay separate, since some
+# programs link the archive without cuBLASLt. For the same reason, with BY_FOLDER only files of one
+# folder are joined: a program that needs one room of the library must not need the kernels of
+# another.
 function(msstream_join_files target)
-  get_target_property(cuda_files ${target} SOURCES)
+  cmake_parse_arguments(ARG "BY_FOLDER" "" "" ${ARGN})
+  get_target_property(sources ${target} SOURCES)
+  set(cuda_files ${sources})
   list(FILTER cuda_files INCLUDE REGEX "(\\.cu|_cuda\\.cpp)$")
   if(cuda_files)
     set_source_files_properties(${cuda_files} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${MSSTREAM_UNITY_BUILD})
+  if(ARG_BY_FOLDER)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+    # CMake has no batches of a size in this mode, so groups are numbered within a folder.
+    set(batch 8)
+    if(DEFINED CMAKE_UNITY_BUILD_BATCH_SIZE)
+      set(batch ${CMAKE_UNITY_BUILD_BATCH_SIZE})
+    endif()
+    list(FILTER sources INCLUDE REGEX "\\.cpp$")
+    list(FILTER sources EXCLUDE REGEX "_cuda\\.cpp$")
+    foreach(source ${sources})
+      cmake_path(GET source PARENT_PATH folder)
+      cmake_path(GET folder FILENAME folder)
+      set(group ${folder})
+      if(batch GREATER 0)
+        if(NOT DEFINED joined_of_${folder})
+          set(joined_of_${folder} 0)
+        endif()
+        math(EXPR number "${joined_of_${folder}} / ${batch}")
+        math(EXPR joined_of_${folder} "${joined_of_${folder}} + 1")
+        string(APPEND group _${number})
+      endif()
+      set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP ${group})
+    endforeach()
+  endif()
 endfunction()
 
 # Adds a program: msstream_add_program(program sources…). With MSSTREAM_SYNTAX_ONLY, adds only a

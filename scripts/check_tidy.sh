@@ -30,7 +30,7 @@ lint=("$tidy" --quiet --checks=-bugprone-suspicious-include --extra-arg=-Wno-unk
   --extra-arg=-Wno-unused-command-line-argument # the compilation database is written for g++
   --extra-arg-before=-include "--extra-arg-before=$root/scripts/source_location_for_tidy.hpp")
 mapfile -t host_files < <(sed -n 's/^ *"file": "\(.*\)",\?$/\1/p' build/host/compile_commands.json |
-  grep -E "^$root/(build/host/)?(src|apps|examples)/" | sort -u)
+  grep -E "^$root/(build/host/)?(src|apps|examples)/" | grep -v /msstream_switched.dir/ | sort -u)
 other_files=("$joined/headers.cpp" "$joined"/kernels_*.cpp)
 eigen=$(sed -n 's/.*-isystem \([^ ]*eigen3\).*/\1/p' build/host/compile_commands.json | head -n 1)
 other_flags=(-std=c++20 -Iinclude -Ikernels -Isrc -Iapps ${eigen:+-isystem "$eigen"})

@@ -5,6 +5,7 @@
 // The CUDA runtime is linked in, and hidden. It shares contexts, streams and events, which are the
 // driver's, with PyTorch's runtime, and keeps its last error separate. One file therefore serves a
 // PyTorch of any CUDA version that the driver can run.
+#include "memory/device_state.hpp"
 #include "torch_out_of_memory.hpp"
 
 #include <msstream/memory/raw_allocator.hpp>
@@ -149,7 +150,7 @@ MSSTREAM_TORCH_API void msstream_torch_record_stream(void* memory, cudaStream_t 
 /// Implements torch.cuda.empty_cache().
 MSSTREAM_TORCH_API void msstream_torch_empty_cache() {
   gpus().for_each([](Memory& gpu) {
-    [[maybe_unused]] auto const visit = gpu.device().context()->runtime->visit();
+    msstream::detail::Backend::Visit const visit(gpu.device().engine().backend());
     gpu.device().state()->memory.return_cached_memory();
   });
 }

@@ -152,9 +152,9 @@ class WorkRef {
                                          &WorkRef::close_as<For, Work>};
 
   template <class Work>
-  WorkRef(Work& work, Operations const& operations) noexcept
+  WorkRef(Work& work, Operations const& of_work) noexcept
       : work_(const_cast<void*>(static_cast<void const*>(std::addressof(work)))),
-        operations_(&operations) {}
+        operations_(&of_work) {}
 
   void* work_;
   Operations const* operations_;

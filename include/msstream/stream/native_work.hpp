@@ -12,16 +12,4 @@ struct NativeWork {
 template <class F>
 NativeWork(F) -> NativeWork<F>;
 
-namespace detail {
-
-template <class F, class Ref, class Native>
-void call_work(NativeWork<F>& work, Ref, Native native) {
-  work.put_on(native);
-}
-template <class Work, class Ref, class Native>
-void call_work(Work& work, Ref ref, Native) {
-  work(ref);
-}
-
-}  // namespace detail
 }  // namespace msstream

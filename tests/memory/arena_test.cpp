@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/memory/arena.hpp>
-#include <msstream/memory/block_uses.hpp>
+#include "memory/arena.hpp"
+
+#include "memory/block_uses.hpp"
+
 #include <msstream/runtime/host.hpp>
 
 #include <gtest/gtest.h>
@@ -51,9 +53,9 @@ class ArenaTest : public ::testing::Test {
     arena_.reserve(begin_, kGrains * kGrain);
   }
 
-  void provide_spares(Arena<Host>& arena) {
+  void provide_spares(Arena& arena) {
     while (arena.needs_spares()) {
-      arena.add_spare(std::make_unique<Block<Host>>());
+      arena.add_spare(std::make_unique<Block>());
       ++spares_made_;
     }
   }
@@ -61,7 +63,7 @@ class ArenaTest : public ::testing::Test {
   [[nodiscard]] std::size_t place(std::byte const* address) const {
     return static_cast<std::size_t>(address - begin_) / kGrain;
   }
-  static Uses uses_of(Block<Host> const& block) {
+  static Uses uses_of(Block const& block) {
     Uses uses;
     for_each_use(block, [&](order::Position use) {
       uses[use.stream] = std::max(uses[use.stream], use.number);
@@ -69,7 +71,7 @@ class ArenaTest : public ::testing::Test {
     return uses;
   }
   template <class Change>
-  void change(Block<Host> const& block, Change&& change_one) {
+  void change(Block const& block, Change&& change_one) {
     for (std::size_t i = 0; i < block.bytes / kGrain; ++i) {
       change_one(picture_.at(place(block.data) + i));
     }
@@ -79,7 +81,7 @@ class ArenaTest : public ::testing::Test {
   /// newest use of each of their grains, and contain all free grains.
   void expect_like_the_picture() {
     std::size_t free_grains = 0;
-    arena_.for_each_free([&](Block<Host>* block) {
+    arena_.for_each_free([&](Block* block) {
       auto const first = place(block->data);
       auto const count = block->bytes / kGrain;
       free_grains += count;
@@ -139,7 +141,7 @@ class ArenaTest : public ::testing::Test {
   /// Returns the sizes of the free blocks that `stream` has not used.
   std::vector<std::size_t> ready_sizes(order::StreamIndex stream) {
     std::vector<std::size_t> sizes;
-    arena_.for_each_free([&](Block<Host>* block) {
+    arena_.for_each_free([&](Block* block) {
       if (!uses_of(*block).contains(stream)) {
         sizes.push_back(block->bytes);
       }
@@ -149,14 +151,14 @@ class ArenaTest : public ::testing::Test {
 
   // The arena handles addresses only, so no memory is needed there.
   std::byte* begin_ = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 32U);
-  Arena<Host> arena_;
+  Arena arena_;
   std::array<Grain, kGrains> picture_;
   int spares_made_ = 0;
 };
 
 TEST_F(ArenaTest, is_like_a_picture_of_it_after_any_sequence_of_calls) {
   std::mt19937 random(20260111);
-  std::vector<Block<Host>*> used;
+  std::vector<Block*> used;
   std::map<order::StreamIndex, std::uint64_t> numbers;
   for (int step = 0; step < 60'000; ++step) {
     provide_spares();
@@ -165,8 +167,8 @@ TEST_F(ArenaTest, is_like_a_picture_of_it_after_any_sequence_of_calls) {
       auto const bytes = (1 + random() % 30) * kGrain;
       auto const stream = static_cast<order::StreamIndex>(random() % kStreams);
       auto const sizes = ready_sizes(stream);
-      auto* const block = arena_.take(
-          bytes, [&](Block<Host> const& free) { return !uses_of(free).contains(stream); });
+      auto* const block =
+          arena_.take(bytes, [&](Block const& free) { return !uses_of(free).contains(stream); });
       auto const fits = [&](std::size_t size) { return size >= bytes; };
       if (block == nullptr) {
         ASSERT_TRUE(std::none_of(sizes.begin(), sizes.end(), fits)) << "step " << step;
@@ -220,8 +222,8 @@ TEST_F(ArenaTest, is_like_a_picture_of_it_after_any_sequence_of_calls) {
       }
       used.push_back(block);
     } else {
-      std::vector<Block<Host>*> free;
-      arena_.for_each_free([&](Block<Host>* block) { free.push_back(block); });
+      std::vector<Block*> free;
+      arena_.for_each_free([&](Block* block) { free.push_back(block); });
       if (free.empty()) {
         continue;
       }
@@ -244,16 +246,16 @@ TEST_F(ArenaTest, takes_back_what_it_has_lent_however_that_was_cut_up) {
   constexpr order::StreamIndex kStream = 1;
   std::mt19937 random(20261122);
   std::uint64_t number = 0;
-  Arena<Host> borrower;
-  std::vector<Block<Host>*> used;
-  auto const put = [&](Arena<Host>& arena, std::size_t which) {
+  Arena borrower;
+  std::vector<Block*> used;
+  auto const put = [&](Arena& arena, std::size_t which) {
     auto* const block = used[which];
     used.erase(used.begin() + static_cast<std::ptrdiff_t>(which));
     block->record.log.note_write({kStream, ++number});
     change(*block, [&](Grain& grain) { grain = {Holding::free, {{kStream, number}}}; });
     arena.put(block, always);
   };
-  auto const take = [&](Arena<Host>& arena, std::size_t grains) {
+  auto const take = [&](Arena& arena, std::size_t grains) {
     provide_spares(arena);
     if (auto* const block = arena.take(grains * kGrain, always)) {
       change(*block, [](Grain& grain) { grain.holding = Holding::used; });
@@ -301,10 +303,10 @@ TEST_F(ArenaTest, finds_what_fits_behind_any_number_of_blocks_that_are_slightly_
   constexpr auto never = [](auto const&...) { return false; };
   constexpr std::size_t kSmall = 64 * kGrain;
   constexpr int kCount = 200;
-  Arena<Host> arena;
+  Arena arena;
   provide_spares(arena);
   arena.add(begin_, (kCount + 2) * kSmall);
-  std::vector<Block<Host>*> small;
+  std::vector<Block*> small;
   for (int i = 0; i < kCount; ++i) {
     provide_spares(arena);
     small.push_back(arena.take(kSmall, always));

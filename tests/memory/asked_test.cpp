@@ -4,6 +4,7 @@
 #include "runtime/gate.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -107,8 +108,8 @@ TEST(AskedOnHost, memory_that_is_over_is_used_before_much_is_taken) {
 TEST(AskedOnHost, whoever_would_wait_for_one_stream_asks_the_others_first) {
   constexpr int kLongAgo = 100;
   AskedProgram<PromptHost> program(std::size_t(16 * kAskedBytes), std::size_t(3 * kAskedBytes));
-  auto const& held = program.pool[0].compute();
-  program.device.context()->runtime->hold(held.native());
+  auto const held = program.pool[0].compute();
+  program.device.runtime().hold(held.native());
   Gate gate;
   auto const kept = program.allocate(0);
   {

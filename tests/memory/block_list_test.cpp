@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/memory/block_list.hpp>
+#include "memory/block_list.hpp"
+
 #include <msstream/runtime/host.hpp>
 
 #include <gmock/gmock.h>
@@ -13,7 +14,7 @@ namespace msstream::testing {
 namespace {
 
 using ::testing::ElementsAreArray;
-using HostBlock = memory::Block<Host>;
+using HostBlock = memory::Block;
 
 class BlockListTest : public ::testing::Test {
  protected:
@@ -33,7 +34,7 @@ class BlockListTest : public ::testing::Test {
   }
 
   std::array<HostBlock, 5> blocks;
-  memory::BlockList<Host> list;
+  memory::BlockList list;
 };
 
 TEST_F(BlockListTest, has_what_entered_and_did_not_leave) {

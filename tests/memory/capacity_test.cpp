@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/run_threads.hpp"
+#include "memory/capacity.hpp"
 
-#include <msstream/memory/capacity.hpp>
+#include "memory/run_threads.hpp"
 
 #include <gtest/gtest.h>
 

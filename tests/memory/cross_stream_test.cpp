@@ -4,8 +4,10 @@
 #include "memory/behind_gate.hpp"
 #include "memory/watched_runtime.hpp"
 #include "runtime/gate.hpp"
+#include "stream/stream_context.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
@@ -156,12 +158,12 @@ TYPED_TEST(CrossStream, a_long_operation_after_the_free_delays_nobody) {
   std::optional old(this->allocate(0, 2 * kMiB));
   auto* const memory = old->data();
   PinnedArray<std::uint8_t, Watched<TypeParam>> const other(*this->device, 100);
-  auto const runtime = this->device->context()->runtime;
+  auto& runtime = this->device->runtime();
   Gate gate;
   // group 0 = [use old, long = gate]   group 1 = [wait for the use, "new"]
   this->issue_on(0, writes(*old), kNothing);
   old.reset();
-  this->issue_on(0, writes(other), [&](auto stream) { gate.block(*runtime, native(stream)); });
+  this->issue_on(0, writes(other), [&](auto stream) { gate.block(runtime, native(stream)); });
   auto const next = this->allocate(1, 2 * kMiB);
   EXPECT_EQ(next.data(), memory);
   this->issue_on(1, writes(next), this->journal.entry(*this->device, "new"));
@@ -182,7 +184,7 @@ TYPED_TEST(CrossStream, what_joins_asks_the_runtime_nothing_and_its_next_owner_w
     SCOPED_TRACE(::testing::PrintToString(order));
     this->journal = Journal();
     this->open(kParts * kPartBytes);
-    if (this->device->context()->runtime->page_bytes() == 0) {
+    if (this->device->engine().backend().page_bytes() == 0) {
       GTEST_SKIP() << "no pages on this machine: memory does not join";
     }
     std::array<Gate, kParts> gates;
@@ -242,7 +244,7 @@ TYPED_TEST(CrossStream, letting_go_of_the_last_handle_asks_the_runtime_nothing) 
   }
   tensors.emplace_back(tensors.back()->rows(0, 1));
   std::optional<PinnedArray<std::uint8_t, R>> pinned(std::in_place, *this->device, 1000);
-  Stream<R> raw(this->device->context());
+  Stream<R> raw(*this->device);
   std::optional<TensorHolder<R>> holder(std::in_place, raw);
   for (auto const& tensor : tensors) {
     holder->hold(*tensor);
@@ -272,7 +274,7 @@ TYPED_TEST(CrossStream, the_next_owner_follows_every_stream_of_a_holder) {
     this->open(2 * kMiB);
     std::array<std::optional<Stream<R>>, kStreams> streams;
     for (auto& stream : streams) {
-      stream.emplace(this->device->context());
+      stream.emplace(*this->device);
     }
     std::optional tensor(this->allocate(0, 2 * kMiB));
     std::optional<TensorHolder<R>> holder(
@@ -282,7 +284,7 @@ TYPED_TEST(CrossStream, the_next_owner_follows_every_stream_of_a_holder) {
     // streams[held_back] = [gate, "raw"]   the others = ["raw"]
     gate.hold(*streams[held_back]);
     for (auto& stream : streams) {
-      this->device->context()->runtime->call_host(stream->native(), this->journal.entry("raw"));
+      this->device->runtime().call_host(stream->native(), this->journal.entry("raw"));
     }
     std::jthread([&] {
       tensor.reset();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests tensors in memory that other code owns.
+#include "memory/foreign_block.hpp"
+
 #include "memory/watched_runtime.hpp"
 
-#include <msstream/memory/foreign_block.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -38,15 +39,15 @@ class Foreign : public RuntimeTest<TypeParam> {
     RuntimeTest<TypeParam>::SetUp();
     if (!this->IsSkipped()) {
       device.emplace(watched_device<TypeParam>({}));
-      memory = device->context()->runtime->allocate_device(kBytes);
+      memory = device->runtime().allocate_device(kBytes);
     }
   }
   void TearDown() override {
     if (memory != nullptr) {
-      device->context()->runtime->free_device(memory, kBytes);
+      device->runtime().free_device(memory, kBytes);
     }
   }
-  [[nodiscard]] memory::BlockRef<R> adopt(void* of_somebody, std::size_t bytes) {
+  [[nodiscard]] memory::BlockRef adopt(void* of_somebody, std::size_t bytes) {
     // The owner's pointer is not null, so that its deleter runs for memory of no bytes too.
     std::unique_ptr<void const, Returned> owner(this, Returned{&returned});
     return memory::adopt(device->state(), of_somebody, bytes, std::move(owner));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests that pages are gathered to one block although memory is used, taken and freed meanwhile, or
 // the runtime fails.
+#include "memory/block_source.hpp"
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"
+#include "stream/stream.hpp"
 
-#include <msstream/memory/block_source.hpp>
 #include <msstream/runtime/faulty.hpp>
 #include <msstream/stream/stream_pool.hpp>
 
@@ -21,21 +22,18 @@ namespace {
 class Gather : public ::testing::Test {
  protected:
   using R = Faulty<Host>;
-  template <class Runtime>
-  using Block = memory::Block<Runtime>;
+  using Block = memory::Block;
 
   static constexpr std::size_t kPage = 2 * kMiB;
   static constexpr std::size_t kLimit = 32 * kPage;
   static constexpr auto kAny = [](auto const&) { return true; };
   static constexpr auto kNone = [](auto const&) { return false; };
 
-  [[nodiscard]] StreamSlot<R>& slot() { return pool[0].compute().slot(); }
+  [[nodiscard]] detail::StreamSlot& slot() { return pool[0].compute().engine().slot(); }
   /// Returns fresh memory at addresses behind all other memory.
-  [[nodiscard]] Block<R>* grow(std::size_t bytes) {
-    return source.grow(bytes, slot(), kLimit, kNone);
-  }
+  [[nodiscard]] Block* grow(std::size_t bytes) { return source.grow(bytes, slot(), kLimit, kNone); }
   /// Adds a free piece of memory, with memory in use behind it, and returns the piece.
-  Block<R>* free_piece(std::size_t bytes) {
+  Block* free_piece(std::size_t bytes) {
     auto* const piece = grow(bytes);
     kept_.push_back(grow(kPage));
     source.put(piece);
@@ -51,7 +49,7 @@ class Gather : public ::testing::Test {
   std::shared_ptr<memory::Capacity> capacity = std::make_shared<memory::Capacity>(kLimit);
   Device<R> device{options()};
   StreamPool<R> pool{device, {.groups = 1, .launch_threads = LaunchThreads::none}};
-  memory::BlockSource<R> source{device.context(), memory::Space::device, capacity, kPage};
+  memory::BlockSource source{device.context(), memory::Space::device, capacity, kPage};
 
  private:
   [[nodiscard]] DeviceOptions<R> options() const {
@@ -60,7 +58,7 @@ class Gather : public ::testing::Test {
     return options;
   }
 
-  std::vector<Block<R>*> kept_;
+  std::vector<Block*> kept_;
 };
 
 TEST_F(Gather, goes_to_its_addresses_whatever_is_left_meanwhile_beside_them) {
@@ -69,9 +67,9 @@ TEST_F(Gather, goes_to_its_addresses_whatever_is_left_meanwhile_beside_them) {
   auto* const kept = grow(kPage);
   auto* const begin = used->data;
   source.put(idle);
-  used->record.log.note_write(pool[0].compute().mark());
+  used->record.log.note_write(pool[0].compute().engine().mark());
   source.put(used);
-  auto const is_idle = [&](Block<R> const& block) { return block.data != begin; };
+  auto const is_idle = [&](Block const& block) { return block.data != begin; };
   auto* const whole = source.gather(4 * kPage, is_idle, kAny, kAny);
   ASSERT_NE(whole, nullptr);
   source.put(whole);
@@ -79,7 +77,7 @@ TEST_F(Gather, goes_to_its_addresses_whatever_is_left_meanwhile_beside_them) {
   // choice.
   int asked = 0;
   auto* const next = source.gather(
-      2 * kPage, [&](Block<R> const& block) { return is_idle(block) || asked++ > 0; }, kAny, kAny);
+      2 * kPage, [&](Block const& block) { return is_idle(block) || asked++ > 0; }, kAny, kAny);
   ASSERT_NE(next, nullptr);
   EXPECT_GT(asked, 1);
   EXPECT_EQ(next->data, begin + kPage);
@@ -94,7 +92,7 @@ TEST_F(Gather, that_finds_too_little_in_the_end_loses_nothing) {
   auto const before = capacity->reserved_bytes();
   int counted = 0;  // the predicate accepts both pages when counted, but only one when taken
   auto* const block =
-      source.gather(2 * kPage, kNone, kNone, [&](Block<R> const&) { return counted++ < 3; });
+      source.gather(2 * kPage, kNone, kNone, [&](Block const&) { return counted++ < 3; });
   EXPECT_EQ(block, nullptr);
   EXPECT_EQ(capacity->reserved_bytes(), before);
   auto* const whole = source.gather(2 * kPage, kAny, kAny, kAny);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/memory/device.hpp>
 #include "runtime/host_queue.hpp"
+#include "stream/stream_context.hpp"
+
+#include <msstream/memory/device.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <memory>

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests memory that is lent to one group, which alone allocates from it, and how other groups get
 // it when they need it.
+#include "memory/block_source.hpp"
+#include "memory/block_uses.hpp"
+#include "memory/large_blocks.hpp"
 #include "memory/run_threads.hpp"
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"
+#include "stream/stream.hpp"
 
-#include <msstream/memory/block_source.hpp>
-#include <msstream/memory/block_uses.hpp>
-#include <msstream/memory/large_blocks.hpp>
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/tensor.hpp>
 
 #include <gmock/gmock.h>
@@ -41,8 +43,10 @@ class LentMemory : public ::testing::Test {
  protected:
   static constexpr int kGroups = 4;
 
-  [[nodiscard]] StreamSlot<Host>& slot(int group) { return pool[group].compute().slot(); }
-  [[nodiscard]] Block<Host>* take(std::size_t bytes, int group) {
+  [[nodiscard]] detail::StreamSlot& slot(int group) {
+    return pool[group].compute().engine().slot();
+  }
+  [[nodiscard]] Block* take(std::size_t bytes, int group) {
     return source.take(bytes, slot(group), kAny);
   }
   /// Lends fresh memory to the group, which alone allocates from it until it is taken back.
@@ -58,18 +62,18 @@ class LentMemory : public ::testing::Test {
 
   Device<Host> device;
   StreamPool<Host> pool{device, {.groups = kGroups, .launch_threads = LaunchThreads::none}};
-  BlockSource<Host> source{device.context(),
-                           memory::Space::device,
-                           std::make_shared<memory::Capacity>(kArenaLimit),
-                           kWhole};
-  memory::StreamCaches<Host> caches;
-  memory::LargeBlocks<Host> large{device.context(),
-                                  memory::Space::device,
-                                  std::make_shared<memory::Capacity>(kArenaLimit),
-                                  kWhole,
-                                  kArenaLimit,
-                                  caches,
-                                  nullptr};
+  BlockSource source{device.context(),
+                     memory::Space::device,
+                     std::make_shared<memory::Capacity>(kArenaLimit),
+                     kWhole};
+  memory::StreamCaches caches;
+  memory::LargeBlocks large{device.context(),
+                            memory::Space::device,
+                            std::make_shared<memory::Capacity>(kArenaLimit),
+                            kWhole,
+                            kArenaLimit,
+                            caches,
+                            nullptr};
 };
 
 TEST_F(LentMemory, is_that_of_its_group_until_it_is_taken_back) {
@@ -102,7 +106,7 @@ TEST_F(LentMemory, in_use_goes_back_to_whoever_has_the_rest) {
 
 TEST_F(LentMemory, remembers_its_uses) {
   auto* const block = source.grow(kWhole, slot(0), kArenaLimit, kAny);
-  auto const use = pool[1].compute().mark();
+  auto const use = pool[1].compute().engine().mark();
   block->record.log.note_write(use);
   source.put(block);
   ASSERT_TRUE(source.lend(kWhole, source.lent().of(slot(0)), kAny));
@@ -128,13 +132,13 @@ TEST_F(LentMemory, goes_to_others_who_would_have_to_wait) {
 }
 
 TEST_F(LentMemory, is_taken_from_others_before_anybody_waits) {
-  memory::LargeBlocks<Host> limited(device.context(),
-                                    memory::Space::device,
-                                    std::make_shared<memory::Capacity>(kArenaLimit),
-                                    kWhole,
-                                    2 * kWhole,
-                                    caches,
-                                    nullptr);
+  memory::LargeBlocks limited(device.context(),
+                              memory::Space::device,
+                              std::make_shared<memory::Capacity>(kArenaLimit),
+                              kWhole,
+                              2 * kWhole,
+                              caches,
+                              nullptr);
   auto* const pending = limited.any(kWhole, slot(0), kHasNone, kHasNone);
   auto* const lent = limited.any(kWhole, slot(0), kHasNone, kHasNone);
   auto const* const address = lent->data;
@@ -142,7 +146,7 @@ TEST_F(LentMemory, is_taken_from_others_before_anybody_waits) {
   ASSERT_TRUE(limited.source().lend(kWhole, limited.source().lent().of(slot(0)), kAny));
   Gate gate;
   gate.hold(pool[0].compute());
-  pending->record.log.note_write(pool[0].compute().mark());
+  pending->record.log.note_write(pool[0].compute().engine().mark());
   limited.source().put(pending);
   auto* const block = limited.any(kWhole, slot(1), kHasNone, kHasNone);
   EXPECT_EQ(block->data, address);
@@ -151,7 +155,7 @@ TEST_F(LentMemory, is_taken_from_others_before_anybody_waits) {
 }
 
 TEST_F(LentMemory, is_no_more_than_eight_parts) {
-  std::vector<Block<Host>*> held;
+  std::vector<Block*> held;
   for (int part = 0; part < 8; ++part) {
     EXPECT_TRUE(lend(kWhole, 0));
     EXPECT_EQ(take(kWhole, 1), nullptr);
@@ -180,8 +184,8 @@ TEST_F(LentMemory, is_nobodys_twice_while_threads_lend_and_join) {
       return;
     }
     std::mt19937 random(static_cast<unsigned>(thread) + 1);
-    std::vector<Block<Host>*> held;
-    auto const mark = [&](Block<Host> const& block, std::size_t at) -> std::byte& {
+    std::vector<Block*> held;
+    auto const mark = [&](Block const& block, std::size_t at) -> std::byte& {
       return block.data[at * kLeast];
     };
     auto const value = static_cast<std::byte>(thread + 1);
@@ -253,7 +257,7 @@ TEST_F(LentMemory, is_left_whole_by_what_is_kept_while_there_is_other) {
   auto& memory = large.source();
   memory.put(memory.grow(kWhole, slot(0), kArenaLimit, kAny));
   ASSERT_TRUE(memory.lend(kWhole, memory.lent().of(slot(0)), kAny));
-  std::vector<Block<Host>*> kept;
+  std::vector<Block*> kept;
   auto const keep = [&](std::size_t blocks) {
     while (kept.size() < blocks) {
       kept.push_back(large.to_keep_without_wait(kQuarter, kQuarter, slot(0)));
@@ -271,13 +275,13 @@ TEST_F(LentMemory, is_left_whole_by_what_is_kept_while_there_is_other) {
 /// All memory under the limit is allocated. Half of it is then free, between blocks in use and with
 /// uses in flight. The group is lent 7/8 of that half; an eighth is left for larger blocks.
 TEST_F(LentMemory, of_a_group_in_need_is_put_together_under_the_limit) {
-  std::vector<Block<Host>*> blocks;
+  std::vector<Block*> blocks;
   while (blocks.size() < kArenaLimit / kWhole) {
     blocks.push_back(large.any(kWhole, slot(1), kHasNone, kHasNone));
   }
   Gate gate;
   gate.hold(pool[1].compute());
-  auto const use = pool[1].compute().mark();
+  auto const use = pool[1].compute().engine().mark();
   for (std::size_t i = 0; i < blocks.size(); i += 2) {
     blocks[i]->record.log.note_write(use);
     large.source().put(blocks[i]);
@@ -296,7 +300,7 @@ TEST_F(LentMemory, goes_to_all_groups_when_the_first_is_in_need_under_the_limit)
   EXPECT_EQ(lent_bytes(2), 0U);
   Gate gate;
   gate.hold(pool[1].compute());
-  whole->record.log.note_write(pool[1].compute().mark());
+  whole->record.log.note_write(pool[1].compute().engine().mark());
   large.source().put(whole);
   auto* const block = large.any(kQuarter, slot(0), kHasNone, kHasNone);
   EXPECT_GT(lent_bytes(0), kArenaLimit / 4);
@@ -313,7 +317,7 @@ class PoolWhereThreadsMeet : public LentMemory {
 
   /// Allocates a quarter for group 1, which has just contended for the lock often, and keeps it
   /// until the test ends.
-  [[nodiscard]] Block<Host>* keep_quarter() {
+  [[nodiscard]] Block* keep_quarter() {
     for (int i = 0; i < 16; ++i) {
       by_need.source().lent().of(slot(1)).note_contention();
     }
@@ -329,14 +333,14 @@ class PoolWhereThreadsMeet : public LentMemory {
     return by_need.source().capacity().reserved_bytes();
   }
 
-  memory::LargeBlocks<Host> by_need{device.context(),
-                                    memory::Space::device,
-                                    std::make_shared<memory::Capacity>(kLargeLimit),
-                                    kWhole,
-                                    0,
-                                    caches,
-                                    nullptr};
-  std::vector<Block<Host>*> kept;
+  memory::LargeBlocks by_need{device.context(),
+                              memory::Space::device,
+                              std::make_shared<memory::Capacity>(kLargeLimit),
+                              kWhole,
+                              0,
+                              caches,
+                              nullptr};
+  std::vector<Block*> kept;
 };
 
 TEST_F(PoolWhereThreadsMeet, uses_what_lies_idle_elsewhere_before_it_grows) {
@@ -359,7 +363,7 @@ TEST_F(PoolWhereThreadsMeet, grows_by_half_of_what_work_in_flight_uses) {
   auto* const used = by_need.any(4 * kWhole, slot(0), kHasNone, kHasNone);
   Gate gate;
   gate.hold(pool[0].compute());
-  used->record.log.note_write(pool[0].compute().mark());
+  used->record.log.note_write(pool[0].compute().engine().mark());
   by_need.source().put(used);
   // group 0 = [gate, use]   free memory = [used]
   for (int i = 0; i < 24; ++i) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/watched_runtime.hpp"
 #include "runtime/gate.hpp"
+#include "stream/stream_context.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>

@@ -5,6 +5,7 @@
 #include "memory/watched_runtime.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
@@ -213,7 +214,7 @@ TEST(LimitOnHost, growth_is_as_large_as_it_was_asked_to_be) {
     Device<Host> const device({.memory = {.max_growth_bytes = growth}});
     Tensor<std::uint8_t, Host> const small(device, {256});
     EXPECT_EQ(device.memory_statistics().reserved_bytes,
-              std::max(growth, device.context()->runtime->page_bytes()));
+              std::max(growth, device.engine().backend().page_bytes()));
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/run_threads.hpp"
+#include "memory/live_bytes.hpp"
 
-#include <msstream/memory/live_bytes.hpp>
+#include "memory/run_threads.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,6 +5,7 @@
 #include "memory/runtimes.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -30,7 +31,7 @@ class LoaderAndTrainer {
  public:
   using Bytes = Tensor<std::uint8_t, R>;
 
-  LoaderAndTrainer(Device<R> const& device, StreamPool<R>& pool, int pair)
+  LoaderAndTrainer(Device<R> const& device, StreamPool<R> const& pool, int pair)
       : device_(device), loaders_(pool[2 * pair]), trainers_(pool[2 * pair + 1]) {}
 
   void load(std::int64_t least_bytes, std::int64_t most_bytes, bool with_work) {
@@ -63,8 +64,8 @@ class LoaderAndTrainer {
 
  private:
   Device<R> const& device_;
-  StreamGroup<R>& loaders_;
-  StreamGroup<R>& trainers_;
+  StreamGroup<R> const& loaders_;
+  StreamGroup<R> const& trainers_;
   std::array<std::optional<Bytes>, kHandedOver> handed_over_;
   std::counting_semaphore<> free_{kHandedOver};
   std::counting_semaphore<> full_{0};

@@ -5,6 +5,7 @@
 #include "runtime/gate.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -25,7 +26,7 @@ class PiecesInUse {
 
   explicit PiecesInUse(typename R::Options const& runtime = {}) : device(options(runtime)) {}
 
-  [[nodiscard]] bool has_pages() const { return device.context()->runtime->page_bytes() != 0; }
+  [[nodiscard]] bool has_pages() const { return device.engine().backend().page_bytes() != 0; }
   void allocate_pieces() {
     front_.emplace(allocate(kPieceBytes));
     between.emplace(allocate(kPieceBytes));

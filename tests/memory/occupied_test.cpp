@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <msstream/memory/occupied.hpp>
+#include "memory/occupied.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,9 +6,11 @@
 #include "runtime/gate.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
+#include <msstream/trace/name_scope.hpp>
 
 #include <gmock/gmock.h>
 
@@ -204,7 +206,7 @@ TYPED_TEST(FreesElsewhere, in_another_pool_under_the_same_limit_are_waited_for_t
                                                   .wait_for_frees = std::chrono::minutes(10)}));
   this->pool.emplace(*this->device,
                      StreamPoolOptions{.groups = 2, .launch_threads = LaunchThreads::none});
-  auto& first = (*this->pool)[0];
+  auto const& first = (*this->pool)[0];
   {
     StreamScope const scope(first);
     auto const block = this->allocate();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "memory/page_range.hpp"
+
 #include <msstream/base/error.hpp>
-#include <msstream/memory/page_range.hpp>
+#include <msstream/runtime/detail/backend_of.hpp>
 #include <msstream/runtime/host.hpp>
 
 #include <gtest/gtest.h>
@@ -17,7 +19,11 @@ constexpr std::size_t kGiB = std::size_t{1} << 30U;
 /// A host runtime that reserves at most `most` bytes of addresses in one range.
 class HostOfFewAddresses : public Host {
  public:
-  explicit HostOfFewAddresses(std::size_t most) : most_(most) {}
+  struct Options {
+    std::size_t most;
+  };
+
+  explicit HostOfFewAddresses(Options const& options) : most_(options.most) {}
 
   void* reserve_addresses(std::size_t bytes) {
     if (bytes > most_) {
@@ -31,21 +37,21 @@ class HostOfFewAddresses : public Host {
 };
 
 TEST(PageRangeTest, has_the_addresses_that_are_wanted) {
-  Host host;
-  EXPECT_EQ(PageRange(host, kGiB, 16 * kGiB).bytes(), 16 * kGiB);
-  EXPECT_EQ(PageRange(host, kGiB, 2 * kGiB).bytes(), 2 * kGiB);
+  auto const host = detail::make_backend<Host>({});
+  EXPECT_EQ(PageRange(*host, kGiB, 16 * kGiB).bytes(), 16 * kGiB);
+  EXPECT_EQ(PageRange(*host, kGiB, 2 * kGiB).bytes(), 2 * kGiB);
 }
 TEST(PageRangeTest, has_fewer_where_there_are_not_as_many) {
-  HostOfFewAddresses host(5 * kGiB);
-  PageRange range(host, kGiB, 16 * kGiB);
+  auto const host = detail::make_backend<HostOfFewAddresses>({5 * kGiB});
+  PageRange range(*host, kGiB, 16 * kGiB);
   EXPECT_GE(range.bytes(), 2 * kGiB);
   EXPECT_LE(range.bytes(), 5 * kGiB);
-  range.map(range.begin() + range.bytes() - host.page_bytes(), host.page_bytes());
-  range.unmap(range.begin() + range.bytes() - host.page_bytes(), host.page_bytes());
+  range.map(range.begin() + range.bytes() - host->page_bytes(), host->page_bytes());
+  range.unmap(range.begin() + range.bytes() - host->page_bytes(), host->page_bytes());
 }
 TEST(PageRangeTest, is_none_where_not_all_memory_could_be_mapped_in_it) {
-  HostOfFewAddresses host(kGiB - 1);
-  EXPECT_EQ(PageRange(host, kGiB, 16 * kGiB).bytes(), 0U);
+  auto const host = detail::make_backend<HostOfFewAddresses>({kGiB - 1});
+  EXPECT_EQ(PageRange(*host, kGiB, 16 * kGiB).bytes(), 0U);
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -56,9 +62,9 @@ bool leaves_half_of_the_addresses() {
   if (setrlimit(RLIMIT_AS, &few) != 0) {
     return false;
   }
-  Host host;
-  bool const has_none = PageRange(host, 8 * kGiB, 128 * kGiB).bytes() == 0;
-  return has_none && PageRange(host, kGiB, 16 * kGiB).bytes() == kGiB;
+  auto const host = detail::make_backend<Host>({});
+  bool const has_none = PageRange(*host, 8 * kGiB, 128 * kGiB).bytes() == 0;
+  return has_none && PageRange(*host, kGiB, 16 * kGiB).bytes() == kGiB;
 }
 /// Runs in a child process, because the limit is that of all threads of a process.
 TEST(PageRangeDeathTest, leaves_half_of_the_addresses_that_the_process_may_have) {

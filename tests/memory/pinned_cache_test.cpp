@@ -5,6 +5,7 @@
 
 #include <msstream/base/error.hpp>
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -151,7 +152,7 @@ TYPED_TEST(PinnedCacheTest, memory_of_a_copy_in_flight_does_not_go_back) {
   constexpr std::size_t kBytes = 9 * kPinnedMiB;
   this->open({.pinned_keep_bytes = 0});
   auto const target = zeros<std::uint8_t>(*this->device, {static_cast<std::int64_t>(kBytes)});
-  auto& group = this->device->default_group();
+  auto const group = this->device->default_group();
   group.synchronize();
   std::optional<typename TestFixture::Array> staged(std::in_place, *this->device, kBytes);
   std::ranges::fill(staged->elements(), std::uint8_t{1});

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests which groups share pinned memory, and that the host never gets memory that a copy still
 // uses.
+#include "memory/device_state.hpp"
 #include "memory/run_threads.hpp"
 #include "memory/watched_runtime.hpp"
 #include "runtime/gate.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -98,7 +100,7 @@ TYPED_TEST(PinnedModeTest, the_host_gets_no_memory_that_a_copy_in_flight_uses) {
         std::ranges::fill(staged->elements(), std::uint8_t{1});
         auto const reserved = watch_of(*this->device).pinned_bytes.load();
         Gate gate;
-        auto& group = (*this->pool)[0];
+        auto const& group = (*this->pool)[0];
         gate.hold(to_device ? group.h2d() : group.d2h());
         // h2d or d2h = [gate, copy]
         if (to_device) {

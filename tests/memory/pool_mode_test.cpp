@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests which groups share free memory, and when free memory goes back to the runtime.
+#include "memory/device_state.hpp"
 #include "memory/run_threads.hpp"
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
@@ -178,7 +180,7 @@ TEST(AllocatorOptionsTest, are_checked) {
 
 TEST(AllocatorOptionsTest, the_limit_may_be_a_part_of_the_device) {
   Device<Host> const device({.memory = {.limit_fraction = 0.5}});
-  auto const total = device.context()->runtime->memory_info().total_bytes;
+  auto const total = device.runtime().memory_info().total_bytes;
   EXPECT_EQ(device.memory_statistics().limit_bytes, total / 2);
 }
 

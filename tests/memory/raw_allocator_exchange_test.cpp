@@ -68,7 +68,7 @@ class Exchange {
     std::uint8_t tag;
   };
 
-  [[nodiscard]] R& runtime() const { return *device_.context()->runtime; }
+  [[nodiscard]] R& runtime() const { return device_.runtime(); }
 
   void run(unsigned seed) {
     std::minstd_rand random(seed + 1);

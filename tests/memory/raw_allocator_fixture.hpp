@@ -35,7 +35,7 @@ class RawProgram {
 
   explicit RawProgram(std::size_t blocks, typename R::Options options = {})
       : device(device_of_blocks<R>(blocks, options)),
-        runtime(*device.context()->runtime),
+        runtime(device.runtime()),
         memory(device),
         pinned_(static_cast<std::uint8_t*>(runtime.allocate_pinned(kBlockBytes))) {}
   RawProgram(RawProgram const&) = delete;

@@ -3,6 +3,8 @@
 // are the runtime's own: msstream did not create them.
 #include "memory/raw_allocator_fixture.hpp"
 #include "memory/watched_runtime.hpp"
+#include "stream/stream_context.hpp"
+#include "stream/stream_registry.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -117,7 +119,7 @@ TYPED_TEST(RawAllocationStreams, memory_for_anybody_needs_no_wait_before_or_afte
 
 TYPED_TEST(RawAllocationStreams, more_streams_come_and_go_than_can_be_at_once) {
   RawProgram<TypeParam> program(1);
-  for (unsigned i = 0; i < StreamRegistry<TypeParam>::kMaxStreams + 300; ++i) {
+  for (unsigned i = 0; i < detail::StreamRegistry::kMaxStreams + 300; ++i) {
     auto const stream = program.stream();
     program.memory.deallocate(program.memory.allocate(256, 256, stream), stream);
     program.runtime.synchronize_stream(stream);
@@ -165,14 +167,15 @@ TEST(RawAllocationStreamsOnHost, a_device_that_goes_waits_for_streams_that_are_g
   std::optional device(device_of_blocks<Watched<Host>>(1));
   watch_waits(watch_of(*device), gate, journal);
   std::optional<RawAllocator<Watched<Host>>> memory(std::in_place, *device);
-  auto const runtime = device->context()->runtime;
-  auto const stream = runtime->create_stream(StreamPriority::normal);
+  auto const kept = device->context()->runtime;
+  auto& runtime = device->runtime();
+  auto const stream = runtime.create_stream(StreamPriority::normal);
   auto* const block = memory->allocate(kBlockBytes, 256, stream);
   // stream = [gate, write]
-  gate.block(*runtime, stream);
-  runtime->call_host(stream, journal.entry("write"));
+  gate.block(runtime, stream);
+  runtime.call_host(stream, journal.entry("write"));
   memory->deallocate(block, stream);
-  runtime->destroy_stream(stream);
+  runtime.destroy_stream(stream);
   memory.reset();
   device.reset();
   EXPECT_THAT(journal.entries(), ElementsAre("write", "free"));

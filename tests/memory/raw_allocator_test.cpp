@@ -4,6 +4,7 @@
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
+#include <msstream/trace/name_scope.hpp>
 
 #include <gmock/gmock.h>
 
@@ -108,14 +109,14 @@ TYPED_TEST(RawAllocation, counts_like_any_memory) {
 
 TEST(RawAllocationOnHost, what_is_still_out_goes_back_with_the_allocator) {
   auto const device = device_of_blocks<Host>(1);
-  auto const stream = device.context()->runtime->create_stream(StreamPriority::normal);
+  auto const stream = device.runtime().create_stream(StreamPriority::normal);
   {
     RawAllocator<Host> memory(device);
     static_cast<void>(memory.allocate(kBlockBytes, 256, stream));
     EXPECT_EQ(device.memory_statistics().live_bytes, kBlockBytes);
   }
   EXPECT_EQ(device.memory_statistics().live_bytes, 0U);
-  device.context()->runtime->destroy_stream(stream);
+  device.runtime().destroy_stream(stream);
 }
 
 }  // namespace

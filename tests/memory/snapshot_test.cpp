@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "memory/device_state.hpp"
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/tensor.hpp>
+#include <msstream/trace/name_scope.hpp>
 
 #include <gmock/gmock.h>
 

@@ -3,8 +3,10 @@
 // for.
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"
+#include "stream/stream.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -172,7 +174,7 @@ TEST(SoftLimitOnHost, a_stream_that_is_idle_does_not_make_memory_scarce) {
   Tensor<std::uint8_t, Host> block(device, {2 * kMiB});
   issue("use", writes(block), [](auto) {});
   block = Tensor<std::uint8_t, Host>(device, {256});
-  EXPECT_FALSE(pool[0].compute().slot().event_wanted.load());
+  EXPECT_FALSE(pool[0].compute().engine().slot().event_wanted.load());
 }
 
 TEST(SoftLimitOnHost, memory_taken_where_the_device_is_far_behind_has_a_bound) {

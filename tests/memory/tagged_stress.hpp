@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "stream/stream_context.hpp"
+
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/pinned_array.hpp>
 #include <msstream/tensor/tensor.hpp>
@@ -84,8 +87,6 @@ struct StressOutcome {
   std::int64_t mismatches = 0;
   std::uint64_t waiting_reuses = 0;
 };
-
-namespace detail {
 
 /// One thread of the stress test. It creates, fills, copies, checks and drops its own tensors, each
 /// on a random one of the streams that all threads share.
@@ -225,8 +226,6 @@ class StressThread {
   order::Position last_but_one_{};
 };
 
-}  // namespace detail
-
 /// Runs random operations of four threads on eight streams, with kernels that take random times, in
 /// memory so tight that it moves between streams all the time. Tags are unique, and checked on the
 /// device: a mismatch is a value of another owner of the same memory, or an earlier or later value
@@ -246,7 +245,7 @@ template <Runtime R, class Kernels>
   PinnedArray<std::int64_t, R> const mismatches(device, 1);
   mismatches.elements()[0] = 0;
 
-  std::vector<detail::StressThread<R, Kernels>> stress;
+  std::vector<StressThread<R, Kernels>> stress;
   for (unsigned seed = 1; seed <= kThreads; ++seed) {
     stress.emplace_back(device, pool, options, seed, mismatches.data());
   }

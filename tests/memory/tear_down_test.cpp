@@ -3,8 +3,10 @@
 // created and destroyed a thousand times.
 #include "memory/watched_runtime.hpp"
 #include "runtime/gate.hpp"
+#include "stream/stream_context.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>

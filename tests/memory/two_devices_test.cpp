@@ -3,8 +3,10 @@
 // tracker.
 #include "memory/watched_runtime.hpp"
 #include "runtime/gate.hpp"
+#include "stream/stream_context.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -58,7 +60,7 @@ class TwoDevices : public RuntimeTest<TypeParam> {
     if (one_tracker) {
       options.tracker = first->context()->tracker;
       if constexpr (requires { options.runtime.runtime.checker; }) {
-        options.runtime.runtime.checker = first->context()->runtime->checker();
+        options.runtime.runtime.checker = first->runtime().checker();
       }
     }
     second.emplace(options);

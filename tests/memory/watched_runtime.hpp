@@ -86,7 +86,7 @@ inline constexpr bool is_cuda = R::name == std::string_view("cuda");
 
 template <Runtime R>
 [[nodiscard]] Watch& watch_of(Device<Watched<R>> const& device) {
-  return device.context()->runtime->watch();
+  return device.runtime().watch();
 }
 
 /// Returns a device whose runtime counts its calls.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "memory/device_state.hpp"
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/pinned_array.hpp>
 #include <msstream/tensor/tensor.hpp>

@@ -149,13 +149,13 @@ TEST(FromDlpack, gives_back_a_frozen_tensor_only_after_its_untracked_reads) {
 
 TEST(FromDlpack, the_first_use_follows_the_producers_stream) {
   Device<Host> const device;
-  Stream<Host> producer(device.context());
+  Stream<Host> producer(device);
   PinnedArray<float, Host> const staged(device, 6);
   Foreign foreign;
   Gate gate;
   // producer = [gate, write 9]   default group's d2h = [wait, copy]
   gate.hold(producer);
-  device.context()->runtime->call_host(producer.native(), [&] { foreign.elements[0] = 9; });
+  device.runtime().call_host(producer.native(), [&] { foreign.elements[0] = 9; });
   auto const tensor = from_dlpack<float>(device, &foreign.managed, producer);
   copy(staged, tensor);
   EXPECT_EQ(device.wait_counts().issued, 1U);
@@ -205,7 +205,7 @@ TYPED_TEST(ToDlpack, comes_back_as_it_went_for_every_dtype) {
 template <Runtime R>
 [[nodiscard]] Order order_around_consumer() {
   Device<R> const device;
-  Stream<R> consumer(device.context());
+  Stream<R> consumer(device);
   Tensor<float, R> const tensor(device, {4});
   Journal journal;
   Gate before;
@@ -215,7 +215,7 @@ template <Runtime R>
   issue("write", writes(tensor), journal.entry(device, "write"));
   auto* const managed = to_dlpack(tensor, consumer);
   during.hold(consumer);
-  device.context()->runtime->call_host(consumer.native(), journal.entry("consume"));
+  device.runtime().call_host(consumer.native(), journal.entry("consume"));
   managed->deleter(managed);
   issue("write again", writes(tensor), journal.entry(device, "write again"));
   if constexpr (!keeps_waits<R>) {

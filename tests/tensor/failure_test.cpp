@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "memory/device_state.hpp"
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/publish.hpp>
 #include <msstream/tensor/tensor_holder.hpp>
@@ -78,7 +80,7 @@ TYPED_TEST(Failure, tensors_of_devices_without_a_common_tracker_are_refused) {
   auto const x = zeros<float>(one, {4});
   auto const y = zeros<float>(other, {4});
   EXPECT_THROW(copy(x, y), std::invalid_argument);
-  Stream<TypeParam> stream(one.context());
+  Stream<TypeParam> stream(one);
   TensorHolder holder(stream);
   EXPECT_THROW(holder.hold(y), std::invalid_argument);
   EXPECT_THAT(to_host(x), Each(0.0F));
@@ -95,7 +97,7 @@ TYPED_TEST(Failure, work_that_waits_for_itself_is_refused) {
 
 /// An attachment of a device that signals when the device is destroyed.
 struct GoneSignal {
-  explicit GoneSignal(DeviceState<Host>&) {}
+  explicit GoneSignal(detail::DeviceState&) {}
   ~GoneSignal() {
     gone.store(true);
     gone.notify_all();

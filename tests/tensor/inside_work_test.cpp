@@ -4,6 +4,7 @@
 #include "runtime/tried.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
@@ -62,7 +63,7 @@ TYPED_TEST(WaitInsideWork, of_a_host_function_on_a_stream_is_refused) {
   auto const tensor = zeros<float>(device, {4});
   PinnedArray<float, R> const pinned(device, 4);
   auto const event = pool[0].compute().record();
-  auto* const runtime = device.context()->runtime.get();
+  auto* const runtime = &device.runtime();
   for (auto const& [name, named] : this->waits(pool, tensor, pinned, event)) {
     auto const& wait = named;
     auto const told = std::make_shared<std::promise<std::string>>();

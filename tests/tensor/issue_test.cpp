@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "memory/block.hpp"
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
+#include <msstream/trace/name_scope.hpp>
 
 #include <gmock/gmock.h>
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/ops_fixture.hpp"
+#include "stream/stream_context.hpp"
 
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
+#include <msstream/trace/name_scope.hpp>
 
 #include <gmock/gmock.h>
 #include <stdlib.h>
@@ -34,17 +37,17 @@ class PlacementTest : public OpsTest<R> {
 
   /// Issues an operation of this name and returns the identity of its stream, whose group may be of
   /// any pool. The operation writes `into` if given, otherwise fresh memory.
-  [[nodiscard]] StreamIdentity where(char const* name, std::optional<Floats32> into = {}) {
+  [[nodiscard]] detail::StreamIdentity where(char const* name, std::optional<Floats32> into = {}) {
     return identity(issue(name, writes(into ? *into : fresh()), [](auto) {}));
   }
-  [[nodiscard]] StreamIdentity where_from(char const* name,
-                                          std::vector<Floats32> const& inputs,
-                                          IssueOptions const& options = {}) {
+  [[nodiscard]] detail::StreamIdentity where_from(char const* name,
+                                                  std::vector<Floats32> const& inputs,
+                                                  IssueOptions const& options = {}) {
     return identity(issue(
         name, reads(inputs), writes(fresh()), [](auto) {}, options));
   }
   [[nodiscard]] Floats32 fresh() const { return Floats32(this->device(), {4}); }
-  [[nodiscard]] Floats32 written_on(StreamGroup<R>& group) const {
+  [[nodiscard]] Floats32 written_on(StreamGroup<R> const& group) const {
     StreamScope const scope(group);
     auto tensor = fresh();
     issue("write", writes(tensor), [](auto) {});
@@ -52,7 +55,7 @@ class PlacementTest : public OpsTest<R> {
   }
 
  private:
-  [[nodiscard]] StreamIdentity identity(order::Position position) const {
+  [[nodiscard]] detail::StreamIdentity identity(order::Position position) const {
     return this->device().context()->tracker->identity_of(position.stream);
   }
 };
@@ -302,14 +305,14 @@ TYPED_TEST(PlacementTest, threads_are_placed_while_the_pool_comes_and_goes) {
   }
   // Keeps all groups, so that no stream of a later pool gets an index by which a thread still looks
   // up a group.
-  std::vector<std::shared_ptr<StreamGroup<TypeParam>>> groups;
+  std::vector<StreamGroup<TypeParam>> groups;
   for (int turn = 0; turn < 20; ++turn) {
     StreamPool const pool(this->device(),
                           {.groups = 4,
                            .assignment = assign("0:thread_0/.*\n1:thread_1/.*\n2:thread_2/.*"),
                            .log = nullptr});
     for (int group = 0; group < pool.groups(); ++group) {
-      groups.push_back(pool[group].shared_from_this());
+      groups.push_back(pool[group]);
     }
     EXPECT_EQ(this->where("thread_2/op").group, 2);
   }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"
+#include "stream/stream.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/publish.hpp>
 
@@ -38,7 +40,7 @@ template <Runtime R>
     publish(source);
   }
   gate.hold(pool[0].compute());
-  static_cast<void>(pool[0].compute().mark());
+  static_cast<void>(pool[0].compute().engine().mark());
   StreamScope const reader(pool[1]);
   copy(copied, source);
   auto const read = pool[1].compute().record();

@@ -3,6 +3,7 @@
 #include "runtime/gate.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor_holder.hpp>
@@ -26,15 +27,16 @@ TYPED_TEST_SUITE(Holder, Runtimes, RuntimeNames);
 
 /// Enqueues work directly on the stream, without issue(), as foreign code does.
 template <Runtime R>
-void put_raw(Stream<R>& stream, Journal const& journal, std::string what) {
-  stream.context()->runtime->call_host(stream.native(), journal.entry(std::move(what)));
+void put_raw(Stream<R> const& stream, Journal const& journal, std::string what) {
+  detail::runtime_of<R>(stream.body().backend())
+      .call_host(stream.native(), journal.entry(std::move(what)));
 }
 
 /// Returns the order of raw work on a held-back stream and an operation issued after it.
 template <Runtime R>
 [[nodiscard]] Order order_after_raw(bool with_holder) {
   Device<R> const device;
-  Stream<R> stream(device.context());
+  Stream<R> stream(device);
   Tensor<float, R> const tensor(device, {16});
   Journal journal;
   Gate gate;
@@ -73,7 +75,7 @@ template <Runtime R>
 [[nodiscard]] Order order_before_raw(bool with_holder) {
   Device<R> const device;
   StreamPool<R> pool(device, {.groups = 1});
-  Stream<R> stream(device.context());
+  Stream<R> stream(device);
   Tensor<float, R> const tensor(device, {16});
   Journal journal;
   Gate gate;
@@ -109,8 +111,8 @@ TEST(HolderTwin, without_waits_raw_work_overtakes) {
 
 TYPED_TEST(Holder, covers_several_streams_and_goes_on_another_thread) {
   Device<TypeParam> const device;
-  Stream<TypeParam> left(device.context());
-  Stream<TypeParam> right(device.context());
+  Stream<TypeParam> left(device);
+  Stream<TypeParam> right(device);
   Tensor<float, TypeParam> const tensor(device, {16});
   Journal journal;
   Gate gate;
@@ -135,7 +137,7 @@ TYPED_TEST(Holder, keeps_the_memory_and_orders_its_next_owner) {
   DeviceOptions<TypeParam> options;
   options.memory.limit_bytes = std::size_t{2} << 20U;
   Device<TypeParam> const device(options);
-  Stream<TypeParam> stream(device.context());
+  Stream<TypeParam> stream(device);
   std::optional<Tensor<std::uint8_t, TypeParam>> tensor(std::in_place, device, Shape{2 << 20});
   Gate gate;
   TensorHolder holder(stream);
@@ -152,7 +154,7 @@ TYPED_TEST(Holder, keeps_the_memory_and_orders_its_next_owner) {
 
 TYPED_TEST(Holder, release_is_once) {
   Device<TypeParam> const device;
-  Stream<TypeParam> stream(device.context());
+  Stream<TypeParam> stream(device);
   Tensor<float, TypeParam> const tensor(device, {16});
   {
     TensorHolder holder(stream);

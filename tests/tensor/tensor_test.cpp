@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "memory/block.hpp"
 #include "memory/runtimes.hpp"
 #include "runtime/gate.hpp"
+#include "stream/stream_context.hpp"
 
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/tensor/copy.hpp>

@@ -6,6 +6,7 @@
 
 #include <msstream/ops/embedding.hpp>
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>

@@ -6,8 +6,7 @@ A room may include itself and rooms on lower steps. Includes must not form a cir
 may be named in runtime/, in kernels/ and in files that only nvcc or a CUDA build compiles (*.cuh,
 *_cuda.cpp). Every source begins with its licence, and every header has #pragma once. The tests of a
 room are compiled as one file, so all names that they declare at file level must differ. Names of
-tests are snake_case. A header with a class that is compiled once (runtime/compiled_once.hpp) has no
-thread_local members. The private libraries of the programs, in apps/, include each other only as
+tests are snake_case. The private libraries of the programs, in apps/, include each other only as
 APPS says, and public headers.
 """
 import re
@@ -27,7 +26,6 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 CUDA_HEADER = re.compile(
     r"(cuda|cub|thrust|cooperative_groups|nv|nvtx3)/"
     r"|(cuda|cublas|cupti|curand|cusparse|cooperative_groups|nccl|nvtx|nvml|nvrtc|driver_types|vector_types)\w*\.h")
-THREAD_LOCAL_MEMBER = re.compile(r"^[^/\n]*\b(thread_local) [^;={\n]*_(?= ?[;={])", re.MULTILINE)
 
 TEST_NAME = re.compile(r"^\s*(?:TYPED_)?TEST(?:_[FP])?\s*\(\s*\w+\s*,\s*(\w+)\s*\)", re.MULTILINE)
 SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
@@ -94,10 +92,6 @@ def file_violations(root, path, text):
                 yield f"{place}: only users include {target}"
             elif theirs != room and STEPS.get(theirs, 99) >= STEPS[room]:
                 yield f"{place}: {room}/ (step {STEPS[room]}) may not include {theirs}/ (step {STEPS.get(theirs)})"
-    if "\nMSSTREAM_COMPILED_ONCE(" in text:
-        for match in THREAD_LOCAL_MEMBER.finditer(text):
-            place = f"{path}:{text.count(chr(10), 0, match.start(1)) + 1}"
-            yield f"{place}: a thread_local member beside a class that is compiled once"
 
 
 def app_violations(root):

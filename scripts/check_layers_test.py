@@ -106,18 +106,6 @@ class LayersTest(unittest.TestCase):
         self.assert_reports({"src/ops/dense.cpp": HEAD + '#include <msstream/ops/sparse.hpp>\n#include "gone.hpp"\n'},
                             "there is no include/msstream/ops/sparse.hpp", "there is no gone.hpp")
 
-    def test_classes_that_are_compiled_once_have_no_thread_local_members(self):
-        member = "struct A {\n  static inline constinit thread_local int depth_ = 0;\n};\n"
-        once = "MSSTREAM_COMPILED_ONCE(struct A<int>);\n"
-        self.assert_reports({"include/msstream/base/error.hpp": HEADER + member})
-        self.assert_reports({"include/msstream/base/error.hpp": HEADER + "  static thread_local int depth = 0;\n" + once})
-        for declared in ("static inline constinit thread_local int depth_ = 0;", "inline static thread_local int* depth_{};",
-                         "static thread_local int depth_;", "static constinit inline thread_local A<int> depth_ = {};"):
-            with self.subTest(declared):
-                text = HEADER + member.replace("static inline constinit thread_local int depth_ = 0;", declared) + once
-                self.assert_reports({"include/msstream/base/error.hpp": text},
-                                    "error.hpp:4: a thread_local member beside a class that is compiled once")
-
     def test_a_new_room_needs_a_step(self):
         self.assert_reports({"include/msstream/attic/box.hpp": HEADER}, "'attic' is not a room")
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch_cost.hpp"
+#include "stream/stream_context.hpp"
+#include "stream/stream_group.hpp"
 
+#include <msstream/runtime/detail/backend_of.hpp>
 #include <msstream/runtime/sim.hpp>
 #include <msstream/runtime/sim_load.hpp>
 #include <msstream/step/predict.hpp>
-#include <msstream/stream/stream_context.hpp>
-#include <msstream/stream/stream_group.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -68,23 +69,24 @@ double predict_eager(StepTrace const& trace, StepGroups const& groups, StepModel
   cost.copy_latency_ns = 0;
   cost.h2d_bytes_per_ns = 1;
   cost.d2h_bytes_per_ns = 1;
-  auto const context = std::make_shared<StreamContext<Sim>>(
-      SimOptions{.schedule = sim::by_time(), .cost = cost, .runs_work = false},
-      std::make_shared<DependencyTracker<Sim>>());
-  std::map<int, std::shared_ptr<StreamGroup<Sim>>> made;
+  auto const context = std::make_shared<detail::StreamContext>(
+      detail::make_backend<Sim>({.schedule = sim::by_time(), .cost = cost, .runs_work = false}),
+      std::make_shared<detail::DependencyTracker>(life_of<Sim>));
+  std::map<int, std::shared_ptr<detail::StreamGroup>> made;
   for (auto const index : groups) {
     auto& group = made[index];
     if (group == nullptr) {
-      group = std::make_shared<StreamGroup<Sim>>(
-          context, index, StreamGroupOptions{.merge_streams = model.merge_streams});
+      group = std::make_shared<detail::StreamGroup>(
+          context, index, detail::StreamGroupOptions{.merge_streams = model.merge_streams});
     }
   }
-  std::vector<AccessRecord> memory(trace.memory_bytes().size());
-  auto& runtime = *context->runtime;
+  std::vector<detail::AccessRecord> memory(trace.memory_bytes().size());
+  auto& backend = *context->runtime;
+  auto& runtime = detail::runtime_of<Sim>(backend);
   double const start_ns = runtime.host_time_ns();
   for (; current < groups.size(); ++current) {
     auto const& operation = trace.operations()[current];
-    AccessSet accesses;
+    detail::AccessSet accesses;
     for (auto const used : operation.reads) {
       accesses.add(memory[used], AccessMode::read);
     }
@@ -93,23 +95,25 @@ double predict_eager(StepTrace const& trace, StepGroups const& groups, StepModel
     }
     auto& group = *made[groups[current]];
     if (operation.kind == StreamKind::compute) {
-      group.submit(
-          "operation", operation.kind, accesses, [](HostStream stream) { stream.run([] {}); });
+      group.submit("operation",
+                   operation.kind,
+                   accesses,
+                   detail::WorkRef::of<Sim>([](HostStream stream) { stream.run([] {}); }));
     } else {
       auto const bytes = static_cast<std::size_t>(std::llround(operation.duration_ns()));
       group.submit("copy",
                    operation.kind,
                    accesses,
-                   NativeWork{[&runtime, bytes, engine = engine_of(operation.kind)](
-                                  Sim::native_stream native) {
-                     runtime.copy(nullptr, nullptr, bytes, engine, native);
-                   }});
+                   detail::WorkRef::native([&backend, bytes, engine = engine_of(operation.kind)](
+                                               detail::NativeStream native) {
+                     backend.copy(nullptr, nullptr, bytes, engine, native);
+                   }));
     }
   }
   // Synchronises the streams themselves, because a group would record events.
   for (auto const& [index, group] : made) {
     for (auto const kind : {StreamKind::compute, StreamKind::h2d, StreamKind::d2h}) {
-      runtime.synchronize_stream(group->stream(kind).native());
+      backend.synchronize_stream(group->stream(kind).native());
     }
   }
   return runtime.host_time_ns() - start_ns;

@@ -3,6 +3,7 @@
 
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/stream/stream_pool.hpp>
+#include <msstream/stream/stream_scope.hpp>
 
 #include <algorithm>
 #include <cstdint>

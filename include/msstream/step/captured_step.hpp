@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/runtime/compiled_once.hpp>
+#include <msstream/memory/device.hpp>
+#include <msstream/order/position.hpp>
+#include <msstream/runtime/capturing.hpp>
+#include <msstream/step/detail/any_captured_step.hpp>
 #include <msstream/step/step_memory.hpp>
+#include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/issue.hpp>
 
-#include <mutex>
 #include <source_location>
-#include <stdexcept>
 #include <utility>
-#include <vector>
 
 namespace msstream {
 
@@ -46,32 +47,14 @@ class CapturedStep {
   /// work waits for the device. After an exception nothing remains of the capture.
   template <class F>
   CapturedStep(Device<R> const& device, F&& function)
-      : CapturedStep(device, std::forward<F>(function), StepMemory<R>::of_one(device)) {}
+      : CapturedStep(
+            device, std::forward<F>(function), detail::AnyStepMemory::of_one(device.engine())) {}
   /// Captures the operations of `function` in memory that other steps of the device may share.
   template <class F>
   CapturedStep(Device<R> const& device, F&& function, StepMemory<R> const& memory)
-      : device_(device),
-        memory_(memory.memory_),
-        captured_(capture(*device.state(), memory_, std::forward<F>(function))) {}
+      : CapturedStep(device, std::forward<F>(function), memory.engine()) {}
   CapturedStep(CapturedStep const&) = delete;
   CapturedStep& operator=(CapturedStep const&) = delete;
-  ~CapturedStep() {
-    if (device_.context()->home.is_left()) {
-      return;
-    }
-    auto& captures = device_.state()->memory.captures();
-    auto const last = replays_.log.writes();
-    // The access records of the memory include the last replay, so that later users of the memory
-    // are ordered after it.
-    captured_.uses.clear();
-    try {
-      captures.retire(captured_.work, last);
-    } catch (...) {
-      for (auto const& replay : last) {
-        device_.context()->tracker->finish(replay);
-      }
-    }
-  }
 
   /// Issues the step as the operation "replay" and returns its position. It is issued to the group
   /// of the step's StepMemory, if that has one; otherwise to the group that a pool's assignment
@@ -82,97 +65,18 @@ class CapturedStep {
   /// that none of them writes. `issued_at` is used in the reports of a checking runtime, for which
   /// the operation has the uses of all its parts.
   order::Position replay(std::source_location issued_at = std::source_location::current()) {
-    auto& state = *device_.state();
-    state.context->home.require_here();
-    if (memory::Capture<R>::current(*state.context) != nullptr) {
-      throw std::logic_error("a captured step is replayed inside a capture on its device");
-    }
-    AccessSet accesses;
-    for (auto const& use : captured_.uses) {
-      memory::require_owner(use);
-      if (!use.block->immutable) {
-        accesses.add(use.block->record, use.mode);
-      } else if (use.mode == AccessMode::write) {
-        throw std::logic_error("a captured step writes a tensor that has become immutable");
-      }
-    }
-    accesses.add(replays_, AccessMode::write);  // the destructor waits for it
-    accesses.add(memory_->launches, AccessMode::write);
-    constexpr char const* name = "replay";
-    auto& group = group_of_replay(state, name);
-    auto const submit = [&] {
-      return group.submit(
-          name,
-          StreamKind::compute,
-          accesses,
-          NativeWork{[runtime = state.context->runtime.get(),
-                      graph = *captured_.work->graph](typename R::native_stream native) {
-            runtime->launch_graph(graph, native);
-          }},
-          describe(name, group, state, issued_at));
-    };
-    auto const observer = state.issue_observer.current();
-    if (observer == nullptr) [[likely]] {
-      return submit();
-    }
-    InsideWork::refuse(name);
-    std::vector<memory::Block<R>*> read;
-    std::vector<memory::Block<R>*> written;
-    for (auto const& use : captured_.uses) {
-      (use.mode == AccessMode::write ? written : read).push_back(&*use.block);
-    }
-    std::lock_guard const order(observer->order());
-    auto const position = submit();
-    observer->issued({name, group, StreamKind::compute, position, read, written});
-    return position;
+    return any_.replay(issued_at);
   }
 
  private:
-  using Captured = typename memory::Capture<R>::Captured;
-
   template <class F>
-  static Captured capture(DeviceState<R>& state,
-                          std::shared_ptr<memory::CaptureMemory<R>> const& memory,
-                          F&& function) {
-    state.memory.captures().sweep();
-    memory::Capture<R> open(state.context, memory);
-    open.if_not_ended(std::forward<F>(function));
-    return open.end();
-  }
-  [[nodiscard]] Observed<R> describe(char const* name,
-                                     StreamGroup<R>& group,
-                                     DeviceState<R> const& state,
-                                     std::source_location issued_at) const {
-    if constexpr (ObservingRuntime<R>) {
-      auto const* const scope = StreamScope<R>::current(*state.context);
-      return group.describe(name,
-                            StreamKind::compute,
-                            {},
-                            issued_at,
-                            scope != nullptr ? scope->opened_at() : std::source_location(),
-                            observe::parts_of(*state.context->runtime, *captured_.work->graph));
-    } else {
-      return {};
-    }
-  }
-  [[nodiscard]] StreamGroup<R>& group_of_replay(DeviceState<R>& state, char const* name) const {
-    if (auto* const only = memory_->libraries().lender()) {
-      return *only;
-    }
-    auto const placement = state.context->placement.current();
-    return placement == nullptr ? state.current_group()
-                                : state.group_for(*placement, name, [] { return nullptr; });
-  }
+  CapturedStep(Device<R> const& device, F&& function, detail::AnyStepMemory const& memory)
+      : any_(device.engine(), memory, [&] { static_cast<void>(std::forward<F>(function)()); }) {}
 
-  Device<R> device_;
-  std::shared_ptr<memory::CaptureMemory<R>> memory_;
-  Captured captured_;
-  AccessRecord replays_;
+  detail::AnyCapturedStep any_;
 };
 
 template <Runtime R, class F>
 CapturedStep(Device<R> const&, F&&) -> CapturedStep<R>;
-
-MSSTREAM_COMPILED_ONCE(class CapturedStep<DefaultRuntime>);
 
 }  // namespace msstream

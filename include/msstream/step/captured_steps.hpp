@@ -264,16 +264,7 @@ class CapturedSteps {
   /// Waits for the last replays of evicted steps and releases their memory. Returns whether any of
   /// them was still running.
   bool settle_going() {
-    auto& tracker = *device_.context()->tracker;
-    bool waited = false;
-    for (auto const& replay : std::exchange(going_, {})) {
-      if (!tracker.is_complete(replay)) {
-        tracker.synchronize(replay);
-        waited = true;
-      }
-    }
-    device_.state()->memory.captures().sweep();
-    return waited;
+    return detail::settle_replays(device_.engine(), std::exchange(going_, {}));
   }
 
   /// Runs the step eagerly. The step is not repeated if any thread has issued an operation to the

@@ -6,7 +6,6 @@
 #include <msstream/tensor/publish.hpp>
 
 #include <functional>
-#include <memory>
 #include <optional>
 #include <source_location>
 #include <type_traits>
@@ -72,8 +71,8 @@ class CapturedTwoStage {
           Stages const& stages,
           TwoStageOptions<R> const& options)
         : device_(std::move(device)),
-          first_(options.first.shared_from_this()),
-          main_(options.main.shared_from_this()),
+          first_(options.first),
+          main_(options.main),
           is_exact_(options.staleness == Staleness::exact),
           inputs_(make()),
           staged_(device_, stages, options.staleness) {}
@@ -81,7 +80,7 @@ class CapturedTwoStage {
     template <class Fill>
     void begin(Fill const& fill, std::source_location issued_at) {
       issue_published(
-          *first_,
+          first_,
           [&] {
             fill(std::as_const(inputs_));
             run(
@@ -90,7 +89,7 @@ class CapturedTwoStage {
           issued_at);
     }
     Result finish(std::source_location issued_at) {
-      StreamScope const scope(*main_, {}, issued_at);
+      StreamScope const scope(main_, {}, issued_at);
       auto const issue_main = [&] { result_.emplace(staged_.issue_main()); };
       auto const issue_update = [&] { staged_.issue_update(); };
       if (is_exact_) {
@@ -131,8 +130,8 @@ class CapturedTwoStage {
     }
 
     Device<R> device_;
-    std::shared_ptr<StreamGroup<R>> first_;
-    std::shared_ptr<StreamGroup<R>> main_;
+    StreamGroup<R> first_;
+    StreamGroup<R> main_;
     bool is_exact_;
     Inputs inputs_;
     detail::StagedBatch<R, Inputs, Prepared, Features, Result> staged_;

@@ -3,7 +3,9 @@
 
 #include <msstream/base/mechanism.hpp>
 #include <msstream/ops/elementwise.hpp>
-#include <msstream/stream/stream_scope.hpp>
+#include <msstream/step/detail/engine_queries.hpp>
+#include <msstream/stream/detail/any_stream.hpp>
+#include <msstream/stream/detail/any_stream_scope.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -44,18 +46,20 @@ class GradientSum {
  private:
   struct Part {
     Gradient gradient;
-    std::shared_ptr<StreamGroup<R>> group;  ///< the current group at add(); null if there was none
-    std::source_location issued_at;         ///< of the operation that computed it
+    std::shared_ptr<StreamGroup> group;  ///< the current group at add(); null if there was none
+    std::source_location issued_at;      ///< of the operation that computed it
 
-    [[nodiscard]] int number() const { return group == nullptr ? -1 : group->index(); }
+    [[nodiscard]] int number() const {
+      return group == nullptr ? -1 : AnyStreamGroup(group).index();
+    }
   };
 
   static constexpr std::size_t kMostParts = 32;
   static constexpr std::size_t kMostBytes = std::size_t{64} << 20U;
 
   void keep(Gradient gradient, std::source_location issued_at) {
-    auto const* const scope = StreamScope<R>::current(*gradient.device()->context);
-    parts_.push_back({std::move(gradient), scope == nullptr ? nullptr : scope->group(), issued_at});
+    auto group = current_scope(*gradient.device()).group;
+    parts_.push_back({std::move(gradient), std::move(group), issued_at});
   }
   void add_up() const {
     auto const group = parts_.back().group;
@@ -72,9 +76,9 @@ class GradientSum {
       // terms.
       std::rotate(terms.begin(), terms.begin() + 1, terms.end());
     }
-    std::optional<StreamScope<R>> scope;
+    std::optional<AnyStreamScope> scope;
     if (group != nullptr) {
-      scope.emplace(*group, StreamScopeOptions{}, issued_at);
+      scope.emplace(group, StreamScopeOptions{}, issued_at);
     }
     // The total is a new tensor, because other tensors' gradients may share the parts.
     Part total{ops::add<R>(terms, issued_at), group, issued_at};

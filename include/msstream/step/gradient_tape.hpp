@@ -2,8 +2,8 @@
 #pragma once
 
 #include <msstream/ops/embedding_gradient.hpp>
-#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/step/by_memory.hpp>
+#include <msstream/step/detail/engine_queries.hpp>
 #include <msstream/step/gradient_scopes.hpp>
 #include <msstream/step/gradient_sum.hpp>
 #include <msstream/step/gradient_terms.hpp>
@@ -11,6 +11,8 @@
 #include <msstream/step/owned_parameters.hpp>
 #include <msstream/step/seed_gradient.hpp>
 #include <msstream/stream/stream_scope.hpp>
+#include <msstream/trace/name_scope.hpp>
+#include <msstream/trace/stack_range.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -144,9 +146,9 @@ class GradientTape {
       if (taken_.empty()) {
         keep_unreached(std::move(node.looked_up));
       } else {
-        std::optional<StreamScope<R>> scope;
+        std::optional<detail::AnyStreamScope> scope;
         if (node.group != nullptr) {
-          scope.emplace(*node.group, StreamScopeOptions{.include_grad = true}, node.issued_at);
+          scope.emplace(node.group, StreamScopeOptions{.include_grad = true}, node.issued_at);
         }
         NameScope const names(scopes.of(node.scope));
         trace::StackRange const range(node.name.c_str());
@@ -203,7 +205,8 @@ class GradientTape {
     if (lookups == nullptr) {
       lookups = &row_gradients_.emplace(range, {table.block(), {}});
     }
-    lookups->value.push_back({table.shape(), {std::move(gradient), current_group()}});
+    lookups->value.push_back(
+        {table.shape(), {std::move(gradient), detail::current_scope(*device_.state()).group}});
   }
   /// Returns the grouped ids of a lookup. One grouping serves all tables of `rows` rows that the
   /// same bags index. `pooling` has the meaning that it has in ops::deduplicate(). Valid until the
@@ -266,7 +269,7 @@ class GradientTape {
   /// null if the backward ran outside every scope.
   struct RowGradientPart {
     ops::RowGradients<R> rows;
-    std::shared_ptr<StreamGroup<R>> group;
+    std::shared_ptr<detail::StreamGroup> group;
   };
   /// Returns one part per lookup in the table or in a view of its rows, with row numbers of the
   /// table; no parts if the loss does not depend on the table. Throws std::logic_error for lookups
@@ -305,9 +308,9 @@ class GradientTape {
       rows.push_back(lookup.part->rows);
       first_rows.push_back(lookup.first_row);
     }
-    std::optional<StreamScope<R>> scope;
+    std::optional<detail::AnyStreamScope> scope;
     if (group != nullptr) {
-      scope.emplace(*group, StreamScopeOptions{}, issued_at);
+      scope.emplace(group, StreamScopeOptions{}, issued_at);
     }
     return RowGradientPart{ops::merge_row_gradients(rows, table.shape()[0], first_rows, issued_at),
                            group};
@@ -330,7 +333,7 @@ class GradientTape {
   template <class Function>
   void for_each_unreached_table(Function function) const {
     unreached_.for_each([&](auto const& entry) {
-      if (!entry.value.memory->immutable && !excluded_.contains(entry.range) &&
+      if (!detail::is_immutable(entry.value.memory) && !excluded_.contains(entry.range) &&
           !has_gradient(entry.range)) {
         function(entry.range, entry.value.value);
       }
@@ -376,7 +379,7 @@ class GradientTape {
   /// that no other tensor can get the same addresses.
   template <class Value>
   struct Held {
-    memory::BlockRef<R> memory;
+    memory::BlockRef memory;
     Value value;
   };
   /// A table or a view of a table in which a recorded lookup was made.
@@ -400,7 +403,7 @@ class GradientTape {
     std::string name;
     std::shared_ptr<std::string const> scope;  ///< the name scopes around it, or null
     Tensor<float, R> output;
-    std::shared_ptr<StreamGroup<R>> group;
+    std::shared_ptr<detail::StreamGroup> group;
     std::optional<LookedUp> looked_up;
     Backward play_back;
     std::source_location issued_at;  ///< of the recorded operation
@@ -414,8 +417,7 @@ class GradientTape {
     if (paused_) {
       return;
     }
-    auto const* const scope = StreamScope<R>::current(*device_.context());
-    bool const keeps_group = scope != nullptr && scope->includes_grad();
+    auto scope = detail::current_scope(*device_.state());
     auto const range = Range::of(output);
     if (recorded_.find(range) == nullptr) {
       recorded_.emplace(range, output.shape());
@@ -423,7 +425,7 @@ class GradientTape {
     nodes_.push_back({NameScope::qualify(name),
                       NameScope::kept(),
                       std::move(output),
-                      keeps_group ? scope->group() : nullptr,
+                      scope.includes_grad ? std::move(scope.group) : nullptr,
                       std::move(looked_up),
                       std::move(backward),
                       issued_at});
@@ -471,10 +473,6 @@ class GradientTape {
     });
     return lookups;
   }
-  [[nodiscard]] std::shared_ptr<StreamGroup<R>> current_group() const {
-    auto const* const scope = StreamScope<R>::current(*device_.context());
-    return scope == nullptr ? nullptr : scope->group();
-  }
 
   Device<R> device_;
   bool paused_ = false;
@@ -484,7 +482,7 @@ class GradientTape {
   std::vector<typename detail::ByMemory<Held<Sum>>::Entry> taken_;  ///< gradients of the node that
                                                                     ///< is played back
   detail::ByMemory<Held<std::vector<Lookup>>> row_gradients_;       ///< at least one per range
-  detail::ByMemory<memory::BlockRef<R>> excluded_;
+  detail::ByMemory<memory::BlockRef> excluded_;
   detail::ByMemory<Shape> recorded_;
   detail::ByMemory<Held<Shape>> unreached_;  ///< tables of lookups whose results have no gradient
   mutable std::vector<std::shared_ptr<detail::OwnedParameters const>> stepped_;
@@ -494,7 +492,5 @@ class GradientTape {
 
 template <Runtime R>
 GradientTape(Device<R>) -> GradientTape<R>;
-
-MSSTREAM_COMPILED_ONCE(class GradientTape<DefaultRuntime>);
 
 }  // namespace msstream

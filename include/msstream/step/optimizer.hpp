@@ -2,10 +2,11 @@
 #pragma once
 
 #include <msstream/ops/optimizer.hpp>
-#include <msstream/runtime/compiled_once.hpp>
 #include <msstream/step/by_memory.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/step/owned_parameters.hpp>
+#include <msstream/stream/detail/any_stream_scope.hpp>
+#include <msstream/trace/name_scope.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -198,15 +199,15 @@ class Optimizer {
   };
   /// Tables that are updated in one operation.
   struct Bunch {
-    std::shared_ptr<StreamGroup<R>> group;  ///< null for the caller's group
+    std::shared_ptr<detail::StreamGroup> group;  ///< null for the caller's group
     std::vector<ops::TableParameter<R>> tables = {};
   };
   /// Returns an open scope of the group, or null if the group is null.
-  static std::optional<StreamScope<R>> scope_of(std::shared_ptr<StreamGroup<R>> const& group,
-                                                std::source_location issued_at) {
+  static std::optional<detail::AnyStreamScope> scope_of(
+      std::shared_ptr<detail::StreamGroup> const& group, std::source_location issued_at) {
     return group == nullptr ? std::nullopt
-                            : std::optional<StreamScope<R>>(
-                                  std::in_place, *group, StreamScopeOptions{}, issued_at);
+                            : std::optional<detail::AnyStreamScope>(
+                                  std::in_place, group, StreamScopeOptions{}, issued_at);
   }
 
   template <Element T>
@@ -379,7 +380,5 @@ class Optimizer {
   std::shared_ptr<detail::OwnedParameters> owned_ = std::make_shared<detail::OwnedParameters>();
   bool checked_ = false;
 };
-
-MSSTREAM_COMPILED_ONCE(class Optimizer<DefaultRuntime>);
 
 }  // namespace msstream

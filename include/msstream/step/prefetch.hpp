@@ -7,7 +7,6 @@
 #include <deque>
 #include <exception>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <source_location>
 #include <type_traits>
@@ -38,13 +37,11 @@ class Prefetch {
   using Upload = std::function<std::optional<Batch>()>;
 
   /// Issues the first uploads. Throws std::invalid_argument unless `ahead` is at least 1.
-  Prefetch(StreamGroup<R>& group,
+  Prefetch(StreamGroup<R> const& group,
            Upload upload,
            PrefetchOptions const& options = {},
            std::source_location issued_at = std::source_location::current())
-      : group_(group.shared_from_this()),
-        upload_(std::move(upload)),
-        ahead_(static_cast<std::size_t>(options.ahead)) {
+      : group_(group), upload_(std::move(upload)), ahead_(static_cast<std::size_t>(options.ahead)) {
     require(options.ahead >= 1, "Prefetch: ahead is ", options.ahead, "; expected at least 1");
     fill(issued_at);
   }
@@ -74,7 +71,7 @@ class Prefetch {
     while (uploaded_.size() < ahead_ && !at_end_ && failure_ == nullptr) {
       try {
         issue_published(
-            *group_,
+            group_,
             [this] {
               auto batch = upload_();
               at_end_ = !batch;
@@ -89,7 +86,7 @@ class Prefetch {
     }
   }
 
-  std::shared_ptr<StreamGroup<R>> group_;
+  StreamGroup<R> group_;
   Upload upload_;
   std::size_t ahead_;
   std::deque<Batch> uploaded_;
@@ -98,7 +95,7 @@ class Prefetch {
 };
 
 template <Runtime R, class Upload>
-Prefetch(StreamGroup<R>&, Upload, PrefetchOptions = {})
+Prefetch(StreamGroup<R> const&, Upload, PrefetchOptions = {})
     -> Prefetch<R, typename std::invoke_result_t<Upload&>::value_type>;
 
 }  // namespace msstream

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/ops/unary.hpp>
+#include <msstream/step/detail/engine_queries.hpp>
 #include <msstream/tensor/copy.hpp>
 
 #include <cstdint>
@@ -20,12 +21,10 @@ class SeedGradient {
   /// capture, it is computed there: a captured upload would not run before a replay, and eager
   /// steps would not wait for it.
   [[nodiscard]] Tensor<float, R> one(Device<R> const& device, std::source_location issued_at) {
-    if constexpr (CapturingRuntime<R>) {
-      if (!one_ && memory::Capture<R>::current(*device.context()) != nullptr) {
-        return ops::exp(zeros<float>(device, Shape{}, issued_at), issued_at);
-      }
+    if (!one_ && is_capturing(*device.state())) {
+      return ops::exp(zeros<float>(device, Shape{}, issued_at), issued_at);
     }
-    auto const failures = device.context()->launch_failure->count();
+    auto const failures = launch_failures(*device.state());
     if (!one_ || failures != failures_before_one_) {
       one_.reset();
       one_.emplace(to_device<float, R>(device, std::vector<float>{1.0F}, Shape{}, issued_at));

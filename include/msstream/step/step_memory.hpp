@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/base/error.hpp>
-#include <msstream/memory/capture_memory.hpp>
 #include <msstream/memory/device.hpp>
-
-#include <cstddef>
-#include <limits>
-#include <memory>
-#include <utility>
+#include <msstream/runtime/capturing.hpp>
+#include <msstream/step/detail/any_step_memory.hpp>
+#include <msstream/stream/stream_group.hpp>
 
 namespace msstream {
 
@@ -28,45 +24,22 @@ namespace msstream {
 template <CapturingRuntime R = DefaultRuntime>
 class StepMemory {
  public:
-  explicit StepMemory(Device<R> const& device) : StepMemory(device, kGrowthBytes, nullptr) {}
+  explicit StepMemory(Device<R> const& device) : any_(device.engine(), nullptr) {}
   /// Makes memory for steps that are always replayed on `group`, whatever the current group is.
   /// Operations that they issue to this group use its own library workspace. Throws
   /// std::invalid_argument for a group of another device.
-  StepMemory(Device<R> const& device, StreamGroup<R>& group)
-      : StepMemory(device, kGrowthBytes, checked(device, group)) {}
+  StepMemory(Device<R> const& device, StreamGroup<R> const& group)
+      : any_(device.engine(), group.share_engine()) {}
+
+  [[nodiscard]] detail::AnyStepMemory const& engine() const noexcept { return any_; }
 
  private:
-  template <CapturingRuntime>
-  friend class CapturedStep;
-  using Shared = memory::CaptureMemory<R>;
-
-  /// The most bytes that shared memory reserves at a time, which keeps it small. The memory of a
-  /// single step has no such limit, because larger reservations avoid waits.
-  static constexpr std::size_t kGrowthBytes = std::size_t{2} << 20U;
-
-  StepMemory(Device<R> const& device,
-             std::size_t growth_bytes,
-             std::shared_ptr<StreamGroup<R>> group)
-      : memory_(std::make_shared<Shared>(device.context(),
-                                         device.state()->memory.make_private_pools(growth_bytes),
-                                         std::move(group))) {}
-  static std::shared_ptr<StreamGroup<R>> checked(Device<R> const& device, StreamGroup<R>& group) {
-    require(group.context() == device.context() && !group.captured(),
-            "StepMemory: ",
-            group.name(),
-            " is of another device, or of a capture; expected a group of the device itself");
-    return group.shared_from_this();
-  }
-  static StepMemory of_one(Device<R> const& device) {
-    return {device, std::numeric_limits<std::size_t>::max(), nullptr};
-  }
-
-  std::shared_ptr<Shared> memory_;
+  detail::AnyStepMemory any_;
 };
 
 template <Runtime R>
 StepMemory(Device<R> const&) -> StepMemory<R>;
 template <Runtime R>
-StepMemory(Device<R> const&, StreamGroup<R>&) -> StepMemory<R>;
+StepMemory(Device<R> const&, StreamGroup<R> const&) -> StepMemory<R>;
 
 }  // namespace msstream

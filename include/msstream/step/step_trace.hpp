@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/stream/stream_group.hpp>
-#include <msstream/stream/stream_slot.hpp>
+#include <msstream/stream/stream_kind.hpp>
+#include <msstream/stream/wait_counts.hpp>
 
 #include <cstddef>
 #include <filesystem>

@@ -22,8 +22,8 @@ enum class Staleness : std::uint8_t {
 
 template <Runtime R = DefaultRuntime>
 struct TwoStageOptions {
-  StreamGroup<R>& first;  ///< receives the stages that are issued ahead
-  StreamGroup<R>& main;   ///< receives the other stages
+  StreamGroup<R> first;  ///< receives the stages that are issued ahead
+  StreamGroup<R> main;   ///< receives the other stages
   Staleness staleness = Staleness::exact;
 };
 

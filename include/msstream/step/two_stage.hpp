@@ -4,7 +4,6 @@
 #include <msstream/step/training_stages.hpp>
 #include <msstream/tensor/publish.hpp>
 
-#include <memory>
 #include <optional>
 #include <source_location>
 #include <utility>
@@ -87,16 +86,14 @@ class TwoStage {
   class Place {
    public:
     Place(Device<R> const& device, Stages const& stages, TwoStageOptions<R> const& options)
-        : first_(options.first.shared_from_this()),
-          main_(options.main.shared_from_this()),
-          staged_(device, stages, options.staleness) {}
+        : first_(options.first), main_(options.main), staged_(device, stages, options.staleness) {}
 
     void begin(Batch const& batch, std::source_location issued_at) {
       issue_published(
-          *first_, [&] { staged_.issue_ahead(batch); }, issued_at);
+          first_, [&] { staged_.issue_ahead(batch); }, issued_at);
     }
     Result finish(std::source_location issued_at) {
-      StreamScope const scope(*main_, {}, issued_at);
+      StreamScope const scope(main_, {}, issued_at);
       auto result = staged_.issue_main();
       staged_.issue_update();
       return result;
@@ -104,8 +101,8 @@ class TwoStage {
     void forget() { staged_.forget(); }
 
    private:
-    std::shared_ptr<StreamGroup<R>> first_;
-    std::shared_ptr<StreamGroup<R>> main_;
+    StreamGroup<R> first_;
+    StreamGroup<R> main_;
     detail::StagedBatch<R, Batch, Prepared, Features, Result> staged_;
   };
 

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/device_state.hpp"
+
+#include <msstream/step/detail/any_captured_step.hpp>
+
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace msstream::detail {
+
+class AnyCapturedStep::State {
+ public:
+  State(AnyDevice const& device, AnyStepMemory const& memory, std::function<void()> const& function)
+      : device_(device),
+        memory_(memory.engine()),
+        captured_(capture(*device_.state(), memory_, function)) {}
+  State(State const&) = delete;
+  State& operator=(State const&) = delete;
+  ~State() {
+    if (device_.context()->home.is_left()) {
+      return;
+    }
+    auto& captures = device_.state()->memory.captures();
+    auto const last = replays_.log.writes();
+    // The access records of the memory include the last replay, so that later users of the memory
+    // are ordered after it.
+    captured_.uses.clear();
+    try {
+      captures.retire(captured_.work, last);
+    } catch (...) {
+      for (auto const& replay : last) {
+        device_.context()->tracker->finish(replay);
+      }
+    }
+  }
+
+  order::Position replay(std::source_location issued_at) {
+    auto& state = *device_.state();
+    state.context->home.require_here();
+    if (memory::Capture::current(*state.context) != nullptr) {
+      throw std::logic_error("a captured step is replayed inside a capture on its device");
+    }
+    AccessSet accesses;
+    for (auto const& use : captured_.uses) {
+      memory::require_owner(use);
+      if (!use.block->immutable) {
+        accesses.add(use.block->record, use.mode);
+      } else if (use.mode == AccessMode::write) {
+        throw std::logic_error("a captured step writes a tensor that has become immutable");
+      }
+    }
+    accesses.add(replays_, AccessMode::write);  // the destructor waits for it
+    accesses.add(memory_->launches, AccessMode::write);
+    constexpr char const* name = "replay";
+    auto const placement = state.context->placement.current();  // keeps the groups alive
+    auto& group = group_of_replay(state, placement.get(), name);
+    auto const submit = [&] {
+      return group.submit(
+          name,
+          StreamKind::compute,
+          accesses,
+          WorkRef::native([runtime = state.context->runtime.get(), graph = *captured_.work->graph](
+                              NativeStream stream) { runtime->launch_graph(graph, stream); }),
+          describe(name, group, state, issued_at));
+    };
+    auto const observer = state.issue_observer.current();
+    if (observer == nullptr) [[likely]] {
+      return submit();
+    }
+    InsideWork::refuse(name);
+    std::vector<memory::Block*> read;
+    std::vector<memory::Block*> written;
+    for (auto const& use : captured_.uses) {
+      (use.mode == AccessMode::write ? written : read).push_back(&*use.block);
+    }
+    std::lock_guard const order(observer->order());
+    auto const position = submit();
+    observer->issued({name, group, StreamKind::compute, position, read, written});
+    return position;
+  }
+
+ private:
+  using Captured = memory::Capture::Captured;
+
+  static Captured capture(DeviceState& state,
+                          std::shared_ptr<memory::CaptureMemory> const& memory,
+                          std::function<void()> const& function) {
+    state.memory.captures().sweep();
+    memory::Capture open(state.context, memory);
+    open.if_not_ended(function);
+    return open.end();
+  }
+  [[nodiscard]] OperationHandle describe(char const* name,
+                                         StreamGroup& group,
+                                         DeviceState const& state,
+                                         std::source_location issued_at) const {
+    auto& runtime = *state.context->runtime;
+    if (!runtime.traits.observes) [[likely]] {
+      return nullptr;
+    }
+    auto const* const scope = OpenScope::current(*state.context);
+    return group.describe(name,
+                          StreamKind::compute,
+                          {},
+                          issued_at,
+                          scope != nullptr ? scope->opened_at() : std::source_location(),
+                          runtime.parts_of(*captured_.work->graph));
+  }
+  [[nodiscard]] StreamGroup& group_of_replay(DeviceState& state,
+                                             Placement const* placement,
+                                             char const* name) const {
+    if (auto* const only = memory_->libraries().lender()) {
+      return *only;
+    }
+    return placement == nullptr
+               ? state.current_group()
+               : state.group_for(*placement, name, []() -> StreamGroup* { return nullptr; });
+  }
+
+  AnyDevice device_;
+  std::shared_ptr<memory::CaptureMemory> memory_;
+  Captured captured_;
+  AccessRecord replays_;
+};
+
+AnyCapturedStep::AnyCapturedStep(AnyDevice const& device,
+                                 AnyStepMemory const& memory,
+                                 std::function<void()> const& function)
+    : state_(std::make_unique<State>(device, memory, function)) {}
+AnyCapturedStep::~AnyCapturedStep() = default;
+
+order::Position AnyCapturedStep::replay(std::source_location issued_at) {
+  return state_->replay(issued_at);
+}
+
+bool settle_replays(AnyDevice const& device, order::PositionSet const& replays) {
+  auto& tracker = *device.context()->tracker;
+  bool waited = false;
+  for (auto const& replay : replays) {
+    if (!tracker.is_complete(replay)) {
+      tracker.synchronize(replay);
+      waited = true;
+    }
+  }
+  device.state()->memory.captures().sweep();
+  return waited;
+}
+
+}  // namespace msstream::detail

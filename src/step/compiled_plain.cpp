@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#include <msstream/runtime/default_runtime.hpp>
-
-namespace msstream {
-using InstanceRuntime = PlainDefaultRuntime;
-}  // namespace msstream
-
-#include "compiled_classes.hpp"

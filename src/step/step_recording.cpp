@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/device_state.hpp"
+#include "memory/issue_observer.hpp"
+
+#include <msstream/step/detail/step_recording.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace msstream::detail {
+namespace {
+
+/// Records the operations of a device, and holds the memory that they use.
+class StepRecorder : public IssueObserver {
+ public:
+  /// Starts or stops the recording of operations, which must be on only while times are taken.
+  void note(bool notes) {
+    std::lock_guard const guard(order());
+    notes_ = notes;
+  }
+  void issued(IssuedOperation const& operation) override {
+    if (!notes_) {
+      return;
+    }
+    auto& group = operation.group;
+    auto const stream = stream_of(group, operation.position.stream);
+    StepOperation noted{
+        .name = NameScope::qualify(operation.name), .stream = stream, .kind = operation.kind};
+    for (auto* const block : operation.reads) {
+      noted.reads.push_back(number_of(*block));
+    }
+    for (auto* const block : operation.writes) {
+      noted.writes.push_back(number_of(*block));
+    }
+    numbers_.emplace(key(operation.position), operations_.size());
+    operations_.push_back(std::move(noted));
+  }
+
+  /// Returns the recorded operations with their times. No thread may issue operations any more.
+  [[nodiscard]] StepTrace trace(trace::Timeline const& timeline, WaitCounts const& waits) {
+    std::lock_guard const guard(order());
+    std::vector<bool> timed(operations_.size(), false);
+    for (auto const& span : timeline.spans()) {
+      auto const found = numbers_.find(key({span.stream, span.number}));
+      if (found != numbers_.end()) {
+        auto& operation = operations_[found->second];
+        operation.begin_ns = span.begin_ns;
+        operation.end_ns = std::max(span.begin_ns, span.end_ns);
+        operation.launch_ns = span.launch_ns;
+        timed[found->second] = true;
+      }
+    }
+    for (std::size_t i = 0; i < timed.size(); ++i) {
+      if (!timed[i]) {
+        throw std::logic_error(text("record_step: the operation '",
+                                    operations_[i].name,
+                                    "' has no time, though it was launched"));
+      }
+    }
+    return {std::move(streams_), std::move(bytes_), std::move(operations_), waits};
+  }
+
+ private:
+  static std::pair<order::StreamIndex, std::uint64_t> key(order::Position position) {
+    return {position.stream, position.number};
+  }
+  std::size_t stream_of(StreamGroup& group, order::StreamIndex index) {
+    auto const [found, is_new] = stream_numbers_.try_emplace(index, streams_.size());
+    if (is_new) {
+      auto const name = group.context()->tracker->identity_of(index).name;
+      streams_.push_back({name, group.index(), group.merged()});
+    }
+    return found->second;
+  }
+  std::size_t number_of(memory::Block& block) {
+    auto const [found, is_new] = memory_numbers_.try_emplace(&block, bytes_.size());
+    if (is_new) {
+      held_.push_back(memory::BlockRef::share(block));
+      bytes_.push_back(block.bytes);
+    }
+    return found->second;
+  }
+
+  bool notes_ = false;
+  std::vector<StepStream> streams_;
+  std::vector<std::size_t> bytes_;
+  std::vector<StepOperation> operations_;
+  std::map<order::StreamIndex, std::size_t> stream_numbers_;
+  std::unordered_map<memory::Block*, std::size_t> memory_numbers_;
+  std::map<std::pair<order::StreamIndex, std::uint64_t>, std::size_t> numbers_;
+  std::vector<memory::BlockRef> held_;
+};
+
+/// Blocks the host until all work of the device's tracker is launched and complete.
+void wait_for_all(DeviceState& state) {
+  auto& tracker = *state.context->tracker;
+  for (auto const& position : tracker.newest_positions()) {
+    if (!tracker.is_captured(position)) {
+      tracker.synchronize(position);
+    }
+  }
+  state.context->rethrow_launch_failure();
+}
+
+/// Returns the state, on which a recording may begin now: earlier work is complete.
+DeviceState& at_rest(DeviceState& state) {
+  if (memory::Capture::current(*state.context) != nullptr) {
+    throw std::logic_error("record_step: inside a capture of the device, where nothing runs");
+  }
+  wait_for_all(state);
+  return state;
+}
+
+}  // namespace
+
+class StepRecording::State {
+ public:
+  State(DeviceState& state, SpanTiming timing)
+      : state_(at_rest(state)), recorder_(std::make_shared<StepRecorder>()) {
+    if (!state.issue_observer.begin(recorder_)) {
+      throw std::logic_error("record_step: a step of the device is being recorded already");
+    }
+    try {
+      if (state.context->spans.recording()) {
+        throw std::logic_error("record_step: spans of the device are being recorded already");
+      }
+      before_ = state.context->tracker->wait_counts();
+      state.context->spans.start(state.current_group().compute().native(), timing);
+    } catch (...) {
+      state.issue_observer.end();
+      throw;
+    }
+    recorder_->note(true);
+  }
+  State(State const&) = delete;
+  State& operator=(State const&) = delete;
+  ~State() {
+    if (observing_) {
+      state_.issue_observer.end();
+    }
+    if (timing_) {
+      state_.context->spans.abandon();
+    }
+  }
+
+  [[nodiscard]] StepTrace finish() {
+    recorder_->note(false);
+    state_.issue_observer.end();
+    observing_ = false;
+    wait_for_all(state_);  // the times of all recorded operations are then known
+    auto waits = state_.context->tracker->wait_counts();
+    waits.needed -= before_.needed;
+    waits.issued -= before_.issued;
+    waits.elided -= before_.elided;
+    auto const timeline = state_.context->spans.stop();
+    timing_ = false;
+    return recorder_->trace(timeline, waits);
+  }
+
+ private:
+  DeviceState& state_;
+  std::shared_ptr<StepRecorder> recorder_;
+  WaitCounts before_;  ///< the tracker's counts when the recording began
+  bool observing_ = true;
+  bool timing_ = true;
+};
+
+StepRecording::StepRecording(AnyDevice const& device, SpanTiming timing)
+    : state_(std::make_unique<State>(*device.state(), timing)) {}
+StepRecording::~StepRecording() = default;
+
+StepTrace StepRecording::finish() {
+  return state_->finish();
+}
+
+}  // namespace msstream::detail

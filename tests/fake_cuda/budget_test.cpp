@@ -67,7 +67,7 @@ TEST_F(BudgetTest, sees_a_kernel_too_many) {
 
 TEST_F(BudgetTest, sees_an_event_for_every_use) {
   Device const device;
-  auto& stream = device.default_group().compute();
+  auto const stream = device.default_group().compute();
   repeat(kWarmUp, [&] { static_cast<void>(stream.record()); });
   std::vector<ms::Event<ms::Cuda>> kept;
   auto const counted = calls_of([&] { repeat(kWarmUp, [&] { kept.push_back(stream.record()); }); });

@@ -16,7 +16,7 @@ struct OneGroup {
 
   Device device;
   Pool pool;
-  Group& group = pool[0];
+  Group const& group = pool[0];
   Scope scope{group};
 };
 

@@ -3,8 +3,10 @@
 
 #include "budget.hpp"
 #include "fake_cudart.hpp"
+#include "stream/stream_context.hpp"
 
 #include <msstream/msstream.hpp>
+#include <msstream/stream/stream_scope.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,11 +48,11 @@ inline auto one_kernel(Floats const& tensor) {
 }
 
 /// Issues an operation of one kernel on the group.
-inline ms::order::Position write(Group& group, Floats const& tensor) {
+inline ms::order::Position write(Group const& group, Floats const& tensor) {
   Scope const scope(group);
   return ms::issue("write", ms::writes(tensor), one_kernel(tensor));
 }
-inline ms::order::Position read(Group& group, Floats const& tensor) {
+inline ms::order::Position read(Group const& group, Floats const& tensor) {
   Scope const scope(group);
   return ms::issue("read", ms::reads(tensor), one_kernel(tensor));
 }

@@ -16,8 +16,8 @@ class HostCalls : public FakeCudaTest {
     device_.reset();
     FakeCudaTest::TearDown();
   }
-  [[nodiscard]] ms::Cuda& runtime() { return *device_->context()->runtime; }
-  [[nodiscard]] auto& stream() { return device_->default_group().compute(); }
+  [[nodiscard]] ms::Cuda& runtime() { return device_->runtime(); }
+  [[nodiscard]] auto stream() { return device_->default_group().compute(); }
   void call_what_throws(char const* text = "spoilt") {
     runtime().call_host(stream().native(), [text] { throw std::range_error(text); });
   }

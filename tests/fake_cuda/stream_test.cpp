@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "stream/stream.hpp"
+
 #include "fake_cuda_fixture.hpp"
+#include "stream/stream_context.hpp"
+
+#include <msstream/trace/name_scope.hpp>
 
 #include <memory>
 #include <optional>
@@ -14,7 +19,7 @@ using StreamBudget = FakeCudaTest;
 
 TEST_F(StreamBudget, recording_is_one_record) {
   Device const device;
-  auto& stream = device.default_group().compute();
+  auto const stream = device.default_group().compute();
   auto const record = [&] { static_cast<void>(stream.record()); };
   repeat(kWarmUp, record);
   EXPECT_TRUE(within(calls_of(record), Budget().exactly("cudaEventRecord", 1)));
@@ -23,11 +28,11 @@ TEST_F(StreamBudget, recording_is_one_record) {
 /// If an event is requested before the stream goes on, record() uses it and records no second one.
 TEST_F(StreamBudget, recording_is_one_record_where_an_event_is_wanted_too) {
   Device const device;
-  auto& stream = device.default_group().compute();
+  auto const stream = device.default_group().compute();
   auto& tracker = *device.context()->tracker;
   BusyDevice const busy;
   auto const record_wanted = [&] {
-    tracker.want_event(stream.mark());
+    tracker.want_event(stream.engine().mark());
     static_cast<void>(stream.record());
   };
   repeat(kWarmUp, record_wanted);
@@ -55,8 +60,10 @@ TEST_F(StreamBudget, asking_is_one_question_and_its_answer_saves_waits) {
 
 TEST_F(StreamBudget, how_far_a_busy_stream_has_come_is_two_questions_at_most) {
   Device const device;
-  auto& stream = device.default_group().compute();
-  auto const look = [&] { device.context()->tracker->look_what_is_complete(stream.slot()); };
+  auto const stream = device.default_group().compute();
+  auto const look = [&] {
+    device.context()->tracker->look_what_is_complete(stream.engine().slot());
+  };
   BusyDevice const busy;
   EXPECT_TRUE(within(calls_of(look), Budget()));
   static_cast<void>(stream.record());
@@ -69,7 +76,7 @@ TEST_F(StreamBudget, how_far_a_busy_stream_has_come_is_two_questions_at_most) {
 
 TEST_F(StreamBudget, synchronising_is_one_event_and_never_the_stream) {
   Device const device;
-  auto& stream = device.default_group().compute();
+  auto const stream = device.default_group().compute();
   repeat(kWarmUp, [&] { static_cast<void>(stream.record()); });
   EXPECT_TRUE(within(calls_of([&] { stream.synchronize(); }),
                      Budget().exactly("cudaEventRecord", 1).exactly("cudaEventSynchronize", 1)));

@@ -5,7 +5,7 @@
 #include "common/rounded.hpp"
 #include "elementwise/optimizer_math.hpp"
 
-#include <msstream/ops/kernels/bag_view.hpp>
+#include <msstream/ops/pooling.hpp>
 
 #include <cstdint>
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/ops/embedding_gradient.hpp>
+#include <msstream/ops/pooling.hpp>
 #include <msstream/runtime/compiled_once.hpp>
 #include <msstream/step/by_memory.hpp>
 #include <msstream/step/gradient_scopes.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/kernels/optimizer.hpp>
+#include <msstream/ops/optimizer_rule.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/support/options.hpp>
 

@@ -4,7 +4,7 @@
 #include "common/row_vector.cuh"
 #include "common/whole_sums.cuh"
 
-#include <msstream/ops/kernels/bag_view.hpp>
+#include <msstream/ops/pooling.hpp>
 
 #include <cstdint>
 

@@ -9,17 +9,18 @@ and rooms on lower steps (ROOMS). Includes must not form a circle.
   Of ops/ it may include the words of users: headers that need nothing but base/, for example ops/pooling.hpp.
 - kernels/ consists of families, folders of at most 40 files. A family may include itself and families on lower steps
   (FAMILIES).
+- The private libraries of the programs, in apps/, include public headers, and each other as APPS says.
 - A folder of tests/ may include what its room may, and what TESTS_ALSO_USE adds. A test may instead be written as a
   user's program, and include <msstream/msstream.hpp>. A folder of tests/ with the name of no room tests the whole
   library, and may include everything; tests of rooms do not include it.
 
 CUDA headers may be named in runtime/, in kernels/, in tests and in files that only nvcc or a CUDA build compiles
 (*.cuh, *_cuda.cpp). Every source of the library begins with its licence, and every header has #pragma once. The tests
-of a room are compiled as one file, so all names that they declare at file level must differ. A header with a class that
-is compiled once (runtime/compiled_once.hpp) has no thread_local members.
+of a room are compiled as one file, so all names that they declare at file level must differ. Names of tests are
+snake_case. A header with a class that is compiled once (runtime/compiled_once.hpp) has no thread_local members.
 
-The tables of rooms and families in the pages of PAGES are written from the tables below. With --fix they are written
-again; without it, a page that differs is an error.
+The tables of rooms, families and libraries in the pages of PAGES are written from the tables below. With --fix they are
+written again; without it, a page that differs is an error.
 """
 import os
 import re
@@ -59,6 +60,14 @@ FAMILIES = {
 }
 MOST_FILES = 40
 
+# The content of each library in apps/, and the others that it may include.
+APPS = {
+    "cli": ("options, reports, progress, and the files that a program writes", ()),
+    "data": ("data sets: readers, generators, batches in memory, saved tensors", ()),
+    "training": ("the driver of a training: batches on the device, steps, metrics, stream groups", ("cli", "data")),
+    "load": ("the load generator: queries for an inference pool, and their measures", ("cli", "data")),
+}
+
 # What tests use beyond their room: memory is used through tensors, and tensors through operations.
 TESTS_ALSO_USE = {"memory": {"tensor"}, "tensor": {"ops"}}
 
@@ -70,6 +79,9 @@ CUDA_HEADER = re.compile(
     r"(cuda|cub|thrust|cooperative_groups|nv|nvtx3)/"
     r"|(cuda|cublas|cupti|curand|cusparse|cooperative_groups|nccl|nvtx|nvml|nvrtc|driver_types|vector_types)\w*\.h")
 THREAD_LOCAL_MEMBER = re.compile(r"^[^/\n]*\b(thread_local) [^;={\n]*_(?= ?[;={])", re.MULTILINE)
+
+TEST_NAME = re.compile(r"^\s*(?:TYPED_)?TEST(?:_[FP])?\s*\(\s*\w+\s*,\s*(\w+)\s*\)", re.MULTILINE)
+SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 
 # Matches a constant or a type that is declared at the level of a file: its declaration begins in
 # the first column.
@@ -198,14 +210,21 @@ def staircase():
     return ["```", *lines, "```"]
 
 
+def table_of_apps():
+    lines = ["| library | folder | content | may include |", "| --- | --- | --- | --- |"]
+    return lines + [f"| `msstream_{name}` | `apps/{name}/` | {content} | {', '.join(f'`{other}/`' for other in others) or '-'} |"
+                    for name, (content, others) in APPS.items()]
+
+
 # The pages that have a table, and which; a page has it between the marks that marked() writes.
 PAGES = {
-    "CONTRIBUTING.md": ("rooms", "families"),
+    "CONTRIBUTING.md": ("rooms", "families", "apps"),
     "docs/design.md": ("staircase", "rooms", "families"),
 }
 TABLES = {
     "rooms": table("room", "content", ROOMS),
     "families": table("folder of `kernels/`", "content", FAMILIES),
+    "apps": table_of_apps(),
     "staircase": staircase(),
 }
 
@@ -243,6 +262,37 @@ def write_pages(root):
         (root / page).write_text(with_tables(page, text)[0], encoding="utf-8")
 
 
+def app_violations(root):
+    """Yields what breaks the rules of apps/. Its files name each other by library: `#include "cli/options.hpp"`."""
+    texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
+             for path in sorted((root / "apps").rglob("*")) if path.suffix in SUFFIXES}
+    for path, text in texts.items():
+        library = Path(path).parts[1]
+        if library not in APPS:
+            yield f"{path}:1: '{library}' is not a library of apps/"
+            continue
+        if text.partition("\n")[0] != LICENCE:
+            yield f"{path}:1: the first line is not '{LICENCE}'"
+        if path.endswith(".hpp") and "\n#pragma once\n" not in text:
+            yield f"{path}:1: no #pragma once"
+        for match in INCLUDE.finditer(text):
+            opening, name = match.groups()
+            place = f"{path}:{text.count(chr(10), 0, match.start(2)) + 1}"
+            theirs = name.partition("/")[0]
+            if CUDA_HEADER.match(name):
+                yield f"{place}: names the CUDA header {name} outside runtime/ and kernels/"
+            elif name.startswith("msstream/"):
+                if not (root / "include" / name).is_file():
+                    yield f"{place}: there is no include/{name}"
+            elif theirs in APPS and theirs != library and theirs not in APPS[library][1]:
+                yield f"{place}: apps/{library}/ may not include apps/{theirs}/"
+            elif (opening == '"' or theirs in APPS) and f"apps/{name}" not in texts:
+                yield f"{place}: there is no apps/{name}"
+    graph = {path: ["apps/" + name for _, name in INCLUDE.findall(text) if "apps/" + name in texts]
+             for path, text in texts.items()}
+    yield from ("includes in a circle: " + " -> ".join(circle) for circle in circles(graph))
+
+
 def circles(graph):
     """Yields each circle of includes once, as the files along it."""
     done, trail = set(), []
@@ -273,6 +323,12 @@ def shared_names(texts):
                 yield f"{path}:{line}: {first} has a {name} too, and both are compiled as one file"
 
 
+def misnamed_tests(path, text):
+    for match in TEST_NAME.finditer(text):
+        if not SNAKE_CASE.fullmatch(match.group(1)):
+            yield f"{path}:{text.count(chr(10), 0, match.start(1)) + 1}: the test {match.group(1)} is not in snake_case"
+
+
 def violations(root):
     root = Path(root)
     texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
@@ -285,7 +341,9 @@ def violations(root):
                     if (target := project_file(root, path, opening, name)) in texts]
              for path, text in texts.items()}
     found += ["includes in a circle: " + " -> ".join(circle) for circle in circles(graph)]
+    found += app_violations(root)
     found += shared_names({path: text for path, text in texts.items() if re.match(r"tests/.*_test\.cpp$", path)})
+    found += [problem for path, text in texts.items() if path.startswith("tests/") for problem in misnamed_tests(path, text)]
     for family in FAMILIES:
         count = sum(1 for path in texts if family_of(path) == family)
         if count > MOST_FILES:

@@ -27,6 +27,11 @@ SOUND = {
     "tests/base/gate.hpp": HEADER,
     "tests/ops/dense_test.cpp": HEAD + '#include "base/gate.hpp"\n\n#include <msstream/ops/dense.hpp>\n',
     "tests/trust/program.hpp": HEADER + "#include <msstream/msstream.hpp>\n",
+    "apps/cli/options.hpp": HEADER + "#include <msstream/base/error.hpp>\n#include <CLI/CLI.hpp>\n",
+    "apps/data/table.hpp": HEADER,
+    "apps/training/step_run.hpp": HEADER + '#include "cli/options.hpp"\n#include "data/table.hpp"\n#include <msstream/msstream.hpp>\n',
+    "apps/load/load_plan.hpp": HEADER,
+    "apps/load/load_plan.cpp": HEAD + '#include "load/load_plan.hpp"\n#include "data/table.hpp"\n',
     **{page: "".join(check_layers.marked(name) + "\n" for name in names) for page, names in check_layers.PAGES.items()},
 }
 
@@ -57,6 +62,17 @@ class LayersTest(unittest.TestCase):
                             "tests/ops/b_test.cpp:2: tests/ops/a_test.cpp has a kRows too", "b_test.cpp:4: tests/ops/a_test.cpp has a Inputs too")
         self.assert_reports({"tests/ops/a_test.cpp": HEAD + "  constexpr int kRows = 1;\nstruct Inputs;\n",
                              "tests/ops/b_test.cpp": HEAD + same})
+
+    def test_names_of_tests_are_snake_case(self):
+        for macro in ("TEST", "TEST_F", "TEST_P", "TYPED_TEST", "TYPED_TEST_P"):
+            for name in ("WaitsForBoth", "waits_forBoth", "Waits_for_both", "waits__for_both", "DISABLED_waits"):
+                for file in ("a_test.cpp", "a_test.cu", "contract.hpp"):
+                    head = HEADER if file.endswith(".hpp") else HEAD
+                    line = head.count("\n") + 2
+                    with self.subTest(macro=macro, name=name, file=file):
+                        self.assert_reports({f"tests/ops/{file}": head + f"{macro}(Dense,\n  {name}) {{}}\n"},
+                                            f"tests/ops/{file}:{line}: the test {name} is not in snake_case")
+        self.assert_reports({"tests/ops/a_test.cpp": HEAD + "TEST(Dense, a_batch_of_2_waits) {}\nTEST(Dense, adds) {}\n"})
 
     def test_a_room_may_not_include_a_higher_one(self):
         self.assert_reports({"include/msstream/stream/event.hpp": HEADER + "#include <msstream/ops/dense.hpp>\n"},
@@ -113,7 +129,8 @@ class LayersTest(unittest.TestCase):
     def test_pages_have_the_tables(self):
         page = SOUND["docs/design.md"]
         self.assert_reports({"docs/design.md": page.replace("| 8 |", "| 9 |")}, "docs/design.md: a table is not that of")
-        self.assert_reports({"CONTRIBUTING.md": check_layers.marked("rooms")}, "CONTRIBUTING.md: there is no table 'families'")
+        unmarked = SOUND["CONTRIBUTING.md"].replace("<!-- families:", "<!--")
+        self.assert_reports({"CONTRIBUTING.md": unmarked}, "CONTRIBUTING.md: there is no table 'families'")
         changed, missing = check_layers.with_tables("docs/design.md", "a\n" + page.replace("| 8 |", "| 9 |") + "b\n")
         self.assertEqual((changed, missing), ("a\n" + page + "b\n", []))
 
@@ -156,6 +173,30 @@ class LayersTest(unittest.TestCase):
 
     def test_a_new_room_needs_a_step(self):
         self.assert_reports({"include/msstream/attic/box.hpp": HEADER}, "'attic' is not a room")
+
+    def test_the_libraries_of_programs_include_only_what_they_may(self):
+        for library, other in (("cli", "data/table"), ("data", "cli/options"), ("training", "load/load_plan"),
+                               ("load", "training/step_run"), ("cli", "training/step_run")):
+            for opening, closing in ('""', "<>"):
+                with self.subTest(library=library, other=other, opening=opening):
+                    self.assert_reports({f"apps/{library}/a.cpp": HEAD + f"#include {opening}{other}.hpp{closing}\n"},
+                                        f"a.cpp:2: apps/{library}/ may not include apps/{other.partition('/')[0]}/")
+
+    def test_the_libraries_of_programs_name_no_private_file(self):
+        for name in ("options.hpp", "dense.cuh", "dense_detail.hpp", "cli/gone.hpp"):
+            with self.subTest(name):
+                self.assert_reports({"apps/cli/a.cpp": HEAD + f'#include "{name}"\n'}, f"a.cpp:2: there is no apps/{name}")
+        self.assert_reports({"apps/cli/a.cpp": HEAD + "#include <msstream/base/gone.hpp>\n#include <cuda_runtime.h>\n"},
+                            "there is no include/msstream/base/gone.hpp", "names the CUDA header cuda_runtime.h")
+        self.assert_reports({"src/ops/dense.cpp": HEAD + '#include "cli/options.hpp"\n'}, "there is no cli/options.hpp")
+
+    def test_the_libraries_of_programs_keep_the_rules_of_files(self):
+        self.assert_reports({"apps/cli/a.hpp": "#pragma once\n", "apps/data/table.hpp": HEAD},
+                            "apps/cli/a.hpp:1: the first line is not", "apps/cli/a.hpp:1: no #pragma once",
+                            "apps/data/table.hpp:1: no #pragma once")
+        self.assert_reports({"apps/attic/box.hpp": HEADER}, "'attic' is not a library of apps/")
+        self.assert_reports({"apps/cli/options.hpp": HEADER + '#include "cli/b.hpp"\n',
+                             "apps/cli/b.hpp": HEADER + '#include "cli/options.hpp"\n'}, "includes in a circle: apps/cli/")
 
     def test_an_empty_tree_is_not_a_success(self):
         with tempfile.TemporaryDirectory() as folder:

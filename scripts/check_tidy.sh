@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Lints the library's sources, the CPU kernels, the examples and all public headers with clang-tidy
-# 14. clang-tidy 14 cannot parse the device code of CUDA 13, so it checks only the host files of the
-# CUDA part.
+# Lints the library's sources, the CPU kernels, the example programs with their libraries and all
+# public headers with clang-tidy 14. clang-tidy 14 cannot parse the device code of CUDA 13, so it
+# checks only the host files of the CUDA part.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -30,10 +30,10 @@ lint=("$tidy" --quiet --checks=-bugprone-suspicious-include --extra-arg=-Wno-unk
   --extra-arg=-Wno-unused-command-line-argument # the compilation database is written for g++
   --extra-arg-before=-include "--extra-arg-before=$root/scripts/source_location_for_tidy.hpp")
 mapfile -t host_files < <(sed -n 's/^ *"file": "\(.*\)",\?$/\1/p' build/host/compile_commands.json |
-  grep -E "^$root/(build/host/)?(src|examples)/" | sort -u)
+  grep -E "^$root/(build/host/)?(src|apps|examples)/" | sort -u)
 other_files=("$joined/headers.cpp" "$joined"/kernels_*.cpp)
 eigen=$(sed -n 's/.*-isystem \([^ ]*eigen3\).*/\1/p' build/host/compile_commands.json | head -n 1)
-other_flags=(-std=c++20 -Iinclude -Ikernels -Isrc -Iexamples/support/include ${eigen:+-isystem "$eigen"})
+other_flags=(-std=c++20 -Iinclude -Ikernels -Isrc -Iapps ${eigen:+-isystem "$eigen"})
 cuda_include=${CUDA_HOME:-/usr/local/cuda}/include
 if [ -d "$cuda_include" ]; then
   for room in src examples; do

@@ -39,10 +39,11 @@ everything() {
 # Sanitizers read their options from the environment. The CMake presets set the options only for
 # everyday builds, so asan and tsan set them here.
 asan() {
+  local tests='train_|serve_|Train|Serve|ExactOrder|Arena'
   everything asan
   ASAN_SYMBOLIZER_PATH=/usr/bin/llvm-symbolizer-14 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
     ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_init_order=1:check_initialization_order=1 \
-    ctest --test-dir "$root/build/asan-everything" --output-on-failure --parallel "$(nproc)" -R 'train_|serve_|Train|Serve|ExactOrder|Arena'
+    ctest --test-dir "$root/build/asan-everything" --output-on-failure --parallel "$(nproc)" -R "$tests"
 }
 
 tsan() {

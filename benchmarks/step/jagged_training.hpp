@@ -2,9 +2,9 @@
 #pragma once
 
 #include "axes.hpp"
+#include "data/counter_random.hpp"
 
 #include <msstream/msstream.hpp>
-#include <msstream/support/counter_random.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -178,7 +178,7 @@ class JaggedTraining {
   [[nodiscard]] Floats random_tensor(ms::Shape const& shape, double limit, std::uint64_t number) {
     std::vector<float> values(static_cast<std::size_t>(shape.count()));
     for (std::size_t i = 0; i < values.size(); ++i) {
-      auto const uniform = ms::support::uniform_of(ms::support::random_bits(kSeed, number, i));
+      auto const uniform = ms::data::uniform_of(ms::data::random_bits(kSeed, number, i));
       values[i] = static_cast<float>(limit * (2 * uniform - 1));
     }
     return ms::to_device<float, R>(device_, values, shape);
@@ -202,7 +202,7 @@ class JaggedTraining {
   [[nodiscard]] Batch make_batch(std::int64_t hotness) const {
     std::uint64_t draw = 0;
     auto const draw_next = [&] {
-      return ms::support::random_bits(kSeed + 1, static_cast<std::uint64_t>(hotness), draw++);
+      return ms::data::random_bits(kSeed + 1, static_cast<std::uint64_t>(hotness), draw++);
     };
     std::vector<std::int64_t> offsets{0};
     for (std::int64_t bag = 0; bag < shape_.bags(); ++bag) {

@@ -3,9 +3,9 @@
 
 #include "axes.hpp"
 #include "suite.hpp"
+#include "training/choose_groups.hpp"
 
 #include <msstream/base/env.hpp>
-#include <msstream/support/choose_groups.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -22,7 +22,7 @@
 namespace benchmarks {
 
 namespace ms = msstream;
-using ms::support::StepSetting;
+using ms::training::StepSetting;
 
 /// The stream groups that the steps run on.
 enum class Groups : std::uint8_t {
@@ -61,7 +61,7 @@ auto make_training(benchmark::State& state,
                    Build const& build) {
   std::optional<ms::StreamAssignment> assignment;
   if (groups == Groups::chosen) {
-    auto const choice = ms::support::choose_groups<R>(setting, rule, build, [](int) {});
+    auto const choice = ms::training::choose_groups<R>(setting, rule, build, [](int) {});
     state.counters["predicted_on_one_ms"] = choice.predicted.one_group_ns * 1e-6;
     state.counters["predicted_assigned_ms"] = choice.predicted.predicted_ns * 1e-6;
     state.counters["tried_assigned_ms"] = choice.tried.chosen_ms;
@@ -70,12 +70,12 @@ auto make_training(benchmark::State& state,
     assignment = ms::StreamAssignment::parse(choice.text, "auto_assignment", setting.groups);
   }
   if (setting.launch_threads == ms::LaunchThreads::none) {
-    auto const trace = ms::support::rehearse<R>(setting, rule, build, assignment);
-    auto const model = ms::support::step_model(setting);
+    auto const trace = ms::training::rehearse<R>(setting, rule, build, assignment);
+    auto const model = ms::training::step_model(setting);
     state.counters["predicted_ms"] = ms::predict(trace, ms::recorded_groups(trace), model) * 1e-6;
     keep_trace(trace, name);
   }
-  auto training = std::make_unique<ms::support::StepTrainingOf<R, Build>>(
+  auto training = std::make_unique<ms::training::StepTrainingOf<R, Build>>(
       setting, rule, build, std::move(assignment));
   training->step();
   training->step();

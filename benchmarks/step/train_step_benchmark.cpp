@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cli/stream_options.hpp"
+#include "data/counter_random.hpp"
 #include "step_training.hpp"
 #include "train_options.hpp"
 #include "wide_deep.hpp"
-
-#include <msstream/support/counter_random.hpp>
-#include <msstream/support/training_options.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -43,7 +42,7 @@ train_wdl::WideDeepShape census_shape() {
 /// sixteenth are 1.
 template <ms::Runtime R>
 train_wdl::DeviceBatch<R> random_batch(ms::Device<R> const& device) {
-  using ms::support::random_bits;
+  using ms::data::random_bits;
   std::uint64_t draw = 0;
   auto const next = [&] { return random_bits(kSeed, 0, draw++); };
   std::vector<std::int64_t> keys;
@@ -55,7 +54,7 @@ train_wdl::DeviceBatch<R> random_batch(ms::Device<R> const& device) {
   std::vector<float> continuous(static_cast<std::size_t>(Census::kBatch * Census::kContinuous));
   for (auto& value : continuous) {
     auto const bits = next();
-    value = static_cast<float>(ms::support::normal_of(bits, next()));
+    value = static_cast<float>(ms::data::normal_of(bits, next()));
   }
   std::vector<float> labels(static_cast<std::size_t>(Census::kBatch));
   for (auto& label : labels) {
@@ -74,7 +73,7 @@ void add_all(int steps) {
     auto const name = ms::text("train_step/",
                                R::name,
                                "/launch_threads:",
-                               ms::support::name_of(setting.launch_threads),
+                               ms::cli::name_of(setting.launch_threads),
                                setting.merge_streams ? "/merged" : "",
                                "/groups:",
                                setting.groups);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mlp_options.hpp"
 
-#include <msstream/support/outputs.hpp>
+#include "cli/outputs.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -9,8 +9,9 @@
 
 namespace serve_mlp {
 
-namespace support = ms::support;
-using support::UsageError;
+namespace cli = ms::cli;
+namespace load = ms::load;
+using cli::UsageError;
 
 namespace {
 
@@ -20,19 +21,19 @@ constexpr char const* kDescription =
     "asks again: the inference example of NVIDIA's multi-stream TensorFlow.";
 
 void check(MlpOptions const& options) {
-  support::check(static_cast<support::ServeOptions const&>(options));
+  load::check(static_cast<load::ServeOptions const&>(options));
   if (options.layers.size() < 2) {
     throw UsageError("--layers: expected at least two widths, of the inputs and of the outputs");
   }
-  support::check_outputs({{"--report", options.report}});
+  cli::check_outputs({{"--report", options.report}});
 }
 
 }  // namespace
 
-MlpOptions parse_options(support::Arguments const& arguments) {
+MlpOptions parse_options(cli::Arguments const& arguments) {
   MlpOptions chosen;
-  support::read_library_variables(chosen);
-  support::Options options(
+  load::read_library_variables(chosen);
+  cli::Options options(
       kDescription,
       {{"serve_mlp", "4 threads, 1000 queries each, on 4 replicas"},
        {"serve_mlp --baseline", "and what one stream does without a captured step"},
@@ -45,7 +46,7 @@ MlpOptions parse_options(support::Arguments const& arguments) {
   options.group("Model");
   options.add<std::int64_t>(
       "--layers", chosen.layers, "widths: inputs, hidden layers, outputs", {1, 65536});
-  support::add_options(options, static_cast<support::ServeOptions&>(chosen));
+  load::add_options(options, static_cast<load::ServeOptions&>(chosen));
   options.parse(arguments, std::cerr);
   check(chosen);
   return chosen;
@@ -54,7 +55,7 @@ MlpOptions parse_options(support::Arguments const& arguments) {
 nlohmann::ordered_json describe(MlpOptions const& options) {
   nlohmann::ordered_json described = {
       {"threads", options.threads}, {"iterations", options.iterations}, {"layers", options.layers}};
-  described.update(support::describe(static_cast<support::ServeOptions const&>(options)));
+  described.update(load::describe(static_cast<load::ServeOptions const&>(options)));
   return described;
 }
 

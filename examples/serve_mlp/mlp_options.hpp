@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/support/serve_options.hpp>
+#include "load/serve_options.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -13,7 +13,7 @@ namespace serve_mlp {
 namespace ms = msstream;
 
 /// The options of serve_mlp, with their defaults.
-struct MlpOptions : ms::support::ServeOptions {
+struct MlpOptions : ms::load::ServeOptions {
   MlpOptions() { batch = 16; }
 
   /// The widths of the inputs, the hidden layers and the outputs.
@@ -22,9 +22,9 @@ struct MlpOptions : ms::support::ServeOptions {
   std::int64_t iterations = 1000;
 };
 
-/// Reads the options from arguments and environment. Throws support::UsageError for values that are
-/// not accepted or contradict each other, and support::HelpRequested for --help.
-[[nodiscard]] MlpOptions parse_options(ms::support::Arguments const& arguments);
+/// Reads the options from arguments and environment. Throws cli::UsageError for values that are
+/// not accepted or contradict each other, and cli::HelpRequested for --help.
+[[nodiscard]] MlpOptions parse_options(ms::cli::Arguments const& arguments);
 
 /// Returns the options as the report shows them.
 [[nodiscard]] nlohmann::ordered_json describe(MlpOptions const& options);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "data/initialiser.hpp"
+#include "load/serve_run.hpp"
 #include "mlp_options.hpp"
 
 #include <msstream/msstream.hpp>
-#include <msstream/support/initialiser.hpp>
-#include <msstream/support/serve_run.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace serve_mlp {
 
 /// A multilayer perceptron: dense layers with ReLU between them.
 template <ms::Runtime R>
-class Mlp : public ms::support::ServedModel<R> {
+class Mlp : public ms::load::ServedModel<R> {
  public:
   struct Layer {
     ms::Tensor<float, R> weight;  ///< [inputs, outputs]
@@ -26,16 +26,16 @@ class Mlp : public ms::support::ServedModel<R> {
 
   /// Makes weights that depend on the seed and on the variant.
   Mlp(ms::Device<R> const& device, MlpOptions const& options, int variant)
-      : ms::support::ServedModel<R>(variant) {
-    ms::support::Initialiser const initialiser(options.seed + static_cast<std::uint64_t>(variant));
+      : ms::load::ServedModel<R>(variant) {
+    ms::data::Initialiser const initialiser(options.seed + static_cast<std::uint64_t>(variant));
     auto const& widths = options.layers;
     for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
       std::vector<float> weight;
       std::vector<float> bias;
       initialiser.append_weight(weight, ms::text("layer", i), widths[i], widths[i + 1]);
       initialiser.append(bias, ms::text("bias", i), widths[i + 1], 0.1);
-      layers_.push_back({ms::support::frozen(device, weight, {widths[i], widths[i + 1]}),
-                         ms::support::frozen(device, bias, {widths[i + 1]})});
+      layers_.push_back({ms::load::frozen(device, weight, {widths[i], widths[i + 1]}),
+                         ms::load::frozen(device, bias, {widths[i + 1]})});
     }
   }
 
@@ -64,24 +64,25 @@ class Mlp : public ms::support::ServedModel<R> {
 
 template <ms::Runtime R>
 nlohmann::ordered_json serve_mlp_on(MlpOptions const& options) {
-  namespace support = ms::support;
+  namespace data = ms::data;
+  namespace load = ms::load;
   auto const inputs = options.layers.front();
   auto const count = static_cast<std::size_t>(options.batch * inputs);
-  support::Workload<R> workload{.inputs = {ms::serve::field<float>("values", inputs)},
-                                .outputs_per_row = options.layers.back(),
-                                .query_rows = options.batch,
-                                .build = [&options](ms::Device<R> const& device, int variant) {
-                                  return std::make_shared<Mlp<R> const>(device, options, variant);
-                                }};
+  load::Workload<R> workload{.inputs = {ms::serve::field<float>("values", inputs)},
+                             .outputs_per_row = options.layers.back(),
+                             .query_rows = options.batch,
+                             .build = [&options](ms::Device<R> const& device, int variant) {
+                               return std::make_shared<Mlp<R> const>(device, options, variant);
+                             }};
   std::vector<std::vector<float>> values;
-  support::Initialiser const random(options.seed);
+  data::Initialiser const random(options.seed);
   for (int i = 0; i < options.queries; ++i) {
     random.append(
         values.emplace_back(), ms::text("query", i), static_cast<std::int64_t>(count), 1.0);
     workload.queries.push_back({.query = {.rows = options.batch, .values = {values.back()}}});
   }
-  support::run_alone(workload, options);
-  auto report = support::serve_workload(
+  load::run_alone(workload, options);
+  auto report = load::serve_workload(
       workload,
       options,
       {.clients = options.threads,

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cli/progress.hpp"
+#include "load/serve_report.hpp"
 #include "sweep.hpp"
 #include "wdl_options.hpp"
-
-#include <msstream/support/progress.hpp>
-#include <msstream/support/serve_report.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -13,11 +12,12 @@
 namespace serve_wdl {
 namespace {
 
-namespace support = ms::support;
+namespace cli = ms::cli;
+namespace load = ms::load;
 
 nlohmann::ordered_json serve(WdlOptions const& options) {
 #if MSSTREAM_CUDA
-  if (options.runtime == support::RuntimeChoice::cuda) {
+  if (options.runtime == cli::RuntimeChoice::cuda) {
     return serve_on_cuda(options);
   }
 #endif
@@ -30,15 +30,15 @@ std::string load_text(WdlOptions const& options) {
     return ms::text("queries arrive at random, at ", plan.load_factor, " times the peak");
   }
   if (plan.mode == LoadMode::open) {
-    return ms::text(support::grouped(std::llround(plan.rate)), " queries/s arrive at random");
+    return ms::text(cli::grouped(std::llround(plan.rate)), " queries/s arrive at random");
   }
   auto const each = plan.in_flight == 1 ? "" : ms::text(" with ", plan.in_flight, " queries each");
   return ms::text(plan.clients, plan.clients == 1 ? " client" : " clients", each);
 }
 
-void run(support::Arguments const& arguments) {
+void run(cli::Arguments const& arguments) {
   auto const options = parse_options(arguments);
-  support::require_runtime(options);
+  load::require_runtime(options);
   if (!options.quiet) {
     std::cerr << ms::text(
         options.model.empty() ? ms::text("random weights, seed ", options.seed) : options.model,
@@ -47,16 +47,16 @@ void run(support::Arguments const& arguments) {
         " rows a query; ",
         load_text(options),
         "; ",
-        support::placement_text(options),
+        load::placement_text(options),
         "\n");
   }
   auto const report = serve(options);
-  options.sweep ? conclude_sweep(options, report) : support::conclude(options, report);
+  options.sweep ? conclude_sweep(options, report) : load::conclude(options, report);
 }
 
 }  // namespace
 }  // namespace serve_wdl
 
 int main(int argc, char** argv) {
-  return msstream::support::run_program(argc, argv, serve_wdl::run);
+  return msstream::cli::run_program(argc, argv, serve_wdl::run);
 }

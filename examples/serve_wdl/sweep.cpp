@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sweep.hpp"
 
-#include <msstream/support/outputs.hpp>
-#include <msstream/support/progress.hpp>
-#include <msstream/support/report.hpp>
-#include <msstream/support/serve_report.hpp>
+#include "cli/outputs.hpp"
+#include "cli/progress.hpp"
+#include "cli/report.hpp"
+#include "load/serve_report.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -14,7 +14,8 @@
 
 namespace serve_wdl {
 
-namespace support = ms::support;
+namespace cli = ms::cli;
+namespace load = ms::load;
 using Json = nlohmann::ordered_json;
 using ms::text;
 
@@ -49,8 +50,8 @@ std::string table(Json const& points, std::string const& title, Figure const& fi
 
 }  // namespace
 
-std::vector<std::pair<std::string, support::ServeSetting>> sweep_settings(
-    support::ServeSetting const& chosen) {
+std::vector<std::pair<std::string, load::ServeSetting>> sweep_settings(
+    load::ServeSetting const& chosen) {
   auto setting = chosen;
   setting.merge_streams = false;
   setting.pinned = ms::PinnedMode::shared;
@@ -59,7 +60,7 @@ std::vector<std::pair<std::string, support::ServeSetting>> sweep_settings(
   setting.no_capture = true;
   setting.branches = 1;
   setting.sm_partitions = 1;
-  std::vector<std::pair<std::string, support::ServeSetting>> settings{{"eager", setting}};
+  std::vector<std::pair<std::string, load::ServeSetting>> settings{{"eager", setting}};
   setting.merge_streams = true;
   settings.emplace_back("+ merged streams", setting);
   setting.pinned = ms::PinnedMode::per_group;
@@ -81,7 +82,7 @@ Json report_of_sweep(std::vector<SweepPoint> const& points, std::int64_t query_r
   for (auto const& point : points) {
     Json entry = {
         {"setting", point.setting}, {"replicas", point.replicas}, {"clients", point.clients}};
-    entry.update(support::report_of(point.trial, query_rows));
+    entry.update(load::report_of(point.trial, query_rows));
     report.push_back(std::move(entry));
   }
   return report;
@@ -91,21 +92,21 @@ std::string sweep_table(Json const& points) {
   return table(points,
                "queries/s, replicas:",
                [](Json const& point) {
-                 return support::grouped(std::llround(point.at("queries_per_s").get<double>()));
+                 return cli::grouped(std::llround(point.at("queries_per_s").get<double>()));
                }) +
          table(points, "p99, ms", [](Json const& point) {
-           return support::fixed(point.at("latency_ms").at("p99").get<double>(), 3);
+           return cli::fixed(point.at("latency_ms").at("p99").get<double>(), 3);
          });
 }
 
 void conclude_sweep(WdlOptions const& options, Json const& report) {
   auto const& points = report.at("sweep");
   if (!options.report.empty()) {
-    support::attempt_output("--report", [&] { support::write_report(options.report, report); });
+    cli::attempt_output("--report", [&] { cli::write_report(options.report, report); });
   }
-  support::write_output("--svg", options.svg, sweep_svg(points));
+  cli::write_output("--svg", options.svg, sweep_svg(points));
   if (!options.quiet) {
-    support::print(sweep_table(points));
+    cli::print(sweep_table(points));
   }
   std::int64_t mismatches = 0;
   for (auto const& point : points) {

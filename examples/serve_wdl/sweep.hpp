@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "load/trial_result.hpp"
 #include "wdl_options.hpp"
-
-#include <msstream/support/trial_result.hpp>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -19,13 +18,13 @@ struct SweepPoint {
   std::string setting;
   int replicas;
   int clients;
-  ms::support::TrialResult trial;
+  ms::load::TrialResult trial;
 };
 
 /// Returns the named settings of the sweep. The first issues operations one by one on three streams
 /// per replica; each further one adds one option.
-[[nodiscard]] std::vector<std::pair<std::string, ms::support::ServeSetting>> sweep_settings(
-    ms::support::ServeSetting const& chosen);
+[[nodiscard]] std::vector<std::pair<std::string, ms::load::ServeSetting>> sweep_settings(
+    ms::load::ServeSetting const& chosen);
 
 /// Returns a JSON array with an entry for each point.
 [[nodiscard]] nlohmann::ordered_json report_of_sweep(std::vector<SweepPoint> const& points,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cli/progress.hpp"
 #include "sweep.hpp"
 
 #include <msstream/base/text.hpp>
-#include <msstream/support/progress.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -27,7 +27,7 @@ constexpr double kBetween = 110;
 constexpr double kLegendLine = 18;
 
 std::string tenths(double value) {
-  return ms::support::fixed(value, 1);
+  return ms::cli::fixed(value, 1);
 }
 
 /// Returns the distance between ticks: 1, 2 or 5 times a power of ten, such that about four ticks
@@ -46,9 +46,9 @@ double tick_below(double most) {
 
 std::string tick_text(double value, double step) {
   if (step >= 1) {
-    return ms::support::grouped(std::llround(value));
+    return ms::cli::grouped(std::llround(value));
   }
-  return ms::support::fixed(value, static_cast<int>(std::ceil(-std::log10(step))));
+  return ms::cli::fixed(value, static_cast<int>(std::ceil(-std::log10(step))));
 }
 
 /// The settings and the numbers of replicas in a sweep, which all lines of the picture share.
@@ -148,7 +148,7 @@ std::string panel(Json const& points,
                    " on ",
                    point.at("replicas").get<int>(),
                    ": ",
-                   ms::support::fixed(figure(point), 3),
+                   ms::cli::fixed(figure(point), 3),
                    "</title></circle>\n");
     }
     out += text(R"(<polyline class="setting" points=")",

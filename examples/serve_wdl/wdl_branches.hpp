@@ -16,15 +16,15 @@ inline std::string keys_of_field(std::size_t field) {
 
 /// A Wide & Deep model as it is usually written: a hash, a deep and a wide lookup for each field.
 template <ms::Runtime R>
-class WdlBranches : public ms::support::ServedModel<R> {
+class WdlBranches : public ms::load::ServedModel<R> {
  public:
   WdlBranches(ms::Device<R> const& device, WdlWeights const& weights, int variant)
-      : ms::support::ServedModel<R>(variant),
+      : ms::load::ServedModel<R>(variant),
         layers_(device, weights.layers),
         linear_(device, weights.linear) {
     for (auto const& table : weights.tables) {
-      deep_.push_back(ms::support::frozen(device, table.deep, {table.rows, weights.embedding_dim}));
-      wide_.push_back(ms::support::frozen(device, table.wide, {table.rows, 1}));
+      deep_.push_back(ms::load::frozen(device, table.deep, {table.rows, weights.embedding_dim}));
+      wide_.push_back(ms::load::frozen(device, table.wide, {table.rows, 1}));
     }
   }
 

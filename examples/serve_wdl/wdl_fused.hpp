@@ -16,10 +16,10 @@ namespace serve_wdl {
 /// deep columns of the lookup. The wide columns are summed by a layer with one output, whose
 /// weights for them are 1.
 template <ms::Runtime R>
-class WdlFused : public ms::support::ServedModel<R> {
+class WdlFused : public ms::load::ServedModel<R> {
  public:
   WdlFused(ms::Device<R> const& device, WdlWeights const& weights, int variant)
-      : ms::support::ServedModel<R>(variant),
+      : ms::load::ServedModel<R>(variant),
         tables_(device, rows_of(weights), packed_width(weights)),
         layers_(device, with_packed_inputs(weights)),
         wide_(device, wide_layer(weights)) {

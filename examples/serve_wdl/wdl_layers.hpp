@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "load/served_model.hpp"
 #include "wdl_weights.hpp"
 
 #include <msstream/msstream.hpp>
-#include <msstream/support/served_model.hpp>
 
 #include <cstddef>
 #include <vector>
@@ -15,8 +15,8 @@ template <ms::Runtime R>
 class FrozenLayer {
  public:
   FrozenLayer(ms::Device<R> const& device, WdlWeights::Layer const& layer)
-      : weight_(ms::support::frozen(device, layer.weight, {layer.inputs, layer.outputs})),
-        bias_(ms::support::frozen(device, layer.bias, {layer.outputs})) {}
+      : weight_(ms::load::frozen(device, layer.weight, {layer.inputs, layer.outputs})),
+        bias_(ms::load::frozen(device, layer.bias, {layer.outputs})) {}
 
   [[nodiscard]] ms::Tensor<float, R> operator()(
       ms::Tensor<float, R> const& input,

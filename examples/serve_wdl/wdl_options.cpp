@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wdl_options.hpp"
 
-#include <msstream/support/outputs.hpp>
+#include "cli/outputs.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -13,8 +13,9 @@
 
 namespace serve_wdl {
 
-namespace support = ms::support;
-using support::UsageError;
+namespace cli = ms::cli;
+namespace load = ms::load;
+using cli::UsageError;
 
 namespace {
 
@@ -24,7 +25,7 @@ constexpr char const* kDescription =
     "open one has queries that arrive at random, whose latency counts from their arrival.";
 
 void check(WdlOptions const& options) {
-  support::check(static_cast<support::ServeOptions const&>(options));
+  load::check(static_cast<load::ServeOptions const&>(options));
   bool const is_open = options.mode == LoadMode::open;
   if (is_open && (options.rate == 0) == (options.load_factor == 0)) {
     throw UsageError(
@@ -57,11 +58,11 @@ void check(WdlOptions const& options) {
           "weights; the file of --model has its own");
     }
   }
-  support::check_outputs({{"--report", options.report}, {"--svg", options.svg}},
-                         {{"--model", options.model}});
+  cli::check_outputs({{"--report", options.report}, {"--svg", options.svg}},
+                     {{"--model", options.model}});
 }
 
-void add_load_options(support::Options& options, WdlOptions& chosen) {
+void add_load_options(cli::Options& options, WdlOptions& chosen) {
   options.group("Load");
   options.add_choice("--mode",
                      chosen.mode,
@@ -79,19 +80,19 @@ void add_load_options(support::Options& options, WdlOptions& chosen) {
       "oldest",
       {1, 65536});
   options.add(
-      "--rate", chosen.rate, "queries a second of an open load", support::Range<double>{0, 1e8});
+      "--rate", chosen.rate, "queries a second of an open load", cli::Range<double>{0, 1e8});
   options.add("--load-factor",
               chosen.load_factor,
               "the same as so many times the peak, what a closed load reaches, which is measured "
               "before; so are lone queries",
-              support::Range<double>{0, 1000});
+              cli::Range<double>{0, 1000});
   options.add("--seconds",
               chosen.seconds,
               "how long to ask; each client of a closed load asks at least once",
-              support::Range<double>{0.01, 86400});
+              cli::Range<double>{0.01, 86400});
 }
 
-void add_model_options(support::Options& options, WdlOptions& chosen) {
+void add_model_options(cli::Options& options, WdlOptions& chosen) {
   options.group("Model");
   options.add("--model", chosen.model, "weights that train_wdl saved; random without it", "a path");
   options.add_choice("--tables",
@@ -109,7 +110,7 @@ void add_model_options(support::Options& options, WdlOptions& chosen) {
 
 }  // namespace
 
-support::LoadPlan WdlOptions::plan(support::ServeSetting const& setting) const {
+load::LoadPlan WdlOptions::plan(load::ServeSetting const& setting) const {
   // The clients of an open load: enough that no query is late, and few enough to leave processors
   // free.
   auto const a_few = std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 2, 2, 8);
@@ -128,10 +129,10 @@ support::LoadPlan WdlOptions::plan(support::ServeSetting const& setting) const {
           .lone_too = lone || load_factor > 0};
 }
 
-WdlOptions parse_options(support::Arguments const& arguments) {
+WdlOptions parse_options(cli::Arguments const& arguments) {
   WdlOptions chosen;
-  support::read_library_variables(chosen);
-  support::Options options(
+  load::read_library_variables(chosen);
+  cli::Options options(
       kDescription,
       {{"serve_wdl --replicas 16 --tables fused", "16 stream groups, as fast as they answer"},
        {"serve_wdl --mode open --rate 20000 --deadline-ms 5 --report r.json",
@@ -145,7 +146,7 @@ WdlOptions parse_options(support::Arguments const& arguments) {
         "what each option brings, on 1 to 16 replicas"}});
   add_load_options(options, chosen);
   add_model_options(options, chosen);
-  support::add_options(options, static_cast<support::ServeOptions&>(chosen));
+  load::add_options(options, static_cast<load::ServeOptions&>(chosen));
   options.group("Sweep");
   options.add_flag(
       "--sweep",
@@ -179,7 +180,7 @@ nlohmann::ordered_json describe(WdlOptions const& options) {
                       {"continuous", options.continuous},
                       {"layers", options.layers}});
   }
-  described.update(support::describe(static_cast<support::ServeOptions const&>(options)));
+  described.update(load::describe(static_cast<load::ServeOptions const&>(options)));
   return described;
 }
 

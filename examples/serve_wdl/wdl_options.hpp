@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/support/load_plan.hpp>
-#include <msstream/support/serve_options.hpp>
+#include "load/load_plan.hpp"
+#include "load/serve_options.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -13,13 +13,13 @@
 namespace serve_wdl {
 
 namespace ms = msstream;
-using ms::support::LoadMode;
+using ms::load::LoadMode;
 
 /// The form of the tables: a lookup for each field, or one lookup for all fields.
 enum class TableForm : std::uint8_t { branches, fused };
 
 /// The options of serve_wdl, with their defaults.
-struct WdlOptions : ms::support::ServeOptions {
+struct WdlOptions : ms::load::ServeOptions {
   std::string model;  ///< a model's file; empty: random weights of the shape below
   TableForm tables = TableForm::branches;
   std::int64_t fields = 26;
@@ -41,13 +41,13 @@ struct WdlOptions : ms::support::ServeOptions {
   std::string svg;
 
   /// Returns the plan of the load for a pool with this setting.
-  [[nodiscard]] ms::support::LoadPlan plan(ms::support::ServeSetting const& setting) const;
-  [[nodiscard]] ms::support::LoadPlan plan() const { return plan(*this); }
+  [[nodiscard]] ms::load::LoadPlan plan(ms::load::ServeSetting const& setting) const;
+  [[nodiscard]] ms::load::LoadPlan plan() const { return plan(*this); }
 };
 
-/// Reads the options from arguments and environment. Throws support::UsageError for values that are
-/// not accepted or contradict each other, and support::HelpRequested for --help.
-[[nodiscard]] WdlOptions parse_options(ms::support::Arguments const& arguments);
+/// Reads the options from arguments and environment. Throws cli::UsageError for values that are
+/// not accepted or contradict each other, and cli::HelpRequested for --help.
+[[nodiscard]] WdlOptions parse_options(ms::cli::Arguments const& arguments);
 
 /// Returns the options as the report shows them.
 [[nodiscard]] nlohmann::ordered_json describe(WdlOptions const& options);

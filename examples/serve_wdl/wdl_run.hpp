@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "load/serve_run.hpp"
 #include "sweep.hpp"
 #include "wdl_branches.hpp"
 #include "wdl_fused.hpp"
 #include "wdl_queries.hpp"
-
-#include <msstream/support/serve_run.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +21,7 @@ namespace serve_wdl {
 template <ms::Runtime R>
 class WdlWorkload {
  public:
-  using Model = typename ms::support::Workload<R>::Model;
+  using Model = typename ms::load::Workload<R>::Model;
 
   explicit WdlWorkload(WdlOptions const& options)
       : options_(options), queries_(options, weights(0)) {
@@ -37,12 +36,12 @@ class WdlWorkload {
     for (auto const& query : queries_.all()) {
       workload_.queries.push_back({.query = query});
     }
-    ms::support::run_alone(workload_, options);
+    ms::load::run_alone(workload_, options);
   }
   WdlWorkload(WdlWorkload const&) = delete;
   WdlWorkload& operator=(WdlWorkload const&) = delete;
 
-  [[nodiscard]] ms::support::Workload<R> const& operator*() const noexcept { return workload_; }
+  [[nodiscard]] ms::load::Workload<R> const& operator*() const noexcept { return workload_; }
 
  private:
   WdlWeights const& weights(int variant) {
@@ -62,12 +61,12 @@ class WdlWorkload {
   WdlOptions const& options_;
   std::deque<WdlWeights> weights_;
   WdlQueries queries_;
-  ms::support::Workload<R> workload_;
+  ms::load::Workload<R> workload_;
 };
 
 template <ms::Runtime R>
-std::vector<SweepPoint> sweep(ms::support::Workload<R> const& workload, WdlOptions const& options) {
-  auto const style = ms::support::ProgressStyle::of_stderr(options.quiet);
+std::vector<SweepPoint> sweep(ms::load::Workload<R> const& workload, WdlOptions const& options) {
+  auto const style = ms::cli::ProgressStyle::of_stderr(options.quiet);
   std::vector<SweepPoint> points;
   for (auto const& [name, setting] : sweep_settings(options)) {
     for (auto const replicas : options.sweep_replicas) {
@@ -78,7 +77,7 @@ std::vector<SweepPoint> sweep(ms::support::Workload<R> const& workload, WdlOptio
       points.push_back({name,
                         replicas,
                         plan.clients,
-                        ms::support::try_serving(workload, on, options, plan, style, title)});
+                        ms::load::try_serving(workload, on, options, plan, style, title)});
     }
   }
   return points;
@@ -91,7 +90,7 @@ nlohmann::ordered_json serve_wdl_on(WdlOptions const& options) {
   if (options.sweep) {
     report["sweep"] = report_of_sweep(sweep(*workload, options), options.batch);
   } else {
-    report.update(ms::support::serve_workload(*workload, options, options.plan()));
+    report.update(ms::load::serve_workload(*workload, options, options.plan()));
   }
   return report;
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wdl_weights.hpp"
 
+#include "data/data_error.hpp"
+#include "data/initialiser.hpp"
+#include "data/safetensors.hpp"
+
 #include <msstream/base/text.hpp>
-#include <msstream/support/data_error.hpp>
-#include <msstream/support/initialiser.hpp>
-#include <msstream/support/safetensors.hpp>
 
 #include <algorithm>
 #include <string>
@@ -12,9 +13,9 @@
 
 namespace serve_wdl {
 
-namespace support = ms::support;
+namespace data = ms::data;
+using data::DataError;
 using ms::text;
-using support::DataError;
 
 namespace {
 
@@ -29,7 +30,7 @@ std::vector<std::string> lines_of(std::string_view lines) {
 }
 
 /// Loads a layer of any shape [inputs, outputs].
-WdlWeights::Layer load_layer(support::SafetensorsFile const& file, std::string const& name) {
+WdlWeights::Layer load_layer(data::SafetensorsFile const& file, std::string const& name) {
   auto const shape = file.tensor(name + "/weight").shape;
   if (shape.size() != 2) {
     throw DataError(text("tensor ", name, "/weight has ", shape.size(), " axes; expected two"));
@@ -62,7 +63,7 @@ std::int64_t WdlWeights::dense_columns() const noexcept {
 }
 
 WdlWeights random_weights(WdlOptions const& options, std::uint64_t seed) {
-  support::Initialiser const initialiser(seed);
+  data::Initialiser const initialiser(seed);
   WdlWeights weights{.embedding_dim = options.embedding_dim, .continuous = options.continuous};
   for (std::int64_t field = 0; field < options.fields; ++field) {
     auto& table = weights.tables.emplace_back(WdlWeights::Table{options.table_rows, {}, {}});
@@ -87,7 +88,7 @@ WdlWeights random_weights(WdlOptions const& options, std::uint64_t seed) {
 }
 
 WdlWeights load_weights(std::filesystem::path const& path) {
-  support::SafetensorsFile const file(path);
+  data::SafetensorsFile const file(path);
   auto const& saved = file.metadata();
   auto const names = saved.find("field_names");
   if (names == saved.end()) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "data/counter_random.hpp"
+
 #include <msstream/msstream.hpp>
-#include <msstream/support/counter_random.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -139,16 +140,16 @@ class BranchModel {
   }
   Matrix normal(ms::Device<R> const& device, ms::Shape const& shape, double deviation) {
     return filled(device, shape, [&, stream = drawn_++](std::uint64_t i) {
-      using ms::support::random_bits;
-      return deviation * ms::support::normal_of(random_bits(shape_.seed, stream, 2 * i),
-                                                random_bits(shape_.seed, stream, 2 * i + 1));
+      using ms::data::random_bits;
+      return deviation * ms::data::normal_of(random_bits(shape_.seed, stream, 2 * i),
+                                             random_bits(shape_.seed, stream, 2 * i + 1));
     });
   }
   /// Returns factors of either sign, close to 1 in size, since all layers of a branch multiply by
   /// the same factors.
   Matrix factors(ms::Device<R> const& device, ms::Shape const& shape) {
     return filled(device, shape, [&, stream = drawn_++](std::uint64_t i) {
-      double const unit = ms::support::uniform_of(ms::support::random_bits(shape_.seed, stream, i));
+      double const unit = ms::data::uniform_of(ms::data::random_bits(shape_.seed, stream, i));
       return unit < 0.5 ? 0.98 + 0.08 * unit : -0.94 - 0.08 * unit;
     });
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/support/step_options.hpp>
+#include "training/step_options.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -10,7 +10,7 @@
 namespace train_branches {
 
 /// The options of train_branches, with their defaults.
-struct BranchOptions : msstream::support::StepOptions {
+struct BranchOptions : msstream::training::StepOptions {
   BranchOptions() {
     steps = 20;
     learning_rate = 1e-6F;  // small: a step moves a logit by the sum of a thousand column means
@@ -21,9 +21,9 @@ struct BranchOptions : msstream::support::StepOptions {
   std::int64_t target = 20;
 };
 
-/// Reads the options from arguments and environment. Throws support::UsageError for values that are
-/// not accepted or contradict each other, and support::HelpRequested for --help.
-[[nodiscard]] BranchOptions parse_options(msstream::support::Arguments const& arguments);
+/// Reads the options from arguments and environment. Throws cli::UsageError for values that are
+/// not accepted or contradict each other, and cli::HelpRequested for --help.
+[[nodiscard]] BranchOptions parse_options(msstream::cli::Arguments const& arguments);
 
 /// Trains as the options say, writes the files that they name, and returns the report. Throws if
 /// training fails.

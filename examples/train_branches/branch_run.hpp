@@ -3,8 +3,7 @@
 
 #include "branch_model.hpp"
 #include "branch_options.hpp"
-
-#include <msstream/support/step_run.hpp>
+#include "training/step_run.hpp"
 
 #include <utility>
 
@@ -21,7 +20,7 @@ nlohmann::ordered_json train_branches_on(BranchOptions const& options) {
     auto batch = model.random_batch(device);
     return std::pair(std::move(model), std::move(batch));
   };
-  ms::support::StepRun<R, decltype(build)> run(options, options.steps, build);
+  ms::training::StepRun<R, decltype(build)> run(options, options.steps, build);
   run.train(options.steps, options.width, "training", [](auto const&) {});
   auto report = run.report();
   report["options"].update(

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "branch_options.hpp"
-
-#include <msstream/support/report.hpp>
-#include <msstream/support/step_report.hpp>
+#include "cli/report.hpp"
+#include "training/step_report.hpp"
 
 #include <iostream>
 
 namespace train_branches {
 
-namespace support = msstream::support;
+namespace cli = msstream::cli;
+namespace training = msstream::training;
 using msstream::text;
 
-BranchOptions parse_options(support::Arguments const& arguments) {
+BranchOptions parse_options(cli::Arguments const& arguments) {
   BranchOptions chosen;
-  support::read_library_variables(chosen);
-  support::Options options(
+  training::read_library_variables(chosen);
+  cli::Options options(
       "Trains the branch-training example of NVIDIA's multi-stream TensorFlow: four branches of\n"
       "elementwise layers on square matrices, each on a stream group, on one batch of normal\n"
       "values. The losses are the same bits for any number of groups and any way of launching.",
@@ -31,19 +31,19 @@ BranchOptions parse_options(support::Arguments const& arguments) {
   options.add<int>("--layers", chosen.layers, "elementwise layers a branch", {1, 1000});
   options.add<std::int64_t>(
       "--target", chosen.target, "the class to learn, below --width", {0, 16383});
-  support::add_options(options, static_cast<support::StepOptions&>(chosen));
+  training::add_options(options, static_cast<training::StepOptions&>(chosen));
   options.parse(arguments, std::cerr);
-  support::check(chosen);
+  training::check(chosen);
   if (chosen.steps == 0) {
-    throw support::UsageError("--steps 0: generated data has no end; expected at least 1");
+    throw cli::UsageError("--steps 0: generated data has no end; expected at least 1");
   }
   if (chosen.target >= chosen.width) {
-    throw support::UsageError(text("--target ",
-                                   chosen.target,
-                                   ": expected a class from 0 to ",
-                                   chosen.width - 1,
-                                   ", below the --width of ",
-                                   chosen.width));
+    throw cli::UsageError(text("--target ",
+                               chosen.target,
+                               ": expected a class from 0 to ",
+                               chosen.width - 1,
+                               ", below the --width of ",
+                               chosen.width));
   }
   return chosen;
 }
@@ -52,16 +52,16 @@ namespace {
 
 nlohmann::ordered_json train(BranchOptions const& options) {
 #if MSSTREAM_CUDA
-  if (options.runtime == support::RuntimeChoice::cuda) {
+  if (options.runtime == cli::RuntimeChoice::cuda) {
     return train_on_cuda(options);
   }
 #endif
   return train_on_host(options);
 }
 
-void run(support::Arguments const& arguments) {
+void run(cli::Arguments const& arguments) {
   auto const options = parse_options(arguments);
-  support::require_runtime(options);
+  cli::require_runtime(options);
   if (!options.quiet) {
     std::cerr << text("four branches of ",
                       options.layers,
@@ -70,15 +70,15 @@ void run(support::Arguments const& arguments) {
                       " x ",
                       options.width,
                       " matrices; ",
-                      support::placement_text(options),
+                      training::placement_text(options),
                       "\n");
   }
-  support::conclude(options, train(options));
+  training::conclude(options, train(options));
 }
 
 }  // namespace
 }  // namespace train_branches
 
 int main(int argc, char** argv) {
-  return msstream::support::run_program(argc, argv, train_branches::run);
+  return msstream::cli::run_program(argc, argv, train_branches::run);
 }

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cli/report.hpp"
 #include "ple_options.hpp"
-
-#include <msstream/support/report.hpp>
-#include <msstream/support/step_report.hpp>
+#include "training/step_report.hpp"
 
 #include <iostream>
 
 namespace train_ple {
 namespace {
 
-namespace support = ms::support;
+namespace cli = ms::cli;
+namespace training = ms::training;
 
-nlohmann::ordered_json train(PleOptions const& options, support::TrainingData const& data) {
+nlohmann::ordered_json train(PleOptions const& options, training::TrainingData const& data) {
 #if MSSTREAM_CUDA
-  if (options.runtime == support::RuntimeChoice::cuda) {
+  if (options.runtime == cli::RuntimeChoice::cuda) {
     return train_on_cuda(options, data);
   }
 #endif
   return train_on_host(options, data);
 }
 
-void run(support::Arguments const& arguments) {
+void run(cli::Arguments const& arguments) {
   auto const options = parse_options(arguments);
-  support::require_runtime(options);
+  cli::require_runtime(options);
   auto const data = load_training_data(options);
   if (!options.quiet) {
     auto const& schema = data.dataset.schema();
@@ -36,15 +36,15 @@ void run(support::Arguments const& arguments) {
                           " fields, ",
                           schema.labels.size(),
                           " tasks; ",
-                          support::placement_text(options),
+                          training::placement_text(options),
                           "\n");
   }
-  support::conclude(options, train(options, data));
+  training::conclude(options, train(options, data));
 }
 
 }  // namespace
 }  // namespace train_ple
 
 int main(int argc, char** argv) {
-  return msstream::support::run_program(argc, argv, train_ple::run);
+  return msstream::cli::run_program(argc, argv, train_ple::run);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ple_options.hpp"
 
-#include <msstream/support/generated.hpp>
-#include <msstream/support/readers.hpp>
+#include "data/generated.hpp"
+#include "data/readers.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -11,8 +11,10 @@
 
 namespace train_ple {
 
-namespace support = ms::support;
-using support::UsageError;
+namespace cli = ms::cli;
+namespace data = ms::data;
+namespace training = ms::training;
+using cli::UsageError;
 
 namespace {
 
@@ -26,7 +28,7 @@ constexpr char const* kDescription =
 constexpr std::int64_t kGeneratedBuckets = 100'000;
 
 void check(PleOptions const& options) {
-  support::check(options, {{"--data", options.data}});
+  training::check(options, {{"--data", options.data}});
   if (options.holdout == 1) {
     throw UsageError("--holdout 1 would hold out every row; expected 0 (none) or at least 2");
   }
@@ -41,7 +43,7 @@ void check(PleOptions const& options) {
   }
 }
 
-void add_model_options(support::Options& options, PleOptions& chosen) {
+void add_model_options(cli::Options& options, PleOptions& chosen) {
   options.group("Model");
   options.add_choice("--form",
                      chosen.form,
@@ -63,10 +65,10 @@ void add_model_options(support::Options& options, PleOptions& chosen) {
 
 }  // namespace
 
-PleOptions parse_options(support::Arguments const& arguments) {
+PleOptions parse_options(cli::Arguments const& arguments) {
   PleOptions chosen;
-  support::read_library_variables(chosen);
-  support::Options options(
+  training::read_library_variables(chosen);
+  cli::Options options(
       kDescription,
       {{"train_ple", "generated data, 26 fields of 4 keys and three tasks, on 4 groups"},
        {"train_ple --data census_income_kdd.csv.gz --form grouped",
@@ -94,7 +96,7 @@ PleOptions parse_options(support::Arguments const& arguments) {
   options.add<int>(
       "--reader-threads", chosen.reader_threads, "threads that fill batches ahead", {1, 64});
   add_model_options(options, chosen);
-  support::add_options(options, static_cast<support::StepOptions&>(chosen));
+  training::add_options(options, static_cast<training::StepOptions&>(chosen));
   options.parse(arguments, std::cerr);
   check(chosen);
   return chosen;
@@ -118,25 +120,25 @@ nlohmann::ordered_json describe(PleOptions const& options) {
       {"expert_hidden", options.shape.expert_hidden},
       {"expert_outputs", options.shape.expert_outputs},
       {"tower_hidden", options.shape.tower_hidden}};
-  described.update(support::describe(static_cast<support::StepOptions const&>(options)));
+  described.update(training::describe(static_cast<training::StepOptions const&>(options)));
   return described;
 }
 
-support::TrainingData load_training_data(PleOptions const& options) {
+training::TrainingData load_training_data(PleOptions const& options) {
   bool const generates = options.data.empty();
   auto const buckets = generates && options.buckets == 0 ? kGeneratedBuckets : options.buckets;
-  std::unique_ptr<support::RowSource> source;
+  std::unique_ptr<data::RowSource> source;
   if (generates) {
-    source = std::make_unique<support::GeneratedSource>(
-        support::GeneratedOptions{.rows = options.rows,
-                                  .seed = options.seed,
-                                  .hotness = options.hotness,
-                                  .tasks = options.tasks});
+    source =
+        std::make_unique<data::GeneratedSource>(data::GeneratedOptions{.rows = options.rows,
+                                                                       .seed = options.seed,
+                                                                       .hotness = options.hotness,
+                                                                       .tasks = options.tasks});
   } else {
-    source = support::open_data(
-        options.data, {.format = support::DataFormat::census, .never_married_task = true});
+    source = data::open_data(options.data,
+                             {.format = data::DataFormat::census, .never_married_task = true});
   }
-  auto data = support::load_training_data(
+  auto data = training::load_training_data(
       *source,
       generates ? ms::text("generated data, seed ", options.seed) : options.data,
       {.holdout = options.holdout, .buckets = buckets});

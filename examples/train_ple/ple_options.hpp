@@ -2,9 +2,8 @@
 #pragma once
 
 #include "ple_shape.hpp"
-
-#include <msstream/support/step_options.hpp>
-#include <msstream/support/training_data.hpp>
+#include "training/step_options.hpp"
+#include "training/training_data.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -17,7 +16,7 @@ namespace train_ple {
 enum class PleForm : std::uint8_t { branches, grouped };
 
 /// The options of train_ple, with their defaults.
-struct PleOptions : ms::support::StepOptions {
+struct PleOptions : ms::training::StepOptions {
   std::string data;
   std::int64_t rows = 40'000;
   int tasks = PleShape{}.tasks;
@@ -34,22 +33,22 @@ struct PleOptions : ms::support::StepOptions {
   std::int64_t epochs = 1;
 };
 
-/// Reads the options from arguments and environment. Throws support::UsageError for values that are
-/// not accepted or contradict each other, and support::HelpRequested for --help.
-[[nodiscard]] PleOptions parse_options(ms::support::Arguments const& arguments);
+/// Reads the options from arguments and environment. Throws cli::UsageError for values that are
+/// not accepted or contradict each other, and cli::HelpRequested for --help.
+[[nodiscard]] PleOptions parse_options(ms::cli::Arguments const& arguments);
 
 /// Returns the options as the report shows them.
 [[nodiscard]] nlohmann::ordered_json describe(PleOptions const& options);
 
-/// Reads or generates the data. Throws support::DataError, and support::UsageError if the rows to
+/// Reads or generates the data. Throws data::DataError, and cli::UsageError if the rows to
 /// train on fill no batch.
-[[nodiscard]] ms::support::TrainingData load_training_data(PleOptions const& options);
+[[nodiscard]] ms::training::TrainingData load_training_data(PleOptions const& options);
 
 /// Trains as the options say, writes the files that they name, and returns the report. Throws if
 /// training fails.
 nlohmann::ordered_json train_on_host(PleOptions const& options,
-                                     ms::support::TrainingData const& data);
+                                     ms::training::TrainingData const& data);
 nlohmann::ordered_json train_on_cuda(PleOptions const& options,
-                                     ms::support::TrainingData const& data);
+                                     ms::training::TrainingData const& data);
 
 }  // namespace train_ple

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cli/outputs.hpp"
 #include "ple_branches.hpp"
 #include "ple_grouped.hpp"
 #include "ple_options.hpp"
-
-#include <msstream/support/device_feed.hpp>
-#include <msstream/support/metrics.hpp>
-#include <msstream/support/outputs.hpp>
-#include <msstream/support/step_run.hpp>
+#include "training/device_feed.hpp"
+#include "training/metrics.hpp"
+#include "training/step_run.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -22,7 +21,7 @@
 
 namespace train_ple {
 
-inline PleShape shape_of(PleOptions const& options, ms::support::TrainingData const& data) {
+inline PleShape shape_of(PleOptions const& options, ms::training::TrainingData const& data) {
   auto shape = options.shape;
   auto const& schema = data.dataset.schema();
   shape.table_rows = data.table_rows;
@@ -33,8 +32,8 @@ inline PleShape shape_of(PleOptions const& options, ms::support::TrainingData co
 }
 
 /// Returns the plan of the batches, which all have one size, so that a captured step fits them all.
-inline ms::support::BatchPlan plan_of(PleOptions const& options,
-                                      ms::support::TrainingData const& data) {
+inline ms::data::BatchPlan plan_of(PleOptions const& options,
+                                   ms::training::TrainingData const& data) {
   return {.rows = data.split.training,
           .batch_rows = options.batch,
           .epochs = options.epochs,
@@ -47,9 +46,9 @@ inline ms::support::BatchPlan plan_of(PleOptions const& options,
 template <ms::Runtime R>
 DeviceBatch<R> first_batch(ms::Device<R> const& device,
                            std::int64_t rows,
-                           ms::support::TrainingData const& data) {
-  ms::support::BatchLayout const layout(data.dataset.schema(), static_cast<std::size_t>(rows));
-  ms::support::HostStaging staging(layout, 1);
+                           ms::training::TrainingData const& data) {
+  ms::data::BatchLayout const layout(data.dataset.schema(), static_cast<std::size_t>(rows));
+  ms::data::HostStaging staging(layout, 1);
   auto& staged = staging.batches().front();
   data.dataset.gather(
       std::span(data.split.training).first(static_cast<std::size_t>(rows)), layout, staged);
@@ -67,7 +66,7 @@ DeviceBatch<R> first_batch(ms::Device<R> const& device,
 template <ms::Runtime R, class Model>
 class PleTraining {
  public:
-  PleTraining(PleOptions const& options, ms::support::TrainingData const& data)
+  PleTraining(PleOptions const& options, ms::training::TrainingData const& data)
       : options_(options),
         data_(data),
         plan_(plan_of(options, data)),
@@ -87,11 +86,11 @@ class PleTraining {
   }
 
  private:
-  using Feed = ms::support::DeviceFeed<R>;
+  using Feed = ms::training::DeviceFeed<R>;
 
   struct Build {
     PleOptions const& options;
-    ms::support::TrainingData const& data;
+    ms::training::TrainingData const& data;
 
     std::pair<Model, DeviceBatch<R>> operator()(ms::Device<R> const& device) const {
       return {Model(device, shape_of(options, data)), first_batch<R>(device, options.batch, data)};
@@ -102,7 +101,7 @@ class PleTraining {
     auto const all = plan_.batch_count();
     return options_.steps != 0 ? std::min(options_.steps, all) : all;
   }
-  [[nodiscard]] Feed feed_of(ms::support::BatchPlan plan) {
+  [[nodiscard]] Feed feed_of(ms::data::BatchPlan plan) {
     return Feed(training_.device(),
                 data_.dataset,
                 std::move(plan),
@@ -110,7 +109,7 @@ class PleTraining {
                 options_.reader_threads,
                 training_.pool()[0]);
   }
-  static DeviceBatch<R> batch_of(ms::support::DeviceRows<R> const& fed) {
+  static DeviceBatch<R> batch_of(ms::training::DeviceRows<R> const& fed) {
     auto const& labels = fed.labels.shape();
     return {fed.keys, fed.continuous, fed.labels.reshaped({labels[0], labels[1], 1})};
   }
@@ -154,11 +153,11 @@ class PleTraining {
       for (auto const row : rows) {
         labels.push_back(data_.dataset.labels(row)[task]);
       }
-      auto const auc = ms::support::roc_auc(logits[task], labels);
+      auto const auc = ms::training::roc_auc(logits[task], labels);
       results.push_back(
           {{"task", tasks[task]},
            {"test_auc", auc ? nlohmann::ordered_json(*auc) : nlohmann::ordered_json(nullptr)},
-           {"test_logloss", ms::support::log_loss(logits[task], labels)}});
+           {"test_logloss", ms::training::log_loss(logits[task], labels)}});
     }
     return results;
   }
@@ -168,7 +167,7 @@ class PleTraining {
       return;
     }
     auto const four_digits = [](nlohmann::ordered_json const& value) {
-      return ms::support::fixed(value.get<double>(), 4);
+      return ms::cli::fixed(value.get<double>(), 4);
     };
     std::string line = ms::text("epoch ",
                                 result["epoch"].template get<std::int64_t>(),
@@ -179,19 +178,19 @@ class PleTraining {
       line += task["test_auc"].is_null() ? "?" : four_digits(task["test_auc"]);
     }
     auto const rate = static_cast<std::int64_t>(result["rows_per_s"].template get<double>());
-    ms::support::print(ms::text(line, ", ", ms::support::grouped(rate), " rows/s\n"));
+    ms::cli::print(ms::text(line, ", ", ms::cli::grouped(rate), " rows/s\n"));
   }
 
   PleOptions const& options_;
-  ms::support::TrainingData const& data_;
-  ms::support::BatchPlan plan_;
-  ms::support::StepRun<R, Build> run_;
-  typename ms::support::StepRun<R, Build>::Training& training_;
+  ms::training::TrainingData const& data_;
+  ms::data::BatchPlan plan_;
+  ms::training::StepRun<R, Build> run_;
+  typename ms::training::StepRun<R, Build>::Training& training_;
 };
 
 template <ms::Runtime R>
 nlohmann::ordered_json train_ple_on(PleOptions const& options,
-                                    ms::support::TrainingData const& data) {
+                                    ms::training::TrainingData const& data) {
   return options.form == PleForm::grouped ? PleTraining<R, PleGrouped<R>>(options, data).run()
                                           : PleTraining<R, PleBranches<R>>(options, data).run();
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "data/initialiser.hpp"
+#include "training/layer.hpp"
+
 #include <msstream/msstream.hpp>
-#include <msstream/support/initialiser.hpp>
-#include <msstream/support/layer.hpp>
 
 #include <cstdint>
 #include <map>
@@ -13,8 +14,8 @@
 namespace train_ple {
 
 namespace ms = msstream;
-using ms::support::Initialiser;
-using ms::support::Layer;
+using ms::data::Initialiser;
+using ms::training::Layer;
 
 /// One batch on the device.
 template <ms::Runtime R>

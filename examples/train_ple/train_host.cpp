@@ -4,7 +4,7 @@
 namespace train_ple {
 
 nlohmann::ordered_json train_on_host(PleOptions const& options,
-                                     ms::support::TrainingData const& data) {
+                                     ms::training::TrainingData const& data) {
   return train_ple_on<ms::Host>(options, data);
 }
 

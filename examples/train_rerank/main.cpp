@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cli/report.hpp"
 #include "rerank_options.hpp"
-
-#include <msstream/support/report.hpp>
-#include <msstream/support/step_report.hpp>
+#include "training/step_report.hpp"
 
 #include <iostream>
 
 namespace train_rerank {
 namespace {
 
-namespace support = ms::support;
+namespace cli = ms::cli;
+namespace training = ms::training;
 
 nlohmann::ordered_json train(RerankOptions const& options, RerankData const& data) {
 #if MSSTREAM_CUDA
-  if (options.runtime == support::RuntimeChoice::cuda) {
+  if (options.runtime == cli::RuntimeChoice::cuda) {
     return train_on_cuda(options, data);
   }
 #endif
   return train_on_host(options, data);
 }
 
-void run(support::Arguments const& arguments) {
+void run(cli::Arguments const& arguments) {
   auto const options = parse_options(arguments);
-  support::require_runtime(options);
+  cli::require_runtime(options);
   auto const data = load_data(options);
   if (!options.quiet) {
     std::cerr << ms::text(data.origin,
@@ -35,7 +35,7 @@ void run(support::Arguments const& arguments) {
                           " items; ",
                           data.lists.columns,
                           " features; ",
-                          support::placement_text(options),
+                          training::placement_text(options),
                           "\n");
     if (data.cut_lists > 0) {
       std::cerr << ms::text(data.cut_lists,
@@ -46,12 +46,12 @@ void run(support::Arguments const& arguments) {
                             " items are used\n");
     }
   }
-  support::conclude(options, train(options, data));
+  training::conclude(options, train(options, data));
 }
 
 }  // namespace
 }  // namespace train_rerank
 
 int main(int argc, char** argv) {
-  return msstream::support::run_program(argc, argv, train_rerank::run);
+  return msstream::cli::run_program(argc, argv, train_rerank::run);
 }

@@ -2,8 +2,7 @@
 #pragma once
 
 #include "rerank_batch.hpp"
-
-#include <msstream/support/metrics.hpp>
+#include "training/metrics.hpp"
 
 #include <cmath>
 #include <cstddef>
@@ -23,7 +22,7 @@ class RankingQuality {
 
   /// Adds the lists with the numbers `queries`, which `batch` holds. `logits` are those of each
   /// target, [queries, items].
-  void add(ms::support::RankLists const& lists,
+  void add(ms::data::RankLists const& lists,
            std::span<std::int64_t const> queries,
            HostBatch const& batch,
            std::vector<std::vector<float>> const& logits) {
@@ -36,7 +35,7 @@ class RankingQuality {
         auto const own = std::span(logits[target]).subspan(q * items, length);
         auto const labels =
             std::span(batch.labels).subspan((target * queries.size() + q) * items, length);
-        loss += ms::support::log_loss(own, labels);
+        loss += ms::training::log_loss(own, labels);
         for (std::size_t i = 0; i < length; ++i) {
           scores[i] += 1.0F / (1.0F + std::exp(-own[i]));
         }
@@ -45,7 +44,7 @@ class RankingQuality {
       auto const first =
           static_cast<std::size_t>(lists.offsets[static_cast<std::size_t>(queries[q])]);
       if (auto const gain =
-              ms::support::ndcg(scores, std::span(lists.grades).subspan(first, length), kPlaces)) {
+              ms::training::ndcg(scores, std::span(lists.grades).subspan(first, length), kPlaces)) {
         ndcg_.add(*gain);
       }
     }
@@ -56,8 +55,8 @@ class RankingQuality {
   [[nodiscard]] std::optional<double> ndcg() const { return ndcg_.mean(); }
 
  private:
-  ms::support::StreamingMean loss_;
-  ms::support::StreamingMean ndcg_;
+  ms::training::StreamingMean loss_;
+  ms::training::StreamingMean ndcg_;
 };
 
 }  // namespace train_rerank

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "data/initialiser.hpp"
 #include "rerank_batch.hpp"
 #include "rerank_shape.hpp"
+#include "training/layer.hpp"
 
 #include <msstream/msstream.hpp>
-#include <msstream/support/initialiser.hpp>
-#include <msstream/support/layer.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -33,9 +33,9 @@ class RerankModel {
   using Batch = DeviceBatch<R>;
 
   RerankModel(ms::Device<R> const& device, RerankShape const& shape) : shape_(shape) {
-    ms::support::Initialiser const initialiser(shape_.seed);
+    ms::data::Initialiser const initialiser(shape_.seed);
     auto const layer = [&](std::string const& name, std::int64_t inputs, std::int64_t outputs) {
-      return ms::support::Layer<R>(device, initialiser, {name}, inputs, outputs, false);
+      return ms::training::Layer<R>(device, initialiser, {name}, inputs, outputs, false);
     };
     auto const width = shape_.width;
     for (int user = 0; user < shape_.user_groups; ++user) {
@@ -91,7 +91,7 @@ class RerankModel {
   /// Calls `dense(name, tensor)` for each parameter. There are no tables.
   template <class Dense, class Table>
   void visit_parameters(Dense&& dense, Table&&) const {
-    auto const visit = [&](std::string const& name, ms::support::Layer<R> const& layer) {
+    auto const visit = [&](std::string const& name, ms::training::Layer<R> const& layer) {
       dense(name + "/weight", layer.weight);
       dense(name + "/bias", layer.bias);
     };
@@ -117,9 +117,9 @@ class RerankModel {
 
  private:
   struct Projections {
-    ms::support::Layer<R> query;
-    ms::support::Layer<R> key;
-    ms::support::Layer<R> value;
+    ms::training::Layer<R> query;
+    ms::training::Layer<R> key;
+    ms::training::Layer<R> value;
   };
   struct Pair {
     Projections user;   ///< for the attention of the user to the items
@@ -128,13 +128,13 @@ class RerankModel {
     Values shift;
   };
   struct Tower {
-    ms::support::Layer<R> hidden;
-    ms::support::Layer<R> output;
+    ms::training::Layer<R> hidden;
+    ms::training::Layer<R> output;
   };
 
   /// Applies a layer to the last dimension of [queries, items, inputs].
   static Values of_items(ms::GradientTape<R>& tape,
-                         ms::support::Layer<R> const& layer,
+                         ms::training::Layer<R> const& layer,
                          Values const& items) {
     auto const& shape = items.shape();
     auto const rows = layer(tape, items.reshaped({shape[0] * shape[1], shape[2]}));

@@ -10,8 +10,10 @@
 
 namespace train_rerank {
 
-namespace support = ms::support;
-using support::UsageError;
+namespace cli = ms::cli;
+namespace data = ms::data;
+namespace training = ms::training;
+using cli::UsageError;
 
 namespace {
 
@@ -27,13 +29,13 @@ constexpr char const* kDescription =
 
 void check(RerankOptions const& options) {
   auto const queries_of = [](std::string const& lists) {
-    return lists.empty() ? lists : support::queries_path(lists).string();
+    return lists.empty() ? lists : data::queries_path(lists).string();
   };
-  support::check(options,
-                 {{"--data", options.data},
-                  {"--data", queries_of(options.data)},
-                  {"--test", options.test},
-                  {"--test", queries_of(options.test)}});
+  training::check(options,
+                  {{"--data", options.data},
+                   {"--data", queries_of(options.data)},
+                   {"--test", options.test},
+                   {"--test", queries_of(options.test)}});
   RerankOptions const unchosen;
   if (options.holdout == 1) {
     throw UsageError("--holdout 1 would hold out every list; expected 0 (none) or at least 2");
@@ -52,7 +54,7 @@ void check(RerankOptions const& options) {
   }
 }
 
-void add_model_options(support::Options& options, RerankShape& shape) {
+void add_model_options(cli::Options& options, RerankShape& shape) {
   options.group("Model");
   options.add<int>("--user-groups", shape.user_groups, "groups of the user's features", {1, 1'000});
   options.add<int>("--item-groups", shape.item_groups, "groups of an item's features", {1, 1'000});
@@ -74,14 +76,14 @@ void check_shape(RerankShape const& shape, std::int64_t columns) {
 
 /// Reads the lists to train on, and appends those of --test.
 RerankData read(RerankOptions const& options) {
-  auto lists = support::read_rank_lists(options.data);
+  auto lists = data::read_rank_lists(options.data);
   auto const queries = lists.queries();
   if (options.test.empty()) {
-    auto split = support::split_rows(queries, options.holdout);
+    auto split = data::split_rows(queries, options.holdout);
     return {.lists = std::move(lists), .split = std::move(split), .origin = options.data};
   }
-  support::append(lists, support::read_rank_lists(options.test, lists.columns));
-  auto split = support::split_rows(queries, 0);
+  data::append(lists, data::read_rank_lists(options.test, lists.columns));
+  auto split = data::split_rows(queries, 0);
   split.held_out.resize(static_cast<std::size_t>(lists.queries() - queries));
   std::iota(split.held_out.begin(), split.held_out.end(), queries);
   return {.lists = std::move(lists),
@@ -90,15 +92,15 @@ RerankData read(RerankOptions const& options) {
 }
 
 RerankData generate(RerankOptions const& options) {
-  support::GeneratedLists chosen{
+  data::GeneratedLists chosen{
       .queries = options.queries, .columns = options.shape.columns, .seed = options.seed};
   chosen.longest = options.list != 0 ? options.list : chosen.longest;
-  return {.lists = support::generate_rank_lists(chosen),
-          .split = support::split_rows(options.queries, options.holdout),
+  return {.lists = data::generate_rank_lists(chosen),
+          .split = data::split_rows(options.queries, options.holdout),
           .origin = ms::text("generated lists, seed ", options.seed)};
 }
 
-std::int64_t count_longer(support::RankLists const& lists, std::int64_t places) {
+std::int64_t count_longer(data::RankLists const& lists, std::int64_t places) {
   std::int64_t longer = 0;
   for (std::size_t query = 1; query < lists.offsets.size(); ++query) {
     longer += lists.offsets[query] - lists.offsets[query - 1] > places ? 1 : 0;
@@ -108,10 +110,10 @@ std::int64_t count_longer(support::RankLists const& lists, std::int64_t places) 
 
 }  // namespace
 
-RerankOptions parse_options(support::Arguments const& arguments) {
+RerankOptions parse_options(cli::Arguments const& arguments) {
   RerankOptions chosen;
-  support::read_library_variables(chosen);
-  support::Options options(
+  training::read_library_variables(chosen);
+  cli::Options options(
       kDescription,
       {{"train_rerank", "generated lists, two groups of user features by three of item features"},
        {"train_rerank --data rank.train --test rank.test --epochs 10",
@@ -140,7 +142,7 @@ RerankOptions parse_options(support::Arguments const& arguments) {
   options.add<std::int64_t>(
       "--epochs", chosen.epochs, "passes over the training lists", {1, 100'000});
   add_model_options(options, chosen.shape);
-  support::add_options(options, static_cast<support::StepOptions&>(chosen));
+  training::add_options(options, static_cast<training::StepOptions&>(chosen));
   options.parse(arguments, std::cerr);
   check(chosen);
   return chosen;
@@ -160,7 +162,7 @@ nlohmann::ordered_json describe(RerankOptions const& options) {
                                       {"width", options.shape.width},
                                       {"tower_hidden", options.shape.tower_hidden},
                                       {"targets", options.shape.targets}};
-  described.update(support::describe(static_cast<support::StepOptions const&>(options)));
+  described.update(training::describe(static_cast<training::StepOptions const&>(options)));
   return described;
 }
 
@@ -178,7 +180,7 @@ RerankData load_data(RerankOptions const& options) {
   data.places = options.list != 0 ? std::min(options.list, longest) : longest;
   data.cut_lists = count_longer(data.lists, data.places);
   if (data.cut_lists > 0) {
-    data.lists = support::cut(data.lists, data.places);
+    data.lists = data::cut(data.lists, data.places);
   }
   return data;
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "data/rank_lists.hpp"
+#include "data/split.hpp"
 #include "rerank_shape.hpp"
-
-#include <msstream/support/rank_lists.hpp>
-#include <msstream/support/split.hpp>
-#include <msstream/support/step_options.hpp>
+#include "training/step_options.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -15,13 +14,13 @@
 namespace train_rerank {
 
 /// The options of train_rerank, with their defaults.
-struct RerankOptions : ms::support::StepOptions {
+struct RerankOptions : ms::training::StepOptions {
   /// Sets a small number of columns, for which a thousand lists are enough to learn from.
   RerankOptions() { shape.columns = 16; }
 
   std::string data;
   std::string test;
-  std::int64_t queries = ms::support::GeneratedLists{}.queries;
+  std::int64_t queries = ms::data::GeneratedLists{}.queries;
   std::int64_t holdout = 5;
   std::int64_t list = 0;  ///< items in a list; 0: chosen by the data; 50 for generated data
   /// The shape of the model. Its number of columns is that of generated data; other data determines
@@ -34,21 +33,21 @@ struct RerankOptions : ms::support::StepOptions {
 
 /// The lists in memory, and their division into training and held-out lists.
 struct RerankData {
-  ms::support::RankLists lists;
-  ms::support::Split split;    ///< the numbers of the queries
+  ms::data::RankLists lists;
+  ms::data::Split split;       ///< the numbers of the queries
   std::int64_t places = 0;     ///< items in a list, with padding; no list is longer
   std::int64_t cut_lists = 0;  ///< number of lists that were longer and have been cut
   std::string origin;          ///< description for people
 };
 
-/// Reads the options from arguments and environment. Throws support::UsageError for values that are
-/// not accepted or contradict each other, and support::HelpRequested for --help.
-[[nodiscard]] RerankOptions parse_options(ms::support::Arguments const& arguments);
+/// Reads the options from arguments and environment. Throws cli::UsageError for values that are
+/// not accepted or contradict each other, and cli::HelpRequested for --help.
+[[nodiscard]] RerankOptions parse_options(ms::cli::Arguments const& arguments);
 
 /// Returns the options as the report shows them.
 [[nodiscard]] nlohmann::ordered_json describe(RerankOptions const& options);
 
-/// Reads or generates the lists. Throws support::DataError, and support::UsageError if the lists to
+/// Reads or generates the lists. Throws data::DataError, and cli::UsageError if the lists to
 /// train on fill no batch, or if there are more groups than features.
 [[nodiscard]] RerankData load_data(RerankOptions const& options);
 

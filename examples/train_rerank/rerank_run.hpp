@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cli/outputs.hpp"
+#include "data/batch_loader.hpp"
+#include "data/batch_order.hpp"
 #include "ranking_quality.hpp"
 #include "rerank_model.hpp"
 #include "rerank_options.hpp"
-
-#include <msstream/support/batch_loader.hpp>
-#include <msstream/support/batch_order.hpp>
-#include <msstream/support/outputs.hpp>
-#include <msstream/support/step_run.hpp>
+#include "training/step_run.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -31,7 +30,7 @@ inline RerankShape shape_of(RerankOptions const& options, RerankData const& data
 }
 
 /// Returns the plan of the batches, which all have one size, so that a captured step fits them all.
-inline ms::support::BatchPlan plan_of(RerankOptions const& options, RerankData const& data) {
+inline ms::data::BatchPlan plan_of(RerankOptions const& options, RerankData const& data) {
   return {.rows = data.split.training,
           .batch_rows = options.batch,
           .epochs = options.epochs,
@@ -96,7 +95,7 @@ class RerankTraining {
     auto const batch = uploaded_ % plan_.batches_per_epoch();
     if (batch == 0) {
       auto const epoch = uploaded_ / plan_.batches_per_epoch();
-      order_ = ms::support::shuffled(plan_.rows, plan_.seed, static_cast<std::uint64_t>(epoch));
+      order_ = ms::data::shuffled(plan_.rows, plan_.seed, static_cast<std::uint64_t>(epoch));
     }
     ++uploaded_;
     auto const rows = static_cast<std::size_t>(plan_.batch_rows);
@@ -152,26 +151,25 @@ class RerankTraining {
                                     std::pair("test_loss", "test loss "),
                                     std::pair("test_ndcg10", "NDCG@10 ")}) {
       if (auto const found = result.find(key); found != result.end() && !found->is_null()) {
-        line += ms::text(std::exchange(separator, ", "),
-                         name,
-                         ms::support::fixed(found->template get<double>(), 4));
+        line += ms::text(
+            std::exchange(separator, ", "), name, ms::cli::fixed(found->template get<double>(), 4));
       }
     }
     if (auto const found = result.find("lists_per_s"); found != result.end()) {
       auto const rate = static_cast<std::int64_t>(found->template get<double>());
-      line += ms::text(separator, ms::support::grouped(rate), " lists/s");
+      line += ms::text(separator, ms::cli::grouped(rate), " lists/s");
     }
     if (!line.empty()) {
-      ms::support::print(ms::text(when, line, "\n"));
+      ms::cli::print(ms::text(when, line, "\n"));
     }
   }
 
   RerankOptions const& options_;
   RerankData const& data_;
   RerankShape shape_;
-  ms::support::BatchPlan plan_;
-  ms::support::StepRun<R, Build> run_;
-  typename ms::support::StepRun<R, Build>::Training& training_;
+  ms::data::BatchPlan plan_;
+  ms::training::StepRun<R, Build> run_;
+  typename ms::training::StepRun<R, Build>::Training& training_;
   std::int64_t uploaded_ = 0;
   std::vector<std::int64_t> order_;  ///< order of the lists in the epoch that is uploaded
 };

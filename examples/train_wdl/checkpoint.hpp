@@ -31,7 +31,7 @@ void save_checkpoint(TrainOptions const& options,
                      ms::Optimizer<R> const& optimizer,
                      std::int64_t step) {
   std::deque<std::vector<std::byte>> contents;
-  std::vector<ms::support::SavedTensor> tensors;
+  std::vector<ms::data::SavedTensor> tensors;
   visit_saved_tensors(model,
                       optimizer,
                       [&]<ms::Element T>(std::string const& name, ms::Tensor<T, R> const& tensor) {
@@ -47,7 +47,7 @@ void save_checkpoint(TrainOptions const& options,
                             std::move(extents),
                             std::span(reinterpret_cast<T const*>(kept.data()), elements.size()));
                       });
-  ms::support::save_safetensors(options.save, tensors, checkpoint_metadata(options, data, step));
+  ms::data::save_safetensors(options.save, tensors, checkpoint_metadata(options, data, step));
 }
 
 /// Loads a saved run's tensors, and returns its step. If the file does not fit, throws and changes
@@ -58,7 +58,7 @@ std::int64_t load_checkpoint(TrainOptions const& options,
                              ms::Device<R> const& device,
                              WideDeep<R> const& model,
                              ms::Optimizer<R> const& optimizer) {
-  ms::support::SafetensorsFile const file(options.resume);
+  ms::data::SafetensorsFile const file(options.resume);
   std::int64_t const step = step_of_checkpoint(file, options, data);
   auto const for_each = [&](auto&& place) {
     visit_saved_tensors(

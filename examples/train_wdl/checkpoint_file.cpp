@@ -6,12 +6,12 @@
 
 namespace train_wdl {
 
-namespace support = msstream::support;
+namespace data = msstream::data;
 using msstream::text;
 
-support::TensorMetadata checkpoint_metadata(TrainOptions const& options,
-                                            TrainingData const& data,
-                                            std::int64_t step) {
+data::TensorMetadata checkpoint_metadata(TrainOptions const& options,
+                                         TrainingData const& data,
+                                         std::int64_t step) {
   std::string layers;
   for (auto const width : options.layers) {
     layers += text(layers.empty() ? "" : ",", width);
@@ -25,7 +25,7 @@ support::TensorMetadata checkpoint_metadata(TrainOptions const& options,
           {"batch", text(options.batch)},
           {"seed", text(options.seed)},
           {"holdout", text(options.holdout)},
-          {"optimizer", std::string(name_of(options.optimizer))},
+          {"optimizer", std::string(msstream::training::name_of(options.optimizer))},
           {"embedding_dim", text(options.embedding_dim)},
           {"layers", layers},
           {"rows", text(data.dataset.rows())},
@@ -34,7 +34,7 @@ support::TensorMetadata checkpoint_metadata(TrainOptions const& options,
           {"continuous", text(data.dataset.schema().continuous.size())}};
 }
 
-std::int64_t step_of_checkpoint(support::SafetensorsFile const& file,
+std::int64_t step_of_checkpoint(data::SafetensorsFile const& file,
                                 TrainOptions const& options,
                                 TrainingData const& data) {
   auto const& saved = file.metadata();

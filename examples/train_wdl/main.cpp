@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check_summary.hpp"
+#include "cli/outputs.hpp"
+#include "cli/report.hpp"
 #include "train_options.hpp"
 #include "training_data.hpp"
 #include "training_run.hpp"
 
 #include <msstream/msstream.hpp>
-#include <msstream/support/outputs.hpp>
-#include <msstream/support/report.hpp>
 
 #include <iostream>
 
@@ -22,9 +22,9 @@ nlohmann::ordered_json train(TrainOptions const& options, TrainingData const& da
   return options.check ? train_checked_on_host(options, data) : train_on_host(options, data);
 }
 
-void run(ms::support::Arguments const& arguments) {
+void run(ms::cli::Arguments const& arguments) {
   TrainOptions const options = parse_options(arguments);
-  ms::support::require_runtime(options);
+  ms::cli::require_runtime(options);
   TrainingData const data = load_training_data(options);
   if (!options.quiet) {
     std::cerr << ms::text(data.origin,
@@ -44,12 +44,11 @@ void run(ms::support::Arguments const& arguments) {
   }
   auto const report = train(options, data);
   if (!options.report.empty()) {
-    ms::support::attempt_output("--report",
-                                [&] { ms::support::write_report(options.report, report); });
+    ms::cli::attempt_output("--report", [&] { ms::cli::write_report(options.report, report); });
   }
   if (options.check) {
     if (!options.quiet) {
-      ms::support::print(summary_line(report) + "\n");
+      ms::cli::print(summary_line(report) + "\n");
     }
     require_no_findings(report);
   }
@@ -59,5 +58,5 @@ void run(ms::support::Arguments const& arguments) {
 }  // namespace train_wdl
 
 int main(int argc, char** argv) {
-  return msstream::support::run_program(argc, argv, train_wdl::run);
+  return msstream::cli::run_program(argc, argv, train_wdl::run);
 }

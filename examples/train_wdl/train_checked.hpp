@@ -24,7 +24,7 @@ nlohmann::ordered_json train_checked(TrainOptions const& options, TrainingData c
     failure = std::current_exception();
   }
   checker->report_leaks();  // the trainer is destroyed, so that all its objects should be
-  ms::support::write_output("--check-report", options.check_report, checker->json());
+  ms::cli::write_output("--check-report", options.check_report, checker->json());
   if (failure) {
     std::rethrow_exception(failure);
   }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train_options.hpp"
 
+#include "cli/outputs.hpp"
+
 #include <msstream/base/env.hpp>
-#include <msstream/support/outputs.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -11,8 +12,10 @@
 
 namespace train_wdl {
 
-namespace support = msstream::support;
-using support::UsageError;
+namespace cli = msstream::cli;
+namespace data = msstream::data;
+namespace training = msstream::training;
+using cli::UsageError;
 
 namespace {
 
@@ -25,7 +28,7 @@ constexpr char const* kDescription =
 /// Reads the environment variables of the library early, since the library would refuse bad values
 /// only after the data is loaded.
 void read_library_variables(TrainOptions& chosen) {
-  support::read_library_variables(chosen);
+  cli::read_library_variables(chosen);
   try {
     if (!msstream::env::value_of("MSSTREAM_CHECK_MODE").empty()) {
       chosen.check_mode = msstream::CheckerOptions{}.mode;
@@ -36,29 +39,29 @@ void read_library_variables(TrainOptions& chosen) {
 }
 
 void check(TrainOptions const& options) {
-  support::check(static_cast<support::StreamOptions const&>(options));
+  cli::check(static_cast<cli::StreamOptions const&>(options));
   if (!options.check && !options.check_report.empty()) {
     throw UsageError("--check-report goes with --check");
   }
   if (options.holdout == 1) {
     throw UsageError("--holdout 1 would hold out every row; expected 0 (none) or at least 2");
   }
-  if (options.data.empty() && options.format != support::DataFormat::automatic) {
+  if (options.data.empty() && options.format != data::DataFormat::automatic) {
     throw UsageError("--format describes a file: give --data");
   }
-  support::check_outputs({{"--save", options.save, msstream::OutputKind::regular},
-                          {"--report", options.report},
-                          {"--trace", options.trace},
-                          {"--check-report", options.check_report}},
-                         {{"--data", options.data}, {"--resume", options.resume, "--save"}});
+  cli::check_outputs({{"--save", options.save, msstream::OutputKind::regular},
+                      {"--report", options.report},
+                      {"--trace", options.trace},
+                      {"--check-report", options.check_report}},
+                     {{"--data", options.data}, {"--resume", options.resume, "--save"}});
 }
 
 }  // namespace
 
-TrainOptions parse_options(support::Arguments const& arguments) {
+TrainOptions parse_options(cli::Arguments const& arguments) {
   TrainOptions chosen;
   read_library_variables(chosen);
-  support::Options options(
+  cli::Options options(
       kDescription,
       {{"train_wdl", "generated data, a minute at most"},
        {"train_wdl --data census_income_kdd.csv.gz --epochs 3",
@@ -74,10 +77,10 @@ TrainOptions parse_options(support::Arguments const& arguments) {
       "--data", chosen.data, "CSV, gzipped CSV or TSV file; generated data without it", "a path");
   options.add_choice("--format",
                      chosen.format,
-                     {{"auto", support::DataFormat::automatic},
-                      {"census", support::DataFormat::census},
-                      {"criteo-csv", support::DataFormat::criteo_csv},
-                      {"criteo-tsv", support::DataFormat::criteo_tsv}},
+                     {{"auto", data::DataFormat::automatic},
+                      {"census", data::DataFormat::census},
+                      {"criteo-csv", data::DataFormat::criteo_csv},
+                      {"criteo-tsv", data::DataFormat::criteo_tsv}},
                      "layout of the file");
   options.add<std::int64_t>("--rows", chosen.rows, "rows of generated data", {1, 1'000'000'000});
   options.add<std::int64_t>(
@@ -85,7 +88,7 @@ TrainOptions parse_options(support::Arguments const& arguments) {
   options.add<int>(
       "--reader-threads", chosen.reader_threads, "threads that fill batches ahead", {1, 64});
 
-  support::add_options(options, static_cast<support::StreamOptions&>(chosen));
+  cli::add_options(options, static_cast<cli::StreamOptions&>(chosen));
 
   options.group("Model");
   options.add<int>("--embedding-dim", chosen.embedding_dim, "width of the deep tables", {1, 1024});
@@ -101,7 +104,7 @@ TrainOptions parse_options(support::Arguments const& arguments) {
                             chosen.steps,
                             "stop after so many steps since the start of training; 0: do not",
                             {0, 1'000'000'000});
-  support::add_options(options, static_cast<support::UpdateOptions&>(chosen));
+  training::add_options(options, static_cast<training::UpdateOptions&>(chosen));
   options.add<std::uint64_t>("--seed", chosen.seed, "of weights, order and generated data");
 
   options.group("Checking");
@@ -116,7 +119,7 @@ TrainOptions parse_options(support::Arguments const& arguments) {
   options.add("--report", chosen.report, "losses, epochs, waits and memory as JSON", "a path");
   options.add("--trace", chosen.trace, "one training step as trace JSON for Perfetto", "a path");
   options.add_flag("--quiet", chosen.quiet, "no progress");
-  support::know_library_variables(options);
+  cli::know_library_variables(options);
   options.parse(arguments, std::cerr);
   check(chosen);
   return chosen;
@@ -124,17 +127,17 @@ TrainOptions parse_options(support::Arguments const& arguments) {
 
 nlohmann::ordered_json describe(TrainOptions const& options) {
   nlohmann::ordered_json described = {{"data", options.data},
-                                      {"format", support::name_of(options.format)},
+                                      {"format", data::name_of(options.format)},
                                       {"rows", options.rows},
                                       {"holdout", options.holdout}};
-  described.update(support::describe(static_cast<support::StreamOptions const&>(options)));
+  described.update(cli::describe(static_cast<cli::StreamOptions const&>(options)));
   described.update({{"embedding_dim", options.embedding_dim},
                     {"layers", options.layers},
                     {"buckets", options.buckets},
                     {"batch", options.batch},
                     {"epochs", options.epochs},
                     {"steps", options.steps}});
-  described.update(support::describe(static_cast<support::UpdateOptions const&>(options)));
+  described.update(training::describe(static_cast<training::UpdateOptions const&>(options)));
   described.update({{"seed", options.seed},
                     {"reader_threads", options.reader_threads},
                     {"check", options.check},

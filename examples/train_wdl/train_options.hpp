@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cli/options.hpp"
+#include "cli/stream_options.hpp"
+#include "data/readers.hpp"
+#include "training/update_options.hpp"
+
 #include <msstream/runtime/checker.hpp>
-#include <msstream/support/options.hpp>
-#include <msstream/support/readers.hpp>
-#include <msstream/support/training_options.hpp>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -16,13 +18,12 @@ namespace train_wdl {
 
 namespace ms = msstream;
 
-using ms::support::name_of;
-using ms::support::RuntimeChoice;
+using ms::cli::RuntimeChoice;
 
 /// The options of train_wdl, with their defaults.
-struct TrainOptions : ms::support::StreamOptions, ms::support::UpdateOptions {
+struct TrainOptions : ms::cli::StreamOptions, ms::training::UpdateOptions {
   std::string data;
-  msstream::support::DataFormat format = msstream::support::DataFormat::automatic;
+  msstream::data::DataFormat format = msstream::data::DataFormat::automatic;
   std::int64_t rows = 400'000;
   std::int64_t holdout = 5;
 
@@ -47,9 +48,9 @@ struct TrainOptions : ms::support::StreamOptions, ms::support::UpdateOptions {
   bool quiet = false;
 };
 
-/// Reads the options from arguments and environment. Throws support::UsageError for values that are
-/// not accepted or contradict each other, and support::HelpRequested for --help.
-[[nodiscard]] TrainOptions parse_options(msstream::support::Arguments const& arguments);
+/// Reads the options from arguments and environment. Throws cli::UsageError for values that are
+/// not accepted or contradict each other, and cli::HelpRequested for --help.
+[[nodiscard]] TrainOptions parse_options(msstream::cli::Arguments const& arguments);
 
 /// Returns the options as the report shows them.
 [[nodiscard]] nlohmann::ordered_json describe(TrainOptions const& options);

@@ -2,13 +2,12 @@
 #pragma once
 
 #include "checkpoint.hpp"
+#include "cli/outputs.hpp"
+#include "cli/progress.hpp"
 #include "train_options.hpp"
+#include "training/device_feed.hpp"
+#include "training/metrics.hpp"
 #include "wide_deep.hpp"
-
-#include <msstream/support/device_feed.hpp>
-#include <msstream/support/metrics.hpp>
-#include <msstream/support/outputs.hpp>
-#include <msstream/support/progress.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -45,7 +44,7 @@ class Trainer {
         tape_(device_),
         model_(device_, shape_of(options, data)),
         optimizer_(device_, {.kind = options.optimizer, .learning_rate = options.learning_rate}),
-        progress_style_(ms::support::ProgressStyle::of_stderr(options.quiet)) {
+        progress_style_(ms::cli::ProgressStyle::of_stderr(options.quiet)) {
     model_.visit_parameters(
         [&](auto const& name, auto const& weight) { optimizer_.add(name, weight); },
         [&](auto const& name, auto const& table) { optimizer_.add_table(name, table); });
@@ -69,15 +68,15 @@ class Trainer {
     }
     first_step_ = step_;
     traced_step_ = std::min(first_step_ + kStepsBeforeTrace, last_step() - 1);
-    ms::support::DeviceFeed<R> feed(
+    ms::training::DeviceFeed<R> feed(
         device_, data_.dataset, plan_, step_, options_.reader_threads, pool_[0]);
     auto epochs = nlohmann::ordered_json::array();
     while (step_ < last_step()) {
       epochs.push_back(train_epoch(feed));
     }
     if (!options_.save.empty()) {
-      ms::support::attempt_output(
-          "--save", [&] { save_checkpoint(options_, data_, model_, optimizer_, step_); });
+      ms::cli::attempt_output("--save",
+                              [&] { save_checkpoint(options_, data_, model_, optimizer_, step_); });
     }
     auto const waits = device_.wait_counts();
     auto const memory = device_.memory_statistics();
@@ -99,7 +98,7 @@ class Trainer {
   static constexpr std::size_t kStepsAhead = 2;
 
   /// Returns the used rows of a batch from the feed.
-  static DeviceBatch<R> batch_of(ms::support::DeviceRows<R> const& fed) {
+  static DeviceBatch<R> batch_of(ms::training::DeviceRows<R> const& fed) {
     auto const fields = fed.keys.shape()[0];
     auto const capacity = fed.keys.shape()[1];
     return {fed.keys.reshaped({fields, capacity}),
@@ -123,12 +122,12 @@ class Trainer {
   }
 
   /// Trains to the end of the epoch that step_ is in, or to the last step, and tests.
-  nlohmann::ordered_json train_epoch(ms::support::DeviceFeed<R>& feed) {
+  nlohmann::ordered_json train_epoch(ms::training::DeviceFeed<R>& feed) {
     std::int64_t const epoch = step_ / plan_.batches_per_epoch();
     std::int64_t const end = std::min(last_step(), (epoch + 1) * plan_.batches_per_epoch());
     std::int64_t const rows_to_do =
         std::min((end - step_) * plan_.batch_rows, static_cast<std::int64_t>(plan_.rows.size()));
-    ms::support::Progress progress(
+    ms::cli::Progress progress(
         progress_style_, ms::text("epoch ", epoch + 1, "/", options_.epochs), rows_to_do);
     std::int64_t rows = 0;
     auto const started = Clock::now();
@@ -169,7 +168,7 @@ class Trainer {
     ms::copy(staged, loss);
     pending_losses_.push_back(std::move(staged));
     if (traced) {
-      ms::support::write_output("--trace", options_.trace, device_.stop_spans().trace_json());
+      ms::cli::write_output("--trace", options_.trace, device_.stop_spans().trace_json());
     }
   }
 
@@ -200,9 +199,9 @@ class Trainer {
       return {{"test_auc", nullptr}, {"test_logloss", nullptr}};
     }
     typename ms::GradientTape<R>::Pause const no_gradients(tape_);
-    ms::support::BatchPlan const plan{
+    ms::data::BatchPlan const plan{
         .rows = rows, .batch_rows = kTestBatchRows, .epochs = 1, .shuffle = false, .seed = 0};
-    ms::support::DeviceFeed<R> feed(
+    ms::training::DeviceFeed<R> feed(
         device_, data_.dataset, plan, 0, options_.reader_threads, pool_[0]);
     std::vector<float> logits;
     std::vector<float> labels;
@@ -214,10 +213,10 @@ class Trainer {
     for (auto const row : rows) {
       labels.push_back(data_.dataset.labels(row)[0]);
     }
-    auto const auc = ms::support::roc_auc(logits, labels);
+    auto const auc = ms::training::roc_auc(logits, labels);
     nlohmann::ordered_json result;
     result["test_auc"] = auc ? nlohmann::ordered_json(*auc) : nlohmann::ordered_json(nullptr);
-    result["test_logloss"] = ms::support::log_loss(logits, labels);
+    result["test_logloss"] = ms::training::log_loss(logits, labels);
     return result;
   }
 
@@ -226,7 +225,7 @@ class Trainer {
       return;
     }
     auto const four_digits = [](nlohmann::ordered_json const& value) {
-      return ms::support::fixed(value.get<double>(), 4);
+      return ms::cli::fixed(value.get<double>(), 4);
     };
     std::string line = ms::text("epoch ", result["epoch"].get<std::int64_t>(), ": ");
     if (!result["test_auc"].is_null()) {
@@ -236,7 +235,7 @@ class Trainer {
       line += ms::text("log loss ", four_digits(result["test_logloss"]), ", ");
     }
     auto const rate = static_cast<std::int64_t>(result["rows_per_s"].get<double>());
-    ms::support::print(ms::text(line, ms::support::grouped(rate), " rows/s\n"));
+    ms::cli::print(ms::text(line, ms::cli::grouped(rate), " rows/s\n"));
   }
 
   static constexpr std::int64_t kTestBatchRows = 4096;
@@ -250,8 +249,8 @@ class Trainer {
   ms::GradientTape<R> tape_;
   WideDeep<R> model_;
   ms::Optimizer<R> optimizer_;
-  ms::support::ProgressStyle progress_style_;
-  ms::support::BatchPlan plan_;
+  ms::cli::ProgressStyle progress_style_;
+  ms::data::BatchPlan plan_;
   std::int64_t step_ = 0;
   std::int64_t first_step_ = 0;
   std::int64_t traced_step_ = 0;

@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "training_data.hpp"
 
+#include "data/generated.hpp"
+
 #include <msstream/base/text.hpp>
-#include <msstream/support/generated.hpp>
 
 #include <memory>
 
 namespace train_wdl {
 
-namespace support = msstream::support;
+namespace data = msstream::data;
+namespace training = msstream::training;
 
 namespace {
 
-std::unique_ptr<support::RowSource> open_source(TrainOptions const& options) {
+std::unique_ptr<data::RowSource> open_source(TrainOptions const& options) {
   if (options.data.empty()) {
-    return std::make_unique<support::GeneratedSource>(
-        support::GeneratedOptions{.rows = options.rows, .seed = options.seed});
+    return std::make_unique<data::GeneratedSource>(
+        data::GeneratedOptions{.rows = options.rows, .seed = options.seed});
   }
-  return support::open_data(options.data, {.format = options.format});
+  return data::open_data(options.data, {.format = options.format});
 }
 
 }  // namespace
 
 TrainingData load_training_data(TrainOptions const& options) {
   auto const source = open_source(options);
-  return support::load_training_data(
+  return training::load_training_data(
       *source,
       options.data.empty() ? ms::text("generated data, seed ", options.seed) : options.data,
       {.holdout = options.holdout, .buckets = options.buckets});

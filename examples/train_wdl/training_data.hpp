@@ -2,14 +2,13 @@
 #pragma once
 
 #include "train_options.hpp"
-
-#include <msstream/support/training_data.hpp>
+#include "training/training_data.hpp"
 
 namespace train_wdl {
 
-using ms::support::TrainingData;
+using ms::training::TrainingData;
 
-/// Reads or generates the data. Throws support::DataError, and support::UsageError if no row is
+/// Reads or generates the data. Throws data::DataError, and cli::UsageError if no row is
 /// left to train on.
 [[nodiscard]] TrainingData load_training_data(TrainOptions const& options);
 

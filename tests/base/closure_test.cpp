@@ -88,18 +88,18 @@ void expect_life_cycle(bool on_heap) {
   EXPECT_EQ(counts.frees, on_heap ? 1 : 0);
 }
 
-TEST(Closure, KeepsUpTo256BytesInline) {
+TEST(Closure, keeps_up_to_256_bytes_inline) {
   expect_life_cycle<Counting<16>>(false);
   expect_life_cycle<Counting<256>>(false);
 }
 
-TEST(Closure, PutsOnTheHeapWhatIsLargeOverAlignedOrMayThrowWhenMoved) {
+TEST(Closure, puts_on_the_heap_what_is_large_over_aligned_or_may_throw_when_moved) {
   expect_life_cycle<Counting<264>>(true);
   expect_life_cycle<Counting<64, true, 64>>(true);
   expect_life_cycle<Counting<16, false>>(true);
 }
 
-TEST(Closure, DestroysWhatItHeldWhenAssigned) {
+TEST(Closure, destroys_what_it_held_when_assigned) {
   Counts old_counts;
   Counts new_counts;
   Closure target{Counting<16>(old_counts)};
@@ -112,7 +112,7 @@ TEST(Closure, DestroysWhatItHeldWhenAssigned) {
   EXPECT_EQ(old_counts.calls, 0);
 }
 
-TEST(Closure, SurvivesAssignmentToItself) {
+TEST(Closure, survives_assignment_to_itself) {
   Counts counts;
   Closure closure{Counting<16>(counts)};
   Closure& alias = closure;
@@ -121,7 +121,7 @@ TEST(Closure, SurvivesAssignmentToItself) {
   EXPECT_EQ(counts.calls, 1);
 }
 
-TEST(Closure, HoldsMoveOnlyCallablesAndTheirState) {
+TEST(Closure, holds_move_only_callables_and_their_state) {
   auto result = std::make_unique<int>(0);
   int& seen = *result;
   Closure closure{[owned = std::move(result), next = 1]() mutable { *owned += next++; }};
@@ -130,13 +130,13 @@ TEST(Closure, HoldsMoveOnlyCallablesAndTheirState) {
   EXPECT_EQ(seen, 3);
 }
 
-TEST(Closure, LetsExceptionsOut) {
+TEST(Closure, lets_exceptions_out) {
   Closure closure{[] { throw std::runtime_error("from inside"); }};
   EXPECT_THROW(closure(), std::runtime_error);
   EXPECT_THROW(closure(), std::runtime_error) << "and can be called again";
 }
 
-TEST(Closure, IsMadeFromCallablesOnly) {
+TEST(Closure, is_made_from_callables_only) {
   static_assert(!std::is_constructible_v<Closure, int>);
   static_assert(!std::is_constructible_v<Closure, void (*)(int)>);
   static_assert(!std::is_copy_constructible_v<Closure>);

@@ -85,7 +85,7 @@ class NarrowFloat : public testing::Test {
 using NarrowFloats = testing::Types<float16, bfloat16>;
 TYPED_TEST_SUITE(NarrowFloat, NarrowFloats);
 
-TYPED_TEST(NarrowFloat, WidensEveryPatternExactlyAndNarrowsItBack) {
+TYPED_TEST(NarrowFloat, widens_every_pattern_exactly_and_narrows_it_back) {
   for (std::uint32_t pattern = 0; pattern < 65536; ++pattern) {
     TypeParam const narrow{static_cast<std::uint16_t>(pattern)};
     float const wide = to_float(narrow);
@@ -102,7 +102,7 @@ TYPED_TEST(NarrowFloat, WidensEveryPatternExactlyAndNarrowsItBack) {
   }
 }
 
-TYPED_TEST(NarrowFloat, RoundsTheMiddlesOfAllNeighboursAndBesideThem) {
+TYPED_TEST(NarrowFloat, rounds_the_middles_of_all_neighbours_and_beside_them) {
   for (std::uint32_t pattern = 0; pattern < 0x7FFF; ++pattern) {
     float const low = to_float(TypeParam{static_cast<std::uint16_t>(pattern)});
     float const high = to_float(TypeParam{static_cast<std::uint16_t>(pattern + 1)});
@@ -117,14 +117,14 @@ TYPED_TEST(NarrowFloat, RoundsTheMiddlesOfAllNeighboursAndBesideThem) {
   }
 }
 
-TYPED_TEST(NarrowFloat, RoundsRandomPatternsLikeADouble) {
+TYPED_TEST(NarrowFloat, rounds_random_patterns_like_a_double) {
   std::mt19937 random(7);
   for (int i = 0; i < 2'000'000; ++i) {
     this->expect_rounds(std::bit_cast<float>(static_cast<std::uint32_t>(random())));
   }
 }
 
-TYPED_TEST(NarrowFloat, RoundsAtTheEdgesOfItsRange) {
+TYPED_TEST(NarrowFloat, rounds_at_the_edges_of_its_range) {
   using Limits = std::numeric_limits<float>;
   float const largest = to_float(from_float<TypeParam>(Limits::max()));
   EXPECT_TRUE(std::isinf(largest)) << "FLT_MAX is nearer to 2^128 than to any finite value";
@@ -140,7 +140,7 @@ TYPED_TEST(NarrowFloat, RoundsAtTheEdgesOfItsRange) {
   this->expect_rounds(std::bit_cast<float>(0xFFFFFFFFU));
 }
 
-TEST(DType, HasANameAndBytesForEveryElement) {
+TEST(DType, has_a_name_and_bytes_for_every_element) {
   EXPECT_EQ(name_of(dtype_of<float>), "float32");
   EXPECT_EQ(name_of(dtype_of<float16>), "float16");
   EXPECT_EQ(name_of(dtype_of<bfloat16>), "bfloat16");
@@ -155,12 +155,12 @@ TEST(DType, HasANameAndBytesForEveryElement) {
   EXPECT_EQ(bytes_of(dtype_of<std::uint8_t>), sizeof(std::uint8_t));
 }
 
-TEST(DType, IsOfElementsOnly) {
+TEST(DType, is_of_elements_only) {
   static_assert(Element<float> && Element<bfloat16>);
   static_assert(!Element<double> && !Element<bool> && !Element<std::int8_t>);
 }
 
-TEST(DType, ConvertsAtCompileTime) {
+TEST(DType, converts_at_compile_time) {
   static_assert(from_float<float16>(1.0F).bits == 0x3C00);
   static_assert(from_float<bfloat16>(-2.0F).bits == 0xC000);
   static_assert(to_float(float16{0x7BFF}) == 65504.0F);

@@ -34,7 +34,7 @@ class Environment : public testing::Test {
   }
 };
 
-TEST_F(Environment, FallsBackWhenUnsetOrEmpty) {
+TEST_F(Environment, falls_back_when_unset_or_empty) {
   EXPECT_EQ(number(), 7);
   EXPECT_EQ(colour(), Colour::red);
   EXPECT_TRUE(env::flag(kVariable, true));
@@ -44,7 +44,7 @@ TEST_F(Environment, FallsBackWhenUnsetOrEmpty) {
   EXPECT_FALSE(env::flag(kVariable, false));
 }
 
-TEST_F(Environment, ReadsNumbersUpToBothEnds) {
+TEST_F(Environment, reads_numbers_up_to_both_ends) {
   set("1");
   EXPECT_EQ(number(), 1);
   set("256");
@@ -53,7 +53,7 @@ TEST_F(Environment, ReadsNumbersUpToBothEnds) {
   EXPECT_EQ(env::integer(kVariable, 0, 0), 9223372036854775807);
 }
 
-TEST_F(Environment, NamesVariableValueAndRangeOfABadNumber) {
+TEST_F(Environment, names_variable_value_and_range_of_a_bad_number) {
   for (char const* bad :
        {"0", "257", "-1", "four", "4 ", " 4", "4.0", "0x10", "99999999999999999999"}) {
     set(bad);
@@ -62,7 +62,7 @@ TEST_F(Environment, NamesVariableValueAndRangeOfABadNumber) {
   }
 }
 
-TEST_F(Environment, ReadsOneOfAFewNames) {
+TEST_F(Environment, reads_one_of_a_few_names) {
   set("green");
   EXPECT_EQ(colour(), Colour::green);
   for (char const* bad : {"blue", "Green", "gree", "red,green"}) {
@@ -72,7 +72,7 @@ TEST_F(Environment, ReadsOneOfAFewNames) {
   }
 }
 
-TEST_F(Environment, ReadsFlagsInFourSpellings) {
+TEST_F(Environment, reads_flags_in_four_spellings) {
   for (char const* on : {"1", "true", "yes", "on"}) {
     set(on);
     EXPECT_TRUE(env::flag(kVariable, false)) << on;

@@ -10,7 +10,6 @@
 namespace msstream::testing {
 namespace {
 
-using support::TemporaryFolder;
 namespace fs = std::filesystem;
 
 /// Expects that all paths in `same` name one file, whether that file exists or not.
@@ -22,7 +21,7 @@ void expect_one_file(TemporaryFolder const& folder, std::vector<fs::path> const&
   }
 }
 
-TEST(FileIdentity, IsTheSameForEverySpelling) {
+TEST(FileIdentity, is_the_same_for_every_spelling) {
   TemporaryFolder const folder;
   fs::create_directory(folder / "in");
   fs::create_directory_symlink("in", folder / "to_in");
@@ -43,7 +42,7 @@ TEST(FileIdentity, IsTheSameForEverySpelling) {
   expect_one_file(folder, same);
 }
 
-TEST(FileIdentity, IsNoneWhereThereIsNoFolder) {
+TEST(FileIdentity, is_none_where_there_is_no_folder) {
   TemporaryFolder const folder;
   EXPECT_FALSE(identity_of(folder / "absent/file"));
   fs::create_symlink("round", folder / "round");
@@ -51,7 +50,7 @@ TEST(FileIdentity, IsNoneWhereThereIsNoFolder) {
   EXPECT_FALSE(identity_of(folder.write("file", "") / "below"));
 }
 
-TEST(FileIdentity, OfANameAloneIsInTheCurrentFolder) {
+TEST(FileIdentity, of_a_name_alone_is_in_the_current_folder) {
   EXPECT_EQ(identity_of("msstream_no_such_file"), identity_of("./msstream_no_such_file"));
   EXPECT_NE(identity_of("msstream_no_such_file"), identity_of("msstream_no_such_file_2"));
 }

@@ -11,7 +11,7 @@
 namespace msstream {
 namespace {
 
-TEST(Hook, IsThereFromBeginToEnd) {
+TEST(Hook, is_there_from_begin_to_end) {
   Hook<int const> hook;
   EXPECT_EQ(hook.current(), nullptr);
   EXPECT_TRUE(hook.begin(std::make_shared<int const>(3)));
@@ -24,7 +24,7 @@ TEST(Hook, IsThereFromBeginToEnd) {
   EXPECT_EQ(*hook.current(), 4);
 }
 
-TEST(Hook, WhoeverHasItKeepsIt) {
+TEST(Hook, whoever_has_it_keeps_it) {
   Hook<int> hook;
   auto const object = std::make_shared<int>(3);
   EXPECT_TRUE(hook.begin(object));
@@ -34,7 +34,7 @@ TEST(Hook, WhoeverHasItKeepsIt) {
   EXPECT_EQ(*kept, 3);
 }
 
-TEST(Hook, MayEndWhileOthersAsk) {
+TEST(Hook, may_end_while_others_ask) {
   Hook<std::vector<int> const> hook;
   std::atomic<bool> over{false};
   std::thread asker([&] {
@@ -52,7 +52,7 @@ TEST(Hook, MayEndWhileOthersAsk) {
   asker.join();
 }
 
-TEST(Hook, ThreadsThatAskShareNoCount) {
+TEST(Hook, threads_that_ask_share_no_count) {
   Hook<int const> hook;
   EXPECT_TRUE(hook.begin(std::make_shared<int const>(3)));
   auto const mine = hook.current();

@@ -25,7 +25,7 @@ Numbers first_numbers(int count) {
   return numbers;
 }
 
-TEST(InlineVector, StaysInItsOwnerUntilItIsFull) {
+TEST(InlineVector, stays_in_its_owner_until_it_is_full) {
   Numbers numbers = first_numbers(4);
   auto const* const own = reinterpret_cast<std::byte const*>(&numbers);
   auto const lies_inside = [&] {
@@ -41,7 +41,7 @@ TEST(InlineVector, StaysInItsOwnerUntilItIsFull) {
   EXPECT_EQ(contents(numbers), (std::vector<int>{0, 1, 2, 3}));
 }
 
-TEST(InlineVector, BehavesLikeAVectorThroughRandomGrowthAndShrinkage) {
+TEST(InlineVector, behaves_like_a_vector_through_random_growth_and_shrinkage) {
   std::mt19937 random(3);
   Numbers numbers;
   std::vector<int> expected;
@@ -69,7 +69,7 @@ TEST(InlineVector, BehavesLikeAVectorThroughRandomGrowthAndShrinkage) {
   }
 }
 
-TEST(InlineVector, CopiesAreIndependentInlineAndSpilled) {
+TEST(InlineVector, copies_are_independent_inline_and_spilled) {
   for (int const count : {3, 9}) {
     Numbers const original = first_numbers(count);
     Numbers copy = original;
@@ -85,7 +85,7 @@ TEST(InlineVector, CopiesAreIndependentInlineAndSpilled) {
   }
 }
 
-TEST(InlineVector, TakesItsOwnElementWhileItSpills) {
+TEST(InlineVector, takes_its_own_element_while_it_spills) {
   Numbers numbers = first_numbers(4);
   numbers.push_back(numbers[3]);
   for (int i = 0; i < 20; ++i) {
@@ -94,7 +94,7 @@ TEST(InlineVector, TakesItsOwnElementWhileItSpills) {
   EXPECT_EQ(numbers.view().back(), 3);
 }
 
-TEST(InlineVector, CanBeClearedAndUsedAgain) {
+TEST(InlineVector, can_be_cleared_and_used_again) {
   Numbers numbers = first_numbers(9);
   numbers.clear();
   EXPECT_TRUE(numbers.empty());
@@ -102,7 +102,7 @@ TEST(InlineVector, CanBeClearedAndUsedAgain) {
   EXPECT_EQ(contents(numbers), std::vector<int>{5});
 }
 
-TEST(InlineVector, TakesTheContentsOfAnotherWhateverEitherHad) {
+TEST(InlineVector, takes_the_contents_of_another_whatever_either_had) {
   for (int const before : {0, 3, 9, 20}) {
     for (int const count : {0, 3, 9, 20}) {
       Numbers original = first_numbers(count);

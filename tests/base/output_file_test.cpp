@@ -25,8 +25,6 @@
 namespace msstream::testing {
 namespace {
 
-using support::read_all;
-using support::TemporaryFolder;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -88,7 +86,7 @@ void end_while_saving(std::filesystem::path const& path, SavePoint point, int si
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal);
 }
 
-TEST(OutputFile, ReplacesWholeAndLeavesNothingBeside) {
+TEST(OutputFile, replaces_whole_and_leaves_nothing_beside) {
   TemporaryFolder const folder;
   auto const path = folder.write("model", "old, and longer");
   save(path, "new");
@@ -96,7 +94,7 @@ TEST(OutputFile, ReplacesWholeAndLeavesNothingBeside) {
   EXPECT_THAT(folder.names(), ElementsAre("model"));
 }
 
-TEST(OutputFile, TheOldFileStaysUntilTheCommit) {
+TEST(OutputFile, the_old_file_stays_until_the_commit) {
   TemporaryFolder const folder;
   auto const path = folder.write("model", "old");
   {
@@ -109,7 +107,7 @@ TEST(OutputFile, TheOldFileStaysUntilTheCommit) {
   EXPECT_THAT(folder.names(), ElementsAre("model")) << "abandoned: the temporary file is removed";
 }
 
-TEST(OutputFile, ASaveThatIsKilledLeavesTheEarlierFileWhole) {
+TEST(OutputFile, a_save_that_is_killed_leaves_the_earlier_file_whole) {
   for (auto const point : {SavePoint::written, SavePoint::synced}) {
     TemporaryFolder const folder;
     auto const path = folder.write("model", "old");
@@ -124,7 +122,7 @@ TEST(OutputFile, ASaveThatIsKilledLeavesTheEarlierFileWhole) {
   }
 }
 
-TEST(OutputFile, ASaveThatIsKilledAfterTheRenameLeavesTheNewFileWhole) {
+TEST(OutputFile, a_save_that_is_killed_after_the_rename_leaves_the_new_file_whole) {
   TemporaryFolder const folder;
   auto const path = folder.write("model", "old");
   end_while_saving(path, SavePoint::renamed);
@@ -132,7 +130,7 @@ TEST(OutputFile, ASaveThatIsKilledAfterTheRenameLeavesTheNewFileWhole) {
   EXPECT_THAT(folder.names(), ElementsAre("model"));
 }
 
-TEST(OutputFile, AnExceptionWhileSavingLeavesTheEarlierFileAlone) {
+TEST(OutputFile, an_exception_while_saving_leaves_the_earlier_file_alone) {
   TemporaryFolder const folder;
   auto const path = folder.write("model", "old");
   EXPECT_THROW(save(path, "new", [](SavePoint) { throw std::runtime_error("stop"); }),
@@ -141,7 +139,7 @@ TEST(OutputFile, AnExceptionWhileSavingLeavesTheEarlierFileAlone) {
   EXPECT_THAT(folder.names(), ElementsAre("model"));
 }
 
-TEST(OutputFile, AFullDiskIsAnErrorAndLeavesTheEarlierFileAlone) {
+TEST(OutputFile, a_full_disk_is_an_error_and_leaves_the_earlier_file_alone) {
   TemporaryFolder const folder;
   auto const path = folder.write("model", "old");
   rlimit before{};
@@ -158,7 +156,8 @@ TEST(OutputFile, AFullDiskIsAnErrorAndLeavesTheEarlierFileAlone) {
   EXPECT_THAT(folder.names(), ElementsAre("model"));
 }
 
-TEST(OutputFile, AFileSystemThatFillsInTheMiddleIsAnErrorAndLeavesTheEarlierFileAlone) {
+TEST(OutputFile,
+     a_file_system_that_fills_in_the_middle_is_an_error_and_leaves_the_earlier_file_alone) {
   TemporaryFolder const folder;
   if (::mount("tmpfs", folder.path().c_str(), "tmpfs", 0, "size=64k") != 0) {
     GTEST_SKIP() << "this process may not mount a file system";
@@ -173,7 +172,7 @@ TEST(OutputFile, AFileSystemThatFillsInTheMiddleIsAnErrorAndLeavesTheEarlierFile
   ASSERT_EQ(::umount(folder.path().c_str()), 0);
 }
 
-TEST(OutputFile, ASignalThatEndsTheProcessLeavesNoTemporaryFile) {
+TEST(OutputFile, a_signal_that_ends_the_process_leaves_no_temporary_file) {
   for (auto const point : {SavePoint::written, SavePoint::synced}) {
     TemporaryFolder const folder;
     auto const path = folder.write("model", "old");
@@ -183,7 +182,7 @@ TEST(OutputFile, ASignalThatEndsTheProcessLeavesNoTemporaryFile) {
   }
 }
 
-TEST(OutputFile, OneThatIsBeingWrittenIsNotStale) {
+TEST(OutputFile, one_that_is_being_written_is_not_stale) {
   TemporaryFolder const folder;
   OutputFile first(folder / "model");
   first.write("first");
@@ -195,7 +194,7 @@ TEST(OutputFile, OneThatIsBeingWrittenIsNotStale) {
   EXPECT_THAT(folder.names(), ElementsAre("model"));
 }
 
-TEST(OutputFile, HasTheLongestNameThatAFileMayHave) {
+TEST(OutputFile, has_the_longest_name_that_a_file_may_have) {
   TemporaryFolder const folder;
   std::string const name(255, 'n');
   save(folder / name, "new");
@@ -203,7 +202,7 @@ TEST(OutputFile, HasTheLongestNameThatAFileMayHave) {
   EXPECT_THAT(output_problem(folder / (name + "n")), EndsWith("File name too long"));
 }
 
-TEST(OutputFile, KeepsThePermissionsOfTheOldFile) {
+TEST(OutputFile, keeps_the_permissions_of_the_old_file) {
   TemporaryFolder const folder;
   auto const path = folder.write("model", "old");
   for (unsigned const mode : {0600U, 0640U, 0666U, 0755U}) {
@@ -235,7 +234,7 @@ class AsNobody {
   ~AsNobody() { EXPECT_EQ(::seteuid(::getuid()), 0); }
 };
 
-TEST(OutputFile, WhatMayNotBeWrittenIsToldBefore) {
+TEST(OutputFile, what_may_not_be_written_is_told_before) {
   TemporaryFolder const folder;
   auto const file = folder.write("model", "old");
   fs::create_directory(folder / "closed");
@@ -262,7 +261,7 @@ TEST(OutputFile, WhatMayNotBeWrittenIsToldBefore) {
   EXPECT_THAT(output_problem("/proc/model"), StartsWith("cannot create a file in /proc: "));
 }
 
-TEST(OutputFile, DoesNotReplaceDevicesOrFolders) {
+TEST(OutputFile, does_not_replace_devices_or_folders) {
   TemporaryFolder const folder;
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
   for (fs::path const& path : {fs::path("/dev/full"), fs::path("/dev/null"), folder / "fifo"}) {
@@ -275,14 +274,14 @@ TEST(OutputFile, DoesNotReplaceDevicesOrFolders) {
   EXPECT_TRUE(fs::is_fifo(folder / "fifo"));
 }
 
-TEST(OutputFile, WritesToDevices) {
+TEST(OutputFile, writes_to_devices) {
   write_file("/dev/null", "gone", OutputKind::streamed);
   EXPECT_EQ(thrown<std::system_error>([] { write_file("/dev/full", "x", OutputKind::streamed); }),
             "cannot write /dev/full: No space left on device");
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
 }
 
-TEST(OutputFile, WritesToAFifo) {
+TEST(OutputFile, writes_to_a_fifo) {
   TemporaryFolder const folder;
   auto const path = folder / "fifo";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
@@ -302,7 +301,7 @@ TEST(OutputFile, WritesToAFifo) {
   EXPECT_THAT(folder.names(), ElementsAre("fifo"));
 }
 
-TEST(OutputFile, AReaderThatGoesAwayIsAnError) {
+TEST(OutputFile, a_reader_that_goes_away_is_an_error) {
   TemporaryFolder const folder;
   auto const path = folder / "fifo";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
@@ -312,7 +311,7 @@ TEST(OutputFile, AReaderThatGoesAwayIsAnError) {
   EXPECT_THAT(thrown<std::system_error>([&] { file.write("x"); }), EndsWith("Broken pipe"));
 }
 
-TEST(OutputFile, TheFileOfTheStandardOutputIsWrittenAndNotReplaced) {
+TEST(OutputFile, the_file_of_the_standard_output_is_written_and_not_replaced) {
   TemporaryFolder const folder;
   auto const path = folder.write("out", "");
   pid_t const child = ::fork();
@@ -331,13 +330,13 @@ TEST(OutputFile, TheFileOfTheStandardOutputIsWrittenAndNotReplaced) {
   EXPECT_EQ(read_all(path), "before report again after");
 }
 
-TEST(OutputFile, AFolderThatIsNotThereIsAnError) {
+TEST(OutputFile, a_folder_that_is_not_there_is_an_error) {
   TemporaryFolder const folder;
   EXPECT_THAT(thrown<std::system_error>([&] { OutputFile(folder / "absent/model"); }),
               HasSubstr("there is no folder " + (folder / "absent").string()));
 }
 
-TEST(OutputFile, WritesThroughASymbolicLink) {
+TEST(OutputFile, writes_through_a_symbolic_link) {
   TemporaryFolder const folder;
   folder.write("model-1", "old");
   std::filesystem::create_symlink("model-1", folder / "latest");
@@ -346,7 +345,7 @@ TEST(OutputFile, WritesThroughASymbolicLink) {
   EXPECT_TRUE(fs::is_symlink(folder / "latest"));
 }
 
-TEST(OutputFile, WritesThroughALinkToWhatIsNotThereYet) {
+TEST(OutputFile, writes_through_a_link_to_what_is_not_there_yet) {
   TemporaryFolder const folder;
   fs::create_directory(folder / "models");
   fs::create_symlink("models/new", folder / "link");
@@ -358,7 +357,7 @@ TEST(OutputFile, WritesThroughALinkToWhatIsNotThereYet) {
   EXPECT_THAT(output_problem(folder / "round"), EndsWith("Too many levels of symbolic links"));
 }
 
-TEST(OutputFile, OtherHardLinksKeepTheOldFile) {
+TEST(OutputFile, other_hard_links_keep_the_old_file) {
   TemporaryFolder const folder;
   fs::create_hard_link(folder.write("model", "old"), folder / "other");
   save(folder / "model", "new");

@@ -12,7 +12,6 @@
 namespace msstream::testing {
 namespace {
 
-using support::TemporaryFolder;
 using ::testing::EndsWith;
 
 std::string refusal_of_read(std::filesystem::path const& path, std::size_t most_bytes = 100) {
@@ -24,7 +23,7 @@ std::string refusal_of_read(std::filesystem::path const& path, std::size_t most_
   return "none";
 }
 
-TEST(ReadFile, ReadsAllUpToTheBound) {
+TEST(ReadFile, reads_all_up_to_the_bound) {
   TemporaryFolder const folder;
   for (std::size_t const count : {0U, 1U, 99U, 100U}) {
     std::string const content(count, 'x');
@@ -35,7 +34,7 @@ TEST(ReadFile, ReadsAllUpToTheBound) {
   EXPECT_EQ(read_file("/dev/null", 100), "");
 }
 
-TEST(ReadFile, RefusesWhatIsLongerOrHasNoEnd) {
+TEST(ReadFile, refuses_what_is_longer_or_has_no_end) {
   TemporaryFolder const folder;
   EXPECT_THAT(refusal_of_read(folder.write("file", std::string(101, 'x'))),
               EndsWith("file: has 101 bytes; expected at most 100"));
@@ -43,7 +42,7 @@ TEST(ReadFile, RefusesWhatIsLongerOrHasNoEnd) {
             "/dev/zero: goes on after 10000 bytes; expected no more");
 }
 
-TEST(ReadFile, SaysWhatCannotBeRead) {
+TEST(ReadFile, says_what_cannot_be_read) {
   TemporaryFolder const folder;
   EXPECT_THAT(refusal_of_read(folder / "absent"),
               EndsWith("absent: cannot open: No such file or directory"));

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kHuge = std::int64_t{1} << 32;
 
-TEST(Shape, OfNoExtentsIsAScalar) {
+TEST(Shape, of_no_extents_is_a_scalar) {
   Shape const scalar;
   EXPECT_EQ(scalar.rank(), 0U);
   EXPECT_EQ(scalar.count(), 1);
@@ -21,7 +21,7 @@ TEST(Shape, OfNoExtentsIsAScalar) {
   EXPECT_EQ(scalar, Shape({}));
 }
 
-TEST(Shape, HasItsExtentsAndTheirProduct) {
+TEST(Shape, has_its_extents_and_their_product) {
   Shape const shape{2, 3, 5, 7};
   EXPECT_EQ(shape.rank(), 4U);
   EXPECT_EQ(shape.count(), 210);
@@ -30,25 +30,25 @@ TEST(Shape, HasItsExtentsAndTheirProduct) {
   EXPECT_EQ(shape.describe(), "[2, 3, 5, 7]");
 }
 
-TEST(Shape, CanBeMadeOfExtentsThatAreCountedAtRunTime) {
+TEST(Shape, can_be_made_of_extents_that_are_counted_at_run_time) {
   std::int64_t const extents[] = {2, 3, 5, 7, 11};
   EXPECT_EQ(Shape(std::span(extents).first(3)), Shape({2, 3, 5}));
   EXPECT_EQ(Shape(std::span(extents).first(0)), Shape());
   EXPECT_THROW(Shape{std::span(extents)}, std::invalid_argument);
 }
 
-TEST(Shape, DiffersByRankAndByExtent) {
+TEST(Shape, differs_by_rank_and_by_extent) {
   EXPECT_EQ(Shape({2, 3}), Shape({2, 3}));
   EXPECT_NE(Shape({2, 3}), Shape({3, 2}));
   EXPECT_NE(Shape({0}), Shape({0, 0}));
 }
 
-TEST(Shape, MayBeEmptyInAnyDimension) {
+TEST(Shape, may_be_empty_in_any_dimension) {
   EXPECT_EQ(Shape({0, 8}).count(), 0);
   EXPECT_EQ(Shape({0, kHuge, kHuge, kHuge}).count(), 0);
 }
 
-TEST(Shape, ChangesItsFirstExtentAlone) {
+TEST(Shape, changes_its_first_extent_alone) {
   EXPECT_EQ(Shape({2, 3, 5}).with_first(9), Shape({9, 3, 5}));
   EXPECT_EQ(Shape({0, 3}).with_first(4).count(), 12);
   EXPECT_THROW((void)Shape().with_first(1), std::invalid_argument);
@@ -56,7 +56,7 @@ TEST(Shape, ChangesItsFirstExtentAlone) {
   EXPECT_THROW((void)Shape({0, kHuge, kHuge >> 2}).with_first(4), std::invalid_argument);
 }
 
-TEST(Shape, RefusesWhatItCannotHold) {
+TEST(Shape, refuses_what_it_cannot_hold) {
   EXPECT_THROW((Shape{1, 1, 1, 1, 1}), std::invalid_argument);
   EXPECT_THROW((Shape{2, -1}), std::invalid_argument);
   EXPECT_THROW((Shape{kHuge, kHuge}), std::invalid_argument);
@@ -64,7 +64,7 @@ TEST(Shape, RefusesWhatItCannotHold) {
             std::numeric_limits<std::int64_t>::max());
 }
 
-TEST(Shape, NamesTheDimensionThatItDoesNotHave) {
+TEST(Shape, names_the_dimension_that_it_does_not_have) {
   Shape const shape{2, 3};
   try {
     (void)shape[2];

@@ -11,11 +11,11 @@
 namespace msstream {
 namespace {
 
-TEST(SpinLock, IsOneByte) {
+TEST(SpinLock, is_one_byte) {
   static_assert(sizeof(SpinLock) == 1);
 }
 
-TEST(SpinLock, IsHeldByOneAtATime) {
+TEST(SpinLock, is_held_by_one_at_a_time) {
   SpinLock lock;
   EXPECT_TRUE(lock.try_lock());
   std::thread([&] { EXPECT_FALSE(lock.try_lock()); }).join();
@@ -24,7 +24,7 @@ TEST(SpinLock, IsHeldByOneAtATime) {
   lock.unlock();
 }
 
-TEST(SpinLock, HandsOverWhatItsHolderWrote) {
+TEST(SpinLock, hands_over_what_its_holder_wrote) {
   constexpr int kThreads = 8;
   constexpr int kRounds = 20'000;
   SpinLock lock;
@@ -44,7 +44,7 @@ TEST(SpinLock, HandsOverWhatItsHolderWrote) {
   EXPECT_EQ(plain, long{kThreads} * kRounds);
 }
 
-TEST(SpinLock, WaitsForALongHolder) {
+TEST(SpinLock, waits_for_a_long_holder) {
   SpinLock lock;
   lock.lock();
   std::atomic<bool> waiting{false};

@@ -17,7 +17,7 @@ struct RefusedThread {
   }
 };
 
-TEST(StartThread, SaysWhatTheThreadWasForAndWhichLimitsCount) {
+TEST(StartThread, says_what_the_thread_was_for_and_which_limits_count) {
   try {
     (void)start_thread<RefusedThread>("a stream", [] {});
     FAIL() << "expected an exception";
@@ -29,7 +29,7 @@ TEST(StartThread, SaysWhatTheThreadWasForAndWhichLimitsCount) {
   }
 }
 
-TEST(StartThread, RunsTheWork) {
+TEST(StartThread, runs_the_work) {
   int runs = 0;
   start_thread("a test", [&] { ++runs; }).join();
   EXPECT_EQ(runs, 1);

@@ -14,7 +14,7 @@
 #include <system_error>
 #include <vector>
 
-namespace msstream::support {
+namespace msstream::testing {
 
 /// A temporary folder for one test. The destructor removes it with its contents.
 class TemporaryFolder {
@@ -61,4 +61,4 @@ inline std::string read_all(std::filesystem::path const& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-}  // namespace msstream::support
+}  // namespace msstream::testing

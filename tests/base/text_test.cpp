@@ -16,21 +16,21 @@ struct Described {
   [[nodiscard]] std::string describe() const { return "<described>"; }
 };
 
-TEST(Text, OfNothingIsEmpty) {
+TEST(Text, of_nothing_is_empty) {
   EXPECT_EQ(text(), "");
 }
 
-TEST(Text, WritesPiecesOneAfterTheOther) {
+TEST(Text, writes_pieces_one_after_the_other) {
   EXPECT_EQ(text("a", std::string("b"), std::string_view("c"), 'd', 5, Described{}),
             "abcd5<described>");
 }
 
-TEST(Text, WritesFlagsAsWordsAndSmallIntegersAsNumbers) {
+TEST(Text, writes_flags_as_words_and_small_integers_as_numbers) {
   EXPECT_EQ(text(true, ' ', false), "true false");
   EXPECT_EQ(text(std::uint8_t{65}, ' ', std::int8_t{-3}), "65 -3");
 }
 
-TEST(Text, WritesTheExtremesOfEveryNumber) {
+TEST(Text, writes_the_extremes_of_every_number) {
   EXPECT_EQ(text(std::numeric_limits<std::int64_t>::min()), "-9223372036854775808");
   EXPECT_EQ(text(std::numeric_limits<std::uint64_t>::max()), "18446744073709551615");
   EXPECT_EQ(text(0.1), "0.1");
@@ -38,7 +38,7 @@ TEST(Text, WritesTheExtremesOfEveryNumber) {
   EXPECT_EQ(text(std::numeric_limits<double>::denorm_min()), "5e-324");
 }
 
-TEST(Require, ThrowsItsPiecesOnlyWhenItDoesNotHold) {
+TEST(Require, throws_its_pieces_only_when_it_does_not_hold) {
   EXPECT_NO_THROW(require(true, "unused"));
   try {
     require(false, "rows ", 3, " of ", 2);
@@ -48,7 +48,7 @@ TEST(Require, ThrowsItsPiecesOnlyWhenItDoesNotHold) {
   }
 }
 
-TEST(Errors, CarryCodeCallAndPlace) {
+TEST(Errors, carry_code_call_and_place) {
   CudaError const error(700, "illegal address", "cudaEventQuery");
   std::string const message = error.what();
   EXPECT_EQ(error.code(), 700);

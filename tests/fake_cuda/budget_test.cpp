@@ -17,7 +17,7 @@ std::string complaint(Counts const& counted, Budget const& budget) {
   return result.message();
 }
 
-TEST_F(BudgetTest, NamesTheCallTheCountAndTheAllowance) {
+TEST_F(BudgetTest, names_the_call_the_count_and_the_allowance) {
   Counts counted;
   counted.add("cudaEventRecord");
   counted.add("cudaEventRecord");
@@ -31,7 +31,7 @@ TEST_F(BudgetTest, NamesTheCallTheCountAndTheAllowance) {
   EXPECT_NE(table.find("cudaStreamWaitEvent  counted 0     allowed 3"), std::string::npos) << table;
 }
 
-TEST_F(BudgetTest, TellsOnlyWhatDiffers) {
+TEST_F(BudgetTest, tells_only_what_differs) {
   Counts counted;
   counted.add("cudaFree");
   counted.add("cudaMalloc");
@@ -41,7 +41,7 @@ TEST_F(BudgetTest, TellsOnlyWhatDiffers) {
   EXPECT_TRUE(within(counted, budget.at_most("cudaMalloc", 2)));
 }
 
-TEST_F(BudgetTest, SeesACallInsideTheWorkOfAnOperation) {
+TEST_F(BudgetTest, sees_a_call_inside_the_work_of_an_operation) {
   Device const device;
   Floats const tensor(device, {64});
   write(device.default_group(), tensor);
@@ -54,7 +54,7 @@ TEST_F(BudgetTest, SeesACallInsideTheWorkOfAnOperation) {
   EXPECT_NE(complaint(counted, Budget().launches(1)).find("cudaGetDevice"), std::string::npos);
 }
 
-TEST_F(BudgetTest, SeesAKernelTooMany) {
+TEST_F(BudgetTest, sees_a_kernel_too_many) {
   Device const device;
   Floats const tensor(device, {64});
   write(device.default_group(), tensor);
@@ -65,7 +65,7 @@ TEST_F(BudgetTest, SeesAKernelTooMany) {
   EXPECT_NE(complaint(counted, Budget().launches(1)).find("cudaLaunchKernel"), std::string::npos);
 }
 
-TEST_F(BudgetTest, SeesAnEventForEveryUse) {
+TEST_F(BudgetTest, sees_an_event_for_every_use) {
   Device const device;
   auto& stream = device.default_group().compute();
   repeat(kWarmUp, [&] { static_cast<void>(stream.record()); });
@@ -76,7 +76,7 @@ TEST_F(BudgetTest, SeesAnEventForEveryUse) {
             std::string::npos);
 }
 
-TEST_F(BudgetTest, SeesMemoryTakenFromTheDriverAndAHostThatWaits) {
+TEST_F(BudgetTest, sees_memory_taken_from_the_driver_and_a_host_that_waits) {
   Device const device;
   Floats const small(device, {64});
   auto const table = complaint(calls_of([&] {
@@ -91,7 +91,7 @@ TEST_F(BudgetTest, SeesMemoryTakenFromTheDriverAndAHostThatWaits) {
 /// If two groups write one tensor alternately, each write needs a wait even if the tracker elides
 /// waits. Repeated reads by one group show the difference: with `reduce_waits` off, each of them
 /// waits.
-TEST_F(BudgetTest, SeesWaitsThatAreNotElided) {
+TEST_F(BudgetTest, sees_waits_that_are_not_elided) {
   Device const device({.reduce_waits = false});
   Pool const pool(device, {.groups = 2});
   Floats const tensor(device, {64});

@@ -13,7 +13,7 @@
 namespace fake_cuda {
 namespace {
 
-TEST(CapturedStepBudget, AReplayIsOneLaunch) {
+TEST(CapturedStepBudget, a_replay_is_one_launch) {
   constexpr int kReplays = 100;
   auto const before = live();
   {
@@ -40,7 +40,7 @@ TEST(CapturedStepBudget, AReplayIsOneLaunch) {
   EXPECT_TRUE(take_misuses().empty());
 }
 
-TEST(CapturedStepOrder, AStepOfWhichTheUploadFailsLeavesNothing) {
+TEST(CapturedStepOrder, a_step_of_which_the_upload_fails_leaves_nothing) {
   Device const device;
   Floats const x(device, {1000});
   ms::fill_bytes(x, 0);
@@ -64,7 +64,7 @@ TEST(CapturedStepOrder, AStepOfWhichTheUploadFailsLeavesNothing) {
 }
 
 /// The graph is uploaded on a separate stream, which no other work waits for.
-TEST(CapturedStepOrder, AReplayFollowsTheUploadOfItsGraph) {
+TEST(CapturedStepOrder, a_replay_follows_the_upload_of_its_graph) {
   Device const device;
   Floats const x(device, {1000});
   ms::fill_bytes(x, 0);

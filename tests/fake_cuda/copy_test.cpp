@@ -31,7 +31,7 @@ INSTANTIATE_TEST_SUITE_P(Streams, CopyBudget, ::testing::Bool(), [](auto const& 
   return merged.param ? "merged" : "separate";
 });
 
-TEST_P(CopyBudget, ToTheDeviceIsOneCopy) {
+TEST_P(CopyBudget, to_the_device_is_one_copy) {
   OneGroup const on(GetParam());
   PinnedFloats const staged(on.device, 1024);
   Floats const tensor(on.device, {1024}, ms::StreamKind::h2d);
@@ -41,7 +41,7 @@ TEST_P(CopyBudget, ToTheDeviceIsOneCopy) {
 }
 
 // h2d = [copy], compute = [read], in turn: the read waits for the copy, the next copy for the read
-TEST_P(CopyBudget, ToTheDeviceAndUsedIsADependencyEachWay) {
+TEST_P(CopyBudget, to_the_device_and_used_is_a_dependency_each_way) {
   OneGroup const on(GetParam());
   PinnedFloats const staged(on.device, 1024);
   Floats const tensor(on.device, {1024}, ms::StreamKind::h2d);
@@ -55,7 +55,7 @@ TEST_P(CopyBudget, ToTheDeviceAndUsedIsADependencyEachWay) {
              Budget().launches(1).exactly("cudaMemcpyAsync", 1).dependencies(2 * crossing())));
 }
 
-TEST_P(CopyBudget, ToTheHostIsOneCopyAndOneDependency) {
+TEST_P(CopyBudget, to_the_host_is_one_copy_and_one_dependency) {
   OneGroup const on(GetParam());
   PinnedFloats const staged(on.device, 1024);
   Floats const tensor(on.device, {1024});
@@ -69,7 +69,7 @@ TEST_P(CopyBudget, ToTheHostIsOneCopyAndOneDependency) {
       within(calls_of(download), Budget().exactly("cudaMemcpyAsync", 1).dependencies(crossing())));
 }
 
-TEST_P(CopyBudget, OnTheDeviceIsOneCopy) {
+TEST_P(CopyBudget, on_the_device_is_one_copy) {
   OneGroup const on(GetParam());
   Floats const from(on.device, {1024});
   Floats const to(on.device, {1024});
@@ -78,14 +78,14 @@ TEST_P(CopyBudget, OnTheDeviceIsOneCopy) {
       within(calls_of([&] { ms::copy(to, from); }), Budget().exactly("cudaMemcpyAsync", 1)));
 }
 
-TEST_P(CopyBudget, NothingIsCopiedOfAnEmptyTensor) {
+TEST_P(CopyBudget, nothing_is_copied_of_an_empty_tensor) {
   OneGroup const on(GetParam());
   Floats const from(on.device, {0});
   Floats const to(on.device, {0});
   EXPECT_TRUE(within(calls_of([&] { ms::copy(to, from); }), Budget()));
 }
 
-TEST_P(CopyBudget, AVectorToTheDeviceIsOneCopy) {
+TEST_P(CopyBudget, a_vector_to_the_device_is_one_copy) {
   OneGroup const on(GetParam());
   std::vector<float> const values(1024, 1.0F);
   auto const upload = [&] { static_cast<void>(ms::to_device<float>(on.device, values, {1024})); };
@@ -98,7 +98,7 @@ TEST_P(CopyBudget, AVectorToTheDeviceIsOneCopy) {
                          .exactly("cudaEventQuery", 1)));
 }
 
-TEST_P(CopyBudget, AVectorToTheHostIsOneEventWaitedFor) {
+TEST_P(CopyBudget, a_vector_to_the_host_is_one_event_waited_for) {
   OneGroup const on(GetParam());
   Floats const tensor(on.device, {1024});
   auto const download = [&] { static_cast<void>(ms::to_host(tensor)); };
@@ -115,7 +115,7 @@ TEST_P(CopyBudget, AVectorToTheHostIsOneEventWaitedFor) {
                          .exactly("cudaEventSynchronize", 1)));
 }
 
-TEST_P(CopyBudget, AFillIsOneFill) {
+TEST_P(CopyBudget, a_fill_is_one_fill) {
   OneGroup const on(GetParam());
   Floats const tensor(on.device, {1024});
   EXPECT_TRUE(
@@ -125,7 +125,7 @@ TEST_P(CopyBudget, AFillIsOneFill) {
 }
 
 /// Sends data through all copies, on streams that run as late as they may.
-TEST_P(CopyBudget, WhatIsCountedAlsoArrives) {
+TEST_P(CopyBudget, what_is_counted_also_arrives) {
   OneGroup const on(GetParam());
   std::vector<float> values(1024);
   std::iota(values.begin(), values.end(), 0.0F);

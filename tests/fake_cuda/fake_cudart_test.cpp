@@ -50,7 +50,7 @@ class FakeCudart : public FakeCudaTest {
 };
 
 // s0 = [fill 7, record e0], s1 = [wait e0, copy to the host, record e1]
-TEST_F(FakeCudart, RunsWorkInOrderAndNoEarlierThanAsked) {
+TEST_F(FakeCudart, runs_work_in_order_and_no_earlier_than_asked) {
   ASSERT_EQ(cudaMemsetAsync(device_, 7, 1, streams_[0]), cudaSuccess);
   ASSERT_EQ(cudaEventRecord(events_[0], streams_[0]), cudaSuccess);
   ASSERT_EQ(cudaStreamWaitEvent(streams_[1], events_[0], 0), cudaSuccess);
@@ -62,7 +62,7 @@ TEST_F(FakeCudart, RunsWorkInOrderAndNoEarlierThanAsked) {
 }
 
 // s0 = [fill 7], s1 = [copy to the host]: nothing orders the two
-TEST_F(FakeCudart, AMissingWaitShows) {
+TEST_F(FakeCudart, a_missing_wait_shows) {
   ASSERT_EQ(cudaMemsetAsync(device_, 1, 1, streams_[0]), cudaSuccess);
   ASSERT_EQ(cudaStreamSynchronize(streams_[0]), cudaSuccess);
   ASSERT_EQ(cudaMemsetAsync(device_, 7, 1, streams_[0]), cudaSuccess);
@@ -71,7 +71,7 @@ TEST_F(FakeCudart, AMissingWaitShows) {
   EXPECT_EQ(*pinned_, 1);
 }
 
-TEST_F(FakeCudart, AQueryFindsWorkDoneUnlessTheDeviceIsBusy) {
+TEST_F(FakeCudart, a_query_finds_work_done_unless_the_device_is_busy) {
   ASSERT_EQ(cudaEventRecord(events_[0], streams_[0]), cudaSuccess);
   {
     BusyDevice const busy;
@@ -82,7 +82,7 @@ TEST_F(FakeCudart, AQueryFindsWorkDoneUnlessTheDeviceIsBusy) {
   EXPECT_EQ(cudaEventQuery(events_[0]), cudaSuccess);
 }
 
-TEST_F(FakeCudart, AWaitStandsForWhatTheEventStoodForThen) {
+TEST_F(FakeCudart, a_wait_stands_for_what_the_event_stood_for_then) {
   ASSERT_EQ(cudaStreamWaitEvent(streams_[1], events_[0], 0), cudaSuccess);
   ASSERT_EQ(cudaMemsetAsync(device_, 7, 1, streams_[0]), cudaSuccess);
   ASSERT_EQ(cudaEventRecord(events_[0], streams_[0]), cudaSuccess);
@@ -91,7 +91,7 @@ TEST_F(FakeCudart, AWaitStandsForWhatTheEventStoodForThen) {
   EXPECT_EQ(cudaEventQuery(events_[0]), cudaErrorNotReady);
 }
 
-TEST_F(FakeCudart, WorkOutlivesItsStream) {
+TEST_F(FakeCudart, work_outlives_its_stream) {
   cudaStream_t stream = nullptr;
   ASSERT_EQ(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0), cudaSuccess);
   ASSERT_EQ(cudaMemsetAsync(device_, 7, 1, stream), cudaSuccess);
@@ -101,7 +101,7 @@ TEST_F(FakeCudart, WorkOutlivesItsStream) {
   EXPECT_EQ(*static_cast<std::uint8_t*>(device_), 7);
 }
 
-TEST_F(FakeCudart, UseAfterDestroyFailsAndIsReported) {
+TEST_F(FakeCudart, use_after_destroy_fails_and_is_reported) {
   cudaEvent_t event = nullptr;
   ASSERT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
   ASSERT_EQ(cudaEventDestroy(event), cudaSuccess);
@@ -115,7 +115,7 @@ TEST_F(FakeCudart, UseAfterDestroyFailsAndIsReported) {
   static_cast<void>(cudaGetLastError());
 }
 
-TEST_F(FakeCudart, PageableAndForeignMemoryIsNotCopied) {
+TEST_F(FakeCudart, pageable_and_foreign_memory_is_not_copied) {
   std::uint8_t pageable = 0;
   EXPECT_EQ(cudaMemcpyAsync(device_, &pageable, 1, cudaMemcpyHostToDevice, streams_[0]),
             cudaErrorInvalidValue);
@@ -126,7 +126,7 @@ TEST_F(FakeCudart, PageableAndForeignMemoryIsNotCopied) {
   static_cast<void>(cudaGetLastError());
 }
 
-TEST_F(FakeCudart, AHostFunctionMayNotCallCuda) {
+TEST_F(FakeCudart, a_host_function_may_not_call_cuda) {
   auto const query = [](void* event) {
     EXPECT_EQ(cudaEventQuery(static_cast<cudaEvent_t>(event)), cudaErrorNotPermitted);
   };
@@ -136,7 +136,7 @@ TEST_F(FakeCudart, AHostFunctionMayNotCallCuda) {
   static_cast<void>(cudaGetLastError());
 }
 
-TEST_F(FakeCudart, MemoryIsAlignedAndHasAnEnd) {
+TEST_F(FakeCudart, memory_is_aligned_and_has_an_end) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(device_) % 256, 0U);
   std::size_t free_bytes = 0;
   std::size_t total_bytes = 0;
@@ -146,7 +146,7 @@ TEST_F(FakeCudart, MemoryIsAlignedAndHasAnEnd) {
   static_cast<void>(cudaGetLastError());
 }
 
-TEST_F(FakeCudart, KnowsWhatKindOfMemoryAPointerIsTo) {
+TEST_F(FakeCudart, knows_what_kind_of_memory_a_pointer_is_to) {
   auto const kind_of = [](void const* memory) {
     cudaPointerAttributes attributes{};
     EXPECT_EQ(cudaPointerGetAttributes(&attributes, memory), cudaSuccess);
@@ -158,7 +158,7 @@ TEST_F(FakeCudart, KnowsWhatKindOfMemoryAPointerIsTo) {
   EXPECT_EQ(kind_of(&pageable), cudaMemoryTypeUnregistered);
 }
 
-TEST_F(FakeCudart, WhatIsNotDestroyedShows) {
+TEST_F(FakeCudart, what_is_not_destroyed_shows) {
   auto const before = live();
   EXPECT_EQ(before.streams, 2U);
   EXPECT_EQ(before.events, 2U);
@@ -174,7 +174,7 @@ TEST_F(FakeCudart, WhatIsNotDestroyedShows) {
 
 /// Checks that neither CUDA's libraries nor the driver's are in the process. A GPU test that ran on
 /// the fake runtime would test nothing, and this program must not touch the GPU of its machine.
-TEST(FakeCudaProgram, HoldsNothingOfCuda) {
+TEST(FakeCudaProgram, holds_nothing_of_cuda) {
   ASSERT_EQ(ms::Cuda::device_count(), 1);
   std::ifstream maps("/proc/self/maps");
   std::string line;

@@ -10,7 +10,7 @@ namespace {
 
 using IssueBudget = FakeCudaTest;
 
-TEST_F(IssueBudget, OneStreamIsLaunchesAlone) {
+TEST_F(IssueBudget, one_stream_is_launches_alone) {
   Device const device;
   Floats const tensor(device, {1024});
   write(device.default_group(), tensor);
@@ -21,7 +21,7 @@ TEST_F(IssueBudget, OneStreamIsLaunchesAlone) {
              Budget().launches(1000)));
 }
 
-TEST_F(IssueBudget, ManyInputsOnOneStreamAreOneLaunch) {
+TEST_F(IssueBudget, many_inputs_on_one_stream_are_one_launch) {
   Device const device;
   std::vector<Floats> inputs;
   repeat(32, [&] { inputs.emplace_back(device, ms::Shape{16}); });
@@ -34,7 +34,7 @@ TEST_F(IssueBudget, ManyInputsOnOneStreamAreOneLaunch) {
 }
 
 // g0 = [w, w, …], g1 = [w, w, …], alternately on one tensor
-TEST_F(IssueBudget, PingPongIsOneEventAndOneWaitATurn) {
+TEST_F(IssueBudget, ping_pong_is_one_event_and_one_wait_a_turn) {
   Device const device;
   Pool const pool(device, {.groups = 2});
   Floats const ball(device, {1024});
@@ -49,7 +49,7 @@ TEST_F(IssueBudget, PingPongIsOneEventAndOneWaitATurn) {
 }
 
 // g0 = [w], g1 = [r, r, r, …]
-TEST_F(IssueBudget, ASecondReadOnTheSameGroupDoesNotWait) {
+TEST_F(IssueBudget, a_second_read_on_the_same_group_does_not_wait) {
   Device const device;
   Pool const pool(device, {.groups = 2});
   Floats const tensor(device, {1024});
@@ -62,7 +62,7 @@ TEST_F(IssueBudget, ASecondReadOnTheSameGroupDoesNotWait) {
 }
 
 // g0 = [w a], g1 = [r a, w b], g2 = [r b, r a]: the wait for b covers a
-TEST_F(IssueBudget, AWaitCoversWhatItsEventFollowed) {
+TEST_F(IssueBudget, a_wait_covers_what_its_event_followed) {
   Device const device;
   Pool const pool(device, {.groups = 3});
   Floats const a(device, {64});
@@ -92,7 +92,7 @@ TEST_F(IssueBudget, AWaitCoversWhatItsEventFollowed) {
 }
 
 // g0 = [w], g1 … g7 = [r]
-TEST_F(IssueBudget, ManyReadersShareTheWritersEvent) {
+TEST_F(IssueBudget, many_readers_share_the_writers_event) {
   constexpr int kGroups = 8;
   Device const device;
   Pool const pool(device, {.groups = kGroups});
@@ -115,7 +115,7 @@ TEST_F(IssueBudget, ManyReadersShareTheWritersEvent) {
 }
 
 // g1 … g7 = [w own], g0 = [r all]
-TEST_F(IssueBudget, AJoinIsOneEventAndOneWaitABranch) {
+TEST_F(IssueBudget, a_join_is_one_event_and_one_wait_a_branch) {
   constexpr int kGroups = 8;
   Device const device;
   Pool const pool(device, {.groups = kGroups});
@@ -139,7 +139,7 @@ TEST_F(IssueBudget, AJoinIsOneEventAndOneWaitABranch) {
 }
 
 // Work that the host has seen complete needs no wait, on any group.
-TEST_F(IssueBudget, WhatTheHostHasWaitedForIsNotWaitedForAgain) {
+TEST_F(IssueBudget, what_the_host_has_waited_for_is_not_waited_for_again) {
   Device const device;
   Pool pool(device, {.groups = 2});
   Floats const tensor(device, {64});
@@ -148,7 +148,7 @@ TEST_F(IssueBudget, WhatTheHostHasWaitedForIsNotWaitedForAgain) {
   EXPECT_TRUE(within(calls_of([&] { write(pool[1], tensor); }), Budget().launches(1)));
 }
 
-TEST_F(IssueBudget, FrozenTensorsAreReadByAllGroupsForNothing) {
+TEST_F(IssueBudget, frozen_tensors_are_read_by_all_groups_for_nothing) {
   Device const device;
   Pool const pool(device, {.groups = 8});
   Floats weights(device, {1024});
@@ -163,7 +163,7 @@ TEST_F(IssueBudget, FrozenTensorsAreReadByAllGroupsForNothing) {
 }
 
 /// More groups do not make unrelated work more expensive.
-TEST_F(IssueBudget, UnrelatedWorkOnManyGroupsIsLaunchesAlone) {
+TEST_F(IssueBudget, unrelated_work_on_many_groups_is_launches_alone) {
   Device const device;
   Pool const pool(device, {.groups = 16});
   std::vector<Floats> own;

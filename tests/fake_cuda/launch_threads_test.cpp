@@ -27,7 +27,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds,
                            return kind.param == ms::LaunchThreads::shared ? "shared" : "per_group";
                          });
 
-TEST_P(LaunchThreadsBudget, OneStreamIsLaunchesAlone) {
+TEST_P(LaunchThreadsBudget, one_stream_is_launches_alone) {
   Device const device;
   Pool const pool(device, options());
   Floats const tensor(device, {64});
@@ -37,7 +37,7 @@ TEST_P(LaunchThreadsBudget, OneStreamIsLaunchesAlone) {
                      Budget().launches(100).at_most("cudaSetDevice", kThreads)));
 }
 
-TEST_P(LaunchThreadsBudget, PingPongIsOneEventAndOneWaitATurn) {
+TEST_P(LaunchThreadsBudget, ping_pong_is_one_event_and_one_wait_a_turn) {
   Device const device;
   Pool const pool(device, options());
   Floats const ball(device, {64});

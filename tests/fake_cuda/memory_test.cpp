@@ -13,7 +13,7 @@ namespace {
 
 using MemoryBudget = FakeCudaTest;
 
-TEST_F(MemoryBudget, TakingAndGivingBackAsksNothing) {
+TEST_F(MemoryBudget, taking_and_giving_back_asks_nothing) {
   Device const device;
   auto const take = [&] {
     for (std::int64_t count = 1; count <= 1 << 20; count *= 4) {
@@ -24,7 +24,7 @@ TEST_F(MemoryBudget, TakingAndGivingBackAsksNothing) {
   EXPECT_TRUE(within(calls_of([&] { repeat(100, take); }), Budget()));
 }
 
-TEST_F(MemoryBudget, MemoryInUseIsReusedOnItsStreamForNothing) {
+TEST_F(MemoryBudget, memory_in_use_is_reused_on_its_stream_for_nothing) {
   Device const device;
   auto const step = [&] {
     Floats const tensor(device, {1024});
@@ -35,7 +35,7 @@ TEST_F(MemoryBudget, MemoryInUseIsReusedOnItsStreamForNothing) {
   EXPECT_TRUE(within(calls_of([&] { repeat(100, step); }), Budget().launches(100)));
 }
 
-TEST_F(MemoryBudget, EachGroupReusesItsOwn) {
+TEST_F(MemoryBudget, each_group_reuses_its_own) {
   constexpr int kGroups = 8;
   Device const device;
   Pool const pool(device, {.groups = kGroups});
@@ -52,7 +52,7 @@ TEST_F(MemoryBudget, EachGroupReusesItsOwn) {
 }
 
 /// While there is fresh memory, a group does not query whether another group still uses its memory.
-TEST_F(MemoryBudget, MemoryOfABusyGroupCostsNoQuestion) {
+TEST_F(MemoryBudget, memory_of_a_busy_group_costs_no_question) {
   Device const device;
   Pool const pool(device, {.groups = 2});
   auto const use_on = [&](int group) {
@@ -67,7 +67,7 @@ TEST_F(MemoryBudget, MemoryOfABusyGroupCostsNoQuestion) {
 
 /// Memory that another group has used last is free if that use is complete. Two events are queried:
 /// one for the write and one for the read.
-TEST_F(MemoryBudget, MemoryThatAnotherGroupReadIsReusedAfterAQuestion) {
+TEST_F(MemoryBudget, memory_that_another_group_read_is_reused_after_a_question) {
   constexpr int kSteps = 50;
   Device const device;
   Pool const pool(device, {.groups = 2});
@@ -89,7 +89,7 @@ TEST_F(MemoryBudget, MemoryThatAnotherGroupReadIsReusedAfterAQuestion) {
                          .at_most("cudaStreamWaitEvent", kSteps)));
 }
 
-TEST_F(MemoryBudget, AFullPoolWaitsOnTheDeviceAndNotOnTheHost) {
+TEST_F(MemoryBudget, a_full_pool_waits_on_the_device_and_not_on_the_host) {
   constexpr std::int64_t kCount = 1 << 20;
   Device const device(
       {.memory = {.limit_bytes = std::size_t{5} << 20U, .max_growth_bytes = 1 << 16}});
@@ -118,7 +118,7 @@ TEST_F(MemoryBudget, AFullPoolWaitsOnTheDeviceAndNotOnTheHost) {
   EXPECT_LE(fewest, 6U);
 }
 
-TEST_F(MemoryBudget, PinnedMemoryThatTheHostHasWaitedForAsksNothing) {
+TEST_F(MemoryBudget, pinned_memory_that_the_host_has_waited_for_asks_nothing) {
   Device const device;
   Floats const tensor(device, {1024});
   auto const stage = [&] {
@@ -133,7 +133,7 @@ TEST_F(MemoryBudget, PinnedMemoryThatTheHostHasWaitedForAsksNothing) {
 }
 
 /// The oldest buffer is the likeliest to be free again, so it is queried first.
-TEST_F(MemoryBudget, PinnedMemoryWhoseOldestCopyIsOverAsksNothing) {
+TEST_F(MemoryBudget, pinned_memory_whose_oldest_copy_is_over_asks_nothing) {
   constexpr int kInFlight = 20;
   Device const device;
   Floats const tensor(device, {1024});
@@ -152,7 +152,7 @@ TEST_F(MemoryBudget, PinnedMemoryWhoseOldestCopyIsOverAsksNothing) {
 }
 
 /// The eight oldest buffers are queried before a new one is allocated.
-TEST_F(MemoryBudget, PinnedMemoryInFlightCostsAFewQuestions) {
+TEST_F(MemoryBudget, pinned_memory_in_flight_costs_a_few_questions) {
   constexpr int kInFlight = 20;
   constexpr int kAsked = 8;
   Device const device;

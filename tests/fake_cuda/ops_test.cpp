@@ -442,7 +442,7 @@ INSTANTIATE_TEST_SUITE_P(Ops, OpBudget, ::testing::ValuesIn(cases()), [](auto co
   return tested.param.name;
 });
 
-TEST_P(OpBudget, IsItsKernelsAndProducts) {
+TEST_P(OpBudget, is_its_kernels_and_products) {
   Inputs inputs;
   BusyDevice const busy;
   repeat(kWarmUp, [&] { GetParam().issue(inputs); });
@@ -450,7 +450,7 @@ TEST_P(OpBudget, IsItsKernelsAndProducts) {
 }
 
 /// If a launch fails in the middle of an operation, a part of the operation stays on the stream.
-TEST_P(OpBudget, ThrowsWhicheverOfItsLaunchesFailsAndGoesOnAfterwards) {
+TEST_P(OpBudget, throws_whichever_of_its_launches_fails_and_goes_on_afterwards) {
   Inputs inputs;
   GetParam().issue(inputs);
   auto const once = calls_of([&] { GetParam().issue(inputs); });

@@ -39,7 +39,7 @@ class RawMemoryBudget : public FakeCudaTest {
   }
 };
 
-TEST_F(RawMemoryBudget, OneStreamReusesItsMemoryForAnEvent) {
+TEST_F(RawMemoryBudget, one_stream_reuses_its_memory_for_an_event) {
   constexpr int kPairs = 100;
   auto const stream = make_stream();
   {
@@ -53,7 +53,7 @@ TEST_F(RawMemoryBudget, OneStreamReusesItsMemoryForAnEvent) {
   cudaStreamDestroy(stream);
 }
 
-TEST_F(RawMemoryBudget, AnEventIsTheLastThatAStreamIsAskedFor) {
+TEST_F(RawMemoryBudget, an_event_is_the_last_that_a_stream_is_asked_for) {
   Memory memory{
       Device(ms::DeviceOptions<ms::Cuda>{.memory = {.limit_bytes = std::size_t{2} << 20U}})};
   auto const next = make_stream();
@@ -72,7 +72,7 @@ TEST_F(RawMemoryBudget, AnEventIsTheLastThatAStreamIsAskedFor) {
   cudaStreamDestroy(next);
 }
 
-TEST_F(RawMemoryBudget, ACaptureIsNotDisturbed) {
+TEST_F(RawMemoryBudget, a_capture_is_not_disturbed) {
   auto const stream = make_stream();
   {
     Memory memory{Device()};
@@ -93,7 +93,7 @@ TEST_F(RawMemoryBudget, ACaptureIsNotDisturbed) {
   cudaStreamDestroy(stream);
 }
 
-TEST_F(RawMemoryBudget, WithoutAnEventTheHostWaits) {
+TEST_F(RawMemoryBudget, without_an_event_the_host_waits) {
   auto const stream = make_stream();
   {
     Memory memory{Device()};
@@ -106,7 +106,7 @@ TEST_F(RawMemoryBudget, WithoutAnEventTheHostWaits) {
   cudaStreamDestroy(stream);
 }
 
-TEST_F(RawMemoryBudget, WhatFailsToComeBackIsGivenToNobody) {
+TEST_F(RawMemoryBudget, what_fails_to_come_back_is_given_to_nobody) {
   auto const stream = make_stream();
   {
     Memory memory{Device()};

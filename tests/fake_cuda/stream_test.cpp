@@ -12,7 +12,7 @@ namespace {
 
 using StreamBudget = FakeCudaTest;
 
-TEST_F(StreamBudget, RecordingIsOneRecord) {
+TEST_F(StreamBudget, recording_is_one_record) {
   Device const device;
   auto& stream = device.default_group().compute();
   auto const record = [&] { static_cast<void>(stream.record()); };
@@ -21,7 +21,7 @@ TEST_F(StreamBudget, RecordingIsOneRecord) {
 }
 
 /// If an event is requested before the stream goes on, record() uses it and records no second one.
-TEST_F(StreamBudget, RecordingIsOneRecordWhereAnEventIsWantedToo) {
+TEST_F(StreamBudget, recording_is_one_record_where_an_event_is_wanted_too) {
   Device const device;
   auto& stream = device.default_group().compute();
   auto& tracker = *device.context()->tracker;
@@ -34,7 +34,7 @@ TEST_F(StreamBudget, RecordingIsOneRecordWhereAnEventIsWantedToo) {
   EXPECT_TRUE(within(calls_of(record_wanted), Budget().exactly("cudaEventRecord", 1)));
 }
 
-TEST_F(StreamBudget, WaitingIsOneWaitAndOnlyWhereItOrders) {
+TEST_F(StreamBudget, waiting_is_one_wait_and_only_where_it_orders) {
   Device const device;
   Pool const pool(device, {.groups = 2});
   auto const event = pool[0].compute().record();
@@ -44,7 +44,7 @@ TEST_F(StreamBudget, WaitingIsOneWaitAndOnlyWhereItOrders) {
   EXPECT_TRUE(within(calls_of([&] { pool[1].compute().wait(event); }), Budget()));
 }
 
-TEST_F(StreamBudget, AskingIsOneQuestionAndItsAnswerSavesWaits) {
+TEST_F(StreamBudget, asking_is_one_question_and_its_answer_saves_waits) {
   Device const device;
   Pool const pool(device, {.groups = 2});
   auto const event = pool[0].compute().record();
@@ -53,7 +53,7 @@ TEST_F(StreamBudget, AskingIsOneQuestionAndItsAnswerSavesWaits) {
   EXPECT_TRUE(within(calls_of([&] { pool[1].compute().wait(event); }), Budget()));
 }
 
-TEST_F(StreamBudget, HowFarABusyStreamHasComeIsTwoQuestionsAtMost) {
+TEST_F(StreamBudget, how_far_a_busy_stream_has_come_is_two_questions_at_most) {
   Device const device;
   auto& stream = device.default_group().compute();
   auto const look = [&] { device.context()->tracker->look_what_is_complete(stream.slot()); };
@@ -67,7 +67,7 @@ TEST_F(StreamBudget, HowFarABusyStreamHasComeIsTwoQuestionsAtMost) {
   EXPECT_TRUE(within(calls_of(look), Budget().exactly("cudaEventQuery", 2)));
 }
 
-TEST_F(StreamBudget, SynchronisingIsOneEventAndNeverTheStream) {
+TEST_F(StreamBudget, synchronising_is_one_event_and_never_the_stream) {
   Device const device;
   auto& stream = device.default_group().compute();
   repeat(kWarmUp, [&] { static_cast<void>(stream.record()); });
@@ -75,7 +75,7 @@ TEST_F(StreamBudget, SynchronisingIsOneEventAndNeverTheStream) {
                      Budget().exactly("cudaEventRecord", 1).exactly("cudaEventSynchronize", 1)));
 }
 
-TEST_F(StreamBudget, EnteringAndLeavingScopesAsksNothing) {
+TEST_F(StreamBudget, entering_and_leaving_scopes_asks_nothing) {
   Device const device;
   Pool const pool(device, {.groups = 2});
   EXPECT_TRUE(within(calls_of([&] {
@@ -88,7 +88,7 @@ TEST_F(StreamBudget, EnteringAndLeavingScopesAsksNothing) {
                      Budget()));
 }
 
-TEST_F(StreamBudget, LeasesInTurnAskNothing) {
+TEST_F(StreamBudget, leases_in_turn_ask_nothing) {
   Device const device;
   Pool pool(device, {.groups = 8});
   Floats const tensor(device, {64});
@@ -104,7 +104,7 @@ TEST_F(StreamBudget, LeasesInTurnAskNothing) {
                      Budget()));
 }
 
-TEST_F(StreamBudget, TheLeastLoadedGroupIsOneQuestionAGroupAtMost) {
+TEST_F(StreamBudget, the_least_loaded_group_is_one_question_a_group_at_most) {
   constexpr int kGroups = 8;
   Device const device;
   Pool pool(device, {.groups = kGroups});
@@ -116,7 +116,7 @@ TEST_F(StreamBudget, TheLeastLoadedGroupIsOneQuestionAGroupAtMost) {
                      Budget().exactly("cudaEventQuery", kGroups)));
 }
 
-TEST_F(StreamBudget, PublishingIsOneRecordAndSavesTheReadersOne) {
+TEST_F(StreamBudget, publishing_is_one_record_and_saves_the_readers_one) {
   Device const device;
   Pool const pool(device, {.groups = 2});
   Floats const tensor(device, {64});
@@ -132,7 +132,7 @@ TEST_F(StreamBudget, PublishingIsOneRecordAndSavesTheReadersOne) {
                      Budget().launches(1).exactly("cudaStreamWaitEvent", 1)));
 }
 
-TEST_F(StreamBudget, AHolderWaitsOnceAndLetsGoForNothing) {
+TEST_F(StreamBudget, a_holder_waits_once_and_lets_go_for_nothing) {
   Device const device;
   Pool const pool(device, {.groups = 2});
   Floats const tensor(device, {64});
@@ -151,7 +151,7 @@ TEST_F(StreamBudget, AHolderWaitsOnceAndLetsGoForNothing) {
   EXPECT_TRUE(within(calls_of([&] { holder.reset(); }), Budget()));
 }
 
-TEST_F(StreamBudget, HandlesOfTensorsAreFree) {
+TEST_F(StreamBudget, handles_of_tensors_are_free) {
   Device const device;
   Floats const tensor(device, {64, 2});
   write(device.default_group(), tensor);
@@ -167,7 +167,7 @@ TEST_F(StreamBudget, HandlesOfTensorsAreFree) {
 /// A group owns three streams and a workspace, which are all destroyed with it, and a cuBLASLt
 /// handle, which is kept for the next group: destroying a handle waits for the whole device and
 /// ends the captures of other threads.
-TEST_F(StreamBudget, AGroupIsThreeStreamsAWorkspaceAndAHandleThatIsKept) {
+TEST_F(StreamBudget, a_group_is_three_streams_a_workspace_and_a_handle_that_is_kept) {
   Device const device;
   auto const before = live();
   {

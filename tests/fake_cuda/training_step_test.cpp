@@ -79,19 +79,19 @@ INSTANTIATE_TEST_SUITE_P(Groups,
                                            Dependencies{4, 10, 15, 5}),
                          [](auto const& tested) { return std::to_string(tested.param.groups); });
 
-TEST_P(TrainingStepBudget, HoldsWhenTheDeviceKeepsUp) {
+TEST_P(TrainingStepBudget, holds_when_the_device_keeps_up) {
   TrainingStep step(GetParam().groups);
   run(step);
 }
 
-TEST_P(TrainingStepBudget, HoldsWhenTheDeviceIsBehind) {
+TEST_P(TrainingStepBudget, holds_when_the_device_is_behind) {
   TrainingStep step(GetParam().groups);
   BusyDevice const busy;
   run(step);
 }
 
 /// Most operations need neither an event nor a wait of their own.
-TEST_P(TrainingStepBudget, HasFewEventsAndWaitsAnOperation) {
+TEST_P(TrainingStepBudget, has_few_events_and_waits_an_operation) {
   TrainingStep step(GetParam().groups);
   BusyDevice const busy;
   warm_up(step);
@@ -113,7 +113,7 @@ TEST_P(TrainingStepBudget, HasFewEventsAndWaitsAnOperation) {
 using TrainingStepBudgetProof = FakeCudaTest;
 
 /// Shows that the budget detects lost savings: a tracker that elides nothing exceeds it.
-TEST_F(TrainingStepBudgetProof, IsBrokenByWaitsThatAreNotElided) {
+TEST_F(TrainingStepBudgetProof, is_broken_by_waits_that_are_not_elided) {
   constexpr Dependencies kAllowed{4, 10, 15, 5};
   TrainingStep step(kAllowed.groups, false);
   repeat(2 * kWarmUp, [&] {

@@ -15,41 +15,41 @@ template <class Inner>
 class EveryCallTest : public RuntimeTest<Inner> {};
 TYPED_TEST_SUITE(EveryCallTest, Runtimes, RuntimeNames);
 
-TYPED_TEST(EveryCallTest, OpeningMayFail) {
+TYPED_TEST(EveryCallTest, opening_may_fail) {
   EveryCall(opening<TypeParam>(false)).run();
   EveryCall(opening<TypeParam>(true)).run();
 }
-TYPED_TEST(EveryCallTest, CrossingGroupsMayFail) {
+TYPED_TEST(EveryCallTest, crossing_groups_may_fail) {
   EveryCall(crossing_groups<TypeParam>(LaunchThreads::none)).run();
 }
-TYPED_TEST(EveryCallTest, CrossingGroupsOnSharedLaunchThreadsMayFail) {
+TYPED_TEST(EveryCallTest, crossing_groups_on_shared_launch_threads_may_fail) {
   EveryCall(crossing_groups<TypeParam>(LaunchThreads::shared)).run();
 }
-TYPED_TEST(EveryCallTest, CrossingGroupsOnPrivateLaunchThreadsMayFail) {
+TYPED_TEST(EveryCallTest, crossing_groups_on_private_launch_threads_may_fail) {
   EveryCall(crossing_groups<TypeParam>(LaunchThreads::per_group)).run();
 }
-TYPED_TEST(EveryCallTest, MemoryUnderALimitMayFail) {
+TYPED_TEST(EveryCallTest, memory_under_a_limit_may_fail) {
   EveryCall(memory_under_a_limit<TypeParam>()).run();
 }
-TYPED_TEST(EveryCallTest, PinnedCopiesMayFail) {
+TYPED_TEST(EveryCallTest, pinned_copies_may_fail) {
   EveryCall(pinned_copies<TypeParam>()).run();
 }
-TYPED_TEST(EveryCallTest, OrderingByHandMayFail) {
+TYPED_TEST(EveryCallTest, ordering_by_hand_may_fail) {
   EveryCall(ordering_by_hand<TypeParam>()).run();
 }
-TYPED_TEST(EveryCallTest, SpansMayFail) {
+TYPED_TEST(EveryCallTest, spans_may_fail) {
   EveryCall(spans<TypeParam>()).run();
 }
-TYPED_TEST(EveryCallTest, FrozenLookupsMayFail) {
+TYPED_TEST(EveryCallTest, frozen_lookups_may_fail) {
   EveryCall(frozen_lookups<TypeParam>()).run();
 }
-TYPED_TEST(EveryCallTest, CapturedStepsMayFail) {
+TYPED_TEST(EveryCallTest, captured_steps_may_fail) {
   EveryCall(captured_step<TypeParam>()).run();
 }
-TYPED_TEST(EveryCallTest, TrainingMayFail) {
+TYPED_TEST(EveryCallTest, training_may_fail) {
   EveryCall(training<TypeParam>(LaunchThreads::none)).run();
 }
-TYPED_TEST(EveryCallTest, TrainingOnSharedLaunchThreadsMayFail) {
+TYPED_TEST(EveryCallTest, training_on_shared_launch_threads_may_fail) {
   EveryCall(training<TypeParam>(LaunchThreads::shared)).run();
 }
 

@@ -47,7 +47,7 @@ class FaultyTest : public RuntimeTest<Inner> {
 };
 TYPED_TEST_SUITE(FaultyTest, Runtimes, RuntimeNames);
 
-TYPED_TEST(FaultyTest, FailsTheCallThatThePlanNamesAndNoOther) {
+TYPED_TEST(FaultyTest, fails_the_call_that_the_plan_names_and_no_other) {
   auto const stream = this->runtime->create_stream(StreamPriority::normal);
   auto const event = this->runtime->create_event(EventTiming::untimed);
   this->plan->fail(2, Fault::launch_failure);
@@ -63,7 +63,7 @@ TYPED_TEST(FaultyTest, FailsTheCallThatThePlanNamesAndNoOther) {
   this->runtime->destroy_stream(stream);
 }
 
-TYPED_TEST(FaultyTest, AllocationsRunOutOfMemory) {
+TYPED_TEST(FaultyTest, allocations_run_out_of_memory) {
   this->plan->fail(RuntimeCall::allocate_device, 1, Fault::out_of_memory);
   try {
     static_cast<void>(this->runtime->allocate_device(4096));
@@ -74,7 +74,7 @@ TYPED_TEST(FaultyTest, AllocationsRunOutOfMemory) {
   this->runtime->free_device(this->runtime->allocate_device(4096), 4096);
 }
 
-TYPED_TEST(FaultyTest, ALostDeviceFailsEveryCallButThoseThatDestroy) {
+TYPED_TEST(FaultyTest, a_lost_device_fails_every_call_but_those_that_destroy) {
   auto const stream = this->runtime->create_stream(StreamPriority::normal);
   auto const event = this->runtime->create_event(EventTiming::untimed);
   this->plan->fail(1, Fault::sticky);
@@ -89,7 +89,7 @@ TYPED_TEST(FaultyTest, ALostDeviceFailsEveryCallButThoseThatDestroy) {
   EXPECT_EQ(this->code_of([&] { static_cast<void>(this->runtime->memory_info()); }), 0);
 }
 
-TYPED_TEST(FaultyTest, TheWorkOfALostDeviceIsOverWhenACallFails) {
+TYPED_TEST(FaultyTest, the_work_of_a_lost_device_is_over_when_a_call_fails) {
   std::atomic<int> ran{0};
   auto const gone = this->runtime->create_stream(StreamPriority::normal);
   auto const stream = this->runtime->create_stream(StreamPriority::normal);
@@ -104,7 +104,7 @@ TYPED_TEST(FaultyTest, TheWorkOfALostDeviceIsOverWhenACallFails) {
   this->runtime->destroy_stream(stream);
 }
 
-TYPED_TEST(FaultyTest, ALaunchIsACallThatNamesItsOperation) {
+TYPED_TEST(FaultyTest, a_launch_is_a_call_that_names_its_operation) {
   DeviceOptions<Faulty<TypeParam>> options;
   options.runtime.plan = this->plan;
   Device<Faulty<TypeParam>> const device(options);
@@ -120,13 +120,13 @@ TYPED_TEST(FaultyTest, ALaunchIsACallThatNamesItsOperation) {
   EXPECT_EQ(calls.back().describe(), text("call ", calls.size(), ": fill of 'tower/fill'"));
 }
 
-TEST(FaultPlanTest, CountsFromOne) {
+TEST(FaultPlanTest, counts_from_one) {
   FaultPlan plan;
   EXPECT_THROW(plan.fail(0, Fault::sticky), std::invalid_argument);
   EXPECT_THROW(plan.fail(RuntimeCall::wait, 0, Fault::sticky), std::invalid_argument);
 }
 
-TEST(CountingTest, ShowsWhatWasNotGivenBack) {
+TEST(CountingTest, shows_what_was_not_given_back) {
   CountingOptions<Host> const options;
   Counting<Host> runtime(options);
   auto const event = runtime.create_event(EventTiming::untimed);
@@ -139,7 +139,7 @@ TEST(CountingTest, ShowsWhatWasNotGivenBack) {
   EXPECT_EQ(options.census->describe(), Census::nothing());
 }
 
-TEST(CountingTest, FollowsPagesAndRemembersWhatWasAskedFor) {
+TEST(CountingTest, follows_pages_and_remembers_what_was_asked_for) {
   CountingOptions<Host> const options;
   auto const& census = *options.census;
   Counting<Host> runtime(options);
@@ -162,7 +162,7 @@ TEST(CountingTest, FollowsPagesAndRemembersWhatWasAskedFor) {
   EXPECT_EQ(census.calls, 8U);
 }
 
-TEST(WatchdogTest, BarksAtWhatHangs) {
+TEST(WatchdogTest, barks_at_what_hangs) {
   std::promise<void> barked;
   Watchdog const watchdog([] { return std::string("this test, on purpose"); },
                           std::chrono::milliseconds(0),

@@ -63,7 +63,7 @@ void for_each_failed_wait(Test&& test) {
   }
 }
 
-TEST(InFlight, AGroupKeepsItsWorkspaceUntilItsWorkIsOver) {
+TEST(InFlight, a_group_keeps_its_workspace_until_its_work_is_over) {
   for_each_failed_wait([](Held& held, auto fail) {
     {
       StreamPool<R> pool(*held.device, {.groups = 1});
@@ -74,7 +74,7 @@ TEST(InFlight, AGroupKeepsItsWorkspaceUntilItsWorkIsOver) {
   });
 }
 
-TEST(InFlight, ADeviceKeepsItsMemoryUntilTheWorkOnItIsOver) {
+TEST(InFlight, a_device_keeps_its_memory_until_the_work_on_it_is_over) {
   for_each_failed_wait([](Held& held, auto fail) {
     std::optional<StreamPool<R>> pool(std::in_place, *held.device, StreamPoolOptions{.groups = 1});
     std::optional<StreamScope<R>> scope(std::in_place, (*pool)[0]);
@@ -95,7 +95,7 @@ TEST(InFlight, ADeviceKeepsItsMemoryUntilTheWorkOnItIsOver) {
   });
 }
 
-TEST(InFlight, AForeignOwnerKeepsItsMemoryUntilTheWorkOnItIsOver) {
+TEST(InFlight, a_foreign_owner_keeps_its_memory_until_the_work_on_it_is_over) {
   for_each_failed_wait([](Held& held, auto fail) {
     auto const tell = [&](float* memory) {
       held.journal.add("free");

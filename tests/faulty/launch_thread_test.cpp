@@ -42,7 +42,7 @@ class LateFailure {
   std::shared_ptr<std::atomic<bool>> queued_ = std::make_shared<std::atomic<bool>>(false);
 };
 
-TYPED_TEST(LaunchThread, WorkBehindAFailureIsNotLaunchedOthersIs) {
+TYPED_TEST(LaunchThread, work_behind_a_failure_is_not_launched_others_is) {
   for (auto const threads : {LaunchThreads::shared, LaunchThreads::per_group}) {
     Device<TypeParam> const device;
     StreamPool<TypeParam> pool(device, {.groups = 3, .launch_threads = threads});
@@ -74,7 +74,8 @@ TYPED_TEST(LaunchThread, WorkBehindAFailureIsNotLaunchedOthersIs) {
   }
 }
 
-TYPED_TEST(LaunchThread, WorkThatItsCallerLaunchesBehindAFailureIsNotLaunchedAndThrows) {
+TYPED_TEST(LaunchThread,
+           work_that_its_caller_launches_behind_a_failure_is_not_launched_and_throws) {
   Device<TypeParam> const device;
   StreamPool<TypeParam> pool(device, {.groups = 1, .launch_threads = LaunchThreads::per_group});
   StreamPool<TypeParam> callers(device, {.groups = 1, .launch_threads = LaunchThreads::none});
@@ -102,7 +103,7 @@ TYPED_TEST(LaunchThread, WorkThatItsCallerLaunchesBehindAFailureIsNotLaunchedAnd
   EXPECT_TRUE(launched) << "the caller knows now";
 }
 
-TYPED_TEST(LaunchThread, EveryCallerWhoseWorkIsNotLaunchedIsTold) {
+TYPED_TEST(LaunchThread, every_caller_whose_work_is_not_launched_is_told) {
   constexpr int kCallers = 3;
   Device<TypeParam> const device;
   StreamPool<TypeParam> pool(device, {.groups = 1, .launch_threads = LaunchThreads::per_group});
@@ -146,7 +147,8 @@ TYPED_TEST(LaunchThread, EveryCallerWhoseWorkIsNotLaunchedIsTold) {
   EXPECT_EQ(launched.load(), 0);
 }
 
-TYPED_TEST(LaunchThread, AFailureIsToldOnAnotherDeviceToWhatFollowsItAndToNothingElse) {
+TYPED_TEST(LaunchThread,
+           a_failure_is_told_on_another_device_to_what_follows_it_and_to_nothing_else) {
   Device<TypeParam> const device;
   Device<TypeParam> const other({.tracker = device.context()->tracker});
   StreamPool<TypeParam> pool(device, {.groups = 1, .launch_threads = LaunchThreads::per_group});
@@ -172,7 +174,7 @@ TYPED_TEST(LaunchThread, AFailureIsToldOnAnotherDeviceToWhatFollowsItAndToNothin
 }
 
 /// Destroys the device of the failed operation before anyone has been told of the failure.
-TYPED_TEST(LaunchThread, AFailureThatNobodyTookIsToldOnceToWhatFollowsIt) {
+TYPED_TEST(LaunchThread, a_failure_that_nobody_took_is_told_once_to_what_follows_it) {
   auto const tracker = std::make_shared<DependencyTracker<TypeParam>>();
   Device<TypeParam> const other({.tracker = tracker});
   auto const x = zeros<float>(other, {4});
@@ -188,7 +190,7 @@ TYPED_TEST(LaunchThread, AFailureThatNobodyTookIsToldOnceToWhatFollowsIt) {
   EXPECT_NO_THROW(follow());
 }
 
-TYPED_TEST(LaunchThread, WorkUnderAHolderBehindAFailureIsNotHeldFor) {
+TYPED_TEST(LaunchThread, work_under_a_holder_behind_a_failure_is_not_held_for) {
   Device<TypeParam> const device;
   StreamPool<TypeParam> pool(device, {.groups = 1, .launch_threads = LaunchThreads::per_group});
   StreamPool<TypeParam> callers(device, {.groups = 1, .launch_threads = LaunchThreads::none});
@@ -202,7 +204,7 @@ TYPED_TEST(LaunchThread, WorkUnderAHolderBehindAFailureIsNotHeldFor) {
   EXPECT_NO_THROW(holder.hold(x)) << "the caller knows now";
 }
 
-TYPED_TEST(LaunchThread, AFailureIsKnownToWhoeverHasWaitedForTheOperation) {
+TYPED_TEST(LaunchThread, a_failure_is_known_to_whoever_has_waited_for_the_operation) {
   constexpr int kRounds = 200;  // many rounds, since a race would be lost only now and then
   Device<TypeParam> const device;
   StreamPool<TypeParam> pool(device, {.groups = 1, .launch_threads = LaunchThreads::per_group});

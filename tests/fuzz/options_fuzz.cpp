@@ -2,9 +2,8 @@
 // A program's options, one per line of the input: `MSSTREAM_NAME=value` is a variable, any other
 // line is an argument. Either a UsageError refuses them, or the values are within their ranges;
 // spelled out as arguments or as variables, they give the same values again.
+#include "cli/options.hpp"
 #include "fuzz.hpp"
-
-#include <msstream/support/options.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -14,8 +13,8 @@
 namespace {
 
 using namespace msstream;
+using cli::Arguments;
 using fuzz::expect;
-using support::Arguments;
 
 enum class Colour { red, blue };
 
@@ -56,7 +55,7 @@ struct Parsed {
 std::optional<Parsed> parse(Arguments const& arguments) {
   Parsed parsed;
   auto& values = parsed.values;
-  support::Options options("Fuzzed.", {{"fuzzed --epochs 1", "one"}});
+  cli::Options options("Fuzzed.", {{"fuzzed --epochs 1", "one"}});
   options.add("--epochs", values.epochs, "passes", {1, 100});
   options.add("--rate", values.rate, "step length", {0.0, 1.0});
   options.add("--layers", values.layers, "widths", {1});
@@ -68,10 +67,10 @@ std::optional<Parsed> parse(Arguments const& arguments) {
   std::ostringstream warnings;
   try {
     options.parse(arguments, warnings);
-  } catch (support::UsageError const& error) {
+  } catch (cli::UsageError const& error) {
     expect(!std::string_view(error.what()).empty(), "an error without a word");
     return std::nullopt;
-  } catch (support::HelpRequested const& help) {
+  } catch (cli::HelpRequested const& help) {
     expect(std::string_view(help.what()).find("--epochs") != std::string_view::npos, "no help");
     return std::nullopt;
   }

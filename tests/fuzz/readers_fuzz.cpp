@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Census and Criteo text, with gzip or without. It is read as the same rows, or refused by a
 // DataError with the same words, whatever the chunks, the line ends and the compression.
+#include "data/data_error.hpp"
+#include "data/dataset.hpp"
+#include "data/readers.hpp"
 #include "fuzz.hpp"
 #include "gzip.hpp"
 #include "scratch_folder.hpp"
-
-#include <msstream/support/data_error.hpp>
-#include <msstream/support/dataset.hpp>
-#include <msstream/support/readers.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -16,15 +15,15 @@
 namespace {
 
 using namespace msstream;
+using data::DataFormat;
+using data::ReaderOptions;
 using fuzz::expect;
-using support::DataFormat;
-using support::ReaderOptions;
 
 constexpr std::size_t kOneChunk = 8'192;
 constexpr std::size_t kCensusCategories = 33;
 
 struct Rows {
-  support::Schema schema;
+  data::Schema schema;
   std::vector<std::int64_t> keys;
   std::vector<float> continuous;
   std::vector<float> labels;
@@ -34,7 +33,7 @@ struct Rows {
 };
 using Outcome = std::variant<Rows, std::string>;
 
-void expect_whole(support::Dataset const& data, Rows const& rows) {
+void expect_whole(data::Dataset const& data, Rows const& rows) {
   expect(data.rows() > 0, "no rows, and no error");
   expect(std::ranges::all_of(rows.continuous, [](float value) { return std::isfinite(value); }),
          "a continuous value is not finite");
@@ -45,8 +44,8 @@ void expect_whole(support::Dataset const& data, Rows const& rows) {
 Outcome read(std::string_view bytes, ReaderOptions const& options) {
   static fuzz::ScratchFolder const folder;
   try {
-    auto const source = support::open_data(folder.write("data", bytes), options);
-    auto const data = support::load_dataset(*source, 1);
+    auto const source = data::open_data(folder.write("data", bytes), options);
+    auto const data = data::load_dataset(*source, 1);
     Rows rows{data.schema(), {}, {}, {}};
     for (std::int64_t row = 0; row < data.rows(); ++row) {
       std::ranges::copy(data.keys(row), std::back_inserter(rows.keys));
@@ -55,7 +54,7 @@ Outcome read(std::string_view bytes, ReaderOptions const& options) {
     }
     expect_whole(data, rows);
     return rows;
-  } catch (support::DataError const& error) {
+  } catch (data::DataError const& error) {
     expect(std::string_view(error.what()).find("/data:") != std::string_view::npos,
            "the message does not name the file: ",
            std::string_view(error.what()));

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A safetensors file from any source. It is either refused by a DataError that names it, or read as
 // a model that can be saved, is read back equal, and is saved as the same bytes again.
+#include "data/data_error.hpp"
 #include "saved_model.hpp"
-
-#include <msstream/support/data_error.hpp>
 
 #include <optional>
 
@@ -15,7 +14,7 @@ using fuzz::expect;
 std::optional<fuzz::Model> load(std::filesystem::path const& path) {
   try {
     return fuzz::load_model(path);
-  } catch (support::DataError const& error) {
+  } catch (data::DataError const& error) {
     std::string_view const message = error.what();
     expect(message.starts_with(path.string() + ": "), "the file is not named: ", message);
     expect(message.size() < path.string().size() + 1000, "a message of ", message.size(), " bytes");

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "data/safetensors.hpp"
 #include "fuzz.hpp"
 #include "scratch_folder.hpp"
-
-#include <msstream/support/safetensors.hpp>
 
 #include <cstring>
 #include <filesystem>
@@ -27,13 +26,13 @@ struct OwnedTensor {
 /// The content of a safetensors file, in memory.
 struct Model {
   std::map<std::string, OwnedTensor> tensors;
-  support::TensorMetadata metadata;
+  data::TensorMetadata metadata;
   friend bool operator==(Model const&, Model const&) = default;
 };
 
 /// Reads a model. Throws the exceptions of SafetensorsFile.
 [[nodiscard]] inline Model load_model(std::filesystem::path const& path) {
-  support::SafetensorsFile const file(path);
+  data::SafetensorsFile const file(path);
   Model model{{}, file.metadata()};
   for (auto const& [name, tensor] : file.tensors()) {
     model.tensors.emplace(
@@ -44,13 +43,13 @@ struct Model {
 
 /// Writes a model. Throws the exceptions of save_safetensors().
 inline void save_model(std::filesystem::path const& path, Model const& model) {
-  std::vector<support::SavedTensor> saved;
+  std::vector<data::SavedTensor> saved;
   for (auto const& [name, tensor] : model.tensors) {
     saved.emplace_back(name, tensor.shape, std::span<std::uint8_t const>());
     saved.back().dtype = tensor.dtype;
     saved.back().bytes = tensor.bytes;
   }
-  support::save_safetensors(path, saved, model.metadata);
+  data::save_safetensors(path, saved, model.metadata);
 }
 
 [[nodiscard]] inline std::string bytes_of_file(std::filesystem::path const& path) {

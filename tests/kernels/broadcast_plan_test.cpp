@@ -69,7 +69,7 @@ Places walked(BroadcastPlan const& plan, std::int64_t const* strides) {
   return places;
 }
 
-TEST(BroadcastPlan, WalksAnyTwoShapesAsNumPyDoes) {
+TEST(BroadcastPlan, walks_any_two_shapes_as_numpy_does) {
   auto const shapes = small_shapes();
   int broadcast = 0;
   for (auto const& left : shapes) {
@@ -99,7 +99,7 @@ TEST(BroadcastPlan, WalksAnyTwoShapesAsNumPyDoes) {
   EXPECT_GT(broadcast, 1000);
 }
 
-TEST(BroadcastPlan, HasAsFewDimensionsAsTheOperandsAllow) {
+TEST(BroadcastPlan, has_as_few_dimensions_as_the_operands_allow) {
   EXPECT_EQ(plan_broadcast({2, 3, 4, 5}, {2, 3, 4, 5}), (BroadcastPlan{1, 120, {120}, {1}, {1}}));
   EXPECT_EQ(plan_broadcast({}, {}), (BroadcastPlan{1, 1, {1}, {1}, {1}}));
   EXPECT_EQ(plan_broadcast({1, 1}, {1}), (BroadcastPlan{1, 1, {1}, {1}, {1}}));
@@ -113,13 +113,13 @@ TEST(BroadcastPlan, HasAsFewDimensionsAsTheOperandsAllow) {
             (BroadcastPlan{3, 120, {5, 4, 6}, {6, 0, 1}, {0, 1, 0}}));
 }
 
-TEST(BroadcastPlan, OfAnEmptyShapeHasNoElements) {
+TEST(BroadcastPlan, of_an_empty_shape_has_no_elements) {
   EXPECT_EQ(plan_broadcast({0, 3}, {1, 3}).count, 0);
   EXPECT_EQ(plan_broadcast({2, 0}, {}).count, 0);
   EXPECT_EQ(broadcast_shape({0, 3}, {1, 3}), (Shape{0, 3}));
 }
 
-TEST(BroadcastShape, RefusesExtentsThatDiffer) {
+TEST(BroadcastShape, refuses_extents_that_differ) {
   EXPECT_FALSE(broadcast_shape({2, 3}, {3, 2}).has_value());
   EXPECT_FALSE(broadcast_shape({2, 3}, {2}).has_value());
   EXPECT_FALSE(broadcast_shape({0}, {2}).has_value());
@@ -138,7 +138,7 @@ Places summed(Places const& values, AxisView const& view) {
   return sums;
 }
 
-TEST(SumToPlan, UndoesEveryBroadcastInAtMostTwoReductions) {
+TEST(SumToPlan, undoes_every_broadcast_in_at_most_two_reductions) {
   auto const shapes = small_shapes();
   int most = 0;
   for (auto const& from : shapes) {
@@ -165,7 +165,7 @@ TEST(SumToPlan, UndoesEveryBroadcastInAtMostTwoReductions) {
   EXPECT_EQ(most, 2);
 }
 
-TEST(SumToPlan, MergesDimensionsAndLeavesOutWhatIsNotSummed) {
+TEST(SumToPlan, merges_dimensions_and_leaves_out_what_is_not_summed) {
   EXPECT_EQ(plan_sum_to({2, 3}, {2, 3}), SumToPlan{});
   EXPECT_EQ(plan_sum_to({1, 2, 3}, {2, 3}), SumToPlan{});
   EXPECT_EQ(plan_sum_to({2, 3, 4}, {4}), (SumToPlan{1, {{1, 6, 4}}}));

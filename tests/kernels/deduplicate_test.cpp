@@ -147,20 +147,20 @@ TYPED_TEST_SUITE(DeduplicateTest, StreamKinds, StreamKindName);
 constexpr std::int64_t kCapacities[] = {
     1, 2, 31, 511, 512, 513, 2047, 2048, 2049, 4095, 4096, 4097, 20'000};
 
-TYPED_TEST(DeduplicateTest, GroupsEqualIdsOfAnyNumberOfPlaces) {
+TYPED_TEST(DeduplicateTest, groups_equal_ids_of_any_number_of_places) {
   for (auto const capacity : kCapacities) {
     this->expect_groups(this->random.integers(capacity, 0, capacity), capacity + 1);
   }
 }
 
-TYPED_TEST(DeduplicateTest, MillionsOfPlaces) {
+TYPED_TEST(DeduplicateTest, millions_of_places) {
   // Takes sort tiles of either size, and more of them than one look back reaches.
   for (std::int64_t const places : {200'000, 300'000, 4'300'000}) {
     this->expect_groups(this->random.integers(places, -2, 5000), 5000);
   }
 }
 
-TYPED_TEST(DeduplicateTest, LeavesOutWhatIsNoRow) {
+TYPED_TEST(DeduplicateTest, leaves_out_what_is_no_row) {
   for (auto const capacity : kCapacities) {
     auto ids = this->random.integers(capacity, -2, 12);
     ids.front() = std::int64_t{1} << 40;
@@ -170,7 +170,7 @@ TYPED_TEST(DeduplicateTest, LeavesOutWhatIsNoRow) {
   }
 }
 
-TYPED_TEST(DeduplicateTest, OneIdThousandsOfTimes) {
+TYPED_TEST(DeduplicateTest, one_id_thousands_of_times) {
   for (auto const capacity : kCapacities) {
     Integers ids(static_cast<std::size_t>(capacity), 7);
     this->expect_groups(ids, 8);
@@ -179,7 +179,7 @@ TYPED_TEST(DeduplicateTest, OneIdThousandsOfTimes) {
   }
 }
 
-TYPED_TEST(DeduplicateTest, RowCountsAtTheEdgesOfDigitsAndWords) {
+TYPED_TEST(DeduplicateTest, row_counts_at_the_edges_of_digits_and_words) {
   for (auto const rows : {std::int64_t{0},
                           std::int64_t{1},
                           std::int64_t{2},
@@ -202,7 +202,7 @@ TYPED_TEST(DeduplicateTest, RowCountsAtTheEdgesOfDigitsAndWords) {
   }
 }
 
-TYPED_TEST(DeduplicateTest, PlacesBeyondTheBagCountDoNotExist) {
+TYPED_TEST(DeduplicateTest, places_beyond_the_bag_count_do_not_exist) {
   constexpr std::int64_t kHotness = 3;
   for (std::int64_t const bags : {100, 3000}) {
     auto const ids = this->random.integers(bags * kHotness, 0, 50);
@@ -213,7 +213,7 @@ TYPED_TEST(DeduplicateTest, PlacesBeyondTheBagCountDoNotExist) {
   }
 }
 
-TYPED_TEST(DeduplicateTest, OffsetsTellWhichPlacesExist) {
+TYPED_TEST(DeduplicateTest, offsets_tell_which_places_exist) {
   for (std::int64_t const capacity : {700, 7000}) {
     auto const ids = this->random.integers(capacity, 0, 50);
     SomeBags bags{.bags = 5, .offsets = {0, 0, 5, 5, capacity / 2, capacity - 10}};
@@ -224,7 +224,7 @@ TYPED_TEST(DeduplicateTest, OffsetsTellWhichPlacesExist) {
   }
 }
 
-TYPED_TEST(DeduplicateTest, LeavesOutTheIdsOfBadBags) {
+TYPED_TEST(DeduplicateTest, leaves_out_the_ids_of_bad_bags) {
   auto const expect_for = [&](std::int64_t bags, std::int64_t capacity) {
     SCOPED_TRACE(text(bags, " bags"));
     for (int round = 0; round < 6; ++round) {
@@ -245,7 +245,7 @@ TYPED_TEST(DeduplicateTest, LeavesOutTheIdsOfBadBags) {
   expect_for(2000, 20'000);
 }
 
-TYPED_TEST(DeduplicateTest, WithoutPoolingHasTheIdsOfBadBags) {
+TYPED_TEST(DeduplicateTest, without_pooling_has_the_ids_of_bad_bags) {
   for (std::int64_t const capacity : {7, 5000}) {
     Integers ids(static_cast<std::size_t>(capacity), -1);
     ids[0] = 3;
@@ -260,7 +260,7 @@ TYPED_TEST(DeduplicateTest, WithoutPoolingHasTheIdsOfBadBags) {
   }
 }
 
-TYPED_TEST(DeduplicateTest, BagsWithoutAnIdHaveThePlaceOfTheirDefaultId) {
+TYPED_TEST(DeduplicateTest, bags_without_an_id_have_the_place_of_their_default_id) {
   for (std::int64_t const bags : {50, 3000}) {
     // One in three ids is valid, so that many bags of few ids have no valid one.
     auto const ids = [&](std::int64_t count) { return this->random.integers(count, -4, 11); };
@@ -287,7 +287,7 @@ TYPED_TEST(DeduplicateTest, BagsWithoutAnIdHaveThePlaceOfTheirDefaultId) {
 }
 
 // A bag is searched by more than one thread, and its only valid id may be anywhere.
-TYPED_TEST(DeduplicateTest, LongBagsAreSearchedForAnIdToTheirEnd) {
+TYPED_TEST(DeduplicateTest, long_bags_are_searched_for_an_id_to_their_end) {
   constexpr std::int64_t kLength = 1000;
   Integers ids;
   Integers offsets{0};
@@ -303,12 +303,12 @@ TYPED_TEST(DeduplicateTest, LongBagsAreSearchedForAnIdToTheirEnd) {
   this->expect_groups(ids, 50, {.bags = 40, .offsets = offsets, .default_id = 49});
 }
 
-TYPED_TEST(DeduplicateTest, NoPlacesAtAll) {
+TYPED_TEST(DeduplicateTest, no_places_at_all) {
   this->expect_groups({}, 10);
   this->expect_groups({}, 10, {.bags = 3, .offsets = {0, 0, 0, 0}, .default_id = 4});
 }
 
-TYPED_TEST(DeduplicateTest, RefusesMorePlacesThanPositionsCanName) {
+TYPED_TEST(DeduplicateTest, refuses_more_places_than_positions_can_name) {
   DeduplicateArgs args{};
   args.bags.default_id = -1;
   args.bags.capacity = std::int64_t{1} << 31;
@@ -318,7 +318,7 @@ TYPED_TEST(DeduplicateTest, RefusesMorePlacesThanPositionsCanName) {
   EXPECT_THROW(deduplicate(this->stream(), args), std::invalid_argument);
 }
 
-TYPED_TEST(DeduplicateTest, RefusesIdsThatAreNoIntegers) {
+TYPED_TEST(DeduplicateTest, refuses_ids_that_are_no_integers) {
   DeduplicateArgs args{};
   args.bags.id_dtype = DType::float32;
   EXPECT_THROW(deduplicate(this->stream(), args), std::invalid_argument);

@@ -28,7 +28,7 @@ class EmbeddingEdgesTest : public EmbeddingTest<Stream> {
 };
 TYPED_TEST_SUITE(EmbeddingEdgesTest, StreamKinds, StreamKindName);
 
-TYPED_TEST(EmbeddingEdgesTest, CountsEveryIdOutOfRangeOnce) {
+TYPED_TEST(EmbeddingEdgesTest, counts_every_id_out_of_range_once) {
   for (auto const pooling : {Pooling::sum, Pooling::max, Pooling::none}) {
     for (auto const width : kWidths) {
       auto bags = this->random_bags(200, 9, 5);
@@ -46,7 +46,7 @@ TYPED_TEST(EmbeddingEdgesTest, CountsEveryIdOutOfRangeOnce) {
   }
 }
 
-TYPED_TEST(EmbeddingEdgesTest, NoBadIdReachesTheTable) {
+TYPED_TEST(EmbeddingEdgesTest, no_bad_id_reaches_the_table) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   for (auto const width : kWidths) {
     for (auto const dtype : {DType::int32, DType::int64}) {
@@ -68,7 +68,7 @@ TYPED_TEST(EmbeddingEdgesTest, NoBadIdReachesTheTable) {
   this->expect_pooled(lookup);
 }
 
-TYPED_TEST(EmbeddingEdgesTest, TrapKeepsTheFirstBadIdAndNoOther) {
+TYPED_TEST(EmbeddingEdgesTest, trap_keeps_the_first_bad_id_and_no_other) {
   auto const trap = this->pinned(IdTrap{});
   IdReport const report{nullptr, trap.data(), 5};
   for (std::int64_t const hotness : {1, 2}) {
@@ -91,7 +91,7 @@ TYPED_TEST(EmbeddingEdgesTest, TrapKeepsTheFirstBadIdAndNoOther) {
   }
 }
 
-TYPED_TEST(EmbeddingEdgesTest, DividedByNoWeightIsZero) {
+TYPED_TEST(EmbeddingEdgesTest, divided_by_no_weight_is_zero) {
   for (auto const pooling : {Pooling::mean, Pooling::sqrtn}) {
     EXPECT_EQ(this->pool_all({3, 5}, pooling, {0, 0}).output, Floats{0});
   }
@@ -110,7 +110,7 @@ TYPED_TEST(EmbeddingEdgesTest, DividedByNoWeightIsZero) {
   }
 }
 
-TYPED_TEST(EmbeddingEdgesTest, NanAndInfinityGoWhereArithmeticTakesThem) {
+TYPED_TEST(EmbeddingEdgesTest, nan_and_infinity_go_where_arithmetic_takes_them) {
   EXPECT_EQ(this->pool_all({1, kFloatInfinity, 2}, Pooling::mean).output, Floats{kFloatInfinity});
   EXPECT_TRUE(
       std::isnan(this->pool_all({kFloatInfinity, 1, -kFloatInfinity}, Pooling::sum).output[0]));
@@ -123,21 +123,21 @@ TYPED_TEST(EmbeddingEdgesTest, NanAndInfinityGoWhereArithmeticTakesThem) {
   EXPECT_EQ(found.argmax, std::vector<std::int32_t>{1});
 }
 
-TYPED_TEST(EmbeddingEdgesTest, TheFirstOfEqualRowsIsTheMaximum) {
+TYPED_TEST(EmbeddingEdgesTest, the_first_of_equal_rows_is_the_maximum) {
   auto const found = this->pool_all({1, 4, 2, 4, 4}, Pooling::max);
   EXPECT_EQ(found.output, Floats{4});
   EXPECT_EQ(found.argmax, std::vector<std::int32_t>{1});
   EXPECT_EQ(this->pool_all({-kFloatInfinity}, Pooling::max).argmax, std::vector<std::int32_t>{0});
 }
 
-TYPED_TEST(EmbeddingEdgesTest, MinusZeroIsKeptWhereNothingIsAdded) {
+TYPED_TEST(EmbeddingEdgesTest, minus_zero_is_kept_where_nothing_is_added) {
   EXPECT_TRUE(are_same(this->pool_all({-0.0F}, Pooling::sum).output, {0.0F}));
   EXPECT_TRUE(are_same(this->pool_all({-0.0F}, Pooling::none).output, {-0.0F}));
   EXPECT_TRUE(are_same(this->pool_all({-0.0F, 0.0F}, Pooling::max).output, {-0.0F}));
   EXPECT_TRUE(are_same(this->pool_all({0.0F, -0.0F}, Pooling::max).output, {0.0F}));
 }
 
-TYPED_TEST(EmbeddingEdgesTest, RefusesWhatIsNoRealNumberOrNoId) {
+TYPED_TEST(EmbeddingEdgesTest, refuses_what_is_no_real_number_or_no_id) {
   auto const refused = [&](DType table, DType output, DType ids) {
     LookupArgs args{};
     args.table_dtype = table;

@@ -82,7 +82,7 @@ class EmbeddingGradientTest : public GradientTest<Stream> {
 };
 TYPED_TEST_SUITE(EmbeddingGradientTest, StreamKinds, StreamKindName);
 
-TYPED_TEST(EmbeddingGradientTest, AllPoolingsOfFixedAndJaggedBags) {
+TYPED_TEST(EmbeddingGradientTest, all_poolings_of_fixed_and_jagged_bags) {
   for (auto const pooling : kPoolings) {
     for (auto const width : {1, 4, 33}) {
       this->for_each_shape([&](GradientCase some) {
@@ -95,7 +95,7 @@ TYPED_TEST(EmbeddingGradientTest, AllPoolingsOfFixedAndJaggedBags) {
   }
 }
 
-TYPED_TEST(EmbeddingGradientTest, RowsOfAnyWidth) {
+TYPED_TEST(EmbeddingGradientTest, rows_of_any_width) {
   for (auto const width : kGradientWidths) {
     for (auto const pooling : {Pooling::sum, Pooling::mean, Pooling::max}) {
       for (std::int64_t const places : {200, 4000}) {
@@ -110,7 +110,7 @@ TYPED_TEST(EmbeddingGradientTest, RowsOfAnyWidth) {
 
 // Output gradients of a size whose columns may be processed in more than one pass, with rows of up
 // to a warp and wider.
-TYPED_TEST(EmbeddingGradientTest, ManyBagsOfWideRows) {
+TYPED_TEST(EmbeddingGradientTest, many_bags_of_wide_rows) {
   for (std::int64_t const width : {72, 128, 256, 1024}) {
     auto const bags = (std::int64_t{32} << 20U) / (width * 4);
     auto some = GradientCase::fixed(this->random.integers(bags, -2, 9'999), 1);
@@ -120,7 +120,7 @@ TYPED_TEST(EmbeddingGradientTest, ManyBagsOfWideRows) {
   }
 }
 
-TYPED_TEST(EmbeddingGradientTest, WeightsAndDefaultIds) {
+TYPED_TEST(EmbeddingGradientTest, weights_and_default_ids) {
   for (auto const pooling : kPoolings) {
     this->for_each_shape([&](GradientCase some) {
       some.pooling = pooling;
@@ -138,7 +138,7 @@ TYPED_TEST(EmbeddingGradientTest, WeightsAndDefaultIds) {
   }
 }
 
-TYPED_TEST(EmbeddingGradientTest, HalfPrecisionGradientsAreAddedInFloat) {
+TYPED_TEST(EmbeddingGradientTest, half_precision_gradients_are_added_in_float) {
   for (auto const pooling : {Pooling::sum, Pooling::mean, Pooling::max}) {
     for (std::int64_t const width : {1, 3, 4, 12, 16, 33, 128}) {
       for (std::int64_t const bags : {100, 1200}) {
@@ -152,7 +152,7 @@ TYPED_TEST(EmbeddingGradientTest, HalfPrecisionGradientsAreAddedInFloat) {
   }
 }
 
-TYPED_TEST(EmbeddingGradientTest, OutputGradientsAtOddAddresses) {
+TYPED_TEST(EmbeddingGradientTest, output_gradients_at_odd_addresses) {
   for (std::int64_t const bags : {100, 3000}) {
     auto some = GradientCase::fixed(this->random.integers(bags, -2, 52), 1);
     this->expect_gradients(some, 1);
@@ -160,7 +160,7 @@ TYPED_TEST(EmbeddingGradientTest, OutputGradientsAtOddAddresses) {
   }
 }
 
-TYPED_TEST(EmbeddingGradientTest, OneHotRowAmongOthers) {
+TYPED_TEST(EmbeddingGradientTest, a_hot_row_among_others) {
   for (std::int64_t const places : {2000, 30'000, 300'000}) {
     for (std::int64_t const width : {3, 16, 64}) {
       auto ids = this->random.integers(places, 0, 9'999);
@@ -175,7 +175,7 @@ TYPED_TEST(EmbeddingGradientTest, OneHotRowAmongOthers) {
 }
 
 // Rows that begin and end at the borders of parts and of blocks of parts, and next to them.
-TYPED_TEST(EmbeddingGradientTest, RowsThatEndAtBordersOfWhatIsAddedTogether) {
+TYPED_TEST(EmbeddingGradientTest, rows_that_end_at_borders_of_what_is_added_together) {
   for (std::int64_t const width : {4, 128}) {
     for (std::int64_t const around : {16, 128, 256, 1024, 2048, 4096}) {
       for (std::int64_t const off : {-1, 0, 1}) {
@@ -193,7 +193,7 @@ TYPED_TEST(EmbeddingGradientTest, RowsThatEndAtBordersOfWhatIsAddedTogether) {
 }
 
 // Half-precision values near 100,000 are more than 1 apart, so that only sums in float are exact.
-TYPED_TEST(EmbeddingGradientTest, OneId100000TimesInHalfPrecision) {
+TYPED_TEST(EmbeddingGradientTest, one_id_100000_times_in_half_precision) {
   auto some = GradientCase::fixed(Integers(100'000, 7), 1);
   some.width = 4;
   auto const gradient = std::vector<float16>(400'000, from_float<float16>(1.0F));
@@ -203,7 +203,7 @@ TYPED_TEST(EmbeddingGradientTest, OneId100000TimesInHalfPrecision) {
             std::vector<float>(4, 100'000.0F));
 }
 
-TYPED_TEST(EmbeddingGradientTest, NoBagsNoIdsAndNoValidIds) {
+TYPED_TEST(EmbeddingGradientTest, no_bags_no_ids_and_no_valid_ids) {
   for (auto const pooling : kPoolings) {
     for (std::int64_t const places : {0, 10, 5000}) {
       auto some = GradientCase::fixed(Integers(static_cast<std::size_t>(places), -1), 1);
@@ -223,7 +223,7 @@ TYPED_TEST(EmbeddingGradientTest, NoBagsNoIdsAndNoValidIds) {
 
 // If the weights of a bag add up to 0, the lookup gives 0 whatever its rows are, so
 // its gradient is 0.
-TYPED_TEST(EmbeddingGradientTest, ABagWhoseDivisorIsZeroAddsNothingNotEvenInfinity) {
+TYPED_TEST(EmbeddingGradientTest, a_bag_whose_divisor_is_zero_adds_nothing_not_even_infinity) {
   for (std::int64_t const bags : {10, 3000}) {
     for (auto const pooling : {Pooling::mean, Pooling::sqrtn}) {
       Integers ids(static_cast<std::size_t>(2 * bags), 1);
@@ -246,7 +246,7 @@ TYPED_TEST(EmbeddingGradientTest, ABagWhoseDivisorIsZeroAddsNothingNotEvenInfini
   }
 }
 
-TYPED_TEST(EmbeddingGradientTest, NanAndInfinityReachTheRowsOfTheirBagAlone) {
+TYPED_TEST(EmbeddingGradientTest, nan_and_infinity_reach_the_rows_of_their_bag_alone) {
   for (std::int64_t const bags : {30, 3000}) {
     auto ids = Integers(static_cast<std::size_t>(bags), 5);
     ids[3] = 8;
@@ -266,7 +266,7 @@ TYPED_TEST(EmbeddingGradientTest, NanAndInfinityReachTheRowsOfTheirBagAlone) {
   }
 }
 
-TYPED_TEST(EmbeddingGradientTest, TwentyRunsGiveTheSameBits) {
+TYPED_TEST(EmbeddingGradientTest, twenty_runs_give_the_same_bits) {
   for (auto const pooling : {Pooling::sum, Pooling::sqrtn}) {
     auto ids = this->random.integers(60'000, 0, 999);
     std::fill(ids.begin() + 1000, ids.begin() + 20'000, 4);
@@ -285,7 +285,7 @@ TYPED_TEST(EmbeddingGradientTest, TwentyRunsGiveTheSameBits) {
   }
 }
 
-TYPED_TEST(EmbeddingGradientTest, RefusesTypesThatThereAreNot) {
+TYPED_TEST(EmbeddingGradientTest, refuses_types_that_there_are_not) {
   RowGradientArgs args{};
   args.bags.bags = args.bags.capacity = args.width = 1;
   args.bags.default_id = -1;
@@ -294,7 +294,8 @@ TYPED_TEST(EmbeddingGradientTest, RefusesTypesThatThereAreNot) {
   EXPECT_THROW(embedding_row_gradients(this->stream(), args), std::invalid_argument);
 }
 
-TYPED_TEST(EmbeddingGradientTest, TheGradientOfAWeightIsTheProductOfItsRowAndItsOutputRow) {
+TYPED_TEST(EmbeddingGradientTest,
+           the_gradient_of_a_weight_is_the_product_of_its_row_and_its_output_row) {
   auto const check = [&]<class T>(T, GradientCase const& some) {
     std::vector<T> table;
     for (auto const value : this->random.reals(some.rows * some.width)) {

@@ -39,7 +39,7 @@ class EmbeddingOfManyElementsTest : public ManyElements<Stream> {
 };
 TYPED_TEST_SUITE(EmbeddingOfManyElementsTest, StreamKinds, StreamKindName);
 
-TYPED_TEST(EmbeddingOfManyElementsTest, LookupOfOneTable) {
+TYPED_TEST(EmbeddingOfManyElementsTest, lookup_of_one_table) {
   auto const table = this->many_rows();
   if (!table) {
     return;
@@ -73,7 +73,7 @@ TYPED_TEST(EmbeddingOfManyElementsTest, LookupOfOneTable) {
 }
 
 // Row numbers of the second table need more than 31 bits.
-TYPED_TEST(EmbeddingOfManyElementsTest, LookupOfManyTables) {
+TYPED_TEST(EmbeddingOfManyElementsTest, lookup_of_many_tables) {
   auto const table = this->many_rows();
   if (!table) {
     return;
@@ -129,7 +129,7 @@ TYPED_TEST(EmbeddingOfManyElementsTest, LookupOfManyTables) {
   }
 }
 
-TYPED_TEST(EmbeddingOfManyElementsTest, UpdateOfATable) {
+TYPED_TEST(EmbeddingOfManyElementsTest, update_of_a_table) {
   auto const weights = this->many_rows();
   auto const states = weights ? this->template many<float>(kRows) : std::nullopt;
   if (!states) {
@@ -173,7 +173,7 @@ TYPED_TEST(EmbeddingOfManyElementsTest, UpdateOfATable) {
   }
 }
 
-TYPED_TEST(EmbeddingOfManyElementsTest, UpdateByGradientsOfRows) {
+TYPED_TEST(EmbeddingOfManyElementsTest, update_by_gradients_of_rows) {
   auto const weights = this->many_rows();
   if (!weights) {
     return;
@@ -211,7 +211,7 @@ TYPED_TEST(EmbeddingOfManyElementsTest, UpdateByGradientsOfRows) {
   EXPECT_EQ(this->read_half_row(*weights, kRows - 1), last);
 }
 
-TYPED_TEST(EmbeddingOfManyElementsTest, GradientOfWeights) {
+TYPED_TEST(EmbeddingOfManyElementsTest, gradient_of_weights) {
   auto const table = this->many_rows();
   if (!table) {
     return;

@@ -308,7 +308,7 @@ class EmbeddingTablesGradientTest : public KernelTest<Stream> {
 };
 TYPED_TEST_SUITE(EmbeddingTablesGradientTest, StreamKinds, StreamKindName);
 
-TYPED_TEST(EmbeddingTablesGradientTest, MixedTablesOfAnyHotness) {
+TYPED_TEST(EmbeddingTablesGradientTest, mixed_tables_of_any_hotness) {
   for (std::int32_t const hotness : {0, 1, 5, 20}) {
     Backward backward{.tables = this->mixed_tables(hotness), .batch = 40};
     this->fill(backward);
@@ -321,7 +321,7 @@ TYPED_TEST(EmbeddingTablesGradientTest, MixedTablesOfAnyHotness) {
   }
 }
 
-TYPED_TEST(EmbeddingTablesGradientTest, JaggedAndWeightedBags) {
+TYPED_TEST(EmbeddingTablesGradientTest, jagged_and_weighted_bags) {
   for (std::int64_t const longest : {1, 12}) {
     for (bool const is_weighted : {false, true}) {
       Backward backward{.tables = this->mixed_tables(1), .batch = 30};
@@ -339,7 +339,7 @@ TYPED_TEST(EmbeddingTablesGradientTest, JaggedAndWeightedBags) {
   }
 }
 
-TYPED_TEST(EmbeddingTablesGradientTest, SumsOnly) {
+TYPED_TEST(EmbeddingTablesGradientTest, sums_only) {
   Backward backward{.tables = {{.rows = 30, .width = 64}, {.rows = 3, .width = 64}}, .batch = 100};
   this->fill(backward);
   this->expect_gradients(backward);
@@ -348,7 +348,7 @@ TYPED_TEST(EmbeddingTablesGradientTest, SumsOnly) {
   this->expect_gradients(backward);
 }
 
-TYPED_TEST(EmbeddingTablesGradientTest, HundredsOfTables) {
+TYPED_TEST(EmbeddingTablesGradientTest, hundreds_of_tables) {
   Backward backward{.tables = {}, .batch = 9};
   for (std::int32_t t = 0; t < 600; ++t) {
     backward.tables.push_back({.rows = 1 + t % 5, .width = 1 + t % 9, .hotness = t % 3});
@@ -359,7 +359,7 @@ TYPED_TEST(EmbeddingTablesGradientTest, HundredsOfTables) {
 
 // Rows that extend over a few parts of the sorted positions, and over so many that a
 // block adds them.
-TYPED_TEST(EmbeddingTablesGradientTest, HotRows) {
+TYPED_TEST(EmbeddingTablesGradientTest, hot_rows) {
   for (std::int32_t const width : {4, 33, 256}) {
     Backward backward{.tables = {{.rows = 2, .width = width, .hotness = 40},
                                  {.rows = 1, .width = 12, .hotness = 3},

@@ -14,7 +14,7 @@ namespace {
 
 TYPED_TEST_SUITE(EmbeddingTablesTest, StreamKinds, StreamKindName);
 
-TYPED_TEST(EmbeddingTablesTest, MixedTablesOfAnyHotness) {
+TYPED_TEST(EmbeddingTablesTest, mixed_tables_of_any_hotness) {
   for (auto const output : {DType::float32, DType::float16, DType::bfloat16}) {
     for (std::int32_t const hotness : {0, 1, 2, 7, 8, 9, 50, 64, 65, 130}) {
       TablesLookup lookup{.tables = this->mixed_tables(hotness), .batch = 37, .output = output};
@@ -24,7 +24,7 @@ TYPED_TEST(EmbeddingTablesTest, MixedTablesOfAnyHotness) {
   }
 }
 
-TYPED_TEST(EmbeddingTablesTest, EachTableHasItsOwnHotness) {
+TYPED_TEST(EmbeddingTablesTest, each_table_has_its_own_hotness) {
   TablesLookup lookup{.tables = this->mixed_tables(0), .batch = 70};
   std::int32_t hotness = 0;
   for (auto& table : lookup.tables) {
@@ -36,7 +36,7 @@ TYPED_TEST(EmbeddingTablesTest, EachTableHasItsOwnHotness) {
   this->expect_pooled(lookup);
 }
 
-TYPED_TEST(EmbeddingTablesTest, JaggedBags) {
+TYPED_TEST(EmbeddingTablesTest, jagged_bags) {
   for (std::int64_t const longest : {0, 1, 3, 50, 150}) {
     TablesLookup lookup{.tables = this->mixed_tables(3), .batch = 33};
     this->fill_jagged(lookup, longest, 5);
@@ -46,7 +46,7 @@ TYPED_TEST(EmbeddingTablesTest, JaggedBags) {
   }
 }
 
-TYPED_TEST(EmbeddingTablesTest, WeightedBags) {
+TYPED_TEST(EmbeddingTablesTest, weighted_bags) {
   for (bool const is_jagged : {false, true}) {
     for (std::int32_t const hotness : {1, 6, 70}) {
       TablesLookup lookup{.tables = this->mixed_tables(hotness), .batch = 20};
@@ -62,7 +62,7 @@ TYPED_TEST(EmbeddingTablesTest, WeightedBags) {
   }
 }
 
-TYPED_TEST(EmbeddingTablesTest, BagsBeyondTheCountAreZero) {
+TYPED_TEST(EmbeddingTablesTest, bags_beyond_the_count_are_zero) {
   for (std::int64_t const existing : {0, 1, 31, 32, 39, 40}) {
     for (std::int32_t const hotness : {1, 3}) {
       TablesLookup lookup{.tables = this->mixed_tables(hotness), .batch = 40, .existing = existing};
@@ -77,7 +77,7 @@ TYPED_TEST(EmbeddingTablesTest, BagsBeyondTheCountAreZero) {
 
 // Descriptors are launch arguments up to a certain number of tables; beyond it they are
 // read from memory.
-TYPED_TEST(EmbeddingTablesTest, OneTableAndHundreds) {
+TYPED_TEST(EmbeddingTablesTest, one_table_and_hundreds) {
   for (int const tables : {1, 2, 31, 32, 33, 600}) {
     for (std::int32_t const hotness : {1, 2}) {
       for (bool const is_mixed : {false, true}) {
@@ -97,7 +97,7 @@ TYPED_TEST(EmbeddingTablesTest, OneTableAndHundreds) {
   }
 }
 
-TYPED_TEST(EmbeddingTablesTest, BatchesOfAnySize) {
+TYPED_TEST(EmbeddingTablesTest, batches_of_any_size) {
   for (std::int64_t const batch : {0, 1, 4, 5, 31, 32, 33, 300}) {
     for (std::int32_t const width : {4, 8, 64, 128, 256}) {
       TablesLookup lookup{.tables = std::vector<Table>(3, Table{.width = width}), .batch = batch};
@@ -107,7 +107,7 @@ TYPED_TEST(EmbeddingTablesTest, BatchesOfAnySize) {
   }
 }
 
-TYPED_TEST(EmbeddingTablesTest, TablesThatLieOffSixteenBytes) {
+TYPED_TEST(EmbeddingTablesTest, tables_that_lie_off_sixteen_bytes) {
   for (std::int32_t const hotness : {1, 4}) {
     TablesLookup lookup{.tables = this->mixed_tables(hotness), .batch = 30};
     for (auto& table : lookup.tables) {
@@ -118,7 +118,7 @@ TYPED_TEST(EmbeddingTablesTest, TablesThatLieOffSixteenBytes) {
   }
 }
 
-TYPED_TEST(EmbeddingTablesTest, BadIdsAreCountedOnceAndTrapped) {
+TYPED_TEST(EmbeddingTablesTest, bad_ids_are_counted_once_and_trapped) {
   for (std::int32_t const hotness : {1, 5}) {
     TablesLookup lookup{.tables = this->mixed_tables(hotness), .batch = 45, .existing = 41};
     this->fill(lookup);
@@ -141,7 +141,7 @@ TYPED_TEST(EmbeddingTablesTest, BadIdsAreCountedOnceAndTrapped) {
   }
 }
 
-TYPED_TEST(EmbeddingTablesTest, IdsFarOutOfRange) {
+TYPED_TEST(EmbeddingTablesTest, ids_far_out_of_range) {
   TablesLookup lookup{.tables = this->mixed_tables(1), .batch = 4};
   this->fill(lookup);
   for (std::size_t i = 0; i < lookup.ids.size(); i += 4) {
@@ -152,7 +152,7 @@ TYPED_TEST(EmbeddingTablesTest, IdsFarOutOfRange) {
   this->expect_pooled(lookup);
 }
 
-TYPED_TEST(EmbeddingTablesTest, NotANumberInfinityAndMinusZero) {
+TYPED_TEST(EmbeddingTablesTest, not_a_number_infinity_and_minus_zero) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   auto const nan = std::nanf("");
   for (std::int32_t const hotness : {1, 2}) {
@@ -219,7 +219,7 @@ TYPED_TEST(EmbeddingTablesTest, NotANumberInfinityAndMinusZero) {
   }
 }
 
-TYPED_TEST(EmbeddingTablesTest, RefusesWhatIsNoRealNumberOrNoId) {
+TYPED_TEST(EmbeddingTablesTest, refuses_what_is_no_real_number_or_no_id) {
   EXPECT_THROW((void)plan_tables({{}, {.dtype = DType::int32}}), std::invalid_argument);
   auto const plan = plan_tables({{.width = 4}});
   auto const refused = [&](DType output, DType ids) {

@@ -6,7 +6,7 @@ namespace {
 
 TYPED_TEST_SUITE(EmbeddingTest, StreamKinds, StreamKindName);
 
-TYPED_TEST(EmbeddingTest, EveryPoolingOfEveryTypeWithAndWithoutWeights) {
+TYPED_TEST(EmbeddingTest, every_pooling_of_every_type_with_and_without_weights) {
   constexpr DType kReals[] = {DType::float32, DType::float16, DType::bfloat16};
   constexpr std::int64_t kSomeWidths[] = {1, 3, 4, 8, 12, 16, 33, 64, 128, 264};
   for (auto const pooling : this->kPoolings) {
@@ -33,21 +33,21 @@ TYPED_TEST(EmbeddingTest, EveryPoolingOfEveryTypeWithAndWithoutWeights) {
   }
 }
 
-TYPED_TEST(EmbeddingTest, FixedHotness) {
+TYPED_TEST(EmbeddingTest, fixed_hotness) {
   for (std::int64_t const hotness : {1, 2, 5, 8, 9, 50}) {
     this->expect_pooled_everywhere(fixed(this->random.integers(21 * hotness, -2, 52), hotness));
   }
 }
 
 // The longest bags have more than twice as many ids as lanes read at a time.
-TYPED_TEST(EmbeddingTest, JaggedBags) {
+TYPED_TEST(EmbeddingTest, jagged_bags) {
   for (std::int64_t const longest : {1, 3, 20, 90}) {
     this->expect_pooled_everywhere(this->random_bags(50, longest, 7));
   }
 }
 
 // Bags of one part, of two and of several, with and without weights.
-TYPED_TEST(EmbeddingTest, BagsOfSeveralParts) {
+TYPED_TEST(EmbeddingTest, bags_of_several_parts) {
   for (std::int64_t const longest : {64, 130, 400}) {
     for (bool const is_weighted : {false, true}) {
       auto lookup = this->random_bags(40, longest, 3);
@@ -66,7 +66,7 @@ TYPED_TEST(EmbeddingTest, BagsOfSeveralParts) {
 }
 
 // All ids are rows, so that no id is examined twice.
-TYPED_TEST(EmbeddingTest, BagsOfGoodIds) {
+TYPED_TEST(EmbeddingTest, bags_of_good_ids) {
   for (std::int64_t const hotness : {1, 8, 16, 40, 64, 70}) {
     auto lookup = fixed(this->random.integers(37 * hotness, 0, 49), hotness);
     for (std::int64_t const width : {16, 32, 64, 128, 256}) {
@@ -81,7 +81,7 @@ TYPED_TEST(EmbeddingTest, BagsOfGoodIds) {
 
 // There are so many bags that a group of lanes takes several of them, and their number is no
 // multiple of that.
-TYPED_TEST(EmbeddingTest, ManyBagsOfOneId) {
+TYPED_TEST(EmbeddingTest, many_bags_of_one_id) {
   for (std::int64_t const width : {16, 128}) {
     auto const bags = (std::int64_t{1} << 21) / width + 3;
     for (std::int64_t const lowest : {-2, 0}) {
@@ -115,7 +115,7 @@ TYPED_TEST(EmbeddingTest, ManyBagsOfOneId) {
 
 // There are so many bags that a group of lanes takes several of them, of which some have no id and
 // some have several.
-TYPED_TEST(EmbeddingTest, ManyShortBags) {
+TYPED_TEST(EmbeddingTest, many_short_bags) {
   auto lookup = this->random_bags(17'000, 2);
   lookup.width = 128;
   lookup.default_id = 3;
@@ -131,7 +131,7 @@ TYPED_TEST(EmbeddingTest, ManyShortBags) {
   this->expect_pooled(lookup);
 }
 
-TYPED_TEST(EmbeddingTest, EmptyBagsFirstMiddleLastAndAll) {
+TYPED_TEST(EmbeddingTest, empty_bags_first_middle_last_and_all) {
   auto const ids = this->random.integers(9, 0, 49);
   for (std::int64_t const default_id : {-1, 11}) {
     for (auto lookup : {jagged(ids, {0, 0, 0, 4, 4, 4, 5, 9, 9}),
@@ -150,7 +150,7 @@ TYPED_TEST(EmbeddingTest, EmptyBagsFirstMiddleLastAndAll) {
   }
 }
 
-TYPED_TEST(EmbeddingTest, RowsBeyondTheBagCountAreZero) {
+TYPED_TEST(EmbeddingTest, rows_beyond_the_bag_count_are_zero) {
   for (std::int64_t const existing : {0, 1, 29}) {
     for (std::int64_t const hotness : {0, 1, 3}) {
       auto lookup = hotness > 0 ? fixed(this->random.integers(30 * hotness, -2, 52), hotness)
@@ -162,7 +162,7 @@ TYPED_TEST(EmbeddingTest, RowsBeyondTheBagCountAreZero) {
   }
 }
 
-TYPED_TEST(EmbeddingTest, OneIdAHundredThousandTimes) {
+TYPED_TEST(EmbeddingTest, one_id_a_hundred_thousand_times) {
   for (auto const table : {DType::float32, DType::float16}) {
     for (auto const pooling : {Pooling::sum, Pooling::mean}) {
       auto lookup = fixed(Integers(200'000, 7), 100'000);
@@ -174,7 +174,7 @@ TYPED_TEST(EmbeddingTest, OneIdAHundredThousandTimes) {
 }
 
 // A view into a larger array need not begin at an address that allows 16-byte loads.
-TYPED_TEST(EmbeddingTest, TablesAndOutputsAtOddAddresses) {
+TYPED_TEST(EmbeddingTest, tables_and_outputs_at_odd_addresses) {
   for (auto const dtype : {DType::float32, DType::float16}) {
     auto lookup = fixed(this->random.integers(64, 0, 49), 4);
     lookup.table_dtype = lookup.output_dtype = dtype;

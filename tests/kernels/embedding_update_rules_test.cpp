@@ -148,7 +148,7 @@ class EmbeddingUpdateRulesTest : public UpdateTest<Stream> {
 };
 TYPED_TEST_SUITE(EmbeddingUpdateRulesTest, StreamKinds, StreamKindName);
 
-TYPED_TEST(EmbeddingUpdateRulesTest, FollowsTheRulesInDouble) {
+TYPED_TEST(EmbeddingUpdateRulesTest, follows_the_rules_in_double) {
   for (auto const kind : kOptimizerKinds) {
     for (auto const dtype : {DType::float32, DType::float16, DType::bfloat16}) {
       for (std::int64_t const width : {1, 4, 33, 128}) {
@@ -160,7 +160,7 @@ TYPED_TEST(EmbeddingUpdateRulesTest, FollowsTheRulesInDouble) {
   }
 }
 
-TYPED_TEST(EmbeddingUpdateRulesTest, TakesHalfPrecisionGradients) {
+TYPED_TEST(EmbeddingUpdateRulesTest, takes_half_precision_gradients) {
   for (auto const kind : kOptimizerKinds) {
     this->template expect_the_rule<float16>(kind, DType::float16, 1200, 20);
     this->template expect_the_rule<bfloat16>(kind, DType::bfloat16, 1200, 20);

@@ -81,7 +81,7 @@ class EmbeddingUpdateTest : public UpdateTest<Stream> {
 };
 TYPED_TEST_SUITE(EmbeddingUpdateTest, StreamKinds, StreamKindName);
 
-TYPED_TEST(EmbeddingUpdateTest, GivesTheBitsOfGradientsAndThenAnUpdate) {
+TYPED_TEST(EmbeddingUpdateTest, gives_the_bits_of_gradients_and_then_an_update) {
   for (auto const kind : kOptimizerKinds) {
     for (auto const dtype : {DType::float32, DType::float16, DType::bfloat16}) {
       for (std::int64_t const width : {1, 4, 20, 33, 64, 128, 256}) {
@@ -97,7 +97,7 @@ TYPED_TEST(EmbeddingUpdateTest, GivesTheBitsOfGradientsAndThenAnUpdate) {
   }
 }
 
-TYPED_TEST(EmbeddingUpdateTest, TakesAllPoolingsWeightsAndDefaultIds) {
+TYPED_TEST(EmbeddingUpdateTest, takes_all_poolings_weights_and_default_ids) {
   for (auto const kind : {OptimizerKind::sgd, OptimizerKind::rowwise_adagrad}) {
     for (auto const pooling : kPoolings) {
       auto some = this->random_bags(1500, 6, 9);
@@ -114,7 +114,7 @@ TYPED_TEST(EmbeddingUpdateTest, TakesAllPoolingsWeightsAndDefaultIds) {
   }
 }
 
-TYPED_TEST(EmbeddingUpdateTest, MovesAHotRowOnce) {
+TYPED_TEST(EmbeddingUpdateTest, moves_a_hot_row_once) {
   for (auto const kind : kOptimizerKinds) {
     auto ids = this->random.integers(40'000, 0, 4'999);
     std::fill(ids.begin() + 3000, ids.end() - 3000, 4711);
@@ -127,7 +127,7 @@ TYPED_TEST(EmbeddingUpdateTest, MovesAHotRowOnce) {
 
 // The rows to add are so many that their columns are processed in passes, except for a rule that
 // needs whole rows.
-TYPED_TEST(EmbeddingUpdateTest, TakesColumnsInTurns) {
+TYPED_TEST(EmbeddingUpdateTest, takes_columns_in_turns) {
   for (auto const kind : {OptimizerKind::sgd, OptimizerKind::rowwise_adagrad}) {
     auto ids = this->random.integers(50'000, -9, 4'999);
     std::fill(ids.begin() + 20'000, ids.end() - 20'000, 4711);
@@ -138,7 +138,7 @@ TYPED_TEST(EmbeddingUpdateTest, TakesColumnsInTurns) {
   }
 }
 
-TYPED_TEST(EmbeddingUpdateTest, NoIdsAndNoValidIdsMoveNothing) {
+TYPED_TEST(EmbeddingUpdateTest, no_ids_and_no_valid_ids_move_nothing) {
   for (auto const kind : kOptimizerKinds) {
     for (std::int64_t const places : {0, 10, 5000}) {
       this->expect_the_same_bits(
@@ -150,7 +150,7 @@ TYPED_TEST(EmbeddingUpdateTest, NoIdsAndNoValidIdsMoveNothing) {
 }
 
 // Whole numbers and halves make the sums exact in any order, and so the results of a rule.
-TYPED_TEST(EmbeddingUpdateTest, AnIdThatStandsOftenChangesItsStateOnce) {
+TYPED_TEST(EmbeddingUpdateTest, an_id_that_stands_often_changes_its_state_once) {
   for (std::int64_t const places : {4, 4000}) {
     auto ids = Integers(static_cast<std::size_t>(places), 1);
     auto some = GradientCase::fixed(ids, 1);
@@ -169,7 +169,7 @@ TYPED_TEST(EmbeddingUpdateTest, AnIdThatStandsOftenChangesItsStateOnce) {
   }
 }
 
-TYPED_TEST(EmbeddingUpdateTest, ManyRunsGiveTheSameBits) {
+TYPED_TEST(EmbeddingUpdateTest, many_runs_give_the_same_bits) {
   auto some = GradientCase::fixed(this->random.integers(30'000, 0, 999), 3);
   some.rows = 1000;
   some.width = 64;
@@ -191,7 +191,7 @@ TYPED_TEST(EmbeddingUpdateTest, ManyRunsGiveTheSameBits) {
 }
 
 // One recording serves every content and every count of bags up to its capacity.
-TYPED_TEST(EmbeddingUpdateTest, OneRecordingOfGroupingAndUpdateServesEveryCount) {
+TYPED_TEST(EmbeddingUpdateTest, one_recording_of_grouping_and_update_serves_every_count) {
   constexpr std::int64_t kRows = 800;
   constexpr std::int64_t kWidth = 32;
   for (std::int64_t const bags : {300, 2500}) {
@@ -269,7 +269,7 @@ TYPED_TEST(EmbeddingUpdateTest, OneRecordingOfGroupingAndUpdateServesEveryCount)
   }
 }
 
-TYPED_TEST(EmbeddingUpdateTest, RefusesATableOfIntegers) {
+TYPED_TEST(EmbeddingUpdateTest, refuses_a_table_of_integers) {
   auto some = GradientCase::fixed(Integers(3000, 0), 1);
   auto const uploaded = this->template upload_case<std::int64_t>(
       some, this->template random_gradient<float>(some), {});

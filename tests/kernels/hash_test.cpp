@@ -48,7 +48,7 @@ class HashTest : public KernelTest<Stream> {
 };
 TYPED_TEST_SUITE(HashTest, StreamKinds, StreamKindName);
 
-TYPED_TEST(HashTest, MatchesKnownValuesOfTheFinaliser) {
+TYPED_TEST(HashTest, matches_known_values_of_the_finaliser) {
   // MurmurHash3's fmix64 maps 0 to 0 and 1 to b456bcfc34c2cb2c; modulo 2^32 + 1 keeps both
   // halves visible.
   constexpr std::int64_t kBuckets = (std::int64_t{1} << 32) + 1;
@@ -59,7 +59,7 @@ TYPED_TEST(HashTest, MatchesKnownValuesOfTheFinaliser) {
   EXPECT_EQ(this->hash({-7, -6}, kBuckets, 7), expected) << "the salt is added before mixing";
 }
 
-TYPED_TEST(HashTest, StaysInRangeAndSpreadsEvenly) {
+TYPED_TEST(HashTest, stays_in_range_and_spreads_evenly) {
   constexpr std::int64_t kBuckets = 10;
   constexpr std::int64_t kKeys = 20'000;
   std::vector<std::int64_t> keys(kKeys);
@@ -78,7 +78,7 @@ TYPED_TEST(HashTest, StaysInRangeAndSpreadsEvenly) {
   }
 }
 
-TYPED_TEST(HashTest, TouchesOnlyTheCountOnTheDevice) {
+TYPED_TEST(HashTest, touches_only_the_count_on_the_device) {
   auto const keys = this->random.integers(3000, 0, 1'000'000);
   auto const all = this->hash(keys, 1000, 3);
   for (std::int64_t const count : {-1, 0, 1, 256, 1023, 1024, 1025, 2999, 3000, 3001}) {
@@ -91,7 +91,7 @@ TYPED_TEST(HashTest, TouchesOnlyTheCountOnTheDevice) {
   EXPECT_TRUE(this->hash({}, 1000, 3).empty());
 }
 
-TYPED_TEST(HashTest, BucketizeCountsTheBoundariesNotAbove) {
+TYPED_TEST(HashTest, bucketize_counts_the_boundaries_not_above) {
   auto boundaries = this->random.reals(37);
   boundaries[5] = boundaries[6];  // makes an empty bucket
   std::sort(boundaries.begin(), boundaries.end());
@@ -108,7 +108,7 @@ TYPED_TEST(HashTest, BucketizeCountsTheBoundariesNotAbove) {
   }
 }
 
-TYPED_TEST(HashTest, BucketizeTakesNoBoundariesAndNoValues) {
+TYPED_TEST(HashTest, bucketize_takes_no_boundaries_and_no_values) {
   EXPECT_EQ(this->bucketise({1.0F, -1.0F}, {}), (std::vector<std::int64_t>{0, 0}));
   EXPECT_TRUE(this->bucketise({}, {0.0F}).empty());
   EXPECT_EQ(this->bucketise({1.0F, 1.0F}, {0.0F}, this->scalar(1).data()),

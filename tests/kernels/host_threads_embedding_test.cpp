@@ -43,7 +43,7 @@ struct DistinctIds {
   }
 };
 
-TEST_F(HostThreadsEmbedding, Lookups) {
+TEST_F(HostThreadsEmbedding, lookups_have_the_same_bits) {
   constexpr std::int64_t kWidth = 33;
   PowerLawBags const bags(random);
   auto const table = random.reals(PowerLawBags::kRows * kWidth);
@@ -72,7 +72,7 @@ TEST_F(HostThreadsEmbedding, Lookups) {
   EXPECT_EQ(out_of_range, static_cast<std::uint64_t>(3 * 2 * bad)) << "counted once a run";
 }
 
-TEST_F(HostThreadsEmbedding, NarrowOutputs) {
+TEST_F(HostThreadsEmbedding, narrow_outputs_have_the_same_bits) {
   constexpr std::int64_t kWidth = 33;
   PowerLawBags const bags(random);
   auto const table = random.reals(PowerLawBags::kRows * kWidth);
@@ -95,7 +95,7 @@ TEST_F(HostThreadsEmbedding, NarrowOutputs) {
   }
 }
 
-TEST_F(HostThreadsEmbedding, RowGradientsAndFusedUpdates) {
+TEST_F(HostThreadsEmbedding, row_gradients_and_fused_updates_have_the_same_bits) {
   // The narrow case has so many ids that the bags' divisors are worth sharing among threads.
   for (bool const is_wide : {true, false}) {
     std::int64_t const width = is_wide ? 33 : 2;
@@ -132,7 +132,7 @@ TEST_F(HostThreadsEmbedding, RowGradientsAndFusedUpdates) {
   }
 }
 
-TEST_F(HostThreadsEmbedding, LookupsInTables) {
+TEST_F(HostThreadsEmbedding, lookups_in_tables_have_the_same_bits) {
   constexpr std::int64_t kBatch = 3000;
   constexpr std::int64_t kRows = 500;
   constexpr std::int64_t kPlaces = kBatch * (5 + 1);
@@ -178,7 +178,7 @@ struct Reported {
 
 // Bad ids occur only in the second half, when several threads are at work, and are so many that
 // several threads set the trap at once.
-TEST_F(HostThreadsEmbedding, BadIdsAreCountedAndTrapped) {
+TEST_F(HostThreadsEmbedding, bad_ids_are_counted_and_trapped) {
   constexpr std::int64_t kBags = 6000;
   constexpr std::int64_t kHotness = 10;
   constexpr std::int64_t kPlaces = kBags * kHotness;
@@ -223,7 +223,7 @@ TEST_F(HostThreadsEmbedding, BadIdsAreCountedAndTrapped) {
   });
 }
 
-TEST_F(HostThreadsEmbedding, GradientsOfTables) {
+TEST_F(HostThreadsEmbedding, gradients_of_tables_have_the_same_bits) {
   constexpr std::int64_t kBatch = 3000;
   constexpr std::int64_t kHotness = 5;
   auto const plan =

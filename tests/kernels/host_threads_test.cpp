@@ -11,7 +11,7 @@
 namespace msstream::ops::kernels::testing {
 namespace {
 
-TEST_F(HostThreads, Elementwise) {
+TEST_F(HostThreads, elementwise_results_have_the_same_bits) {
   constexpr std::int64_t kCount = 300'001;
   auto const input = random.reals(kCount);
   auto const other = random.reals(kCount);
@@ -42,7 +42,7 @@ TEST_F(HostThreads, Elementwise) {
   });
 }
 
-TEST_F(HostThreads, ColumnsOfBlocks) {
+TEST_F(HostThreads, columns_of_blocks_have_the_same_bits) {
   constexpr std::int64_t kRows = 5000;
   auto left = random.reals(kRows * 33);
   auto right = random.reals(kRows * 7);
@@ -56,7 +56,7 @@ TEST_F(HostThreads, ColumnsOfBlocks) {
   });
 }
 
-TEST_F(HostThreads, Segments) {
+TEST_F(HostThreads, segments_have_the_same_bits) {
   // The rows of the wide case make segments without positions worth sharing among threads. The
   // other case has so many positions that counting them is worth sharing.
   for (bool const is_wide : {true, false}) {
@@ -102,7 +102,7 @@ TEST_F(HostThreads, Segments) {
   }
 }
 
-TEST_F(HostThreads, Updates) {
+TEST_F(HostThreads, updates_have_the_same_bits) {
   constexpr std::int64_t kRows = 9000;
   constexpr std::int64_t kWidth = 33;
   auto const gradients = random.reals(kRows * kWidth);

@@ -66,7 +66,7 @@ std::int64_t sum_below(RangeTeam& team, std::int64_t count, std::int64_t grain) 
   return sum;
 }
 
-TEST(RangeTeam, VisitsEachItemOnceInRangesOfAGrainOrMore) {
+TEST(RangeTeam, visits_each_item_once_in_ranges_of_a_grain_or_more) {
   for (int const helpers : {0, 1, 2, 7}) {
     RangeTeam team(helpers);
     for (std::int64_t const count : {0, 1, 2, 3, 10, 63, 64, 65, 1000, 4099}) {
@@ -84,7 +84,7 @@ TEST(RangeTeam, VisitsEachItemOnceInRangesOfAGrainOrMore) {
   }
 }
 
-TEST(RangeTeam, HelpersRunRangesBesideTheCaller) {
+TEST(RangeTeam, helpers_run_ranges_beside_the_caller) {
   RangeTeam team(3);
   std::latch all_begun(4);
   Calls calls;
@@ -98,7 +98,7 @@ TEST(RangeTeam, HelpersRunRangesBesideTheCaller) {
   EXPECT_TRUE(std::binary_search(threads.begin(), threads.end(), std::this_thread::get_id()));
 }
 
-TEST(RangeTeam, ACallerDoesNotWaitForAHelperThatIsBusy) {
+TEST(RangeTeam, a_caller_does_not_wait_for_a_helper_that_is_busy) {
   RangeTeam team(1);
   std::latch both_begun(3);
   std::latch gate(1);
@@ -114,7 +114,7 @@ TEST(RangeTeam, ACallerDoesNotWaitForAHelperThatIsBusy) {
   other.join();
 }
 
-TEST(RangeTeam, ManyCallersGetTheirOwnItems) {
+TEST(RangeTeam, many_callers_get_their_own_items) {
   RangeTeam team(3);
   std::vector<std::thread> callers;
   for (std::int64_t caller = 0; caller < 6; ++caller) {
@@ -129,7 +129,7 @@ TEST(RangeTeam, ManyCallersGetTheirOwnItems) {
   }
 }
 
-TEST(RangeTeam, AnExceptionOfTheCallersRangeReachesTheCallerWhenHelpersHaveLeft) {
+TEST(RangeTeam, an_exception_of_the_callers_range_reaches_the_caller_when_helpers_have_left) {
   RangeTeam team(2);
   for (int round = 0; round < 50; ++round) {
     std::latch all_begun(3);
@@ -148,7 +148,7 @@ TEST(RangeTeam, AnExceptionOfTheCallersRangeReachesTheCallerWhenHelpersHaveLeft)
   }
 }
 
-TEST(RangeTeam, AnExceptionOfAHelpersRangeReachesTheCaller) {
+TEST(RangeTeam, an_exception_of_a_helpers_range_reaches_the_caller) {
   RangeTeam team(2);
   for (int round = 0; round < 50; ++round) {
     std::latch all_begun(3);
@@ -164,7 +164,7 @@ TEST(RangeTeam, AnExceptionOfAHelpersRangeReachesTheCaller) {
   }
 }
 
-TEST(RangeTeam, RangesAfterAnExceptionAreLeftOut) {
+TEST(RangeTeam, ranges_after_an_exception_are_left_out) {
   RangeTeam team(1);
   std::atomic<int> begun{0};
   auto const failing = [&](auto, auto) {
@@ -175,7 +175,7 @@ TEST(RangeTeam, RangesAfterAnExceptionAreLeftOut) {
   EXPECT_LE(begun, 2);
 }
 
-TEST(RangeTeam, ACallFromWithinARangeRunsOnItsThread) {
+TEST(RangeTeam, a_call_from_within_a_range_runs_on_its_thread) {
   RangeTeam team(2);
   std::latch all_begun(3);
   team.run(3, 1, [&](auto, auto) {
@@ -190,11 +190,11 @@ TEST(RangeTeam, ACallFromWithinARangeRunsOnItsThread) {
   team.run(3, 1, [&](auto, auto) { outer.arrive_and_wait(); });
 }
 
-TEST(RangeTeam, EndsWithoutEverHavingRun) {
+TEST(RangeTeam, ends_without_ever_having_run) {
   RangeTeam const team(3);
 }
 
-TEST(ParallelRanges, LittleWorkIsOneCallOnTheCallingThread) {
+TEST(ParallelRanges, little_work_is_one_call_on_the_calling_thread) {
   for (std::int64_t const count : {1, 16, 31}) {
     Calls calls;
     parallel_ranges(count, 16, [&](auto begin, auto end) { calls.add(begin, end); });
@@ -204,7 +204,7 @@ TEST(ParallelRanges, LittleWorkIsOneCallOnTheCallingThread) {
   parallel_ranges(0, 16, [](auto, auto) { FAIL() << "a range of nothing"; });
 }
 
-TEST(ParallelRanges, ThreadsAreReadFromTheEnvironment) {
+TEST(ParallelRanges, threads_are_read_from_the_environment) {
   constexpr char const* kVariable = "MSSTREAM_HOST_KERNEL_THREADS";
   char const* const before = std::getenv(kVariable);
   std::string const kept = before != nullptr ? before : "";
@@ -227,7 +227,7 @@ TEST(ParallelRanges, ThreadsAreReadFromTheEnvironment) {
   }
 }
 
-TEST(ParallelRows, VisitEachRowOnceAndSplitByPlaces) {
+TEST(ParallelRows, visit_each_row_once_and_split_by_places) {
   constexpr std::int64_t kGrain = 64;
   std::vector<std::vector<std::int32_t>> const lengths = {{5},
                                                           {0, 0, 0},
@@ -262,7 +262,7 @@ TEST(ParallelRows, VisitEachRowOnceAndSplitByPlaces) {
   }
 }
 
-TEST(ParallelRows, NoRowsAreNoCall) {
+TEST(ParallelRows, no_rows_are_no_call) {
   std::int64_t const offsets[] = {3};
   parallel_rows(offsets, 0, 1, [](auto, auto) { FAIL() << "a range of nothing"; });
 }
@@ -298,13 +298,13 @@ int exit_code_of_child(Function const& function) {
   return WEXITSTATUS(status);
 }
 
-TEST(ParallelRanges, AForkedChildHasATeamOfItsOwn) {
+TEST(ParallelRanges, a_forked_child_has_a_team_of_its_own) {
   ASSERT_TRUE(works_with_all_threads());
   EXPECT_EQ(exit_code_of_child([] { ::_exit(works_with_all_threads() ? 7 : 1); }), 7);
   EXPECT_TRUE(works_with_all_threads());
 }
 
-TEST(ParallelRanges, WorksUntilTheLastStaticObjectIsGone) {
+TEST(ParallelRanges, works_until_the_last_static_object_is_gone) {
   auto const code = exit_code_of_child([] {
     std::atexit([] { ::_exit(works_with_all_threads() ? 7 : 1); });
     (void)works_with_all_threads();

@@ -13,7 +13,7 @@ template <class Stream>
 class RowPartsTest : public KernelTest<Stream> {};
 TYPED_TEST_SUITE(RowPartsTest, StreamKinds, StreamKindName);
 
-TYPED_TEST(RowPartsTest, MovesTheRowsThatExistAndTouchesNoOtherValues) {
+TYPED_TEST(RowPartsTest, moves_the_rows_that_exist_and_touches_no_other_values) {
   constexpr std::int64_t kCapacity = 300;
   for (std::int64_t const width : {1, 3, 4, 8, 20, 130}) {
     // With an odd offset, rows are not aligned to vectors.
@@ -56,7 +56,7 @@ TYPED_TEST(RowPartsTest, MovesTheRowsThatExistAndTouchesNoOtherValues) {
   }
 }
 
-TYPED_TEST(RowPartsTest, TakesAPartWithoutRows) {
+TYPED_TEST(RowPartsTest, takes_a_part_without_rows) {
   this->replay([](TypeParam stream) {
     merge_rows(stream, {nullptr, nullptr, nullptr, 0, 4, nullptr, nullptr});
   });

@@ -12,7 +12,7 @@ class RowsOfManyElementsTest : public ManyElements<Stream> {};
 TYPED_TEST_SUITE(RowsOfManyElementsTest, StreamKinds, StreamKindName);
 
 // The table has 4.3 GB in half precision.
-TYPED_TEST(RowsOfManyElementsTest, RowsGatheredAndScattered) {
+TYPED_TEST(RowsOfManyElementsTest, rows_gathered_and_scattered) {
   using Half = std::uint16_t;
   constexpr std::int64_t kRows = (std::int64_t{1} << 11) + 1;
   constexpr std::int64_t kWidth = std::int64_t{1} << 20;
@@ -89,7 +89,7 @@ TYPED_TEST(RowsOfManyElementsTest, RowsGatheredAndScattered) {
 }
 
 // The values are floats, 8.6 GB of them.
-TYPED_TEST(RowsOfManyElementsTest, Segments) {
+TYPED_TEST(RowsOfManyElementsTest, segments) {
   constexpr std::int64_t kPlaces = (std::int64_t{1} << 21) + 1;
   constexpr std::int64_t kColumns = 1024;
   static_assert((kPlaces - 1) * kColumns == std::int64_t{1} << 31);

@@ -132,7 +132,7 @@ class SegmentGradientTest : public SegmentKernelTest<Stream> {
 };
 TYPED_TEST_SUITE(SegmentGradientTest, StreamKinds, StreamKindName);
 
-TYPED_TEST(SegmentGradientTest, ReachesEveryPlaceAndZeroesTheOthers) {
+TYPED_TEST(SegmentGradientTest, reaches_every_place_and_zeroes_the_others) {
   for (std::int64_t const width : {1, 3, 4, 16, 33, 128, 200, 1024}) {
     for (auto const form : kForms) {
       for (auto const reduction : kReductions) {
@@ -152,7 +152,7 @@ TYPED_TEST(SegmentGradientTest, ReachesEveryPlaceAndZeroesTheOthers) {
 
 // There are enough positions for parts and for sorting on CUDA, and a few hundred empty
 // segments in a row.
-TYPED_TEST(SegmentGradientTest, OfManyPlaces) {
+TYPED_TEST(SegmentGradientTest, of_many_places) {
   auto lengths = this->random.integers(3000, 0, 3);
   std::fill(lengths.begin() + 500, lengths.begin() + 900, 0);
   lengths[1500] = 700;
@@ -165,7 +165,7 @@ TYPED_TEST(SegmentGradientTest, OfManyPlaces) {
   }
 }
 
-TYPED_TEST(SegmentGradientTest, OfAHundredThousandTies) {
+TYPED_TEST(SegmentGradientTest, of_a_hundred_thousand_ties) {
   constexpr std::int64_t kRows = 100'000;
   for (auto const form : kForms) {
     auto const segments = in_form(form, {2, kRows, 1}, 0, 0, this->random);
@@ -180,7 +180,7 @@ TYPED_TEST(SegmentGradientTest, OfAHundredThousandTies) {
 }
 
 // A negative gradient must not be mistaken for "not selected".
-TYPED_TEST(SegmentGradientTest, TiesShareNegativeGradientsToo) {
+TYPED_TEST(SegmentGradientTest, ties_share_negative_gradients_too) {
   for (auto const form : kForms) {
     auto const segments = in_form(form, {3}, 0, 0, this->random);
     EXPECT_EQ(
@@ -192,7 +192,7 @@ TYPED_TEST(SegmentGradientTest, TiesShareNegativeGradientsToo) {
   }
 }
 
-TYPED_TEST(SegmentGradientTest, OfProductsIsExactAroundZeros) {
+TYPED_TEST(SegmentGradientTest, of_products_is_exact_around_zeros) {
   for (auto const form : kForms) {
     auto const segments = in_form(form, {3}, 0, 0, this->random);
     auto const of = [&](Floats const& values) {
@@ -204,7 +204,7 @@ TYPED_TEST(SegmentGradientTest, OfProductsIsExactAroundZeros) {
   }
 }
 
-TYPED_TEST(SegmentGradientTest, NansShareTheGradientOfAnExtremumThatIsNan) {
+TYPED_TEST(SegmentGradientTest, nans_share_the_gradient_of_an_extremum_that_is_nan) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   for (auto const form : kForms) {
     auto const segments = in_form(form, {3}, 0, 0, this->random);
@@ -214,7 +214,7 @@ TYPED_TEST(SegmentGradientTest, NansShareTheGradientOfAnExtremumThatIsNan) {
   }
 }
 
-TYPED_TEST(SegmentGradientTest, OfIdsThatExist) {
+TYPED_TEST(SegmentGradientTest, of_ids_that_exist) {
   for (auto const form : {SegmentForm::sorted_ids, SegmentForm::unsorted_ids}) {
     for (auto const reduction : kReductions) {
       for (std::int64_t const count : {0, 1, 190, 200}) {
@@ -227,7 +227,7 @@ TYPED_TEST(SegmentGradientTest, OfIdsThatExist) {
   }
 }
 
-TYPED_TEST(SegmentGradientTest, NoSegmentsAndNoPlaces) {
+TYPED_TEST(SegmentGradientTest, no_segments_and_no_places) {
   for (auto const form : kForms) {
     for (auto const reduction : kReductions) {
       for (std::int64_t const behind : {0, 20}) {

@@ -56,7 +56,7 @@ class SegmentTest : public SegmentKernelTest<Stream> {
 };
 TYPED_TEST_SUITE(SegmentTest, StreamKinds, StreamKindName);
 
-TYPED_TEST(SegmentTest, ReducesRandomSegments) {
+TYPED_TEST(SegmentTest, reduces_random_segments) {
   for (std::int64_t const width : {1, 3, 4, 16, 33, 128, 200, 1024}) {
     for (std::int64_t const segments : {1, 9, 300, 3000}) {
       if (segments * width <= 128 * 3000) {
@@ -67,13 +67,13 @@ TYPED_TEST(SegmentTest, ReducesRandomSegments) {
   }
 }
 
-TYPED_TEST(SegmentTest, RowsThatAreNotAligned) {
+TYPED_TEST(SegmentTest, rows_that_are_not_aligned) {
   for (std::int64_t const width : {1, 4, 64, 128}) {
     this->expect_reduced_in_all_forms(this->random.integers(900, 0, 12), width, 0, 1, 1);
   }
 }
 
-TYPED_TEST(SegmentTest, EmptySegmentsFirstMiddleLastAndAll) {
+TYPED_TEST(SegmentTest, empty_segments_first_middle_last_and_all) {
   for (std::int64_t const width : {3, 16}) {
     this->expect_reduced_in_all_forms({0, 0, 3, 0, 0, 0, 2, 0}, width);
     this->expect_reduced_in_all_forms({0, 0, 0}, width);
@@ -90,7 +90,7 @@ TYPED_TEST(SegmentTest, EmptySegmentsFirstMiddleLastAndAll) {
   }
 }
 
-TYPED_TEST(SegmentTest, OneLongSegmentAmongShortOnes) {
+TYPED_TEST(SegmentTest, one_long_segment_among_short_ones) {
   for (std::int64_t const width : {1, 3, 16, 64, 130}) {
     for (std::int64_t const long_length : {15, 16, 17, 64, 65, 255, 256, 257, 2000}) {
       auto lengths = this->random.integers(200, 0, 3);
@@ -104,14 +104,14 @@ TYPED_TEST(SegmentTest, OneLongSegmentAmongShortOnes) {
   this->expect_reduced_in_all_forms(lengths, 4);
 }
 
-TYPED_TEST(SegmentTest, AllRowsInOneSegment) {
+TYPED_TEST(SegmentTest, all_rows_in_one_segment) {
   this->expect_reduced_in_all_forms({100'000}, 4);
   this->expect_reduced_in_all_forms({0, 0, 30'000, 0}, 33);
 }
 
 // If there are many more positions than kernels have lanes, parts grow to their maximal length, and
 // a long segment leaves more tails than one warp combines.
-TYPED_TEST(SegmentTest, PowerLawSegments) {
+TYPED_TEST(SegmentTest, power_law_segments) {
   Integers lengths(2000);
   for (std::size_t s = 0; s < lengths.size(); ++s) {
     lengths[s] = static_cast<std::int64_t>(30'000 / (s + 1));
@@ -121,13 +121,13 @@ TYPED_TEST(SegmentTest, PowerLawSegments) {
   this->expect_reduced(by_offsets({60'000, 3, 40'000}), 128);
 }
 
-TYPED_TEST(SegmentTest, PlacesBeforeTheFirstSegmentAreLeftOut) {
+TYPED_TEST(SegmentTest, places_before_the_first_segment_are_left_out) {
   this->expect_reduced_in_all_forms({3, 0, 2}, 16, 4, 2);
   this->expect_reduced_in_all_forms(this->random.integers(2000, 0, 6), 16, 777, 99);
   this->expect_reduced_in_all_forms(this->random.integers(200, 0, 6), 4, 9000, 5000);
 }
 
-TYPED_TEST(SegmentTest, IdsFarOutOfRangeAreInNoSegment) {
+TYPED_TEST(SegmentTest, ids_far_out_of_range_are_in_no_segment) {
   constexpr std::int64_t kFar = std::int64_t{1} << 31U;
   for (auto const form : {SegmentForm::sorted_ids, SegmentForm::unsorted_ids}) {
     this->expect_reduced(
@@ -140,7 +140,7 @@ TYPED_TEST(SegmentTest, IdsFarOutOfRangeAreInNoSegment) {
   }
 }
 
-TYPED_TEST(SegmentTest, ACountOnTheDeviceSaysHowManyIdsExist) {
+TYPED_TEST(SegmentTest, a_count_on_the_device_says_how_many_ids_exist) {
   for (auto const form : {SegmentForm::sorted_ids, SegmentForm::unsorted_ids}) {
     for (std::int64_t const capacity : {40, 9000}) {
       for (std::int64_t const count : {std::int64_t{0}, std::int64_t{1}, capacity - 3, capacity}) {
@@ -152,7 +152,7 @@ TYPED_TEST(SegmentTest, ACountOnTheDeviceSaysHowManyIdsExist) {
   }
 }
 
-TYPED_TEST(SegmentTest, NoSegmentsNoPlacesNoColumns) {
+TYPED_TEST(SegmentTest, no_segments_no_places_no_columns) {
   for (auto const form : kForms) {
     EXPECT_TRUE(
         this->reduce(in_form(form, {}, 1, 1, this->random), this->random.reals(8), 4, {}).empty());
@@ -162,7 +162,7 @@ TYPED_TEST(SegmentTest, NoSegmentsNoPlacesNoColumns) {
   }
 }
 
-TYPED_TEST(SegmentTest, NanWinsAndInfinityIsAsInArithmetic) {
+TYPED_TEST(SegmentTest, nan_wins_and_infinity_is_as_in_arithmetic) {
   constexpr std::int64_t kWidth = 4;
   auto lengths = this->random.integers(2000, 0, 6);
   lengths[7] = 3000;
@@ -191,7 +191,7 @@ TYPED_TEST(SegmentTest, NanWinsAndInfinityIsAsInArithmetic) {
   }
 }
 
-TYPED_TEST(SegmentTest, EmptySegmentsMayBeNotANumber) {
+TYPED_TEST(SegmentTest, empty_segments_may_be_not_a_number) {
   for (auto const form : kForms) {
     for (bool const deterministic : {true, false}) {
       auto const segments = in_form(form, Integers{0, 2, 0}, 0, 0, this->random);
@@ -204,7 +204,7 @@ TYPED_TEST(SegmentTest, EmptySegmentsMayBeNotANumber) {
   }
 }
 
-TYPED_TEST(SegmentTest, RealNumbersAreReducedToFloatAccuracyAndAlwaysToTheSameBits) {
+TYPED_TEST(SegmentTest, real_numbers_are_reduced_to_float_accuracy_and_always_to_the_same_bits) {
   constexpr std::int64_t kWidth = 16;
   auto lengths = this->random.integers(1500, 0, 20);
   lengths[700] = 3000;
@@ -223,7 +223,7 @@ TYPED_TEST(SegmentTest, RealNumbersAreReducedToFloatAccuracyAndAlwaysToTheSameBi
   }
 }
 
-TYPED_TEST(SegmentTest, OffsetsCountTheIdsBelow) {
+TYPED_TEST(SegmentTest, offsets_count_the_ids_below) {
   for (std::int64_t const capacity : {0, 1, 1000, 40'000}) {
     for (std::int64_t const segments : {0, 1, 7, 255, 256, 3000}) {
       auto ids = this->random.integers(capacity, -3, segments + 3);

@@ -33,7 +33,7 @@ void for_each_product(Use const& use) {
   }
 }
 
-TEST(TallProduct, PartsCoverTheSumOnce) {
+TEST(TallProduct, parts_cover_the_sum_once) {
   int even = 0;
   int uneven = 0;
   for_each_product([&](TallProduct const& product) {
@@ -50,7 +50,7 @@ TEST(TallProduct, PartsCoverTheSumOnce) {
   EXPECT_GT(uneven, 0);
 }
 
-TEST(TallProduct, PartsAreFewAndNotShort) {
+TEST(TallProduct, parts_are_few_and_not_short) {
   for_each_product([](TallProduct const& product) {
     auto const parts = plan_parts(product);
     if (parts.count > 1) {
@@ -61,7 +61,7 @@ TEST(TallProduct, PartsAreFewAndNotShort) {
   });
 }
 
-TEST(TallProduct, StaysWholeIfShortOrLargeOrShared) {
+TEST(TallProduct, stays_whole_if_short_or_large_or_shared) {
   for_each_product([](TallProduct const& product) {
     bool const fills_the_device = 2 * tiles_of(product) > kMultiprocessors;
     bool const shared = product.shared_operand && product.batch > 1;
@@ -71,7 +71,7 @@ TEST(TallProduct, StaysWholeIfShortOrLargeOrShared) {
   });
 }
 
-TEST(TallProduct, HasThePartsOfTheMeasuredShapes) {
+TEST(TallProduct, has_the_parts_of_the_measured_shapes) {
   EXPECT_EQ(plan_parts({6400, 64, 64}), (SumParts{25, 256}));
   EXPECT_EQ(plan_parts({4096, 256, 128}), (SumParts{16, 256}));
   EXPECT_EQ(plan_parts({4096, 429, 256}), (SumParts{4, 1024}));
@@ -80,13 +80,13 @@ TEST(TallProduct, HasThePartsOfTheMeasuredShapes) {
   EXPECT_EQ(plan_parts({6400, 64, 64, 8, true}), (SumParts{1, 6400}));
 }
 
-TEST(TallProduct, WithoutAnEvenNumberOfPartsTheLastOneIsShorter) {
+TEST(TallProduct, without_an_even_number_of_parts_the_last_one_is_shorter) {
   EXPECT_EQ(plan_parts({1031, 20, 12}), (SumParts{4, 288}));
   EXPECT_EQ(plan_parts({4099, 20, 12}), (SumParts{15, 288}));
   EXPECT_EQ(plan_parts({4099, 20, 12, 2}), (SumParts{1, 4099}));
 }
 
-TEST(TallProduct, HasAWorkspaceForTheResultsOfParts) {
+TEST(TallProduct, has_a_workspace_for_the_results_of_parts) {
   EXPECT_EQ(workspace_bytes({6400, 64, 64, 2}), 2U * 25 * 64 * 64 * sizeof(float));
   EXPECT_EQ(workspace_bytes({1031, 20, 12}), 4U * 20 * 12 * sizeof(float));
   for_each_product([](TallProduct const& product) {

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kGrain = SizeBin::kGrainBytes;
 constexpr std::size_t kGrains = 400;
 
-TEST(SizeBin, HasSizesInOrderAndOfOneSizeWhileTheyAreSmall) {
+TEST(SizeBin, has_sizes_in_order_and_of_one_size_while_they_are_small) {
   std::size_t last = SizeBin::of(kGrain);
   for (std::size_t grains = 2; grains < 10'000; ++grains) {
     auto const bin = SizeBin::of(grains * kGrain);
@@ -154,7 +154,7 @@ class ArenaTest : public ::testing::Test {
   int spares_made_ = 0;
 };
 
-TEST_F(ArenaTest, IsLikeAPictureOfItAfterAnySequenceOfCalls) {
+TEST_F(ArenaTest, is_like_a_picture_of_it_after_any_sequence_of_calls) {
   std::mt19937 random(20260111);
   std::vector<Block<Host>*> used;
   std::map<order::StreamIndex, std::uint64_t> numbers;
@@ -239,7 +239,7 @@ TEST_F(ArenaTest, IsLikeAPictureOfItAfterAnySequenceOfCalls) {
   }
 }
 
-TEST_F(ArenaTest, TakesBackWhatItHasLentHoweverThatWasCutUp) {
+TEST_F(ArenaTest, takes_back_what_it_has_lent_however_that_was_cut_up) {
   constexpr auto always = [](auto const&...) { return true; };
   constexpr order::StreamIndex kStream = 1;
   std::mt19937 random(20261122);
@@ -296,7 +296,7 @@ TEST_F(ArenaTest, TakesBackWhatItHasLentHoweverThatWasCutUp) {
   EXPECT_LT(spares_made_, 200) << "they go back to who made them";
 }
 
-TEST_F(ArenaTest, FindsWhatFitsBehindAnyNumberOfBlocksThatAreSlightlyTooSmall) {
+TEST_F(ArenaTest, finds_what_fits_behind_any_number_of_blocks_that_are_slightly_too_small) {
   constexpr auto always = [](auto const&...) { return true; };
   constexpr auto never = [](auto const&...) { return false; };
   constexpr std::size_t kSmall = 64 * kGrain;

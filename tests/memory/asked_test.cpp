@@ -83,7 +83,7 @@ class PromptHost : public Host {
   std::set<native_event> of_held_;
 };
 
-TEST(AskedOnHost, MemoryThatIsOverIsUsedBeforeMuchIsTaken) {
+TEST(AskedOnHost, memory_that_is_over_is_used_before_much_is_taken) {
   constexpr int kBlocks = 16;
   AskedProgram<PromptHost> program(0, 0);
   {
@@ -104,7 +104,7 @@ TEST(AskedOnHost, MemoryThatIsOverIsUsedBeforeMuchIsTaken) {
 
 /// The block that was used longest ago, for which the allocation would wait, is still in use.
 /// Another block is complete, so the allocation must query that one first.
-TEST(AskedOnHost, WhoeverWouldWaitForOneStreamAsksTheOthersFirst) {
+TEST(AskedOnHost, whoever_would_wait_for_one_stream_asks_the_others_first) {
   constexpr int kLongAgo = 100;
   AskedProgram<PromptHost> program(std::size_t(16 * kAskedBytes), std::size_t(3 * kAskedBytes));
   auto const& held = program.pool[0].compute();

@@ -36,7 +36,7 @@ class BlockListTest : public ::testing::Test {
   memory::BlockList<Host> list;
 };
 
-TEST_F(BlockListTest, HasWhatEnteredAndDidNotLeave) {
+TEST_F(BlockListTest, has_what_entered_and_did_not_leave) {
   std::mt19937 random(1);
   std::vector<HostBlock const*> expected;
   for (int step = 0; step < 1000; ++step) {

@@ -63,7 +63,7 @@ class Gather : public ::testing::Test {
   std::vector<Block<R>*> kept_;
 };
 
-TEST_F(Gather, GoesToItsAddressesWhateverIsLeftMeanwhileBesideThem) {
+TEST_F(Gather, goes_to_its_addresses_whatever_is_left_meanwhile_beside_them) {
   auto* const used = grow(kPage);
   auto* const idle = grow(3 * kPage);
   auto* const kept = grow(kPage);
@@ -88,7 +88,7 @@ TEST_F(Gather, GoesToItsAddressesWhateverIsLeftMeanwhileBesideThem) {
   source.put(kept);
 }
 
-TEST_F(Gather, ThatFindsTooLittleInTheEndLosesNothing) {
+TEST_F(Gather, that_finds_too_little_in_the_end_loses_nothing) {
   free_piece(kPage);
   free_piece(kPage);
   auto const before = capacity->reserved_bytes();
@@ -106,7 +106,7 @@ TEST_F(Gather, ThatFindsTooLittleInTheEndLosesNothing) {
 
 class FailingGather : public Gather, public ::testing::WithParamInterface<Fault> {};
 
-TEST_P(FailingGather, LosesNothing) {
+TEST_P(FailingGather, loses_nothing) {
   free_piece(kPage);
   free_piece(kPage);
   auto const before = capacity->reserved_bytes();
@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(Faults,
                          FailingGather,
                          ::testing::Values(Fault::out_of_memory, Fault::launch_failure));
 
-TEST_F(Gather, NeverEndsForWantOfAddresses) {
+TEST_F(Gather, never_ends_for_want_of_addresses) {
   // Each round leaves a page in use behind addresses that no other memory can use.
   constexpr std::size_t kMuch = 8 * kPage;
   for (int turn = 0; turn < 20; ++turn) {

@@ -72,7 +72,7 @@ class LentMemory : public ::testing::Test {
                                   nullptr};
 };
 
-TEST_F(LentMemory, IsThatOfItsGroupUntilItIsTakenBack) {
+TEST_F(LentMemory, is_that_of_its_group_until_it_is_taken_back) {
   lend(kWhole, 0);
   EXPECT_EQ(take(kQuarter, 1), nullptr);
   auto* const own = take(kQuarter, 0);
@@ -87,7 +87,7 @@ TEST_F(LentMemory, IsThatOfItsGroupUntilItIsTakenBack) {
   source.put(others);
 }
 
-TEST_F(LentMemory, InUseGoesBackToWhoeverHasTheRest) {
+TEST_F(LentMemory, in_use_goes_back_to_whoever_has_the_rest) {
   lend(kWhole, 0);
   auto* const low = take(kQuarter, 0);
   auto* const middle = take(kQuarter, 0);
@@ -100,7 +100,7 @@ TEST_F(LentMemory, InUseGoesBackToWhoeverHasTheRest) {
   source.put(whole);
 }
 
-TEST_F(LentMemory, RemembersItsUses) {
+TEST_F(LentMemory, remembers_its_uses) {
   auto* const block = source.grow(kWhole, slot(0), kArenaLimit, kAny);
   auto const use = pool[1].compute().mark();
   block->record.log.note_write(use);
@@ -117,7 +117,7 @@ TEST_F(LentMemory, RemembersItsUses) {
   }
 }
 
-TEST_F(LentMemory, GoesToOthersWhoWouldHaveToWait) {
+TEST_F(LentMemory, goes_to_others_who_would_have_to_wait) {
   lend(kWhole, 0);
   auto* const block = source.take_lent(kQuarter, kAny);
   ASSERT_NE(block, nullptr);
@@ -127,7 +127,7 @@ TEST_F(LentMemory, GoesToOthersWhoWouldHaveToWait) {
   source.put(block);
 }
 
-TEST_F(LentMemory, IsTakenFromOthersBeforeAnybodyWaits) {
+TEST_F(LentMemory, is_taken_from_others_before_anybody_waits) {
   memory::LargeBlocks<Host> limited(device.context(),
                                     memory::Space::device,
                                     std::make_shared<memory::Capacity>(kArenaLimit),
@@ -150,7 +150,7 @@ TEST_F(LentMemory, IsTakenFromOthersBeforeAnybodyWaits) {
   gate.open();
 }
 
-TEST_F(LentMemory, IsNoMoreThanEightParts) {
+TEST_F(LentMemory, is_no_more_than_eight_parts) {
   std::vector<Block<Host>*> held;
   for (int part = 0; part < 8; ++part) {
     EXPECT_TRUE(lend(kWhole, 0));
@@ -165,7 +165,7 @@ TEST_F(LentMemory, IsNoMoreThanEightParts) {
   }
 }
 
-TEST_F(LentMemory, IsNobodysTwiceWhileThreadsLendAndJoin) {
+TEST_F(LentMemory, is_nobodys_twice_while_threads_lend_and_join) {
   constexpr std::size_t kLeast = kMiB / 16;
   for (int i = 0; i < 8; ++i) {
     source.put(source.grow(kWhole, slot(0), kArenaLimit, [](auto const&) { return false; }));
@@ -215,7 +215,7 @@ TEST_F(LentMemory, IsNobodysTwiceWhileThreadsLendAndJoin) {
 /// Groups whose threads contend for the lock often enough are lent memory without asking. One
 /// thread keeps the lock, under which a block is chosen, until the other one has most likely
 /// reached it.
-TEST_F(LentMemory, ComesToThreadsThatMeet) {
+TEST_F(LentMemory, comes_to_threads_that_meet) {
   constexpr int kMostRounds = 10'000;  // 16 rounds are enough if the threads contend in each
   large.source().put(large.any(8 * kWhole, slot(0), kHasNone, kHasNone));
   std::atomic<bool> is_kept{false};
@@ -249,7 +249,7 @@ TEST_F(LentMemory, ComesToThreadsThatMeet) {
   EXPECT_GT(lent_bytes(1), 0U);
 }
 
-TEST_F(LentMemory, IsLeftWholeByWhatIsKeptWhileThereIsOther) {
+TEST_F(LentMemory, is_left_whole_by_what_is_kept_while_there_is_other) {
   auto& memory = large.source();
   memory.put(memory.grow(kWhole, slot(0), kArenaLimit, kAny));
   ASSERT_TRUE(memory.lend(kWhole, memory.lent().of(slot(0)), kAny));
@@ -270,7 +270,7 @@ TEST_F(LentMemory, IsLeftWholeByWhatIsKeptWhileThereIsOther) {
 
 /// All memory under the limit is allocated. Half of it is then free, between blocks in use and with
 /// uses in flight. The group is lent 7/8 of that half; an eighth is left for larger blocks.
-TEST_F(LentMemory, OfAGroupInNeedIsPutTogetherUnderTheLimit) {
+TEST_F(LentMemory, of_a_group_in_need_is_put_together_under_the_limit) {
   std::vector<Block<Host>*> blocks;
   while (blocks.size() < kArenaLimit / kWhole) {
     blocks.push_back(large.any(kWhole, slot(1), kHasNone, kHasNone));
@@ -291,7 +291,7 @@ TEST_F(LentMemory, OfAGroupInNeedIsPutTogetherUnderTheLimit) {
   gate.open();
 }
 
-TEST_F(LentMemory, GoesToAllGroupsWhenTheFirstIsInNeedUnderTheLimit) {
+TEST_F(LentMemory, goes_to_all_groups_when_the_first_is_in_need_under_the_limit) {
   auto* const whole = large.any(kArenaLimit, slot(1), kHasNone, kHasNone);
   EXPECT_EQ(lent_bytes(2), 0U);
   Gate gate;
@@ -339,7 +339,7 @@ class PoolWhereThreadsMeet : public LentMemory {
   std::vector<Block<Host>*> kept;
 };
 
-TEST_F(PoolWhereThreadsMeet, UsesWhatLiesIdleElsewhereBeforeItGrows) {
+TEST_F(PoolWhereThreadsMeet, uses_what_lies_idle_elsewhere_before_it_grows) {
   by_need.source().put(by_need.any(4 * kWhole, slot(0), kHasNone, kHasNone));
   ASSERT_TRUE(by_need.source().lend(4 * kWhole, by_need.source().lent().of(slot(0)), kAny));
   auto const reserved = reserved_bytes();
@@ -355,7 +355,7 @@ TEST_F(PoolWhereThreadsMeet, UsesWhatLiesIdleElsewhereBeforeItGrows) {
   }
 }
 
-TEST_F(PoolWhereThreadsMeet, GrowsByHalfOfWhatWorkInFlightUses) {
+TEST_F(PoolWhereThreadsMeet, grows_by_half_of_what_work_in_flight_uses) {
   auto* const used = by_need.any(4 * kWhole, slot(0), kHasNone, kHasNone);
   Gate gate;
   gate.hold(pool[0].compute());
@@ -371,7 +371,7 @@ TEST_F(PoolWhereThreadsMeet, GrowsByHalfOfWhatWorkInFlightUses) {
 }
 
 /// Several threads allocate large blocks side by side through the allocator, as users do.
-TEST(LentMemoryOfAllocator, IsNotLostToOthersAtTheLimit) {
+TEST(LentMemoryOfAllocator, is_not_lost_to_others_at_the_limit) {
   constexpr int kThreads = 4;
   Device<Host> const device({.memory = {.limit_bytes = kArenaLimit}});
   StreamPool pool(device, {.groups = kThreads});

@@ -176,7 +176,7 @@ TYPED_TEST(Limit, a_growth_is_a_step_unless_one_request_is_larger) {
   EXPECT_THAT(growths, Each(Le(kStep)));
 }
 
-TEST(LimitOnHost, SmallRequestsGetLargerSmallBlocksRatherThanNothing) {
+TEST(LimitOnHost, small_requests_get_larger_small_blocks_rather_than_nothing) {
   for (auto const limit : {16 * kMiB, kLimitOfPages}) {
     Device<Host> const device({.memory = {.limit_bytes = std::size_t(limit)}});
     std::vector<Tensor<std::uint8_t, Host>> all;
@@ -194,7 +194,7 @@ TEST(LimitOnHost, SmallRequestsGetLargerSmallBlocksRatherThanNothing) {
   }
 }
 
-TEST(LimitOnHost, SmallBlocksThatAreAllFreeMakeRoomForALargeOne) {
+TEST(LimitOnHost, small_blocks_that_are_all_free_make_room_for_a_large_one) {
   constexpr std::size_t kLimit = std::size_t{64} << 20U;
   Device<Host> const device({.memory = {.limit_bytes = kLimit}});
   {
@@ -208,7 +208,7 @@ TEST(LimitOnHost, SmallBlocksThatAreAllFreeMakeRoomForALargeOne) {
   EXPECT_LE(device.memory_statistics().reserved_bytes, kLimit);
 }
 
-TEST(LimitOnHost, GrowthIsAsLargeAsItWasAskedToBe) {
+TEST(LimitOnHost, growth_is_as_large_as_it_was_asked_to_be) {
   for (std::size_t const growth : {std::size_t{1} << 16U, std::size_t{32} << 20U}) {
     Device<Host> const device({.memory = {.max_growth_bytes = growth}});
     Tensor<std::uint8_t, Host> const small(device, {256});

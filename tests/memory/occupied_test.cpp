@@ -18,13 +18,13 @@ using Counts =
     ::testing::Types<Occupied<1>, Occupied<63>, Occupied<64>, Occupied<97>, Occupied<1280>>;
 TYPED_TEST_SUITE(OccupiedTest, Counts);
 
-TYPED_TEST(OccupiedTest, HoldsNothingAtFirst) {
+TYPED_TEST(OccupiedTest, holds_nothing_at_first) {
   TypeParam const places;
   EXPECT_EQ(places.next(0), TypeParam::kNone);
   EXPECT_EQ(places.last(), TypeParam::kNone);
 }
 
-TYPED_TEST(OccupiedTest, HasNoPlaceBeyondAll) {
+TYPED_TEST(OccupiedTest, has_no_place_beyond_all) {
   TypeParam places;
   for (std::size_t place = 0; place < TypeParam::kNone; ++place) {
     places.insert(place);
@@ -36,7 +36,7 @@ TYPED_TEST(OccupiedTest, HasNoPlaceBeyondAll) {
   EXPECT_EQ(places.last(), TypeParam::kNone - 1);
 }
 
-TYPED_TEST(OccupiedTest, IsLikeASet) {
+TYPED_TEST(OccupiedTest, is_like_a_set) {
   TypeParam places;
   std::set<std::size_t> held;
   std::mt19937 random(1);

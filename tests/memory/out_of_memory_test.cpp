@@ -40,7 +40,7 @@ constexpr std::size_t kInPieces = std::size_t{60} << 20U;
   return {};
 }
 
-TEST(OutOfMemoryReport, SaysWhatWasAskedAndWhoHasWhat) {
+TEST(OutOfMemoryReport, says_what_was_asked_and_who_has_what) {
   Device<Host> const device({.memory = {.limit_bytes = kLimit}});
   StreamPool pool(device, {.groups = 2, .launch_threads = LaunchThreads::none});
   std::vector<Bytes> held;
@@ -61,7 +61,7 @@ TEST(OutOfMemoryReport, SaysWhatWasAskedAndWhoHasWhat) {
                 "\n  8388608 bytes in 1 blocks: outside all scopes, default group compute"));
 }
 
-TEST(OutOfMemoryReport, SaysWhatIsFreeAndWhatWaitsForTheDevice) {
+TEST(OutOfMemoryReport, says_what_is_free_and_what_waits_for_the_device) {
   Device<Host> const device(
       {.memory = {.limit_bytes = kLimit, .wait_for_frees = std::chrono::milliseconds(0)}});
   StreamPool pool(device, {.groups = 1, .launch_threads = LaunchThreads::none});
@@ -82,7 +82,7 @@ TEST(OutOfMemoryReport, SaysWhatIsFreeAndWhatWaitsForTheDevice) {
   EXPECT_THAT(message, HasSubstr("16777216 wait for work on the device"));
 }
 
-TEST(OutOfMemoryReport, NamesThoseOfOtherPoolsUnderTheSameLimit) {
+TEST(OutOfMemoryReport, names_those_of_other_pools_under_the_same_limit) {
   Device<Host> const device({.memory = {.limit_bytes = kLimit,
                                         .mode = PoolMode::private_pools_one_limit,
                                         .private_pools = 2,
@@ -104,7 +104,7 @@ TEST(OutOfMemoryReport, NamesThoseOfOtherPoolsUnderTheSameLimit) {
   }
 }
 
-TEST(OutOfMemoryRecovery, AsksWhetherSomethingCanBeLetGo) {
+TEST(OutOfMemoryRecovery, asks_whether_something_can_be_let_go) {
   std::vector<Bytes> cache;
   int asked = 0;
   Device<Host> const device(
@@ -132,7 +132,7 @@ TEST(OutOfMemoryRecovery, AsksWhetherSomethingCanBeLetGo) {
   EXPECT_EQ(asked, 1) << "it had nothing";
 }
 
-TEST(OutOfMemoryRecovery, AnExceptionOfWhoeverIsAskedComesOut) {
+TEST(OutOfMemoryRecovery, an_exception_of_whoever_is_asked_comes_out) {
   Device<Host> const device(
       {.memory = {.limit_bytes = kLimit, .on_out_of_memory = [](OutOfMemory const&) -> bool {
                     throw std::logic_error("no");

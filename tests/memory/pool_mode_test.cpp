@@ -60,13 +60,13 @@ class Program {
   return {.limit_bytes = kPoolLimit, .mode = mode, .private_pools = 4};
 }
 
-TEST(PoolModeTest, SharedMemoryThatIsFreeAndUnusedIsAnybodys) {
+TEST(PoolModeTest, shared_memory_that_is_free_and_unused_is_anybodys) {
   Program program(options(PoolMode::shared));
   auto const* const large = program.address_once_free(0, 4 * kMiB);
   EXPECT_EQ(program.address_once_free(1, 4 * kMiB), large);
 }
 
-TEST(PoolModeTest, PrivateMemoryStaysWithItsGroup) {
+TEST(PoolModeTest, private_memory_stays_with_its_group) {
   for (auto const mode : {PoolMode::private_pools, PoolMode::private_pools_one_limit}) {
     for (auto const bytes : {std::int64_t{256}, 4 * kMiB}) {
       Program program(options(mode));
@@ -77,7 +77,7 @@ TEST(PoolModeTest, PrivateMemoryStaysWithItsGroup) {
   }
 }
 
-TEST(PoolModeTest, PrivatePoolsHaveEqualPartsOfTheLimit) {
+TEST(PoolModeTest, private_pools_have_equal_parts_of_the_limit) {
   Program program(options(PoolMode::private_pools));
   auto const fits = program.allocate(2, 16 * kMiB);
   EXPECT_THROW(static_cast<void>(program.allocate(2, kMiB)), OutOfMemory);
@@ -87,7 +87,7 @@ TEST(PoolModeTest, PrivatePoolsHaveEqualPartsOfTheLimit) {
   EXPECT_EQ(program.statistics().reserved_bytes, 32U * kMiB);
 }
 
-TEST(PoolModeTest, UnderOneLimitAPrivatePoolMayHaveAllOfIt) {
+TEST(PoolModeTest, under_one_limit_a_private_pool_may_have_all_of_it) {
   Program program(options(PoolMode::private_pools_one_limit));
   {
     auto const most = program.allocate(2, 60 * kMiB);
@@ -97,7 +97,7 @@ TEST(PoolModeTest, UnderOneLimitAPrivatePoolMayHaveAllOfIt) {
   EXPECT_LE(program.statistics().peak_reserved_bytes, kPoolLimit);
 }
 
-TEST(PoolModeTest, ThreadsThatRaceNeverExceedTheOneLimit) {
+TEST(PoolModeTest, threads_that_race_never_exceed_the_one_limit) {
   constexpr int kThreads = 16;
   Program program(options(PoolMode::private_pools_one_limit));
   std::barrier all(kThreads);
@@ -118,7 +118,7 @@ TEST(PoolModeTest, ThreadsThatRaceNeverExceedTheOneLimit) {
   EXPECT_NO_THROW(static_cast<void>(program.allocate(0, 60 * kMiB)));
 }
 
-TEST(PoolModeTest, UnderOneLimitAPoolTakesFreshMemoryByWhatItHasItself) {
+TEST(PoolModeTest, under_one_limit_a_pool_takes_fresh_memory_by_what_it_has_itself) {
   Program program({.mode = PoolMode::private_pools_one_limit, .private_pools = 2});
   auto const of_another_pool = program.allocate(0, 64 * kMiB);
   Gate gate;
@@ -128,7 +128,7 @@ TEST(PoolModeTest, UnderOneLimitAPoolTakesFreshMemoryByWhatItHasItself) {
   gate.open();
 }
 
-TEST(ReleasePolicy, GivesBackPagesOfWhichSeveralBlocksHadAPart) {
+TEST(ReleasePolicy, gives_back_pages_of_which_several_blocks_had_a_part) {
   Program program({.limit_bytes = kPoolLimit});
   {
     std::vector<Bytes> blocks;
@@ -143,14 +143,14 @@ TEST(ReleasePolicy, GivesBackPagesOfWhichSeveralBlocksHadAPart) {
   EXPECT_EQ(program.statistics().reserved_bytes, 0U);
 }
 
-TEST(ReleasePolicy, KeepsWhatIsFreeUnlessToldOtherwise) {
+TEST(ReleasePolicy, keeps_what_is_free_unless_told_otherwise) {
   Program program({.limit_bytes = kPoolLimit});
   static_cast<void>(program.allocate(0, 32 * kMiB));
   program.wait_for_device();
   EXPECT_GE(program.statistics().reserved_bytes, 32U * kMiB);
 }
 
-TEST(ReleasePolicy, GivesBackWhatIsMoreThanToBeKept) {
+TEST(ReleasePolicy, gives_back_what_is_more_than_to_be_kept) {
   Program program({.limit_bytes = kPoolLimit, .keep_bytes = 16U * kMiB});
   auto const used = program.allocate(1, 8 * kMiB);
   static_cast<void>(program.allocate(0, 40 * kMiB));
@@ -160,7 +160,7 @@ TEST(ReleasePolicy, GivesBackWhatIsMoreThanToBeKept) {
   EXPECT_GE(program.statistics().reserved_bytes, 8U * kMiB);
 }
 
-TEST(ReleasePolicy, GivesBackWhatWasNotInUseForSoLong) {
+TEST(ReleasePolicy, gives_back_what_was_not_in_use_for_so_long) {
   Program program({.limit_bytes = kPoolLimit, .return_after = std::chrono::nanoseconds(1)});
   static_cast<void>(program.allocate(0, 48 * kMiB));
   program.wait_for_device();
@@ -170,13 +170,13 @@ TEST(ReleasePolicy, GivesBackWhatWasNotInUseForSoLong) {
   EXPECT_LE(program.statistics().reserved_bytes, 8U * kMiB);
 }
 
-TEST(AllocatorOptionsTest, AreChecked) {
+TEST(AllocatorOptionsTest, are_checked) {
   EXPECT_THROW(Device<Host>({.memory = {.limit_fraction = 0}}), std::invalid_argument);
   EXPECT_THROW(Device<Host>({.memory = {.limit_fraction = 1.5}}), std::invalid_argument);
   EXPECT_THROW(Device<Host>({.memory = {.private_pools = 0}}), std::invalid_argument);
 }
 
-TEST(AllocatorOptionsTest, TheLimitMayBeAPartOfTheDevice) {
+TEST(AllocatorOptionsTest, the_limit_may_be_a_part_of_the_device) {
   Device<Host> const device({.memory = {.limit_fraction = 0.5}});
   auto const total = device.context()->runtime->memory_info().total_bytes;
   EXPECT_EQ(device.memory_statistics().limit_bytes, total / 2);

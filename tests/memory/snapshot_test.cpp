@@ -34,7 +34,7 @@ using State = MemoryRange::State;
   return kinds;
 }
 
-TEST(MemorySnapshotTest, HasEachRangeWithItsOwner) {
+TEST(MemorySnapshotTest, has_each_range_with_its_owner) {
   auto const device = recording_device(0);
   StreamPool pool(device, {.groups = 2, .launch_threads = LaunchThreads::none});
   StreamScope const scope(pool[1]);
@@ -62,7 +62,7 @@ TEST(MemorySnapshotTest, HasEachRangeWithItsOwner) {
   EXPECT_THAT(snapshot.json(), HasSubstr(R"("scope": "tower \"1\"", "stream": "group 1 compute")"));
 }
 
-TEST(MemorySnapshotTest, TellsWhatHappenedInOrder) {
+TEST(MemorySnapshotTest, tells_what_happened_in_order) {
   auto const device = recording_device(100);
   {
     NameScope const name("layer");
@@ -82,7 +82,7 @@ TEST(MemorySnapshotTest, TellsWhatHappenedInOrder) {
       }));
 }
 
-TEST(MemorySnapshotTest, CountsByStreamWhoReusedAndStoleAndWaited) {
+TEST(MemorySnapshotTest, counts_by_stream_who_reused_and_stole_and_waited) {
   Device<Host> const device(
       {.memory = {.limit_bytes = 2U * kMiB, .max_growth_bytes = 2U * kMiB, .history_events = 100}});
   StreamPool pool(device, {.groups = 2, .launch_threads = LaunchThreads::none});
@@ -130,7 +130,7 @@ TEST(MemorySnapshotTest, CountsByStreamWhoReusedAndStoleAndWaited) {
   EXPECT_THAT(snapshot.json(), HasSubstr(R"("scope": "other", "waits": true})"));
 }
 
-TEST(MemorySnapshotTest, CountsSmallBlocksToo) {
+TEST(MemorySnapshotTest, counts_small_blocks_too) {
   auto const device = recording_device(0);
   StreamPool pool(device, {.groups = 1, .launch_threads = LaunchThreads::none});
   StreamScope const scope(pool[0]);
@@ -145,7 +145,7 @@ TEST(MemorySnapshotTest, CountsSmallBlocksToo) {
   EXPECT_EQ(counts.back().steals, 0U);
 }
 
-TEST(MemorySnapshotTest, KeepsTheLastEvents) {
+TEST(MemorySnapshotTest, keeps_the_last_events) {
   auto const device = recording_device(3);
   for (int i = 0; i < 5; ++i) {
     Bytes const tensor(device, {1000 * (i + 1)});

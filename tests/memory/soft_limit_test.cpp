@@ -100,7 +100,7 @@ class Parts : public ::testing::TestWithParam<std::int64_t> {};
 
 /// Groups keep some memory, and under a tight limit use blocks of many sizes, which they free at
 /// once, on streams that are held back. A group that takes a block of another group waits for it.
-TEST_P(Parts, AreGivenToGroupsThatOftenWaitUnderAHardLimit) {
+TEST_P(Parts, are_given_to_groups_that_often_wait_under_a_hard_limit) {
   constexpr int kGroups = 8;
   constexpr int kRounds = 400;
   Device<Host> device({.memory = {.limit_bytes = std::size_t(kGroups * 24 * kMiB)}});
@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(SoftLimitOnHost, Parts, ::testing::Values(0, 12 * kMiB)
 
 /// Groups use one block at a time, on streams that are held back. A group that needs a large block,
 /// and finds none without a wait, waits once for a part of memory that holds all its later blocks.
-TEST(SoftLimitOnHost, EachGroupWaitsOnceForItsPart) {
+TEST(SoftLimitOnHost, each_group_waits_once_for_its_part) {
   constexpr int kGroups = 8;
   constexpr int kRounds = 1000;
   for (unsigned seed = 1; seed <= 4; ++seed) {
@@ -164,7 +164,7 @@ TEST(SoftLimitOnHost, EachGroupWaitsOnceForItsPart) {
   }
 }
 
-TEST(SoftLimitOnHost, AStreamThatIsIdleDoesNotMakeMemoryScarce) {
+TEST(SoftLimitOnHost, a_stream_that_is_idle_does_not_make_memory_scarce) {
   Device<Host> device({.memory = {.limit_bytes = std::size_t(256 * kMiB)}});
   StreamPool pool(device, {.groups = 1, .launch_threads = LaunchThreads::none});
   static_cast<void>(Tensor<std::uint8_t, Host>(device, {254 * kMiB}));
@@ -175,7 +175,7 @@ TEST(SoftLimitOnHost, AStreamThatIsIdleDoesNotMakeMemoryScarce) {
   EXPECT_FALSE(pool[0].compute().slot().event_wanted.load());
 }
 
-TEST(SoftLimitOnHost, MemoryTakenWhereTheDeviceIsFarBehindHasABound) {
+TEST(SoftLimitOnHost, memory_taken_where_the_device_is_far_behind_has_a_bound) {
   SoftLimitProgram<Host> program({}, {.memory_bytes = std::size_t(64 * kBytes)});
   auto const* const pending = program.use_behind_gate(0);
   auto const far_behind = Clock::now() + kLong;

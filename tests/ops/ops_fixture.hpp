@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/message_of.hpp"
 #include "kernels/kernel_fixture.hpp"
 #include "memory/runtimes.hpp"
 
@@ -39,19 +40,6 @@ inline void expect_near(Floats const& actual, Doubles const& expected, double to
     ASSERT_TRUE(std::abs(actual[i] - expected[i]) <= tolerance * (1 + std::abs(expected[i])))
         << "element " << i << " is " << actual[i] << ", not " << expected[i];
   }
-}
-
-/// Returns the message of the exception of type E that `call` throws. Fails the test if
-/// it throws none.
-template <class E, class Call>
-[[nodiscard]] std::string message_of(Call call) {
-  try {
-    call();
-  } catch (E const& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "expected an exception";
-  return {};
 }
 
 /// Expects std::invalid_argument with a message that contains each of the words, such as the

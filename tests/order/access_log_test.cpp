@@ -28,13 +28,13 @@ std::vector<Position> before_write(AccessLog const& log) {
   return positions(needed);
 }
 
-TEST(AccessLog, OfUntouchedMemoryNeedsNothing) {
+TEST(AccessLog, of_untouched_memory_needs_nothing) {
   AccessLog const log;
   EXPECT_THAT(before_read(log), IsEmpty());
   EXPECT_THAT(before_write(log), IsEmpty());
 }
 
-TEST(AccessLog, OrdersReadsAndWritesAfterTheLastWrite) {
+TEST(AccessLog, orders_reads_and_writes_after_the_last_write) {
   AccessLog log;
   log.note_write({0, 1});
   log.note_write({1, 3});
@@ -42,14 +42,14 @@ TEST(AccessLog, OrdersReadsAndWritesAfterTheLastWrite) {
   EXPECT_THAT(before_write(log), ElementsAre(Position{1, 3}));
 }
 
-TEST(AccessLog, DoesNotOrderReadsAfterReads) {
+TEST(AccessLog, does_not_order_reads_after_reads) {
   AccessLog log;
   log.note_read({0, 1});
   log.note_read({1, 1});
   EXPECT_THAT(before_read(log), IsEmpty());
 }
 
-TEST(AccessLog, OrdersAWriteAfterAllReadsSinceTheLastWriteAndAfterThatWrite) {
+TEST(AccessLog, orders_a_write_after_all_reads_since_the_last_write_and_after_that_write) {
   AccessLog log;
   log.note_read({5, 1});
   log.note_write({0, 1});
@@ -62,7 +62,7 @@ TEST(AccessLog, OrdersAWriteAfterAllReadsSinceTheLastWriteAndAfterThatWrite) {
   EXPECT_THAT(before_write(log), ElementsAre(Position{3, 1}));
 }
 
-TEST(AccessLog, KeepsUnorderedWritesBesideEachOther) {
+TEST(AccessLog, keeps_unordered_writes_beside_each_other) {
   AccessLog log;
   log.note_write({0, 1});
   log.note_unordered_write({1, 2});
@@ -73,7 +73,7 @@ TEST(AccessLog, KeepsUnorderedWritesBesideEachOther) {
   EXPECT_THAT(before_read(log), ElementsAre(Position{3, 1}));
 }
 
-TEST(AccessLog, AddsToWhatIsNeededAlready) {
+TEST(AccessLog, adds_to_what_is_needed_already) {
   AccessLog first;
   first.note_write({0, 2});
   AccessLog second;
@@ -84,7 +84,7 @@ TEST(AccessLog, AddsToWhatIsNeededAlready) {
   EXPECT_THAT(positions(needed), ElementsAre(Position{0, 5}));
 }
 
-TEST(AccessLog, StaysAsSmallAsTheNumberOfStreamsOverAMillionReads) {
+TEST(AccessLog, stays_as_small_as_the_number_of_streams_over_a_million_reads) {
   constexpr StreamIndex kStreams = 16;
   AccessLog log;
   log.note_write({0, 1});

@@ -75,27 +75,27 @@ struct Case {
   }
 };
 
-TEST(MinimalWaits, KeepsTheOrderWhenNothingIsCovered) {
+TEST(MinimalWaits, keeps_the_order_when_nothing_is_covered) {
   EXPECT_THAT(Case({}).order(), ElementsAre());
   EXPECT_THAT(Case({{}, {}, {}}).order(), ElementsAre(0, 1, 2));
 }
 
-TEST(MinimalWaits, PutsTheEndOfAChainFirst) {
+TEST(MinimalWaits, puts_the_end_of_a_chain_first) {
   Case const chain({{}, {0}, {0, 1}});
   EXPECT_THAT(chain.waits(), ElementsAre(2));
 }
 
-TEST(MinimalWaits, WaitsForBothTipsOfAFork) {
+TEST(MinimalWaits, waits_for_both_tips_of_a_fork) {
   Case const fork({{}, {0}, {0}});
   EXPECT_THAT(fork.waits(), ElementsAre(1, 2));
 }
 
-TEST(MinimalWaits, KeepsOneOfTwoLateEventsThatCoverEachOther) {
+TEST(MinimalWaits, keeps_one_of_two_late_events_that_cover_each_other) {
   EXPECT_EQ(Case({{1}, {0}}).waits().size(), 1U);
   EXPECT_EQ(Case({{1, 2}, {0, 2}, {0, 1}}).waits().size(), 1U);
 }
 
-TEST(MinimalWaits, AreTheFewestWheneverEventsAreAsEarlyAsTheirPositions) {
+TEST(MinimalWaits, are_the_fewest_whenever_events_are_as_early_as_their_positions) {
   // Coverage is a partial order here: a clock that covers a position covers everything that the
   // clock of that position covers.
   std::mt19937 random(11);
@@ -122,7 +122,7 @@ TEST(MinimalWaits, AreTheFewestWheneverEventsAreAsEarlyAsTheirPositions) {
   }
 }
 
-TEST(MinimalWaits, KeepEveryPositionWhateverCoversWhat) {
+TEST(MinimalWaits, keep_every_position_whatever_covers_what) {
   std::mt19937 random(12);
   for (int round = 0; round < 3000; ++round) {
     std::size_t const count = random() % 24 + 1;

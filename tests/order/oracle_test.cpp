@@ -8,7 +8,7 @@
 namespace msstream::order::testing {
 namespace {
 
-TEST(Oracle, OrdersAStreamWithItself) {
+TEST(Oracle, orders_a_stream_with_itself) {
   Oracle oracle;
   auto const a = oracle.append(0);
   auto const b = oracle.append(0);
@@ -18,7 +18,7 @@ TEST(Oracle, OrdersAStreamWithItself) {
   EXPECT_TRUE(oracle.precedes_next(b, 0));
 }
 
-TEST(Oracle, DoesNotOrderStreamsByThemselves) {
+TEST(Oracle, does_not_order_streams_by_themselves) {
   Oracle oracle;
   auto const a = oracle.append(0);
   auto const b = oracle.append(1);
@@ -27,7 +27,7 @@ TEST(Oracle, DoesNotOrderStreamsByThemselves) {
   EXPECT_FALSE(oracle.precedes_next(a, 2)) << "a stream without work";
 }
 
-TEST(Oracle, FollowsChainsOfWaits) {
+TEST(Oracle, follows_chains_of_waits) {
   // s0 = [a], s1 = [wait a, b], s2 = [wait b, c]
   Oracle oracle;
   auto const a = oracle.append(0);
@@ -41,7 +41,7 @@ TEST(Oracle, FollowsChainsOfWaits) {
   EXPECT_FALSE(oracle.precedes(c, later));
 }
 
-TEST(Oracle, OrdersAllLaterWorkAfterWhatTheHostSaw) {
+TEST(Oracle, orders_all_later_work_after_what_the_host_saw) {
   Oracle oracle;
   auto const a = oracle.append(0);
   auto const before = oracle.append(1);
@@ -52,7 +52,7 @@ TEST(Oracle, OrdersAllLaterWorkAfterWhatTheHostSaw) {
   EXPECT_TRUE(oracle.precedes(a, after));
 }
 
-TEST(Oracle, HoldsMoreNodesThanAWordHasBits) {
+TEST(Oracle, holds_more_nodes_than_a_word_has_bits) {
   Oracle oracle;
   std::vector<Oracle::Node> chain;
   for (int i = 0; i < 200; ++i) {

@@ -17,11 +17,11 @@ namespace {
 using testing::positions;
 using ::testing::UnorderedElementsAre;
 
-TEST(Position, SaysWhatItIs) {
+TEST(Position, says_what_it_is) {
   EXPECT_EQ((Position{3, 14}).describe(), "stream 3 @ 14");
 }
 
-TEST(PositionSet, KeepsTheNewestPositionOfEachStream) {
+TEST(PositionSet, keeps_the_newest_position_of_each_stream) {
   PositionSet set;
   EXPECT_TRUE(set.empty());
   set.add({1, 5});
@@ -31,7 +31,7 @@ TEST(PositionSet, KeepsTheNewestPositionOfEachStream) {
   EXPECT_THAT(positions(set), UnorderedElementsAre(Position{0, 2}, Position{1, 9}));
 }
 
-TEST(PositionSet, RemovesByPredicate) {
+TEST(PositionSet, removes_by_predicate) {
   PositionSet set;
   for (StreamIndex stream = 0; stream < 10; ++stream) {
     set.add({stream, stream + std::uint64_t{1}});
@@ -46,7 +46,7 @@ TEST(PositionSet, RemovesByPredicate) {
   EXPECT_EQ(set.size(), 1U);
 }
 
-TEST(PositionSet, IsAMapFromStreamToNewestNumber) {
+TEST(PositionSet, is_a_map_from_stream_to_newest_number) {
   std::mt19937 random(5);
   PositionSet set;
   std::map<StreamIndex, std::uint64_t> expected;

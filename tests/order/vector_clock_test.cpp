@@ -9,7 +9,7 @@
 namespace msstream::order {
 namespace {
 
-TEST(VectorClock, CoversNothingAtFirst) {
+TEST(VectorClock, covers_nothing_at_first) {
   VectorClock const clock;
   EXPECT_EQ(clock.streams(), 0U);
   EXPECT_EQ(clock[9], 0U);
@@ -17,7 +17,7 @@ TEST(VectorClock, CoversNothingAtFirst) {
   EXPECT_TRUE(clock.covers({9, 0})) << "number 0 is before everything";
 }
 
-TEST(VectorClock, CoversAllUpToWhatItWasRaisedTo) {
+TEST(VectorClock, covers_all_up_to_what_it_was_raised_to) {
   VectorClock clock;
   clock.raise({3, 5});
   EXPECT_TRUE(clock.covers({3, 5}));
@@ -28,7 +28,7 @@ TEST(VectorClock, CoversAllUpToWhatItWasRaisedTo) {
   EXPECT_EQ(clock[3], 5U) << "never lowered";
 }
 
-TEST(VectorClock, MergesTheNewerPositionOfEachStream) {
+TEST(VectorClock, merges_the_newer_position_of_each_stream) {
   VectorClock a;
   a.raise({0, 4});
   a.raise({1, 1});
@@ -47,14 +47,14 @@ TEST(VectorClock, MergesTheNewerPositionOfEachStream) {
   EXPECT_EQ(b[0], 0U) << "the source stays as it was";
 }
 
-TEST(VectorClock, MergesItself) {
+TEST(VectorClock, merges_itself) {
   VectorClock clock;
   clock.raise({2, 3});
   clock.merge(clock);
   EXPECT_EQ(clock[2], 3U);
 }
 
-TEST(VectorClock, CountsBeyond32Bits) {
+TEST(VectorClock, counts_beyond_32_bits) {
   constexpr std::uint64_t kLarge = (std::uint64_t{1} << 32) + 1;
   VectorClock clock;
   clock.raise({0, kLarge});
@@ -64,7 +64,7 @@ TEST(VectorClock, CountsBeyond32Bits) {
   EXPECT_TRUE(clock.covers({0, kLarge + 1}));
 }
 
-TEST(VectorClock, ForgetsWhenCleared) {
+TEST(VectorClock, forgets_when_cleared) {
   VectorClock clock;
   clock.raise({4, 9});
   clock.clear();

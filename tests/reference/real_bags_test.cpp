@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "data/data_files.hpp"
 #include "ops/ops_fixture.hpp"
-#include "support/temporary_folder.hpp"
 
 #include <msstream/ops/embedding_gradient.hpp>
 #include <msstream/ops/jagged.hpp>
@@ -46,7 +46,7 @@ class RealBagsTest : public OpsTest<R> {
  protected:
   void SetUp() override {
     OpsTest<R>::SetUp();
-    auto const path = support::test_data("amazon_book/train.txt");
+    auto const path = test_data("amazon_book/train.txt");
     if (!this->IsSkipped() && !std::filesystem::exists(path)) {
       GTEST_SKIP() << "no " << path << ": set MSSTREAM_TEST_DATA";
     }
@@ -59,7 +59,7 @@ class RealBagsTest : public OpsTest<R> {
 };
 TYPED_TEST_SUITE(RealBagsTest, Runtimes, RuntimeNames);
 
-TYPED_TEST(RealBagsTest, LengthsOffsetsAndDenseRowsRoundTrip) {
+TYPED_TEST(RealBagsTest, lengths_offsets_and_dense_rows_round_trip) {
   auto const items = this->put(this->users.items);
   auto const offsets = this->put(this->users.offsets);
   auto const lengths = ops::offsets_to_lengths(offsets);
@@ -76,7 +76,7 @@ TYPED_TEST(RealBagsTest, LengthsOffsetsAndDenseRowsRoundTrip) {
             Integers(this->users.items.begin(), this->users.items.begin() + count));
 }
 
-TYPED_TEST(RealBagsTest, DistinctItemsGiveTheItemsBack) {
+TYPED_TEST(RealBagsTest, distinct_items_give_the_items_back) {
   auto const unique = ops::unique(this->put(this->users.items));
   auto const values = to_host(unique.values);
   auto const counts = to_host(unique.counts);
@@ -99,7 +99,7 @@ TYPED_TEST(RealBagsTest, DistinctItemsGiveTheItemsBack) {
 
 // Each row holds its own number modulo 128, so that sums and gradients are whole
 // numbers, and exact.
-TYPED_TEST(RealBagsTest, SumsOfItemsAndTheirGradients) {
+TYPED_TEST(RealBagsTest, sums_of_items_and_their_gradients) {
   constexpr std::int64_t kWidth = 8;
   auto const items =
       *std::max_element(this->users.items.begin(), this->users.items.end()) + std::int64_t{1};

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "data/safetensors.hpp"
 #include "ops/ops_fixture.hpp"
 
 #include <msstream/ops/embedding_gradient.hpp>
@@ -6,7 +7,6 @@
 #include <msstream/ops/segment.hpp>
 #include <msstream/ops/top_k.hpp>
 #include <msstream/ops/unique.hpp>
-#include <msstream/support/safetensors.hpp>
 
 #include <cstdlib>
 #include <optional>
@@ -132,11 +132,11 @@ class TorchResultsTest : public OpsTest<R> {
     return out;
   }
 
-  std::optional<support::SafetensorsFile> file_;
+  std::optional<data::SafetensorsFile> file_;
 };
 TYPED_TEST_SUITE(TorchResultsTest, Runtimes, RuntimeNames);
 
-TYPED_TEST(TorchResultsTest, EmbeddingBagsAndTheirGradients) {
+TYPED_TEST(TorchResultsTest, embedding_bags_and_their_gradients) {
   for (auto const* const mode : {"sum", "mean", "max", "weighted"}) {
     this->template expect_embedding<float>("float32", mode, 1e-5);
     // PyTorch rounds outputs and gradients to the table's type.
@@ -147,7 +147,7 @@ TYPED_TEST(TorchResultsTest, EmbeddingBagsAndTheirGradients) {
   }
 }
 
-TYPED_TEST(TorchResultsTest, SegmentsAndTheirGradients) {
+TYPED_TEST(TorchResultsTest, segments_and_their_gradients) {
   for (auto const& [reduction, reduction_name] : kReductions) {
     for (auto const width : kWidths) {
       auto const name = text("segment/", reduction_name, '/', width, '/');
@@ -166,7 +166,7 @@ TYPED_TEST(TorchResultsTest, SegmentsAndTheirGradients) {
   }
 }
 
-TYPED_TEST(TorchResultsTest, UnsortedSegments) {
+TYPED_TEST(TorchResultsTest, unsorted_segments) {
   for (auto const& [reduction, reduction_name] : kReductions) {
     for (auto const width : kWidths) {
       auto const name = text("unsorted/", reduction_name, '/', width, '/');
@@ -189,7 +189,7 @@ TYPED_TEST(TorchResultsTest, UnsortedSegments) {
   }
 }
 
-TYPED_TEST(TorchResultsTest, DistinctIds) {
+TYPED_TEST(TorchResultsTest, distinct_ids) {
   auto const unique = ops::unique(this->template tensor<std::int64_t>("unique/ids"));
   auto const count = to_host(unique.count).front();
   EXPECT_EQ(to_host(unique.values.rows(0, count)),
@@ -199,13 +199,13 @@ TYPED_TEST(TorchResultsTest, DistinctIds) {
   EXPECT_EQ(to_host(unique.inverse), this->template values<std::int64_t>("unique/inverse"));
 }
 
-TYPED_TEST(TorchResultsTest, LargestOfRows) {
+TYPED_TEST(TorchResultsTest, largest_of_rows) {
   auto const largest = ops::top_k(this->template tensor<float>("top_k/rows"), 20);
   expect_like(to_host(largest.values), this->floats("top_k/values"), 0);
   EXPECT_EQ(to_host(largest.indices), this->template values<std::int64_t>("top_k/indices"));
 }
 
-TYPED_TEST(TorchResultsTest, SoftmaxOfSegments) {
+TYPED_TEST(TorchResultsTest, softmax_of_segments) {
   auto const offsets = this->template tensor<std::int64_t>("jagged_softmax/offsets");
   auto const softmax =
       ops::jagged_softmax(this->template tensor<float>("jagged_softmax/values"), offsets);

@@ -37,7 +37,7 @@ TYPED_TEST_SUITE(Contract, ContractRuntimes);
 template <class R>
 inline constexpr bool is_simulated = std::is_same_v<R, Tried<Sim>>;
 
-TYPED_TEST(Contract, AStreamRunsItsWorkInOrder) {
+TYPED_TEST(Contract, a_stream_runs_its_work_in_order) {
   auto const s = this->stream();
   Cell<TypeParam> cell(this->runtime);
   Cell<TypeParam> later(this->runtime);
@@ -52,7 +52,7 @@ TYPED_TEST(Contract, AStreamRunsItsWorkInOrder) {
   EXPECT_EQ(cell.seen(), 2);
 }
 
-TYPED_TEST(Contract, AWaitHoldsLaterWorkUntilTheEvent) {
+TYPED_TEST(Contract, a_wait_holds_later_work_until_the_event) {
   auto const first = this->stream();
   auto const second = this->stream();
   Cell<TypeParam> cell(this->runtime);
@@ -69,7 +69,7 @@ TYPED_TEST(Contract, AWaitHoldsLaterWorkUntilTheEvent) {
   EXPECT_EQ(cell.seen(), 1);
 }
 
-TYPED_TEST(Contract, AnEventDoesNotStandForLaterWork) {
+TYPED_TEST(Contract, an_event_does_not_stand_for_later_work) {
   auto const s = this->stream();
   Gate gate;
   auto const before = this->recorded(s);
@@ -78,7 +78,7 @@ TYPED_TEST(Contract, AnEventDoesNotStandForLaterWork) {
   EXPECT_TRUE(this->runtime->query(before));
 }
 
-TYPED_TEST(Contract, RecordingAgainReplacesWhatAnEventStandsFor) {
+TYPED_TEST(Contract, recording_again_replaces_what_an_event_stands_for) {
   auto const blocked = this->stream();
   auto const idle = this->stream();
   Gate gate;
@@ -90,7 +90,7 @@ TYPED_TEST(Contract, RecordingAgainReplacesWhatAnEventStandsFor) {
   EXPECT_TRUE(this->runtime->query(e));
 }
 
-TYPED_TEST(Contract, AWaitTakesWhatTheEventStandsForAtTheCall) {
+TYPED_TEST(Contract, a_wait_takes_what_the_event_stands_for_at_the_call) {
   auto const blocked = this->stream();
   auto const idle = this->stream();
   auto const waiting = this->stream();
@@ -109,7 +109,7 @@ TYPED_TEST(Contract, AWaitTakesWhatTheEventStandsForAtTheCall) {
   this->runtime->synchronize(still_held);
 }
 
-TYPED_TEST(Contract, AnEventThatWasNeverRecordedStandsForNothing) {
+TYPED_TEST(Contract, an_event_that_was_never_recorded_stands_for_nothing) {
   auto const s = this->stream();
   auto const e = this->event();
   EXPECT_TRUE(this->runtime->query(e));
@@ -122,7 +122,7 @@ TYPED_TEST(Contract, AnEventThatWasNeverRecordedStandsForNothing) {
   this->runtime->synchronize_stream(s);
 }
 
-TYPED_TEST(Contract, AStreamMayWaitForItself) {
+TYPED_TEST(Contract, a_stream_may_wait_for_itself) {
   auto const s = this->stream();
   Cell<TypeParam> cell(this->runtime);
   cell.write(3, s);
@@ -132,7 +132,7 @@ TYPED_TEST(Contract, AStreamMayWaitForItself) {
   EXPECT_EQ(cell.seen(), 3);
 }
 
-TYPED_TEST(Contract, WaitsCarryOrderFromStreamToStream) {
+TYPED_TEST(Contract, waits_carry_order_from_stream_to_stream) {
   std::array<typename TypeParam::native_stream, 10> chain{};
   for (auto& link : chain) {
     link = this->stream();
@@ -154,7 +154,7 @@ TYPED_TEST(Contract, WaitsCarryOrderFromStreamToStream) {
   EXPECT_EQ(cell.seen(), 10);
 }
 
-TYPED_TEST(Contract, DestroyingAStreamWithWorkInFlightLetsTheWorkRun) {
+TYPED_TEST(Contract, destroying_a_stream_with_work_in_flight_lets_the_work_run) {
   auto const doomed = this->runtime->create_stream(StreamPriority::normal);
   auto const s = this->stream();
   Cell<TypeParam> cell(this->runtime);
@@ -172,7 +172,7 @@ TYPED_TEST(Contract, DestroyingAStreamWithWorkInFlightLetsTheWorkRun) {
   EXPECT_EQ(cell.seen(), 1);
 }
 
-TYPED_TEST(Contract, DestroyingAnEventThatIsWaitedForKeepsTheOrder) {
+TYPED_TEST(Contract, destroying_an_event_that_is_waited_for_keeps_the_order) {
   auto const first = this->stream();
   auto const second = this->stream();
   Cell<TypeParam> cell(this->runtime);
@@ -191,7 +191,7 @@ TYPED_TEST(Contract, DestroyingAnEventThatIsWaitedForKeepsTheOrder) {
   EXPECT_EQ(cell.seen(), 1);
 }
 
-TYPED_TEST(Contract, TimedEventsMeasureTheStream) {
+TYPED_TEST(Contract, timed_events_measure_the_stream) {
   if (is_simulated<TypeParam>) {
     GTEST_SKIP() << "measures real time; see sim_test.cpp";
   }
@@ -212,7 +212,7 @@ TYPED_TEST(Contract, TimedEventsMeasureTheStream) {
   EXPECT_EQ(this->runtime->elapsed_ns(begin, begin), 0.0);
 }
 
-TYPED_TEST(Contract, MeasuringWaitsForBothEvents) {
+TYPED_TEST(Contract, measuring_waits_for_both_events) {
   if (is_simulated<TypeParam>) {
     GTEST_SKIP() << "asks from a second thread; see sim_test.cpp";
   }
@@ -237,7 +237,7 @@ TYPED_TEST(Contract, MeasuringWaitsForBothEvents) {
   EXPECT_LE(measured.get(), 0.0);
 }
 
-TYPED_TEST(Contract, OnlyTimedAndRecordedEventsMeasure) {
+TYPED_TEST(Contract, only_timed_and_recorded_events_measure) {
   auto const s = this->stream();
   auto const untimed = this->recorded(s);
   auto const timed = this->event(EventTiming::timed);
@@ -250,7 +250,7 @@ TYPED_TEST(Contract, OnlyTimedAndRecordedEventsMeasure) {
   EXPECT_EQ(this->runtime->elapsed_ns(timed, timed), 0.0) << "and nothing is broken";
 }
 
-TYPED_TEST(Contract, CopiesGoEveryWay) {
+TYPED_TEST(Contract, copies_go_every_way) {
   constexpr std::size_t kBytes = 1000;
   auto& device = *this->runtime;
   auto const s = this->stream();
@@ -275,7 +275,7 @@ TYPED_TEST(Contract, CopiesGoEveryWay) {
   device.free_device(second, kBytes);
 }
 
-TYPED_TEST(Contract, CopiesAndFillsReturnBeforeTheyAreDone) {
+TYPED_TEST(Contract, copies_and_fills_return_before_they_are_done) {
   auto const s = this->stream();
   Cell<TypeParam> cell(this->runtime);
   Gate gate;
@@ -288,7 +288,7 @@ TYPED_TEST(Contract, CopiesAndFillsReturnBeforeTheyAreDone) {
   EXPECT_EQ(cell.seen(), 9);
 }
 
-TYPED_TEST(Contract, HostCallsRunInStreamOrderAndAreDestroyedBeforeTheStreamGoesOn) {
+TYPED_TEST(Contract, host_calls_run_in_stream_order_and_are_destroyed_before_the_stream_goes_on) {
   auto const s = this->stream();
   auto log = std::make_shared<std::vector<int>>();
   for (int i = 0; i < 100; ++i) {
@@ -302,7 +302,7 @@ TYPED_TEST(Contract, HostCallsRunInStreamOrderAndAreDestroyedBeforeTheStreamGoes
   EXPECT_EQ(log.use_count(), 1);
 }
 
-TYPED_TEST(Contract, AllocationsAreAlignedTo256Bytes) {
+TYPED_TEST(Contract, allocations_are_aligned_to_256_bytes) {
   for (std::size_t const bytes : {1U, 255U, 256U, 257U, 100'000U}) {
     void* const device = this->runtime->allocate_device(bytes);
     void* const pinned = this->runtime->allocate_pinned(bytes);
@@ -313,7 +313,7 @@ TYPED_TEST(Contract, AllocationsAreAlignedTo256Bytes) {
   }
 }
 
-TYPED_TEST(Contract, WhatDoesNotFitIsOutOfMemoryAndChangesNothing) {
+TYPED_TEST(Contract, what_does_not_fit_is_out_of_memory_and_changes_nothing) {
   constexpr std::size_t kTooMuch = std::size_t{1} << 60U;
   auto const before = this->runtime->memory_info();
   EXPECT_LE(before.free_bytes, before.total_bytes);
@@ -332,7 +332,7 @@ TYPED_TEST(Contract, WhatDoesNotFitIsOutOfMemoryAndChangesNothing) {
   EXPECT_EQ(cell.seen(), 5);
 }
 
-TYPED_TEST(Contract, EveryPriorityMakesAStream) {
+TYPED_TEST(Contract, every_priority_makes_a_stream) {
   for (auto const priority : {StreamPriority::low, StreamPriority::normal, StreamPriority::high}) {
     auto const s = this->runtime->create_stream(priority);
     this->runtime->synchronize_stream(s);
@@ -340,7 +340,7 @@ TYPED_TEST(Contract, EveryPriorityMakesAStream) {
   }
 }
 
-TYPED_TEST(Contract, ManyThreadsMayUseStreamsAndEventsAtOnce) {
+TYPED_TEST(Contract, many_threads_may_use_streams_and_events_at_once) {
   if (is_simulated<TypeParam>) {
     GTEST_SKIP() << "uses many threads; see sim_test.cpp";
   }

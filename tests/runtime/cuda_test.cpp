@@ -12,7 +12,7 @@
 namespace msstream {
 namespace {
 
-TEST(CudaRuntime, RefusesADeviceThatIsNotThere) {
+TEST(CudaRuntime, refuses_a_device_that_is_not_there) {
   for (int const ordinal : {-1, Cuda::device_count()}) {
     try {
       Cuda const cuda({.ordinal = ordinal});

@@ -13,7 +13,7 @@ template <class R>
 using GateTest = RuntimeTest<R>;
 TYPED_TEST_SUITE(GateTest, PlainRuntimes);
 
-TYPED_TEST(GateTest, HoldsItsStreamUntilItIsOpened) {
+TYPED_TEST(GateTest, holds_its_stream_until_it_is_opened) {
   auto const held = this->stream();
   auto const free = this->stream();
   Cell<TypeParam> cell(this->runtime);
@@ -34,7 +34,7 @@ TYPED_TEST(GateTest, HoldsItsStreamUntilItIsOpened) {
   EXPECT_EQ(cell.seen(), 1);
 }
 
-TYPED_TEST(GateTest, LetsAllThroughOnceOpenAndOpensAtItsEnd) {
+TYPED_TEST(GateTest, lets_all_through_once_open_and_opens_at_its_end) {
   auto const stream = this->stream();
   {
     Gate gate;

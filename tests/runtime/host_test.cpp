@@ -39,7 +39,7 @@ class HostRuntime : public ::testing::Test {
   void TearDown() override { host.destroy_event(e); }
 };
 
-TEST_F(HostRuntime, AFailedClosureIsRethrownByAllWhoAskItsStream) {
+TEST_F(HostRuntime, a_failed_closure_is_rethrown_by_all_who_ask_its_stream) {
   host.call_host(s, [] { throw std::range_error("the work"); });
   host.call_host(s, [] { throw std::logic_error("not the first"); });
   host.record(e, s);
@@ -49,7 +49,7 @@ TEST_F(HostRuntime, AFailedClosureIsRethrownByAllWhoAskItsStream) {
   EXPECT_THROW(host.synchronize_stream(s), std::range_error) << "it stays, as on a failed device";
 }
 
-TEST_F(HostRuntime, AStreamGoesOnAfterAFailureThatOnlyThoseWhoWaitForItSee) {
+TEST_F(HostRuntime, a_stream_goes_on_after_a_failure_that_only_those_who_wait_for_it_see) {
   auto const other = host.create_stream(StreamPriority::normal);
   auto const waiting = host.create_stream(StreamPriority::normal);
   auto const late = host.create_stream(StreamPriority::normal);
@@ -65,7 +65,7 @@ TEST_F(HostRuntime, AStreamGoesOnAfterAFailureThatOnlyThoseWhoWaitForItSee) {
   EXPECT_NO_THROW(host.synchronize_stream(other));
 }
 
-TEST_F(HostRuntime, AQueryThatFindsTheFailedWorkCompleteRethrows) {
+TEST_F(HostRuntime, a_query_that_finds_the_failed_work_complete_rethrows) {
   for (int round = 0; round < 2000; ++round) {
     auto const fresh = host.create_stream(StreamPriority::normal);
     host.call_host(fresh, [] { throw std::range_error("the work"); });
@@ -76,7 +76,7 @@ TEST_F(HostRuntime, AQueryThatFindsTheFailedWorkCompleteRethrows) {
   }
 }
 
-TEST(HostRuntimeMemory, GivesUpToItsLimitAndCountsWhatComesBack) {
+TEST(HostRuntimeMemory, gives_up_to_its_limit_and_counts_what_comes_back) {
   Host host({.memory_bytes = 1000});
   void* const most = host.allocate_device(900);
   EXPECT_EQ(host.memory_info().free_bytes, 100U);
@@ -89,7 +89,7 @@ TEST(HostRuntimeMemory, GivesUpToItsLimitAndCountsWhatComesBack) {
   EXPECT_EQ(host.memory_info().free_bytes, 1000U);
 }
 
-TEST(HostRuntimeMemory, ThreadsThatAskTooMuchDoNotTakeFromThoseThatDoNot) {
+TEST(HostRuntimeMemory, threads_that_ask_too_much_do_not_take_from_those_that_do_not) {
   Host host({.memory_bytes = 1000});
   constexpr int kRefusals = 20'000;
   std::atomic<int> refused{0};
@@ -111,7 +111,7 @@ TEST(HostRuntimeMemory, ThreadsThatAskTooMuchDoNotTakeFromThoseThatDoNot) {
   EXPECT_EQ(denied, 0);
 }
 
-TEST(HostRuntimeMemory, SizesThatRoundUpPastTheAddressSpaceAreOutOfMemory) {
+TEST(HostRuntimeMemory, sizes_that_round_up_past_the_address_space_are_out_of_memory) {
   constexpr auto kMost = std::numeric_limits<std::size_t>::max();
   Host host({.memory_bytes = kMost});
   EXPECT_THROW((void)host.allocate_pinned(kMost), OutOfMemory);
@@ -120,7 +120,7 @@ TEST(HostRuntimeMemory, SizesThatRoundUpPastTheAddressSpaceAreOutOfMemory) {
   EXPECT_EQ(host.memory_info().free_bytes, kMost);
 }
 
-TEST(HostRuntimeEnd, RunsWhatIsQueuedOnLiveAndDestroyedStreams) {
+TEST(HostRuntimeEnd, runs_what_is_queued_on_live_and_destroyed_streams) {
   std::atomic<int> ran{0};
   {
     Host host;
@@ -137,7 +137,7 @@ TEST(HostRuntimeEnd, RunsWhatIsQueuedOnLiveAndDestroyedStreams) {
   EXPECT_EQ(ran.load(), 200);
 }
 
-TEST(HostQueueClosures, AreDestroyedAsTheyFinishNotWhenABacklogIsDone) {
+TEST(HostQueueClosures, are_destroyed_as_they_finish_not_when_a_backlog_is_done) {
   Host host;
   auto const s = host.create_stream(StreamPriority::normal);
   auto const e = host.create_event(EventTiming::untimed);

@@ -65,13 +65,13 @@ class Pages : public ::testing::Test {
 };
 TYPED_TEST_SUITE(Pages, Runtimes, RuntimeNames);
 
-TYPED_TEST(Pages, AreMemoryWhereTheyAreMapped) {
+TYPED_TEST(Pages, are_memory_where_they_are_mapped) {
   this->runtime->map_pages(this->page(1), 3 * this->page_bytes);
   EXPECT_TRUE(this->holds_data(this->page(1), 3 * this->page_bytes));
   this->runtime->unmap_pages(this->page(1), 3 * this->page_bytes);
 }
 
-TYPED_TEST(Pages, MappedApartAreOneMemory) {
+TYPED_TEST(Pages, mapped_apart_are_one_memory) {
   this->runtime->map_pages(this->page(0), this->page_bytes);
   this->runtime->map_pages(this->page(1), 2 * this->page_bytes);
   EXPECT_TRUE(this->holds_data(this->page(0), 3 * this->page_bytes));
@@ -80,7 +80,7 @@ TYPED_TEST(Pages, MappedApartAreOneMemory) {
   this->runtime->unmap_pages(this->page(2), this->page_bytes);
 }
 
-TYPED_TEST(Pages, MoveToOtherAddressesAndBack) {
+TYPED_TEST(Pages, move_to_other_addresses_and_back) {
   this->runtime->map_pages(this->page(0), 4 * this->page_bytes);
   this->runtime->move_pages(this->page(5), this->page(1), 2 * this->page_bytes);
   this->runtime->leave_pages(this->page(1), 2 * this->page_bytes);
@@ -95,7 +95,7 @@ TYPED_TEST(Pages, MoveToOtherAddressesAndBack) {
   this->runtime->unmap_pages(this->page(5), this->page_bytes);
 }
 
-TYPED_TEST(Pages, CountAsMemoryAndComeBackAll) {
+TYPED_TEST(Pages, count_as_memory_and_come_back_all) {
   if (TypeParam::name == "cuda") {
     GTEST_SKIP() << "others may use the same GPU; see what test_fake_cuda counts";
   }
@@ -109,7 +109,7 @@ TYPED_TEST(Pages, CountAsMemoryAndComeBackAll) {
   EXPECT_EQ(this->runtime->memory_info().free_bytes, before);
 }
 
-TEST(PagesOfTheHost, ThatDoNotFitAreRefusedAndNothingIsTaken) {
+TEST(PagesOfTheHost, that_do_not_fit_are_refused_and_nothing_is_taken) {
   Host host({.memory_bytes = std::size_t{5} << 20U});
   auto const page = host.page_bytes();
   auto* const addresses = static_cast<std::byte*>(host.reserve_addresses(8 * page));
@@ -121,7 +121,7 @@ TEST(PagesOfTheHost, ThatDoNotFitAreRefusedAndNothingIsTaken) {
   host.release_addresses(addresses, 8 * page);
 }
 
-TEST(PagesOfAFaultyRuntime, FailWhenTheyAreToldTo) {
+TEST(PagesOfAFaultyRuntime, fail_when_they_are_told_to) {
   auto const plan = std::make_shared<FaultPlan>();
   Faulty<Host> runtime({.plan = plan});
   auto const page = runtime.page_bytes();

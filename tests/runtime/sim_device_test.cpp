@@ -73,7 +73,7 @@ std::vector<float> meeting_branches(SimOptions const& simulation) {
   return to_host(mine.front());
 }
 
-TEST(SimExploresDevices, OperationsThatAreOrderedByTheirTensorsHaveOneOrder) {
+TEST(SimExploresDevices, operations_that_are_ordered_by_their_tensors_have_one_order) {
   auto const found = sim::explore(meeting_branches);
   EXPECT_TRUE(found.complete);
   EXPECT_TRUE(found.agrees()) << found.describe();
@@ -81,13 +81,13 @@ TEST(SimExploresDevices, OperationsThatAreOrderedByTheirTensorsHaveOneOrder) {
   EXPECT_EQ(found.repeats, 0U);
 }
 
-TEST(SimExploresDevices, ManyRandomOrdersAgree) {
+TEST(SimExploresDevices, many_random_orders_agree) {
   auto const found = sim::explore(meeting_branches, {.random_schedules = 300});
   EXPECT_TRUE(found.agrees()) << found.describe();
   EXPECT_EQ(found.schedules, 300U);
 }
 
-TEST(SimExploresDevices, MemoryThatNobodyTracksIsARaceWithAScheduleToReplay) {
+TEST(SimExploresDevices, memory_that_nobody_tracks_is_a_race_with_a_schedule_to_replay) {
   if (!std::is_same_v<R, Sim>) {
     GTEST_SKIP() << "the checker refuses the program before its order matters";
   }
@@ -119,7 +119,7 @@ TEST(SimExploresDevices, MemoryThatNobodyTracksIsARaceWithAScheduleToReplay) {
   }
 }
 
-TEST(SimExploresDevices, ATrainingStepHasOneResultInEveryOrderTried) {
+TEST(SimExploresDevices, a_training_step_has_one_result_in_every_order_tried) {
   auto const found = sim::explore(
       [](SimOptions const& simulation) {
         Device<R> const device(device_options(simulation));
@@ -144,7 +144,7 @@ TEST(SimExploresDevices, ATrainingStepHasOneResultInEveryOrderTried) {
   EXPECT_EQ(found.outcomes.size(), 1U);
 }
 
-TEST(SimDevice, LaunchThreadsAreRefused) {
+TEST(SimDevice, launch_threads_are_refused) {
   Device<R> const device(device_options({}));
   StreamPool<R> pool(device, {.groups = 1, .launch_threads = LaunchThreads::shared});
   auto const x = zeros<float>(device, {1});

@@ -32,7 +32,7 @@ std::set<std::string> outcomes_of(sim::Exploration const& found) {
   return outcomes;
 }
 
-TEST(Explore, IndependentStreamsHaveOneOrder) {
+TEST(Explore, independent_streams_have_one_order) {
   auto const found = sim::explore([](SimOptions const& options) {
     SimProgram program(options, kStreams);
     for (std::uint32_t i = 0; i < kOperations; ++i) {
@@ -48,7 +48,7 @@ TEST(Explore, IndependentStreamsHaveOneOrder) {
   EXPECT_EQ(found.repeats, 0U);
 }
 
-TEST(Explore, OrderedStreamsHaveOneOrder) {
+TEST(Explore, ordered_streams_have_one_order) {
   auto const found = sim::explore([](SimOptions const& options) {
     SimProgram program(options, kStreams);
     for (std::uint32_t i = 0; i < kOperations; ++i) {
@@ -67,7 +67,7 @@ TEST(Explore, OrderedStreamsHaveOneOrder) {
   EXPECT_EQ(found.repeats, 0U);
 }
 
-TEST(Explore, ARaceOfOneOperationAStreamHasEveryOrderOfThose) {
+TEST(Explore, a_race_of_one_operation_a_stream_has_every_order_of_those) {
   auto const found = sim::explore([](SimOptions const& options) {
     SimProgram program(options, kStreams);
     for (std::uint32_t i = 0; i < kOperations; ++i) {
@@ -83,7 +83,7 @@ TEST(Explore, ARaceOfOneOperationAStreamHasEveryOrderOfThose) {
   EXPECT_LE(found.repeats, 6U);
 }
 
-TEST(Explore, RacesInPairsMultiply) {
+TEST(Explore, races_in_pairs_multiply) {
   // Operation i of stream 0 races with operation i of stream 1: 2 orders at each of 4 cells, and no
   // race depends on another.
   auto const run = [](bool reduce) {
@@ -105,7 +105,7 @@ TEST(Explore, RacesInPairsMultiply) {
   EXPECT_LT(reduced.schedules, brute.schedules);
 }
 
-TEST(Explore, ReadersOfTheSameMemoryHaveOneOrder) {
+TEST(Explore, readers_of_the_same_memory_have_one_order) {
   auto const found = sim::explore([](SimOptions const& options) {
     SimProgram program(options, kStreams);
     for (std::uint32_t i = 0; i < kOperations; ++i) {
@@ -119,7 +119,7 @@ TEST(Explore, ReadersOfTheSameMemoryHaveOneOrder) {
   EXPECT_EQ(found.schedules, 1U);
 }
 
-TEST(Explore, TheHostFindsWorkDoneOrNot) {
+TEST(Explore, the_host_finds_work_done_or_not) {
   auto const found = sim::explore([](SimOptions const& options) {
     SimProgram program(options, 2);
     for (std::uint32_t i = 0; i < kOperations; ++i) {
@@ -136,7 +136,7 @@ TEST(Explore, TheHostFindsWorkDoneOrNot) {
   EXPECT_EQ(found.outcomes.size(), 4U);
 }
 
-TEST(Explore, WhatTheHostIssuesAfterItWaitedRacesToo) {
+TEST(Explore, what_the_host_issues_after_it_waited_races_too) {
   // Streams: 0 = [a writes 0, e], 1 = [b writes 5]; the host waits for e; 0 = [.., c writes 5]
   auto const found = sim::explore([](SimOptions const& options) {
     SimProgram program(options, 2);
@@ -151,7 +151,7 @@ TEST(Explore, WhatTheHostIssuesAfterItWaitedRacesToo) {
   EXPECT_EQ(found.outcomes.size(), 2U);
 }
 
-TEST(Explore, FreeingMemoryUnderWorkIsOneOfTheThingsThatCanHappen) {
+TEST(Explore, freeing_memory_under_work_is_one_of_the_things_that_can_happen) {
   auto const found = sim::explore([](SimOptions const& options) {
     Sim runtime(options);
     auto* const s = runtime.create_stream(StreamPriority::normal);
@@ -168,7 +168,7 @@ TEST(Explore, FreeingMemoryUnderWorkIsOneOfTheThingsThatCanHappen) {
   EXPECT_EQ(outcomes_of(found), (std::set<std::string>{"0", "219"}));
 }
 
-TEST(Explore, AWaitForTheWrongEventShowsInPinnedMemoryThatNobodyDeclares) {
+TEST(Explore, a_wait_for_the_wrong_event_shows_in_pinned_memory_that_nobody_declares) {
   // Streams: 0 = [e], 1 = [copy]. The host waits for e and reads the memory that the copy writes.
   auto const found = sim::explore([](SimOptions const& options) {
     SimProgram program(options, 2);
@@ -189,7 +189,7 @@ TEST(Explore, AWaitForTheWrongEventShowsInPinnedMemoryThatNobodyDeclares) {
   EXPECT_EQ(outcomes_of(found), (std::set<std::string>{"0", "7"}));
 }
 
-TEST(Explore, WorkOutsideOperationsIsToldApartFromEverything) {
+TEST(Explore, work_outside_operations_is_told_apart_from_everything) {
   auto const found = sim::explore([](SimOptions const& options) {
     SimProgram program(options, 3);
     std::string log;
@@ -203,7 +203,7 @@ TEST(Explore, WorkOutsideOperationsIsToldApartFromEverything) {
   EXPECT_EQ(outcomes_of(found), (std::set<std::string>{"012", "021", "102", "120", "201", "210"}));
 }
 
-TEST(Explore, APollingProgramComesToAnEnd) {
+TEST(Explore, a_polling_program_comes_to_an_end) {
   auto const found = sim::explore([](SimOptions const& options) {
     SimProgram program(options, 1);
     program.writes(0, 0, 1);
@@ -218,7 +218,7 @@ TEST(Explore, APollingProgramComesToAnEnd) {
   EXPECT_EQ(outcomes_of(found), (std::set<std::string>{"0", "1", "2"}));
 }
 
-TEST(Explore, StopsAtTheLimitAndSaysSo) {
+TEST(Explore, stops_at_the_limit_and_says_so) {
   auto const found = sim::explore(
       [](SimOptions const& options) {
         SimProgram program(options, kStreams);
@@ -247,7 +247,7 @@ void racy(SimOptions const& options) {
   }
 }
 
-TEST(Explore, AFailureComesWithAScheduleThatShowsItAgain) {
+TEST(Explore, a_failure_comes_with_a_schedule_that_shows_it_again) {
   auto const found = sim::explore(racy);
   ASSERT_TRUE(found.failure.has_value());
   EXPECT_EQ(found.failure->what, "stream 1 came first");
@@ -257,14 +257,14 @@ TEST(Explore, AFailureComesWithAScheduleThatShowsItAgain) {
   EXPECT_THROW(racy({.schedule = again}), std::runtime_error) << "and again";
 }
 
-TEST(Explore, RandomOrdersFindItToo) {
+TEST(Explore, random_orders_find_it_too) {
   auto const found = sim::explore(racy, {.random_schedules = 100});
   ASSERT_TRUE(found.failure.has_value());
   EXPECT_THROW(racy({.schedule = sim::schedule_from(found.failure->schedule)}), std::runtime_error);
   EXPECT_NE(found.describe().find(found.failure->schedule), std::string::npos);
 }
 
-TEST(Explore, TheEnvironmentNamesTheOneScheduleToRun) {
+TEST(Explore, the_environment_names_the_one_schedule_to_run) {
   auto const all = sim::explore(racy);
   ASSERT_TRUE(all.failure.has_value());
   setenv("MSSTREAM_SIM_SCHEDULE", all.failure->schedule.c_str(), 1);
@@ -282,7 +282,7 @@ TEST(Explore, TheEnvironmentNamesTheOneScheduleToRun) {
   EXPECT_FALSE(other.complete);
 }
 
-TEST(Explore, FalseIsAFailure) {
+TEST(Explore, false_is_a_failure) {
   auto const found = sim::explore([](SimOptions const& options) {
     Sim const runtime(options);
     return false;
@@ -291,7 +291,7 @@ TEST(Explore, FalseIsAFailure) {
   EXPECT_EQ(found.failure->what, "the program returned false");
 }
 
-TEST(Explore, ASecondSimulationInARunIsRefused) {
+TEST(Explore, a_second_simulation_in_a_run_is_refused) {
   auto const found = sim::explore([](SimOptions const& options) {
     Sim const first(options);
     Sim const second(options);
@@ -300,7 +300,7 @@ TEST(Explore, ASecondSimulationInARunIsRefused) {
   EXPECT_NE(found.failure->what.find("second simulation"), std::string::npos);
 }
 
-TEST(Explore, AProgramThatDependsOnSomethingElseIsFoundOut) {
+TEST(Explore, a_program_that_depends_on_something_else_is_found_out) {
   int run = 0;
   auto const found = sim::explore([&](SimOptions const& options) {
     SimProgram program(options, 3);
@@ -312,7 +312,7 @@ TEST(Explore, AProgramThatDependsOnSomethingElseIsFoundOut) {
   EXPECT_NE(found.failure->what.find("something else"), std::string::npos);
 }
 
-TEST(Explore, RunsWorkThatTheProgramLeftBehind) {
+TEST(Explore, runs_work_that_the_program_left_behind) {
   int ran = 0;
   auto const found = sim::explore([&](SimOptions const& options) {
     // The enqueued work holds the last reference to its own runtime.
@@ -360,7 +360,7 @@ std::string small_program(SimOptions const& options, std::uint32_t seed) {
   return seen + text(cells[0], ' ', cells[1], ' ', cells[2], ' ', program.look_at_copy());
 }
 
-TEST(Explore, FindsTheOutcomesThatBruteForceFinds) {
+TEST(Explore, finds_the_outcomes_that_brute_force_finds) {
   std::size_t reduced_runs = 0;
   std::size_t brute_runs = 0;
   std::size_t with_races = 0;

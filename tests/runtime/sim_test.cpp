@@ -50,7 +50,7 @@ std::string seen_with(std::uint64_t seed) {
   return log;
 }
 
-TEST(SimRandom, ASeedGivesTheSameRunAgainAndOthersOtherRuns) {
+TEST(SimRandom, a_seed_gives_the_same_run_again_and_others_other_runs) {
   std::set<std::string> runs;
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     auto const run = seen_with(seed);
@@ -60,7 +60,7 @@ TEST(SimRandom, ASeedGivesTheSameRunAgainAndOthersOtherRuns) {
   EXPECT_GT(runs.size(), kSeeds / 2) << "few runs are alike";
 }
 
-TEST(SimRandom, EveryOrderOfTwoStreamsIsReached) {
+TEST(SimRandom, every_order_of_two_streams_is_reached) {
   // first = [a, b] and second = [A, B] have six orders.
   std::set<std::string> orders;
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
@@ -79,7 +79,7 @@ TEST(SimRandom, EveryOrderOfTwoStreamsIsReached) {
   EXPECT_EQ(orders, (std::set<std::string>{"abAB", "aAbB", "aABb", "AabB", "AaBb", "ABab"}));
 }
 
-TEST(SimRandom, AQueryMayFindWorkDoneOrNot) {
+TEST(SimRandom, a_query_may_find_work_done_or_not) {
   std::set<bool> found;
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     Simulation s(sim::random(seed));
@@ -90,7 +90,7 @@ TEST(SimRandom, AQueryMayFindWorkDoneOrNot) {
   EXPECT_EQ(found.size(), 2U);
 }
 
-TEST(SimRandom, PollingComesToAnEnd) {
+TEST(SimRandom, polling_comes_to_an_end) {
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     Simulation s(sim::random(seed));
     s.runtime.call_host(s.first, [] {});
@@ -100,7 +100,7 @@ TEST(SimRandom, PollingComesToAnEnd) {
   }
 }
 
-TEST(SimRandom, TheHostMaySeePinnedMemoryBeforeOrAfterACopy) {
+TEST(SimRandom, the_host_may_see_pinned_memory_before_or_after_a_copy) {
   std::set<int> seen;
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     Simulation s(sim::random(seed));
@@ -114,7 +114,7 @@ TEST(SimRandom, TheHostMaySeePinnedMemoryBeforeOrAfterACopy) {
   EXPECT_EQ(seen, (std::set<int>{0, 7}));
 }
 
-TEST(SimRandom, AWaitOrders) {
+TEST(SimRandom, a_wait_orders) {
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     std::string log;
     Simulation s(sim::random(seed));
@@ -127,7 +127,7 @@ TEST(SimRandom, AWaitOrders) {
   }
 }
 
-TEST(SimFailures, AreOfWhatComesAfterTheFailedWorkWheneverOneAsks) {
+TEST(SimFailures, are_of_what_comes_after_the_failed_work_whenever_one_asks) {
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     Simulation s(sim::random(seed));
     bool ran = false;
@@ -149,7 +149,7 @@ TEST(SimFailures, AreOfWhatComesAfterTheFailedWorkWheneverOneAsks) {
   }
 }
 
-TEST(SimDeadlock, SaysWhoIsBlockedByWhat) {
+TEST(SimDeadlock, says_who_is_blocked_by_what) {
   Simulation s(sim::random(1));
   auto const open = std::make_shared<std::atomic<bool>>(false);
   // first = [hold, e], second = [wait e, work]
@@ -170,13 +170,13 @@ TEST(SimDeadlock, SaysWhoIsBlockedByWhat) {
   s.runtime.synchronize_stream(s.second);
 }
 
-TEST(SimDeadlock, WorkThatWaitsForItselfIsRefused) {
+TEST(SimDeadlock, work_that_waits_for_itself_is_refused) {
   Simulation s(sim::random(1));
   s.runtime.call_host(s.first, [&] { s.runtime.synchronize_stream(s.first); });
   EXPECT_THROW(s.runtime.synchronize_stream(s.first), std::logic_error);
 }
 
-TEST(SimThreads, ASecondThreadIsRefused) {
+TEST(SimThreads, a_second_thread_is_refused) {
   Simulation s(sim::random(1));
   std::thread([&] {
     EXPECT_THROW(s.runtime.call_host(s.first, [] {}), std::logic_error);
@@ -186,7 +186,7 @@ TEST(SimThreads, ASecondThreadIsRefused) {
   }).join();
 }
 
-TEST(SimMemory, IsZeroAtFirstAndGarbageOnceFreedUnderWork) {
+TEST(SimMemory, is_zero_at_first_and_garbage_once_freed_under_work) {
   for (std::size_t const bytes : {std::size_t{64}, std::size_t{1} << 20U}) {
     Simulation s(sim::replay({1, 0, 0}));  // the first choice: the host frees before the work runs
     auto* const memory = static_cast<unsigned char*>(s.runtime.allocate_device(bytes));
@@ -199,7 +199,7 @@ TEST(SimMemory, IsZeroAtFirstAndGarbageOnceFreedUnderWork) {
   }
 }
 
-TEST(SimMemory, KeepsToItsLimit) {
+TEST(SimMemory, keeps_to_its_limit) {
   Sim runtime({.memory_bytes = 1000});
   void* const most = runtime.allocate_device(900);
   EXPECT_EQ(runtime.memory_info().free_bytes, 100U);
@@ -208,7 +208,7 @@ TEST(SimMemory, KeepsToItsLimit) {
   EXPECT_EQ(runtime.memory_info().free_bytes, 1000U);
 }
 
-TEST(SimEnd, RunsWhatIsQueued) {
+TEST(SimEnd, runs_what_is_queued) {
   int ran = 0;
   {
     Simulation s(sim::random(3));
@@ -220,7 +220,7 @@ TEST(SimEnd, RunsWhatIsQueued) {
   EXPECT_EQ(ran, 10);
 }
 
-TEST(SimSchedules, AreReadAsTheyAreWritten) {
+TEST(SimSchedules, are_read_as_they_are_written) {
   auto const choices = std::array<std::uint32_t, 3>{0, 12, 1};
   EXPECT_EQ(sim::written_replay(choices), "replay:0.12.1");
   EXPECT_EQ(sim::written_random(17), "random:17");
@@ -241,7 +241,7 @@ TEST(SimSchedules, AreReadAsTheyAreWritten) {
   }
 }
 
-TEST(SimSchedules, AReplayOfAnotherProgramIsRefused) {
+TEST(SimSchedules, a_replay_of_another_program_is_refused) {
   Simulation s(sim::replay({2}));
   s.runtime.call_host(s.first, [] {});
   s.runtime.call_host(s.second, [] {});
@@ -287,7 +287,7 @@ std::vector<float> diamond(sim::ScheduleFactory schedule) {
   return to_host(sum);
 }
 
-TEST(SimDevice, ProgramsThatIssueOperationsGiveOneResultInEveryOrder) {
+TEST(SimDevice, programs_that_issue_operations_give_one_result_in_every_order) {
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     EXPECT_EQ(diamond(sim::random(seed)), (std::vector<float>{110, 220, 330, 440})) << seed;
   }

@@ -72,7 +72,7 @@ class SimTime : public ::testing::Test {
   std::vector<Sim::native_event> events;
 };
 
-TEST_F(SimTime, LaunchBoundWorkTakesTheLaunchesOnAnyNumberOfStreams) {
+TEST_F(SimTime, launch_bound_work_takes_the_launches_on_any_number_of_streams) {
   // Ten kernels of 40 ns are issued every 100 ns, the last one at 1000 ns.
   use({40, 1});
   for (int i = 0; i < 10; ++i) {
@@ -86,7 +86,7 @@ TEST_F(SimTime, LaunchBoundWorkTakesTheLaunchesOnAnyNumberOfStreams) {
   EXPECT_DOUBLE_EQ(makespan(), 1040);
 }
 
-TEST_F(SimTime, LongKernelsOverlapOnTwoStreamsAndNotOnOne) {
+TEST_F(SimTime, long_kernels_overlap_on_two_streams_and_not_on_one) {
   use({1000, 10});
   for (int i = 0; i < 4; ++i) {
     kernel(0);
@@ -100,7 +100,7 @@ TEST_F(SimTime, LongKernelsOverlapOnTwoStreamsAndNotOnOne) {
   EXPECT_DOUBLE_EQ(makespan(), 200 + 2 * 1000);
 }
 
-TEST_F(SimTime, KernelsThatFillTheDeviceShareIt) {
+TEST_F(SimTime, kernels_that_fill_the_device_share_it) {
   // Kernel A runs alone from 100 to 200 ns and has 900 ns left. Then both kernels run at half
   // speed: A is complete at 2000 ns, and B has 100 ns left, which it runs alone until 2100 ns. The
   // makespan is that of one kernel after the other.
@@ -121,7 +121,7 @@ TEST_F(SimTime, KernelsThatFillTheDeviceShareIt) {
   EXPECT_DOUBLE_EQ(makespan(), 1200);
 }
 
-TEST_F(SimTime, KernelsFillAsLargeADeviceAsThereIs) {
+TEST_F(SimTime, kernels_fill_as_large_a_device_as_there_is) {
   constexpr std::size_t kBytes = std::size_t{200} * (64U << 10U);
   std::vector<MemoryUse> const uses{{nullptr, kBytes, AccessMode::write}};
   // Returns the makespan of two kernels issued at 100 and 200 ns, each of which can fill 201
@@ -141,7 +141,7 @@ TEST_F(SimTime, KernelsFillAsLargeADeviceAsThereIs) {
   EXPECT_NEAR(of_two(132), 100 + 2 * alone, 1e-6) << "a kernel has no more than there are";
 }
 
-TEST_F(SimTime, AForkAndJoinTakesItsLongestPath) {
+TEST_F(SimTime, a_fork_and_join_takes_its_longest_path) {
   use({1000, 10});
   // 0 = [fork, e, left, wait f, join], 1 = [wait e, right, f]
   kernel(0);  // issued at 100 ns, complete at 1100 ns
@@ -153,7 +153,7 @@ TEST_F(SimTime, AForkAndJoinTakesItsLongestPath) {
   EXPECT_DOUBLE_EQ(makespan(), 3100);
 }
 
-TEST_F(SimTime, CopiesOverlapKernelsAndEachOtherByDirection) {
+TEST_F(SimTime, copies_overlap_kernels_and_each_other_by_direction) {
   std::vector<std::byte> a(100);
   std::vector<std::byte> b(100);
   use({1000, 10});
@@ -176,7 +176,7 @@ TEST_F(SimTime, CopiesOverlapKernelsAndEachOtherByDirection) {
   EXPECT_DOUBLE_EQ(makespan(), 100 + 200 + 100);
 }
 
-TEST_F(SimTime, TheHostsTimeIsThatOfItsCallsAndOfWhatItWaitedFor) {
+TEST_F(SimTime, the_hosts_time_is_that_of_its_calls_and_of_what_it_waited_for) {
   use({1000, 10});
   kernel(0);
   auto* const e = record(0);
@@ -193,7 +193,7 @@ TEST_F(SimTime, TheHostsTimeIsThatOfItsCallsAndOfWhatItWaitedFor) {
   EXPECT_DOUBLE_EQ(runtime->host_time_ns(), 1100);
 }
 
-TEST_F(SimTime, TimedEventsSayWhenTheirStreamGotThere) {
+TEST_F(SimTime, timed_events_say_when_their_stream_got_there) {
   use({1000, 10});
   auto* const begin = record(0, EventTiming::timed);  // recorded at 10 ns
   kernel(0);                                          // runs from 110 to 1110 ns
@@ -204,7 +204,7 @@ TEST_F(SimTime, TimedEventsSayWhenTheirStreamGotThere) {
   EXPECT_DOUBLE_EQ(runtime->elapsed_ns(end, beside), -980);
 }
 
-TEST_F(SimTime, MeasuringWaitsForBothEvents) {
+TEST_F(SimTime, measuring_waits_for_both_events) {
   use({1000, 10});
   kernel(0);
   auto* const late = record(0, EventTiming::timed);
@@ -213,7 +213,7 @@ TEST_F(SimTime, MeasuringWaitsForBothEvents) {
   EXPECT_DOUBLE_EQ(runtime->host_time_ns(), 1100);
 }
 
-TEST_F(SimTime, GoesOnHoweverLateItIs) {
+TEST_F(SimTime, goes_on_however_late_it_is) {
   // At 1e12 ns adjacent doubles are 1.2e-4 ns apart, so the sums in this test are not exact.
   constexpr double kLongNs = 1e12;
   constexpr double kShortNs = 1000.1;
@@ -237,7 +237,7 @@ TEST_F(SimTime, GoesOnHoweverLateItIs) {
   EXPECT_NEAR(makespan() - late, kShortKernels * kShortNs * 1.5, 2 * kShortNs);
 }
 
-TEST_F(SimTime, HeldStreamsDoNotHoldTheOthers) {
+TEST_F(SimTime, held_streams_do_not_hold_the_others) {
   use({1000, 10});
   auto const open = std::make_shared<std::atomic<bool>>(false);
   runtime->hold(streams[0], open);
@@ -278,7 +278,7 @@ trace::Timeline branches(int groups) {
   return device.stop_spans();
 }
 
-TEST(SimTimeline, PricesAnAssignmentOfOperationsToGroups) {
+TEST(SimTimeline, prices_an_assignment_of_operations_to_groups) {
   auto const one = branches(1);
   ASSERT_EQ(one.spans().size(), 3U);
   EXPECT_DOUBLE_EQ(one.overlapped_ns(), 0);
@@ -325,7 +325,7 @@ Price price_of_a_plan(bool runs_work, std::int64_t rows) {
   return price;
 }
 
-TEST(SimTimeline, PricesAPlanWithoutItsWork) {
+TEST(SimTimeline, prices_a_plan_without_its_work) {
   auto const worked = price_of_a_plan(true, 16);
   auto const priced = price_of_a_plan(false, 16);
   EXPECT_EQ(worked.makespan_ns, priced.makespan_ns);
@@ -338,14 +338,14 @@ TEST(SimTimeline, PricesAPlanWithoutItsWork) {
 
 /// Each matrix product has 9e12 floating-point operations, for which the CPU versions of the
 /// kernels would need hours.
-TEST(SimTimeline, PricesAPlanThatNoHostCouldRun) {
+TEST(SimTimeline, prices_a_plan_that_no_host_could_run) {
   constexpr std::int64_t kRows = 16384;
   auto const priced = price_of_a_plan(false, kRows);
   auto const bytes = static_cast<double>(kRows * kRows * 4);
   EXPECT_GT(priced.makespan_ns, 8 * (2 + 3) * bytes / 4280) << "eight products and sums";
 }
 
-TEST(SimTimeline, TheSameSeedDrawsTheSamePicture) {
+TEST(SimTimeline, the_same_seed_draws_the_same_picture) {
   EXPECT_EQ(branches(2).draw(), branches(2).draw());
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/serve_program.hpp"
+#include "load/serve_program.hpp"
 
 namespace msstream::testing {
 namespace {

@@ -271,7 +271,7 @@ TEST_P(ServeWdl, a_sweep_has_a_point_for_each_setting_and_number_of_replicas) {
   }
   EXPECT_EQ(settings.size(), 7U);
   EXPECT_FALSE(report.contains("result"));
-  EXPECT_THAT(support::read_all(picture), ::testing::EndsWith("</svg>\n"));
+  EXPECT_THAT(read_all(picture), ::testing::EndsWith("</svg>\n"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Runtimes, ServeWdl, kRuntimes, name_of_runtime);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "support/serve_program.hpp"
+#include "load/serve_program.hpp"
 
 namespace msstream::testing {
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "data/counter_random.hpp"
 #include "ops/ops_fixture.hpp"
 #include "wdl_branches.hpp"
 #include "wdl_fused.hpp"
 #include "wdl_queries.hpp"
-
-#include <msstream/support/counter_random.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -50,8 +49,8 @@ std::vector<double> reference(WdlWeights const& weights,
       std::vector<double> pooled(static_cast<std::size_t>(weights.embedding_dim));
       for (std::int64_t k = 0; k < hotness; ++k) {
         auto const key = keys[(row * weights.fields() + field) * hotness + k];
-        auto const at = support::mix64(static_cast<std::uint64_t>(key)) %
-                        static_cast<std::uint64_t>(table.rows);
+        auto const at =
+            data::mix64(static_cast<std::uint64_t>(key)) % static_cast<std::uint64_t>(table.rows);
         logit += table.wide[at];
         for (std::size_t d = 0; d < pooled.size(); ++d) {
           pooled[d] += table.deep[at * pooled.size() + d];
@@ -90,14 +89,14 @@ class WdlModelTest : public OpsTest<R> {
     options.tables = form;
     auto const weights = serve_wdl::make_weights(options, 0);
     WdlQueries const queries(options, weights);
-    support::Workload<R> const workload{.inputs = Model::inputs(weights, options.hotness),
-                                        .outputs_per_row = 1,
-                                        .query_rows = options.batch,
-                                        .build = {}};
+    load::Workload<R> const workload{.inputs = Model::inputs(weights, options.hotness),
+                                     .outputs_per_row = 1,
+                                     .query_rows = options.batch,
+                                     .build = {}};
     Model const model(this->device(), weights, 0);
     std::vector<Floats> all;
     for (auto const& query : queries.all()) {
-      all.push_back(support::lone_answer(this->device(), workload, model, query, options.batch));
+      all.push_back(load::lone_answer(this->device(), workload, model, query, options.batch));
     }
     return all;
   }

@@ -75,7 +75,7 @@ void expect_sound(StepTrace const& trace, int groups, AutoAssignmentOptions cons
   EXPECT_EQ(auto_assignment(trace, groups, options).text, result.text);
 }
 
-TEST(AutoAssignment, IndependentChainsGoApart) {
+TEST(AutoAssignment, independent_chains_go_apart) {
   auto const trace = chains(2, 6, 10'000);
   for (auto const launch : kLaunches) {
     auto const result = auto_assignment(trace, 2, {.model = {.launch = launch}});
@@ -88,7 +88,7 @@ TEST(AutoAssignment, IndependentChainsGoApart) {
   }
 }
 
-TEST(AutoAssignment, MoreChainsTakeMoreGroups) {
+TEST(AutoAssignment, more_chains_take_more_groups) {
   auto const trace = chains(4, 4, 20'000);
   auto const result = auto_assignment(trace, 8, {.model = {.launch = StepLaunch::graph}});
   EXPECT_EQ(std::set<int>(result.groups.begin(), result.groups.end()).size(), 4U);
@@ -155,7 +155,7 @@ StepTrace on_one_group(StepTrace const& trace) {
   return {{{"group 0", 0, true}}, trace.memory_bytes(), std::move(operations)};
 }
 
-TEST(AutoAssignment, IsNoWorseThanAGroupABranchByHand) {
+TEST(AutoAssignment, is_no_worse_than_a_group_a_branch_by_hand) {
   AutoAssignmentOptions const options{.model = {.launch = StepLaunch::graph}};
   for (std::size_t const branches : {4U, 6U}) {
     auto const by_hand = branches_by_hand(branches, 20);
@@ -167,7 +167,7 @@ TEST(AutoAssignment, IsNoWorseThanAGroupABranchByHand) {
   }
 }
 
-TEST(AutoAssignment, AChainStaysTogether) {
+TEST(AutoAssignment, a_chain_stays_together) {
   auto const trace = chains(1, 8, 10'000);
   for (auto const launch : kLaunches) {
     auto const result = auto_assignment(trace, 4, {.model = {.launch = launch}});
@@ -176,14 +176,14 @@ TEST(AutoAssignment, AChainStaysTogether) {
   }
 }
 
-TEST(AutoAssignment, WhatIsBoundByLaunchesStaysOnOneGroup) {
+TEST(AutoAssignment, what_is_bound_by_launches_stays_on_one_group) {
   auto const trace = chains(4, 8, 1000);  // a launch takes 2600 ns
   EXPECT_THAT(auto_assignment(trace, 4).groups, Each(0));
   auto const replayed = auto_assignment(trace, 4, {.model = {.launch = StepLaunch::graph}});
   EXPECT_THAT(replayed.groups, Not(Each(0))) << "which a graph is not";
 }
 
-TEST(AutoAssignment, OperationsOfOneNameShareAGroup) {
+TEST(AutoAssignment, operations_of_one_name_share_a_group) {
   TraceMaker maker;
   for (std::size_t i = 0; i < 6; ++i) {
     maker.add("same", 0, 50'000, {}, {i});
@@ -193,7 +193,7 @@ TEST(AutoAssignment, OperationsOfOneNameShareAGroup) {
   EXPECT_EQ(result.predicted_ns, result.one_group_ns);
 }
 
-TEST(AutoAssignment, WhatWasRecordedIsKeptWhereItIsBetter) {
+TEST(AutoAssignment, what_was_recorded_is_kept_where_it_is_better) {
   TraceMaker maker;  // operations of one name on several groups, which no file can express
   for (std::size_t i = 0; i < 4; ++i) {
     maker.add("same", static_cast<int>(i), 50'000, {}, {i});
@@ -206,7 +206,7 @@ TEST(AutoAssignment, WhatWasRecordedIsKeptWhereItIsBetter) {
   expect_sound(trace, 4, {});
 }
 
-TEST(AutoAssignment, OfTheSameTimeTheOneWithFewerWaitsIsTaken) {
+TEST(AutoAssignment, of_the_same_time_the_one_with_fewer_waits_is_taken) {
   TraceMaker maker;  // two long chains, and a short one that fits beside them anywhere
   for (std::size_t link = 0; link < 4; ++link) {
     maker.add(text("long_0_", link), 0, 50'000, {link}, {link + 1});
@@ -219,7 +219,7 @@ TEST(AutoAssignment, OfTheSameTimeTheOneWithFewerWaitsIsTaken) {
   EXPECT_EQ(minimal_waits(trace, result.groups).necessary, 0U);
 }
 
-TEST(AutoAssignment, TheTextTellsThePredictions) {
+TEST(AutoAssignment, the_text_tells_the_predictions) {
   auto const text = auto_assignment(chains(2, 2, 100'000), 2).text;
   EXPECT_THAT(text,
               AllOf(HasSubstr("# Groups for a step of 4 operations and a pool of 2"),
@@ -229,7 +229,7 @@ TEST(AutoAssignment, TheTextTellsThePredictions) {
                     HasSubstr("\n1:")));
 }
 
-TEST(AutoAssignment, AnyNameIsWrittenSoThatItIsReadBack) {
+TEST(AutoAssignment, any_name_is_written_so_that_it_is_read_back) {
   TraceMaker maker;
   std::size_t memory = 0;
   for (std::string name : {"a.b*c+d?",
@@ -254,7 +254,7 @@ TEST(AutoAssignment, AnyNameIsWrittenSoThatItIsReadBack) {
       "name of 600 bytes cannot be written");
 }
 
-TEST(AutoAssignment, LinesAreShort) {
+TEST(AutoAssignment, lines_are_short) {
   auto const text = auto_assignment(chains(4, 40, 20'000), 2, {.most_predictions = 20}).text;
   for (std::size_t at = 0; at < text.size();) {
     auto const end = text.find('\n', at);
@@ -263,7 +263,7 @@ TEST(AutoAssignment, LinesAreShort) {
   }
 }
 
-TEST(AutoAssignment, RandomStepsAreNeverPredictedSlower) {
+TEST(AutoAssignment, random_steps_are_never_predicted_slower) {
   for (std::uint64_t seed = 0; seed < 15; ++seed) {
     for (auto const launch : kLaunches) {
       for (bool const merge : {false, true}) {
@@ -275,7 +275,7 @@ TEST(AutoAssignment, RandomStepsAreNeverPredictedSlower) {
   }
 }
 
-TEST(AutoAssignment, OfNothingIsNothing) {
+TEST(AutoAssignment, of_nothing_is_nothing) {
   auto const result = auto_assignment(StepTrace({}, {}, {}), 2);
   EXPECT_EQ(result.predicted_ns, 0);
   EXPECT_TRUE(result.groups.empty());
@@ -287,7 +287,7 @@ template <class R>
 class AutoAssignmentOfRecorded : public OpsTest<R> {};
 TYPED_TEST_SUITE(AutoAssignmentOfRecorded, Runtimes, RuntimeNames);
 
-TYPED_TEST(AutoAssignmentOfRecorded, StepsGoWhereItSaysWithTheSameResults) {
+TYPED_TEST(AutoAssignmentOfRecorded, steps_go_where_it_says_with_the_same_results) {
   auto const x = this->put(std::vector<float>(100, 1.0F));
   auto const step = [&] {
     std::vector<Tensor<float, TypeParam>> branches;

@@ -11,7 +11,7 @@
 namespace msstream::testing {
 namespace {
 
-TEST(BatchParts, DifferByOneRowAtMost) {
+TEST(BatchParts, differ_by_one_row_at_most) {
   using Parts = std::vector<BatchPart>;
   EXPECT_EQ(batch_parts(10, 1), (Parts{{0, 10}}));
   EXPECT_EQ(batch_parts(10, 2), (Parts{{0, 5}, {5, 10}}));

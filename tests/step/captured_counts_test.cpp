@@ -140,11 +140,11 @@ template <class R>
 class CapturedCountsTest : public CapturedCounts<R> {};
 TYPED_TEST_SUITE(CapturedCountsTest, PlainRuntimes, RuntimeNames);
 
-TYPED_TEST(CapturedCountsTest, OneCaptureServesEveryCount) {
+TYPED_TEST(CapturedCountsTest, one_capture_serves_every_count) {
   this->expect_one_capture_serves_every_count(operations<TypeParam>());
 }
 
-TYPED_TEST(CapturedCountsTest, TwentyRunsGiveTheSameBits) {
+TYPED_TEST(CapturedCountsTest, twenty_runs_give_the_same_bits) {
   this->expect_the_same_bits_in_twenty_runs(operations<TypeParam>());
 }
 

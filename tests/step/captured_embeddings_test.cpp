@@ -217,16 +217,16 @@ template <class R>
 class CapturedEmbeddingsTest : public CapturedCounts<R> {};
 TYPED_TEST_SUITE(CapturedEmbeddingsTest, PlainRuntimes, RuntimeNames);
 
-TYPED_TEST(CapturedEmbeddingsTest, OneCaptureOnATableServesEveryCount) {
+TYPED_TEST(CapturedEmbeddingsTest, one_capture_on_a_table_serves_every_count) {
   this->expect_one_capture_serves_every_count(operations_on_a_table<TypeParam>());
 }
 
-TYPED_TEST(CapturedEmbeddingsTest, OneCaptureOnManyTablesServesEveryCount) {
+TYPED_TEST(CapturedEmbeddingsTest, one_capture_on_many_tables_serves_every_count) {
   ManyTables<TypeParam> const tables(this->device(), this->random);
   this->expect_one_capture_serves_every_count(operations_on_tables(tables));
 }
 
-TYPED_TEST(CapturedEmbeddingsTest, TwentyRunsGiveTheSameBits) {
+TYPED_TEST(CapturedEmbeddingsTest, twenty_runs_give_the_same_bits) {
   ManyTables<TypeParam> const tables(this->device(), this->random);
   this->expect_the_same_bits_in_twenty_runs(operations_on_a_table<TypeParam>());
   this->expect_the_same_bits_in_twenty_runs(operations_on_tables(tables));

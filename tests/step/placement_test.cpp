@@ -44,7 +44,7 @@ class StepPlacementTest : public OpsTest<R> {
 };
 TYPED_TEST_SUITE(StepPlacementTest, Runtimes, RuntimeNames);
 
-TYPED_TEST(StepPlacementTest, BackwardIsNamedAfterTheForward) {
+TYPED_TEST(StepPlacementTest, backward_is_named_after_the_forward) {
   StreamPool pool(this->device(),
                   {.groups = 4,
                    .assignment = assign("1:(gradients/)?tower_1/.*\n2:gradients/tower_2/.*\n"
@@ -78,7 +78,7 @@ template <class R>
 class CapturedPlacementTest : public StepPlacementTest<R> {};
 TYPED_TEST_SUITE(CapturedPlacementTest, PlainRuntimes, RuntimeNames);
 
-TYPED_TEST(CapturedPlacementTest, CapturesFollowTheFileTheScopeAndTheInputs) {
+TYPED_TEST(CapturedPlacementTest, captures_follow_the_file_the_scope_and_the_inputs) {
   StreamPool pool(this->device(),
                   {.groups = 4, .assignment = assign("1:op"), .propagate_groups = true});
   Tensor<float, TypeParam> const before(this->device(), {4});
@@ -110,7 +110,7 @@ TYPED_TEST(CapturedPlacementTest, CapturesFollowTheFileTheScopeAndTheInputs) {
   EXPECT_EQ(this->device().context()->tracker->identity_of(replayed.stream).group, -1);
 }
 
-TYPED_TEST(CapturedPlacementTest, MemoryComesFromTheGroupOfTheOperationThatIsNext) {
+TYPED_TEST(CapturedPlacementTest, memory_comes_from_the_group_of_the_operation_that_is_next) {
   StreamPool pool(this->device(), {.groups = 3, .assignment = assign("1:left/.*\n2:right/.*", 3)});
   auto const x = this->put(std::vector<float>(1000, 1.0F));
   auto const step = [&] {
@@ -127,7 +127,7 @@ TYPED_TEST(CapturedPlacementTest, MemoryComesFromTheGroupOfTheOperationThatIsNex
   EXPECT_EQ(this->device().wait_counts().issued, before) << "nothing needs anything of another";
 }
 
-TYPED_TEST(CapturedPlacementTest, WhatAThreadHasLearntOutlivesItsStepsOnOtherDevices) {
+TYPED_TEST(CapturedPlacementTest, what_a_thread_has_learnt_outlives_its_steps_on_other_devices) {
   auto const file = assign("1:left/.*\n2:right/.*", 3);
   StreamPool pool(this->device(), {.groups = 3, .assignment = file});
   auto const x = this->put(std::vector<float>(1000, 1.0F));
@@ -149,7 +149,7 @@ TYPED_TEST(CapturedPlacementTest, WhatAThreadHasLearntOutlivesItsStepsOnOtherDev
   EXPECT_EQ(this->device().wait_counts().issued, before);
 }
 
-TYPED_TEST(CapturedPlacementTest, ReplaysHaveAName) {
+TYPED_TEST(CapturedPlacementTest, replays_have_a_name) {
   StreamPool pool(this->device(), {.groups = 4, .assignment = assign("2:serve/replay")});
   auto const x = this->put(std::vector<float>(8, 1.0F));
   Tensor<float, TypeParam> const y(this->device(), {8});
@@ -212,7 +212,7 @@ Floats train(StreamPoolOptions const& options, Device<R> const& device = Device<
   return out;
 }
 
-TYPED_TEST(StepPlacementTest, TrainingGivesTheSameBitsForAnyAssignment) {
+TYPED_TEST(StepPlacementTest, training_gives_the_same_bits_for_any_assignment) {
   auto const expected = train<TypeParam>({.groups = 1});
   std::vector<std::string> const files{"3:.*",
                                        "1:(gradients/)?tower_1/.*\n2:(gradients/)?tower_0/.*",

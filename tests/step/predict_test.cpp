@@ -23,13 +23,13 @@ StepModel round_model(StepLaunch launch) {
 StepModel const kEager = round_model(StepLaunch::eager);
 StepModel const kGraph = round_model(StepLaunch::graph);
 
-TEST(Predict, NothingTakesNoTime) {
+TEST(Predict, nothing_takes_no_time) {
   StepTrace const nothing({}, {}, {});
   EXPECT_DOUBLE_EQ(predict(nothing, StepGroups{}, kEager), 0);
   EXPECT_DOUBLE_EQ(predict(nothing, StepGroups{}, kGraph), 0);
 }
 
-TEST(Predict, AChainRunsOneAfterTheOther) {
+TEST(Predict, a_chain_runs_one_after_the_other) {
   TraceMaker maker;
   for (std::size_t i = 0; i < 3; ++i) {
     maker.add("op", 0, 1000, {i}, {i + 1});
@@ -42,7 +42,7 @@ TEST(Predict, AChainRunsOneAfterTheOther) {
   EXPECT_DOUBLE_EQ(predict(trace, {0, 1, -1}, kGraph), 3 * 1000 + 2 * 16);
 }
 
-TEST(Predict, BranchesRunBesideEachOther) {
+TEST(Predict, branches_run_beside_each_other) {
   TraceMaker maker;
   maker.add("left", 0, 1000, {}, {0});
   maker.add("left", 0, 1000, {0}, {1});
@@ -55,7 +55,7 @@ TEST(Predict, BranchesRunBesideEachOther) {
   EXPECT_DOUBLE_EQ(predict(trace, {0, 0, 1, 1}, kGraph), 2000 + 13);
 }
 
-TEST(Predict, AForkAndJoinWaits) {
+TEST(Predict, a_fork_and_join_waits) {
   TraceMaker maker;
   maker.add("fork", 0, 1000, {}, {0});
   maker.add("left", 0, 1000, {0}, {1});
@@ -70,7 +70,7 @@ TEST(Predict, AForkAndJoinWaits) {
   EXPECT_DOUBLE_EQ(predict(trace, {0, 0, 0, 0}, kEager), 100 + 5500);
 }
 
-TEST(Predict, ShortOperationsAreBoundByTheirLaunches) {
+TEST(Predict, short_operations_are_bound_by_their_launches) {
   TraceMaker maker;
   for (std::size_t i = 0; i < 10; ++i) {
     maker.add("op", 0, 20, {}, {i});
@@ -82,7 +82,7 @@ TEST(Predict, ShortOperationsAreBoundByTheirLaunches) {
   EXPECT_DOUBLE_EQ(predict(trace, {0, 1, 0, 1, 0, 1, 0, 1, 0, 1}, kGraph), 5 * 20 + 4 * 13);
 }
 
-TEST(Predict, ALaunchCostsWhatItTookWhenTraced) {
+TEST(Predict, a_launch_costs_what_it_took_when_traced) {
   TraceMaker maker;
   for (std::size_t i = 0; i < 3; ++i) {
     maker.add("op", 0, 20, {}, {i});
@@ -95,7 +95,7 @@ TEST(Predict, ALaunchCostsWhatItTookWhenTraced) {
   EXPECT_DOUBLE_EQ(predict(maker.run().with_issue_time(900), {0, 0, 0}, kEager), 900 + 20);
 }
 
-TEST(Predict, WaitsCostTheHost) {
+TEST(Predict, waits_cost_the_host) {
   TraceMaker maker;
   maker.add("a", 0, 20, {}, {0});
   maker.add("b", 0, 1000, {}, {1});
@@ -107,7 +107,7 @@ TEST(Predict, WaitsCostTheHost) {
   EXPECT_DOUBLE_EQ(predict(maker.run(), {0, 0, 0, 0}, kEager), 1240);
 }
 
-TEST(Predict, KernelsShareTheDeviceByTheirMultiprocessors) {
+TEST(Predict, kernels_share_the_device_by_their_multiprocessors) {
   TraceMaker maker;
   maker.add("wide", 0, 1000, {}, {0}, StreamKind::compute, 80);
   maker.add("wide", 1, 1000, {}, {1}, StreamKind::compute, 80);
@@ -119,7 +119,7 @@ TEST(Predict, KernelsShareTheDeviceByTheirMultiprocessors) {
   EXPECT_DOUBLE_EQ(predict(trace, {0, 1}, kEager), 100 + 100 + 1440 + 100);
 }
 
-TEST(Predict, WithoutThemBytesAndTimeSayHowManyMultiprocessorsItTakes) {
+TEST(Predict, without_them_bytes_and_time_say_how_many_multiprocessors_it_takes) {
   auto const of = [](std::size_t bytes, double ns) {
     std::vector<StepOperation> operations{{.name = "a", .writes = {0}, .end_ns = ns},
                                           {.name = "b", .writes = {1}, .end_ns = ns}};
@@ -132,7 +132,7 @@ TEST(Predict, WithoutThemBytesAndTimeSayHowManyMultiprocessorsItTakes) {
       << "what moves a twelfth of the bytes that the device could takes no more of it";
 }
 
-TEST(Predict, CopiesQueueForTheirEngine) {
+TEST(Predict, copies_queue_for_their_engine) {
   TraceMaker maker;
   maker.add("in", 0, 1000, {}, {0}, StreamKind::h2d);
   maker.add("in", 1, 1000, {}, {1}, StreamKind::h2d);
@@ -146,7 +146,7 @@ TEST(Predict, CopiesQueueForTheirEngine) {
   EXPECT_DOUBLE_EQ(predict(trace, {0, 0, 0}, merged), 3026);
 }
 
-TEST(Predict, AnAssignmentMovesWhatItMatches) {
+TEST(Predict, an_assignment_moves_what_it_matches) {
   TraceMaker maker;
   maker.add("left", 0, 1000, {}, {0});
   maker.add("right", 0, 1000, {}, {1});

@@ -30,7 +30,7 @@ std::vector<std::string> names(StepTrace const& trace) {
   return out;
 }
 
-TYPED_TEST(RecordStepTest, HasWhatWasIssuedWithItsGroupsAndDependencies) {
+TYPED_TEST(RecordStepTest, has_what_was_issued_with_its_groups_and_dependencies) {
   StreamPool pool(this->device(), {.groups = 2});
   auto const x = this->put(std::vector<float>(100, 1.0F));
   auto const trace = record_step(this->device(), [&] {
@@ -68,7 +68,7 @@ TYPED_TEST(RecordStepTest, HasWhatWasIssuedWithItsGroupsAndDependencies) {
   EXPECT_EQ(StepTrace::from_json(trace.json(), "file"), trace);
 }
 
-TYPED_TEST(RecordStepTest, TellsWhatLaunchingTookTheHost) {
+TYPED_TEST(RecordStepTest, tells_what_launching_took_the_host) {
   using Clock = std::chrono::steady_clock;
   auto const x = this->fresh();
   constexpr std::chrono::microseconds kLong{300};
@@ -85,7 +85,7 @@ TYPED_TEST(RecordStepTest, TellsWhatLaunchingTookTheHost) {
   EXPECT_LE(trace.operations()[0].launch_ns, Nanoseconds(Clock::now() - before).count());
 }
 
-TYPED_TEST(RecordStepTest, ReuseOfMemoryAddsNoDependency) {
+TYPED_TEST(RecordStepTest, reuse_of_memory_adds_no_dependency) {
   auto const step = [&] {
     for (int i = 0; i < 20; ++i) {
       auto const made = this->fresh();  // released at once: the next one would get the memory
@@ -104,7 +104,7 @@ TYPED_TEST(RecordStepTest, ReuseOfMemoryAddsNoDependency) {
   EXPECT_EQ(this->device().memory_statistics().live_bytes, before) << "nothing is kept";
 }
 
-TYPED_TEST(RecordStepTest, LaunchThreadsAndSeveralThreadsAreRecorded) {
+TYPED_TEST(RecordStepTest, launch_threads_and_several_threads_are_recorded) {
   for (auto const launch : {LaunchThreads::none, LaunchThreads::shared, LaunchThreads::per_group}) {
     StreamPool pool(this->device(), {.groups = 3, .launch_threads = launch});
     auto const x = this->put(std::vector<float>(100, 1.0F));
@@ -137,7 +137,7 @@ TYPED_TEST(RecordStepTest, LaunchThreadsAndSeveralThreadsAreRecorded) {
   }
 }
 
-TYPED_TEST(RecordStepTest, MergedGroupsHaveOneStream) {
+TYPED_TEST(RecordStepTest, merged_groups_have_one_stream) {
   StreamPool pool(this->device(), {.groups = 2, .merge_streams = true});
   auto const trace = record_step(this->device(), [&] {
     StreamScope const scope(pool[1]);
@@ -151,7 +151,7 @@ template <class R>
 class RecordCapturedStepTest : public RecordStepTest<R> {};
 TYPED_TEST_SUITE(RecordCapturedStepTest, PlainRuntimes, RuntimeNames);
 
-TYPED_TEST(RecordCapturedStepTest, AReplayIsOneOperationAndWhatItIsMadeOfIsNone) {
+TYPED_TEST(RecordCapturedStepTest, a_replay_is_one_operation_and_what_it_is_made_of_is_none) {
   auto const x = this->put(std::vector<float>(100, 1.0F));
   auto const y = this->fresh();
   std::optional<CapturedStep<TypeParam>> step;
@@ -167,7 +167,7 @@ TYPED_TEST(RecordCapturedStepTest, AReplayIsOneOperationAndWhatItIsMadeOfIsNone)
   EXPECT_THAT(trace.operations()[3].after, ElementsAre(2));
 }
 
-TYPED_TEST(RecordStepTest, OneRecordingAtATime) {
+TYPED_TEST(RecordStepTest, one_recording_at_a_time) {
   auto const nothing = [] {};
   auto const trace = record_step(this->device(), [&] {
     EXPECT_THAT(message_of<std::logic_error>(
@@ -183,7 +183,7 @@ TYPED_TEST(RecordStepTest, OneRecordingAtATime) {
   EXPECT_THAT(this->device().stop_spans().spans(), IsEmpty());
 }
 
-TYPED_TEST(RecordCapturedStepTest, IsRefusedInACapture) {
+TYPED_TEST(RecordCapturedStepTest, is_refused_in_a_capture) {
   auto const nothing = [] {};
   EXPECT_THAT(message_of<std::logic_error>([&] {
                 CapturedStep const step(this->device(), [&] {
@@ -193,7 +193,7 @@ TYPED_TEST(RecordCapturedStepTest, IsRefusedInACapture) {
               HasSubstr("inside a capture"));
 }
 
-TYPED_TEST(RecordStepTest, WhatTheStepThrowsEndsTheRecording) {
+TYPED_TEST(RecordStepTest, what_the_step_throws_ends_the_recording) {
   EXPECT_EQ(message_of<std::runtime_error>([&] {
               static_cast<void>(record_step(this->device(), [&] {
                 issue("write", writes(this->fresh()), [](auto) {});

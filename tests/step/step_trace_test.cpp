@@ -41,7 +41,7 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return place == std::string::npos ? text : text.replace(place, from.size(), to);
 }
 
-TEST(StepTrace, OperationsFollowThoseWhoseMemoryTheyUse) {
+TEST(StepTrace, operations_follow_those_whose_memory_they_use) {
   auto const trace = fork_and_join();
   EXPECT_THAT(trace.operations()[0].after, IsEmpty());
   EXPECT_THAT(trace.operations()[1].after, ElementsAre(0));
@@ -49,7 +49,7 @@ TEST(StepTrace, OperationsFollowThoseWhoseMemoryTheyUse) {
   EXPECT_THAT(trace.operations()[3].after, ElementsAre(0, 1, 2));
 }
 
-TEST(StepTrace, ReadsDoNotFollowReadsAndAWriteEndsWhatWasBefore) {
+TEST(StepTrace, reads_do_not_follow_reads_and_a_write_ends_what_was_before) {
   TraceMaker maker;
   maker.add("write", 0, 1, {}, {0});
   maker.add("read", 0, 1, {0}, {});
@@ -62,7 +62,7 @@ TEST(StepTrace, ReadsDoNotFollowReadsAndAWriteEndsWhatWasBefore) {
   EXPECT_THAT(trace.operations()[4].after, ElementsAre(3));
 }
 
-TEST(StepTrace, TellsTheCriticalPathAndWhatRanAtOnce) {
+TEST(StepTrace, tells_the_critical_path_and_what_ran_at_once) {
   auto const trace = fork_and_join();
   auto const path = trace.critical_path();
   EXPECT_THAT(path.operations, ElementsAre(0, 2, 3));
@@ -74,7 +74,7 @@ TEST(StepTrace, TellsTheCriticalPathAndWhatRanAtOnce) {
   EXPECT_EQ(trace.group_of(2), 1);
 }
 
-TEST(StepTrace, OfNothingIsNothing) {
+TEST(StepTrace, of_nothing_is_nothing) {
   StepTrace const trace({}, {}, {});
   EXPECT_THAT(trace.critical_path().operations, IsEmpty());
   EXPECT_EQ(trace.step_ns(), 0);
@@ -83,7 +83,7 @@ TEST(StepTrace, OfNothingIsNothing) {
   EXPECT_THAT(trace.svg(), HasSubstr("</svg>"));
 }
 
-TEST(StepTrace, NumbersThatAreNotThereAreRefused) {
+TEST(StepTrace, numbers_that_are_not_there_are_refused) {
   auto const of = [](StepOperation operation) {
     return message_of<std::invalid_argument>(
         [&] { StepTrace({{.name = "s"}}, {8}, {std::move(operation)}); });
@@ -103,7 +103,7 @@ TEST(StepTrace, NumbersThatAreNotThereAreRefused) {
   EXPECT_THAT(of({.name = "a", .sms = -1}), HasSubstr("operations[0].sms"));
 }
 
-TEST(StepTrace, IsTheSameFromItsFile) {
+TEST(StepTrace, is_the_same_from_its_file) {
   TraceMaker maker;
   maker.add("quoted \"\\\n\u00e9", 0, 10.25, {}, {0}, StreamKind::h2d);
   maker.add("b", 1, 1.0 / 3, {0}, {1});
@@ -123,7 +123,7 @@ TEST(StepTrace, IsTheSameFromItsFile) {
               HasSubstr("cannot write"));
 }
 
-TEST(StepTrace, BrokenFilesAreRefusedByFileAndField) {
+TEST(StepTrace, broken_files_are_refused_by_file_and_field) {
   auto const json = fork_and_join().json();
   EXPECT_THAT(refusal(json.substr(0, json.size() / 2)), HasSubstr("step.json: expected JSON"));
   EXPECT_THAT(refusal("[]"), HasSubstr("step.json: expected an object, found []"));
@@ -159,7 +159,7 @@ TEST(StepTrace, BrokenFilesAreRefusedByFileAndField) {
             fork_and_join());
 }
 
-TEST(StepTrace, IsAGraphForGraphviz) {
+TEST(StepTrace, is_a_graph_for_graphviz) {
   auto const dot = fork_and_join().dot();
   EXPECT_THAT(dot, HasSubstr("digraph step {"));
   EXPECT_THAT(
@@ -171,7 +171,7 @@ TEST(StepTrace, IsAGraphForGraphviz) {
   EXPECT_THAT(dot, HasSubstr("n0 -> n3;"));
 }
 
-TEST(StepTrace, IsAPicture) {
+TEST(StepTrace, is_a_picture) {
   TraceMaker maker;
   maker.add("<a & \"b\">", 0, 1000, {}, {0});
   maker.add("b", 1, 3000, {0}, {1});
@@ -197,7 +197,7 @@ TEST(StepTrace, IsAPicture) {
   EXPECT_EQ(count("class=\"lane\""), 2);
 }
 
-TEST(StepTrace, APictureMarksThePathThatItIsGiven) {
+TEST(StepTrace, a_picture_marks_the_path_that_it_is_given) {
   auto const trace = fork_and_join();
   CriticalPath const path{.operations = {0, 1}, .length_ns = 7000};
   EXPECT_THAT(trace.svg(path), HasSubstr("critical path 7.0 µs"));
@@ -208,7 +208,7 @@ TEST(StepTrace, APictureMarksThePathThatItIsGiven) {
   EXPECT_THROW((void)trace.dot(beyond), std::out_of_range);
 }
 
-TEST(StepTrace, EachGroupHasAColourOfItsOwn) {
+TEST(StepTrace, each_group_has_a_colour_of_its_own) {
   TraceMaker maker;
   constexpr int kGroups = 64;
   for (int group = 0; group < kGroups; ++group) {
@@ -223,7 +223,7 @@ TEST(StepTrace, EachGroupHasAColourOfItsOwn) {
   EXPECT_EQ(colours.size(), kGroups);
 }
 
-TEST(StepTrace, CanBeGivenWhatIssuingItTakes) {
+TEST(StepTrace, can_be_given_what_issuing_it_takes) {
   std::vector<StepOperation> operations{{.name = "a", .launch_ns = 30},
                                         {.name = "b", .launch_ns = 90}};
   auto const launches = [](StepTrace const& trace) {

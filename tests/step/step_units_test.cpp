@@ -21,18 +21,18 @@ std::vector<std::size_t> sizes_of_cuts(std::vector<std::string> const& names) {
   return sizes;
 }
 
-TEST(StepUnits, AreCutAtEveryDepthOfScopes) {
+TEST(StepUnits, are_cut_at_every_depth_of_scopes) {
   EXPECT_THAT(sizes_of_cuts({"a/x/op", "a/y/op", "b/x/op", "b/x/other"}), ElementsAre(2, 3, 4));
   EXPECT_THAT(sizes_of_cuts({"op", "other", "op"}), ElementsAre(2)) << "no scopes: by name";
   EXPECT_THAT(sizes_of_cuts({}), ElementsAre(0));
 }
 
-TEST(StepUnits, AreFoundBelowScopesAroundAll) {
+TEST(StepUnits, are_found_below_scopes_around_all) {
   EXPECT_THAT(sizes_of_cuts({"model/net/a/x/op", "model/net/a/y/op", "model/net/b/x/op"}),
               ElementsAre(1, 2, 3, 3));
 }
 
-TEST(StepUnits, AGradientBelongsToWhatItIsTheGradientOf) {
+TEST(StepUnits, a_gradient_belongs_to_what_it_is_the_gradient_of) {
   TraceMaker maker;
   for (auto const* const name : {"a/op", "join", "gradients/join", "gradients/a/op", "b/op"}) {
     maker.add(name, 0, 1000, {}, {0});

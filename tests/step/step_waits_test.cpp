@@ -87,7 +87,7 @@ StepTrace random_trace(std::mt19937_64& random, std::size_t operations, int grou
   return maker.run();
 }
 
-TEST(StepWaits, OfAChainOnOneStreamAreNone) {
+TEST(StepWaits, of_a_chain_on_one_stream_are_none) {
   TraceMaker maker;
   for (std::size_t i = 0; i < 5; ++i) {
     maker.add("op", 0, 1, {i}, {i + 1});
@@ -97,7 +97,7 @@ TEST(StepWaits, OfAChainOnOneStreamAreNone) {
   EXPECT_EQ(minimal_waits(maker.run(), {-1, -1, 0, 0, 1}), (StepWaits{2, 2, 2}));
 }
 
-TEST(StepWaits, WhatAnotherWaitImpliesIsNotWaitedFor) {
+TEST(StepWaits, what_another_wait_implies_is_not_waited_for) {
   TraceMaker maker;
   maker.add("a", 0, 1, {}, {0});
   maker.add("b", 1, 1, {0}, {1});     // waits for a
@@ -106,7 +106,7 @@ TEST(StepWaits, WhatAnotherWaitImpliesIsNotWaitedFor) {
   EXPECT_EQ(minimal_waits(maker.run()), (StepWaits{4, 2, 2}));
 }
 
-TEST(StepWaits, ALateEventSavesAWait) {
+TEST(StepWaits, a_late_event_saves_a_wait) {
   TraceMaker maker;
   maker.add("a", 0, 1, {}, {0});
   maker.add("b", 0, 1, {}, {1});
@@ -115,7 +115,7 @@ TEST(StepWaits, ALateEventSavesAWait) {
   EXPECT_EQ(minimal_waits(maker.run()), (StepWaits{2, 2, 1}));
 }
 
-TEST(StepWaits, CopiesHaveStreamsOfTheirOwnUnlessMerged) {
+TEST(StepWaits, copies_have_streams_of_their_own_unless_merged) {
   TraceMaker maker;
   maker.add("in", 0, 1, {}, {0}, StreamKind::h2d);
   maker.add("work", 0, 1, {0}, {1});
@@ -125,7 +125,7 @@ TEST(StepWaits, CopiesHaveStreamsOfTheirOwnUnlessMerged) {
   EXPECT_EQ(minimal_waits(trace, {0, 0, 0}, /*merge_streams=*/true), (StepWaits{0, 0, 0}));
 }
 
-TEST(StepWaits, RefusesGroupsThatAreNotThere) {
+TEST(StepWaits, refuses_groups_that_are_not_there) {
   TraceMaker maker;
   maker.add("a", 0, 1, {}, {0});
   auto const trace = maker.run();
@@ -137,7 +137,7 @@ TEST(StepWaits, RefusesGroupsThatAreNotThere) {
   expect_refused([&] { static_cast<void>(minimal_waits(trace, {-2})); }, "found -2");
 }
 
-TEST(StepWaits, AreTheFewestOfAllSubsetsOfEdges) {
+TEST(StepWaits, are_the_fewest_of_all_subsets_of_edges) {
   std::mt19937_64 random(1);
   std::size_t tried = 0;
   for (int program = 0; program < 400; ++program) {
@@ -166,7 +166,7 @@ TEST(StepWaits, AreTheFewestOfAllSubsetsOfEdges) {
   EXPECT_GT(tried, 200U);
 }
 
-TEST(StepWaits, AreTheEdgesThatNoOtherOnesImply) {
+TEST(StepWaits, are_the_edges_that_no_other_ones_imply) {
   std::mt19937_64 random(2);
   for (int program = 0; program < 100; ++program) {
     auto const trace = random_trace(random, 60, 4);
@@ -259,7 +259,7 @@ class ScatteredOperations {
   std::vector<Tensor<float, R>> memory_;
 };
 
-TYPED_TEST(RecordedWaitsTest, AreThoseThatTheTrackerIssues) {
+TYPED_TEST(RecordedWaitsTest, are_those_that_the_tracker_issues) {
   std::size_t saved = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     for (bool const merge : {false, true}) {
@@ -284,7 +284,7 @@ template <class R>
 class CapturedWaitsTest : public RuntimeTest<R> {};
 TYPED_TEST_SUITE(CapturedWaitsTest, PlainRuntimes, RuntimeNames);
 
-TYPED_TEST(CapturedWaitsTest, AreTheNecessaryOnes) {
+TYPED_TEST(CapturedWaitsTest, are_the_necessary_ones) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     for (bool const merge : {false, true}) {
       auto const waits = minimal_waits(

@@ -18,7 +18,7 @@ void await_sleeps(Doorbell const& bell, std::uint64_t sleeps) {
   }
 }
 
-TEST(Doorbell, SleepReturnsAtOnceWhenTheBellRangBefore) {
+TEST(Doorbell, sleep_returns_at_once_when_the_bell_rang_before) {
   Doorbell bell;
   auto const rung = bell.rung();
   bell.ring();
@@ -26,7 +26,7 @@ TEST(Doorbell, SleepReturnsAtOnceWhenTheBellRangBefore) {
   EXPECT_NE(bell.rung(), rung);
 }
 
-TEST(Doorbell, RingingWakesASleeper) {
+TEST(Doorbell, ringing_wakes_a_sleeper) {
   Doorbell bell;
   std::thread sleeper([&, rung = bell.rung()] { bell.sleep(rung); });
   await_sleeps(bell, 1);
@@ -34,7 +34,7 @@ TEST(Doorbell, RingingWakesASleeper) {
   sleeper.join();
 }
 
-TEST(Doorbell, ASleepThatHasAnEndEndsThenOrWhenTheBellRings) {
+TEST(Doorbell, a_sleep_that_has_an_end_ends_then_or_when_the_bell_rings) {
   using std::chrono::steady_clock;
   Doorbell bell;
   auto const end = steady_clock::now() + std::chrono::milliseconds(1);
@@ -47,7 +47,7 @@ TEST(Doorbell, ASleepThatHasAnEndEndsThenOrWhenTheBellRings) {
   sleeper.join();
 }
 
-TEST(Doorbell, RingingForAllWakesAll) {
+TEST(Doorbell, ringing_for_all_wakes_all) {
   Doorbell bell;
   std::vector<std::thread> sleepers;
   for (int i = 0; i < 3; ++i) {
@@ -60,7 +60,7 @@ TEST(Doorbell, RingingForAllWakesAll) {
   }
 }
 
-TEST(Doorbell, NobodyIsWokenWhileAnotherIsOnWatchAndNoRingIsLost) {
+TEST(Doorbell, nobody_is_woken_while_another_is_on_watch_and_no_ring_is_lost) {
   constexpr int kRounds = 2'000;
   Doorbell bell;
   std::atomic<int> work{0};

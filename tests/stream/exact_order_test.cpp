@@ -29,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(Programs,
                                            ProgramOptions{.host_looks = true,
                                                           .streams_change = true}));
 
-TEST_P(ExactOrder, EveryConflictIsOrderedAndNoWaitIsRedundantWhenIssued) {
+TEST_P(ExactOrder, every_conflict_is_ordered_and_no_wait_is_redundant_when_issued) {
   std::size_t overflowing = 0;
   std::uint64_t elided = 0;
   for (std::uint32_t seed = 0; seed < kPrograms; ++seed) {
@@ -45,7 +45,7 @@ TEST_P(ExactOrder, EveryConflictIsOrderedAndNoWaitIsRedundantWhenIssued) {
   EXPECT_GT(elided, 0U);
 }
 
-TEST_P(ExactOrder, EveryIssuedWaitIsMissedWhenItIsLeftOut) {
+TEST_P(ExactOrder, every_issued_wait_is_missed_when_it_is_left_out) {
   std::size_t left_out = 0;
   for (std::uint32_t seed = 0; seed < kPrograms; seed += 4) {
     RandomProgram const program(seed, GetParam());
@@ -57,7 +57,7 @@ TEST_P(ExactOrder, EveryIssuedWaitIsMissedWhenItIsLeftOut) {
   EXPECT_GT(left_out, kPrograms);
 }
 
-TEST_P(ExactOrder, WithoutReductionConflictsAreOrderedToo) {
+TEST_P(ExactOrder, without_reduction_conflicts_are_ordered_too) {
   auto options = GetParam();
   options.reduce_waits = false;
   for (std::uint32_t seed = 0; seed < kPrograms; seed += 4) {
@@ -70,7 +70,7 @@ TEST_P(ExactOrder, WithoutReductionConflictsAreOrderedToo) {
   }
 }
 
-TEST(ExactOrderCheck, WithoutReductionSomeWaitsAreRedundant) {
+TEST(ExactOrderCheck, without_reduction_some_waits_are_redundant) {
   std::size_t redundant = 0;
   for (std::uint32_t seed = 0; seed < 50; ++seed) {
     redundant += RandomProgram(seed, {.reduce_waits = false}).redundant_waits();

@@ -10,7 +10,7 @@
 namespace msstream::testing {
 namespace {
 
-TEST(LaunchBells, ALaunchRingsThoseThatWaitForItOrAnEarlierOneOnce) {
+TEST(LaunchBells, a_launch_rings_those_that_wait_for_it_or_an_earlier_one_once) {
   LaunchBells bells;
   Doorbell early;
   Doorbell late;
@@ -28,7 +28,7 @@ TEST(LaunchBells, ALaunchRingsThoseThatWaitForItOrAnEarlierOneOnce) {
   EXPECT_EQ(late.rung(), 1U);
 }
 
-TEST(LaunchBells, WhatIsRemovedDoesNotRing) {
+TEST(LaunchBells, what_is_removed_does_not_ring) {
   LaunchBells bells;
   Doorbell bell;
   std::atomic<std::uint64_t> const launched{2};
@@ -44,7 +44,7 @@ TEST(LaunchBells, WhatIsRemovedDoesNotRing) {
   EXPECT_EQ(bell.rung(), 1U);
 }
 
-TEST(LaunchBells, WhoComesAfterTheLaunchIsTold) {
+TEST(LaunchBells, who_comes_after_the_launch_is_told) {
   LaunchBells bells;
   Doorbell bell;
   std::atomic<std::uint64_t> const launched{7};
@@ -53,7 +53,7 @@ TEST(LaunchBells, WhoComesAfterTheLaunchIsTold) {
   EXPECT_TRUE(bells.add(8, bell, launched));
 }
 
-TEST(LaunchBells, EitherTheBellRingsOrTheLaunchIsSeen) {
+TEST(LaunchBells, either_the_bell_rings_or_the_launch_is_seen) {
   constexpr std::uint64_t kLaunches = 20'000;
   LaunchBells bells;
   std::atomic<std::uint64_t> launched{0};

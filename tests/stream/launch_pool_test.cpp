@@ -20,7 +20,7 @@ template <class R>
 class LaunchContract : public StreamTest<R> {};
 TYPED_TEST_SUITE(LaunchContract, Runtimes);
 
-TYPED_TEST(LaunchContract, LaunchesOnAnotherThreadInTheOrderOfIssue) {
+TYPED_TEST(LaunchContract, launches_on_another_thread_in_the_order_of_issue) {
   StreamPool<TypeParam> pool(this->context,
                              {.groups = 1, .launch_threads = LaunchThreads::per_group});
   std::vector<int> launched;
@@ -39,7 +39,7 @@ TYPED_TEST(LaunchContract, LaunchesOnAnotherThreadInTheOrderOfIssue) {
   EXPECT_NE(by, std::this_thread::get_id());
 }
 
-TYPED_TEST(LaunchContract, TheIssuerDoesNotWaitForTheLaunch) {
+TYPED_TEST(LaunchContract, the_issuer_does_not_wait_for_the_launch) {
   StreamPool<TypeParam> pool(this->context,
                              {.groups = 1, .launch_threads = LaunchThreads::per_group});
   std::atomic<bool> may_launch{false};
@@ -51,7 +51,7 @@ TYPED_TEST(LaunchContract, TheIssuerDoesNotWaitForTheLaunch) {
   pool.synchronize();
 }
 
-TYPED_TEST(LaunchContract, AThreadThatLooksForWorkNeedNotBeWoken) {
+TYPED_TEST(LaunchContract, a_thread_that_looks_for_work_need_not_be_woken) {
   constexpr std::chrono::hours for_ever{1};
   auto const launcher = std::make_shared<LaunchPool<TypeParam>>(
       this->context->tracker, LaunchPoolOptions{.threads = 1, .spin = for_ever});
@@ -64,7 +64,7 @@ TYPED_TEST(LaunchContract, AThreadThatLooksForWorkNeedNotBeWoken) {
   EXPECT_EQ(launcher->sleeps(), 0U);
 }
 
-TYPED_TEST(LaunchContract, AThreadThatHasNothingToLaunchSleeps) {
+TYPED_TEST(LaunchContract, a_thread_that_has_nothing_to_launch_sleeps) {
   for (int const spin_us : {0, 20}) {
     auto const launcher = std::make_shared<LaunchPool<TypeParam>>(
         this->context->tracker,
@@ -81,7 +81,7 @@ TYPED_TEST(LaunchContract, AThreadThatHasNothingToLaunchSleeps) {
   }
 }
 
-TYPED_TEST(LaunchContract, OneThreadServesGroupsThatDependOnEachOther) {
+TYPED_TEST(LaunchContract, one_thread_serves_groups_that_depend_on_each_other) {
   constexpr int kGroups = 4;
   for (int const spin_us : {0, 1'000'000}) {
     StreamPool<TypeParam> pool(this->context,
@@ -99,7 +99,7 @@ TYPED_TEST(LaunchContract, OneThreadServesGroupsThatDependOnEachOther) {
   }
 }
 
-TYPED_TEST(LaunchContract, AThreadAGroupServesGroupsThatDependOnEachOther) {
+TYPED_TEST(LaunchContract, a_thread_a_group_serves_groups_that_depend_on_each_other) {
   constexpr int kGroups = 3;
   for (int const spin_us : {0, 1'000'000}) {
     StreamPool<TypeParam> pool(
@@ -115,7 +115,7 @@ TYPED_TEST(LaunchContract, AThreadAGroupServesGroupsThatDependOnEachOther) {
   }
 }
 
-TYPED_TEST(LaunchContract, ATaskThatMustNotBeLaunchedYetDoesNotHoldTheThread) {
+TYPED_TEST(LaunchContract, a_task_that_must_not_be_launched_yet_does_not_hold_the_thread) {
   StreamPool<TypeParam> pool(this->context,
                              {.groups = 2,
                               .launch_threads = LaunchThreads::shared,
@@ -153,7 +153,7 @@ TYPED_TEST(LaunchContract, ATaskThatMustNotBeLaunchedYetDoesNotHoldTheThread) {
 
 /// Counts how often launch threads wake while three lines wait for a launch that another thread
 /// holds up. A line is the queue of the tasks of one stream.
-TYPED_TEST(LaunchContract, ThreadsSleepWhileWhatThereIsMustNotBeLaunchedYet) {
+TYPED_TEST(LaunchContract, threads_sleep_while_what_there_is_must_not_be_launched_yet) {
   constexpr int kThreads = 2;
   constexpr int kLines = 3;
   for (int const spin_us : {0, 50}) {
@@ -210,7 +210,7 @@ TYPED_TEST(LaunchContract, ThreadsSleepWhileWhatThereIsMustNotBeLaunchedYet) {
   }
 }
 
-TYPED_TEST(LaunchContract, ALaunchThatLinesWaitForWakesAThreadHoweverTheyMeet) {
+TYPED_TEST(LaunchContract, a_launch_that_lines_wait_for_wakes_a_thread_however_they_meet) {
   constexpr int kRounds = 4'000;
   constexpr int kDelays = 200;
   constexpr int kLines = 3;
@@ -263,7 +263,8 @@ TYPED_TEST(LaunchContract, ALaunchThatLinesWaitForWakesAThreadHoweverTheyMeet) {
 }
 
 /// Stops the pool on one thread while others push to it, as exit() does.
-TYPED_TEST(LaunchContract, AThreadThatPushesToAStoppedPoolGetsAnErrorAndTheOthersTheirLaunches) {
+TYPED_TEST(LaunchContract,
+           a_thread_that_pushes_to_a_stopped_pool_gets_an_error_and_the_others_their_launches) {
   auto const launcher = std::make_shared<LaunchPool<TypeParam>>(this->context->tracker,
                                                                 LaunchPoolOptions{.threads = 1});
   StreamGroup<TypeParam> group(this->context, 0, {}, launcher);
@@ -303,7 +304,7 @@ TYPED_TEST(LaunchContract, AThreadThatPushesToAStoppedPoolGetsAnErrorAndTheOther
   launcher->stop();
 }
 
-TYPED_TEST(LaunchContract, ManyIssuersAndFewThreadsLaunchEverythingInOrder) {
+TYPED_TEST(LaunchContract, many_issuers_and_few_threads_launch_everything_in_order) {
   constexpr int kIssuers = 6;
   constexpr int kRounds = 150;
   StreamPool<TypeParam> pool(

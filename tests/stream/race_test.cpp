@@ -57,7 +57,7 @@ class Race : public StreamTest<R> {
 using RaceRuntimes = ::testing::Types<Host, Unordered>;
 TYPED_TEST_SUITE(Race, RaceRuntimes);
 
-TYPED_TEST(Race, IsSeenExactlyWhenWaitsAreIgnored) {
+TYPED_TEST(Race, is_seen_exactly_when_waits_are_ignored) {
   EXPECT_EQ(this->seen_by_reader(), this->waits_are_kept ? 1 : 0);
 }
 
@@ -141,7 +141,7 @@ class Stress : public StreamTest<Host> {
   }
 };
 
-TEST_F(Stress, ThreadsOnSharedAndOwnStreamsKeepEveryOrder) {
+TEST_F(Stress, threads_on_shared_and_own_streams_keep_every_order) {
   for (auto const launch : {LaunchThreads::none, LaunchThreads::shared, LaunchThreads::per_group}) {
     context = make_context();
     for (auto& chain : chains) {

@@ -35,7 +35,7 @@ class SpanContract : public StreamTest<R> {
 };
 TYPED_TEST_SUITE(SpanContract, Runtimes);
 
-TYPED_TEST(SpanContract, RecordsOperationsBetweenStartAndStopInOrder) {
+TYPED_TEST(SpanContract, records_operations_between_start_and_stop_in_order) {
   auto const group = this->make_group(2, {.merge_streams = true});
   auto const x = this->make_cell();
   auto& spans = this->context->spans;
@@ -59,7 +59,7 @@ TYPED_TEST(SpanContract, RecordsOperationsBetweenStartAndStopInOrder) {
   group->synchronize();
 }
 
-TYPED_TEST(SpanContract, ShowsThatStreamsOverlapped) {
+TYPED_TEST(SpanContract, shows_that_streams_overlapped) {
   auto const a = this->make_group(0);
   auto const b = this->make_group(1);
   auto const x = this->make_cell();
@@ -81,7 +81,7 @@ TYPED_TEST(SpanContract, ShowsThatStreamsOverlapped) {
   EXPECT_LT(inside.begin_ns, held.end_ns);
 }
 
-TYPED_TEST(SpanContract, NamesOperationsByTheScopeOfTheThreadThatIssuedThem) {
+TYPED_TEST(SpanContract, names_operations_by_the_scope_of_the_thread_that_issued_them) {
   auto launcher =
       std::make_shared<LaunchPool<TypeParam>>(this->context->tracker, LaunchPoolOptions{});
   auto const group = std::make_shared<StreamGroup<TypeParam>>(
@@ -95,7 +95,7 @@ TYPED_TEST(SpanContract, NamesOperationsByTheScopeOfTheThreadThatIssuedThem) {
   EXPECT_NO_THROW((void)this->span(this->context->spans.stop(), "tower/run"));
 }
 
-TYPED_TEST(SpanContract, WorkThatThrowsLeavesNoSpan) {
+TYPED_TEST(SpanContract, work_that_throws_leaves_no_span) {
   auto const group = this->make_group(0);
   this->context->spans.start(group->compute().native());
   EXPECT_THROW(this->run(*group, [](auto) { throw std::range_error("in work"); }),
@@ -104,7 +104,7 @@ TYPED_TEST(SpanContract, WorkThatThrowsLeavesNoSpan) {
   EXPECT_EQ(this->context->spans.stop().spans().size(), 1U);
 }
 
-TYPED_TEST(SpanContract, ASecondRecordingForgetsTheFirst) {
+TYPED_TEST(SpanContract, a_second_recording_forgets_the_first) {
   auto const group = this->make_group(0);
   this->context->spans.start(group->compute().native());
   this->run(*group, [](auto) {});
@@ -113,7 +113,7 @@ TYPED_TEST(SpanContract, ASecondRecordingForgetsTheFirst) {
   EXPECT_THROW((void)this->context->spans.stop(), std::logic_error);
 }
 
-TYPED_TEST(SpanContract, AHeldOperationBeginsWhenAllOfItIsLaunched) {
+TYPED_TEST(SpanContract, a_held_operation_begins_when_all_of_it_is_launched) {
   auto const group = this->make_group(0);
   auto& runtime = this->runtime();
   auto const native = group->compute().native();
@@ -149,7 +149,7 @@ TYPED_TEST(SpanContract, AHeldOperationBeginsWhenAllOfItIsLaunched) {
   EXPECT_EQ(this->context->spans.stop().spans().size(), attempts);
 }
 
-TYPED_TEST(SpanContract, HeldOperationsOfDifferentGroupsRunOneAfterTheOther) {
+TYPED_TEST(SpanContract, held_operations_of_different_groups_run_one_after_the_other) {
   auto const first = this->make_group(0);
   auto const second = this->make_group(1);
   auto& runtime = this->runtime();
@@ -175,7 +175,7 @@ TYPED_TEST(SpanContract, HeldOperationsOfDifferentGroupsRunOneAfterTheOther) {
   EXPECT_LE(spans[0].end_ns, spans[1].begin_ns);
 }
 
-TYPED_TEST(SpanContract, AHeldOperationThatThrowsHoldsNobodyUp) {
+TYPED_TEST(SpanContract, a_held_operation_that_throws_holds_nobody_up) {
   auto const group = this->make_group(0);
   this->context->spans.start(group->compute().native(), SpanTiming::held);
   EXPECT_THROW(this->run(*group, [](auto) { throw std::range_error("in work"); }),

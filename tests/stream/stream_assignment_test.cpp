@@ -32,7 +32,7 @@ std::string failure(std::string_view lines, int groups = 4) {
   return "did not throw";
 }
 
-TEST(StreamAssignment, GivesOperationsTheGroupOfTheLineThatMatches) {
+TEST(StreamAssignment, gives_operations_the_group_of_the_line_that_matches) {
   auto const assignment = parse("2:attention/.*,tower_[01]/.*\n1:user/score\n");
   EXPECT_EQ(assignment.group_of("attention/query/score"), 2);
   EXPECT_EQ(assignment.group_of("tower_0/dense"), 2);
@@ -40,7 +40,7 @@ TEST(StreamAssignment, GivesOperationsTheGroupOfTheLineThatMatches) {
   EXPECT_EQ(assignment.group_of("tower_2/dense"), std::nullopt);
 }
 
-TEST(StreamAssignment, MatchesWholeNames) {
+TEST(StreamAssignment, matches_whole_names) {
   auto const assignment = parse("1:dense");
   EXPECT_EQ(assignment.group_of("dense_1"), std::nullopt);
   EXPECT_EQ(assignment.group_of("my/dense"), std::nullopt);
@@ -48,14 +48,14 @@ TEST(StreamAssignment, MatchesWholeNames) {
   EXPECT_EQ(assignment.group_of("dense"), 1);
 }
 
-TEST(StreamAssignment, TheFirstLineThatMatchesWins) {
+TEST(StreamAssignment, the_first_line_that_matches_wins) {
   auto const assignment = parse("3:a.*\n1:ab,b\n3:b\n0:.*\n");
   EXPECT_EQ(assignment.group_of("ab"), 3);
   EXPECT_EQ(assignment.group_of("b"), 1);
   EXPECT_EQ(assignment.group_of("c"), 0);
 }
 
-TEST(StreamAssignment, SkipsCommentsAndBlanksAndTakesEitherLineEnd) {
+TEST(StreamAssignment, skips_comments_and_blanks_and_takes_either_line_end) {
   auto const assignment = parse("# groups\r\n\r\n \t# more: 9\r\n  1 : a , b\t\r\n\n2:c#d");
   EXPECT_EQ(assignment.group_of("a"), 1);
   EXPECT_EQ(assignment.group_of("b"), 1);
@@ -63,7 +63,7 @@ TEST(StreamAssignment, SkipsCommentsAndBlanksAndTakesEitherLineEnd) {
   EXPECT_EQ(parse("").group_of("a"), std::nullopt);
 }
 
-TEST(StreamAssignment, ReadsNothingBehindTheText) {
+TEST(StreamAssignment, reads_nothing_behind_the_text) {
   // std::regex looks one character ahead here. The character behind the end of each text would
   // change the result.
   for (std::string_view const line : {"1:a(?", "1:[^"}) {
@@ -76,12 +76,12 @@ TEST(StreamAssignment, ReadsNothingBehindTheText) {
   EXPECT_THAT(failure({heap.get(), 4}), HasSubstr("expected a regular expression"));
 }
 
-TEST(StreamAssignment, OnlyTheFirstColonEndsTheGroup) {
+TEST(StreamAssignment, only_the_first_colon_ends_the_group) {
   auto const assignment = parse("1:(?:user|item):score");
   EXPECT_EQ(assignment.group_of("item:score"), 1);
 }
 
-TEST(StreamAssignment, ErrorsNameFileLineAndWhatIsAccepted) {
+TEST(StreamAssignment, errors_name_file_line_and_what_is_accepted) {
   EXPECT_EQ(failure("1:a\n\n# x\nb\n"),
             "streams:4: expected group:expression,expression, found no colon in 'b'");
   EXPECT_EQ(failure("4:a"), "streams:1: expected a group from 0 to 3, found '4'");
@@ -102,14 +102,14 @@ TEST(StreamAssignment, ErrorsNameFileLineAndWhatIsAccepted) {
   EXPECT_EQ(failure(std::string_view("1:a\0b", 5)), "streams:1: expected text, found a NUL byte");
 }
 
-TEST(StreamAssignment, LongExpressionsAreRefused) {
+TEST(StreamAssignment, long_expressions_are_refused) {
   constexpr auto longest = StreamAssignment::kLongestExpression;
   std::string const name(longest, 'a');
   EXPECT_EQ(parse("1:" + name).group_of(name), 1);
   EXPECT_THAT(failure("1:" + name + "a"), HasSubstr("expected an expression of at most 1024"));
 }
 
-TEST(StreamAssignment, RepetitionsCountWrittenOut) {
+TEST(StreamAssignment, repetitions_count_written_out) {
   EXPECT_EQ(parse("1:tower_[0-9]{2}").group_of("tower_07"), 1);
   EXPECT_EQ(parse("1:a\\{2\\}").group_of("a{2}"), 1);
   for (auto const* expression :
@@ -120,27 +120,27 @@ TEST(StreamAssignment, RepetitionsCountWrittenOut) {
   }
 }
 
-TEST(StreamAssignment, WhatMayTakeExponentialTimeIsRefused) {
+TEST(StreamAssignment, what_may_take_exponential_time_is_refused) {
   EXPECT_EQ(failure("1:(a)\\1"),
             "streams:1: expected an expression without references to groups, found '(a)\\1'");
   EXPECT_THAT(failure("1:(?=a)a"), HasSubstr("without look-ahead"));
   EXPECT_THAT(failure("1:a(?!b).*"), HasSubstr("without look-ahead"));
 }
 
-TEST(StreamAssignment, WaysToMatchCostNoTimeAndLongNamesNoStack) {
+TEST(StreamAssignment, ways_to_match_cost_no_time_and_long_names_no_stack) {
   // With backtracking, the first expression would take 2^40 steps and the second one stack frame
   // per character.
   EXPECT_EQ(parse("1:(a|a)*(a*)*b").group_of(std::string(40, 'a')), std::nullopt);
   EXPECT_EQ(parse("1:(.|a)*").group_of(std::string(300'000, 'a')), 1);
 }
 
-TEST(StreamAssignment, MessagesQuoteShortAndPrintable) {
+TEST(StreamAssignment, messages_quote_short_and_printable) {
   EXPECT_EQ(failure("\x1b" + std::string(99, 'z')),
             "streams:1: expected group:expression,expression, found no colon in '?" +
                 std::string(59, 'z') + "…'");
 }
 
-TEST(StreamAssignment, TellsLinesThatMatchedNothingSoFar) {
+TEST(StreamAssignment, tells_lines_that_matched_nothing_so_far) {
   auto const assignment = parse("# towers\n1:user/.*\n2:user/score, item/score\n3:gone\n");
   EXPECT_THAT(
       assignment.unmatched_lines(),
@@ -155,7 +155,7 @@ TEST(StreamAssignment, TellsLinesThatMatchedNothingSoFar) {
   EXPECT_THAT(assignment.unmatched_lines(), IsEmpty());
 }
 
-TEST(StreamAssignment, AnswersTheSameAgainAlsoBeyondItsCache) {
+TEST(StreamAssignment, answers_the_same_again_also_beyond_its_cache) {
   auto const assignment = parse("1:step_[0-9]*[02468]\n2:.*7");
   constexpr auto names = static_cast<int>(StreamAssignment::kCachedNames) + 10;
   for (int round = 0; round < 2; ++round) {
@@ -170,7 +170,7 @@ TEST(StreamAssignment, AnswersTheSameAgainAlsoBeyondItsCache) {
   EXPECT_THAT(assignment.unmatched_lines(), IsEmpty());
 }
 
-TEST(StreamAssignment, ThreadsMayAskAtOnce) {
+TEST(StreamAssignment, threads_may_ask_at_once) {
   auto const assignment = parse("1:.*[02468]\n2:.*");
   {
     std::vector<std::jthread> askers;
@@ -186,7 +186,7 @@ TEST(StreamAssignment, ThreadsMayAskAtOnce) {
   EXPECT_THAT(assignment.unmatched_lines(), IsEmpty());
 }
 
-TEST(StreamAssignment, MovesWithWhatItKnows) {
+TEST(StreamAssignment, moves_with_what_it_knows) {
   auto first = parse("1:a\n2:b");
   EXPECT_EQ(first.group_of("a"), 1);
   auto const second = std::move(first);
@@ -217,7 +217,7 @@ class StreamAssignmentFile : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(StreamAssignmentFile, IsReadAndNamedInMessages) {
+TEST_F(StreamAssignmentFile, is_read_and_named_in_messages) {
   auto const path = folder_ / "groups.txt";
   std::ofstream(path) << "1:a\n";
   EXPECT_EQ(StreamAssignment::from_file(path, 2).group_of("a"), 1);
@@ -225,7 +225,7 @@ TEST_F(StreamAssignmentFile, IsReadAndNamedInMessages) {
   EXPECT_EQ(failure(path), path.string() + ":2: expected a group from 0 to 1, found '2'");
 }
 
-TEST_F(StreamAssignmentFile, ThatCannotBeReadIsRefused) {
+TEST_F(StreamAssignmentFile, that_cannot_be_read_is_refused) {
   EXPECT_EQ(failure(folder_ / "absent"),
             (folder_ / "absent").string() + ": cannot open: No such file or directory");
   EXPECT_EQ(failure(folder_), folder_.string() + ": expected a file, found a folder");

@@ -32,7 +32,7 @@ class GroupContract : public StreamTest<R> {
 };
 TYPED_TEST_SUITE(GroupContract, Runtimes);
 
-TYPED_TEST(GroupContract, HasThreeStreamsOrOne) {
+TYPED_TEST(GroupContract, has_three_streams_or_one) {
   auto const split = this->make_group(0);
   EXPECT_FALSE(split->merged());
   EXPECT_NE(&split->compute(), &split->h2d());
@@ -48,7 +48,7 @@ TYPED_TEST(GroupContract, HasThreeStreamsOrOne) {
   }
 }
 
-TYPED_TEST(GroupContract, ReadsAfterWritesAcrossGroups) {
+TYPED_TEST(GroupContract, reads_after_writes_across_groups) {
   auto const x = this->make_cell();
   auto const producer = this->make_group(0);
   auto const consumer = this->make_group(1);
@@ -64,7 +64,7 @@ TYPED_TEST(GroupContract, ReadsAfterWritesAcrossGroups) {
   EXPECT_EQ(this->counts().issued, 1U);
 }
 
-TYPED_TEST(GroupContract, WritesAfterReadsAndAfterWritesAcrossGroups) {
+TYPED_TEST(GroupContract, writes_after_reads_and_after_writes_across_groups) {
   auto const x = this->make_cell();
   auto const first = this->make_group(0);
   auto const second = this->make_group(1);
@@ -83,7 +83,7 @@ TYPED_TEST(GroupContract, WritesAfterReadsAndAfterWritesAcrossGroups) {
   EXPECT_EQ(x->cell.seen(), 3);
 }
 
-TYPED_TEST(GroupContract, ReadsDoNotWaitForReads) {
+TYPED_TEST(GroupContract, reads_do_not_wait_for_reads) {
   auto const x = this->make_cell();
   auto const first = this->make_group(0);
   auto const second = this->make_group(1);
@@ -97,7 +97,7 @@ TYPED_TEST(GroupContract, ReadsDoNotWaitForReads) {
   EXPECT_EQ(this->counts().needed, 0U);
 }
 
-TYPED_TEST(GroupContract, OrdersTheStreamsOfOneGroup) {
+TYPED_TEST(GroupContract, orders_the_streams_of_one_group) {
   auto const x = this->make_cell();
   auto const group = this->make_group(0);
   Gate gate;
@@ -111,7 +111,7 @@ TYPED_TEST(GroupContract, OrdersTheStreamsOfOneGroup) {
   EXPECT_EQ(x->cell.seen(), 2);
 }
 
-TYPED_TEST(GroupContract, AMergedGroupNeedsNoWaits) {
+TYPED_TEST(GroupContract, a_merged_group_needs_no_waits) {
   auto const x = this->make_cell();
   auto const group = this->make_group(0, {.merge_streams = true});
   this->write(*group, *x, 1, StreamKind::h2d);
@@ -122,7 +122,7 @@ TYPED_TEST(GroupContract, AMergedGroupNeedsNoWaits) {
   EXPECT_EQ(x->cell.seen(), 2);
 }
 
-TYPED_TEST(GroupContract, AnExceptionInWorkComesOutAndLeavesAllUsable) {
+TYPED_TEST(GroupContract, an_exception_in_work_comes_out_and_leaves_all_usable) {
   auto const x = this->make_cell();
   auto const group = this->make_group(0);
   auto const other = this->make_group(1);
@@ -140,7 +140,7 @@ TYPED_TEST(GroupContract, AnExceptionInWorkComesOutAndLeavesAllUsable) {
   EXPECT_EQ(x->cell.seen(), 4);
 }
 
-TYPED_TEST(GroupContract, AnExceptionOnALaunchThreadComesBackToTheCallerOnce) {
+TYPED_TEST(GroupContract, an_exception_on_a_launch_thread_comes_back_to_the_caller_once) {
   auto const x = this->make_cell();
   auto const group = this->make_launched_group(0);
   this->run(*group, [](auto) { throw std::range_error("on the launch thread"); });
@@ -152,7 +152,7 @@ TYPED_TEST(GroupContract, AnExceptionOnALaunchThreadComesBackToTheCallerOnce) {
   EXPECT_EQ(x->cell.seen(), 6);
 }
 
-TYPED_TEST(GroupContract, OneLaunchFailureIsThrownToOneOfManyThreads) {
+TYPED_TEST(GroupContract, one_launch_failure_is_thrown_to_one_of_many_threads) {
   constexpr int kThreads = 8;
   for (int round = 0; round < 300; ++round) {
     LaunchFailure failure;
@@ -180,7 +180,7 @@ TYPED_TEST(GroupContract, OneLaunchFailureIsThrownToOneOfManyThreads) {
   }
 }
 
-TYPED_TEST(GroupContract, WorkThatIssuesWorkIsRefused) {
+TYPED_TEST(GroupContract, work_that_issues_work_is_refused) {
   auto const group = this->make_group(0);
   auto const other = this->make_group(1);
   auto const launched = this->make_launched_group(2);
@@ -194,7 +194,7 @@ TYPED_TEST(GroupContract, WorkThatIssuesWorkIsRefused) {
   group->synchronize();
 }
 
-TYPED_TEST(GroupContract, DestroyingAGroupLaunchesWhatItWasGiven) {
+TYPED_TEST(GroupContract, destroying_a_group_launches_what_it_was_given) {
   auto const x = this->make_cell();
   auto const reader = this->make_group(1);
   {

@@ -42,7 +42,7 @@ class PoolContract : public StreamTest<R> {
 };
 TYPED_TEST_SUITE(PoolContract, Runtimes);
 
-TYPED_TEST(PoolContract, HasItsGroupsAndNoOthers) {
+TYPED_TEST(PoolContract, has_its_groups_and_no_others) {
   auto const pool = this->make_pool({.groups = 3});
   EXPECT_EQ(pool->groups(), 3);
   for (int i = 0; i < 3; ++i) {
@@ -60,7 +60,7 @@ TYPED_TEST(PoolContract, HasItsGroupsAndNoOthers) {
   }
 }
 
-TYPED_TEST(PoolContract, RefusesOptionsThatMakeNoPool) {
+TYPED_TEST(PoolContract, refuses_options_that_make_no_pool) {
   EXPECT_THROW(this->make_pool({.groups = 0}), std::invalid_argument);
   EXPECT_THROW(this->make_pool({.groups = 257}), std::invalid_argument);
   for (auto const threads : {LaunchThreads::none, LaunchThreads::per_group}) {
@@ -75,7 +75,7 @@ TYPED_TEST(PoolContract, RefusesOptionsThatMakeNoPool) {
   }
 }
 
-TYPED_TEST(PoolContract, LeasesTheLeastLeasedGroup) {
+TYPED_TEST(PoolContract, leases_the_least_leased_group) {
   auto const pool = this->make_pool({.groups = 3});
   auto const first = pool->acquire();
   {
@@ -90,7 +90,7 @@ TYPED_TEST(PoolContract, LeasesTheLeastLeasedGroup) {
   EXPECT_NE(next->index(), first->index());
 }
 
-TYPED_TEST(PoolContract, AmongEquallyLeasedGroupsTakesTheOneWithLessWork) {
+TYPED_TEST(PoolContract, among_equally_leased_groups_takes_the_one_with_less_work) {
   auto const pool = this->make_pool({.groups = 3});
   Gate gate;
   gate.block(this->runtime(), (*pool)[0].compute().native());
@@ -106,14 +106,14 @@ TYPED_TEST(PoolContract, AmongEquallyLeasedGroupsTakesTheOneWithLessWork) {
   EXPECT_EQ(pool->acquire()->index(), 0);
 }
 
-TYPED_TEST(PoolContract, GoesRound) {
+TYPED_TEST(PoolContract, goes_round) {
   auto const pool = this->make_pool({.groups = 3, .policy = LeasePolicy::round_robin});
   for (int i = 0; i < 7; ++i) {
     EXPECT_EQ(pool->acquire()->index(), i % 3);
   }
 }
 
-TYPED_TEST(PoolContract, SticksToAThreadsGroup) {
+TYPED_TEST(PoolContract, sticks_to_a_threads_group) {
   auto const pool = this->make_pool({.groups = 4, .policy = LeasePolicy::sticky});
   std::optional<StreamLease<TypeParam>> elsewhere;
   auto const mine = pool->acquire()->index();
@@ -127,7 +127,7 @@ TYPED_TEST(PoolContract, SticksToAThreadsGroup) {
   }).join();
 }
 
-TYPED_TEST(PoolContract, SticksToAGroupOfEachPoolThatAThreadUses) {
+TYPED_TEST(PoolContract, sticks_to_a_group_of_each_pool_that_a_thread_uses) {
   auto const first = this->make_pool({.groups = 4, .policy = LeasePolicy::sticky});
   auto const second = this->make_pool({.groups = 4, .policy = LeasePolicy::sticky});
   auto const mine = first->acquire()->index();
@@ -137,7 +137,7 @@ TYPED_TEST(PoolContract, SticksToAGroupOfEachPoolThatAThreadUses) {
   EXPECT_EQ(first->acquire()->index(), mine);
 }
 
-TYPED_TEST(PoolContract, LeasesOfManyThreadsNeverSkew) {
+TYPED_TEST(PoolContract, leases_of_many_threads_never_skew) {
   constexpr int kThreads = 16;
   auto const pool = this->make_pool({.groups = 5});
   std::barrier<> together(kThreads);
@@ -159,7 +159,7 @@ TYPED_TEST(PoolContract, LeasesOfManyThreadsNeverSkew) {
   EXPECT_EQ(this->most_leases(*pool), 0);
 }
 
-TYPED_TEST(PoolContract, ALeaseMayOutliveItsPool) {
+TYPED_TEST(PoolContract, a_lease_may_outlive_its_pool) {
   auto pool = this->make_pool({.groups = 1});
   auto const lease = pool->acquire();
   pool.reset();
@@ -180,7 +180,7 @@ class PoolEnvironment : public ::testing::Test {
   }
 };
 
-TEST_F(PoolEnvironment, SetsWhatCodeDoesNot) {
+TEST_F(PoolEnvironment, sets_what_code_does_not) {
   setenv("MSSTREAM_STREAM_GROUPS", "6", 1);
   setenv("MSSTREAM_MERGE_STREAMS", "on", 1);
   setenv("MSSTREAM_LAUNCH_THREADS", "shared", 1);
@@ -197,7 +197,7 @@ TEST_F(PoolEnvironment, SetsWhatCodeDoesNot) {
   EXPECT_TRUE(from_code.merge_streams);
 }
 
-TEST_F(PoolEnvironment, NamesTheVariableThatIsWrong) {
+TEST_F(PoolEnvironment, names_the_variable_that_is_wrong) {
   for (auto const* name : {"MSSTREAM_STREAM_GROUPS",
                            "MSSTREAM_LAUNCH_THREADS",
                            "MSSTREAM_LAUNCH_THREAD_COUNT",

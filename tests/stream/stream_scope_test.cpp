@@ -28,7 +28,7 @@ class ScopeContract : public StreamTest<R> {
 };
 TYPED_TEST_SUITE(ScopeContract, Runtimes);
 
-TYPED_TEST(ScopeContract, TheInnermostScopeCounts) {
+TYPED_TEST(ScopeContract, the_innermost_scope_counts) {
   using Scope = StreamScope<TypeParam>;
   static_assert(!std::is_copy_constructible_v<Scope> && !std::is_move_constructible_v<Scope>);
   auto const outer = this->make_group(0);
@@ -48,14 +48,14 @@ TYPED_TEST(ScopeContract, TheInnermostScopeCounts) {
   EXPECT_EQ(this->current(), nullptr);
 }
 
-TYPED_TEST(ScopeContract, AScopeIsSeenByItsThreadAlone) {
+TYPED_TEST(ScopeContract, a_scope_is_seen_by_its_thread_alone) {
   auto const group = this->make_group(0);
   StreamScope<TypeParam> const scope(*group);
   std::thread([&] { EXPECT_EQ(this->current(), nullptr); }).join();
   EXPECT_EQ(this->current(), group.get());
 }
 
-TYPED_TEST(ScopeContract, AScopeOfAnotherDeviceIsPassedOver) {
+TYPED_TEST(ScopeContract, a_scope_of_another_device_is_passed_over) {
   auto const group = this->make_group(0);
   auto const other_device = this->make_context();
   auto const foreign = std::make_shared<StreamGroup<TypeParam>>(other_device, 0);
@@ -65,7 +65,7 @@ TYPED_TEST(ScopeContract, AScopeOfAnotherDeviceIsPassedOver) {
   EXPECT_EQ(StreamScope<TypeParam>::current(*other_device)->group(), foreign);
 }
 
-TYPED_TEST(ScopeContract, ScopesThatAreMembersMayGoInAnyOrder) {
+TYPED_TEST(ScopeContract, scopes_that_are_members_may_go_in_any_order) {
   using Scope = StreamScope<TypeParam>;
   auto const group = this->make_group(0);
   auto const other = this->make_group(1);
@@ -80,7 +80,7 @@ TYPED_TEST(ScopeContract, ScopesThatAreMembersMayGoInAnyOrder) {
   EXPECT_EQ(this->current(), nullptr);
 }
 
-TYPED_TEST(ScopeContract, AScopeKeepsItsGroup) {
+TYPED_TEST(ScopeContract, a_scope_keeps_its_group) {
   auto group = this->make_group(0);
   std::weak_ptr<StreamGroup<TypeParam>> const watched = group;
   {
@@ -93,7 +93,7 @@ TYPED_TEST(ScopeContract, AScopeKeepsItsGroup) {
 
 /// Destroys a scope on another thread than the one that opened it, which std::unique_ptr makes
 /// possible.
-TYPED_TEST(ScopeContract, AScopeDestroyedOnAnotherThreadStaysOpenUntilItsThreadIssues) {
+TYPED_TEST(ScopeContract, a_scope_destroyed_on_another_thread_stays_open_until_its_thread_issues) {
   using Scope = StreamScope<TypeParam>;
   auto const outer = this->make_group(0);
   auto const strayed = this->make_group(1);
@@ -123,7 +123,7 @@ TYPED_TEST(ScopeContract, AScopeDestroyedOnAnotherThreadStaysOpenUntilItsThreadI
   EXPECT_NO_THROW(issue()) << "once";
 }
 
-TYPED_TEST(ScopeContract, AScopeMayOutliveItsThread) {
+TYPED_TEST(ScopeContract, a_scope_may_outlive_its_thread) {
   auto group = this->make_group(0);
   std::weak_ptr<StreamGroup<TypeParam>> const watched = group;
   std::unique_ptr<StreamScope<TypeParam>> scope;
@@ -134,7 +134,7 @@ TYPED_TEST(ScopeContract, AScopeMayOutliveItsThread) {
   EXPECT_TRUE(watched.expired());
 }
 
-TYPED_TEST(ScopeContract, AThreadLocalScopeEndsWithItsThread) {
+TYPED_TEST(ScopeContract, a_thread_local_scope_ends_with_its_thread) {
   auto const group = this->make_group(0);
   std::thread([&] {
     thread_local std::optional<StreamScope<TypeParam>> scope;

@@ -20,7 +20,7 @@ template <class R>
 class StreamContract : public StreamTest<R> {};
 TYPED_TEST_SUITE(StreamContract, Runtimes);
 
-TYPED_TEST(StreamContract, AnOldEventDoesNotCoverLaterWork) {
+TYPED_TEST(StreamContract, an_old_event_does_not_cover_later_work) {
   Stream<TypeParam> a(this->context);
   Stream<TypeParam> b(this->context);
   Gate gate;
@@ -33,7 +33,7 @@ TYPED_TEST(StreamContract, AnOldEventDoesNotCoverLaterWork) {
   EXPECT_FALSE(a.record().query());
 }
 
-TYPED_TEST(StreamContract, AnEventCoversWorkPutOnTheNativeStream) {
+TYPED_TEST(StreamContract, an_event_covers_work_put_on_the_native_stream) {
   Stream<TypeParam> a(this->context);
   Stream<TypeParam> b(this->context);
   Cell<TypeParam> cell(this->context->runtime);
@@ -49,14 +49,14 @@ TYPED_TEST(StreamContract, AnEventCoversWorkPutOnTheNativeStream) {
   EXPECT_EQ(cell.seen(), 1);
 }
 
-TYPED_TEST(StreamContract, AStreamDoesNotWaitForItself) {
+TYPED_TEST(StreamContract, a_stream_does_not_wait_for_itself) {
   Stream<TypeParam> a(this->context);
   a.wait(a.record());
   EXPECT_EQ(this->counts().needed, 0U);
   a.synchronize();
 }
 
-TYPED_TEST(StreamContract, ARecycledEventCarriesNoStaleOrder) {
+TYPED_TEST(StreamContract, a_recycled_event_carries_no_stale_order) {
   Stream<TypeParam> a(this->context);
   Stream<TypeParam> b(this->context);
   Cell<TypeParam> cell(this->context->runtime);
@@ -76,7 +76,7 @@ TYPED_TEST(StreamContract, ARecycledEventCarriesNoStaleOrder) {
   EXPECT_EQ(cell.seen(), 1);
 }
 
-TYPED_TEST(StreamContract, AnEventThatAUserHoldsKeepsItsMeaning) {
+TYPED_TEST(StreamContract, an_event_that_a_user_holds_keeps_its_meaning) {
   Stream<TypeParam> a(this->context);
   Stream<TypeParam> b(this->context);
   Gate gate;
@@ -93,7 +93,7 @@ TYPED_TEST(StreamContract, AnEventThatAUserHoldsKeepsItsMeaning) {
   b.synchronize();
 }
 
-TYPED_TEST(StreamContract, AChainOfWaitsSparesTheLastOne) {
+TYPED_TEST(StreamContract, a_chain_of_waits_spares_the_last_one) {
   constexpr std::size_t kStreams = 10;
   std::vector<std::unique_ptr<Stream<TypeParam>>> chain;
   std::vector<Event<TypeParam>> events;
@@ -117,7 +117,7 @@ TYPED_TEST(StreamContract, AChainOfWaitsSparesTheLastOne) {
   EXPECT_EQ(this->counts().issued, kStreams) << "order goes one way";
 }
 
-TYPED_TEST(StreamContract, AWaitForWhatTheHostHasSeenIsSpared) {
+TYPED_TEST(StreamContract, a_wait_for_what_the_host_has_seen_is_spared) {
   Stream<TypeParam> a(this->context);
   Stream<TypeParam> b(this->context);
   auto const e = a.record();
@@ -127,7 +127,7 @@ TYPED_TEST(StreamContract, AWaitForWhatTheHostHasSeenIsSpared) {
   EXPECT_EQ(this->counts().elided, 1U);
 }
 
-TYPED_TEST(StreamContract, WithoutReductionEveryWaitIsIssued) {
+TYPED_TEST(StreamContract, without_reduction_every_wait_is_issued) {
   auto const mine = this->make_context({.reduce_waits = false, .explain = {}});
   Stream<TypeParam> a(mine);
   Stream<TypeParam> b(mine);
@@ -140,7 +140,7 @@ TYPED_TEST(StreamContract, WithoutReductionEveryWaitIsIssued) {
   EXPECT_EQ(mine->tracker->wait_counts().elided, 0U);
 }
 
-TYPED_TEST(StreamContract, ExplainsWhichWaitCovers) {
+TYPED_TEST(StreamContract, explains_which_wait_covers) {
   std::vector<std::string> sentences;
   auto const mine = this->make_context(
       {.reduce_waits = true, .explain = [&](auto const& said) { sentences.push_back(said); }});
@@ -169,7 +169,7 @@ TYPED_TEST(StreamContract, ExplainsWhichWaitCovers) {
   EXPECT_NE(sentences.back().find("known to be complete"), std::string::npos);
 }
 
-TYPED_TEST(StreamContract, DestroyingAStreamWithWorkInFlightKeepsItsOrder) {
+TYPED_TEST(StreamContract, destroying_a_stream_with_work_in_flight_keeps_its_order) {
   std::optional<Stream<TypeParam>> a(std::in_place, this->context);
   Stream<TypeParam> b(this->context);
   Cell<TypeParam> cell(this->context->runtime);
@@ -189,7 +189,7 @@ TYPED_TEST(StreamContract, DestroyingAStreamWithWorkInFlightKeepsItsOrder) {
   EXPECT_TRUE(e.query());
 }
 
-TYPED_TEST(StreamContract, WorkMarkedOnAGoneStreamIsStillWaitedFor) {
+TYPED_TEST(StreamContract, work_marked_on_a_gone_stream_is_still_waited_for) {
   Stream<TypeParam> b(this->context);
   Cell<TypeParam> cell(this->context->runtime);
   Gate gate;
@@ -208,7 +208,7 @@ TYPED_TEST(StreamContract, WorkMarkedOnAGoneStreamIsStillWaitedFor) {
   EXPECT_EQ(cell.seen(), 1);
 }
 
-TYPED_TEST(StreamContract, AClosedStreamIsRefusedAndClosesAgain) {
+TYPED_TEST(StreamContract, a_closed_stream_is_refused_and_closes_again) {
   Stream<TypeParam> stream(this->context);
   Stream<TypeParam> other(this->context);
   auto const event = stream.record();
@@ -222,7 +222,7 @@ TYPED_TEST(StreamContract, AClosedStreamIsRefusedAndClosesAgain) {
   event.synchronize();
 }
 
-TYPED_TEST(StreamContract, SlotsOfGoneStreamsAreTakenAgainAndNumberingGoesOn) {
+TYPED_TEST(StreamContract, slots_of_gone_streams_are_taken_again_and_numbering_goes_on) {
   Stream<TypeParam> watcher(this->context);
   order::StreamIndex most = 0;
   std::vector<std::uint64_t> newest(16, 0);
@@ -246,7 +246,7 @@ TYPED_TEST(StreamContract, SlotsOfGoneStreamsAreTakenAgainAndNumberingGoesOn) {
   EXPECT_EQ(this->counts().issued, 0U);
 }
 
-TYPED_TEST(StreamContract, ANewStreamDoesNotInheritTheOrderOfItsSlot) {
+TYPED_TEST(StreamContract, a_new_stream_does_not_inherit_the_order_of_its_slot) {
   Stream<TypeParam> a(this->context);
   order::StreamIndex slot = 0;
   Gate gate;
@@ -263,7 +263,7 @@ TYPED_TEST(StreamContract, ANewStreamDoesNotInheritTheOrderOfItsSlot) {
   EXPECT_EQ(this->counts().issued, 1U);
 }
 
-TYPED_TEST(StreamContract, EventsMayBeRecordedAndWaitedForByManyThreads) {
+TYPED_TEST(StreamContract, events_may_be_recorded_and_waited_for_by_many_threads) {
   constexpr int kThreads = 8;
   constexpr int kRounds = 300;
   Stream<TypeParam> shared(this->context);
@@ -289,7 +289,7 @@ TYPED_TEST(StreamContract, EventsMayBeRecordedAndWaitedForByManyThreads) {
   EXPECT_EQ(counts.needed, std::uint64_t{2} * kThreads * kRounds);
 }
 
-TYPED_TEST(StreamContract, OutstandingWorkIsCountedUntilItIsSeenComplete) {
+TYPED_TEST(StreamContract, outstanding_work_is_counted_until_it_is_seen_complete) {
   Stream<TypeParam> a(this->context);
   Gate gate;
   auto& tracker = *this->context->tracker;
@@ -305,14 +305,15 @@ TYPED_TEST(StreamContract, OutstandingWorkIsCountedUntilItIsSeenComplete) {
   EXPECT_EQ(tracker.outstanding(a.slot()), 0U);
 }
 
-TYPED_TEST(StreamContract, AnEventOfAnotherTrackerIsRefused) {
+TYPED_TEST(StreamContract, an_event_of_another_tracker_is_refused) {
   Stream<TypeParam> a(this->context);
   Stream<TypeParam> stranger(this->make_context());
   EXPECT_THROW(a.wait(stranger.record()), std::invalid_argument);
   a.synchronize();
 }
 
-TYPED_TEST(StreamContract, AskingForAnEventInsideWorkIsRefusedAndLeavesTheStreamUsable) {
+TYPED_TEST(StreamContract,
+           asking_for_an_event_inside_work_is_refused_and_leaves_the_stream_usable) {
   auto const group = std::make_shared<StreamGroup<TypeParam>>(this->context, 0);
   AccessSet none;
   EXPECT_THROW(group->submit("ask",
@@ -323,7 +324,7 @@ TYPED_TEST(StreamContract, AskingForAnEventInsideWorkIsRefusedAndLeavesTheStream
   group->synchronize();
 }
 
-TYPED_TEST(StreamContract, AWaitForAnOldEventIsNotAWaitForAYoungerOne) {
+TYPED_TEST(StreamContract, a_wait_for_an_old_event_is_not_a_wait_for_a_younger_one) {
   Stream<TypeParam> a(this->context);
   Stream<TypeParam> b(this->context);
   Gate gate;

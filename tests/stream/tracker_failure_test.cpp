@@ -46,7 +46,7 @@ class TrackerFailure : public ::testing::Test {
   Tracker::Slot& c = new_slot();
 };
 
-TEST_F(TrackerFailure, AWaitThatFailsDoesNotHideWhatItWasFor) {
+TEST_F(TrackerFailure, a_wait_that_fails_does_not_hide_what_it_was_for) {
   auto const first = write(a);
   runtime->before_wait = [](auto, auto const&) { throw std::runtime_error("wait"); };
   EXPECT_THROW(write(b), std::runtime_error);
@@ -55,7 +55,7 @@ TEST_F(TrackerFailure, AWaitThatFailsDoesNotHideWhatItWasFor) {
   EXPECT_TRUE(runtime->oracle().precedes(first, write(c)));
 }
 
-TEST_F(TrackerFailure, ARecordThatFailsDoesNotHideWhatItWasFor) {
+TEST_F(TrackerFailure, a_record_that_fails_does_not_hide_what_it_was_for) {
   auto const first = write(a);
   bool failed = false;
   runtime->before_record = [&] {
@@ -67,7 +67,7 @@ TEST_F(TrackerFailure, ARecordThatFailsDoesNotHideWhatItWasFor) {
   EXPECT_TRUE(runtime->oracle().precedes(first, write(c)));
 }
 
-TEST_F(TrackerFailure, AStreamThatCannotRecordAtAllDoesNotHideWhatItHas) {
+TEST_F(TrackerFailure, a_stream_that_cannot_record_at_all_does_not_hide_what_it_has) {
   auto const first = write(a);
   runtime->before_record = [] { throw std::runtime_error("record"); };
   EXPECT_THROW(write(b), std::runtime_error);
@@ -75,7 +75,7 @@ TEST_F(TrackerFailure, AStreamThatCannotRecordAtAllDoesNotHideWhatItHas) {
   EXPECT_TRUE(runtime->oracle().precedes(first, write(c)));
 }
 
-TEST_F(TrackerFailure, AnAbandonedOperationDoesNotHideWhatItHadToFollow) {
+TEST_F(TrackerFailure, an_abandoned_operation_does_not_hide_what_it_had_to_follow) {
   auto const first = write(a);
   order::PositionSet needed;
   auto const number = reserve_write(b, needed);
@@ -84,14 +84,14 @@ TEST_F(TrackerFailure, AnAbandonedOperationDoesNotHideWhatItHadToFollow) {
   EXPECT_TRUE(runtime->oracle().precedes(first, write(c)));
 }
 
-TEST_F(TrackerFailure, AStreamWhoseTailCannotBeRecordedIsWaitedForAsItGoes) {
+TEST_F(TrackerFailure, a_stream_whose_tail_cannot_be_recorded_is_waited_for_as_it_goes) {
   auto const first = write(a);
   runtime->before_record = [] { throw std::runtime_error("record"); };
   EXPECT_NO_THROW(tracker.detach(a)) << "it runs in a destructor";
   EXPECT_TRUE(runtime->oracle().precedes(first, write(b)));
 }
 
-TEST_F(TrackerFailure, AFailedStreamThatIsGoneDoesNotKeepNewOnesFromBeingMade) {
+TEST_F(TrackerFailure, a_failed_stream_that_is_gone_does_not_keep_new_ones_from_being_made) {
   write(a);
   tracker.detach(a);
   runtime->found_complete = []() -> bool { throw std::runtime_error("the work failed"); };
@@ -100,7 +100,7 @@ TEST_F(TrackerFailure, AFailedStreamThatIsGoneDoesNotKeepNewOnesFromBeingMade) {
   EXPECT_NE(fresh, &a);
 }
 
-TEST_F(TrackerFailure, MoreStreamsThanThereArePlacesAreRefused) {
+TEST_F(TrackerFailure, more_streams_than_there_are_places_are_refused) {
   for (order::StreamIndex i = 3; i < Tracker::kMaxStreams; ++i) {
     new_slot();
   }

@@ -23,7 +23,7 @@ template <class R>
 class Failure : public RuntimeTest<R> {};
 TYPED_TEST_SUITE(Failure, Runtimes, RuntimeNames);
 
-TEST(FailureOnHost, WorkThatFailedOnOneGroupFailsThoseWhoWaitForItOnAnother) {
+TEST(FailureOnHost, work_that_failed_on_one_group_fails_those_who_wait_for_it_on_another) {
   Device<Host> const device;
   StreamPool<Host> pool(device, {.groups = 2});
   Tensor<float, Host> const x(device, {4});
@@ -36,7 +36,7 @@ TEST(FailureOnHost, WorkThatFailedOnOneGroupFailsThoseWhoWaitForItOnAnother) {
   EXPECT_THROW(static_cast<void>(to_host(x)), std::runtime_error);
 }
 
-TYPED_TEST(Failure, OfALaunchThreadReachesWhoeverReadsTheResultAndIsThenOver) {
+TYPED_TEST(Failure, of_a_launch_thread_reaches_whoever_reads_the_result_and_is_then_over) {
   for (auto const threads : {LaunchThreads::shared, LaunchThreads::per_group}) {
     Device<TypeParam> const device;
     StreamPool<TypeParam> pool(device, {.groups = 2, .launch_threads = threads});
@@ -61,7 +61,7 @@ struct WorkThatCannotBeStored {
   void operator()(Stream const&) const {}
 };
 
-TYPED_TEST(Failure, ToStoreTheWorkForALaunchThreadLeavesTheGroupUsable) {
+TYPED_TEST(Failure, to_store_the_work_for_a_launch_thread_leaves_the_group_usable) {
   Device<TypeParam> const device;
   StreamPool<TypeParam> pool(device, {.groups = 1, .launch_threads = LaunchThreads::per_group});
   StreamScope const scope(pool[0]);
@@ -72,7 +72,7 @@ TYPED_TEST(Failure, ToStoreTheWorkForALaunchThreadLeavesTheGroupUsable) {
   EXPECT_THAT(to_host(x), Each(0.0F));  // hangs if a number was reserved and never launched
 }
 
-TYPED_TEST(Failure, TensorsOfDevicesWithoutACommonTrackerAreRefused) {
+TYPED_TEST(Failure, tensors_of_devices_without_a_common_tracker_are_refused) {
   Device<TypeParam> const one;
   Device<TypeParam> const other;
   auto const x = zeros<float>(one, {4});
@@ -85,7 +85,7 @@ TYPED_TEST(Failure, TensorsOfDevicesWithoutACommonTrackerAreRefused) {
   EXPECT_THAT(to_host(y), Each(0.0F));
 }
 
-TYPED_TEST(Failure, WorkThatWaitsForItselfIsRefused) {
+TYPED_TEST(Failure, work_that_waits_for_itself_is_refused) {
   Device<TypeParam> const device;
   Tensor<float, TypeParam> const x(device, {4});
   EXPECT_THROW(issue("waits", writes(x), [&](auto) { publish(x); }), std::logic_error);
@@ -103,7 +103,7 @@ struct GoneSignal {
   static inline std::atomic<bool> gone{false};
 };
 
-TEST(FailureOnHost, WorkMayBeTheLastOwnerOfItsDevice) {
+TEST(FailureOnHost, work_may_be_the_last_owner_of_its_device) {
   Gate gate;
   {
     Device<Host> const device;

@@ -58,7 +58,7 @@ class PlacementTest : public OpsTest<R> {
 };
 TYPED_TEST_SUITE(PlacementTest, Runtimes, RuntimeNames);
 
-TYPED_TEST(PlacementTest, WithoutItOperationsGoByScopeAlone) {
+TYPED_TEST(PlacementTest, without_it_operations_go_by_scope_alone) {
   StreamPool pool(this->device(), {.groups = 4});
   EXPECT_EQ(this->where("op").group, -1);
   EXPECT_EQ(this->where_from("op", {this->written_on(pool[2])}).group, -1);
@@ -66,7 +66,7 @@ TYPED_TEST(PlacementTest, WithoutItOperationsGoByScopeAlone) {
   EXPECT_EQ(this->where("op").group, 3);
 }
 
-TYPED_TEST(PlacementTest, TheFileComesBeforeTheScope) {
+TYPED_TEST(PlacementTest, the_file_comes_before_the_scope) {
   StreamPool pool(this->device(), {.groups = 4, .assignment = assign("2:tower/.*\n1:op")});
   EXPECT_EQ(this->where("op").group, 1);
   EXPECT_EQ(this->where("other").group, -1);
@@ -79,7 +79,7 @@ TYPED_TEST(PlacementTest, TheFileComesBeforeTheScope) {
   EXPECT_EQ(this->where("op").group, 2);
 }
 
-TYPED_TEST(PlacementTest, TheScopeComesBeforeTheInputs) {
+TYPED_TEST(PlacementTest, the_scope_comes_before_the_inputs) {
   StreamPool pool(this->device(), {.groups = 4, .propagate_groups = true});
   auto const input = this->written_on(pool[2]);
   EXPECT_EQ(this->where_from("op", {input}).group, 2);
@@ -87,7 +87,7 @@ TYPED_TEST(PlacementTest, TheScopeComesBeforeTheInputs) {
   EXPECT_EQ(this->where_from("op", {input}).group, 1);
 }
 
-TYPED_TEST(PlacementTest, TheFileComesBeforeTheInputs) {
+TYPED_TEST(PlacementTest, the_file_comes_before_the_inputs) {
   StreamPool pool(this->device(),
                   {.groups = 4, .assignment = assign("3:op"), .propagate_groups = true});
   auto const input = this->written_on(pool[2]);
@@ -95,7 +95,7 @@ TYPED_TEST(PlacementTest, TheFileComesBeforeTheInputs) {
   EXPECT_EQ(this->where_from("other", {input}).group, 2);
 }
 
-TYPED_TEST(PlacementTest, TheFirstInputThatAGroupOfThePoolWroteCounts) {
+TYPED_TEST(PlacementTest, the_first_input_that_a_group_of_the_pool_wrote_counts) {
   StreamPool const other(this->device(), {.groups = 2});
   StreamPool pool(this->device(), {.groups = 4, .propagate_groups = true});
   auto const from_other = this->written_on(other[1]);
@@ -116,14 +116,14 @@ TYPED_TEST(PlacementTest, TheFirstInputThatAGroupOfThePoolWroteCounts) {
   EXPECT_EQ(this->where("op", second).group, -1) << "reads nothing";
 }
 
-TYPED_TEST(PlacementTest, GroupsAreHandedOnFromOperationToOperation) {
+TYPED_TEST(PlacementTest, groups_are_handed_on_from_operation_to_operation) {
   StreamPool pool(this->device(), {.groups = 4, .propagate_groups = true});
   auto const input = this->written_on(pool[3]);
   auto const next = ops::scale(ops::sigmoid(input), 2.0F);
   EXPECT_EQ(this->where_from("op", {next}).group, 3);
 }
 
-TYPED_TEST(PlacementTest, WhatIsOnlyReadHasNoGroup) {
+TYPED_TEST(PlacementTest, what_is_only_read_has_no_group) {
   StreamPool pool(this->device(), {.groups = 4, .propagate_groups = true});
   auto weights = this->written_on(pool[1]);
   weights.freeze();
@@ -131,7 +131,7 @@ TYPED_TEST(PlacementTest, WhatIsOnlyReadHasNoGroup) {
   EXPECT_EQ(this->where_from("op", {weights, this->written_on(pool[2])}).group, 2);
 }
 
-TYPED_TEST(PlacementTest, CopiesGoToTheGroupsStreams) {
+TYPED_TEST(PlacementTest, copies_go_to_the_groups_streams) {
   StreamPool pool(this->device(),
                   {.groups = 4, .assignment = assign("3:in/.*"), .propagate_groups = true});
   this->device().start_spans();
@@ -157,7 +157,7 @@ TYPED_TEST(PlacementTest, CopiesGoToTheGroupsStreams) {
                                               "copy_d2h on group 3 d2h"));
 }
 
-TYPED_TEST(PlacementTest, MemoryTheHostWroteHasNoGroup) {
+TYPED_TEST(PlacementTest, memory_the_host_wrote_has_no_group) {
   StreamPool pool(this->device(), {.groups = 4, .propagate_groups = true});
   PinnedArray<float, TypeParam> const staged(this->device(), 4);
   copy(staged, this->written_on(pool[2]));  // d2h, on group 2
@@ -167,7 +167,7 @@ TYPED_TEST(PlacementTest, MemoryTheHostWroteHasNoGroup) {
   EXPECT_EQ(this->where_from("op", {tensor}).group, -1);
 }
 
-TYPED_TEST(PlacementTest, OnePoolADeviceAtATime) {
+TYPED_TEST(PlacementTest, one_pool_a_device_at_a_time) {
   auto pool = std::make_unique<StreamPool<TypeParam>>(
       this->device(), StreamPoolOptions{.groups = 2, .propagate_groups = true});
   auto const make_second = [&] {
@@ -186,7 +186,7 @@ TYPED_TEST(PlacementTest, OnePoolADeviceAtATime) {
   EXPECT_EQ(this->where_from("op", {input}).group, 1);
 }
 
-TYPED_TEST(PlacementTest, AStreamInTheOldPlaceOfAnotherDidNotDoItsWork) {
+TYPED_TEST(PlacementTest, a_stream_in_the_old_place_of_another_did_not_do_its_work) {
   std::optional<Tensor<float, TypeParam>> input;
   {
     StreamPool pool(this->device(), {.groups = 8, .propagate_groups = true});
@@ -197,7 +197,7 @@ TYPED_TEST(PlacementTest, AStreamInTheOldPlaceOfAnotherDidNotDoItsWork) {
   EXPECT_EQ(this->where_from("op", {*input}).group, -1);
 }
 
-TYPED_TEST(PlacementTest, AnAssignmentToMoreGroupsThanThereAreIsRefused) {
+TYPED_TEST(PlacementTest, an_assignment_to_more_groups_than_there_are_is_refused) {
   expect_refused(
       [&] { StreamPool const pool(this->device(), {.groups = 2, .assignment = assign("1:a")}); },
       "assignment to 4 groups for a pool of 2");
@@ -205,7 +205,7 @@ TYPED_TEST(PlacementTest, AnAssignmentToMoreGroupsThanThereAreIsRefused) {
   EXPECT_EQ(this->where("a").group, 0);
 }
 
-TYPED_TEST(PlacementTest, LinesThatMatchedNothingCanBeAskedFor) {
+TYPED_TEST(PlacementTest, lines_that_matched_nothing_can_be_asked_for) {
   auto const assignment = assign("1:used\n2:unused\n");
   StreamPool const pool(this->device(), {.groups = 4, .assignment = assignment});
   EXPECT_EQ(this->where("used").group, 1);
@@ -214,7 +214,7 @@ TYPED_TEST(PlacementTest, LinesThatMatchedNothingCanBeAskedFor) {
   EXPECT_THAT(pool.options().assignment->unmatched_lines(), IsEmpty()) << "copies share the marks";
 }
 
-TYPED_TEST(PlacementTest, APoolThatGoesSaysWhichLinesMatchedNothing) {
+TYPED_TEST(PlacementTest, a_pool_that_goes_says_which_lines_matched_nothing) {
   std::vector<std::string> said;
   auto const note = [&](std::string const& line) { said.push_back(line); };
   for (auto const* name : {"used", "", "other"}) {
@@ -239,7 +239,7 @@ TYPED_TEST(PlacementTest, APoolThatGoesSaysWhichLinesMatchedNothing) {
   }
 }
 
-TYPED_TEST(PlacementTest, OptionsComeFromTheEnvironment) {
+TYPED_TEST(PlacementTest, options_come_from_the_environment) {
   auto const path = std::filesystem::path(::testing::TempDir()) / "msstream_placement_groups.txt";
   std::ofstream(path) << "1:op\n";
   ::setenv("MSSTREAM_STREAM_ASSIGNMENT", path.c_str(), 1);
@@ -267,7 +267,7 @@ TYPED_TEST(PlacementTest, OptionsComeFromTheEnvironment) {
   ::unsetenv("MSSTREAM_PROPAGATE_GROUPS");
 }
 
-TYPED_TEST(PlacementTest, MemoryIsReusedWhereOperationsArePlaced) {
+TYPED_TEST(PlacementTest, memory_is_reused_where_operations_are_placed) {
   StreamPool const pool(this->device(), {.groups = 4, .assignment = assign("2:scale")});
   auto const x = this->put(std::vector<float>(1000, 1.0F));
   auto y = ops::scale(x, 2.0F);
@@ -283,7 +283,7 @@ TYPED_TEST(PlacementTest, MemoryIsReusedWhereOperationsArePlaced) {
   EXPECT_EQ(this->device().wait_counts().needed, waits.needed);
 }
 
-TYPED_TEST(PlacementTest, ThreadsArePlacedWhileThePoolComesAndGoes) {
+TYPED_TEST(PlacementTest, threads_are_placed_while_the_pool_comes_and_goes) {
   std::atomic<bool> over{false};
   std::vector<std::thread> threads;
   auto const shared = this->fresh();

@@ -52,12 +52,12 @@ template <Runtime R>
   return passed;
 }
 
-TYPED_TEST(Publish, ReaderWaitsForTheWriteAndNotForWhatCameAfter) {
+TYPED_TEST(Publish, reader_waits_for_the_write_and_not_for_what_came_after) {
   EXPECT_TRUE(reader_passes_a_held_writer<TypeParam>(Published::afterwards));
   EXPECT_TRUE(reader_passes_a_held_writer<TypeParam>(Published::as_issued));
 }
 
-TYPED_TEST(Publish, WithoutItTheReaderWaitsForTheTailOfTheStream) {
+TYPED_TEST(Publish, without_it_the_reader_waits_for_the_tail_of_the_stream) {
   EXPECT_FALSE(reader_passes_a_held_writer<TypeParam>(Published::no));
 }
 

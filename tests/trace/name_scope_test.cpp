@@ -12,7 +12,7 @@
 namespace msstream {
 namespace {
 
-TEST(NameScope, QualifiesNamesByItsPath) {
+TEST(NameScope, qualifies_names_by_its_path) {
   EXPECT_EQ(NameScope::current(), "");
   EXPECT_EQ(NameScope::qualify("score"), "score");
   {
@@ -28,7 +28,7 @@ TEST(NameScope, QualifiesNamesByItsPath) {
   EXPECT_EQ(NameScope::current(), "");
 }
 
-TEST(NameScope, IsSeenByItsThreadAlone) {
+TEST(NameScope, is_seen_by_its_thread_alone) {
   NameScope const mine("mine");
   std::thread([] {
     EXPECT_EQ(NameScope::current(), "");
@@ -38,7 +38,7 @@ TEST(NameScope, IsSeenByItsThreadAlone) {
   EXPECT_EQ(NameScope::current(), "mine");
 }
 
-TEST(NameScope, KeepsItsOwnCopyOfTheSegment) {
+TEST(NameScope, keeps_its_own_copy_of_the_segment) {
   std::optional<std::string> segment(
       "a segment that is too long to be stored in the string itself");
   NameScope const scope(*segment);
@@ -47,7 +47,7 @@ TEST(NameScope, KeepsItsOwnCopyOfTheSegment) {
   EXPECT_EQ(NameScope::current(), expected);
 }
 
-TEST(NameScope, DestroyedOnAnotherThreadItStaysOpenUntilItsThreadIsTold) {
+TEST(NameScope, destroyed_on_another_thread_it_stays_open_until_its_thread_is_told) {
   auto strayed = std::make_unique<NameScope>("strayed");
   ::testing::internal::CaptureStderr();
   std::thread([&] {
@@ -79,7 +79,7 @@ struct OpensLate {
   std::unique_ptr<NameScope>& scope;
 };
 
-TEST(NameScope, OpenedByAThreadThatWasEndingItMayBeDestroyedByAnother) {
+TEST(NameScope, opened_by_a_thread_that_was_ending_it_may_be_destroyed_by_another) {
   std::unique_ptr<NameScope> strayed;
   std::thread([&] {
     thread_local OpensLate const late(strayed);  // made before the thread's guards; destroyed later

@@ -12,7 +12,7 @@
 namespace msstream {
 namespace {
 
-TEST(Range, DestroyedOnAnotherThreadItStaysOpenUntilItsThreadIsTold) {
+TEST(Range, destroyed_on_another_thread_it_stays_open_until_its_thread_is_told) {
   auto strayed = std::make_unique<trace::Range>("load batch");
   ::testing::internal::CaptureStderr();
   std::thread([&] {
@@ -26,7 +26,7 @@ TEST(Range, DestroyedOnAnotherThreadItStaysOpenUntilItsThreadIsTold) {
   EXPECT_NO_THROW(GuardedThread::refuse_lost("next"));
 }
 
-TEST(Range, IsNoNameScope) {
+TEST(Range, is_no_name_scope) {
   trace::Range const range("load batch");
   EXPECT_EQ(NameScope::current(), "");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/step_program.hpp"
+#include "training/step_program.hpp"
 
 namespace msstream::testing {
 namespace {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/step_program.hpp"
+#include "data/data_files.hpp"
+#include "training/step_program.hpp"
 
 #include <filesystem>
 #include <set>
@@ -82,7 +83,7 @@ TEST_P(TrainPle, both_tasks_of_the_census_are_learnt) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "minutes long under a sanitizer, and other tests reach the same code";
 #endif
-  auto const file = support::test_data("census_income_kdd.csv.gz");
+  auto const file = test_data("census_income_kdd.csv.gz");
   if (!std::filesystem::exists(file)) {
     GTEST_SKIP() << "no " << file.string();
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/step_program.hpp"
+#include "data/data_files.hpp"
+#include "training/step_program.hpp"
 
 #include <filesystem>
 #include <set>
@@ -125,11 +126,11 @@ TEST_P(TrainRerank, lists_of_files_are_used_whole_or_cut) {
 }
 
 TEST_P(TrainRerank, learns_to_rank_real_lists) {
-  auto const data = support::test_data("lambdarank/rank.train");
+  auto const data = test_data("lambdarank/rank.train");
   if (!std::filesystem::exists(data)) {
     GTEST_SKIP() << "no " << data.string() << ": set MSSTREAM_TEST_DATA";
   }
-  auto const test = support::test_data("lambdarank/rank.test");
+  auto const test = test_data("lambdarank/rank.test");
   auto const report = report_of({"--runtime",
                                  runtime(),
                                  "--quiet",

@@ -60,7 +60,7 @@ TEST_P(TrainWdlCheck, ends_with_a_line_of_what_was_checked) {
 TEST_P(TrainWdlCheck, writes_the_findings_as_json_of_a_run_that_failed_too) {
   Words const checked = {"--check", "--check-report", path("found.json")};
   auto const reports = [&] {
-    return nlohmann::json::parse(support::read_all(path("found.json"))).at("reports");
+    return nlohmann::json::parse(read_all(path("found.json"))).at("reports");
   };
   EXPECT_EQ(train_wdl(small() + checked + Words{"--steps", "2"}).status, 0);
   EXPECT_TRUE(reports().is_array());

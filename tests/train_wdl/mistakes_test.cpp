@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "data/data_files.hpp"
 #include "train_wdl/program.hpp"
 
 namespace msstream::testing {
@@ -208,12 +209,12 @@ TEST_F(TrainWdlMistakes, data_that_cannot_be_read_is_named_with_the_place) {
                  path("missing.csv") + ": cannot open: No such file");
   auto const bad = folder.write("bad.csv", criteo(50, 36, "x7")).string();
   expect_failure({"--data", bad}, bad + ":38: column 5 (I3): expected");
-  auto const gz = support::gzipped(criteo(2000));
+  auto const gz = gzipped(criteo(2000));
   auto const cut = folder.write("cut.csv.gz", gz.substr(0, gz.size() / 2)).string();
   expect_failure({"--data", cut}, cut);
   expect_failure({"--data", folder.write("empty.csv", "").string()}, "empty.csv");
   expect_failure({"--data", folder.path().string()}, folder.path().string());
-  auto const good = folder.write("good.csv.gz", support::gzipped(criteo(400))).string();
+  auto const good = folder.write("good.csv.gz", gzipped(criteo(400))).string();
   EXPECT_EQ(
       report_of(small() + Words{"--data", good, "--batch", "64", "--steps", "2"})["losses"].size(),
       2U);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "support/program.hpp"
+#include "cli/program.hpp"
 
 namespace msstream::testing {
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "data/data_files.hpp"
 #include "train_wdl/program.hpp"
 
 namespace msstream::testing {
@@ -8,7 +9,7 @@ class TrainWdlRealData : public TrainWdlTest {
  protected:
   /// Returns the reason why the file cannot be trained on here, or an empty string.
   [[nodiscard]] static std::string missing(std::string_view name) {
-    auto const file = support::test_data(name);
+    auto const file = test_data(name);
     return std::filesystem::exists(file) ? "" : "no " + file.string();
   }
 };
@@ -28,7 +29,7 @@ TEST_P(TrainWdlRealData, the_census_is_learnt_to_an_auc_of_94) {
                                  "--batch",
                                  "512",
                                  "--data",
-                                 support::test_data("census_income_kdd.csv.gz").string()});
+                                 test_data("census_income_kdd.csv.gz").string()});
   ASSERT_EQ(report["epochs"].size(), 3U);
   EXPECT_GE(report["epochs"].back()["test_auc"].get<double>(), 0.940);
 }
@@ -46,7 +47,7 @@ TEST_P(TrainWdlRealData, a_checked_epoch_of_the_census_has_the_same_bits) {
                        "--epochs",
                        "1",
                        "--data",
-                       support::test_data("census_income_kdd.csv.gz").string()};
+                       test_data("census_income_kdd.csv.gz").string()};
   auto const unchecked = report_of(plain);
   auto const checked = report_of(plain + Words{"--check"});
   EXPECT_EQ(checked["check"]["findings"], 0) << checked["check"];
@@ -66,7 +67,7 @@ TEST_P(TrainWdlRealData, criteo_rows_train) {
                                  "--batch",
                                  "16",
                                  "--data",
-                                 support::test_data("criteo_tiny.csv").string()});
+                                 test_data("criteo_tiny.csv").string()});
   ASSERT_EQ(report["losses"].size(), 6U);
   for (auto const& loss : report["losses"]) {
     EXPECT_TRUE(loss.is_number() && loss > 0 && loss < 5) << loss;

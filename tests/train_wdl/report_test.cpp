@@ -79,7 +79,7 @@ TEST_P(TrainWdlReport, a_trace_shows_one_step_of_however_short_a_run) {
   for (std::string const steps : {"1", "13"}) {
     ASSERT_EQ(train_wdl(small() + Words{"--steps", steps, "--trace", path("trace.json")}).status,
               0);
-    auto const trace = nlohmann::json::parse(support::read_all(path("trace.json")));
+    auto const trace = nlohmann::json::parse(read_all(path("trace.json")));
     int updates = 0;
     for (auto const& event : trace["traceEvents"]) {
       updates += event["name"] == "update_dense" ? 1 : 0;
@@ -99,11 +99,11 @@ TEST_F(TrainWdlFiles, are_never_half_written) {
       return train_wdl(small() + Words{"--steps", "2", option, path("file")}, options);
     };
     ASSERT_EQ(run({}).status, 0);
-    auto const before = support::read_all(path("file"));
+    auto const before = read_all(path("file"));
     auto const ended = run({.most_file_bytes = 100});
     EXPECT_EQ(ended.status, 1) << option;
     EXPECT_THAT(ended.err, HasSubstr("File too large"));
-    EXPECT_EQ(support::read_all(path("file")), before) << option;
+    EXPECT_EQ(read_all(path("file")), before) << option;
     EXPECT_THAT(folder.names(), ElementsAre("file"));
   }
 }
@@ -152,7 +152,7 @@ TEST_F(TrainWdlFiles, that_are_inputs_are_not_written_over) {
     EXPECT_EQ(ended.status, 2);
     EXPECT_THAT(ended.err, HasSubstr(": --resume reads that file\n"));
   }
-  EXPECT_EQ(support::read_all(data), "not read");
+  EXPECT_EQ(read_all(data), "not read");
 }
 
 TEST_F(TrainWdlFiles, progress_goes_to_stderr_and_results_to_stdout) {

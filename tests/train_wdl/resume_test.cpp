@@ -41,7 +41,7 @@ TEST_P(TrainWdlResume, goes_on_with_the_same_bits_in_the_middle_of_an_epoch) {
     joined.insert(joined.end(), second["losses"].begin(), second["losses"].end());
     EXPECT_EQ(joined, whole["losses"]) << optimizer;
     EXPECT_EQ(second["epochs"].back()["test_auc"], whole["epochs"].back()["test_auc"]);
-    EXPECT_TRUE(support::read_all(path("second")) == support::read_all(path("whole")))
+    EXPECT_TRUE(read_all(path("second")) == read_all(path("whole")))
         << optimizer << ": the saved models differ";
   }
 }
@@ -51,7 +51,7 @@ TEST_P(TrainWdlResume, at_the_last_step_changes_nothing) {
   auto const report = report_of(steps(6, {"--resume", model, "--save", path("again")}));
   EXPECT_TRUE(report["losses"].empty());
   EXPECT_TRUE(report["epochs"].empty());
-  EXPECT_TRUE(support::read_all(path("again")) == support::read_all(model));
+  EXPECT_TRUE(read_all(path("again")) == read_all(model));
 }
 
 INSTANTIATE_TEST_SUITE_P(Runtimes, TrainWdlResume, kRuntimes, name_of_runtime);
@@ -79,7 +79,7 @@ TEST_F(TrainWdlModelFile, of_another_run_is_refused_by_what_differs) {
 }
 
 TEST_F(TrainWdlModelFile, that_cannot_be_read_is_refused_by_name) {
-  auto const whole = support::read_all(model_after(2, "model"));
+  auto const whole = read_all(model_after(2, "model"));
   auto const refused = [&](std::string const& file, std::string const& message) {
     auto const ended = train_wdl(steps(4, {"--resume", file}));
     EXPECT_EQ(ended.status, 1);
@@ -102,21 +102,21 @@ TEST_F(TrainWdlModelFile, that_cannot_be_read_is_refused_by_name) {
 
 TEST_F(TrainWdlModelFile, stays_whole_when_a_later_save_fails) {
   auto const model = model_after(2, "model");
-  auto const before = support::read_all(model);
+  auto const before = read_all(model);
   auto const ended = train_wdl(steps(4, {"--save", model}), {.most_file_bytes = before.size() / 2});
   EXPECT_EQ(ended.status, 1);
   EXPECT_THAT(ended.err, AllOf(HasSubstr("train_wdl: error: "), HasSubstr("File too large")));
-  EXPECT_TRUE(support::read_all(model) == before);
+  EXPECT_TRUE(read_all(model) == before);
   EXPECT_THAT(folder.names(), ElementsAre("model"));
 }
 
 TEST_F(TrainWdlModelFile, stays_whole_when_the_run_is_killed_in_the_middle_of_a_save) {
   auto const model = model_after(2, "model");
-  auto const before = support::read_all(model);
+  auto const before = read_all(model);
   auto const ended = train_wdl(steps(4, {"--save", model}),
                                {.most_file_bytes = before.size() / 2, .killed_at_limit = true});
   EXPECT_EQ(ended.signal, SIGXFSZ);
-  EXPECT_TRUE(support::read_all(model) == before);
+  EXPECT_TRUE(read_all(model) == before);
   EXPECT_EQ(train_wdl(steps(4, {"--resume", model, "--save", model})).status, 0);
   EXPECT_THAT(folder.names(), ElementsAre("model")) << "what was left has been removed";
 }

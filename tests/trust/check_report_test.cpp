@@ -28,7 +28,7 @@ CheckedAccess access(std::string operation, AccessMode mode) {
   return {std::move(operation), "group 1 d2h", mode, 0x7f00, 96, {}, {}};
 }
 
-TEST(CheckReportText, SaysWhatIsKnownAndNoMore) {
+TEST(CheckReportText, says_what_is_known_and_no_more) {
   CheckReport const whole{CheckKind::race,
                           "two things at once",
                           access("early", AccessMode::write),
@@ -43,7 +43,7 @@ TEST(CheckReportText, SaysWhatIsKnownAndNoMore) {
   EXPECT_EQ(bare.text(), "leak: 64 bytes");
 }
 
-TEST(CheckReportText, HasLinesWhereTheyAreKnown) {
+TEST(CheckReportText, has_lines_where_they_are_known) {
   auto late = access("late", AccessMode::read);
   late.issued_at = std::source_location::current();
   auto const line = std::to_string(late.issued_at.line());
@@ -54,7 +54,7 @@ TEST(CheckReportText, HasLinesWhereTheyAreKnown) {
 }
 
 /// Names come from the user, so they may contain anything.
-TEST(CheckReportJson, IsJsonWhateverIsInTheNames) {
+TEST(CheckReportJson, is_json_whatever_is_in_the_names) {
   std::vector<CheckReport> reports;
   for (auto const kind : kCheckKinds) {
     reports.push_back({kind,
@@ -71,7 +71,7 @@ TEST(CheckReportJson, IsJsonWhateverIsInTheNames) {
   }
 }
 
-TEST(CheckReportKind, HasANameOfItsOwn) {
+TEST(CheckReportKind, has_a_name_of_its_own) {
   for (auto const one : kCheckKinds) {
     EXPECT_FALSE(name_of(one).empty());
     for (auto const other : kCheckKinds) {
@@ -80,7 +80,7 @@ TEST(CheckReportKind, HasANameOfItsOwn) {
   }
 }
 
-TEST(CheckReportFile, IsWrittenWholeWhenTheCheckerGoes) {
+TEST(CheckReportFile, is_written_whole_when_the_checker_goes) {
   auto const path = std::filesystem::path(::testing::TempDir()) / "found.json";
   std::filesystem::remove(path);
   std::string expected;
@@ -99,7 +99,7 @@ TEST(CheckReportFile, IsWrittenWholeWhenTheCheckerGoes) {
   std::filesystem::remove(path);
 }
 
-TEST(CheckReportFile, HasTheFindingsOfAllCheckersThatWriteThere) {
+TEST(CheckReportFile, has_the_findings_of_all_checkers_that_write_there) {
   auto const path = std::filesystem::path(::testing::TempDir()) / "found_by_three.json";
   std::filesystem::remove(path);
   for (int i = 0; i < 3; ++i) {
@@ -127,7 +127,7 @@ void report_to(std::string const& path, Checker::Handle stream) {
   checker.event_destroyed(1);
 }
 
-TEST(CheckReportFile, HasTheFindingsOfAllWhoseSpellingsMeanIt) {
+TEST(CheckReportFile, has_the_findings_of_all_whose_spellings_mean_it) {
   auto const folder = std::filesystem::path(::testing::TempDir());
   auto const path = folder / "found_by_spelling.json";
   auto const link = folder / "found_by_spelling_link.json";
@@ -147,7 +147,7 @@ TEST(CheckReportFile, HasTheFindingsOfAllWhoseSpellingsMeanIt) {
   std::filesystem::remove(link);
 }
 
-TEST(CheckReportFile, DevicesAndFifosAreWrittenToAndStay) {
+TEST(CheckReportFile, devices_and_fifos_are_written_to_and_stay) {
   auto const fifo = std::filesystem::path(::testing::TempDir()) / "found.fifo";
   std::filesystem::remove(fifo);
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
@@ -169,7 +169,7 @@ TEST(CheckReportFile, DevicesAndFifosAreWrittenToAndStay) {
   std::filesystem::remove(fifo);
 }
 
-TEST(CheckReportFile, ThatCannotBeWrittenIsToldAndNothingElse) {
+TEST(CheckReportFile, that_cannot_be_written_is_told_and_nothing_else) {
   ::testing::internal::CaptureStderr();
   { Checker const checker({.mode = CheckMode::count, .report_path = "/nowhere/at/all.json"}); }
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("/nowhere/at/all.json"));
@@ -189,7 +189,7 @@ class TwoDevices : public ::testing::Test {
   std::shared_ptr<Checker> checker = first.context()->runtime->checker();
 };
 
-TEST_F(TwoDevices, ThatShareACheckerAreOrderedByEachOthersEvents) {
+TEST_F(TwoDevices, that_share_a_checker_are_ordered_by_each_others_events) {
   auto const second = second_device();
   auto const tensor = zeros<float, R>(first, {16});
   auto const memory = raw(first, tensor);

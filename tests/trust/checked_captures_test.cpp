@@ -18,7 +18,7 @@ class CheckedCaptures : public CheckedProgram<Host> {
   }
 };
 
-TEST_F(CheckedCaptures, OfRightProgramsAreSilentToTheEnd) {
+TEST_F(CheckedCaptures, of_right_programs_are_silent_to_the_end) {
   {
     auto const x = to_device(device(), std::vector<float>(kCount, 1.0F), {kCount});
     auto const y = zeros<float, R>(device(), {kCount});
@@ -48,7 +48,7 @@ TEST_F(CheckedCaptures, OfRightProgramsAreSilentToTheEnd) {
   expect_silence();
 }
 
-TEST_F(CheckedCaptures, RaceInsideIsFoundWhileItIsCaptured) {
+TEST_F(CheckedCaptures, race_inside_is_found_while_it_is_captured) {
   auto const tensor = written_tensor();
   CapturedStep step(device(), [&] {
     issue_to(0, "first", writes(raw(device(), tensor)));
@@ -61,7 +61,7 @@ TEST_F(CheckedCaptures, RaceInsideIsFoundWhileItIsCaptured) {
 }
 
 /// Captured work does not run, so it conflicts with no other work before it is replayed.
-TEST_F(CheckedCaptures, WhatIsCapturedRacesWithNothingOutside) {
+TEST_F(CheckedCaptures, what_is_captured_races_with_nothing_outside) {
   auto const tensor = written_tensor();
   auto const memory = raw(device(), tensor);
   issue_to(1, "before", writes(memory));
@@ -70,7 +70,7 @@ TEST_F(CheckedCaptures, WhatIsCapturedRacesWithNothingOutside) {
   expect_silence();
 }
 
-TEST_F(CheckedCaptures, InputChangedWhileAReplayReadsItIsReported) {
+TEST_F(CheckedCaptures, input_changed_while_a_replay_reads_it_is_reported) {
   auto const input = written_tensor();
   auto const output = written_tensor();
   CapturedStep step(device(), [&] {
@@ -92,7 +92,7 @@ TEST_F(CheckedCaptures, InputChangedWhileAReplayReadsItIsReported) {
   expect_silence();
 }
 
-TEST_F(CheckedCaptures, ReplayThatDoesNotFollowWhatItReadsIsReported) {
+TEST_F(CheckedCaptures, replay_that_does_not_follow_what_it_reads_is_reported) {
   auto const input = written_tensor();
   auto const memory = raw(device(), input);
   auto const output = written_tensor();
@@ -115,7 +115,7 @@ TEST_F(CheckedCaptures, ReplayThatDoesNotFollowWhatItReadsIsReported) {
   expect_silence();
 }
 
-TEST_F(CheckedCaptures, HostMayNotWriteWhatAReplayUploads) {
+TEST_F(CheckedCaptures, host_may_not_write_what_a_replay_uploads) {
   auto const tensor = written_tensor();
   PinnedArray<float, R> staged(device(), kCount);
   staged.host_writes();
@@ -133,7 +133,7 @@ TEST_F(CheckedCaptures, HostMayNotWriteWhatAReplayUploads) {
   EXPECT_EQ(checker().count(), 1U) << checker().json();
 }
 
-TEST_F(CheckedCaptures, RacesAreFoundOnLaunchThreadsToo) {
+TEST_F(CheckedCaptures, races_are_found_on_launch_threads_too) {
   auto const input = written_tensor();
   auto const output = written_tensor();
   StreamPool<R> launchers(device(), {.groups = 2, .launch_threads = LaunchThreads::per_group});
@@ -154,7 +154,7 @@ TEST_F(CheckedCaptures, RacesAreFoundOnLaunchThreadsToo) {
 }
 
 /// A capture that is abandoned leaves nothing of its operations.
-TEST_F(CheckedCaptures, ThatFailLeaveNothing) {
+TEST_F(CheckedCaptures, that_fail_leave_nothing) {
   auto const tensor = written_tensor();
   auto const memory = raw(device(), tensor);
   EXPECT_THROW(CapturedStep(device(),

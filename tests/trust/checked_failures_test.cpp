@@ -16,7 +16,7 @@ template <class Inner>
 class CheckedFailures : public CheckedProgram<Inner> {};
 TYPED_TEST_SUITE(CheckedFailures, CheckedRuntimes, CheckedRuntimeNames);
 
-TYPED_TEST(CheckedFailures, ReadOfWhatOnlyAnOperationThatFailedWasToWrite) {
+TYPED_TEST(CheckedFailures, read_of_what_only_an_operation_that_failed_was_to_write) {
   Tensor<float, typename TestFixture::R> const tensor(this->device(), {this->kCount});
   EXPECT_THROW(issue("writer", writes(tensor), kRefusal), std::runtime_error);
   this->expect_silence();
@@ -24,14 +24,14 @@ TYPED_TEST(CheckedFailures, ReadOfWhatOnlyAnOperationThatFailedWasToWrite) {
   this->only(CheckKind::unwritten_read);
 }
 
-TYPED_TEST(CheckedFailures, ReadAfterAWriteThatFailedButWasNotTheFirstIsSilent) {
+TYPED_TEST(CheckedFailures, read_after_a_write_that_failed_but_was_not_the_first_is_silent) {
   auto const tensor = this->written_tensor();
   EXPECT_THROW(issue("writer", writes(tensor), kRefusal), std::runtime_error);
   issue("reader", reads(tensor), kNoWork);
   this->expect_silence();
 }
 
-TYPED_TEST(CheckedFailures, ReadPastIssueOfWhatOnlyAnOperationThatFailedWasToWrite) {
+TYPED_TEST(CheckedFailures, read_past_issue_of_what_only_an_operation_that_failed_was_to_write) {
   Tensor<float, typename TestFixture::R> const from(this->device(), {this->kCount});
   auto const to = this->written_tensor();
   {
@@ -44,7 +44,7 @@ TYPED_TEST(CheckedFailures, ReadPastIssueOfWhatOnlyAnOperationThatFailedWasToWri
   this->group(0).compute().synchronize();
 }
 
-TYPED_TEST(CheckedFailures, ReadOfWhatOnlyOperationsThatFailedWereToWritePartByPart) {
+TYPED_TEST(CheckedFailures, read_of_what_only_operations_that_failed_were_to_write_part_by_part) {
   Tensor<float, typename TestFixture::R> const tensor(this->device(), {this->kCount});
   EXPECT_THROW(issue("front", writes(tensor.rows(0, 32)), kRefusal), std::runtime_error);
   EXPECT_THROW(issue("all", writes(tensor), kRefusal), std::runtime_error);
@@ -55,7 +55,7 @@ TYPED_TEST(CheckedFailures, ReadOfWhatOnlyOperationsThatFailedWereToWritePartByP
   this->only(CheckKind::unwritten_read);
 }
 
-TYPED_TEST(CheckedFailures, ReadOfWhatAnOperationThatTheCheckerRefusedWasToWrite) {
+TYPED_TEST(CheckedFailures, read_of_what_an_operation_that_the_checker_refused_was_to_write) {
   auto const device = checked_device<TypeParam>({.mode = CheckMode::throw_error});
   StreamPool pool(device, {.groups = 1, .launch_threads = LaunchThreads::none});
   Tensor<float, Checked<TypeParam>> const unwritten(device, {this->kCount});
@@ -66,7 +66,7 @@ TYPED_TEST(CheckedFailures, ReadOfWhatAnOperationThatTheCheckerRefusedWasToWrite
 }
 
 /// A failure of the work is no finding: the failed work counts as complete.
-TEST(CheckedFailuresOnHost, OfWorkAreNoFindings) {
+TEST(CheckedFailuresOnHost, of_work_are_no_findings) {
   using R = Checked<Host>;
   std::shared_ptr<Checker> checker;
   {
@@ -98,7 +98,8 @@ class CheckedFailuresOnLaunchThreads : public CheckedProgram<Host> {
   StreamPool<R> launchers_{device(), {.groups = 1, .launch_threads = LaunchThreads::per_group}};
 };
 
-TEST_F(CheckedFailuresOnLaunchThreads, ReadOfWhatWasToBeWrittenByWhatThrewTheFailureInstead) {
+TEST_F(CheckedFailuresOnLaunchThreads,
+       read_of_what_was_to_be_written_by_what_threw_the_failure_instead) {
   auto const output = unwritten_tensor();
   fail_on_a_launch_thread(unwritten_tensor());
   EXPECT_THROW(issue("throws it", writes(output), kNoWork), std::runtime_error);
@@ -107,14 +108,14 @@ TEST_F(CheckedFailuresOnLaunchThreads, ReadOfWhatWasToBeWrittenByWhatThrewTheFai
   only(CheckKind::unwritten_read);
 }
 
-TEST_F(CheckedFailuresOnLaunchThreads, ReaderThatThrowsTheFailureIsNoFinding) {
+TEST_F(CheckedFailuresOnLaunchThreads, reader_that_throws_the_failure_is_no_finding) {
   auto const output = unwritten_tensor();
   fail_on_a_launch_thread(output);
   EXPECT_THROW(issue("reader", reads(output), kNoWork), std::runtime_error);
   expect_silence();
 }
 
-TEST(CheckedFailuresOnHost, ACopyThatFailedIsOver) {
+TEST(CheckedFailuresOnHost, a_copy_that_failed_is_over) {
   using R = Checked<Faulty<Host>>;
   auto const plan = std::make_shared<FaultPlan>();
   auto const device =

@@ -18,7 +18,7 @@ class CheckedHolders : public CheckedProgram<Inner> {
 TYPED_TEST_SUITE(CheckedHolders, CheckedRuntimes, CheckedRuntimeNames);
 
 /// The conflict is with the holder's other stream.
-TYPED_TEST(CheckedHolders, OnTwoStreamsWaitForTheRightOne) {
+TYPED_TEST(CheckedHolders, on_two_streams_wait_for_the_right_one) {
   auto const tensor = this->written_tensor();
   TensorHolder holder(this->group(0).compute(), this->group(1).compute());
   holder.hold(tensor);
@@ -34,7 +34,7 @@ TYPED_TEST(CheckedHolders, OnTwoStreamsWaitForTheRightOne) {
             "compute");
 }
 
-TYPED_TEST(CheckedHolders, StreamsHaveNames) {
+TYPED_TEST(CheckedHolders, streams_have_names) {
   using R = typename TestFixture::R;
   auto const tensor = this->written_tensor();
   Stream<R> own(this->device().context());
@@ -50,7 +50,7 @@ TYPED_TEST(CheckedHolders, StreamsHaveNames) {
 }
 
 /// Streams have names even if nothing was issued to the pool before.
-TYPED_TEST(CheckedHolders, PoolsThatHaveNotIssuedYetHaveNames) {
+TYPED_TEST(CheckedHolders, pools_that_have_not_issued_yet_have_names) {
   if (auto const why = this->why_it_may_not_race(); !why.empty()) {
     GTEST_SKIP() << why;
   }
@@ -64,7 +64,7 @@ TYPED_TEST(CheckedHolders, PoolsThatHaveNotIssuedYetHaveNames) {
   this->synchronize();
 }
 
-TYPED_TEST(CheckedHolders, TwoAtOnceThatBothMayWriteAreReported) {
+TYPED_TEST(CheckedHolders, two_at_once_that_both_may_write_are_reported) {
   using R = typename TestFixture::R;
   auto const tensor = this->written_tensor();
   Stream<R> one(this->device().context());
@@ -76,7 +76,7 @@ TYPED_TEST(CheckedHolders, TwoAtOnceThatBothMayWriteAreReported) {
   this->only(CheckKind::race);
 }
 
-TYPED_TEST(CheckedHolders, OneAfterTheOtherOrOrderedByHandAreSilent) {
+TYPED_TEST(CheckedHolders, one_after_the_other_or_ordered_by_hand_are_silent) {
   using R = typename TestFixture::R;
   auto const tensor = this->written_tensor();
   Stream<R> one(this->device().context());
@@ -92,7 +92,7 @@ TYPED_TEST(CheckedHolders, OneAfterTheOtherOrOrderedByHandAreSilent) {
   this->expect_silence();
 }
 
-TYPED_TEST(CheckedHolders, WhatReadsMayBeHeldBesideOthersThatRead) {
+TYPED_TEST(CheckedHolders, what_reads_may_be_held_beside_others_that_read) {
   using R = typename TestFixture::R;
   auto const tensor = this->written_tensor();
   Stream<R> one(this->device().context());
@@ -111,7 +111,7 @@ TYPED_TEST(CheckedHolders, WhatReadsMayBeHeldBesideOthersThatRead) {
   this->expect_silence();
 }
 
-TYPED_TEST(CheckedHolders, CopyPastIssueBesideIsReported) {
+TYPED_TEST(CheckedHolders, copy_past_issue_beside_is_reported) {
   using R = typename TestFixture::R;
   if (auto const why = this->why_it_may_not_race(); !why.empty()) {
     GTEST_SKIP() << why;
@@ -132,7 +132,7 @@ TYPED_TEST(CheckedHolders, CopyPastIssueBesideIsReported) {
   one.synchronize();
 }
 
-TYPED_TEST(CheckedHolders, CopyPastIssueInItsTurnIsSilent) {
+TYPED_TEST(CheckedHolders, copy_past_issue_in_its_turn_is_silent) {
   using R = typename TestFixture::R;
   auto const tensor = this->written_tensor();
   auto const other = this->written_tensor();

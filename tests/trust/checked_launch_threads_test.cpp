@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Modes,
 
 /// When the read is launched, the host has seen the write complete; when the read is issued, it has
 /// not.
-TEST_P(CheckedLaunches, RaceIsFoundAlthoughItIsOverWhenTheReadIsLaunched) {
+TEST_P(CheckedLaunches, race_is_found_although_it_is_over_when_the_read_is_launched) {
   OwnMemory memory(device_);
   hold_launches_of(1);
   {
@@ -107,7 +107,7 @@ TEST_P(CheckedLaunches, RaceIsFoundAlthoughItIsOverWhenTheReadIsLaunched) {
 }
 
 /// The operation that is issued second is launched first.
-TEST_P(CheckedLaunches, RaceNamesTheFirstToBeIssuedFirst) {
+TEST_P(CheckedLaunches, race_names_the_first_to_be_issued_first) {
   OwnMemory memory(device_);
   hold_launches_of(0);
   {
@@ -125,7 +125,7 @@ TEST_P(CheckedLaunches, RaceNamesTheFirstToBeIssuedFirst) {
   EXPECT_EQ(report.second->operation, "second");
 }
 
-TEST_P(CheckedLaunches, RightProgramsAreSilent) {
+TEST_P(CheckedLaunches, right_programs_are_silent) {
   auto const tensor = zeros<float, R>(device_, {64});
   OwnMemory memory(device_);
   device_.default_group().compute().synchronize();
@@ -165,7 +165,7 @@ TEST_P(CheckedLaunches, RightProgramsAreSilent) {
 
 /// If an event is recorded late, work after its position on the stream may be launched before. The
 /// event does not cover that work.
-TEST_P(CheckedLaunches, WaitCoversWhatItWaitsForAndNoMore) {
+TEST_P(CheckedLaunches, wait_covers_what_it_waits_for_and_no_more) {
   auto const tensor = zeros<float, R>(device_, {64});
   OwnMemory memory(device_);
   device_.default_group().compute().synchronize();
@@ -183,7 +183,7 @@ TEST_P(CheckedLaunches, WaitCoversWhatItWaitsForAndNoMore) {
   EXPECT_EQ(report.first->operation, "memory");
 }
 
-TEST_P(CheckedLaunches, OwnMemoryFreedRightAfterIssueIsReported) {
+TEST_P(CheckedLaunches, own_memory_freed_right_after_issue_is_reported) {
   OwnMemory memory(device_);
   hold_launches_of(0);
   {
@@ -196,7 +196,7 @@ TEST_P(CheckedLaunches, OwnMemoryFreedRightAfterIssueIsReported) {
   pool_.synchronize();
 }
 
-TEST_P(CheckedLaunches, OwnMemoryFreedAfterTheHostHasWaitedIsSilent) {
+TEST_P(CheckedLaunches, own_memory_freed_after_the_host_has_waited_is_silent) {
   OwnMemory memory(device_);
   {
     StreamScope const scope(pool_[0]);
@@ -207,7 +207,7 @@ TEST_P(CheckedLaunches, OwnMemoryFreedAfterTheHostHasWaitedIsSilent) {
   EXPECT_EQ(checker().count(), 0U) << checker().json();
 }
 
-TEST_P(CheckedLaunches, HostRaceIsFoundWhileTheCopyIsNotLaunched) {
+TEST_P(CheckedLaunches, host_race_is_found_while_the_copy_is_not_launched) {
   auto const tensor = zeros<float, R>(device_, {64});
   PinnedArray<float, R> staged(device_, 64);
   hold_launches_of(0);
@@ -223,7 +223,7 @@ TEST_P(CheckedLaunches, HostRaceIsFoundWhileTheCopyIsNotLaunched) {
   EXPECT_EQ(checker().count(), 1U) << checker().json();
 }
 
-TEST_P(CheckedLaunches, OperationsThatAccumulateNeedNoOrderAmongThem) {
+TEST_P(CheckedLaunches, operations_that_accumulate_need_no_order_among_them) {
   OwnMemory memory(device_);
   for (int i = 0; i < 2; ++i) {
     StreamScope const scope(pool_[i]);
@@ -242,7 +242,7 @@ TEST_P(CheckedLaunches, OperationsThatAccumulateNeedNoOrderAmongThem) {
 }
 
 /// Unlike accumulations into memory of the program, those into tensors are ordered.
-TEST_P(CheckedLaunches, AccumulationsIntoTensorsAreOrdered) {
+TEST_P(CheckedLaunches, accumulations_into_tensors_are_ordered) {
   auto const sum = zeros<float, R>(device_, {64});
   auto const other = zeros<float, R>(device_, {64});
   for (int i = 0; i < 4; ++i) {
@@ -258,7 +258,7 @@ TEST_P(CheckedLaunches, AccumulationsIntoTensorsAreOrdered) {
 
 /// With launch threads, too, the call that causes the race throws, and its operation is not
 /// launched.
-TEST_P(CheckedLaunches, RaceComesOutOfTheCallThatIssuesIt) {
+TEST_P(CheckedLaunches, race_comes_out_of_the_call_that_issues_it) {
   auto const device = checked_device<Host>({.mode = CheckMode::throw_error});
   StreamPool<R> pool(device, {.groups = 2, .launch_threads = GetParam().threads});
   auto const tensor = zeros<float, R>(device, {64});

@@ -34,7 +34,7 @@ constexpr Modes kModes[] = {{AccessMode::write, AccessMode::write, true},
                             {AccessMode::write, AccessMode::read, true},
                             {AccessMode::read, AccessMode::read, false}};
 
-TYPED_TEST(CheckedRace, OfTwoAccessesNamesBothAndTheMissingWait) {
+TYPED_TEST(CheckedRace, of_two_accesses_names_both_and_the_missing_wait) {
   for (auto const modes : kModes) {
     this->checker().clear();
     auto const tensor = this->written_tensor();
@@ -74,7 +74,7 @@ TYPED_TEST(CheckedRace, OfTwoAccessesNamesBothAndTheMissingWait) {
   }
 }
 
-TYPED_TEST(CheckedRace, IsNoneWhereAnEventOrders) {
+TYPED_TEST(CheckedRace, is_none_where_an_event_orders) {
   for (auto const modes : kModes) {
     auto const tensor = this->written_tensor();
     auto const memory = raw(this->device(), tensor);
@@ -92,7 +92,7 @@ TYPED_TEST(CheckedRace, IsNoneWhereAnEventOrders) {
   this->expect_silence();
 }
 
-TYPED_TEST(CheckedRace, IsNoneAmongTensorsWhateverTheGroups) {
+TYPED_TEST(CheckedRace, is_none_among_tensors_whatever_the_groups) {
   auto const tensor = this->written_tensor();
   for (int i = 0; i < 8; ++i) {
     StreamScope const scope(this->group(i % 2));
@@ -102,7 +102,7 @@ TYPED_TEST(CheckedRace, IsNoneAmongTensorsWhateverTheGroups) {
   this->expect_silence();
 }
 
-TYPED_TEST(CheckedRace, IsNoneOutsideAllScopesAfterTheHostHasWaited) {
+TYPED_TEST(CheckedRace, is_none_outside_all_scopes_after_the_host_has_waited) {
   auto const tensor = this->written_tensor();
   auto const memory = raw(this->device(), tensor);
   {
@@ -114,7 +114,7 @@ TYPED_TEST(CheckedRace, IsNoneOutsideAllScopesAfterTheHostHasWaited) {
   this->expect_silence();
 }
 
-TYPED_TEST(CheckedRace, OutsideAllScopesHasNoScopeToTell) {
+TYPED_TEST(CheckedRace, outside_all_scopes_has_no_scope_to_tell) {
   auto const tensor = this->written_tensor();
   auto const memory = raw(this->device(), tensor);
   issue("first", writes(memory), kNoWork);
@@ -127,7 +127,7 @@ TYPED_TEST(CheckedRace, OutsideAllScopesHasNoScopeToTell) {
   EXPECT_EQ(report.first->lane, "default group compute");
 }
 
-TYPED_TEST(CheckedRace, OfOverlappingViewsNamesTheBytesInBoth) {
+TYPED_TEST(CheckedRace, of_overlapping_views_names_the_bytes_in_both) {
   auto const tensor = this->written_tensor();
   {
     StreamScope const scope(this->group(0));
@@ -142,7 +142,7 @@ TYPED_TEST(CheckedRace, OfOverlappingViewsNamesTheBytesInBoth) {
   expect_range(report.second, tensor.data() + 24, 16 * sizeof(float));
 }
 
-TYPED_TEST(CheckedRace, IsNoneAmongViewsBesideEachOther) {
+TYPED_TEST(CheckedRace, is_none_among_views_beside_each_other) {
   auto const tensor = this->written_tensor();
   for (int i = 0; i < 2; ++i) {
     StreamScope const scope(this->group(i));
@@ -151,7 +151,7 @@ TYPED_TEST(CheckedRace, IsNoneAmongViewsBesideEachOther) {
   this->expect_silence();
 }
 
-TYPED_TEST(CheckedRace, IsNoneWithAnEmptyView) {
+TYPED_TEST(CheckedRace, is_none_with_an_empty_view) {
   auto const tensor = this->written_tensor();
   {
     StreamScope const scope(this->group(0));
@@ -162,7 +162,7 @@ TYPED_TEST(CheckedRace, IsNoneWithAnEmptyView) {
   this->expect_silence();
 }
 
-TYPED_TEST(CheckedRace, OfMemoryThatIsHalfATensorAndHalfBehindIt) {
+TYPED_TEST(CheckedRace, of_memory_that_is_half_a_tensor_and_half_behind_it) {
   auto const front = this->written_tensor();
   {
     StreamScope const scope(this->group(0));
@@ -179,7 +179,7 @@ TYPED_TEST(CheckedRace, OfMemoryThatIsHalfATensorAndHalfBehindIt) {
   expect_range(reports[1].first, front.data() + 32, 32 * sizeof(float));
 }
 
-TYPED_TEST(CheckedRace, OfCopiesAndFillsGivenToTheRuntimeItself) {
+TYPED_TEST(CheckedRace, of_copies_and_fills_given_to_the_runtime_itself) {
   if (auto const why = this->why_it_may_not_race(); !why.empty()) {
     GTEST_SKIP() << why;
   }
@@ -198,7 +198,7 @@ TYPED_TEST(CheckedRace, OfCopiesAndFillsGivenToTheRuntimeItself) {
   this->synchronize();
 }
 
-TYPED_TEST(CheckedRace, IsNoneOfCopiesThatFollowEachOther) {
+TYPED_TEST(CheckedRace, is_none_of_copies_that_follow_each_other) {
   auto const tensor = this->written_tensor();
   auto const other = this->written_tensor();
   auto& runtime = this->runtime();
@@ -212,7 +212,7 @@ TYPED_TEST(CheckedRace, IsNoneOfCopiesThatFollowEachOther) {
 
 /// A copy inside an operation belongs to the operation, whether or not the operation names the
 /// memory.
-TYPED_TEST(CheckedRace, OfACopyInsideAnOperationIsTheOperations) {
+TYPED_TEST(CheckedRace, of_a_copy_inside_an_operation_is_the_operations) {
   auto const tensor = this->written_tensor();
   auto const named = this->written_tensor();
   {
@@ -237,7 +237,7 @@ TYPED_TEST(CheckedRace, OfACopyInsideAnOperationIsTheOperations) {
 }
 
 /// Between hold() and release(), the stream may use the tensor.
-TYPED_TEST(CheckedRace, OfAWriteWhileAHolderHolds) {
+TYPED_TEST(CheckedRace, of_a_write_while_a_holder_holds) {
   auto const tensor = this->written_tensor();
   Stream<typename TestFixture::R> stream(this->device().context());
   auto const line = std::source_location::current().line() + 2;
@@ -252,7 +252,7 @@ TYPED_TEST(CheckedRace, OfAWriteWhileAHolderHolds) {
   EXPECT_EQ(report.second->operation, "write");
 }
 
-TYPED_TEST(CheckedRace, IsNoneOfWhatReadsWhileHoldersHoldOrWritesThereafter) {
+TYPED_TEST(CheckedRace, is_none_of_what_reads_while_holders_hold_or_writes_thereafter) {
   auto const tensor = this->written_tensor();
   Stream<typename TestFixture::R> one(this->device().context());
   Stream<typename TestFixture::R> two(this->device().context());
@@ -269,7 +269,7 @@ TYPED_TEST(CheckedRace, IsNoneOfWhatReadsWhileHoldersHoldOrWritesThereafter) {
   this->expect_silence();
 }
 
-TYPED_TEST(CheckedRace, OfTheNextOwnerWithWorkThatNobodyHeld) {
+TYPED_TEST(CheckedRace, of_the_next_owner_with_work_that_nobody_held) {
   if (auto const why = this->why_it_may_not_race(); !why.empty()) {
     GTEST_SKIP() << why;
   }

@@ -20,7 +20,7 @@ template <class Inner>
 class CheckedSurroundings : public CheckedProgram<Inner> {};
 TYPED_TEST_SUITE(CheckedSurroundings, CheckedRuntimes, CheckedRuntimeNames);
 
-TYPED_TEST(CheckedSurroundings, CallThatSynchronisesInsideAScopeOnly) {
+TYPED_TEST(CheckedSurroundings, call_that_synchronises_inside_a_scope_only) {
   auto const synchronise = [](std::string_view call) {
     if (auto* const listener = sync_listener()) {
       listener->implicit_sync(call);
@@ -41,13 +41,13 @@ TYPED_TEST(CheckedSurroundings, CallThatSynchronisesInsideAScopeOnly) {
   EXPECT_NE(report.message.find("layer"), std::string::npos);
 }
 
-TYPED_TEST(CheckedSurroundings, CallThatSynchronisesInsideAnOperation) {
+TYPED_TEST(CheckedSurroundings, call_that_synchronises_inside_an_operation) {
   auto const tensor = this->written_tensor();
   issue("work", writes(tensor), [](auto) { sync_listener()->implicit_sync("cudaMalloc"); });
   this->only(CheckKind::implicit_sync);
 }
 
-TYPED_TEST(CheckedSurroundings, LeaksAreToldByWhatTheyAre) {
+TYPED_TEST(CheckedSurroundings, leaks_are_told_by_what_they_are) {
   auto& runtime = this->runtime();
   auto const kept_runtime = this->device().context()->runtime;
   auto const stream = runtime.create_stream(StreamPriority::normal);
@@ -74,7 +74,7 @@ TYPED_TEST(CheckedSurroundings, LeaksAreToldByWhatTheyAre) {
   this->expect_silence();
 }
 
-TYPED_TEST(CheckedSurroundings, TensorThatIsStillHeldTellsWhereItWasTaken) {
+TYPED_TEST(CheckedSurroundings, tensor_that_is_still_held_tells_where_it_was_taken) {
   std::optional<Tensor<float, typename TestFixture::R>> tensor;
   std::optional<PinnedArray<float, typename TestFixture::R>> staged;
   {
@@ -102,7 +102,7 @@ TYPED_TEST(CheckedSurroundings, TensorThatIsStillHeldTellsWhereItWasTaken) {
 }
 
 /// The device is never destroyed. The memory that it holds is reported when the program ends.
-TEST(CheckedLeaks, AreToldAtExit) {
+TEST(CheckedLeaks, are_told_at_exit) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   auto const program = [] {
     auto const* const device =

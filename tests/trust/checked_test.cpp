@@ -18,7 +18,7 @@ template <class Inner>
 class CheckedKinds : public CheckedProgram<Inner> {};
 TYPED_TEST_SUITE(CheckedKinds, CheckedRuntimes, CheckedRuntimeNames);
 
-TYPED_TEST(CheckedKinds, AProgramThatIsRightIsSilentToItsEnd) {
+TYPED_TEST(CheckedKinds, a_program_that_is_right_is_silent_to_its_end) {
   {
     auto const tensor = this->written_tensor();
     {
@@ -32,7 +32,7 @@ TYPED_TEST(CheckedKinds, AProgramThatIsRightIsSilentToItsEnd) {
   this->expect_silence();
 }
 
-TYPED_TEST(CheckedKinds, UseOfMemoryWhoseTensorIsGone) {
+TYPED_TEST(CheckedKinds, use_of_memory_whose_tensor_is_gone) {
   std::optional<Tensor<float, typename TestFixture::R>> tensor = this->written_tensor();
   auto const kept = raw(this->device(), *tensor);
   issue("in time", reads(kept), kNoWork);
@@ -49,7 +49,7 @@ TYPED_TEST(CheckedKinds, UseOfMemoryWhoseTensorIsGone) {
   EXPECT_NE(report.message.find("was given back"), std::string::npos);
 }
 
-TYPED_TEST(CheckedKinds, UseByARuntimeCallOfMemoryWhoseTensorIsGone) {
+TYPED_TEST(CheckedKinds, use_by_a_runtime_call_of_memory_whose_tensor_is_gone) {
   std::optional<Tensor<float, typename TestFixture::R>> tensor = this->written_tensor();
   auto* const kept = tensor->data();
   this->runtime().fill(kept, 1, this->kBytes, this->group(0).compute().native());
@@ -63,7 +63,7 @@ TYPED_TEST(CheckedKinds, UseByARuntimeCallOfMemoryWhoseTensorIsGone) {
 }
 
 /// A tensor may be destroyed as soon as its operation is issued, before a launch thread fills it.
-TEST(CheckedKindsOnLaunchThreads, CopiesAreNoUseAfterFreeWhenTheTensorGoesInBetween) {
+TEST(CheckedKindsOnLaunchThreads, copies_are_no_use_after_free_when_the_tensor_goes_in_between) {
   using R = Checked<Host>;
   std::atomic<bool> may_go{false};
   auto const device = checked_device<Host>({.mode = CheckMode::count});
@@ -82,7 +82,7 @@ TEST(CheckedKindsOnLaunchThreads, CopiesAreNoUseAfterFreeWhenTheTensorGoesInBetw
   EXPECT_EQ(checker.count(), 0U) << checker.json();
 }
 
-TYPED_TEST(CheckedKinds, FreeingMemoryThatIsInUse) {
+TYPED_TEST(CheckedKinds, freeing_memory_that_is_in_use) {
   auto& runtime = this->runtime();
   auto* const memory = runtime.allocate_device(256);
   auto const line = std::source_location::current().line() + 3;
@@ -98,7 +98,7 @@ TYPED_TEST(CheckedKinds, FreeingMemoryThatIsInUse) {
   EXPECT_EQ(report.missing, "the host must wait for 'user' before that");
 }
 
-TYPED_TEST(CheckedKinds, FreeingMemoryAfterTheHostHasWaited) {
+TYPED_TEST(CheckedKinds, freeing_memory_after_the_host_has_waited) {
   auto& runtime = this->runtime();
   auto* const memory = runtime.allocate_device(256);
   {
@@ -112,7 +112,7 @@ TYPED_TEST(CheckedKinds, FreeingMemoryAfterTheHostHasWaited) {
 }
 
 /// Freed memory has no history: the next user of the address starts without it.
-TYPED_TEST(CheckedKinds, FreedMemoryIsForgotten) {
+TYPED_TEST(CheckedKinds, freed_memory_is_forgotten) {
   auto& runtime = this->runtime();
   auto* const memory = runtime.allocate_device(256);
   auto const named = raw_memory(this->device(), static_cast<char*>(memory), 256);
@@ -129,7 +129,7 @@ TYPED_TEST(CheckedKinds, FreedMemoryIsForgotten) {
   this->expect_silence();
 }
 
-TYPED_TEST(CheckedKinds, ReadOfWhatNothingHasWritten) {
+TYPED_TEST(CheckedKinds, read_of_what_nothing_has_written) {
   Tensor<float, typename TestFixture::R> const tensor(this->device(), {this->kCount});
   StreamScope const scope(this->group(0));
   auto const line = std::source_location::current().line() + 1;
@@ -142,7 +142,7 @@ TYPED_TEST(CheckedKinds, ReadOfWhatNothingHasWritten) {
   this->only(CheckKind::unwritten_read);  // reported once
 }
 
-TYPED_TEST(CheckedKinds, ReadOfWhatTheLastOwnerOfTheMemoryHasWritten) {
+TYPED_TEST(CheckedKinds, read_of_what_the_last_owner_of_the_memory_has_written) {
   void const* before = nullptr;
   {
     auto const tensor = this->written_tensor();
@@ -154,7 +154,7 @@ TYPED_TEST(CheckedKinds, ReadOfWhatTheLastOwnerOfTheMemoryHasWritten) {
   this->only(CheckKind::unwritten_read);
 }
 
-TYPED_TEST(CheckedKinds, ReadByARuntimeCallOfWhatNothingHasWritten) {
+TYPED_TEST(CheckedKinds, read_by_a_runtime_call_of_what_nothing_has_written) {
   Tensor<float, typename TestFixture::R> const from(this->device(), {this->kCount});
   auto const to = this->written_tensor();
   auto const native = this->group(0).compute().native();
@@ -163,7 +163,7 @@ TYPED_TEST(CheckedKinds, ReadByARuntimeCallOfWhatNothingHasWritten) {
   this->group(0).compute().synchronize();
 }
 
-TYPED_TEST(CheckedKinds, WriteOfWhatIsNamedAsReadOnly) {
+TYPED_TEST(CheckedKinds, write_of_what_is_named_as_read_only) {
   auto const tensor = this->written_tensor();
   auto* const runtime = &this->runtime();
   auto const native = this->group(0).compute().native();
@@ -180,7 +180,7 @@ TYPED_TEST(CheckedKinds, WriteOfWhatIsNamedAsReadOnly) {
   this->group(0).compute().synchronize();
 }
 
-TYPED_TEST(CheckedKinds, UseOfATensorThatIsNotNamed) {
+TYPED_TEST(CheckedKinds, use_of_a_tensor_that_is_not_named) {
   auto const named = this->written_tensor();
   auto const other = this->written_tensor();
   auto* const runtime = &this->runtime();
@@ -196,7 +196,7 @@ TYPED_TEST(CheckedKinds, UseOfATensorThatIsNotNamed) {
   this->group(0).compute().synchronize();
 }
 
-TYPED_TEST(CheckedKinds, ReadOfAHalfThatNothingHasWritten) {
+TYPED_TEST(CheckedKinds, read_of_a_half_that_nothing_has_written) {
   Tensor<float, typename TestFixture::R> const tensor(this->device(), {this->kCount});
   issue("front", writes(tensor.rows(0, 32)), kNoWork);
   issue("back", reads(tensor.rows(32, 64)), kNoWork);
@@ -206,7 +206,7 @@ TYPED_TEST(CheckedKinds, ReadOfAHalfThatNothingHasWritten) {
 
 /// An operation names a capacity and reads only the elements that exist, so memory that is written
 /// in part is enough.
-TYPED_TEST(CheckedKinds, ReadOfACapacityThatIsWrittenInPartIsSilent) {
+TYPED_TEST(CheckedKinds, read_of_a_capacity_that_is_written_in_part_is_silent) {
   Tensor<float, typename TestFixture::R> const tensor(this->device(), {this->kCount});
   issue("count of them", writes(tensor.rows(0, 3)), kNoWork);
   issue("as many as there are", reads(tensor), kNoWork);
@@ -214,7 +214,7 @@ TYPED_TEST(CheckedKinds, ReadOfACapacityThatIsWrittenInPartIsSilent) {
   this->expect_silence();
 }
 
-TYPED_TEST(CheckedKinds, WorkUnderAHolderMayHaveWritten) {
+TYPED_TEST(CheckedKinds, work_under_a_holder_may_have_written) {
   Tensor<float, typename TestFixture::R> const tensor(this->device(), {this->kCount});
   Stream<typename TestFixture::R> stream(this->device().context());
   {
@@ -227,7 +227,7 @@ TYPED_TEST(CheckedKinds, WorkUnderAHolderMayHaveWritten) {
   stream.synchronize();
 }
 
-TYPED_TEST(CheckedKinds, WaitForAnEventThatWasNeverRecorded) {
+TYPED_TEST(CheckedKinds, wait_for_an_event_that_was_never_recorded) {
   auto& runtime = this->runtime();
   auto const native = this->group(0).compute().native();
   auto const event = runtime.create_event(EventTiming::untimed);
@@ -271,7 +271,7 @@ class CountingHost : public Host {
 };
 
 /// A destroyed event is an address of freed memory, so the runtime may not be asked about it.
-TEST(CheckedEvents, AreNotUsedWhenTheyAreGone) {
+TEST(CheckedEvents, are_not_used_when_they_are_gone) {
   Checked<CountingHost> runtime({.check = {.mode = CheckMode::count, .report_path = {}}});
   auto const& checker = *runtime.checker();
   auto const stream = runtime.create_stream(StreamPriority::normal);
@@ -296,7 +296,7 @@ TEST(CheckedEvents, AreNotUsedWhenTheyAreGone) {
   runtime.destroy_stream(stream);
 }
 
-TYPED_TEST(CheckedKinds, HostUseOfPinnedMemoryBeforeItsCopiesAreKnownToBeOver) {
+TYPED_TEST(CheckedKinds, host_use_of_pinned_memory_before_its_copies_are_known_to_be_over) {
   auto const tensor = this->written_tensor();
   PinnedArray<float, typename TestFixture::R> const staged(this->device(), 64);
   for (auto const mode : {AccessMode::read, AccessMode::write}) {
@@ -321,7 +321,7 @@ TYPED_TEST(CheckedKinds, HostUseOfPinnedMemoryBeforeItsCopiesAreKnownToBeOver) {
   }
 }
 
-TYPED_TEST(CheckedKinds, HostMayReadWhatTheDeviceReads) {
+TYPED_TEST(CheckedKinds, host_may_read_what_the_device_reads) {
   auto const tensor = this->written_tensor();
   PinnedArray<float, typename TestFixture::R> const staged(this->device(), 64);
   std::ranges::fill(staged.elements(), 1.0F);
@@ -338,7 +338,7 @@ TYPED_TEST(CheckedKinds, HostMayReadWhatTheDeviceReads) {
 
 /// If one host thread has waited for work, all threads know that it is complete. The wait may be
 /// for another stream that follows the work.
-TYPED_TEST(CheckedKinds, HostKnowsWhatPrecedesWhatItHasWaitedFor) {
+TYPED_TEST(CheckedKinds, host_knows_what_precedes_what_it_has_waited_for) {
   auto const tensor = this->written_tensor();
   PinnedArray<float, typename TestFixture::R> const staged(this->device(), 64);
   {
@@ -351,7 +351,7 @@ TYPED_TEST(CheckedKinds, HostKnowsWhatPrecedesWhatItHasWaitedFor) {
   this->expect_silence();
 }
 
-TYPED_TEST(CheckedKinds, PinnedArrayThatIsDroppedIsGivenOutWhenItsCopiesAreOver) {
+TYPED_TEST(CheckedKinds, pinned_array_that_is_dropped_is_given_out_when_its_copies_are_over) {
   auto const tensor = this->written_tensor();
   for (int i = 0; i < 8; ++i) {
     StreamScope const scope(this->group(i % 2));
@@ -362,7 +362,7 @@ TYPED_TEST(CheckedKinds, PinnedArrayThatIsDroppedIsGivenOutWhenItsCopiesAreOver)
   this->expect_silence();
 }
 
-TYPED_TEST(CheckedKinds, PinnedArrayGivenOutWhileACopyMayRun) {
+TYPED_TEST(CheckedKinds, pinned_array_given_out_while_a_copy_may_run) {
   auto const tensor = this->written_tensor();
   std::optional<PinnedArray<float, typename TestFixture::R>> staged(
       std::in_place, this->device(), 64);
@@ -380,7 +380,7 @@ TYPED_TEST(CheckedKinds, PinnedArrayGivenOutWhileACopyMayRun) {
   this->group(0).compute().synchronize();
 }
 
-TYPED_TEST(CheckedKinds, CopyOntoMemoryThatItStillReads) {
+TYPED_TEST(CheckedKinds, copy_onto_memory_that_it_still_reads) {
   auto const tensor = this->written_tensor();
   auto* const runtime = &this->runtime();
   auto const native = this->group(0).compute().native();
@@ -397,7 +397,7 @@ TYPED_TEST(CheckedKinds, CopyOntoMemoryThatItStillReads) {
   this->group(0).compute().synchronize();
 }
 
-TYPED_TEST(CheckedKinds, CopyOfMemoryThatIsNotPinned) {
+TYPED_TEST(CheckedKinds, copy_of_memory_that_is_not_pinned) {
   auto const tensor = this->written_tensor();
   std::array<float, 64> pageable{};
   auto* const runtime = &this->runtime();
@@ -421,7 +421,7 @@ TYPED_TEST(CheckedKinds, CopyOfMemoryThatIsNotPinned) {
   this->group(0).compute().synchronize();
 }
 
-TYPED_TEST(CheckedKinds, CopiesOfPinnedMemoryOfNothingAndOnTheDeviceAreSilent) {
+TYPED_TEST(CheckedKinds, copies_of_pinned_memory_of_nothing_and_on_the_device_are_silent) {
   auto const tensor = this->written_tensor();
   auto const other = this->written_tensor();
   auto& runtime = this->runtime();

@@ -33,7 +33,7 @@ class Environment {
   char const* name_;
 };
 
-TEST(CheckerMode, ToThrowLeavesOutWhatIsWrongAndGoesOn) {
+TEST(CheckerMode, to_throw_leaves_out_what_is_wrong_and_goes_on) {
   Streams on({.mode = CheckMode::throw_error});
   on.write(1, 0, "first");
   try {
@@ -51,7 +51,7 @@ TEST(CheckerMode, ToThrowLeavesOutWhatIsWrongAndGoesOn) {
   EXPECT_EQ(on.checker.count(), 1U) << on.checker.json();
 }
 
-TEST(CheckerMode, ToThrowLeavesMemoryUnwrittenThatAnOperationWasNotLaunchedFor) {
+TEST(CheckerMode, to_throw_leaves_memory_unwritten_that_an_operation_was_not_launched_for) {
   Streams on({.mode = CheckMode::throw_error});
   on.take(0);
   on.take(1);
@@ -61,7 +61,7 @@ TEST(CheckerMode, ToThrowLeavesMemoryUnwrittenThatAnOperationWasNotLaunchedFor) 
   EXPECT_THROW(on.checker.declare(reader), RaceError);
 }
 
-TEST(CheckerMode, ToThrowTellsOfAllFindingsOfOneOperation) {
+TEST(CheckerMode, to_throw_tells_of_all_findings_of_one_operation) {
   Streams on({.mode = CheckMode::throw_error});
   for (Checker::Handle stream = 1; stream <= 3; ++stream) {
     on.read(stream, 0, text("reader ", stream));
@@ -75,7 +75,7 @@ TEST(CheckerMode, ToThrowTellsOfAllFindingsOfOneOperation) {
   EXPECT_THAT(told, HasSubstr("reader 3"));
 }
 
-TEST(CheckerMode, ToLogTellsOnceAndCountsAll) {
+TEST(CheckerMode, to_log_tells_once_and_counts_all) {
   ::testing::internal::CaptureStderr();
   {
     Streams on({.mode = CheckMode::log});
@@ -99,7 +99,7 @@ TEST(CheckerMode, ToLogTellsOnceAndCountsAll) {
       << told;
 }
 
-TEST(CheckerMode, ToCountIsSilent) {
+TEST(CheckerMode, to_count_is_silent) {
   ::testing::internal::CaptureStderr();
   {
     Streams on({.mode = CheckMode::count});
@@ -113,7 +113,7 @@ TEST(CheckerMode, ToCountIsSilent) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
-TEST(CheckerMode, KeepsTheFirstOfManyDifferentFindingsAndCountsTheOthers) {
+TEST(CheckerMode, keeps_the_first_of_many_different_findings_and_counts_the_others) {
   int told = 0;
   Streams on({.mode = CheckMode::count,
               .on_report = [&](CheckReport const&) { ++told; },
@@ -130,7 +130,7 @@ TEST(CheckerMode, KeepsTheFirstOfManyDifferentFindingsAndCountsTheOthers) {
 
 /// The callback may call the checker, and may throw an object that is no exception, even from a
 /// destructor.
-TEST(CheckerMode, CallsBackWithoutItsLocks) {
+TEST(CheckerMode, calls_back_without_its_locks) {
   Checker const* asked = nullptr;
   std::size_t seen = 0;
   {
@@ -151,7 +151,7 @@ TEST(CheckerMode, CallsBackWithoutItsLocks) {
   }
 }
 
-TEST(CheckerOptionsFromEnvironment, AreReadAndRefusedByName) {
+TEST(CheckerOptionsFromEnvironment, are_read_and_refused_by_name) {
   EXPECT_EQ(CheckerOptions{}.mode, CheckMode::throw_error);
   {
     Environment const mode("MSSTREAM_CHECK_MODE", "log");
@@ -174,7 +174,7 @@ TEST(CheckerOptionsFromEnvironment, AreReadAndRefusedByName) {
   }
 }
 
-TEST(CheckerOrder, StreamsAndEventsMadeElsewhereAreNoLeaksAndNoUnrecordedWaits) {
+TEST(CheckerOrder, streams_and_events_made_elsewhere_are_no_leaks_and_no_unrecorded_waits) {
   Checker checker({.mode = CheckMode::count, .report_path = {}});
   auto const moment = checker.waitable_moment_of(900, 500);
   ASSERT_TRUE(moment.has_value());
@@ -185,7 +185,7 @@ TEST(CheckerOrder, StreamsAndEventsMadeElsewhereAreNoLeaksAndNoUnrecordedWaits) 
 }
 
 /// The operating system gives a new stream the handle of an old one, whose work still runs.
-TEST(CheckerOrder, AStreamWithTheHandleOfAnotherOneIsAnotherOne) {
+TEST(CheckerOrder, a_stream_with_the_handle_of_another_one_is_another_one) {
   Streams on({.mode = CheckMode::count});
   on.checker.stream_created(77);
   on.write(77, 0, "before");
@@ -201,7 +201,7 @@ TEST(CheckerOrder, AStreamWithTheHandleOfAnotherOneIsAnotherOne) {
   EXPECT_EQ(on.checker.count(), 0U) << on.checker.json();
 }
 
-TEST(CheckerOrder, AnEventRecordedBeforeItsStreamWasDestroyedStillOrders) {
+TEST(CheckerOrder, an_event_recorded_before_its_stream_was_destroyed_still_orders) {
   Streams on({.mode = CheckMode::count});
   on.checker.stream_created(77);
   on.write(77, 0, "before");
@@ -213,7 +213,7 @@ TEST(CheckerOrder, AnEventRecordedBeforeItsStreamWasDestroyedStillOrders) {
   EXPECT_EQ(on.checker.count(), 0U) << on.checker.json();
 }
 
-TEST(CheckerMemory, ClocksDoNotGrowWithStreamsThatCameAndWent) {
+TEST(CheckerMemory, clocks_do_not_grow_with_streams_that_came_and_went) {
   Streams on({.mode = CheckMode::count});
   for (int i = 0; i < 5000; ++i) {
     on.checker.stream_created(77);
@@ -234,7 +234,7 @@ TEST(CheckerMemory, ClocksDoNotGrowWithStreamsThatCameAndWent) {
 }
 
 /// Reads weights, writes parts that overlap in ever new ways, and gives blocks out and back.
-TEST(CheckerMemory, HistoryDoesNotGrowWithAMillionOperations) {
+TEST(CheckerMemory, history_does_not_grow_with_a_million_operations) {
   Streams on({.mode = CheckMode::count});
   std::minstd_rand random(7);
   auto const run = [&](std::uint32_t operations) {
@@ -258,7 +258,7 @@ TEST(CheckerMemory, HistoryDoesNotGrowWithAMillionOperations) {
 }
 
 /// Each thread has a stream and memory of its own, and reads memory that all threads share.
-TEST(CheckerThreads, FindNothingInAProgramThatIsRightAndAllInOneThatIsNot) {
+TEST(CheckerThreads, find_nothing_in_a_program_that_is_right_and_all_in_one_that_is_not) {
   for (bool const is_right : {true, false}) {
     Streams on({.mode = CheckMode::count});
     on.write(1, 63, "shared");

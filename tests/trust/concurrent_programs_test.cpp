@@ -23,7 +23,7 @@ INSTANTIATE_TEST_SUITE_P(LaunchThreads,
                                            LaunchThreads::shared,
                                            LaunchThreads::per_group));
 
-TEST_P(ConcurrentPrograms, AreInOrderBesideEachOther) {
+TEST_P(ConcurrentPrograms, are_in_order_beside_each_other) {
   constexpr std::uint32_t kThreads = 4;
   for (std::uint32_t seed = 0; seed < many(60); ++seed) {
     Choices choose(seed);

@@ -26,7 +26,7 @@ class KnownCases : public ::testing::Test {
   Streams on{{.mode = CheckMode::count}};
 };
 
-TEST_F(KnownCases, ARecordThatIsTooOld) {
+TEST_F(KnownCases, a_record_that_is_too_old) {
   on.record(1, 1);  // s1 = [e1, write], s2 = [e1, read]
   on.write(1, 0, "write");
   on.wait(2, 1);
@@ -34,7 +34,7 @@ TEST_F(KnownCases, ARecordThatIsTooOld) {
   expect_race("write", "read");
 }
 
-TEST_F(KnownCases, ARecordThatIsNewEnough) {
+TEST_F(KnownCases, a_record_that_is_new_enough) {
   on.write(1, 0, "write");  // s1 = [write, e1], s2 = [e1, read]
   on.record(1, 1);
   on.wait(2, 1);
@@ -42,7 +42,7 @@ TEST_F(KnownCases, ARecordThatIsNewEnough) {
   expect_silence();
 }
 
-TEST_F(KnownCases, ARecordThatWasOverriddenStandsForTheSecondOnly) {
+TEST_F(KnownCases, a_record_that_was_overridden_stands_for_the_second_only) {
   on.write(1, 0, "of stream 1");
   on.write(2, 1, "of stream 2");
   on.record(1, 1);
@@ -54,7 +54,7 @@ TEST_F(KnownCases, ARecordThatWasOverriddenStandsForTheSecondOnly) {
   expect_race("of stream 1", "reads the first");
 }
 
-TEST_F(KnownCases, AWaitTakesWhatTheEventStoodForThen) {
+TEST_F(KnownCases, a_wait_takes_what_the_event_stood_for_then) {
   on.write(1, 0, "of stream 1");
   on.record(1, 1);
   on.wait(3, 1);
@@ -64,7 +64,7 @@ TEST_F(KnownCases, AWaitTakesWhatTheEventStoodForThen) {
 }
 
 /// Another thread records the event again during the runtime's call to wait for it.
-TEST_F(KnownCases, AWaitTakesWhatTheEventStoodForBeforeTheCall) {
+TEST_F(KnownCases, a_wait_takes_what_the_event_stood_for_before_the_call) {
   on.record(1, 1);
   auto const moment = on.checker.waitable_moment_of(1, 3);
   on.write(2, 0, "of stream 2");
@@ -74,7 +74,7 @@ TEST_F(KnownCases, AWaitTakesWhatTheEventStoodForBeforeTheCall) {
   expect_race("of stream 2", "read");
 }
 
-TEST_F(KnownCases, ARecordAgainOnTheSameStreamCoversBoth) {
+TEST_F(KnownCases, a_record_again_on_the_same_stream_covers_both) {
   on.write(1, 0, "early");
   on.record(1, 1);
   on.write(1, 1, "late");
@@ -88,7 +88,7 @@ TEST_F(KnownCases, ARecordAgainOnTheSameStreamCoversBoth) {
   expect_silence();
 }
 
-TEST_F(KnownCases, AnEventThatWasDeletedOrdersNothing) {
+TEST_F(KnownCases, an_event_that_was_deleted_orders_nothing) {
   on.checker.event_created(1);
   on.write(1, 0, "write");
   on.record(1, 1);
@@ -100,7 +100,7 @@ TEST_F(KnownCases, AnEventThatWasDeletedOrdersNothing) {
   expect_race("write", "read");
 }
 
-TEST_F(KnownCases, AnEventThatIsDeletedAfterTheWaitHasOrdered) {
+TEST_F(KnownCases, an_event_that_is_deleted_after_the_wait_has_ordered) {
   on.checker.event_created(1);
   on.write(1, 0, "write");
   on.record(1, 1);
@@ -111,7 +111,7 @@ TEST_F(KnownCases, AnEventThatIsDeletedAfterTheWaitHasOrdered) {
 }
 
 /// A new event with the handle of a destroyed one does not stand for the same work.
-TEST_F(KnownCases, AnEventThatIsMadeAgainStandsForNothing) {
+TEST_F(KnownCases, an_event_that_is_made_again_stands_for_nothing) {
   on.checker.event_created(1);
   on.write(1, 0, "write");
   on.record(1, 1);
@@ -125,7 +125,7 @@ TEST_F(KnownCases, AnEventThatIsMadeAgainStandsForNothing) {
   on.checker.event_destroyed(1);
 }
 
-TEST_F(KnownCases, AChainOfTenStreams) {
+TEST_F(KnownCases, a_chain_of_ten_streams) {
   for (Checker::Handle stream = 11; stream <= 20; ++stream) {
     on.checker.stream_created(stream);
   }
@@ -146,7 +146,7 @@ TEST_F(KnownCases, AChainOfTenStreams) {
   }
 }
 
-TEST_F(KnownCases, AWriteMustFollowAllReaders) {
+TEST_F(KnownCases, a_write_must_follow_all_readers) {
   on.write(1, 0, "weights");
   for (Checker::Handle stream = 2; stream <= 6; ++stream) {
     on.order(1, stream);
@@ -163,7 +163,7 @@ TEST_F(KnownCases, AWriteMustFollowAllReaders) {
   EXPECT_EQ(missing, (std::set<std::string>{"reader 2", "reader 4", "reader 6"}));
 }
 
-TEST_F(KnownCases, AWriteThatFollowsAllReaders) {
+TEST_F(KnownCases, a_write_that_follows_all_readers) {
   on.write(1, 0, "weights");
   for (Checker::Handle stream = 2; stream <= 6; ++stream) {
     on.order(1, stream);
@@ -179,7 +179,7 @@ TEST_F(KnownCases, AWriteThatFollowsAllReaders) {
 
 /// A later read on the same stream stands for an earlier one; waiting for the earlier one alone is
 /// not enough.
-TEST_F(KnownCases, AWriteThatFollowsTheFirstOfTwoReadsOfAStream) {
+TEST_F(KnownCases, a_write_that_follows_the_first_of_two_reads_of_a_stream) {
   on.read(2, 0, "first read");
   on.order(2, 1);
   on.read(2, 0, "second read");
@@ -189,7 +189,7 @@ TEST_F(KnownCases, AWriteThatFollowsTheFirstOfTwoReadsOfAStream) {
 
 /// s1 = [a, wait s2's first], s2 = [b, wait s1's first]: each stream knows the other's beginning,
 /// and not its end.
-TEST_F(KnownCases, WaitsThatCross) {
+TEST_F(KnownCases, waits_that_cross) {
   on.write(1, 0, "a");
   on.write(2, 1, "b");
   on.record(1, 1);
@@ -205,7 +205,7 @@ TEST_F(KnownCases, WaitsThatCross) {
   expect_race("reads a", "after a, not its read");
 }
 
-TEST_F(KnownCases, AnEventCarriesWhatItsStreamKnewWhenItWasRecorded) {
+TEST_F(KnownCases, an_event_carries_what_its_stream_knew_when_it_was_recorded) {
   on.write(1, 0, "write");
   on.record(2, 2);  // before stream 2 knows of the write
   on.order(1, 2);
@@ -218,7 +218,7 @@ TEST_F(KnownCases, AnEventCarriesWhatItsStreamKnewWhenItWasRecorded) {
   expect_silence();
 }
 
-TEST_F(KnownCases, ReadersOverlapBetweenWriters) {
+TEST_F(KnownCases, readers_overlap_between_writers) {
   for (int round = 0; round < 3; ++round) {
     on.write(1, 0, "writer");
     for (Checker::Handle stream = 2; stream <= 4; ++stream) {
@@ -236,14 +236,14 @@ TEST_F(KnownCases, ReadersOverlapBetweenWriters) {
   expect_race("writer", "reader of the next round");
 }
 
-TEST_F(KnownCases, WorkOfOneStreamIsInOrder) {
+TEST_F(KnownCases, work_of_one_stream_is_in_order) {
   on.write(1, 0, "one");
   on.read(1, 0, "two");
   on.write(1, 0, "three");
   expect_silence();
 }
 
-TEST_F(KnownCases, AHostThatHasWaitedOrdersAllStreamsButOnlyWhatItHasSeen) {
+TEST_F(KnownCases, a_host_that_has_waited_orders_all_streams_but_only_what_it_has_seen) {
   on.write(1, 0, "seen");
   on.record(1, 1);
   on.write(1, 1, "not seen");
@@ -254,7 +254,7 @@ TEST_F(KnownCases, AHostThatHasWaitedOrdersAllStreamsButOnlyWhatItHasSeen) {
   expect_race("not seen", "read");
 }
 
-TEST(KnownCasesOfTensors, AWriteToAnImmutableOneIsRefused) {
+TEST(KnownCasesOfTensors, a_write_to_an_immutable_one_is_refused) {
   using R = Checked<Sim>;
   auto const device = checked_device<Sim>({.mode = CheckMode::count});
   StreamPool<R> pool(device, {.groups = 2, .launch_threads = LaunchThreads::none});
@@ -276,7 +276,7 @@ TEST(KnownCasesOfTensors, AWriteToAnImmutableOneIsRefused) {
 
 /// The readers of an immutable tensor are not tracked. Nevertheless, the next owner of its memory
 /// follows them.
-TEST(KnownCasesOfTensors, AnImmutableOnesMemoryIsReusedAfterItsReaders) {
+TEST(KnownCasesOfTensors, an_immutable_ones_memory_is_reused_after_its_readers) {
   using R = Checked<Sim>;
   // The limit keeps the allocator from preferring fresh memory to memory that another group has
   // used.

@@ -226,7 +226,7 @@ INSTANTIATE_TEST_SUITE_P(Mechanisms, Mutation, ::testing::ValuesIn(kCases), [](a
   return std::string(tested.param.name);
 });
 
-TEST_P(Mutation, IsFoundWithinABoundedNumberOfPrograms) {
+TEST_P(Mutation, is_found_within_a_bounded_number_of_programs) {
   auto const& tested = GetParam();
   std::optional<std::string> found;
   std::uint32_t programs = 0;
@@ -242,7 +242,7 @@ TEST_P(Mutation, IsFoundWithinABoundedNumberOfPrograms) {
 }
 
 /// Runs the same number of the same programs with the mechanism on: the detectors report nothing.
-TEST_P(Mutation, IsNotReportedWhenItWorks) {
+TEST_P(Mutation, is_not_reported_when_it_works) {
   for (std::uint32_t seed = 0; seed < GetParam().within; ++seed) {
     ASSERT_NO_THROW(GetParam().run(seed)) << "program " << seed;
   }

@@ -72,7 +72,7 @@ TYPED_TEST_SUITE(Places, CheckedRuntimes, CheckedRuntimeNames);
   return text(operation, ":", line);
 }
 
-TYPED_TEST(Places, OfARaceBetweenOperationsAreTheCallers) {
+TYPED_TEST(Places, of_a_race_between_operations_are_the_callers) {
   auto const input = this->written_tensor();
   unsigned first = 0;
   unsigned second = 0;
@@ -86,7 +86,7 @@ TYPED_TEST(Places, OfARaceBetweenOperationsAreTheCallers) {
               ::testing::ElementsAre(at("square", first) + ", " + at("sum", second)));
 }
 
-TYPED_TEST(Places, OfTheOperationsThatAnotherIsMadeOfAreTheCallers) {
+TYPED_TEST(Places, of_the_operations_that_another_is_made_of_are_the_callers) {
   auto const queries = this->matrix(2, 4);
   unsigned first = 0;
   unsigned second = 0;
@@ -103,7 +103,7 @@ TYPED_TEST(Places, OfTheOperationsThatAnotherIsMadeOfAreTheCallers) {
                                at("softmax", second) + ", " + at("softmax_gradient", second + 2)}));
 }
 
-TYPED_TEST(Places, OfARaceBetweenTapeFormsAndOfTheirBackwardAreTheirCallers) {
+TYPED_TEST(Places, of_a_race_between_tape_forms_and_of_their_backward_are_their_callers) {
   using R = typename TestFixture::R;
   auto const input = this->written_tensor();
   GradientTape<R> tape(this->device());
@@ -122,7 +122,7 @@ TYPED_TEST(Places, OfARaceBetweenTapeFormsAndOfTheirBackwardAreTheirCallers) {
                                            at("gradients/square_gradient", squared)}));
 }
 
-TYPED_TEST(Places, OfAnOptimizersStepAreThoseOfTheStep) {
+TYPED_TEST(Places, of_an_optimizers_step_are_those_of_the_step) {
   using R = typename TestFixture::R;
   auto const weight = this->written_tensor();
   GradientTape<R> tape(this->device());
@@ -142,7 +142,7 @@ TYPED_TEST(Places, OfAnOptimizersStepAreThoseOfTheStep) {
               ::testing::ElementsAre(at("update_dense", first) + ", " + at("square", second)));
 }
 
-TYPED_TEST(Places, OfALookupInManyTablesAreThoseOfTheLookup) {
+TYPED_TEST(Places, of_a_lookup_in_many_tables_are_those_of_the_lookup) {
   using R = typename TestFixture::R;
   auto const rows = this->matrix(4, 2);
   auto const ids =

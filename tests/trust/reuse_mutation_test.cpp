@@ -19,15 +19,15 @@ namespace {
   return tagged_stress<Host, HostTagKernels>(stress_without_order()).mismatches;
 }
 
-TEST(ReuseMutation, TheStressFindsMemoryThatForgetsItsUses) {
+TEST(ReuseMutation, the_stress_finds_memory_that_forgets_its_uses) {
   SwitchedOff const off(Mechanism::reuse_follows_uses);
   EXPECT_GT(mismatches(), 0);
 }
-TEST(ReuseMutation, TheStressFindsWaitsThatAreLeftOutTooEarly) {
+TEST(ReuseMutation, the_stress_finds_waits_that_are_left_out_too_early) {
   SwitchedOff const off(Mechanism::elision_by_number);
   EXPECT_GT(mismatches(), 0);
 }
-TEST(ReuseMutation, PagesThatForgetTheirUsesAreWrittenTooEarly) {
+TEST(ReuseMutation, pages_that_forget_their_uses_are_written_too_early) {
   SwitchedOff const off(Mechanism::reuse_follows_uses);
   PiecesInUse<Host> program;
   Gate gate;
@@ -51,14 +51,14 @@ TEST(ReuseMutation, PagesThatForgetTheirUsesAreWrittenTooEarly) {
   program.pool.synchronize();
   return program.device.context()->runtime->checker()->count();
 }
-TEST(ReuseMutation, PagesThatForgetTheirUsesAreReported) {
+TEST(ReuseMutation, pages_that_forget_their_uses_are_reported) {
   SwitchedOff const off(Mechanism::reuse_follows_uses);
   EXPECT_GT(findings_of_moved_pages(), 0U);
 }
-TEST(ReuseMutation, PagesThatRememberTheirUsesAreNot) {
+TEST(ReuseMutation, pages_that_remember_their_uses_are_not) {
   EXPECT_EQ(findings_of_moved_pages(), 0U);
 }
-TEST(ReuseMutation, TheStressFindsNothingWhenAllWorks) {
+TEST(ReuseMutation, the_stress_finds_nothing_when_all_works) {
   EXPECT_EQ(mismatches(), 0);
 }
 

@@ -52,13 +52,13 @@ struct Seen {
   return {is_right, world.device.context()->runtime->checker()->count()};
 }
 
-TEST(ServeMutation, ASlotThatIsReadBeforeItsLaunchIsOverIsReported) {
+TEST(ServeMutation, a_slot_that_is_read_before_its_launch_is_over_is_reported) {
   SwitchedOff const off(Mechanism::serve_slot_reuse);
   auto const seen = ask_a_held_replica();
   EXPECT_FALSE(seen.is_right);
   EXPECT_GT(seen.findings, 0U);
 }
-TEST(ServeMutation, ASlotThatIsReadWhenItsLaunchIsOverIsNot) {
+TEST(ServeMutation, a_slot_that_is_read_when_its_launch_is_over_is_not) {
   auto const seen = ask_a_held_replica();
   EXPECT_TRUE(seen.is_right);
   EXPECT_EQ(seen.findings, 0U);
@@ -113,13 +113,13 @@ struct Mortal {
   return answer.get().values.front();
 }
 
-TEST(ServeMutation, AModelThatGoesBeforeItsLastQueryIsOverAnswersWrongly) {
+TEST(ServeMutation, a_model_that_goes_before_its_last_query_is_over_answers_wrongly) {
   for (bool const capture : {true, false}) {
     SwitchedOff const off(Mechanism::serve_version_kept);
     EXPECT_EQ(ask_a_model_that_is_replaced(capture), -1.0F);
   }
 }
-TEST(ServeMutation, AModelThatIsKeptDoesNot) {
+TEST(ServeMutation, a_model_that_is_kept_does_not) {
   for (bool const capture : {true, false}) {
     EXPECT_EQ(ask_a_model_that_is_replaced(capture), 1.0F);
   }

@@ -35,7 +35,7 @@ class SyncWatchTest : public ::testing::Test {
   }
 };
 
-TEST_F(SyncWatchTest, FindsEachCallThatSynchronisesInsideAScopeOnce) {
+TEST_F(SyncWatchTest, finds_each_call_that_synchronises_inside_a_scope_once) {
   auto const on = device();
   auto& checker = *on.context()->runtime->checker();
   StreamPool pool(on, {.groups = 2});
@@ -60,7 +60,7 @@ TEST_F(SyncWatchTest, FindsEachCallThatSynchronisesInsideAScopeOnce) {
   }
 }
 
-TEST_F(SyncWatchTest, TellsTheCheckerOfTheScopeThatTheCallIsIn) {
+TEST_F(SyncWatchTest, tells_the_checker_of_the_scope_that_the_call_is_in) {
   auto const other = device();
   auto const on = device();
   StreamPool other_pool(other);
@@ -72,7 +72,7 @@ TEST_F(SyncWatchTest, TellsTheCheckerOfTheScopeThatTheCallIsIn) {
   EXPECT_EQ(other.context()->runtime->checker()->count(), 0U);
 }
 
-TEST_F(SyncWatchTest, FindsThemInsideAnOperationOnALaunchThread) {
+TEST_F(SyncWatchTest, finds_them_inside_an_operation_on_a_launch_thread) {
   auto const on = device();
   auto& checker = *on.context()->runtime->checker();
   StreamPool pool(on, {.groups = 2, .launch_threads = LaunchThreads::per_group});
@@ -86,7 +86,7 @@ TEST_F(SyncWatchTest, FindsThemInsideAnOperationOnALaunchThread) {
   EXPECT_EQ(checker.reports().front().kind, CheckKind::implicit_sync);
 }
 
-TEST_F(SyncWatchTest, TheGrowthOfMsstreamsOwnPoolsIsNone) {
+TEST_F(SyncWatchTest, the_growth_of_msstreams_own_pools_is_none) {
   auto const on = device();
   StreamPool pool(on, {.groups = 2});
   StreamScope const scope(pool[1]);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cli/outputs.hpp"
+#include "cli/report.hpp"
 #include "makespan.hpp"
 #include "replay.hpp"
 #include "report.hpp"
@@ -6,8 +8,6 @@
 
 #include <msstream/base/text.hpp>
 #include <msstream/runtime/cuda.hpp>
-#include <msstream/support/outputs.hpp>
-#include <msstream/support/report.hpp>
 
 #include <stdexcept>
 
@@ -27,14 +27,14 @@ Arena choose_arena(RuntimeChoice choice) {
 #if MSSTREAM_CUDA
   bool const has_gpu = ms::Cuda::device_count() > 0;
   if (choice == RuntimeChoice::cuda && !has_gpu) {
-    throw support::UsageError("--runtime cuda: no GPU is visible; --runtime host needs none");
+    throw cli::UsageError("--runtime cuda: no GPU is visible; --runtime host needs none");
   }
   if (choice != RuntimeChoice::host && has_gpu) {
     return cuda_arena();
   }
 #else
   if (choice == RuntimeChoice::cuda) {
-    throw support::UsageError("--runtime cuda: this build has no CUDA; see MSSTREAM_CUDA");
+    throw cli::UsageError("--runtime cuda: this build has no CUDA; see MSSTREAM_CUDA");
   }
 #endif
   return host_arena();
@@ -106,7 +106,7 @@ void run_makespans(WorkloadOptions const& options, Arena const& arena, Report& r
   }
 }
 
-void run(support::Arguments const& arguments) {
+void run(cli::Arguments const& arguments) {
   auto const asked = parse_options(arguments);
   auto const arena = choose_arena(asked.runtime);
   auto const options = with_defaults(asked, arena.runtime != "host");
@@ -118,7 +118,7 @@ void run(support::Arguments const& arguments) {
     run_makespans(options, arena, report);
   }
   if (!options.json.empty()) {
-    support::attempt_output("--json", [&] { support::write_report(options.json, report.json()); });
+    cli::attempt_output("--json", [&] { cli::write_report(options.json, report.json()); });
   }
   if (report.our_wrong_tags() != 0) {
     throw std::runtime_error(ms::text(report.our_wrong_tags(),
@@ -132,5 +132,5 @@ void run(support::Arguments const& arguments) {
 
 /// Runs the workloads B and C. Workload A is allocator_benchmark.
 int main(int argc, char** argv) {
-  return msstream::support::run_program(argc, argv, benchmarks::workloads::run);
+  return msstream::cli::run_program(argc, argv, benchmarks::workloads::run);
 }

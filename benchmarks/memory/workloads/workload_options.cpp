@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "workload_options.hpp"
 
-#include <msstream/support/outputs.hpp>
+#include "cli/outputs.hpp"
 
 #include <iostream>
 
@@ -31,7 +31,7 @@ void set_if_unset(T& option, T unset, T value) {
 }
 
 void check(WorkloadOptions const& options) {
-  using support::UsageError;
+  using cli::UsageError;
   if (options.parts.find_first_not_of("BC,") != std::string::npos ||
       options.parts.find_first_of("BC") == std::string::npos) {
     throw UsageError("--parts: expected B, C or B,C, found '" + options.parts + "'");
@@ -41,7 +41,7 @@ void check(WorkloadOptions const& options) {
       throw UsageError(msstream::text("--streams: expected 1 to 64 of them, found ", streams));
     }
   }
-  support::check_outputs({{"--json", options.json}});
+  cli::check_outputs({{"--json", options.json}});
   if (options.limit_factor != 0 && options.limit_factor < 1) {
     throw UsageError("--limit-factor: less than 1 cannot hold what is live");
   }
@@ -49,9 +49,9 @@ void check(WorkloadOptions const& options) {
 
 }  // namespace
 
-WorkloadOptions parse_options(support::Arguments const& arguments) {
+WorkloadOptions parse_options(cli::Arguments const& arguments) {
   WorkloadOptions chosen;
-  support::Options options(
+  cli::Options options(
       kDescription,
       {{"memory_workloads", "the trace on 8 streams and on one, and the makespans"},
        {"memory_workloads --parts B --seeds 1,2,3", "the trace, with other draws"},

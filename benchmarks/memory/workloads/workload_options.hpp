@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/support/options.hpp>
+#include "cli/options.hpp"
 
 #include <cstdint>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace benchmarks::workloads {
 
-namespace support = msstream::support;
+namespace cli = msstream::cli;
 
 enum class RuntimeChoice : std::uint8_t { automatic, host, cuda };
 
@@ -38,8 +38,8 @@ struct WorkloadOptions {
   [[nodiscard]] bool has_part(char part) const { return parts.find(part) != std::string::npos; }
 };
 
-/// Parses the options. Throws support::UsageError or support::HelpRequested.
-[[nodiscard]] WorkloadOptions parse_options(support::Arguments const& arguments);
+/// Parses the options. Throws cli::UsageError or cli::HelpRequested.
+[[nodiscard]] WorkloadOptions parse_options(cli::Arguments const& arguments);
 
 /// Fills in unset options: on a GPU, with the sizes of the table in docs/benchmarks.md; on the host
 /// runtime, whose memory is the machine's, with smaller ones.

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cli/option_value.hpp"
+
+#include <exception>
+#include <functional>
+#include <initializer_list>
+#include <iosfwd>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace msstream::cli {
+
+/// A mistake of the program's user. The message names the option or variable, what it accepts and
+/// what was found.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// An exception that ends the parsing when `--help` is given. Its what() is the help.
+class HelpRequested : public std::exception {
+ public:
+  explicit HelpRequested(std::string help) : help_(std::move(help)) {}
+  [[nodiscard]] char const* what() const noexcept override { return help_.c_str(); }
+
+ private:
+  std::string help_;
+};
+
+using Environment = std::map<std::string, std::string, std::less<>>;
+
+/// The arguments and the environment of a program.
+struct Arguments {
+  std::string program;
+  std::vector<std::string> values;
+  Environment environment;  ///< variables that begin with MSSTREAM_
+
+  [[nodiscard]] static Arguments of_process(int argc, char const* const* argv);
+};
+
+/// A program's options. Each `--some-option` can also be set by the variable MSSTREAM_SOME_OPTION.
+/// The command line takes precedence over variables. An empty variable counts as not set. If an
+/// option is given twice, the last value counts.
+///
+/// Targets hold the defaults, and must outlive the parsing. Names begin with `--`.
+class Options {
+ public:
+  /// `examples` are pairs of a command line and its effect, which are shown at the end of the help.
+  explicit Options(std::string description,
+                   std::vector<std::pair<std::string, std::string>> examples = {});
+  Options(Options const&) = delete;
+  Options& operator=(Options const&) = delete;
+  ~Options();
+
+  /// Sets the title in the help for all options that are added after this call.
+  void group(std::string title);
+
+  template <NumberOption T>
+  void add(std::string const& name, T& target, std::string const& purpose, Range<T> range = {}) {
+    add_value({name, purpose, describe_range(range), text(target)},
+              assigner(target, [range](std::string_view v) { return parse_option<T>(v, range); }));
+  }
+  /// Adds an option with a list of numbers, such as `--layers 256,128`.
+  template <NumberOption T>
+  void add(std::string const& name,
+           std::vector<T>& target,
+           std::string const& purpose,
+           Range<T> range = {}) {
+    std::string shown;
+    for (auto const& number : target) {
+      shown += text(shown.empty() ? "" : ",", number);
+    }
+    add_value(
+        {name, purpose, describe_range(range, true), shown},
+        assigner(target, [range](std::string_view v) { return parse_option_list<T>(v, range); }));
+  }
+  /// Adds an option with a text. `accepts` says what is expected, such as "a path".
+  void add(std::string const& name,
+           std::string& target,
+           std::string const& purpose,
+           std::string const& accepts = "text");
+  void add_flag(std::string const& name, bool& target, std::string const& purpose);
+  template <class E>
+  void add_choice(std::string const& name,
+                  E& target,
+                  std::vector<std::pair<std::string, E>> choices,
+                  std::string const& purpose) {
+    std::string accepts;
+    std::string shown;
+    for (auto const& [word, value] : choices) {
+      accepts += text(accepts.empty() ? "" : ", ", word);
+      shown = value == target ? word : shown;
+    }
+    auto const find = [choices = std::move(choices)](std::string_view v) -> std::optional<E> {
+      for (auto const& [word, value] : choices) {
+        if (word == v) {
+          return value;
+        }
+      }
+      return std::nullopt;
+    };
+    add_value({name, purpose, text("one of ", accepts), shown}, assigner(target, find));
+  }
+
+  /// Makes an option required. Its target's value is then not a default.
+  void require_option(std::string_view name);
+  /// Names variables that other code reads, so that they are not reported as unknown.
+  void know_variables(std::initializer_list<std::string_view> names);
+
+  /// Sets the targets. Writes a warning for each unknown MSSTREAM_ variable, with the nearest known
+  /// name, since a misspelt variable would otherwise have no effect without a message. Throws
+  /// UsageError, HelpRequested.
+  void parse(Arguments const& arguments, std::ostream& warnings);
+
+ private:
+  struct Description {
+    std::string name;
+    std::string purpose;
+    std::string accepts;
+    std::string initial;
+  };
+  /// A function that parses and stores a value, and returns false if the value is not accepted.
+  using Assign = std::function<bool(std::string_view)>;
+  struct Entry;
+
+  template <class T, class Parse>
+  static Assign assigner(T& target, Parse parse) {
+    return [&target, parse = std::move(parse)](std::string_view value) {
+      auto parsed = parse(value);
+      if (parsed) {
+        target = std::move(*parsed);
+      }
+      return parsed.has_value();
+    };
+  }
+  void add_value(Description description, Assign assign, bool is_flag = false);
+  /// Returns a message for a missing value, with what the option accepts, from CLI11's message
+  /// "--name: 1 required …".
+  [[nodiscard]] std::string missing_value(std::string const& message) const;
+  void warn_of_unknown(Arguments const& arguments, std::ostream& warnings) const;
+
+  std::string description_;
+  std::vector<std::pair<std::string, std::string>> examples_;
+  std::string group_ = "Options";
+  std::vector<std::unique_ptr<Entry>> entries_;
+  std::vector<std::string> other_variables_;
+};
+
+/// Returns the name in `known` with the smallest edit distance to `name` (Levenshtein), or nothing
+/// if more than a third of `name` would change.
+[[nodiscard]] std::string_view nearest_name(std::string_view name,
+                                            std::vector<std::string_view> const& known);
+
+/// Runs a program's body and returns the exit status: 0, also after `--help`; 2 for a UsageError
+/// and for a bad value of a library variable; 1 for any other exception, and if an output failed
+/// (see outputs.hpp). Errors go to standard error as `program: error: …`, one line each. SIGINT,
+/// SIGTERM and SIGHUP end the program without leaving temporary files.
+[[nodiscard]] int run_program(int argc,
+                              char const* const* argv,
+                              std::function<void(Arguments const&)> const& body);
+
+}  // namespace msstream::cli

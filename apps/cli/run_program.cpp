@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/failure_text.hpp"
+#include "cli/options.hpp"
+#include "cli/outputs.hpp"
+#include "cli/process_setup.hpp"
+
+#include <msstream/base/env.hpp>
+#include <msstream/base/text.hpp>
+
+#include <exception>
+#include <iostream>
+
+namespace msstream::cli {
+
+int run_program(int argc,
+                char const* const* argv,
+                std::function<void(Arguments const&)> const& body) {
+  prepare_process();
+  Arguments const arguments = Arguments::of_process(argc, argv);
+  auto const report = [&](std::string_view message) {
+    std::cerr << text(arguments.program, ": error: ", message, "\n");
+  };
+  auto const report_usage = [&](std::string_view message) {
+    report(message);
+    std::cerr << text("Try '", arguments.program, " --help'.\n");
+  };
+  int status = 0;
+  try {
+    body(arguments);
+  } catch (HelpRequested const& help) {
+    print(help.what());
+  } catch (UsageError const& error) {
+    report_usage(error.what());
+    status = 2;
+  } catch (env::BadValue const& error) {
+    report_usage(error.what());
+    status = 2;
+  } catch (...) {
+    report(failure_text(std::current_exception()));
+    status = 1;
+  }
+  print("");  // checks the output of other code to the standard output, too
+  for (auto const& failure : take_output_failures()) {
+    report(failure);
+    status = status == 0 ? 1 : status;
+  }
+  return status;
+}
+
+}  // namespace msstream::cli

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cli/options.hpp"
+
+#include <msstream/stream/stream_pool.hpp>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <string_view>
+
+/// The options of runtime and streams that programs share, with their defaults.
+namespace msstream::cli {
+
+enum class RuntimeChoice : std::uint8_t { host, cuda };
+
+/// The runtime of a program, and its stream groups.
+struct StreamOptions {
+#if MSSTREAM_CUDA
+  RuntimeChoice runtime = RuntimeChoice::cuda;
+#else
+  RuntimeChoice runtime = RuntimeChoice::host;
+#endif
+  int stream_groups = 4;
+  bool merge_streams = false;
+  bool no_reduce_waits = false;
+  LaunchThreads launch_threads = LaunchThreads::none;
+  int launch_thread_count = 0;
+};
+
+/// Adds the options under the title "Streams".
+void add_options(Options& options, StreamOptions& chosen);
+
+/// Reads the environment variables of the library that stand for options. The library itself would
+/// refuse bad values only after the data is loaded. Throws UsageError.
+void read_library_variables(StreamOptions& chosen);
+/// Names the variables that the library and the project's scripts read, so that they are not
+/// reported as unknown.
+void know_library_variables(Options& options);
+
+/// Checks the options. Throws UsageError for values that contradict each other or the build.
+void check(StreamOptions const& chosen);
+/// Checks the runtime. Throws UsageError if CUDA is chosen and no GPU is visible.
+void require_runtime(StreamOptions const& chosen);
+
+/// Returns the options as a report shows them.
+[[nodiscard]] nlohmann::ordered_json describe(StreamOptions const& chosen);
+
+/// Returns the name of a choice for users.
+[[nodiscard]] std::string_view name_of(RuntimeChoice choice);
+[[nodiscard]] std::string_view name_of(LaunchThreads choice);
+
+}  // namespace msstream::cli

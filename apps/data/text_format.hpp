@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "data/csv_record.hpp"
+#include "data/readers.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace msstream::data {
+
+/// The role of a column of a text file in a model.
+enum class ColumnRole : std::uint8_t {
+  categorical,
+  continuous,         ///< used as it is
+  continuous_logged,  ///< log(1 + max(x, 0)); 0 if empty
+  ignored,
+  label_zero_one,      ///< `0` or `1`
+  label_income,        ///< `- 50000.` or `50000+.`, the full stop optional
+  label_never_married  ///< 1 for `Never married`
+};
+
+struct Column {
+  std::string name;
+  ColumnRole role;
+};
+
+/// The columns of a text format, and how they are separated.
+struct TextFormat {
+  std::string_view name;
+  char separator;
+  bool padded;      ///< ignores spaces around values
+  bool has_header;  ///< the first line holds the column names
+  std::vector<Column> columns;
+
+  [[nodiscard]] Schema schema() const;
+  /// Returns the rules of quoting; nothing if a quote is text, as between tabs.
+  [[nodiscard]] std::optional<Quoting> quoting() const {
+    return separator == ',' ? std::optional(Quoting{separator, padded}) : std::nullopt;
+  }
+};
+
+[[nodiscard]] TextFormat text_format(ReaderOptions const& options, DataFormat format);
+
+/// Returns the format whose files begin with such a record; `automatic` if there is none.
+[[nodiscard]] DataFormat recognise_format(std::string_view first_record);
+
+}  // namespace msstream::data

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load/live_line.hpp"
+
+#include <msstream/base/text.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+#include <utility>
+
+namespace msstream::load {
+
+LiveLine::LiveLine(cli::ProgressStyle const& style, std::string title)
+    : style_(style), title_(std::move(title)) {}
+
+LiveLine::~LiveLine() {
+  if (is_drawn_ && style_.kind == cli::ProgressStyle::Kind::bar) {
+    *style_.out << '\n';
+    style_.out->flush();
+  }
+}
+
+std::chrono::milliseconds LiveLine::period() const noexcept {
+  return std::chrono::milliseconds(style_.kind == cli::ProgressStyle::Kind::bar ? 100 : 1000);
+}
+
+void LiveLine::show(LoadFigures const& figures) {
+  if (style_.kind == cli::ProgressStyle::Kind::quiet) {
+    return;
+  }
+  auto const in_ms = [](std::chrono::nanoseconds time) {
+    return cli::fixed(std::chrono::duration<double, std::milli>(time).count(), 3);
+  };
+  auto line = text(title_,
+                   "  ",
+                   cli::grouped(std::llround(figures.queries_per_s)),
+                   " q/s  p50 ",
+                   in_ms(figures.p50),
+                   " ms  p99 ",
+                   in_ms(figures.p99),
+                   " ms  in the pool ",
+                   cli::grouped(figures.in_pool));
+  if (style_.kind == cli::ProgressStyle::Kind::lines) {
+    *style_.out << line << '\n';
+  } else {
+    // The last column stays free: a terminal wraps after it.
+    line.resize(std::min(line.size(), style_.width > 1 ? style_.width - 1 : 1));
+    *style_.out << text("\r", line, "\x1b[K");
+  }
+  style_.out->flush();
+  is_drawn_ = true;
+}
+
+}  // namespace msstream::load

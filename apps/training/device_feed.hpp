@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "data/batch_loader.hpp"
+
+#include <msstream/msstream.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace msstream::training {
+
+/// One batch on the device. In a short batch, the rows after the used ones are zero up to the
+/// capacity.
+template <Runtime R>
+struct DeviceRows {
+  Tensor<std::int64_t, R> keys;  ///< [fields, capacity, hotness]
+  Tensor<float, R> continuous;   ///< [capacity, continuous]
+  Tensor<float, R> labels;       ///< [labels, capacity]
+  std::int64_t rows;             ///< number of used rows, at most the capacity
+  std::int64_t index;            ///< number of the batch since the start of training
+};
+
+/// Copies batches to the device ahead of their use. Worker threads fill pinned buffers, and the
+/// copies of each batch are issued on the group's h2d stream one batch before it is requested.
+template <Runtime R>
+class DeviceFeed {
+ public:
+  using Batch = DeviceRows<R>;
+
+  DeviceFeed(Device<R> device,
+             data::Dataset const& dataset,
+             data::BatchPlan plan,
+             std::int64_t first_batch,
+             int threads,
+             StreamGroup<R>& group)
+      : device_(std::move(device)),
+        layout_(dataset.schema(), static_cast<std::size_t>(plan.batch_rows)),
+        staged_(make_staging()),
+        loader_(dataset,
+                std::move(plan),
+                buffers_of(staged_),
+                {.threads = static_cast<std::size_t>(threads), .first_batch = first_batch}),
+        uploads_(group, [this] { return upload(); }) {}
+
+  /// Returns the next batch; empty after the last. When this returns, the copies of the batch after
+  /// it have been issued.
+  [[nodiscard]] std::optional<Batch> next() { return uploads_.next(); }
+
+ private:
+  static constexpr std::size_t kStagingBuffers = 6;
+  static constexpr std::size_t kInFlight = 3;
+
+  /// One batch in pinned memory. `floats` holds the continuous values, then the labels.
+  struct Staging {
+    PinnedArray<std::int64_t, R> keys;
+    PinnedArray<float, R> floats;
+    data::StagedBatch batch;
+
+    /// Declares that the host writes the buffers, since a checking runtime does not see the
+    /// loader's threads write through their addresses.
+    void host_writes() const {
+      keys.host_writes();
+      floats.host_writes();
+    }
+  };
+
+  std::vector<Staging> make_staging() {
+    std::vector<Staging> staging;
+    for (std::size_t i = 0; i < kStagingBuffers; ++i) {
+      PinnedArray<std::int64_t, R> keys(device_, layout_.key_count());
+      PinnedArray<float, R> floats(device_, layout_.continuous_count() + layout_.label_count());
+      data::StagedBatch const batch{
+          keys.data(), floats.data(), floats.data() + layout_.continuous_count()};
+      staging.push_back({std::move(keys), std::move(floats), batch});
+      staging.back().host_writes();
+    }
+    return staging;
+  }
+  static std::vector<data::StagedBatch*> buffers_of(std::vector<Staging>& staging) {
+    std::vector<data::StagedBatch*> buffers;
+    buffers.reserve(staging.size());
+    for (auto& stage : staging) {
+      buffers.push_back(&stage.batch);
+    }
+    return buffers;
+  }
+
+  Staging& stage_of(data::StagedBatch const* batch) {
+    return *std::find_if(staged_.begin(), staged_.end(), [&](Staging const& stage) {
+      return &stage.batch == batch;
+    });
+  }
+
+  /// Waits for the copies of the oldest batch, which have usually been complete for long, and lets
+  /// the loader fill its buffer again.
+  void recycle_oldest() {
+    Staging* const oldest = in_flight_.front();
+    in_flight_.pop_front();
+    oldest->keys.wait();
+    oldest->floats.wait();
+    oldest->host_writes();
+    loader_.recycle(&oldest->batch);
+  }
+
+  std::optional<Batch> upload() {
+    if (in_flight_.size() == kInFlight) {
+      recycle_oldest();
+    }
+    auto* const filled = loader_.next();
+    if (filled == nullptr) {
+      return std::nullopt;
+    }
+    Staging& stage = stage_of(filled);
+    in_flight_.push_back(&stage);
+    auto const capacity = static_cast<std::int64_t>(layout_.capacity);
+    auto const continuous = static_cast<std::int64_t>(layout_.continuous_count());
+    auto const labels = static_cast<std::int64_t>(layout_.label_count());
+    NameScope const name("feed");
+    Tensor<std::int64_t, R> keys(device_, {static_cast<std::int64_t>(layout_.key_count())});
+    Tensor<float, R> floats(device_, {continuous + labels});
+    copy(keys, stage.keys);
+    copy(floats, stage.floats);
+    return Batch{keys.reshaped({static_cast<std::int64_t>(layout_.fields),
+                                capacity,
+                                static_cast<std::int64_t>(layout_.hotness)}),
+                 floats.rows(0, continuous)
+                     .reshaped({capacity, static_cast<std::int64_t>(layout_.continuous)}),
+                 floats.rows(continuous, continuous + labels)
+                     .reshaped({static_cast<std::int64_t>(layout_.labels), capacity}),
+                 filled->rows,
+                 filled->index};
+  }
+
+  Device<R> device_;
+  data::BatchLayout layout_;
+  std::vector<Staging> staged_;
+  std::deque<Staging*> in_flight_;
+  data::BatchLoader loader_;
+  Prefetch<R, Batch> uploads_;
+};
+
+}  // namespace msstream::training

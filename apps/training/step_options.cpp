@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "training/step_options.hpp"
+
+#include "cli/outputs.hpp"
+
+#include <msstream/base/env.hpp>
+#include <msstream/memory/device.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <stdexcept>
+
+namespace msstream::training {
+
+namespace {
+
+bool is_trace_name(std::filesystem::path const& path) {
+  auto const end = path.extension();
+  return end == ".json" || end == ".dot" || end == ".svg";
+}
+
+}  // namespace
+
+StepSetting StepOptions::setting() const {
+  return {.groups = stream_groups,
+          .merge_streams = merge_streams,
+          .launch_threads = launch_threads,
+          .launch_thread_count = launch_thread_count,
+          .captured = capture,
+          .precision = tf32 ? MatmulPrecision::tf32 : MatmulPrecision::float32,
+          .reduce_waits = !no_reduce_waits};
+}
+
+std::optional<StreamAssignment> StepOptions::read_assignment() const {
+  try {
+    if (chooses_groups()) {
+      return std::nullopt;
+    }
+    return assignment.empty() ? StreamAssignment::from_environment(stream_groups)
+                              : StreamAssignment::from_file(assignment, stream_groups);
+  } catch (std::invalid_argument const& error) {
+    throw cli::UsageError(text(assignment.empty() ? "" : "--assignment: ", error.what()));
+  }
+}
+
+void add_options(cli::Options& options, StepOptions& chosen) {
+  add_options(options, static_cast<cli::StreamOptions&>(chosen));
+  options.add(
+      "--assignment",
+      chosen.assignment,
+      "which group operations go to by their names; auto: trace a step, choose, and keep what "
+      "is measured to be faster than the model's own groups and than one",
+      "a path, or auto");
+  options.add("--save-assignment",
+              chosen.save_assignment,
+              "what --assignment auto chose, to be read and changed",
+              "a path");
+
+  options.group("Steps");
+  options.add<std::int64_t>(
+      "--steps", chosen.steps, "stop after so many; 0: at the end of the data", {0, 1'000'000'000});
+  options.add_flag(
+      "--capture", chosen.capture, "capture the second step, and replay it from then on");
+  options.add_flag(
+      "--tf32", chosen.tf32, "products of float32 matrices on the tensor cores, where there are");
+  add_options(options, static_cast<UpdateOptions&>(chosen));
+  options.add<std::uint64_t>("--seed", chosen.seed, "of weights, order and generated data");
+
+  options.group("Files");
+  options.add("--report", chosen.report, "losses, step times, waits and memory as JSON", "a path");
+  options.add_flag(
+      "--waits", chosen.waits, "trace a step, and report how many waits it takes and needs");
+  options.add("--step-trace",
+              chosen.step_trace,
+              "the graph of one step, as its name's end says",
+              "a path that ends with .json, .dot or .svg");
+  options.add("--trace", chosen.trace, "one training step as trace JSON for Perfetto", "a path");
+  options.add_flag("--quiet", chosen.quiet, "no progress");
+  cli::know_library_variables(options);
+}
+
+void read_library_variables(StepOptions& chosen) {
+  read_library_variables(static_cast<cli::StreamOptions&>(chosen));
+  try {
+    chosen.tf32 = DeviceOptions<Host>{}.matmul_precision == MatmulPrecision::tf32;
+    (void)env::flag("MSSTREAM_PROPAGATE_GROUPS", false);
+  } catch (std::invalid_argument const& error) {
+    throw cli::UsageError(error.what());
+  }
+}
+
+void check(StepOptions const& chosen, std::vector<cli::InputOption> inputs) {
+  check(static_cast<cli::StreamOptions const&>(chosen));
+  (void)chosen.read_assignment();
+  if (!chosen.save_assignment.empty() && !chosen.chooses_groups()) {
+    throw cli::UsageError("--save-assignment goes with --assignment auto");
+  }
+  if (!chosen.step_trace.empty() && !is_trace_name(chosen.step_trace)) {
+    throw cli::UsageError(text("--step-trace ",
+                               chosen.step_trace,
+                               ": expected a path that ends with .json, .dot or .svg"));
+  }
+  if (!chosen.chooses_groups() && !chosen.assignment.empty()) {
+    inputs.push_back({"--assignment", chosen.assignment});
+  }
+  constexpr char const* variable = "MSSTREAM_STREAM_ASSIGNMENT";
+  inputs.push_back({variable, std::string(env::value_of(variable))});
+  cli::check_outputs({{"--report", chosen.report},
+                      {"--save-assignment", chosen.save_assignment},
+                      {"--step-trace", chosen.step_trace},
+                      {"--trace", chosen.trace}},
+                     inputs);
+}
+
+nlohmann::ordered_json describe(StepOptions const& chosen) {
+  auto described = describe(static_cast<cli::StreamOptions const&>(chosen));
+  described.update({{"assignment", chosen.assignment},
+                    {"steps", chosen.steps},
+                    {"capture", chosen.capture},
+                    {"tf32", chosen.tf32}});
+  described.update(describe(static_cast<UpdateOptions const&>(chosen)));
+  described["seed"] = chosen.seed;
+  return described;
+}
+
+void write_step_trace(std::filesystem::path const& path,
+                      StepTrace const& trace,
+                      CriticalPath const& critical) {
+  auto const end = path.extension();
+  cli::write_output("--step-trace",
+                    path,
+                    end == ".dot"   ? trace.dot(critical)
+                    : end == ".svg" ? trace.svg(critical)
+                                    : trace.json());
+}
+
+}  // namespace msstream::training

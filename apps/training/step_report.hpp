@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "training/step_options.hpp"
+#include "training/tried_groups.hpp"
+
+#include <msstream/memory/statistics.hpp>
+#include <msstream/step/step_waits.hpp>
+#include <msstream/stream/stream_slot.hpp>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace msstream::training {
+
+/// The times of a step that auto_assignment() predicts, in ms.
+struct PredictedStep {
+  double chosen_ms;
+  double one_group_ms;
+  double recorded_ms;
+};
+
+/// The results of tracing a step.
+struct TracedStep {
+  std::size_t operations;
+  double busy_ms;
+  double critical_path_ms;
+  StepWaits waits;
+};
+
+/// The measurements of a training.
+struct StepMeasurements {
+  std::vector<float> losses;
+  std::vector<double> step_ms;  ///< time from one loss to the next, without the first steps
+  bool captured = false;
+  std::uint64_t operations = 0;
+  WaitCounts waits = {};
+  MemoryStatistics memory = {};
+  std::uint64_t waits_in_graph = 0;  ///< waits between streams in a captured step
+  std::optional<PredictedStep> predicted = {};
+  std::optional<TriedGroups> tried = {};
+  std::optional<TracedStep> traced = {};
+};
+
+/// Returns the options and the measurements of a training for a report.
+[[nodiscard]] nlohmann::ordered_json report_of(StepOptions const& options,
+                                               StepMeasurements const& measured);
+
+/// Returns the summary of a report for people, in a few lines.
+[[nodiscard]] std::string summary_of(nlohmann::ordered_json const& report);
+
+/// Returns text for the first line of a program, such as "4 stream groups; host runtime (no GPU is
+/// used)".
+[[nodiscard]] std::string placement_text(StepOptions const& options);
+
+/// Writes the report to the file that the options name, and prints its summary unless they choose
+/// quiet.
+void conclude(StepOptions const& options, nlohmann::ordered_json const& report);
+
+}  // namespace msstream::training

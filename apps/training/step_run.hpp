@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cli/outputs.hpp"
+#include "cli/progress.hpp"
+#include "data/batch_loader.hpp"
+#include "training/choose_groups.hpp"
+#include "training/step_options.hpp"
+#include "training/step_report.hpp"
+#include "training/step_training.hpp"
+
+#include <msstream/step/step_waits.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <iostream>
+#include <numeric>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace msstream::training {
+
+/// Runs a program's training as its options say. If the options ask for it, first traces a step and
+/// chooses groups. Then trains and reports.
+template <Runtime R, class Build>
+class StepRun {
+ public:
+  using Training = StepTrainingOf<R, Build>;
+
+  /// `build(device)` returns the model and inputs that hold a batch, as a pair. It is called once
+  /// for each training, including those of trials. `last_step` is the number of steps in all calls
+  /// of train(). `unit` names the rows of a batch in the progress.
+  StepRun(StepOptions const& options,
+          std::int64_t last_step,
+          Build const& build,
+          char const* unit = "rows")
+      : options_(options),
+        assignment_(prepare(build)),
+        training_(options.setting(), options.rule(), build, assignment_),
+        style_(cli::ProgressStyle::of_stderr(options.quiet)),
+        last_step_(last_step),
+        timed_step_(std::min<std::int64_t>(kStepsBeforeTrace, last_step - 1)) {
+    style_.unit = unit;
+  }
+
+  [[nodiscard]] Training& training() noexcept { return training_; }
+  /// Returns the losses of all steps so far whose losses are known.
+  [[nodiscard]] std::vector<float> const& losses() const noexcept { return measured_.losses; }
+
+  /// Trains `steps` steps. Calls `feed(inputs)` before each one, which writes the next batch in
+  /// place. Blocks the host until the losses are known. Throws std::runtime_error for a loss that
+  /// is not finite.
+  template <class Feed>
+  void train(std::int64_t steps, std::int64_t rows_a_step, std::string title, Feed&& feed) {
+    cli::Progress progress(style_, std::move(title), steps * rows_a_step);
+    arrived_.reset();
+    for (std::int64_t step = 1; step <= steps; ++step) {
+      feed(training_.inputs());
+      train_step();
+      harvest(kStepsAhead, true);
+      progress.update(step * rows_a_step, latest_loss());
+    }
+    harvest(0, false);
+    progress.finish(latest_loss());
+  }
+
+  /// Trains to the end of the next epoch of the plan, or to the last step. Returns the epoch's
+  /// number, mean loss, speed and time.
+  template <class Feed>
+  [[nodiscard]] nlohmann::ordered_json train_epoch(data::BatchPlan const& plan, Feed&& feed) {
+    auto const first = steps_done_;
+    auto const epoch = first / plan.batches_per_epoch() + 1;
+    auto const end = std::min(last_step_, epoch * plan.batches_per_epoch());
+    auto const started = Clock::now();
+    train(end - first, plan.batch_rows, text("epoch ", epoch, "/", plan.epochs), feed);
+    double const seconds = std::chrono::duration<double>(Clock::now() - started).count();
+    auto const mean = std::accumulate(losses().end() - (end - first), losses().end(), 0.0) /
+                      static_cast<double>(end - first);
+    return {{"epoch", epoch},
+            {"complete", end == epoch * plan.batches_per_epoch()},
+            {"loss", mean},
+            {text(style_.unit, "_per_s"),
+             static_cast<double>((end - first) * plan.batch_rows) / seconds},
+            {"seconds", seconds}};
+  }
+  [[nodiscard]] bool is_over() const noexcept { return steps_done_ == last_step_; }
+
+  [[nodiscard]] nlohmann::ordered_json report() {
+    auto const& device = training_.device();
+    measured_.captured = training_.is_captured();
+    measured_.waits_in_graph = training_.waits_in_graph();
+    measured_.operations = device.operation_count();
+    measured_.waits = device.wait_counts();
+    measured_.memory = device.memory_statistics();
+    return report_of(options_, measured_);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// The number of steps that the host may be ahead of the last loss that it has read.
+  static constexpr std::size_t kStepsAhead = 2;
+  /// The number of steps that are not timed: the first is eager, and the second may be captured.
+  static constexpr std::size_t kUntimedSteps = 2;
+  static constexpr std::int64_t kStepsBeforeTrace = 10;  ///< by then, the memory pools have grown
+
+  /// Traces a step and chooses groups before the training is made, if the options ask for it.
+  /// Stores the results in `measured_`, and returns the assignment.
+  std::optional<StreamAssignment> prepare(Build const& build) {
+    auto assignment = options_.read_assignment();
+    if (options_.chooses_groups()) {
+      auto style = cli::ProgressStyle::of_stderr(options_.quiet);
+      style.unit = "trials";
+      cli::Progress progress(style, "choosing groups", kGroupTrials);
+      progress.update(0);
+      auto const choice = choose_groups<R>(
+          options_.setting(), options_.rule(), build, [&](int done) { progress.update(done); });
+      progress.finish();
+      cli::write_output("--save-assignment", options_.save_assignment, choice.text);
+      assignment =
+          StreamAssignment::parse(choice.text, "--assignment auto", options_.stream_groups);
+      auto const& predicted = choice.predicted;
+      measured_.predicted = {predicted.predicted_ns * 1e-6,
+                             predicted.one_group_ns * 1e-6,
+                             predicted.recorded_ns * 1e-6};
+      measured_.tried = choice.tried;
+    }
+    if (options_.records_step()) {
+      auto const trace = rehearse<R>(options_.setting(), options_.rule(), build, assignment);
+      if (options_.draws_step()) {
+        auto const as_issued = rehearse<R>(
+            options_.setting(), options_.rule(), build, assignment, SpanTiming::as_issued);
+        // The critical path is computed from times that do not include launches.
+        write_step_trace(options_.step_trace, as_issued, trace.critical_path());
+      } else if (!options_.step_trace.empty()) {
+        write_step_trace(options_.step_trace, trace, trace.critical_path());
+      }
+      measured_.traced = {trace.operations().size(),
+                          trace.busy_ns() * 1e-6,
+                          trace.critical_path().length_ns * 1e-6,
+                          minimal_waits(trace)};
+    }
+    return assignment;
+  }
+
+  void train_step() {
+    bool const timed = !options_.trace.empty() && steps_done_ == timed_step_;
+    auto const& device = training_.device();
+    if (timed) {
+      training_.synchronize();
+      device.start_spans();
+    }
+    training_.step();
+    if (timed) {
+      cli::write_output("--trace", options_.trace, device.stop_spans().trace_json());
+    }
+    // Publishes the loss of the step before, so that reading it does not wait for later steps. One
+    // step later, publish() does not have to wait for launch threads, either.
+    if (!pending_.empty()) {
+      publish(pending_.back());
+    }
+    PinnedArray<float, R> staged(device, 1);
+    copy(staged, training_.loss());
+    pending_.push_back(std::move(staged));
+    // With --capture, the second step may be captured: its operation is then "replay", which a line
+    // of the assignment may match.
+    if (++steps_done_ == std::min<std::int64_t>(options_.capture ? 2 : 1, last_step_)) {
+      warn_of_unmatched();
+    }
+  }
+
+  void warn_of_unmatched() const {
+    if (!assignment_ || options_.chooses_groups() || options_.quiet) {
+      return;
+    }
+    for (auto const& line : assignment_->unmatched_lines()) {
+      std::cerr << text("warning: no operation of a step matches ", line, "\n");
+    }
+  }
+
+  /// Reads losses until `leave` are pending. If `issuing`, a whole step lies between two losses, so
+  /// the time between them is recorded.
+  void harvest(std::size_t leave, bool issuing) {
+    while (pending_.size() > leave) {
+      pending_.front().wait();
+      pending_.front().host_reads();
+      float const loss = *pending_.front().data();
+      pending_.pop_front();
+      auto const now = Clock::now();
+      if (issuing && arrived_ && measured_.losses.size() >= kUntimedSteps) {
+        measured_.step_ms.push_back(
+            std::chrono::duration<double, std::milli>(now - *arrived_).count());
+      }
+      arrived_ = now;
+      measured_.losses.push_back(loss);
+      if (!std::isfinite(loss)) {
+        throw std::runtime_error(text("training diverged: the loss of step ",
+                                      measured_.losses.size(),
+                                      " is ",
+                                      loss,
+                                      "; try a smaller --lr than ",
+                                      options_.learning_rate,
+                                      ", and look for values in the data that are far too large"));
+      }
+    }
+  }
+  [[nodiscard]] std::optional<double> latest_loss() const {
+    return measured_.losses.empty() ? std::nullopt
+                                    : std::optional(static_cast<double>(measured_.losses.back()));
+  }
+
+  StepOptions const& options_;
+  StepMeasurements measured_;
+  std::optional<StreamAssignment> assignment_;
+  Training training_;
+  cli::ProgressStyle style_;
+  std::int64_t last_step_;
+  std::int64_t timed_step_;
+  std::int64_t steps_done_ = 0;
+  std::deque<PinnedArray<float, R>> pending_;
+  std::optional<Clock::time_point> arrived_;
+};
+
+}  // namespace msstream::training

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "training/step_setting.hpp"
+
+#include <msstream/msstream.hpp>
+#include <msstream/step/predict.hpp>
+#include <msstream/step/record_step.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+namespace msstream::training {
+
+/// Trains a model on inputs at fixed addresses, whose contents may change between steps.
+///
+/// A model has `loss(tape, pool, inputs)` and `visit_parameters(dense, table)`. Not thread-safe.
+/// The object keeps a StreamScope open, so it must be destroyed before scopes that were opened
+/// before it.
+template <Runtime R, class Model, class Inputs>
+class StepTraining {
+ public:
+  /// `build(device)` returns the model and the inputs, as a pair.
+  template <class Build>
+  StepTraining(StepSetting const& setting,
+               ops::OptimizerRule const& rule,
+               Build const& build,
+               std::optional<StreamAssignment> assignment = std::nullopt)
+      : device_(DeviceOptions<R>{.reduce_waits = setting.reduce_waits,
+                                 .matmul_precision = setting.precision}),
+        pool_(device_,
+              {.groups = setting.groups,
+               .merge_streams = setting.merge_streams,
+               .launch_threads = setting.launch_threads,
+               .launch_thread_count = setting.launch_thread_count,
+               .assignment = std::move(assignment),
+               .log = nullptr}),
+        tape_(device_),
+        built_(build(std::as_const(device_))),
+        optimizer_(device_, rule, {.tables_together = setting.tables_together}),
+        captures_(setting.captured) {
+    if (!pool_.options().propagate_groups) {
+      trunk_.emplace(pool_[0]);
+    }
+    model().visit_parameters(
+        [&](auto const& name, auto const& weight) { optimizer_.add(name, weight); },
+        [&](auto const& name, auto const& table) { optimizer_.add_table(name, table); });
+  }
+
+  /// Issues one step, without blocking the host.
+  void step() {
+    if (captures_ && loss_ && !captured_) {
+      auto const before = device_.wait_counts().issued;
+      captured_.emplace(device_, [this] { train(); });
+      waits_in_graph_ = device_.wait_counts().issued - before;
+    }
+    if (captured_) {
+      captured_->replay();
+    } else {
+      train();
+    }
+  }
+  /// Returns the loss of the latest step.
+  [[nodiscard]] Tensor<float, R> const& loss() const { return loss_.value(); }
+  [[nodiscard]] bool is_captured() const noexcept { return captured_.has_value(); }
+  /// Returns the number of waits between streams in the captured step. The number is right if no
+  /// other thread issues to the device during the capture.
+  [[nodiscard]] std::uint64_t waits_in_graph() const noexcept { return waits_in_graph_; }
+  /// Drops the captured step. If steps are captured, the next one is captured again.
+  void forget_capture() { captured_.reset(); }
+
+  /// Trains two steps eagerly, and returns the trace of the second with the time for issuing the
+  /// first. Blocks the host.
+  [[nodiscard]] StepTrace record(SpanTiming timing) {
+    using Clock = std::chrono::steady_clock;
+    synchronize();
+    auto const begin = Clock::now();
+    train();
+    std::chrono::duration<double, std::nano> const issuing = Clock::now() - begin;
+    auto const trace = record_step(
+        device_, [this] { train(); }, timing);
+    return trace.with_issue_time(issuing.count());
+  }
+  void synchronize() { pool_.synchronize(); }
+
+  [[nodiscard]] Device<R> const& device() const noexcept { return device_; }
+  [[nodiscard]] StreamPool<R>& pool() noexcept { return pool_; }
+  [[nodiscard]] GradientTape<R>& tape() noexcept { return tape_; }
+  [[nodiscard]] Model const& model() const noexcept { return built_.first; }
+  [[nodiscard]] Inputs const& inputs() const noexcept { return built_.second; }
+
+ private:
+  void train() {
+    loss_ = model().loss(tape_, pool_, inputs());
+    tape_.backward(*loss_);
+    optimizer_.step(tape_);
+    tape_.clear();
+  }
+
+  Device<R> device_;
+  StreamPool<R> pool_;
+  /// A scope that runs all work outside branches on group 0. Empty if groups are propagated: such
+  /// work then runs where its inputs were written.
+  std::optional<StreamScope<R>> trunk_;
+  GradientTape<R> tape_;
+  std::pair<Model, Inputs> built_;
+  Optimizer<R> optimizer_;
+  bool captures_;
+  std::optional<Tensor<float, R>> loss_;
+  std::optional<CapturedStep<R>> captured_;
+  std::uint64_t waits_in_graph_ = 0;
+};
+
+/// The StepTraining for the model and the inputs that `build` returns.
+template <Runtime R, class Build>
+using StepTrainingOf =
+    StepTraining<R,
+                 typename std::invoke_result_t<Build const&, Device<R> const&>::first_type,
+                 typename std::invoke_result_t<Build const&, Device<R> const&>::second_type>;
+
+/// Returns the trace of a step of a temporary training of the same model. The step is the fourth
+/// and is issued eagerly. If operations are held, the calling thread launches it.
+template <Runtime R, class Build>
+[[nodiscard]] StepTrace rehearse(StepSetting setting,
+                                 ops::OptimizerRule const& rule,
+                                 Build const& build,
+                                 std::optional<StreamAssignment> assignment = std::nullopt,
+                                 SpanTiming timing = SpanTiming::held) {
+  setting.captured = false;
+  if (timing == SpanTiming::held) {
+    setting.launch_threads = LaunchThreads::none;
+    setting.launch_thread_count = 0;
+  }
+  StepTrainingOf<R, Build> training(setting, rule, build, std::move(assignment));
+  training.step();
+  training.step();
+  return training.record(timing);
+}
+
+/// Returns the assumptions of predict() for steps that are issued as `setting` says.
+[[nodiscard]] inline StepModel step_model(StepSetting const& setting) {
+  return {.launch = setting.captured ? StepLaunch::graph : StepLaunch::eager,
+          .merge_streams = setting.merge_streams};
+}
+
+}  // namespace msstream::training

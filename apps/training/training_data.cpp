@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "training/training_data.hpp"
+
+#include "cli/options.hpp"
+#include "data/data_error.hpp"
+#include "data/standardise.hpp"
+
+#include <msstream/base/text.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <new>
+#include <utility>
+
+namespace msstream::training {
+
+namespace {
+
+/// The buckets of a table per distinct key, enough for few collisions. Tables are updated by row,
+/// so unused rows cost only memory.
+constexpr std::int64_t kBucketsPerKey = 32;
+constexpr std::int64_t kLeastBuckets = 1024;
+constexpr std::int64_t kMostBuckets = 1'000'000;
+
+data::Dataset loaded(data::RowSource& source, std::string const& origin) {
+  try {
+    return data::load_dataset(source);
+  } catch (std::bad_alloc const&) {
+    throw data::DataError(
+        text(origin, ": the rows do not fit into memory; ulimit -v may bound it"));
+  }
+}
+
+}  // namespace
+
+TrainingData load_training_data(data::RowSource& source,
+                                std::string origin,
+                                TrainingDataOptions const& options) {
+  auto dataset = loaded(source, origin);
+  auto split = data::split_rows(dataset.rows(), options.holdout);
+  if (split.training.empty()) {
+    throw cli::UsageError(
+        text(dataset.rows(), " rows leave none to train on with --holdout ", options.holdout));
+  }
+  data::standardise(dataset, data::fit_standardisation(dataset, split.training));
+
+  std::vector<std::int64_t> table_rows;
+  for (std::size_t field = 0; field < dataset.schema().categorical.size(); ++field) {
+    table_rows.push_back(options.buckets != 0
+                             ? options.buckets
+                             : std::clamp(dataset.distinct_keys(field) * kBucketsPerKey,
+                                          kLeastBuckets,
+                                          kMostBuckets));
+  }
+  return {std::move(dataset), std::move(split), std::move(table_rows), std::move(origin)};
+}
+
+}  // namespace msstream::training

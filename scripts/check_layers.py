@@ -212,8 +212,10 @@ def staircase():
 
 def table_of_apps():
     lines = ["| library | folder | content | may include |", "| --- | --- | --- | --- |"]
-    return lines + [f"| `msstream_{name}` | `apps/{name}/` | {content} | {', '.join(f'`{other}/`' for other in others) or '-'} |"
-                    for name, (content, others) in APPS.items()]
+    for name, (content, others) in APPS.items():
+        included = ", ".join(f"`{other}/`" for other in others) or "-"
+        lines.append(f"| `msstream_{name}` | `apps/{name}/` | {content} | {included} |")
+    return lines
 
 
 # The pages that have a table, and which; a page has it between the marks that marked() writes.
